@@ -1,5 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Linux numbers and layouts of the open path: plain constants and plain structs.
+//!
+//! Values are those of x86-64 Linux, as the system calls take and return them; where a C library
+//! says otherwise (`O_LARGEFILE`), the kernel's value counts. Nothing here allocates, calls or
+//! decides; every constant is checked against the `libc` crate by `tests/libc.rs`.
 
 #![no_std]
 #![forbid(unsafe_code)]
+
+pub mod access;
+pub mod caps;
+pub mod dirent;
+pub mod errno;
+pub mod fcntl;
+pub mod how;
+pub mod limits;
+pub mod mode;
+pub mod mount;
+pub mod rename;
+pub mod resolve;
+pub mod stat;
+pub mod statx;
+pub mod time;
+pub mod xattr;
+
+pub use errno::Errno;
+pub use how::OpenHow;
+pub use stat::{Stat, StatFs};
+pub use statx::Statx;
+pub use time::{TimeSet, Timespec};

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flags of open(2), the `*at` calls, fcntl(2) and lseek(2).
+
+/// Access mode: read.
+pub const O_RDONLY: u32 = 0o0;
+/// Access mode: write.
+pub const O_WRONLY: u32 = 0o1;
+/// Access mode: read and write.
+pub const O_RDWR: u32 = 0o2;
+/// The bits of the access mode; as a mode of its own it gives neither right and asks for both.
+pub const O_ACCMODE: u32 = 0o3;
+/// Create the file if it is absent.
+pub const O_CREAT: u32 = 0o100;
+/// With `O_CREAT`: it must be absent. With `O_TMPFILE`: it may never be linked.
+pub const O_EXCL: u32 = 0o200;
+/// Do not become the controlling terminal.
+pub const O_NOCTTY: u32 = 0o400;
+/// Cut a regular file to length 0.
+pub const O_TRUNC: u32 = 0o1000;
+/// Each write goes to the end.
+pub const O_APPEND: u32 = 0o2000;
+/// Do not wait.
+pub const O_NONBLOCK: u32 = 0o4000;
+/// Each write reaches the medium, with the metadata needed to read it back.
+pub const O_DSYNC: u32 = 0o10000;
+/// Signal when input or output becomes possible.
+pub const O_ASYNC: u32 = 0o20000;
+/// Go around the page cache.
+pub const O_DIRECT: u32 = 0o40000;
+/// The kernel's value: 64-bit kernels set it in every open file (C libraries say 0).
+pub const O_LARGEFILE: u32 = 0o100000;
+/// It must be a directory.
+pub const O_DIRECTORY: u32 = 0o200000;
+/// Do not follow a symbolic link in the last component.
+pub const O_NOFOLLOW: u32 = 0o400000;
+/// Reading does not change the access time.
+pub const O_NOATIME: u32 = 0o1000000;
+/// The descriptor is closed by execve(2).
+pub const O_CLOEXEC: u32 = 0o2000000;
+/// The bit that `O_SYNC` adds to `O_DSYNC` (the kernel's `__O_SYNC`).
+pub const O_SYNC_ONLY: u32 = 0o4000000;
+/// Each write reaches the medium, with all metadata.
+pub const O_SYNC: u32 = O_SYNC_ONLY | O_DSYNC;
+/// A handle on the place, without access to the object.
+pub const O_PATH: u32 = 0o10000000;
+/// The bit that `O_TMPFILE` adds to `O_DIRECTORY` (the kernel's `__O_TMPFILE`).
+pub const O_TMPFILE_ONLY: u32 = 0o20000000;
+/// A nameless file in the directory.
+pub const O_TMPFILE: u32 = O_TMPFILE_ONLY | O_DIRECTORY;
+/// Linux 7.2: the empty path means the object of the directory descriptor.
+pub const O_EMPTYPATH: u32 = 0o400000000;
+
+/// Linux 7.2, openat2(2) only: it must be a regular file, else `EFTYPE`.
+pub const OPENAT2_REGULAR: u64 = 1 << 32;
+
+/// The directory descriptor that means the current directory.
+pub const AT_FDCWD: i32 = -100;
+/// Do not follow a symbolic link in the last component.
+pub const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+/// faccessat2(2): use the effective ids.
+pub const AT_EACCESS: u32 = 0x200;
+/// unlinkat(2): remove a directory.
+pub const AT_REMOVEDIR: u32 = 0x200;
+/// linkat(2): follow a symbolic link in the last component.
+pub const AT_SYMLINK_FOLLOW: u32 = 0x400;
+/// Do not trigger an automount in the last component.
+pub const AT_NO_AUTOMOUNT: u32 = 0x800;
+/// The empty path means the object of the directory descriptor.
+pub const AT_EMPTY_PATH: u32 = 0x1000;
+/// statx(2): as stat(2) does.
+pub const AT_STATX_SYNC_AS_STAT: u32 = 0x0;
+/// statx(2): ask the server.
+pub const AT_STATX_FORCE_SYNC: u32 = 0x2000;
+/// statx(2): what is cached will do.
+pub const AT_STATX_DONT_SYNC: u32 = 0x4000;
+/// statx(2): the bits of the three above.
+pub const AT_STATX_SYNC_TYPE: u32 = 0x6000;
+/// The whole tree of mounts below.
+pub const AT_RECURSIVE: u32 = 0x8000;
+
+/// Descriptor flag: closed by execve(2).
+pub const FD_CLOEXEC: u32 = 1;
+/// Duplicate to the lowest free number from the argument up.
+pub const F_DUPFD: u32 = 0;
+/// Read the descriptor flags.
+pub const F_GETFD: u32 = 1;
+/// Set the descriptor flags.
+pub const F_SETFD: u32 = 2;
+/// Read the flags of the open file.
+pub const F_GETFL: u32 = 3;
+/// Set the flags of the open file that can be set.
+pub const F_SETFL: u32 = 4;
+/// As `F_DUPFD`, with `FD_CLOEXEC`.
+pub const F_DUPFD_CLOEXEC: u32 = 1030;
+
+/// From the start.
+pub const SEEK_SET: u32 = 0;
+/// From the current offset.
+pub const SEEK_CUR: u32 = 1;
+/// From the end.
+pub const SEEK_END: u32 = 2;
+/// The next data at or after the offset.
+pub const SEEK_DATA: u32 = 3;
+/// The next hole at or after the offset; the end of the file is one.
+pub const SEEK_HOLE: u32 = 4;

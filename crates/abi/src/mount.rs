@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flags of mount(2), umount2(2) and statfs(2).
+
+/// Read-only.
+pub const MS_RDONLY: u64 = 0x1;
+/// Ignore the set-id bits.
+pub const MS_NOSUID: u64 = 0x2;
+/// Devices cannot be opened.
+pub const MS_NODEV: u64 = 0x4;
+/// Nothing can be executed.
+pub const MS_NOEXEC: u64 = 0x8;
+/// Writes are synchronous.
+pub const MS_SYNCHRONOUS: u64 = 0x10;
+/// Change an existing mount.
+pub const MS_REMOUNT: u64 = 0x20;
+/// Mandatory locks (gone since Linux 5.15).
+pub const MS_MANDLOCK: u64 = 0x40;
+/// Changes of directories are synchronous.
+pub const MS_DIRSYNC: u64 = 0x80;
+/// No symbolic link is followed.
+pub const MS_NOSYMFOLLOW: u64 = 0x100;
+/// The access time is never changed.
+pub const MS_NOATIME: u64 = 0x400;
+/// The access time of directories is never changed.
+pub const MS_NODIRATIME: u64 = 0x800;
+/// Bind.
+pub const MS_BIND: u64 = 0x1000;
+/// Move.
+pub const MS_MOVE: u64 = 0x2000;
+/// The whole tree.
+pub const MS_REC: u64 = 0x4000;
+/// Log less.
+pub const MS_SILENT: u64 = 0x8000;
+/// The file system has access control lists.
+pub const MS_POSIXACL: u64 = 0x10000;
+/// Cannot be bound.
+pub const MS_UNBINDABLE: u64 = 0x20000;
+/// No propagation.
+pub const MS_PRIVATE: u64 = 0x40000;
+/// Propagation in only.
+pub const MS_SLAVE: u64 = 0x80000;
+/// Propagation both ways.
+pub const MS_SHARED: u64 = 0x100000;
+/// The access time changes when it is older than the other two, or a day old.
+pub const MS_RELATIME: u64 = 0x200000;
+/// The access time changes with each access.
+pub const MS_STRICTATIME: u64 = 0x1000000;
+/// Times are written late.
+pub const MS_LAZYTIME: u64 = 0x2000000;
+
+/// Give up pending requests.
+pub const MNT_FORCE: u32 = 0x1;
+/// Detach now, clean up when it is no longer used.
+pub const MNT_DETACH: u32 = 0x2;
+/// Mark as expired; unmount if marked already.
+pub const MNT_EXPIRE: u32 = 0x4;
+/// Do not follow a symbolic link.
+pub const UMOUNT_NOFOLLOW: u32 = 0x8;
+
+/// Read-only.
+pub const ST_RDONLY: u64 = 0x1;
+/// Ignore the set-id bits.
+pub const ST_NOSUID: u64 = 0x2;
+/// Devices cannot be opened.
+pub const ST_NODEV: u64 = 0x4;
+/// Nothing can be executed.
+pub const ST_NOEXEC: u64 = 0x8;
+/// Writes are synchronous.
+pub const ST_SYNCHRONOUS: u64 = 0x10;
+/// The flags are valid: the kernel always sets it, C libraries hide it.
+pub const ST_VALID: u64 = 0x20;
+/// Mandatory locks.
+pub const ST_MANDLOCK: u64 = 0x40;
+/// The access time is never changed.
+pub const ST_NOATIME: u64 = 0x400;
+/// The access time of directories is never changed.
+pub const ST_NODIRATIME: u64 = 0x800;
+/// Relative access times.
+pub const ST_RELATIME: u64 = 0x1000;
+/// No symbolic link is followed.
+pub const ST_NOSYMFOLLOW: u64 = 0x2000;
+
+/// `f_type` of tmpfs.
+pub const TMPFS_MAGIC: i64 = 0x1021994;
+/// `f_type` of ext4.
+pub const EXT4_SUPER_MAGIC: i64 = 0xef53;

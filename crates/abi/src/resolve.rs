@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `RESOLVE_*`: how openat2(2) may walk.
+
+/// Cross no mount: `EXDEV`.
+pub const RESOLVE_NO_XDEV: u64 = 0x1;
+/// Follow no magic link: `ELOOP`.
+pub const RESOLVE_NO_MAGICLINKS: u64 = 0x2;
+/// Follow no symbolic link at all: `ELOOP`.
+pub const RESOLVE_NO_SYMLINKS: u64 = 0x4;
+/// Never leave the directory descriptor: `EXDEV`.
+pub const RESOLVE_BENEATH: u64 = 0x8;
+/// The directory descriptor is the root: `/` and `..` stop there.
+pub const RESOLVE_IN_ROOT: u64 = 0x10;
+/// Answer from the cache alone: `EAGAIN`.
+pub const RESOLVE_CACHED: u64 = 0x20;
+/// Every bit above; any other is `EINVAL`.
+pub const RESOLVE_ALL: u64 = RESOLVE_NO_XDEV
+    | RESOLVE_NO_MAGICLINKS
+    | RESOLVE_NO_SYMLINKS
+    | RESOLVE_BENEATH
+    | RESOLVE_IN_ROOT
+    | RESOLVE_CACHED;

@@ -1,2 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lock-free ground of openpath: every atomic ordering and every raw pointer lives here.
+//!
+//! Users of this crate write no `unsafe` and name no memory ordering; they use verbs:
+//!
+//! | module | verb | what it is |
+//! |---|---|---|
+//! | [`word`](Word) | `get`, `set` | shared words |
+//! | [`life`](Life) | `sample`, `still`, `change` | a sequence count with flags in one word |
+//! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | type-stable slabs, and pins instead of counts |
+//! | [`hash`](Table) | `head`, `lock`, `grow` | a table searched without a lock |
+//! | [`region`](Region) | `at` | an array that never moves |
+//! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
+
+pub mod asym;
+mod hash;
+mod life;
+mod prim;
+mod region;
+mod store;
+mod word;
+mod zero;
+
+pub use hash::{CHAIN_MAX, Chain, HashKey, Locked, Table};
+pub use life::{Change, Life, Sample};
+pub use region::{NoSpace, Region};
+pub use store::{Item, PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store};
+pub use word::{Word, Word32};
+pub use zero::ZeroValid;

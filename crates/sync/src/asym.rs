@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A fence in two unequal halves: free on the side that runs always, dear on the side that runs seldom.
+//!
+//! # Kernel analogue
+//! `membarrier(2)` with `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, as user-space RCU uses it: the common side only forbids
+//! the compiler to reorder, the rare side makes every running thread of the process execute a full barrier.
+//!
+//! # States
+//! Undecided -> Membarrier, or Undecided -> Full; decided once in a process, before the first light half returns.
+//!
+//! # Rules
+//! R1. Both sides store, run their half, then load what the other side stored. PAIR(asym): if the light half is
+//!     first, the load after the heavy half sees the light side's store; if the heavy half is first, the load after
+//!     the light half sees the heavy side's store. Never do both sides miss each other.
+//! R2. A light half may always be a full fence instead: the heavy half is a full fence as well as a `membarrier`.
+//!     So a [`Fence::full`] may be used beside the fence of the process.
+//!
+//! # Guarantees
+//! G1. Where `membarrier` cannot be registered (an old kernel, a system-call filter), both halves are full fences.
+//! G2. A process that loses `membarrier` after it was granted is told ([`try_heavy`]), never given a weaker fence.
+//!
+//! # Limits
+//! The heavy half costs 0.1 us in a process with one running thread, 10-20 us with several in a virtual machine.
+//! Elsewhere than on Linux both halves are full fences.
+
+use crate::prim::{AtomicU8, Ordering, compiler_fence, fence, global};
+
+const UNDECIDED: u8 = 0;
+const MEMBARRIER: u8 = 1;
+const FULL: u8 = 2;
+
+global! {
+    /// What this process decided; moves once, away from `UNDECIDED`.
+    static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
+}
+
+/// How the two halves are done in this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// The light half is a compiler fence, the heavy half a system call.
+    Membarrier,
+    /// Both halves are full fences.
+    Fence,
+}
+
+/// A light half, decided: what a hot structure keeps by value, so that no shared word is read for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fence(Kind);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Compiler,
+    Full,
+    #[cfg(loom)]
+    Missing,
+}
+
+impl Fence {
+    /// The light half of this process; decides the mode if nobody did.
+    #[inline]
+    pub fn of_process() -> Self {
+        match mode() {
+            Mode::Membarrier => Self(Kind::Compiler),
+            Mode::Fence => Self(Kind::Full),
+        }
+    }
+
+    /// A full fence, right beside any heavy half: the fallback, for tests and measurements.
+    #[inline]
+    pub fn full() -> Self {
+        Self(Kind::Full)
+    }
+
+    /// No fence at all: a planted fault, which a model must find.
+    #[cfg(loom)]
+    #[doc(hidden)]
+    pub fn missing() -> Self {
+        Self(Kind::Missing)
+    }
+
+    /// The light half. PAIR(asym): see R1.
+    #[inline(always)]
+    pub fn light(self) {
+        match self.0 {
+            Kind::Compiler => compiler_fence(),
+            Kind::Full => fence(Ordering::SeqCst),
+            #[cfg(loom)]
+            Kind::Missing => {}
+        }
+    }
+}
+
+/// How this process does it; decides at the first call.
+#[inline(always)]
+pub fn mode() -> Mode {
+    match MODE.load(Ordering::Relaxed) {
+        MEMBARRIER => Mode::Membarrier,
+        FULL => Mode::Fence,
+        _ => decide(true),
+    }
+}
+
+/// Asks for a mode before anything was fenced, and says which one holds.
+///
+/// [`Mode::Fence`] is always granted if nothing was decided yet; [`Mode::Membarrier`] if the system grants it.
+pub fn request(wanted: Mode) -> Mode {
+    decide(wanted == Mode::Membarrier)
+}
+
+#[cold]
+fn decide(membarrier: bool) -> Mode {
+    let found = if membarrier && sys::register() {
+        MEMBARRIER
+    } else {
+        FULL
+    };
+    // Relaxed: the word orders nothing. A thread that reads MEMBARRIER runs in a registered process, and registration
+    // itself is a system call that ends before the word is set.
+    match MODE.compare_exchange(UNDECIDED, found, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => if_membarrier(found),
+        Err(first) => if_membarrier(first),
+    }
+}
+
+fn if_membarrier(word: u8) -> Mode {
+    if word == MEMBARRIER {
+        Mode::Membarrier
+    } else {
+        Mode::Fence
+    }
+}
+
+/// The light half, by the mode of the process: a load of a word that never changes again, and a test.
+#[inline(always)]
+pub fn light() {
+    Fence::of_process().light();
+}
+
+/// The heavy half; `false` if the system refuses it now, and then nothing may be concluded about the other side.
+///
+/// Linux: membarrier(2).
+#[must_use]
+pub fn try_heavy() -> bool {
+    let done = mode() == Mode::Fence || sys::barrier();
+    // R2: pairs with light halves that are full fences.
+    fence(Ordering::SeqCst);
+    done
+}
+
+/// The heavy half.
+///
+/// # Panics
+/// If the system granted `membarrier` when the process began and refuses it now: going on would be a use after free
+/// somewhere. Callers that can keep what they hold use [`try_heavy`].
+pub fn heavy() {
+    assert!(
+        try_heavy(),
+        "membarrier was granted to this process and then taken away"
+    );
+}
+
+/// The system call.
+#[cfg(all(target_os = "linux", not(loom)))]
+mod sys {
+    fn membarrier(command: libc::c_int) -> bool {
+        // SAFETY: membarrier takes three integers and touches no memory of ours.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    }
+
+    /// Asks once for the right to expedited barriers; whether it was granted.
+    pub(super) fn register() -> bool {
+        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && barrier()
+    }
+
+    /// Makes every thread of the process that runs now pass a full barrier; whether it did.
+    pub(super) fn barrier() -> bool {
+        // A child made by fork(2) may have to register anew.
+        membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+            || membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+                && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+    }
+}
+
+/// Systems without it, and the model.
+#[cfg(not(all(target_os = "linux", not(loom))))]
+mod sys {
+    pub(super) fn register() -> bool {
+        false
+    }
+    pub(super) fn barrier() -> bool {
+        false
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::prim::AtomicU64;
+    use std::sync::Arc;
+    use std::thread;
+
+    #[test]
+    fn the_mode_is_decided_once() {
+        let first = mode();
+        assert_eq!(request(Mode::Fence), first);
+        assert_eq!(request(Mode::Membarrier), first);
+        assert!(try_heavy());
+    }
+
+    /// Store buffering: each side stores its word and reads the other's. Both reading the old value is the fault.
+    fn store_buffering(light: Fence) {
+        const ROUNDS: u64 = 3_000;
+        let words = Arc::new([const { AtomicU64::new(0) }; 3]);
+        let other = Arc::clone(&words);
+        let reader = thread::spawn(move || {
+            let mut seen = Vec::new();
+            for round in 1..=ROUNDS {
+                while other[2].load(Ordering::Acquire) < round {
+                    core::hint::spin_loop();
+                }
+                other[0].store(round, Ordering::Relaxed);
+                light.light();
+                seen.push(other[1].load(Ordering::Relaxed));
+            }
+            seen
+        });
+        let mut seen = Vec::new();
+        for round in 1..=ROUNDS {
+            words[2].store(round, Ordering::Release);
+            words[1].store(round, Ordering::Relaxed);
+            heavy();
+            seen.push(words[0].load(Ordering::Relaxed));
+        }
+        let theirs = reader.join().expect("the light side panicked");
+        for (round, (ours, theirs)) in (1..).zip(seen.into_iter().zip(theirs)) {
+            assert!(
+                ours >= round || theirs >= round,
+                "both sides missed each other in {round}"
+            );
+        }
+    }
+
+    #[test]
+    fn never_do_both_sides_miss_each_other() {
+        store_buffering(Fence::of_process());
+    }
+
+    #[test]
+    fn a_full_light_half_pairs_with_the_same_heavy_half() {
+        store_buffering(Fence::full());
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The word that says what a slab item is now: a sequence count, its owner's flags, and whether it
+//! lives.
+//!
+//! # Kernel analogue
+//! `d_seq` and `d_flags` of a dentry in one word, so that one load and one compare answer both "is
+//! this step plain?"
+//! and "has anything changed since?".
+//!
+//! # States
+//! Free (0) -> live -> dying (a reclaimer asks whether it is pinned) -> live again, or free with a
+//! higher sequence.
+//!
+//! # Layout
+//! bit 0 BUSY (a change is going on), bit 1 LIVE, bit 2 DYING, bits 3..16 flags of the owner, bits
+//! 16..64 sequence.
+//! 48 bits of sequence do not come round: 2^47 changes of one item at a million a second take four
+//! years.
+//!
+//! # Rules
+//! R1. Who changes an item's data holds its [`Change`]: BUSY is also the lock that orders writers.
+//! R2. A reader samples ([`Life::sample`]), reads data with [`crate::Word::get`], and asks
+//!     [`Life::still`]; only then
+//!     does what it read count. Data is written with [`crate::Word::set`] only.
+//!
+//! # Guarantees
+//! G1. `still(s)` after reads: every word read belongs to the state `s` named, or `still` says no.
+//!     PAIR(life.change): the writer makes the word busy before any release-store of data; a reader
+//!     whose
+//!     acquire-load saw that data therefore sees the word busy or newer in `still`.
+
+use crate::prim::{AtomicU64, Ordering, relax};
+use crate::zero::ZeroValid;
+
+const BUSY: u64 = 1;
+const LIVE: u64 = 2;
+const DYING: u64 = 4;
+const FLAGS: u64 = 0xfff8;
+const SEQ_ONE: u64 = 1 << 16;
+/// The bits that keep an item from being used without a closer look.
+const UNSTEADY: u64 = BUSY | DYING;
+
+/// What a [`Life`] word said at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sample(u64);
+
+impl Sample {
+    /// Whether any of `mask` (owner flags) is set, or the item is not steadily live: one test for
+    /// "look closer".
+    #[inline(always)]
+    pub fn odd(self, mask: u64) -> bool {
+        self.0 & (mask | UNSTEADY | LIVE) != LIVE
+    }
+    /// Whether all of `mask` (owner flags) is set.
+    #[inline(always)]
+    pub fn has(self, mask: u64) -> bool {
+        self.0 & mask == mask
+    }
+    /// Whether the item was live, not changing and not under a reclaimer's question.
+    #[inline(always)]
+    pub fn steady(self) -> bool {
+        self.0 & (UNSTEADY | LIVE) == LIVE
+    }
+    /// Whether the item was live at all.
+    #[inline(always)]
+    pub fn live(self) -> bool {
+        self.0 & LIVE != 0
+    }
+    /// Whether a change was going on.
+    #[inline(always)]
+    pub fn busy(self) -> bool {
+        self.0 & BUSY != 0
+    }
+    /// Whether a reclaimer was asking whether the item is pinned.
+    #[inline(always)]
+    pub fn dying(self) -> bool {
+        self.0 & DYING != 0
+    }
+    /// The owner's flags.
+    #[inline(always)]
+    pub fn flags(self) -> u64 {
+        self.0 & FLAGS
+    }
+    /// The whole word, to be kept somewhere and compared later.
+    #[inline(always)]
+    pub fn raw(self) -> u64 {
+        self.0
+    }
+    /// A kept word, as a sample again.
+    #[inline(always)]
+    pub fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+    /// The sequence part.
+    pub fn sequence(self) -> u64 {
+        self.0 >> 16
+    }
+}
+
+/// The sequence, flags and life of one item. All zero: free.
+#[derive(Default)]
+#[repr(transparent)]
+pub struct Life(AtomicU64);
+
+// SAFETY: a transparent wrapper of a zero-valid atomic.
+unsafe impl ZeroValid for Life {}
+
+impl Life {
+    /// What the item is now.
+    #[inline(always)]
+    pub fn sample(&self) -> Sample {
+        Sample(self.0.load(Ordering::Acquire))
+    }
+
+    /// Whether the item is exactly as `sample` said: nothing changed in between.
+    #[inline(always)]
+    pub fn still(&self, sample: Sample) -> bool {
+        // PAIR(life.change): the reads this confirms were acquire-loads, so none of them happens
+        // after this load.
+        self.0.load(Ordering::Acquire) == sample.0
+    }
+
+    /// Waits for a moment without a change and samples it.
+    pub fn sample_steady(&self) -> Sample {
+        loop {
+            let s = self.sample();
+            if !s.busy() && !s.dying() {
+                return s;
+            }
+            relax();
+        }
+    }
+
+    /// Begins a change, waiting while another is going on. Readers that overlap it will be told.
+    pub fn change(&self) -> Change<'_> {
+        loop {
+            let now = self.0.load(Ordering::Relaxed);
+            if now & BUSY == 0
+                && self
+                    .0
+                    .compare_exchange(now, now | BUSY, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return Change {
+                    life: self,
+                    word: now,
+                };
+            }
+            relax();
+        }
+    }
+
+    /// Begins a change only if the item is as `sample` said.
+    pub fn change_if(&self, sample: Sample) -> Option<Change<'_>> {
+        if sample.busy() {
+            return None;
+        }
+        self.0
+            .compare_exchange(
+                sample.0,
+                sample.0 | BUSY,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .ok()
+            .map(|word| Change { life: self, word })
+    }
+}
+
+/// A change going on; dropping it publishes the new flags under the next sequence.
+pub struct Change<'a> {
+    life: &'a Life,
+    word: u64,
+}
+
+impl Change<'_> {
+    /// The flags as they will be published.
+    pub fn flags(&self) -> u64 {
+        self.word & FLAGS
+    }
+    /// What the item will be when this change ends.
+    pub fn now(&self) -> Sample {
+        Sample(self.word)
+    }
+    /// Sets owner flags.
+    pub fn set(&mut self, mask: u64) -> &mut Self {
+        self.word |= mask & FLAGS;
+        self
+    }
+    /// Clears owner flags.
+    pub fn clear(&mut self, mask: u64) -> &mut Self {
+        self.word &= !(mask & FLAGS);
+        self
+    }
+    /// Replaces all owner flags.
+    pub fn replace(&mut self, flags: u64) -> &mut Self {
+        self.word = (self.word & !FLAGS) | (flags & FLAGS);
+        self
+    }
+    pub(crate) fn set_live(&mut self, floor: u64) {
+        self.word = (self.word.max(floor) & !(FLAGS | DYING)) | LIVE;
+    }
+    pub(crate) fn set_free(&mut self) {
+        self.word &= !(FLAGS | DYING | LIVE);
+    }
+    pub(crate) fn set_dying(&mut self, dying: bool) {
+        self.word = if dying {
+            self.word | DYING
+        } else {
+            self.word & !DYING
+        };
+    }
+    /// Ends the change and says what was published.
+    pub fn finish(self) -> Sample {
+        let published = Sample(self.word.wrapping_add(SEQ_ONE));
+        drop(self);
+        published
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        // PAIR(life.change): all data stores of this change precede the even word.
+        self.life
+            .0
+            .store(self.word.wrapping_add(SEQ_ONE), Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_moves_the_sequence_and_keeps_flags() {
+        let l = Life::default();
+        assert!(!l.sample().live());
+        let mut c = l.change();
+        c.set_live(0);
+        c.set(8);
+        let s = c.finish();
+        assert_eq!(l.sample(), s);
+        assert!(s.steady() && s.has(8) && !s.odd(16) && s.odd(8));
+        drop(l.change());
+        assert!(!l.still(s));
+        assert_eq!(l.sample().flags(), 8);
+    }
+
+    #[test]
+    fn a_busy_word_is_odd_and_refuses_a_second_change() {
+        let l = Life::default();
+        let s = l.sample();
+        let c = l.change();
+        assert!(l.sample().busy());
+        assert!(l.change_if(s).is_none());
+        drop(c);
+        assert!(l.change_if(s).is_none());
+        assert!(l.change_if(l.sample()).is_some());
+    }
+}

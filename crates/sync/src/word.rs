@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shared words with verbs instead of memory orderings.
+//!
+//! | verb | ordering | use |
+//! |---|---|---|
+//! | `get` | acquire | data read under a sequence: no later read moves before it |
+//! | `set` | release | data written inside a change: no earlier write moves after it |
+//! | `peek` | relaxed | statistics and hints that nothing depends on |
+//!
+//! Reading with acquire and writing with release makes a sequence-checked read correct without a
+//! stand-alone fence:
+//! a reader that saw new data also sees the sequence word that was made busy before it (see
+//! [`crate::Life`]).
+
+use crate::prim::{AtomicU32, AtomicU64, Ordering};
+use crate::zero::ZeroValid;
+
+macro_rules! word {
+    ($(#[$doc:meta])* $name:ident, $atomic:ident, $int:ty) => {
+        $(#[$doc])*
+        #[derive(Default, Debug)]
+        #[repr(transparent)]
+        pub struct $name($atomic);
+
+        impl $name {
+            /// A word holding `value`.
+            #[must_use]
+            pub fn new(value: $int) -> Self {
+                Self($atomic::new(value))
+            }
+            /// Reads; nothing that follows is read earlier.
+            #[inline(always)]
+            pub fn get(&self) -> $int {
+                self.0.load(Ordering::Acquire)
+            }
+            /// Writes; nothing that precedes is written later.
+            #[inline(always)]
+            pub fn set(&self, value: $int) {
+                self.0.store(value, Ordering::Release);
+            }
+            /// Reads a hint: no order with anything else.
+            #[inline(always)]
+            pub fn peek(&self) -> $int {
+                self.0.load(Ordering::Relaxed)
+            }
+            /// Writes a hint that only this thread writes: no order with anything else.
+            #[inline(always)]
+            pub fn poke(&self, value: $int) {
+                self.0.store(value, Ordering::Relaxed);
+            }
+            /// Adds and returns the value before; a shared store, so never on a cached path.
+            #[inline]
+            pub fn add(&self, value: $int) -> $int {
+                self.0.fetch_add(value, Ordering::AcqRel)
+            }
+            /// Subtracts and returns the value before; a shared store, so never on a cached path.
+            #[inline]
+            pub fn sub(&self, value: $int) -> $int {
+                self.0.fetch_sub(value, Ordering::AcqRel)
+            }
+            /// Sets the bits of `mask` and returns the value before.
+            #[inline]
+            pub fn set_bits(&self, mask: $int) -> $int {
+                self.0.fetch_or(mask, Ordering::AcqRel)
+            }
+            /// Clears the bits of `mask` and returns the value before.
+            #[inline]
+            pub fn clear_bits(&self, mask: $int) -> $int {
+                self.0.fetch_and(!mask, Ordering::AcqRel)
+            }
+            /// Replaces `from` by `to`; whether it did.
+            #[inline]
+            pub fn swap_if(&self, from: $int, to: $int) -> bool {
+                self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            }
+        }
+
+        // SAFETY: a transparent wrapper of a zero-valid atomic.
+        unsafe impl ZeroValid for $name {}
+    };
+}
+
+word!(
+    /// A shared 64-bit word.
+    Word,
+    AtomicU64,
+    u64
+);
+word!(
+    /// A shared 32-bit word; also the link type of the index-based lists.
+    Word32,
+    AtomicU32,
+    u32
+);

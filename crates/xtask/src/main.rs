@@ -1,4 +1,68 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks and drivers of this repository.
+//! Checks and drivers of this repository: `cargo xtask <command>`.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod cmd;
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Checks and drivers of this repository")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that must pass before a commit: fmt, clippy, tidy, doc, test.
+    Check,
+    /// The rules of the house alone.
+    Tidy,
+    /// Compare openpath with the host kernel (needs root, for a mount namespace).
+    #[command(disable_help_flag = true)]
+    Oracle {
+        /// Passed on; try `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Plant faults in openpath and see that the oracle reports them.
+    #[command(disable_help_flag = true)]
+    Mutate {
+        /// Passed on; try `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Every interleaving of the protocols in `sync`, up to LOOM_MAX_PREEMPTIONS (3 unless set).
+    Loom {
+        /// Passed on to the tests: a filter, or options after `--`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// The storm under a sanitizer (needs a nightly toolchain).
+    San {
+        /// What to look for.
+        sanitizer: cmd::san::Sanitizer,
+        /// How long the storm lasts.
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Check => cmd::check::run(),
+        Command::Tidy => cmd::tidy::run(),
+        Command::Oracle { args } => cmd::proof::testkit("oracle", &args),
+        Command::Mutate { args } => cmd::proof::testkit("mutate", &args),
+        Command::Loom { args } => cmd::proof::loom(&args),
+        Command::San { sanitizer, seconds } => cmd::san::run(sanitizer, seconds),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("xtask: {error}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands, and how they call other programs.
+
+pub(crate) mod check;
+pub(crate) mod proof;
+pub(crate) mod san;
+pub(crate) mod tidy;
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// What a command ends with: an exit code, or why it could not run.
+pub(crate) type Done = io::Result<ExitCode>;
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// The folder for a build with flags of its own, beside the usual one.
+pub(crate) fn target(name: &str) -> PathBuf {
+    let usual = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root().join(usual).join(name)
+}
+
+/// A call of the cargo that runs this program, at the root.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).args(args);
+    command
+}
+
+/// Runs a program to its end and hands on how it ended; a signal counts as 1.
+pub(crate) fn pass_on(command: &mut Command) -> Done {
+    let status = command.status().map_err(|error| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        io::Error::new(error.kind(), format!("{program}: {error}"))
+    })?;
+    let code = status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(1);
+    Ok(ExitCode::from(code))
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask oracle`, `mutate` and `loom`: programs of other crates with the flags they need.
+
+use super::{Done, cargo, pass_on, target};
+use std::env;
+use std::ffi::OsString;
+
+/// Runs a program of the testkit with the oracle profile and these arguments.
+pub(crate) fn testkit(program: &str, args: &[OsString]) -> Done {
+    let mut run = cargo(&[
+        "run",
+        "--quiet",
+        "--profile",
+        "oracle",
+        "-p",
+        "openpath-testkit",
+    ]);
+    pass_on(run.args(["--bin", program, "--"]).args(args))
+}
+
+/// Runs the loom tests of `sync` in a build folder of their own.
+pub(crate) fn loom(args: &[OsString]) -> Done {
+    let mut test = cargo(&["test", "--release", "-p", "openpath-sync", "--test", "loom"]);
+    test.arg("--target-dir").arg(target("loom")).args(args);
+    test.env("RUSTFLAGS", "--cfg loom");
+    if env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
+        test.env("LOOM_MAX_PREEMPTIONS", "3");
+    }
+    pass_on(&mut test)
+}

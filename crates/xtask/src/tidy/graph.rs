@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rule `graph`: dependencies point down, outside crates are on a list, one lint table rules all.
+//!
+//! `abi <- sync <- vfs <- mem <- {testkit, bench} <- {cli, xtask}`. What is built for tests may
+//! use any library of the tree; what ships may not.
+
+use super::{Report, Source, Tree};
+
+const RULE: &str = "graph";
+
+/// One crate: what it may depend on.
+struct Node {
+    name: &'static str,
+    /// Crates of this tree.
+    own: &'static [&'static str],
+    /// Crates of others.
+    outside: &'static [&'static str],
+}
+
+const ABI: &str = "openpath-abi";
+const SYNC: &str = "openpath-sync";
+const VFS: &str = "openpath-vfs";
+const MEM: &str = "openpath-mem";
+const TESTKIT: &str = "openpath-testkit";
+const BENCH: &str = "openpath-bench";
+
+const TOOLS: &[&str] = &["libc", "parking_lot", "clap", "serde", "serde_json"];
+
+const GRAPH: &[Node] = &[
+    Node {
+        name: ABI,
+        own: &[],
+        outside: &[],
+    },
+    Node {
+        name: SYNC,
+        own: &[ABI],
+        outside: &["libc", "parking_lot", "loom"],
+    },
+    Node {
+        name: VFS,
+        own: &[ABI, SYNC],
+        outside: &[],
+    },
+    Node {
+        name: MEM,
+        own: &[ABI, SYNC, VFS],
+        outside: &[],
+    },
+    Node {
+        name: TESTKIT,
+        own: &[ABI, SYNC, VFS, MEM],
+        outside: TOOLS,
+    },
+    Node {
+        name: BENCH,
+        own: &[ABI, SYNC, VFS, MEM],
+        outside: TOOLS,
+    },
+    Node {
+        name: "openpath-cli",
+        own: &[ABI, SYNC, VFS, MEM, TESTKIT, BENCH],
+        outside: TOOLS,
+    },
+    Node {
+        name: "xtask",
+        own: &[ABI, SYNC, VFS, MEM, TESTKIT, BENCH],
+        outside: TOOLS,
+    },
+];
+
+/// What tests may use.
+const FOR_TESTS: &[&str] = &[
+    ABI,
+    SYNC,
+    VFS,
+    MEM,
+    TESTKIT,
+    "libc",
+    "parking_lot",
+    "serde",
+    "serde_json",
+    "loom",
+    "proptest",
+];
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    for file in tree.manifests() {
+        let manifest = Manifest::read(file);
+        let Some(node) = GRAPH.iter().find(|node| node.name == manifest.name) else {
+            let text = format!("crate `{}` has no place in the graph", manifest.name);
+            report.fail(RULE, &file.path, 0, text);
+            continue;
+        };
+        if !manifest.shares_lints {
+            report.fail(RULE, &file.path, 0, "needs `[lints] workspace = true`");
+        }
+        for dependency in manifest.dependencies {
+            let name = dependency.name.as_str();
+            let allowed = if dependency.for_tests {
+                FOR_TESTS.contains(&name) && name != node.name
+            } else {
+                node.own.contains(&name) || node.outside.contains(&name)
+            };
+            if !allowed {
+                let text = format!("`{}` may not depend on `{name}`", node.name);
+                report.fail(RULE, &file.path, dependency.line, text);
+            }
+        }
+    }
+}
+
+/// What the rule needs of a manifest.
+#[derive(Default)]
+struct Manifest {
+    name: String,
+    shares_lints: bool,
+    dependencies: Vec<Dependency>,
+}
+
+struct Dependency {
+    name: String,
+    line: usize,
+    for_tests: bool,
+}
+
+impl Manifest {
+    /// Reads a manifest by its lines: tables, keys, and `package` in a renamed dependency.
+    fn read(file: &Source) -> Manifest {
+        let mut manifest = Manifest::default();
+        let mut table = String::new();
+        for (at, line) in file.text.lines().enumerate() {
+            let line = line.trim();
+            if line.starts_with('[') {
+                table = line.trim_matches(['[', ']']).to_owned();
+                if let Some((kind, name)) = named_table(&table) {
+                    manifest.add(name, at + 1, kind);
+                }
+            } else if let Some((key, value)) = line.split_once('=') {
+                manifest.entry(&table, key.trim(), value.trim(), at + 1);
+            }
+        }
+        manifest
+    }
+
+    fn entry(&mut self, table: &str, key: &str, value: &str, line: usize) {
+        let kind = table.rsplit('.').next().unwrap_or(table);
+        if table == "package" && key == "name" {
+            self.name = unquote(value).to_owned();
+        } else if (table == "lints" && key == "workspace") || key == "lints.workspace" {
+            self.shares_lints |= value == "true";
+        } else if is_dependency_table(kind) {
+            let renamed = value
+                .split_once("package")
+                .and_then(|(_, rest)| rest.split('"').nth(1));
+            let name = renamed.unwrap_or_else(|| key.split('.').next().unwrap_or(key));
+            self.add(unquote(name), line, kind);
+        }
+    }
+
+    fn add(&mut self, name: &str, line: usize, kind: &str) {
+        let for_tests = kind == "dev-dependencies";
+        self.dependencies.push(Dependency {
+            name: name.to_owned(),
+            line,
+            for_tests,
+        });
+    }
+}
+
+fn is_dependency_table(kind: &str) -> bool {
+    matches!(
+        kind,
+        "dependencies" | "dev-dependencies" | "build-dependencies"
+    )
+}
+
+/// Kind and name of a table that is one dependency: `[dependencies.name]`.
+fn named_table(table: &str) -> Option<(&str, &str)> {
+    let (before, name) = table.rsplit_once('.')?;
+    let kind = before.rsplit('.').next().unwrap_or(before);
+    is_dependency_table(kind).then(|| (kind, unquote(name)))
+}
+
+fn unquote(text: &str) -> &str {
+    text.trim_matches('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planted;
+    use super::check;
+
+    fn found(name: &str, rest: &str) -> Vec<(usize, String)> {
+        let text = format!(
+            "[package]\nname = \"{name}\"\n[lints]\nworkspace = true\n[dependencies]\n{rest}"
+        );
+        planted(check, &[("crates/x/Cargo.toml", &text)])
+    }
+
+    #[test]
+    fn a_dependency_that_points_up_is_reported() {
+        let down = "openpath-abi.workspace = true\nopenpath-sync = { workspace = true }\n";
+        assert_eq!(found("openpath-vfs", down), []);
+        for up in [
+            "openpath-mem.workspace = true\n",
+            "openpath-mem = { path = \"../backends/mem\" }\n",
+            "\"openpath-mem\" = \"1\"\n",
+            "other = { package = \"openpath-mem\", version = \"1\" }\n",
+        ] {
+            assert_eq!(found("openpath-vfs", up)[0].0, 6, "{up}");
+        }
+        for table in [
+            "[dependencies.openpath-mem]\n",
+            "[build-dependencies]\nopenpath-mem = \"1\"\n",
+            "[target.'cfg(unix)'.dependencies]\nopenpath-mem = \"1\"\n",
+            "[target.'cfg(unix)'.dependencies.openpath-mem]\n",
+        ] {
+            assert_eq!(found("openpath-vfs", table).len(), 1, "{table}");
+        }
+        assert_eq!(
+            found("openpath-bench", "openpath-testkit = \"1\"\n").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn tests_may_use_what_lies_above() {
+        assert_eq!(
+            found("openpath-vfs", "[dev-dependencies]\nopenpath-mem = \"1\"\n"),
+            []
+        );
+        assert_eq!(
+            found("openpath-vfs", "[dev-dependencies]\nopenpath-cli = \"1\"\n").len(),
+            1
+        );
+        assert_eq!(found("openpath-vfs", "[dev-dependencies.xtask]\n").len(), 1);
+    }
+
+    #[test]
+    fn an_outside_crate_that_is_not_listed_is_reported() {
+        assert_eq!(found("openpath-sync", "libc.workspace = true\n"), []);
+        assert_eq!(found("openpath-vfs", "libc.workspace = true\n").len(), 1);
+        assert_eq!(found("openpath-cli", "tokio = \"1\"\n").len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_crate_and_a_crate_with_its_own_lints_are_reported() {
+        assert_eq!(found("openpath-new", "").len(), 1);
+        let text = "[package]\nname = \"openpath-abi\"\n[lints.rust]\nmissing_docs = \"allow\"\n";
+        assert_eq!(planted(check, &[("crates/abi/Cargo.toml", text)]).len(), 1);
+    }
+}

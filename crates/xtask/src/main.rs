@@ -38,7 +38,7 @@ enum Command {
     },
     /// Every interleaving of the protocols in `sync`, up to LOOM_MAX_PREEMPTIONS (3 unless set).
     Loom {
-        /// Passed on to the tests: a filter, or options after `--`.
+        /// Passed on to the test program: a filter, `--list`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },

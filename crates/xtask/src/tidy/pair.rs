@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rule `pair`: a barrier works only with its other end, so every named pair has at least two.
 //!
-//! The mark is the word in capitals, the name in parentheses, a colon and what this end does. A name
-//! has small letters, digits, dots, dashes and underscores.
+//! The mark is the word in capitals, the name in parentheses, a colon and what this end does. The
+//! name has small letters, digits, dots, dashes and underscores.
 
 use super::{Report, Tree};
 use std::collections::BTreeMap;

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A fence in two unequal halves: free on the side that runs always, dear on the side that runs seldom.
+//! A fence in two unequal halves: free on the side that runs always, dear on the side that runs
+//! seldom.
 //!
 //! # Kernel analogue
-//! `membarrier(2)` with `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, as user-space RCU uses it: the common side only forbids
-//! the compiler to reorder, the rare side makes every running thread of the process execute a full barrier.
+//! `membarrier(2)` with `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, as user-space RCU uses it: the common
+//! side only forbids the compiler to reorder, the rare side makes every running thread of the
+//! process execute a full barrier.
 //!
 //! # States
-//! Undecided -> Membarrier, or Undecided -> Full; decided once in a process, before the first light half returns.
+//! Undecided -> Membarrier, or Undecided -> Full; decided once in a process, before the first light
+//! half returns.
 //!
 //! # Rules
-//! R1. Both sides store, run their half, then load what the other side stored. PAIR(asym): if the light half is
-//!     first, the load after the heavy half sees the light side's store; if the heavy half is first, the load after
-//!     the light half sees the heavy side's store. Never do both sides miss each other.
-//! R2. A light half may always be a full fence instead: the heavy half is a full fence as well as a `membarrier`.
-//!     So a [`Fence::full`] may be used beside the fence of the process.
+//! R1. Both sides store, run their half, then load what the other side stored. PAIR(asym): if the
+//!     light half is first, the load after the heavy half sees the light side's store; if the heavy
+//!     half is first, the load after the light half sees the heavy side's store. Never do both
+//!     sides miss each other.
+//! R2. A light half may always be a full fence instead: the heavy half is a full fence as well as a
+//!     `membarrier`. So a [`Fence::full`] may be used beside the fence of the process.
 //!
 //! # Guarantees
-//! G1. Where `membarrier` cannot be registered (an old kernel, a system-call filter), both halves are full fences.
-//! G2. A process that loses `membarrier` after it was granted is told ([`try_heavy`]), never given a weaker fence.
+//! G1. Where `membarrier` cannot be registered (an old kernel, a system-call filter), both halves
+//!     are full fences.
+//! G2. A process that loses `membarrier` after it was granted is told ([`try_heavy`]), never given
+//!     a weaker fence.
 //!
 //! # Limits
-//! The heavy half costs 0.1 us in a process with one running thread, 10-20 us with several in a virtual machine.
-//! Elsewhere than on Linux both halves are full fences.
+//! The heavy half costs 0.1 us in a process with one running thread, 10-20 us with several in a
+//! virtual machine. Elsewhere than on Linux both halves are full fences.
 
 use crate::prim::{AtomicU8, Ordering, compiler_fence, fence, global};
 
@@ -43,7 +49,8 @@ pub enum Mode {
     Fence,
 }
 
-/// A light half, decided: what a hot structure keeps by value, so that no shared word is read for it.
+/// A light half, decided: what a hot structure keeps by value, so that no shared word is read for
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fence(Kind);
 
@@ -102,7 +109,8 @@ pub fn mode() -> Mode {
 
 /// Asks for a mode before anything was fenced, and says which one holds.
 ///
-/// [`Mode::Fence`] is always granted if nothing was decided yet; [`Mode::Membarrier`] if the system grants it.
+/// [`Mode::Fence`] is always granted if nothing was decided yet; [`Mode::Membarrier`] if the system
+/// grants it.
 pub fn request(wanted: Mode) -> Mode {
     decide(wanted == Mode::Membarrier)
 }
@@ -114,8 +122,8 @@ fn decide(membarrier: bool) -> Mode {
     } else {
         FULL
     };
-    // Relaxed: the word orders nothing. A thread that reads MEMBARRIER runs in a registered process, and registration
-    // itself is a system call that ends before the word is set.
+    // Relaxed: the word orders nothing. A thread that reads MEMBARRIER runs in a registered
+    // process, and registration itself is a system call that ends before the word is set.
     match MODE.compare_exchange(UNDECIDED, found, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => if_membarrier(found),
         Err(first) => if_membarrier(first),
@@ -130,13 +138,15 @@ fn if_membarrier(word: u8) -> Mode {
     }
 }
 
-/// The light half, by the mode of the process: a load of a word that never changes again, and a test.
+/// The light half, by the mode of the process: a load of a word that never changes again, and a
+/// test.
 #[inline(always)]
 pub fn light() {
     Fence::of_process().light();
 }
 
-/// The heavy half; `false` if the system refuses it now, and then nothing may be concluded about the other side.
+/// The heavy half; `false` if the system refuses it now, and then nothing may be concluded about
+/// the other side.
 ///
 /// Linux: membarrier(2).
 #[must_use]
@@ -150,8 +160,8 @@ pub fn try_heavy() -> bool {
 /// The heavy half.
 ///
 /// # Panics
-/// If the system granted `membarrier` when the process began and refuses it now: going on would be a use after free
-/// somewhere. Callers that can keep what they hold use [`try_heavy`].
+/// If the system granted `membarrier` when the process began and refuses it now: going on would be
+/// a use after free somewhere. Callers that can keep what they hold use [`try_heavy`].
 pub fn heavy() {
     assert!(
         try_heavy(),
@@ -207,7 +217,8 @@ mod tests {
         assert!(try_heavy());
     }
 
-    /// Store buffering: each side stores its word and reads the other's. Both reading the old value is the fault.
+    /// Store buffering: each side stores its word and reads the other's. Both reading the old value
+    /// is the fault.
     fn store_buffering(light: Fence) {
         const ROUNDS: u64 = 3_000;
         let words = Arc::new([const { AtomicU64::new(0) }; 3]);

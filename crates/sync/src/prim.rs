@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The primitives everything in this crate stands on, from the system or from loom.
 //!
-//! With `--cfg loom` every atomic, cell, lock and thread-local of this crate is loom's, so that its tests can run a
-//! protocol through every interleaving. No other module asks which build this is, except [`crate::asym`] (loom has
-//! no `membarrier`).
+//! With `--cfg loom` every atomic, cell, lock and thread-local of this crate is loom's, so that its
+//! tests can run a protocol through every interleaving. No other module asks which build this is,
+//! except [`crate::asym`] (loom has no `membarrier`) and the region (loom's atomics are not
+//! zeroes).
 //!
 //! # Rules
-//! R1. Loom's constructors are not `const`: a static goes through [`global!`](crate::global).
+//! R1. Loom's constructors are not `const`: a static is declared with `global!`.
 //! R2. Loom's atomics have no `get_mut`: with `&mut` at hand, load relaxed.
-//! R3. Data that is not atomic but shared lies in [`UnsafeCell`], so that loom sees each access.
+//! R3. Shared data that is not atomic lies in [`UnsafeCell`], so that loom sees each access.
 
-pub use core::sync::atomic::Ordering;
+pub(crate) use core::sync::atomic::Ordering;
 
 #[cfg(loom)]
 pub(crate) use self::modelled::*;
@@ -26,37 +27,38 @@ pub(crate) fn compiler_fence() {
 /// The system's own primitives.
 #[cfg(not(loom))]
 mod native {
-    pub use core::sync::atomic::{
+    pub(crate) use core::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
-    pub use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-    pub use std::sync::Arc;
-    pub use std::thread_local;
+    pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub(crate) use std::sync::Arc;
+    pub(crate) use std::thread_local;
 
-    /// A cell for shared data that is not atomic; who may touch it, and when, is its owner's protocol.
+    /// A cell for shared data that is not atomic; who may touch it, and when, is its owner's
+    /// protocol.
     #[derive(Default)]
     #[repr(transparent)]
-    pub struct UnsafeCell<T: ?Sized>(core::cell::UnsafeCell<T>);
+    pub(crate) struct UnsafeCell<T: ?Sized>(core::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
         /// A cell holding `value`.
-        pub const fn new(value: T) -> Self {
+        pub(crate) const fn new(value: T) -> Self {
             Self(core::cell::UnsafeCell::new(value))
         }
         /// Gives `f` a pointer to read through.
         #[inline(always)]
-        pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             f(self.0.get())
         }
         /// Gives `f` a pointer to write through.
         #[inline(always)]
-        pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
             f(self.0.get())
         }
     }
 
     /// One turn of a short wait: spins, and now and then lets other threads run.
-    pub fn relax() {
+    pub(crate) fn relax() {
         thread_local! {
             static TURNS: core::cell::Cell<u32> = const { core::cell::Cell::new(0) };
         }
@@ -71,7 +73,7 @@ mod native {
     }
 
     /// One turn of a long wait: sleeps.
-    pub fn nap() {
+    pub(crate) fn nap() {
         std::thread::sleep(std::time::Duration::from_micros(50));
     }
 
@@ -88,63 +90,63 @@ mod native {
 /// Loom's stand-ins, under the same names.
 #[cfg(loom)]
 mod modelled {
-    pub use loom::cell::UnsafeCell;
-    pub use loom::sync::Arc;
-    pub use loom::sync::atomic::{
+    pub(crate) use loom::cell::UnsafeCell;
+    pub(crate) use loom::sync::Arc;
+    pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
-    pub use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
-    pub use loom::thread::yield_now as relax;
-    pub use loom::thread::yield_now as nap;
-    pub use loom::thread_local;
+    pub(crate) use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+    pub(crate) use loom::thread::yield_now as relax;
+    pub(crate) use loom::thread::yield_now as nap;
+    pub(crate) use loom::thread_local;
     use std::sync::PoisonError;
 
     /// Loom's mutex with parking_lot's face.
     #[derive(Debug, Default)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
+        pub(crate) fn new(value: T) -> Self {
             Self(loom::sync::Mutex::new(value))
         }
-        pub fn lock(&self) -> MutexGuard<'_, T> {
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
-        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             self.0.try_lock().ok()
         }
-        pub fn get_mut(&mut self) -> &mut T {
+        pub(crate) fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
         }
-        pub fn into_inner(self) -> T {
+        pub(crate) fn into_inner(self) -> T {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
     }
 
     /// Loom's reader-writer lock with parking_lot's face.
     #[derive(Debug, Default)]
-    pub struct RwLock<T>(loom::sync::RwLock<T>);
+    pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);
 
     impl<T> RwLock<T> {
-        pub fn new(value: T) -> Self {
+        pub(crate) fn new(value: T) -> Self {
             Self(loom::sync::RwLock::new(value))
         }
-        pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
             self.0.read().unwrap_or_else(PoisonError::into_inner)
         }
-        pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().unwrap_or_else(PoisonError::into_inner)
         }
-        pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
             self.0.try_read().ok()
         }
-        pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        pub(crate) fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
             self.0.try_write().ok()
         }
-        pub fn get_mut(&mut self) -> &mut T {
+        pub(crate) fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
         }
-        pub fn into_inner(self) -> T {
+        pub(crate) fn into_inner(self) -> T {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
     }

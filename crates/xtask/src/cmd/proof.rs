@@ -21,7 +21,10 @@ pub(crate) fn testkit(program: &str, args: &[OsString]) -> Done {
 /// Runs the loom tests of `sync` in a build folder of their own.
 pub(crate) fn loom(args: &[OsString]) -> Done {
     let mut test = cargo(&["test", "--release", "-p", "openpath-sync", "--test", "loom"]);
-    test.arg("--target-dir").arg(target("loom")).arg("--").args(args);
+    test.arg("--target-dir")
+        .arg(target("loom"))
+        .arg("--")
+        .args(args);
     test.env("RUSTFLAGS", "--cfg loom");
     if env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
         test.env("LOOM_MAX_PREEMPTIONS", "3");

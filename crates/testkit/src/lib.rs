@@ -1,2 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Proof of openpath: the oracle against the host kernel, fixtures, stress.
+
+pub mod case;
+pub mod eye;
+pub mod face;
+
+pub mod host;
+pub mod op;
+pub mod outcome;
+pub mod random;
+pub mod rng;
+pub mod scan;
+pub mod shrink;
+pub mod skips;
+pub mod sys;
+pub mod tree;

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A case: operations from an empty file system on; running it on a face; comparing two runs.
+//!
+//! # Rules
+//! * A case is a text of one operation a line; `#` starts a comment; a line `---` parts the
+//!   set-up, after which no picture is taken, from the rest.
+//! * A face runs a whole case before the next face starts, so faces cannot disturb each other.
+//! * The first difference counts; nothing after it is looked at.
+
+use std::fmt;
+
+use crate::face::Face;
+use crate::op::Op;
+use crate::outcome::Outcome;
+use crate::skips::{self, Counts};
+use crate::tree::{self, Depth, Tree};
+
+/// Operations from an empty file system on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Case {
+    /// All of them.
+    pub ops: Vec<Op>,
+    /// How many belong to the set-up.
+    pub setup: usize,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, op) in self.ops.iter().enumerate() {
+            if i == self.setup && i > 0 {
+                writeln!(f, "---")?;
+            }
+            writeln!(f, "{op}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::str::FromStr for Case {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Case, String> {
+        let mut case = Case::default();
+        for (i, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line == "---" {
+                case.setup = case.ops.len();
+            } else if !line.is_empty() && !line.starts_with('#') {
+                case.ops
+                    .push(line.parse().map_err(|e| format!("line {}: {e}", i + 1))?);
+            }
+        }
+        Ok(case)
+    }
+}
+
+/// When pictures are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pictures {
+    /// After each operation that is not part of the set-up, and at the end.
+    Each,
+    /// At the end.
+    Last,
+}
+
+/// What a run of a case gave.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// For each operation.
+    pub outcomes: Vec<Outcome>,
+    /// The picture after each operation, where one was taken.
+    pub pictures: Vec<Option<Tree>>,
+    /// The deep picture at the end.
+    pub end: Tree,
+    /// What the face itself found wrong.
+    pub wrong: Vec<String>,
+}
+
+/// Runs a case; an operation that `follow` skipped is skipped as well.
+pub fn run(face: &mut dyn Face, case: &Case, when: Pictures, follow: Option<&Trace>) -> Trace {
+    let mut trace = Trace::default();
+    for (i, op) in case.ops.iter().enumerate() {
+        let skipped = follow.and_then(|t| match &t.outcomes[i] {
+            Outcome::Skip(name) => Some(*name),
+            _ => None,
+        });
+        let outcome = match skipped {
+            Some(name) => {
+                // The clock goes on all the same.
+                face.skip(i);
+                Outcome::Skip(name)
+            }
+            None => face.apply(i, op),
+        };
+        let wanted = when == Pictures::Each && i >= case.setup && changes(op);
+        trace
+            .pictures
+            .push(wanted.then(|| face.snapshot(Depth::Light)));
+        trace.outcomes.push(outcome);
+    }
+    trace.wrong = face.finish();
+    trace.end = face.snapshot(Depth::Deep);
+    trace
+}
+
+/// May it change anything that a picture shows?
+fn changes(op: &Op) -> bool {
+    !matches!(
+        op,
+        Op::Cred { .. }
+            | Op::Umask { .. }
+            | Op::GetFl { .. }
+            | Op::Getcwd {}
+            | Op::Fstat { .. }
+            | Op::Lseek { .. }
+            | Op::Fchdir { .. }
+    )
+}
+
+/// The first difference of two runs.
+#[derive(Clone, Debug)]
+pub struct Divergence {
+    /// The operation after which it was seen; the number of operations if at the end.
+    pub at: usize,
+    /// What kind: an outcome, a picture, or a face's own complaint.
+    pub kind: &'static str,
+    /// What differs.
+    pub text: String,
+}
+
+/// Compares two runs of a case; skips and allowed differences are counted.
+#[must_use]
+pub fn compare(
+    case: &Case,
+    left: (&str, &Trace),
+    right: (&str, &Trace),
+    counts: &mut Counts,
+) -> Option<Divergence> {
+    let ((ln, l), (rn, r)) = (left, right);
+    for (at, op) in case.ops.iter().enumerate() {
+        let (a, b) = (&l.outcomes[at], &r.outcomes[at]);
+        if let Outcome::Skip(name) = b {
+            counts.add(name);
+            continue;
+        }
+        if a != b || matches!(a, Outcome::Bad(_)) {
+            match skips::allowed(op, a, b) {
+                Some(id) => {
+                    counts.add(id);
+                    continue;
+                }
+                None => {
+                    let text = format!("    {ln}: {a:?}\n    {rn}: {b:?}\n");
+                    return Some(Divergence {
+                        at,
+                        kind: "outcome",
+                        text,
+                    });
+                }
+            }
+        }
+        if let (Some(a), Some(b)) = (&l.pictures[at], &r.pictures[at])
+            && (a != b || !a.trouble.is_empty())
+        {
+            let text = tree::diff((ln, a), (rn, b));
+            return Some(Divergence {
+                at,
+                kind: "tree",
+                text,
+            });
+        }
+    }
+    let at = case.ops.len();
+    if let Some(text) = l.wrong.iter().chain(&r.wrong).next() {
+        return Some(Divergence {
+            at,
+            kind: "face",
+            text: format!("    {text}\n"),
+        });
+    }
+    if l.end != r.end || !l.end.trouble.is_empty() {
+        return Some(Divergence {
+            at,
+            kind: "end",
+            text: tree::diff((ln, &l.end), (rn, &r.end)),
+        });
+    }
+    None
+}
+
+/// A case and its divergence, for a person to read.
+#[must_use]
+pub fn report(case: &Case, d: &Divergence) -> String {
+    let mut out = String::new();
+    for (i, line) in case.to_string().lines().filter(|l| *l != "---").enumerate() {
+        out.push_str(if i == d.at { "  > " } else { "    " });
+        out.push_str(line);
+        out.push('\n');
+    }
+    format!(
+        "{out}  differs in {} after operation {}:\n{}",
+        d.kind, d.at, d.text
+    )
+}

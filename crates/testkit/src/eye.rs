@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Taking a picture of a tree through five questions that every face can answer.
+
+use std::collections::BTreeMap;
+
+use openpath_abi::{Errno, Stat, mode};
+
+use crate::outcome::{Ids, Stamps, StatView};
+use crate::scan::Entry;
+use crate::tree::{DATA_MAX, Depth, NODES_MAX, Node, Tree};
+
+/// The questions, asked as root; paths are relative to the root of the case, which is empty.
+///
+/// Each answers with the error of the call that failed.
+#[expect(clippy::missing_errors_doc, reason = "said once, for all of them")]
+pub trait Eye {
+    /// Attributes, the last link not followed.
+    fn lstat(&mut self, path: &[u8]) -> Result<Stat, Errno>;
+    /// All entries of a directory, without changing its times.
+    fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, Errno>;
+    /// At most this many bytes of a regular file, without changing its times.
+    fn data(&mut self, path: &[u8], max: usize) -> Result<Vec<u8>, Errno>;
+    /// The body of a link.
+    fn body(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno>;
+    /// Extended attributes; all but those of `user.`, `trusted.`.
+    fn xattrs(&mut self, path: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno>;
+}
+
+/// Takes a picture.
+pub fn picture(eye: &mut dyn Eye, ids: &mut Ids, stamps: &Stamps, depth: Depth) -> Tree {
+    ids.begin();
+    let mut taker = Taker {
+        eye,
+        ids,
+        stamps,
+        depth,
+        tree: Tree::default(),
+    };
+    match taker.eye.lstat(b"") {
+        Ok(stat) => taker.node(Vec::new(), &stat, None, Some(stat.ino)),
+        Err(e) => taker.tree.trouble.push(format!("stat of the root: {e}")),
+    }
+    let tree = taker.tree;
+    ids.end();
+    tree
+}
+
+struct Taker<'a> {
+    eye: &'a mut dyn Eye,
+    ids: &'a mut Ids,
+    stamps: &'a Stamps,
+    depth: Depth,
+    tree: Tree,
+}
+
+impl Taker<'_> {
+    /// Adds a node, and all beneath it; `up` is the inode number that its `..` shows, if
+    /// that can be told.
+    fn node(&mut self, path: Vec<u8>, stat: &Stat, odd: Option<&'static str>, up: Option<u64>) {
+        self.ids.meet(stat.dev, stat.ino);
+        let view = StatView::new(stat, self.ids, self.stamps);
+        let (data, xattrs) = match self.depth {
+            Depth::Light => (None, Vec::new()),
+            Depth::Deep => self.depths(&path, stat),
+        };
+        let is_dir = mode::is_dir(stat.mode);
+        self.tree.nodes.push(Node {
+            path: path.clone(),
+            stat: view,
+            odd,
+            data,
+            xattrs,
+        });
+        if is_dir {
+            self.children(&path, stat, up);
+        }
+    }
+
+    fn trouble(&mut self, what: &str, path: &[u8], e: Errno) {
+        self.tree
+            .trouble
+            .push(format!("{what} /{}: {e}", path.escape_ascii()));
+    }
+
+    /// Data and extended attributes of one node.
+    fn depths(&mut self, path: &[u8], stat: &Stat) -> (Option<Vec<u8>>, Vec<(Vec<u8>, Vec<u8>)>) {
+        let data = match mode::file_type(stat.mode) {
+            mode::S_IFREG => Some(self.eye.data(path, DATA_MAX)),
+            mode::S_IFLNK => Some(self.eye.body(path)),
+            _ => None,
+        };
+        let data = data.and_then(|d| d.map_err(|e| self.trouble("read", path, e)).ok());
+        let mut xattrs = self.eye.xattrs(path).unwrap_or_else(|e| {
+            self.trouble("listxattr", path, e);
+            Vec::new()
+        });
+        xattrs.sort();
+        (data, xattrs)
+    }
+
+    fn children(&mut self, path: &[u8], stat: &Stat, up: Option<u64>) {
+        let entries = match self.eye.list(path) {
+            Ok(entries) => entries,
+            Err(e) => return self.trouble("list", path, e),
+        };
+        let mut sorted = BTreeMap::new();
+        for e in entries {
+            if let Some(twice) = sorted.insert(e.name.clone(), e) {
+                let text = format!("/{}: {:?} twice", path.escape_ascii(), twice.name);
+                self.tree.trouble.push(text);
+            }
+        }
+        for (dot, ino) in [(&b"."[..], Some(stat.ino)), (b"..", up)] {
+            match sorted.remove(dot) {
+                Some(e)
+                    if ino.is_none_or(|i| e.ino == i) && e.kind == openpath_abi::dirent::DT_DIR => {
+                }
+                other => self.tree.trouble.push(format!(
+                    "/{}: {}: {other:?}, wanted a directory, inode {ino:?}",
+                    path.escape_ascii(),
+                    dot.escape_ascii(),
+                )),
+            }
+        }
+        for (name, entry) in sorted {
+            if self.tree.nodes.len() >= NODES_MAX {
+                return;
+            }
+            let mut child = path.to_vec();
+            if !child.is_empty() {
+                child.push(b'/');
+            }
+            child.extend_from_slice(&name);
+            match self.eye.lstat(&child) {
+                Ok(s) => {
+                    let odd = oddity(&entry, &s, stat.dev);
+                    let up = odd.is_none().then_some(stat.ino);
+                    self.node(child, &s, odd, up);
+                }
+                Err(e) => self.trouble("stat", &child, e),
+            }
+        }
+    }
+}
+
+/// What of a directory entry does not fit the thing that its name leads to.
+fn oddity(entry: &Entry, stat: &Stat, dev: u64) -> Option<&'static str> {
+    if stat.dev != dev {
+        Some("other device")
+    } else if entry.ino != stat.ino {
+        Some("other inode")
+    } else if entry.kind != mode::dirent_type(stat.mode) {
+        Some("other type")
+    } else {
+        None
+    }
+}

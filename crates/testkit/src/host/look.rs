@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Looking at the host's tree, for a picture.
+
+use openpath_abi::{Errno, Stat, fcntl as f};
+
+use crate::eye::Eye;
+use crate::scan::{self, Entry, Readable as _};
+use crate::sys::{self, XattrOf};
+
+/// getdents64(2) once, taken apart.
+///
+/// # Errors
+/// As the kernel's; `EBADMSG` if a record is broken.
+pub(super) fn entries(fd: i32, max: usize) -> Result<Vec<Entry>, Errno> {
+    scan::records(&sys::getdents64(fd, max)?).map_err(|_| Errno::EBADMSG)
+}
+
+/// The root of the case, to look from.
+pub(super) struct Look {
+    pub(super) root: i32,
+}
+
+impl Look {
+    /// Does something with a file opened for reading, without changing its times.
+    fn with<T>(
+        &self,
+        path: &[u8],
+        flags: u32,
+        work: impl FnOnce(i32) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let flags = flags | f::O_RDONLY | f::O_NOATIME | f::O_NOFOLLOW | f::O_NONBLOCK;
+        let path = if path.is_empty() { b"." } else { path };
+        let fd = super::fd(sys::openat(self.root, path, flags, 0))?;
+        let done = work(fd);
+        sys::close(fd)?;
+        done
+    }
+}
+
+impl Look {
+    /// All entries of the directory that is looked from.
+    pub(super) fn list_here(&mut self) -> Result<Vec<Entry>, Errno> {
+        self.list(b"")
+    }
+}
+
+/// The path as seen from the root, which the process has while a deep picture is taken.
+fn absolute(path: &[u8]) -> Vec<u8> {
+    [b"/", path].concat()
+}
+
+impl Eye for Look {
+    fn lstat(&mut self, path: &[u8]) -> Result<Stat, Errno> {
+        sys::fstatat(self.root, path, f::AT_SYMLINK_NOFOLLOW | f::AT_EMPTY_PATH)
+    }
+
+    fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, Errno> {
+        self.with(path, f::O_DIRECTORY, |fd| {
+            let mut all = Vec::new();
+            loop {
+                match super::Reader(fd).entries(16384)? {
+                    got if got.is_empty() => return Ok(all),
+                    got => all.extend(got),
+                }
+            }
+        })
+    }
+
+    fn data(&mut self, path: &[u8], max: usize) -> Result<Vec<u8>, Errno> {
+        self.with(path, 0, |fd| sys::pread(fd, max, 0))
+    }
+
+    fn body(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        sys::readlinkat(self.root, path)
+    }
+
+    fn xattrs(&mut self, path: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+        let path = absolute(path);
+        let of = XattrOf::LPath(&path);
+        let list = sys::listxattr(of)?;
+        let names = list.split(|&b| b == 0).filter(|n| !n.is_empty());
+        names
+            .map(|n| Ok((n.to_vec(), sys::getxattr(of, n)?)))
+            .collect()
+    }
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an operation gave, in a form that two faces can be compared by.
+//!
+//! # Rules
+//! * Numbers that may differ between two right file systems are replaced by relations: an inode
+//!   number by the place where the inode was first seen, a time by the operation that set it.
+//! * Everything else is compared as it is.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use openpath_abi::{Errno, Stat, StatFs, Timespec};
+
+use crate::scan::Entry;
+use crate::sys::RawStatx;
+
+/// When a time was set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// By the kernel, during the operation of this number.
+    Op(usize),
+    /// To this value: by utimensat(2), or before the case.
+    At(Timespec),
+}
+
+impl fmt::Debug for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stamp::Op(i) => write!(f, "op{i}"),
+            Stamp::At(t) => write!(f, "{}.{:09}", t.sec, t.nsec),
+        }
+    }
+}
+
+/// The times at which the operations of a case started, by a face's own clock.
+#[derive(Debug, Default)]
+pub struct Stamps {
+    starts: Vec<Timespec>,
+}
+
+impl Stamps {
+    /// How far a time may lie after the last start and still be the clock's, in seconds.
+    const SLACK: i64 = 100_000;
+
+    /// An operation starts now.
+    pub fn start(&mut self, now: Timespec) {
+        self.starts.push(now);
+    }
+
+    /// Forgets all: a new case begins.
+    pub fn clear(&mut self) {
+        self.starts.clear();
+    }
+
+    /// Which operation set this time.
+    #[must_use]
+    pub fn of(&self, t: Timespec) -> Stamp {
+        let ended = self
+            .starts
+            .last()
+            .is_none_or(|last| t.sec > last.sec + Self::SLACK);
+        match self.starts.partition_point(|s| *s <= t) {
+            0 => Stamp::At(t),
+            _ if ended => Stamp::At(t),
+            n => Stamp::Op(n - 1),
+        }
+    }
+}
+
+/// Names for inodes and devices: numbers in order of first sight.
+#[derive(Debug, Default)]
+pub struct Ids {
+    inodes: HashMap<(u64, u64), (u32, u32)>,
+    devices: HashMap<u64, u32>,
+    next: u32,
+    round: u32,
+}
+
+impl Ids {
+    /// A new walk over the tree begins.
+    pub fn begin(&mut self) {
+        self.round += 1;
+    }
+
+    /// The name of an inode met on a walk.
+    pub fn meet(&mut self, dev: u64, ino: u64) -> u32 {
+        let round = self.round;
+        let entry = self.inodes.entry((dev, ino)).or_insert_with(|| {
+            self.next += 1;
+            (self.next, round)
+        });
+        entry.1 = round;
+        entry.0
+    }
+
+    /// The walk is over: an inode it did not meet is gone, and its number may be used again.
+    pub fn end(&mut self) {
+        let round = self.round;
+        self.inodes.retain(|_, v| v.1 == round);
+    }
+
+    /// The name of an inode that the last walk met.
+    #[must_use]
+    pub fn known(&self, dev: u64, ino: u64) -> Option<u32> {
+        self.inodes.get(&(dev, ino)).map(|v| v.0)
+    }
+
+    /// The name of a device.
+    pub fn device(&mut self, dev: u64) -> u32 {
+        let fresh = u32::try_from(self.devices.len()).unwrap_or(u32::MAX);
+        *self.devices.entry(dev).or_insert(fresh)
+    }
+
+    /// Forgets all: a new case begins.
+    pub fn clear(&mut self) {
+        *self = Ids::default();
+    }
+}
+
+/// stat(2), comparable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of struct stat")]
+pub struct StatView {
+    pub inode: Option<u32>,
+    pub dev: u32,
+    pub mode: u32,
+    pub nlink: u64,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u64,
+    pub size: i64,
+    pub blksize: i64,
+    pub blocks: i64,
+    pub atime: Stamp,
+    pub mtime: Stamp,
+    pub ctime: Stamp,
+}
+
+impl StatView {
+    /// Makes a face's answer comparable.
+    #[must_use]
+    pub fn new(s: &Stat, ids: &mut Ids, stamps: &Stamps) -> StatView {
+        StatView {
+            inode: ids.known(s.dev, s.ino),
+            dev: ids.device(s.dev),
+            mode: s.mode,
+            nlink: s.nlink,
+            uid: s.uid,
+            gid: s.gid,
+            rdev: s.rdev,
+            size: s.size,
+            blksize: s.blksize,
+            blocks: s.blocks,
+            atime: stamps.of(s.atime),
+            mtime: stamps.of(s.mtime),
+            ctime: stamps.of(s.ctime),
+        }
+    }
+}
+
+/// statx(2), comparable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of struct statx")]
+pub struct StatxView {
+    pub mask: u32,
+    pub attributes: u64,
+    pub attributes_mask: u64,
+    pub btime: Option<Stamp>,
+    pub stat: StatView,
+}
+
+impl StatxView {
+    /// Makes a face's answer comparable; what the mask does not cover is not looked at.
+    #[must_use]
+    pub fn new(s: &RawStatx, ids: &mut Ids, stamps: &Stamps) -> StatxView {
+        use openpath_abi::statx as x;
+        let mut stat = StatView::new(&s.stat, ids, stamps);
+        let has = |bit| s.mask & bit != 0;
+        let none = Stamp::At(Timespec::EPOCH);
+        if !has(x::STATX_ATIME) {
+            stat.atime = none;
+        }
+        if !has(x::STATX_INO) {
+            stat.inode = None;
+        }
+        StatxView {
+            mask: s.mask,
+            attributes: s.attributes,
+            attributes_mask: s.attributes_mask,
+            btime: has(x::STATX_BTIME).then(|| stamps.of(s.btime)),
+            stat,
+        }
+    }
+}
+
+/// What an operation gave.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It failed.
+    Err(Errno),
+    /// It worked, and there is nothing to say.
+    Ok,
+    /// It worked and gave a number.
+    Num(i64),
+    /// It worked and gave bytes.
+    Bytes(Vec<u8>),
+    /// It worked and gave names, sorted, with a number each.
+    Names(Vec<(Vec<u8>, u8)>),
+    /// stat(2).
+    Stat(Box<StatView>),
+    /// statx(2).
+    Statx(Box<StatxView>),
+    /// statfs(2): type, block size, longest name, flags.
+    StatFs([i64; 4]),
+    /// The face itself found something wrong.
+    Bad(String),
+    /// Not executed, for the reason of this name.
+    Skip(&'static str),
+}
+
+impl Outcome {
+    /// The comparable part of statfs(2).
+    #[must_use]
+    pub fn statfs(s: &StatFs) -> Outcome {
+        Outcome::StatFs([s.kind, s.bsize, s.namelen, s.flags.cast_signed()])
+    }
+
+    /// A list of attribute names, each with its NUL, sorted.
+    #[must_use]
+    pub fn xattrs(list: &[u8]) -> Outcome {
+        let names = list.split(|&b| b == 0).filter(|n| !n.is_empty());
+        let mut names: Vec<(Vec<u8>, u8)> = names.map(|n| (n.to_vec(), 0)).collect();
+        names.sort();
+        Outcome::Names(names)
+    }
+
+    /// The names and types of directory entries, sorted.
+    #[must_use]
+    pub fn entries(entries: Vec<Entry>) -> Outcome {
+        let mut names: Vec<(Vec<u8>, u8)> = entries.into_iter().map(|e| (e.name, e.kind)).collect();
+        names.sort();
+        Outcome::Names(names)
+    }
+
+    /// Did it work?
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        !matches!(self, Outcome::Err(_) | Outcome::Bad(_) | Outcome::Skip(_))
+    }
+}
+
+impl<T: Into<Outcome>> From<Result<T, Errno>> for Outcome {
+    fn from(r: Result<T, Errno>) -> Outcome {
+        match r {
+            Ok(v) => v.into(),
+            Err(e) => Outcome::Err(e),
+        }
+    }
+}
+
+impl From<()> for Outcome {
+    fn from((): ()) -> Outcome {
+        Outcome::Ok
+    }
+}
+
+impl From<i64> for Outcome {
+    fn from(n: i64) -> Outcome {
+        Outcome::Num(n)
+    }
+}
+
+impl From<Vec<u8>> for Outcome {
+    fn from(b: Vec<u8>) -> Outcome {
+        Outcome::Bytes(b)
+    }
+}
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Err(e) => write!(f, "{e}"),
+            Outcome::Ok => f.write_str("ok"),
+            Outcome::Num(n) => write!(f, "ok {n} ({n:#o})"),
+            Outcome::Bytes(b) => write!(f, "ok \"{}\"", b.escape_ascii()),
+            Outcome::Names(all) => {
+                f.write_str("ok")?;
+                all.iter()
+                    .try_for_each(|(n, k)| write!(f, " {}:{k}", n.escape_ascii()))
+            }
+            Outcome::Stat(s) => write!(f, "ok {s:?}"),
+            Outcome::Statx(s) => write!(f, "ok {s:?}"),
+            Outcome::StatFs(s) => write!(f, "ok {s:x?}"),
+            Outcome::Bad(text) => write!(f, "WRONG {text}"),
+            Outcome::Skip(name) => write!(f, "skipped {name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_named_by_the_operation_that_set_it() {
+        let mut stamps = Stamps::default();
+        for sec in [1000, 1001, 1002] {
+            stamps.start(Timespec::new(sec, 5));
+        }
+        assert_eq!(
+            stamps.of(Timespec::new(999, 0)),
+            Stamp::At(Timespec::new(999, 0))
+        );
+        assert_eq!(stamps.of(Timespec::new(1000, 5)), Stamp::Op(0));
+        assert_eq!(stamps.of(Timespec::new(1002, 4)), Stamp::Op(1));
+        assert_eq!(stamps.of(Timespec::new(1003, 0)), Stamp::Op(2));
+        assert!(matches!(
+            stamps.of(Timespec::new(4_000_000_000, 0)),
+            Stamp::At(_)
+        ));
+    }
+
+    #[test]
+    fn an_inode_that_is_gone_loses_its_name() {
+        let mut ids = Ids::default();
+        ids.begin();
+        let first = ids.meet(1, 7);
+        ids.end();
+        assert_eq!(ids.known(1, 7), Some(first));
+        ids.begin();
+        ids.end();
+        assert_eq!(ids.known(1, 7), None);
+        ids.begin();
+        assert_ne!(ids.meet(1, 7), first);
+    }
+}

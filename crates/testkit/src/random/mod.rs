@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random cases: a prepared tree, then operations over few names, so that they meet.
+//!
+//! # Rules
+//! * The same seed gives the same case.
+//! * The generator runs nothing: it only guesses what exists from the operations it made.
+//! * In a case with a FIFO every open is non-blocking (`tame`), whatever shrinking takes away.
+
+mod ops;
+mod paths;
+
+use openpath_abi::{fcntl as f, mode};
+
+use crate::case::Case;
+use crate::op::{OFlags, Op};
+use crate::rng::Rng;
+
+/// The prepared trees: name, weight, operations.
+pub const TREES: &[(&str, usize, &str)] = &[
+    ("plain", 3, include_str!("../../cases/trees/plain.txt")),
+    ("links", 6, include_str!("../../cases/trees/links.txt")),
+    ("people", 5, include_str!("../../cases/trees/people.txt")),
+    ("mounts", 5, include_str!("../../cases/trees/mounts.txt")),
+    ("deep", 2, include_str!("../../cases/trees/deep.txt")),
+    ("special", 1, include_str!("../../cases/trees/special.txt")),
+];
+
+/// Operations of a random case after its set-up.
+pub const OPS: usize = 30;
+
+/// The tree of this name.
+#[must_use]
+pub fn tree(name: &str) -> Option<Case> {
+    let (_, _, text) = TREES.iter().find(|(n, ..)| *n == name)?;
+    text.parse().ok()
+}
+
+/// What the generator knows while it makes a case.
+pub(crate) struct Gen {
+    rng: Rng,
+    /// Paths that may exist, without a leading slash.
+    known: Vec<Vec<u8>>,
+    /// Which kinds of operations this case leans to.
+    lean: ops::Lean,
+}
+
+/// The case of this seed.
+///
+/// # Panics
+/// If a prepared tree cannot be read, which a test rules out.
+#[must_use]
+pub fn case(seed: u64) -> Case {
+    let mut rng = Rng::new(seed);
+    let which: Vec<(usize, usize)> = TREES.iter().enumerate().map(|(i, t)| (t.1, i)).collect();
+    let (name, _, text) = TREES[rng.weighted(&which)];
+    let mut case: Case = text.parse().expect("a prepared tree");
+    let mut made = Gen {
+        lean: ops::Lean::pick(&mut rng, name),
+        rng,
+        known: Vec::new(),
+    };
+    for op in &case.ops {
+        made.learn(op);
+    }
+    case.setup = case.ops.len();
+    if made.rng.below(2) == 0 {
+        case.ops.push(Op::Cred { uid: 1000 });
+    }
+    for _ in 0..OPS {
+        let op = made.op();
+        made.learn(&op);
+        case.ops.push(op);
+    }
+    tame(&mut case);
+    case
+}
+
+/// Makes every open of a case with a FIFO non-blocking.
+pub fn tame(case: &mut Case) {
+    let fifo = |op: &Op| {
+        matches!(op, Op::Mknod { mode: m, .. }
+            if mode::file_type((m.0 & 0xffff) as u32) == mode::S_IFIFO)
+    };
+    if !case.ops.iter().any(fifo) {
+        return;
+    }
+    for op in &mut case.ops {
+        if let Op::Open { flags, .. } | Op::Openat2 { flags, .. } | Op::Openat2Raw { flags, .. } =
+            op
+            && flags.0 & u64::from(f::O_PATH) == 0
+        {
+            *flags = OFlags(flags.0 | u64::from(f::O_NONBLOCK));
+        }
+    }
+}
+
+impl Gen {
+    /// Notes what an operation may have made or removed.
+    fn learn(&mut self, op: &Op) {
+        let (made, gone) = match op {
+            Op::Mkdir { path, .. } | Op::Mknod { path, .. } | Op::Symlink { path, .. } => {
+                (Some(path), None)
+            }
+            Op::Open { path, flags, .. } | Op::Openat2 { path, flags, .. }
+                if flags.0 & u64::from(f::O_CREAT) != 0 =>
+            {
+                (Some(path), None)
+            }
+            Op::Link { new, .. } | Op::Tmplink { new, .. } => (Some(new), None),
+            Op::Rename { old, new, .. } => (Some(new), Some(old)),
+            Op::Unlink { path, .. } => (None, Some(path)),
+            _ => (None, None),
+        };
+        if let Some(path) = gone
+            && self.rng.below(2) == 0
+        {
+            let plain = paths::plain(&path.0);
+            self.known.retain(|k| *k != plain);
+        }
+        if let Some(path) = made {
+            let plain = paths::plain(&path.0);
+            if !plain.is_empty() && plain.len() < 600 && !self.known.contains(&plain) {
+                self.known.push(plain);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tree_can_be_read_and_every_case_written() {
+        for (name, ..) in TREES {
+            assert!(tree(name).is_some(), "{name}");
+        }
+        for seed in 0..500 {
+            let case = case(seed);
+            assert_eq!(case.to_string().parse(), Ok(case.clone()), "seed {seed}");
+            assert_eq!(super::case(seed), case);
+        }
+    }
+}

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random operations.
+
+use openpath_abi::{fcntl as f, mount as m, statx as x};
+
+use super::Gen;
+use crate::op::{
+    Access, AtFlags, Bits, Keep, Mode, MsFlags, OFlags, Obj, Op, Path, RFlags, Resolve, Time,
+    UFlags, XFlags,
+};
+use crate::rng::Rng;
+
+/// Which family of operations a case leans to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lean {
+    Open,
+    Names,
+    Rights,
+    Mounts,
+    Data,
+    All,
+}
+
+type Make = fn(&mut Gen) -> Op;
+
+/// Weights of the families: open, look, names, attributes, data, directories, task, mounts, xattr.
+const FAMILIES: &[Make] = &[
+    Gen::open,
+    Gen::look,
+    Gen::names,
+    Gen::attrs,
+    Gen::data,
+    Gen::dirs,
+    Gen::task,
+    Gen::mounts,
+    Gen::xattrs,
+];
+
+impl Lean {
+    pub(super) fn pick(rng: &mut Rng, tree: &str) -> Lean {
+        if tree == "mounts" && rng.below(3) > 0 {
+            return Lean::Mounts;
+        }
+        *rng.pick(&[
+            Lean::Open,
+            Lean::Names,
+            Lean::Rights,
+            Lean::Data,
+            Lean::All,
+            Lean::All,
+        ])
+    }
+
+    fn weights(self) -> [usize; 9] {
+        match self {
+            Lean::Open => [40, 10, 15, 8, 4, 3, 5, 1, 1],
+            Lean::Names => [12, 8, 50, 5, 3, 8, 5, 2, 1],
+            Lean::Rights => [25, 12, 20, 20, 5, 2, 12, 1, 3],
+            Lean::Mounts => [20, 12, 18, 8, 4, 5, 5, 25, 2],
+            Lean::Data => [18, 6, 8, 12, 35, 10, 3, 1, 7],
+            Lean::All => [15, 12, 20, 12, 12, 8, 8, 6, 7],
+        }
+    }
+}
+
+const MODES: &[u64] = &[
+    0, 0o644, 0o600, 0o666, 0o755, 0o777, 0o700, 0o1777, 0o2775, 0o6777, 0o4711, 0o444, 0o111,
+];
+const OFFSETS: &[i64] = &[0, 0, 1, 5, 100, 4095, 4096, 5000, 10_000, -1];
+const LENGTHS: &[i64] = &[0, 1, 5, 100, 4096, 5000, 9000];
+const SIZES: &[i64] = &[0, 0, 1, 10, 4096, 4097, 10_000, -1, 1 << 33, i64::MAX];
+const NAMES: &[&str] = &[
+    "user.a",
+    "user.b",
+    "trusted.a",
+    "user.",
+    "user",
+    "nosuch.a",
+    "",
+];
+
+fn path(s: &str) -> Path {
+    Path(s.as_bytes().to_vec())
+}
+
+impl Gen {
+    pub(super) fn op(&mut self) -> Op {
+        let weights = self.lean.weights();
+        let table: Vec<(usize, Make)> = weights.into_iter().zip(FAMILIES.iter().copied()).collect();
+        self.rng.weighted(&table)(self)
+    }
+
+    /// Some of these flags, each rarely.
+    fn some(&mut self, flags: &[u32], one_in: usize) -> u32 {
+        flags.iter().fold(0, |sum, f| {
+            if self.rng.one_in(one_in) {
+                sum | f
+            } else {
+                sum
+            }
+        })
+    }
+
+    fn mode(&mut self) -> Mode {
+        Mode(*self.rng.pick(MODES))
+    }
+
+    fn oflags(&mut self) -> OFlags {
+        let acc = self.rng.weighted(&[(9, 0), (3, 1), (8, 2), (1, 3)]);
+        let kind = self.rng.weighted(&[
+            (10, 0),
+            (9, f::O_CREAT),
+            (4, f::O_CREAT | f::O_EXCL),
+            (2, f::O_CREAT | f::O_TRUNC),
+            (3, f::O_TRUNC),
+            (3, f::O_PATH),
+            (2, f::O_PATH | f::O_NOFOLLOW),
+            (4, f::O_DIRECTORY),
+            (1, f::O_TMPFILE),
+            (1, f::O_TMPFILE | f::O_EXCL),
+        ]);
+        let more = [
+            f::O_NOFOLLOW,
+            f::O_DIRECTORY,
+            f::O_APPEND,
+            f::O_NONBLOCK,
+            f::O_CLOEXEC,
+        ];
+        let rare = [
+            f::O_NOATIME,
+            f::O_SYNC,
+            f::O_DSYNC,
+            f::O_DIRECT,
+            f::O_EXCL,
+            f::O_NOCTTY,
+            f::O_TMPFILE_ONLY,
+            f::O_CREAT,
+            f::O_TRUNC,
+            1 << 26,
+        ];
+        let flags = acc | kind | self.some(&more, 10) | self.some(&rare, 60);
+        OFlags(u64::from(flags))
+    }
+
+    fn keep(&mut self) -> Keep {
+        Keep(if self.rng.below(3) == 0 {
+            None
+        } else {
+            Some(self.slot())
+        })
+    }
+
+    fn open(&mut self) -> Op {
+        let (keep, at, flags, mode) = (self.keep(), self.dir(), self.oflags(), self.mode());
+        let creates = flags.low() & f::O_CREAT != 0;
+        let path = if creates { self.new_path() } else { self.old() };
+        match self.rng.below(10) {
+            0..6 => Op::Open {
+                keep,
+                at,
+                path,
+                flags,
+                mode,
+            },
+            6..9 => {
+                let resolve = self.resolve();
+                let wants_mode = creates || flags.low() & f::O_TMPFILE_ONLY != 0;
+                let mode = if wants_mode || self.rng.one_in(30) {
+                    mode
+                } else {
+                    Mode(0)
+                };
+                let path_only = f::O_PATH | f::O_DIRECTORY | f::O_NOFOLLOW | f::O_CLOEXEC;
+                let clean = flags.low() & f::O_PATH != 0 && !self.rng.one_in(10);
+                let flags = if clean {
+                    flags.low() & path_only
+                } else {
+                    flags.low()
+                };
+                let flags = OFlags(u64::from(flags));
+                Op::Openat2 {
+                    keep,
+                    at,
+                    path,
+                    flags,
+                    mode,
+                    resolve,
+                }
+            }
+            _ => Op::Close { slot: self.slot() },
+        }
+    }
+
+    fn resolve(&mut self) -> Resolve {
+        Resolve(match self.rng.below(20) {
+            0..5 => 8,
+            5..10 => 16,
+            10..12 => 4,
+            12..15 => 1,
+            15 => 2,
+            16 => self.rng.bits() & 0x1f,
+            17 => self.rng.bits() & 0xdf,
+            _ => 0,
+        })
+    }
+
+    fn look(&mut self) -> Op {
+        let (at, path) = (self.dir(), self.old());
+        let (all, rare) = (
+            [f::AT_SYMLINK_NOFOLLOW, f::AT_EMPTY_PATH],
+            [f::AT_NO_AUTOMOUNT, 1],
+        );
+        let flags = AtFlags(u64::from(self.some(&all, 3) | self.some(&rare, 20)));
+        let path = if flags.low() & f::AT_EMPTY_PATH != 0 && self.rng.below(2) == 0 {
+            Path(Vec::new())
+        } else {
+            path
+        };
+        let mode = Access(self.rng.bits() & 7);
+        match self.rng.below(12) {
+            0 => Op::Stat { path },
+            1 => Op::Lstat { path },
+            2 | 3 => Op::Fstatat { at, path, flags },
+            4 => {
+                let mask = *self
+                    .rng
+                    .pick(&[x::STATX_BASIC_STATS, 0xfff, 0, x::STATX_MODE]);
+                Op::Statx {
+                    at,
+                    path,
+                    flags,
+                    mask: Bits(u64::from(mask)),
+                }
+            }
+            5 => Op::Access { path, mode },
+            6 => {
+                let flags = AtFlags(flags.0 | if self.rng.one_in(3) { 0x200 } else { 0 });
+                Op::Faccessat2 {
+                    at,
+                    path,
+                    mode,
+                    flags,
+                }
+            }
+            7 | 8 => Op::Readlink { at, path },
+            9 => Op::Statfs { path },
+            10 => Op::Fstat { slot: self.slot() },
+            _ => Op::GetFl { slot: self.slot() },
+        }
+    }
+
+    fn names(&mut self) -> Op {
+        let (at, at2) = (self.dir(), self.dir());
+        match self.rng.below(20) {
+            0..3 => Op::Mkdir {
+                at,
+                path: self.new_path(),
+                mode: self.mode(),
+            },
+            3 => self.mknod(),
+            4 | 5 => Op::Unlink {
+                at,
+                path: self.old(),
+                flags: AtFlags(0),
+            },
+            6 | 7 => {
+                let bad = if self.rng.one_in(30) { 0x400 } else { 0 };
+                Op::Unlink {
+                    at,
+                    path: self.old(),
+                    flags: AtFlags(0x200 | bad),
+                }
+            }
+            8..14 => {
+                let flags = self.rng.weighted(&[
+                    (20, 0),
+                    (4, 1),
+                    (5, 2),
+                    (1, 4),
+                    (1, 3),
+                    (1, 6),
+                    (1, 5),
+                    (1, 8),
+                ]);
+                let new = if self.rng.below(2) == 0 {
+                    self.old()
+                } else {
+                    self.new_path()
+                };
+                Op::Rename {
+                    at,
+                    old: self.old(),
+                    at2,
+                    new,
+                    flags: RFlags(flags),
+                }
+            }
+            14..17 => {
+                let flags = self
+                    .rng
+                    .weighted(&[(8, 0), (4, 0x400), (2, 0x1000), (1, 0x1)]);
+                let old = if flags == 0x1000 {
+                    Path(Vec::new())
+                } else {
+                    self.old()
+                };
+                Op::Link {
+                    at,
+                    old,
+                    at2,
+                    new: self.new_path(),
+                    flags: AtFlags(flags),
+                }
+            }
+            17 => {
+                let acc = self
+                    .rng
+                    .pick(&[f::O_WRONLY, f::O_RDWR, f::O_RDWR | f::O_EXCL]);
+                let (dir, new) = (self.old(), self.new_path());
+                Op::Tmplink {
+                    at,
+                    dir,
+                    flags: OFlags(u64::from(*acc)),
+                    mode: self.mode(),
+                    new,
+                }
+            }
+            _ => Op::Symlink {
+                target: self.body(),
+                at,
+                path: self.new_path(),
+            },
+        }
+    }
+
+    fn mknod(&mut self) -> Op {
+        let kind = self.rng.weighted(&[
+            (6, 0o100000u64),
+            (3, 0),
+            (2, 0o140000),
+            (1, 0o020000),
+            (1, 0o060000),
+            (1, 0o040000),
+            (1, 0o120000),
+        ]);
+        let dev = if matches!(kind, 0o20000 | 0o60000) {
+            *self.rng.pick(&[0, 0xf04d])
+        } else {
+            0
+        };
+        let (at, path, mode) = (self.dir(), self.new_path(), self.mode());
+        Op::Mknod {
+            at,
+            path,
+            mode: Mode(mode.0 | kind),
+            dev: Bits(dev),
+        }
+    }
+
+    fn owner(&mut self) -> i64 {
+        *self.rng.pick(&[-1, -1, 0, 1000, 1001, 2000])
+    }
+
+    fn time(&mut self) -> Time {
+        *self.rng.pick(&[
+            Time::Now,
+            Time::Now,
+            Time::Omit,
+            Time::At(1, 0),
+            Time::At(1_000_000, 999_999_999),
+            Time::At(4_000_000_000, 1),
+            Time::At(0, 1_000_000_000),
+            Time::At(-5, 7),
+        ])
+    }
+
+    fn attrs(&mut self) -> Op {
+        let (at, path) = (self.dir(), self.old());
+        let nofollow = self
+            .rng
+            .weighted(&[(6, 0), (2, 0x100), (1, 0x1000), (1, 0x400)]);
+        let flags = AtFlags(nofollow);
+        match self.rng.below(12) {
+            0..4 => Op::Chmod {
+                at,
+                path,
+                mode: self.mode(),
+                flags,
+            },
+            4 => Op::Fchmod {
+                slot: self.slot(),
+                mode: self.mode(),
+            },
+            5..8 => Op::Chown {
+                at,
+                path,
+                uid: self.owner(),
+                gid: self.owner(),
+                flags,
+            },
+            8 => Op::Fchown {
+                slot: self.slot(),
+                uid: self.owner(),
+                gid: self.owner(),
+            },
+            9 | 10 => Op::Utimens {
+                at,
+                path,
+                atime: self.time(),
+                mtime: self.time(),
+                flags,
+            },
+            _ => Op::Futimens {
+                slot: self.slot(),
+                atime: self.time(),
+                mtime: self.time(),
+            },
+        }
+    }
+
+    fn data(&mut self) -> Op {
+        let slot = self.slot();
+        let (len, off) = (*self.rng.pick(LENGTHS), *self.rng.pick(OFFSETS));
+        let seed = i64::try_from(self.rng.below(23)).unwrap_or(0);
+        match self.rng.below(14) {
+            0..2 => Op::Pread { slot, len, off },
+            2..5 => Op::Pwrite {
+                slot,
+                len,
+                off,
+                seed,
+            },
+            5..7 => Op::Read { slot, len },
+            7..9 => Op::Write { slot, len, seed },
+            9 | 10 => {
+                let whence = *self.rng.pick(&[0, 0, 1, 2, 3, 4, 5]);
+                Op::Lseek { slot, off, whence }
+            }
+            11 | 12 => Op::Ftruncate {
+                slot,
+                len: *self.rng.pick(SIZES),
+            },
+            _ => Op::Truncate {
+                path: self.old(),
+                len: *self.rng.pick(SIZES),
+            },
+        }
+    }
+
+    fn dirs(&mut self) -> Op {
+        let slot = self.slot();
+        match self.rng.below(10) {
+            0..3 => Op::Ls {
+                at: self.dir(),
+                path: self.old(),
+            },
+            3 | 4 => {
+                let (at, path) = (self.dir(), self.old());
+                let flags = OFlags(u64::from(f::O_DIRECTORY));
+                Op::Open {
+                    keep: Keep(Some(slot)),
+                    at,
+                    path,
+                    flags,
+                    mode: Mode(0),
+                }
+            }
+            5..8 => Op::DirRead {
+                slot,
+                bytes: *self.rng.pick(&[280, 280, 300, 1000, 4096]),
+            },
+            8 => Op::Rewind { slot },
+            _ => Op::Cookies { slot },
+        }
+    }
+
+    fn task(&mut self) -> Op {
+        match self.rng.below(20) {
+            0..8 => Op::Cred {
+                uid: *self.rng.pick(&[0, 0, 1000, 1000, 1001]),
+            },
+            8..11 => Op::Umask {
+                mask: Mode(*self.rng.pick(&[0, 0o22, 0o77, 0o777, 0o27])),
+            },
+            11..13 => Op::Getcwd {},
+            13..17 => Op::Chdir { path: self.old() },
+            17..19 => Op::Fchdir { slot: self.slot() },
+            _ => Op::Chroot { path: self.old() },
+        }
+    }
+
+    fn msflags(&mut self) -> MsFlags {
+        let all = [
+            m::MS_RDONLY,
+            m::MS_NODEV,
+            m::MS_NOSYMFOLLOW,
+            m::MS_NOATIME,
+            m::MS_NODIRATIME,
+            m::MS_STRICTATIME,
+            m::MS_NOSUID,
+            m::MS_NOEXEC,
+        ];
+        let mut flags = 0;
+        for flag in all {
+            if self.rng.one_in(6) {
+                flags |= flag;
+            }
+        }
+        MsFlags(flags)
+    }
+
+    fn mounts(&mut self) -> Op {
+        match self.rng.below(12) {
+            0 | 1 => Op::Mount {
+                path: self.old(),
+                flags: self.msflags(),
+            },
+            2..5 => {
+                let (source, target) = (self.old(), self.old());
+                let flags = MsFlags(if self.rng.one_in(5) { m::MS_REC } else { 0 });
+                Op::Bind {
+                    source,
+                    target,
+                    flags,
+                }
+            }
+            5..8 => Op::RemountBind {
+                path: self.old(),
+                flags: self.msflags(),
+            },
+            8 => Op::RemountSb {
+                path: self.old(),
+                flags: MsFlags(self.rng.bits() & 1),
+            },
+            _ => {
+                let flags = self
+                    .rng
+                    .weighted(&[(5, 0), (4, 2), (1, 8), (1, 4), (1, 16), (1, 6)]);
+                Op::Umount {
+                    path: self.old(),
+                    flags: UFlags(flags),
+                }
+            }
+        }
+    }
+
+    fn xattrs(&mut self) -> Op {
+        let obj = match self.rng.below(4) {
+            0 => Obj::Slot(self.slot()),
+            1 => Obj::LPath(self.old()),
+            _ => Obj::Path(self.old()),
+        };
+        let name = match self.rng.below(12) {
+            0 => Path([b"user.".to_vec(), vec![b'k'; 249 + self.rng.below(3)]].concat()),
+            1..4 => {
+                let name: &&str = self.rng.pick(NAMES);
+                path(name)
+            }
+            4 | 5 => path("trusted.a"),
+            _ => path("user.a"),
+        };
+        match self.rng.below(8) {
+            0..4 => {
+                let len = *self.rng.pick(&[0, 1, 3, 100, 5000, 65536, 65537]);
+                let len = if self.rng.below(3) > 0 {
+                    len.min(3)
+                } else {
+                    len
+                };
+                let flags = self.rng.weighted(&[(6, 0), (2, 1), (2, 2), (1, 3), (1, 4)]);
+                Op::SetXattr {
+                    obj,
+                    name,
+                    value: Path(vec![b'v'; len]),
+                    flags: XFlags(flags),
+                }
+            }
+            4 | 5 => Op::GetXattr { obj, name },
+            6 => Op::ListXattr { obj },
+            _ => Op::RemoveXattr { obj, name },
+        }
+    }
+}

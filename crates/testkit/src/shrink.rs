@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shrinking a failing case: fewer operations first, then simpler arguments.
+//!
+//! # Rules
+//! * A smaller case is kept if it still fails, in whatever way: what is looked for is the
+//!   smallest failing case nearby, not the same failure.
+//! * The number of tries is bounded.
+
+use crate::case::Case;
+use crate::op::Op;
+
+/// Most cases that one shrinking tries.
+pub const TRIES_MAX: usize = 3000;
+
+/// The smallest failing case found; `fails` is asked at most [`TRIES_MAX`] times.
+pub fn shrink(case: &Case, mut fails: impl FnMut(&Case) -> bool) -> Case {
+    let mut search = Search {
+        best: case.clone(),
+        tries: 0,
+        fails: &mut fails,
+    };
+    loop {
+        let before = search.best.clone();
+        search.fewer();
+        search.simpler();
+        if search.best == before || search.tries >= TRIES_MAX {
+            return search.best;
+        }
+    }
+}
+
+struct Search<'a> {
+    best: Case,
+    tries: usize,
+    fails: &'a mut dyn FnMut(&Case) -> bool,
+}
+
+impl Search<'_> {
+    /// Takes the candidate if it fails.
+    fn take(&mut self, candidate: Case) -> bool {
+        if self.tries >= TRIES_MAX {
+            return false;
+        }
+        self.tries += 1;
+        let fails = (self.fails)(&candidate);
+        if fails {
+            self.best = candidate;
+        }
+        fails
+    }
+
+    /// Drops runs of operations, long ones first.
+    fn fewer(&mut self) {
+        let mut run = self.best.ops.len().next_power_of_two();
+        while run > 0 {
+            let mut from = self.best.ops.len().saturating_sub(run);
+            loop {
+                let ops = &self.best.ops;
+                if from < ops.len() && ops.len() > 1 {
+                    let to = (from + run).min(ops.len());
+                    let mut candidate = self.best.clone();
+                    candidate.ops.drain(from..to);
+                    candidate.setup -= (from..to).filter(|i| *i < self.best.setup).count();
+                    self.take(candidate);
+                }
+                if from == 0 {
+                    break;
+                }
+                from = from.saturating_sub(run);
+            }
+            run /= 2;
+        }
+    }
+
+    /// Simplifies one argument at a time.
+    fn simpler(&mut self) {
+        for i in 0..self.best.ops.len() {
+            while self.simpler_at(i) {}
+        }
+    }
+
+    fn simpler_at(&mut self, i: usize) -> bool {
+        let candidates: Vec<Op> = self.best.ops[i].simpler();
+        candidates.into_iter().any(|op| {
+            let mut candidate = self.best.clone();
+            candidate.ops[i] = op;
+            self.take(candidate)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_matters_stays() {
+        let text = "mkdir cwd a 0755\nmkdir cwd x/y/b 0700\nstat a\n---\nopen s1 s2 q/b RDWR|CREAT 0640\ngetcwd\n";
+        let case: Case = text.parse().expect("a case");
+        let small = shrink(&case, |c| {
+            let lines = c.to_string();
+            lines.contains("CREAT") && lines.contains("mkdir")
+        });
+        assert_eq!(small.ops.len(), 2);
+        assert_eq!(small.ops[1].to_string(), "open - cwd b CREAT 00");
+    }
+}

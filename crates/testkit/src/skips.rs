@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is not compared, and why: two lists that a person keeps, and the counts of each run.
+//!
+//! # Rules
+//! * A skip or an allowed divergence that is not in its list fails the run.
+//! * Both lists are lines of `id reason`; `#` starts a comment.
+
+use std::collections::BTreeMap;
+
+use crate::op::Op;
+use crate::outcome::Outcome;
+
+/// umount(2) of the root of the case: on the host it is no root of a namespace.
+pub const UMOUNT_ROOT: &str = "umount-root";
+/// lseek(2) of a directory: cookies are each file system's own.
+pub const LSEEK_DIRECTORY: &str = "lseek-directory";
+/// An operation that a face does not know.
+pub const UNKNOWN: &str = "unknown";
+
+const SKIPS: &str = include_str!("../cases/skips.txt");
+const DIVERGENCES: &str = include_str!("../cases/divergences.txt");
+
+fn entries(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with('#'));
+    lines.map(|l| l.split_once(' ').unwrap_or((l, "")))
+}
+
+/// Counts by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(pub BTreeMap<String, u64>);
+
+impl Counts {
+    /// One more of this name.
+    pub fn add(&mut self, name: &str) {
+        *self.0.entry(name.to_owned()).or_insert(0) += 1;
+    }
+
+    /// Those of another run as well.
+    pub fn merge(&mut self, other: &Counts) {
+        for (name, n) in &other.0 {
+            *self.0.entry(name.clone()).or_insert(0) += n;
+        }
+    }
+
+    /// The names that no list gives a reason for.
+    #[must_use]
+    pub fn unlisted(&self) -> Vec<&str> {
+        let listed = |name: &str| {
+            entries(SKIPS)
+                .chain(entries(DIVERGENCES))
+                .any(|(id, why)| id == name && !why.is_empty())
+        };
+        self.0
+            .keys()
+            .map(String::as_str)
+            .filter(|n| !listed(n))
+            .collect()
+    }
+}
+
+/// The id of the divergence that allows this difference, if there is one.
+#[must_use]
+pub fn allowed(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
+    let id = rule(op, host, ours)?;
+    entries(DIVERGENCES)
+        .any(|(listed, _)| listed == id)
+        .then_some(id)
+}
+
+/// The rules themselves; each has a line in the list and an entry in the book of divergences.
+fn rule(_op: &Op, _host: &Outcome, _ours: &Outcome) -> Option<&'static str> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_a_list_has_a_reason() {
+        for (id, why) in entries(SKIPS).chain(entries(DIVERGENCES)) {
+            assert!(why.len() > 10, "{id}: no reason");
+        }
+    }
+
+    #[test]
+    fn an_unlisted_skip_is_seen() {
+        let mut counts = Counts::default();
+        counts.add(UMOUNT_ROOT);
+        assert!(counts.unlisted().is_empty());
+        counts.add("because");
+        assert_eq!(counts.unlisted(), ["because"]);
+    }
+}

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The host kernel's system calls, raw: no C library behaviour between the oracle and the kernel.
+//!
+//! # Rules
+//! * The only file of this crate with `unsafe`; every wrapper is safe for any argument values.
+//! * A wrapper hands the kernel exactly what it was given and returns exactly what came back.
+//! * Numbers and structure layouts are those of x86-64 Linux.
+
+use std::ffi::CString;
+
+use openpath_abi::{Errno, Stat, StatFs, Timespec};
+
+/// What a system call returns.
+pub type Ret = Result<i64, Errno>;
+
+/// One argument: a number, a string, bytes the kernel reads, or bytes it writes.
+enum Arg<'a> {
+    Num(i64),
+    Path(&'a CString),
+    In(&'a [u8]),
+    Out(&'a mut [u8]),
+    Null,
+}
+
+/// Calls `nr`.
+///
+/// Private, because it is only sound for calls whose pointer arguments are matched by a buffer
+/// that is long enough; each wrapper below sees to that.
+fn raw(nr: libc::c_long, args: &mut [Arg<'_>]) -> Ret {
+    let mut a = [0i64; 6];
+    for (slot, arg) in a.iter_mut().zip(args.iter_mut()) {
+        *slot = match arg {
+            Arg::Num(n) => *n,
+            Arg::Path(p) => p.as_ptr() as i64,
+            Arg::In(b) => b.as_ptr() as i64,
+            Arg::Out(b) => b.as_mut_ptr() as i64,
+            Arg::Null => 0,
+        };
+    }
+    // SAFETY: every pointer comes from a borrow in `args` that outlives the call; the wrappers
+    // pass the buffer's own length where the call takes one, or a buffer of the structure's size.
+    let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
+    if r >= 0 {
+        return Ok(r);
+    }
+    // SAFETY: the address of this thread's errno is valid while the thread lives.
+    let e = unsafe { *libc::__errno_location() };
+    Err(Errno::from_raw(e))
+}
+
+/// A path for the kernel: cut at its first NUL, as the kernel would read it.
+fn path(bytes: &[u8]) -> CString {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    CString::new(&bytes[..end]).unwrap_or_default()
+}
+
+/// A number argument of any width, sign kept.
+fn n(v: impl Into<i64>) -> Arg<'static> {
+    Arg::Num(v.into())
+}
+
+/// An unsigned 64-bit argument.
+fn u(v: u64) -> Arg<'static> {
+    Arg::Num(v.cast_signed())
+}
+
+/// Makes a wrapper: `p` is a path, `n` a number, `u` an unsigned 64-bit number.
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident = $nr:ident ( $($arg:ident : $kind:ident),* );)*) => {$(
+        $(#[$doc])*
+        pub fn $name($($arg: calls!(@ty $kind)),*) -> Ret {
+            calls!(@go $nr [] $($arg : $kind),*)
+        }
+    )*};
+    (@ty p) => {&[u8]};
+    (@ty i) => {i32};
+    (@ty w) => {u32};
+    (@ty l) => {i64};
+    (@ty q) => {u64};
+    (@go $nr:ident [$($arg:ident : $kind:ident)*] $($a:ident : $k:ident),*) => {{
+        $(let $a = calls!(@keep $k $a);)*
+        raw(libc::$nr, &mut [$(calls!(@arg $k $a)),*])
+    }};
+    (@keep p $a:ident) => {path($a)};
+    (@keep $k:ident $a:ident) => {$a};
+    (@arg p $a:ident) => {Arg::Path(&$a)};
+    (@arg q $a:ident) => {u($a)};
+    (@arg $k:ident $a:ident) => {n($a)};
+}
+
+calls! {
+    /// openat(2).
+    openat = SYS_openat(dir: i, name: p, flags: w, mode: w);
+    /// close(2).
+    close = SYS_close(fd: i);
+    /// fcntl(2), for commands with a number.
+    fcntl = SYS_fcntl(fd: i, cmd: w, arg: l);
+    /// access(2).
+    access = SYS_access(name: p, mode: w);
+    /// faccessat2(2).
+    faccessat2 = SYS_faccessat2(dir: i, name: p, mode: w, flags: w);
+    /// mkdirat(2).
+    mkdirat = SYS_mkdirat(dir: i, name: p, mode: w);
+    /// mknodat(2).
+    mknodat = SYS_mknodat(dir: i, name: p, mode: w, dev: q);
+    /// unlinkat(2).
+    unlinkat = SYS_unlinkat(dir: i, name: p, flags: w);
+    /// renameat2(2).
+    renameat2 = SYS_renameat2(dir: i, old: p, dir2: i, new: p, flags: w);
+    /// linkat(2).
+    linkat = SYS_linkat(dir: i, old: p, dir2: i, new: p, flags: w);
+    /// symlinkat(2).
+    symlinkat = SYS_symlinkat(target: p, dir: i, name: p);
+    /// fchmodat2(2).
+    fchmodat2 = SYS_fchmodat2(dir: i, name: p, mode: w, flags: w);
+    /// fchmod(2).
+    fchmod = SYS_fchmod(fd: i, mode: w);
+    /// fchownat(2).
+    fchownat = SYS_fchownat(dir: i, name: p, uid: w, gid: w, flags: w);
+    /// fchown(2).
+    fchown = SYS_fchown(fd: i, uid: w, gid: w);
+    /// truncate(2).
+    truncate = SYS_truncate(name: p, len: l);
+    /// ftruncate(2).
+    ftruncate = SYS_ftruncate(fd: i, len: l);
+    /// chdir(2).
+    chdir = SYS_chdir(name: p);
+    /// fchdir(2).
+    fchdir = SYS_fchdir(fd: i);
+    /// chroot(2).
+    chroot = SYS_chroot(name: p);
+    /// umask(2).
+    umask = SYS_umask(mask: w);
+    /// lseek(2).
+    lseek = SYS_lseek(fd: i, off: l, whence: w);
+    /// umount2(2).
+    umount2 = SYS_umount2(name: p, flags: w);
+    /// setresuid(2).
+    setresuid = SYS_setresuid(r: w, e: w, s: w);
+    /// setresgid(2).
+    setresgid = SYS_setresgid(r: w, e: w, s: w);
+    /// unshare(2).
+    unshare = SYS_unshare(flags: w);
+    /// removexattr(2).
+    removexattr = SYS_removexattr(name: p, key: p);
+    /// lremovexattr(2).
+    lremovexattr = SYS_lremovexattr(name: p, key: p);
+    /// fremovexattr(2).
+    fremovexattr = SYS_fremovexattr(fd: i, key: p);
+}
+
+/// openat2(2), with the bytes that `how` points to and the size told to the kernel.
+///
+/// A size above the bytes at hand is only allowed where the kernel refuses it unread.
+pub fn openat2(dir: i32, name: &[u8], how: &[u8], size: usize) -> Ret {
+    assert!(
+        size <= how.len() || !(24..=4096).contains(&size),
+        "openat2 would read too far"
+    );
+    let name = path(name);
+    let a = &mut [n(dir), Arg::Path(&name), Arg::In(how), u(size as u64)];
+    raw(libc::SYS_openat2, a)
+}
+
+/// mount(2); no source and no data where empty.
+pub fn mount(source: &[u8], target: &[u8], kind: &[u8], flags: u64, data: &[u8]) -> Ret {
+    let (source, target, kind, data) = (path(source), path(target), path(kind), path(data));
+    let data = if data.is_empty() {
+        Arg::Null
+    } else {
+        Arg::Path(&data)
+    };
+    let a = &mut [
+        Arg::Path(&source),
+        Arg::Path(&target),
+        Arg::Path(&kind),
+        u(flags),
+        data,
+    ];
+    raw(libc::SYS_mount, a)
+}
+
+/// setgroups(2).
+pub fn setgroups(groups: &[u32]) -> Ret {
+    let bytes: Vec<u8> = groups.iter().flat_map(|g| g.to_ne_bytes()).collect();
+    raw(
+        libc::SYS_setgroups,
+        &mut [u(groups.len() as u64), Arg::In(&bytes)],
+    )
+}
+
+/// utimensat(2); no path where `name` is `None`; times as (seconds, nanoseconds) pairs.
+pub fn utimensat(dir: i32, name: Option<&[u8]>, times: [(i64, i64); 2], flags: u32) -> Ret {
+    let name = name.map(path);
+    let mut b = [0u8; 32];
+    for (i, v) in times.iter().flat_map(|t| [t.0, t.1]).enumerate() {
+        b[i * 8..i * 8 + 8].copy_from_slice(&v.to_ne_bytes());
+    }
+    let name = name.as_ref().map_or(Arg::Null, Arg::Path);
+    raw(
+        libc::SYS_utimensat,
+        &mut [n(dir), name, Arg::In(&b), n(flags)],
+    )
+}
+
+/// Reads a little-endian field of a structure the kernel wrote.
+fn field<const N: usize>(b: &[u8], at: usize) -> [u8; N] {
+    let mut f = [0; N];
+    f.copy_from_slice(&b[at..at + N]);
+    f
+}
+
+fn f64at(b: &[u8], at: usize) -> i64 {
+    i64::from_le_bytes(field(b, at))
+}
+
+fn f32at(b: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(field(b, at))
+}
+
+fn stat_of(b: &[u8; 144]) -> Stat {
+    let time = |at| Timespec::new(f64at(b, at), f32at(b, at + 8));
+    Stat {
+        dev: f64at(b, 0).cast_unsigned(),
+        ino: f64at(b, 8).cast_unsigned(),
+        nlink: f64at(b, 16).cast_unsigned(),
+        mode: f32at(b, 24),
+        uid: f32at(b, 28),
+        gid: f32at(b, 32),
+        rdev: f64at(b, 40).cast_unsigned(),
+        size: f64at(b, 48),
+        blksize: f64at(b, 56),
+        blocks: f64at(b, 64),
+        atime: time(72),
+        mtime: time(88),
+        ctime: time(104),
+    }
+}
+
+/// newfstatat(2).
+///
+/// # Errors
+/// As the kernel's.
+pub fn fstatat(dir: i32, name: &[u8], flags: u32) -> Result<Stat, Errno> {
+    let mut b = [0u8; 144];
+    let name = path(name);
+    let a = &mut [n(dir), Arg::Path(&name), Arg::Out(&mut b), n(flags)];
+    raw(libc::SYS_newfstatat, a)?;
+    Ok(stat_of(&b))
+}
+
+/// stat(2).
+///
+/// # Errors
+/// As the kernel's.
+pub fn stat(name: &[u8]) -> Result<Stat, Errno> {
+    let mut b = [0u8; 144];
+    raw(
+        libc::SYS_stat,
+        &mut [Arg::Path(&path(name)), Arg::Out(&mut b)],
+    )?;
+    Ok(stat_of(&b))
+}
+
+/// lstat(2).
+///
+/// # Errors
+/// As the kernel's.
+pub fn lstat(name: &[u8]) -> Result<Stat, Errno> {
+    let mut b = [0u8; 144];
+    raw(
+        libc::SYS_lstat,
+        &mut [Arg::Path(&path(name)), Arg::Out(&mut b)],
+    )?;
+    Ok(stat_of(&b))
+}
+
+/// fstat(2).
+///
+/// # Errors
+/// As the kernel's.
+pub fn fstat(fd: i32) -> Result<Stat, Errno> {
+    let mut b = [0u8; 144];
+    raw(libc::SYS_fstat, &mut [n(fd), Arg::Out(&mut b)])?;
+    Ok(stat_of(&b))
+}
+
+/// What statx(2) says beyond stat(2).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawStatx {
+    /// What was filled in.
+    pub mask: u32,
+    /// `STATX_ATTR_*`.
+    pub attributes: u64,
+    /// Which of those the file system can say.
+    pub attributes_mask: u64,
+    /// Birth time.
+    pub btime: Timespec,
+    /// Mount.
+    pub mnt_id: u64,
+    /// The rest, as stat(2) has it.
+    pub stat: Stat,
+}
+
+/// statx(2).
+///
+/// # Errors
+/// As the kernel's.
+pub fn statx(dir: i32, name: &[u8], flags: u32, mask: u32) -> Result<RawStatx, Errno> {
+    let mut b = [0u8; 256];
+    let name = path(name);
+    let a = &mut [
+        n(dir),
+        Arg::Path(&name),
+        n(flags),
+        n(mask),
+        Arg::Out(&mut b),
+    ];
+    raw(libc::SYS_statx, a)?;
+    let time = |at| Timespec::new(f64at(&b, at), f32at(&b, at + 8));
+    let dev = |at| openpath_abi::stat::makedev(f32at(&b, at), f32at(&b, at + 4));
+    Ok(RawStatx {
+        mask: f32at(&b, 0),
+        attributes: f64at(&b, 8).cast_unsigned(),
+        attributes_mask: f64at(&b, 56).cast_unsigned(),
+        btime: time(80),
+        mnt_id: f64at(&b, 144).cast_unsigned(),
+        stat: Stat {
+            dev: dev(136),
+            ino: f64at(&b, 32).cast_unsigned(),
+            mode: u32::from(u16::from_le_bytes(field(&b, 28))),
+            nlink: u64::from(f32at(&b, 16)),
+            uid: f32at(&b, 20),
+            gid: f32at(&b, 24),
+            rdev: dev(128),
+            size: f64at(&b, 40),
+            blksize: i64::from(f32at(&b, 4)),
+            blocks: f64at(&b, 48),
+            atime: time(64),
+            mtime: time(112),
+            ctime: time(96),
+        },
+    })
+}
+
+/// statfs(2).
+///
+/// # Errors
+/// As the kernel's.
+pub fn statfs(name: &[u8]) -> Result<StatFs, Errno> {
+    let mut b = [0u8; 120];
+    raw(
+        libc::SYS_statfs,
+        &mut [Arg::Path(&path(name)), Arg::Out(&mut b)],
+    )?;
+    let uns = |at| f64at(&b, at).cast_unsigned();
+    Ok(StatFs {
+        kind: f64at(&b, 0),
+        bsize: f64at(&b, 8),
+        blocks: uns(16),
+        bfree: uns(24),
+        bavail: uns(32),
+        files: uns(40),
+        ffree: uns(48),
+        fsid: [f32at(&b, 56).cast_signed(), f32at(&b, 60).cast_signed()],
+        namelen: f64at(&b, 64),
+        frsize: f64at(&b, 72),
+        flags: uns(80),
+    })
+}
+
+/// Turns a call that fills a buffer into the bytes it filled in.
+fn filled(len: usize, f: impl FnOnce(&mut [u8]) -> Ret) -> Result<Vec<u8>, Errno> {
+    let mut b = vec![0u8; len];
+    let got = f(&mut b)?;
+    b.truncate(usize::try_from(got).unwrap_or(0));
+    Ok(b)
+}
+
+/// readlinkat(2), the whole body.
+///
+/// # Errors
+/// As the kernel's.
+pub fn readlinkat(dir: i32, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    let name = path(name);
+    filled(4096, |b| {
+        let len = u(b.len() as u64);
+        raw(
+            libc::SYS_readlinkat,
+            &mut [n(dir), Arg::Path(&name), Arg::Out(b), len],
+        )
+    })
+}
+
+/// getcwd(2), without the NUL.
+///
+/// # Errors
+/// As the kernel's.
+pub fn getcwd() -> Result<Vec<u8>, Errno> {
+    let mut cwd = filled(4096, |b| {
+        let len = u(b.len() as u64);
+        raw(libc::SYS_getcwd, &mut [Arg::Out(b), len])
+    })?;
+    cwd.pop();
+    Ok(cwd)
+}
+
+/// getdents64(2), the raw records.
+///
+/// # Errors
+/// As the kernel's.
+pub fn getdents64(fd: i32, max: usize) -> Result<Vec<u8>, Errno> {
+    filled(max, |b| {
+        let len = u(b.len() as u64);
+        raw(libc::SYS_getdents64, &mut [n(fd), Arg::Out(b), len])
+    })
+}
+
+/// read(2).
+///
+/// # Errors
+/// As the kernel's.
+pub fn read(fd: i32, len: usize) -> Result<Vec<u8>, Errno> {
+    filled(len, |b| {
+        let len = u(b.len() as u64);
+        raw(libc::SYS_read, &mut [n(fd), Arg::Out(b), len])
+    })
+}
+
+/// pread64(2).
+///
+/// # Errors
+/// As the kernel's.
+pub fn pread(fd: i32, len: usize, off: i64) -> Result<Vec<u8>, Errno> {
+    filled(len, |b| {
+        let len = u(b.len() as u64);
+        raw(libc::SYS_pread64, &mut [n(fd), Arg::Out(b), len, n(off)])
+    })
+}
+
+/// write(2).
+pub fn write(fd: i32, data: &[u8]) -> Ret {
+    raw(
+        libc::SYS_write,
+        &mut [n(fd), Arg::In(data), u(data.len() as u64)],
+    )
+}
+
+/// pwrite64(2).
+pub fn pwrite(fd: i32, data: &[u8], off: i64) -> Ret {
+    raw(
+        libc::SYS_pwrite64,
+        &mut [n(fd), Arg::In(data), u(data.len() as u64), n(off)],
+    )
+}
+
+/// memfd_create(2), without flags.
+pub fn memfd_create() -> Ret {
+    let name = path(b"stamp");
+    raw(libc::SYS_memfd_create, &mut [Arg::Path(&name), n(0)])
+}
+
+/// What an extended attribute hangs on: a path that is followed, one that is not, or a descriptor.
+#[derive(Clone, Copy, Debug)]
+pub enum XattrOf<'a> {
+    /// The path, links followed.
+    Path(&'a [u8]),
+    /// The path, last link not followed.
+    LPath(&'a [u8]),
+    /// The descriptor.
+    Fd(i32),
+}
+
+/// Picks the call of a family for what it works on, and makes its first argument.
+fn xattr_call(of: XattrOf<'_>, nrs: [libc::c_long; 3], rest: &mut [Arg<'_>]) -> Ret {
+    let (nr, name, fd) = match of {
+        XattrOf::Path(p) => (nrs[0], path(p), 0),
+        XattrOf::LPath(p) => (nrs[1], path(p), 0),
+        XattrOf::Fd(fd) => (nrs[2], CString::default(), fd),
+    };
+    let first = if nr == nrs[2] {
+        n(fd)
+    } else {
+        Arg::Path(&name)
+    };
+    let mut args = vec![first];
+    for a in rest {
+        args.push(match a {
+            Arg::Num(v) => Arg::Num(*v),
+            Arg::Path(p) => Arg::Path(p),
+            Arg::In(b) => Arg::In(b),
+            Arg::Out(b) => Arg::Out(b),
+            Arg::Null => Arg::Null,
+        });
+    }
+    raw(nr, &mut args)
+}
+
+/// setxattr(2) and its relatives.
+pub fn setxattr(of: XattrOf<'_>, key: &[u8], value: &[u8], flags: u32) -> Ret {
+    let nrs = [libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr];
+    let (key, len) = (path(key), u(value.len() as u64));
+    xattr_call(
+        of,
+        nrs,
+        &mut [Arg::Path(&key), Arg::In(value), len, n(flags)],
+    )
+}
+
+/// getxattr(2) and its relatives, the whole value.
+///
+/// # Errors
+/// As the kernel's.
+pub fn getxattr(of: XattrOf<'_>, key: &[u8]) -> Result<Vec<u8>, Errno> {
+    let nrs = [libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr];
+    let key = path(key);
+    filled(65536, |b| {
+        let len = u(b.len() as u64);
+        xattr_call(of, nrs, &mut [Arg::Path(&key), Arg::Out(b), len])
+    })
+}
+
+/// listxattr(2) and its relatives, the whole list.
+///
+/// # Errors
+/// As the kernel's.
+pub fn listxattr(of: XattrOf<'_>) -> Result<Vec<u8>, Errno> {
+    let nrs = [
+        libc::SYS_listxattr,
+        libc::SYS_llistxattr,
+        libc::SYS_flistxattr,
+    ];
+    filled(65536, |b| {
+        let len = u(b.len() as u64);
+        xattr_call(of, nrs, &mut [Arg::Out(b), len])
+    })
+}

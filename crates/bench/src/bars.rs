@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The performance contract as data: one line a row, the least and what we are after.
+//!
+//! A row that is measured but not in this table is for information. A pending row is part of
+//! the contract, but what it measures does not exist yet; it is printed and fails nothing.
+
+use serde::Serialize;
+
+/// Which side of the bar is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sense {
+    /// The value has to reach the bar (a ratio host / ours, a scaling).
+    AtLeast,
+    /// The value has to stay under the bar (a cost growth, a count).
+    AtMost,
+}
+
+impl Sense {
+    /// Whether `value` is on the good side of `limit`.
+    pub fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Sense::AtLeast => value >= limit,
+            Sense::AtMost => value <= limit,
+        }
+    }
+}
+
+/// One row of the contract.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar {
+    /// The row's name, as `--filter` sees it.
+    pub name: &'static str,
+    /// Which side is good.
+    pub sense: Sense,
+    /// The least.
+    pub bar: f64,
+    /// What we are after.
+    pub goal: f64,
+    /// Why nothing can be measured yet.
+    pub pending: Option<&'static str>,
+}
+
+const fn least(name: &'static str, bar: f64, goal: f64) -> Bar {
+    Bar {
+        name,
+        sense: Sense::AtLeast,
+        bar,
+        goal,
+        pending: None,
+    }
+}
+
+const fn most(name: &'static str, bar: f64, goal: f64) -> Bar {
+    Bar {
+        name,
+        sense: Sense::AtMost,
+        bar,
+        goal,
+        pending: None,
+    }
+}
+
+const fn pending(of: Bar, why: &'static str) -> Bar {
+    Bar {
+        pending: Some(why),
+        ..of
+    }
+}
+
+const NO_TABLE: &str = "no descriptor table yet";
+const NO_RING: &str = "no ring yet";
+
+/// The rows of `bench walk`: times, as ratios.
+pub const WALK: &[Bar] = &[
+    least("failed-open ext4 d1", 12.0, 20.0),
+    least("failed-open ext4 d5", 15.0, 30.0),
+    least("failed-open ext4 d16", 25.0, 50.0),
+    least("failed-open tmpfs d1", 25.0, 45.0),
+    least("failed-open tmpfs d5", 25.0, 55.0),
+    least("failed-open tmpfs d16", 30.0, 65.0),
+    least("open-close d1", 10.0, 16.0),
+    least("open-close d5", 12.0, 20.0),
+    least("open-close d16", 16.0, 28.0),
+    pending(least("open-close shared-table d1", 8.0, 12.0), NO_TABLE),
+    pending(least("open-close shared-table d5", 9.0, 15.0), NO_TABLE),
+    pending(least("open-close shared-table d16", 13.0, 20.0), NO_TABLE),
+    least("creat-existing d1", 8.0, 12.0),
+    least("creat-existing d5", 9.0, 15.0),
+    least("creat-existing d16", 13.0, 20.0),
+    least("stat d1", 8.0, 16.0),
+    least("stat d5", 10.0, 20.0),
+    least("stat d16", 14.0, 30.0),
+    most("depth-16-over-1 failed-open", 2.5, 1.7),
+    most("depth-16-over-1 open-close", 2.5, 1.7),
+    most("depth-16-over-1 stat", 2.5, 1.7),
+    least("cold open-close d1", 2.0, 2.5),
+    least("cold open-close d5", 3.0, 5.0),
+    least("cold open-close d16", 6.0, 12.0),
+    least("two-threads same-file", 1.8, 1.9),
+    most("big-dir rename", 1.5, 1.1),
+    most("big-dir chmod", 1.5, 1.1),
+    pending(most("fd-churn 1M over 10", 6.0, 4.0), NO_TABLE),
+    pending(least("ring 33% cached", 1.1, 1.4), NO_RING),
+    pending(least("ring 89% cached", 1.9, 5.0), NO_RING),
+    pending(least("ring 100% cached", 2.9, 20.0), NO_RING),
+];
+
+/// The rows of `bench counts`: what one warm operation takes, without a clock.
+pub const COUNTS: &[Bar] = &[
+    most("allocations failed-open d1", 0.0, 0.0),
+    most("allocations failed-open d16", 0.0, 0.0),
+    most("allocations open-close d1", 0.0, 0.0),
+    most("allocations open-close d16", 0.0, 0.0),
+    most("allocations creat-existing d1", 0.0, 0.0),
+    most("allocations stat d1", 0.0, 0.0),
+    most("instructions failed-open d1", 250.0, 170.0),
+    most("instructions failed-open d16", 600.0, 370.0),
+    most("instructions open-close d1", 700.0, 450.0),
+    most("instructions open-close d16", 1000.0, 650.0),
+    most("locked open-close d1", 2.0, 0.0),
+    pending(
+        most("locked open-close shared-table d1", 5.0, 3.0),
+        NO_TABLE,
+    ),
+    most("shared-stores failed-open d1", 0.0, 0.0),
+    most("shared-stores failed-open d16", 0.0, 0.0),
+    most("shared-stores open-close d1", 0.0, 0.0),
+    most("shared-stores open-close d16", 0.0, 0.0),
+    most("shared-stores creat-existing d1", 0.0, 0.0),
+    most("shared-stores stat d1", 0.0, 0.0),
+    most("bytes-per-dentry", 256.0, 160.0),
+];
+
+/// The contract's line for a row, if it has one.
+pub fn find(name: &str) -> Option<&'static Bar> {
+    WALK.iter().chain(COUNTS).find(|bar| bar.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_goals_no_easier_than_bars() {
+        let all: Vec<&Bar> = WALK.iter().chain(COUNTS).collect();
+        for (i, bar) in all.iter().enumerate() {
+            assert!(bar.sense.holds(bar.goal, bar.bar), "{}", bar.name);
+            assert!(
+                all[..i].iter().all(|other| other.name != bar.name),
+                "{}",
+                bar.name
+            );
+        }
+    }
+
+    #[test]
+    fn senses_point_the_right_way() {
+        assert!(Sense::AtLeast.holds(2.0, 2.0) && !Sense::AtLeast.holds(1.9, 2.0));
+        assert!(Sense::AtMost.holds(2.0, 2.0) && !Sense::AtMost.holds(2.1, 2.0));
+    }
+}

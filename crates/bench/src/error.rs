@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a benchmark could not run. A missed bar is not an error: it is a row.
+
+use std::fmt;
+use std::io;
+
+/// Why a benchmark could not run.
+#[derive(Debug)]
+pub enum Error {
+    /// The host refused a privilege the host side needs.
+    NotPermitted(String),
+    /// Something needed for the measurement could not be set up.
+    Setup(String),
+    /// A measured operation gave the wrong answer.
+    Wrong(String),
+    /// The results could not be written.
+    Output(io::Error),
+}
+
+impl Error {
+    /// An error of the set-up step `what`.
+    pub fn setup(what: &str, why: impl fmt::Display) -> Self {
+        Self::Setup(format!("{what}: {why}"))
+    }
+
+    /// The same for an I/O error, refusals told apart.
+    pub fn host(what: &str, why: io::Error) -> Self {
+        match why.kind() {
+            io::ErrorKind::PermissionDenied => Self::NotPermitted(format!("{what}: {why}")),
+            _ => Self::setup(what, why),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPermitted(why) => {
+                write!(
+                    f,
+                    "not permitted: {why} (the host side needs CAP_SYS_ADMIN; try as root)"
+                )
+            }
+            Self::Setup(why) => write!(f, "cannot set up: {why}"),
+            Self::Wrong(why) => write!(f, "wrong answer: {why}"),
+            Self::Output(why) => write!(f, "cannot write the results: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(why: io::Error) -> Self {
+        Self::Output(why)
+    }
+}

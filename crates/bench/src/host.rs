@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The host kernel's side: a tmpfs and an ext4 directory, entered as the root directory.
+//!
+//! Both sides are given the same absolute paths of the same depth; the host's are resolved
+//! from a root that is the file system under test. tmpfs keeps no negative dentries, so a
+//! failed open is measured against ext4 as well, which does.
+
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use openpath_abi::fcntl::{O_CREAT, O_RDWR};
+
+use crate::error::Error;
+use crate::paths::Chain;
+use crate::sys;
+
+/// The host file systems of one run; the process's own mount namespace and root directory
+/// are put back when it is dropped, as far as they can be.
+pub struct Host {
+    /// The tmpfs.
+    pub tmpfs: Root,
+    /// The ext4 directory, or why there is none.
+    pub ext4: Result<Root, String>,
+    home: File,
+    cwd: PathBuf,
+    base: PathBuf,
+}
+
+/// A directory that can be made the root.
+pub struct Root {
+    dir: File,
+    path: PathBuf,
+    mounted: bool,
+}
+
+impl Host {
+    /// Makes a private mount namespace with both file systems in it.
+    ///
+    /// # Errors
+    /// `NotPermitted` if the namespace or the mount is refused; `Setup` for anything else.
+    pub fn new() -> Result<Self, Error> {
+        let cwd = std::env::current_dir().map_err(|e| Error::host("working directory", e))?;
+        sys::private_mounts().map_err(|e| Error::host("private mount namespace", e))?;
+        // Opened before, it would lead back to the mounts we left.
+        let home = File::open("/").map_err(|e| Error::host("open /", e))?;
+        let base = std::env::temp_dir().join(format!("openpath-bench-{}", std::process::id()));
+        let place = base.join("tmpfs");
+        fs::create_dir_all(&place).map_err(|e| Error::host("scratch directory", e))?;
+        sys::mount_tmpfs(&c_path(&place)).map_err(|e| Error::host("mount tmpfs", e))?;
+        let tmpfs = Root::open(place, true).map_err(|e| Error::host("open tmpfs", e))?;
+        let ext4 = find_ext4(&base);
+        Ok(Self {
+            tmpfs,
+            ext4,
+            home,
+            cwd,
+            base,
+        })
+    }
+
+    /// Goes back to the root directory the process came from.
+    ///
+    /// # Errors
+    /// `Setup` if the host refuses.
+    pub fn leave(&self) -> Result<(), Error> {
+        sys::enter_root(self.home.as_fd())
+            .and_then(|()| std::env::set_current_dir(&self.cwd))
+            .map_err(|e| Error::host("leave the root directory", e))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.leave();
+        for root in self.ext4.iter().chain([&self.tmpfs]) {
+            if root.mounted {
+                sys::umount(&c_path(&root.path));
+            }
+            let _ = fs::remove_dir_all(&root.path);
+        }
+        let _ = fs::remove_dir_all(&self.base);
+    }
+}
+
+impl Root {
+    fn open(path: PathBuf, mounted: bool) -> io::Result<Self> {
+        Ok(Self {
+            dir: File::open(&path)?,
+            path,
+            mounted,
+        })
+    }
+
+    /// Makes this the root and the working directory.
+    ///
+    /// # Errors
+    /// `NotPermitted` without CAP_SYS_CHROOT.
+    pub fn enter(&self) -> Result<(), Error> {
+        sys::enter_root(self.dir.as_fd()).map_err(|e| Error::host("enter the root directory", e))
+    }
+
+    /// Creates the directories and files of `chains`; to be called outside any root.
+    ///
+    /// # Errors
+    /// `Setup` with the path that failed.
+    pub fn grow(&self, chains: &[Chain]) -> Result<(), Error> {
+        self.enter()?;
+        for chain in chains {
+            for dir in chain.dirs() {
+                fs::create_dir(OsStr::from_bytes(dir))
+                    .or_else(exists_is_fine)
+                    .map_err(grown)?;
+            }
+            let fd = sys::open(&chain.file, O_RDWR | O_CREAT, 0o644);
+            if fd < 0 {
+                return Err(grown(io::Error::from_raw_os_error(-fd)));
+            }
+            sys::close(fd);
+        }
+        Ok(())
+    }
+
+    /// Removes everything below, by a fresh mount where it is one.
+    ///
+    /// # Errors
+    /// `Setup` if the host refuses.
+    pub fn remount(&mut self) -> Result<(), Error> {
+        let place = c_path(&self.path);
+        sys::umount(&place);
+        let again = sys::mount_tmpfs(&place).and_then(|()| File::open(&self.path));
+        self.dir = again.map_err(|e| Error::host("mount tmpfs anew", e))?;
+        Ok(())
+    }
+}
+
+fn exists_is_fine(why: io::Error) -> io::Result<()> {
+    if why.kind() == io::ErrorKind::AlreadyExists {
+        Ok(())
+    } else {
+        Err(why)
+    }
+}
+
+fn grown(why: io::Error) -> Error {
+    Error::host("create the tree on the host", why)
+}
+
+fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
+}
+
+/// A scratch directory on ext4: where we are, where temporary files go, or an image.
+fn find_ext4(base: &Path) -> Result<Root, String> {
+    let near = std::env::current_dir().unwrap_or_default().join("target");
+    let name = base.file_name().unwrap_or_default();
+    for place in [std::env::temp_dir(), PathBuf::from("/var/tmp"), near] {
+        if kind_of(&place).as_deref() == Some("ext4") {
+            let dir = place.join(name).join("ext4");
+            if fs::create_dir_all(&dir).is_ok() {
+                return Root::open(dir, false).map_err(|e| e.to_string());
+            }
+        }
+    }
+    let image = base.join("tmpfs/ext4.img");
+    let dir = base.join("ext4");
+    let made = File::create(&image).and_then(|f| f.set_len(256 << 20));
+    made.and_then(|()| fs::create_dir_all(&dir))
+        .map_err(|e| format!("no ext4: {e}"))?;
+    let mut format = Command::new("mkfs.ext4");
+    format.arg("-qF").arg(&image);
+    let mut mount = Command::new("mount");
+    mount.arg("-o").arg("loop").arg(&image).arg(&dir);
+    for step in [&mut format, &mut mount] {
+        if !step.output().is_ok_and(|out| out.status.success()) {
+            let tool = step.get_program().to_string_lossy();
+            return Err(format!(
+                "no writable ext4 here, and {tool} did not make one"
+            ));
+        }
+    }
+    Root::open(dir, true).map_err(|e| e.to_string())
+}
+
+/// The type of the file system `path` is on, from the mount table.
+fn kind_of(path: &Path) -> Option<String> {
+    let dev = fs::metadata(path).ok()?.dev();
+    let number = format!("{}:{}", libc::major(dev), libc::minor(dev));
+    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = table
+        .lines()
+        .find(|line| line.split(' ').nth(2) == Some(&number))?;
+    line.split_once(" - ")?
+        .1
+        .split(' ')
+        .next()
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proc_file_system_is_called_proc() {
+        assert_eq!(kind_of(Path::new("/proc")).as_deref(), Some("proc"));
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The paths every variant walks: disjoint chains, the same bytes on both sides.
+//!
+//! A path of depth d has d components of 4 to 15 bytes and shares none with another path, so
+//! that no variant finds its upper components warmed by the path before. They are handed out
+//! in an order that is not the order of their creation.
+
+use std::collections::HashSet;
+use std::ffi::{CStr, CString};
+
+const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+
+/// A small reproducible generator (xorshift).
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// Starts at `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let high = (u128::from(self.0) * limit as u128) >> 64;
+        high as usize
+    }
+
+    /// Puts `items` in random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
+    }
+
+    fn name(&mut self, len_min: usize) -> Vec<u8> {
+        let len = len_min + self.below(16 - len_min);
+        (0..len)
+            .map(|_| LETTERS[self.below(LETTERS.len())])
+            .collect()
+    }
+}
+
+/// One chain: the file at its end, and a name beside it that does not exist.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// The file.
+    pub file: CString,
+    /// The absent name in the file's directory.
+    pub missing: CString,
+}
+
+impl Chain {
+    /// The directories on the way to the file, outermost first, without the root.
+    pub fn dirs(&self) -> impl Iterator<Item = &[u8]> {
+        let path = self.file.to_bytes();
+        (1..path.len())
+            .filter(move |&i| path[i] == b'/')
+            .map(move |i| &path[..i])
+    }
+}
+
+/// `count` chains of `depth` components; equal arguments give equal chains.
+pub fn chains(count: usize, depth: usize, seed: u64) -> Vec<Chain> {
+    let mut rng = Rng::new(seed.wrapping_add(depth as u64));
+    let mut tops = HashSet::new();
+    let len_min = if count > 1000 { 6 } else { 4 };
+    let mut top = |rng: &mut Rng| loop {
+        let name = rng.name(len_min);
+        if tops.insert(name.clone()) {
+            return name;
+        }
+    };
+    let mut out = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (mut dir, last, absent) = if depth == 1 {
+            (Vec::new(), top(&mut rng), top(&mut rng))
+        } else {
+            let mut dir = [b"/", top(&mut rng).as_slice()].concat();
+            for _ in 2..depth {
+                dir.push(b'/');
+                dir.extend(rng.name(4));
+            }
+            (dir, rng.name(4), rng.name(4))
+        };
+        dir.push(b'/');
+        let absent = if absent == last {
+            [&absent[..3], b"_"].concat()
+        } else {
+            absent
+        };
+        out.push(Chain {
+            file: join(&dir, &last),
+            missing: join(&dir, &absent),
+        });
+    }
+    out
+}
+
+/// The files of `chains`, or the absent names, shuffled into the order of use; the strings lie
+/// in that order in memory, so that what is cold in a cold run is the tree.
+pub fn rotation(chains: &[Chain], missing: bool) -> Vec<CString> {
+    let pick = |c: &Chain| {
+        if missing {
+            c.missing.clone()
+        } else {
+            c.file.clone()
+        }
+    };
+    let mut order: Vec<usize> = (0..chains.len()).collect();
+    Rng::new(4242).shuffle(&mut order);
+    order.into_iter().map(|i| pick(&chains[i])).collect()
+}
+
+fn join(dir: &[u8], name: &[u8]) -> CString {
+    CString::new([dir, name].concat()).unwrap_or_default()
+}
+
+/// Hands out paths round and round.
+#[derive(Clone, Debug)]
+pub struct Ring<'a> {
+    paths: &'a [CString],
+    at: usize,
+}
+
+impl<'a> Ring<'a> {
+    /// Starts at path `at`.
+    pub fn new(paths: &'a [CString], at: usize) -> Self {
+        Self { paths, at }
+    }
+
+    /// The next path.
+    #[inline(always)]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it never ends, and needs no Option"
+    )]
+    pub fn next(&mut self) -> &'a CStr {
+        let path = &self.paths[self.at];
+        self.at += 1;
+        if self.at == self.paths.len() {
+            self.at = 0;
+        }
+        path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn depth(path: &CStr) -> usize {
+        path.to_bytes().iter().filter(|&&b| b == b'/').count()
+    }
+
+    #[test]
+    fn chains_have_the_depth_and_share_nothing() {
+        for want in [1, 2, 5, 16] {
+            let chains = chains(64, want, 7);
+            let mut names = HashSet::new();
+            for chain in &chains {
+                assert_eq!((depth(&chain.file), depth(&chain.missing)), (want, want));
+                assert_eq!(chain.dirs().count(), want - 1);
+                assert_ne!(chain.file, chain.missing);
+                let top = chain
+                    .file
+                    .to_bytes()
+                    .split(|&b| b == b'/')
+                    .nth(1)
+                    .unwrap()
+                    .to_vec();
+                assert!(names.insert(top));
+                for name in chain.file.to_bytes().split(|&b| b == b'/').skip(1) {
+                    assert!((4..=15).contains(&name.len()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_use_is_reproducible_and_complete() {
+        let chains = chains(64, 5, 7);
+        let used = rotation(&chains, false);
+        assert_eq!(used, rotation(&chains, false));
+        assert_ne!(used[..3], [0, 1, 2].map(|i| chains[i].file.clone()));
+        let mut ring = Ring::new(&used, 63);
+        assert_eq!(ring.next(), used[63].as_c_str());
+        assert_eq!(ring.next(), used[0].as_c_str());
+        let all: HashSet<&CString> = used.iter().collect();
+        assert_eq!(all.len(), 64);
+    }
+}

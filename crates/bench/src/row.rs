@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A row of results: what was measured, against what, and how it stands to the contract.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::bars::{self, Bar, Sense};
+use crate::stats::{Samples, Spread};
+
+/// Fewer clean windows than this say nothing.
+pub const WINDOWS_MIN: usize = 5;
+
+/// How a row stands to the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The goal is reached.
+    Goal,
+    /// The bar is reached.
+    Ok,
+    /// The bar is missed.
+    Short,
+    /// The contract asks for it, and this run could not measure it.
+    NotMeasured,
+    /// What it measures does not exist yet.
+    Pending,
+    /// The contract does not speak of it.
+    Info,
+}
+
+/// What ours is set against.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Peer {
+    /// Who: `tmpfs`, `ext4`, `ours d1`.
+    pub label: String,
+    /// Its median, in the row's unit.
+    pub value: f64,
+    /// Its spread.
+    pub spread: Option<Spread>,
+}
+
+/// One result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The name, as `--filter` sees it.
+    pub name: String,
+    /// Our value in `unit`.
+    pub ours: Option<f64>,
+    /// What it is set against.
+    pub peer: Option<Peer>,
+    /// `ns` or what is counted.
+    pub unit: &'static str,
+    /// The quotient the contract speaks of; None where it speaks of `ours` itself.
+    pub ratio: Option<f64>,
+    /// Which side of the bar is good.
+    pub sense: Option<Sense>,
+    /// The least.
+    pub bar: Option<f64>,
+    /// What we are after.
+    pub goal: Option<f64>,
+    /// The bar holds; None where there is none, or nothing was measured.
+    pub ok: Option<bool>,
+    /// The same in more words.
+    pub verdict: Verdict,
+    /// The spread of ours.
+    pub spread: Option<Spread>,
+    /// Clean windows of the side that has fewer.
+    pub windows: usize,
+    /// Windows thrown away, both sides together.
+    pub dropped: usize,
+    /// A remark the reader needs.
+    pub note: Option<String>,
+}
+
+impl Row {
+    /// A row nobody could measure: pending where the contract says so.
+    pub fn missing(name: &str, why: &str) -> Self {
+        let pending = bars::find(name).is_some_and(|bar| bar.pending.is_some());
+        let verdict = if pending {
+            Verdict::Pending
+        } else {
+            Verdict::NotMeasured
+        };
+        Self {
+            verdict,
+            note: Some(why.to_owned()),
+            ..Self::blank(name, "")
+        }
+    }
+
+    /// A count, judged by itself.
+    pub fn count(name: &str, unit: &'static str, value: f64) -> Self {
+        let row = Self {
+            ours: Some(value),
+            ..Self::blank(name, unit)
+        };
+        row.judge(value)
+    }
+
+    /// A time against a peer's: the quotient is peer / ours, and more is better.
+    pub fn faster(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
+        Self::quotient(name, ours, label, peer, |ours, peer| peer / ours)
+    }
+
+    /// A cost against a cheaper one's: the quotient is ours / peer, and less is better.
+    pub fn growth(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
+        Self::quotient(name, ours, label, peer, |ours, peer| ours / peer)
+    }
+
+    /// What the host takes for something we have no counterpart of.
+    pub fn host_only(name: &str, label: &str, host: &Samples) -> Self {
+        let peer = host.median().map(|value| Peer {
+            label: label.to_owned(),
+            value,
+            spread: host.spread(),
+        });
+        let (windows, dropped) = (host.windows(), host.dropped());
+        Self {
+            peer,
+            windows,
+            dropped,
+            ..Self::blank(name, "ns")
+        }
+    }
+
+    fn quotient(
+        name: &str,
+        ours: &Samples,
+        label: &str,
+        peer: &Samples,
+        of: impl Fn(f64, f64) -> f64,
+    ) -> Self {
+        let windows = ours.windows().min(peer.windows());
+        let dropped = ours.dropped() + peer.dropped();
+        let (Some(a), Some(b)) = (ours.median(), peer.median()) else {
+            let why = "the machine left no clean window";
+            return Self {
+                dropped,
+                ..Self::missing(name, why)
+            };
+        };
+        if windows < WINDOWS_MIN {
+            let why = format!("only {windows} clean windows");
+            return Self {
+                windows,
+                dropped,
+                ..Self::missing(name, &why)
+            };
+        }
+        let peer = Peer {
+            label: label.to_owned(),
+            value: b,
+            spread: peer.spread(),
+        };
+        let row = Self {
+            ours: Some(a),
+            peer: Some(peer),
+            ratio: Some(of(a, b)),
+            spread: ours.spread(),
+            windows,
+            dropped,
+            ..Self::blank(name, "ns")
+        };
+        row.judge(of(a, b))
+    }
+
+    /// Adds a remark.
+    pub fn with_note(mut self, note: &str) -> Self {
+        let note = match self.note.take() {
+            Some(had) => format!("{had}; {note}"),
+            None => note.to_owned(),
+        };
+        self.note = Some(note);
+        self
+    }
+
+    fn blank(name: &str, unit: &'static str) -> Self {
+        let bar = bars::find(name);
+        Self {
+            name: name.to_owned(),
+            ours: None,
+            peer: None,
+            unit,
+            ratio: None,
+            sense: bar.map(|b| b.sense),
+            bar: bar.map(|b| b.bar),
+            goal: bar.map(|b| b.goal),
+            ok: None,
+            verdict: Verdict::Info,
+            spread: None,
+            windows: 0,
+            dropped: 0,
+            note: None,
+        }
+    }
+
+    fn judge(mut self, value: f64) -> Self {
+        let Some(Bar {
+            sense, bar, goal, ..
+        }) = bars::find(&self.name)
+        else {
+            return self;
+        };
+        let ok = sense.holds(value, *bar);
+        self.ok = Some(ok);
+        self.verdict = match (ok, sense.holds(value, *goal)) {
+            (false, _) => Verdict::Short,
+            (true, false) => Verdict::Ok,
+            (true, true) => Verdict::Goal,
+        };
+        self
+    }
+}
+
+/// The rows that make a check fail.
+pub fn shortfalls(rows: &[Row], allow_missing: bool) -> Vec<&Row> {
+    let fails = |row: &&Row| match row.verdict {
+        Verdict::Short => true,
+        Verdict::NotMeasured => !allow_missing,
+        Verdict::Goal | Verdict::Ok | Verdict::Pending | Verdict::Info => false,
+    };
+    rows.iter().filter(fails).collect()
+}
+
+/// Writes one JSON object a row.
+///
+/// # Errors
+/// What `out` says.
+pub fn write_json(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+    for row in rows {
+        serde_json::to_writer(&mut *out, row)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Writes the table.
+///
+/// # Errors
+/// What `out` says.
+pub fn write_table(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+    let heads = [
+        "row", "ours", "p10..p90", "mad", "against", "p10..p90", "ratio", "bar", "goal",
+    ];
+    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+    lines[0].extend(["verdict".to_owned(), "windows".to_owned()]);
+    lines.extend(rows.iter().map(cells));
+    let width = |i: usize| {
+        lines
+            .iter()
+            .map(|line| line[i].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    for (n, line) in lines.iter().enumerate() {
+        let mut text = String::new();
+        for (cell, width) in line.iter().zip(&widths) {
+            let _ = write!(text, "{cell:<width$}  ");
+        }
+        if let Some(note) = n.checked_sub(1).and_then(|i| rows[i].note.as_deref()) {
+            text.push_str(note);
+        }
+        writeln!(out, "{}", text.trim_end())?;
+    }
+    Ok(())
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let limit = |value: Option<f64>| match (value, row.sense) {
+        (Some(value), Some(Sense::AtLeast)) => format!(">= {}", short(value)),
+        (Some(value), Some(Sense::AtMost)) => format!("<= {}", short(value)),
+        _ => String::new(),
+    };
+    let range = |spread: Option<Spread>| {
+        spread.map_or(String::new(), |s| {
+            format!("{}..{}", short(s.p10), short(s.p90))
+        })
+    };
+    let verdict = match row.verdict {
+        Verdict::Goal => "goal",
+        Verdict::Ok => "ok",
+        Verdict::Short => "SHORT",
+        Verdict::NotMeasured => "NOT MEASURED",
+        Verdict::Pending => "pending",
+        Verdict::Info => "",
+    };
+    let windows = match row.windows + row.dropped {
+        0 => String::new(),
+        _ => format!("{} (-{})", row.windows, row.dropped),
+    };
+    let peer = row.peer.as_ref();
+    vec![
+        row.name.clone(),
+        row.ours
+            .map_or(String::new(), |v| format!("{} {}", short(v), row.unit)),
+        range(row.spread),
+        row.spread.map_or(String::new(), |s| short(s.mad)),
+        peer.map_or(String::new(), |p| format!("{} {}", p.label, short(p.value))),
+        range(peer.and_then(|p| p.spread)),
+        row.ratio.map_or(String::new(), |v| format!("{v:.2}")),
+        limit(row.bar),
+        limit(row.goal),
+        verdict.to_owned(),
+        windows,
+    ]
+}
+
+/// Three digits that matter.
+fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 || v.fract() == 0.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

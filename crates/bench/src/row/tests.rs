@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows are judged by the contract and by nothing else.
+
+use super::*;
+
+fn samples(value: f64) -> Samples {
+    Samples::new(vec![value; 9], 0)
+}
+
+#[test]
+fn a_planted_shortfall_fails_the_check() {
+    let good = Row::faster("open-close d1", &samples(50.0), "tmpfs", &samples(550.0));
+    let bad = Row::faster("open-close d1", &samples(500.0), "tmpfs", &samples(550.0));
+    assert_eq!(
+        (good.verdict, good.ok, good.ratio),
+        (Verdict::Ok, Some(true), Some(11.0))
+    );
+    assert_eq!((bad.verdict, bad.ok), (Verdict::Short, Some(false)));
+    assert!(shortfalls(std::slice::from_ref(&good), false).is_empty());
+    assert_eq!(shortfalls(&[good, bad], true).len(), 1);
+}
+
+#[test]
+fn growth_is_judged_from_above() {
+    let flat = Row::growth("big-dir rename", &samples(101.0), "10", &samples(100.0));
+    let steep = Row::growth("big-dir rename", &samples(1e6), "10", &samples(100.0));
+    assert_eq!(
+        (flat.verdict, steep.verdict),
+        (Verdict::Goal, Verdict::Short)
+    );
+}
+
+#[test]
+fn a_row_that_could_not_be_measured_fails_unless_allowed() {
+    let row = Row::missing("failed-open ext4 d1", "no ext4");
+    assert_eq!(row.verdict, Verdict::NotMeasured);
+    assert_eq!(shortfalls(std::slice::from_ref(&row), false).len(), 1);
+    assert!(shortfalls(&[row], true).is_empty());
+    let empty = Row::faster("stat d1", &samples(1.0), "tmpfs", &Samples::new(vec![], 8));
+    assert_eq!((empty.verdict, empty.dropped), (Verdict::NotMeasured, 8));
+    let few = Row::faster(
+        "stat d1",
+        &samples(1.0),
+        "tmpfs",
+        &Samples::new(vec![9.0; 2], 8),
+    );
+    assert_eq!((few.verdict, few.windows), (Verdict::NotMeasured, 2));
+}
+
+#[test]
+fn pending_and_unknown_rows_fail_nothing() {
+    let later = Row::missing("fd-churn 1M over 10", "no descriptor table yet");
+    let extra = Row::count("getppid", "ns", 9e9);
+    assert_eq!(
+        (later.verdict, extra.verdict),
+        (Verdict::Pending, Verdict::Info)
+    );
+    assert!(shortfalls(&[later, extra], false).is_empty());
+}
+
+#[test]
+fn counts_are_judged_by_themselves() {
+    assert_eq!(
+        Row::count("allocations stat d1", "", 0.0).verdict,
+        Verdict::Goal
+    );
+    assert_eq!(
+        Row::count("allocations stat d1", "", 1.0).verdict,
+        Verdict::Short
+    );
+    assert_eq!(
+        Row::count("locked open-close d1", "", 2.0).verdict,
+        Verdict::Ok
+    );
+}
+
+#[test]
+fn json_is_one_object_a_row_and_the_table_names_every_row() {
+    let rows = [
+        Row::faster("stat d1", &samples(20.0), "tmpfs", &samples(500.0)).with_note("a note"),
+        Row::missing("failed-open ext4 d1", "no ext4"),
+    ];
+    let (mut json, mut table) = (Vec::new(), Vec::new());
+    write_json(&mut json, &rows).unwrap();
+    write_table(&mut table, &rows).unwrap();
+    let json = String::from_utf8(json).unwrap();
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(json.lines().count(), 2);
+    assert_eq!(
+        (&first["ratio"], &first["ok"]),
+        (&25.0.into(), &true.into())
+    );
+    assert_eq!(first["peer"]["label"], "tmpfs");
+    let table = String::from_utf8(table).unwrap();
+    assert!(table.contains("a note") && table.contains("NOT MEASURED"));
+    assert_eq!(table.lines().count(), 3);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Order statistics of measured windows.
+
+use serde::Serialize;
+
+/// How far the windows of one variant lie apart, in the unit of the row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Tenth percentile.
+    pub p10: f64,
+    /// Ninetieth percentile.
+    pub p90: f64,
+    /// Median absolute deviation from the median.
+    pub mad: f64,
+}
+
+/// The clean windows of one variant, sorted, and how many were thrown away.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    sorted: Vec<f64>,
+    dropped: usize,
+}
+
+impl Samples {
+    /// Sorts `windows`; `dropped` of them were thrown away before.
+    pub fn new(mut windows: Vec<f64>, dropped: usize) -> Self {
+        windows.sort_by(f64::total_cmp);
+        Self {
+            sorted: windows,
+            dropped,
+        }
+    }
+
+    /// Number of clean windows.
+    pub fn windows(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// Number of windows thrown away.
+    pub fn dropped(&self) -> usize {
+        self.dropped
+    }
+
+    /// The median; None without a clean window.
+    pub fn median(&self) -> Option<f64> {
+        quantile(&self.sorted, 0.5)
+    }
+
+    /// The spread; None without a clean window.
+    pub fn spread(&self) -> Option<Spread> {
+        let median = self.median()?;
+        let mut far: Vec<f64> = self.sorted.iter().map(|x| (x - median).abs()).collect();
+        far.sort_by(f64::total_cmp);
+        Some(Spread {
+            p10: quantile(&self.sorted, 0.1)?,
+            p90: quantile(&self.sorted, 0.9)?,
+            mad: quantile(&far, 0.5)?,
+        })
+    }
+}
+
+/// The `q` quantile of a sorted slice, linear between neighbours.
+pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let at = q.clamp(0.0, 1.0) * last as f64;
+    let low = at.floor() as usize;
+    let high = at.ceil() as usize;
+    let part = at - low as f64;
+    Some(sorted[low] * (1.0 - part) + sorted[high] * part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_neighbours() {
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(quantile(&[7.0], 0.9), Some(7.0));
+        assert_eq!(quantile(&[1.0, 3.0], 0.5), Some(2.0));
+        assert_eq!(quantile(&[0.0, 10.0, 20.0], 0.25), Some(5.0));
+        assert_eq!(quantile(&[1.0, 2.0], 2.0), Some(2.0));
+    }
+
+    #[test]
+    fn one_wild_window_moves_neither_median_nor_mad() {
+        let quiet = Samples::new(vec![10.0, 11.0, 9.0, 10.0, 10.0], 0);
+        let wild = Samples::new(vec![10.0, 11.0, 9.0, 10.0, 9000.0], 3);
+        assert_eq!(quiet.median(), Some(10.0));
+        assert_eq!(wild.median(), Some(10.0));
+        assert_eq!(wild.spread().map(|s| s.mad), Some(1.0));
+        assert_eq!((wild.windows(), wild.dropped()), (5, 3));
+    }
+
+    #[test]
+    fn nothing_comes_of_no_windows() {
+        let none = Samples::new(vec![], 4);
+        assert_eq!((none.median(), none.spread()), (None, None));
+    }
+}

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The host's system calls, the counting allocator and the tracer: all of this crate's unsafe.
+#![expect(unsafe_code, reason = "raw system calls have no other face")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Processor time of the calling thread.
+pub fn thread_cpu_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is ours and large enough.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// open(2): the descriptor, or the negated errno.
+#[inline]
+pub fn open(path: &CStr, flags: u32, mode: u32) -> i32 {
+    // SAFETY: `path` ends in NUL.
+    let fd = unsafe { libc::open(path.as_ptr(), flags.cast_signed(), mode) };
+    if fd < 0 { -errno() } else { fd }
+}
+
+/// close(2).
+#[inline]
+pub fn close(fd: i32) -> i32 {
+    // SAFETY: the callers close only what `open` above gave them.
+    unsafe { libc::close(fd) }
+}
+
+/// stat(2): the inode number, or None.
+#[inline]
+pub fn stat_ino(path: &CStr) -> Option<u64> {
+    let mut out = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `path` ends in NUL; the kernel fills `out` when it answers 0.
+    unsafe {
+        let done = libc::stat(path.as_ptr(), out.as_mut_ptr()) == 0;
+        done.then(|| (*out.as_ptr()).st_ino)
+    }
+}
+
+/// statx(2) for the basic fields: the inode number, or None.
+#[inline]
+pub fn statx_ino(path: &CStr) -> Option<u64> {
+    let mut out = MaybeUninit::<libc::statx>::uninit();
+    let (at, mask) = (libc::AT_FDCWD, libc::STATX_BASIC_STATS);
+    // SAFETY: `path` ends in NUL; the kernel fills `out` when it answers 0.
+    unsafe {
+        let done = libc::statx(at, path.as_ptr(), 0, mask, out.as_mut_ptr()) == 0;
+        done.then(|| (*out.as_ptr()).stx_ino)
+    }
+}
+
+/// getppid(2), the cheapest system call: whether it answered.
+pub fn getppid() -> bool {
+    // SAFETY: no argument.
+    unsafe { libc::getppid() >= 0 }
+}
+
+fn errno() -> i32 {
+    // SAFETY: the location is this thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Gives the calling thread a mount namespace of its own, from which nothing propagates.
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN.
+pub fn private_mounts() -> io::Result<()> {
+    let none = std::ptr::null();
+    // SAFETY: unshare takes no pointer; mount gets a NUL-ended target and ignores the rest.
+    unsafe {
+        check(libc::unshare(libc::CLONE_NEWNS))?;
+        let flags = libc::MS_REC | libc::MS_PRIVATE;
+        check(libc::mount(none, c"/".as_ptr(), none, flags, none.cast()))?;
+    }
+    Ok(())
+}
+
+/// Mounts a fresh tmpfs on `target`.
+///
+/// # Errors
+/// What mount(2) says.
+pub fn mount_tmpfs(target: &CStr) -> io::Result<()> {
+    let (kind, data) = (c"tmpfs", c"size=90%,nr_inodes=0,mode=755");
+    // SAFETY: four NUL-ended strings.
+    let done = unsafe {
+        libc::mount(
+            kind.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            0,
+            data.as_ptr().cast(),
+        )
+    };
+    check(done).map(drop)
+}
+
+/// Unmounts `target` lazily.
+pub fn umount(target: &CStr) {
+    // SAFETY: a NUL-ended string. A failure leaves the mount to the namespace's end.
+    unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) };
+}
+
+/// Makes the open directory the root and the working directory.
+///
+/// # Errors
+/// What fchdir(2) and chroot(2) say.
+pub fn enter_root(dir: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: a live descriptor and a NUL-ended string.
+    unsafe {
+        check(libc::fchdir(dir.as_raw_fd()))?;
+        check(libc::chroot(c".".as_ptr()))?;
+    }
+    Ok(())
+}
+
+/// The processors the calling thread may run on.
+pub fn processors() -> Vec<usize> {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: all zeros is a valid set, and the kernel fills no more than `size` bytes.
+    let set = unsafe {
+        libc::sched_getaffinity(0, size, set.as_mut_ptr());
+        set.assume_init()
+    };
+    // SAFETY: every index is below the size of the set.
+    (0..libc::CPU_SETSIZE as usize)
+        .filter(|&i| unsafe { libc::CPU_ISSET(i, &set) })
+        .collect()
+}
+
+/// Keeps the calling thread on these processors.
+pub fn pin(processors: &[usize]) {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: all zeros is a valid set; the indices come from `processors` above.
+    unsafe {
+        for &i in processors {
+            libc::CPU_SET(i, &mut *set.as_mut_ptr());
+        }
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr());
+    }
+}
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static ARENA: Cell<Arena> = const { Cell::new(Arena { base: 0, used: 0, open: false }) };
+}
+
+const ARENA_BYTES: usize = 1 << 30;
+const PAGE: usize = 4096;
+
+/// Memory that can be made read-only: what a thread allocates while it is open.
+#[derive(Clone, Copy)]
+struct Arena {
+    base: usize,
+    used: usize,
+    open: bool,
+}
+
+impl Arena {
+    fn holds(self, at: *mut u8) -> bool {
+        self.base != 0 && (self.base..self.base + ARENA_BYTES).contains(&(at as usize))
+    }
+
+    fn take(mut self, layout: Layout) -> *mut u8 {
+        let start = (self.base + self.used).next_multiple_of(layout.align());
+        let end = start + layout.size();
+        if end > self.base + ARENA_BYTES {
+            return std::ptr::null_mut();
+        }
+        self.used = end - self.base;
+        ARENA.set(self);
+        start as *mut u8
+    }
+}
+
+/// The system's allocator, counting for each thread, or an arena where [`in_arena`] asks for
+/// one. A binary makes it its global allocator.
+pub struct CountingAlloc;
+
+// SAFETY: a block is either the system's, to which it goes back, or a part of an arena that
+// overlaps no other and is never given back.
+unsafe impl GlobalAlloc for CountingAlloc {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        match ARENA.try_with(Cell::get) {
+            Ok(arena) if arena.open => arena.take(layout),
+            // SAFETY: as the caller promised.
+            _ => unsafe { System.alloc(layout) },
+        }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        if !ARENA.try_with(Cell::get).is_ok_and(|arena| arena.holds(at)) {
+            // SAFETY: as the caller promised, and it is the system's.
+            unsafe { System.dealloc(at, layout) }
+        }
+    }
+}
+
+/// Runs `build` with every allocation of this thread in memory that [`sealed`] can protect.
+/// It stays there until the process ends, and no other thread may free it.
+///
+/// # Errors
+/// What mmap(2) says.
+pub fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
+    let mut arena = ARENA.get();
+    if arena.base == 0 {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a fresh mapping.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), ARENA_BYTES, access, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        arena.base = at as usize;
+    }
+    ARENA.set(Arena {
+        open: true,
+        ..arena
+    });
+    let out = build();
+    ARENA.set(Arena {
+        open: false,
+        ..ARENA.get()
+    });
+    Ok(out)
+}
+
+/// Runs `body` with the arena and `spans` (start, bytes) read-only: the first store to them ends
+/// the process with [`STORE_SEEN`]. `plant` makes that store.
+///
+/// # Errors
+/// What mprotect(2) says.
+pub fn sealed<T>(spans: &[(usize, usize)], plant: bool, body: impl FnOnce() -> T) -> io::Result<T> {
+    let arena = ARENA.get();
+    let mine = (arena.base, arena.used.next_multiple_of(PAGE));
+    let all = || {
+        spans
+            .iter()
+            .copied()
+            .chain([mine])
+            .filter(|&(_, bytes)| bytes > 0)
+    };
+    exit_on_forbidden_store();
+    for span in all() {
+        protect(span, libc::PROT_READ)?;
+    }
+    if let Some((at, _)) = all().next().filter(|_| plant) {
+        let at = at as *mut u8;
+        // SAFETY: the start of a mapping; the value does not change.
+        unsafe { at.write_volatile(at.read_volatile()) };
+    }
+    let out = body();
+    for span in all() {
+        protect(span, libc::PROT_READ | libc::PROT_WRITE)?;
+    }
+    Ok(out)
+}
+
+fn protect((at, bytes): (usize, usize), access: libc::c_int) -> io::Result<()> {
+    // SAFETY: the callers name whole mappings that were readable and writable before, and put
+    // that back; a store in between is the fault that is looked for.
+    check(unsafe { libc::mprotect(at as *mut libc::c_void, bytes, access) }).map(drop)
+}
+
+/// How often the calling thread has allocated, if [`CountingAlloc`] is the global allocator.
+pub fn allocations() -> u64 {
+    ALLOCATIONS.with(Cell::get)
+}
+
+/// The exit status of a process that stored to memory it may only read.
+pub const STORE_SEEN: i32 = 91;
+/// The kernel's code for an access its page forbids; the libc crate lacks it.
+const SEGV_ACCERR: libc::c_int = 2;
+
+extern "C" fn on_fault(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel hands a valid siginfo; write and _exit may be called in a handler.
+    unsafe {
+        if (*info).si_code != SEGV_ACCERR {
+            libc::_exit(2);
+        }
+        let mut text = *b"0x0000000000000000\n";
+        let mut rest = (*info).si_addr() as usize;
+        for digit in text[2..18].iter_mut().rev() {
+            *digit = b"0123456789abcdef"[rest & 15];
+            rest >>= 4;
+        }
+        libc::write(2, text.as_ptr().cast(), text.len());
+        libc::_exit(STORE_SEEN);
+    }
+}
+
+/// Ends the process with [`STORE_SEEN`] and the address on standard error at the first access
+/// that the protection of the memory forbids.
+fn exit_on_forbidden_store() {
+    // SAFETY: a zeroed sigaction is valid, and the handler has the three-argument signature.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
+    }
+}
+
+/// Stops for the tracer: the first call asks to be traced.
+pub fn trace_mark() {
+    let none = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: neither call takes memory of ours. A second request to be traced is refused.
+    unsafe {
+        libc::ptrace(libc::PTRACE_TRACEME, 0, none, none);
+        libc::raise(libc::SIGSTOP);
+    }
+}
+
+/// What a single-stepped stretch executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Instructions; each turn of a repeated string instruction counts.
+    pub instructions: u64,
+    /// Read-modify-writes that lock their line.
+    pub locked: u64,
+}
+
+/// Steps a child between its two [`trace_mark`]s. Its parent must be the calling thread.
+///
+/// # Errors
+/// What ptrace(2) says, or that the child ended early.
+pub fn step_between_marks(child: &std::process::Child) -> io::Result<Steps> {
+    let pid = child.id().cast_signed();
+    let mut steps = Steps::default();
+    let mut known = HashMap::new();
+    wait_stop(pid, libc::SIGSTOP)?;
+    loop {
+        resume(libc::PTRACE_SINGLESTEP, pid)?;
+        if wait_stop(pid, libc::SIGTRAP)? == libc::SIGSTOP {
+            break;
+        }
+        let at = instruction_pointer(pid)?;
+        let locked = match known.get(&at) {
+            Some(&locked) => locked,
+            None => *known.entry(at).or_insert(is_locked(&code(pid, at)?)),
+        };
+        steps.instructions += 1;
+        steps.locked += u64::from(locked);
+    }
+    resume(libc::PTRACE_CONT, pid)?;
+    Ok(steps)
+}
+
+fn wait_stop(pid: i32, want: i32) -> io::Result<i32> {
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    check(unsafe { libc::waitpid(pid, &raw mut status, 0) })?;
+    if !libc::WIFSTOPPED(status) {
+        return Err(io::Error::other("the traced process ended early"));
+    }
+    let signal = libc::WSTOPSIG(status);
+    if signal == want || signal == libc::SIGSTOP {
+        return Ok(signal);
+    }
+    Err(io::Error::other(format!(
+        "the traced process got signal {signal}"
+    )))
+}
+
+fn resume(how: libc::c_uint, pid: i32) -> io::Result<()> {
+    let none = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: no memory of ours is involved.
+    let done = unsafe { libc::ptrace(how, pid, none, none) };
+    if done < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+fn instruction_pointer(pid: i32) -> io::Result<u64> {
+    let none = std::ptr::null_mut::<libc::c_void>();
+    let at =
+        std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(libc::user_regs_struct, rip);
+    // SAFETY: the kernel checks the offset; the answer is no address of ours.
+    let word = unsafe { libc::ptrace(libc::PTRACE_PEEKUSER, pid, at, none) };
+    if word == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(word.cast_unsigned())
+    }
+}
+
+fn code(pid: i32, at: u64) -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    for (i, half) in bytes.chunks_mut(8).enumerate() {
+        let from = (at + 8 * i as u64) as *mut libc::c_void;
+        let none = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: the kernel checks the address in the other process.
+        let word = unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, pid, from, none) };
+        half.copy_from_slice(&word.to_le_bytes());
+    }
+    Ok(bytes)
+}
+
+/// Whether an instruction locks its line: a lock prefix, or an exchange with memory.
+fn is_locked(code: &[u8]) -> bool {
+    const PREFIXES: [u8; 10] = [0x66, 0x67, 0xf2, 0xf3, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65];
+    for (i, &byte) in code.iter().enumerate() {
+        match byte {
+            0xf0 => return true,
+            0x86 | 0x87 => return code.get(i + 1).is_some_and(|modrm| modrm >> 6 != 3),
+            0x40..=0x4f => {}
+            _ if PREFIXES.contains(&byte) => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locked_instructions_are_told_from_others() {
+        assert!(is_locked(&[0xf0, 0x48, 0x0f, 0xc1, 0x07])); // lock xadd [rdi], rax
+        assert!(is_locked(&[0x3e, 0xf0, 0xff, 0x07])); // ds lock inc [rdi]
+        assert!(is_locked(&[0x48, 0x87, 0x07])); // xchg [rdi], rax
+        assert!(!is_locked(&[0x48, 0x87, 0xc7])); // xchg rdi, rax
+        assert!(!is_locked(&[0x48, 0x89, 0x07, 0xf0])); // mov [rdi], rax; next is locked
+        assert!(!is_locked(&[0x66, 0x90]));
+    }
+
+    #[test]
+    fn the_thread_clock_runs_and_processors_exist() {
+        let start = thread_cpu_ns();
+        std::hint::black_box((0..100_000u64).fold(0, |a, b| a ^ std::hint::black_box(b)));
+        assert!(thread_cpu_ns() > start);
+        assert!(!processors().is_empty());
+    }
+}

@@ -29,16 +29,9 @@
 //! The heavy half costs 0.1 us in a process with one running thread, 10-20 us with several in a
 //! virtual machine. Elsewhere than on Linux both halves are full fences.
 
-use crate::prim::{AtomicU8, Ordering, compiler_fence, fence, global};
-
-const UNDECIDED: u8 = 0;
-const MEMBARRIER: u8 = 1;
-const FULL: u8 = 2;
-
-global! {
-    /// What this process decided; moves once, away from `UNDECIDED`.
-    static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
-}
+#[cfg(not(loom))]
+use crate::prim::AtomicU8;
+use crate::prim::{Ordering, compiler_fence, fence};
 
 /// How the two halves are done in this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,8 +57,12 @@ enum Kind {
 
 impl Fence {
     /// The light half of this process; decides the mode if nobody did.
-    #[inline]
+    #[inline(always)]
     pub fn of_process() -> Self {
+        #[cfg(loom)]
+        if model::planted() {
+            return Self::missing();
+        }
         match mode() {
             Mode::Membarrier => Self(Kind::Compiler),
             Mode::Fence => Self(Kind::Full),
@@ -97,44 +94,91 @@ impl Fence {
     }
 }
 
-/// How this process does it; decides at the first call.
-#[inline(always)]
-pub fn mode() -> Mode {
-    match MODE.load(Ordering::Relaxed) {
-        MEMBARRIER => Mode::Membarrier,
-        FULL => Mode::Fence,
-        _ => decide(true),
+pub use self::decision::{mode, request};
+#[cfg(loom)]
+pub use self::model::plant_missing_light;
+
+/// The one decision of a process.
+#[cfg(not(loom))]
+mod decision {
+    use super::{AtomicU8, Mode, Ordering, sys};
+
+    const UNDECIDED: u8 = 0;
+    const MEMBARRIER: u8 = 1;
+    const FULL: u8 = 2;
+
+    /// Moves once, away from `UNDECIDED`.
+    static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
+
+    /// How this process does it; decides at the first call.
+    #[inline(always)]
+    pub fn mode() -> Mode {
+        match MODE.load(Ordering::Relaxed) {
+            MEMBARRIER => Mode::Membarrier,
+            FULL => Mode::Fence,
+            _ => decide(true),
+        }
+    }
+
+    /// Asks for a mode before anything was fenced, and says which one holds.
+    ///
+    /// [`Mode::Fence`] is always granted if nothing was decided yet; [`Mode::Membarrier`] if the
+    /// system grants it.
+    pub fn request(wanted: Mode) -> Mode {
+        decide(wanted == Mode::Membarrier)
+    }
+
+    #[cold]
+    fn decide(membarrier: bool) -> Mode {
+        let found = if membarrier && sys::register() {
+            MEMBARRIER
+        } else {
+            FULL
+        };
+        // Relaxed: the word orders nothing. A thread that reads MEMBARRIER runs in a registered
+        // process, since registration is a system call that ends before the word is set.
+        let was = MODE.compare_exchange(UNDECIDED, found, Ordering::Relaxed, Ordering::Relaxed);
+        match was.map_or_else(|first| first, |_| found) {
+            MEMBARRIER => Mode::Membarrier,
+            _ => Mode::Fence,
+        }
     }
 }
 
-/// Asks for a mode before anything was fenced, and says which one holds.
-///
-/// [`Mode::Fence`] is always granted if nothing was decided yet; [`Mode::Membarrier`] if the system
-/// grants it.
-pub fn request(wanted: Mode) -> Mode {
-    decide(wanted == Mode::Membarrier)
-}
+/// A model has no `membarrier`: both halves are full fences, unless a test leaves the light one
+/// out.
+#[cfg(loom)]
+mod decision {
+    use super::Mode;
 
-#[cold]
-fn decide(membarrier: bool) -> Mode {
-    let found = if membarrier && sys::register() {
-        MEMBARRIER
-    } else {
-        FULL
-    };
-    // Relaxed: the word orders nothing. A thread that reads MEMBARRIER runs in a registered
-    // process, and registration itself is a system call that ends before the word is set.
-    match MODE.compare_exchange(UNDECIDED, found, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => if_membarrier(found),
-        Err(first) => if_membarrier(first),
-    }
-}
-
-fn if_membarrier(word: u8) -> Mode {
-    if word == MEMBARRIER {
-        Mode::Membarrier
-    } else {
+    /// How this process does it.
+    pub fn mode() -> Mode {
         Mode::Fence
+    }
+
+    /// Asks for a mode, and says which one holds.
+    pub fn request(_: Mode) -> Mode {
+        Mode::Fence
+    }
+}
+
+/// The planted fault. A model runs on one system thread, so a cell of that thread is the model's.
+#[cfg(loom)]
+mod model {
+    use std::cell::Cell;
+
+    std::thread_local! {
+        static PLANTED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Leaves out every light half of the models of this thread from now on, or no longer.
+    #[doc(hidden)]
+    pub fn plant_missing_light(planted: bool) {
+        PLANTED.with(|p| p.set(planted));
+    }
+
+    pub(super) fn planted() -> bool {
+        PLANTED.with(Cell::get)
     }
 }
 
@@ -194,6 +238,7 @@ mod sys {
 /// Systems without it, and the model.
 #[cfg(not(all(target_os = "linux", not(loom))))]
 mod sys {
+    #[cfg(not(loom))]
     pub(super) fn register() -> bool {
         false
     }

@@ -10,12 +10,21 @@
 //! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | type-stable slabs, and pins instead of counts |
 //! | [`hash`](Table) | `head`, `lock`, `grow` | a table searched without a lock |
 //! | [`region`](Region) | `at` | an array that never moves |
+//! | [`lock`](Mutex) | `lock`, `read`, `write` | locks that know their place in the lock order |
+//! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
 //! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
 
 pub mod asym;
 mod hash;
 mod life;
+mod lock;
+#[cfg(debug_assertions)]
+mod lockdep;
+#[cfg(not(debug_assertions))]
+#[path = "lockdep_disabled.rs"]
+mod lockdep;
 mod prim;
+pub mod rcu;
 mod region;
 mod store;
 mod word;
@@ -23,6 +32,9 @@ mod zero;
 
 pub use hash::{CHAIN_MAX, Chain, HashKey, Locked, Table};
 pub use life::{Change, Life, Sample};
+pub use lock::{
+    ClassInfo, LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 pub use region::{NoSpace, Region};
 pub use store::{Item, PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store};
 pub use word::{Word, Word32};

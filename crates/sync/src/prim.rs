@@ -9,7 +9,6 @@
 //! # Rules
 //! R1. Loom's constructors are not `const`: a static is declared with `global!`.
 //! R2. Loom's atomics have no `get_mut`: with `&mut` at hand, load relaxed.
-//! R3. Shared data that is not atomic lies in [`UnsafeCell`], so that loom sees each access.
 
 pub(crate) use core::sync::atomic::Ordering;
 
@@ -31,31 +30,10 @@ mod native {
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
     pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-    pub(crate) use std::sync::Arc;
     pub(crate) use std::thread_local;
 
-    /// A cell for shared data that is not atomic; who may touch it, and when, is its owner's
-    /// protocol.
-    #[derive(Default)]
-    #[repr(transparent)]
-    pub(crate) struct UnsafeCell<T: ?Sized>(core::cell::UnsafeCell<T>);
-
-    impl<T> UnsafeCell<T> {
-        /// A cell holding `value`.
-        pub(crate) const fn new(value: T) -> Self {
-            Self(core::cell::UnsafeCell::new(value))
-        }
-        /// Gives `f` a pointer to read through.
-        #[inline(always)]
-        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-            f(self.0.get())
-        }
-        /// Gives `f` a pointer to write through.
-        #[inline(always)]
-        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-            f(self.0.get())
-        }
-    }
+    /// Independent places for deferred work, so that threads that free seldom meet.
+    pub(crate) const SHARDS: usize = 16;
 
     /// One turn of a short wait: spins, and now and then lets other threads run.
     pub(crate) fn relax() {
@@ -77,11 +55,16 @@ mod native {
         std::thread::sleep(std::time::Duration::from_micros(50));
     }
 
-    /// Declares a process-wide static; with loom, one for each modelled execution.
+    /// Declares a process-wide static, `lazy` if its value is not constant; with loom, one for each
+    /// modelled execution.
     macro_rules! global {
-        ($(#[$m:meta])* static $name:ident: $ty:ty = $init:expr;) => {
+        ($(#[$m:meta])* $(pub($vis:ident))? static $name:ident: $ty:ty = $init:expr;) => {
             $(#[$m])*
-            static $name: $ty = $init;
+            $(pub($vis))? static $name: $ty = $init;
+        };
+        ($(#[$m:meta])* lazy static $name:ident: $ty:ty = $init:expr;) => {
+            $(#[$m])*
+            static $name: std::sync::LazyLock<$ty> = std::sync::LazyLock::new(|| $init);
         };
     }
     pub(crate) use global;
@@ -90,16 +73,16 @@ mod native {
 /// Loom's stand-ins, under the same names.
 #[cfg(loom)]
 mod modelled {
-    pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::Arc;
     pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
     pub(crate) use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     pub(crate) use loom::thread::yield_now as relax;
     pub(crate) use loom::thread::yield_now as nap;
     pub(crate) use loom::thread_local;
     use std::sync::PoisonError;
+
+    pub(crate) const SHARDS: usize = 1;
 
     /// Loom's mutex with parking_lot's face.
     #[derive(Debug, Default)]
@@ -152,10 +135,10 @@ mod modelled {
     }
 
     macro_rules! global {
-        ($(#[$m:meta])* static $name:ident: $ty:ty = $init:expr;) => {
+        ($(#[$m:meta])* $(pub($vis:ident))? $(lazy)? static $name:ident: $ty:ty = $init:expr;) => {
             loom::lazy_static! {
                 $(#[$m])*
-                static ref $name: $ty = $init;
+                $(pub($vis))? static ref $name: $ty = $init;
             }
         };
     }

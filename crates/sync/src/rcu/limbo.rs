@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Retired memory between its unlinking and its drop: bags, tickets, limits.
+//!
+//! A fence is dear, so values wait in bags, and one fence serves a bag. Bags are sharded by thread.
+//! The protocol is in the head of [`crate::rcu`].
+
+use super::reader::{Line, READERS, wait_turn};
+use super::stall;
+use crate::prim::{AtomicBool, AtomicUsize, Mutex, Ordering, SHARDS, global, thread_local};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// How much retired memory may wait, and for how long a thread that retires may be held up.
+///
+/// One setting for the process, since there is one domain ([`configure`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Values in a bag before it is sealed.
+    pub batch: usize,
+    /// Bytes in a bag before it is sealed.
+    pub batch_bytes: usize,
+    /// Values waiting in sealed bags before [`retire`] waits.
+    pub max: usize,
+    /// Bytes waiting in sealed bags before [`retire`] waits.
+    pub max_bytes: usize,
+    /// How long whoever fills a bag waits past a limit.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            batch: 64,
+            batch_bytes: 256 << 10,
+            max: 1 << 17,
+            max_bytes: 64 << 20,
+            patience: Duration::from_millis(2),
+        }
+    }
+}
+
+/// Whether retired memory keeps within its limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pressure {
+    /// Within the limits.
+    Normal,
+    /// Past them, although somebody waited: a reader is stalled. Nothing is lost or freed early;
+    /// the caller should do nothing more that retires memory until it is over.
+    Over,
+}
+
+impl Pressure {
+    pub(super) fn of_now() -> Self {
+        if admit() { Self::Normal } else { Self::Over }
+    }
+}
+
+/// What waits at one moment, and what happened so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// Values not dropped yet.
+    pub objects: usize,
+    /// Their bytes, as told to [`retire`].
+    pub bytes: usize,
+    /// Of them, in bags for which the system refused the fence; tried again with every bag.
+    pub unfenced: usize,
+    /// Times that a wait for room ended without room.
+    pub overruns: u64,
+}
+
+/// A ticket that no look at the readers reaches: the bag had no fence yet.
+const UNFENCED: u64 = u64::MAX;
+
+#[derive(Default)]
+struct Bag {
+    /// Only to be dropped.
+    items: Vec<Box<dyn Send>>,
+    bytes: usize,
+}
+
+struct Sealed {
+    bag: Bag,
+    ticket: u64,
+    number: u64,
+}
+
+/// The sealed bags, oldest first as far as threads sealed them in order.
+#[derive(Default)]
+struct Waiting {
+    bags: VecDeque<Sealed>,
+    /// Bags ever sealed.
+    sealed: u64,
+    /// Numbers of the bags that threads are dropping at this moment.
+    dropping: Vec<u64>,
+    /// Values and bytes, those being dropped included.
+    objects: usize,
+    bytes: usize,
+    overruns: u64,
+}
+
+struct Limbo {
+    open: [Line<Mutex<Bag>>; SHARDS],
+    waiting: Mutex<Waiting>,
+    limits: Mutex<Limits>,
+    /// The two limits that every `retire` asks for, apart from their lock. Relaxed: only numbers.
+    batch: AtomicUsize,
+    batch_bytes: AtomicUsize,
+    over: AtomicBool,
+}
+
+global! {
+    lazy static LIMBO: Limbo = Limbo::new(Limits::default());
+}
+
+/// The shard of this thread.
+fn shard() -> usize {
+    global! {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+    }
+    thread_local! {
+        static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+    }
+    if SHARDS == 1 {
+        0
+    } else {
+        SHARD.try_with(|s| *s).unwrap_or(0)
+    }
+}
+
+impl Limbo {
+    fn new(limits: Limits) -> Self {
+        Self {
+            open: core::array::from_fn(|_| Line::default()),
+            waiting: Mutex::new(Waiting::default()),
+            batch: AtomicUsize::new(limits.batch),
+            batch_bytes: AtomicUsize::new(limits.batch_bytes),
+            limits: Mutex::new(limits),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    fn put(&self, value: Box<dyn Send>, bytes: usize) {
+        let full = {
+            let mut open = self.open[shard()].0.lock();
+            open.items.push(value);
+            open.bytes = open.bytes.saturating_add(bytes);
+            let full = open.items.len() >= self.batch.load(Ordering::Relaxed)
+                || open.bytes >= self.batch_bytes.load(Ordering::Relaxed);
+            full.then(|| core::mem::take(&mut *open))
+        };
+        if let Some(bag) = full {
+            self.seal(bag);
+            self.drop_ready();
+            if self.is_full() {
+                self.wait_for_room();
+            }
+        }
+    }
+
+    /// Gives a bag its ticket. No lock is held.
+    fn seal(&self, bag: Bag) {
+        if bag.items.is_empty() {
+            return;
+        }
+        // R3: the fence first, the limbo after it.
+        let ticket = READERS.begin_grace().unwrap_or(UNFENCED);
+        let mut waiting = self.waiting.lock();
+        waiting.objects += bag.items.len();
+        waiting.bytes = waiting.bytes.saturating_add(bag.bytes);
+        let number = waiting.sealed;
+        waiting.sealed += 1;
+        waiting.bags.push_back(Sealed {
+            bag,
+            ticket,
+            number,
+        });
+    }
+
+    /// Drops the bags that no section can see any more. No lock is held while values are dropped.
+    fn drop_ready(&self) {
+        let mut ready = Vec::new();
+        {
+            let mut waiting = self.waiting.lock();
+            if waiting.bags.iter().any(|b| b.ticket == UNFENCED)
+                && let Some(ticket) = READERS.begin_grace()
+            {
+                let unfenced = waiting.bags.iter_mut().filter(|b| b.ticket == UNFENCED);
+                unfenced.for_each(|b| b.ticket = ticket);
+            }
+            // R3: looked at under the limbo's lock.
+            let oldest = READERS.oldest().min(UNFENCED - 1);
+            while waiting.bags.front().is_some_and(|b| b.ticket <= oldest) {
+                ready.extend(waiting.bags.pop_front());
+            }
+            waiting.dropping.extend(ready.iter().map(|b| b.number));
+        }
+        for Sealed { bag, number, .. } in ready {
+            // Counts the bag as gone even if a value's drop panics.
+            let _counted = Gone {
+                limbo: self,
+                objects: bag.items.len(),
+                bytes: bag.bytes,
+                number,
+            };
+            drop(bag);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let limits = *self.limits.lock();
+        let waiting = self.waiting.lock();
+        waiting.objects > limits.max || waiting.bytes > limits.max_bytes
+    }
+
+    /// G4: waits for readers, not for ever.
+    fn wait_for_room(&self) {
+        let deadline = Instant::now() + self.limits.lock().patience;
+        let mut turn = 0;
+        while self.is_full() {
+            if Instant::now() >= deadline {
+                self.waiting.lock().overruns += 1;
+                self.over.store(true, Ordering::Relaxed);
+                // So that `stalled` can say since when.
+                stall::sample();
+                return;
+            }
+            wait_turn(&mut turn);
+            self.drop_ready();
+        }
+    }
+
+    /// Seals what is in the open bags and returns the number of the next bag.
+    fn seal_open(&self) -> u64 {
+        for shard in &self.open {
+            let bag = core::mem::take(&mut *shard.0.lock());
+            self.seal(bag);
+        }
+        self.waiting.lock().sealed
+    }
+}
+
+/// Takes a dropped bag off the counts.
+struct Gone<'a> {
+    limbo: &'a Limbo,
+    objects: usize,
+    bytes: usize,
+    number: u64,
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.limbo.waiting.lock();
+        waiting.objects -= self.objects;
+        waiting.bytes = waiting.bytes.saturating_sub(self.bytes);
+        waiting.dropping.retain(|&n| n != self.number);
+        drop(waiting);
+        if !admit() && !self.limbo.is_full() {
+            self.limbo.over.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Drops `value` when every section that may have seen it is over.
+///
+/// The caller has made it unreachable for sections that begin now. The drop runs in whichever
+/// thread fills or flushes a bag, without locks of this crate; if it panics, that thread does.
+/// Past the limits whoever fills a bag waits for [`Limits::patience`] at most: hold no section.
+///
+/// Linux: `kfree_rcu`.
+pub fn retire<T: Send + 'static>(value: Box<T>) -> Pressure {
+    let bytes = size_of::<T>();
+    retire_sized(value, bytes)
+}
+
+/// As [`retire`], for a value that owns more than its own size: `bytes` in all.
+pub fn retire_sized<T: Send + 'static>(value: Box<T>, bytes: usize) -> Pressure {
+    LIMBO.put(value, bytes);
+    Pressure::of_now()
+}
+
+/// Calls `f` when every section that goes on now is over; `bytes` is what it will free.
+///
+/// Linux: `call_rcu`.
+pub fn defer(bytes: usize, f: impl FnOnce() + Send + 'static) -> Pressure {
+    retire_sized(Box::new(Call(Some(f))), bytes)
+}
+
+/// A closure that is called when it is dropped.
+struct Call<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for Call<F> {
+    fn drop(&mut self) {
+        if let Some(f) = self.0.take() {
+            f();
+        }
+    }
+}
+
+/// Whether retired memory is within its limits: one load. What would retire more asks first, so
+/// that memory stays bounded when a reader is stalled.
+#[inline]
+pub fn admit() -> bool {
+    !LIMBO.over.load(Ordering::Relaxed)
+}
+
+/// Begins a grace period for everything retired so far and drops what is ready; waits for nobody.
+pub fn flush() {
+    LIMBO.seal_open();
+    LIMBO.drop_ready();
+}
+
+/// Flushes and waits, for `patience` at most, until all that was retired before the call is
+/// dropped; whether it is.
+///
+/// Linux: `rcu_barrier`.
+pub fn drain(patience: Duration) -> bool {
+    let before = LIMBO.seal_open();
+    let deadline = Instant::now() + patience;
+    let mut turn = 0;
+    loop {
+        LIMBO.drop_ready();
+        {
+            let waiting = LIMBO.waiting.lock();
+            let left = waiting
+                .bags
+                .iter()
+                .map(|b| b.number)
+                .chain(waiting.dropping.iter().copied());
+            if left.min().is_none_or(|n| n >= before) {
+                return true;
+            }
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        wait_turn(&mut turn);
+    }
+}
+
+/// What waits now.
+pub fn backlog() -> Backlog {
+    let (mut objects, mut bytes) = (0, 0);
+    for shard in &LIMBO.open {
+        let open = shard.0.lock();
+        objects += open.items.len();
+        bytes += open.bytes;
+    }
+    let waiting = LIMBO.waiting.lock();
+    let unfenced = waiting.bags.iter().filter(|b| b.ticket == UNFENCED);
+    Backlog {
+        objects: objects + waiting.objects,
+        bytes: bytes + waiting.bytes,
+        unfenced: unfenced.map(|b| b.bag.items.len()).sum(),
+        overruns: waiting.overruns,
+    }
+}
+
+/// Sets the limits of this process and returns the ones before. A batch of 0 counts as 1.
+pub fn configure(limits: Limits) -> Limits {
+    LIMBO.batch.store(limits.batch, Ordering::Relaxed);
+    LIMBO
+        .batch_bytes
+        .store(limits.batch_bytes, Ordering::Relaxed);
+    let before = core::mem::replace(&mut *LIMBO.limits.lock(), limits);
+    LIMBO.over.store(LIMBO.is_full(), Ordering::Relaxed);
+    before
+}

@@ -7,6 +7,7 @@
 use super::reader::{Line, READERS, wait_turn};
 use super::stall;
 use crate::prim::{AtomicBool, AtomicUsize, Mutex, Ordering, SHARDS, global, thread_local};
+use core::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -98,6 +99,45 @@ struct Waiting {
     overruns: u64,
 }
 
+impl Waiting {
+    /// Gives the bags that got no fence another chance.
+    fn fence_again(&mut self) {
+        let left = |b: &Sealed| b.ticket == UNFENCED;
+        if self.bags.iter().any(left)
+            && let Some(ticket) = READERS.begin_grace()
+        {
+            self.bags
+                .iter_mut()
+                .filter(|b| left(b))
+                .for_each(|b| b.ticket = ticket);
+        }
+    }
+}
+
+thread_local! {
+    static DROPPING: Cell<bool> = Cell::new(false);
+}
+
+/// This thread drops retired values.
+struct Busy;
+
+impl Busy {
+    /// `None` if it does so already, or is exiting.
+    fn begin() -> Option<Self> {
+        let was = DROPPING.try_with(|d| d.replace(true));
+        matches!(was, Ok(false)).then_some(Self)
+    }
+    fn now() -> bool {
+        DROPPING.try_with(Cell::get).unwrap_or(true)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _exiting = DROPPING.try_with(|d| d.set(false));
+    }
+}
+
 struct Limbo {
     open: [Line<Mutex<Bag>>; SHARDS],
     waiting: Mutex<Waiting>,
@@ -151,7 +191,7 @@ impl Limbo {
         if let Some(bag) = full {
             self.seal(bag);
             self.drop_ready();
-            if self.is_full() {
+            if self.is_full() && !Busy::now() {
                 self.wait_for_room();
             }
         }
@@ -177,33 +217,30 @@ impl Limbo {
     }
 
     /// Drops the bags that no section can see any more. No lock is held while values are dropped.
+    ///
+    /// Does nothing in a value's drop, so that values which retire values do not pile up stack.
     fn drop_ready(&self) {
+        let Some(_busy) = Busy::begin() else { return };
         let mut ready = Vec::new();
         {
             let mut waiting = self.waiting.lock();
-            if waiting.bags.iter().any(|b| b.ticket == UNFENCED)
-                && let Some(ticket) = READERS.begin_grace()
-            {
-                let unfenced = waiting.bags.iter_mut().filter(|b| b.ticket == UNFENCED);
-                unfenced.for_each(|b| b.ticket = ticket);
-            }
+            waiting.fence_again();
             // R3: looked at under the limbo's lock.
             let oldest = READERS.oldest().min(UNFENCED - 1);
-            while waiting.bags.front().is_some_and(|b| b.ticket <= oldest) {
-                ready.extend(waiting.bags.pop_front());
+            while waiting.bags.front().is_some_and(|b| b.ticket <= oldest)
+                && let Some(Sealed { bag, number, .. }) = waiting.bags.pop_front()
+            {
+                waiting.dropping.push(number);
+                let gone = Gone {
+                    limbo: self,
+                    objects: bag.items.len(),
+                    bytes: bag.bytes,
+                    number,
+                };
+                ready.push((bag, gone));
             }
-            waiting.dropping.extend(ready.iter().map(|b| b.number));
         }
-        for Sealed { bag, number, .. } in ready {
-            // Counts the bag as gone even if a value's drop panics.
-            let _counted = Gone {
-                limbo: self,
-                objects: bag.items.len(),
-                bytes: bag.bytes,
-                number,
-            };
-            drop(bag);
-        }
+        drop(ready);
     }
 
     fn is_full(&self) -> bool {
@@ -239,7 +276,8 @@ impl Limbo {
     }
 }
 
-/// Takes a dropped bag off the counts.
+/// Takes a bag off the counts once it is dropped, even if a value's drop panicked: it lies behind
+/// the bag in one tuple.
 struct Gone<'a> {
     limbo: &'a Limbo,
     objects: usize,

@@ -198,12 +198,14 @@ impl<T: Item> Slab<T> {
     fn reclaim(
         &self,
         victims: &mut Vec<u32>,
+        eligible: impl Fn(Sample) -> bool,
         scan: impl FnOnce(&mut Vec<u32>) -> Vec<u32>,
         mut freed: impl FnMut(u32, &T, Option<Arc<T::Payload>>),
     ) {
         victims.retain(|&i| {
             let mut change = self.items.at(i).life().change();
-            let ours = change.now().live() && !change.now().dying();
+            let now = change.now();
+            let ours = now.live() && !now.dying() && eligible(now);
             if ours {
                 change.set_dying(true);
             }
@@ -337,6 +339,11 @@ impl<M: Item, D: Item> Store<M, D> {
         })
     }
 
+    /// A number that no other store of the process has.
+    pub fn id(&self) -> u64 {
+        u64::from(self.id)
+    }
+
     /// The dentry slot at `index`: always readable, whatever it holds now.
     #[inline(always)]
     pub fn dentry(&self, index: u32) -> &D {
@@ -457,16 +464,19 @@ impl<M: Item, D: Item> Store<M, D> {
     /// Frees those of `victims` that no pin names; the pinned ones stay in `victims`, live as
     /// before.
     ///
-    /// The caller has made them unreachable. `freed` gets each with its payload before its slot can
+    /// Only those that `eligible` accepts, asked with the item held still, are touched; the others
+    /// leave `victims`.
+    /// `freed` gets each with its payload before its slot can
     /// be used again;
     /// drop payloads outside of locks.
     pub fn reclaim_dentries(
         &self,
         victims: &mut Vec<u32>,
+        eligible: impl Fn(Sample) -> bool,
         freed: impl FnMut(u32, &D, Option<Arc<D::Payload>>),
     ) {
         self.dentries
-            .reclaim(victims, |v| self.scan(v, dentry_of), freed);
+            .reclaim(victims, eligible, |v| self.scan(v, dentry_of), freed);
     }
 
     /// As [`Store::reclaim_dentries`], for mounts.
@@ -476,7 +486,7 @@ impl<M: Item, D: Item> Store<M, D> {
         freed: impl FnMut(u32, &M, Option<Arc<M::Payload>>),
     ) {
         self.mounts
-            .reclaim(victims, |v| self.scan(v, mount_of), freed);
+            .reclaim(victims, |_| true, |v| self.scan(v, mount_of), freed);
     }
 
     /// How many pins name the mount at this moment.
@@ -493,6 +503,11 @@ impl<M: Item, D: Item> Store<M, D> {
     /// slot's past.
     pub fn trim(&self) -> u32 {
         self.mounts.trim() + self.dentries.trim()
+    }
+
+    /// One more than the highest dentry index ever used.
+    pub fn dentries_touched(&self) -> u32 {
+        self.dentries.list.lock().fresh
     }
 
     /// Dentries and mounts that are not free.

@@ -28,3 +28,20 @@ unsafe impl ZeroValid for AtomicU64 {}
 unsafe impl<T: ZeroValid> ZeroValid for [T; 2] {}
 // SAFETY: an array of zero-valid items is zero-valid.
 unsafe impl<T: ZeroValid> ZeroValid for [T; 4] {}
+
+/// Declares a struct of zero-valid fields that is zero-valid itself, for use in a
+/// [`crate::Region`].
+#[macro_export]
+macro_rules! zero_valid {
+    ($(#[$m:meta])* $v:vis struct $name:ident { $($(#[$fm:meta])* $fv:vis $field:ident : $ty:ty),* $(,)? }) => {
+        $(#[$m])*
+        #[derive(Default)]
+        #[repr(C)]
+        $v struct $name {
+            $($(#[$fm])* $fv $field: $ty,)*
+        }
+        // SAFETY: every field is zero-valid (checked by the bound), and the struct adds nothing to
+        // them.
+        unsafe impl $crate::ZeroValid for $name where $($ty: $crate::ZeroValid),* {}
+    };
+}

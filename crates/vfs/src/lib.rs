@@ -1,4 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Linux open path as a library.
+//! The Linux open path as a library: path walk, dentry cache, mounts, open and the other path
+//! calls.
+//!
+//! A [`Vfs`] is what a kernel is to its programs, as a value. Its root is a [`SuperBlock`] of some
+//! backend. Programs
+//! are [`Task`]s, whose methods are the system calls; an [`OpenFile`] is an open file description.
+//!
+//! What a cached call does: it takes no lock, waits for nothing, calls no backend, and writes no
+//! memory but its
+//! task's own. See the heads of `walk` and `dcache` for how.
 
 #![forbid(unsafe_code)]
+
+mod atime;
+mod clock;
+mod config;
+mod cred;
+mod dcache;
+mod file;
+mod inode;
+mod instance;
+pub mod lock_order;
+mod mount;
+mod name;
+mod open;
+mod ops;
+mod path;
+mod perm;
+mod special;
+mod superblock;
+mod task;
+mod walk;
+
+pub use clock::{Clock, SystemClock};
+pub use config::{Limits, Profile, Sysctl, Tuning};
+pub use cred::Cred;
+pub use file::OpenFile;
+pub use inode::{
+    Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr, flag,
+};
+pub use instance::{Usage, Vfs, VfsBuilder};
+pub use mount::{MountNamespace, mflag};
+pub use path::VfsPath;
+pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
+pub use task::{At, Task};

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a `Vfs` is built with: the emulated kernel, limits, system controls and switches.
+
+/// The emulated kernel version: which flags exist and which quirks hold.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+#[non_exhaustive]
+pub enum Profile {
+    /// Linux 6.12.
+    V6_12,
+    /// Linux 6.18.
+    #[default]
+    V6_18,
+    /// Linux 7.2: `O_EMPTYPATH`, `OPENAT2_REGULAR`.
+    V7_2,
+}
+
+/// Bounds on what one `Vfs` may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Cached names, negative ones included.
+    pub dentries_max: u32,
+    /// Mounts in all namespaces.
+    pub mounts_max: u32,
+    /// Pins: two for each task and one for each open file.
+    pub pins_max: u32,
+    /// Entries of the whole-path cache; 0 turns it off.
+    pub path_cache_entries: u32,
+    /// Open files in the whole `Vfs` (`fs.file-max`).
+    pub files_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            dentries_max: 1 << 22,
+            mounts_max: 1 << 17,
+            pins_max: 1 << 24,
+            path_cache_entries: 1 << 14,
+            files_max: u64::MAX,
+        }
+    }
+}
+
+/// System controls under `fs.` that the walk obeys. Defaults as upstream Linux: all off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sysctl {
+    /// `protected_symlinks`: following in sticky, world-writable directories is restricted.
+    pub protected_symlinks: bool,
+    /// `protected_hardlinks`: only who could write a file may link it.
+    pub protected_hardlinks: bool,
+    /// `protected_fifos`, 0 to 2.
+    pub protected_fifos: u8,
+    /// `protected_regular`, 0 to 2.
+    pub protected_regular: u8,
+}
+
+/// Switches that bring back what the kernel did before a change. Flipping one never changes a
+/// result.
+///
+/// Each is read in one place, its gate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Tuning {
+    /// Walk without references while names are cached. Gate: `walk::Walk::begin`.
+    pub lock_free_walk: bool,
+    /// Answer whole paths from the path cache. Gate: `path_cache::PathCache::admits`.
+    pub path_cache: bool,
+    /// Forget the root before leaving lock-free mode on `O_CREAT`, instead of counting a reference
+    /// on it.
+    /// Gate: `walk::Walk::unlazy`.
+    pub root_reset_before_unlazy: bool,
+    /// Hand the walk's pin to the opened file, instead of taking a second one. Gate:
+    /// `file::OpenFile::install`.
+    pub reference_hand_over: bool,
+    /// Look up the last component of an `O_CREAT` open without the directory's lock first. Gate:
+    /// `open::last::try_existing`.
+    pub create_looks_first: bool,
+    /// Ask for the lock context by a flag in the inode's read-mostly word. Gate:
+    /// `open::grant::lock_context`.
+    pub lock_context_flag: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            lock_free_walk: true,
+            path_cache: true,
+            root_reset_before_unlazy: true,
+            reference_hand_over: true,
+            create_looks_first: true,
+            lock_context_flag: true,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Entries come, change their name or meaning, and go out of sight.
+
+use super::{Dcache, dflag, type_flags};
+use crate::inode::Inode;
+use crate::name::NameKey;
+use openpath_abi::Errno;
+use openpath_sync::Sample;
+use std::sync::Arc;
+
+impl Dcache {
+    /// A new entry, not yet found by name.
+    fn new_entry(
+        &self,
+        parent: u32,
+        key: NameKey,
+        name: &[u8],
+        inode: Option<Arc<Inode>>,
+        sb: u32,
+        extra: u64,
+    ) -> Result<(u32, Sample), Errno> {
+        let block = if key.is_long() {
+            self.names.store(name).ok_or(Errno::ENOMEM)?
+        } else {
+            0
+        };
+        let flags = type_flags(inode.as_deref()) | extra;
+        let mut payload = inode;
+        let clock = self.clock(sb).get();
+        let mut made = None;
+        for attempt in 0..2 {
+            let new = self.store.new_dentry(|d, change| {
+                d.lo.set(key.lo);
+                d.hi.set(key.hi);
+                d.parent.set(parent);
+                d.link.set(0);
+                d.sb.set(sb);
+                d.block.set(block);
+                d.last_change.set(clock);
+                change.replace(flags);
+            });
+            if new.is_some() || attempt == 1 {
+                made = new;
+                break;
+            }
+            self.shrink(self.store.in_use().0 / 8 + 64);
+        }
+        let Some((index, sample)) = made else {
+            self.names.free(block);
+            return Err(Errno::ENOMEM);
+        };
+        self.reset_kids(index);
+        if let Some(inode) = payload.take() {
+            // A fresh slot has no payload, so this cannot be refused.
+            let _taken = self.store.set_dentry_payload(index, inode);
+        }
+        Ok((index, sample))
+    }
+
+    /// The root entry of a superblock.
+    pub(crate) fn add_root(&self, inode: Arc<Inode>, sb: u32) -> Result<u32, Errno> {
+        let extra = dflag::ROOT | dflag::UNHASHED;
+        let (index, _) = self.new_entry(0, NameKey::default(), b"", Some(inode), sb, extra)?;
+        let change = self.at(index).word().change();
+        self.at(index).parent.set(index);
+        drop(change);
+        Ok(index)
+    }
+
+    /// Adds the entry `name` of `parent`, which has none of that name; negative without an inode.
+    ///
+    /// Held: the parent's names, and the flight of the name if only shared. The parent is pinned.
+    ///
+    /// # Errors
+    /// `ENOMEM` at the limit when nothing can be evicted.
+    pub(crate) fn add(
+        &self,
+        parent: u32,
+        key: NameKey,
+        name: &[u8],
+        inode: Option<Arc<Inode>>,
+    ) -> Result<(u32, Sample), Errno> {
+        let sb = self.at(parent).sb.get();
+        let (index, sample) = self.new_entry(parent, key, name, inode, sb, 0)?;
+        self.link_kid(parent, index);
+        self.table.lock(self.hash_of(index)).insert(self, index);
+        self.table.grow(self);
+        Ok((index, sample))
+    }
+
+    /// An entry without a name under `parent`, for a temporary file.
+    ///
+    /// # Errors
+    /// `ENOMEM` as [`Dcache::add`].
+    pub(crate) fn add_nameless(
+        &self,
+        parent: u32,
+        inode: Arc<Inode>,
+    ) -> Result<(u32, Sample), Errno> {
+        let sb = self.at(parent).sb.get();
+        let name = format!("#{}", inode.ino()).into_bytes();
+        let key = NameKey::of(self.key, &name, 0, name.len());
+        let made = self.new_entry(parent, key, &name, Some(inode), sb, dflag::UNHASHED)?;
+        self.link_kid(parent, made.0);
+        Ok(made)
+    }
+
+    /// Gives a negative entry its inode (`d_instantiate`). Held: the parent's names, exclusively.
+    pub(crate) fn instantiate(&self, index: u32, inode: Arc<Inode>) -> Sample {
+        let flags = type_flags(Some(&inode));
+        let d = self.at(index);
+        d.last_change.set(self.clock(d.sb.get()).get());
+        // The entry is negative, so it has no payload and this cannot be refused.
+        let _taken = self.store.set_dentry_payload(index, inode);
+        let mut change = d.word().change();
+        let mounted = change.flags() & dflag::MOUNTED;
+        change.replace(flags | mounted);
+        change.finish()
+    }
+
+    /// Takes an entry out of sight (`d_drop`). Held: the parent's names, exclusively.
+    pub(crate) fn unhash(&self, index: u32) {
+        let d = self.at(index);
+        let mut change = d.word().change();
+        if change.flags() & dflag::UNHASHED == 0 {
+            self.table.lock(self.hash_of(index)).remove(self, index);
+            change.set(dflag::UNHASHED);
+        }
+    }
+
+    /// Gives an entry a new parent and name (`d_move`). Held: both parents' names, exclusively; for
+    /// a directory a
+    /// `DirChange` of it. Whatever had the target name is out of sight already, or about to be
+    /// exchanged.
+    ///
+    /// # Errors
+    /// `ENOMEM` for want of room for a long name; then nothing has changed.
+    pub(crate) fn rename(
+        &self,
+        index: u32,
+        parent: u32,
+        key: NameKey,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        let block = if key.is_long() {
+            self.names.store(name).ok_or(Errno::ENOMEM)?
+        } else {
+            0
+        };
+        let d = self.at(index);
+        let old_parent = d.parent.get();
+        let old_block = d.block.get();
+        let mut change = d.word().change();
+        if change.flags() & dflag::UNHASHED == 0 {
+            self.table.lock(self.hash_of(index)).remove(self, index);
+        }
+        change.clear(dflag::UNHASHED);
+        if old_parent != parent {
+            self.unlink_kid(old_parent, index);
+        }
+        d.lo.set(key.lo);
+        d.hi.set(key.hi);
+        d.block.set(block);
+        d.parent.set(parent);
+        if old_parent != parent {
+            self.link_kid(parent, index);
+        }
+        self.table.lock(self.hash_of(index)).insert(self, index);
+        drop(change);
+        self.names.free(old_block);
+        Ok(())
+    }
+
+    /// Whether `index` is `ancestor` or below it (`is_subdir`); `None` if the tree moved meanwhile.
+    pub(crate) fn is_below(&self, index: u32, ancestor: u32) -> Option<bool> {
+        let mut at = index;
+        loop {
+            if at == ancestor {
+                return Some(true);
+            }
+            let d = self.at(at);
+            let sample = d.word().sample();
+            let parent = d.parent.get();
+            if sample.busy() || !d.word().still(sample) {
+                return None;
+            }
+            if parent == at {
+                return Some(false);
+            }
+            at = parent;
+        }
+    }
+
+    /// Sets or clears flags of an entry whose meaning changed.
+    pub(crate) fn set_flags(&self, index: u32, set: u64, clear: u64) {
+        let d = self.at(index);
+        let now = d.word().sample().flags();
+        if (now | set) & !clear != now {
+            d.word().change().set(set).clear(clear);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The version clock of a superblock: when did a directory last change what paths through it mean?
+//!
+//! A path-cache entry remembers the clock it was validated at. While the clock stands still, the
+//! entry holds without a
+//! look at any ancestor; when it has moved, the ancestors' `last_change` decide.
+//!
+//! # Rules
+//! R1. A change of what is found below a directory (rename, removal, search permission, mount on
+//!     it) runs between
+//!     `begin` and `end`: first `last_change` is infinite and the clock moves, then the change,
+//!     then both get the same
+//!     new value. PAIR(dcache.clock): a reader that stamps an entry has read the clock before it
+//!     climbed, so a change
+//!     that began later has moved the clock past the stamp; one that began earlier shows as
+//!     infinite.
+//! R2. Who changes a directory holds its inode's names lock, so two changes of one directory do not
+//!     overlap.
+
+use super::Dcache;
+use openpath_sync::{Word, Word32};
+
+openpath_sync::zero_valid! {
+    /// The clock of one superblock, alone on its lines.
+    pub(crate) struct ClockSlot {
+        pub(crate) value: Word,
+        _pad0: [Word; 4],
+        _pad1: [Word; 4],
+        _pad2: [Word; 4],
+        _pad3: [Word32; 4],
+        _pad4: Word,
+    }
+}
+
+/// `last_change` of a directory while a change is going on.
+pub(crate) const CHANGING: u64 = u64::MAX;
+
+/// A change of a directory going on; dropping it ends it.
+pub(crate) struct DirChange<'a> {
+    dcache: &'a Dcache,
+    dir: u32,
+}
+
+impl Dcache {
+    /// The clock of the superblock with this number.
+    #[inline(always)]
+    pub(crate) fn clock(&self, sb: u32) -> &Word {
+        &self.clocks.at(sb).value
+    }
+
+    /// Begins a change of what is found below the directory entry `dir`.
+    pub(crate) fn begin_dir_change(&self, dir: u32) -> DirChange<'_> {
+        let d = self.at(dir);
+        let _held = self.clock_lock.lock();
+        d.last_change.set(CHANGING);
+        self.clock(d.sb.get()).add(1);
+        DirChange { dcache: self, dir }
+    }
+}
+
+impl Drop for DirChange<'_> {
+    fn drop(&mut self) {
+        let d = self.dcache.at(self.dir);
+        let clock = self.dcache.clock(d.sb.get());
+        let _held = self.dcache.clock_lock.lock();
+        let now = clock.get() + 1;
+        // PAIR(dcache.clock): the directory's stamp is out before the clock shows it.
+        d.last_change.set(now);
+        clock.set(now);
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The list of a directory's cached entries, under a lock bit of the directory's own.
+
+use super::Dcache;
+use openpath_sync::Word32;
+
+openpath_sync::zero_valid! {
+    /// The part of a dentry that no lock-free step reads.
+    pub(crate) struct ColdSlot {
+        pub(crate) first_kid: Word32,
+        pub(crate) next: Word32,
+        pub(crate) prev: Word32,
+        /// Number of children; the top bit locks the list.
+        pub(crate) kids: Word32,
+        /// References counted the old way, for the switch that brings that back.
+        pub(crate) counted: Word32,
+    }
+}
+
+const LOCKED: u32 = 1 << 31;
+
+/// A locked list of children; the count is written back when it is let go.
+struct Kids<'a> {
+    dcache: &'a Dcache,
+    of: u32,
+    count: u32,
+}
+
+impl Drop for Kids<'_> {
+    fn drop(&mut self) {
+        self.dcache.cold(self.of).kids.set(self.count);
+    }
+}
+
+impl Dcache {
+    fn cold(&self, index: u32) -> &ColdSlot {
+        self.cold.at(index)
+    }
+
+    fn lock_kids(&self, of: u32) -> Kids<'_> {
+        let word = &self.cold(of).kids;
+        loop {
+            let count = word.get() & !LOCKED;
+            if word.swap_if(count, count | LOCKED) {
+                return Kids {
+                    dcache: self,
+                    of,
+                    count,
+                };
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Enters `child` into the list of `parent`.
+    pub(super) fn link_kid(&self, parent: u32, child: u32) {
+        let mut list = self.lock_kids(parent);
+        let (p, c) = (self.cold(parent), self.cold(child));
+        let first = p.first_kid.get();
+        c.prev.set(0);
+        c.next.set(first);
+        if first != 0 {
+            self.cold(first).prev.set(child);
+        }
+        p.first_kid.set(child);
+        list.count += 1;
+    }
+
+    /// Takes `child` out of the list of `parent`.
+    pub(super) fn unlink_kid(&self, parent: u32, child: u32) {
+        let mut list = self.lock_kids(parent);
+        let c = self.cold(child);
+        let (prev, next) = (c.prev.get(), c.next.get());
+        if prev == 0 {
+            self.cold(parent).first_kid.set(next);
+        } else {
+            self.cold(prev).next.set(next);
+        }
+        if next != 0 {
+            self.cold(next).prev.set(prev);
+        }
+        list.count -= 1;
+    }
+
+    /// How many cached entries `of` has.
+    pub(crate) fn kid_count(&self, of: u32) -> u32 {
+        self.cold(of).kids.get() & !LOCKED
+    }
+
+    /// The cached entries of `of`.
+    pub(crate) fn kids(&self, of: u32) -> Vec<u32> {
+        let list = self.lock_kids(of);
+        let mut all = Vec::with_capacity(list.count as usize);
+        let mut at = self.cold(of).first_kid.get();
+        while at != 0 {
+            all.push(at);
+            at = self.cold(at).next.get();
+        }
+        all
+    }
+
+    /// Counts a reference and takes it back: what leaving lock-free mode cost before the root was
+    /// forgotten first.
+    pub(crate) fn count_reference(&self, index: u32) {
+        let counted = &self.cold(index).counted;
+        counted.add(1);
+        counted.sub(1);
+    }
+
+    /// Clears the list of a new entry.
+    pub(super) fn reset_kids(&self, index: u32) {
+        let c = self.cold(index);
+        c.first_kid.set(0);
+        c.next.set(0);
+        c.prev.set(0);
+        c.kids.set(0);
+    }
+}

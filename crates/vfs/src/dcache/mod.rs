@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The dentry cache: names to inodes, found without a lock.
+//!
+//! # Kernel analogue
+//! `struct dentry` and `dentry_hashtable`. Ours differ in three ways: there is no reference count
+//! (a pin in the store
+//! takes its place), sequence and flags are one word (so one compare confirms a step), and slots
+//! are reused at once.
+//!
+//! # States
+//! | state | flags | who moves it, holding what |
+//! |---|---|---|
+//! | negative | `NEGATIVE` | lookup that found nothing; the directory's names, shared, and the flight of the name |
+//! | positive | type flags | lookup, or create on a negative entry; names exclusive for the latter |
+//! | unhashed | `UNHASHED` | unlink, rmdir, rename over it; names exclusive |
+//! | free | not live | reclaim, when no pin names it and it has no children |
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | key, parent, name block | the entry's change | a sample of its life |
+//! | link | its bucket's lock | searched without; see [`openpath_sync::Table`] |
+//! | payload (inode) | set once | a pin |
+//! | `last_change` | `clock::DirChange` | path cache |
+//! | cold: children, siblings | the parent's child lock | the same |
+//!
+//! # Rules
+//! R1. In a lock-free step the child is sampled before the parent is asked `still`: then the
+//!     child's sample implies
+//!     that the parent was its parent at that moment.
+//! R2. An entry with children is never reclaimed; so from a live entry all ancestors are live.
+//! R3. A directory has at most one hashed entry.
+//!
+//! # Limits
+//! Entries are bounded by the slab; at the bound, leaves that nobody pins are evicted in slot
+//! order.
+
+mod change;
+mod clock;
+mod find;
+mod kids;
+mod names;
+mod reclaim;
+
+pub(crate) use clock::DirChange;
+
+use crate::inode::Inode;
+use crate::lock_order::Graveyard;
+use crate::mount::MountSlot;
+use crate::name::NameKey;
+use names::Names;
+use openpath_abi::Errno;
+use openpath_sync::{Chain, HashKey, Item, Mutex, Region, Store, Table, Word, Word32, slab_item};
+use std::sync::Arc;
+
+/// Flags of a dentry in its life word.
+pub(crate) mod dflag {
+    /// The name does not exist.
+    pub(crate) const NEGATIVE: u64 = 1 << 3;
+    /// Not a directory (negative entries and links too).
+    pub(crate) const NOT_DIR: u64 = 1 << 4;
+    /// A symbolic link.
+    pub(crate) const LINK: u64 = 1 << 5;
+    /// Something may be mounted here.
+    pub(crate) const MOUNTED: u64 = 1 << 6;
+    /// Not everyone may search this directory: ask its inode.
+    pub(crate) const SLOW_SEARCH: u64 = 1 << 7;
+    /// Not found by name any more.
+    pub(crate) const UNHASHED: u64 = 1 << 8;
+    /// The backend wants to be asked at each use.
+    pub(crate) const REVALIDATE: u64 = 1 << 9;
+    /// Root of a superblock.
+    pub(crate) const ROOT: u64 = 1 << 10;
+}
+
+slab_item! {
+    /// One name in one directory. 64 bytes: all that a lock-free step reads.
+    pub struct Dentry: Inode {
+        /// First half of the name's key.
+        pub(crate) lo: Word,
+        /// Second half of the name's key.
+        pub(crate) hi: Word,
+        /// The directory it is in; its own index for a root.
+        pub(crate) parent: Word32,
+        /// Next entry of the chain.
+        pub(crate) link: Word32,
+        /// Number of its superblock in this `Vfs`.
+        pub(crate) sb: Word32,
+        /// Where the rest of a long name is, or 0.
+        pub(crate) block: Word32,
+        /// When something about this directory last changed what is found below it, by its
+        /// superblock's clock.
+        pub(crate) last_change: Word,
+    }
+}
+
+/// Mounts, dentries and pins of one `Vfs`.
+pub(crate) type Ground = Store<MountSlot, Dentry>;
+
+/// The cache of one `Vfs`.
+pub(crate) struct Dcache {
+    pub(crate) store: Arc<Ground>,
+    table: Table,
+    /// The part of each entry that no lock-free step reads, under the same index.
+    cold: Region<kids::ColdSlot>,
+    names: Names,
+    pub(crate) key: HashKey,
+    clocks: Region<clock::ClockSlot>,
+    clock_lock: Mutex<(), crate::lock_order::PathClock>,
+    graveyard: Mutex<reclaim::Graves, Graveyard>,
+}
+
+impl Dcache {
+    pub(crate) fn new(
+        store: Arc<Ground>,
+        limit: u32,
+        superblocks: u32,
+        key: HashKey,
+    ) -> Result<Self, Errno> {
+        let space = |_| Errno::ENOMEM;
+        Ok(Self {
+            store,
+            table: Table::new(limit).map_err(space)?,
+            cold: Region::new(limit.saturating_add(1)).map_err(space)?,
+            names: Names::new(limit).map_err(space)?,
+            key,
+            clocks: Region::new(superblocks).map_err(space)?,
+            clock_lock: Mutex::new(()),
+            graveyard: Mutex::new(reclaim::Graves::default()),
+        })
+    }
+
+    /// The entry at `index`.
+    #[inline(always)]
+    pub(crate) fn at(&self, index: u32) -> &Dentry {
+        self.store.dentry(index)
+    }
+
+    /// The address ranges that a cached walk only reads.
+    pub(crate) fn spans(&self) -> Vec<(usize, usize)> {
+        let mut spans = self.store.spans().to_vec();
+        spans.push(self.cold.span());
+        spans.push(self.clocks.span());
+        spans
+    }
+
+    fn hash_of(&self, index: u32) -> u64 {
+        let d = self.at(index);
+        NameKey {
+            lo: d.lo.get(),
+            hi: d.hi.get(),
+        }
+        .hash_in(self.key, d.parent.get())
+    }
+}
+
+impl Chain for Dcache {
+    fn link(&self, index: u32) -> &Word32 {
+        &self.at(index).link
+    }
+    fn hash(&self, index: u32) -> u64 {
+        self.hash_of(index)
+    }
+}
+
+/// The flags that say what `inode` is (negative if none).
+pub(crate) fn type_flags(inode: Option<&Inode>) -> u64 {
+    use crate::inode::flag;
+    use openpath_abi::mode;
+    let Some(inode) = inode else {
+        return dflag::NEGATIVE | dflag::NOT_DIR;
+    };
+    match inode.kind() {
+        mode::S_IFDIR if inode.flags() & flag::SEARCHABLE_BY_ALL != 0 => 0,
+        mode::S_IFDIR => dflag::SLOW_SEARCH,
+        mode::S_IFLNK => dflag::NOT_DIR | dflag::LINK,
+        _ => dflag::NOT_DIR,
+    }
+}
+
+impl Dentry {
+    /// The life word.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> &openpath_sync::Life {
+        self.life()
+    }
+}

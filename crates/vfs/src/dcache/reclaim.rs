@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Entries that nobody pins give their slot and their inode back.
+//!
+//! Unlinked entries wait in the graveyard until enough have come together to pay for one fence and
+//! one scan of the
+//! pins; those that are still open stay there. Evicted entries go the same way, still hashed: while
+//! a reclaimer asks,
+//! whoever finds such an entry waits for the answer.
+
+use super::{Dcache, dflag};
+use crate::inode::Inode;
+use openpath_sync::Sample;
+use std::sync::Arc;
+
+/// Unlinked entries that wait for their last pin to go.
+#[derive(Default)]
+pub(crate) struct Graves {
+    waiting: Vec<u32>,
+    /// How many were still pinned last time: the next collection waits for twice as many.
+    survivors: usize,
+    /// Where the next sweep for eviction begins.
+    hand: u32,
+}
+
+/// How many unlinked entries come together before a collection.
+const BATCH: usize = 64;
+
+/// Whether an entry in this state was unlinked: whoever unhashed it buried it, once.
+fn unlinked(now: Sample) -> bool {
+    now.has(dflag::UNHASHED) && !now.has(dflag::ROOT)
+}
+
+/// Whether an entry in this state may be evicted. An unlinked one may not: the graveyard knows it.
+fn leaf(now: Sample) -> bool {
+    now.flags() & (dflag::UNHASHED | dflag::ROOT | dflag::MOUNTED) == 0
+}
+
+impl Dcache {
+    /// Leaves an unhashed entry to be reclaimed when nobody pins it any more.
+    pub(crate) fn bury(&self, index: u32) {
+        let full = {
+            let mut graves = self.graveyard.lock();
+            graves.waiting.push(index);
+            graves.waiting.len() >= BATCH + 2 * graves.survivors
+        };
+        if full {
+            self.collect();
+        }
+    }
+
+    /// Reclaims what can be of the graveyard, now.
+    pub(crate) fn collect(&self) {
+        let mut victims = core::mem::take(&mut self.graveyard.lock().waiting);
+        if victims.is_empty() {
+            return;
+        }
+        let (mut parents, mut ready): (Vec<u32>, Vec<u32>) =
+            victims.drain(..).partition(|&i| self.kid_count(i) != 0);
+        let inodes = self.reclaim(&mut ready, unlinked);
+        parents.append(&mut ready);
+        {
+            let mut graves = self.graveyard.lock();
+            graves.survivors = parents.len();
+            graves.waiting.append(&mut parents);
+        }
+        drop(inodes);
+    }
+
+    /// Unlinked entries that wait.
+    pub(crate) fn buried(&self) -> usize {
+        self.graveyard.lock().waiting.len()
+    }
+
+    /// Frees the entries of `victims` that have neither pins nor children; the others stay in
+    /// `victims`.
+    /// Returns the inodes, to be dropped where no lock is held.
+    fn reclaim(
+        &self,
+        victims: &mut Vec<u32>,
+        eligible: impl Fn(Sample) -> bool,
+    ) -> Vec<Arc<Inode>> {
+        let mut inodes = Vec::new();
+        self.store
+            .reclaim_dentries(victims, eligible, |index, d, payload| {
+                if d.word().sample().flags() & dflag::UNHASHED == 0 {
+                    self.table.lock(self.hash_of(index)).remove(self, index);
+                }
+                let parent = d.parent.get();
+                if parent != index {
+                    self.unlink_kid(parent, index);
+                }
+                self.names.free(d.block.get());
+                inodes.extend(payload);
+            });
+        inodes
+    }
+
+    /// Evicts about `goal` leaves that nobody pins, in slot order from where the last sweep ended;
+    /// how many went.
+    pub(crate) fn shrink(&self, goal: u32) -> usize {
+        self.collect();
+        let (used, capacity) = (self.store.in_use().0, self.store.dentries_touched());
+        let mut victims = Vec::new();
+        {
+            let mut graves = self.graveyard.lock();
+            for _ in 0..capacity {
+                if victims.len() >= goal.min(used) as usize {
+                    break;
+                }
+                graves.hand = if graves.hand + 1 >= capacity {
+                    1
+                } else {
+                    graves.hand + 1
+                };
+                if self.evictable(graves.hand) {
+                    victims.push(graves.hand);
+                }
+            }
+        }
+        let asked = victims.len();
+        let inodes = self.reclaim(&mut victims, leaf);
+        drop(inodes);
+        asked - victims.len()
+    }
+
+    fn evictable(&self, index: u32) -> bool {
+        let s = self.at(index).word().sample();
+        s.steady() && leaf(s) && self.kid_count(index) == 0
+    }
+
+    /// Forgets the negative entries of a directory that was removed.
+    pub(crate) fn forget_kids(&self, dir: u32) {
+        let mut victims = self.kids(dir);
+        victims.retain(|&i| self.at(i).word().sample().has(dflag::NEGATIVE));
+        if !victims.is_empty() {
+            drop(self.reclaim(&mut victims, leaf));
+        }
+    }
+
+    /// Forgets every entry below `root` and `root` itself, deepest first; what is pinned stays.
+    pub(crate) fn forget_tree(&self, root: u32) {
+        let mut order = vec![root];
+        let mut next = 0;
+        while let Some(&at) = order.get(next) {
+            order.extend(self.kids(at));
+            next += 1;
+        }
+        // Children were entered after their parents: from the back, leaves come first, a level at a
+        // time.
+        while !order.is_empty() {
+            let (mut leaves, rest): (Vec<u32>, Vec<u32>) =
+                order.drain(..).partition(|&i| self.kid_count(i) == 0);
+            if leaves.is_empty() {
+                break;
+            }
+            drop(self.reclaim(&mut leaves, |_| true));
+            order = rest;
+        }
+    }
+}

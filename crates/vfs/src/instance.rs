@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A `Vfs`: what a kernel is to its programs, as a value. It owns everything; a process may hold
+//! many.
+
+use crate::clock::{Clock, SystemClock, random_secret};
+use crate::config::{Limits, Profile, Sysctl, Tuning};
+use crate::cred::Cred;
+use crate::dcache::{Dcache, Dentry};
+use crate::lock_order::{House, SuperNumbers};
+use crate::mount::{MountNamespace, MountSlot, Mounts, Numbers, SUPERBLOCKS_MAX, mflag};
+use crate::superblock::SuperBlock;
+use crate::task::Task;
+use crate::walk::Flights;
+use openpath_abi::Errno;
+use openpath_sync::{HashKey, Life, Mutex, PinSet, Store, Word};
+use std::sync::Arc;
+
+/// What a `Vfs` was built with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) profile: Profile,
+    pub(crate) limits: Limits,
+    pub(crate) sysctl: Sysctl,
+    pub(crate) tuning: Tuning,
+}
+
+/// The inside of a [`Vfs`], shared by its tasks.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) dcache: Dcache,
+    pub(crate) mounts: Mounts,
+    pub(crate) flights: Flights,
+    /// Sequence of directory moves, which a scoped walk that goes up must not overlap
+    /// (`rename_lock`).
+    pub(crate) renames: Life,
+    pub(crate) clock: Box<dyn Clock>,
+    pub(crate) superblocks: Mutex<Numbers, SuperNumbers>,
+    /// Pins of mounts on their roots and the directories they cover.
+    pub(crate) house: Mutex<PinSet<MountSlot, Dentry>, House>,
+    pub(crate) initial: Arc<MountNamespace>,
+    /// Open files, counted only where there is a limit.
+    pub(crate) files: Word,
+    pub(crate) next_cred: Word,
+    pub(crate) id: u64,
+}
+
+/// The Linux open path as a value.
+///
+/// # Examples
+/// See `openpath_mem`, whose backend most programs start with.
+#[derive(Clone)]
+pub struct Vfs(pub(crate) Arc<Shared>);
+
+impl Vfs {
+    /// A builder with Linux 6.18's rules, the system's clock and default limits.
+    #[must_use]
+    pub fn builder() -> VfsBuilder {
+        VfsBuilder {
+            config: Config::default(),
+            clock: Box::new(SystemClock),
+            secret: None,
+        }
+    }
+
+    /// A new task in the initial namespace: root and working directory `/`, umask 022.
+    ///
+    /// # Errors
+    /// `ENOMEM` when there are no pins left ([`Limits::pins_max`]).
+    pub fn task(&self, cred: Cred) -> Result<Task, Errno> {
+        Task::new(Arc::clone(&self.0), cred)
+    }
+
+    /// Names cached, unlinked entries that wait for their last user, and pins held.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let store = &self.0.dcache.store;
+        let (dentries, mounts) = store.in_use();
+        Usage {
+            dentries,
+            mounts,
+            buried: self.0.dcache.buried(),
+            pins: store.pins_held(),
+        }
+    }
+
+    /// Reclaims every unlinked entry that nobody uses any more, now.
+    pub fn collect(&self) {
+        self.0.dcache.collect();
+    }
+
+    /// Evicts about `goal` cached names that nobody uses; how many went.
+    pub fn shrink(&self, goal: u32) -> usize {
+        self.0.dcache.shrink(goal)
+    }
+
+    /// The address ranges that a cached walk must not write, for a test that write-protects them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shared_spans(&self) -> Vec<(usize, usize)> {
+        self.0.dcache.spans()
+    }
+}
+
+/// What a `Vfs` uses at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Cached names, negative and unlinked ones included.
+    pub dentries: u32,
+    /// Mounts.
+    pub mounts: u32,
+    /// Unlinked entries that wait to be reclaimed.
+    pub buried: usize,
+    /// Pins held: two for each task, one for each open file, two for each mount.
+    pub pins: usize,
+}
+
+/// Builds a [`Vfs`].
+pub struct VfsBuilder {
+    config: Config,
+    clock: Box<dyn Clock>,
+    secret: Option<[u64; 2]>,
+}
+
+impl VfsBuilder {
+    /// Emulates this kernel version.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.config.profile = profile;
+        self
+    }
+    /// Stamps files with this clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Box<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+    /// Keys the hash tables with this secret instead of a random one.
+    #[must_use]
+    pub fn secret(mut self, secret: [u64; 2]) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+    /// Bounds what it may use.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.config.limits = limits;
+        self
+    }
+    /// Sets the system controls the walk obeys.
+    #[must_use]
+    pub fn sysctl(mut self, sysctl: Sysctl) -> Self {
+        self.config.sysctl = sysctl;
+        self
+    }
+    /// Sets the switches.
+    #[must_use]
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.config.tuning = tuning;
+        self
+    }
+
+    /// Builds it, with `root` mounted at `/`.
+    ///
+    /// # Errors
+    /// `EBUSY` if `root` is used by another `Vfs`; `ENOMEM` if the system refuses address space.
+    pub fn build(self, root: Arc<SuperBlock>) -> Result<Vfs, Errno> {
+        let limits = self.config.limits;
+        let store = Store::new(limits.mounts_max, limits.dentries_max, limits.pins_max)
+            .map_err(|_| Errno::ENOMEM)?;
+        let id = store.id();
+        let store = Arc::new(store);
+        let key = HashKey::new(self.secret.unwrap_or_else(random_secret));
+        let dcache = Dcache::new(
+            Arc::clone(&store),
+            limits.dentries_max,
+            SUPERBLOCKS_MAX,
+            key,
+        )?;
+        let mounts = Mounts::new(&dcache, limits.mounts_max)?;
+        let house = PinSet::new(store).ok_or(Errno::ENOMEM)?;
+        let mut shared = Shared {
+            config: self.config,
+            dcache,
+            mounts,
+            flights: Flights::default(),
+            renames: Life::default(),
+            clock: self.clock,
+            superblocks: Mutex::new(Numbers::default()),
+            house: Mutex::new(house),
+            initial: Arc::new(MountNamespace { id: 1, root: 0 }),
+            files: Word::new(0),
+            next_cred: Word::new(1),
+            id,
+        };
+        let first = {
+            let mut topology = shared.mounts.topology.lock();
+            shared.new_mount(&mut topology, &root, None, mflag::REL_ATIME)?
+        };
+        shared.initial = Arc::new(MountNamespace { id: 1, root: first });
+        Ok(Vfs(Arc::new(shared)))
+    }
+}

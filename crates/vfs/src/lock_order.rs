@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lock order: every lock class of the core and of the backends beside it, outermost first. The
+//! only place.
+
+openpath_sync::lock_classes! {
+    /// All classes, outermost first.
+    pub const CLASSES;
+    /// Directories moving from one parent to another in one superblock (`s_vfs_rename_mutex`).
+    pub RenameTopology;
+    /// The names in a directory, or a file's data and attributes (`i_rwsem`). Ancestors first, else
+    /// by address.
+    pub InodeNames, nests;
+    /// Which mount is where (`namespace_sem`).
+    pub MountTopology;
+    /// A superblock's place in its `Vfs`.
+    pub SuperRoot;
+    /// Numbers of superblocks.
+    pub SuperNumbers;
+    /// The pins that mounts hold.
+    pub House;
+    /// One name being looked up: held by who asks the backend, waited for by who wants the same.
+    pub Flight;
+    /// Which names are being looked up.
+    pub FlightTable;
+    /// The version clock of superblocks.
+    pub PathClock;
+    /// Unlinked entries that wait to be reclaimed.
+    pub Graveyard;
+    /// Blocks of long names.
+    pub NameBlocks;
+    /// Entries of a directory of the memory backend.
+    pub MemDir, nests;
+    /// Pages of a file of the memory backend.
+    pub MemData;
+    /// Extended attributes of a file of the memory backend.
+    pub MemXattr;
+    /// Books of a superblock of the memory backend.
+    pub MemSuper;
+}

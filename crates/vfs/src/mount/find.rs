@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finding the mount that covers a directory, without a lock.
+
+use super::Mounts;
+use openpath_sync::{CHAIN_MAX, Sample};
+
+/// What a look at the mount table gave.
+pub(crate) enum Cover {
+    /// Nothing is mounted there.
+    None,
+    /// This mount, sampled; its root, not sampled.
+    Mount(u32, Sample, u32),
+    /// The table changed meanwhile.
+    Changed,
+}
+
+impl Mounts {
+    /// The mount that covers directory `point` of mount `parent` (`__lookup_mnt`).
+    pub(crate) fn cover(&self, parent: u32, point: u32) -> Cover {
+        let changes = self.changes.sample();
+        if changes.busy() {
+            return Cover::Changed;
+        }
+        let mut at = self.table.head(self.hash_of(parent, point));
+        let mut steps = CHAIN_MAX;
+        let mut found = Cover::None;
+        while at != 0 && steps != 0 {
+            let m = self.at(at);
+            if m.parent.get() == parent && m.point.get() == point {
+                found = Cover::Mount(at, m.word().sample(), m.root.get());
+                break;
+            }
+            at = m.link.get();
+            steps -= 1;
+        }
+        if steps == 0 || !self.changes.still(changes) {
+            return Cover::Changed;
+        }
+        found
+    }
+
+    /// As [`Mounts::cover`], waiting for changes to end.
+    pub(crate) fn cover_now(&self, parent: u32, point: u32) -> Option<(u32, u32)> {
+        loop {
+            match self.cover(parent, point) {
+                Cover::None => return None,
+                Cover::Mount(mount, _, root) => return Some((mount, root)),
+                Cover::Changed => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// Where the mount is mounted: (mount below, directory), as both were at one moment; `None` at
+    /// the top.
+    pub(crate) fn below(&self, mount: u32) -> Option<(u32, u32)> {
+        loop {
+            let changes = self.changes.sample();
+            let m = self.at(mount);
+            let (parent, point) = (m.parent.get(), m.point.get());
+            if !changes.busy() && self.changes.still(changes) {
+                return (parent != 0).then_some((parent, point));
+            }
+            std::hint::spin_loop();
+        }
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mounts: which tree covers which directory, for whom.
+//!
+//! # Kernel analogue
+//! `struct mount`, `mount_hashtable`, `mount_lock`. A mount is found by (mount below, directory); a
+//! stack of mounts
+//! on one directory is a chain in which each covers the root of the one before.
+//!
+//! # States
+//! Attached (in the table) -> detached (not found any more, but pinned) -> free.
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | flags | the mount's change | a sample of its life |
+//! | parent, point | topology lock and `changes` | a sample of `changes`, or the topology lock |
+//! | root, superblock number | once | any time while it lives |
+//!
+//! # Rules
+//! R1. Whoever attaches or detaches holds the topology lock and a change of `changes`; a walk that
+//!     crossed a mount
+//!     asks `changes` afterwards whether it may believe what it found.
+//! R2. A mount pins its root and the directory it covers.
+
+mod change;
+mod find;
+mod namespace;
+
+pub(crate) use change::{Numbers, SUPERBLOCKS_MAX};
+pub(crate) use find::Cover;
+pub use namespace::MountNamespace;
+pub(crate) use namespace::Topology;
+
+use crate::dcache::Dcache;
+use crate::lock_order::MountTopology;
+use crate::superblock::SuperBlock;
+use openpath_abi::Errno;
+use openpath_sync::{Chain, Life, Table};
+use openpath_sync::{HashKey, Item, Mutex, Pin, Word, Word32, slab_item};
+use std::sync::Arc;
+
+/// Flags of a mount in its life word: what can differ between two mounts of one tree.
+pub mod mflag {
+    /// Nothing may be changed through this mount.
+    pub const READ_ONLY: u64 = 1 << 3;
+    /// Set-user-id bits do not count.
+    pub const NO_SUID: u64 = 1 << 4;
+    /// Devices cannot be opened.
+    pub const NO_DEV: u64 = 1 << 5;
+    /// Programs cannot be executed.
+    pub const NO_EXEC: u64 = 1 << 6;
+    /// Access times stay.
+    pub const NO_ATIME: u64 = 1 << 7;
+    /// Access times of directories stay.
+    pub const NO_DIR_ATIME: u64 = 1 << 8;
+    /// Access times move only when they are behind, or a day old.
+    pub const REL_ATIME: u64 = 1 << 9;
+    /// Symbolic links are not followed.
+    pub const NO_SYM_FOLLOW: u64 = 1 << 10;
+    /// All of them.
+    pub const ALL: u64 = READ_ONLY
+        | NO_SUID
+        | NO_DEV
+        | NO_EXEC
+        | NO_ATIME
+        | NO_DIR_ATIME
+        | REL_ATIME
+        | NO_SYM_FOLLOW;
+}
+
+slab_item! {
+    /// A mount, as the walk sees it.
+    pub struct MountSlot: MountData {
+        /// The mount that this one is mounted in; 0 for the first of a namespace and for a detached
+        /// one.
+        pub(crate) parent: Word32,
+        /// The directory it covers there.
+        pub(crate) point: Word32,
+        /// Its root entry.
+        pub(crate) root: Word32,
+        /// Number of its superblock.
+        pub(crate) sb: Word32,
+        /// Next mount of the chain.
+        pub(crate) link: Word32,
+    }
+}
+
+impl MountSlot {
+    /// The life word.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> &Life {
+        self.life()
+    }
+}
+
+/// What a pin on a mount gives access to.
+pub struct MountData {
+    pub(crate) sb: Arc<SuperBlock>,
+    /// Unique for the life of the `Vfs` (`STATX_MNT_ID_UNIQUE`).
+    pub(crate) id: u64,
+    /// Files open for writing and changes going on through this mount.
+    pub(crate) writers: Word,
+}
+
+impl MountData {
+    /// The tree it shows.
+    pub fn superblock(&self) -> &Arc<SuperBlock> {
+        &self.sb
+    }
+}
+
+/// All mounts of one `Vfs`.
+pub(crate) struct Mounts {
+    store: Arc<crate::dcache::Ground>,
+    table: Table,
+    /// Sequence of attaching and detaching (`mount_lock`).
+    pub(crate) changes: Life,
+    pub(crate) topology: Mutex<Topology, MountTopology>,
+    key: HashKey,
+}
+
+impl Mounts {
+    pub(crate) fn new(dcache: &Dcache, limit: u32) -> Result<Self, Errno> {
+        Ok(Self {
+            store: Arc::clone(&dcache.store),
+            table: Table::new(limit.max(64)).map_err(|_| Errno::ENOMEM)?,
+            changes: Life::default(),
+            topology: Mutex::new(Topology::default()),
+            key: dcache.key,
+        })
+    }
+
+    /// The mount at `index`.
+    #[inline(always)]
+    pub(crate) fn at(&self, index: u32) -> &MountSlot {
+        self.store.mount(index)
+    }
+
+    fn hash_of(&self, parent: u32, point: u32) -> u64 {
+        self.key.mix(u64::from(parent), u64::from(point))
+    }
+}
+
+impl Chain for Mounts {
+    fn link(&self, index: u32) -> &Word32 {
+        &self.at(index).link
+    }
+    fn hash(&self, index: u32) -> u64 {
+        let m = self.at(index);
+        self.hash_of(m.parent.get(), m.point.get())
+    }
+}
+
+/// What a mount holds on to besides its superblock.
+pub(crate) struct Anchors {
+    /// Its root.
+    pub(crate) root: Pin,
+    /// The directory it covers; none for the first mount of a namespace.
+    pub(crate) point: Option<Pin>,
+}

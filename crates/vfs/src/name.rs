@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names as the dentry cache compares them: sixteen bytes at a time.
+//!
+//! A name of up to 16 bytes is its own key, zero-padded (no name contains NUL). A longer one has a
+//! key that no short
+//! name can have: its keyed hash, then a NUL followed by its length and a top bit.
+
+use openpath_sync::HashKey;
+
+/// Longest name that is its own key.
+pub(crate) const SHORT_MAX: usize = 16;
+
+/// The key of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct NameKey {
+    pub(crate) lo: u64,
+    pub(crate) hi: u64,
+}
+
+const LONG: u64 = 1 << 63;
+
+/// The bytes `start..start + 16` of `text` that lie below `end`, zero-padded.
+#[inline(always)]
+pub(crate) fn window(text: &[u8], start: usize, end: usize) -> u128 {
+    let len = end - start;
+    debug_assert!(len <= 16 && end <= text.len());
+    if let Some(chunk) = text.get(start..start + 16) {
+        let all = u128::from_le_bytes(chunk.try_into().unwrap_or_default());
+        // A length of 16 keeps all of it; the shift would be by 128.
+        return if len == 16 {
+            all
+        } else {
+            all & ((1u128 << (8 * len)) - 1)
+        };
+    }
+    if end >= 16
+        && let Some(chunk) = text.get(end - 16..end)
+    {
+        let all = u128::from_le_bytes(chunk.try_into().unwrap_or_default());
+        return if len == 0 { 0 } else { all >> (128 - 8 * len) };
+    }
+    let mut bytes = [0u8; 16];
+    for (to, from) in bytes
+        .iter_mut()
+        .zip(text.get(start..end).unwrap_or_default())
+    {
+        *to = *from;
+    }
+    u128::from_le_bytes(bytes)
+}
+
+impl NameKey {
+    /// The key of `text[start..end]`.
+    #[inline(always)]
+    pub(crate) fn of(hash: HashKey, text: &[u8], start: usize, end: usize) -> Self {
+        if end - start <= SHORT_MAX {
+            let w = window(text, start, end);
+            return Self {
+                lo: w as u64,
+                hi: (w >> 64) as u64,
+            };
+        }
+        Self::long(hash, &text[start..end])
+    }
+
+    #[cold]
+    fn long(hash: HashKey, name: &[u8]) -> Self {
+        let mut h = name.len() as u64;
+        for at in (0..name.len()).step_by(16) {
+            let w = window(name, at, name.len().min(at + 16));
+            h = hash.mix(w as u64 ^ h, (w >> 64) as u64 ^ h.rotate_left(29));
+        }
+        Self {
+            lo: h,
+            hi: LONG | (name.len() as u64) << 8,
+        }
+    }
+
+    /// Whether the name is longer than its key.
+    #[inline(always)]
+    pub(crate) fn is_long(self) -> bool {
+        self.hi & 0xff == 0 && self.hi >> 8 != 0
+    }
+
+    /// Length of the name.
+    pub(crate) fn len(self) -> usize {
+        if self.is_long() {
+            return ((self.hi & !LONG) >> 8) as usize;
+        }
+        let w = u128::from(self.lo) | u128::from(self.hi) << 64;
+        (128 - w.leading_zeros()).div_ceil(8) as usize
+    }
+
+    /// The bytes of a short name.
+    pub(crate) fn bytes(self) -> [u8; 16] {
+        (u128::from(self.lo) | u128::from(self.hi) << 64).to_le_bytes()
+    }
+
+    /// The bucket hash of this name under the parent with index `parent`.
+    #[inline(always)]
+    pub(crate) fn hash_in(self, hash: HashKey, parent: u32) -> u64 {
+        hash.mix(self.lo, self.hi) ^ u64::from(parent).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+    }
+}
+
+/// The end of the component that starts at `start`: the next slash, or the end of `text`.
+#[inline(always)]
+pub(crate) fn component_end(text: &[u8], start: usize) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    let mut at = start;
+    while let Some(chunk) = text.get(at..at + 8) {
+        let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default()) ^ (ONES * b'/' as u64);
+        let hit = word.wrapping_sub(ONES) & !word & TOPS;
+        if hit != 0 {
+            return at + (hit.trailing_zeros() >> 3) as usize;
+        }
+        at += 8;
+    }
+    while at < text.len() && text[at] != b'/' {
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &[u8]) -> NameKey {
+        NameKey::of(HashKey::new([3, 4]), name, 0, name.len())
+    }
+
+    #[test]
+    fn short_names_are_their_own_key_wherever_they_stand() {
+        let hash = HashKey::new([3, 4]);
+        for len in 1..=16usize {
+            let name: Vec<u8> = (0..len).map(|i| b'a' + i as u8).collect();
+            for before in [0usize, 1, 7, 15, 20] {
+                for after in [0usize, 1, 8, 30] {
+                    let text = [vec![b'x'; before], name.clone(), vec![b'y'; after]].concat();
+                    let k = NameKey::of(hash, &text, before, before + len);
+                    assert_eq!(&k.bytes()[..len], &name[..]);
+                    assert_eq!((k.len(), k.is_long(), k), (len, false, key(&name)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn long_names_differ_from_all_short_ones() {
+        let a = key(&[b'a'; 17]);
+        assert!(a.is_long());
+        assert_eq!((a.len(), key(&[b'a'; 255]).len()), (17, 255));
+        assert_ne!(a, key(&[b'a'; 18]));
+        assert!(!key(b"abcdefghi").is_long());
+    }
+
+    #[test]
+    fn components_end_at_slashes_or_the_end() {
+        let text = b"abc/defghijklmnop/q";
+        assert_eq!(component_end(text, 0), 3);
+        assert_eq!(component_end(text, 4), 17);
+        assert_eq!(component_end(text, 18), 19);
+        assert_eq!(component_end(b"", 0), 0);
+        assert_eq!(component_end(b"/", 0), 0);
+    }
+}

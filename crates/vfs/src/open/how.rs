@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the flags of an open ask for, and which combinations are refused (`build_open_how`,
+//! `build_open_flags`).
+
+use crate::config::Profile;
+use crate::perm::{MAY_APPEND, MAY_READ, MAY_WRITE};
+use crate::walk::lflag;
+use openpath_abi::fcntl::{
+    O_ACCMODE, O_APPEND, O_ASYNC, O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_DSYNC, O_EMPTYPATH,
+    O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_SYNC, O_SYNC_ONLY,
+    O_TMPFILE, O_TMPFILE_ONLY, O_TRUNC,
+};
+use openpath_abi::limits::PAGE_SIZE;
+use openpath_abi::mode::{S_IALLUGO, S_IFREG};
+use openpath_abi::resolve::{
+    RESOLVE_ALL, RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS,
+    RESOLVE_NO_SYMLINKS, RESOLVE_NO_XDEV,
+};
+use openpath_abi::{Errno, OpenHow};
+
+/// Flags that mean something in every profile (`VALID_OPEN_FLAGS`).
+const VALID: u32 = O_ACCMODE
+    | O_CREAT
+    | O_EXCL
+    | O_NOCTTY
+    | O_TRUNC
+    | O_APPEND
+    | O_NONBLOCK
+    | O_SYNC
+    | O_DSYNC
+    | O_ASYNC
+    | O_DIRECT
+    | O_LARGEFILE
+    | O_DIRECTORY
+    | O_NOFOLLOW
+    | O_NOATIME
+    | O_CLOEXEC
+    | O_PATH
+    | O_TMPFILE;
+
+/// Flags that mean something with `O_PATH`.
+const VALID_WITH_PATH: u32 = O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
+
+/// An open, decided as far as its arguments decide it (`struct open_flags`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OpenOp {
+    /// `O_*`, as the opened file will keep them but for what is dropped after the open.
+    pub(crate) flags: u32,
+    /// Type and permission bits of a file to be made.
+    pub(crate) mode: u32,
+    /// Which access must be allowed.
+    pub(crate) access: u32,
+    /// How to walk.
+    pub(crate) lookup: u32,
+}
+
+impl OpenOp {
+    /// Whether all bits of `flag` are asked for.
+    #[inline(always)]
+    pub(crate) fn has(&self, flag: u32) -> bool {
+        self.flags & flag == flag
+    }
+}
+
+/// Flags valid under `profile`.
+fn valid(profile: Profile) -> u64 {
+    let more = if profile >= Profile::V7_2 {
+        O_EMPTYPATH
+    } else {
+        0
+    };
+    u64::from(VALID | more)
+}
+
+/// What open(2), openat(2) and creat(2) mean by their flags: unknown ones are dropped.
+pub(crate) fn lenient(flags: u32, mode: u32, profile: Profile) -> OpenHow {
+    let mut flags = u64::from(flags | O_LARGEFILE) & valid(profile);
+    if flags & u64::from(O_PATH) != 0 {
+        flags &= u64::from(VALID_WITH_PATH);
+    }
+    let creates = flags & u64::from(O_CREAT | O_TMPFILE_ONLY) != 0;
+    let mode = if creates {
+        u64::from(mode & S_IALLUGO)
+    } else {
+        0
+    };
+    OpenHow {
+        flags,
+        mode,
+        resolve: 0,
+    }
+}
+
+/// What openat2(2) means by its flags: nothing is dropped, and files may be large.
+pub(crate) fn strict(how: &OpenHow) -> OpenHow {
+    let large = if how.flags & u64::from(O_PATH) == 0 {
+        u64::from(O_LARGEFILE)
+    } else {
+        0
+    };
+    OpenHow {
+        flags: how.flags | large,
+        ..*how
+    }
+}
+
+/// The `open_how` in the `size` bytes that a caller says it has, of which `bytes` can be read
+/// (`copy_struct_from_user`).
+///
+/// # Errors
+/// `EINVAL` (smaller than the first version), `E2BIG` (larger than a page), `EFAULT` (not
+/// readable), `E2BIG` (unknown
+/// fields that are not zero).
+pub(crate) fn from_bytes(bytes: &[u8], size: usize) -> Result<OpenHow, Errno> {
+    if size < OpenHow::SIZE_VER0 {
+        return Err(Errno::EINVAL);
+    }
+    if size > PAGE_SIZE {
+        return Err(Errno::E2BIG);
+    }
+    let readable = bytes.get(..size).ok_or(Errno::EFAULT)?;
+    if readable[OpenHow::SIZE_VER0..].iter().any(|&b| b != 0) {
+        return Err(Errno::E2BIG);
+    }
+    let word = |at: usize| {
+        let mut w = [0u8; 8];
+        w.copy_from_slice(&readable[at..at + 8]);
+        u64::from_ne_bytes(w)
+    };
+    Ok(OpenHow {
+        flags: word(0),
+        mode: word(8),
+        resolve: word(16),
+    })
+}
+
+/// Checks an open's arguments and decides what they ask for.
+///
+/// # Errors
+/// `EINVAL`: unknown flags, unknown resolve bits, `BENEATH` with `IN_ROOT`, a mode without a file
+/// to make or outside
+/// of 07777, `O_CREAT` with `O_DIRECTORY`, `O_TMPFILE` not for writing, anything but path flags
+/// with `O_PATH`. Then
+/// `EAGAIN`: `RESOLVE_CACHED` with what cannot be done from the cache.
+pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
+    if how.flags & !valid(profile) != 0 || how.resolve & !RESOLVE_ALL != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let both = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
+    if how.resolve & both == both {
+        return Err(Errno::EINVAL);
+    }
+    let mut flags = (how.flags & u64::from(u32::MAX)) as u32;
+    let mode = if flags & (O_CREAT | O_TMPFILE_ONLY) != 0 {
+        if how.mode & !u64::from(S_IALLUGO) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        how.mode as u32 | S_IFREG
+    } else if how.mode != 0 {
+        return Err(Errno::EINVAL);
+    } else {
+        0
+    };
+    if flags & (O_DIRECTORY | O_CREAT) == O_DIRECTORY | O_CREAT {
+        return Err(Errno::EINVAL);
+    }
+    let mut access = [
+        MAY_READ,
+        MAY_WRITE,
+        MAY_READ | MAY_WRITE,
+        MAY_READ | MAY_WRITE,
+    ][(flags & O_ACCMODE) as usize];
+    if flags & O_TMPFILE_ONLY != 0
+        && (flags & (O_TMPFILE | O_CREAT) != O_TMPFILE || access & MAY_WRITE == 0)
+    {
+        return Err(Errno::EINVAL);
+    }
+    if flags & O_PATH != 0 {
+        if flags & !VALID_WITH_PATH != 0 {
+            return Err(Errno::EINVAL);
+        }
+        access = 0;
+    }
+    if flags & O_SYNC_ONLY != 0 {
+        flags |= O_DSYNC;
+    }
+    if flags & O_TRUNC != 0 {
+        access |= MAY_WRITE;
+    }
+    if flags & O_APPEND != 0 {
+        access |= MAY_APPEND;
+    }
+    if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
+        flags |= O_NOFOLLOW;
+    }
+    Ok(OpenOp {
+        flags,
+        mode,
+        access,
+        lookup: lookup_flags(flags, how.resolve)?,
+    })
+}
+
+fn lookup_flags(flags: u32, resolve: u64) -> Result<u32, Errno> {
+    let mut lookup = 0;
+    let mut map = |on: bool, flag: u32| lookup |= if on { flag } else { 0 };
+    map(flags & O_DIRECTORY != 0, lflag::DIRECTORY);
+    map(flags & O_NOFOLLOW == 0, lflag::FOLLOW);
+    map(flags & O_EMPTYPATH != 0, lflag::EMPTY);
+    map(resolve & RESOLVE_NO_XDEV != 0, lflag::NO_XDEV);
+    map(resolve & RESOLVE_NO_MAGICLINKS != 0, lflag::NO_MAGICLINKS);
+    map(
+        resolve & RESOLVE_NO_SYMLINKS != 0,
+        lflag::NO_SYMLINKS | lflag::NO_MAGICLINKS,
+    );
+    map(resolve & RESOLVE_BENEATH != 0, lflag::BENEATH);
+    map(resolve & RESOLVE_IN_ROOT != 0, lflag::IN_ROOT);
+    if resolve & RESOLVE_CACHED != 0 {
+        // Making or cutting a file may always wait.
+        if flags & (O_TRUNC | O_CREAT | O_TMPFILE_ONLY) != 0 {
+            return Err(Errno::EAGAIN);
+        }
+        map(true, lflag::CACHED);
+    }
+    Ok(lookup)
+}

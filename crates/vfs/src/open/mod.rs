@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opening files: open(2), openat(2), openat2(2), creat(2).
+//!
+//! # Kernel analogue
+//! `do_sys_openat2`, `path_openat`, `open_last_lookups`, `do_open`, `do_dentry_open`.
+//!
+//! # Order of checks
+//! arguments (`how`) -> path copied -> descriptor to be had (`EMFILE`) -> file object to be had
+//! (`ENFILE`) -> walk
+//! (`walk`) -> last component (`last`) -> what it is and who asks (`grant`) -> backend ->
+//! truncation.
+
+mod grant;
+mod how;
+mod last;
+mod tmpfile;
+
+pub(crate) use grant::{uncount, without_privileges};
+use how::OpenOp;
+
+use crate::file::OpenFile;
+use crate::task::{At, Core, Task};
+use crate::walk::{self, Fail, Mode, Text, Walk};
+use openpath_abi::fcntl::{O_CREAT, O_PATH, O_TMPFILE_ONLY, O_TRUNC, O_WRONLY};
+use openpath_abi::limits::PATH_MAX;
+use openpath_abi::{Errno, OpenHow};
+
+/// Checks a path as it comes from a caller (`getname`).
+///
+/// # Errors
+/// `ENOENT` if it is empty and must not be, `ENAMETOOLONG` from 4096 bytes on.
+#[inline(always)]
+pub(crate) fn check_path(path: &[u8], may_be_empty: bool) -> Result<(), Errno> {
+    if path.is_empty() && !may_be_empty {
+        return Err(Errno::ENOENT);
+    }
+    if path.len() >= PATH_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    Ok(())
+}
+
+impl Task {
+    /// Opens `path`, relative to the working directory. Linux: open(2).
+    ///
+    /// # Errors
+    /// As [`Task::openat2`], but unknown flags and mode bits are dropped.
+    #[doc(alias = "O_CREAT")]
+    #[inline]
+    pub fn open(&self, path: &[u8], flags: u32, mode: u32) -> Result<OpenFile<'_>, Errno> {
+        self.openat(At::Cwd, path, flags, mode)
+    }
+
+    /// Opens `path`, relative to `at`. Linux: openat(2).
+    ///
+    /// # Errors
+    /// As [`Task::openat2`], but unknown flags and mode bits are dropped.
+    #[inline]
+    pub fn openat(
+        &self,
+        at: At<'_>,
+        path: &[u8],
+        flags: u32,
+        mode: u32,
+    ) -> Result<OpenFile<'_>, Errno> {
+        let profile = self.core.vfs.config.profile;
+        let op = how::build(&how::lenient(flags, mode, profile), profile)?;
+        do_open(&self.core, at, path, &op)
+    }
+
+    /// Opens `path` for writing, made or cut to nothing. Linux: creat(2).
+    ///
+    /// # Errors
+    /// As [`Task::openat`].
+    pub fn creat(&self, path: &[u8], mode: u32) -> Result<OpenFile<'_>, Errno> {
+        self.open(path, O_CREAT | O_WRONLY | O_TRUNC, mode)
+    }
+
+    /// Opens `path`, relative to `at`, as `how` says. Linux: openat2(2).
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (flags, resolve bits, mode), `EAGAIN` (`RESOLVE_CACHED` with what
+    /// cannot be cached),
+    /// `ENOENT` (empty path), `ENAMETOOLONG`, `EMFILE`, `ENFILE`, then those of the walk, of the
+    /// last component and
+    /// of the file.
+    #[doc(alias = "RESOLVE_BENEATH")]
+    #[doc(alias = "RESOLVE_CACHED")]
+    #[inline]
+    pub fn openat2(&self, at: At<'_>, path: &[u8], how: &OpenHow) -> Result<OpenFile<'_>, Errno> {
+        let op = how::build(&how::strict(how), self.core.vfs.config.profile)?;
+        do_open(&self.core, at, path, &op)
+    }
+
+    /// As [`Task::openat2`], with `open_how` as the bytes a guest passed: it says they are `size`,
+    /// of which
+    /// `readable` can be read.
+    ///
+    /// # Errors
+    /// `EINVAL` (smaller than 24), `E2BIG` (larger than a page), `EFAULT`, `E2BIG` (unknown fields
+    /// that are not
+    /// zero), then as [`Task::openat2`].
+    pub fn openat2_raw(
+        &self,
+        at: At<'_>,
+        path: &[u8],
+        readable: &[u8],
+        size: usize,
+    ) -> Result<OpenFile<'_>, Errno> {
+        self.openat2(at, path, &how::from_bytes(readable, size)?)
+    }
+}
+
+/// Opens with arguments that were checked (`do_sys_openat2` from the path on).
+#[inline(always)]
+fn do_open<'t>(
+    core: &'t Core,
+    at: At<'_>,
+    path: &[u8],
+    op: &OpenOp,
+) -> Result<OpenFile<'t>, Errno> {
+    check_path(path, op.lookup & walk::lflag::EMPTY != 0)?;
+    // A descriptor must be to be had before anything is looked at or made.
+    if core.open_files.get() >= core.nofile.get() {
+        return Err(Errno::EMFILE);
+    }
+    grant::check_files_max(core)?;
+    if op.has(O_TMPFILE_ONLY) && !op.has(O_PATH) {
+        return tmpfile::open(core, at, path, op);
+    }
+    if op.has(O_PATH) {
+        let (pin, _) = walk::lookup(core, at, path, op.lookup)?;
+        return Ok(OpenFile::install_path(core, pin, op.flags));
+    }
+    walk::climb(core, |mode| open_once(core, at, path, op, mode))
+}
+
+/// One attempt at an open (`path_openat`).
+#[inline(always)]
+fn open_once<'t>(
+    core: &'t Core,
+    at: At<'_>,
+    path: &[u8],
+    op: &OpenOp,
+    mode: Mode,
+) -> Result<OpenFile<'t>, Fail> {
+    let mut walk = Walk::begin(core, at, path, op.lookup, mode)?;
+    let mut text = Text::new(path);
+    let created = enter(&mut walk, &mut text, op);
+    text.done(core);
+    grant::finish(&mut walk, op, created?)
+}
+
+/// Goes to the file to be opened, through links in the last place; whether it was made on the way.
+#[inline(always)]
+fn enter(walk: &mut Walk<'_>, text: &mut Text<'_>, op: &OpenOp) -> Result<bool, Fail> {
+    if text.bytes().is_empty() {
+        return Ok(false);
+    }
+    loop {
+        let last = walk.to_last(text)?;
+        match last::open_last(walk, text, &last, op)? {
+            last::Entered::Existing => return Ok(false),
+            last::Entered::Created => return Ok(true),
+            last::Entered::Link => walk.follow_last(text)?,
+        }
+    }
+}

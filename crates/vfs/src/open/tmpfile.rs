@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files without a name: `O_TMPFILE` (`do_tmpfile`, `vfs_tmpfile`).
+
+use super::{OpenOp, grant};
+use crate::file::OpenFile;
+use crate::inode::{NewInode, flag};
+use crate::mount::mflag;
+use crate::perm::{self, MAY_EXEC, MAY_WRITE};
+use crate::task::{At, Core};
+use crate::walk::{self, lflag};
+use openpath_abi::Errno;
+use openpath_abi::fcntl::O_EXCL;
+use openpath_sync::Pin;
+
+/// Opens a new file in the directory `path`, without a name.
+///
+/// # Errors
+/// Those of the walk (`ENOTDIR` for what is no directory), `EROFS`, `EACCES`, `EOPNOTSUPP`, what
+/// the backend meets,
+/// then those of opening it.
+pub(super) fn open<'t>(
+    core: &'t Core,
+    at: At<'_>,
+    path: &[u8],
+    op: &OpenOp,
+) -> Result<OpenFile<'t>, Errno> {
+    let (dir, _) = walk::lookup(core, at, path, op.lookup | lflag::DIRECTORY)?;
+    let made = make(core, &dir, op);
+    core.pins.release(dir);
+    let (pin, counted) = made?;
+    Ok(OpenFile::install(core, pin, op.flags, counted))
+}
+
+/// Makes the file; its pin, and whether it was counted as open for writing.
+fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<(Pin, bool), Errno> {
+    let vfs = &core.vfs;
+    let store = &vfs.dcache.store;
+    let (Some(dir), Some(mount)) = (store.dentry_payload(dir_pin), store.mount_payload(dir_pin))
+    else {
+        return Err(Errno::ENOTDIR);
+    };
+    let mount_flags = vfs.mounts.at(dir_pin.mount()).word().sample();
+    if mount_flags.has(mflag::READ_ONLY) || mount.sb.is_read_only() {
+        return Err(Errno::EROFS);
+    }
+    let cred = core.cred();
+    perm::inode_permission(&cred, &mount.sb, dir, MAY_WRITE | MAY_EXEC)?;
+    let mode = perm::new_mode(&cred, dir, op.mode, core.umask.get());
+    let (uid, gid, mode) = perm::new_owner(&cred, dir, mode);
+    let new = NewInode {
+        mode,
+        uid,
+        gid,
+        rdev: 0,
+        body: b"",
+        now: vfs.clock.now(),
+    };
+    let inode = dir.shielded(|ops| ops.tmpfile(dir, &new))?;
+    if !op.has(O_EXCL) {
+        inode.set_flags(flag::LINKABLE);
+    }
+    let (entry, _) = vfs.dcache.add_nameless(dir_pin.dentry(), inode)?;
+    let pin = core.pins.pin_now(dir_pin.mount(), entry);
+    // Nobody finds it by name: from now on it lives for as long as it is open.
+    vfs.dcache.bury(entry);
+    let pin = pin.ok_or(Errno::ENOMEM)?;
+    let opened = match store.dentry_payload(&pin) {
+        Some(inode) => grant::may_open(core, mount, mount_flags, inode, 0, op.flags)
+            .and_then(|()| grant::open_inode(core, mount, mount_flags, inode, op.flags)),
+        None => Err(Errno::ENOENT),
+    };
+    match opened {
+        Ok(counted) => Ok((pin, counted)),
+        Err(errno) => {
+            core.pins.release(pin);
+            Err(errno)
+        }
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The path calls besides open, a file for each family; all are methods of [`crate::Task`].
+//!
+//! Each goes through the same gates: the path is copied (`check_path`), walked ([`resolve`] or
+//! [`resolve_parent`]),
+//! the mount is asked for writing ([`Held::want_write`]), the directory or file is locked,
+//! permissions are asked, and
+//! then the backend does it and the dentry cache follows.
+
+use crate::inode::Inode;
+use crate::mount::{MountData, mflag};
+use crate::open::check_path;
+use crate::task::{At, Core};
+use crate::walk::{self, Last, Spot, lflag};
+use openpath_abi::Errno;
+use openpath_sync::{Pin, Sample};
+
+/// A place that a walk ended at, pinned until this is dropped (`struct path` with its references).
+pub(crate) struct Held<'t> {
+    pub(crate) core: &'t Core,
+    pin: Option<Pin>,
+    /// How the dentry was when it was pinned.
+    pub(crate) sample: Sample,
+}
+
+impl<'t> Held<'t> {
+    pub(crate) fn new(core: &'t Core, pin: Pin, sample: Sample) -> Self {
+        Self {
+            core,
+            pin: Some(pin),
+            sample,
+        }
+    }
+
+    fn pin(&self) -> Result<&Pin, Errno> {
+        self.pin.as_ref().ok_or(Errno::ENOENT)
+    }
+
+    /// The mount and the dentry.
+    pub(crate) fn spot(&self) -> Spot {
+        self.pin.as_ref().map_or_else(Spot::default, |p| Spot {
+            mount: p.mount(),
+            dentry: p.dentry(),
+        })
+    }
+
+    /// What is there.
+    ///
+    /// # Errors
+    /// `ENOENT` if it is a name without an inode.
+    #[inline(always)]
+    pub(crate) fn inode(&self) -> Result<&Inode, Errno> {
+        self.core
+            .vfs
+            .dcache
+            .store
+            .dentry_payload(self.pin()?)
+            .ok_or(Errno::ENOENT)
+    }
+
+    /// Another owner of what is there.
+    ///
+    /// # Errors
+    /// `ENOENT` if it is a name without an inode.
+    pub(crate) fn share_inode(&self) -> Result<std::sync::Arc<Inode>, Errno> {
+        self.core
+            .vfs
+            .dcache
+            .store
+            .share_dentry_payload(self.pin()?)
+            .ok_or(Errno::ENOENT)
+    }
+
+    /// The mount it was reached through.
+    ///
+    /// # Errors
+    /// `ENOENT` for a place outside of any mount.
+    #[inline(always)]
+    pub(crate) fn mount(&self) -> Result<&MountData, Errno> {
+        self.core
+            .vfs
+            .dcache
+            .store
+            .mount_payload(self.pin()?)
+            .ok_or(Errno::ENOENT)
+    }
+
+    /// The flags of that mount, now.
+    pub(crate) fn mount_flags(&self) -> Sample {
+        self.core.vfs.mounts.at(self.spot().mount).word().sample()
+    }
+
+    /// Whether anything may be changed through that mount (`mnt_want_write`).
+    ///
+    /// # Errors
+    /// `EROFS`: the mount or its superblock is read-only.
+    pub(crate) fn want_write(&self) -> Result<(), Errno> {
+        if self.mount_flags().has(mflag::READ_ONLY) || self.mount()?.sb.is_read_only() {
+            return Err(Errno::EROFS);
+        }
+        Ok(())
+    }
+
+    /// The pin itself, for who keeps it.
+    pub(crate) fn into_pin(mut self) -> Option<Pin> {
+        self.pin.take()
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(pin) = self.pin.take() {
+            self.core.pins.release(pin);
+        }
+    }
+}
+
+/// Walks `path` to its end (`user_path_at`). `flags` are those of [`lflag`].
+///
+/// # Errors
+/// `ENOENT` (empty path without [`lflag::EMPTY`]), `ENAMETOOLONG`, those of the walk.
+#[inline(always)]
+pub(crate) fn resolve<'t>(
+    core: &'t Core,
+    at: At<'_>,
+    path: &[u8],
+    flags: u32,
+) -> Result<Held<'t>, Errno> {
+    check_path(path, flags & lflag::EMPTY != 0)?;
+    let (pin, sample) = walk::lookup(core, at, path, flags)?;
+    Ok(Held::new(core, pin, sample))
+}
+
+/// The directory of a path's last component, and that component.
+pub(crate) struct Parent<'t> {
+    /// The directory.
+    pub(crate) dir: Held<'t>,
+    /// What kind of component it is, and whether a slash follows it.
+    pub(crate) last: Last,
+    /// Its name.
+    pub(crate) name: Vec<u8>,
+}
+
+/// Walks to the directory of the last component of `path` (`filename_parentat`).
+///
+/// # Errors
+/// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk.
+pub(crate) fn resolve_parent<'t>(
+    core: &'t Core,
+    at: At<'_>,
+    path: &[u8],
+) -> Result<Parent<'t>, Errno> {
+    check_path(path, false)?;
+    let (pin, last, name) = walk::lookup_parent(core, at, path, 0)?;
+    let sample = core.vfs.dcache.at(pin.dentry()).word().sample();
+    Ok(Parent {
+        dir: Held::new(core, pin, sample),
+        last,
+        name,
+    })
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who may do what to an inode.
+//!
+//! # Kernel analogue
+//! `inode_permission`, `generic_permission`, `may_delete`, `may_create`, `check_sticky`.
+
+use crate::cred::Cred;
+use crate::inode::{Inode, flag};
+use crate::superblock::SuperBlock;
+use openpath_abi::{Errno, caps, mode};
+
+/// Execute, or search a directory.
+pub const MAY_EXEC: u32 = 1;
+/// Write.
+pub const MAY_WRITE: u32 = 2;
+/// Read.
+pub const MAY_READ: u32 = 4;
+/// Append only; asked together with [`MAY_WRITE`].
+pub const MAY_APPEND: u32 = 8;
+
+/// What the mode bits grant `cred` of `mask` (`acl_permission_check`): the first class that applies
+/// decides.
+fn mode_grants(cred: &Cred, mode_bits: u32, uid: u32, gid: u32, mask: u32) -> bool {
+    let class = if cred.fsuid == uid {
+        mode_bits >> 6
+    } else if cred.in_group(gid) {
+        mode_bits >> 3
+    } else {
+        mode_bits
+    };
+    mask & 7 & !class == 0
+}
+
+/// Whether mode and owner, or a capability, allow `mask` (`generic_permission`).
+///
+/// # Errors
+/// `EACCES`.
+pub fn generic_permission(
+    cred: &Cred,
+    mode_bits: u32,
+    ids: (u32, u32),
+    mask: u32,
+) -> Result<(), Errno> {
+    let (uid, gid) = ids;
+    if mode_grants(cred, mode_bits, uid, gid, mask) {
+        return Ok(());
+    }
+    if mode_bits & mode::S_IFMT == mode::S_IFDIR {
+        if mask & MAY_WRITE == 0 && cred.capable(caps::CAP_DAC_READ_SEARCH) {
+            return Ok(());
+        }
+        return if cred.capable(caps::CAP_DAC_OVERRIDE) {
+            Ok(())
+        } else {
+            Err(Errno::EACCES)
+        };
+    }
+    if mask & 7 == MAY_READ && cred.capable(caps::CAP_DAC_READ_SEARCH) {
+        return Ok(());
+    }
+    // Even root executes only what has some x bit.
+    if (mask & MAY_EXEC == 0 || mode_bits & 0o111 != 0) && cred.capable(caps::CAP_DAC_OVERRIDE) {
+        return Ok(());
+    }
+    Err(Errno::EACCES)
+}
+
+/// Whether `cred` may access the inode in the ways of `mask` (`inode_permission`).
+///
+/// # Errors
+/// `EROFS` (write to a file, directory or link of a read-only superblock), `EPERM` (write to an
+/// immutable inode),
+/// `EACCES`.
+pub fn inode_permission(
+    cred: &Cred,
+    sb: &SuperBlock,
+    inode: &Inode,
+    mask: u32,
+) -> Result<(), Errno> {
+    if mask & MAY_WRITE != 0 {
+        let kind = inode.kind();
+        if sb.is_read_only() && matches!(kind, mode::S_IFREG | mode::S_IFDIR | mode::S_IFLNK) {
+            return Err(Errno::EROFS);
+        }
+        if inode.flags() & flag::IMMUTABLE != 0 {
+            return Err(Errno::EPERM);
+        }
+    }
+    generic_permission(cred, inode.mode(), inode.ids(), mask)
+}
+
+/// Whether the sticky bit of `dir` keeps `cred` from removing a file of `victim_uid`
+/// (`check_sticky`).
+fn sticky_forbids(cred: &Cred, dir: &Inode, victim_uid: u32) -> bool {
+    dir.mode() & mode::S_ISVTX != 0
+        && cred.fsuid != victim_uid
+        && cred.fsuid != dir.ids().0
+        && !cred.capable(caps::CAP_FOWNER)
+}
+
+/// Whether a new name may be made in `dir` (`may_create`).
+///
+/// # Errors
+/// `ENOENT` in a removed directory, then as [`inode_permission`] for writing and searching.
+pub fn may_create(cred: &Cred, sb: &SuperBlock, dir: &Inode) -> Result<(), Errno> {
+    if dir.flags() & flag::DEAD != 0 {
+        return Err(Errno::ENOENT);
+    }
+    inode_permission(cred, sb, dir, MAY_WRITE | MAY_EXEC)
+}
+
+/// Whether the name of `victim` in `dir` may be removed, or replaced by a rename (`may_delete`).
+///
+/// `want_dir`: the operation removes a directory.
+///
+/// # Errors
+/// As [`inode_permission`] of `dir`; `EPERM` (append-only directory, sticky, immutable or
+/// append-only victim);
+/// `ENOTDIR`, `EISDIR`; `EBUSY` (root of the tree); `ENOENT` (removed directory).
+pub fn may_delete(
+    cred: &Cred,
+    sb: &SuperBlock,
+    dir: &Inode,
+    victim: &Inode,
+    want_dir: bool,
+) -> Result<(), Errno> {
+    inode_permission(cred, sb, dir, MAY_WRITE | MAY_EXEC)?;
+    if dir.flags() & flag::APPEND_ONLY != 0
+        || sticky_forbids(cred, dir, victim.ids().0)
+        || victim.flags() & (flag::IMMUTABLE | flag::APPEND_ONLY) != 0
+    {
+        return Err(Errno::EPERM);
+    }
+    if want_dir {
+        if !victim.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        if core::ptr::eq(victim, &raw const **sb.root()) {
+            return Err(Errno::EBUSY);
+        }
+    } else if victim.is_dir() {
+        return Err(Errno::EISDIR);
+    }
+    if dir.flags() & flag::DEAD != 0 {
+        return Err(Errno::ENOENT);
+    }
+    Ok(())
+}
+
+/// The permission bits of a new file: umask applied, and the set-group-id bit of an executable
+/// dropped for who is not
+/// in the group of a set-group-id directory (`mode_strip_sgid`).
+#[must_use]
+pub fn new_mode(cred: &Cred, dir: &Inode, mode_bits: u32, umask: u32) -> u32 {
+    let wanted = mode_bits & !(umask & 0o777);
+    let (dir_mode, (_, dir_gid)) = (dir.mode(), dir.ids());
+    let strips = wanted & mode::S_IFMT != mode::S_IFDIR
+        && wanted & (mode::S_ISGID | 0o010) == mode::S_ISGID | 0o010
+        && dir_mode & mode::S_ISGID != 0
+        && !cred.in_group(dir_gid)
+        && !cred.capable(caps::CAP_FSETID);
+    if strips {
+        wanted & !mode::S_ISGID
+    } else {
+        wanted
+    }
+}
+
+/// Owner, group and final mode of a new inode in `dir` (`inode_init_owner`): a set-group-id
+/// directory passes its
+/// group on, and the bit to directories.
+#[must_use]
+pub fn new_owner(cred: &Cred, dir: &Inode, mode_bits: u32) -> (u32, u32, u32) {
+    if dir.mode() & mode::S_ISGID == 0 {
+        return (cred.fsuid, cred.fsgid, mode_bits);
+    }
+    let inherits = mode_bits & mode::S_IFMT == mode::S_IFDIR;
+    (
+        cred.fsuid,
+        dir.ids().1,
+        if inherits {
+            mode_bits | mode::S_ISGID
+        } else {
+            mode_bits
+        },
+    )
+}

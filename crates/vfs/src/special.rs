@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! FIFOs, sockets and devices, as far as opening them is concerned.
+
+use crate::inode::Inode;
+use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY, O_WRONLY};
+use openpath_abi::{Errno, mode, stat};
+
+/// The null device.
+pub(crate) const NULL: u64 = stat::makedev(1, 3);
+/// The zero device.
+pub(crate) const ZERO: u64 = stat::makedev(1, 5);
+
+/// Opens a special file.
+///
+/// # Errors
+/// `ENXIO`: a socket, a device without a driver, a FIFO for writing when nobody reads.
+pub(crate) fn open(inode: &Inode, flags: u32) -> Result<(), Errno> {
+    match inode.kind() {
+        mode::S_IFIFO => open_fifo(flags),
+        mode::S_IFCHR if matches!(inode.rdev(), NULL | ZERO) => Ok(()),
+        _ => Err(Errno::ENXIO),
+    }
+}
+
+/// Opens a FIFO that nobody else has open: a writer that will not wait is refused, and no opener
+/// waits.
+fn open_fifo(flags: u32) -> Result<(), Errno> {
+    match flags & O_ACCMODE {
+        O_WRONLY => Err(Errno::ENXIO),
+        O_RDONLY if flags & O_NONBLOCK == 0 => Err(Errno::EAGAIN),
+        _ => Ok(()),
+    }
+}

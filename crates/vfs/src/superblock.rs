@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The superblock: one instance of a backend's tree, which can be mounted any number of times in
+//! one `Vfs`.
+//!
+//! # Kernel analogue
+//! `struct super_block` with `super_operations`.
+
+use crate::inode::Inode;
+use crate::lock_order::{RenameTopology, SuperRoot};
+use openpath_abi::{Errno, StatFs};
+use openpath_sync::{Mutex, Word};
+use std::sync::Arc;
+
+/// What a backend does for a whole tree.
+pub trait SuperBlockOps: Send + Sync + 'static {
+    /// Figures of the whole tree; the core adds the mount's flags.
+    ///
+    /// # Errors
+    /// Whatever the backend meets.
+    fn statfs(&self) -> Result<StatFs, Errno>;
+
+    /// Brings everything to stable storage.
+    ///
+    /// # Errors
+    /// `EIO` and what else the backend meets.
+    fn sync(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+/// What the core must know of a tree.
+#[derive(Clone, Debug)]
+pub struct SuperBlockOptions {
+    /// Name of the file system type, as `/proc/mounts` shows it.
+    pub kind: &'static str,
+    /// Longest name in bytes (`NAME_MAX`); a longer one is `ENAMETOOLONG` when it is looked up, not
+    /// before.
+    pub name_max: usize,
+    /// Device number that `stat` shows; 0 takes the next anonymous one of the `Vfs`.
+    pub dev: u64,
+    /// Nothing may be changed (a read-only superblock, a thing apart from a read-only mount).
+    pub read_only: bool,
+}
+
+impl Default for SuperBlockOptions {
+    fn default() -> Self {
+        Self {
+            kind: "none",
+            name_max: 255,
+            dev: 0,
+            read_only: false,
+        }
+    }
+}
+
+/// One tree of a backend.
+pub struct SuperBlock {
+    ops: Box<dyn SuperBlockOps>,
+    root: Arc<Inode>,
+    options: SuperBlockOptions,
+    read_only: Word,
+    /// Where it is attached: the `Vfs`, its root dentry and its number there.
+    pub(crate) seat: Mutex<Option<Seat>, SuperRoot>,
+    /// Held while a directory moves to another one (`s_vfs_rename_mutex`).
+    pub(crate) topology: Mutex<(), RenameTopology>,
+}
+
+/// A superblock's place in the one `Vfs` that uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// Which `Vfs`.
+    pub(crate) vfs: u64,
+    /// Its root dentry there.
+    pub(crate) root: u32,
+    /// Its number there, by which the path cache finds its clock.
+    pub(crate) number: u32,
+    /// Device number.
+    pub(crate) dev: u64,
+    /// How many mounts show it.
+    pub(crate) mounts: u32,
+}
+
+impl SuperBlock {
+    /// A tree that starts at `root`.
+    #[must_use]
+    pub fn new(
+        root: Arc<Inode>,
+        ops: Box<dyn SuperBlockOps>,
+        options: SuperBlockOptions,
+    ) -> Arc<Self> {
+        let read_only = Word::new(u64::from(options.read_only));
+        Arc::new(Self {
+            ops,
+            root,
+            options,
+            read_only,
+            seat: Mutex::new(None),
+            topology: Mutex::new(()),
+        })
+    }
+
+    /// The root directory.
+    pub fn root(&self) -> &Arc<Inode> {
+        &self.root
+    }
+    /// What the backend does for the whole tree.
+    pub fn ops(&self) -> &dyn SuperBlockOps {
+        &*self.ops
+    }
+    /// What it was made with.
+    pub fn options(&self) -> &SuperBlockOptions {
+        &self.options
+    }
+    /// Whether the whole tree is read-only.
+    #[inline]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.get() != 0
+    }
+    /// Makes the whole tree read-only or writable; the caller has seen to writers.
+    pub(crate) fn set_read_only(&self, read_only: bool) {
+        self.read_only.set(u64::from(read_only));
+    }
+}

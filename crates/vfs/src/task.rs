@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A task: who calls, from where, with which limits. Every system call is one of its methods.
+//!
+//! # Kernel analogue
+//! `struct task_struct` with `fs_struct`, credentials and limits. One thread uses a task at a time;
+//! more threads of
+//! one guest are more tasks.
+//!
+//! # Fields
+//! All are the task's own: nothing here is written by another thread, so a cached call writes only
+//! lines of its task.
+
+use crate::cred::Cred;
+use crate::dcache::Dentry;
+use crate::file::OpenFile;
+use crate::instance::Shared;
+use crate::mount::{MountNamespace, MountSlot};
+use crate::walk::Spot;
+use openpath_abi::Errno;
+use openpath_sync::{Pin, PinSet};
+use std::cell::{Cell, Ref, RefCell};
+use std::sync::Arc;
+
+/// Where a relative path begins: a directory file descriptor.
+#[derive(Clone, Copy)]
+pub enum At<'a> {
+    /// The working directory (`AT_FDCWD`).
+    Cwd,
+    /// An open file.
+    File(&'a OpenFile<'a>),
+    /// A descriptor that is not open.
+    Bad,
+}
+
+/// The inside of a [`Task`], which walks and open files borrow.
+pub(crate) struct Core {
+    pub(crate) vfs: Arc<Shared>,
+    pub(crate) pins: PinSet<MountSlot, Dentry>,
+    pub(crate) root: Cell<Spot>,
+    pub(crate) cwd: Cell<Spot>,
+    /// What holds root and working directory.
+    anchors: RefCell<[Option<Pin>; 2]>,
+    cred: RefCell<Arc<Cred>>,
+    cred_serial: Cell<u64>,
+    pub(crate) umask: Cell<u32>,
+    pub(crate) nofile: Cell<u64>,
+    pub(crate) open_files: Cell<u64>,
+    namespace: Arc<MountNamespace>,
+    buffers: RefCell<Vec<Vec<u8>>>,
+    restarts: Cell<u64>,
+}
+
+/// Default soft limit on descriptors (`RLIMIT_NOFILE`).
+const NOFILE_DEFAULT: u64 = 1024;
+
+impl Core {
+    pub(crate) fn cred(&self) -> Ref<'_, Arc<Cred>> {
+        self.cred.borrow()
+    }
+
+    /// A number that only this set of credentials has.
+    pub(crate) fn cred_serial(&self) -> u64 {
+        self.cred_serial.get()
+    }
+
+    /// An empty buffer, kept from an earlier use if there is one.
+    pub(crate) fn take_buffer(&self) -> Vec<u8> {
+        self.buffers.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Keeps a buffer for the next use.
+    pub(crate) fn give_buffer(&self, mut buffer: Vec<u8>) {
+        const KEPT: usize = 4;
+        let mut kept = self.buffers.borrow_mut();
+        if kept.len() < KEPT && buffer.capacity() <= 1 << 16 {
+            buffer.clear();
+            kept.push(buffer);
+        }
+    }
+
+    /// Counts a walk that left the lock-free mode by starting over.
+    pub(crate) fn count_restart(&self) {
+        self.restarts.set(self.restarts.get() + 1);
+    }
+
+    /// Makes what `pin` holds the root (0) or the working directory (1).
+    fn settle(&self, which: usize, pin: Pin) {
+        let spot = Spot {
+            mount: pin.mount(),
+            dentry: pin.dentry(),
+        };
+        let old = self.anchors.borrow_mut()[which].replace(pin);
+        if which == 0 {
+            self.root.set(spot)
+        } else {
+            self.cwd.set(spot)
+        }
+        if let Some(old) = old {
+            self.pins.release(old);
+        }
+    }
+
+    pub(crate) fn set_root(&self, pin: Pin) {
+        self.settle(0, pin);
+    }
+
+    pub(crate) fn set_cwd(&self, pin: Pin) {
+        self.settle(1, pin);
+    }
+
+    pub(crate) fn namespace(&self) -> &MountNamespace {
+        &self.namespace
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        for pin in self.anchors.get_mut().iter_mut().filter_map(Option::take) {
+            self.pins.release(pin);
+        }
+    }
+}
+
+/// A task. See the module head.
+pub struct Task {
+    pub(crate) core: Core,
+}
+
+impl Task {
+    pub(crate) fn new(vfs: Arc<Shared>, cred: Cred) -> Result<Self, Errno> {
+        let mount = vfs.initial.root;
+        let root = Spot {
+            mount,
+            dentry: vfs.mounts.at(mount).root.get(),
+        };
+        let namespace = Arc::clone(&vfs.initial);
+        let task = Self::at(vfs, namespace, root, root)?;
+        task.set_cred(cred);
+        Ok(task)
+    }
+
+    fn at(
+        vfs: Arc<Shared>,
+        namespace: Arc<MountNamespace>,
+        root: Spot,
+        cwd: Spot,
+    ) -> Result<Self, Errno> {
+        let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
+        let core = Core {
+            vfs,
+            pins,
+            root: Cell::new(root),
+            cwd: Cell::new(cwd),
+            anchors: RefCell::default(),
+            cred: RefCell::new(Arc::new(Cred::root())),
+            cred_serial: Cell::new(0),
+            umask: Cell::new(0o022),
+            nofile: Cell::new(NOFILE_DEFAULT),
+            open_files: Cell::new(0),
+            namespace,
+            buffers: RefCell::default(),
+            restarts: Cell::new(0),
+        };
+        let root = core
+            .pins
+            .pin_now(root.mount, root.dentry)
+            .ok_or(Errno::ENOMEM)?;
+        core.set_root(root);
+        let cwd = core
+            .pins
+            .pin_now(cwd.mount, cwd.dentry)
+            .ok_or(Errno::ENOMEM)?;
+        core.set_cwd(cwd);
+        Ok(Self { core })
+    }
+
+    /// A copy of this task: same namespace, root, working directory, umask, credentials and limits
+    /// (`fork`).
+    ///
+    /// # Errors
+    /// `ENOMEM` when there are no pins left.
+    pub fn fork(&self) -> Result<Self, Errno> {
+        let core = &self.core;
+        let child = Self::at(
+            Arc::clone(&core.vfs),
+            Arc::clone(&core.namespace),
+            core.root.get(),
+            core.cwd.get(),
+        )?;
+        child.core.cred.replace(Arc::clone(&core.cred()));
+        child.core.cred_serial.set(core.cred_serial());
+        child.core.umask.set(core.umask.get());
+        child.core.nofile.set(core.nofile.get());
+        Ok(child)
+    }
+
+    /// Acts with other credentials from now on (`commit_creds`).
+    pub fn set_cred(&self, cred: Cred) {
+        self.core.cred.replace(Arc::new(cred));
+        self.core.cred_serial.set(self.core.vfs.next_cred.add(1));
+    }
+
+    /// The credentials it acts with.
+    #[must_use]
+    pub fn cred(&self) -> Arc<Cred> {
+        Arc::clone(&self.core.cred())
+    }
+
+    /// Sets the mask of permission bits that new files do not get; the old one. Linux: umask(2).
+    pub fn umask(&self, mask: u32) -> u32 {
+        self.core.umask.replace(mask & 0o777)
+    }
+
+    /// Sets the soft limit on open files (`RLIMIT_NOFILE`): one at or past it is `EMFILE`.
+    pub fn set_rlimit_nofile(&self, limit: u64) {
+        self.core.nofile.set(limit);
+    }
+
+    /// How many walks left the lock-free mode by starting over.
+    #[must_use]
+    pub fn restarts(&self) -> u64 {
+        self.core.restarts.get()
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a walk starts (`path_init`), and what its root is.
+
+use super::{Fail, Mode, Spot, Walk, lflag};
+use crate::dcache::dflag;
+use crate::task::{At, Core};
+use openpath_abi::{Errno, caps};
+use openpath_sync::Sample;
+
+impl<'w> Walk<'w> {
+    /// A walk of `path` from `at`, standing at its start.
+    ///
+    /// # Errors
+    /// `EAGAIN` (`CACHED` off fast mode), `ENOENT` (empty path), `EXDEV` (absolute path beneath),
+    /// `EBADF`,
+    /// `ENOENT` (linkat of another's descriptor), `ENOTDIR`.
+    #[inline(always)]
+    pub(crate) fn begin(
+        core: &'w Core,
+        at: At<'_>,
+        path: &[u8],
+        flags: u32,
+        mode: Mode,
+    ) -> Result<Self, Fail> {
+        if mode != Mode::Fast && flags & lflag::CACHED != 0 {
+            return Err(Errno::EAGAIN.into());
+        }
+        if path.is_empty() && flags & lflag::EMPTY == 0 {
+            return Err(Errno::ENOENT.into());
+        }
+        let mut walk = Self {
+            core,
+            flags,
+            root: None,
+            at: Spot::default(),
+            at_mount: Sample::default(),
+            at_dentry: Sample::default(),
+            pin: None,
+            fast: mode == Mode::Fast,
+            mode,
+            links: 0,
+            scope: None,
+        };
+        if flags & lflag::SCOPED != 0 {
+            walk.scope = Some((core.vfs.mounts.changes.sample(), core.vfs.renames.sample()));
+        }
+        if path.first() == Some(&b'/') && flags & lflag::IN_ROOT == 0 {
+            walk.jump_root()?;
+            return Ok(walk);
+        }
+        let spot = walk.start_of(at, path)?;
+        walk.stand(spot)?;
+        if !path.is_empty() && !walk.at_dir() {
+            return Err(Errno::ENOTDIR.into());
+        }
+        if flags & lflag::SCOPED != 0 {
+            walk.root = Some(spot);
+        }
+        Ok(walk)
+    }
+
+    fn start_of(&self, at: At<'_>, path: &[u8]) -> Result<Spot, Fail> {
+        match at {
+            At::Cwd => Ok(self.core.cwd.get()),
+            At::Bad => Err(Errno::EBADF.into()),
+            At::File(file) => {
+                if path.is_empty() && self.wants(lflag::LINKAT_EMPTY) {
+                    let cred = self.core.cred();
+                    if file.cred_serial() != self.core.cred_serial()
+                        && !cred.capable(caps::CAP_DAC_READ_SEARCH)
+                    {
+                        return Err(Errno::ENOENT.into());
+                    }
+                }
+                Ok(file.spot())
+            }
+        }
+    }
+
+    /// Stands at `spot`, which the task or an open file holds.
+    fn stand(&mut self, spot: Spot) -> Result<(), Fail> {
+        if self.fast {
+            let mount = self.mounts().at(spot.mount).word().sample();
+            let dentry = self.dcache().at(spot.dentry).word().sample();
+            if !mount.steady() || !dentry.steady() {
+                self.unlazy_at(spot)?;
+                return Ok(());
+            }
+            self.go(spot, mount, dentry, None);
+            return Ok(());
+        }
+        self.stand_pinned(spot)
+    }
+
+    #[cold]
+    fn unlazy_at(&mut self, spot: Spot) -> Result<(), Fail> {
+        if self.wants(lflag::CACHED) {
+            return Err(Errno::EAGAIN.into());
+        }
+        self.fast = false;
+        self.stand_pinned(spot)
+    }
+
+    /// Stands at `spot`, which something else holds, with a pin of its own.
+    #[cold]
+    pub(super) fn stand_pinned(&mut self, spot: Spot) -> Result<(), Fail> {
+        let pin = self
+            .core
+            .pins
+            .pin_now(spot.mount, spot.dentry)
+            .ok_or(Fail::Errno(Errno::ENOMEM))?;
+        let mount = self.mounts().at(spot.mount).word().sample();
+        let dentry = self.dcache().at(spot.dentry).word().sample_steady();
+        self.go(spot, mount, dentry, Some(pin));
+        Ok(())
+    }
+
+    /// What `/` means, from now on for the rest of the walk (`set_root`).
+    pub(super) fn root(&mut self) -> Spot {
+        let core = self.core;
+        *self.root.get_or_insert_with(|| core.root.get())
+    }
+
+    /// Goes to the root (`nd_jump_root`).
+    ///
+    /// # Errors
+    /// `EXDEV` beneath, and where that leaves the mount without leave: the start of an absolute
+    /// path may.
+    pub(super) fn jump_root(&mut self) -> Result<(), Fail> {
+        if self.wants(lflag::BENEATH) {
+            return Err(Errno::EXDEV.into());
+        }
+        if self.wants(lflag::NO_XDEV)
+            && self.at.mount != 0
+            && self.root.map(|r| r.mount) != Some(self.at.mount)
+        {
+            // As in Linux, a root that was not asked for yet is no mount at all.
+            return Err(Errno::EXDEV.into());
+        }
+        let root = self.root();
+        self.stand(root)
+    }
+
+    /// Whether a scoped walk ended within its root (`path_is_under`).
+    #[cold]
+    pub(super) fn check_scope(&mut self) -> Result<(), Fail> {
+        let Some(root) = self.root else { return Ok(()) };
+        let mut spot = self.at;
+        loop {
+            if spot.mount == root.mount {
+                return match self.dcache().is_below(spot.dentry, root.dentry) {
+                    Some(true) => Ok(()),
+                    Some(false) => Err(Errno::EXDEV.into()),
+                    None => continue,
+                };
+            }
+            match self.mounts().below(spot.mount) {
+                Some((mount, dentry)) => spot = Spot { mount, dentry },
+                None => return Err(Errno::EXDEV.into()),
+            }
+        }
+    }
+
+    /// Whether the entry stood at is a directory with no links or mounts in the way of a plain
+    /// step.
+    pub(super) fn plain(sample: Sample) -> bool {
+        !sample.odd(dflag::NEGATIVE | dflag::LINK | dflag::MOUNTED | dflag::REVALIDATE)
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One step up (`handle_dots`, `follow_dotdot`).
+
+use super::{Fail, Mode, Spot, Walk, lflag};
+use crate::dcache::dflag;
+use openpath_abi::Errno;
+
+impl Walk<'_> {
+    /// Goes to the parent of the directory stood at: itself at the root, across mounts otherwise.
+    ///
+    /// # Errors
+    /// `EXDEV` (beneath at the root, or the mount must not be left); `ENOENT` (the directory was
+    /// moved out of what
+    /// its mount shows); `EAGAIN` (scoped, while mounts or directories moved).
+    #[inline(never)]
+    pub(crate) fn dotdot(&mut self) -> Result<(), Fail> {
+        let root = self.root();
+        let from = self.at;
+        let top = loop {
+            // At the root of the walk `..` is `.`; beneath it, it is a way out.
+            if self.at == root {
+                break true;
+            }
+            let mount = self.mounts().at(self.at.mount);
+            if self.at.dentry != mount.root.get() {
+                break false;
+            }
+            match self.mounts().below(self.at.mount) {
+                // The top of the namespace, and of a tree that was taken out of it.
+                None => break true,
+                Some((mount, dentry)) => self.up_across(Spot { mount, dentry })?,
+            }
+        };
+        if top {
+            if self.wants(lflag::BENEATH) {
+                return Err(self.sure(Errno::EXDEV));
+            }
+            // Back to where the step began: nothing above was visible.
+            if self.at != from {
+                self.stand_again(from)?;
+            }
+        } else {
+            self.up()?;
+        }
+        if self.at_dentry.has(dflag::MOUNTED) {
+            self.cross()?;
+        }
+        self.unmoved()
+    }
+
+    /// From the root of a mount to the directory it covers.
+    fn up_across(&mut self, to: Spot) -> Result<(), Fail> {
+        self.may_leave_mount().map_err(|fail| match fail {
+            Fail::Errno(errno) => self.sure(errno),
+            other => other,
+        })?;
+        if self.fast {
+            let (mounts, dcache) = (self.mounts(), self.dcache());
+            let mount = mounts.at(to.mount).word().sample();
+            let dentry = dcache.at(to.dentry).word().sample();
+            // The mount left behind was where it was said to be while the place below was sampled.
+            if !mounts.at(self.at.mount).word().still(self.at_mount)
+                || !mount.steady()
+                || !dentry.steady()
+                || mounts.below(self.at.mount) != Some((to.mount, to.dentry))
+            {
+                return Err(Fail::Restart);
+            }
+            self.go(to, mount, dentry, None);
+            return Ok(());
+        }
+        self.stand_again(to)
+    }
+
+    fn stand_again(&mut self, spot: Spot) -> Result<(), Fail> {
+        if self.fast {
+            return Err(Fail::Restart);
+        }
+        self.stand_pinned(spot)
+    }
+
+    /// From a directory to its parent within the same mount.
+    fn up(&mut self) -> Result<(), Fail> {
+        let dcache = self.dcache();
+        loop {
+            let parent = dcache.at(self.at.dentry).parent.get();
+            let sample = dcache.at(parent).word().sample();
+            if self.fast {
+                if !dcache.at(self.at.dentry).word().still(self.at_dentry) || !sample.steady() {
+                    return Err(Fail::Restart);
+                }
+                if !self.connected(parent)? {
+                    return Err(Fail::Restart);
+                }
+                self.go(
+                    Spot {
+                        mount: self.at.mount,
+                        dentry: parent,
+                    },
+                    self.at_mount,
+                    sample,
+                    None,
+                );
+                return Ok(());
+            }
+            let Some(pin) = self.core.pins.pin_now(self.at.mount, parent) else {
+                return Err(Fail::Restart);
+            };
+            // Moved while it was pinned: its parent is another one now.
+            if dcache.at(self.at.dentry).parent.get() != parent {
+                self.core.pins.release(pin);
+                continue;
+            }
+            if !self.connected(parent)? {
+                self.core.pins.release(pin);
+                return Err(Errno::ENOENT.into());
+            }
+            let sample = dcache.at(parent).word().sample_steady();
+            self.go(
+                Spot {
+                    mount: self.at.mount,
+                    dentry: parent,
+                },
+                self.at_mount,
+                sample,
+                Some(pin),
+            );
+            return Ok(());
+        }
+    }
+
+    /// Whether `dentry` is within what the mount stood in shows (`path_connected`): a bind of a
+    /// directory shows only
+    /// what is below it.
+    fn connected(&self, dentry: u32) -> Result<bool, Fail> {
+        let root = self.mounts().at(self.at.mount).root.get();
+        if self.dcache().at(root).word().sample().has(dflag::ROOT) {
+            return Ok(true);
+        }
+        loop {
+            match self.dcache().is_below(dentry, root) {
+                Some(answer) => return Ok(answer),
+                None if self.fast => return Err(Fail::Restart),
+                None => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// A scoped walk that went up must not have been moved meanwhile.
+    fn unmoved(&mut self) -> Result<(), Fail> {
+        let Some((mounts, renames)) = self.scope else {
+            return Ok(());
+        };
+        if self.mounts().changes.still(mounts) && self.core.vfs.renames.still(renames) {
+            return Ok(());
+        }
+        // A fast walk may start over by itself; with references it is for the caller to decide.
+        if self.mode == Mode::Fast && self.fast && !self.wants(lflag::CACHED) {
+            return Err(Fail::Restart);
+        }
+        Err(Errno::EAGAIN.into())
+    }
+}

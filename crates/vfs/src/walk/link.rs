@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Following a symbolic link (`pick_link`).
+
+use super::{Fail, Text, Walk, lflag};
+use crate::atime;
+use crate::inode::{Inode, Patience, flag};
+use crate::mount::mflag;
+use openpath_abi::{Errno, limits, mode};
+
+impl Walk<'_> {
+    /// Follows the link stood at, before `rest` of the text.
+    ///
+    /// # Errors
+    /// `ELOOP` (more than 40 links, links not wanted), `EXDEV` (absolute, or magic, where the walk
+    /// may not go),
+    /// `ENOENT` (empty body), what the backend meets.
+    #[inline(never)]
+    pub(super) fn follow(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
+        self.count_link()?;
+        self.splice_link(text, rest)
+    }
+
+    /// Follows the link stood at in the last place, where `protected_symlinks` has a say first.
+    ///
+    /// # Errors
+    /// `ELOOP` (more than 40), `EACCES`, then as [`Walk::follow`].
+    #[inline(never)]
+    pub(crate) fn follow_last(&mut self, text: &mut Text<'_>) -> Result<(), Fail> {
+        self.count_link()?;
+        if self.core.vfs.config.sysctl.protected_symlinks {
+            self.may_follow()?;
+        }
+        let rest = text.bytes().len();
+        self.splice_link(text, rest)
+    }
+
+    fn count_link(&mut self) -> Result<(), Fail> {
+        self.links += 1;
+        if self.links > limits::MAXSYMLINKS {
+            return Err(Errno::ELOOP.into());
+        }
+        Ok(())
+    }
+
+    /// Whether the link is its follower's own, or its directory owner's, or stands where not
+    /// everyone may put one
+    /// (`may_follow_link`).
+    fn may_follow(&mut self) -> Result<(), Fail> {
+        let link_uid = self.with_inode(|inode| inode.ids().0)?;
+        if self.core.cred().fsuid == link_uid {
+            return Ok(());
+        }
+        self.unlazy()?;
+        let parent = self.dcache().at(self.at.dentry).parent.get();
+        let pin = self.core.pins.pin_now(0, parent).ok_or(Fail::Restart)?;
+        let store = &self.dcache().store;
+        let dir = store.dentry_payload(&pin).map(|d| (d.mode(), d.ids().0));
+        self.core.pins.release(pin);
+        let Some((dir_mode, dir_uid)) = dir else {
+            return Err(Fail::Restart);
+        };
+        let risky = mode::S_ISVTX | mode::S_IWOTH;
+        if dir_mode & risky != risky || dir_uid == link_uid {
+            return Ok(());
+        }
+        Err(Errno::EACCES.into())
+    }
+
+    /// Reads the link stood at, steps back to its directory and puts the body in front of the rest.
+    fn splice_link(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
+        if self.wants(lflag::NO_SYMLINKS) || self.at_mount.has(mflag::NO_SYM_FOLLOW) {
+            return Err(Errno::ELOOP.into());
+        }
+        let now = self.core.vfs.clock.now();
+        let flags = self.at_mount;
+        if self.with_inode(|inode| atime::is_due(inode, flags, now))? {
+            self.unlazy()?;
+            self.with_inode(|inode| atime::touch(inode, flags, now))?;
+        }
+        if self.with_inode(|inode| inode.flags() & flag::MAGIC != 0)? {
+            return self.jump(text, rest);
+        }
+        let patience = if self.fast {
+            Patience::Cached
+        } else {
+            Patience::Wait
+        };
+        let core = self.core;
+        let spliced = self.with_inode(|inode| splice(core, text, inode, rest, patience))?;
+        match spliced {
+            Ok(()) => {}
+            Err(Errno::EAGAIN) if self.fast => {
+                self.unlazy()?;
+                self.with_inode(|inode| splice(core, text, inode, rest, Patience::Wait))??;
+            }
+            Err(errno) => return Err(self.sure(errno)),
+        }
+        let absolute = text.bytes().first() == Some(&b'/');
+        if absolute {
+            return self.jump_root();
+        }
+        self.back_to_parent()
+    }
+
+    /// From a link back to the directory it is in, where its body begins.
+    fn back_to_parent(&mut self) -> Result<(), Fail> {
+        let dcache = self.dcache();
+        let parent = dcache.at(self.at.dentry).parent.get();
+        let at = super::Spot {
+            mount: self.at.mount,
+            dentry: parent,
+        };
+        let sample = dcache.at(parent).word().sample();
+        // Unchanged since it was found: its parent is the directory it was found in.
+        if !dcache.at(self.at.dentry).word().still(self.at_dentry) || !sample.steady() {
+            return Err(Fail::Restart);
+        }
+        if self.fast {
+            self.go(at, self.at_mount, sample, None);
+            return Ok(());
+        }
+        self.stand_pinned(at)
+    }
+
+    /// Follows a magic link: straight to where it leads (`nd_jump_link`).
+    ///
+    /// # Errors
+    /// What the link's owner meets; `ELOOP` (magic links not wanted), `EXDEV` (scoped, or to
+    /// another mount that must
+    /// not be entered).
+    fn jump(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
+        self.unlazy()?;
+        let target = self.with_inode(|inode| inode.shielded(|ops| ops.jump(inode)))??;
+        if self.wants(lflag::NO_MAGICLINKS) {
+            return Err(Errno::ELOOP.into());
+        }
+        let to = target.spot();
+        let leaves = self.wants(lflag::NO_XDEV) && to.mount != self.at.mount;
+        if leaves || self.flags & lflag::SCOPED != 0 || !target.is_of(&self.core.vfs) {
+            return Err(Errno::EXDEV.into());
+        }
+        self.stand_pinned(to)?;
+        text.drop_to(self.core, rest);
+        Ok(())
+    }
+}
+
+/// Puts the body of the link `inode` in front of the text's rest.
+fn splice(
+    core: &crate::task::Core,
+    text: &mut Text<'_>,
+    inode: &Inode,
+    rest: usize,
+    patience: Patience,
+) -> Result<(), Errno> {
+    let body = inode.shielded(|ops| ops.readlink(inode, patience))?;
+    if body.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    text.splice(core, &body, rest);
+    Ok(())
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Asking the backend for a name that is not cached (`lookup_slow`), once for all who ask at the
+//! same time.
+
+use super::{Fail, Mode, Walk};
+use crate::dcache::dflag;
+use crate::inode::{Found, Inode, Patience, flag};
+use crate::lock_order::{Flight, FlightTable};
+use crate::name::NameKey;
+use openpath_abi::Errno;
+use openpath_sync::{Mutex, Pin, Sample};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A name that is being looked up: whoever locks it is the one who asks.
+type FlightLock = Arc<Mutex<(), Flight>>;
+
+/// The names being looked up now (`d_alloc_parallel`): at most one lookup for each.
+#[derive(Default)]
+pub(crate) struct Flights {
+    shards: [Mutex<HashMap<(u32, Vec<u8>), FlightLock>, FlightTable>; 16],
+}
+
+impl Flights {
+    fn shard(&self, key: NameKey) -> &Mutex<HashMap<(u32, Vec<u8>), FlightLock>, FlightTable> {
+        &self.shards[(key.lo ^ key.lo >> 17) as usize & 15]
+    }
+
+    /// Runs `ask` if nobody asks for this name now; else waits for who does, and answers `None`.
+    fn once<R>(&self, dir: u32, key: NameKey, name: &[u8], ask: impl FnOnce() -> R) -> Option<R> {
+        let shard = self.shard(key);
+        let lock = FlightLock::default();
+        let held = lock.lock();
+        if let Some(other) = {
+            let mut table = shard.lock();
+            let found = table.get(&(dir, name.to_vec())).map(Arc::clone);
+            if found.is_none() {
+                table.insert((dir, name.to_vec()), Arc::clone(&lock));
+            }
+            found
+        } {
+            drop(held);
+            drop(other.lock());
+            return None;
+        }
+        // The backend's panics were turned into errnos, so this always comes back.
+        let answer = ask();
+        shard.lock().remove(&(dir, name.to_vec()));
+        drop(held);
+        Some(answer)
+    }
+}
+
+impl Walk<'_> {
+    /// The entry `name` of the directory stood at, pinned; from the backend unless someone else
+    /// entered it meanwhile.
+    /// `None`: ask the cache again.
+    #[cold]
+    pub(super) fn look_up(
+        &mut self,
+        key: NameKey,
+        name: &[u8],
+    ) -> Result<Option<(Pin, Sample)>, Fail> {
+        let Some(pin) = &self.pin else {
+            return Err(Fail::Restart);
+        };
+        let store = &self.dcache().store;
+        let Some(dir) = store.dentry_payload(pin) else {
+            return Err(Errno::ENOTDIR.into());
+        };
+        let _names = dir.hold_names();
+        if dir.flags() & flag::DEAD != 0 {
+            return Err(Errno::ENOENT.into());
+        }
+        let limit = store
+            .mount_payload(pin)
+            .map_or(255, |m| m.sb.options().name_max);
+        if name.len() > limit {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        let found = self
+            .core
+            .vfs
+            .flights
+            .once(self.at.dentry, key, name, || self.ask(dir, key, name));
+        match found {
+            None => Ok(None),
+            Some(entry) => {
+                let (child, sample) = entry?;
+                let mount = self.mounts().at(self.at.mount).word().sample_steady();
+                let pin = self.core.pins.try_pin(self.at.mount, mount, child, sample);
+                if pin.is_none() && !self.core.pins.has_room() {
+                    return Err(Errno::ENOMEM.into());
+                }
+                self.at_mount = mount;
+                Ok(pin.map(|pin| (pin, sample)))
+            }
+        }
+    }
+
+    /// The entry of the name, entered now if it was not there. The directory's names and the flight
+    /// are held.
+    fn ask(&self, dir: &Inode, key: NameKey, name: &[u8]) -> Result<(u32, Sample), Errno> {
+        let dcache = self.dcache();
+        let cached = dcache.find_locked(self.at.dentry, key, name);
+        if let Some((child, sample)) = cached
+            && self.mode != Mode::Revalidate
+            && !sample.has(dflag::REVALIDATE)
+        {
+            return Ok((child, sample));
+        }
+        let inode = match dir.shielded(|ops| ops.lookup(dir, name, Patience::Wait))? {
+            Found::Inode(inode) => Some(inode),
+            Found::Absent => None,
+            Found::WouldBlock => return Err(Errno::EIO),
+        };
+        if let Some((child, sample)) = cached {
+            if self.is_entry_of(child, inode.as_deref()) {
+                return Ok((child, sample));
+            }
+            dcache.unhash(child);
+            dcache.bury(child);
+        }
+        dcache.add(self.at.dentry, key, name, inode)
+    }
+
+    /// Whether the cached entry `child` still means `inode`.
+    fn is_entry_of(&self, child: u32, inode: Option<&Inode>) -> bool {
+        let Some(pin) = self.core.pins.pin_now(0, child) else {
+            return false;
+        };
+        let same = match (self.dcache().store.dentry_payload(&pin), inode) {
+            (None, None) => true,
+            (Some(a), Some(b)) => core::ptr::eq(a, b),
+            _ => false,
+        };
+        self.core.pins.release(pin);
+        same
+    }
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The path walk: from a start and a path to a mount and a dentry.
+//!
+//! # Kernel analogue
+//! `struct nameidata`, `link_path_walk`, `walk_component`, `step_into`, `complete_walk`. Link
+//! bodies are not kept on
+//! a stack: a body is spliced in front of what is left of the path, which gives the same answers
+//! without recursion.
+//!
+//! # States
+//! Fast (no pins; every step confirmed by samples) -> reference (the position is pinned). A walk
+//! never goes back.
+//! What fast mode cannot decide is asked again in reference mode from where it stands, or, if what
+//! it stood on
+//! changed, from the start.
+//!
+//! # Outcomes
+//! An errno is final: in fast mode it is given only after the samples it rests on were confirmed.
+//! [`Fail::Restart`]
+//! starts over in reference mode (`ECHILD`), [`Fail::Stale`] starts over asking backends
+//! (`ESTALE`).
+//!
+//! # Rules
+//! R1. The child is sampled before the parent is asked `still` (see `dcache`).
+//! R2. `unlazy` asks for `CACHED` before it takes any pin.
+//! R3. In fast mode no backend is called and nothing but the task's own pin words is written.
+//!
+//! # Guarantees
+//! G1. At most 40 links are followed; a path's length is checked once and not again when bodies are
+//!     spliced in.
+
+mod begin;
+mod crossing;
+mod dotdot;
+mod link;
+mod lookup;
+mod retry;
+mod run;
+mod step;
+
+pub(crate) use lookup::Flights;
+pub(crate) use retry::{Mode, climb};
+pub(crate) use run::{lookup, lookup_parent};
+
+use crate::dcache::dflag;
+use crate::inode::Inode;
+use crate::task::Core;
+use openpath_abi::Errno;
+use openpath_sync::{Pin, Sample};
+
+/// How a walk is to behave (`LOOKUP_*`).
+pub(crate) mod lflag {
+    /// Follow a link in the last place.
+    pub(crate) const FOLLOW: u32 = 1;
+    /// The result must be a directory.
+    pub(crate) const DIRECTORY: u32 = 1 << 1;
+    /// An empty path means the start itself.
+    pub(crate) const EMPTY: u32 = 1 << 2;
+    /// `RESOLVE_NO_SYMLINKS`.
+    pub(crate) const NO_SYMLINKS: u32 = 1 << 3;
+    /// `RESOLVE_NO_MAGICLINKS`.
+    pub(crate) const NO_MAGICLINKS: u32 = 1 << 4;
+    /// `RESOLVE_NO_XDEV`.
+    pub(crate) const NO_XDEV: u32 = 1 << 5;
+    /// `RESOLVE_BENEATH`.
+    pub(crate) const BENEATH: u32 = 1 << 6;
+    /// `RESOLVE_IN_ROOT`.
+    pub(crate) const IN_ROOT: u32 = 1 << 7;
+    /// `RESOLVE_CACHED`.
+    pub(crate) const CACHED: u32 = 1 << 8;
+    /// An empty path means the start only for who opened it, or with `CAP_DAC_READ_SEARCH`
+    /// (linkat).
+    pub(crate) const LINKAT_EMPTY: u32 = 1 << 9;
+    /// Do not enter what is mounted on the last component (`umount` with `UMOUNT_NOFOLLOW` still
+    /// does).
+    pub(crate) const SCOPED: u32 = BENEATH | IN_ROOT;
+}
+
+/// Why a walk ended without a result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fail {
+    /// For good.
+    Errno(Errno),
+    /// Fast mode could not go on from here: again, with references.
+    Restart,
+    /// An entry turned out to be out of date: again, asking backends.
+    Stale,
+}
+
+impl From<Errno> for Fail {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// A place in a tree: a mount and a dentry of its superblock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Spot {
+    pub(crate) mount: u32,
+    pub(crate) dentry: u32,
+}
+
+/// What kind of thing the last component is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LastKind {
+    /// A name.
+    Norm,
+    /// The path was only slashes.
+    Root,
+    /// `.`
+    Dot,
+    /// `..`
+    DotDot,
+}
+
+/// The last component of a path, as a range of the walk's text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Last {
+    pub(crate) kind: LastKind,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Slashes follow it.
+    pub(crate) slash: bool,
+}
+
+/// The text a walk has still to go: the caller's path, or a link body spliced in front of the rest.
+pub(crate) struct Text<'w> {
+    path: &'w [u8],
+    spliced: Option<Vec<u8>>,
+}
+
+impl<'w> Text<'w> {
+    pub(crate) fn new(path: &'w [u8]) -> Self {
+        Self {
+            path,
+            spliced: None,
+        }
+    }
+
+    /// The bytes.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.spliced {
+            None => self.path,
+            Some(s) => s,
+        }
+    }
+
+    /// The bytes of a component.
+    pub(crate) fn name(&self, last: &Last) -> &[u8] {
+        &self.bytes()[last.start..last.end]
+    }
+
+    /// Puts `body` in place of everything before `rest`.
+    fn splice(&mut self, core: &Core, body: &[u8], rest: usize) {
+        let mut next = core.take_buffer();
+        next.extend_from_slice(body);
+        let left = &self.bytes()[rest..];
+        if !left.is_empty() {
+            next.push(b'/');
+            next.extend_from_slice(left);
+        }
+        if let Some(old) = self.spliced.replace(next) {
+            core.give_buffer(old);
+        }
+    }
+
+    /// Leaves only what begins at `rest`.
+    fn drop_to(&mut self, core: &Core, rest: usize) {
+        let mut next = core.take_buffer();
+        next.extend_from_slice(&self.bytes()[rest..]);
+        if let Some(old) = self.spliced.replace(next) {
+            core.give_buffer(old);
+        }
+    }
+
+    /// Gives the buffer back to the task.
+    pub(crate) fn done(self, core: &Core) {
+        if let Some(s) = self.spliced {
+            core.give_buffer(s);
+        }
+    }
+}
+
+/// A walk under way.
+pub(crate) struct Walk<'w> {
+    pub(crate) core: &'w Core,
+    pub(crate) flags: u32,
+    /// What `/` and the topmost `..` mean; unset until asked for (see `begin`).
+    root: Option<Spot>,
+    pub(crate) at: Spot,
+    /// How the mount and the dentry stood at were sampled.
+    at_mount: Sample,
+    pub(crate) at_dentry: Sample,
+    /// Holds the position in reference mode.
+    pin: Option<Pin>,
+    fast: bool,
+    mode: Mode,
+    links: usize,
+    /// Sequences of mounts and renames at the start of a scoped walk.
+    scope: Option<(Sample, Sample)>,
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        if let Some(pin) = self.pin.take() {
+            self.core.pins.release(pin);
+        }
+    }
+}
+
+impl<'w> Walk<'w> {
+    fn dcache(&self) -> &'w crate::dcache::Dcache {
+        &self.core.vfs.dcache
+    }
+
+    fn mounts(&self) -> &'w crate::mount::Mounts {
+        &self.core.vfs.mounts
+    }
+
+    /// Whether all bits of `flag` are asked for.
+    #[inline(always)]
+    pub(crate) fn wants(&self, flag: u32) -> bool {
+        self.flags & flag == flag
+    }
+
+    /// Whether a directory is stood at.
+    #[inline(always)]
+    pub(crate) fn at_dir(&self) -> bool {
+        !self.at_dentry.has(dflag::NOT_DIR)
+    }
+
+    /// Moves the position; in reference mode `pin` holds the new one.
+    #[inline(always)]
+    fn go(&mut self, at: Spot, mount: Sample, dentry: Sample, pin: Option<Pin>) {
+        self.at = at;
+        self.at_mount = mount;
+        self.at_dentry = dentry;
+        if let Some(old) = core::mem::replace(&mut self.pin, pin) {
+            self.core.pins.release(old);
+        }
+    }
+
+    /// Leaves fast mode where it stands (`try_to_unlazy`).
+    ///
+    /// # Errors
+    /// `EAGAIN` under `RESOLVE_CACHED`; [`Fail::Restart`] if the position changed.
+    pub(crate) fn unlazy(&mut self) -> Result<(), Fail> {
+        if !self.fast {
+            return Ok(());
+        }
+        // R2: before anything is pinned.
+        if self.wants(lflag::CACHED) {
+            return Err(Errno::EAGAIN.into());
+        }
+        let pin = self
+            .core
+            .pins
+            .try_pin(self.at.mount, self.at_mount, self.at.dentry, self.at_dentry)
+            .ok_or(Fail::Restart)?;
+        self.pin = Some(pin);
+        self.fast = false;
+        Ok(())
+    }
+
+    /// An error met in fast mode counts only if the walk can stand where it met it.
+    #[cold]
+    fn sure(&mut self, errno: Errno) -> Fail {
+        match self.unlazy() {
+            Ok(()) => Fail::Errno(errno),
+            Err(fail) => fail,
+        }
+    }
+
+    /// Runs `f` with the inode stood at, pinned for as long as that takes.
+    ///
+    /// # Errors
+    /// [`Fail::Restart`] if the position changed (fast mode only).
+    pub(crate) fn with_inode<R>(&self, f: impl FnOnce(&Inode) -> R) -> Result<R, Fail> {
+        let store = &self.dcache().store;
+        if let Some(pin) = &self.pin {
+            return store
+                .dentry_payload(pin)
+                .map(f)
+                .ok_or(Fail::Errno(Errno::ENOENT));
+        }
+        let pin = self
+            .core
+            .pins
+            .try_pin(0, Sample::default(), self.at.dentry, self.at_dentry)
+            .ok_or(Fail::Restart)?;
+        let result = store.dentry_payload(&pin).map(f);
+        self.core.pins.release(pin);
+        result.ok_or(Fail::Restart)
+    }
+
+    /// Ends the walk with its position pinned (`complete_walk`): the pin passes to the caller.
+    ///
+    /// # Errors
+    /// [`Fail::Restart`] if the position changed; `EXDEV` if a scoped walk ended outside of its
+    /// root.
+    #[inline(always)]
+    pub(crate) fn complete(&mut self) -> Result<(Pin, Sample), Fail> {
+        if self.fast {
+            // Not `unlazy`: pinning the end does not wait, so `CACHED` is no obstacle.
+            let pin = self
+                .core
+                .pins
+                .try_pin(self.at.mount, self.at_mount, self.at.dentry, self.at_dentry)
+                .ok_or(Fail::Restart)?;
+            self.pin = Some(pin);
+            self.fast = false;
+        }
+        if self.flags & lflag::SCOPED != 0 {
+            self.check_scope()?;
+        }
+        self.pin
+            .take()
+            .map(|pin| (pin, self.at_dentry))
+            .ok_or(Fail::Restart)
+    }
+}

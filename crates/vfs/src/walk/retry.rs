@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ladder: fast, then with references, then asking backends.
+
+use super::Fail;
+use crate::task::Core;
+use openpath_abi::Errno;
+
+/// On which rung a walk is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// Without references.
+    Fast,
+    /// With references.
+    Reference,
+    /// With references, and every cached entry is asked for at its backend.
+    Revalidate,
+}
+
+/// How often a walk may be told to start over before it gives up: renames that never end must not
+/// hold it for ever.
+const RESTARTS_MAX: u32 = 1 << 16;
+
+/// Runs `attempt` on the lowest rung that decides (`do_filp_open`, `filename_lookup`).
+#[inline(always)]
+pub(crate) fn climb<R>(
+    core: &Core,
+    mut attempt: impl FnMut(Mode) -> Result<R, Fail>,
+) -> Result<R, Errno> {
+    if core.vfs.config.tuning.lock_free_walk {
+        match attempt(Mode::Fast) {
+            Ok(r) => return Ok(r),
+            Err(Fail::Errno(e)) => return Err(e),
+            Err(Fail::Restart | Fail::Stale) => core.count_restart(),
+        }
+    }
+    climb_slowly(attempt)
+}
+
+#[cold]
+#[inline(never)]
+fn climb_slowly<R>(mut attempt: impl FnMut(Mode) -> Result<R, Fail>) -> Result<R, Errno> {
+    let mut mode = Mode::Reference;
+    for _ in 0..RESTARTS_MAX {
+        match attempt(mode) {
+            Ok(r) => return Ok(r),
+            Err(Fail::Errno(e)) => return Err(e),
+            Err(Fail::Stale) if mode == Mode::Revalidate => return Err(Errno::ESTALE),
+            Err(Fail::Stale) => mode = Mode::Revalidate,
+            Err(Fail::Restart) => {}
+        }
+    }
+    Err(Errno::ESTALE)
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The loop over components (`link_path_walk`), and what to do with the last one.
+
+use super::{Fail, Last, LastKind, Mode, Text, Walk, lflag, retry};
+use crate::dcache::dflag;
+use crate::name::component_end;
+use crate::perm;
+use crate::task::{At, Core};
+use openpath_abi::Errno;
+use openpath_sync::{Pin, Sample};
+
+/// A component the walk stands before.
+pub(super) enum Stop {
+    /// The last one.
+    Last(Last),
+    /// A link to be followed before the rest, which begins at this offset.
+    Link { rest: usize },
+}
+
+impl<'w> Walk<'w> {
+    /// Goes over all components but the last, following links (`link_path_walk`).
+    ///
+    /// # Errors
+    /// In order for each component: `EACCES` (search), then those of the step into it; `ENOTDIR` if
+    /// more follows.
+    #[inline(always)]
+    pub(crate) fn to_last(&mut self, text: &mut Text<'_>) -> Result<Last, Fail> {
+        loop {
+            match self.run(text.bytes())? {
+                Stop::Last(last) => return Ok(last),
+                Stop::Link { rest } => self.follow(text, rest)?,
+            }
+        }
+    }
+
+    /// Goes over `text` up to its last component or the next link.
+    #[inline(always)]
+    fn run(&mut self, text: &[u8]) -> Result<Stop, Fail> {
+        let mut pos = 0;
+        while text.get(pos) == Some(&b'/') {
+            pos += 1;
+        }
+        if pos == text.len() {
+            let kind = LastKind::Root;
+            return Ok(Stop::Last(Last {
+                kind,
+                start: pos,
+                end: pos,
+                slash: false,
+            }));
+        }
+        loop {
+            if self.at_dentry.has(dflag::SLOW_SEARCH) {
+                self.may_search()?;
+            }
+            let (start, end) = (pos, component_end(text, pos));
+            let kind = match &text[start..end] {
+                b"." => LastKind::Dot,
+                b".." => LastKind::DotDot,
+                _ => LastKind::Norm,
+            };
+            pos = end;
+            while text.get(pos) == Some(&b'/') {
+                pos += 1;
+            }
+            if pos == text.len() {
+                return Ok(Stop::Last(Last {
+                    kind,
+                    start,
+                    end,
+                    slash: end != pos,
+                }));
+            }
+            match kind {
+                LastKind::Norm => {
+                    self.step(text, start, end)?;
+                    if self.at_dentry.has(dflag::LINK) {
+                        return Ok(Stop::Link { rest: pos });
+                    }
+                }
+                LastKind::DotDot => self.dotdot()?,
+                LastKind::Dot | LastKind::Root => {}
+            }
+            if !self.at_dir() {
+                return Err(self.sure(Errno::ENOTDIR));
+            }
+        }
+    }
+
+    /// Whether the directory stood at may be searched (`may_lookup`); asked when not everyone may.
+    #[cold]
+    pub(crate) fn may_search(&mut self) -> Result<(), Fail> {
+        let cred = self.core.cred();
+        let allowed = self.with_inode(|inode| {
+            perm::generic_permission(&cred, inode.mode(), inode.ids(), perm::MAY_EXEC)
+        })?;
+        allowed.map_err(|errno| self.sure(errno))
+    }
+
+    /// Goes into the last component and through whatever link it is, if it is to be followed
+    /// (`lookup_last`).
+    ///
+    /// # Errors
+    /// As for the components before it.
+    #[inline(always)]
+    pub(crate) fn enter_last(&mut self, text: &mut Text<'_>) -> Result<(), Fail> {
+        let mut last = self.to_last(text)?;
+        while self.into_last(text, &last)? {
+            self.follow_last(text)?;
+            last = self.to_last(text)?;
+        }
+        Ok(())
+    }
+
+    /// Goes into one last component; whether it is a link to be followed.
+    #[inline(always)]
+    pub(crate) fn into_last(&mut self, text: &Text<'_>, last: &Last) -> Result<bool, Fail> {
+        if last.slash {
+            self.flags |= lflag::FOLLOW | lflag::DIRECTORY;
+        }
+        match last.kind {
+            LastKind::Norm => {
+                self.step(text.bytes(), last.start, last.end)?;
+                Ok(self.at_dentry.has(dflag::LINK) && self.wants(lflag::FOLLOW))
+            }
+            LastKind::DotDot => self.dotdot().map(|()| false),
+            LastKind::Dot | LastKind::Root => Ok(false),
+        }
+    }
+}
+
+/// Walks `path` to its end and pins what is there (`filename_lookup`).
+///
+/// # Errors
+/// Those of the walk.
+#[inline(always)]
+pub(crate) fn lookup(
+    core: &Core,
+    at: At<'_>,
+    path: &[u8],
+    flags: u32,
+) -> Result<(Pin, Sample), Errno> {
+    retry::climb(core, |mode| lookup_once(core, at, path, flags, mode))
+}
+
+#[inline(always)]
+fn lookup_once(
+    core: &Core,
+    at: At<'_>,
+    path: &[u8],
+    flags: u32,
+    mode: Mode,
+) -> Result<(Pin, Sample), Fail> {
+    let mut walk = Walk::begin(core, at, path, flags, mode)?;
+    let mut text = Text::new(path);
+    let end = if path.is_empty() {
+        Ok(())
+    } else {
+        walk.enter_last(&mut text)
+    };
+    text.done(core);
+    end?;
+    let (pin, sample) = walk.complete()?;
+    if walk.wants(lflag::DIRECTORY) && sample.has(dflag::NOT_DIR) {
+        core.pins.release(pin);
+        return Err(Errno::ENOTDIR.into());
+    }
+    Ok((pin, sample))
+}
+
+/// Walks to the directory that holds the last component of `path`, and pins it
+/// (`filename_parentat`).
+///
+/// `then` gets the last component with its name, and the pinned directory.
+///
+/// # Errors
+/// Those of the walk.
+pub(crate) fn lookup_parent(
+    core: &Core,
+    at: At<'_>,
+    path: &[u8],
+    flags: u32,
+) -> Result<(Pin, Last, Vec<u8>), Errno> {
+    retry::climb(core, |mode| {
+        let mut walk = Walk::begin(core, at, path, flags, mode)?;
+        let mut text = Text::new(path);
+        let last = walk.to_last(&mut text)?;
+        let name = text.name(&last).to_vec();
+        text.done(core);
+        if !walk.at_dir() {
+            return Err(walk.sure(Errno::ENOTDIR));
+        }
+        let (pin, _) = walk.complete()?;
+        Ok((pin, last, name))
+    })
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One step down: from a directory to what a name in it is (`walk_component`, `lookup_fast`,
+//! `step_into`).
+
+use super::{Fail, Mode, Spot, Walk, lflag};
+use crate::dcache::dflag;
+use crate::name::NameKey;
+use openpath_abi::Errno;
+use openpath_sync::{Pin, Sample};
+
+/// What needs more than a plain step.
+const SPECIAL: u64 = dflag::NEGATIVE | dflag::MOUNTED | dflag::REVALIDATE;
+
+impl Walk<'_> {
+    /// Goes into `text[start..end]`, across whatever is mounted there; may end on a link.
+    ///
+    /// # Errors
+    /// `ENAMETOOLONG`, `ENOENT` and what the backend meets; `EXDEV` (mount not to be crossed).
+    #[inline(always)]
+    pub(crate) fn step(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Fail> {
+        let key = NameKey::of(self.dcache().key, text, start, end);
+        if self.fast
+            && let Some((child, sample)) =
+                self.dcache().find(self.at.dentry, key, &text[start..end])
+        {
+            // R1: the child was sampled before this question about its parent.
+            if !self
+                .dcache()
+                .at(self.at.dentry)
+                .word()
+                .still(self.at_dentry)
+            {
+                return Err(Fail::Restart);
+            }
+            if !sample.odd(SPECIAL) {
+                self.at.dentry = child;
+                self.at_dentry = sample;
+                return Ok(());
+            }
+            return self.step_special(child, sample, text, start, end);
+        }
+        self.step_slow(key, text, start, end)
+    }
+
+    /// A fast step onto something that is not plain.
+    #[inline(never)]
+    fn step_special(
+        &mut self,
+        child: u32,
+        sample: Sample,
+        text: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Result<(), Fail> {
+        if !sample.steady() || sample.has(dflag::REVALIDATE) {
+            let key = NameKey::of(self.dcache().key, text, start, end);
+            return self.step_slow(key, text, start, end);
+        }
+        if sample.has(dflag::NEGATIVE) {
+            return Err(Errno::ENOENT.into());
+        }
+        let at = Spot {
+            mount: self.at.mount,
+            dentry: child,
+        };
+        self.go(at, self.at_mount, sample, None);
+        self.cross()
+    }
+
+    /// A step that leaves fast mode, if that was not done yet, and asks the backend if need be.
+    #[cold]
+    #[inline(never)]
+    fn step_slow(
+        &mut self,
+        key: NameKey,
+        text: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Result<(), Fail> {
+        self.unlazy()?;
+        let name = &text[start..end];
+        let (pin, sample) = self.child(key, name)?;
+        let at = Spot {
+            mount: self.at.mount,
+            dentry: pin.dentry(),
+        };
+        if sample.has(dflag::NEGATIVE) {
+            self.core.pins.release(pin);
+            return Err(Errno::ENOENT.into());
+        }
+        self.go(at, self.at_mount, sample, Some(pin));
+        if sample.has(dflag::MOUNTED) {
+            self.cross()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The entry `name` of the directory stood at, pinned, whatever it is; looked up if it is not
+    /// cached.
+    ///
+    /// # Errors
+    /// `ENAMETOOLONG`, `ENOENT` (removed directory), what the backend meets, `ENOMEM`.
+    pub(crate) fn child(&mut self, key: NameKey, name: &[u8]) -> Result<(Pin, Sample), Fail> {
+        debug_assert!(!self.fast);
+        loop {
+            if self.mode != Mode::Revalidate
+                && let Some((child, sample)) = self.dcache().find(self.at.dentry, key, name)
+                && !sample.odd(dflag::REVALIDATE)
+            {
+                let mount = self.mounts().at(self.at.mount).word().sample_steady();
+                if let Some(pin) = self.core.pins.try_pin(self.at.mount, mount, child, sample) {
+                    self.at_mount = mount;
+                    return Ok((pin, sample));
+                }
+                if !self.core.pins.has_room() {
+                    return Err(Errno::ENOMEM.into());
+                }
+                continue;
+            }
+            if let Some(found) = self.look_up(key, name)? {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Goes into `text[start..end]` if it is cached and exists (what an `O_CREAT` open tries
+    /// first); whether it did.
+    ///
+    /// # Errors
+    /// As [`Walk::step`], but for `ENOENT`.
+    pub(crate) fn step_if_positive(
+        &mut self,
+        text: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Result<bool, Fail> {
+        let key = NameKey::of(self.dcache().key, text, start, end);
+        if !self.fast {
+            return self.step_if_positive_slowly(key, &text[start..end]);
+        }
+        let Some((child, sample)) = self.dcache().find(self.at.dentry, key, &text[start..end])
+        else {
+            return Ok(false);
+        };
+        if !self
+            .dcache()
+            .at(self.at.dentry)
+            .word()
+            .still(self.at_dentry)
+        {
+            return Err(Fail::Restart);
+        }
+        if !sample.steady() || sample.flags() & (dflag::NEGATIVE | dflag::REVALIDATE) != 0 {
+            return Ok(false);
+        }
+        self.go(
+            Spot {
+                mount: self.at.mount,
+                dentry: child,
+            },
+            self.at_mount,
+            sample,
+            None,
+        );
+        if sample.has(dflag::MOUNTED) {
+            self.cross()?;
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn step_if_positive_slowly(&mut self, key: NameKey, name: &[u8]) -> Result<bool, Fail> {
+        let Some((child, sample)) = self.dcache().find(self.at.dentry, key, name) else {
+            return Ok(false);
+        };
+        if sample.odd(dflag::NEGATIVE | dflag::REVALIDATE) {
+            return Ok(false);
+        }
+        let mount = self.mounts().at(self.at.mount).word().sample_steady();
+        let Some(pin) = self.core.pins.try_pin(self.at.mount, mount, child, sample) else {
+            return Ok(false);
+        };
+        self.go(
+            Spot {
+                mount: self.at.mount,
+                dentry: child,
+            },
+            mount,
+            sample,
+            Some(pin),
+        );
+        if sample.has(dflag::MOUNTED) {
+            self.cross()?;
+        }
+        Ok(true)
+    }
+
+    /// Leaves fast mode to make a file: the root is forgotten first, or, with the switch off,
+    /// counted like any other
+    /// place the walk remembers.
+    ///
+    /// # Errors
+    /// As [`Walk::unlazy`].
+    pub(crate) fn unlazy_to_create(&mut self) -> Result<(), Fail> {
+        self.unlazy()?;
+        if !self.core.vfs.config.tuning.root_reset_before_unlazy {
+            let root = self.root();
+            self.dcache().count_reference(root.dentry);
+        }
+        Ok(())
+    }
+
+    /// The pin that holds the position, in reference mode.
+    pub(crate) fn held(&self) -> Option<&Pin> {
+        self.pin.as_ref()
+    }
+
+    /// A pin on `child`, whose parent is locked, in the mount stood in.
+    ///
+    /// # Errors
+    /// `ENOMEM` when there are no pins left.
+    pub(crate) fn pin_child(&self, child: u32) -> Result<Pin, Errno> {
+        self.core
+            .pins
+            .pin_now(self.at.mount, child)
+            .ok_or(Errno::ENOMEM)
+    }
+
+    /// Goes to a place that is pinned already.
+    pub(crate) fn enter_pinned(&mut self, at: Spot, sample: Sample, pin: Pin) {
+        self.go(at, self.at_mount, sample, Some(pin));
+    }
+
+    /// Enters what is mounted where the walk stands.
+    ///
+    /// # Errors
+    /// As a step across it.
+    pub(crate) fn cross_mounts(&mut self) -> Result<(), Fail> {
+        self.cross()
+    }
+
+    /// Whether a step may leave the mount it is in.
+    pub(super) fn may_leave_mount(&self) -> Result<(), Fail> {
+        if self.wants(lflag::NO_XDEV) {
+            Err(Errno::EXDEV.into())
+        } else {
+            Ok(())
+        }
+    }
+}

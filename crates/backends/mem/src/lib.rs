@@ -1,4 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An in-memory file system for openpath, with the semantics of tmpfs.
+//! An in-memory file system for openpath, with the semantics of Linux's tmpfs.
+//!
+//! # Kernel analogue
+//! tmpfs with `huge=never` and without quota: what an operation answers, which times, sizes, link
+//! counts and block counts it changes, what it charges against the limits, and in which order a
+//! directory lists its entries (the newest first).
+//!
+//! # Locks
+//! | class | protects |
+//! |---|---|
+//! | `MemDir` | the names in one directory |
+//! | `MemData` | the pages of one regular file, and its size |
+//! | `MemXattr` | the extended attributes of one inode |
+//!
+//! # Rules
+//! R1. None of these locks is held while another one of this crate is taken, or while a caller's
+//!     code runs.
+//! R2. An inode is never dropped while one of these locks is held.
+//! R3. Counters of the whole tree are single words; what is taken from them is given back by a
+//!     drop, except for the place of a second name, which its removal gives back.
+//!
+//! # Limits
+//! * POSIX access control lists cannot be set (`EOPNOTSUPP`).
+//! * `SEEK_DATA` and `SEEK_HOLE` stay right in the last page below 2^63, where the kernel
+//!   overflows.
+//! * Positions in a directory rise along the listing; the kernel's own do not. Neither repeats.
+//!
+//! ```
+//! use openpath_mem::{MemFs, MemOptions};
+//!
+//! let tree = MemFs::new(MemOptions { size: 1 << 20, ..MemOptions::default() });
+//! assert!(tree.root().is_dir());
+//! assert_eq!(tree.ops().statfs()?.blocks, 256);
+//! # Ok::<(), openpath_abi::Errno>(())
+//! ```
 
 #![forbid(unsafe_code)]
+
+mod data;
+mod dir;
+mod node;
+mod options;
+mod rename;
+mod space;
+mod superblock;
+mod symlink;
+mod xattr;
+
+pub use options::MemOptions;
+pub use superblock::MemFs;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a tree is made with: the mount options of tmpfs.
+
+use openpath_abi::Timespec;
+
+/// Size of a new tree unless told otherwise: 1 PiB, in effect no limit.
+const DEFAULT_SIZE: u64 = 1 << 50;
+
+/// How to make a tree.
+///
+/// Linux: the mount options of tmpfs(5).
+///
+/// # Divergence
+/// The kernel takes half of the machine's memory for `size`; the default here is 1 PiB. `inodes`
+/// is, as there, one for each block of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemOptions {
+    /// Permission bits of the root directory (`mode=`).
+    pub mode: u32,
+    /// Owner of the root directory (`uid=`).
+    pub uid: u32,
+    /// Group of the root directory (`gid=`).
+    pub gid: u32,
+    /// Bytes that files and long symbolic links may take, rounded up to blocks of 4096; 0: no limit
+    /// (`size=`).
+    pub size: u64,
+    /// Inodes and second names that may exist, the root included; 0: no limit (`nr_inodes=`).
+    /// Extended attributes take of the same: a place for an inode is 1024 bytes of them.
+    pub inodes: u64,
+    /// The whole tree is read-only from the start (`ro`).
+    pub read_only: bool,
+    /// When the root is made; `None`: what the system's clock says.
+    pub now: Option<Timespec>,
+}
+
+impl Default for MemOptions {
+    fn default() -> Self {
+        Self {
+            mode: 0o1777,
+            uid: 0,
+            gid: 0,
+            size: DEFAULT_SIZE,
+            inodes: DEFAULT_SIZE / 4096,
+            read_only: false,
+            now: None,
+        }
+    }
+}

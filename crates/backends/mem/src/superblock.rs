@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Making a tree, and its figures.
+
+use crate::data::PAGE;
+use crate::node::{Names, make};
+use crate::options::MemOptions;
+use crate::space::{INODE_ROOM, Space};
+use openpath_abi::{Errno, StatFs, mode};
+use openpath_vfs::{Clock, NewInode, SuperBlock, SuperBlockOps, SuperBlockOptions, SystemClock};
+use std::sync::Arc;
+
+/// What statfs(2) calls a tmpfs.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+/// The longest name.
+const NAME_MAX: usize = openpath_abi::limits::NAME_MAX;
+
+/// The file system type.
+#[derive(Clone, Copy, Debug)]
+pub struct MemFs;
+
+impl MemFs {
+    /// A new tree with an empty root directory.
+    ///
+    /// Linux: mount(2) of a tmpfs.
+    #[must_use]
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "what is made is a tree, as the core knows it"
+    )]
+    pub fn new(options: MemOptions) -> Arc<SuperBlock> {
+        let space = Space::new(&options);
+        let root = NewInode {
+            mode: mode::S_IFDIR | mode::permissions(options.mode),
+            uid: options.uid,
+            gid: options.gid,
+            rdev: 0,
+            body: &[],
+            now: options.now.unwrap_or_else(|| SystemClock.now()),
+        };
+        // The first inode of a tree finds room: a limit is 0 (none) or at least one inode.
+        let root = match make(&space, &root, Names::One) {
+            Ok(root) => root,
+            Err(errno) => unreachable!("an empty tree has no room for its root: {errno}"),
+        };
+        let core = SuperBlockOptions {
+            kind: "tmpfs",
+            name_max: NAME_MAX,
+            read_only: options.read_only,
+            ..SuperBlockOptions::default()
+        };
+        SuperBlock::new(root, Box::new(Tree { space }), core)
+    }
+}
+
+/// What the core asks of the whole tree.
+struct Tree {
+    space: Arc<Space>,
+}
+
+impl SuperBlockOps for Tree {
+    fn statfs(&self) -> Result<StatFs, Errno> {
+        let (blocks, bfree) = self.space.blocks.figures();
+        let (room, room_free) = self.space.room.figures();
+        Ok(StatFs {
+            kind: TMPFS_MAGIC,
+            bsize: PAGE as i64,
+            blocks,
+            bfree,
+            bavail: bfree,
+            files: room / INODE_ROOM,
+            ffree: room_free / INODE_ROOM,
+            namelen: NAME_MAX as i64,
+            frsize: PAGE as i64,
+            ..StatFs::default()
+        })
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The body of a symbolic link: kept as it is, answered without a copy.
+
+use crate::space::{Charge, Pool};
+use openpath_abi::Errno;
+use std::sync::Arc;
+
+/// Bodies shorter than this live in the inode; a longer one takes a block (`SHORT_SYMLINK_LEN`).
+const SHORT: usize = 128;
+
+/// A symbolic link.
+pub(crate) struct Link {
+    body: Box<[u8]>,
+    /// The block of a long body.
+    block: Option<Charge>,
+}
+
+impl Link {
+    /// A link with this body.
+    ///
+    /// # Errors
+    /// `ENOSPC` if it takes a block and none is left.
+    pub(crate) fn new(body: &[u8], blocks: &Arc<Pool>) -> Result<Self, Errno> {
+        let block = if body.len() < SHORT {
+            None
+        } else {
+            let mut charge = Charge::none(blocks);
+            charge.take(1)?;
+            Some(charge)
+        };
+        Ok(Self {
+            body: body.into(),
+            block,
+        })
+    }
+
+    /// What it says.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Blocks of 4096 bytes that it takes.
+    pub(crate) fn blocks(&self) -> u64 {
+        u64::from(self.block.is_some())
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The limits of a tree and its counters, as statfs shows them on tmpfs.
+
+mod common;
+
+use common::*;
+use openpath_abi::{Errno, mode};
+use openpath_mem::MemOptions;
+
+const FILE: u32 = mode::S_IFREG;
+
+#[test]
+fn figures_follow_the_options() {
+    for (size, inodes, blocks, files) in [
+        (65536, 10, 16, 10),
+        (5000, 0, 2, 0),
+        (0, 7, 0, 7),
+        (u64::MAX, u64::MAX, 1 << 52, 1 << 54),
+    ] {
+        let f = with(MemOptions {
+            size,
+            inodes,
+            ..Default::default()
+        })
+        .figures();
+        let files: u64 = if inodes == u64::MAX { files - 1 } else { files };
+        assert_eq!(
+            (f.kind, f.bsize, f.frsize, f.namelen),
+            (0x0102_1994, 4096, 4096, 255)
+        );
+        assert_eq!((f.blocks, f.bfree, f.bavail), (blocks, blocks, blocks));
+        assert_eq!((f.files, f.ffree), (files, files.saturating_sub(1)));
+    }
+}
+
+#[test]
+fn every_inode_and_second_name_takes_a_place() {
+    let fs = with(MemOptions {
+        inodes: 6,
+        ..Default::default()
+    });
+    let root = fs.root();
+    let free = || fs.figures().ffree;
+    let f = root.file("f", 2);
+    root.dir("d", 2);
+    root.link("g", &f, 2).expect("link");
+    let t = root.ops().tmpfile(root, &new(FILE, 2)).expect("tmpfile");
+    assert_eq!(free(), 1);
+    root.link("t", &t, 2).expect("the first name is free");
+    root.symlink("s", b"x", 2).expect("symlink");
+    assert_eq!(free(), 0);
+    assert_eq!(root.make("x", FILE, 3).err(), Some(Errno::ENOSPC));
+    assert_eq!(root.link("x", &f, 3), Err(Errno::ENOSPC));
+    assert_eq!(
+        root.ops().tmpfile(root, &new(FILE, 3)).err(),
+        Some(Errno::ENOSPC)
+    );
+    let white = |r: &mut openpath_vfs::Rename<'_>| r.whiteout = Some(new(mode::S_IFCHR, 3));
+    assert_eq!(
+        rename((root, "f"), (root, "x"), 3, white),
+        Err(Errno::ENOSPC)
+    );
+    assert_eq!(times(&root.attr(), 3), NONE);
+    assert_eq!(root.list(), ["s", "t", "g", "d", "f"]);
+    rename((root, "f"), (root, "x"), 4, |_| ()).expect("a rename takes nothing");
+    root.remove("x", 5).expect("unlink");
+    assert_eq!(free(), 1);
+    root.remove("g", 5).expect("unlink");
+    assert_eq!(free(), 1);
+    drop(f);
+    assert_eq!(free(), 2);
+    assert!(root.file("y", 6).ino() == 6, "refusals use no numbers up");
+}
+
+#[test]
+fn replaced_files_give_their_places_back() {
+    let fs = with(MemOptions {
+        size: 1 << 20,
+        inodes: 10,
+        ..Default::default()
+    });
+    let root = fs.root();
+    let f = root.file("f", 2);
+    root.link("g", &f, 2).expect("link");
+    write(&f, &[1; 8192], 0, 2).expect("write");
+    root.file("a", 2);
+    root.file("b", 2);
+    assert_eq!(fs.free(), (254, 5));
+    rename((root, "a"), (root, "f"), 3, |_| ()).expect("over one of two names");
+    assert_eq!(fs.free(), (254, 6));
+    rename((root, "b"), (root, "g"), 3, |_| ()).expect("over the last name");
+    assert_eq!(fs.free(), (254, 6));
+    drop(f);
+    assert_eq!(fs.free(), (256, 7));
+    root.symlink("l", &[b'x'; 200], 4).expect("symlink");
+    assert_eq!(fs.free(), (255, 6));
+    root.remove("l", 5).expect("unlink");
+    assert_eq!(fs.free(), (256, 7));
+}
+
+#[test]
+fn a_refused_symlink_gives_its_inode_back() {
+    let fs = with(MemOptions {
+        size: 4096,
+        inodes: 10,
+        ..Default::default()
+    });
+    let f = fs.root().file("f", 2);
+    write(&f, b"x", 0, 2).expect("write");
+    assert_eq!(fs.free(), (0, 8));
+    assert_eq!(
+        fs.root().symlink("l", &[b'x'; 200], 3).err(),
+        Some(Errno::ENOSPC)
+    );
+    assert_eq!((fs.free(), fs.root().list().len()), ((0, 8), 1));
+}
+
+#[test]
+fn threads_never_share_the_last_place() {
+    let fs = with(MemOptions {
+        size: 64 * 4096,
+        inodes: 101,
+        ..Default::default()
+    });
+    let made: usize = std::thread::scope(|s| {
+        let work = |t: usize| {
+            let root = fs.root();
+            let mut made = 0;
+            for i in 0..100 {
+                let Ok(f) = root.make(&format!("{t}.{i}"), FILE, 2) else {
+                    continue;
+                };
+                let _ = write(&f, b"x", 0, 3);
+                made += 1;
+            }
+            made
+        };
+        let threads: Vec<_> = (0..4).map(|t| s.spawn(move || work(t))).collect();
+        threads
+            .into_iter()
+            .map(|t| t.join().expect("a thread"))
+            .sum()
+    });
+    assert_eq!((made, fs.free()), (100, (0, 0)));
+    for name in fs.root().list() {
+        fs.root().remove(&name, 4).expect("unlink");
+    }
+    assert_eq!(fs.free(), (64, 100));
+}

@@ -61,7 +61,7 @@ pub struct Sysctl {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Tuning {
-    /// Walk without references while names are cached. Gate: `walk::Walk::begin`.
+    /// Walk without references while names are cached. Gate: `task::Core`, which keeps it.
     pub lock_free_walk: bool,
     /// Answer whole paths from the path cache. Gate: `path_cache::PathCache::admits`.
     pub path_cache: bool,

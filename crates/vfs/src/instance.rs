@@ -8,6 +8,7 @@ use crate::cred::Cred;
 use crate::dcache::{Dcache, Dentry};
 use crate::lock_order::{House, SuperNumbers};
 use crate::mount::{MountNamespace, MountSlot, Mounts, Numbers, SUPERBLOCKS_MAX, mflag};
+use crate::path_cache::PathCache;
 use crate::superblock::SuperBlock;
 use crate::task::Task;
 use crate::walk::Flights;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) dcache: Dcache,
     pub(crate) mounts: Mounts,
+    pub(crate) paths: PathCache,
     pub(crate) flights: Flights,
     /// Sequence of directory moves, which a scoped walk that goes up must not overlap
     /// (`rename_lock`).
@@ -182,6 +184,11 @@ impl VfsBuilder {
             config: self.config,
             dcache,
             mounts,
+            paths: PathCache::new(
+                limits.path_cache_entries,
+                self.config.tuning.path_cache,
+                key,
+            )?,
             flights: Flights::default(),
             renames: Life::default(),
             clock: self.clock,

@@ -26,6 +26,7 @@ mod name;
 mod open;
 mod ops;
 mod path;
+mod path_cache;
 mod perm;
 mod special;
 mod superblock;

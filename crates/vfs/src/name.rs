@@ -19,34 +19,49 @@ pub(crate) struct NameKey {
 
 const LONG: u64 = 1 << 63;
 
-/// The bytes `start..start + 16` of `text` that lie below `end`, zero-padded.
+/// Eight bytes of `text` from `at` on, if there are as many.
+#[inline(always)]
+fn eight(text: &[u8], at: usize) -> Option<u64> {
+    let chunk = text.get(at..at.wrapping_add(8))?;
+    Some(u64::from_le_bytes(chunk.try_into().ok()?))
+}
+
+/// The bytes `start..end` of `text`, at most sixteen, zero-padded.
 #[inline(always)]
 pub(crate) fn window(text: &[u8], start: usize, end: usize) -> u128 {
     let len = end - start;
     debug_assert!(len <= 16 && end <= text.len());
-    if let Some(chunk) = text.get(start..start + 16) {
-        let all = u128::from_le_bytes(chunk.try_into().unwrap_or_default());
-        // A length of 16 keeps all of it; the shift would be by 128.
-        return if len == 16 {
-            all
+    let kept = |word: u64, bytes: usize| {
+        if bytes >= 8 {
+            word
         } else {
-            all & ((1u128 << (8 * len)) - 1)
+            word & ((1u64 << (8 * bytes)) - 1)
+        }
+    };
+    if let Some(lo) = eight(text, start) {
+        if len <= 8 {
+            return u128::from(kept(lo, len));
+        }
+        // The last eight bytes of the name overlap the first eight: shift what is known already
+        // out.
+        let tail = eight(text, end - 8).unwrap_or_default() >> (8 * (16 - len));
+        return u128::from(lo) | u128::from(tail) << 64;
+    }
+    // Fewer than eight bytes to the end of the text.
+    if end >= 8
+        && let Some(word) = eight(text, end - 8)
+    {
+        return if len == 0 {
+            0
+        } else {
+            u128::from(word >> (64 - 8 * len))
         };
     }
-    if end >= 16
-        && let Some(chunk) = text.get(end - 16..end)
-    {
-        let all = u128::from_le_bytes(chunk.try_into().unwrap_or_default());
-        return if len == 0 { 0 } else { all >> (128 - 8 * len) };
+    let mut word = 0u64;
+    for &byte in text.get(start..end).unwrap_or_default().iter().rev() {
+        word = word << 8 | u64::from(byte);
     }
-    let mut bytes = [0u8; 16];
-    for (to, from) in bytes
-        .iter_mut()
-        .zip(text.get(start..end).unwrap_or_default())
-    {
-        *to = *from;
-    }
-    u128::from_le_bytes(bytes)
+    u128::from(word)
 }
 
 impl NameKey {
@@ -74,6 +89,12 @@ impl NameKey {
             lo: h,
             hi: LONG | (name.len() as u64) << 8,
         }
+    }
+
+    /// Whether the name is empty, `.` or `..`.
+    #[inline(always)]
+    pub(crate) fn is_empty_or_dots(self) -> bool {
+        self.hi == 0 && matches!(self.lo, 0 | 0x2e | 0x2e2e)
     }
 
     /// Whether the name is longer than its key.

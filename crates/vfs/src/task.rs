@@ -35,6 +35,8 @@ pub enum At<'a> {
 /// The inside of a [`Task`], which walks and open files borrow.
 pub(crate) struct Core {
     pub(crate) vfs: Arc<Shared>,
+    /// Whether walks may go without references ([`crate::Tuning::lock_free_walk`]).
+    pub(crate) lock_free: bool,
     pub(crate) pins: PinSet<MountSlot, Dentry>,
     pub(crate) root: Cell<Spot>,
     pub(crate) cwd: Cell<Spot>,
@@ -48,7 +50,12 @@ pub(crate) struct Core {
     namespace: Arc<MountNamespace>,
     buffers: RefCell<Vec<Vec<u8>>>,
     restarts: Cell<u64>,
+    /// Paths walked lately, by hash: the second walk enters one into the path cache.
+    pub(crate) walked: Box<[Cell<u32>; WALKED]>,
 }
+
+/// How many paths a task remembers having walked.
+pub(crate) const WALKED: usize = 256;
 
 /// Default soft limit on descriptors (`RLIMIT_NOFILE`).
 const NOFILE_DEFAULT: u64 = 1024;
@@ -147,6 +154,7 @@ impl Task {
     ) -> Result<Self, Errno> {
         let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
         let core = Core {
+            lock_free: vfs.config.tuning.lock_free_walk,
             vfs,
             pins,
             root: Cell::new(root),
@@ -160,6 +168,7 @@ impl Task {
             namespace,
             buffers: RefCell::default(),
             restarts: Cell::new(0),
+            walked: Box::new([const { Cell::new(0) }; WALKED]),
         };
         let root = core
             .pins

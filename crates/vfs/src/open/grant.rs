@@ -8,49 +8,80 @@ use crate::inode::{Inode, SetAttr, flag};
 use crate::mount::{MountData, mflag};
 use crate::perm::{self, MAY_WRITE};
 use crate::task::Core;
-use crate::walk::{Fail, Walk, lflag};
+use crate::walk::lflag;
 use openpath_abi::fcntl::{
-    O_ACCMODE, O_APPEND, O_CREAT, O_DIRECT, O_EXCL, O_NOATIME, O_RDONLY, O_TRUNC,
+    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY,
+    O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC,
 };
 use openpath_abi::{Errno, caps, mode};
 use openpath_sync::{Pin, Sample};
 
-/// Ends the walk of an open: checks, counts, and hands the position's pin to the file.
+/// Turns what a walk ended at into an open file: checks, counts, and hands the walk's pin over.
+///
+/// `walked` are the walk's flags, `created` says whether the file was made on the way.
 ///
 /// # Errors
-/// In this order: those of [`Walk::complete`]; `EEXIST`, `EISDIR`, `EACCES` (sticky rules) for
-/// `O_CREAT`; `ENOTDIR`;
-/// `EROFS` (truncation); those of [`may_open`]; those of [`open_inode`]; `ETXTBSY`, `EPERM` and the
-/// backend's for
-/// truncation.
+/// In this order: `EEXIST`, `EISDIR`, `EACCES` (sticky rules) for `O_CREAT`; `ENOTDIR`; `EROFS`
+/// (truncation); those
+/// of [`may_open`]; those of [`open_inode`]; `ETXTBSY`, `EPERM` and the backend's for truncation.
 #[inline(always)]
 pub(super) fn finish<'t>(
-    walk: &mut Walk<'t>,
+    core: &'t Core,
+    pin: Pin,
+    sample: Sample,
     op: &OpenOp,
+    walked: u32,
     created: bool,
-) -> Result<OpenFile<'t>, Fail> {
-    let (pin, sample) = walk.complete()?;
-    let core = walk.core;
-    match granted(walk, &pin, sample, op, created) {
+) -> Result<OpenFile<'t>, Errno> {
+    let granted = match reads_plainly(core, &pin, op) {
+        Some(granted) => granted,
+        None => granted(core, &pin, sample, op, walked, created),
+    };
+    match granted {
         Ok(counted) => Ok(OpenFile::install(core, pin, op.flags, counted)),
         Err(errno) => {
             // Nothing of a failed open is left: the pin was all there was.
             core.pins.release(pin);
-            Err(errno.into())
+            Err(errno)
         }
     }
 }
 
-/// Everything between the walk and the file; whether the file was counted as open for writing.
+/// Flags that change nothing about whether a regular file may be opened for reading.
+const IDLE: u32 = O_LARGEFILE | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+
+/// The answer for a regular file opened only for reading, which needs no more than its permissions.
 #[inline(always)]
+fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<bool, Errno>> {
+    if op.flags & !IDLE != 0 {
+        return None;
+    }
+    let inode = core.vfs.dcache.store.dentry_payload(pin)?;
+    let mode_bits = inode.mode();
+    if mode_bits & mode::S_IFMT != mode::S_IFREG {
+        return None;
+    }
+    if mode_bits & 0o444 != 0o444 {
+        let cred = core.cred();
+        if let Err(errno) = perm::generic_permission(&cred, mode_bits, inode.ids(), perm::MAY_READ)
+        {
+            return Some(Err(errno));
+        }
+    }
+    lock_context(core, inode);
+    Some(Ok(false))
+}
+
+/// Everything between the walk and the file; whether the file was counted as open for writing.
+#[inline(never)]
 fn granted(
-    walk: &Walk<'_>,
+    core: &Core,
     pin: &Pin,
     sample: Sample,
     op: &OpenOp,
+    walked: u32,
     created: bool,
 ) -> Result<bool, Errno> {
-    let core = walk.core;
     let store = &core.vfs.dcache.store;
     let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
         return Err(Errno::ENOENT);
@@ -65,7 +96,7 @@ fn granted(
         }
         sticky_allows(core, pin, inode)?;
     }
-    if walk.wants(lflag::DIRECTORY) && sample.has(crate::dcache::dflag::NOT_DIR) {
+    if walked & lflag::DIRECTORY != 0 && sample.has(crate::dcache::dflag::NOT_DIR) {
         return Err(Errno::ENOTDIR);
     }
     let truncates = !created && op.has(O_TRUNC) && inode.kind() == mode::S_IFREG;

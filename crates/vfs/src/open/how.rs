@@ -62,6 +62,41 @@ impl OpenOp {
     }
 }
 
+/// Flags that ask for nothing that could be refused by itself.
+const PLAIN: u32 = O_ACCMODE
+    | O_NOCTTY
+    | O_NONBLOCK
+    | O_LARGEFILE
+    | O_DIRECTORY
+    | O_NOFOLLOW
+    | O_NOATIME
+    | O_CLOEXEC;
+
+/// The access that each access mode asks for.
+const ACCESS: [u32; 4] = [
+    MAY_READ,
+    MAY_WRITE,
+    MAY_READ | MAY_WRITE,
+    MAY_READ | MAY_WRITE,
+];
+
+/// What plain flags of open(2) ask for, without going through the rules.
+#[inline(always)]
+pub(super) fn plain(flags: u32) -> Option<OpenOp> {
+    if flags & !PLAIN != 0 {
+        return None;
+    }
+    // Directory and no-follow are neighbours in both words.
+    let lookup = flags >> 15 & lflag::DIRECTORY | !flags >> 17 & lflag::FOLLOW;
+    let access = ACCESS[(flags & O_ACCMODE) as usize];
+    Some(OpenOp {
+        flags: flags | O_LARGEFILE,
+        mode: 0,
+        access,
+        lookup,
+    })
+}
+
 /// Flags valid under `profile`.
 fn valid(profile: Profile) -> u64 {
     let more = if profile >= Profile::V7_2 {
@@ -164,12 +199,7 @@ pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
     if flags & (O_DIRECTORY | O_CREAT) == O_DIRECTORY | O_CREAT {
         return Err(Errno::EINVAL);
     }
-    let mut access = [
-        MAY_READ,
-        MAY_WRITE,
-        MAY_READ | MAY_WRITE,
-        MAY_READ | MAY_WRITE,
-    ][(flags & O_ACCMODE) as usize];
+    let mut access = ACCESS[(flags & O_ACCMODE) as usize];
     if flags & O_TMPFILE_ONLY != 0
         && (flags & (O_TMPFILE | O_CREAT) != O_TMPFILE || access & MAY_WRITE == 0)
     {
@@ -223,4 +253,34 @@ fn lookup_flags(flags: u32, resolve: u64) -> Result<u32, Errno> {
         map(true, lflag::CACHED);
     }
     Ok(lookup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_flags_mean_the_same_with_and_without_the_rules() {
+        for bits in 0..1u32 << 10 {
+            let pick = [
+                1,
+                2,
+                O_NOCTTY,
+                O_NONBLOCK,
+                O_LARGEFILE,
+                O_DIRECTORY,
+                O_NOFOLLOW,
+                O_NOATIME,
+                O_CLOEXEC,
+                O_CREAT,
+            ];
+            let flags = pick.iter().enumerate().filter(|(i, _)| bits >> i & 1 != 0);
+            let flags = flags.fold(0, |all, (_, flag)| all | flag);
+            let ruled = build(&lenient(flags, 0o600, Profile::V6_18), Profile::V6_18);
+            match plain(flags) {
+                Some(op) => assert_eq!(Ok(op), ruled),
+                None => assert!(flags & O_CREAT != 0),
+            }
+        }
+    }
 }

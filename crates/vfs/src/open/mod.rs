@@ -20,8 +20,9 @@ use how::OpenOp;
 
 use crate::file::OpenFile;
 use crate::task::{At, Core, Task};
+use crate::walk::plain::{self, Plain};
 use crate::walk::{self, Fail, Mode, Text, Walk};
-use openpath_abi::fcntl::{O_CREAT, O_PATH, O_TMPFILE_ONLY, O_TRUNC, O_WRONLY};
+use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_PATH, O_TMPFILE_ONLY, O_TRUNC, O_WRONLY};
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, OpenHow};
 
@@ -57,6 +58,21 @@ impl Task {
     /// As [`Task::openat2`], but unknown flags and mode bits are dropped.
     #[inline]
     pub fn openat(
+        &self,
+        at: At<'_>,
+        path: &[u8],
+        flags: u32,
+        mode: u32,
+    ) -> Result<OpenFile<'_>, Errno> {
+        if let Some(op) = how::plain(flags) {
+            return do_open(&self.core, at, path, &op);
+        }
+        self.openat_ruled(at, path, flags, mode)
+    }
+
+    /// As [`Task::openat`] with flags that need their rules read.
+    #[inline(never)]
+    fn openat_ruled(
         &self,
         at: At<'_>,
         path: &[u8],
@@ -132,11 +148,30 @@ fn do_open<'t>(
         let (pin, _) = walk::lookup(core, at, path, op.lookup)?;
         return Ok(OpenFile::install_path(core, pin, op.flags));
     }
+    match plain::walk(core, at, path, op.lookup) {
+        Plain::Absent if !op.has(O_CREAT) => return Err(Errno::ENOENT),
+        Plain::End(end) if !op.has(O_CREAT | O_EXCL) => {
+            if let Some(pin) = end.pin(core) {
+                return grant::finish(core, pin, end.dentry, op, op.lookup, false);
+            }
+        }
+        _ => {}
+    }
+    open_walking(core, at, path, op)
+}
+
+/// Opens by a full walk: what is not cached, not plain, or to be made.
+#[inline(never)]
+fn open_walking<'t>(
+    core: &'t Core,
+    at: At<'_>,
+    path: &[u8],
+    op: &OpenOp,
+) -> Result<OpenFile<'t>, Errno> {
     walk::climb(core, |mode| open_once(core, at, path, op, mode))
 }
 
 /// One attempt at an open (`path_openat`).
-#[inline(always)]
 fn open_once<'t>(
     core: &'t Core,
     at: At<'_>,
@@ -148,11 +183,12 @@ fn open_once<'t>(
     let mut text = Text::new(path);
     let created = enter(&mut walk, &mut text, op);
     text.done(core);
-    grant::finish(&mut walk, op, created?)
+    let created = created?;
+    let (pin, sample) = walk.complete()?;
+    Ok(grant::finish(core, pin, sample, op, walk.flags, created)?)
 }
 
 /// Goes to the file to be opened, through links in the last place; whether it was made on the way.
-#[inline(always)]
 fn enter(walk: &mut Walk<'_>, text: &mut Text<'_>, op: &OpenOp) -> Result<bool, Fail> {
     if text.bytes().is_empty() {
         return Ok(false);

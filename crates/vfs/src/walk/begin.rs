@@ -2,7 +2,6 @@
 //! Where a walk starts (`path_init`), and what its root is.
 
 use super::{Fail, Mode, Spot, Walk, lflag};
-use crate::dcache::dflag;
 use crate::task::{At, Core};
 use openpath_abi::{Errno, caps};
 use openpath_sync::Sample;
@@ -159,11 +158,5 @@ impl<'w> Walk<'w> {
                 None => return Err(Errno::EXDEV.into()),
             }
         }
-    }
-
-    /// Whether the entry stood at is a directory with no links or mounts in the way of a plain
-    /// step.
-    pub(super) fn plain(sample: Sample) -> bool {
-        !sample.odd(dflag::NEGATIVE | dflag::LINK | dflag::MOUNTED | dflag::REVALIDATE)
     }
 }

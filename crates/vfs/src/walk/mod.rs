@@ -34,6 +34,7 @@ mod crossing;
 mod dotdot;
 mod link;
 mod lookup;
+pub(crate) mod plain;
 mod retry;
 mod run;
 mod step;
@@ -222,6 +223,12 @@ impl<'w> Walk<'w> {
     #[inline(always)]
     pub(crate) fn wants(&self, flag: u32) -> bool {
         self.flags & flag == flag
+    }
+
+    /// Whether a link is stood at that is to be followed.
+    #[inline(always)]
+    pub(crate) fn at_link(&self) -> bool {
+        self.at_dentry.has(dflag::LINK) && self.wants(lflag::FOLLOW)
     }
 
     /// Whether a directory is stood at.

@@ -26,7 +26,7 @@ pub(crate) fn climb<R>(
     core: &Core,
     mut attempt: impl FnMut(Mode) -> Result<R, Fail>,
 ) -> Result<R, Errno> {
-    if core.vfs.config.tuning.lock_free_walk {
+    if core.lock_free {
         match attempt(Mode::Fast) {
             Ok(r) => return Ok(r),
             Err(Fail::Errno(e)) => return Err(e),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loop over components (`link_path_walk`), and what to do with the last one.
 
+use super::plain::{self, Plain};
 use super::{Fail, Last, LastKind, Mode, Text, Walk, lflag, retry};
 use crate::dcache::dflag;
 use crate::name::component_end;
@@ -103,7 +104,7 @@ impl<'w> Walk<'w> {
     /// # Errors
     /// As for the components before it.
     #[inline(always)]
-    pub(crate) fn enter_last(&mut self, text: &mut Text<'_>) -> Result<(), Fail> {
+    fn enter_last(&mut self, text: &mut Text<'_>) -> Result<(), Fail> {
         let mut last = self.to_last(text)?;
         while self.into_last(text, &last)? {
             self.follow_last(text)?;
@@ -140,10 +141,21 @@ pub(crate) fn lookup(
     path: &[u8],
     flags: u32,
 ) -> Result<(Pin, Sample), Errno> {
+    match plain::walk(core, at, path, flags) {
+        Plain::Absent => return Err(Errno::ENOENT),
+        Plain::End(end) => {
+            if flags & lflag::DIRECTORY != 0 && end.dentry.has(dflag::NOT_DIR) {
+                return Err(Errno::ENOTDIR);
+            }
+            if let Some(pin) = end.pin(core) {
+                return Ok((pin, end.dentry));
+            }
+        }
+        Plain::Leave => {}
+    }
     retry::climb(core, |mode| lookup_once(core, at, path, flags, mode))
 }
 
-#[inline(always)]
 fn lookup_once(
     core: &Core,
     at: At<'_>,

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The path cache: whole paths to dentries, at a cost that does not grow with depth.
+//!
+//! # Kernel analogue
+//! None in Linux; the idea is the direct lookup of Tsai and others (2015), with a version clock in
+//! place of
+//! invalidating whole subtrees.
+//!
+//! # What is kept
+//! Only paths of three or more plain names that were walked lock-free within one mount, through
+//! directories that
+//! everyone may search, without links, dots or mounts on the way. A path is entered when the same
+//! task walks it for
+//! the second time. The table has a fixed size; a full set gives up an entry.
+//!
+//! # Fields of an entry
+//! | word | meaning |
+//! |---|---|
+//! | seq | sequence of the entry; a change is exclusive |
+//! | hash | of start and path; 0: empty |
+//! | start, length | dentry the path begins at; bytes of the path |
+//! | target | the dentry it leads to |
+//! | state | the target's life word: same name, same place, same meaning |
+//! | validated | the superblock's clock when every directory on the way was last known to be as it was |
+//!
+//! # Rules
+//! R1. A hit needs the target's life word to be exactly `state`. Then the target was neither moved
+//!     nor reclaimed, so
+//!     none of its ancestors was reclaimed either.
+//! R2. It needs the clock to be `validated`, or every ancestor's `last_change` to be no later.
+//!     PAIR(dcache.clock): the
+//!     clock is read before the climb, and a directory says "changing" before anything about it
+//!     changes.
+//! R3. An entry is made only with the clock read before the walk that it remembers.
+//!
+//! # Guarantees
+//! G1. In the steady state (no directory changes, paths entered) a hit writes nothing shared.
+
+use crate::dcache::{Dcache, dflag};
+use crate::name::window;
+use openpath_abi::Errno;
+use openpath_sync::{HashKey, Life, Region, Sample, Word};
+
+/// Longest path kept, in bytes.
+const PATH_BYTES: usize = 256;
+const STRING_WORDS: u32 = (PATH_BYTES / 8) as u32;
+/// Shortest path worth asking for: shorter ones have too few components.
+const PATH_BYTES_MIN: usize = 20;
+/// Entries in a set.
+const WAYS: u32 = 4;
+
+openpath_sync::zero_valid! {
+    /// One entry: a cache line.
+    struct Entry {
+        seq: Life,
+        hash: Word,
+        start_length: Word,
+        target: Word,
+        state: Word,
+        validated: Word,
+        _spare: [Word; 2],
+    }
+}
+
+/// The cache of one `Vfs`.
+pub(crate) struct PathCache {
+    entries: Region<Entry>,
+    strings: Region<Word>,
+    /// Number of sets less one; the table is off if there are none.
+    set_mask: u32,
+    on: bool,
+    key: HashKey,
+}
+
+/// A path that could be in the cache, hashed.
+#[derive(Clone, Copy)]
+pub(crate) struct Query {
+    hash: u64,
+    start: u32,
+    /// The superblock's clock before anything was looked at.
+    clock: u64,
+}
+
+/// What the cache knows.
+#[derive(Clone, Copy)]
+pub(crate) struct Hit {
+    /// The dentry the path leads to, negative or not.
+    pub(crate) target: u32,
+    /// Its state, confirmed.
+    pub(crate) state: Sample,
+}
+
+impl PathCache {
+    pub(crate) fn new(entries: u32, on: bool, key: HashKey) -> Result<Self, Errno> {
+        let sets = (entries / WAYS).max(1).next_power_of_two();
+        let on = on && entries > 0;
+        let room = if on { sets * WAYS } else { 1 };
+        let space = |_| Errno::ENOMEM;
+        Ok(Self {
+            entries: Region::new(room).map_err(space)?,
+            strings: Region::new(room * STRING_WORDS).map_err(space)?,
+            set_mask: sets - 1,
+            on,
+            key,
+        })
+    }
+
+    /// The question to ask for `path` from `start`, if such a path may be in the cache at all.
+    #[inline(always)]
+    pub(crate) fn admits(
+        &self,
+        dcache: &Dcache,
+        start: u32,
+        sb: impl FnOnce() -> u32,
+        path: &[u8],
+    ) -> Option<Query> {
+        if !self.on || path.len() < PATH_BYTES_MIN || path.len() > PATH_BYTES {
+            return None;
+        }
+        let clock = dcache.clock(sb()).get();
+        Some(Query {
+            hash: self.hash(start, path),
+            start,
+            clock,
+        })
+    }
+
+    /// A keyed hash of the path, two independent lanes at a time; never 0.
+    #[inline(always)]
+    fn hash(&self, start: u32, path: &[u8]) -> u64 {
+        let (mut a, mut b) = (u64::from(start), path.len() as u64);
+        let mut at = 0;
+        while at + 32 < path.len() {
+            let (v, w) = (window(path, at, at + 16), window(path, at + 16, at + 32));
+            a = self.key.mix(v as u64 ^ a, (v >> 64) as u64);
+            b = self.key.mix(w as u64 ^ b, (w >> 64) as u64);
+            at += 32;
+        }
+        let middle = path.len().min(at + 16);
+        let (v, w) = (window(path, at, middle), window(path, middle, path.len()));
+        a = self.key.mix(v as u64 ^ a, (v >> 64) as u64);
+        b = self.key.mix(w as u64 ^ b, (w >> 64) as u64);
+        self.key.mix(a, b) | 1
+    }
+
+    /// The place of way `way` of the set that `hash` is in; the first way differs from hash to
+    /// hash.
+    #[inline(always)]
+    fn place(&self, hash: u64, way: u32) -> u32 {
+        let set = (hash >> 8) as u32 & self.set_mask;
+        set * WAYS + (((hash >> 40) as u32 + way) & (WAYS - 1))
+    }
+
+    /// What is known of `path`.
+    #[inline(always)]
+    pub(crate) fn find(&self, dcache: &Dcache, query: &Query, path: &[u8]) -> Option<Hit> {
+        let wanted = u64::from(query.start) << 32 | path.len() as u64;
+        for way in 0..WAYS {
+            let place = self.place(query.hash, way);
+            let e = self.entries.at(place);
+            if e.hash.get() != query.hash {
+                continue;
+            }
+            let seq = e.seq.sample();
+            let (target, state) = (e.target.get() as u32, Sample::from_raw(e.state.get()));
+            let validated = e.validated.get();
+            if e.start_length.get() != wanted
+                || !self.string_is(place, path)
+                || seq.busy()
+                || !e.seq.still(seq)
+            {
+                return None;
+            }
+            if validated != query.clock
+                && !self.revalidate(dcache, e, seq, query, target, validated)
+            {
+                return None;
+            }
+            return dcache
+                .at(target)
+                .word()
+                .still(state)
+                .then_some(Hit { target, state });
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn string_is(&self, place: u32, path: &[u8]) -> bool {
+        let first = place * STRING_WORDS;
+        let mut at = 0usize;
+        while at + 8 <= path.len() {
+            let word = window(path, at, at + 8) as u64;
+            if self.strings.at(first + (at / 8) as u32).get() != word {
+                return false;
+            }
+            at += 8;
+        }
+        at == path.len()
+            || self.strings.at(first + (at / 8) as u32).get() == window(path, at, path.len()) as u64
+    }
+
+    /// Whether no directory on the way changed since the entry was validated; if so, the entry says
+    /// so from now on.
+    #[cold]
+    #[inline(never)]
+    fn revalidate(
+        &self,
+        dcache: &Dcache,
+        e: &Entry,
+        seq: Sample,
+        query: &Query,
+        target: u32,
+        validated: u64,
+    ) -> bool {
+        let mut at = target;
+        while at != query.start {
+            // R2: the parent is read before its stamp; who moves an entry stamps it first.
+            let parent = dcache.at(at).parent.get();
+            if parent == at || dcache.at(parent).last_change.get() > validated {
+                return false;
+            }
+            // A directory that was itself moved is stamped too.
+            if at != target && dcache.at(at).last_change.get() > validated {
+                return false;
+            }
+            at = parent;
+        }
+        if let Some(change) = e.seq.change_if(seq) {
+            e.validated.set(query.clock);
+            drop(change);
+        }
+        true
+    }
+
+    /// Remembers that `path` leads to `target`, if everything on the way has been plain since
+    /// `query` was asked.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn enter(
+        &self,
+        dcache: &Dcache,
+        query: &Query,
+        path: &[u8],
+        target: u32,
+        state: Sample,
+    ) {
+        if !state.steady() || !plain_way(dcache, query, target) {
+            return;
+        }
+        let mut place = self.place(query.hash, (query.hash >> 50) as u32 & (WAYS - 1));
+        for way in 0..WAYS {
+            let candidate = self.place(query.hash, way);
+            let hash = self.entries.at(candidate).hash.get();
+            if hash == 0 || hash == query.hash {
+                place = candidate;
+                break;
+            }
+        }
+        let e = self.entries.at(place);
+        let seq = e.seq.sample();
+        let Some(change) = e.seq.change_if(seq) else {
+            return;
+        };
+        e.hash.set(query.hash);
+        e.start_length
+            .set(u64::from(query.start) << 32 | path.len() as u64);
+        e.target.set(u64::from(target));
+        e.state.set(state.raw());
+        e.validated.set(query.clock);
+        for (n, chunk) in (0u32..).zip(path.chunks(8)) {
+            let word = window(chunk, 0, chunk.len()) as u64;
+            self.strings.at(place * STRING_WORDS + n).set(word);
+        }
+        drop(change);
+    }
+}
+
+/// Whether every directory from the start to the target may be searched by all, has nothing mounted
+/// on it, and has
+/// not changed since the query; at least two lie between.
+fn plain_way(dcache: &Dcache, query: &Query, target: u32) -> bool {
+    let mut at = target;
+    let mut depth = 0;
+    while at != query.start {
+        let parent = dcache.at(at).parent.get();
+        let sample = dcache.at(parent).word().sample();
+        let slow = if parent == query.start {
+            dflag::SLOW_SEARCH
+        } else {
+            dflag::SLOW_SEARCH | dflag::MOUNTED
+        };
+        if parent == at || sample.odd(slow) || dcache.at(parent).last_change.get() > query.clock {
+            return false;
+        }
+        at = parent;
+        depth += 1;
+    }
+    depth >= 3
+}
+
+impl Query {
+    /// Where a task notes that it walked this path.
+    pub(crate) fn slot(&self) -> usize {
+        (self.hash >> 20) as usize
+    }
+
+    /// What it notes there.
+    pub(crate) fn tag(&self) -> u32 {
+        (self.hash >> 32) as u32 | 1
+    }
+}

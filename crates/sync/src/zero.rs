@@ -28,6 +28,8 @@ unsafe impl ZeroValid for AtomicU64 {}
 unsafe impl<T: ZeroValid> ZeroValid for [T; 2] {}
 // SAFETY: an array of zero-valid items is zero-valid.
 unsafe impl<T: ZeroValid> ZeroValid for [T; 4] {}
+// SAFETY: an array of zero-valid items is zero-valid.
+unsafe impl<T: ZeroValid> ZeroValid for [T; 32] {}
 
 /// Declares a struct of zero-valid fields that is zero-valid itself, for use in a
 /// [`crate::Region`].

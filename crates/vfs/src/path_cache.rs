@@ -37,20 +37,23 @@
 //! G1. In the steady state (no directory changes, paths entered) a hit writes nothing shared.
 
 use crate::dcache::{Dcache, dflag};
-use crate::name::window;
 use openpath_abi::Errno;
 use openpath_sync::{HashKey, Life, Region, Sample, Word};
 
 /// Longest path kept, in bytes.
-const PATH_BYTES: usize = 256;
-const STRING_WORDS: u32 = (PATH_BYTES / 8) as u32;
-/// Shortest path worth asking for: shorter ones have too few components.
-const PATH_BYTES_MIN: usize = 20;
+const PATH_BYTES: usize = 255;
+/// Shortest path kept: one block. Shorter ones are walked as fast.
+const PATH_BYTES_MIN: usize = BLOCK;
+/// Bytes hashed and compared at a time. The last block overlaps the one before, so that no path has
+/// a tail of its own length to be branched on.
+const BLOCK: usize = 32;
+/// Words of a block.
+const BLOCK_WORDS: usize = BLOCK / 8;
 /// Entries in a set.
 const WAYS: u32 = 4;
 
 openpath_sync::zero_valid! {
-    /// One entry: a cache line.
+    /// One entry: a cache line, and the path behind it.
     struct Entry {
         seq: Life,
         hash: Word,
@@ -59,13 +62,13 @@ openpath_sync::zero_valid! {
         state: Word,
         validated: Word,
         _spare: [Word; 2],
+        path: [Word; 32],
     }
 }
 
 /// The cache of one `Vfs`.
 pub(crate) struct PathCache {
     entries: Region<Entry>,
-    strings: Region<Word>,
     /// Number of sets less one; the table is off if there are none.
     set_mask: u32,
     on: bool,
@@ -98,7 +101,6 @@ impl PathCache {
         let space = |_| Errno::ENOMEM;
         Ok(Self {
             entries: Region::new(room).map_err(space)?,
-            strings: Region::new(room * STRING_WORDS).map_err(space)?,
             set_mask: sets - 1,
             on,
             key,
@@ -125,22 +127,19 @@ impl PathCache {
         })
     }
 
-    /// A keyed hash of the path, two independent lanes at a time; never 0.
+    /// A keyed hash of the path: a sum of products that do not wait for each other; never 0.
     #[inline(always)]
     fn hash(&self, start: u32, path: &[u8]) -> u64 {
-        let (mut a, mut b) = (u64::from(start), path.len() as u64);
-        let mut at = 0;
-        while at + 32 < path.len() {
-            let (v, w) = (window(path, at, at + 16), window(path, at + 16, at + 32));
-            a = self.key.mix(v as u64 ^ a, (v >> 64) as u64);
-            b = self.key.mix(w as u64 ^ b, (w >> 64) as u64);
-            at += 32;
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut sum = path.len() as u64;
+        let mut tweak = u64::from(start);
+        for [a, b, c, d] in blocks(path) {
+            sum = sum
+                .wrapping_add(self.key.mix(a.wrapping_add(tweak), b))
+                .wrapping_add(self.key.mix(c.wrapping_sub(tweak), d));
+            tweak = tweak.wrapping_add(STEP);
         }
-        let middle = path.len().min(at + 16);
-        let (v, w) = (window(path, at, middle), window(path, middle, path.len()));
-        a = self.key.mix(v as u64 ^ a, (v >> 64) as u64);
-        b = self.key.mix(w as u64 ^ b, (w >> 64) as u64);
-        self.key.mix(a, b) | 1
+        self.key.mix(sum, tweak) | 1
     }
 
     /// The place of way `way` of the set that `hash` is in; the first way differs from hash to
@@ -164,10 +163,7 @@ impl PathCache {
             let seq = e.seq.sample();
             let (target, state) = (e.target.get() as u32, Sample::from_raw(e.state.get()));
             let validated = e.validated.get();
-            if e.start_length.get() != wanted
-                || !self.string_is(place, path)
-                || seq.busy()
-                || !e.seq.still(seq)
+            if e.start_length.get() != wanted || !e.path_is(path) || seq.busy() || !e.seq.still(seq)
             {
                 return None;
             }
@@ -183,21 +179,6 @@ impl PathCache {
                 .then_some(Hit { target, state });
         }
         None
-    }
-
-    #[inline(always)]
-    fn string_is(&self, place: u32, path: &[u8]) -> bool {
-        let first = place * STRING_WORDS;
-        let mut at = 0usize;
-        while at + 8 <= path.len() {
-            let word = window(path, at, at + 8) as u64;
-            if self.strings.at(first + (at / 8) as u32).get() != word {
-                return false;
-            }
-            at += 8;
-        }
-        at == path.len()
-            || self.strings.at(first + (at / 8) as u32).get() == window(path, at, path.len()) as u64
     }
 
     /// Whether no directory on the way changed since the entry was validated; if so, the entry says
@@ -268,12 +249,39 @@ impl PathCache {
         e.target.set(u64::from(target));
         e.state.set(state.raw());
         e.validated.set(query.clock);
-        for (n, chunk) in (0u32..).zip(path.chunks(8)) {
-            let word = window(chunk, 0, chunk.len()) as u64;
-            self.strings.at(place * STRING_WORDS + n).set(word);
+        for (kept, word) in e.path.iter().zip(blocks(path).flatten()) {
+            kept.set(word);
         }
         drop(change);
     }
+}
+
+impl Entry {
+    /// Whether it keeps this path; the length was compared.
+    #[inline(always)]
+    fn path_is(&self, path: &[u8]) -> bool {
+        let kept = self.path.chunks_exact(BLOCK_WORDS);
+        blocks(path).zip(kept).all(|(block, kept)| {
+            let differs = block
+                .iter()
+                .zip(kept)
+                .fold(0, |all, (word, kept)| all | (word ^ kept.get()));
+            differs == 0
+        })
+    }
+}
+
+/// The path as blocks of four words: whole ones, then the last 32 bytes again.
+#[inline(always)]
+fn blocks(path: &[u8]) -> impl Iterator<Item = [u64; BLOCK_WORDS]> + '_ {
+    let last = path.len().checked_sub(BLOCK).map(|at| &path[at..]);
+    path.chunks_exact(BLOCK).chain(last).map(|block| {
+        let mut words = [0u64; BLOCK_WORDS];
+        for (word, bytes) in words.iter_mut().zip(block.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        }
+        words
+    })
 }
 
 /// Whether every directory from the start to the target may be searched by all, has nothing mounted
@@ -305,8 +313,8 @@ impl Query {
         (self.hash >> 20) as usize
     }
 
-    /// What it notes there.
+    /// What it notes there: an even number, never 0.
     pub(crate) fn tag(&self) -> u32 {
-        (self.hash >> 32) as u32 | 1
+        (self.hash >> 32) as u32 & !1 | 2
     }
 }

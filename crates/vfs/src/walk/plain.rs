@@ -148,13 +148,22 @@ fn run(
 }
 
 /// Enters a path into the path cache when this task walks it for the second time.
+///
+/// A task notes paths by hash. A noted path is displaced by the second other one that wants its
+/// place, not by the first: two paths that take turns would otherwise never be entered.
 #[cold]
 #[inline(never)]
 fn remember(core: &Core, query: &Query, path: &[u8], target: u32, state: Sample) {
-    let seen = &core.walked[query.slot() % WALKED];
-    if seen.replace(query.tag()) == query.tag() {
+    const FRESH: u32 = 1;
+    let place = &core.walked[query.slot() % WALKED];
+    let noted = place.get();
+    if noted & !FRESH == query.tag() {
         core.vfs
             .paths
             .enter(&core.vfs.dcache, query, path, target, state);
+    } else if noted & FRESH != 0 {
+        place.set(noted & !FRESH);
+    } else {
+        place.set(query.tag() | FRESH);
     }
 }

@@ -39,12 +39,17 @@ fn within(offset: u64) -> usize {
     (offset % PAGE_64) as usize
 }
 
-fn zero_page() -> Page {
+/// A page that holds `part` from byte `from` on, and zeroes else.
+fn page_with(part: &[u8], from: usize) -> Page {
     // Built in place: a boxed array expression would be built on the stack and copied.
-    match vec![0; PAGE].into_boxed_slice().try_into() {
-        Ok(page) => page,
-        Err(_) => Box::new([0; PAGE]),
-    }
+    let page: Box<[u8]> = if part.len() == PAGE {
+        part.into()
+    } else {
+        let mut page = vec![0; PAGE].into_boxed_slice();
+        page[from..from + part.len()].copy_from_slice(part);
+        page
+    };
+    page.try_into().unwrap_or_else(|_| Box::new([0; PAGE]))
 }
 
 impl Pages {
@@ -93,9 +98,7 @@ impl Pages {
                 if self.charge.take(1).is_err() {
                     break;
                 }
-                let mut page = zero_page();
-                page[from..from + len].copy_from_slice(part);
-                self.pages.insert(number, page);
+                self.pages.insert(number, page_with(part, from));
             }
             done += len;
         }

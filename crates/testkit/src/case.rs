@@ -86,8 +86,7 @@ pub fn run(face: &mut dyn Face, case: &Case, when: Pictures, follow: Option<&Tra
         });
         let outcome = match skipped {
             Some(name) => {
-                // The clock goes on all the same.
-                face.skip(i);
+                face.skip(i, op);
                 Outcome::Skip(name)
             }
             None => face.apply(i, op),

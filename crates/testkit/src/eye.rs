@@ -101,6 +101,13 @@ impl Taker<'_> {
     fn children(&mut self, path: &[u8], stat: &Stat, up: Option<u64>) {
         let entries = match self.eye.list(path) {
             Ok(entries) => entries,
+            // A removed directory that another mount still shows.
+            Err(Errno::ENOENT) => {
+                if let Some(node) = self.tree.nodes.last_mut() {
+                    node.odd = Some("removed");
+                }
+                return;
+            }
             Err(e) => return self.trouble("list", path, e),
         };
         let mut sorted = BTreeMap::new();

@@ -9,8 +9,9 @@ use crate::tree::{Depth, Tree};
 pub trait Face {
     /// Applies the operation of this number.
     fn apply(&mut self, at: usize, op: &Op) -> Outcome;
-    /// Does not apply the operation of this number; only its time passes.
-    fn skip(&mut self, at: usize);
+    /// Does not apply the operation of this number: its time passes, and an umount(2) follows
+    /// the links of its path.
+    fn skip(&mut self, at: usize, op: &Op);
     /// Takes a picture of the whole tree, as root, from the root of the case.
     fn snapshot(&mut self, depth: Depth) -> Tree;
     /// The case is over: what is still wrong, such as a scan that lost an entry.

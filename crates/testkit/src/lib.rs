@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Proof of openpath: the oracle against the host kernel, fixtures, stress.
 
+pub mod boss;
 pub mod case;
+pub mod exhaustive;
 pub mod eye;
 pub mod face;
+pub mod golden;
 
 pub mod host;
 pub mod op;
@@ -12,6 +15,8 @@ pub mod random;
 pub mod rng;
 pub mod scan;
 pub mod shrink;
+pub mod sides;
 pub mod skips;
 pub mod sys;
 pub mod tree;
+pub mod work;

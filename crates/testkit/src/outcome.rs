@@ -17,6 +17,8 @@ use crate::sys::RawStatx;
 /// When a time was set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
+    /// When the file system was made.
+    Begin,
     /// By the kernel, during the operation of this number.
     Op(usize),
     /// To this value: by utimensat(2), or before the case.
@@ -26,13 +28,14 @@ pub enum Stamp {
 impl fmt::Debug for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Stamp::Begin => f.write_str("begin"),
             Stamp::Op(i) => write!(f, "op{i}"),
             Stamp::At(t) => write!(f, "{}.{:09}", t.sec, t.nsec),
         }
     }
 }
 
-/// The times at which the operations of a case started, by a face's own clock.
+/// The times at which a case and its operations started, by a face's own clock.
 #[derive(Debug, Default)]
 pub struct Stamps {
     starts: Vec<Timespec>,
@@ -42,7 +45,7 @@ impl Stamps {
     /// How far a time may lie after the last start and still be the clock's, in seconds.
     const SLACK: i64 = 100_000;
 
-    /// An operation starts now.
+    /// The case starts now, or its next operation.
     pub fn start(&mut self, now: Timespec) {
         self.starts.push(now);
     }
@@ -62,7 +65,8 @@ impl Stamps {
         match self.starts.partition_point(|s| *s <= t) {
             0 => Stamp::At(t),
             _ if ended => Stamp::At(t),
-            n => Stamp::Op(n - 1),
+            1 => Stamp::Begin,
+            n => Stamp::Op(n - 2),
         }
     }
 }
@@ -71,8 +75,9 @@ impl Stamps {
 #[derive(Debug, Default)]
 pub struct Ids {
     inodes: HashMap<(u64, u64), (u32, u32)>,
-    devices: HashMap<u64, u32>,
+    devices: HashMap<u64, (u32, u32)>,
     next: u32,
+    next_device: u32,
     round: u32,
 }
 
@@ -93,10 +98,12 @@ impl Ids {
         entry.0
     }
 
-    /// The walk is over: an inode it did not meet is gone, and its number may be used again.
+    /// The walk is over: an inode or device it did not meet is gone, and its number may be used
+    /// again.
     pub fn end(&mut self) {
         let round = self.round;
         self.inodes.retain(|_, v| v.1 == round);
+        self.devices.retain(|_, v| v.1 == round);
     }
 
     /// The name of an inode that the last walk met.
@@ -105,10 +112,15 @@ impl Ids {
         self.inodes.get(&(dev, ino)).map(|v| v.0)
     }
 
-    /// The name of a device.
+    /// The name of a device; as with inodes, one that a walk does not meet may be used again.
     pub fn device(&mut self, dev: u64) -> u32 {
-        let fresh = u32::try_from(self.devices.len()).unwrap_or(u32::MAX);
-        *self.devices.entry(dev).or_insert(fresh)
+        let round = self.round;
+        let entry = self.devices.entry(dev).or_insert_with(|| {
+            self.next_device += 1;
+            (self.next_device, round)
+        });
+        entry.1 = round;
+        entry.0
     }
 
     /// Forgets all: a new case begins.
@@ -304,7 +316,7 @@ mod tests {
     #[test]
     fn a_time_is_named_by_the_operation_that_set_it() {
         let mut stamps = Stamps::default();
-        for sec in [1000, 1001, 1002] {
+        for sec in [900, 1000, 1001, 1002] {
             stamps.start(Timespec::new(sec, 5));
         }
         assert_eq!(

@@ -102,6 +102,6 @@ mod tests {
             lines.contains("CREAT") && lines.contains("mkdir")
         });
         assert_eq!(small.ops.len(), 2);
-        assert_eq!(small.ops[1].to_string(), "open - cwd b CREAT 00");
+        assert_eq!(small.ops[1].to_string(), "open - cwd b CREAT 0");
     }
 }

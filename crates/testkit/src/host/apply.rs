@@ -359,15 +359,8 @@ impl Host<'_> {
                 m::MS_REMOUNT | flags.0,
                 b"",
             )),
-            Op::Umount { path, flags } => {
-                let nofollow = flags.low() & m::UMOUNT_NOFOLLOW != 0;
-                let at_flags = if nofollow { f::AT_SYMLINK_NOFOLLOW } else { 0 };
-                match sys::statx(f::AT_FDCWD, &path.0, at_flags, super::MNT_ID) {
-                    // R3
-                    Ok(s) if s.mnt_id == self.root_mount => Ok(Outcome::Skip(skips::UMOUNT_ROOT)),
-                    _ => plain(sys::umount2(&path.0, flags.low())),
-                }
-            }
+            Op::Umount { .. } if self.is_root(op) => Ok(Outcome::Skip(skips::UMOUNT_ROOT)),
+            Op::Umount { path, flags } => plain(sys::umount2(&path.0, flags.low())),
             _ => return None,
         })
     }

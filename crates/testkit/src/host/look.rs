@@ -4,8 +4,11 @@
 use openpath_abi::{Errno, Stat, fcntl as f};
 
 use crate::eye::Eye;
-use crate::scan::{self, Entry, Readable as _};
+use crate::scan::{self, Entry};
 use crate::sys::{self, XattrOf};
+
+/// Bytes that a directory is read with.
+const LIST: usize = 16384;
 
 /// getdents64(2) once, taken apart.
 ///
@@ -58,9 +61,11 @@ impl Eye for Look {
         self.with(path, f::O_DIRECTORY, |fd| {
             let mut all = Vec::new();
             loop {
-                match super::Reader(fd).entries(16384)? {
-                    got if got.is_empty() => return Ok(all),
-                    got => all.extend(got),
+                let raw = sys::getdents64(fd, LIST)?;
+                all.extend(scan::records(&raw).map_err(|_| Errno::EBADMSG)?);
+                // No record is longer than this, so room for one means that there are no more.
+                if raw.len() + 280 <= LIST {
+                    return Ok(all);
                 }
             }
         })

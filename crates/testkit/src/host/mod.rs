@@ -74,6 +74,8 @@ impl HostWorld {
     /// # Errors
     /// What the kernel says; the case has not begun.
     pub fn begin(&self) -> Result<Host<'_>, Errno> {
+        let mut stamps = Stamps::default();
+        stamps.start(self.tick());
         sys::mount(b"case", self.work(), b"tmpfs", 0, TMPFS_OPTIONS)?;
         sys::chroot(self.work())?;
         sys::chdir(b"/")?;
@@ -88,7 +90,7 @@ impl HostWorld {
             slots: [None; SLOTS],
             scans: std::array::from_fn(|_| Scan::default()),
             uid: 0,
-            stamps: Stamps::default(),
+            stamps,
             ids: Ids::default(),
         })
     }
@@ -142,6 +144,18 @@ impl Host<'_> {
         }
     }
 
+    /// Would this operation unmount the root of the case? Follows links, as the call would (R3).
+    fn is_root(&self, op: &Op) -> bool {
+        let Op::Umount { path, flags } = op else {
+            return false;
+        };
+        let nofollow = flags.low() & m::UMOUNT_NOFOLLOW != 0;
+        let at_flags = if nofollow { f::AT_SYMLINK_NOFOLLOW } else { 0 };
+        let root = openpath_abi::statx::STATX_ATTR_MOUNT_ROOT;
+        sys::statx(f::AT_FDCWD, &path.0, at_flags, MNT_ID)
+            .is_ok_and(|s| s.mnt_id == self.root_mount && s.attributes & root != 0)
+    }
+
     /// Takes on the credentials of a user; saved uid 0 brings root back.
     fn become_user(&mut self, uid: u32) -> Result<(), Errno> {
         sys::setresuid(0, 0, 0)?;
@@ -179,8 +193,9 @@ impl Face for Host<'_> {
         self.dispatch(op)
     }
 
-    fn skip(&mut self, _at: usize) {
+    fn skip(&mut self, _at: usize, op: &Op) {
         self.stamps.start(self.world.tick());
+        let _ = self.is_root(op);
     }
 
     fn snapshot(&mut self, depth: Depth) -> Tree {

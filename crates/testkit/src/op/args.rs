@@ -205,7 +205,11 @@ pub struct Mode(pub u64);
 
 impl Arg for Mode {
     fn put(&self, out: &mut String) {
-        out.push_str(&format!("0{:o}", self.0));
+        out.push_str(&if self.0 == 0 {
+            "0".to_owned()
+        } else {
+            format!("0{:o}", self.0)
+        });
     }
     fn get(word: &str) -> Result<Self, String> {
         u64::from_str_radix(word, 8)

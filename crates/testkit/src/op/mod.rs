@@ -260,7 +260,7 @@ mod tests {
         for line in [
             "cred 1000",
             "open s1 cwd a/b/ RDWR|CREAT|EXCL 0644",
-            "open - bad \"\" RDONLY 00",
+            "open - bad \"\" RDONLY 0",
             "openat2 - s0 /x ACC3|0x10000000000 010644 BENEATH|0x40",
             "rename cwd a s5 b NOREPLACE|0x8",
             "utimens cwd f now 1.999999999 NOFOLLOW|EMPTY",

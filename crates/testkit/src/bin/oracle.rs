@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The oracle: openpath against the running kernel. Needs root.
+//!
+//! Exit status 1 on a divergence, with the shrunk case on standard output.
+
+use std::io::Read as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use openpath_testkit::boss::{self, Place};
+use openpath_testkit::case::{self, Case, Pictures};
+use openpath_testkit::golden;
+use openpath_testkit::host::HostWorld;
+use openpath_testkit::random;
+use openpath_testkit::sides::{Against, Sides};
+use openpath_testkit::skips::Counts;
+use openpath_testkit::work::{self, Job, Part, Source};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Which {
+    Golden,
+    Exhaustive,
+    Random,
+    All,
+}
+
+/// Compares openpath with the host kernel.
+#[derive(Debug, Parser)]
+struct Args {
+    /// What to run.
+    #[arg(long, value_enum, default_value = "all")]
+    part: Which,
+    /// Random operations.
+    #[arg(long, default_value_t = 200_000)]
+    ops: u64,
+    /// Seed of the first random case.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Worker processes.
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// Stop each part after this many minutes.
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+    /// Different divergences after which a worker stops.
+    #[arg(long, default_value_t = 20)]
+    reports: usize,
+    /// Run the host kernel against itself.
+    #[arg(long)]
+    host: bool,
+    /// Plant this wrong rule.
+    #[arg(long, default_value_t = 0)]
+    mutant: u32,
+    /// Run one case from a file, and print what both sides gave.
+    #[arg(long)]
+    case: Option<std::path::PathBuf>,
+    /// Print the random case of the seed, and do nothing else.
+    #[arg(long)]
+    print: bool,
+    #[command(subcommand)]
+    inner: Option<Inner>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Inner {
+    /// A worker; for this program's own use.
+    #[command(hide = true)]
+    Work,
+    /// One case in a process of its own; for this program's own use.
+    #[command(hide = true)]
+    One,
+}
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("oracle: {e}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args) -> Fallible<bool> {
+    let mut input = String::new();
+    match args.inner {
+        Some(Inner::Work) => {
+            std::io::stdin().read_to_string(&mut input)?;
+            work::work(&serde_json::from_str::<Job>(&input)?);
+            return Ok(true);
+        }
+        Some(Inner::One) => {
+            std::io::stdin().read_to_string(&mut input)?;
+            let (job, text) = input.split_once('\n').ok_or("no case")?;
+            print!(
+                "{}",
+                one(&serde_json::from_str(job)?, &text.parse()?, false)?.1
+            );
+            return Ok(true);
+        }
+        None => {}
+    }
+    if args.print {
+        print!("{}", random::case(args.seed));
+        return Ok(true);
+    }
+    let against = if args.host {
+        Against::Host
+    } else {
+        Against::Ours(args.mutant)
+    };
+    let place = Place::new()?;
+    if let Some(file) = &args.case {
+        let case: Case = std::fs::read_to_string(file)?.parse()?;
+        let mut job = boss::job(Part::Random, against, 0, 0);
+        job.work = place.work(0)?;
+        let (same, text) = one(&job, &case, true)?;
+        print!("{text}");
+        return Ok(same);
+    }
+    let parts: &[Part] = match args.part {
+        Which::Golden => &[Part::Golden],
+        Which::Exhaustive => &[Part::Exhaustive],
+        Which::Random => &[Part::Random],
+        Which::All => &[Part::Golden, Part::Exhaustive, Part::Random],
+    };
+    let mut good = true;
+    for part in parts {
+        good &= layer(args, *part, against, &place)?;
+    }
+    Ok(good)
+}
+
+/// Runs one case here and now; says whether both sides agree, and what differs.
+fn one(job: &Job, case: &Case, verbose: bool) -> Fallible<(bool, String)> {
+    let sides = Sides::new(HostWorld::enter(&job.work)?, job.against);
+    let mut counts = Counts::default();
+    let checked = sides.check(case, Pictures::Each, &mut counts)?;
+    let mut text = String::new();
+    if verbose {
+        for (i, op) in case.ops.iter().enumerate() {
+            let other = checked.other.as_ref().and_then(|t| t.outcomes.get(i));
+            let other = other.map_or("-".to_owned(), |o| format!("{o:?}"));
+            let host = format!("{:?}", checked.host.outcomes[i]);
+            let both = if host == other {
+                host
+            } else {
+                format!("host {host} / other {other}")
+            };
+            text += &format!("{i:3} {op}\n      {both}\n");
+        }
+    }
+    if let Some(d) = &checked.divergence {
+        text += &case::report(case, d);
+    }
+    Ok((checked.divergence.is_none(), text))
+}
+
+/// Runs a layer and prints what it gave.
+fn layer(args: &Args, part: Part, against: Against, place: &Place) -> Fallible<bool> {
+    let source = Source::new(part, args.seed)?;
+    let count = source
+        .count()
+        .unwrap_or(args.ops.div_ceil(random::OPS as u64));
+    let mut job = boss::job(part, against, args.seed, count);
+    job.seconds_max = args.minutes * 60;
+    job.reports_max = args.reports;
+    let result = boss::run(&job, args.workers, place)?;
+    let s = &result.summary;
+    println!(
+        "{part:?}: {} of {count} cases, {} operations, {} answers, {:.1} s, {:.0} operations/s",
+        s.cases,
+        s.ops,
+        s.answers,
+        result.seconds,
+        s.ops as f64 / result.seconds,
+    );
+    for (name, n) in &s.counts {
+        println!("  not compared: {name} {n} times");
+    }
+    if part == Part::Golden {
+        for line in golden::NOT_APPLICABLE
+            .lines()
+            .filter(|l| !l.starts_with('#'))
+        {
+            println!("  not applicable: {line}");
+        }
+    }
+    for report in &result.reports {
+        let n = s.alike.get(&report.signature).copied().unwrap_or(1);
+        println!(
+            "DIVERGENCE from {}, {n} alike: {}\n{}",
+            report.origin, report.signature, report.text
+        );
+    }
+    for failure in &result.failures {
+        println!("FAILED: {failure}");
+    }
+    let counts = Counts(s.counts.clone());
+    for name in counts.unlisted() {
+        println!("FAILED: {name} is skipped, but is in no list");
+    }
+    let seen = s.alike.values().sum::<u64>();
+    println!(
+        "  {} different divergences, {seen} in all",
+        result.reports.len()
+    );
+    Ok(result.reports.is_empty() && result.failures.is_empty() && counts.unlisted().is_empty())
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The one who starts workers, listens, and notices when one dies or hangs.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::case::Case;
+use crate::random;
+use crate::shrink;
+use crate::skips::Counts;
+use crate::work::{Job, Part, Report, Said, Source, Summary};
+
+/// Seconds without a step after which a worker counts as hanging.
+const STALL: Duration = Duration::from_secs(30);
+/// Seconds that one case may take when a death is looked into.
+const ONE_CASE: Duration = Duration::from_secs(5);
+
+/// What a layer gave.
+#[derive(Debug, Default)]
+pub struct Result {
+    /// All workers together.
+    pub summary: Summary,
+    /// Different divergences.
+    pub reports: Vec<Report>,
+    /// Workers that could not work, deaths that could not be explained.
+    pub failures: Vec<String>,
+    /// Time spent.
+    pub seconds: f64,
+}
+
+/// Directories and files of a run; removed when it is over.
+#[derive(Debug)]
+pub struct Place(PathBuf);
+
+impl Place {
+    /// A fresh place.
+    ///
+    /// # Errors
+    /// What kept it from being made.
+    pub fn new() -> std::io::Result<Place> {
+        let name = format!("openpath-oracle-{}", std::process::id());
+        let place = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&place)?;
+        Ok(Place(place))
+    }
+
+    /// A directory to mount on, for the worker of this number.
+    ///
+    /// # Errors
+    /// What kept it from being made.
+    pub fn work(&self, number: usize) -> std::io::Result<PathBuf> {
+        let dir = self.0.join(format!("mnt{number}"));
+        std::fs::create_dir_all(&dir)?;
+        Ok(dir)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What is mounted there is only seen by the workers, so this removes empty directories.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+enum Heard {
+    Line(usize, String),
+    Ended(usize),
+}
+
+/// A worker at work.
+struct Hand {
+    job: Job,
+    child: Child,
+    seen: Vec<u8>,
+    moved: Instant,
+    over: bool,
+}
+
+impl Hand {
+    fn start(number: usize, job: Job, tell: &Sender<Heard>) -> std::io::Result<Hand> {
+        let mut child = start(&["work"], &serde_json::to_string(&job)?)?;
+        if let Some(out) = child.stdout.take() {
+            let tell = tell.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(out).lines().map_while(std::io::Result::ok) {
+                    if tell.send(Heard::Line(number, line)).is_err() {
+                        return;
+                    }
+                }
+                let _ = tell.send(Heard::Ended(number));
+            });
+        }
+        let (seen, moved) = (Vec::new(), Instant::now());
+        Ok(Hand {
+            job,
+            child,
+            seen,
+            moved,
+            over: false,
+        })
+    }
+
+    /// The number of the case under way.
+    fn case(&self) -> Option<u64> {
+        let bytes = std::fs::read(&self.job.state).ok()?;
+        Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
+    }
+
+    /// Has it made no step for too long?
+    fn stalled(&mut self) -> bool {
+        let now = std::fs::read(&self.job.state).unwrap_or_default();
+        if now != self.seen {
+            self.seen = now;
+            self.moved = Instant::now();
+        }
+        self.moved.elapsed() > STALL
+    }
+}
+
+/// Starts this program again, with a job on its input.
+fn start(args: &[&str], input: &str) -> std::io::Result<Child> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input.as_bytes())?;
+    }
+    Ok(child)
+}
+
+/// Runs a layer on this many workers; `job` is the share of the first of one.
+///
+/// # Errors
+/// What kept a worker from being started.
+pub fn run(job: &Job, workers: usize, place: &Place) -> std::io::Result<Result> {
+    let begun = Instant::now();
+    let (tell, listen) = channel();
+    let mut hands = Vec::new();
+    for number in 0..workers {
+        let mut share = job.clone();
+        share.from = job.from + number as u64;
+        share.step = workers as u64;
+        share.work = place.work(number)?;
+        share.state = place.file(&format!("state{number}"));
+        hands.push(Hand::start(number, share, &tell)?);
+    }
+    let mut boss = Boss {
+        place,
+        hands,
+        tell,
+        result: Result::default(),
+    };
+    boss.listen(&listen)?;
+    boss.result.seconds = begun.elapsed().as_secs_f64();
+    Ok(boss.result)
+}
+
+struct Boss<'p> {
+    place: &'p Place,
+    hands: Vec<Hand>,
+    tell: Sender<Heard>,
+    result: Result,
+}
+
+impl Boss<'_> {
+    fn listen(&mut self, listen: &Receiver<Heard>) -> std::io::Result<()> {
+        while self.hands.iter().any(|h| !h.over) {
+            match listen.recv_timeout(Duration::from_secs(1)) {
+                Ok(Heard::Line(number, line)) => self.line(number, &line),
+                Ok(Heard::Ended(number)) => self.ended(number)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            for hand in self.hands.iter_mut().filter(|h| !h.over) {
+                if hand.stalled() {
+                    // Its end is heard of like any other.
+                    let _ = hand.child.kill();
+                    hand.moved = Instant::now();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, number: usize, line: &str) {
+        match serde_json::from_str(line) {
+            Ok(Said::Report(report)) => self.report(report),
+            Ok(Said::Done(summary)) => {
+                self.hands[number].over = true;
+                merge(&mut self.result.summary, summary);
+            }
+            Ok(Said::Failed(text)) => {
+                self.hands[number].over = true;
+                self.result.failures.push(text);
+            }
+            Err(e) => self
+                .result
+                .failures
+                .push(format!("worker said: {line}: {e}")),
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        if self
+            .result
+            .reports
+            .iter()
+            .all(|r| r.signature != report.signature)
+        {
+            self.result.reports.push(report);
+        }
+    }
+
+    /// A worker's output ended: it is done, or it died on a case.
+    fn ended(&mut self, number: usize) -> std::io::Result<()> {
+        let status = self.hands[number].child.wait()?;
+        if self.hands[number].over {
+            return Ok(());
+        }
+        self.hands[number].over = true;
+        let mut job = self.hands[number].job.clone();
+        let Some(at) = self.hands[number].case() else {
+            self.result
+                .failures
+                .push(format!("a worker died at once: {status}"));
+            return Ok(());
+        };
+        let source = Source::new(job.part, job.seed).map_err(std::io::Error::other)?;
+        let Some((origin, case)) = source.case(at) else {
+            return Ok(());
+        };
+        let case = self.explain(&job, &case);
+        let text = format!("{case}  the worker died: {status}\n");
+        let signature = format!("death {status}");
+        let report = Report {
+            origin,
+            signature,
+            case: case.to_string(),
+            text,
+        };
+        self.report(report);
+        job.from = at + job.step;
+        if job.from < job.count && self.result.reports.len() < job.reports_max {
+            self.hands[number] = Hand::start(number, job, &self.tell)?;
+        }
+        Ok(())
+    }
+
+    /// Shrinks a case that kills its worker, a process a try.
+    fn explain(&self, job: &Job, case: &Case) -> Case {
+        let mut tries = 0;
+        let begun = Instant::now();
+        shrink::shrink(case, |candidate| {
+            tries += 1;
+            let mut candidate = candidate.clone();
+            random::tame(&mut candidate);
+            begun.elapsed() < Duration::from_secs(120)
+                && matches!(one(job, &candidate, self.place), Ok(Ended::Died(_)))
+        })
+    }
+}
+
+/// How a process that ran one case ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// It said this.
+    Said(String),
+    /// It died or had to be killed.
+    Died(String),
+}
+
+/// Runs one case in a process of its own.
+///
+/// # Errors
+/// What kept the process from being started.
+pub fn one(job: &Job, case: &Case, place: &Place) -> std::io::Result<Ended> {
+    let mut job = job.clone();
+    job.work = place.work(999)?;
+    let input = format!("{}\n{case}", serde_json::to_string(&job)?);
+    let mut child = start(&["one"], &input)?;
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let mut text = String::new();
+            if let Some(mut out) = child.stdout.take() {
+                std::io::Read::read_to_string(&mut out, &mut text)?;
+            }
+            let said = status.success().then_some(text);
+            return Ok(said.map_or_else(|| Ended::Died(status.to_string()), Ended::Said));
+        }
+        if begun.elapsed() > ONE_CASE {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Ended::Died("it hangs".to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn merge(all: &mut Summary, one: Summary) {
+    all.cases += one.cases;
+    all.ops += one.ops;
+    all.answers += one.answers;
+    all.cut_short |= one.cut_short;
+    let mut counts = Counts(std::mem::take(&mut all.counts));
+    counts.merge(&Counts(one.counts));
+    all.counts = counts.0;
+    for (looks, n) in one.alike {
+        *all.alike.entry(looks).or_insert(0) += n;
+    }
+}
+
+/// The job of a layer, before it is shared out.
+#[must_use]
+pub fn job(part: Part, against: crate::sides::Against, seed: u64, count: u64) -> Job {
+    Job {
+        part,
+        against,
+        seed,
+        from: 0,
+        step: 1,
+        count,
+        reports_max: 20,
+        seconds_max: 3600,
+        work: Path::new("/").to_owned(),
+        state: Path::new("/dev/null").to_owned(),
+    }
+}

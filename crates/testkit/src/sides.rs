@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two sides of the oracle: one case on both, compared.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use openpath_abi::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::case::{self, Case, Divergence, Pictures, Trace};
+use crate::host::HostWorld;
+use crate::skips::{self, Counts};
+
+/// How often a difference is looked at again.
+const AGAIN: usize = 3;
+
+/// What stands against the host kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Against {
+    /// The host kernel once more: the oracle checks itself.
+    Host,
+    /// openpath, with this wrong rule planted; 0 for none.
+    Ours(u32),
+}
+
+/// Both sides.
+#[derive(Debug)]
+pub struct Sides {
+    world: HostWorld,
+    against: Against,
+}
+
+/// What one case gave.
+#[derive(Debug)]
+pub struct Checked {
+    /// The run on the host.
+    pub host: Trace,
+    /// The other run, unless it panicked.
+    pub other: Option<Trace>,
+    /// The first difference.
+    pub divergence: Option<Divergence>,
+}
+
+thread_local! {
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps the text of a panic instead of printing it.
+fn hush() {
+    std::panic::set_hook(Box::new(|info| {
+        PANIC.with(|p| *p.borrow_mut() = info.to_string().replace('\n', " "));
+    }));
+}
+
+impl Sides {
+    /// Makes both; the process may do nothing else afterwards.
+    #[must_use]
+    pub fn new(world: HostWorld, against: Against) -> Sides {
+        hush();
+        Sides { world, against }
+    }
+
+    /// Runs a case on both sides and compares.
+    ///
+    /// What else the machine does can change the host's answer: a scoped lookup says `EAGAIN`
+    /// when anything was renamed or mounted meanwhile, and a walk that has to start again counts
+    /// its links twice. So a difference must come again, or else be ours.
+    ///
+    /// # Errors
+    /// What kept the host from starting the case.
+    pub fn check(
+        &self,
+        case: &Case,
+        when: Pictures,
+        counts: &mut Counts,
+    ) -> Result<Checked, Errno> {
+        let first = self.once(case, when, counts)?;
+        if first.divergence.is_none() {
+            return Ok(first);
+        }
+        for _ in 0..AGAIN {
+            let again = self.once(case, when, &mut Counts::default())?;
+            if again.divergence.is_none() && again.host.outcomes != first.host.outcomes {
+                counts.add(skips::HOST_UNSTEADY);
+                return Ok(again);
+            }
+        }
+        Ok(first)
+    }
+
+    fn once(&self, case: &Case, when: Pictures, counts: &mut Counts) -> Result<Checked, Errno> {
+        let host = case::run(&mut self.world.begin()?, case, when, None);
+        let (name, other) = match self.against {
+            Against::Host => {
+                let trace = case::run(&mut self.world.begin()?, case, when, Some(&host));
+                ("again", Ok(trace))
+            }
+            Against::Ours(mutant) => ("ours", self.ours(case, when, &host, mutant)),
+        };
+        let (other, divergence) = match other {
+            Ok(other) => {
+                let d = case::compare(case, ("host", &host), (name, &other), counts);
+                (Some(other), d)
+            }
+            Err(text) => {
+                let text = format!("    {name}: {text}\n");
+                (
+                    None,
+                    Some(Divergence {
+                        at: case.ops.len(),
+                        kind: "panic",
+                        text,
+                    }),
+                )
+            }
+        };
+        Ok(Checked {
+            host,
+            other,
+            divergence,
+        })
+    }
+
+    fn ours(
+        &self,
+        case: &Case,
+        when: Pictures,
+        host: &Trace,
+        mutant: u32,
+    ) -> Result<Trace, String> {
+        let run = || -> Trace {
+            let _ = (case, when, host, mutant);
+            Trace::default()
+        };
+        catch_unwind(AssertUnwindSafe(run)).map_err(|_| PANIC.with(|p| p.borrow().clone()))
+    }
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A worker: a process of its own that runs its share of the cases on both sides.
+//!
+//! # Rules
+//! * It is told its job as one line of JSON and answers in lines of JSON on its output.
+//! * Before each case it writes the case's number to its state file, so that whoever started it
+//!   knows the case on which it died or hangs.
+//! * Of divergences that look alike only the first is shrunk and reported; the rest is counted.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::{self, Case, Divergence, Pictures};
+use crate::exhaustive::{self, Set};
+use crate::golden::{self, Fact};
+use crate::host::HostWorld;
+use crate::random;
+use crate::shrink;
+use crate::sides::{Against, Sides};
+use crate::skips::Counts;
+
+/// A layer of the oracle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// Facts with their answers.
+    Golden,
+    /// All short sequences.
+    Exhaustive,
+    /// Random cases.
+    Random,
+}
+
+/// What a worker is to do: the cases `from`, `from + step` ... below `count`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The layer.
+    pub part: Part,
+    /// What stands against the host.
+    pub against: Against,
+    /// Seed of the first random case.
+    pub seed: u64,
+    /// First case.
+    pub from: u64,
+    /// Distance of two cases.
+    pub step: u64,
+    /// End of the cases.
+    pub count: u64,
+    /// Different divergences after which it stops.
+    pub reports_max: usize,
+    /// Seconds after which it stops.
+    pub seconds_max: u64,
+    /// Directory to mount on.
+    pub work: PathBuf,
+    /// File for the number of the case under way.
+    pub state: PathBuf,
+}
+
+/// What a worker says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Said {
+    /// A divergence.
+    Report(Report),
+    /// It is done.
+    Done(Summary),
+    /// It could not work.
+    Failed(String),
+}
+
+/// A divergence, shrunk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Where the case comes from.
+    pub origin: String,
+    /// What it looks like: alike divergences are reported once.
+    pub signature: String,
+    /// The shrunk case in the line language.
+    pub case: String,
+    /// For a person to read.
+    pub text: String,
+}
+
+/// What a worker did.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// Cases run.
+    pub cases: u64,
+    /// Operations compared, set-up not counted.
+    pub ops: u64,
+    /// Golden answers checked.
+    pub answers: u64,
+    /// Skips and allowed divergences by name.
+    pub counts: BTreeMap<String, u64>,
+    /// Divergences by signature.
+    pub alike: BTreeMap<String, u64>,
+    /// Stopped before the end of its share.
+    pub cut_short: bool,
+}
+
+/// The cases of a layer.
+pub enum Source {
+    /// Facts.
+    Golden(Vec<Fact>),
+    /// Sets.
+    Exhaustive(Vec<Set>),
+    /// Seed of the first case.
+    Random(u64),
+}
+
+impl Source {
+    /// The source of a layer.
+    ///
+    /// # Errors
+    /// A text, if a file of facts cannot be read.
+    pub fn new(part: Part, seed: u64) -> Result<Source, String> {
+        Ok(match part {
+            Part::Golden => Source::Golden(golden::all()?),
+            Part::Exhaustive => Source::Exhaustive(exhaustive::sets()),
+            Part::Random => Source::Random(seed),
+        })
+    }
+
+    /// How many cases there are, where that is limited.
+    #[must_use]
+    pub fn count(&self) -> Option<u64> {
+        match self {
+            Source::Golden(facts) => Some(facts.len() as u64),
+            Source::Exhaustive(sets) => Some(exhaustive::count(sets)),
+            Source::Random(_) => None,
+        }
+    }
+
+    /// The case of this number, and where it comes from.
+    #[must_use]
+    pub fn case(&self, number: u64) -> Option<(String, Case)> {
+        match self {
+            Source::Golden(facts) => {
+                let fact = facts.get(usize::try_from(number).ok()?)?;
+                Some((fact.name.clone(), fact.case.clone()))
+            }
+            Source::Exhaustive(sets) => exhaustive::case(sets, number),
+            Source::Random(seed) => {
+                let seed = seed.wrapping_add(number);
+                Some((format!("seed {seed}"), random::case(seed)))
+            }
+        }
+    }
+
+    fn pictures(&self) -> Pictures {
+        match self {
+            Source::Exhaustive(_) => Pictures::Last,
+            _ => Pictures::Each,
+        }
+    }
+}
+
+/// Does a job; what it says goes to standard output.
+pub fn work(job: &Job) {
+    let said = match Worker::new(job).and_then(|mut w| w.run().map(|()| w.done)) {
+        Ok(summary) => Said::Done(summary),
+        Err(text) => Said::Failed(text),
+    };
+    say(&said);
+}
+
+fn say(said: &Said) {
+    if let Ok(line) = serde_json::to_string(said) {
+        let mut out = std::io::stdout().lock();
+        // A closed pipe means that nobody wants to know.
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+}
+
+struct Worker<'j> {
+    job: &'j Job,
+    source: Source,
+    sides: Sides,
+    state: File,
+    steps: u64,
+    done: Summary,
+}
+
+impl<'j> Worker<'j> {
+    fn new(job: &'j Job) -> Result<Worker<'j>, String> {
+        let state = File::create(&job.state).map_err(|e| format!("state file: {e}"))?;
+        let source = Source::new(job.part, job.seed)?;
+        let world = HostWorld::enter(&job.work).map_err(|e| format!("mount namespace: {e}"))?;
+        let sides = Sides::new(world, job.against);
+        Ok(Worker {
+            job,
+            source,
+            sides,
+            state,
+            steps: 0,
+            done: Summary::default(),
+        })
+    }
+
+    /// Says which case is under way, and that something happens.
+    fn alive(&mut self, number: u64) {
+        self.steps += 1;
+        let mut bytes = [0; 24];
+        for (i, v) in [number, self.steps, self.done.ops].into_iter().enumerate() {
+            bytes[i * 8..i * 8 + 8].copy_from_slice(&v.to_le_bytes());
+        }
+        // The state only helps to explain a death; it does not matter to a worker that lives.
+        let _ = self.state.write_all_at(&bytes, 0);
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        let begun = Instant::now();
+        let limit = Duration::from_secs(self.job.seconds_max);
+        let mut number = self.job.from;
+        while number < self.job.count {
+            if begun.elapsed() > limit || self.done.alike.len() >= self.job.reports_max {
+                self.done.cut_short = true;
+                return Ok(());
+            }
+            self.alive(number);
+            let Some((origin, case)) = self.source.case(number) else {
+                break;
+            };
+            self.one(number, &origin, &case)?;
+            number += self.job.step;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, number: u64, origin: &str, case: &Case) -> Result<(), String> {
+        let mut counts = Counts(std::mem::take(&mut self.done.counts));
+        let checked = self.sides.check(case, self.source.pictures(), &mut counts);
+        self.done.counts = counts.0;
+        let checked = checked.map_err(|e| format!("{origin}: {e}"))?;
+        self.done.cases += 1;
+        self.done.ops += (case.ops.len() - case.setup) as u64;
+        if let Source::Golden(facts) = &self.source {
+            let fact = &facts[usize::try_from(number).unwrap_or(0)];
+            self.done.answers += fact.answers() as u64;
+            let traces = [
+                ("host", Some(&checked.host)),
+                ("other", checked.other.as_ref()),
+            ];
+            for (name, trace) in traces {
+                if let Some((at, want)) = trace.and_then(|t| fact.wrong(t)) {
+                    let got = trace
+                        .map(|t| format!("{:?}", t.outcomes[at]))
+                        .unwrap_or_default();
+                    let text = format!("    {name}: {got}, the fact is {want:?}\n");
+                    let d = Divergence {
+                        at,
+                        kind: "fact",
+                        text,
+                    };
+                    self.report(origin, case, &d);
+                    return Ok(());
+                }
+            }
+        }
+        if let Some(d) = checked.divergence {
+            self.found(number, origin, case, &d);
+        }
+        Ok(())
+    }
+
+    /// Shrinks and reports a divergence, if it is the first of its looks.
+    fn found(&mut self, number: u64, origin: &str, case: &Case, d: &Divergence) {
+        let looks = signature(case, d);
+        if let Some(n) = self.done.alike.get_mut(&looks) {
+            *n += 1;
+            return;
+        }
+        self.done.alike.insert(looks, 1);
+        let mut last = (case.clone(), d.clone());
+        let mut ignored = Counts::default();
+        let small = shrink::shrink(case, |candidate| {
+            let mut candidate = candidate.clone();
+            random::tame(&mut candidate);
+            self.alive(number);
+            match self.sides.check(&candidate, Pictures::Each, &mut ignored) {
+                Ok(c) => match c.divergence {
+                    Some(d) => {
+                        last = (candidate, d);
+                        true
+                    }
+                    None => false,
+                },
+                Err(_) => false,
+            }
+        });
+        // The last failing candidate is the smallest case; unless nothing could be left out.
+        let (small, d) = if last.0.ops.len() <= small.ops.len() {
+            last
+        } else {
+            (small, d.clone())
+        };
+        self.report(origin, &small, &d);
+    }
+
+    fn report(&mut self, origin: &str, case: &Case, d: &Divergence) {
+        let signature = signature(case, d);
+        self.done.alike.entry(signature.clone()).or_insert(1);
+        let text = case::report(case, d);
+        let (origin, case) = (origin.to_owned(), case.to_string());
+        say(&Said::Report(Report {
+            origin,
+            signature,
+            case,
+            text,
+        }));
+    }
+}
+
+/// What a divergence looks like, with names and numbers left out.
+fn signature(case: &Case, d: &Divergence) -> String {
+    let word = case.ops.get(d.at).map_or("end", |op| op.word());
+    let mut text: String = d.text.lines().take(2).collect();
+    if d.kind != "outcome" {
+        // Names of nodes differ from case to case; which fields differ does not.
+        let fields: Vec<&str> = d
+            .text
+            .lines()
+            .filter_map(|l| l.split(": ").nth(1))
+            .take(3)
+            .collect();
+        text = fields.join(" ");
+    }
+    text.retain(|c| !c.is_ascii_digit());
+    text.truncate(text.floor_char_boundary(160));
+    format!("{} {word}{text}", d.kind)
+}

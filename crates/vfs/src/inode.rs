@@ -22,6 +22,7 @@
 
 use crate::lock_order::InodeNames;
 use crate::path::VfsPath;
+use openpath_abi::xattr::CAPABILITY_NAME;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_sync::{Life, RwLock, RwLockReadGuard, RwLockWriteGuard, Word, Word32};
 use std::borrow::Cow;
@@ -45,6 +46,9 @@ pub mod flag {
     pub const LINKABLE: u64 = 1 << 5;
     /// A magic link: following it jumps (`/proc/self/fd`-like).
     pub const MAGIC: u64 = 1 << 6;
+    /// Has file capabilities (`security.capability`), which any change of data takes away. The core
+    /// sets it when they are set; a backend that brings such a file sets it too.
+    pub const FILE_CAPS: u64 = 1 << 8;
 }
 
 /// Attributes of an inode at one moment.
@@ -646,6 +650,23 @@ impl Inode {
     ) -> Result<R, Errno> {
         let call = std::panic::AssertUnwindSafe(|| call(&*self.ops));
         std::panic::catch_unwind(call).unwrap_or(Err(Errno::EIO))
+    }
+
+    /// Takes file capabilities away, if there are any (`security_inode_killpriv`).
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub(crate) fn drop_capabilities(&self, now: Timespec) -> Result<(), Errno> {
+        if self.flags() & flag::FILE_CAPS == 0 {
+            return Ok(());
+        }
+        match self.shielded(|ops| ops.removexattr(self, CAPABILITY_NAME, now)) {
+            Ok(()) | Err(Errno::ENODATA | Errno::EOPNOTSUPP) => {
+                self.clear_flags(flag::FILE_CAPS);
+                Ok(())
+            }
+            Err(errno) => Err(errno),
+        }
     }
 
     /// Sets what `change` names, but for the length, in the core's attributes.

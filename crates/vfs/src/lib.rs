@@ -42,6 +42,7 @@ pub use inode::{
 };
 pub use instance::{Usage, Vfs, VfsBuilder};
 pub use mount::{MountNamespace, mflag};
+pub use ops::DirEntry;
 pub use path::VfsPath;
 pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::{At, Task};

@@ -74,6 +74,7 @@ impl Shared {
         let data = MountData {
             sb: Arc::clone(sb),
             id: topology.made,
+            dev: seat.dev,
             writers: Word::new(0),
         };
         // A fresh slot has no payload, so this cannot be refused.

@@ -98,6 +98,8 @@ pub struct MountData {
     pub(crate) sb: Arc<SuperBlock>,
     /// Unique for the life of the `Vfs` (`STATX_MNT_ID_UNIQUE`).
     pub(crate) id: u64,
+    /// Device number of the tree, as `stat` shows it.
+    pub(crate) dev: u64,
     /// Files open for writing and changes going on through this mount.
     pub(crate) writers: Word,
 }

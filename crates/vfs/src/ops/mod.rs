@@ -7,6 +7,13 @@
 //! permissions are asked, and
 //! then the backend does it and the dentry cache follows.
 
+mod dir;
+mod io;
+mod stat;
+mod target;
+
+pub use dir::DirEntry;
+
 use crate::inode::Inode;
 use crate::mount::{MountData, mflag};
 use crate::open::check_path;

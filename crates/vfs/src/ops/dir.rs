@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Listing an open directory: getdents64(2).
+//!
+//! # Layout
+//! The file's offset is a cookie: 0 stands before `.`, 1 before `..`, and `n` from 2 on before what
+//! the backend has at position `n - 2`. An entry carries the cookie of what follows it.
+
+use super::target::Target;
+use crate::dcache::dflag;
+use crate::file::OpenFile;
+use crate::inode::flag;
+use openpath_abi::{Errno, dirent};
+
+/// One entry of a directory (`struct linux_dirent64`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Number of its inode.
+    pub ino: u64,
+    /// The directory's offset after it: where a listing goes on.
+    pub off: i64,
+    /// `DT_*`.
+    pub kind: u8,
+    /// Its name.
+    pub name: Vec<u8>,
+}
+
+/// Where the backend's entries begin.
+const BACKEND: i64 = 2;
+
+/// What was listed so far, as a buffer of the caller's size would hold it.
+struct Batch {
+    entries: Vec<DirEntry>,
+    room: usize,
+    pos: i64,
+    full: bool,
+}
+
+impl Batch {
+    /// Adds an entry if there is room; whether there was.
+    fn push(&mut self, name: &[u8], ino: u64, kind: u8, next: i64) -> bool {
+        let len = dirent::record_len(name.len());
+        if len > self.room {
+            self.full = true;
+            return false;
+        }
+        self.room -= len;
+        self.pos = next;
+        self.entries.push(DirEntry {
+            ino,
+            off: next,
+            kind,
+            name: name.to_vec(),
+        });
+        true
+    }
+}
+
+impl OpenFile<'_> {
+    /// The next entries, as many as fit into a buffer of `max_bytes`; none at the end. Linux:
+    /// getdents64(2).
+    ///
+    /// # Errors
+    /// `EBADF` (`O_PATH`), `ENOTDIR`, `ENOENT` (removed directory), `EINVAL` (no room for one
+    /// entry), what the backend meets.
+    pub fn getdents64(&self, max_bytes: usize) -> Result<Vec<DirEntry>, Errno> {
+        let target = self.full_target()?;
+        if !target.inode.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        let mut batch = Batch {
+            entries: Vec::new(),
+            room: max_bytes,
+            pos: self.pos.get(),
+            full: false,
+        };
+        let listed = {
+            let _names = target.inode.hold_names();
+            if target.inode.flags() & flag::DEAD != 0 {
+                return Err(Errno::ENOENT);
+            }
+            list(&target, &mut batch)
+        };
+        self.pos.set(batch.pos);
+        self.accessed(&target);
+        listed?;
+        if batch.full && batch.entries.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(batch.entries)
+    }
+}
+
+/// Lists from the batch's position on (`iterate_shared`). The directory's names are held.
+fn list(target: &Target<'_>, batch: &mut Batch) -> Result<(), Errno> {
+    let dir = target.inode;
+    if batch.pos == 0 && !batch.push(b".", dir.ino(), dirent::DT_DIR, 1) {
+        return Ok(());
+    }
+    if batch.pos == 1 && !batch.push(b"..", parent_ino(target)?, dirent::DT_DIR, BACKEND) {
+        return Ok(());
+    }
+    dir.shielded(|ops| {
+        ops.readdir(dir, batch.pos - BACKEND, &mut |e| {
+            batch.push(e.name, e.ino, e.kind, e.next.saturating_add(BACKEND))
+        })
+    })
+}
+
+/// The inode number of the directory's parent in its own tree: mounts are not crossed, and a tree's
+/// root is its own parent (`d_parent_ino`).
+///
+/// # Errors
+/// `ENOMEM` when there are no pins left.
+fn parent_ino(target: &Target<'_>) -> Result<u64, Errno> {
+    let (dcache, pins) = (&target.core.vfs.dcache, &target.core.pins);
+    let d = dcache.at(target.spot.dentry);
+    if d.word().sample().has(dflag::ROOT) {
+        return Ok(target.inode.ino());
+    }
+    loop {
+        let parent = d.parent.get();
+        let ino = pins.pin_now(0, parent).map(|pin| {
+            let ino = dcache.store.dentry_payload(&pin).map(|dir| dir.ino());
+            pins.release(pin);
+            ino
+        });
+        // Moved meanwhile: what was pinned may have been something else by then.
+        if d.parent.get() != parent {
+            continue;
+        }
+        match ino {
+            Some(Some(ino)) => return Ok(ino),
+            Some(None) => {}
+            None => return Err(Errno::ENOMEM),
+        }
+    }
+}

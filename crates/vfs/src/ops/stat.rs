@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a file is: stat(2), lstat(2), fstat(2), newfstatat(2), statx(2).
+//!
+//! # Rules
+//! R1. The core's attributes answer: no backend is called, nothing is allocated and no lock is
+//!     taken. They are read once, so that all of an answer belongs to one moment.
+
+use super::resolve;
+use super::target::{Target, at_lookup};
+use crate::config::Profile;
+use crate::file::OpenFile;
+use crate::inode::flag;
+use crate::task::{At, Task};
+use crate::walk::lflag;
+use openpath_abi::fcntl::{
+    AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_STATX_SYNC_TYPE, AT_SYMLINK_NOFOLLOW,
+};
+use openpath_abi::limits::PAGE_SIZE;
+use openpath_abi::statx::{
+    STATX_ATTR_APPEND, STATX_ATTR_AUTOMOUNT, STATX_ATTR_DAX, STATX_ATTR_IMMUTABLE,
+    STATX_ATTR_MOUNT_ROOT, STATX_ATTR_NODUMP, STATX_BASIC_STATS, STATX_BTIME, STATX_CTIME,
+    STATX_MNT_ID, STATX_MNT_ID_UNIQUE, STATX_MTIME, STATX_RESERVED,
+};
+use openpath_abi::{Errno, Stat, Statx, Timespec, stat};
+
+/// The flags that newfstatat(2) and statx(2) know.
+const KNOWN: u32 = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE;
+
+/// The attributes that statx(2) can tell apart.
+const ATTRIBUTES: u64 = STATX_ATTR_APPEND
+    | STATX_ATTR_IMMUTABLE
+    | STATX_ATTR_NODUMP
+    | STATX_ATTR_AUTOMOUNT
+    | STATX_ATTR_DAX
+    | STATX_ATTR_MOUNT_ROOT;
+
+impl Task {
+    /// What the file at `path` is. Linux: stat(2).
+    ///
+    /// # Errors
+    /// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk.
+    #[inline]
+    pub fn stat(&self, path: &[u8]) -> Result<Stat, Errno> {
+        let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
+        Ok(held.target()?.stat())
+    }
+
+    /// As [`Task::stat`], but a link in the last place is the file itself. Linux: lstat(2).
+    ///
+    /// # Errors
+    /// As [`Task::stat`].
+    #[inline]
+    pub fn lstat(&self, path: &[u8]) -> Result<Stat, Errno> {
+        let held = resolve(&self.core, At::Cwd, path, 0)?;
+        Ok(held.target()?.stat())
+    }
+
+    /// What the file at `path`, relative to `at`, is. Linux: newfstatat(2).
+    ///
+    /// With `AT_EMPTY_PATH`, an empty path and an open file, no other flag is looked at.
+    ///
+    /// # Errors
+    /// `EBADF` (a descriptor alone, not open), `EINVAL` (flags), then as [`Task::stat`].
+    #[doc(alias = "newfstatat")]
+    pub fn fstatat(&self, at: At<'_>, path: &[u8], at_flags: u32) -> Result<Stat, Errno> {
+        if path.is_empty() && at_flags & AT_EMPTY_PATH != 0 {
+            match at {
+                At::File(file) => return file.stat(),
+                At::Bad => return Err(Errno::EBADF),
+                At::Cwd => {}
+            }
+        }
+        if at_flags & !KNOWN != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
+        Ok(held.target()?.stat())
+    }
+
+    /// What the file at `path`, relative to `at`, is, as far as `mask` (`STATX_*`) asks. Linux:
+    /// statx(2).
+    ///
+    /// With `AT_EMPTY_PATH`, an empty path and an open file, unknown flags are not looked at.
+    ///
+    /// # Errors
+    /// `EINVAL` (reserved bit of the mask, both kinds of synchronisation), `EBADF` (a descriptor
+    /// alone, not open), `EINVAL` (flags), then as [`Task::stat`].
+    pub fn statx(&self, at: At<'_>, path: &[u8], at_flags: u32, mask: u32) -> Result<Statx, Errno> {
+        if mask & STATX_RESERVED != 0 || at_flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE {
+            return Err(Errno::EINVAL);
+        }
+        if path.is_empty() && at_flags & AT_EMPTY_PATH != 0 {
+            match at {
+                At::File(file) => return Ok(file.target()?.statx(mask)),
+                At::Bad => return Err(Errno::EBADF),
+                At::Cwd => {}
+            }
+        }
+        if at_flags & !KNOWN != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
+        Ok(held.target()?.statx(mask))
+    }
+}
+
+impl OpenFile<'_> {
+    /// What the file is; works with `O_PATH` too. Linux: fstat(2).
+    ///
+    /// # Errors
+    /// None while the file is open.
+    pub fn stat(&self) -> Result<Stat, Errno> {
+        Ok(self.target()?.stat())
+    }
+}
+
+impl Target<'_> {
+    #[inline(always)]
+    fn stat(&self) -> Stat {
+        let a = self.inode.attr();
+        Stat {
+            dev: self.mount.dev,
+            ino: self.inode.ino(),
+            mode: a.mode,
+            nlink: u64::from(a.nlink),
+            uid: a.uid,
+            gid: a.gid,
+            rdev: self.inode.rdev(),
+            size: a.size.cast_signed(),
+            blksize: PAGE_SIZE as i64,
+            blocks: a.blocks.cast_signed(),
+            atime: a.atime,
+            mtime: a.mtime,
+            ctime: a.ctime,
+        }
+    }
+
+    fn statx(&self, mask: u32) -> Statx {
+        let s = self.stat();
+        let mut filled = STATX_BASIC_STATS | mask & STATX_BTIME;
+        let (mut mtime, mut ctime) = (s.mtime, s.ctime);
+        let changes = STATX_MTIME | STATX_CTIME;
+        if mask & changes == 0 && self.core.vfs.config.profile >= Profile::V6_18 {
+            // Asking for a change time makes the next change visible, so it is not done unasked.
+            filled &= !changes;
+            (mtime, ctime) = (Timespec::EPOCH, Timespec::EPOCH);
+        }
+        let btime = if mask & STATX_BTIME == 0 {
+            Timespec::EPOCH
+        } else {
+            self.inode.btime()
+        };
+        let (mnt_id, id_kind) = if mask & STATX_MNT_ID_UNIQUE == 0 {
+            (u64::from(self.spot.mount), STATX_MNT_ID)
+        } else {
+            (self.mount.id, STATX_MNT_ID_UNIQUE)
+        };
+        Statx {
+            mask: filled | id_kind,
+            blksize: PAGE_SIZE as u32,
+            attributes: self.attributes(),
+            attributes_mask: ATTRIBUTES,
+            // A link count, and a mode, that came from 32 and 16 bits.
+            nlink: s.nlink as u32,
+            mode: s.mode as u16,
+            uid: s.uid,
+            gid: s.gid,
+            ino: s.ino,
+            size: s.size.cast_unsigned(),
+            blocks: s.blocks.cast_unsigned(),
+            atime: s.atime,
+            btime,
+            ctime,
+            mtime,
+            rdev_major: stat::major(s.rdev),
+            rdev_minor: stat::minor(s.rdev),
+            dev_major: stat::major(s.dev),
+            dev_minor: stat::minor(s.dev),
+            mnt_id,
+            ..Statx::default()
+        }
+    }
+
+    fn attributes(&self) -> u64 {
+        let flags = self.inode.flags();
+        let root = self.core.vfs.mounts.at(self.spot.mount).root.get();
+        let mut attributes = 0;
+        for (on, bit) in [
+            (flags & flag::IMMUTABLE != 0, STATX_ATTR_IMMUTABLE),
+            (flags & flag::APPEND_ONLY != 0, STATX_ATTR_APPEND),
+            (self.spot.dentry == root, STATX_ATTR_MOUNT_ROOT),
+        ] {
+            if on {
+                attributes |= bit;
+            }
+        }
+        attributes
+    }
+}

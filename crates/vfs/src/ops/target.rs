@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a call acts on, whether a walk led there or a file is open there.
+
+use super::Held;
+use crate::atime;
+use crate::file::OpenFile;
+use crate::inode::{Inode, SetAttr};
+use crate::mount::{MountData, mflag};
+use crate::open::without_privileges;
+use crate::task::Core;
+use crate::walk::{Spot, lflag};
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use openpath_abi::{Errno, Timespec};
+use openpath_sync::Sample;
+
+/// An inode and the mount it was reached through; something pins both for as long as this is used.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) inode: &'a Inode,
+    pub(crate) mount: &'a MountData,
+    pub(crate) spot: Spot,
+}
+
+impl Held<'_> {
+    /// What is there.
+    ///
+    /// # Errors
+    /// `ENOENT` if it is a name without an inode.
+    #[inline(always)]
+    pub(crate) fn target(&self) -> Result<Target<'_>, Errno> {
+        Ok(Target {
+            core: self.core,
+            inode: self.inode()?,
+            mount: self.mount()?,
+            spot: self.spot(),
+        })
+    }
+}
+
+impl OpenFile<'_> {
+    /// What the file is open at.
+    ///
+    /// # Errors
+    /// `EBADF`, which a file that is open never gives.
+    #[inline(always)]
+    pub(crate) fn target(&self) -> Result<Target<'_>, Errno> {
+        Ok(Target {
+            core: self.core,
+            inode: self.inode()?,
+            mount: self.mount()?,
+            spot: self.spot(),
+        })
+    }
+
+    /// As [`OpenFile::target`] for calls that want more than a place (`fdget`).
+    ///
+    /// # Errors
+    /// `EBADF` for a file opened with `O_PATH`.
+    #[inline(always)]
+    pub(crate) fn full_target(&self) -> Result<Target<'_>, Errno> {
+        if self.is_path() {
+            return Err(Errno::EBADF);
+        }
+        self.target()
+    }
+}
+
+impl Target<'_> {
+    /// The flags of the mount, now.
+    #[inline(always)]
+    pub(crate) fn mount_flags(&self) -> Sample {
+        self.core.vfs.mounts.at(self.spot.mount).word().sample()
+    }
+
+    /// Whether nothing may be changed through the mount (`__mnt_is_readonly`).
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.mount_flags().has(mflag::READ_ONLY) || self.mount.sb.is_read_only()
+    }
+
+    /// Whether anything may be changed through the mount (`mnt_want_write`).
+    ///
+    /// # Errors
+    /// `EROFS`.
+    pub(crate) fn want_write(&self) -> Result<(), Errno> {
+        if self.is_read_only() {
+            Err(Errno::EROFS)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Moves the access time, if it is due (`touch_atime`).
+    pub(crate) fn touch_atime(&self) {
+        if !self.mount.sb.is_read_only() {
+            let now = self.core.vfs.clock.now();
+            // The call succeeds whether or not its time could be noted.
+            let _noted = atime::touch(self.inode, self.mount_flags(), now);
+        }
+    }
+
+    /// What a change of data by this task takes from the file: set-id bits, for which it returns
+    /// the new mode, and file capabilities, which are gone afterwards (`file_remove_privs`).
+    ///
+    /// The file is locked.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub(crate) fn drop_privileges(&self, now: Timespec) -> Result<Option<u32>, Errno> {
+        self.inode.drop_capabilities(now)?;
+        Ok(without_privileges(self.core, self.inode))
+    }
+
+    /// Applies a change of attributes at the backend.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub(crate) fn setattr(&self, change: &SetAttr) -> Result<(), Errno> {
+        self.inode.shielded(|ops| ops.setattr(self.inode, change))
+    }
+}
+
+/// How a call with these `AT_*` flags walks.
+#[inline(always)]
+pub(crate) fn at_lookup(at_flags: u32) -> u32 {
+    let mut lookup = 0;
+    if at_flags & AT_SYMLINK_NOFOLLOW == 0 {
+        lookup |= lflag::FOLLOW;
+    }
+    if at_flags & AT_EMPTY_PATH != 0 {
+        lookup |= lflag::EMPTY;
+    }
+    lookup
+}

@@ -21,14 +21,16 @@ mod lock;
 #[cfg(debug_assertions)]
 mod lockdep;
 #[cfg(not(debug_assertions))]
-#[path = "lockdep_disabled.rs"]
-mod lockdep;
+mod lockdep_disabled;
 mod prim;
 pub mod rcu;
 mod region;
 mod store;
 mod word;
 mod zero;
+
+#[cfg(not(debug_assertions))]
+use lockdep_disabled as lockdep;
 
 pub use hash::{CHAIN_MAX, Chain, HashKey, Locked, Table};
 pub use life::{Change, Life, Sample};

@@ -10,7 +10,7 @@
 //!     of a class it holds needs a class that nests, and a call that says so.
 //! R2. An attempt (`try_`) may come in any order, since it does not wait; what it got counts.
 
-use crate::prim::thread_local;
+use crate::prim::local;
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
 
@@ -31,7 +31,7 @@ struct Class {
     name: &'static str,
 }
 
-thread_local! {
+local! {
     static HELD: RefCell<Vec<Class>> = RefCell::new(Vec::new());
     static SECTIONS: Cell<u64> = Cell::new(0);
 }

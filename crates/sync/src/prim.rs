@@ -30,14 +30,13 @@ mod native {
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
     pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-    pub(crate) use std::thread_local;
 
     /// Independent places for deferred work, so that threads that free seldom meet.
     pub(crate) const SHARDS: usize = 16;
 
     /// One turn of a short wait: spins, and now and then lets other threads run.
     pub(crate) fn relax() {
-        thread_local! {
+        std::thread_local! {
             static TURNS: core::cell::Cell<u32> = const { core::cell::Cell::new(0) };
         }
         let turns = TURNS
@@ -68,6 +67,16 @@ mod native {
         };
     }
     pub(crate) use global;
+
+    /// Declares statics of which each thread has its own, with constant initial values.
+    macro_rules! local {
+        ($($(#[$m:meta])* static $name:ident: $ty:ty = $init:expr;)+) => {
+            std::thread_local! {
+                $($(#[$m])* static $name: $ty = const { $init };)+
+            }
+        };
+    }
+    pub(crate) use local;
 }
 
 /// Loom's stand-ins, under the same names.
@@ -79,7 +88,6 @@ mod modelled {
     pub(crate) use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     pub(crate) use loom::thread::yield_now as relax;
     pub(crate) use loom::thread::yield_now as nap;
-    pub(crate) use loom::thread_local;
     use std::sync::PoisonError;
 
     pub(crate) const SHARDS: usize = 1;
@@ -143,4 +151,13 @@ mod modelled {
         };
     }
     pub(crate) use global;
+
+    macro_rules! local {
+        ($($(#[$m:meta])* static $name:ident: $ty:ty = $init:expr;)+) => {
+            loom::thread_local! {
+                $($(#[$m])* static $name: $ty = $init;)+
+            }
+        };
+    }
+    pub(crate) use local;
 }

@@ -120,6 +120,12 @@ impl<T: ZeroValid> Region<T> {
         unsafe { self.base.add((index & self.mask) as usize).as_ref() }
     }
 
+    /// The index below the capacity that names the same item as `index`.
+    #[inline(always)]
+    pub(crate) fn wrap(&self, index: u32) -> u32 {
+        index & self.mask
+    }
+
     /// How many items the region has.
     pub fn capacity(&self) -> u32 {
         self.mask.wrapping_add(1)

@@ -32,6 +32,8 @@
 //! R2. A pin is copied ([`PinSet::dup`]) while the source is held until the copy is confirmed, so a
 //!     scan meets one of
 //!     them.
+//! R3. Pins and victims name an item by its own index, below the capacity: one that wraps is
+//!     brought down by the pin and refused by the reclaimer.
 //!
 //! # Guarantees
 //! G1. A payload is dropped only when no pin names its item.
@@ -203,6 +205,10 @@ impl<T: Item> Slab<T> {
         mut freed: impl FnMut(u32, &T, Option<Arc<T::Payload>>),
     ) {
         victims.retain(|&i| {
+            // R3: pins name items by their own index, so a victim must be named so too.
+            if self.items.wrap(i) != i {
+                return false;
+            }
             let mut change = self.items.at(i).life().change();
             let now = change.now();
             let ours = now.live() && !now.dying() && eligible(now);
@@ -215,12 +221,13 @@ impl<T: Item> Slab<T> {
             return;
         }
         // PAIR(store.pin): the marks are out before any pin word is read.
-        asym::heavy();
+        let fenced = asym::try_heavy();
         let pinned = scan(victims);
         let mut free = Vec::with_capacity(victims.len());
         victims.retain(|&i| {
             let item = self.items.at(i);
-            if pinned.binary_search(&i).is_ok() {
+            // Without the fence the scan proves nothing, and nothing is freed.
+            if !fenced || pinned.binary_search(&i).is_ok() {
                 item.life().change().set_dying(false);
                 return true;
             }
@@ -274,7 +281,7 @@ impl<T: Item> Drop for Slab<T> {
 }
 
 /// How many pin words one block of a [`PinSet`] has: eight cache lines that no other set writes.
-pub const PINS_PER_BLOCK: u32 = 64;
+pub const PINS_PER_BLOCK: u32 = if cfg!(loom) { 2 } else { 64 };
 
 #[derive(Default)]
 struct Blocks {
@@ -426,12 +433,12 @@ impl<M: Item, D: Item> Store<M, D> {
 
     /// Another owner of the pinned dentry's payload.
     pub fn share_dentry_payload(&self, pin: &Pin) -> Option<Arc<D::Payload>> {
-        self.dentry_payload(pin).map(|p| share(p))
+        self.dentry_payload(pin).map(share)
     }
 
     /// Another owner of the pinned mount's payload.
     pub fn share_mount_payload(&self, pin: &Pin) -> Option<Arc<M::Payload>> {
-        self.mount_payload(pin).map(|p| share(p))
+        self.mount_payload(pin).map(share)
     }
 
     /// Lets a pin go. Any thread may.
@@ -439,7 +446,6 @@ impl<M: Item, D: Item> Store<M, D> {
     pub fn release(&self, pin: Pin) {
         self.check(&pin);
         self.pins.at(pin.slot).set(0);
-        core::mem::forget(pin);
     }
 
     fn used_pins(&self) -> u32 {
@@ -647,6 +653,9 @@ impl<M: Item, D: Item> PinSet<M, D> {
     ) -> Option<Pin> {
         let slot = self.free_slot()?;
         let word = self.store.pins.at(slot);
+        // R3: indices wrap, and the scan compares whole ones.
+        let mount = self.store.mounts.items.wrap(mount);
+        let dentry = self.store.dentries.items.wrap(dentry);
         word.set(pack(mount, dentry));
         // PAIR(store.pin): the word is out before the life words are asked.
         self.fence.light();
@@ -699,7 +708,10 @@ impl<M: Item, D: Item> PinSet<M, D> {
     pub fn release(&self, pin: Pin) {
         let slot = pin.slot;
         self.store.release(pin);
-        self.hint.set(slot);
+        // Only into a block of this set: another set's slot is another thread's to fill.
+        if slot / PINS_PER_BLOCK == self.hint.get() / PINS_PER_BLOCK {
+            self.hint.set(slot);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::reader::{Line, READERS, wait_turn};
 use super::stall;
-use crate::prim::{AtomicBool, AtomicUsize, Mutex, Ordering, SHARDS, global, thread_local};
+use crate::prim::{AtomicBool, AtomicUsize, Mutex, Ordering, SHARDS, global, local};
 use core::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -114,7 +114,7 @@ impl Waiting {
     }
 }
 
-thread_local! {
+local! {
     static DROPPING: Cell<bool> = Cell::new(false);
 }
 
@@ -157,14 +157,19 @@ fn shard() -> usize {
     global! {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
     }
-    thread_local! {
-        static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+    local! {
+        static SHARD: Cell<usize> = Cell::new(usize::MAX);
     }
     if SHARDS == 1 {
-        0
-    } else {
-        SHARD.try_with(|s| *s).unwrap_or(0)
+        return 0;
     }
+    let mine = SHARD.try_with(|shard| {
+        if shard.get() == usize::MAX {
+            shard.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
+        }
+        shard.get()
+    });
+    mine.unwrap_or(0)
 }
 
 impl Limbo {

@@ -511,6 +511,11 @@ impl<M: Item, D: Item> Store<M, D> {
         self.mounts.trim() + self.dentries.trim()
     }
 
+    /// How many pin words were ever in use.
+    pub fn pins_touched(&self) -> u32 {
+        self.used_pins()
+    }
+
     /// One more than the highest dentry index ever used.
     pub fn dentries_touched(&self) -> u32 {
         self.dentries.list.lock().fresh

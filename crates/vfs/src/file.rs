@@ -163,7 +163,7 @@ impl Drop for OpenFile<'_> {
             core.vfs.files.sub(1);
         }
         if unlinked {
-            dcache.collect();
+            dcache.closed_unlinked();
         }
     }
 }

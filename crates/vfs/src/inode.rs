@@ -26,7 +26,7 @@ use openpath_abi::xattr::CAPABILITY_NAME;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_sync::{Life, RwLock, RwLockReadGuard, RwLockWriteGuard, Word, Word32};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Bits of the read-mostly flags word.
 pub mod flag {
@@ -146,6 +146,8 @@ pub struct Inode {
     /// 2^32.
     writers: Word,
     names: RwLock<(), InodeNames>,
+    /// Body of a symbolic link, once it was read: what the lock-free walk follows.
+    link: OnceLock<Box<[u8]>>,
     ops: Box<dyn InodeOps>,
 }
 
@@ -171,6 +173,7 @@ impl Inode {
             attr: words,
             writers: Word::new(WRITERS_ZERO),
             names: RwLock::new(()),
+            link: OnceLock::new(),
             ops,
         };
         inode.note_searchable(attr.mode);
@@ -532,11 +535,11 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::ENOTDIR)
     }
 
-    /// The body of a symbolic link. Answered from memory where `patience` asks for it.
+    /// The body of a symbolic link: asked once, since a body never changes.
     ///
     /// # Errors
-    /// `EINVAL` by default; `EAGAIN` if it would have to wait and may not.
-    fn readlink(&self, inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
+    /// `EINVAL` by default.
+    fn readlink(&self, inode: &Inode) -> Result<Cow<'_, [u8]>, Errno> {
         Err(Errno::EINVAL)
     }
 
@@ -667,6 +670,26 @@ impl Inode {
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// The body of a symbolic link, if it was read before.
+    pub(crate) fn cached_link(&self) -> Option<&[u8]> {
+        self.link.get().map(|body| &**body)
+    }
+
+    /// The body of a symbolic link, from the backend the first time (`get_link`).
+    ///
+    /// # Errors
+    /// Those of [`InodeOps::readlink`]; `ENOENT` for an empty body.
+    pub(crate) fn read_link(&self) -> Result<&[u8], Errno> {
+        if let Some(body) = self.link.get() {
+            return Ok(body);
+        }
+        let body = self.shielded(|ops| ops.readlink(self))?;
+        if body.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        Ok(self.link.get_or_init(|| body.into()))
     }
 
     /// Sets what `change` names, but for the length, in the core's attributes.

@@ -13,8 +13,10 @@ use crate::superblock::SuperBlock;
 use crate::task::Task;
 use crate::walk::Flights;
 use openpath_abi::Errno;
+use openpath_sync::rcu::{self, Stalled};
 use openpath_sync::{HashKey, Life, Mutex, PinSet, Store, Word};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a `Vfs` was built with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +46,30 @@ pub(crate) struct Shared {
     pub(crate) files: Word,
     pub(crate) next_cred: Word,
     pub(crate) id: u64,
+}
+
+impl Drop for Shared {
+    /// Lets the superblocks go, so that another `Vfs` may have them.
+    fn drop(&mut self) {
+        let mounts: Vec<u32> = self
+            .mounts
+            .topology
+            .get_mut()
+            .anchors
+            .keys()
+            .copied()
+            .collect();
+        let house = self.house.get_mut();
+        for mount in mounts {
+            let Some(pin) = house.pin_now(mount, 0) else {
+                continue;
+            };
+            if let Some(data) = self.dcache.store.mount_payload(&pin) {
+                *data.sb.seat.lock() = None;
+            }
+            house.release(pin);
+        }
+    }
 }
 
 /// The Linux open path as a value.
@@ -88,6 +114,27 @@ impl Vfs {
     /// Reclaims every unlinked entry that nobody uses any more, now.
     pub fn collect(&self) {
         self.0.dcache.collect();
+    }
+
+    /// Gives memory of names that were cached once back to the system, after waiting `patience` for
+    /// walks that
+    /// are going on; how many names' worth.
+    pub fn trim(&self, patience: Duration) -> u32 {
+        self.0.dcache.collect();
+        if !rcu::synchronize_within(patience) {
+            return 0;
+        }
+        self.0.dcache.store.trim()
+    }
+
+    /// The walks that have been in one lock-free section for longer than `older_than`, by task.
+    ///
+    /// Such a walk holds up nothing but [`Vfs::trim`]: names it looks at may be reused, and it will
+    /// notice. The
+    /// list is of the whole process.
+    #[must_use]
+    pub fn stalled_walks(older_than: Duration) -> Vec<Stalled> {
+        rcu::stalled(older_than)
     }
 
     /// Evicts about `goal` cached names that nobody uses; how many went.

@@ -22,7 +22,7 @@ openpath_sync::lock_classes! {
     pub Flight;
     /// Which names are being looked up.
     pub FlightTable;
-    /// The version clock of superblocks.
+    /// The version clock of superblocks, and which directories are changing.
     pub PathClock;
     /// Unlinked entries that wait to be reclaimed.
     pub Graveyard;

@@ -18,6 +18,8 @@ pub(crate) struct NameKey {
 }
 
 const LONG: u64 = 1 << 63;
+const ONES: u64 = 0x0101_0101_0101_0101;
+const TOPS: u64 = 0x8080_8080_8080_8080;
 
 /// Eight bytes of `text` from `at` on, if there are as many.
 #[inline(always)]
@@ -64,7 +66,61 @@ pub(crate) fn window(text: &[u8], start: usize, end: usize) -> u128 {
     u128::from(word)
 }
 
+/// Up to eight bytes of `text` from `at` on, zero-padded past its end.
+#[inline(always)]
+fn word_at(text: &[u8], at: usize) -> u64 {
+    if let Some(word) = eight(text, at) {
+        return word;
+    }
+    let left = text.len() - at;
+    if left == 0 {
+        return 0;
+    }
+    match text.len().checked_sub(8).and_then(|last| eight(text, last)) {
+        Some(word) => word >> (64 - 8 * left),
+        None => text[at..]
+            .iter()
+            .rev()
+            .fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    }
+}
+
+/// How many bytes of `word` come before its first slash; 8 if it has none.
+#[inline(always)]
+fn before_slash(word: u64) -> usize {
+    let x = word ^ (ONES * b'/' as u64);
+    ((x.wrapping_sub(ONES) & !x & TOPS).trailing_zeros() >> 3) as usize
+}
+
 impl NameKey {
+    /// The component of `text` that begins at `start`: its key and its end.
+    #[inline(always)]
+    pub(crate) fn parse(hash: HashKey, text: &[u8], start: usize) -> (Self, usize) {
+        let mut key = Self {
+            lo: word_at(text, start),
+            hi: 0,
+        };
+        let len = before_slash(key.lo);
+        if len < 8 {
+            key.lo &= (1 << (8 * len)) - 1;
+            return (key, text.len().min(start + len));
+        }
+        if text.len() <= start + 8 {
+            return (key, text.len());
+        }
+        key.hi = word_at(text, start + 8);
+        let len = before_slash(key.hi);
+        if len < 8 {
+            key.hi &= (1 << (8 * len)) - 1;
+            return (key, text.len().min(start + 8 + len));
+        }
+        if text.get(start + SHORT_MAX).is_none_or(|&next| next == b'/') {
+            return (key, text.len().min(start + SHORT_MAX));
+        }
+        let end = component_end(text, start + SHORT_MAX);
+        (Self::long(hash, &text[start..end]), end)
+    }
+
     /// The key of `text[start..end]`.
     #[inline(always)]
     pub(crate) fn of(hash: HashKey, text: &[u8], start: usize, end: usize) -> Self {
@@ -127,8 +183,6 @@ impl NameKey {
 /// The end of the component that starts at `start`: the next slash, or the end of `text`.
 #[inline(always)]
 pub(crate) fn component_end(text: &[u8], start: usize) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x8080_8080_8080_8080;
     let mut at = start;
     while let Some(chunk) = text.get(at..at + 8) {
         let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default()) ^ (ONES * b'/' as u64);
@@ -163,6 +217,26 @@ mod tests {
                     let k = NameKey::of(hash, &text, before, before + len);
                     assert_eq!(&k.bytes()[..len], &name[..]);
                     assert_eq!((k.len(), k.is_long(), k), (len, false, key(&name)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parsing_finds_the_same_ends_and_keys() {
+        let hash = HashKey::new([3, 4]);
+        for before in [0usize, 1, 5, 9] {
+            for len in 0..40usize {
+                for after in ["", "/", "/x", "/a/long/rest/of/the/path"] {
+                    let name: Vec<u8> = (0..len).map(|i| b'a' + (i % 26) as u8).collect();
+                    let text = [vec![b'x'; before], name.clone(), after.into()].concat();
+                    let (key, end) = NameKey::parse(hash, &text, before);
+                    assert_eq!(end, component_end(&text, before), "{before} {len} {after}");
+                    assert_eq!(
+                        key,
+                        NameKey::of(hash, &text, before, end),
+                        "{before} {len} {after}"
+                    );
                 }
             }
         }

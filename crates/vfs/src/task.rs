@@ -17,6 +17,7 @@ use crate::instance::Shared;
 use crate::mount::{MountNamespace, MountSlot};
 use crate::walk::Spot;
 use openpath_abi::Errno;
+use openpath_sync::rcu::Reader;
 use openpath_sync::{Pin, PinSet};
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(crate) struct Core {
     /// Whether walks may go without references ([`crate::Tuning::lock_free_walk`]).
     pub(crate) lock_free: bool,
     pub(crate) pins: PinSet<MountSlot, Dentry>,
+    /// Its sections: what a walk without references runs in, so that one that stalls has a name.
+    pub(crate) reader: Reader,
     pub(crate) root: Cell<Spot>,
     pub(crate) cwd: Cell<Spot>,
     /// What holds root and working directory.
@@ -128,6 +131,14 @@ impl Drop for Core {
     }
 }
 
+/// What the calling thread is called, for reports.
+fn thread_name() -> String {
+    let thread = std::thread::current();
+    thread
+        .name()
+        .map_or_else(|| format!("{:?}", thread.id()), str::to_owned)
+}
+
 /// A task. See the module head.
 pub struct Task {
     pub(crate) core: Core,
@@ -157,6 +168,7 @@ impl Task {
             lock_free: vfs.config.tuning.lock_free_walk,
             vfs,
             pins,
+            reader: Reader::new(format!("task {}", thread_name())),
             root: Cell::new(root),
             cwd: Cell::new(cwd),
             anchors: RefCell::default(),

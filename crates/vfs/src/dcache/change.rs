@@ -128,28 +128,29 @@ impl Dcache {
         }
     }
 
-    /// Gives an entry a new parent and name (`d_move`). Held: both parents' names, exclusively; for
-    /// a directory a
-    /// `DirChange` of it. Whatever had the target name is out of sight already, or about to be
-    /// exchanged.
+    /// The name that an entry is about to get, with room for it.
     ///
     /// # Errors
-    /// `ENOMEM` for want of room for a long name; then nothing has changed.
-    pub(crate) fn rename(
-        &self,
-        index: u32,
-        parent: u32,
-        key: NameKey,
-        name: &[u8],
-    ) -> Result<(), Errno> {
+    /// `ENOMEM` for want of room for a long name.
+    pub(crate) fn reserve_name(&self, name: &[u8]) -> Result<NewName<'_>, Errno> {
+        let key = NameKey::of(self.key, name, 0, name.len());
         let block = if key.is_long() {
             self.names.store(name).ok_or(Errno::ENOMEM)?
         } else {
             0
         };
+        let dcache = self;
+        Ok(NewName { dcache, key, block })
+    }
+
+    /// Gives an entry a new parent and name (`d_move`).
+    ///
+    /// Held: both parents' names, exclusively, and pins on both and on the entry; for a directory a
+    /// `DirChange` of it. Whatever had the target name is out of sight already. Until this ends the
+    /// entry is found under neither name: who misses it asks again under the names lock.
+    pub(crate) fn rename(&self, index: u32, parent: u32, mut name: NewName<'_>) {
         let d = self.at(index);
         let old_parent = d.parent.get();
-        let old_block = d.block.get();
         let mut change = d.word().change();
         if change.flags() & dflag::UNHASHED == 0 {
             self.table.lock(self.hash_of(index)).remove(self, index);
@@ -158,17 +159,69 @@ impl Dcache {
         if old_parent != parent {
             self.unlink_kid(old_parent, index);
         }
-        d.lo.set(key.lo);
-        d.hi.set(key.hi);
-        d.block.set(block);
+        d.lo.set(name.key.lo);
+        d.hi.set(name.key.hi);
+        // What the entry had is freed in place of what it gets, after the change.
+        let old_block = d.block.get();
+        d.block.set(name.block);
+        name.block = old_block;
         d.parent.set(parent);
         if old_parent != parent {
             self.link_kid(parent, index);
         }
         self.table.lock(self.hash_of(index)).insert(self, index);
         drop(change);
-        self.names.free(old_block);
-        Ok(())
+    }
+
+    /// Swaps names and parents of two entries (`d_exchange`). Held: as for [`Dcache::rename`], for
+    /// both.
+    pub(crate) fn exchange(&self, one: u32, other: u32) {
+        let (a, b) = (self.at(one.min(other)), self.at(one.max(other)));
+        let changes = (a.word().change(), b.word().change());
+        let (a, b) = (self.at(one), self.at(other));
+        for index in [one, other] {
+            self.table.lock(self.hash_of(index)).remove(self, index);
+        }
+        let parents = (a.parent.get(), b.parent.get());
+        if parents.0 != parents.1 {
+            self.unlink_kid(parents.0, one);
+            self.unlink_kid(parents.1, other);
+        }
+        for (x, y) in [(&a.lo, &b.lo), (&a.hi, &b.hi)] {
+            let kept = x.get();
+            x.set(y.get());
+            y.set(kept);
+        }
+        for (x, y) in [(&a.block, &b.block), (&a.parent, &b.parent)] {
+            let kept = x.get();
+            x.set(y.get());
+            y.set(kept);
+        }
+        if parents.0 != parents.1 {
+            self.link_kid(parents.1, one);
+            self.link_kid(parents.0, other);
+        }
+        for index in [one, other] {
+            self.table.lock(self.hash_of(index)).insert(self, index);
+        }
+        drop(changes);
+    }
+
+    /// The entry directly below `ancestor` that is `index` or above it; `None` if `ancestor` is not
+    /// above. Held: the superblock's topology, so that no directory changes its parent, and a pin on
+    /// `index`.
+    pub(crate) fn branch(&self, index: u32, ancestor: u32) -> Option<u32> {
+        let mut at = index;
+        loop {
+            let parent = self.at(at).parent.get();
+            if parent == at {
+                return None;
+            }
+            if parent == ancestor {
+                return Some(at);
+            }
+            at = parent;
+        }
     }
 
     /// Whether `index` is `ancestor` or below it (`is_subdir`); `None` if the tree moved meanwhile.
@@ -198,5 +251,19 @@ impl Dcache {
         if (now | set) & !clear != now {
             d.word().change().set(set).clear(clear);
         }
+    }
+}
+
+/// A name with room for it, for an entry that is about to be renamed; its room is freed if it is
+/// not used.
+pub(crate) struct NewName<'a> {
+    dcache: &'a Dcache,
+    key: NameKey,
+    block: u32,
+}
+
+impl Drop for NewName<'_> {
+    fn drop(&mut self) {
+        self.dcache.names.free(self.block);
     }
 }

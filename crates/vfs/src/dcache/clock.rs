@@ -14,8 +14,7 @@
 //!     climbed, so a change
 //!     that began later has moved the clock past the stamp; one that began earlier shows as
 //!     infinite.
-//! R2. Who changes a directory holds its inode's names lock, so two changes of one directory do not
-//!     overlap.
+//! R2. Changes of one directory may overlap: it says "changing" until the last of them ends.
 
 use super::Dcache;
 use openpath_sync::{Word, Word32};
@@ -35,6 +34,9 @@ openpath_sync::zero_valid! {
 /// `last_change` of a directory while a change is going on.
 pub(crate) const CHANGING: u64 = u64::MAX;
 
+/// The directories that are being changed, one entry for each change.
+pub(super) type Changing = Vec<u32>;
+
 /// A change of a directory going on; dropping it ends it.
 pub(crate) struct DirChange<'a> {
     dcache: &'a Dcache,
@@ -51,7 +53,8 @@ impl Dcache {
     /// Begins a change of what is found below the directory entry `dir`.
     pub(crate) fn begin_dir_change(&self, dir: u32) -> DirChange<'_> {
         let d = self.at(dir);
-        let _held = self.clock_lock.lock();
+        let mut changing = self.changing.lock();
+        changing.push(dir);
         d.last_change.set(CHANGING);
         self.clock(d.sb.get()).add(1);
         DirChange { dcache: self, dir }
@@ -62,10 +65,16 @@ impl Drop for DirChange<'_> {
     fn drop(&mut self) {
         let d = self.dcache.at(self.dir);
         let clock = self.dcache.clock(d.sb.get());
-        let _held = self.dcache.clock_lock.lock();
+        let mut changing = self.dcache.changing.lock();
+        if let Some(at) = changing.iter().position(|&dir| dir == self.dir) {
+            changing.swap_remove(at);
+        }
         let now = clock.get() + 1;
-        // PAIR(dcache.clock): the directory's stamp is out before the clock shows it.
-        d.last_change.set(now);
+        // R2: another change of the same directory goes on.
+        if !changing.contains(&self.dir) {
+            // PAIR(dcache.clock): the directory's stamp is out before the clock shows it.
+            d.last_change.set(now);
+        }
         clock.set(now);
     }
 }

@@ -106,7 +106,7 @@ pub(crate) struct Dcache {
     names: Names,
     pub(crate) key: HashKey,
     clocks: Region<clock::ClockSlot>,
-    clock_lock: Mutex<(), crate::lock_order::PathClock>,
+    changing: Mutex<clock::Changing, crate::lock_order::PathClock>,
     graveyard: Mutex<reclaim::Graves, Graveyard>,
 }
 
@@ -125,7 +125,7 @@ impl Dcache {
             names: Names::new(limit).map_err(space)?,
             key,
             clocks: Region::new(superblocks).map_err(space)?,
-            clock_lock: Mutex::new(()),
+            changing: Mutex::new(clock::Changing::default()),
             graveyard: Mutex::new(reclaim::Graves::default()),
         })
     }

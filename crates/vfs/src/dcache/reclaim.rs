@@ -18,6 +18,8 @@ pub(crate) struct Graves {
     waiting: Vec<u32>,
     /// How many were still pinned last time: the next collection waits for twice as many.
     survivors: usize,
+    /// Unlinked files closed since the last collection.
+    closed: usize,
     /// Where the next sweep for eviction begins.
     hand: u32,
 }
@@ -48,9 +50,29 @@ impl Dcache {
         }
     }
 
+    /// Notes that an unlinked file was closed, and collects: at once while few pins are in use,
+    /// else when enough
+    /// closes have come together to pay for looking at all of them.
+    #[cold]
+    pub(crate) fn closed_unlinked(&self) {
+        const PINS_PER_CLOSE: usize = 4096;
+        let due = {
+            let mut graves = self.graveyard.lock();
+            graves.closed += 1;
+            graves.closed * PINS_PER_CLOSE >= self.store.pins_touched() as usize
+        };
+        if due {
+            self.collect();
+        }
+    }
+
     /// Reclaims what can be of the graveyard, now.
     pub(crate) fn collect(&self) {
-        let mut victims = core::mem::take(&mut self.graveyard.lock().waiting);
+        let mut victims = {
+            let mut graves = self.graveyard.lock();
+            graves.closed = 0;
+            core::mem::take(&mut graves.waiting)
+        };
         if victims.is_empty() {
             return;
         }
@@ -69,6 +91,13 @@ impl Dcache {
     /// Unlinked entries that wait.
     pub(crate) fn buried(&self) -> usize {
         self.graveyard.lock().waiting.len()
+    }
+
+    /// Unlinked entries of superblock `sb` that wait.
+    pub(crate) fn buried_of(&self, sb: u32) -> Vec<u32> {
+        let mut buried = self.graveyard.lock().waiting.clone();
+        buried.retain(|&i| self.at(i).sb.get() == sb);
+        buried
     }
 
     /// Frees the entries of `victims` that have neither pins nor children; the others stay in

@@ -36,6 +36,7 @@ impl<'w> Walk<'w> {
             at_dentry: Sample::default(),
             pin: None,
             fast: mode == Mode::Fast,
+            section: (mode == Mode::Fast).then(|| core.reader.enter()),
             mode,
             links: 0,
             scope: None,
@@ -96,7 +97,7 @@ impl<'w> Walk<'w> {
         if self.wants(lflag::CACHED) {
             return Err(Errno::EAGAIN.into());
         }
-        self.fast = false;
+        self.leave_fast();
         self.stand_pinned(spot)
     }
 

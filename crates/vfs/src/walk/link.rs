@@ -3,7 +3,7 @@
 
 use super::{Fail, Text, Walk, lflag};
 use crate::atime;
-use crate::inode::{Inode, Patience, flag};
+use crate::inode::flag;
 use crate::mount::mflag;
 use openpath_abi::{Errno, limits, mode};
 
@@ -80,21 +80,12 @@ impl Walk<'_> {
         if self.with_inode(|inode| inode.flags() & flag::MAGIC != 0)? {
             return self.jump(text, rest);
         }
-        let patience = if self.fast {
-            Patience::Cached
-        } else {
-            Patience::Wait
-        };
         let core = self.core;
-        let spliced = self.with_inode(|inode| splice(core, text, inode, rest, patience))?;
-        match spliced {
-            Ok(()) => {}
-            Err(Errno::EAGAIN) if self.fast => {
-                self.unlazy()?;
-                self.with_inode(|inode| splice(core, text, inode, rest, Patience::Wait))??;
-            }
-            Err(errno) => return Err(self.sure(errno)),
+        // R3: without references only a body that was read before is followed.
+        if self.with_inode(|inode| inode.cached_link().is_none())? {
+            self.unlazy()?;
         }
+        self.with_inode(|inode| inode.read_link().map(|body| text.splice(core, body, rest)))??;
         let absolute = text.bytes().first() == Some(&b'/');
         if absolute {
             return self.jump_root();
@@ -143,20 +134,4 @@ impl Walk<'_> {
         text.drop_to(self.core, rest);
         Ok(())
     }
-}
-
-/// Puts the body of the link `inode` in front of the text's rest.
-fn splice(
-    core: &crate::task::Core,
-    text: &mut Text<'_>,
-    inode: &Inode,
-    rest: usize,
-    patience: Patience,
-) -> Result<(), Errno> {
-    let body = inode.shielded(|ops| ops.readlink(inode, patience))?;
-    if body.is_empty() {
-        return Err(Errno::ENOENT);
-    }
-    text.splice(core, &body, rest);
-    Ok(())
 }

@@ -47,6 +47,7 @@ use crate::dcache::dflag;
 use crate::inode::Inode;
 use crate::task::Core;
 use openpath_abi::Errno;
+use openpath_sync::rcu::Guard;
 use openpath_sync::{Pin, Sample};
 
 /// How a walk is to behave (`LOOKUP_*`).
@@ -196,6 +197,8 @@ pub(crate) struct Walk<'w> {
     /// Holds the position in reference mode.
     pin: Option<Pin>,
     fast: bool,
+    /// The section that fast mode runs in; it ends before anything may wait.
+    section: Option<Guard<'w>>,
     mode: Mode,
     links: usize,
     /// Sequences of mounts and renames at the start of a scoped walk.
@@ -266,8 +269,13 @@ impl<'w> Walk<'w> {
             .try_pin(self.at.mount, self.at_mount, self.at.dentry, self.at_dentry)
             .ok_or(Fail::Restart)?;
         self.pin = Some(pin);
-        self.fast = false;
+        self.leave_fast();
         Ok(())
+    }
+
+    fn leave_fast(&mut self) {
+        self.fast = false;
+        self.section = None;
     }
 
     /// An error met in fast mode counts only if the walk can stand where it met it.
@@ -316,7 +324,7 @@ impl<'w> Walk<'w> {
                 .try_pin(self.at.mount, self.at_mount, self.at.dentry, self.at_dentry)
                 .ok_or(Fail::Restart)?;
             self.pin = Some(pin);
-            self.fast = false;
+            self.leave_fast();
         }
         if self.flags & lflag::SCOPED != 0 {
             self.check_scope()?;

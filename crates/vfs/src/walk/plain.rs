@@ -11,7 +11,7 @@
 
 use super::{Spot, lflag};
 use crate::dcache::{Dcache, dflag};
-use crate::name::{NameKey, component_end};
+use crate::name::NameKey;
 use crate::path_cache::{Hit, Query};
 use crate::task::{At, Core, WALKED};
 use openpath_sync::{Pin, Sample};
@@ -67,6 +67,7 @@ pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
         (Some(_), At::File(file)) => file.spot(),
         _ => return Plain::Leave,
     };
+    let _section = core.reader.enter();
     let dcache = &core.vfs.dcache;
     let slot = core.vfs.mounts.at(start.mount);
     let mount = slot.word().sample();
@@ -123,8 +124,8 @@ fn run(
         pos += 1;
     }
     loop {
-        let (start, end) = (pos, component_end(path, pos));
-        let key = NameKey::of(dcache.key, path, start, end);
+        let start = pos;
+        let (key, end) = NameKey::parse(dcache.key, path, start);
         if key.is_empty_or_dots() {
             return None;
         }

@@ -9,6 +9,7 @@ pub mod face;
 pub mod golden;
 
 pub mod host;
+pub mod mutants;
 pub mod op;
 pub mod outcome;
 pub mod random;

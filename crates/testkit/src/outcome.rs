@@ -50,9 +50,10 @@ impl Stamps {
         self.starts.push(now);
     }
 
-    /// Forgets all: a new case begins.
-    pub fn clear(&mut self) {
-        self.starts.clear();
+    /// The start of the operation under way.
+    #[must_use]
+    pub fn last(&self) -> Timespec {
+        self.starts.last().copied().unwrap_or_default()
     }
 
     /// Which operation set this time.
@@ -121,11 +122,6 @@ impl Ids {
         });
         entry.1 = round;
         entry.0
-    }
-
-    /// Forgets all: a new case begins.
-    pub fn clear(&mut self) {
-        *self = Ids::default();
     }
 }
 

@@ -49,6 +49,8 @@ const PATH_BYTES_MIN: usize = BLOCK;
 const BLOCK: usize = 32;
 /// Words of a block.
 const BLOCK_WORDS: usize = BLOCK / 8;
+/// More components than the longest path has: a climb that takes longer met a tree on the move.
+const DEPTH_MAX: u32 = 128;
 /// Entries in a set.
 const WAYS: u32 = 4;
 
@@ -195,10 +197,12 @@ impl PathCache {
         validated: u64,
     ) -> bool {
         let mut at = target;
+        let mut steps = DEPTH_MAX;
         while at != query.start {
+            steps -= 1;
             // R2: the parent is read before its stamp; who moves an entry stamps it first.
             let parent = dcache.at(at).parent.get();
-            if parent == at || dcache.at(parent).last_change.get() > validated {
+            if steps == 0 || parent == at || dcache.at(parent).last_change.get() > validated {
                 return false;
             }
             // A directory that was itself moved is stamped too.
@@ -298,7 +302,11 @@ fn plain_way(dcache: &Dcache, query: &Query, target: u32) -> bool {
         } else {
             dflag::SLOW_SEARCH | dflag::MOUNTED
         };
-        if parent == at || sample.odd(slow) || dcache.at(parent).last_change.get() > query.clock {
+        if depth == DEPTH_MAX
+            || parent == at
+            || sample.odd(slow)
+            || dcache.at(parent).last_change.get() > query.clock
+        {
             return false;
         }
         at = parent;

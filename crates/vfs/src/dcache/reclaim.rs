@@ -168,6 +168,12 @@ impl Dcache {
 
     /// Forgets every entry below `root` and `root` itself, deepest first; what is pinned stays.
     pub(crate) fn forget_tree(&self, root: u32) {
+        // Unlinked entries go by way of the graveyard, which knows them; children before parents.
+        let mut buried = usize::MAX;
+        while self.buried() < buried {
+            buried = self.buried();
+            self.collect();
+        }
         let mut order = vec![root];
         let mut next = 0;
         while let Some(&at) = order.get(next) {
@@ -182,7 +188,7 @@ impl Dcache {
             if leaves.is_empty() {
                 break;
             }
-            drop(self.reclaim(&mut leaves, |_| true));
+            drop(self.reclaim(&mut leaves, |now| leaf(now) || now.has(dflag::ROOT)));
             order = rest;
         }
     }

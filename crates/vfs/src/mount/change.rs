@@ -76,6 +76,7 @@ impl Shared {
             id: topology.made,
             dev: seat.dev,
             writers: Word::new(0),
+            expiring: Word::new(0),
         };
         // A fresh slot has no payload, so this cannot be refused.
         let _taken = self.dcache.store.set_mount_payload(mount, Arc::new(data));
@@ -181,7 +182,6 @@ impl Shared {
             let gone = *mine;
             *seat = None;
             drop(seat);
-            self.dcache.collect();
             self.dcache.forget_tree(gone.root);
             self.superblocks.lock().give(gone.number);
         }

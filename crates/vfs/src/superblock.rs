@@ -107,6 +107,17 @@ impl SuperBlock {
     pub fn ops(&self) -> &dyn SuperBlockOps {
         &*self.ops
     }
+    /// Calls the backend; a panic in it becomes `EIO` and harms nobody else.
+    ///
+    /// # Errors
+    /// Those of `call`; `EIO`.
+    pub(crate) fn shielded<R>(
+        &self,
+        call: impl FnOnce(&dyn SuperBlockOps) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let call = std::panic::AssertUnwindSafe(|| call(&*self.ops));
+        std::panic::catch_unwind(call).unwrap_or(Err(Errno::EIO))
+    }
     /// What it was made with.
     pub fn options(&self) -> &SuperBlockOptions {
         &self.options

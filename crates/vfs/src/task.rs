@@ -118,6 +118,15 @@ impl Core {
         self.settle(1, pin);
     }
 
+    /// Acts with `cred` until what this returns is dropped (`override_creds`).
+    pub(crate) fn act_as(&self, cred: Cred) -> ActingAs<'_> {
+        ActingAs {
+            core: self,
+            cred: self.cred.replace(Arc::new(cred)),
+            serial: self.cred_serial.replace(self.vfs.next_cred.add(1)),
+        }
+    }
+
     pub(crate) fn namespace(&self) -> &MountNamespace {
         &self.namespace
     }
@@ -137,6 +146,20 @@ fn thread_name() -> String {
     thread
         .name()
         .map_or_else(|| format!("{:?}", thread.id()), str::to_owned)
+}
+
+/// Other credentials for a while; dropping it brings the old ones back.
+pub(crate) struct ActingAs<'a> {
+    core: &'a Core,
+    cred: Arc<Cred>,
+    serial: u64,
+}
+
+impl Drop for ActingAs<'_> {
+    fn drop(&mut self) {
+        self.core.cred.replace(Arc::clone(&self.cred));
+        self.core.cred_serial.set(self.serial);
+    }
 }
 
 /// A task. See the module head.

@@ -7,10 +7,17 @@
 //! permissions are asked, and
 //! then the backend does it and the dentry cache follows.
 
+mod access;
+mod attr;
+mod cwd;
 mod dir;
+mod fs;
 mod io;
+mod readlink;
 mod stat;
 mod target;
+mod times;
+mod truncate;
 
 pub use dir::DirEntry;
 

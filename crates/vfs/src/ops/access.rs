@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! May the caller? access(2), faccessat(2), faccessat2(2).
+
+use super::resolve;
+use super::target::at_lookup;
+use crate::cred::Cred;
+use crate::mount::mflag;
+use crate::perm;
+use crate::task::{At, Task};
+use openpath_abi::access::{R_OK, W_OK, X_OK};
+use openpath_abi::fcntl::{AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use openpath_abi::{Errno, mode};
+
+impl Task {
+    /// Whether the real user may access `path` in the ways of `want` (`R_OK`, `W_OK`, `X_OK`; 0: it
+    /// exists). Linux: access(2).
+    ///
+    /// # Errors
+    /// As [`Task::faccessat2`].
+    pub fn access(&self, path: &[u8], want: u32) -> Result<(), Errno> {
+        self.faccessat2(At::Cwd, path, want, 0)
+    }
+
+    /// Whether the real user (`AT_EACCESS`: the effective one) may access `path`, relative to `at`.
+    /// Linux: faccessat2(2).
+    ///
+    /// The walk is the same user's as well.
+    ///
+    /// # Errors
+    /// `EINVAL` (`want`, then flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk,
+    /// `EACCES` (a regular file on a `noexec` mount), `EROFS` (superblock), `EPERM` (immutable),
+    /// `EACCES`, `EROFS` (mount).
+    pub fn faccessat2(
+        &self,
+        at: At<'_>,
+        path: &[u8],
+        want: u32,
+        at_flags: u32,
+    ) -> Result<(), Errno> {
+        if want & !(R_OK | W_OK | X_OK) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if at_flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let core = &self.core;
+        let real = {
+            let cred = core.cred();
+            (at_flags & AT_EACCESS == 0 && !is_real(&cred)).then(|| cred.as_real())
+        };
+        let _acting = real.map(|cred| core.act_as(cred));
+        let held = resolve(core, at, path, at_lookup(at_flags))?;
+        let target = held.target()?;
+        let kind = target.inode.kind();
+        if want & X_OK != 0 && kind == mode::S_IFREG && target.mount_flags().has(mflag::NO_EXEC) {
+            return Err(Errno::EACCES);
+        }
+        perm::inode_permission(&core.cred(), &target.mount.sb, target.inode, want)?;
+        let special = !matches!(kind, mode::S_IFREG | mode::S_IFDIR | mode::S_IFLNK);
+        if want & W_OK != 0 && !special && target.is_read_only() {
+            return Err(Errno::EROFS);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the credentials are those that access(2) asks about already.
+fn is_real(cred: &Cred) -> bool {
+    let caps = if cred.uid == 0 { Cred::root().caps } else { 0 };
+    cred.fsuid == cred.uid && cred.fsgid == cred.gid && cred.caps == caps
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mode and owner: chmod(2), fchmodat2(2), chown(2), lchown(2), fchownat(2) and their `f` forms.
+//!
+//! # Kernel analogue
+//! `chmod_common`, `chown_common`, `notify_change`, `setattr_prepare`, `setattr_copy`.
+//!
+//! # Locks
+//! A change holds the inode's `InodeNames` lock from its first look at the attributes to the end.
+//!
+//! # Rules
+//! R1. A directory's new mode or owner may change who can search it: the change runs inside a
+//!     `DirChange`, and the entry says afterwards whether walks must ask.
+
+use super::resolve;
+use super::target::{Target, at_lookup};
+use crate::cred::Cred;
+use crate::dcache::{dflag, type_flags};
+use crate::file::OpenFile;
+use crate::inode::{SetAttr, flag};
+use crate::task::{At, Task};
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use openpath_abi::mode::{S_IALLUGO, S_IFLNK, S_ISGID, S_ISUID, S_IXGRP};
+use openpath_abi::{Errno, caps};
+
+/// Nothing of an inode with one of these can be set (`may_setattr`).
+pub(super) const FIXED: u64 = flag::IMMUTABLE | flag::APPEND_ONLY;
+
+impl Task {
+    /// Sets the permission bits of `path`. Linux: chmod(2).
+    ///
+    /// # Errors
+    /// As [`Task::fchmodat2`].
+    pub fn chmod(&self, path: &[u8], mode: u32) -> Result<(), Errno> {
+        self.fchmodat2(At::Cwd, path, mode, 0)
+    }
+
+    /// Sets the permission bits of `path`, relative to `at`. Linux: fchmodat2(2).
+    ///
+    /// The set-group-id bit is dropped for who is not in the file's group.
+    ///
+    /// # Errors
+    /// `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`, `EPERM`
+    /// (immutable or append-only), `EOPNOTSUPP` (a link), `EPERM` (not the owner), what the backend
+    /// meets.
+    pub fn fchmodat2(
+        &self,
+        at: At<'_>,
+        path: &[u8],
+        mode: u32,
+        at_flags: u32,
+    ) -> Result<(), Errno> {
+        if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
+        held.target()?.chmod(mode)
+    }
+
+    /// Sets owner and group of `path`; `u32::MAX` leaves one as it is. Linux: chown(2).
+    ///
+    /// # Errors
+    /// As [`Task::fchownat`].
+    pub fn chown(&self, path: &[u8], uid: u32, gid: u32) -> Result<(), Errno> {
+        self.fchownat(At::Cwd, path, uid, gid, 0)
+    }
+
+    /// As [`Task::chown`], but a link in the last place is the file itself. Linux: lchown(2).
+    ///
+    /// # Errors
+    /// As [`Task::fchownat`].
+    pub fn lchown(&self, path: &[u8], uid: u32, gid: u32) -> Result<(), Errno> {
+        self.fchownat(At::Cwd, path, uid, gid, AT_SYMLINK_NOFOLLOW)
+    }
+
+    /// Sets owner and group of `path`, relative to `at`; `u32::MAX` leaves one as it is. Linux:
+    /// fchownat(2).
+    ///
+    /// What is no directory loses its set-id bits, also when neither is set.
+    ///
+    /// # Errors
+    /// `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`,
+    /// `EPERM` (immutable or append-only; not the owner and no `CAP_CHOWN`; a group the owner is
+    /// not in; set-id bits of a stranger's file without `CAP_FOWNER`), what the backend meets.
+    pub fn fchownat(
+        &self,
+        at: At<'_>,
+        path: &[u8],
+        uid: u32,
+        gid: u32,
+        at_flags: u32,
+    ) -> Result<(), Errno> {
+        if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
+        held.target()?.chown(uid, gid)
+    }
+}
+
+impl OpenFile<'_> {
+    /// Sets the permission bits of the file. Linux: fchmod(2).
+    ///
+    /// # Errors
+    /// `EBADF` (`O_PATH`), then as [`Task::fchmodat2`] from `EROFS` on.
+    pub fn fchmod(&self, mode: u32) -> Result<(), Errno> {
+        self.full_target()?.chmod(mode)
+    }
+
+    /// Sets owner and group of the file; `u32::MAX` leaves one as it is. Linux: fchown(2).
+    ///
+    /// # Errors
+    /// `EBADF` (`O_PATH`), then as [`Task::fchownat`] from `EROFS` on.
+    pub fn fchown(&self, uid: u32, gid: u32) -> Result<(), Errno> {
+        self.full_target()?.chown(uid, gid)
+    }
+}
+
+/// Whether the set-group-id bit may be on a file of this group (`in_group_or_capable`).
+fn may_set_group_id(cred: &Cred, gid: u32) -> bool {
+    cred.in_group(gid) || cred.capable(caps::CAP_FSETID)
+}
+
+/// Whether a new owner takes the set-group-id bit away (`setattr_should_drop_sgid`).
+fn drops_group_id(cred: &Cred, mode: u32, gid: u32) -> bool {
+    mode & S_ISGID != 0 && (mode & S_IXGRP != 0 || !may_set_group_id(cred, gid))
+}
+
+impl Target<'_> {
+    /// # Errors
+    /// `EPERM` for what cannot be changed at all.
+    fn must_be_free(&self) -> Result<(), Errno> {
+        if self.inode.flags() & FIXED == 0 {
+            Ok(())
+        } else {
+            Err(Errno::EPERM)
+        }
+    }
+
+    fn chmod(&self, mode: u32) -> Result<(), Errno> {
+        self.want_write()?;
+        let inode = self.inode;
+        let _held = inode.lock_names();
+        self.must_be_free()?;
+        if inode.kind() == S_IFLNK {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let (uid, gid) = inode.ids();
+        let mut mode = mode & S_IALLUGO;
+        {
+            let cred = self.core.cred();
+            if !cred.owner_or_capable(uid) {
+                return Err(Errno::EPERM);
+            }
+            if !may_set_group_id(&cred, gid) {
+                mode &= !S_ISGID;
+            }
+        }
+        self.change(&SetAttr {
+            mode: Some(mode),
+            ctime: Some(self.core.vfs.clock.now()),
+            ..SetAttr::default()
+        })
+    }
+
+    fn chown(&self, uid: u32, gid: u32) -> Result<(), Errno> {
+        self.want_write()?;
+        let wanted = |id: u32| (id != u32::MAX).then_some(id);
+        let (uid, gid) = (wanted(uid), wanted(gid));
+        let inode = self.inode;
+        let _held = inode.lock_names();
+        if uid.is_some() || gid.is_some() {
+            self.must_be_free()?;
+        }
+        let mode = self.may_chown(uid, gid)?;
+        let now = self.core.vfs.clock.now();
+        if !inode.is_dir() {
+            inode.drop_capabilities(now)?;
+        }
+        self.change(&SetAttr {
+            mode,
+            uid,
+            gid,
+            ctime: Some(now),
+            ..SetAttr::default()
+        })
+    }
+
+    /// Whether this task may set these ids; the mode without set-id bits, if it changes with them.
+    ///
+    /// # Errors
+    /// `EPERM`.
+    fn may_chown(&self, uid: Option<u32>, gid: Option<u32>) -> Result<Option<u32>, Errno> {
+        let cred = self.core.cred();
+        let inode = self.inode;
+        let (mode, (old_uid, old_gid)) = (inode.mode(), inode.ids());
+        let mut kept = mode;
+        if !inode.is_dir() {
+            kept &= !S_ISUID;
+            if drops_group_id(&cred, mode, old_gid) {
+                kept &= !S_ISGID;
+            }
+        }
+        let owner = cred.fsuid == old_uid;
+        let may_give = owner && uid.is_none_or(|u| u == old_uid);
+        let may_share = owner && gid.is_none_or(|g| g == old_gid || cred.in_group(g));
+        let chowns = cred.capable(caps::CAP_CHOWN);
+        if uid.is_some() && !may_give && !chowns || gid.is_some() && !may_share && !chowns {
+            return Err(Errno::EPERM);
+        }
+        if kept == mode {
+            return Ok(None);
+        }
+        // Dropping bits is a change of mode, for which CAP_CHOWN is not enough.
+        if !cred.owner_or_capable(old_uid) {
+            return Err(Errno::EPERM);
+        }
+        if !may_set_group_id(&cred, gid.unwrap_or(old_gid)) {
+            kept &= !S_ISGID;
+        }
+        Ok(Some(kept))
+    }
+
+    /// Applies a change of mode or owner. The inode is locked.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    fn change(&self, change: &SetAttr) -> Result<(), Errno> {
+        if !self.inode.is_dir() {
+            return self.setattr(change);
+        }
+        let dcache = &self.core.vfs.dcache;
+        let dir = self.spot.dentry;
+        // R1
+        let moved = dcache.begin_dir_change(dir);
+        let result = self.setattr(change);
+        let ask = type_flags(Some(self.inode)) & dflag::SLOW_SEARCH;
+        dcache.set_flags(dir, ask, dflag::SLOW_SEARCH & !ask);
+        drop(moved);
+        result
+    }
+}

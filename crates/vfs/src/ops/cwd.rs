@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a task is: getcwd(2), chdir(2), fchdir(2), chroot(2); and what a place is called.
+//!
+//! # Kernel analogue
+//! `prepend_path`, `d_path`, `set_fs_pwd`, `set_fs_root`.
+
+use super::{Held, resolve};
+use crate::dcache::dflag;
+use crate::file::OpenFile;
+use crate::perm::{self, MAY_EXEC};
+use crate::task::{At, Core, Task};
+use crate::walk::{Spot, lflag};
+use openpath_abi::limits::PATH_MAX;
+use openpath_abi::{Errno, caps};
+use openpath_sync::Pin;
+
+/// What getcwd(2) puts before a place that the root does not lead to.
+const UNREACHABLE: &[u8] = b"(unreachable)";
+/// What follows the path of a place that has no name any more.
+const DELETED: &[u8] = b" (deleted)";
+
+impl Task {
+    /// The path of the working directory; one that the root does not lead to begins with
+    /// `(unreachable)`. Linux: getcwd(2).
+    ///
+    /// # Errors
+    /// `ENOENT` (it was removed), `ENAMETOOLONG` (more than `PATH_MAX` with its NUL).
+    pub fn getcwd(&self) -> Result<Vec<u8>, Errno> {
+        let place = Place::of(&self.core, self.core.cwd.get());
+        if place.deleted {
+            return Err(Errno::ENOENT);
+        }
+        let mut path = place.path;
+        if !place.reachable {
+            path.splice(..0, UNREACHABLE.iter().copied());
+        }
+        fits(path)
+    }
+
+    /// Makes `path` the working directory. Linux: chdir(2).
+    ///
+    /// # Errors
+    /// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `ENOTDIR`, `EACCES` (it may not be
+    /// searched).
+    pub fn chdir(&self, path: &[u8]) -> Result<(), Errno> {
+        let pin = self.searchable_dir(path)?.into_pin();
+        self.core.set_cwd(pin.ok_or(Errno::ENOENT)?);
+        Ok(())
+    }
+
+    /// Makes the directory that `file` is open at the working directory; `O_PATH` is enough. Linux:
+    /// fchdir(2).
+    ///
+    /// # Errors
+    /// `ENOTDIR`, `EACCES` (it may not be searched), `ENOMEM` when there are no pins left.
+    pub fn fchdir(&self, file: &OpenFile<'_>) -> Result<(), Errno> {
+        let target = file.target()?;
+        if !target.inode.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        let cred = self.core.cred();
+        perm::inode_permission(&cred, &target.mount.sb, target.inode, MAY_EXEC)?;
+        self.core.set_cwd(pin(&self.core, target.spot)?);
+        Ok(())
+    }
+
+    /// Makes `path` the root, for this task; the working directory stays. Linux: chroot(2).
+    ///
+    /// # Errors
+    /// As [`Task::chdir`], then `EPERM` (no `CAP_SYS_CHROOT`).
+    pub fn chroot(&self, path: &[u8]) -> Result<(), Errno> {
+        let held = self.searchable_dir(path)?;
+        if !self.core.cred().capable(caps::CAP_SYS_CHROOT) {
+            return Err(Errno::EPERM);
+        }
+        self.core.set_root(held.into_pin().ok_or(Errno::ENOENT)?);
+        Ok(())
+    }
+
+    fn searchable_dir(&self, path: &[u8]) -> Result<Held<'_>, Errno> {
+        let lookup = lflag::FOLLOW | lflag::DIRECTORY;
+        let held = resolve(&self.core, At::Cwd, path, lookup)?;
+        let target = held.target()?;
+        perm::inode_permission(&self.core.cred(), &target.mount.sb, target.inode, MAY_EXEC)?;
+        Ok(held)
+    }
+}
+
+impl OpenFile<'_> {
+    /// What the file is called now, seen from its task's root; ` (deleted)` follows if that name is
+    /// gone. What `/proc/self/fd` shows (`d_path`).
+    ///
+    /// # Errors
+    /// `ENAMETOOLONG`.
+    #[doc(alias = "d_path")]
+    pub fn path_name(&self) -> Result<Vec<u8>, Errno> {
+        let place = Place::of(self.core, self.spot());
+        let mut path = place.path;
+        if place.deleted {
+            path.extend_from_slice(DELETED);
+        }
+        fits(path)
+    }
+}
+
+fn fits(path: Vec<u8>) -> Result<Vec<u8>, Errno> {
+    if path.len() < PATH_MAX {
+        Ok(path)
+    } else {
+        Err(Errno::ENAMETOOLONG)
+    }
+}
+
+fn pin(core: &Core, spot: Spot) -> Result<Pin, Errno> {
+    core.pins
+        .pin_now(spot.mount, spot.dentry)
+        .ok_or(Errno::ENOMEM)
+}
+
+/// What a place is called, as it was at one moment.
+struct Place {
+    path: Vec<u8>,
+    /// The task's root leads there.
+    reachable: bool,
+    /// Its name is gone.
+    deleted: bool,
+}
+
+impl Place {
+    /// What `spot`, which something holds, is called from the root of `core`'s task.
+    fn of(core: &Core, spot: Spot) -> Self {
+        let (moves, mounts) = (&core.vfs.renames, &core.vfs.mounts.changes);
+        loop {
+            let seen = (moves.sample_steady(), mounts.sample_steady());
+            if let Some(place) = Self::look(core, spot)
+                && moves.still(seen.0)
+                && mounts.still(seen.1)
+            {
+                return place;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// One attempt; `None` if an entry changed meanwhile.
+    fn look(core: &Core, spot: Spot) -> Option<Self> {
+        let (dcache, mounts) = (&core.vfs.dcache, &core.vfs.mounts);
+        let root = core.root.get();
+        let flags = |dentry: u32| dcache.at(dentry).word().sample();
+        let own = flags(spot.dentry);
+        // From the place up, so the last name comes first.
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        let mut at = spot;
+        let reachable = loop {
+            if at == root {
+                break true;
+            }
+            if at.dentry == mounts.at(at.mount).root.get() {
+                match mounts.below(at.mount) {
+                    Some((mount, dentry)) => at = Spot { mount, dentry },
+                    None => break false,
+                }
+                continue;
+            }
+            if flags(at.dentry).has(dflag::ROOT) {
+                // Moved out of what its mount shows: no name means anything there.
+                names.clear();
+                break false;
+            }
+            let (name, parent) = dcache.name_of(at.dentry)?;
+            names.push(name);
+            at.dentry = parent;
+        };
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        Some(Self {
+            path,
+            reachable,
+            deleted: own.has(dflag::UNHASHED) && !own.has(dflag::ROOT),
+        })
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a symbolic link says: readlink(2), readlinkat(2).
+
+use super::resolve;
+use crate::task::{At, Task};
+use crate::walk::lflag;
+use openpath_abi::{Errno, mode};
+
+impl Task {
+    /// The body of the link `path`. Linux: readlink(2).
+    ///
+    /// # Errors
+    /// As [`Task::readlinkat`].
+    pub fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.readlinkat(At::Cwd, path)
+    }
+
+    /// The whole body of the link `path`, relative to `at`; with an empty path, of the link that
+    /// `at` was opened at with `O_PATH` and `O_NOFOLLOW`. Linux: readlinkat(2).
+    ///
+    /// # Errors
+    /// `ENAMETOOLONG`, those of the walk, `EINVAL` (not a link), `ENOENT` (not a link, empty path),
+    /// what the backend meets.
+    pub fn readlinkat(&self, at: At<'_>, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let held = resolve(&self.core, at, path, lflag::EMPTY)?;
+        let target = held.target()?;
+        let inode = target.inode;
+        if inode.kind() != mode::S_IFLNK {
+            return Err(if path.is_empty() {
+                Errno::ENOENT
+            } else {
+                Errno::EINVAL
+            });
+        }
+        target.touch_atime();
+        let body = inode.shielded(|ops| ops.readlink(inode))?;
+        Ok(body.into_owned())
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Setting times: utimensat(2), futimens(3).
+//!
+//! # Kernel analogue
+//! `do_utimes`, `vfs_utimes`, `may_setattr`.
+
+use super::attr::FIXED;
+use super::resolve;
+use super::target::{Target, at_lookup};
+use crate::file::OpenFile;
+use crate::inode::{SetAttr, flag};
+use crate::perm::{self, MAY_WRITE};
+use crate::task::{At, Task};
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use openpath_abi::time::NSEC_PER_SEC;
+use openpath_abi::{Errno, TimeSet, Timespec};
+
+/// Whether there is nothing to do; then not even path and descriptor are looked at.
+fn is_nothing(times: &[TimeSet; 2]) -> bool {
+    *times == [TimeSet::Omit, TimeSet::Omit]
+}
+
+impl Task {
+    /// Sets the times of access and of data change of `path`, relative to `at`; without a path, of
+    /// the open file `at`. Linux: utimensat(2).
+    ///
+    /// # Errors
+    /// None if both are [`TimeSet::Omit`]. `EINVAL` (flags), `ENOENT` (empty path),
+    /// `ENAMETOOLONG`, those of the walk; without a path `EFAULT` (no file either), `EINVAL`
+    /// (flags), `EBADF` (not open, `O_PATH`). Then `EINVAL` (nanoseconds), `EROFS`, `EPERM`
+    /// (immutable; append-only, unless both are now; not the owner, unless both are now), `EACCES`
+    /// (neither owner nor writer), what the backend meets.
+    pub fn utimensat(
+        &self,
+        at: At<'_>,
+        path: Option<&[u8]>,
+        times: [TimeSet; 2],
+        at_flags: u32,
+    ) -> Result<(), Errno> {
+        if is_nothing(&times) {
+            return Ok(());
+        }
+        let Some(path) = path else {
+            return match at {
+                At::Cwd => Err(Errno::EFAULT),
+                _ if at_flags != 0 => Err(Errno::EINVAL),
+                At::Bad => Err(Errno::EBADF),
+                At::File(file) => file.futimens(times),
+            };
+        };
+        if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
+        held.target()?.utimens(&times)
+    }
+}
+
+impl OpenFile<'_> {
+    /// Sets the times of access and of data change. Linux: futimens(3).
+    ///
+    /// # Errors
+    /// None if both are [`TimeSet::Omit`]. `EBADF` (`O_PATH`), then as [`Task::utimensat`].
+    pub fn futimens(&self, times: [TimeSet; 2]) -> Result<(), Errno> {
+        if is_nothing(&times) {
+            return Ok(());
+        }
+        self.full_target()?.utimens(&times)
+    }
+}
+
+impl Target<'_> {
+    fn utimens(&self, times: &[TimeSet; 2]) -> Result<(), Errno> {
+        let invalid = |t: &TimeSet| matches!(t, TimeSet::At(at) if at.nsec >= NSEC_PER_SEC);
+        if times.iter().any(invalid) {
+            return Err(Errno::EINVAL);
+        }
+        self.want_write()?;
+        let _held = self.inode.lock_names();
+        self.may_set_times(*times == [TimeSet::Now, TimeSet::Now])?;
+        let now = self.core.vfs.clock.now();
+        let [atime, mtime] = times.map(|t| value(t, now));
+        self.setattr(&SetAttr {
+            atime,
+            mtime,
+            ctime: Some(now),
+            ..SetAttr::default()
+        })
+    }
+
+    /// `touches`: both times become now, which who may write may do.
+    ///
+    /// # Errors
+    /// As [`Task::utimensat`].
+    fn may_set_times(&self, touches: bool) -> Result<(), Errno> {
+        let fixed = if touches { flag::IMMUTABLE } else { FIXED };
+        if self.inode.flags() & fixed != 0 {
+            return Err(Errno::EPERM);
+        }
+        let cred = self.core.cred();
+        if cred.owner_or_capable(self.inode.ids().0) {
+            return Ok(());
+        }
+        if !touches {
+            return Err(Errno::EPERM);
+        }
+        perm::inode_permission(&cred, &self.mount.sb, self.inode, MAY_WRITE)
+    }
+}
+
+fn value(set: TimeSet, now: Timespec) -> Option<Timespec> {
+    match set {
+        TimeSet::Omit => None,
+        TimeSet::Now => Some(now),
+        TimeSet::At(at) => Some(at),
+    }
+}

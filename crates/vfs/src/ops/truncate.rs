@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Setting the length of a file: truncate(2), ftruncate(2).
+//!
+//! # Kernel analogue
+//! `vfs_truncate`, `do_ftruncate`, `do_truncate`.
+//!
+//! # Rules
+//! R1. ftruncate(2) always moves the times. truncate(2) does if the length changes, or if the file
+//!     has blocks, as tmpfs does.
+
+use super::resolve;
+use super::target::Target;
+use crate::config::Profile;
+use crate::file::OpenFile;
+use crate::inode::{SetAttr, flag};
+use crate::perm::{self, MAY_WRITE};
+use crate::task::{At, Task};
+use crate::walk::lflag;
+use openpath_abi::{Errno, mode};
+
+impl Task {
+    /// Sets the length of the regular file `path`. Linux: truncate(2).
+    ///
+    /// # Errors
+    /// `EINVAL` (negative), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EISDIR`,
+    /// `EINVAL` (not a regular file), `EROFS` (superblock), `EPERM` (immutable), `EACCES`, `EROFS`
+    /// (mount; before Linux 6.14 it came before these three), `EPERM` (append-only), `ETXTBSY`,
+    /// what the backend meets (`EFBIG`).
+    pub fn truncate(&self, path: &[u8], len: i64) -> Result<(), Errno> {
+        let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
+        let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
+        let target = held.target()?;
+        let inode = target.inode;
+        match inode.kind() {
+            mode::S_IFREG => {}
+            mode::S_IFDIR => return Err(Errno::EISDIR),
+            _ => return Err(Errno::EINVAL),
+        }
+        if self.core.vfs.config.profile < Profile::V6_18 {
+            target.want_write()?;
+        }
+        perm::inode_permission(&self.core.cred(), &target.mount.sb, inode, MAY_WRITE)?;
+        target.want_write()?;
+        if inode.flags() & flag::APPEND_ONLY != 0 {
+            return Err(Errno::EPERM);
+        }
+        inode.get_write_access()?;
+        let done = target.set_length(len, false);
+        inode.put_write_access();
+        done
+    }
+}
+
+impl OpenFile<'_> {
+    /// Sets the length of the file. Linux: ftruncate(2).
+    ///
+    /// # Errors
+    /// `EINVAL` (negative), `EBADF` (`O_PATH`), `EINVAL` (not a regular file, not open for
+    /// writing), `EPERM` (append-only), what the backend meets (`EFBIG`).
+    pub fn ftruncate(&self, len: i64) -> Result<(), Errno> {
+        let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
+        let target = self.full_target()?;
+        if target.inode.kind() != mode::S_IFREG || !self.writable() {
+            return Err(Errno::EINVAL);
+        }
+        if target.inode.flags() & flag::APPEND_ONLY != 0 {
+            return Err(Errno::EPERM);
+        }
+        target.set_length(len, true)
+    }
+}
+
+impl Target<'_> {
+    /// Sets the length, and the times (R1; `always`: whatever the length was).
+    fn set_length(&self, len: u64, always: bool) -> Result<(), Errno> {
+        let inode = self.inode;
+        let _held = inode.lock_names();
+        let now = self.core.vfs.clock.now();
+        let mode = self.drop_privileges(now)?;
+        let old = inode.attr();
+        let moved = (always || old.size != len || old.blocks != 0).then_some(now);
+        self.setattr(&SetAttr {
+            size: Some(len),
+            mode,
+            mtime: moved,
+            ctime: moved,
+            ..SetAttr::default()
+        })
+    }
+}

@@ -41,7 +41,7 @@ pub use inode::{
     Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr, flag,
 };
 pub use instance::{Usage, Vfs, VfsBuilder};
-pub use mount::{MountNamespace, mflag};
+pub use mount::{MountFlags, MountNamespace, mflag};
 pub use ops::DirEntry;
 pub use path::VfsPath;
 pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};

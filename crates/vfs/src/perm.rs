@@ -147,15 +147,15 @@ pub fn may_delete(
     Ok(())
 }
 
-/// The permission bits of a new file: umask applied, and the set-group-id bit of an executable
-/// dropped for who is not
-/// in the group of a set-group-id directory (`mode_strip_sgid`).
+/// The permission bits of a new file: the set-group-id bit of an executable dropped for who is not
+/// in the group of a set-group-id directory, then umask applied (`vfs_prepare_mode`).
 #[must_use]
 pub fn new_mode(cred: &Cred, dir: &Inode, mode_bits: u32, umask: u32) -> u32 {
     let wanted = mode_bits & !(umask & 0o777);
     let (dir_mode, (_, dir_gid)) = (dir.mode(), dir.ids());
-    let strips = wanted & mode::S_IFMT != mode::S_IFDIR
-        && wanted & (mode::S_ISGID | 0o010) == mode::S_ISGID | 0o010
+    // By the bits asked for: umask has no say in what counts as executable.
+    let strips = mode_bits & mode::S_IFMT != mode::S_IFDIR
+        && mode_bits & (mode::S_ISGID | mode::S_IXGRP) == mode::S_ISGID | mode::S_IXGRP
         && dir_mode & mode::S_ISGID != 0
         && !cred.in_group(dir_gid)
         && !cred.capable(caps::CAP_FSETID);

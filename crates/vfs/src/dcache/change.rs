@@ -208,8 +208,8 @@ impl Dcache {
     }
 
     /// The entry directly below `ancestor` that is `index` or above it; `None` if `ancestor` is not
-    /// above. Held: the superblock's topology, so that no directory changes its parent, and a pin on
-    /// `index`.
+    /// above. Held: the superblock's topology, so that no directory changes its parent, and a pin
+    /// on `index`.
     pub(crate) fn branch(&self, index: u32, ancestor: u32) -> Option<u32> {
         let mut at = index;
         loop {

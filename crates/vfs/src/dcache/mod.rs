@@ -42,6 +42,7 @@ mod kids;
 mod names;
 mod reclaim;
 
+pub(crate) use change::NewName;
 pub(crate) use clock::DirChange;
 
 use crate::inode::Inode;

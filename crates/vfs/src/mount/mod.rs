@@ -24,12 +24,16 @@
 
 mod change;
 mod find;
+mod flags;
 mod namespace;
+mod write;
 
 pub(crate) use change::{Numbers, SUPERBLOCKS_MAX};
 pub(crate) use find::Cover;
+pub use flags::MountFlags;
 pub use namespace::MountNamespace;
 pub(crate) use namespace::Topology;
+pub(crate) use write::Writing;
 
 use crate::dcache::Dcache;
 use crate::lock_order::MountTopology;
@@ -100,8 +104,10 @@ pub struct MountData {
     pub(crate) id: u64,
     /// Device number of the tree, as `stat` shows it.
     pub(crate) dev: u64,
-    /// Files open for writing and changes going on through this mount.
+    /// Files open for writing and changes going on through this mount; see `write`.
     pub(crate) writers: Word,
+    /// Whether it was found idle by a `MNT_EXPIRE` before.
+    pub(crate) expiring: Word,
 }
 
 impl MountData {

@@ -9,15 +9,20 @@
 
 mod access;
 mod attr;
+mod child;
+mod create;
 mod cwd;
 mod dir;
 mod fs;
 mod io;
+mod link;
 mod readlink;
+mod rename;
 mod stat;
 mod target;
 mod times;
 mod truncate;
+mod unlink;
 
 pub use dir::DirEntry;
 

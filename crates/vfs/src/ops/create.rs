@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! New names: mkdir(2), mknod(2), symlink(2) and their relatives.
+//!
+//! # Kernel analogue
+//! `filename_create`, `do_mkdirat`, `do_mknodat`, `do_symlinkat`.
+//!
+//! # Order of checks
+//! arguments -> walk to the directory -> kind of the last component -> its name (`EEXIST`, or
+//! `ENOENT` for a slash after what is not to be a directory) -> read-only mount -> permission ->
+//! the operation's own -> backend.
+
+use super::child::with_room;
+use super::{Held, Parent, resolve_parent};
+use crate::inode::{Inode, NewInode};
+use crate::open::check_path;
+use crate::perm;
+use crate::superblock::SuperBlock;
+use crate::task::{At, Core, Task};
+use crate::walk::LastKind;
+use openpath_abi::mode::{S_IALLUGO, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
+use openpath_abi::{Errno, caps, mode};
+use std::sync::Arc;
+
+/// Whether a slash may follow the new name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slash {
+    /// It becomes a directory.
+    Allowed,
+    /// It does not.
+    Refused,
+}
+
+/// A name that does not exist yet, in a locked directory that may be written.
+pub(super) struct Place<'a> {
+    core: &'a Core,
+    /// The directory.
+    pub(super) dir: &'a Held<'a>,
+    /// Its inode, locked.
+    pub(super) inode: &'a Inode,
+    /// The name.
+    pub(super) name: &'a [u8],
+}
+
+/// Finds the place of a new name and has `make` fill it (`filename_create`).
+///
+/// # Errors
+/// Those of the walk, `EEXIST`, `ENOENT` (slash refused), `ENAMETOOLONG`, `EROFS`, those of `make`.
+pub(super) fn make_name(
+    core: &Core,
+    at: At<'_>,
+    path: &[u8],
+    slash: Slash,
+    make: impl FnOnce(&Place<'_>) -> Result<Arc<Inode>, Errno>,
+) -> Result<(), Errno> {
+    let Parent { dir, last, name } = resolve_parent(core, at, path)?;
+    if last.kind != LastKind::Norm {
+        return Err(Errno::EEXIST);
+    }
+    // Other errors go first, so that mkdir -p says EEXIST on a read-only mount.
+    let writing = dir.begin_write();
+    let inode = dir.inode()?;
+    let _names = inode.lock_names();
+    let entry = dir.child(&name)?;
+    if entry.as_ref().is_some_and(|e| !e.is_negative()) {
+        return Err(Errno::EEXIST);
+    }
+    let place = Place {
+        core,
+        dir: &dir,
+        inode,
+        name: &name,
+    };
+    let made = if last.slash && slash == Slash::Refused {
+        Err(Errno::ENOENT)
+    } else {
+        writing.as_ref().map_err(|e| *e).and_then(|_| make(&place))
+    };
+    match (made, entry) {
+        (Ok(inode), Some(entry)) => {
+            core.vfs.dcache.instantiate(entry.spot().dentry, inode);
+            Ok(())
+        }
+        (Ok(inode), None) => {
+            dir.cache_child(&name, Some(inode));
+            Ok(())
+        }
+        (Err(errno), entry) => {
+            if entry.is_none() {
+                dir.note_absent(&name);
+            }
+            Err(errno)
+        }
+    }
+}
+
+impl Place<'_> {
+    /// The superblock that the directory is in.
+    pub(super) fn superblock(&self) -> Result<&SuperBlock, Errno> {
+        Ok(&self.dir.mount()?.sb)
+    }
+
+    /// Whether the task may make a name here (`may_create`).
+    ///
+    /// # Errors
+    /// `ENOENT` (removed directory), `EPERM` (immutable directory), `EACCES`.
+    pub(super) fn may_create(&self) -> Result<(), Errno> {
+        perm::may_create(&self.core.cred(), self.superblock()?, self.inode)
+    }
+
+    /// The mode of a new file here, after umask (`vfs_prepare_mode`).
+    fn mode(&self, wanted: u32) -> u32 {
+        perm::new_mode(&self.core.cred(), self.inode, wanted, self.core.umask.get())
+    }
+
+    /// What a new inode here is to be (`inode_init_owner`).
+    pub(super) fn new_inode<'b>(&self, mode: u32, rdev: u64, body: &'b [u8]) -> NewInode<'b> {
+        let (uid, gid, mode) = perm::new_owner(&self.core.cred(), self.inode, mode);
+        NewInode {
+            mode,
+            uid,
+            gid,
+            rdev,
+            body,
+            now: self.core.vfs.clock.now(),
+        }
+    }
+
+    fn create(&self, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        with_room(self.core, || {
+            self.inode
+                .shielded(|ops| ops.create(self.inode, self.name, new))
+        })
+    }
+}
+
+/// Whether mknod(2) makes such a file (`may_mknod`); the mode with its type, by which 0 is a
+/// regular file.
+///
+/// # Errors
+/// `EPERM` (directory), `EINVAL` (no such type).
+fn mknod_mode(mode_bits: u32) -> Result<u32, Errno> {
+    match mode_bits & S_IFMT {
+        0 => Ok(mode_bits | S_IFREG),
+        S_IFREG | S_IFCHR | mode::S_IFBLK | mode::S_IFIFO | mode::S_IFSOCK => Ok(mode_bits),
+        S_IFDIR => Err(Errno::EPERM),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+impl Task {
+    /// Makes a directory, relative to the working directory. Linux: mkdir(2).
+    ///
+    /// # Errors
+    /// As [`Task::mkdirat`].
+    pub fn mkdir(&self, path: &[u8], mode: u32) -> Result<(), Errno> {
+        self.mkdirat(At::Cwd, path, mode)
+    }
+
+    /// Makes a directory. Linux: mkdirat(2).
+    ///
+    /// # Errors
+    /// In this order: `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk; `EEXIST`
+    /// (whatever is there, `.`, `..` and `/` included); `ENAMETOOLONG` (name); `EROFS`; `ENOENT`
+    /// (removed directory), `EPERM` (immutable directory), `EACCES`; `EMLINK`, `ENOSPC` and what
+    /// else the backend meets.
+    pub fn mkdirat(&self, at: At<'_>, path: &[u8], mode: u32) -> Result<(), Errno> {
+        // Of the bits above the permissions, only the sticky one can be asked for.
+        let wanted = S_IFDIR | mode & (0o777 | mode::S_ISVTX);
+        make_name(&self.core, at, path, Slash::Allowed, |place| {
+            place.may_create()?;
+            place.create(&place.new_inode(place.mode(wanted), 0, b""))
+        })
+    }
+
+    /// Makes a file of any type but a directory or a link, relative to the working directory.
+    /// Linux: mknod(2).
+    ///
+    /// # Errors
+    /// As [`Task::mknodat`].
+    pub fn mknod(&self, path: &[u8], mode: u32, dev: u64) -> Result<(), Errno> {
+        self.mknodat(At::Cwd, path, mode, dev)
+    }
+
+    /// Makes a regular file, FIFO, socket or device. Linux: mknodat(2).
+    ///
+    /// Type 0 is a regular file. `dev` is in the kernel's form for users, of 32 bits.
+    ///
+    /// # Errors
+    /// In this order: `EPERM` (a directory), `EINVAL` (a link, an unknown type); then as
+    /// [`Task::mkdirat`], with `ENOENT` for a slash after an absent name before `EROFS`; `EPERM`
+    /// (a device other than a whiteout, without `CAP_MKNOD`) after the permissions.
+    pub fn mknodat(&self, at: At<'_>, path: &[u8], mode: u32, dev: u64) -> Result<(), Errno> {
+        let wanted = mknod_mode(mode & (S_IFMT | S_IALLUGO))?;
+        let (is_device, rdev) = match wanted & S_IFMT {
+            S_IFCHR | mode::S_IFBLK => (true, dev & u64::from(u32::MAX)),
+            _ => (false, 0),
+        };
+        let is_whiteout = wanted & S_IFMT == S_IFCHR && rdev == 0;
+        make_name(&self.core, at, path, Slash::Refused, |place| {
+            place.may_create()?;
+            if is_device && !is_whiteout && !self.core.cred().capable(caps::CAP_MKNOD) {
+                return Err(Errno::EPERM);
+            }
+            place.create(&place.new_inode(place.mode(wanted), rdev, b""))
+        })
+    }
+
+    /// Makes a symbolic link at `path` with the body `target`. Linux: symlink(2).
+    ///
+    /// # Errors
+    /// As [`Task::symlinkat`].
+    pub fn symlink(&self, target: &[u8], path: &[u8]) -> Result<(), Errno> {
+        self.symlinkat(target, At::Cwd, path)
+    }
+
+    /// Makes a symbolic link at `path` with the body `target`. Linux: symlinkat(2).
+    ///
+    /// # Errors
+    /// In this order: `ENOENT` (empty target), `ENAMETOOLONG` (target of 4096 bytes or more); then
+    /// as [`Task::mkdirat`], with `ENOENT` for a slash after an absent name before `EROFS`.
+    pub fn symlinkat(&self, target: &[u8], at: At<'_>, path: &[u8]) -> Result<(), Errno> {
+        check_path(target, false)?;
+        make_name(&self.core, at, path, Slash::Refused, |place| {
+            place.may_create()?;
+            place.create(&place.new_inode(S_IFLNK | 0o777, 0, target))
+        })
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! More names for a file: link(2), linkat(2).
+//!
+//! # Kernel analogue
+//! `do_linkat`, `may_linkat`, `vfs_link`.
+//!
+//! # Locks
+//! The directory, then the file.
+
+use super::child::with_room;
+use super::create::{Place, Slash, make_name};
+use super::{Held, resolve};
+use crate::inode::{Inode, flag};
+use crate::perm::{self, MAY_READ, MAY_WRITE};
+use crate::task::{At, Core, Task};
+use crate::walk::lflag;
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW};
+use openpath_abi::{Errno, mode};
+use std::sync::Arc;
+
+impl Task {
+    /// Gives the file `old` the name `new` as well; a link in the last place of `old` is not
+    /// followed. Linux: link(2).
+    ///
+    /// # Errors
+    /// As [`Task::linkat`].
+    pub fn link(&self, old: &[u8], new: &[u8]) -> Result<(), Errno> {
+        self.linkat(At::Cwd, old, At::Cwd, new, 0)
+    }
+
+    /// Gives the file `old` the name `new` as well. Linux: linkat(2).
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (flags); those of the walk to `old` (`ENOENT` for the descriptor of
+    /// another with `AT_EMPTY_PATH`); those of the walk to `new`; `EEXIST`, `ENOENT` (slash after
+    /// an absent name), `ENAMETOOLONG`; `EROFS`; `EXDEV` (another mount, be it of the same tree);
+    /// `EPERM` (`protected_hardlinks`); `ENOENT` (removed directory), `EACCES`; `EPERM`
+    /// (append-only or immutable file, directory); `ENOENT` (a file without a name that may not get
+    /// one); `EMLINK`, `ENOSPC` and what else the backend meets.
+    #[doc(alias = "AT_EMPTY_PATH")]
+    pub fn linkat(
+        &self,
+        at: At<'_>,
+        old: &[u8],
+        new_at: At<'_>,
+        new: &[u8],
+        flags: u32,
+    ) -> Result<(), Errno> {
+        if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let mut lookup = 0;
+        if flags & AT_EMPTY_PATH != 0 {
+            lookup |= lflag::EMPTY | lflag::LINKAT_EMPTY;
+        }
+        if flags & AT_SYMLINK_FOLLOW != 0 {
+            lookup |= lflag::FOLLOW;
+        }
+        let core = &self.core;
+        let source = resolve(core, at, old, lookup)?;
+        make_name(core, new_at, new, Slash::Refused, |place| {
+            if place.dir.spot().mount != source.spot().mount {
+                return Err(Errno::EXDEV);
+            }
+            may_link(core, &source)?;
+            place.may_create()?;
+            link_locked(core, place, &source)
+        })
+    }
+}
+
+/// Whether the task may give the file another name at all (`may_linkat`).
+fn may_link(core: &Core, source: &Held<'_>) -> Result<(), Errno> {
+    if !core.vfs.config.sysctl.protected_hardlinks {
+        return Ok(());
+    }
+    let inode = source.inode()?;
+    let cred = core.cred();
+    if cred.owner_or_capable(inode.ids().0) {
+        return Ok(());
+    }
+    let bits = inode.mode();
+    let group_runs = mode::S_ISGID | mode::S_IXGRP;
+    let is_safe = bits & mode::S_IFMT == mode::S_IFREG
+        && bits & mode::S_ISUID == 0
+        && bits & group_runs != group_runs
+        && perm::inode_permission(&cred, &source.mount()?.sb, inode, MAY_READ | MAY_WRITE).is_ok();
+    if is_safe { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// Links with the directory locked (`vfs_link`).
+fn link_locked(core: &Core, place: &Place<'_>, source: &Held<'_>) -> Result<Arc<Inode>, Errno> {
+    let target = source.share_inode()?;
+    if target.flags() & (flag::APPEND_ONLY | flag::IMMUTABLE) != 0 || target.is_dir() {
+        return Err(Errno::EPERM);
+    }
+    let file = target.lock_names_nested();
+    if target.nlink() == 0 && target.flags() & flag::LINKABLE == 0 {
+        return Err(Errno::ENOENT);
+    }
+    let now = core.vfs.clock.now();
+    with_room(core, || {
+        let dir = place.inode;
+        dir.shielded(|ops| ops.link(dir, place.name, &target, now))
+    })?;
+    target.clear_flags(flag::LINKABLE);
+    drop(file);
+    Ok(target)
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names move: rename(2), renameat(2), renameat2(2).
+//!
+//! # Kernel analogue
+//! `do_renameat2`, `lock_rename`, `vfs_rename`.
+//!
+//! # Locks
+//! In this order: the superblock's topology, if the directories differ; the directories, the
+//! ancestor first, unrelated ones by address; of what is moved or replaced, a directory whose
+//! parent changes or that goes, then what is no directory, by address. A directory that stays in
+//! its parent is not locked: two children of one directory must not be, without the topology.
+//!
+//! # Rules
+//! R1. All that can fail is done before the backend's rename; the dentry cache follows it.
+//! R2. The directories on the way up from either directory stay what they are while the topology is
+//!     held, so what it was asked is still so when the last lock is taken.
+
+use super::child::{bury, with_room};
+use super::unlink::remove_dir_entry;
+use super::{Held, Parent, resolve_parent};
+use crate::dcache::{NewName, dflag};
+use crate::inode::{Inode, NewInode, Rename};
+use crate::lock_order::{InodeNames, RenameTopology};
+use crate::perm::{self, MAY_WRITE};
+use crate::task::{At, Core, Task};
+use crate::walk::LastKind;
+use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
+use openpath_abi::{Errno, mode};
+use openpath_sync::{MutexGuard, RwLockWriteGuard};
+use std::sync::Arc;
+
+type Names<'a> = RwLockWriteGuard<'a, (), InodeNames>;
+
+impl Task {
+    /// Renames `old` to `new`, replacing what is there. Linux: rename(2).
+    ///
+    /// # Errors
+    /// As [`Task::renameat2`].
+    pub fn rename(&self, old: &[u8], new: &[u8]) -> Result<(), Errno> {
+        self.renameat2(At::Cwd, old, At::Cwd, new, 0)
+    }
+
+    /// Renames `old` to `new`, replacing what is there. Linux: renameat(2).
+    ///
+    /// # Errors
+    /// As [`Task::renameat2`].
+    pub fn renameat(
+        &self,
+        at: At<'_>,
+        old: &[u8],
+        new_at: At<'_>,
+        new: &[u8],
+    ) -> Result<(), Errno> {
+        self.renameat2(at, old, new_at, new, 0)
+    }
+
+    /// Renames `old` to `new`, or swaps them. Linux: renameat2(2).
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (flags); those of the walk to `old`'s directory, then to `new`'s
+    /// (`ENOENT` for an empty path, `ENAMETOOLONG`); `EXDEV` (another mount, be it of the same
+    /// tree); `EBUSY` (`old` ends in no name), `EBUSY`, or `EEXIST` with `RENAME_NOREPLACE` (`new`
+    /// does); `EROFS`; `ENOENT` (`old`); `EEXIST` (`RENAME_NOREPLACE`), `ENOENT`
+    /// (`RENAME_EXCHANGE`); `ENOTDIR` (a slash after what is no directory); `EINVAL` (`new` is
+    /// below `old`); `ENOTEMPTY`, or `EINVAL` with `RENAME_EXCHANGE` (`old` is below `new`). Then
+    /// it is done if both are one file. Else: `EACCES`, `EPERM` (sticky, append-only, immutable),
+    /// `ENOTDIR`, `EISDIR`, `ENOENT` (removed directory) of the one, then of the other; `EACCES`
+    /// (a directory that cannot be written gets another parent); `EBUSY` (something is mounted on
+    /// one); `ENOTEMPTY` and what else the backend meets.
+    #[doc(alias = "RENAME_NOREPLACE")]
+    #[doc(alias = "RENAME_EXCHANGE")]
+    #[doc(alias = "RENAME_WHITEOUT")]
+    pub fn renameat2(
+        &self,
+        at: At<'_>,
+        old: &[u8],
+        new_at: At<'_>,
+        new: &[u8],
+        flags: u32,
+    ) -> Result<(), Errno> {
+        let core = &self.core;
+        let how = How::of(flags)?;
+        let from = resolve_parent(core, at, old)?;
+        let to = resolve_parent(core, new_at, new)?;
+        if from.dir.spot().mount != to.dir.spot().mount {
+            return Err(Errno::EXDEV);
+        }
+        if from.last.kind != LastKind::Norm {
+            return Err(Errno::EBUSY);
+        }
+        if to.last.kind != LastKind::Norm {
+            return Err(if how.keeps_target {
+                Errno::EEXIST
+            } else {
+                Errno::EBUSY
+            });
+        }
+        let _writing = from.dir.begin_write()?;
+        let dirs = lock_dirs(core, &from.dir, &to.dir)?;
+        let pair = find(&from, &to, how, &dirs)?;
+        let replaced = carry_out(core, &from, &to, &pair, how)?;
+        drop(dirs);
+        let Pair { target, .. } = pair;
+        if replaced && let Some(target) = target {
+            bury(target);
+        }
+        Ok(())
+    }
+}
+
+/// What the flags ask for.
+#[derive(Clone, Copy)]
+struct How {
+    /// `RENAME_NOREPLACE`.
+    keeps_target: bool,
+    /// `RENAME_EXCHANGE`.
+    exchange: bool,
+    /// `RENAME_WHITEOUT`.
+    whiteout: bool,
+}
+
+impl How {
+    fn of(flags: u32) -> Result<Self, Errno> {
+        let how = Self {
+            keeps_target: flags & RENAME_NOREPLACE != 0,
+            exchange: flags & RENAME_EXCHANGE != 0,
+            whiteout: flags & RENAME_WHITEOUT != 0,
+        };
+        let unknown = flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT) != 0;
+        if unknown || how.exchange && (how.keeps_target || how.whiteout) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(how)
+    }
+}
+
+/// Both directories, locked (`lock_rename`).
+struct Dirs<'a> {
+    _topology: Option<MutexGuard<'a, (), RenameTopology>>,
+    _first: Names<'a>,
+    _second: Option<Names<'a>>,
+    /// The entry that leads from the one directory down to the other, if there is one; else 0.
+    trap: u32,
+}
+
+fn lock_dirs<'a>(core: &Core, from: &'a Held<'_>, to: &'a Held<'_>) -> Result<Dirs<'a>, Errno> {
+    let (old, new) = (from.spot().dentry, to.spot().dentry);
+    let (old_dir, new_dir) = (from.inode()?, to.inode()?);
+    if old == new {
+        return Ok(Dirs {
+            _topology: None,
+            _first: old_dir.lock_names(),
+            _second: None,
+            trap: 0,
+        });
+    }
+    let topology = from.mount()?.sb.topology.lock();
+    let dcache = &core.vfs.dcache;
+    let (old_first, trap) = if let Some(trap) = dcache.branch(new, old) {
+        (true, trap)
+    } else if let Some(trap) = dcache.branch(old, new) {
+        (false, trap)
+    } else {
+        (by_address(old_dir, new_dir), 0)
+    };
+    let (first, second) = if old_first {
+        (old_dir, new_dir)
+    } else {
+        (new_dir, old_dir)
+    };
+    Ok(Dirs {
+        _topology: Some(topology),
+        _first: first.lock_names(),
+        _second: Some(second.lock_names_nested()),
+        trap,
+    })
+}
+
+/// Whether `one` is to be locked before `other`, neither being above the other.
+fn by_address(one: &Inode, other: &Inode) -> bool {
+    std::ptr::from_ref(one) < std::ptr::from_ref(other)
+}
+
+/// What is moved, and what is at the place it moves to.
+struct Pair<'t> {
+    source: Held<'t>,
+    source_inode: Arc<Inode>,
+    /// An entry of the new name, negative or not.
+    target: Option<Held<'t>>,
+    target_inode: Option<Arc<Inode>>,
+}
+
+/// Finds both, as far as names and the shape of the tree decide.
+fn find<'t>(
+    from: &Parent<'t>,
+    to: &Parent<'t>,
+    how: How,
+    dirs: &Dirs<'_>,
+) -> Result<Pair<'t>, Errno> {
+    let source = from.dir.existing_child(&from.name)?;
+    let target = if how.exchange {
+        Some(to.dir.existing_child(&to.name)?)
+    } else {
+        to.dir.child(&to.name)?
+    };
+    let exists = target.as_ref().filter(|target| !target.is_negative());
+    let source_inode = source.share_inode()?;
+    let target_inode = exists.map(Held::share_inode).transpose()?;
+    if how.keeps_target && target_inode.is_some() {
+        return Err(Errno::EEXIST);
+    }
+    if how.exchange && to.last.slash && !target_inode.as_ref().is_some_and(|i| i.is_dir()) {
+        return Err(Errno::ENOTDIR);
+    }
+    if !source_inode.is_dir() && (from.last.slash || !how.exchange && to.last.slash) {
+        return Err(Errno::ENOTDIR);
+    }
+    let trapped = |entry: &Held<'_>| dirs.trap != 0 && entry.spot().dentry == dirs.trap;
+    if trapped(&source) {
+        return Err(Errno::EINVAL);
+    }
+    if target.as_ref().is_some_and(trapped) {
+        return Err(if how.exchange {
+            Errno::EINVAL
+        } else {
+            Errno::ENOTEMPTY
+        });
+    }
+    Ok(Pair {
+        source,
+        source_inode,
+        target,
+        target_inode,
+    })
+}
+
+/// Checks permissions, locks what is moved, and renames (`vfs_rename`); whether the target's entry
+/// was taken out of sight.
+fn carry_out(
+    core: &Core,
+    from: &Parent<'_>,
+    to: &Parent<'_>,
+    pair: &Pair<'_>,
+    how: How,
+) -> Result<bool, Errno> {
+    let (source, target) = (&pair.source_inode, pair.target_inode.as_ref());
+    if target.is_some_and(|target| Arc::ptr_eq(source, target)) {
+        return Ok(false);
+    }
+    let crosses = from.dir.spot().dentry != to.dir.spot().dentry;
+    permitted(core, from, to, pair, how, crosses)?;
+    let _locked = lock_moved(source, target.map(|t| &**t), how, crosses);
+    if pair.source.is_mountpoint() || pair.target.as_ref().is_some_and(Held::is_mountpoint) {
+        return Err(Errno::EBUSY);
+    }
+    // R1: the name's room is had before anything changes.
+    let name = core.vfs.dcache.reserve_name(&to.name)?;
+    let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);
+    let rename = Rename {
+        old_dir,
+        old_name: &from.name,
+        source,
+        new_dir,
+        new_name: &to.name,
+        target,
+        exchange: how.exchange,
+        whiteout: how.whiteout.then(|| whiteout(core, old_dir)),
+        now: core.vfs.clock.now(),
+    };
+    with_room(core, || old_dir.shielded(|ops| ops.rename(&rename)))?;
+    Ok(follow(core, pair, to.dir.spot().dentry, name, how))
+}
+
+/// Whether the task may do it.
+fn permitted(
+    core: &Core,
+    from: &Parent<'_>,
+    to: &Parent<'_>,
+    pair: &Pair<'_>,
+    how: How,
+    crosses: bool,
+) -> Result<(), Errno> {
+    let (source, target) = (&pair.source_inode, pair.target_inode.as_ref());
+    let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);
+    let cred = core.cred();
+    let sb = &from.dir.mount()?.sb;
+    perm::may_delete(&cred, sb, old_dir, source, source.is_dir())?;
+    match target {
+        None => perm::may_create(&cred, sb, new_dir)?,
+        Some(target) => {
+            let want_dir = if how.exchange {
+                target.is_dir()
+            } else {
+                source.is_dir()
+            };
+            perm::may_delete(&cred, sb, new_dir, target, want_dir)?;
+        }
+    }
+    if crosses {
+        // A directory that gets another parent gets another `..`.
+        let swapped = target.filter(|_| how.exchange);
+        for inode in [Some(source), swapped].into_iter().flatten() {
+            if inode.is_dir() {
+                perm::inode_permission(&cred, sb, inode, MAY_WRITE)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Locks of what is moved or replaced all that must be; see the module head.
+fn lock_moved<'a>(
+    source: &'a Inode,
+    target: Option<&'a Inode>,
+    how: How,
+    crosses: bool,
+) -> [Option<Names<'a>>; 2] {
+    let lock = |inode: &'a Inode| Some(inode.lock_names_nested());
+    let target_leaves = crosses || !how.exchange;
+    match target {
+        _ if source.is_dir() => {
+            let first = if crosses { lock(source) } else { None };
+            let second = target.filter(|t| !t.is_dir() || target_leaves);
+            [first, second.and_then(lock)]
+        }
+        None => [lock(source), None],
+        Some(target) if target.is_dir() => {
+            let first = if target_leaves { lock(target) } else { None };
+            [first, lock(source)]
+        }
+        Some(target) if by_address(source, target) => [lock(source), lock(target)],
+        Some(target) => [lock(target), lock(source)],
+    }
+}
+
+/// What a whiteout in `dir` is: a character device 0:0 that nobody may access.
+fn whiteout(core: &Core, dir: &Inode) -> NewInode<'static> {
+    let (uid, gid, mode) = perm::new_owner(&core.cred(), dir, mode::S_IFCHR);
+    NewInode {
+        mode,
+        uid,
+        gid,
+        rdev: 0,
+        body: b"",
+        now: core.vfs.clock.now(),
+    }
+}
+
+/// Has the dentry cache follow the backend (`d_move`, `d_exchange`); whether the target's entry was
+/// taken out of sight.
+fn follow(core: &Core, pair: &Pair<'_>, parent: u32, name: NewName<'_>, how: How) -> bool {
+    let dcache = &core.vfs.dcache;
+    let moved = pair.source.spot().dentry;
+    let swapped = pair.target.as_ref().filter(|_| how.exchange);
+    let is_dir = |entry: &Held<'_>| !entry.sample.has(dflag::NOT_DIR);
+    let begin = |entry: Option<&Held<'_>>| {
+        let dir = entry.filter(|entry| is_dir(entry))?;
+        Some(dcache.begin_dir_change(dir.spot().dentry))
+    };
+    let changes = (begin(Some(&pair.source)), begin(swapped));
+    // Whoever is on the way up through what moves is told that it did.
+    let _moving = (changes.0.is_some() || changes.1.is_some()).then(|| core.vfs.renames.change());
+    if let Some(swapped) = swapped {
+        dcache.exchange(moved, swapped.spot().dentry);
+        return false;
+    }
+    if let Some(target) = &pair.target {
+        match &pair.target_inode {
+            Some(inode) if inode.is_dir() => remove_dir_entry(core, target, inode),
+            _ => dcache.unhash(target.spot().dentry),
+        }
+    }
+    dcache.rename(moved, parent, name);
+    pair.target.is_some()
+}

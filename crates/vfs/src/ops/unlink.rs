@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names go: unlink(2), rmdir(2), unlinkat(2).
+//!
+//! # Kernel analogue
+//! `do_unlinkat`, `do_rmdir`, `vfs_unlink`, `vfs_rmdir`.
+//!
+//! # Locks
+//! The directory, then what is removed from it: nothing is mounted on it meanwhile, and nothing
+//! made in it.
+
+use super::child::bury;
+use super::{Held, Parent, resolve_parent};
+use crate::inode::{Inode, flag};
+use crate::perm;
+use crate::task::{At, Core, Task};
+use crate::walk::LastKind;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::AT_REMOVEDIR;
+
+impl Task {
+    /// Removes a name that is not a directory. Linux: unlink(2).
+    ///
+    /// # Errors
+    /// As [`Task::unlinkat`].
+    pub fn unlink(&self, path: &[u8]) -> Result<(), Errno> {
+        unlink(&self.core, At::Cwd, path)
+    }
+
+    /// Removes an empty directory. Linux: rmdir(2).
+    ///
+    /// # Errors
+    /// As [`Task::unlinkat`] with `AT_REMOVEDIR`.
+    pub fn rmdir(&self, path: &[u8]) -> Result<(), Errno> {
+        rmdir(&self.core, At::Cwd, path)
+    }
+
+    /// Removes a name: an empty directory's with `AT_REMOVEDIR`, else any other. Linux:
+    /// unlinkat(2).
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (flags); `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk;
+    /// for a last component that is no name `EISDIR`, or with `AT_REMOVEDIR` `EINVAL` (`.`),
+    /// `ENOTEMPTY` (`..`), `EBUSY` (`/`); `EROFS`; `ENOENT`, `ENAMETOOLONG`; without
+    /// `AT_REMOVEDIR`, for a slash after the name, `EISDIR` or `ENOTDIR`; `EACCES`, `EPERM` (sticky
+    /// directory, append-only or immutable file or directory); `ENOTDIR`, `EISDIR`; `EBUSY`
+    /// (something is mounted on it); `ENOTEMPTY` and what else the backend meets.
+    pub fn unlinkat(&self, at: At<'_>, path: &[u8], flags: u32) -> Result<(), Errno> {
+        match flags {
+            0 => unlink(&self.core, at, path),
+            AT_REMOVEDIR => rmdir(&self.core, at, path),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// What is to go, from where. Held: the directory's names.
+#[derive(Clone, Copy)]
+struct Victim<'a, 't> {
+    parent: &'a Parent<'t>,
+    dir: &'a Inode,
+    entry: &'a Held<'t>,
+}
+
+fn unlink(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
+    let parent = resolve_parent(core, at, path)?;
+    if parent.last.kind != LastKind::Norm {
+        return Err(Errno::EISDIR);
+    }
+    remove(core, &parent, |victim| {
+        let inode = victim.entry.inode()?;
+        if victim.parent.last.slash {
+            // The lookup was told to look for a directory; this says what it found.
+            return Err(if inode.is_dir() {
+                Errno::EISDIR
+            } else {
+                Errno::ENOTDIR
+            });
+        }
+        unlink_locked(core, victim, inode)
+    })
+}
+
+fn rmdir(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
+    let parent = resolve_parent(core, at, path)?;
+    match parent.last.kind {
+        LastKind::Norm => {}
+        LastKind::Dot => return Err(Errno::EINVAL),
+        LastKind::DotDot => return Err(Errno::ENOTEMPTY),
+        LastKind::Root => return Err(Errno::EBUSY),
+    }
+    remove(core, &parent, |victim| rmdir_locked(core, victim))
+}
+
+/// Finds what is to go, has `take` remove it and its name, and buries it.
+fn remove<'t>(
+    core: &'t Core,
+    parent: &Parent<'t>,
+    take: impl FnOnce(&Victim<'_, 't>) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let _writing = parent.dir.begin_write()?;
+    let dir = parent.dir.inode()?;
+    let names = dir.lock_names();
+    let entry = parent.dir.existing_child(&parent.name)?;
+    take(&Victim {
+        parent,
+        dir,
+        entry: &entry,
+    })?;
+    core.vfs.dcache.unhash(entry.spot().dentry);
+    drop(names);
+    bury(entry);
+    Ok(())
+}
+
+/// Removes a name with the directory locked (`vfs_unlink`).
+fn unlink_locked(core: &Core, victim: &Victim<'_, '_>, inode: &Inode) -> Result<(), Errno> {
+    let Victim { parent, dir, entry } = *victim;
+    let sb = &parent.dir.mount()?.sb;
+    perm::may_delete(&core.cred(), sb, dir, inode, false)?;
+    let _file = inode.lock_names_nested();
+    if entry.is_mountpoint() {
+        return Err(Errno::EBUSY);
+    }
+    let shared = entry.share_inode()?;
+    let now = core.vfs.clock.now();
+    dir.shielded(|ops| ops.unlink(dir, &parent.name, &shared, now))
+}
+
+/// Removes a directory with its parent locked (`vfs_rmdir`).
+fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Errno> {
+    let Victim { parent, dir, entry } = *victim;
+    let sb = &parent.dir.mount()?.sb;
+    let inode = entry.share_inode()?;
+    perm::may_delete(&core.cred(), sb, dir, &inode, true)?;
+    let _names = inode.lock_names_nested();
+    if entry.is_mountpoint() {
+        return Err(Errno::EBUSY);
+    }
+    let now = core.vfs.clock.now();
+    dir.shielded(|ops| ops.rmdir(dir, &parent.name, &inode, now))?;
+    remove_dir_entry(core, entry, &inode);
+    Ok(())
+}
+
+/// Takes a directory out of sight that the backend has just removed or replaced. Held: the names of
+/// its parent and its own.
+pub(super) fn remove_dir_entry(core: &Core, entry: &Held<'_>, inode: &Inode) {
+    let dcache = &core.vfs.dcache;
+    let dentry = entry.spot().dentry;
+    let _changed = dcache.begin_dir_change(dentry);
+    // First of all: whoever looks for a name in it from now on is told that there is none.
+    inode.set_flags(flag::DEAD);
+    dcache.unhash(dentry);
+    dcache.forget_kids(dentry);
+}

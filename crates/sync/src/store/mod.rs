@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two type-stable slabs, of mounts and of dentries, and the pins that keep their items from being
+//! reclaimed.
+//!
+//! # Kernel analogue
+//! `SLAB_TYPESAFE_BY_RCU` caches, and in place of reference counts the open file's own pointer: a
+//! pin is one plain
+//! store of "this mount, this dentry" into a word that only the pinning task writes. Nothing shared
+//! is written, so
+//! any number of tasks pin the same dentry without a cache line moving. The price is paid by the
+//! reclaimer, which
+//! scans the dense array of pin words.
+//!
+//! # States of an item
+//! Free -> live ([`Store::new_dentry`]) -> dying (asked for by [`Store::reclaim_dentries`]) ->
+//! free, or live again if
+//! a pin was found. Slots are reused at once: the sequence in [`Life`] tells incarnations apart.
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | item words | the item's `Change` | a sample of its `Life` |
+//! | payload | set once while live; taken by the reclaimer | a [`Pin`] on the item |
+//! | pin word | the owner of the [`PinSet`], or who releases the pin | reclaimer |
+//!
+//! # Rules
+//! R1. Pin: store the word, light fence, ask `Life::still`. Reclaim: mark dying, heavy fence, scan
+//!     the words.
+//!     PAIR(store.pin): if the pin's store is first, the scan sees it and the item stays; if the
+//!     mark is first, the
+//!     pin sees the mark and gives up.
+//! R2. A pin is copied ([`PinSet::dup`]) while the source is held until the copy is confirmed, so a
+//!     scan meets one of
+//!     them.
+//! R3. Pins and victims name an item by its own index, below the capacity: one that wraps is
+//!     brought down by the pin and refused by the reclaimer.
+//!
+//! # Guarantees
+//! G1. A payload is dropped only when no pin names its item.
+//! G2. Pinning neither locks nor allocates, as long as a slot is free in the set's blocks.
+//!
+//! # Limits
+//! A scan costs about a nanosecond for each pin word ever in use; reclaim in batches.
+
+mod item;
+mod pins;
+mod slab;
+
+pub use item::{Item, PayloadCell};
+pub use pins::{Pin, PinSet};
+
+use crate::asym;
+use crate::life::{Change, Sample};
+use crate::prim::{AtomicU32, Mutex, Ordering};
+use crate::region::{NoSpace, Region};
+use crate::word::Word;
+use slab::Slab;
+use std::sync::Arc;
+
+/// How many pin words one block of a [`PinSet`] has: eight cache lines that no other set writes.
+pub const PINS_PER_BLOCK: u32 = if cfg!(loom) { 2 } else { 64 };
+
+#[derive(Default)]
+struct Blocks {
+    free: Vec<u32>,
+    /// Blocks of dropped sets in which a pin was still held.
+    left: Vec<u32>,
+    fresh: u32,
+}
+
+/// Mounts, dentries and the pins on them. See the module head.
+pub struct Store<M: Item, D: Item> {
+    mounts: Slab<M>,
+    dentries: Slab<D>,
+    pins: Region<Word>,
+    blocks: Mutex<Blocks>,
+    pin_limit: u32,
+    id: u32,
+}
+
+fn pack(mount: u32, dentry: u32) -> u64 {
+    u64::from(mount) << 32 | u64::from(dentry)
+}
+
+fn mount_of(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+fn dentry_of(word: u64) -> u32 {
+    word as u32
+}
+
+/// Store numbers, so that a pin of one store is never taken for a pin of another.
+#[cfg(not(loom))]
+fn next_id() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    assert!(id < u32::MAX, "a process makes fewer than 2^32 stores");
+    id
+}
+
+#[cfg(loom)]
+fn next_id() -> u32 {
+    let _unused: Option<AtomicU32> = None;
+    1
+}
+
+impl<M: Item, D: Item> Store<M, D> {
+    /// A store for at most `mounts` mounts, `dentries` dentries and `pins` pins (rounded up to
+    /// whole blocks).
+    ///
+    /// # Errors
+    /// [`NoSpace`] where the system refuses the address space.
+    pub fn new(mounts: u32, dentries: u32, pins: u32) -> Result<Self, NoSpace> {
+        let pin_limit = pins.next_multiple_of(PINS_PER_BLOCK);
+        Ok(Self {
+            mounts: Slab::new(mounts)?,
+            dentries: Slab::new(dentries)?,
+            pins: Region::new(pin_limit)?,
+            blocks: Mutex::new(Blocks::default()),
+            pin_limit,
+            id: next_id(),
+        })
+    }
+
+    /// A number that no other store of the process has.
+    pub fn id(&self) -> u64 {
+        u64::from(self.id)
+    }
+
+    /// The dentry slot at `index`: always readable, whatever it holds now.
+    #[inline(always)]
+    pub fn dentry(&self, index: u32) -> &D {
+        self.dentries.items.at(index)
+    }
+
+    /// The mount slot at `index`: always readable, whatever it holds now.
+    #[inline(always)]
+    pub fn mount(&self, index: u32) -> &M {
+        self.mounts.items.at(index)
+    }
+
+    /// A new live dentry, set up by `init` before anyone can see it as live; `None` at the limit.
+    pub fn new_dentry(&self, init: impl FnOnce(&D, &mut Change<'_>)) -> Option<(u32, Sample)> {
+        self.dentries.alloc(init)
+    }
+
+    /// A new live mount, set up by `init` before anyone can see it as live; `None` at the limit.
+    pub fn new_mount(&self, init: impl FnOnce(&M, &mut Change<'_>)) -> Option<(u32, Sample)> {
+        self.mounts.alloc(init)
+    }
+
+    /// Gives the dentry at `index` its payload.
+    ///
+    /// # Errors
+    /// Hands the payload back if there is one already.
+    pub fn set_dentry_payload(
+        &self,
+        index: u32,
+        payload: Arc<D::Payload>,
+    ) -> Result<(), Arc<D::Payload>> {
+        self.dentry(index).payload().set(payload)
+    }
+
+    /// Gives the mount at `index` its payload.
+    ///
+    /// # Errors
+    /// Hands the payload back if there is one already.
+    pub fn set_mount_payload(
+        &self,
+        index: u32,
+        payload: Arc<M::Payload>,
+    ) -> Result<(), Arc<M::Payload>> {
+        self.mount(index).payload().set(payload)
+    }
+
+    fn check(&self, pin: &Pin) {
+        assert_eq!(
+            pin.store, self.id,
+            "a pin is used with the store it was taken on"
+        );
+    }
+
+    /// The payload of the pinned dentry, if it has one.
+    #[inline(always)]
+    pub fn dentry_payload<'a>(&'a self, pin: &'a Pin) -> Option<&'a D::Payload> {
+        self.check(pin);
+        let p = self.dentry(pin.dentry).payload().0.load(Ordering::Acquire);
+        // SAFETY: the pin names this item (or index 0, whose slot is never given a payload) and
+        // keeps its payload from
+        // being taken (G1); a payload is set once in a life, so the pointer stays the same while
+        // `pin` is borrowed.
+        unsafe { p.as_ref() }
+    }
+
+    /// The payload of the pinned mount, if it has one.
+    #[inline(always)]
+    pub fn mount_payload<'a>(&'a self, pin: &'a Pin) -> Option<&'a M::Payload> {
+        self.check(pin);
+        let p = self.mount(pin.mount).payload().0.load(Ordering::Acquire);
+        // SAFETY: as for `dentry_payload`.
+        unsafe { p.as_ref() }
+    }
+
+    /// Another owner of the pinned dentry's payload.
+    pub fn share_dentry_payload(&self, pin: &Pin) -> Option<Arc<D::Payload>> {
+        self.dentry_payload(pin).map(share)
+    }
+
+    /// Another owner of the pinned mount's payload.
+    pub fn share_mount_payload(&self, pin: &Pin) -> Option<Arc<M::Payload>> {
+        self.mount_payload(pin).map(share)
+    }
+
+    /// Lets a pin go. Any thread may.
+    #[inline(always)]
+    pub fn release(&self, pin: Pin) {
+        self.check(&pin);
+        self.pins.at(pin.slot).set(0);
+    }
+
+    fn used_pins(&self) -> u32 {
+        self.blocks.lock().fresh * PINS_PER_BLOCK
+    }
+
+    /// The victims that some pin names, sorted.
+    fn scan(&self, victims: &mut [u32], half: impl Fn(u64) -> u32) -> Vec<u32> {
+        victims.sort_unstable();
+        let mut found = Vec::new();
+        for slot in 0..self.used_pins() {
+            let index = half(self.pins.at(slot).get());
+            if index != 0 && victims.binary_search(&index).is_ok() {
+                found.push(index);
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Frees those of `victims` that no pin names; the pinned ones stay in `victims`, live as
+    /// before.
+    ///
+    /// Only those that `eligible` accepts, asked with the item held still, are touched; the others
+    /// leave `victims`.
+    /// `freed` gets each with its payload before its slot can
+    /// be used again;
+    /// drop payloads outside of locks.
+    pub fn reclaim_dentries(
+        &self,
+        victims: &mut Vec<u32>,
+        eligible: impl Fn(Sample) -> bool,
+        freed: impl FnMut(u32, &D, Option<Arc<D::Payload>>),
+    ) {
+        self.dentries
+            .reclaim(victims, eligible, |v| self.scan(v, dentry_of), freed);
+    }
+
+    /// As [`Store::reclaim_dentries`], for mounts.
+    pub fn reclaim_mounts(
+        &self,
+        victims: &mut Vec<u32>,
+        freed: impl FnMut(u32, &M, Option<Arc<M::Payload>>),
+    ) {
+        self.mounts
+            .reclaim(victims, |_| true, |v| self.scan(v, mount_of), freed);
+    }
+
+    /// How many pins name the mount at this moment.
+    pub fn mount_pins(&self, mount: u32) -> usize {
+        asym::heavy();
+        (0..self.used_pins())
+            .filter(|&s| mount_of(self.pins.at(s).get()) == mount)
+            .count()
+    }
+
+    /// Gives whole free chunks of slots back to the system; returns how many slots they held.
+    ///
+    /// Call it after a grace period of [`crate::rcu`], when no walk can still look at a freed
+    /// slot's past.
+    pub fn trim(&self) -> u32 {
+        self.mounts.trim() + self.dentries.trim()
+    }
+
+    /// How many pin words were ever in use.
+    pub fn pins_touched(&self) -> u32 {
+        self.used_pins()
+    }
+
+    /// One more than the highest dentry index ever used.
+    pub fn dentries_touched(&self) -> u32 {
+        self.dentries.list.lock().fresh
+    }
+
+    /// Dentries and mounts that are not free.
+    pub fn in_use(&self) -> (u32, u32) {
+        (self.dentries.in_use(), self.mounts.in_use())
+    }
+
+    /// Pins held now.
+    pub fn pins_held(&self) -> usize {
+        (0..self.used_pins())
+            .filter(|&s| self.pins.at(s).get() != 0)
+            .count()
+    }
+
+    /// The address ranges of mounts and dentries, for tests that write-protect them.
+    pub fn spans(&self) -> [(usize, usize); 2] {
+        [self.mounts.items.span(), self.dentries.items.span()]
+    }
+
+    fn take_block(&self) -> Option<u32> {
+        let mut blocks = self.blocks.lock();
+        if let Some(b) = blocks.free.pop() {
+            return Some(b);
+        }
+        let all_free = |b: u32| (b..b + PINS_PER_BLOCK).all(|s| self.pins.at(s).get() == 0);
+        if let Some(at) = blocks.left.iter().position(|&b| all_free(b)) {
+            return Some(blocks.left.swap_remove(at));
+        }
+        let first = blocks.fresh * PINS_PER_BLOCK;
+        (first < self.pin_limit).then(|| {
+            blocks.fresh += 1;
+            first
+        })
+    }
+}
+
+/// Another owner of a payload that a store owns.
+fn share<P>(payload: &P) -> Arc<P> {
+    let p: *const P = payload;
+    // SAFETY: payloads in a store come from `Arc::into_raw` and the reference shows that an owner
+    // is alive.
+    unsafe {
+        Arc::increment_strong_count(p);
+        Arc::from_raw(p)
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pins, and the words of one task that they are stored in.
+
+use super::item::Item;
+use super::{PINS_PER_BLOCK, Store, pack};
+use crate::asym;
+use crate::life::Sample;
+use crate::prim::relax;
+use core::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// Proof that a mount and a dentry (either may be none, index 0) stay what they are. Release it to
+/// its store.
+#[derive(Debug)]
+#[must_use = "a pin that is not released keeps its dentry for ever"]
+pub struct Pin {
+    pub(super) slot: u32,
+    pub(super) store: u32,
+    pub(super) mount: u32,
+    pub(super) dentry: u32,
+}
+
+impl Pin {
+    /// The pinned mount, or 0.
+    #[inline(always)]
+    pub fn mount(&self) -> u32 {
+        self.mount
+    }
+    /// The pinned dentry, or 0.
+    #[inline(always)]
+    pub fn dentry(&self) -> u32 {
+        self.dentry
+    }
+}
+
+/// The pin words of one task. One thread uses it at a time; pins taken through it may be released
+/// anywhere.
+pub struct PinSet<M: Item, D: Item> {
+    store: Arc<Store<M, D>>,
+    blocks: RefCell<Vec<u32>>,
+    hint: Cell<u32>,
+    fence: asym::Fence,
+}
+
+impl<M: Item, D: Item> PinSet<M, D> {
+    /// A set with room for [`PINS_PER_BLOCK`] pins before it takes another block; `None` at the
+    /// store's limit.
+    pub fn new(store: Arc<Store<M, D>>) -> Option<Self> {
+        let block = store.take_block()?;
+        Some(Self {
+            store,
+            blocks: RefCell::new(vec![block]),
+            hint: Cell::new(block),
+            fence: asym::Fence::of_process(),
+        })
+    }
+
+    /// The store it pins in.
+    #[inline(always)]
+    pub fn store(&self) -> &Store<M, D> {
+        &self.store
+    }
+
+    #[inline(always)]
+    fn free_slot(&self) -> Option<u32> {
+        let hint = self.hint.get();
+        if self.store.pins.at(hint).get() == 0 {
+            return Some(hint);
+        }
+        self.search_slot()
+    }
+
+    #[cold]
+    fn search_slot(&self) -> Option<u32> {
+        let mut blocks = self.blocks.borrow_mut();
+        let free = |b: &u32| (*b..*b + PINS_PER_BLOCK).find(|&s| self.store.pins.at(s).get() == 0);
+        // The newest block is the likeliest to have room; the others are looked at before one more
+        // is taken.
+        let slot = match blocks.iter().rev().find_map(free) {
+            Some(slot) => slot,
+            None => {
+                let block = self.store.take_block()?;
+                blocks.push(block);
+                block
+            }
+        };
+        self.hint.set(slot);
+        Some(slot)
+    }
+
+    /// Pins `mount` and `dentry` (0: none) if they are steadily as the samples said; `None`
+    /// otherwise or when the
+    /// store is out of pins.
+    #[inline(always)]
+    pub fn try_pin(
+        &self,
+        mount: u32,
+        mount_was: Sample,
+        dentry: u32,
+        dentry_was: Sample,
+    ) -> Option<Pin> {
+        let slot = self.free_slot()?;
+        let word = self.store.pins.at(slot);
+        // R3: indices wrap, and the scan compares whole ones.
+        let mount = self.store.mounts.items.wrap(mount);
+        let dentry = self.store.dentries.items.wrap(dentry);
+        word.set(pack(mount, dentry));
+        // PAIR(store.pin): the word is out before the life words are asked.
+        self.fence.light();
+        let mount_ok =
+            mount == 0 || mount_was.steady() && self.store.mount(mount).life().still(mount_was);
+        let dentry_ok = dentry == 0
+            || dentry_was.steady() && self.store.dentry(dentry).life().still(dentry_was);
+        if mount_ok && dentry_ok {
+            return Some(Pin {
+                slot,
+                store: self.store.id,
+                mount,
+                dentry,
+            });
+        }
+        word.set(0);
+        None
+    }
+
+    /// Whether another pin can be had; takes one more block of slots if need be.
+    pub fn has_room(&self) -> bool {
+        self.free_slot().is_some()
+    }
+
+    /// Pins `mount` and `dentry` as they are now, waiting out changes; `None` if one is not live.
+    pub fn pin_now(&self, mount: u32, dentry: u32) -> Option<Pin> {
+        loop {
+            let m = self.store.mount(mount).life().sample_steady();
+            let d = self.store.dentry(dentry).life().sample_steady();
+            if mount != 0 && !m.live() || dentry != 0 && !d.live() || !self.has_room() {
+                return None;
+            }
+            if let Some(pin) = self.try_pin(mount, m, dentry, d) {
+                return Some(pin);
+            }
+            relax();
+        }
+    }
+
+    /// A second pin on what `pin` holds; `None` only when the store is out of pins.
+    pub fn dup(&self, pin: &Pin) -> Option<Pin> {
+        self.store.check(pin);
+        // R2: what `pin` names stays live while it is held, so this waits only for a reclaimer to
+        // notice that.
+        self.pin_now(pin.mount, pin.dentry)
+    }
+
+    /// Lets a pin go.
+    #[inline(always)]
+    pub fn release(&self, pin: Pin) {
+        let slot = pin.slot;
+        self.store.release(pin);
+        // Only into a block of this set: another set's slot is another thread's to fill.
+        if slot / PINS_PER_BLOCK == self.hint.get() / PINS_PER_BLOCK {
+            self.hint.set(slot);
+        }
+    }
+}
+
+impl<M: Item, D: Item> Drop for PinSet<M, D> {
+    fn drop(&mut self) {
+        let mut shared = self.store.blocks.lock();
+        for b in self.blocks.get_mut().drain(..) {
+            let free = (b..b + PINS_PER_BLOCK).all(|s| self.store.pins.at(s).get() == 0);
+            if free {
+                shared.free.push(b)
+            } else {
+                shared.left.push(b)
+            }
+        }
+    }
+}

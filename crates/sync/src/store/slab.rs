@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A slab: slots of one type, handed out, reclaimed in batches, and given back to the system in
+//! chunks.
+
+use super::item::Item;
+use crate::asym;
+use crate::life::{Change, Sample};
+use crate::prim::Mutex;
+use crate::region::{NoSpace, Region};
+use std::sync::Arc;
+
+/// The free slots of a slab.
+#[derive(Default)]
+pub(super) struct FreeList {
+    free: Vec<u32>,
+    /// Slots from here on were never used.
+    pub(super) fresh: u32,
+    /// New incarnations start above this sequence, so that a slot whose memory went back to the
+    /// system does not
+    /// repeat one.
+    floor: u64,
+}
+
+pub(super) struct Slab<T: Item> {
+    pub(super) items: Region<T>,
+    pub(super) list: Mutex<FreeList>,
+    /// Slot 0 is never used: index 0 means "none" everywhere.
+    limit: u32,
+}
+
+impl<T: Item> Slab<T> {
+    pub(super) fn new(limit: u32) -> Result<Self, NoSpace> {
+        let items = Region::new(limit.saturating_add(1))?;
+        Ok(Self {
+            items,
+            list: Mutex::new(FreeList {
+                fresh: 1,
+                ..FreeList::default()
+            }),
+            limit,
+        })
+    }
+
+    pub(super) fn alloc(&self, init: impl FnOnce(&T, &mut Change<'_>)) -> Option<(u32, Sample)> {
+        let (index, floor) = {
+            let mut list = self.list.lock();
+            let index = match list.free.pop() {
+                Some(i) => i,
+                None if list.fresh <= self.limit => {
+                    list.fresh += 1;
+                    list.fresh - 1
+                }
+                None => return None,
+            };
+            (index, list.floor)
+        };
+        let item = self.items.at(index);
+        drop(item.payload().take());
+        let mut change = item.life().change();
+        change.set_live(floor);
+        init(item, &mut change);
+        Some((index, change.finish()))
+    }
+
+    /// Marks the victims, asks `pinned` after the heavy fence, frees what is not pinned and leaves
+    /// the rest in `victims`.
+    pub(super) fn reclaim(
+        &self,
+        victims: &mut Vec<u32>,
+        eligible: impl Fn(Sample) -> bool,
+        scan: impl FnOnce(&mut Vec<u32>) -> Vec<u32>,
+        mut freed: impl FnMut(u32, &T, Option<Arc<T::Payload>>),
+    ) {
+        victims.retain(|&i| {
+            // R3: pins name items by their own index, so a victim must be named so too.
+            if self.items.wrap(i) != i {
+                return false;
+            }
+            let mut change = self.items.at(i).life().change();
+            let now = change.now();
+            let ours = now.live() && !now.dying() && eligible(now);
+            if ours {
+                change.set_dying(true);
+            }
+            ours
+        });
+        if victims.is_empty() {
+            return;
+        }
+        // PAIR(store.pin): the marks are out before any pin word is read.
+        let fenced = asym::try_heavy();
+        let pinned = scan(victims);
+        let mut free = Vec::with_capacity(victims.len());
+        victims.retain(|&i| {
+            let item = self.items.at(i);
+            // Without the fence the scan proves nothing, and nothing is freed.
+            if !fenced || pinned.binary_search(&i).is_ok() {
+                item.life().change().set_dying(false);
+                return true;
+            }
+            let payload = item.payload().take();
+            freed(i, item, payload);
+            item.life().change().set_free();
+            free.push(i);
+            false
+        });
+        self.list.lock().free.append(&mut free);
+    }
+
+    /// Gives whole free chunks of memory back; returns how many slots they held.
+    pub(super) fn trim(&self) -> u32 {
+        const CHUNK: u32 = 1024;
+        let mut list = self.list.lock();
+        let mut per_chunk = vec![0u32; (list.fresh / CHUNK) as usize];
+        for &i in &list.free {
+            if let Some(n) = per_chunk.get_mut((i / CHUNK) as usize) {
+                *n += 1;
+            }
+        }
+        let mut given = 0;
+        for (chunk, &n) in (0u32..).zip(per_chunk.iter()) {
+            // Chunk 0 holds the slot that means "none", so it never fills up.
+            if n == CHUNK {
+                let top = (chunk * CHUNK..(chunk + 1) * CHUNK)
+                    .map(|i| self.items.at(i).life().sample().raw())
+                    .max()
+                    .unwrap_or(0);
+                list.floor = list.floor.max(top);
+                self.items.release(chunk * CHUNK, CHUNK);
+                given += CHUNK;
+            }
+        }
+        given
+    }
+
+    pub(super) fn in_use(&self) -> u32 {
+        let list = self.list.lock();
+        list.fresh - 1 - u32::try_from(list.free.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl<T: Item> Drop for Slab<T> {
+    fn drop(&mut self) {
+        for i in 1..self.list.lock().fresh {
+            drop(self.items.at(i).payload().take());
+        }
+    }
+}

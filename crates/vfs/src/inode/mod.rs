@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The inode: attributes that the core owns, and the trait through which a backend serves the rest.
+//!
+//! # Kernel analogue
+//! `struct inode` with `inode_operations` and `file_operations`. As there, the core keeps mode,
+//! owner, size, link
+//! count and times, so that permission checks and `stat` need no backend; a backend updates them as
+//! it works.
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | flags | `set_flags` (one read-modify-write) | one load: the read-mostly word |
+//! | attributes | the attribute sequence's change | the sequence ([`Inode::attr`]) |
+//! | writers | `get_write_access` and its kin | the same |
+//!
+//! # Rules
+//! R1. Directory operations that change names run with the directory's [`Inode::lock_names`] held
+//!     for writing.
+//! R2. No backend method is called in the lock-free walk, nor while a lock of the dentry cache is
+//!     held.
+
+mod attr;
+mod ops;
+
+pub use attr::Attr;
+pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
+
+use crate::lock_order::InodeNames;
+use attr::{AttrWords, high, low};
+use openpath_abi::xattr::CAPABILITY_NAME;
+use openpath_abi::{Errno, Timespec, mode};
+use openpath_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, Word};
+use std::sync::{Arc, OnceLock};
+
+/// Bits of the read-mostly flags word.
+pub mod flag {
+    /// A lock context exists (posix locks, leases).
+    pub const LOCK_CONTEXT: u64 = 1;
+    /// An access control list may say otherwise than the mode.
+    pub const ACL: u64 = 1 << 1;
+    /// Everyone may search this directory: mode has all x bits and there is no ACL.
+    pub const SEARCHABLE_BY_ALL: u64 = 1 << 2;
+    /// Cannot be changed, linked or unlinked (`FS_IMMUTABLE_FL`).
+    pub const IMMUTABLE: u64 = 1 << 3;
+    /// Can only be appended to (`FS_APPEND_FL`).
+    pub const APPEND_ONLY: u64 = 1 << 4;
+    /// A directory that was removed: no name can be found or made in it (`S_DEAD`).
+    pub const DEAD: u64 = 1 << 7;
+    /// Without a name, but may be given one (`O_TMPFILE` without `O_EXCL`; `I_LINKABLE`).
+    pub const LINKABLE: u64 = 1 << 5;
+    /// A magic link: following it jumps (`/proc/self/fd`-like).
+    pub const MAGIC: u64 = 1 << 6;
+    /// Has file capabilities (`security.capability`), which any change of data takes away. The core
+    /// sets it when they are set; a backend that brings such a file sets it too.
+    pub const FILE_CAPS: u64 = 1 << 8;
+}
+
+/// A file of any type, whatever names it has.
+pub struct Inode {
+    flags: Word,
+    ino: u64,
+    rdev: u64,
+    btime: Timespec,
+    attr: AttrWords,
+    /// Opens for writing if positive, denials of writing if negative (`i_writecount`), biased by
+    /// 2^32.
+    writers: Word,
+    names: RwLock<(), InodeNames>,
+    /// Body of a symbolic link, once it was read: what the lock-free walk follows.
+    link: OnceLock<Box<[u8]>>,
+    ops: Box<dyn InodeOps>,
+}
+
+const WRITERS_ZERO: u64 = 1 << 32;
+
+impl Inode {
+    /// An inode with these attributes, served by `ops`.
+    #[must_use]
+    pub fn new(
+        ino: u64,
+        rdev: u64,
+        attr: Attr,
+        btime: Timespec,
+        ops: Box<dyn InodeOps>,
+    ) -> Arc<Self> {
+        let words = AttrWords::default();
+        words.write_words(&attr);
+        let inode = Self {
+            flags: Word::new(0),
+            ino,
+            rdev,
+            btime,
+            attr: words,
+            writers: Word::new(WRITERS_ZERO),
+            names: RwLock::new(()),
+            link: OnceLock::new(),
+            ops,
+        };
+        inode.note_searchable(attr.mode);
+        Arc::new(inode)
+    }
+
+    /// Number within its superblock.
+    pub fn ino(&self) -> u64 {
+        self.ino
+    }
+    /// Device number of a device node, in the kernel's 64-bit user form.
+    pub fn rdev(&self) -> u64 {
+        self.rdev
+    }
+    /// When it was made.
+    pub fn btime(&self) -> Timespec {
+        self.btime
+    }
+    /// What the backend serves it with.
+    pub fn ops(&self) -> &dyn InodeOps {
+        &*self.ops
+    }
+
+    /// The read-mostly flags word ([`flag`]).
+    #[inline]
+    pub fn flags(&self) -> u64 {
+        self.flags.get()
+    }
+    /// Sets bits of [`flag`].
+    pub fn set_flags(&self, mask: u64) {
+        self.flags.set_bits(mask);
+    }
+    /// Clears bits of [`flag`].
+    pub fn clear_flags(&self, mask: u64) {
+        self.flags.clear_bits(mask);
+    }
+
+    /// Type and permission bits, by one load.
+    #[inline]
+    pub fn mode(&self) -> u32 {
+        low(self.attr.mode_nlink.get())
+    }
+    /// The type bits of the mode (`S_IFMT`).
+    #[inline]
+    pub fn kind(&self) -> u32 {
+        self.mode() & mode::S_IFMT
+    }
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.kind() == mode::S_IFDIR
+    }
+    /// Owner and group, by one load.
+    #[inline]
+    pub fn ids(&self) -> (u32, u32) {
+        let ids = self.attr.ids.get();
+        (low(ids), high(ids))
+    }
+    /// Number of names, by one load.
+    pub fn nlink(&self) -> u32 {
+        high(self.attr.mode_nlink.get())
+    }
+    /// Length in bytes, by one load.
+    pub fn size(&self) -> u64 {
+        self.attr.size.get()
+    }
+
+    /// All attributes, as they were together at one moment.
+    pub fn attr(&self) -> Attr {
+        loop {
+            let seq = self.attr.seq.sample();
+            if !seq.busy() {
+                let attr = self.attr.read_words();
+                if self.attr.seq.still(seq) {
+                    return attr;
+                }
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Changes attributes; readers see all of the change or none of it. `change` must not call back
+    /// into the inode.
+    pub fn update(&self, change: impl FnOnce(&mut Attr)) {
+        let seq = self.attr.seq.change();
+        let mut attr = self.attr.read_words();
+        change(&mut attr);
+        self.attr.write_words(&attr);
+        self.note_searchable(attr.mode);
+        drop(seq);
+    }
+
+    fn note_searchable(&self, mode_bits: u32) {
+        let open = mode_bits & 0o111 == 0o111 && self.flags.get() & flag::ACL == 0;
+        if open != (self.flags.get() & flag::SEARCHABLE_BY_ALL != 0) {
+            if open {
+                self.flags.set_bits(flag::SEARCHABLE_BY_ALL);
+            } else {
+                self.flags.clear_bits(flag::SEARCHABLE_BY_ALL);
+            }
+        }
+    }
+
+    /// Holds the names in this directory, or the file's data and attributes, as they are
+    /// (`i_rwsem`, shared).
+    pub fn hold_names(&self) -> RwLockReadGuard<'_, (), InodeNames> {
+        self.names.read()
+    }
+    /// Locks the names in this directory, or the file's data and attributes, for a change
+    /// (`i_rwsem`).
+    pub fn lock_names(&self) -> RwLockWriteGuard<'_, (), InodeNames> {
+        self.names.write()
+    }
+    /// As [`Inode::lock_names`] for a second inode, where the caller keeps the order (ancestor or
+    /// lower address first).
+    pub fn lock_names_nested(&self) -> RwLockWriteGuard<'_, (), InodeNames> {
+        self.names.write_nested()
+    }
+
+    /// Counts one more opening for writing (`get_write_access`).
+    ///
+    /// # Errors
+    /// `ETXTBSY` while writing is denied.
+    pub fn get_write_access(&self) -> Result<(), Errno> {
+        loop {
+            let now = self.writers.get();
+            if now < WRITERS_ZERO {
+                return Err(Errno::ETXTBSY);
+            }
+            if self.writers.swap_if(now, now + 1) {
+                return Ok(());
+            }
+        }
+    }
+    /// Ends one opening for writing.
+    pub fn put_write_access(&self) {
+        self.writers.sub(1);
+    }
+    /// Denies writing while a program runs from the file (`deny_write_access`).
+    ///
+    /// # Errors
+    /// `ETXTBSY` while it is open for writing.
+    pub fn deny_write_access(&self) -> Result<(), Errno> {
+        loop {
+            let now = self.writers.get();
+            if now > WRITERS_ZERO {
+                return Err(Errno::ETXTBSY);
+            }
+            if self.writers.swap_if(now, now - 1) {
+                return Ok(());
+            }
+        }
+    }
+    /// Ends one denial.
+    pub fn allow_write_access(&self) {
+        self.writers.add(1);
+    }
+}
+
+impl Inode {
+    /// Calls the backend; a panic in it becomes `EIO` and harms nobody else.
+    ///
+    /// # Errors
+    /// Those of `call`; `EIO`.
+    pub(crate) fn shielded<'a, R>(
+        &'a self,
+        call: impl FnOnce(&'a dyn InodeOps) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let call = std::panic::AssertUnwindSafe(|| call(&*self.ops));
+        std::panic::catch_unwind(call).unwrap_or(Err(Errno::EIO))
+    }
+
+    /// Takes file capabilities away, if there are any (`security_inode_killpriv`).
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub(crate) fn drop_capabilities(&self, now: Timespec) -> Result<(), Errno> {
+        if self.flags() & flag::FILE_CAPS == 0 {
+            return Ok(());
+        }
+        match self.shielded(|ops| ops.removexattr(self, CAPABILITY_NAME, now)) {
+            Ok(()) | Err(Errno::ENODATA | Errno::EOPNOTSUPP) => {
+                self.clear_flags(flag::FILE_CAPS);
+                Ok(())
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// The body of a symbolic link, if it was read before.
+    pub(crate) fn cached_link(&self) -> Option<&[u8]> {
+        self.link.get().map(|body| &**body)
+    }
+
+    /// The body of a symbolic link, from the backend the first time (`get_link`).
+    ///
+    /// # Errors
+    /// Those of [`InodeOps::readlink`]; `ENOENT` for an empty body.
+    pub(crate) fn read_link(&self) -> Result<&[u8], Errno> {
+        if let Some(body) = self.link.get() {
+            return Ok(body);
+        }
+        let body = self.shielded(|ops| ops.readlink(self))?;
+        if body.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        Ok(self.link.get_or_init(|| body.into()))
+    }
+
+    /// Sets what `change` names, but for the length, in the core's attributes.
+    pub fn apply(&self, change: &SetAttr) {
+        self.update(|a| {
+            if let Some(mode_bits) = change.mode {
+                a.mode = (a.mode & mode::S_IFMT) | (mode_bits & !mode::S_IFMT);
+            }
+            a.uid = change.uid.unwrap_or(a.uid);
+            a.gid = change.gid.unwrap_or(a.gid);
+            a.atime = change.atime.unwrap_or(a.atime);
+            a.mtime = change.mtime.unwrap_or(a.mtime);
+            a.ctime = change.ctime.unwrap_or(a.ctime);
+        });
+    }
+}

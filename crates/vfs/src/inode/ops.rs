@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a backend serves an inode with: the calls, and the words they are made in.
+
+use super::{Inode, flag};
+use crate::path::VfsPath;
+use openpath_abi::{Errno, Timespec};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What a backend found under a name.
+pub enum Found {
+    /// This inode.
+    Inode(Arc<Inode>),
+    /// Nothing: the name does not exist.
+    Absent,
+    /// It would have to wait; asked with [`Patience::Cached`] only.
+    WouldBlock,
+}
+
+/// Whether a backend may wait for an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// Take the time it takes.
+    Wait,
+    /// Answer from memory or say [`Found::WouldBlock`].
+    Cached,
+}
+
+/// A new inode as the core wants it: mode after umask, owner and group already decided.
+#[derive(Clone, Copy, Debug)]
+pub struct NewInode<'a> {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device node, else 0.
+    pub rdev: u64,
+    /// Body of a symbolic link, else empty.
+    pub body: &'a [u8],
+    /// The time of the call: all four times of the new inode, and the directory's data and inode
+    /// change.
+    pub now: Timespec,
+}
+
+/// A rename as a backend carries it out. All checks are done; both directories are locked.
+pub struct Rename<'a> {
+    /// Directory of the source.
+    pub old_dir: &'a Inode,
+    /// Name of the source.
+    pub old_name: &'a [u8],
+    /// The source.
+    pub source: &'a Arc<Inode>,
+    /// Directory of the target; may be the same inode as `old_dir`.
+    pub new_dir: &'a Inode,
+    /// Name of the target.
+    pub new_name: &'a [u8],
+    /// What the target name means now.
+    pub target: Option<&'a Arc<Inode>>,
+    /// Swap the two instead of replacing the target.
+    pub exchange: bool,
+    /// Leave this under the old name (`RENAME_WHITEOUT`).
+    pub whiteout: Option<NewInode<'a>>,
+    /// The time of the call.
+    pub now: Timespec,
+}
+
+/// One entry as a backend lists it.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// Its inode's number.
+    pub ino: u64,
+    /// `DT_*`.
+    pub kind: u8,
+    /// Where to go on after this entry: greater than any earlier one's, stable while the directory
+    /// changes.
+    pub next: i64,
+}
+
+/// A change of attributes, already permitted and reduced to what will be set (`struct iattr`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttr {
+    /// New permission bits (with the type bits as they are).
+    pub mode: Option<u32>,
+    /// New owner.
+    pub uid: Option<u32>,
+    /// New group.
+    pub gid: Option<u32>,
+    /// New length.
+    pub size: Option<u64>,
+    /// New access time.
+    pub atime: Option<Timespec>,
+    /// New data change time.
+    pub mtime: Option<Timespec>,
+    /// New inode change time.
+    pub ctime: Option<Timespec>,
+}
+
+/// Where to seek to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// The next byte of data (`SEEK_DATA`).
+    Data,
+    /// The next hole (`SEEK_HOLE`).
+    Hole,
+}
+
+/// What a backend does for one inode. Every method has a default that refuses as Linux does without
+/// the operation.
+///
+/// The core has checked types, permissions, read-only mounts, name lengths against
+/// [`crate::SuperBlock`]'s limit, and holds the locks that R1 names. A method returns an errno and
+/// leaves
+/// everything as it was, or does all of it and updates the attributes of the inodes concerned.
+#[expect(unused_variables, reason = "defaults refuse whatever they are asked")]
+pub trait InodeOps: Send + Sync + 'static {
+    /// For a backend that meets its own inodes in `link` and `rename`: itself.
+    fn as_any(&self) -> &dyn core::any::Any;
+
+    /// What `name` is in directory `dir`. Held: the directory's names, at least shared.
+    ///
+    /// # Errors
+    /// Whatever the backend meets; `ENOTDIR` by default.
+    fn lookup(&self, dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+        Err(Errno::ENOTDIR)
+    }
+
+    /// Makes a file of any type under `name`, which is absent. Updates the directory's times (and
+    /// links, for a
+    /// directory).
+    ///
+    /// # Errors
+    /// `EPERM` by default; `ENOSPC`, `EDQUOT` and what else the backend meets.
+    fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        Err(Errno::EPERM)
+    }
+
+    /// Makes a regular file without a name (`O_TMPFILE`): link count 0.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` by default.
+    fn tmpfile(&self, dir: &Inode, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Gives `target` (not a directory) one more name. Updates times and link count.
+    ///
+    /// # Errors
+    /// `EPERM` by default; `EMLINK`.
+    fn link(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        target: &Arc<Inode>,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        Err(Errno::EPERM)
+    }
+
+    /// Removes `name`, which is `victim`, not a directory. Updates times and link count.
+    ///
+    /// # Errors
+    /// `EPERM` by default.
+    fn unlink(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        victim: &Arc<Inode>,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        Err(Errno::EPERM)
+    }
+
+    /// Removes the directory `victim` under `name`; both are locked.
+    ///
+    /// # Errors
+    /// `EPERM` by default; `ENOTEMPTY`.
+    fn rmdir(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        victim: &Arc<Inode>,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        Err(Errno::EPERM)
+    }
+
+    /// Carries out a rename.
+    ///
+    /// # Errors
+    /// `EPERM` by default; `ENOTEMPTY` for a target directory that is not empty.
+    fn rename(&self, rename: &Rename<'_>) -> Result<(), Errno> {
+        Err(Errno::EPERM)
+    }
+
+    /// Lists entries from position `from` on (0: the first), without `.` and `..`, until `emit`
+    /// says no.
+    ///
+    /// # Errors
+    /// `ENOTDIR` by default.
+    fn readdir(
+        &self,
+        dir: &Inode,
+        from: i64,
+        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        Err(Errno::ENOTDIR)
+    }
+
+    /// The body of a symbolic link: asked once, since a body never changes.
+    ///
+    /// # Errors
+    /// `EINVAL` by default.
+    fn readlink(&self, inode: &Inode) -> Result<Cow<'_, [u8]>, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Where a magic link leads ([`flag::MAGIC`]).
+    ///
+    /// # Errors
+    /// `EACCES` by default.
+    fn jump(&self, inode: &Inode) -> Result<VfsPath, Errno> {
+        Err(Errno::EACCES)
+    }
+
+    /// Reads at `offset`; less than asked for at the end, 0 past it.
+    ///
+    /// # Errors
+    /// `EINVAL` by default.
+    fn read_at(&self, inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Writes at `offset`, growing the file as needed; updates size, blocks and times.
+    ///
+    /// # Errors
+    /// `EINVAL` by default; `ENOSPC`, `EFBIG`.
+    fn write_at(
+        &self,
+        inode: &Inode,
+        data: &[u8],
+        offset: u64,
+        now: Timespec,
+    ) -> Result<usize, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// The next data or hole at or after `offset`.
+    ///
+    /// # Errors
+    /// `EINVAL` by default; `ENXIO` past the end.
+    fn seek_extent(&self, inode: &Inode, offset: u64, extent: Extent) -> Result<u64, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Applies a change of attributes. The default sets the core's attributes and refuses a change
+    /// of length.
+    ///
+    /// # Errors
+    /// `EINVAL` for a length by default; `EFBIG`, `ENOSPC`.
+    fn setattr(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
+        if change.size.is_some() {
+            return Err(Errno::EINVAL);
+        }
+        inode.apply(change);
+        Ok(())
+    }
+
+    /// Brings the core's attributes up to date where something else may have changed them.
+    ///
+    /// # Errors
+    /// `EAGAIN` if it would have to wait and may not.
+    fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` by default; `ENODATA`.
+    fn getxattr(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Sets an extended attribute; `flags` as `XATTR_CREATE`, `XATTR_REPLACE`.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` by default; `EEXIST`, `ENODATA`, `ENOSPC`.
+    fn setxattr(
+        &self,
+        inode: &Inode,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// The names of all extended attributes.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` by default.
+    fn listxattr(&self, inode: &Inode) -> Result<Vec<Vec<u8>>, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` by default; `ENODATA`.
+    fn removexattr(&self, inode: &Inode, name: &[u8], now: Timespec) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+}

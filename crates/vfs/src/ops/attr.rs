@@ -16,14 +16,11 @@ use super::target::{Target, at_lookup};
 use crate::cred::Cred;
 use crate::dcache::{dflag, type_flags};
 use crate::file::OpenFile;
-use crate::inode::{SetAttr, flag};
+use crate::inode::SetAttr;
 use crate::task::{At, Task};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::mode::{S_IALLUGO, S_IFLNK, S_ISGID, S_ISUID, S_IXGRP};
 use openpath_abi::{Errno, caps};
-
-/// Nothing of an inode with one of these can be set (`may_setattr`).
-pub(super) const FIXED: u64 = flag::IMMUTABLE | flag::APPEND_ONLY;
 
 impl Task {
     /// Sets the permission bits of `path`. Linux: chmod(2).
@@ -126,16 +123,6 @@ fn drops_group_id(cred: &Cred, mode: u32, gid: u32) -> bool {
 }
 
 impl Target<'_> {
-    /// # Errors
-    /// `EPERM` for what cannot be changed at all.
-    fn must_be_free(&self) -> Result<(), Errno> {
-        if self.inode.flags() & FIXED == 0 {
-            Ok(())
-        } else {
-            Err(Errno::EPERM)
-        }
-    }
-
     fn chmod(&self, mode: u32) -> Result<(), Errno> {
         self.want_write()?;
         let inode = self.inode;

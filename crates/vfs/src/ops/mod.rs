@@ -22,6 +22,7 @@ mod stat;
 mod target;
 mod times;
 mod truncate;
+mod xattr;
 mod unlink;
 
 pub use dir::DirEntry;

@@ -4,7 +4,7 @@
 use super::Held;
 use crate::atime;
 use crate::file::OpenFile;
-use crate::inode::{Inode, SetAttr};
+use crate::inode::{Inode, SetAttr, flag};
 use crate::mount::{MountData, mflag};
 use crate::open::without_privileges;
 use crate::task::Core;
@@ -12,6 +12,9 @@ use crate::walk::{Spot, lflag};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::Sample;
+
+/// Nothing of an inode with one of these can be set (`may_setattr`, `may_write_xattr`).
+pub(crate) const FIXED: u64 = flag::IMMUTABLE | flag::APPEND_ONLY;
 
 /// An inode and the mount it was reached through; something pins both for as long as this is used.
 #[derive(Clone, Copy)]
@@ -87,6 +90,18 @@ impl Target<'_> {
             Err(Errno::EROFS)
         } else {
             Ok(())
+        }
+    }
+
+    /// Whether anything of the inode can be set.
+    ///
+    /// # Errors
+    /// `EPERM`.
+    pub(crate) fn must_be_free(&self) -> Result<(), Errno> {
+        if self.inode.flags() & FIXED == 0 {
+            Ok(())
+        } else {
+            Err(Errno::EPERM)
         }
     }
 

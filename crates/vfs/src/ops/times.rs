@@ -4,9 +4,8 @@
 //! # Kernel analogue
 //! `do_utimes`, `vfs_utimes`, `may_setattr`.
 
-use super::attr::FIXED;
 use super::resolve;
-use super::target::{Target, at_lookup};
+use super::target::{FIXED, Target, at_lookup};
 use crate::file::OpenFile;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};

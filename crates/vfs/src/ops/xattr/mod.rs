@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Extended attributes: setxattr(2), getxattr(2), listxattr(2), removexattr(2), their `l` and `f`
+//! forms.
+//!
+//! `rules` says who may do what; `values` knows the values that the kernel itself reads.
+//!
+//! # Limits
+//! * Values and lists come whole: who has a buffer compares its size (`ERANGE`, `E2BIG`).
+//! * No access control list can be set (`EOPNOTSUPP`); taking one away works, there is none.
+
+mod rules;
+mod values;
+
+use super::resolve;
+use crate::file::OpenFile;
+use crate::task::{At, Task};
+use crate::walk::lflag;
+use openpath_abi::Errno;
+use openpath_abi::xattr::{XATTR_CREATE, XATTR_NAME_MAX, XATTR_REPLACE, XATTR_SIZE_MAX};
+
+/// # Errors
+/// `ERANGE`: a name is of 1 to 255 bytes.
+fn check_name(name: &[u8]) -> Result<(), Errno> {
+    if name.is_empty() || name.len() > XATTR_NAME_MAX {
+        Err(Errno::ERANGE)
+    } else {
+        Ok(())
+    }
+}
+
+/// What setxattr(2) asks of its arguments.
+///
+/// # Errors
+/// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value).
+fn check_set(name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
+    if flags & !(XATTR_CREATE | XATTR_REPLACE) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    check_name(name)?;
+    if value.len() > XATTR_SIZE_MAX {
+        return Err(Errno::E2BIG);
+    }
+    Ok(())
+}
+
+impl Task {
+    /// Sets the attribute `name` of `path`; `flags` as `XATTR_CREATE`, `XATTR_REPLACE`. Linux:
+    /// setxattr(2).
+    ///
+    /// # Errors
+    /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value), `ENOENT` (empty path), `ENAMETOOLONG`,
+    /// those of the walk, `EROFS`, `EINVAL` (no file capabilities), `EPERM` (capabilities without
+    /// `CAP_SETFCAP`; immutable or append-only; `trusted.` and `security.` without
+    /// `CAP_SYS_ADMIN`; `user.` of what is neither file nor directory, or of another's sticky
+    /// directory), `EACCES`, what the backend meets (`EOPNOTSUPP`, `EEXIST`, `ENODATA`, `ENOSPC`).
+    pub fn setxattr(
+        &self,
+        path: &[u8],
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<(), Errno> {
+        self.set(path, lflag::FOLLOW, (name, value, flags))
+    }
+
+    /// As [`Task::setxattr`], but a link in the last place is the file itself. Linux:
+    /// lsetxattr(2).
+    ///
+    /// # Errors
+    /// As [`Task::setxattr`].
+    pub fn lsetxattr(
+        &self,
+        path: &[u8],
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<(), Errno> {
+        self.set(path, 0, (name, value, flags))
+    }
+
+    fn set(&self, path: &[u8], lookup: u32, what: (&[u8], &[u8], u32)) -> Result<(), Errno> {
+        let (name, value, flags) = what;
+        check_set(name, value, flags)?;
+        let held = resolve(&self.core, At::Cwd, path, lookup)?;
+        held.target()?.setxattr(name, value, flags)
+    }
+
+    /// The value of the attribute `name` of `path`. Linux: getxattr(2).
+    ///
+    /// # Errors
+    /// `ERANGE` (name), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `ENODATA`
+    /// (`trusted.` without `CAP_SYS_ADMIN`; `user.` of what is neither file nor directory),
+    /// `EACCES`, what the backend meets (`EOPNOTSUPP`, `ENODATA`), `EINVAL` (broken file
+    /// capabilities).
+    pub fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.get(path, lflag::FOLLOW, name)
+    }
+
+    /// As [`Task::getxattr`], but a link in the last place is the file itself. Linux:
+    /// lgetxattr(2).
+    ///
+    /// # Errors
+    /// As [`Task::getxattr`].
+    pub fn lgetxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.get(path, 0, name)
+    }
+
+    fn get(&self, path: &[u8], lookup: u32, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        check_name(name)?;
+        let held = resolve(&self.core, At::Cwd, path, lookup)?;
+        held.target()?.getxattr(name)
+    }
+
+    /// The names of all attributes of `path`, each with a NUL; `trusted.` ones for `CAP_SYS_ADMIN`
+    /// only. Linux: listxattr(2).
+    ///
+    /// # Errors
+    /// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, what the backend meets.
+    pub fn listxattr(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
+        held.target()?.listxattr()
+    }
+
+    /// As [`Task::listxattr`], but a link in the last place is the file itself. Linux:
+    /// llistxattr(2).
+    ///
+    /// # Errors
+    /// As [`Task::listxattr`].
+    pub fn llistxattr(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let held = resolve(&self.core, At::Cwd, path, 0)?;
+        held.target()?.listxattr()
+    }
+
+    /// Removes the attribute `name` of `path`. Linux: removexattr(2).
+    ///
+    /// # Errors
+    /// `ERANGE` (name), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`, `EPERM`
+    /// and `EACCES` as [`Task::setxattr`], what the backend meets (`EOPNOTSUPP`, `ENODATA`).
+    pub fn removexattr(&self, path: &[u8], name: &[u8]) -> Result<(), Errno> {
+        self.remove(path, lflag::FOLLOW, name)
+    }
+
+    /// As [`Task::removexattr`], but a link in the last place is the file itself. Linux:
+    /// lremovexattr(2).
+    ///
+    /// # Errors
+    /// As [`Task::removexattr`].
+    pub fn lremovexattr(&self, path: &[u8], name: &[u8]) -> Result<(), Errno> {
+        self.remove(path, 0, name)
+    }
+
+    fn remove(&self, path: &[u8], lookup: u32, name: &[u8]) -> Result<(), Errno> {
+        check_name(name)?;
+        let held = resolve(&self.core, At::Cwd, path, lookup)?;
+        held.target()?.removexattr(name)
+    }
+}
+
+impl OpenFile<'_> {
+    /// Sets the attribute `name` of the file, however it is open. Linux: fsetxattr(2).
+    ///
+    /// # Errors
+    /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value), `EBADF` (`O_PATH`), then as
+    /// [`Task::setxattr`] from `EROFS` on.
+    pub fn fsetxattr(&self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
+        check_set(name, value, flags)?;
+        self.full_target()?.setxattr(name, value, flags)
+    }
+
+    /// The value of the attribute `name` of the file. Linux: fgetxattr(2).
+    ///
+    /// # Errors
+    /// `ERANGE` (name), `EBADF` (`O_PATH`), then as [`Task::getxattr`].
+    pub fn fgetxattr(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        check_name(name)?;
+        self.full_target()?.getxattr(name)
+    }
+
+    /// The names of all attributes of the file, as [`Task::listxattr`]. Linux: flistxattr(2).
+    ///
+    /// # Errors
+    /// `EBADF` (`O_PATH`), what the backend meets.
+    pub fn flistxattr(&self) -> Result<Vec<u8>, Errno> {
+        self.full_target()?.listxattr()
+    }
+
+    /// Removes the attribute `name` of the file. Linux: fremovexattr(2).
+    ///
+    /// # Errors
+    /// `ERANGE` (name), `EBADF` (`O_PATH`), then as [`Task::removexattr`] from `EROFS` on.
+    pub fn fremovexattr(&self, name: &[u8]) -> Result<(), Errno> {
+        check_name(name)?;
+        self.full_target()?.removexattr(name)
+    }
+}

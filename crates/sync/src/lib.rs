@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`word`](Word) | `get`, `set` | shared words |
 //! | [`life`](Life) | `sample`, `still`, `change` | a sequence count with flags in one word |
-//! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | type-stable slabs, and pins instead of counts |
+//! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | slabs, and pins for counts |
 //! | [`hash`](Table) | `head`, `lock`, `grow` | a table searched without a lock |
 //! | [`region`](Region) | `at` | an array that never moves |
 //! | [`lock`](Mutex) | `lock`, `read`, `write` | locks that know their place in the lock order |

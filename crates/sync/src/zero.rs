@@ -35,7 +35,9 @@ unsafe impl<T: ZeroValid> ZeroValid for [T; 32] {}
 /// [`crate::Region`].
 #[macro_export]
 macro_rules! zero_valid {
-    ($(#[$m:meta])* $v:vis struct $name:ident { $($(#[$fm:meta])* $fv:vis $field:ident : $ty:ty),* $(,)? }) => {
+    ($(#[$m:meta])* $v:vis struct $name:ident {
+        $($(#[$fm:meta])* $fv:vis $field:ident : $ty:ty),* $(,)?
+    }) => {
         $(#[$m])*
         #[derive(Default)]
         #[repr(C)]

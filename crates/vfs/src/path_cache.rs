@@ -21,7 +21,7 @@
 //! | start, length | dentry the path begins at; bytes of the path |
 //! | target | the dentry it leads to |
 //! | state | the target's life word: same name, same place, same meaning |
-//! | validated | the superblock's clock when every directory on the way was last known to be as it was |
+//! | validated | the clock when every directory on the way was last known to be as it was |
 //!
 //! # Rules
 //! R1. A hit needs the target's life word to be exactly `state`. Then the target was neither moved

@@ -70,7 +70,9 @@ pub unsafe trait Item: ZeroValid {
 /// ```
 #[macro_export]
 macro_rules! slab_item {
-    ($(#[$m:meta])* $v:vis struct $name:ident : $payload:ty { $($(#[$fm:meta])* $fv:vis $field:ident : $ty:ty),* $(,)? }) => {
+    ($(#[$m:meta])* $v:vis struct $name:ident : $payload:ty {
+        $($(#[$fm:meta])* $fv:vis $field:ident : $ty:ty),* $(,)?
+    }) => {
         $(#[$m])*
         #[derive(Default)]
         #[repr(C, align(64))]

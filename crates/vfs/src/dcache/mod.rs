@@ -10,8 +10,8 @@
 //! # States
 //! | state | flags | who moves it, holding what |
 //! |---|---|---|
-//! | negative | `NEGATIVE` | lookup that found nothing; the directory's names, shared, and the flight of the name |
-//! | positive | type flags | lookup, or create on a negative entry; names exclusive for the latter |
+//! | negative | `NEGATIVE` | a lookup that found nothing; names shared, flight of the name |
+//! | positive | type flags | lookup, or create on a negative entry; names exclusive for that |
 //! | unhashed | `UNHASHED` | unlink, rmdir, rename over it; names exclusive |
 //! | free | not live | reclaim, when no pin names it and it has no children |
 //!

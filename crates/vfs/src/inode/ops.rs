@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a backend serves an inode with: the calls, and the words they are made in.
 
-use super::{Inode, flag};
+use super::Inode;
 use crate::path::VfsPath;
 use openpath_abi::{Errno, Timespec};
 use std::borrow::Cow;
@@ -218,7 +218,7 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::EINVAL)
     }
 
-    /// Where a magic link leads ([`flag::MAGIC`]).
+    /// Where a magic link leads ([`super::flag::MAGIC`]).
     ///
     /// # Errors
     /// `EACCES` by default.

@@ -160,7 +160,7 @@ impl Shared {
         self.dcache
             .store
             .reclaim_mounts(&mut victims, |index, _, data| {
-                // Still marked as dying: whoever finds it in the table waits, and then finds nothing.
+                // Still dying: whoever finds it in the table waits, and then finds nothing.
                 self.detach(topology, index);
                 freed = data;
             });

@@ -31,7 +31,7 @@ pub struct Result {
     pub seconds: f64,
 }
 
-/// Directories and files of a run; removed when it is over.
+/// The files of a run; removed when it is over.
 #[derive(Debug)]
 pub struct Place(PathBuf);
 
@@ -47,16 +47,6 @@ impl Place {
         Ok(Place(place))
     }
 
-    /// A directory to mount on, for the worker of this number.
-    ///
-    /// # Errors
-    /// What kept it from being made.
-    pub fn work(&self, number: usize) -> std::io::Result<PathBuf> {
-        let dir = self.0.join(format!("mnt{number}"));
-        std::fs::create_dir_all(&dir)?;
-        Ok(dir)
-    }
-
     fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -64,7 +54,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What is mounted there is only seen by the workers, so this removes empty directories.
+        // It only holds small files; one that stays does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -149,12 +139,10 @@ pub fn run(job: &Job, workers: usize, place: &Place) -> std::io::Result<Result> 
         let mut share = job.clone();
         share.from = job.from + number as u64;
         share.step = workers as u64;
-        share.work = place.work(number)?;
         share.state = place.file(&format!("state{number}"));
         hands.push(Hand::start(number, share, &tell)?);
     }
     let mut boss = Boss {
-        place,
         hands,
         tell,
         result: Result::default(),
@@ -164,14 +152,13 @@ pub fn run(job: &Job, workers: usize, place: &Place) -> std::io::Result<Result> 
     Ok(boss.result)
 }
 
-struct Boss<'p> {
-    place: &'p Place,
+struct Boss {
     hands: Vec<Hand>,
     tell: Sender<Heard>,
     result: Result,
 }
 
-impl Boss<'_> {
+impl Boss {
     fn listen(&mut self, listen: &Receiver<Heard>) -> std::io::Result<()> {
         while self.hands.iter().any(|h| !h.over) {
             match listen.recv_timeout(Duration::from_secs(1)) {
@@ -264,7 +251,7 @@ impl Boss<'_> {
             let mut candidate = candidate.clone();
             random::tame(&mut candidate);
             begun.elapsed() < Duration::from_secs(120)
-                && matches!(one(job, &candidate, self.place), Ok(Ended::Died(_)))
+                && matches!(one(job, &candidate), Ok(Ended::Died(_)))
         })
     }
 }
@@ -282,10 +269,8 @@ pub enum Ended {
 ///
 /// # Errors
 /// What kept the process from being started.
-pub fn one(job: &Job, case: &Case, place: &Place) -> std::io::Result<Ended> {
-    let mut job = job.clone();
-    job.work = place.work(999)?;
-    let input = format!("{}\n{case}", serde_json::to_string(&job)?);
+pub fn one(job: &Job, case: &Case) -> std::io::Result<Ended> {
+    let input = format!("{}\n{case}", serde_json::to_string(job)?);
     let mut child = start(&["one"], &input)?;
     let begun = Instant::now();
     loop {
@@ -314,6 +299,10 @@ fn merge(all: &mut Summary, one: Summary) {
     let mut counts = Counts(std::mem::take(&mut all.counts));
     counts.merge(&Counts(one.counts));
     all.counts = counts.0;
+    for (word, n) in one.worked {
+        let sum = all.worked.entry(word).or_insert([0, 0]);
+        *sum = [sum[0] + n[0], sum[1] + n[1]];
+    }
     for (looks, n) in one.alike {
         *all.alike.entry(looks).or_insert(0) += n;
     }
@@ -331,7 +320,6 @@ pub fn job(part: Part, against: crate::sides::Against, seed: u64, count: u64) ->
         count,
         reports_max: 20,
         seconds_max: 3600,
-        work: Path::new("/").to_owned(),
         state: Path::new("/dev/null").to_owned(),
     }
 }

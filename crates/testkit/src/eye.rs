@@ -9,6 +9,9 @@ use crate::outcome::{Ids, Stamps, StatView};
 use crate::scan::Entry;
 use crate::tree::{DATA_MAX, Depth, NODES_MAX, Node, Tree};
 
+/// Names and values of extended attributes.
+pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The questions, asked as root; paths are relative to the root of the case, which is empty.
 ///
 /// Each answers with the error of the call that failed.
@@ -23,7 +26,7 @@ pub trait Eye {
     /// The body of a link.
     fn body(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno>;
     /// Extended attributes; all but those of `user.`, `trusted.`.
-    fn xattrs(&mut self, path: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno>;
+    fn xattrs(&mut self, path: &[u8]) -> Result<Xattrs, Errno>;
 }
 
 /// Takes a picture.
@@ -83,7 +86,7 @@ impl Taker<'_> {
     }
 
     /// Data and extended attributes of one node.
-    fn depths(&mut self, path: &[u8], stat: &Stat) -> (Option<Vec<u8>>, Vec<(Vec<u8>, Vec<u8>)>) {
+    fn depths(&mut self, path: &[u8], stat: &Stat) -> (Option<Vec<u8>>, Xattrs) {
         let data = match mode::file_type(stat.mode) {
             mode::S_IFREG => Some(self.eye.data(path, DATA_MAX)),
             mode::S_IFLNK => Some(self.eye.body(path)),

@@ -133,6 +133,8 @@ calls! {
     umask = SYS_umask(mask: w);
     /// lseek(2).
     lseek = SYS_lseek(fd: i, off: l, whence: w);
+    /// pivot_root(2).
+    pivot_root = SYS_pivot_root(new: p, put_old: p);
     /// umount2(2).
     umount2 = SYS_umount2(name: p, flags: w);
     /// setresuid(2).

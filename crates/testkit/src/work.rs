@@ -55,8 +55,6 @@ pub struct Job {
     pub reports_max: usize,
     /// Seconds after which it stops.
     pub seconds_max: u64,
-    /// Directory to mount on.
-    pub work: PathBuf,
     /// File for the number of the case under way.
     pub state: PathBuf,
 }
@@ -98,6 +96,8 @@ pub struct Summary {
     pub counts: BTreeMap<String, u64>,
     /// Divergences by signature.
     pub alike: BTreeMap<String, u64>,
+    /// For each operation, how often the host did it, and how often that worked.
+    pub worked: BTreeMap<String, [u64; 2]>,
     /// Stopped before the end of its share.
     pub cut_short: bool,
 }
@@ -189,7 +189,7 @@ impl<'j> Worker<'j> {
     fn new(job: &'j Job) -> Result<Worker<'j>, String> {
         let state = File::create(&job.state).map_err(|e| format!("state file: {e}"))?;
         let source = Source::new(job.part, job.seed)?;
-        let world = HostWorld::enter(&job.work).map_err(|e| format!("mount namespace: {e}"))?;
+        let world = HostWorld::enter().map_err(|e| format!("mount namespace: {e}"))?;
         let sides = Sides::new(world, job.against);
         Ok(Worker {
             job,
@@ -238,6 +238,16 @@ impl<'j> Worker<'j> {
         let checked = checked.map_err(|e| format!("{origin}: {e}"))?;
         self.done.cases += 1;
         self.done.ops += (case.ops.len() - case.setup) as u64;
+        for (op, outcome) in case.ops.iter().zip(&checked.host.outcomes).skip(case.setup) {
+            let word = op.word();
+            if !self.done.worked.contains_key(word) {
+                self.done.worked.insert(word.to_owned(), [0, 0]);
+            }
+            if let Some(n) = self.done.worked.get_mut(word) {
+                n[0] += 1;
+                n[1] += u64::from(outcome.is_ok());
+            }
+        }
         if let Source::Golden(facts) = &self.source {
             let fact = &facts[usize::try_from(number).unwrap_or(0)];
             self.done.answers += fact.answers() as u64;

@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use openpath_testkit::boss::{self, Place};
+use openpath_testkit::boss::{self, Ended, Place};
 use openpath_testkit::case::{self, Case, Pictures};
 use openpath_testkit::golden;
 use openpath_testkit::host::HostWorld;
@@ -95,10 +95,7 @@ fn run(args: &Args) -> Fallible<bool> {
         Some(Inner::One) => {
             std::io::stdin().read_to_string(&mut input)?;
             let (job, text) = input.split_once('\n').ok_or("no case")?;
-            print!(
-                "{}",
-                one(&serde_json::from_str(job)?, &text.parse()?, false)?.1
-            );
+            print!("{}", one(&serde_json::from_str(job)?, &text.parse()?)?);
             return Ok(true);
         }
         None => {}
@@ -115,11 +112,17 @@ fn run(args: &Args) -> Fallible<bool> {
     let place = Place::new()?;
     if let Some(file) = &args.case {
         let case: Case = std::fs::read_to_string(file)?.parse()?;
-        let mut job = boss::job(Part::Random, against, 0, 0);
-        job.work = place.work(0)?;
-        let (same, text) = one(&job, &case, true)?;
-        print!("{text}");
-        return Ok(same);
+        let job = boss::job(Part::Random, against, 0, 0);
+        return Ok(match boss::one(&job, &case)? {
+            Ended::Said(text) => {
+                print!("{text}");
+                !text.contains(DIFFERS)
+            }
+            Ended::Died(how) => {
+                println!("{how}");
+                false
+            }
+        });
     }
     let parts: &[Part] = match args.part {
         Which::Golden => &[Part::Golden],
@@ -134,29 +137,29 @@ fn run(args: &Args) -> Fallible<bool> {
     Ok(good)
 }
 
-/// Runs one case here and now; says whether both sides agree, and what differs.
-fn one(job: &Job, case: &Case, verbose: bool) -> Fallible<(bool, String)> {
-    let sides = Sides::new(HostWorld::enter(&job.work)?, job.against);
-    let mut counts = Counts::default();
-    let checked = sides.check(case, Pictures::Each, &mut counts)?;
+/// What the answer about one case says if the sides differ.
+const DIFFERS: &str = "DIVERGENCE";
+
+/// Runs one case here and now, which this process does not survive: what both sides gave.
+fn one(job: &Job, case: &Case) -> Fallible<String> {
+    let sides = Sides::new(HostWorld::enter()?, job.against);
+    let checked = sides.check(case, Pictures::Each, &mut Counts::default())?;
     let mut text = String::new();
-    if verbose {
-        for (i, op) in case.ops.iter().enumerate() {
-            let other = checked.other.as_ref().and_then(|t| t.outcomes.get(i));
-            let other = other.map_or("-".to_owned(), |o| format!("{o:?}"));
-            let host = format!("{:?}", checked.host.outcomes[i]);
-            let both = if host == other {
-                host
-            } else {
-                format!("host {host} / other {other}")
-            };
-            text += &format!("{i:3} {op}\n      {both}\n");
-        }
+    for (i, op) in case.ops.iter().enumerate() {
+        let other = checked.other.as_ref().and_then(|t| t.outcomes.get(i));
+        let other = other.map_or("-".to_owned(), |o| format!("{o:?}"));
+        let host = format!("{:?}", checked.host.outcomes[i]);
+        let both = if host == other {
+            host
+        } else {
+            format!("host {host} / other {other}")
+        };
+        text += &format!("{i:3} {op}\n      {both}\n");
     }
     if let Some(d) = &checked.divergence {
-        text += &case::report(case, d);
+        text += &format!("{DIFFERS}\n{}", case::report(case, d));
     }
-    Ok((checked.divergence.is_none(), text))
+    Ok(text)
 }
 
 /// Runs a layer and prints what it gave.
@@ -177,6 +180,15 @@ fn layer(args: &Args, part: Part, against: Against, place: &Place) -> Fallible<b
         s.answers,
         result.seconds,
         s.ops as f64 / result.seconds,
+    );
+    let share = |[n, ok]: &[u64; 2]| format!("{}%", ok * 100 / (*n).max(1));
+    let words = s
+        .worked
+        .iter()
+        .map(|(word, n)| format!("{word} {} {}", n[0], share(n)));
+    println!(
+        "  how many, and how many worked: {}",
+        words.collect::<Vec<_>>().join(", ")
     );
     for (name, n) in &s.counts {
         println!("  not compared: {name} {n} times");

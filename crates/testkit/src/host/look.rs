@@ -3,7 +3,7 @@
 
 use openpath_abi::{Errno, Stat, fcntl as f};
 
-use crate::eye::Eye;
+use crate::eye::{Eye, Xattrs};
 use crate::scan::{self, Entry};
 use crate::sys::{self, XattrOf};
 
@@ -79,7 +79,7 @@ impl Eye for Look {
         sys::readlinkat(self.root, path)
     }
 
-    fn xattrs(&mut self, path: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+    fn xattrs(&mut self, path: &[u8]) -> Result<Xattrs, Errno> {
         let path = absolute(path);
         let of = XattrOf::LPath(&path);
         let list = sys::listxattr(of)?;

@@ -3,8 +3,8 @@
 //!
 //! # States
 //! `HostWorld` is made once in a process that may not do anything else: it leaves the mount
-//! namespace of its parent. `Host` is one case: between `begin` and its drop the process lives in
-//! a chroot whose root is a fresh tmpfs.
+//! namespace of its parent and makes an empty tmpfs its only mount. `Host` is one case: between
+//! `begin` and its drop a fresh tmpfs lies over that one, and is the root of the process.
 //!
 //! # Rules
 //! * R1. Between operations the process keeps the credentials of the last `cred`, saved uid 0
@@ -12,13 +12,13 @@
 //!   so a picture, which is taken as root, replaces them; the other face does the same.
 //! * R2. Before each operation the clock of the kernel is moved on (`tick`), so that a time set
 //!   by an operation is never equal to one set by an earlier one.
-//! * R3. What would leave the chroot is not executed, and is a named skip.
+//! * R3. No operation reaches the file systems of the host: they are not in the namespace. A case
+//!   may leave its chroot by `..`, and then stands in its own root, because that lies on the root
+//!   of the namespace.
+//! * R4. What would unmount the root of the case is not executed, and is a named skip.
 
 mod apply;
 mod look;
-
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path as FsPath, PathBuf};
 
 use openpath_abi::{Errno, fcntl as f, mount as m};
 
@@ -38,8 +38,9 @@ pub const TMPFS_OPTIONS: &[u8] = b"mode=0755,huge=never,size=1g,nr_inodes=1m";
 /// What all cases of a process share.
 #[derive(Debug)]
 pub struct HostWorld {
-    work: PathBuf,
-    outside: i32,
+    /// The root of the namespace, below every case.
+    base: i32,
+    base_mount: u64,
     clock: i32,
 }
 
@@ -48,25 +49,30 @@ fn fd(r: Result<i64, Errno>) -> Result<i32, Errno> {
 }
 
 impl HostWorld {
-    /// Leaves the parent's mount namespace; `work` is a directory to mount on.
+    /// Leaves the parent's mount namespace, and everything that is mounted in it.
     ///
     /// # Errors
     /// `EPERM` without the right to do so, or what the kernel says.
-    pub fn enter(work: &FsPath) -> Result<HostWorld, Errno> {
+    pub fn enter() -> Result<HostWorld, Errno> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let place = std::env::temp_dir();
+        let place = place.as_os_str().as_bytes();
         sys::unshare(CLONE_NEWNS)?;
         sys::mount(b"none", b"/", b"", m::MS_REC | m::MS_PRIVATE, b"")?;
+        sys::mount(b"base", place, b"tmpfs", 0, TMPFS_OPTIONS)?;
+        sys::chdir(place)?;
+        sys::pivot_root(b".", b".")?;
+        sys::umount2(b".", m::MNT_DETACH)?;
+        sys::chdir(b"/")?;
         let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
-        let outside = fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))?;
+        let base = fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))?;
+        let base_mount = sys::statx(base, b"", f::AT_EMPTY_PATH, MNT_ID)?.mnt_id;
         let clock = fd(sys::memfd_create())?;
         Ok(HostWorld {
-            work: work.to_owned(),
-            outside,
+            base,
+            base_mount,
             clock,
         })
-    }
-
-    fn work(&self) -> &[u8] {
-        self.work.as_os_str().as_bytes()
     }
 
     /// Starts a case on an empty tmpfs.
@@ -76,13 +82,18 @@ impl HostWorld {
     pub fn begin(&self) -> Result<Host<'_>, Errno> {
         let mut stamps = Stamps::default();
         stamps.start(self.tick());
-        sys::mount(b"case", self.work(), b"tmpfs", 0, TMPFS_OPTIONS)?;
-        sys::chroot(self.work())?;
+        sys::mount(b"case", b"/", b"tmpfs", 0, TMPFS_OPTIONS)?;
+        // `..` of the root is the root, and then what lies on it.
+        sys::chroot(b"/..")?;
         sys::chdir(b"/")?;
         sys::umask(0o022)?;
         let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
         let root = fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))?;
         let root_mount = sys::statx(root, b"", f::AT_EMPTY_PATH, MNT_ID)?.mnt_id;
+        assert_ne!(
+            root_mount, self.base_mount,
+            "the case did not get a root of its own"
+        );
         Ok(Host {
             world: self,
             root,
@@ -93,6 +104,18 @@ impl HostWorld {
             stamps,
             ids: Ids::default(),
         })
+    }
+
+    /// Takes away all that lies on the root of the namespace.
+    fn clear(&self) {
+        let _ = sys::fchdir(self.base).and_then(|_| sys::chroot(b"."));
+        let _ = sys::umask(0o022);
+        let top = || sys::statx(f::AT_FDCWD, b"/..", 0, MNT_ID).map_or(0, |s| s.mnt_id);
+        let mut left = 100;
+        while top() != self.base_mount && left > 0 {
+            let _ = sys::umount2(b"/..", m::MNT_DETACH);
+            left -= 1;
+        }
     }
 
     /// Moves the clock of tmpfs on.
@@ -144,7 +167,7 @@ impl Host<'_> {
         }
     }
 
-    /// Would this operation unmount the root of the case? Follows links, as the call would (R3).
+    /// Would this operation unmount the root of the case? Follows links, as the call would (R4).
     fn is_root(&self, op: &Op) -> bool {
         let Op::Umount { path, flags } = op else {
             return false;
@@ -242,10 +265,7 @@ impl Drop for Host<'_> {
         for s in self.slots.iter().flatten().chain([&self.root]) {
             let _ = sys::close(*s);
         }
-        let _ = sys::fchdir(self.world.outside).and_then(|_| sys::chroot(b"."));
-        let _ = sys::umask(0o022);
-        // A case may have mounted over its own root.
-        while sys::umount2(self.world.work(), m::MNT_DETACH).is_ok() {}
+        self.world.clear();
     }
 }
 

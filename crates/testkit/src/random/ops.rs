@@ -250,7 +250,7 @@ impl Gen {
     }
 
     fn names(&mut self) -> Op {
-        let (at, at2) = (self.dir(), self.dir());
+        let at = self.dir();
         match self.rng.below(20) {
             0..3 => Op::Mkdir {
                 at,
@@ -271,65 +271,72 @@ impl Gen {
                     flags: AtFlags(0x200 | bad),
                 }
             }
-            8..14 => {
-                let flags = self.rng.weighted(&[
-                    (20, 0),
-                    (4, 1),
-                    (5, 2),
-                    (1, 4),
-                    (1, 3),
-                    (1, 6),
-                    (1, 5),
-                    (1, 8),
-                ]);
-                let new = if self.rng.below(2) == 0 {
-                    self.old()
-                } else {
-                    self.new_path()
-                };
-                Op::Rename {
-                    at,
-                    old: self.old(),
-                    at2,
-                    new,
-                    flags: RFlags(flags),
-                }
-            }
-            14..17 => {
-                let flags = self
-                    .rng
-                    .weighted(&[(8, 0), (4, 0x400), (2, 0x1000), (1, 0x1)]);
-                let old = if flags == 0x1000 {
-                    Path(Vec::new())
-                } else {
-                    self.old()
-                };
-                Op::Link {
-                    at,
-                    old,
-                    at2,
-                    new: self.new_path(),
-                    flags: AtFlags(flags),
-                }
-            }
-            17 => {
-                let acc = self
-                    .rng
-                    .pick(&[f::O_WRONLY, f::O_RDWR, f::O_RDWR | f::O_EXCL]);
-                let (dir, new) = (self.old(), self.new_path());
-                Op::Tmplink {
-                    at,
-                    dir,
-                    flags: OFlags(u64::from(*acc)),
-                    mode: self.mode(),
-                    new,
-                }
-            }
+            8..14 => self.rename(),
+            14..18 => self.link(),
             _ => Op::Symlink {
                 target: self.body(),
                 at,
                 path: self.new_path(),
             },
+        }
+    }
+
+    fn rename(&mut self) -> Op {
+        let flags = self.rng.weighted(&[
+            (20, 0),
+            (4, 1),
+            (5, 2),
+            (1, 4),
+            (1, 3),
+            (1, 6),
+            (1, 5),
+            (1, 8),
+        ]);
+        let (at, at2) = (self.dir(), self.dir());
+        let new = if self.rng.below(2) == 0 {
+            self.old()
+        } else {
+            self.new_path()
+        };
+        Op::Rename {
+            at,
+            old: self.old(),
+            at2,
+            new,
+            flags: RFlags(flags),
+        }
+    }
+
+    fn link(&mut self) -> Op {
+        let (at, at2) = (self.dir(), self.dir());
+        if self.rng.one_in(4) {
+            let acc = self
+                .rng
+                .pick(&[f::O_WRONLY, f::O_RDWR, f::O_RDWR | f::O_EXCL]);
+            let (dir, new) = (self.old(), self.new_path());
+            let flags = OFlags(u64::from(*acc));
+            return Op::Tmplink {
+                at,
+                dir,
+                flags,
+                mode: self.mode(),
+                new,
+            };
+        }
+        let flags = self
+            .rng
+            .weighted(&[(8, 0), (4, 0x400), (2, 0x1000), (1, 0x1)]);
+        let old = if flags == 0x1000 {
+            Path(Vec::new())
+        } else {
+            self.old()
+        };
+        Op::Link {
+            at,
+            old,
+            at2,
+            new: self.new_path(),
+            flags: AtFlags(flags),
         }
     }
 

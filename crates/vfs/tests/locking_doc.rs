@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `docs/LOCKING.md` is printed from the lock order; it must say what the code says.
+//!
+//! `UPDATE_DOCS=1 cargo test -p openpath-vfs --test locking_doc` writes it anew.
+
+use openpath_vfs::lock_order::CLASSES;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The page as it should be.
+fn page() -> String {
+    let mut page = String::from(
+        "# The lock order\n\nPrinted from `crates/vfs/src/lock_order.rs`. A thread takes locks downwards \
+         only; debug builds\ncheck it at every lock. Below all of them are the lock bits of the dentry \
+         cache (a bucket, a list of\nchildren) and the life words, which are held for a few stores \
+         and never while anything waits.\n\n| rank | class | twice in one thread | protects |\n\
+         |---|---|---|---|\n",
+    );
+    for class in CLASSES {
+        let nests = if class.nests { "yes" } else { "no" };
+        let doc = class.doc.trim();
+        writeln!(
+            page,
+            "| {} | `{}` | {nests} | {doc} |",
+            class.rank, class.name
+        )
+        .expect("writing to a string");
+    }
+    page
+}
+
+#[test]
+fn the_page_is_what_the_code_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/LOCKING.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, page()).expect("writing the page");
+    }
+    let written = std::fs::read_to_string(&path).expect("reading the page");
+    assert!(
+        written == page(),
+        "docs/LOCKING.md differs: run with UPDATE_DOCS=1"
+    );
+}

@@ -244,6 +244,16 @@ impl Dcache {
         }
     }
 
+    /// As [`Dcache::is_below`], waiting for the tree to stand still. Held: a pin on `index`.
+    pub(crate) fn is_below_now(&self, index: u32, ancestor: u32) -> bool {
+        loop {
+            if let Some(answer) = self.is_below(index, ancestor) {
+                return answer;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     /// Sets or clears flags of an entry whose meaning changed.
     pub(crate) fn set_flags(&self, index: u32, set: u64, clear: u64) {
         let d = self.at(index);

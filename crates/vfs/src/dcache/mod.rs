@@ -43,7 +43,6 @@ mod names;
 mod reclaim;
 
 pub(crate) use change::NewName;
-pub(crate) use clock::DirChange;
 
 use crate::inode::Inode;
 use crate::lock_order::Graveyard;

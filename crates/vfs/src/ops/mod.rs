@@ -16,14 +16,17 @@ mod dir;
 mod fs;
 mod io;
 mod link;
+mod mount;
 mod readlink;
+mod remount;
 mod rename;
 mod stat;
 mod target;
 mod times;
 mod truncate;
-mod xattr;
+mod umount;
 mod unlink;
+mod xattr;
 
 pub use dir::DirEntry;
 

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mounts and trees change their flags: mount(2) with `MS_REMOUNT`.
+//!
+//! # Kernel analogue
+//! `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`.
+
+use super::mount::may_mount;
+use super::{Held, resolve};
+use crate::mount::{MountFlags, Topology, mflag};
+use crate::superblock::SuperBlock;
+use crate::task::{At, Core, Task};
+use crate::walk::lflag;
+use openpath_abi::Errno;
+use std::sync::Arc;
+
+impl Task {
+    /// Gives the mount at `target` these flags in place of those it has. Linux: mount(2) with
+    /// `MS_REMOUNT` and `MS_BIND`.
+    ///
+    /// # Errors
+    /// In this order: those of the walk; `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (`target` is
+    /// not the root of a mount, or its mount is detached); `EBUSY` (read-only, while something is
+    /// written or open for writing through it).
+    pub fn remount_bind(&self, target: &[u8], flags: MountFlags) -> Result<(), Errno> {
+        let core = &self.core;
+        let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+        may_mount(core)?;
+        let _topology = core.vfs.mounts.topology.lock();
+        check_root(&target)?;
+        let mount = target.mount()?;
+        let was_writable = !target.mount_flags().has(mflag::READ_ONLY) && !mount.sb.is_read_only();
+        let _no_writers = if was_writable && flags.contains(MountFlags::READ_ONLY) {
+            Some(mount.keep_writers_out().ok_or(Errno::EBUSY)?)
+        } else {
+            None
+        };
+        let word = core.vfs.mounts.at(target.spot().mount).word();
+        word.change().clear(mflag::ALL).set(flags.0 & mflag::ALL);
+        Ok(())
+    }
+
+    /// Makes the whole tree at `target` read-only or writable; flags of mounts stay as they are.
+    /// Linux: mount(2) with `MS_REMOUNT`, as far as it concerns the superblock.
+    ///
+    /// # Errors
+    /// In this order: those of the walk; `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (`target` is
+    /// not the root of a mount, or its mount is detached); `EBUSY` (read-only, while something is
+    /// written or open for writing through any mount of the tree, or a file without a name is in
+    /// use).
+    pub fn remount_sb(&self, target: &[u8], read_only: bool) -> Result<(), Errno> {
+        let core = &self.core;
+        let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+        may_mount(core)?;
+        set_read_only(core, &target, read_only)
+    }
+}
+
+/// # Errors
+/// `EINVAL` (not the root of a mount, or its mount is detached).
+fn check_root(target: &Held<'_>) -> Result<(), Errno> {
+    if target.is_attached() && target.is_mount_root() {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+/// As [`Task::remount_sb`], for a permitted caller.
+///
+/// # Errors
+/// `EINVAL`, `EBUSY`.
+pub(super) fn set_read_only(core: &Core, target: &Held<'_>, read_only: bool) -> Result<(), Errno> {
+    // What is found without a name after this is in use.
+    core.vfs.dcache.collect();
+    let topology = core.vfs.mounts.topology.lock();
+    check_root(target)?;
+    let sb = &target.mount()?.sb;
+    if !read_only || sb.is_read_only() {
+        sb.set_read_only(read_only);
+        return Ok(());
+    }
+    let mounts = mounts_of(core, &topology, sb);
+    let mut no_writers = Vec::with_capacity(mounts.len());
+    for mount in &mounts {
+        no_writers.push(mount.keep_writers_out().ok_or(Errno::EBUSY)?);
+    }
+    if nameless_in_use(core, sb) {
+        return Err(Errno::EBUSY);
+    }
+    sb.set_read_only(true);
+    Ok(())
+}
+
+/// All mounts of a tree.
+fn mounts_of(
+    core: &Core,
+    topology: &Topology,
+    sb: &Arc<SuperBlock>,
+) -> Vec<Arc<crate::mount::MountData>> {
+    let all = topology.anchors.keys();
+    all.filter_map(|&mount| core.mount_data(mount))
+        .filter(|data| Arc::ptr_eq(&data.sb, sb))
+        .collect()
+}
+
+/// Whether some file of the tree has no name left and is kept by who uses it (`s_remove_count`).
+fn nameless_in_use(core: &Core, sb: &SuperBlock) -> bool {
+    let Some(seat) = *sb.seat.lock() else {
+        return false;
+    };
+    let dcache = &core.vfs.dcache;
+    dcache.buried_of(seat.number).into_iter().any(|entry| {
+        let Some(pin) = core.pins.pin_now(0, entry) else {
+            return false;
+        };
+        let nameless = dcache.store.dentry_payload(&pin).map(|i| i.nlink() == 0);
+        core.pins.release(pin);
+        nameless == Some(true)
+    })
+}

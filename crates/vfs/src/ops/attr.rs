@@ -124,7 +124,7 @@ fn drops_group_id(cred: &Cred, mode: u32, gid: u32) -> bool {
 
 impl Target<'_> {
     fn chmod(&self, mode: u32) -> Result<(), Errno> {
-        self.want_write()?;
+        let _writing = self.begin_write()?;
         let inode = self.inode;
         let _held = inode.lock_names();
         self.must_be_free()?;
@@ -150,7 +150,7 @@ impl Target<'_> {
     }
 
     fn chown(&self, uid: u32, gid: u32) -> Result<(), Errno> {
-        self.want_write()?;
+        let _writing = self.begin_write()?;
         let wanted = |id: u32| (id != u32::MAX).then_some(id);
         let (uid, gid) = (wanted(uid), wanted(gid));
         let inode = self.inode;

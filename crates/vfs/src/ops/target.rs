@@ -5,7 +5,7 @@ use super::Held;
 use crate::atime;
 use crate::file::OpenFile;
 use crate::inode::{Inode, SetAttr, flag};
-use crate::mount::{MountData, mflag};
+use crate::mount::{MountData, Writing, mflag};
 use crate::open::without_privileges;
 use crate::task::Core;
 use crate::walk::{Spot, lflag};
@@ -69,7 +69,7 @@ impl OpenFile<'_> {
     }
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
     /// The flags of the mount, now.
     #[inline(always)]
     pub(crate) fn mount_flags(&self) -> Sample {
@@ -81,16 +81,17 @@ impl Target<'_> {
         self.mount_flags().has(mflag::READ_ONLY) || self.mount.sb.is_read_only()
     }
 
-    /// Whether anything may be changed through the mount (`mnt_want_write`).
+    /// Counts the task as changing something through the mount, until what this returns is dropped
+    /// (`mnt_want_write`).
     ///
     /// # Errors
-    /// `EROFS`.
-    pub(crate) fn want_write(&self) -> Result<(), Errno> {
+    /// `EROFS`: the mount or its superblock is read-only.
+    pub(crate) fn begin_write(&self) -> Result<Writing<'a>, Errno> {
+        let writing = self.mount.begin_write();
         if self.is_read_only() {
-            Err(Errno::EROFS)
-        } else {
-            Ok(())
+            return Err(Errno::EROFS);
         }
+        Ok(writing)
     }
 
     /// Whether anything of the inode can be set.

@@ -74,7 +74,7 @@ impl Target<'_> {
         if times.iter().any(invalid) {
             return Err(Errno::EINVAL);
         }
-        self.want_write()?;
+        let _writing = self.begin_write()?;
         let _held = self.inode.lock_names();
         self.may_set_times(*times == [TimeSet::Now, TimeSet::Now])?;
         let now = self.core.vfs.clock.now();

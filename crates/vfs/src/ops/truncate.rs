@@ -36,11 +36,11 @@ impl Task {
             mode::S_IFDIR => return Err(Errno::EISDIR),
             _ => return Err(Errno::EINVAL),
         }
-        if self.core.vfs.config.profile < Profile::V6_18 {
-            target.want_write()?;
+        if self.core.vfs.config.profile < Profile::V6_18 && target.is_read_only() {
+            return Err(Errno::EROFS);
         }
         perm::inode_permission(&self.core.cred(), &target.mount.sb, inode, MAY_WRITE)?;
-        target.want_write()?;
+        let _writing = target.begin_write()?;
         if inode.flags() & flag::APPEND_ONLY != 0 {
             return Err(Errno::EPERM);
         }

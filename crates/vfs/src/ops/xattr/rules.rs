@@ -24,7 +24,7 @@ fn is_acl(name: &[u8]) -> bool {
 
 impl Target<'_> {
     pub(super) fn setxattr(&self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
-        self.want_write()?;
+        let _writing = self.begin_write()?;
         let inode = self.inode;
         if is_acl(name) {
             return if value.is_empty() {
@@ -83,7 +83,7 @@ impl Target<'_> {
     }
 
     pub(super) fn removexattr(&self, name: &[u8]) -> Result<(), Errno> {
-        self.want_write()?;
+        let _writing = self.begin_write()?;
         if is_acl(name) {
             return self.remove_acl(name);
         }

@@ -129,6 +129,10 @@ pub const COUNTS: &[Bar] = &[
     most("shared-stores open-close d16", 0.0, 0.0),
     most("shared-stores creat-existing d1", 0.0, 0.0),
     most("shared-stores stat d1", 0.0, 0.0),
+    most("shared-stores denied-open d5", 0.0, 0.0),
+    most("shared-stores open-close symlink d5", 0.0, 0.0),
+    most("shared-stores open-close dotdot d5", 0.0, 0.0),
+    most("shared-stores open-close mount d5", 0.0, 0.0),
     most("bytes-per-dentry", 256.0, 160.0),
 ];
 

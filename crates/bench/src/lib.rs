@@ -3,17 +3,24 @@
 //!
 //! Both sides run in one process on the same paths, their short windows interleaved
 //! ([`harness`]); a row ([`row`]) is judged by the contract, which is data ([`bars`]).
+//! What can be counted is counted instead of timed ([`counts`]).
 #![deny(unsafe_code)]
 
 pub mod bars;
+pub mod counts;
 pub mod error;
 pub mod harness;
 pub mod host;
+pub mod memory;
+pub mod one;
+pub mod ops;
+pub mod ours;
 pub mod paths;
 pub mod row;
 pub mod scale;
 pub mod stats;
 pub mod sys;
+pub mod walk;
 
 pub use error::Error;
 pub use row::{Row, Verdict};

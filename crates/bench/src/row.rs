@@ -163,7 +163,16 @@ impl Row {
             dropped,
             ..Self::blank(name, "ns")
         };
-        row.judge(of(a, b))
+        let unsteady = [row.spread, row.peer.as_ref().and_then(|peer| peer.spread)]
+            .into_iter()
+            .flatten()
+            .any(|spread| spread.p90 > 2.0 * spread.p10);
+        let row = row.judge(of(a, b));
+        if unsteady {
+            row.with_note("unsteady")
+        } else {
+            row
+        }
     }
 
     /// Adds a remark.

@@ -38,14 +38,14 @@ struct Done {
     wrong: u64,
 }
 
-/// Measures what `make(thread)` makes; it is called on the thread that will run it.
+/// Measures the first burst alone, and both at once.
 ///
 /// # Errors
 /// `Setup` with fewer than two processors; `Wrong` if an operation's result was.
-pub fn scaling<F: FnMut(u64) -> u64>(
+pub fn scaling<F: FnMut(u64) -> u64 + Send>(
     effort: Effort,
     steal: &Steal,
-    make: impl Fn(usize) -> F + Sync,
+    [mine, theirs]: [F; 2],
 ) -> Result<Scaling, Error> {
     let processors = sys::processors();
     let [first, second, ..] = processors[..] else {
@@ -54,13 +54,12 @@ pub fn scaling<F: FnMut(u64) -> u64>(
     let (orders, to_do) = channel();
     let (done, answers) = channel();
     let out = thread::scope(|scope| {
-        let make = &make;
         scope.spawn(move || {
             sys::pin(&[second]);
-            helper(make(1), &to_do, &done);
+            helper(theirs, &to_do, &done);
         });
         sys::pin(&[first]);
-        rounds(effort, steal, make(0), orders, &answers)
+        rounds(effort, steal, mine, orders, &answers)
     });
     sys::pin(&processors);
     out
@@ -186,7 +185,7 @@ mod tests {
         if sys::processors().len() < 2 {
             return;
         }
-        let out = scaling(effort, &Steal::open(), private_burst).unwrap();
+        let out = scaling(effort, &Steal::open(), [1, 2].map(private_burst)).unwrap();
         let clean = out.one.windows() + out.one.dropped();
         assert!(clean > 0 && out.two.windows() + out.two.dropped() == clean);
     }

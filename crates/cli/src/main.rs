@@ -1,4 +1,58 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `openpath` command.
+//! The `openpath` command: one file per verb under `cmd`.
+//!
+//! Exit status: 0 done; 1 a check found a shortfall; 2 it could not be run.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod cmd;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Allocations are counted, so that `bench counts` can tell what an operation takes.
+#[global_allocator]
+static ALLOC: openpath_bench::sys::CountingAlloc = openpath_bench::sys::CountingAlloc;
+
+/// The Linux open path as a library: measure it, try it.
+#[derive(Debug, Parser)]
+#[command(name = "openpath", version, arg_required_else_help = true)]
+#[command(after_help = "Exit status: 0 done, 1 a check found a shortfall, 2 it could not be run.")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Measure openpath: times against the host kernel, or counts.
+    Bench(cmd::bench::Args),
+    /// Print the version.
+    Version,
+    /// Run one operation by itself, for a counter around it.
+    #[command(hide = true)]
+    BenchOne(cmd::bench_one::Args),
+}
+
+/// How a verb ended, unless it could not be run.
+enum Outcome {
+    Done,
+    Shortfall,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Bench(args) => cmd::bench::run(&args),
+        Verb::Version => cmd::version::run(),
+        Verb::BenchOne(args) => cmd::bench_one::run(&args),
+    };
+    match done {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Shortfall) => ExitCode::from(1),
+        Err(why) => {
+            eprintln!("openpath: {why}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -59,6 +59,15 @@ fn pending_and_unknown_rows_fail_nothing() {
 }
 
 #[test]
+fn windows_that_disagree_are_remarked() {
+    let wild = Samples::new((1..40).map(f64::from).collect(), 0);
+    let row = Row::faster("stat d1", &samples(1.0), "tmpfs", &wild);
+    assert_eq!(row.note.as_deref(), Some("unsteady"));
+    let calm = Row::faster("stat d1", &samples(1.0), "tmpfs", &samples(20.0));
+    assert_eq!(calm.note, None);
+}
+
+#[test]
 fn counts_are_judged_by_themselves() {
     assert_eq!(
         Row::count("allocations stat d1", "", 0.0).verdict,

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The measured operations, ours and the host's side by side.
+//!
+//! A burst answers how many results were not the expected ones, so that neither side can be
+//! measured failing. Ours has no descriptor table yet: its open+close is an `OpenFile` made
+//! and dropped.
+
+use std::ffi::CStr;
+use std::hint::black_box;
+
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
+use openpath_abi::statx::STATX_BASIC_STATS;
+use openpath_vfs::{At, Task};
+
+use crate::paths::Ring;
+use crate::sys;
+
+/// What is done with each path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Open of a name that does not exist.
+    FailedOpen,
+    /// Open for reading, and close.
+    OpenClose,
+    /// Open with O_CREAT of a file that exists, and close.
+    CreatExisting,
+    /// stat by path.
+    Stat,
+    /// statx by path, basic fields.
+    Statx,
+    /// Open of a file that the caller may not read; never measured as root.
+    Denied,
+}
+
+impl Op {
+    /// Every operation that is timed, in the order of the report.
+    pub const TIMED: [Op; 5] = [
+        Op::FailedOpen,
+        Op::OpenClose,
+        Op::CreatExisting,
+        Op::Stat,
+        Op::Statx,
+    ];
+
+    /// The name used in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::FailedOpen => "failed-open",
+            Op::OpenClose => "open-close",
+            Op::CreatExisting => "creat-existing",
+            Op::Stat => "stat",
+            Op::Statx => "statx",
+            Op::Denied => "denied-open",
+        }
+    }
+
+    /// Whether it walks to the absent names.
+    pub fn wants_missing(self) -> bool {
+        self == Op::FailedOpen
+    }
+
+    /// Runs `ops` of the host's operations; the number of wrong results.
+    pub fn host(self, ops: u64, paths: &mut Ring<'_>) -> u64 {
+        let closed = |fd: i32| fd >= 0 && sys::close(fd) == 0;
+        match self {
+            Op::FailedOpen => wrong(ops, paths, |p| sys::open(p, O_RDONLY, 0) == -libc::ENOENT),
+            Op::OpenClose => wrong(ops, paths, |p| closed(sys::open(p, O_RDONLY, 0))),
+            Op::CreatExisting => wrong(ops, paths, |p| {
+                closed(sys::open(p, O_RDWR | O_CREAT, 0o644))
+            }),
+            Op::Stat => wrong(ops, paths, |p| sys::stat_ino(p).is_some()),
+            Op::Statx => wrong(ops, paths, |p| sys::statx_ino(p).is_some()),
+            Op::Denied => wrong(ops, paths, |p| sys::open(p, O_RDONLY, 0) == -libc::EACCES),
+        }
+    }
+
+    /// Runs `ops` of our operations; the number of wrong results.
+    pub fn ours(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
+        match self {
+            Op::FailedOpen => wrong(ops, paths, |p| refused(task, p, Errno::ENOENT)),
+            Op::Denied => wrong(ops, paths, |p| refused(task, p, Errno::EACCES)),
+            Op::OpenClose => wrong(ops, paths, |p| {
+                black_box(task.open(p.to_bytes(), O_RDONLY, 0)).is_ok()
+            }),
+            Op::CreatExisting => wrong(ops, paths, |p| {
+                black_box(task.open(p.to_bytes(), O_RDWR | O_CREAT, 0o644)).is_ok()
+            }),
+            Op::Stat => wrong(ops, paths, |p| black_box(task.stat(p.to_bytes())).is_ok()),
+            Op::Statx => wrong(ops, paths, |p| {
+                black_box(task.statx(At::Cwd, p.to_bytes(), 0, STATX_BASIC_STATS)).is_ok()
+            }),
+        }
+    }
+}
+
+#[inline(always)]
+fn refused(task: &Task, path: &CStr, errno: Errno) -> bool {
+    task.open(path.to_bytes(), O_RDONLY, 0).err() == Some(errno)
+}
+
+#[inline(always)]
+fn wrong(ops: u64, paths: &mut Ring<'_>, right: impl Fn(&CStr) -> bool) -> u64 {
+    let mut wrong = 0;
+    for _ in 0..ops {
+        wrong += u64::from(!right(paths.next()));
+    }
+    wrong
+}

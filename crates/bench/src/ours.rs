@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Our side: an instance over the memory backend, holding the same tree as the host.
+
+use std::sync::Arc;
+
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{O_CREAT, O_RDWR};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{At, Cred, SuperBlock, Task, Vfs};
+
+use crate::error::Error;
+use crate::paths::Chain;
+
+/// An instance with an empty tree.
+///
+/// # Errors
+/// `Setup` if it cannot be built.
+pub fn instance() -> Result<Vfs, Error> {
+    over(MemFs::new(MemOptions::default()))
+}
+
+/// An instance over a file system that may hold a tree already.
+///
+/// # Errors
+/// `Setup` if it cannot be built.
+pub fn over(root: Arc<SuperBlock>) -> Result<Vfs, Error> {
+    Vfs::builder()
+        .build(root)
+        .map_err(|e| Error::setup("build an instance", e))
+}
+
+/// A task with the host side's identity.
+///
+/// # Errors
+/// `Setup` with the errno.
+pub fn task(vfs: &Vfs) -> Result<Task, Error> {
+    vfs.task(Cred::root())
+        .map_err(|e| Error::setup("make a task", e))
+}
+
+/// Creates the directories and files of `chains`.
+///
+/// # Errors
+/// `Setup` with the errno.
+pub fn grow(task: &Task, chains: &[Chain]) -> Result<(), Error> {
+    for chain in chains {
+        for dir in chain.dirs() {
+            mkdir(task, dir)?;
+        }
+        touch(task, chain.file.to_bytes())?;
+    }
+    Ok(())
+}
+
+/// Creates a directory unless it exists.
+///
+/// # Errors
+/// `Setup` with the errno.
+pub fn mkdir(task: &Task, path: &[u8]) -> Result<(), Error> {
+    match task.mkdirat(At::Cwd, path, 0o755) {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(Error::setup("create a directory", errno)),
+    }
+}
+
+/// Creates an empty file unless it exists.
+///
+/// # Errors
+/// `Setup` with the errno.
+pub fn touch(task: &Task, path: &[u8]) -> Result<(), Error> {
+    let made = task.open(path, O_RDWR | O_CREAT, 0o644);
+    made.map(drop)
+        .map_err(|errno| Error::setup("create a file", errno))
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a directory's rename or chmod costs when much below it is cached.
+
+use std::cell::Cell;
+
+use openpath_vfs::{At, Task};
+
+use super::Options;
+use crate::error::Error;
+use crate::harness::{Heat, Id, Steal, Suite};
+use crate::ours;
+use crate::row::Row;
+
+const FANOUT: usize = 1000;
+const FEW: usize = 10;
+
+/// A directory that has two names in turn and two modes in turn.
+struct Dir {
+    names: [&'static [u8]; 2],
+    /// A file below it under either name.
+    deep: [Vec<u8>; 2],
+    name: Cell<usize>,
+    mode: Cell<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Rename,
+    Chmod,
+}
+
+pub(super) fn rows(options: &Options, steal: &Steal) -> Result<Vec<Row>, Error> {
+    let named = |change| match change {
+        Change::Rename => ["big-dir rename", "big-dir rename, then open"],
+        Change::Chmod => ["big-dir chmod", "big-dir chmod, then open"],
+    };
+    let all = [Change::Rename, Change::Chmod];
+    let wanted = |change| named(change).iter().any(|name| options.wants(name));
+    if !all.into_iter().any(wanted) {
+        return Ok(Vec::new());
+    }
+    let vfs = ours::instance()?;
+    let task = ours::task(&vfs)?;
+    let small = Dir::grow(&task, [b"/small-a", b"/small-b"], FEW)?;
+    let big = Dir::grow(&task, [b"/big-a", b"/big-b"], options.dentries)?;
+    let mut out = Vec::new();
+    for change in all.into_iter().filter(|&change| wanted(change)) {
+        let mut suite = Suite::default();
+        let ids: Vec<Id> = [false, true]
+            .into_iter()
+            .flat_map(|open| [(&big, open, options.turns()), (&small, open, 1)])
+            .map(|(dir, open, turns)| {
+                let task = &task;
+                let burst = move |ops| (0..ops * turns).map(|_| dir.turn(task, change, open)).sum();
+                suite.add("directory change", Heat::Cold, || Ok(()), burst)
+            })
+            .collect();
+        let measured = suite.run(options.effort, steal)?;
+        for (name, id) in named(change).iter().zip(ids.chunks(2)) {
+            let few = format!("{FEW} cached");
+            let row = Row::growth(name, &measured[id[0]], &few, &measured[id[1]]);
+            out.push(row.with_note(&format!("{} cached", big_size(options.dentries))));
+        }
+    }
+    Ok(out)
+}
+
+fn big_size(dentries: usize) -> usize {
+    dentries + dentries / FANOUT
+}
+
+impl Dir {
+    /// Makes the directory with `files` files below it, all of them cached by their creation.
+    fn grow(task: &Task, names: [&'static [u8]; 2], files: usize) -> Result<Self, Error> {
+        ours::mkdir(task, names[0])?;
+        let mut deep = Vec::new();
+        for i in 0..files {
+            let dir = [names[0], format!("/dir{}", i / FANOUT).as_bytes()].concat();
+            if i % FANOUT == 0 {
+                ours::mkdir(task, &dir)?;
+            }
+            deep = [&dir, format!("/file{i}").as_bytes()].concat();
+            ours::touch(task, &deep)?;
+        }
+        let other = [names[1], &deep[names[0].len()..]].concat();
+        Ok(Self {
+            names,
+            deep: [deep, other],
+            name: Cell::new(0),
+            mode: Cell::new(0o755),
+        })
+    }
+
+    /// Changes it once, and opens the deep file if asked; 1 if that went wrong.
+    fn turn(&self, task: &Task, change: Change, open: bool) -> u64 {
+        let name = self.name.get();
+        let changed = match change {
+            Change::Rename => {
+                self.name.set(1 - name);
+                task.renameat2(At::Cwd, self.names[name], At::Cwd, self.names[1 - name], 0)
+            }
+            Change::Chmod => {
+                self.mode.set(self.mode.get() ^ 0o055);
+                task.fchmodat2(At::Cwd, self.names[name], self.mode.get(), 0)
+            }
+        };
+        let deep = &self.deep[self.name.get()];
+        let opened = !open || task.open(deep, 0, 0).is_ok();
+        u64::from(changed.is_err() || !opened)
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath bench`: rows of the performance contract, as a table or as JSON.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+use openpath_bench::harness::Effort;
+use openpath_bench::row::{Row, shortfalls, write_json, write_table};
+use openpath_bench::{Error, Plant, counts, walk};
+
+use crate::Outcome;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Time cached and cold walks against the host kernel in the same run (root only).
+    Walk(Walk),
+    /// Count allocations, instructions, locked instructions and stores to shared memory.
+    Counts(Common),
+}
+
+#[derive(Debug, clap::Args)]
+struct Walk {
+    #[command(flatten)]
+    common: Common,
+    /// Clean windows wanted of each variant.
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = at_least_one)]
+    rounds: u64,
+    /// Time limit of each group of rows that is measured together.
+    #[arg(long, default_value_t = 30, value_name = "S")]
+    seconds: u64,
+    /// Dentries of the cold and the big trees.
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = at_least_one)]
+    dentries: u64,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// Only rows whose name contains NAME.
+    #[arg(long, value_name = "NAME")]
+    filter: Option<String>,
+    /// One JSON object a row instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Exit with 1 if a bar is missed or a row of the contract could not be measured.
+    #[arg(long)]
+    check: bool,
+    /// With --check: let rows pass that this machine cannot measure.
+    #[arg(long)]
+    allow_missing: bool,
+    /// Plant a fault that the check has to find.
+    #[arg(long, hide = true, value_enum)]
+    plant: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Fault {
+    Slow,
+    Alloc,
+    Store,
+}
+
+impl Common {
+    fn plant(&self) -> Option<Plant> {
+        self.plant.map(|fault| match fault {
+            Fault::Slow => Plant::Slow,
+            Fault::Alloc => Plant::Alloc,
+            Fault::Store => Plant::Store,
+        })
+    }
+}
+
+fn at_least_one(text: &str) -> Result<u64, String> {
+    text.parse()
+        .ok()
+        .filter(|&n| n > 0)
+        .ok_or_else(|| "a number above 0 is needed".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
+    match &args.what {
+        What::Walk(walk) => report(&walk.common, &walk::run(&options(walk))?),
+        What::Counts(common) => {
+            let exe = std::env::current_exe().map_err(|e| Error::host("find this program", e))?;
+            let (filter, plant) = (common.filter.clone(), common.plant());
+            report(
+                common,
+                &counts::run(&counts::Options { exe, filter, plant })?,
+            )
+        }
+    }
+}
+
+fn options(walk: &Walk) -> walk::Options {
+    let rounds = usize::try_from(walk.rounds).unwrap_or(usize::MAX);
+    walk::Options {
+        effort: Effort {
+            rounds,
+            time: Duration::from_secs(walk.seconds),
+        },
+        filter: walk.common.filter.clone(),
+        dentries: usize::try_from(walk.dentries).unwrap_or(usize::MAX),
+        plant: walk.common.plant(),
+    }
+}
+
+fn report(common: &Common, rows: &[Row]) -> Result<Outcome, Error> {
+    if rows.is_empty() {
+        let name = common.filter.as_deref().unwrap_or_default();
+        return Err(Error::Setup(format!("no row's name contains {name:?}")));
+    }
+    let mut out = io::stdout().lock();
+    if common.json {
+        write_json(&mut out, rows)?;
+    } else {
+        write_table(&mut out, rows)?;
+    }
+    out.flush()?;
+    let short = shortfalls(rows, common.allow_missing);
+    if !common.check || short.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    let names: Vec<&str> = short.iter().map(|row| row.name.as_str()).collect();
+    eprintln!(
+        "openpath: {} of {} rows fail: {}",
+        short.len(),
+        rows.len(),
+        names.join(", ")
+    );
+    Ok(Outcome::Shortfall)
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The verbs.
+
+pub(crate) mod bench;
+pub(crate) mod bench_one;
+pub(crate) mod version;

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the command's exit status says, and that a planted fault turns each check red.
+
+use std::process::{Command, Output};
+
+fn openpath(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_openpath"));
+    command.args(args).output().unwrap()
+}
+
+fn status(args: &[&str]) -> i32 {
+    openpath(args).status.code().unwrap_or(-1)
+}
+
+#[test]
+fn help_and_version_are_answered() {
+    let version = openpath(&["version"]);
+    assert!(version.status.success());
+    let want = format!("openpath {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(String::from_utf8_lossy(&version.stdout), want);
+    let help = openpath(&["--help"]);
+    let text = String::from_utf8_lossy(&help.stdout).into_owned();
+    assert!(help.status.success() && text.contains("bench") && !text.contains("bench-one"));
+}
+
+#[test]
+fn what_cannot_be_run_is_said_and_is_2() {
+    assert_eq!(status(&["walk"]), 2);
+    assert_eq!(status(&["bench", "walk", "--rounds", "0"]), 2);
+    assert_eq!(status(&["bench-one", "no-such-operation d1"]), 2);
+    let out = openpath(&["bench", "counts", "--filter", "no such row"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("no such row"));
+}
+
+#[test]
+fn a_planted_allocation_turns_the_check_red() {
+    let args = [
+        "bench",
+        "counts",
+        "--filter",
+        "allocations stat d1",
+        "--check",
+        "--json",
+    ];
+    assert_eq!(status(&args), 0);
+    assert_eq!(status(&[&args[..], &["--plant", "alloc"]].concat()), 1);
+}
+
+#[test]
+fn a_planted_store_turns_the_check_red() {
+    let args = [
+        "bench",
+        "counts",
+        "--filter",
+        "shared-stores stat d1",
+        "--check",
+        "--json",
+    ];
+    assert_eq!(status(&args), 0);
+    assert_eq!(status(&[&args[..], &["--plant", "store"]].concat()), 1);
+}
+
+#[test]
+fn a_planted_slowness_turns_the_check_red() {
+    let args = [
+        "bench",
+        "walk",
+        "--filter",
+        "creat-existing d1",
+        "--rounds=7",
+        "--plant=slow",
+    ];
+    let out = openpath(&[&args[..], &["--check"]].concat());
+    let refused = String::from_utf8_lossy(&out.stderr).contains("not permitted");
+    assert_eq!(out.status.code(), Some(if refused { 2 } else { 1 }));
+}

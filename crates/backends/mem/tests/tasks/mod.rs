@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests of path calls share: a tree, tasks in it, and results in a word.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_WRONLY};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, SuperBlock, Task, Vfs};
+use std::sync::Arc;
+
+/// An ordinary user.
+pub(crate) const NOBODY: u32 = 65534;
+
+pub(crate) fn tree() -> Arc<SuperBlock> {
+    MemFs::new(MemOptions {
+        mode: 0o755,
+        ..MemOptions::default()
+    })
+}
+
+pub(crate) fn vfs() -> Vfs {
+    Vfs::builder().build(tree()).expect("a Vfs")
+}
+
+/// A task of the superuser.
+pub(crate) fn root(vfs: &Vfs) -> Task {
+    vfs.task(Cred::root()).expect("a task")
+}
+
+/// A task of an ordinary user, where `of` stands.
+pub(crate) fn user(of: &Task, uid: u32) -> Task {
+    let task = of.fork().expect("a task");
+    task.set_cred(Cred::user(uid, uid, &[]));
+    task
+}
+
+/// The name of the error, or `0`.
+pub(crate) fn says<T>(result: Result<T, Errno>) -> String {
+    match result {
+        Ok(_) => "0".to_owned(),
+        Err(errno) => errno.name().to_owned(),
+    }
+}
+
+/// Short calls for paths as text; what must work does.
+pub(crate) trait Short {
+    fn dir(&self, path: &str);
+    fn file(&self, path: &str);
+    fn body(&self, path: &str) -> Vec<u8>;
+    fn put(&self, path: &str, body: &[u8]);
+    fn ino(&self, path: &str) -> u64;
+    fn mode(&self, path: &str) -> u32;
+    fn names(&self, path: &str) -> Vec<String>;
+    fn has(&self, path: &str) -> bool;
+}
+
+impl Short for Task {
+    #[track_caller]
+    fn dir(&self, path: &str) {
+        self.mkdir(path.as_bytes(), 0o755).expect(path);
+    }
+    #[track_caller]
+    fn file(&self, path: &str) {
+        self.put(path, b"");
+    }
+    #[track_caller]
+    fn put(&self, path: &str, body: &[u8]) {
+        let file = self.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o644);
+        let file = file.expect(path);
+        assert_eq!(file.pwrite(body, 0), Ok(body.len()));
+    }
+    #[track_caller]
+    fn body(&self, path: &str) -> Vec<u8> {
+        let mut body = vec![0; 64];
+        let file = self.open(path.as_bytes(), 0, 0).expect(path);
+        let n = file.pread(&mut body, 0).expect(path);
+        body.truncate(n);
+        body
+    }
+    #[track_caller]
+    fn ino(&self, path: &str) -> u64 {
+        self.lstat(path.as_bytes()).expect(path).ino
+    }
+    #[track_caller]
+    fn mode(&self, path: &str) -> u32 {
+        self.lstat(path.as_bytes()).expect(path).mode
+    }
+    #[track_caller]
+    fn names(&self, path: &str) -> Vec<String> {
+        let dir = self.open(path.as_bytes(), O_DIRECTORY, 0).expect(path);
+        let mut names = Vec::new();
+        loop {
+            let some = dir.getdents64(4096).expect(path);
+            if some.is_empty() {
+                break;
+            }
+            let text = some.into_iter().map(|e| String::from_utf8(e.name));
+            names.extend(text.map(|name| name.expect("text")));
+        }
+        names.retain(|name| name != "." && name != "..");
+        names.sort();
+        names
+    }
+    fn has(&self, path: &str) -> bool {
+        self.lstat(path.as_bytes()).is_ok()
+    }
+}

@@ -261,6 +261,8 @@ impl Boss {
 pub enum Ended {
     /// It said this.
     Said(String),
+    /// It gave up with this status.
+    Exited(i32),
     /// It died or had to be killed.
     Died(String),
 }
@@ -279,8 +281,11 @@ pub fn one(job: &Job, case: &Case) -> std::io::Result<Ended> {
             if let Some(mut out) = child.stdout.take() {
                 std::io::Read::read_to_string(&mut out, &mut text)?;
             }
-            let said = status.success().then_some(text);
-            return Ok(said.map_or_else(|| Ended::Died(status.to_string()), Ended::Said));
+            return Ok(match status.code() {
+                Some(0) => Ended::Said(text),
+                Some(code) => Ended::Exited(code),
+                None => Ended::Died(status.to_string()),
+            });
         }
         if begun.elapsed() > ONE_CASE {
             child.kill()?;

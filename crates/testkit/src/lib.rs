@@ -11,6 +11,7 @@ pub mod golden;
 pub mod host;
 pub mod mutants;
 pub mod op;
+pub mod ours;
 pub mod outcome;
 pub mod random;
 pub mod rng;

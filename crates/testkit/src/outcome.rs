@@ -90,6 +90,7 @@ impl Ids {
 
     /// The name of an inode met on a walk.
     pub fn meet(&mut self, dev: u64, ino: u64) -> u32 {
+        self.meet_device(dev);
         let round = self.round;
         let entry = self.inodes.entry((dev, ino)).or_insert_with(|| {
             self.next += 1;
@@ -113,15 +114,20 @@ impl Ids {
         self.inodes.get(&(dev, ino)).map(|v| v.0)
     }
 
-    /// The name of a device; as with inodes, one that a walk does not meet may be used again.
-    pub fn device(&mut self, dev: u64) -> u32 {
+    /// The name of a device that a walk meets.
+    fn meet_device(&mut self, dev: u64) {
         let round = self.round;
         let entry = self.devices.entry(dev).or_insert_with(|| {
             self.next_device += 1;
             (self.next_device, round)
         });
         entry.1 = round;
-        entry.0
+    }
+
+    /// The name of a device; none for one that the last walk did not meet.
+    #[must_use]
+    pub fn device(&self, dev: u64) -> Option<u32> {
+        self.devices.get(&dev).map(|v| v.0)
     }
 }
 
@@ -130,7 +136,7 @@ impl Ids {
 #[expect(missing_docs, reason = "the fields are those of struct stat")]
 pub struct StatView {
     pub inode: Option<u32>,
-    pub dev: u32,
+    pub dev: Option<u32>,
     pub mode: u32,
     pub nlink: u64,
     pub uid: u32,
@@ -147,7 +153,7 @@ pub struct StatView {
 impl StatView {
     /// Makes a face's answer comparable.
     #[must_use]
-    pub fn new(s: &Stat, ids: &mut Ids, stamps: &Stamps) -> StatView {
+    pub fn new(s: &Stat, ids: &Ids, stamps: &Stamps) -> StatView {
         StatView {
             inode: ids.known(s.dev, s.ino),
             dev: ids.device(s.dev),
@@ -180,7 +186,7 @@ pub struct StatxView {
 impl StatxView {
     /// Makes a face's answer comparable; what the mask does not cover is not looked at.
     #[must_use]
-    pub fn new(s: &RawStatx, ids: &mut Ids, stamps: &Stamps) -> StatxView {
+    pub fn new(s: &RawStatx, ids: &Ids, stamps: &Stamps) -> StatxView {
         use openpath_abi::statx as x;
         let mut stat = StatView::new(&s.stat, ids, stamps);
         let has = |bit| s.mask & bit != 0;
@@ -315,10 +321,9 @@ mod tests {
         for sec in [900, 1000, 1001, 1002] {
             stamps.start(Timespec::new(sec, 5));
         }
-        assert_eq!(
-            stamps.of(Timespec::new(999, 0)),
-            Stamp::At(Timespec::new(999, 0))
-        );
+        let old = Timespec::new(899, 0);
+        assert_eq!(stamps.of(old), Stamp::At(old));
+        assert_eq!(stamps.of(Timespec::new(999, 0)), Stamp::Begin);
         assert_eq!(stamps.of(Timespec::new(1000, 5)), Stamp::Op(0));
         assert_eq!(stamps.of(Timespec::new(1002, 4)), Stamp::Op(1));
         assert_eq!(stamps.of(Timespec::new(1003, 0)), Stamp::Op(2));

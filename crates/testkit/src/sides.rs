@@ -5,10 +5,12 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use openpath_abi::Errno;
+use openpath_vfs::Sysctl;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{self, Case, Divergence, Pictures, Trace};
 use crate::host::HostWorld;
+use crate::ours;
 use crate::skips::{self, Counts};
 
 /// How often a difference is looked at again.
@@ -28,6 +30,7 @@ pub enum Against {
 pub struct Sides {
     world: HostWorld,
     against: Against,
+    sysctl: Sysctl,
 }
 
 /// What one case gave.
@@ -54,10 +57,19 @@ fn hush() {
 
 impl Sides {
     /// Makes both; the process may do nothing else afterwards.
-    #[must_use]
-    pub fn new(world: HostWorld, against: Against) -> Sides {
+    ///
+    /// # Errors
+    /// What kept the host from being left.
+    pub fn new(against: Against) -> Result<Sides, Errno> {
+        // Where the host will be there is no `/proc`.
+        let sysctl = ours::sysctl();
+        let world = HostWorld::enter()?;
         hush();
-        Sides { world, against }
+        Ok(Sides {
+            world,
+            against,
+            sysctl,
+        })
     }
 
     /// Runs a case on both sides and compares.
@@ -131,10 +143,14 @@ impl Sides {
         host: &Trace,
         mutant: u32,
     ) -> Result<Trace, String> {
-        let run = || -> Trace {
-            let _ = (case, when, host, mutant);
-            Trace::default()
+        let run = || -> Result<Trace, String> {
+            let world =
+                ours::World::new(self.sysctl, mutant).map_err(|e| format!("no Vfs: {e}"))?;
+            let tasks = world.tasks().map_err(|e| format!("no task: {e}"))?;
+            let mut face = ours::Ours::new(&world, &tasks);
+            Ok(case::run(&mut face, case, when, Some(host)))
         };
-        catch_unwind(AssertUnwindSafe(run)).map_err(|_| PANIC.with(|p| p.borrow().clone()))
+        let panicked = |_| Err(PANIC.with(|p| p.borrow().clone()));
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
     }
 }

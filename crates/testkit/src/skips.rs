@@ -14,6 +14,8 @@ use crate::outcome::Outcome;
 pub const UMOUNT_ROOT: &str = "umount-root";
 /// lseek(2) of a directory: cookies are each file system's own.
 pub const LSEEK_DIRECTORY: &str = "lseek-directory";
+/// An extended attribute of a descriptor that is not open: the kernel looks at the name first.
+pub const XATTR_NO_FILE: &str = "xattr-no-file";
 /// The host's own answer changed when the case was run again.
 pub const HOST_UNSTEADY: &str = "host-unsteady";
 /// An operation that a face does not know.

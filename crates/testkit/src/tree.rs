@@ -105,7 +105,7 @@ fn node_diff(left: (&str, &Node), right: (&str, &Node), out: &mut String) {
     };
     let (a, b) = (&l.stat, &r.stat);
     field("inode", format!("{:?}", a.inode), format!("{:?}", b.inode));
-    field("dev", a.dev.to_string(), b.dev.to_string());
+    field("dev", format!("{:?}", a.dev), format!("{:?}", b.dev));
     field("mode", format!("{:o}", a.mode), format!("{:o}", b.mode));
     field("nlink", a.nlink.to_string(), b.nlink.to_string());
     field(

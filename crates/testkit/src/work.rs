@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use crate::case::{self, Case, Divergence, Pictures};
 use crate::exhaustive::{self, Set};
 use crate::golden::{self, Fact};
-use crate::host::HostWorld;
 use crate::random;
 use crate::shrink;
 use crate::sides::{Against, Sides};
@@ -189,8 +188,7 @@ impl<'j> Worker<'j> {
     fn new(job: &'j Job) -> Result<Worker<'j>, String> {
         let state = File::create(&job.state).map_err(|e| format!("state file: {e}"))?;
         let source = Source::new(job.part, job.seed)?;
-        let world = HostWorld::enter().map_err(|e| format!("mount namespace: {e}"))?;
-        let sides = Sides::new(world, job.against);
+        let sides = Sides::new(job.against).map_err(|e| format!("mount namespace: {e}"))?;
         Ok(Worker {
             job,
             source,
@@ -256,6 +254,10 @@ impl<'j> Worker<'j> {
                 ("other", checked.other.as_ref()),
             ];
             for (name, trace) in traces {
+                // What differs from the host is told as that.
+                if checked.divergence.is_some() {
+                    break;
+                }
                 if let Some((at, want)) = trace.and_then(|t| fact.wrong(t)) {
                     let got = trace
                         .map(|t| format!("{:?}", t.outcomes[at]))

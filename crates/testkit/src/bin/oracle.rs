@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The oracle: openpath against the running kernel. Needs root.
 //!
-//! Exit status 1 on a divergence, with the shrunk case on standard output.
+//! Exit status 1 on a divergence, with the shrunk case on standard output; 77 without root.
 
 use std::io::Read as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use openpath_abi::Errno;
 use openpath_testkit::boss::{self, Ended, Place};
 use openpath_testkit::case::{self, Case, Pictures};
 use openpath_testkit::golden;
-use openpath_testkit::host::HostWorld;
 use openpath_testkit::random;
 use openpath_testkit::sides::{Against, Sides};
 use openpath_testkit::skips::Counts;
@@ -71,6 +71,9 @@ enum Inner {
     One,
 }
 
+/// Exit status of who may not unshare its mount namespace: a test that was skipped.
+const NEEDS_ROOT: u8 = 77;
+
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
@@ -79,7 +82,8 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(e) => {
             eprintln!("oracle: {e}");
-            ExitCode::from(2)
+            let needs_root = e.downcast_ref() == Some(&Errno::EPERM);
+            ExitCode::from(if needs_root { NEEDS_ROOT } else { 2 })
         }
     }
 }
@@ -118,6 +122,7 @@ fn run(args: &Args) -> Fallible<bool> {
                 print!("{text}");
                 !text.contains(DIFFERS)
             }
+            Ended::Exited(code) => return Err(exited(code)),
             Ended::Died(how) => {
                 println!("{how}");
                 false
@@ -137,12 +142,20 @@ fn run(args: &Args) -> Fallible<bool> {
     Ok(good)
 }
 
+/// What a process that could not run its case means.
+fn exited(code: i32) -> Box<dyn std::error::Error> {
+    if code == i32::from(NEEDS_ROOT) {
+        return Errno::EPERM.into();
+    }
+    format!("it exited with {code}").into()
+}
+
 /// What the answer about one case says if the sides differ.
 const DIFFERS: &str = "DIVERGENCE";
 
 /// Runs one case here and now, which this process does not survive: what both sides gave.
 fn one(job: &Job, case: &Case) -> Fallible<String> {
-    let sides = Sides::new(HostWorld::enter()?, job.against);
+    let sides = Sides::new(job.against)?;
     let checked = sides.check(case, Pictures::Each, &mut Counts::default())?;
     let mut text = String::new();
     for (i, op) in case.ops.iter().enumerate() {

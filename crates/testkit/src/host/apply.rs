@@ -150,7 +150,7 @@ impl Host<'_> {
             } => {
                 let done = sys::statx(self.dir(*at), &path.0, flags.low(), mask.low());
                 return Some(done.map(|s| {
-                    Outcome::Statx(Box::new(StatxView::new(&s, &mut self.ids, &self.stamps)))
+                    Outcome::Statx(Box::new(StatxView::new(&s, &self.ids, &self.stamps)))
                 }));
             }
             Op::Statfs { path } => {
@@ -173,7 +173,7 @@ impl Host<'_> {
             }
             _ => return None,
         };
-        Some(stat.map(|s| Outcome::Stat(Box::new(StatView::new(&s, &mut self.ids, &self.stamps)))))
+        Some(stat.map(|s| Outcome::Stat(Box::new(StatView::new(&s, &self.ids, &self.stamps)))))
     }
 
     fn name_family(&mut self, op: &Op) -> Option<Done> {
@@ -366,6 +366,15 @@ impl Host<'_> {
     }
 
     fn xattr_family(&mut self, op: &Op) -> Option<Done> {
+        if let Op::SetXattr { obj, .. }
+        | Op::GetXattr { obj, .. }
+        | Op::ListXattr { obj }
+        | Op::RemoveXattr { obj, .. } = op
+            && let Obj::Slot(s) = obj
+            && self.slots[usize::from(s.0)].is_none()
+        {
+            return Some(Ok(Outcome::Skip(skips::XATTR_NO_FILE)));
+        }
         let of = |obj: &'_ Obj| match obj {
             Obj::Slot(s) => self.slot(*s),
             _ => 0,

@@ -276,12 +276,14 @@ fn put_flags(names: &[(&str, u64)], value: u64, out: &mut String) {
             words.push((*name).to_owned());
         }
     }
-    if left != 0 || words.is_empty() {
-        words.push(if left == 0 {
-            "0".to_owned()
-        } else {
-            format!("{left:#x}")
-        });
+    if left != 0 {
+        words.push(format!("{left:#x}"));
+    } else if words.is_empty() {
+        let nothing = names
+            .iter()
+            .find(|(_, bits)| *bits == 0)
+            .map_or("0", |(name, _)| name);
+        words.push(nothing.to_owned());
     }
     out.push_str(&words.join("|"));
 }

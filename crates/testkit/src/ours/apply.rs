@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One operation, on openpath: the method it names and nothing else.
 
-use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, stat};
-use openpath_vfs::{At, OpenFile};
+use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, mount as m, stat};
+use openpath_vfs::{At, MountFlags, OpenFile};
 
 use super::{Ours, Reader, tmpfs};
 use crate::op::{Keep, Obj, Op, Slot, Time, content, how, raw_how, size};
@@ -22,7 +22,11 @@ fn number(n: usize) -> Outcome {
 }
 
 fn id(v: i64) -> u32 {
-    if v < 0 { u32::MAX } else { u32::try_from(v).unwrap_or(u32::MAX) }
+    if v < 0 {
+        u32::MAX
+    } else {
+        u32::try_from(v).unwrap_or(u32::MAX)
+    }
 }
 
 fn low(v: u64) -> u32 {
@@ -108,21 +112,52 @@ impl<'t> Ours<'t> {
     fn open_family(&mut self, op: &Op) -> Option<Done> {
         let task = self.task;
         Some(match op {
-            Op::Open { keep, at, path, flags, mode } => {
+            Op::Open {
+                keep,
+                at,
+                path,
+                flags,
+                mode,
+            } => {
                 let r = task.openat(self.at(*at), &path.0, flags.low(), low(mode.0));
                 self.opened(*keep, r)
             }
-            Op::Openat2 { keep, at, path, flags, mode, resolve } => {
-                let how = OpenHow { flags: flags.0, mode: mode.0, resolve: resolve.0 };
+            Op::Openat2 {
+                keep,
+                at,
+                path,
+                flags,
+                mode,
+                resolve,
+            } => {
+                let how = OpenHow {
+                    flags: flags.0,
+                    mode: mode.0,
+                    resolve: resolve.0,
+                };
                 let r = task.openat2(self.at(*at), &path.0, &how);
                 self.opened(*keep, r)
             }
-            Op::Openat2Raw { at, path, flags, mode, resolve, size: len, tail } => {
+            Op::Openat2Raw {
+                at,
+                path,
+                flags,
+                mode,
+                resolve,
+                size: len,
+                tail,
+            } => {
                 let bytes = raw_how(&how(flags.0, mode.0, resolve.0), *len, *tail);
                 let r = task.openat2_raw(self.at(*at), &path.0, &bytes, size(*len));
                 self.opened(Keep(None), r)
             }
-            Op::Tmplink { at, dir, flags, mode, new } => {
+            Op::Tmplink {
+                at,
+                dir,
+                flags,
+                mode,
+                new,
+            } => {
                 let flags = flags.low() | f::O_TMPFILE;
                 let file = task.openat(self.at(*at), &dir.0, flags, low(mode.0));
                 file.and_then(|file| {
@@ -142,53 +177,72 @@ impl<'t> Ours<'t> {
             Op::Stat { path } => task.stat(&path.0),
             Op::Lstat { path } => task.lstat(&path.0),
             Op::Fstat { slot } => self.slot(*slot).and_then(OpenFile::stat),
-            Op::Fstatat { at, path, flags } => {
-                task.fstatat(self.at(*at), &path.0, flags.low())
-            }
-            Op::Statx { at, path, flags, mask } => {
+            Op::Fstatat { at, path, flags } => task.fstatat(self.at(*at), &path.0, flags.low()),
+            Op::Statx {
+                at,
+                path,
+                flags,
+                mask,
+            } => {
                 let done = task.statx(self.at(*at), &path.0, flags.low(), mask.low());
                 return Some(done.map(|s| {
                     let s = raw_statx(&s);
-                    Outcome::Statx(Box::new(StatxView::new(&s, &mut self.ids, &self.stamps)))
+                    Outcome::Statx(Box::new(StatxView::new(&s, &self.ids, &self.stamps)))
                 }));
             }
             Op::Statfs { path } => return Some(task.statfs(&path.0).map(|s| Outcome::statfs(&s))),
             Op::Access { path, mode } => return Some(plain(task.access(&path.0, mode.low()))),
-            Op::Faccessat2 { at, path, mode, flags } => {
+            Op::Faccessat2 {
+                at,
+                path,
+                mode,
+                flags,
+            } => {
                 let done = task.faccessat2(self.at(*at), &path.0, mode.low(), flags.low());
                 return Some(plain(done));
             }
             _ => return None,
         };
-        Some(stat.map(|s| Outcome::Stat(Box::new(StatView::new(&s, &mut self.ids, &self.stamps)))))
+        Some(stat.map(|s| Outcome::Stat(Box::new(StatView::new(&s, &self.ids, &self.stamps)))))
     }
 
     fn name_family(&mut self, op: &Op) -> Option<Done> {
         let task = self.task;
         Some(match op {
-            Op::Mkdir { at, path, mode } => {
-                plain(task.mkdirat(self.at(*at), &path.0, low(mode.0)))
-            }
-            Op::Mknod { at, path, mode, dev } => {
-                plain(task.mknodat(self.at(*at), &path.0, low(mode.0), dev.0))
-            }
+            Op::Mkdir { at, path, mode } => plain(task.mkdirat(self.at(*at), &path.0, low(mode.0))),
+            Op::Mknod {
+                at,
+                path,
+                mode,
+                dev,
+            } => plain(task.mknodat(self.at(*at), &path.0, low(mode.0), dev.0)),
             Op::Unlink { at, path, flags } => {
                 plain(task.unlinkat(self.at(*at), &path.0, flags.low()))
             }
-            Op::Rename { at, old, at2, new, flags } => {
+            Op::Rename {
+                at,
+                old,
+                at2,
+                new,
+                flags,
+            } => {
                 let (d, d2) = (self.at(*at), self.at(*at2));
                 plain(task.renameat2(d, &old.0, d2, &new.0, flags.low()))
             }
-            Op::Link { at, old, at2, new, flags } => {
+            Op::Link {
+                at,
+                old,
+                at2,
+                new,
+                flags,
+            } => {
                 let (d, d2) = (self.at(*at), self.at(*at2));
                 plain(task.linkat(d, &old.0, d2, &new.0, flags.low()))
             }
             Op::Symlink { target, at, path } => {
                 plain(task.symlinkat(&target.0, self.at(*at), &path.0))
             }
-            Op::Readlink { at, path } => {
-                task.readlinkat(self.at(*at), &path.0).map(Outcome::Bytes)
-            }
+            Op::Readlink { at, path } => task.readlinkat(self.at(*at), &path.0).map(Outcome::Bytes),
             _ => return None,
         })
     }
@@ -196,17 +250,30 @@ impl<'t> Ours<'t> {
     fn attr_family(&mut self, op: &Op) -> Option<Done> {
         let task = self.task;
         Some(plain(match op {
-            Op::Chmod { at, path, mode, flags } => {
-                task.fchmodat2(self.at(*at), &path.0, low(mode.0), flags.low())
-            }
+            Op::Chmod {
+                at,
+                path,
+                mode,
+                flags,
+            } => task.fchmodat2(self.at(*at), &path.0, low(mode.0), flags.low()),
             Op::Fchmod { slot, mode } => self.slot(*slot).and_then(|s| s.fchmod(low(mode.0))),
-            Op::Chown { at, path, uid, gid, flags } => {
-                task.fchownat(self.at(*at), &path.0, id(*uid), id(*gid), flags.low())
-            }
+            Op::Chown {
+                at,
+                path,
+                uid,
+                gid,
+                flags,
+            } => task.fchownat(self.at(*at), &path.0, id(*uid), id(*gid), flags.low()),
             Op::Fchown { slot, uid, gid } => {
                 self.slot(*slot).and_then(|s| s.fchown(id(*uid), id(*gid)))
             }
-            Op::Utimens { at, path, atime, mtime, flags } => {
+            Op::Utimens {
+                at,
+                path,
+                atime,
+                mtime,
+                flags,
+            } => {
                 let times = [time(*atime), time(*mtime)];
                 task.utimensat(self.at(*at), Some(&path.0), times, flags.low())
             }
@@ -215,6 +282,8 @@ impl<'t> Ours<'t> {
                 task.utimensat(at, None, [time(*atime), time(*mtime)], 0)
             }
             Op::Truncate { path, len } => task.truncate(&path.0, *len),
+            // As with the offsets of pread(2), the kernel looks at the length first.
+            Op::Ftruncate { len: ..0, .. } => Err(Errno::EINVAL),
             Op::Ftruncate { slot, len } => self.slot(*slot).and_then(|s| s.ftruncate(*len)),
             _ => return None,
         }))
@@ -249,9 +318,9 @@ impl<'t> Ours<'t> {
                 let mut b = buffer(*len);
                 file.pread(&mut b, off.cast_unsigned()).map(|n| read(b, n))
             }
-            Op::Pwrite { len, off, seed, .. } => {
-                file.pwrite(&content(*seed, *off, *len), off.cast_unsigned()).map(number)
-            }
+            Op::Pwrite { len, off, seed, .. } => file
+                .pwrite(&content(*seed, *off, *len), off.cast_unsigned())
+                .map(number),
             Op::Read { len, .. } => {
                 let mut b = buffer(*len);
                 file.read(&mut b).map(|n| read(b, n))
@@ -274,7 +343,9 @@ impl<'t> Ours<'t> {
             Op::DirRead { slot, bytes } => self.dir_read(*slot, size(*bytes)),
             Op::Rewind { slot } => {
                 self.scans[usize::from(slot.0)].rewind();
-                self.slot(*slot).and_then(|s| s.lseek(0, f::SEEK_SET)).map(|_| Outcome::Ok)
+                self.slot(*slot)
+                    .and_then(|s| s.lseek(0, f::SEEK_SET))
+                    .map(|_| Outcome::Ok)
             }
             Op::Cookies { slot } => {
                 self.scans[usize::from(slot.0)].rewind();
@@ -301,7 +372,9 @@ impl<'t> Ours<'t> {
     /// All entries of an open directory, by the eyes of root, without changing its times.
     fn list_slot(&self, slot: Slot) -> Result<Vec<scan::Entry>, Errno> {
         let flags = f::O_DIRECTORY | f::O_NOATIME;
-        let dir = self.eye.openat(self.at(crate::op::Dir::Slot(slot)), b".", flags, 0)?;
+        let dir = self
+            .eye
+            .openat(self.at(crate::op::Dir::Slot(slot)), b".", flags, 0)?;
         scan::all(&mut Reader(&dir), 4096)
     }
 
@@ -325,21 +398,44 @@ impl<'t> Ours<'t> {
         let task = self.task;
         Some(plain(match op {
             Op::Mount { path, flags } => {
-                let sb = tmpfs(self.stamps.last());
-                task.mount(sb, &path.0, flags.0)
+                let read_only = flags.0 & m::MS_RDONLY != 0;
+                let sb = tmpfs(self.stamps.last(), read_only);
+                task.mount(sb, &path.0, MountFlags::from_ms(flags.0))
             }
+            Op::Bind {
+                source,
+                target,
+                flags,
+            } if flags.0 & m::MS_REC != 0 => task.bind_tree(&source.0, &target.0),
             Op::Bind { source, target, .. } => task.bind(&source.0, &target.0),
-            Op::RemountBind { path, flags } => task.remount_bind(&path.0, flags.0),
-            Op::RemountSb { path, flags } => task.remount_sb(&path.0, flags.0 & 1 != 0),
-            Op::Umount { path, flags } => task.umount(&path.0, flags.low()),
+            Op::RemountBind { path, flags } => self.remount_bind(&path.0, flags.0),
+            Op::RemountSb { path, flags } => {
+                // mount(2) changes the mount as well as the file system.
+                task.remount_sb(&path.0, flags.0 & m::MS_RDONLY != 0)
+                    .and_then(|()| self.remount_bind(&path.0, flags.0))
+            }
+            Op::Umount { path, flags } => {
+                self.walk_to(op);
+                task.umount(&path.0, flags.low())
+            }
             _ => return None,
         }))
+    }
+
+    fn remount_bind(&self, path: &[u8], flags: u64) -> Result<(), Errno> {
+        let old = self.task.mount_flags(path)?;
+        self.task.remount_bind(path, old.remounted(flags))
     }
 
     fn xattr_family(&mut self, op: &Op) -> Option<Done> {
         let task = self.task;
         Some(match op {
-            Op::SetXattr { obj, name, value, flags } => {
+            Op::SetXattr {
+                obj,
+                name,
+                value,
+                flags,
+            } => {
                 let (n, v, f) = (&name.0, &value.0, flags.low());
                 plain(match obj {
                     Obj::Path(p) => task.setxattr(&p.0, n, v, f),

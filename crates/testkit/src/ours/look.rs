@@ -49,6 +49,8 @@ impl Eye for Look<'_> {
         let path = absolute(path);
         let list = self.task.llistxattr(&path)?;
         let names = list.split(|&b| b == 0).filter(|n| !n.is_empty());
-        names.map(|n| Ok((n.to_vec(), self.task.lgetxattr(&path, n)?))).collect()
+        names
+            .map(|n| Ok((n.to_vec(), self.task.lgetxattr(&path, n)?)))
+            .collect()
     }
 }

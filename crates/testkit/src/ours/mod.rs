@@ -65,12 +65,13 @@ const LIMITS: Limits = Limits {
 };
 
 /// A tree with the mount options of the host's cases.
-fn tmpfs(now: Timespec) -> Arc<SuperBlock> {
+fn tmpfs(now: Timespec, read_only: bool) -> Arc<SuperBlock> {
     MemFs::new(MemOptions {
         mode: 0o755,
         size: 1 << 30,
         inodes: 1 << 20,
         now: Some(now),
+        read_only,
         ..MemOptions::default()
     })
 }
@@ -83,8 +84,11 @@ impl World {
     pub fn new(sysctl: Sysctl, mutant: u32) -> Result<World, Errno> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let clock = Hand(Arc::new(Word::new(now.map_or(0, |d| d.as_secs()))));
-        let root = tmpfs(clock.now());
-        let builder = Vfs::builder().limits(LIMITS).sysctl(sysctl).clock(Box::new(clock.clone()));
+        let root = tmpfs(clock.now(), false);
+        let builder = Vfs::builder()
+            .limits(LIMITS)
+            .sysctl(sysctl)
+            .clock(Box::new(clock.clone()));
         let vfs = planted(builder, mutant).build(root)?;
         Ok(World { clock, vfs })
     }
@@ -155,6 +159,18 @@ impl<'t> Ours<'t> {
         self.stamps.start(self.world.clock.now());
     }
 
+    /// Walks to what an umount(2) names, as the host face does to see whether it is the root.
+    fn walk_to(&self, op: &Op) {
+        if let Op::Umount { path, flags } = op {
+            let nofollow = flags.low() & m::UMOUNT_NOFOLLOW != 0;
+            let _ = if nofollow {
+                self.task.lstat(&path.0)
+            } else {
+                self.task.stat(&path.0)
+            };
+        }
+    }
+
     fn become_user(&mut self, uid: u32) {
         self.uid = uid;
         self.task.set_cred(cred(uid));
@@ -171,7 +187,11 @@ impl<'t> Ours<'t> {
 /// The credentials of a test user.
 #[must_use]
 pub fn cred(uid: u32) -> Cred {
-    if uid == 0 { Cred::root() } else { Cred::user(uid, uid, groups(uid)) }
+    if uid == 0 {
+        Cred::root()
+    } else {
+        Cred::user(uid, uid, groups(uid))
+    }
 }
 
 impl Face for Ours<'_> {
@@ -187,7 +207,11 @@ impl Face for Ours<'_> {
         self.tick();
         if let Op::Umount { path, flags } = op {
             let nofollow = flags.low() & m::UMOUNT_NOFOLLOW != 0;
-            let _ = if nofollow { self.task.lstat(&path.0) } else { self.task.stat(&path.0) };
+            let _ = if nofollow {
+                self.task.lstat(&path.0)
+            } else {
+                self.task.stat(&path.0)
+            };
         }
     }
 
@@ -203,7 +227,9 @@ impl Face for Ours<'_> {
     fn finish(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (file, scan) in self.slots.iter().zip(&mut self.scans) {
-            let (Some(file), true) = (file, scan.open()) else { continue };
+            let (Some(file), true) = (file, scan.open()) else {
+                continue;
+            };
             while scan.open() {
                 let outcome = match Reader(file).entries(4096) {
                     Ok(got) => scan.feed(got),

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests of calls share: a tree with a clock that ticks, tasks of several users, and
+//! answers as words.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use openpath_abi::fcntl::*;
+use openpath_abi::{Errno, Stat, Timespec, mode};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Clock, Cred, OpenFile, Task, Vfs};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Every look at it is a second later.
+struct Ticks(AtomicI64);
+
+impl Clock for Ticks {
+    fn now(&self) -> Timespec {
+        Timespec::new(self.0.fetch_add(1, Ordering::Relaxed), 5)
+    }
+}
+
+/// An instance over an empty tree in memory, whose root belongs to root with mode 0755.
+pub(crate) fn world() -> Vfs {
+    world_of(MemOptions::default())
+}
+
+/// As [`world`], with other options.
+pub(crate) fn world_of(options: MemOptions) -> Vfs {
+    let options = MemOptions {
+        mode: 0o755,
+        now: Some(Timespec::new(1, 0)),
+        ..options
+    };
+    let clock = Box::new(Ticks(AtomicI64::new(1000)));
+    let vfs = Vfs::builder().clock(clock);
+    vfs.build(MemFs::new(options)).expect("a world")
+}
+
+pub(crate) fn root(vfs: &Vfs) -> Task {
+    let task = vfs.task(Cred::root()).expect("a task");
+    task.umask(0);
+    task
+}
+
+/// User and group `id`, in `groups` too, with these capabilities.
+pub(crate) fn user(vfs: &Vfs, id: u32, groups: &[u32], caps: &[u32]) -> Task {
+    let cred = Cred {
+        caps: caps.iter().fold(0, |all, cap| all | 1 << cap),
+        ..Cred::user(id, id, groups)
+    };
+    let task = vfs.task(cred).expect("a task");
+    task.umask(0);
+    task
+}
+
+/// `OK`, or the name of the error.
+pub(crate) fn say<T>(result: Result<T, Errno>) -> String {
+    match result {
+        Ok(_) => "OK".to_owned(),
+        Err(errno) => errno.to_string(),
+    }
+}
+
+/// Flags by their names without `O_`.
+pub(crate) fn flags(names: &str) -> u32 {
+    let one = |name: &str| match name {
+        "RD" => O_RDONLY,
+        "WR" => O_WRONLY,
+        "RW" => O_RDWR,
+        "A3" => O_ACCMODE,
+        "CREAT" => O_CREAT,
+        "EXCL" => O_EXCL,
+        "NOCTTY" => O_NOCTTY,
+        "TRUNC" => O_TRUNC,
+        "APPEND" => O_APPEND,
+        "NONBLOCK" => O_NONBLOCK,
+        "DSYNC" => O_DSYNC,
+        "ASYNC" => O_ASYNC,
+        "DIRECT" => O_DIRECT,
+        "LARGE" => O_LARGEFILE,
+        "DIR" => O_DIRECTORY,
+        "NOFOLLOW" => O_NOFOLLOW,
+        "NOATIME" => O_NOATIME,
+        "CLOEXEC" => O_CLOEXEC,
+        "SYNC" => O_SYNC,
+        "PATH" => O_PATH,
+        "TMP1" => O_TMPFILE_ONLY,
+        "TMPFILE" => O_TMPFILE,
+        other => panic!("no flag {other}"),
+    };
+    names.split('|').map(one).fold(0, |all, flag| all | flag)
+}
+
+/// A time that no tick of the clock is.
+pub(crate) const OLD: Timespec = Timespec::new(77, 7);
+
+/// Which of access, data and inode change time differ, as letters.
+pub(crate) fn moved(before: &Stat, after: &Stat) -> String {
+    let mut all = String::new();
+    for (letter, old, new) in [
+        ('a', before.atime, after.atime),
+        ('m', before.mtime, after.mtime),
+        ('c', before.ctime, after.ctime),
+    ] {
+        if old != new {
+            all.push(letter);
+        }
+    }
+    all
+}
+
+/// Shorter ways to make things.
+pub(crate) trait Make {
+    fn file(&self, path: &str, mode: u32, owner: (u32, u32));
+    fn dir(&self, path: &str, mode: u32, owner: (u32, u32));
+    fn link_to(&self, path: &str, body: &str);
+    fn node(&self, path: &str, mode: u32, dev: u64);
+    fn data(&self, path: &str, data: &[u8]);
+    fn get(&self, path: &str, names: &str) -> OpenFile<'_>;
+    fn gone(&self, path: &str);
+    fn bits(&self, path: &str) -> u32;
+}
+
+impl Make for Task {
+    fn file(&self, path: &str, mode: u32, owner: (u32, u32)) {
+        drop(self.creat(path.as_bytes(), 0o600).expect(path));
+        self.chown(path.as_bytes(), owner.0, owner.1).expect(path);
+        self.chmod(path.as_bytes(), mode).expect(path);
+    }
+    fn dir(&self, path: &str, mode: u32, owner: (u32, u32)) {
+        self.mkdir(path.as_bytes(), 0o700).expect(path);
+        self.chown(path.as_bytes(), owner.0, owner.1).expect(path);
+        self.chmod(path.as_bytes(), mode).expect(path);
+    }
+    fn link_to(&self, path: &str, body: &str) {
+        self.symlink(body.as_bytes(), path.as_bytes()).expect(path);
+    }
+    fn node(&self, path: &str, mode: u32, dev: u64) {
+        self.mknod(path.as_bytes(), mode, dev).expect(path);
+    }
+    fn data(&self, path: &str, data: &[u8]) {
+        let file = self.creat(path.as_bytes(), 0o644).expect(path);
+        assert_eq!(file.write(data), Ok(data.len()));
+    }
+    fn get(&self, path: &str, names: &str) -> OpenFile<'_> {
+        self.open(path.as_bytes(), flags(names), 0o644).expect(path)
+    }
+    fn gone(&self, path: &str) {
+        self.unlink(path.as_bytes()).expect(path);
+    }
+    fn bits(&self, path: &str) -> u32 {
+        let stat = self.lstat(path.as_bytes()).expect(path);
+        mode::permissions(stat.mode)
+    }
+}
+
+/// One try: by whom, and what it answered, left as mode, owner and group, and which times it moved.
+pub(crate) fn check(
+    root: &Task,
+    path: &str,
+    label: &str,
+    call: impl FnOnce() -> Result<(), Errno>,
+    expected: (&str, u32, (u32, u32), &str),
+) {
+    let before = root.lstat(path.as_bytes()).expect(path);
+    let answer = say(call());
+    let after = root.lstat(path.as_bytes()).expect(path);
+    let got = (
+        answer.as_str(),
+        mode::permissions(after.mode),
+        (after.uid, after.gid),
+        &*moved(&before, &after),
+    );
+    assert_eq!(got, expected, "{label}");
+}
+
+/// Who tries: user, supplementary groups, capabilities.
+pub(crate) type Who<'a> = (u32, &'a [u32], &'a [u32]);

@@ -41,7 +41,12 @@ fn add(store: &Store<Mount, Dentry>) -> u32 {
 
 fn reclaim(store: &Store<Mount, Dentry>, dentry: u32) -> Vec<u32> {
     let mut victims = vec![dentry];
-    store.reclaim_dentries(&mut victims, |_| true, |_, _, payload| drop(payload));
+    store.reclaim_dentries(
+        &mut victims,
+        |_| true,
+        |_| false,
+        |_, _, payload| drop(payload),
+    );
     victims
 }
 
@@ -134,7 +139,7 @@ fn payloads_in_use_are_never_dropped() {
             let mut freed = 0;
             while !stop.load(SeqCst) {
                 let mut victims = dentries.to_vec();
-                store.reclaim_dentries(&mut victims, |_| true, |_, _, p| drop(p));
+                store.reclaim_dentries(&mut victims, |_| true, |_| false, |_, _, p| drop(p));
                 // Slots are used again at once.
                 for _ in 0..dentries.len() - victims.len() {
                     add(&store);

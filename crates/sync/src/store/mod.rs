@@ -242,18 +242,18 @@ impl<M: Item, D: Item> Store<M, D> {
     /// before.
     ///
     /// Only those that `eligible` accepts, asked with the item held still, are touched; the others
-    /// leave `victims`.
-    /// `freed` gets each with its payload before its slot can
-    /// be used again;
-    /// drop payloads outside of locks.
+    /// leave `victims`. `in_use` says of one without a pin whether it must stay all the same: it is
+    /// asked when nobody can pin it, and sees whatever who pinned it before has done. `freed` gets
+    /// each with its payload before its slot can be used again; drop payloads outside of locks.
     pub fn reclaim_dentries(
         &self,
         victims: &mut Vec<u32>,
         eligible: impl Fn(Sample) -> bool,
+        in_use: impl Fn(u32) -> bool,
         freed: impl FnMut(u32, &D, Option<Arc<D::Payload>>),
     ) {
-        self.dentries
-            .reclaim(victims, eligible, |v| self.scan(v, dentry_of), freed);
+        let scan = |v: &mut Vec<u32>| self.scan(v, dentry_of);
+        self.dentries.reclaim(victims, eligible, scan, in_use, freed);
     }
 
     /// As [`Store::reclaim_dentries`], for mounts.
@@ -262,8 +262,9 @@ impl<M: Item, D: Item> Store<M, D> {
         victims: &mut Vec<u32>,
         freed: impl FnMut(u32, &M, Option<Arc<M::Payload>>),
     ) {
+        let scan = |v: &mut Vec<u32>| self.scan(v, mount_of);
         self.mounts
-            .reclaim(victims, |_| true, |v| self.scan(v, mount_of), freed);
+            .reclaim(victims, |_| true, scan, |_| false, freed);
     }
 
     /// How many pins name the mount at this moment.

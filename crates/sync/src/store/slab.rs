@@ -62,13 +62,14 @@ impl<T: Item> Slab<T> {
         Some((index, change.finish()))
     }
 
-    /// Marks the victims, asks `pinned` after the heavy fence, frees what is not pinned and leaves
-    /// the rest in `victims`.
+    /// Marks the victims, asks `pinned` after the heavy fence, frees what is neither pinned nor by
+    /// `in_use` kept, and leaves the rest in `victims`.
     pub(super) fn reclaim(
         &self,
         victims: &mut Vec<u32>,
         eligible: impl Fn(Sample) -> bool,
         scan: impl FnOnce(&mut Vec<u32>) -> Vec<u32>,
+        in_use: impl Fn(u32) -> bool,
         mut freed: impl FnMut(u32, &T, Option<Arc<T::Payload>>),
     ) {
         victims.retain(|&i| {
@@ -94,7 +95,7 @@ impl<T: Item> Slab<T> {
         victims.retain(|&i| {
             let item = self.items.at(i);
             // Without the fence the scan proves nothing, and nothing is freed.
-            if !fenced || pinned.binary_search(&i).is_ok() {
+            if !fenced || pinned.binary_search(&i).is_ok() || in_use(i) {
                 item.life().change().set_dying(false);
                 return true;
             }

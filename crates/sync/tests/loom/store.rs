@@ -36,6 +36,7 @@ fn reclaim(store: &Store<Mount, Dentry>, dentry: u32) -> bool {
     store.reclaim_dentries(
         &mut victims,
         |_| true,
+        |_| false,
         |_, _, payload| payload.expect("a payload").free(),
     );
     victims.is_empty()
@@ -159,11 +160,11 @@ fn two_reclaimers_free_an_item_once() {
         let second = thread::spawn(move || {
             let mut victims = vec![dentry];
             let mut freed = 0;
-            other.reclaim_dentries(&mut victims, |_| true, |_, _, _| freed += 1);
+            other.reclaim_dentries(&mut victims, |_| true, |_| false, |_, _, _| freed += 1);
             freed
         });
         let mut freed = 0;
-        store.reclaim_dentries(&mut vec![dentry], |_| true, |_, _, _| freed += 1);
+        store.reclaim_dentries(&mut vec![dentry], |_| true, |_| false, |_, _, _| freed += 1);
         assert_eq!(freed + second.join().unwrap(), 1);
         assert_eq!(store.in_use(), (0, 0));
         drop(canary);

@@ -109,8 +109,10 @@ impl Dcache {
         eligible: impl Fn(Sample) -> bool,
     ) -> Vec<Arc<Inode>> {
         let mut inodes = Vec::new();
+        // Who pinned it before may have left a child in it.
+        let has_kids = |index| self.kid_count(index) != 0;
         self.store
-            .reclaim_dentries(victims, eligible, |index, d, payload| {
+            .reclaim_dentries(victims, eligible, has_kids, |index, d, payload| {
                 if d.word().sample().flags() & dflag::UNHASHED == 0 {
                     self.table.lock(self.hash_of(index)).remove(self, index);
                 }

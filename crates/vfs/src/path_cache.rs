@@ -135,12 +135,12 @@ impl PathCache {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut sum = path.len() as u64;
         let mut tweak = u64::from(start);
-        for [a, b, c, d] in blocks(path) {
+        each_block(path, |[a, b, c, d]| {
             sum = sum
                 .wrapping_add(self.key.mix(a.wrapping_add(tweak), b))
                 .wrapping_add(self.key.mix(c.wrapping_sub(tweak), d));
             tweak = tweak.wrapping_add(STEP);
-        }
+        });
         self.key.mix(sum, tweak) | 1
     }
 
@@ -253,9 +253,7 @@ impl PathCache {
         e.target.set(u64::from(target));
         e.state.set(state.raw());
         e.validated.set(query.clock);
-        for (kept, word) in e.path.iter().zip(blocks(path).flatten()) {
-            kept.set(word);
-        }
+        e.keep_path(path);
         drop(change);
     }
 }
@@ -264,28 +262,43 @@ impl Entry {
     /// Whether it keeps this path; the length was compared.
     #[inline(always)]
     fn path_is(&self, path: &[u8]) -> bool {
-        let kept = self.path.chunks_exact(BLOCK_WORDS);
-        blocks(path).zip(kept).all(|(block, kept)| {
-            let differs = block
-                .iter()
-                .zip(kept)
-                .fold(0, |all, (word, kept)| all | (word ^ kept.get()));
-            differs == 0
-        })
+        let mut kept = self.path.chunks_exact(BLOCK_WORDS);
+        let mut differs = 0;
+        each_block(path, |block| {
+            for (word, kept) in block.iter().zip(kept.next().unwrap_or_default()) {
+                differs |= word ^ kept.get();
+            }
+        });
+        differs == 0
+    }
+
+    /// Keeps this path.
+    fn keep_path(&self, path: &[u8]) {
+        let mut kept = self.path.chunks_exact(BLOCK_WORDS);
+        each_block(path, |block| {
+            for (word, kept) in block.iter().zip(kept.next().unwrap_or_default()) {
+                kept.set(*word);
+            }
+        });
     }
 }
 
-/// The path as blocks of four words: whole ones, then the last 32 bytes again.
+/// Hands out the path in blocks of four words: whole ones, then the last 32 bytes again.
 #[inline(always)]
-fn blocks(path: &[u8]) -> impl Iterator<Item = [u64; BLOCK_WORDS]> + '_ {
-    let last = path.len().checked_sub(BLOCK).map(|at| &path[at..]);
-    path.chunks_exact(BLOCK).chain(last).map(|block| {
+fn each_block(path: &[u8], mut take: impl FnMut([u64; BLOCK_WORDS])) {
+    let words = |block: &[u8]| {
         let mut words = [0u64; BLOCK_WORDS];
         for (word, bytes) in words.iter_mut().zip(block.chunks_exact(8)) {
             *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
         }
         words
-    })
+    };
+    for block in path.chunks_exact(BLOCK) {
+        take(words(block));
+    }
+    if let Some(last) = path.last_chunk::<BLOCK>() {
+        take(words(last));
+    }
 }
 
 /// Whether every directory from the start to the target may be searched by all, has nothing mounted

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::{self, Case, Divergence, Pictures, Trace};
 use crate::host::HostWorld;
 use crate::ours;
-use crate::skips::{self, Counts};
+use crate::skips::Counts;
 
 /// How often a difference is looked at again.
 const AGAIN: usize = 10;
@@ -74,10 +74,6 @@ impl Sides {
 
     /// Runs a case on both sides and compares.
     ///
-    /// What else the machine does can change the host's answer: a scoped lookup says `EAGAIN`
-    /// when anything was renamed or mounted meanwhile, and a walk that has to start again counts
-    /// its links twice. So a difference must come again, or else be ours.
-    ///
     /// # Errors
     /// What kept the host from starting the case.
     pub fn check(
@@ -86,24 +82,6 @@ impl Sides {
         when: Pictures,
         counts: &mut Counts,
     ) -> Result<Checked, Errno> {
-        let first = self.once(case, when, counts)?;
-        if first.divergence.is_none() {
-            return Ok(first);
-        }
-        for _ in 0..AGAIN {
-            let again = self.once(case, when, &mut Counts::default())?;
-            // Against itself either run of the host may be the one that was disturbed.
-            let changed =
-                self.against == Against::Host || again.host.outcomes != first.host.outcomes;
-            if changed && again.divergence.is_none() {
-                counts.add(skips::HOST_UNSTEADY);
-                return Ok(again);
-            }
-        }
-        Ok(first)
-    }
-
-    fn once(&self, case: &Case, when: Pictures, counts: &mut Counts) -> Result<Checked, Errno> {
         let host = case::run(&mut self.world.begin()?, case, when, None);
         let (name, other) = match self.against {
             Against::Host => {
@@ -134,6 +112,27 @@ impl Sides {
             other,
             divergence,
         })
+    }
+
+    /// Does a difference come again?
+    ///
+    /// What else the machine does can change the host's answer: a scoped lookup says `EAGAIN`
+    /// when anything was renamed or mounted meanwhile, and a walk that has to start again counts
+    /// its links twice. So a difference counts unless the host's answers change and then fit.
+    ///
+    /// # Errors
+    /// What kept the host from starting the case.
+    pub fn stays(&self, case: &Case, when: Pictures, first: &Checked) -> Result<bool, Errno> {
+        for _ in 0..AGAIN {
+            let again = self.check(case, when, &mut Counts::default())?;
+            // Against itself either run of the host may be the one that was disturbed.
+            let changed =
+                self.against == Against::Host || again.host.outcomes != first.host.outcomes;
+            if changed && again.divergence.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn ours(

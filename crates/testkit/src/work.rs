@@ -22,7 +22,7 @@ use crate::golden::{self, Fact};
 use crate::random;
 use crate::shrink;
 use crate::sides::{Against, Sides};
-use crate::skips::Counts;
+use crate::skips::{self, Counts};
 
 /// A layer of the oracle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -273,20 +273,30 @@ impl<'j> Worker<'j> {
                 }
             }
         }
-        if let Some(d) = checked.divergence {
-            self.found(number, origin, case, &d);
+        let Some(d) = &checked.divergence else {
+            return Ok(());
+        };
+        let looks = signature(case, d);
+        if let Some(n) = self.done.alike.get_mut(&looks) {
+            *n += 1;
+            return Ok(());
+        }
+        let stays = self.sides.stays(case, self.source.pictures(), &checked);
+        if stays.map_err(|e| format!("{origin}: {e}"))? {
+            self.done.alike.insert(looks, 1);
+            self.found(number, origin, case, d);
+        } else {
+            *self
+                .done
+                .counts
+                .entry(skips::HOST_UNSTEADY.to_owned())
+                .or_insert(0) += 1;
         }
         Ok(())
     }
 
-    /// Shrinks and reports a divergence, if it is the first of its looks.
+    /// Shrinks and reports a divergence.
     fn found(&mut self, number: u64, origin: &str, case: &Case, d: &Divergence) {
-        let looks = signature(case, d);
-        if let Some(n) = self.done.alike.get_mut(&looks) {
-            *n += 1;
-            return;
-        }
-        self.done.alike.insert(looks, 1);
         let mut last = (case.clone(), d.clone());
         let mut ignored = Counts::default();
         let small = shrink::shrink(case, |candidate| {

@@ -6,6 +6,7 @@
 //! * The generator runs nothing: it only guesses what exists from the operations it made.
 //! * In a case with a FIFO every open is non-blocking (`tame`), whatever shrinking takes away.
 
+mod guess;
 mod ops;
 mod paths;
 
@@ -38,8 +39,8 @@ pub fn tree(name: &str) -> Option<Case> {
 /// What the generator knows while it makes a case.
 pub(crate) struct Gen {
     rng: Rng,
-    /// Paths that may exist, without a leading slash.
-    known: Vec<Vec<u8>>,
+    /// What may exist.
+    guess: guess::Guess,
     /// Which kinds of operations this case leans to.
     lean: ops::Lean,
 }
@@ -54,13 +55,14 @@ pub fn case(seed: u64) -> Case {
     let which: Vec<(usize, usize)> = TREES.iter().enumerate().map(|(i, t)| (t.1, i)).collect();
     let (name, _, text) = TREES[rng.weighted(&which)];
     let mut case: Case = text.parse().expect("a prepared tree");
+    let lean = ops::Lean::pick(&mut rng, name);
     let mut made = Gen {
-        lean: ops::Lean::pick(&mut rng, name),
         rng,
-        known: Vec::new(),
+        guess: guess::Guess::default(),
+        lean,
     };
     for op in &case.ops {
-        made.learn(op);
+        made.guess.learn(op);
     }
     case.setup = case.ops.len();
     if made.rng.below(2) == 0 {
@@ -68,7 +70,7 @@ pub fn case(seed: u64) -> Case {
     }
     for _ in 0..OPS {
         let op = made.op();
-        made.learn(&op);
+        made.guess.learn(&op);
         case.ops.push(op);
     }
     tame(&mut case);
@@ -90,38 +92,6 @@ pub fn tame(case: &mut Case) {
             && flags.0 & u64::from(f::O_PATH) == 0
         {
             *flags = OFlags(flags.0 | u64::from(f::O_NONBLOCK));
-        }
-    }
-}
-
-impl Gen {
-    /// Notes what an operation may have made or removed.
-    fn learn(&mut self, op: &Op) {
-        let (made, gone) = match op {
-            Op::Mkdir { path, .. } | Op::Mknod { path, .. } | Op::Symlink { path, .. } => {
-                (Some(path), None)
-            }
-            Op::Open { path, flags, .. } | Op::Openat2 { path, flags, .. }
-                if flags.0 & u64::from(f::O_CREAT) != 0 =>
-            {
-                (Some(path), None)
-            }
-            Op::Link { new, .. } | Op::Tmplink { new, .. } => (Some(new), None),
-            Op::Rename { old, new, .. } => (Some(new), Some(old)),
-            Op::Unlink { path, .. } => (None, Some(path)),
-            _ => (None, None),
-        };
-        if let Some(path) = gone
-            && self.rng.below(2) == 0
-        {
-            let plain = paths::plain(&path.0);
-            self.known.retain(|k| *k != plain);
-        }
-        if let Some(path) = made {
-            let plain = paths::plain(&path.0);
-            if !plain.is_empty() && plain.len() < 600 && !self.known.contains(&plain) {
-                self.known.push(plain);
-            }
         }
     }
 }

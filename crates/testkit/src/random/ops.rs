@@ -4,8 +4,9 @@
 use openpath_abi::{fcntl as f, mount as m, statx as x};
 
 use super::Gen;
+use super::guess::Kind;
 use crate::op::{
-    Access, AtFlags, Bits, Keep, Mode, MsFlags, OFlags, Obj, Op, Path, RFlags, Resolve, Time,
+    Access, AtFlags, Bits, Dir, Keep, Mode, MsFlags, OFlags, Obj, Op, Path, RFlags, Resolve, Time,
     UFlags, XFlags,
 };
 use crate::rng::Rng;
@@ -119,13 +120,7 @@ impl Gen {
             (1, f::O_TMPFILE),
             (1, f::O_TMPFILE | f::O_EXCL),
         ]);
-        let more = [
-            f::O_NOFOLLOW,
-            f::O_DIRECTORY,
-            f::O_APPEND,
-            f::O_NONBLOCK,
-            f::O_CLOEXEC,
-        ];
+        let more = [f::O_NOFOLLOW, f::O_APPEND, f::O_NONBLOCK, f::O_CLOEXEC];
         let rare = [
             f::O_NOATIME,
             f::O_SYNC,
@@ -133,61 +128,94 @@ impl Gen {
             f::O_DIRECT,
             f::O_EXCL,
             f::O_NOCTTY,
+            f::O_DIRECTORY,
             f::O_TMPFILE_ONLY,
             f::O_CREAT,
             f::O_TRUNC,
             1 << 26,
         ];
-        let flags = acc | kind | self.some(&more, 10) | self.some(&rare, 60);
+        // Directories are opened for reading, if anything is to come of it.
+        let acc = if kind == f::O_DIRECTORY && !self.rng.one_in(8) {
+            0
+        } else {
+            acc
+        };
+        let flags = acc | kind | self.some(&more, 15) | self.some(&rare, 80);
         OFlags(u64::from(flags))
     }
 
     fn keep(&mut self) -> Keep {
-        Keep(if self.rng.below(3) == 0 {
+        Keep(if self.rng.below(4) == 0 {
             None
         } else {
             Some(self.slot())
         })
     }
 
+    /// Where to start, and a path that suits the flags.
+    fn path_for(&mut self, flags: OFlags) -> (Dir, Path) {
+        let flags = flags.low();
+        if flags & f::O_CREAT != 0 && (flags & f::O_EXCL != 0 || self.rng.below(3) > 0) {
+            return self.new_of();
+        }
+        let wants_dir = flags & f::O_DIRECTORY != 0;
+        let likely = match self.rng.below(8) {
+            _ if wants_dir => Some(Kind::Dir),
+            0..5 => Some(Kind::File),
+            5 => Some(Kind::Link),
+            _ => None,
+        };
+        self.old_of(likely)
+    }
+
     fn open(&mut self) -> Op {
-        let (keep, at, flags, mode) = (self.keep(), self.dir(), self.oflags(), self.mode());
-        let creates = flags.low() & f::O_CREAT != 0;
-        let path = if creates { self.new_path() } else { self.old() };
-        match self.rng.below(10) {
-            0..6 => Op::Open {
+        let (keep, flags, mode) = (self.keep(), self.oflags(), self.mode());
+        let (at, path) = self.path_for(flags);
+        match self.rng.below(12) {
+            0..7 => Op::Open {
                 keep,
                 at,
                 path,
                 flags,
                 mode,
             },
-            6..9 => {
-                let resolve = self.resolve();
-                let wants_mode = creates || flags.low() & f::O_TMPFILE_ONLY != 0;
-                let mode = if wants_mode || self.rng.one_in(30) {
-                    mode
-                } else {
-                    Mode(0)
-                };
-                let path_only = f::O_PATH | f::O_DIRECTORY | f::O_NOFOLLOW | f::O_CLOEXEC;
-                let clean = flags.low() & f::O_PATH != 0 && !self.rng.one_in(10);
-                let flags = if clean {
-                    flags.low() & path_only
-                } else {
-                    flags.low()
-                };
-                let flags = OFlags(u64::from(flags));
-                Op::Openat2 {
-                    keep,
-                    at,
-                    path,
-                    flags,
-                    mode,
-                    resolve,
-                }
-            }
-            _ => Op::Close { slot: self.slot() },
+            7..11 => self.openat2(keep, at, path, flags, mode),
+            _ => Op::Close {
+                slot: self.full_slot(),
+            },
+        }
+    }
+
+    fn openat2(&mut self, keep: Keep, at: Dir, path: Path, flags: OFlags, mode: Mode) -> Op {
+        let resolve = self.resolve();
+        let made = flags.low() & (f::O_CREAT | f::O_TMPFILE_ONLY) != 0;
+        let mode = if made || self.rng.one_in(30) {
+            mode
+        } else {
+            Mode(0)
+        };
+        let path_only = f::O_PATH | f::O_DIRECTORY | f::O_NOFOLLOW | f::O_CLOEXEC;
+        let clean = flags.low() & f::O_PATH != 0 && !self.rng.one_in(10);
+        let flags = if clean {
+            flags.low() & path_only
+        } else {
+            flags.low()
+        };
+        let flags = OFlags(u64::from(flags));
+        let beneath = resolve.0 & 8 != 0 && !self.rng.one_in(10);
+        let path = if beneath && path.0.first() == Some(&b'/') && path.0.len() < 1000 {
+            let from = path.0.iter().position(|b| *b != b'/').unwrap_or(0);
+            Path(path.0[from..].to_vec())
+        } else {
+            path
+        };
+        Op::Openat2 {
+            keep,
+            at,
+            path,
+            flags,
+            mode,
+            resolve,
         }
     }
 
@@ -205,21 +233,21 @@ impl Gen {
     }
 
     fn look(&mut self) -> Op {
-        let (at, path) = (self.dir(), self.old());
+        let (at, path) = self.old_of(None);
         let (all, rare) = (
             [f::AT_SYMLINK_NOFOLLOW, f::AT_EMPTY_PATH],
             [f::AT_NO_AUTOMOUNT, 1],
         );
-        let flags = AtFlags(u64::from(self.some(&all, 3) | self.some(&rare, 20)));
-        let path = if flags.low() & f::AT_EMPTY_PATH != 0 && self.rng.below(2) == 0 {
-            Path(Vec::new())
+        let flags = AtFlags(u64::from(self.some(&all, 3) | self.some(&rare, 30)));
+        let (at, path) = if flags.low() & f::AT_EMPTY_PATH != 0 && self.rng.below(2) == 0 {
+            (Dir::Slot(self.full_slot()), Path(Vec::new()))
         } else {
-            path
+            (at, path)
         };
         let mode = Access(self.rng.bits() & 7);
         match self.rng.below(12) {
-            0 => Op::Stat { path },
-            1 => Op::Lstat { path },
+            0 => Op::Stat { path: self.old() },
+            1 => Op::Lstat { path: self.old() },
             2 | 3 => Op::Fstatat { at, path, flags },
             4 => {
                 let mask = *self
@@ -232,7 +260,10 @@ impl Gen {
                     mask: Bits(u64::from(mask)),
                 }
             }
-            5 => Op::Access { path, mode },
+            5 => Op::Access {
+                path: self.old(),
+                mode,
+            },
             6 => {
                 let flags = AtFlags(flags.0 | if self.rng.one_in(3) { 0x200 } else { 0 });
                 Op::Faccessat2 {
@@ -242,42 +273,58 @@ impl Gen {
                     flags,
                 }
             }
-            7 | 8 => Op::Readlink { at, path },
-            9 => Op::Statfs { path },
-            10 => Op::Fstat { slot: self.slot() },
-            _ => Op::GetFl { slot: self.slot() },
+            7 | 8 => {
+                let (at, path) = self.old_of(Some(Kind::Link));
+                Op::Readlink { at, path }
+            }
+            9 => Op::Statfs { path: self.old() },
+            10 => Op::Fstat {
+                slot: self.full_slot(),
+            },
+            _ => Op::GetFl {
+                slot: self.full_slot(),
+            },
         }
     }
 
     fn names(&mut self) -> Op {
-        let at = self.dir();
         match self.rng.below(20) {
-            0..3 => Op::Mkdir {
-                at,
-                path: self.new_path(),
-                mode: self.mode(),
-            },
+            0..3 => {
+                let (at, path) = self.new_of();
+                Op::Mkdir {
+                    at,
+                    path,
+                    mode: self.mode(),
+                }
+            }
             3 => self.mknod(),
-            4 | 5 => Op::Unlink {
-                at,
-                path: self.old(),
-                flags: AtFlags(0),
-            },
-            6 | 7 => {
-                let bad = if self.rng.one_in(30) { 0x400 } else { 0 };
+            4 | 5 => {
+                let kind = *self
+                    .rng
+                    .pick(&[Kind::File, Kind::File, Kind::Link, Kind::Dir]);
+                let (at, path) = self.old_of(Some(kind));
                 Op::Unlink {
                     at,
-                    path: self.old(),
+                    path,
+                    flags: AtFlags(0),
+                }
+            }
+            6 | 7 => {
+                let bad = if self.rng.one_in(30) { 0x400 } else { 0 };
+                let (at, path) = self.old_of(Some(Kind::Dir));
+                Op::Unlink {
+                    at,
+                    path,
                     flags: AtFlags(0x200 | bad),
                 }
             }
             8..14 => self.rename(),
             14..18 => self.link(),
-            _ => Op::Symlink {
-                target: self.body(),
-                at,
-                path: self.new_path(),
-            },
+            _ => {
+                let target = self.body();
+                let (at, path) = self.new_of();
+                Op::Symlink { target, at, path }
+            }
         }
     }
 
@@ -292,15 +339,17 @@ impl Gen {
             (1, 5),
             (1, 8),
         ]);
-        let (at, at2) = (self.dir(), self.dir());
-        let new = if self.rng.below(2) == 0 {
-            self.old()
+        let kind = *self.rng.pick(&[Kind::File, Kind::Dir, Kind::Link]);
+        let (at, old) = self.old_of(Some(kind));
+        let replaces = flags == 2 || self.rng.below(3) == 0;
+        let (at2, new) = if replaces {
+            self.old_of(Some(kind))
         } else {
-            self.new_path()
+            self.new_of()
         };
         Op::Rename {
             at,
-            old: self.old(),
+            old,
             at2,
             new,
             flags: RFlags(flags),
@@ -308,13 +357,13 @@ impl Gen {
     }
 
     fn link(&mut self) -> Op {
-        let (at, at2) = (self.dir(), self.dir());
+        let (at2, new) = self.new_of();
         if self.rng.one_in(4) {
             let acc = self
                 .rng
                 .pick(&[f::O_WRONLY, f::O_RDWR, f::O_RDWR | f::O_EXCL]);
-            let (dir, new) = (self.old(), self.new_path());
             let flags = OFlags(u64::from(*acc));
+            let (at, dir) = self.old_of(Some(Kind::Dir));
             return Op::Tmplink {
                 at,
                 dir,
@@ -326,16 +375,19 @@ impl Gen {
         let flags = self
             .rng
             .weighted(&[(8, 0), (4, 0x400), (2, 0x1000), (1, 0x1)]);
-        let old = if flags == 0x1000 {
-            Path(Vec::new())
+        let (at, old) = if flags == 0x1000 {
+            (Dir::Slot(self.full_slot()), Path(Vec::new()))
         } else {
-            self.old()
+            let kind = *self
+                .rng
+                .pick(&[Kind::File, Kind::File, Kind::Link, Kind::Other]);
+            self.old_of(Some(kind))
         };
         Op::Link {
             at,
             old,
             at2,
-            new: self.new_path(),
+            new,
             flags: AtFlags(flags),
         }
     }
@@ -355,7 +407,7 @@ impl Gen {
         } else {
             0
         };
-        let (at, path, mode) = (self.dir(), self.new_path(), self.mode());
+        let ((at, path), mode) = (self.new_of(), self.mode());
         Op::Mknod {
             at,
             path,
@@ -382,11 +434,11 @@ impl Gen {
     }
 
     fn attrs(&mut self) -> Op {
-        let (at, path) = (self.dir(), self.old());
-        let nofollow = self
-            .rng
-            .weighted(&[(6, 0), (2, 0x100), (1, 0x1000), (1, 0x400)]);
-        let flags = AtFlags(nofollow);
+        let (at, path) = self.old_of(None);
+        let flags = AtFlags(
+            self.rng
+                .weighted(&[(12, 0), (4, 0x100), (1, 0x1000), (1, 0x400)]),
+        );
         match self.rng.below(12) {
             0..4 => Op::Chmod {
                 at,
@@ -395,7 +447,7 @@ impl Gen {
                 flags,
             },
             4 => Op::Fchmod {
-                slot: self.slot(),
+                slot: self.full_slot(),
                 mode: self.mode(),
             },
             5..8 => Op::Chown {
@@ -406,7 +458,7 @@ impl Gen {
                 flags,
             },
             8 => Op::Fchown {
-                slot: self.slot(),
+                slot: self.full_slot(),
                 uid: self.owner(),
                 gid: self.owner(),
             },
@@ -418,7 +470,7 @@ impl Gen {
                 flags,
             },
             _ => Op::Futimens {
-                slot: self.slot(),
+                slot: self.full_slot(),
                 atime: self.time(),
                 mtime: self.time(),
             },
@@ -426,53 +478,86 @@ impl Gen {
     }
 
     fn data(&mut self) -> Op {
-        let slot = self.slot();
         let (len, off) = (*self.rng.pick(LENGTHS), *self.rng.pick(OFFSETS));
         let seed = i64::try_from(self.rng.below(23)).unwrap_or(0);
-        match self.rng.below(14) {
-            0..2 => Op::Pread { slot, len, off },
+        let (any, reads, writes) = (
+            self.slot_of(Kind::File, false, false),
+            self.slot_of(Kind::File, true, false),
+            self.slot_of(Kind::File, false, true),
+        );
+        match self.rng.below(15) {
+            0..2 => Op::Pread {
+                slot: reads,
+                len,
+                off,
+            },
             2..5 => Op::Pwrite {
-                slot,
+                slot: writes,
                 len,
                 off,
                 seed,
             },
-            5..7 => Op::Read { slot, len },
-            7..9 => Op::Write { slot, len, seed },
+            5..7 => Op::Read { slot: reads, len },
+            7..9 => Op::Write {
+                slot: writes,
+                len,
+                seed,
+            },
             9 | 10 => {
                 let whence = *self.rng.pick(&[0, 0, 1, 2, 3, 4, 5]);
-                Op::Lseek { slot, off, whence }
+                Op::Lseek {
+                    slot: any,
+                    off,
+                    whence,
+                }
             }
-            11 | 12 => Op::Ftruncate {
-                slot,
+            11 => Op::Ftruncate {
+                slot: writes,
                 len: *self.rng.pick(SIZES),
             },
-            _ => Op::Truncate {
-                path: self.old(),
-                len: *self.rng.pick(SIZES),
-            },
-        }
-    }
-
-    fn dirs(&mut self) -> Op {
-        let slot = self.slot();
-        match self.rng.below(10) {
-            0..3 => Op::Ls {
-                at: self.dir(),
-                path: self.old(),
-            },
-            3 | 4 => {
-                let (at, path) = (self.dir(), self.old());
-                let flags = OFlags(u64::from(f::O_DIRECTORY));
+            12 => {
+                let path = self.old_of(Some(Kind::File)).1;
+                Op::Truncate {
+                    path,
+                    len: *self.rng.pick(SIZES),
+                }
+            }
+            _ => {
+                let (at, path) = self.old_of(Some(Kind::File));
+                let flags = self
+                    .rng
+                    .weighted(&[(6, f::O_RDWR), (1, f::O_RDWR | f::O_APPEND)]);
+                let (keep, flags) = (Keep(Some(self.slot())), OFlags(u64::from(flags)));
                 Op::Open {
-                    keep: Keep(Some(slot)),
+                    keep,
                     at,
                     path,
                     flags,
                     mode: Mode(0),
                 }
             }
-            5..8 => Op::DirRead {
+        }
+    }
+
+    fn dirs(&mut self) -> Op {
+        let slot = self.slot_of(Kind::Dir, true, false);
+        match self.rng.below(10) {
+            0 | 1 => {
+                let (at, path) = self.old_of(Some(Kind::Dir));
+                Op::Ls { at, path }
+            }
+            2 | 3 => {
+                let (at, path) = self.old_of(Some(Kind::Dir));
+                let flags = OFlags(u64::from(f::O_DIRECTORY));
+                Op::Open {
+                    keep: Keep(Some(self.slot())),
+                    at,
+                    path,
+                    flags,
+                    mode: Mode(0),
+                }
+            }
+            4..8 => Op::DirRead {
                 slot,
                 bytes: *self.rng.pick(&[280, 280, 300, 1000, 4096]),
             },
@@ -482,17 +567,23 @@ impl Gen {
     }
 
     fn task(&mut self) -> Op {
-        match self.rng.below(20) {
-            0..8 => Op::Cred {
+        match self.rng.below(24) {
+            0..9 => Op::Cred {
                 uid: *self.rng.pick(&[0, 0, 1000, 1000, 1001]),
             },
-            8..11 => Op::Umask {
+            9..12 => Op::Umask {
                 mask: Mode(*self.rng.pick(&[0, 0o22, 0o77, 0o777, 0o27])),
             },
-            11..13 => Op::Getcwd {},
-            13..17 => Op::Chdir { path: self.old() },
-            17..19 => Op::Fchdir { slot: self.slot() },
-            _ => Op::Chroot { path: self.old() },
+            12..15 => Op::Getcwd {},
+            15..20 => Op::Chdir {
+                path: self.old_of(Some(Kind::Dir)).1,
+            },
+            20..23 => Op::Fchdir {
+                slot: self.slot_of(Kind::Dir, false, false),
+            },
+            _ => Op::Chroot {
+                path: self.old_of(Some(Kind::Dir)).1,
+            },
         }
     }
 
@@ -509,7 +600,7 @@ impl Gen {
         ];
         let mut flags = 0;
         for flag in all {
-            if self.rng.one_in(6) {
+            if self.rng.one_in(8) {
                 flags |= flag;
             }
         }
@@ -519,11 +610,17 @@ impl Gen {
     fn mounts(&mut self) -> Op {
         match self.rng.below(12) {
             0 | 1 => Op::Mount {
-                path: self.old(),
+                path: self.old_of(Some(Kind::Dir)).1,
                 flags: self.msflags(),
             },
             2..5 => {
-                let (source, target) = (self.old(), self.old());
+                let kind = if self.rng.one_in(5) {
+                    Kind::File
+                } else {
+                    Kind::Dir
+                };
+                let source = self.old_of(Some(kind)).1;
+                let target = self.old_of(Some(kind)).1;
                 let flags = MsFlags(if self.rng.one_in(5) { m::MS_REC } else { 0 });
                 Op::Bind {
                     source,
@@ -532,11 +629,11 @@ impl Gen {
                 }
             }
             5..8 => Op::RemountBind {
-                path: self.old(),
+                path: self.mounted(),
                 flags: self.msflags(),
             },
             8 => Op::RemountSb {
-                path: self.old(),
+                path: self.mounted(),
                 flags: MsFlags(self.rng.bits() & 1),
             },
             _ => {
@@ -544,7 +641,7 @@ impl Gen {
                     .rng
                     .weighted(&[(5, 0), (4, 2), (1, 8), (1, 4), (1, 16), (1, 6)]);
                 Op::Umount {
-                    path: self.old(),
+                    path: self.mounted(),
                     flags: UFlags(flags),
                 }
             }
@@ -552,18 +649,19 @@ impl Gen {
     }
 
     fn xattrs(&mut self) -> Op {
-        let obj = match self.rng.below(4) {
-            0 => Obj::Slot(self.slot()),
+        let obj = match self.rng.below(5) {
+            0 => Obj::Slot(self.full_slot()),
             1 => Obj::LPath(self.old()),
-            _ => Obj::Path(self.old()),
+            2 => Obj::Path(self.old_of(Some(Kind::Dir)).1),
+            _ => Obj::Path(self.old_of(Some(Kind::File)).1),
         };
-        let name = match self.rng.below(12) {
+        let name = match self.rng.below(14) {
             0 => Path([b"user.".to_vec(), vec![b'k'; 249 + self.rng.below(3)]].concat()),
-            1..4 => {
+            1 | 2 => {
                 let name: &&str = self.rng.pick(NAMES);
                 path(name)
             }
-            4 | 5 => path("trusted.a"),
+            3..5 => path("trusted.a"),
             _ => path("user.a"),
         };
         match self.rng.below(8) {
@@ -574,7 +672,9 @@ impl Gen {
                 } else {
                     len
                 };
-                let flags = self.rng.weighted(&[(6, 0), (2, 1), (2, 2), (1, 3), (1, 4)]);
+                let flags = self
+                    .rng
+                    .weighted(&[(12, 0), (2, 1), (2, 2), (1, 3), (1, 4)]);
                 Op::SetXattr {
                     obj,
                     name,

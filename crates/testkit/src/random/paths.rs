@@ -2,7 +2,8 @@
 //! Random paths: mostly such as lead somewhere, in all the spellings that paths have.
 
 use super::Gen;
-use crate::op::{Dir, Path, Slot};
+use super::guess::Kind;
+use crate::op::{Dir, Path, SLOTS, Slot};
 
 /// Names of new things.
 const NAMES: &[&[u8]] = &[b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"x"];
@@ -11,18 +12,9 @@ const LINKS: &[&[u8]] = &[
     b"lf", b"la", b"labs", b"dot", b"dang", b"loop1", b"lroot", b"l2", b"lslash", b"lp",
 ];
 
-/// A path without slashes at either end or twice, and without dots.
-pub(super) fn plain(path: &[u8]) -> Vec<u8> {
-    let parts = path
-        .split(|&b| b == b'/')
-        .filter(|p| !p.is_empty() && *p != b".");
-    let parts: Vec<&[u8]> = parts.collect();
-    parts.join(&b'/')
-}
-
 impl Gen {
     fn name(&mut self) -> Vec<u8> {
-        match self.rng.below(60) {
+        match self.rng.below(100) {
             0 => vec![b'n'; 255],
             1 => vec![b'n'; 256],
             2 | 3 => self.rng.pick(LINKS).to_vec(),
@@ -30,35 +22,83 @@ impl Gen {
         }
     }
 
-    fn known(&mut self) -> Vec<u8> {
-        if self.known.is_empty() {
-            return self.name();
+    /// The path of something that may exist, of this kind if there is any.
+    fn known(&mut self, kind: Option<Kind>) -> Vec<u8> {
+        if self.rng.below(3) == 0 && !self.guess.hot.is_empty() {
+            let hot = self.rng.pick(&self.guess.hot).clone();
+            if kind.is_none() || self.guess.kind(&hot) == kind {
+                return hot;
+            }
         }
-        self.rng.pick(&self.known).clone()
+        let fits = |k: Kind| kind.is_none_or(|want| want == k);
+        let all: Vec<&Vec<u8>> = self
+            .guess
+            .things
+            .iter()
+            .filter(|t| fits(t.kind))
+            .map(|t| &t.path)
+            .collect();
+        if all.is_empty() {
+            return if kind == Some(Kind::Dir) {
+                Vec::new()
+            } else {
+                self.name()
+            };
+        }
+        (*self.rng.pick(&all)).clone()
+    }
+
+    fn below(&mut self, dir: Vec<u8>) -> Vec<u8> {
+        let name = self.name();
+        if dir.is_empty() {
+            name
+        } else {
+            [dir, name].join(&b'/')
+        }
     }
 
     /// A path to something that may exist.
     pub(super) fn old(&mut self) -> Path {
-        let base = match self.rng.below(20) {
-            0..14 => self.known(),
-            14..17 => [self.known(), self.name()].join(&b'/'),
-            17 => self.name(),
-            18 => self.wild(),
-            _ => self.odd(),
+        self.old_of(None).1
+    }
+
+    /// Where to start and a path to something that may exist, of this kind.
+    pub(super) fn old_of(&mut self, kind: Option<Kind>) -> (Dir, Path) {
+        let base = match self.rng.below(40) {
+            0..34 => self.known(kind),
+            34 | 35 => self.known(None),
+            36 | 37 => {
+                let dir = self.known(Some(Kind::Dir));
+                self.below(dir)
+            }
+            38 => return (self.dir(), Path(self.wild())),
+            _ => return (self.dir(), Path(self.odd())),
         };
-        Path(self.spell(base))
+        self.spell(base)
     }
 
     /// A path to something that may be made.
-    pub(super) fn new_path(&mut self) -> Path {
-        let base = match self.rng.below(20) {
-            0..10 => [self.known(), self.name()].join(&b'/'),
-            10..14 => self.name(),
-            14..18 => self.known(),
-            18 => self.wild(),
-            _ => self.odd(),
+    pub(super) fn new_of(&mut self) -> (Dir, Path) {
+        let base = match self.rng.below(40) {
+            0..30 => {
+                let dir = self.known(Some(Kind::Dir));
+                self.below(dir)
+            }
+            30..34 => self.name(),
+            34..38 => self.known(None),
+            38 => return (self.dir(), Path(self.wild())),
+            _ => return (self.dir(), Path(self.odd())),
         };
-        Path(self.spell(base))
+        self.spell(base)
+    }
+
+    /// Where something may be mounted; half of the time, where something is.
+    pub(super) fn mounted(&mut self) -> Path {
+        if !self.guess.mounts.is_empty() && self.rng.below(5) > 0 {
+            let at = self.rng.pick(&self.guess.mounts).clone();
+            return self.spell(at).1;
+        }
+        self.old_of(Some(Kind::Dir)).1
     }
 
     /// Components at random.
@@ -81,21 +121,18 @@ impl Gen {
             1 => b"/".to_vec(),
             2 => b".".to_vec(),
             3 => b"..".to_vec(),
-            4 => [b"dot/".repeat(38 + self.rng.below(4)), self.known()].concat(),
+            4 => [b"dot/".repeat(38 + self.rng.below(4)), self.known(None)].concat(),
             5 => [b"/".repeat(4090 + self.rng.below(8)), b"f".to_vec()].concat(),
-            6 => [self.known(), vec![b'q'; 254 + self.rng.below(3)]].join(&b'/'),
-            7 => [self.known(), b"../..".to_vec(), self.known()].join(&b'/'),
+            6 => [self.known(None), vec![b'q'; 254 + self.rng.below(3)]].join(&b'/'),
+            7 => [self.known(None), b"../..".to_vec(), self.known(None)].join(&b'/'),
             _ => b"//a".to_vec(),
         }
     }
 
-    /// The same place, spelt another way; now and then another place.
-    fn spell(&mut self, mut path: Vec<u8>) -> Vec<u8> {
-        let rooted = path.first() == Some(&b'/');
-        if !rooted && !path.is_empty() && self.rng.below(2) == 0 {
-            path.insert(0, b'/');
-        }
-        match self.rng.below(40) {
+    /// A place from the root, said from somewhere and in some spelling; now and then another one.
+    fn spell(&mut self, path: Vec<u8>) -> (Dir, Path) {
+        let (at, mut path) = self.base(path);
+        match self.rng.below(50) {
             0 | 1 => path.push(b'/'),
             2 => path.extend_from_slice(b"/."),
             3 => path.extend_from_slice(b"/.."),
@@ -103,14 +140,47 @@ impl Gen {
             5 => self.splice(&mut path, b"//"),
             6 => self.splice(&mut path, b"/./"),
             7 => {
-                let detour = [b"/".to_vec(), self.known(), b"/../".to_vec()].concat();
+                let there = self.known(None);
+                let detour = [b"/".to_vec(), there, b"/../".to_vec()].concat();
                 self.splice(&mut path, &detour);
             }
             8 => path = [b"../".to_vec(), path].concat(),
             9 => path = [b"dot/".to_vec(), path].concat(),
             _ => {}
         }
-        path
+        (at, Path(path))
+    }
+
+    /// Says a place from the root, the working directory, or a directory in a slot.
+    fn base(&mut self, path: Vec<u8>) -> (Dir, Vec<u8>) {
+        let rest = |base: &[u8], path: &[u8]| -> Option<Vec<u8>> {
+            if base.is_empty() {
+                return Some(path.to_vec());
+            }
+            let rest = path.strip_prefix(base)?;
+            match rest.first() {
+                None => Some(b".".to_vec()),
+                Some(b'/') => Some(rest[1..].to_vec()),
+                Some(_) => None,
+            }
+        };
+        if self.rng.below(4) == 0 {
+            for i in 0..SLOTS {
+                if let Some(held) = &self.guess.slots[i]
+                    && held.kind == Kind::Dir
+                    && let Some(rest) = rest(&held.path, &path)
+                {
+                    return (Dir::Slot(Slot(i as u8)), rest);
+                }
+            }
+        }
+        if self.rng.one_in(25) {
+            return (self.dir(), path);
+        }
+        match rest(&self.guess.cwd, &path) {
+            Some(rest) if self.rng.below(2) == 0 => (Dir::Cwd, rest),
+            _ => (Dir::Cwd, [b"/".to_vec(), path].concat()),
+        }
     }
 
     /// Replaces one slash.
@@ -127,11 +197,11 @@ impl Gen {
         }
     }
 
-    /// Where relative paths start.
+    /// Where any relative path may start.
     pub(super) fn dir(&mut self) -> Dir {
         match self.rng.below(12) {
-            0..9 => Dir::Cwd,
-            11 if self.rng.one_in(4) => Dir::Bad,
+            0..8 => Dir::Cwd,
+            8 => Dir::Bad,
             _ => Dir::Slot(self.slot()),
         }
     }
@@ -141,14 +211,37 @@ impl Gen {
         Slot(self.rng.weighted(&[(6, 0), (4, 1), (2, 2), (1, 3)]))
     }
 
+    /// A slot that may hold such a thing, if one does.
+    pub(super) fn slot_of(&mut self, kind: Kind, reads: bool, writes: bool) -> Slot {
+        let fits = |i: &usize| {
+            self.guess.slots[*i]
+                .as_ref()
+                .is_some_and(|h| h.kind == kind && (h.reads || !reads) && (h.writes || !writes))
+        };
+        let all: Vec<usize> = (0..SLOTS).filter(fits).collect();
+        if all.is_empty() || self.rng.one_in(20) {
+            return self.slot();
+        }
+        Slot(*self.rng.pick(&all) as u8)
+    }
+
+    /// A slot that may hold anything.
+    pub(super) fn full_slot(&mut self) -> Slot {
+        let kind = *self
+            .rng
+            .pick(&[Kind::File, Kind::File, Kind::Dir, Kind::Other]);
+        self.slot_of(kind, false, false)
+    }
+
     /// A link body.
     pub(super) fn body(&mut self) -> Path {
-        match self.rng.below(12) {
+        match self.rng.below(14) {
             0 => Path(Vec::new()),
             1 => Path(self.wild()),
             2 => Path(vec![b'k'; 126 + self.rng.below(4)]),
             3 => Path(b"./".repeat(2047)),
             4 => Path(vec![b'k'; 4094 + self.rng.below(3)]),
+            5..8 => Path(self.name()),
             _ => self.old(),
         }
     }

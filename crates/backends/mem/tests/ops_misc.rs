@@ -347,3 +347,29 @@ fn names_across_mounts_and_out_of_them() {
     assert_eq!(say(task.stat(b"..")), "ENOENT");
     assert_eq!(say(task.stat(b".")), "OK");
 }
+
+#[test]
+fn a_place_is_named_as_it_was_at_one_moment() {
+    let vfs = world();
+    let task = root(&vfs);
+    dirs(&task, &["/a", "/a/x", "/a/x/in", "/b"]);
+    let done = AtomicU32::new(0);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let mover = root(&vfs);
+            for _ in 0..3000 {
+                mover.rename(b"/a/x", b"/b/y").expect("rename");
+                mover.rename(b"/b/y", b"/a/x").expect("rename");
+            }
+            done.store(1, Ordering::Relaxed);
+        });
+        let here = root(&vfs);
+        here.chdir(b"/a/x/in").expect("chdir");
+        let file = here.get(".", "RD");
+        while done.load(Ordering::Relaxed) == 0 {
+            for path in [text(here.getcwd()), text(file.path_name())] {
+                assert!(path == "/a/x/in" || path == "/b/y/in", "{path}");
+            }
+        }
+    });
+}

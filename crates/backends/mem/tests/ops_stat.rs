@@ -9,7 +9,7 @@ use openpath_abi::fcntl::*;
 use openpath_abi::statx::*;
 use openpath_abi::{Errno, Timespec, mode, stat};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{At, Cred, MountFlags, flag};
+use openpath_vfs::{At, Cred, MountFlags, Profile, flag};
 use world::*;
 
 #[test]
@@ -111,6 +111,13 @@ fn statx_answers_what_is_asked() {
         assert_eq!(s.mtime != Timespec::EPOCH, filled & STATX_MTIME != 0);
         assert_eq!(s.ctime != Timespec::EPOCH, filled & STATX_CTIME != 0);
     }
+    let older = world_like(Profile::V6_12);
+    let all = root(&older).statx(At::Cwd, b"/", 0, 0);
+    assert_eq!(
+        all.map(|s| s.mask),
+        Ok(0x17ff),
+        "Linux 6.12 fills in all times"
+    );
     for (flags, mask, answer) in [
         (0x2000, 0x7ff, "OK"),
         (0x4000, 0x7ff, "OK"),

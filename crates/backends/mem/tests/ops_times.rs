@@ -6,7 +6,7 @@ mod world;
 use openpath_abi::caps::*;
 use openpath_abi::fcntl::*;
 use openpath_abi::{Errno, TimeSet, Timespec, mode, stat};
-use openpath_vfs::At;
+use openpath_vfs::{At, MountFlags, Profile};
 use world::*;
 
 const OMIT: TimeSet = TimeSet::Omit;
@@ -205,4 +205,19 @@ fn which_truncation_moves_times_and_drops_set_id_bits() {
     task.chmod(b"/t", 0o6777).expect("chmod");
     task.truncate(b"/t", 1).expect("truncate");
     assert_eq!(task.bits("/t"), 0o6777, "root keeps them");
+}
+
+#[test]
+fn before_linux_6_14_a_read_only_mount_came_first() {
+    for (profile, answer) in [(Profile::V6_12, "EROFS"), (Profile::V6_18, "EACCES")] {
+        let vfs = world_like(profile);
+        let task = root(&vfs);
+        task.dir("/d", 0o755, (0, 0));
+        task.file("/d/f", 0o600, (0, 0));
+        task.bind(b"/d", b"/d").expect("bind");
+        let flags = MountFlags::default() | MountFlags::READ_ONLY;
+        task.remount_bind(b"/d", flags).expect("remount");
+        let by = user(&vfs, 1000, &[], &[]);
+        assert_eq!(say(by.truncate(b"/d/f", 0)), answer, "{profile:?}");
+    }
 }

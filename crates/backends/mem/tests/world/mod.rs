@@ -7,7 +7,7 @@
 use openpath_abi::fcntl::*;
 use openpath_abi::{Errno, Stat, Timespec, mode};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Clock, Cred, OpenFile, Task, Vfs};
+use openpath_vfs::{Clock, Cred, OpenFile, Profile, Task, Vfs};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Every look at it is a second later.
@@ -26,13 +26,22 @@ pub(crate) fn world() -> Vfs {
 
 /// As [`world`], with other options.
 pub(crate) fn world_of(options: MemOptions) -> Vfs {
+    build(options, Profile::default())
+}
+
+/// As [`world`], by the rules of another kernel.
+pub(crate) fn world_like(profile: Profile) -> Vfs {
+    build(MemOptions::default(), profile)
+}
+
+fn build(options: MemOptions, profile: Profile) -> Vfs {
     let options = MemOptions {
         mode: 0o755,
         now: Some(Timespec::new(1, 0)),
         ..options
     };
     let clock = Box::new(Ticks(AtomicI64::new(1000)));
-    let vfs = Vfs::builder().clock(clock);
+    let vfs = Vfs::builder().clock(clock).profile(profile);
     vfs.build(MemFs::new(options)).expect("a world")
 }
 

@@ -3,9 +3,8 @@
 //!
 //! # Kernel analogue
 //! `dentry_hashtable` (`hlist_bl` with a lock bit in each head), but it grows: one bucket splits at
-//! a time (linear
-//! hashing), in address space reserved for the largest size, so nothing is ever copied or swapped
-//! under readers.
+//! a time (linear hashing), in address space reserved for the largest size, so nothing is ever
+//! copied or swapped under readers.
 //!
 //! # States of a bucket
 //! Head index in bits 0..31, lock in bit 31. Entries are chained through a link word of their own.
@@ -13,8 +12,7 @@
 //! # Rules
 //! R1. Insert, remove and split hold the bucket's lock ([`Table::lock`]).
 //! R2. A reader may be led into another chain when an entry moves, or out of one; so a miss without
-//!     the lock proves
-//!     nothing, and a hit counts only when the entry's own life word confirms it.
+//!     the lock proves nothing, and a hit counts only when the entry's own life word confirms it.
 //!
 //! # Guarantees
 //! G1. Under the bucket's lock a search is exact.

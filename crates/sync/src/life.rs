@@ -4,8 +4,7 @@
 //!
 //! # Kernel analogue
 //! `d_seq` and `d_flags` of a dentry in one word, so that one load and one compare answer both "is
-//! this step plain?"
-//! and "has anything changed since?".
+//! this step plain?" and "has anything changed since?".
 //!
 //! # States
 //! Free (0) -> live -> dying (a reclaimer asks whether it is pinned) -> live again, or free with a
@@ -13,21 +12,19 @@
 //!
 //! # Layout
 //! bit 0 BUSY (a change is going on), bit 1 LIVE, bit 2 DYING, bits 3..16 flags of the owner, bits
-//! 16..64 sequence.
-//! 48 bits of sequence do not come round: 2^47 changes of one item at a million a second take four
-//! years.
+//! 16..64 sequence. 48 bits of sequence do not come round: 2^47 changes of one item at a million a
+//! second take four years.
 //!
 //! # Rules
 //! R1. Who changes an item's data holds its [`Change`]: BUSY is also the lock that orders writers.
 //! R2. A reader samples ([`Life::sample`]), reads data with [`crate::Word::get`], and asks
-//!     [`Life::still`]; only then
-//!     does what it read count. Data is written with [`crate::Word::set`] only.
+//!     [`Life::still`]; only then does what it read count. Data is written with
+//!     [`crate::Word::set`] only.
 //!
 //! # Guarantees
 //! G1. `still(s)` after reads: every word read belongs to the state `s` named, or `still` says no.
 //!     PAIR(life.change): the writer makes the word busy before any release-store of data; a reader
-//!     whose
-//!     acquire-load saw that data therefore sees the word busy or newer in `still`.
+//!     whose acquire-load saw that data therefore sees the word busy or newer in `still`.
 
 use crate::prim::{AtomicU64, Ordering, relax};
 use crate::zero::ZeroValid;

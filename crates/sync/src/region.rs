@@ -114,9 +114,8 @@ impl<T: ZeroValid> Region<T> {
     #[inline(always)]
     pub fn at(&self, index: u32) -> &T {
         // SAFETY: the masked index is below the capacity; the mapping lives as long as `self`; its
-        // memory is either
-        // what was stored there or zero, both valid by `ZeroValid`, and only reached through shared
-        // references.
+        // memory is either what was stored there or zero, both valid by `ZeroValid`, and only
+        // reached through shared references.
         unsafe { self.base.add((index & self.mask) as usize).as_ref() }
     }
 
@@ -154,8 +153,7 @@ impl<T: ZeroValid> Region<T> {
         let end = (self.base.as_ptr() as usize + hi * size_of::<T>()) & !4095;
         if start < end {
             // SAFETY: whole pages within our own private anonymous mapping; zero is a valid value
-            // of every item there,
-            // and items are only reached as shared atomics.
+            // of every item there, and items are only reached as shared atomics.
             unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
         }
     }

@@ -8,9 +8,8 @@
 //! | `peek` | relaxed | statistics and hints that nothing depends on |
 //!
 //! Reading with acquire and writing with release makes a sequence-checked read correct without a
-//! stand-alone fence:
-//! a reader that saw new data also sees the sequence word that was made busy before it (see
-//! [`crate::Life`]).
+//! stand-alone fence: a reader that saw new data also sees the sequence word that was made busy
+//! before it (see [`crate::Life`]).
 
 use crate::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::zero::ZeroValid;

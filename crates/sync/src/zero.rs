@@ -2,9 +2,8 @@
 //! Types that may live in memory which the system hands out zeroed.
 //!
 //! A [`crate::Region`] reserves address space and lets the system fill it with zero pages on first
-//! touch, so an
-//! item is never constructed and never dropped: all zeroes must already be a valid value, and one
-//! that says "free".
+//! touch, so an item is never constructed and never dropped: all zeroes must already be a valid
+//! value, and one that says "free".
 
 use crate::prim::{AtomicU32, AtomicU64};
 
@@ -13,10 +12,9 @@ use crate::prim::{AtomicU32, AtomicU64};
 ///
 /// # Safety
 /// The implementer promises that the all-zero bit pattern is a valid value equal to
-/// `Self::default()`, that the type
-/// holds no reference, box or other thing that a drop would have to release, and that it contains
-/// no padding-sensitive
-/// or non-atomic state that a shared reference could race on.
+/// `Self::default()`, that the type holds no reference, box or other thing that a drop would have
+/// to release, and that it contains no padding-sensitive or non-atomic state that a shared
+/// reference could race on.
 pub unsafe trait ZeroValid: Default + Send + Sync + 'static {}
 
 // SAFETY: an atomic integer has the layout of its integer, for which zero is valid; there is

@@ -23,7 +23,7 @@ pub struct Limits {
     pub mounts_max: u32,
     /// Pins: two for each task and one for each open file.
     pub pins_max: u32,
-    /// Entries of the whole-path cache; 0 turns it off.
+    /// Entries that the whole-path cache may grow to, at 320 bytes each; 0 turns it off.
     pub path_cache_entries: u32,
     /// Open files in the whole `Vfs` (`fs.file-max`).
     pub files_max: u64,
@@ -35,7 +35,7 @@ impl Default for Limits {
             dentries_max: 1 << 22,
             mounts_max: 1 << 17,
             pins_max: 1 << 24,
-            path_cache_entries: 1 << 14,
+            path_cache_entries: 1 << 18,
             files_max: u64::MAX,
         }
     }

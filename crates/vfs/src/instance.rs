@@ -117,8 +117,7 @@ impl Vfs {
     }
 
     /// Gives memory of names that were cached once back to the system, after waiting `patience` for
-    /// walks that
-    /// are going on; how many names' worth.
+    /// walks that are going on; how many names' worth.
     pub fn trim(&self, patience: Duration) -> u32 {
         self.0.dcache.collect();
         if !rcu::synchronize_within(patience) {
@@ -130,8 +129,7 @@ impl Vfs {
     /// The walks that have been in one lock-free section for longer than `older_than`, by task.
     ///
     /// Such a walk holds up nothing but [`Vfs::trim`]: names it looks at may be reused, and it will
-    /// notice. The
-    /// list is of the whole process.
+    /// notice. The list is of the whole process.
     #[must_use]
     pub fn stalled_walks(older_than: Duration) -> Vec<Stalled> {
         rcu::stalled(older_than)

@@ -3,12 +3,11 @@
 //! calls.
 //!
 //! A [`Vfs`] is what a kernel is to its programs, as a value. Its root is a [`SuperBlock`] of some
-//! backend. Programs
-//! are [`Task`]s, whose methods are the system calls; an [`OpenFile`] is an open file description.
+//! backend. Programs are [`Task`]s, whose methods are the system calls; an [`OpenFile`] is an open
+//! file description.
 //!
 //! What a cached call does: it takes no lock, waits for nothing, calls no backend, and writes no
-//! memory but its
-//! task's own. See the heads of `walk` and `dcache` for how.
+//! memory but its task's own. See the heads of `walk` and `dcache` for how.
 
 #![forbid(unsafe_code)]
 

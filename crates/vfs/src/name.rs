@@ -2,8 +2,8 @@
 //! Names as the dentry cache compares them: sixteen bytes at a time.
 //!
 //! A name of up to 16 bytes is its own key, zero-padded (no name contains NUL). A longer one has a
-//! key that no short
-//! name can have: its keyed hash, then a NUL followed by its length and a top bit.
+//! key that no short name can have: its keyed hash, then a NUL followed by its length and a top
+//! bit.
 
 use openpath_sync::HashKey;
 

@@ -3,15 +3,14 @@
 //!
 //! # Kernel analogue
 //! None in Linux; the idea is the direct lookup of Tsai and others (2015), with a version clock in
-//! place of
-//! invalidating whole subtrees.
+//! place of invalidating whole subtrees.
 //!
 //! # What is kept
 //! Only paths of three or more plain names that were walked lock-free within one mount, through
-//! directories that
-//! everyone may search, without links, dots or mounts on the way. A path is entered when the same
-//! task walks it for
-//! the second time. The table has a fixed size; a full set gives up an entry.
+//! directories that everyone may search, without links, dots or mounts on the way. A path is
+//! entered when the same task walks it for the second time. A full set gives up an entry; when that
+//! happens often the table doubles, up to its limit, and what is then in the wrong set is entered
+//! again.
 //!
 //! # Fields of an entry
 //! | word | meaning |
@@ -25,12 +24,10 @@
 //!
 //! # Rules
 //! R1. A hit needs the target's life word to be exactly `state`. Then the target was neither moved
-//!     nor reclaimed, so
-//!     none of its ancestors was reclaimed either.
+//!     nor reclaimed, so none of its ancestors was reclaimed either.
 //! R2. It needs the clock to be `validated`, or every ancestor's `last_change` to be no later.
-//!     PAIR(dcache.clock): the
-//!     clock is read before the climb, and a directory says "changing" before anything about it
-//!     changes.
+//!     PAIR(dcache.clock): the clock is read before the climb, and a directory says "changing"
+//!     before anything about it changes.
 //! R3. An entry is made only with the clock read before the walk that it remembers.
 //!
 //! # Guarantees
@@ -38,7 +35,7 @@
 
 use crate::dcache::{Dcache, dflag};
 use openpath_abi::Errno;
-use openpath_sync::{HashKey, Life, Region, Sample, Word};
+use openpath_sync::{HashKey, Life, Region, Sample, Word, Word32};
 
 /// Longest path kept, in bytes.
 const PATH_BYTES: usize = 255;
@@ -51,6 +48,8 @@ const BLOCK: usize = 32;
 const BLOCK_WORDS: usize = BLOCK / 8;
 /// More components than the longest path has: a climb that takes longer met a tree on the move.
 const DEPTH_MAX: u32 = 128;
+/// Sets in use at first: a small tree stays in little memory.
+const SETS_AT_FIRST: u32 = 1 << 10;
 /// Entries in a set.
 const WAYS: u32 = 4;
 
@@ -71,11 +70,18 @@ openpath_sync::zero_valid! {
 /// The cache of one `Vfs`.
 pub(crate) struct PathCache {
     entries: Region<Entry>,
-    /// Number of sets less one; the table is off if there are none.
-    set_mask: u32,
+    /// Number of sets in use less one; grows to `set_mask_max`.
+    set_mask: Word32,
+    set_mask_max: u32,
+    /// Entries that others displaced since the table last grew; away from what hits read.
+    displaced: Apart<Word>,
     on: bool,
     key: HashKey,
 }
+
+/// Keeps what is written on a miss off the lines that hits read.
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// A path that could be in the cache, hashed.
 #[derive(Clone, Copy)]
@@ -103,7 +109,9 @@ impl PathCache {
         let space = |_| Errno::ENOMEM;
         Ok(Self {
             entries: Region::new(room).map_err(space)?,
-            set_mask: sets - 1,
+            set_mask: Word32::new((sets - 1).min(SETS_AT_FIRST - 1)),
+            set_mask_max: sets - 1,
+            displaced: Apart(Word::new(0)),
             on,
             key,
         })
@@ -148,7 +156,7 @@ impl PathCache {
     /// hash.
     #[inline(always)]
     fn place(&self, hash: u64, way: u32) -> u32 {
-        let set = (hash >> 8) as u32 & self.set_mask;
+        let set = (hash >> 8) as u32 & self.set_mask.get();
         set * WAYS + (((hash >> 40) as u32 + way) & (WAYS - 1))
     }
 
@@ -243,6 +251,9 @@ impl PathCache {
             }
         }
         let e = self.entries.at(place);
+        if !matches!(e.hash.get(), 0) && e.hash.get() != query.hash {
+            self.note_displaced();
+        }
         let seq = e.seq.sample();
         let Some(change) = e.seq.change_if(seq) else {
             return;
@@ -255,6 +266,15 @@ impl PathCache {
         e.validated.set(query.clock);
         e.keep_path(path);
         drop(change);
+    }
+
+    /// Counts an entry that another displaced, and doubles the table when that happens often.
+    fn note_displaced(&self) {
+        let mask = self.set_mask.get();
+        let often = self.displaced.0.add(1) > 2 * (u64::from(mask) + 1);
+        if often && mask < self.set_mask_max && self.set_mask.swap_if(mask, mask << 1 | 1) {
+            self.displaced.0.set(0);
+        }
     }
 }
 
@@ -302,8 +322,7 @@ fn each_block(path: &[u8], mut take: impl FnMut([u64; BLOCK_WORDS])) {
 }
 
 /// Whether every directory from the start to the target may be searched by all, has nothing mounted
-/// on it, and has
-/// not changed since the query; at least two lie between.
+/// on it, and has not changed since the query; at least two lie between.
 fn plain_way(dcache: &Dcache, query: &Query, target: u32) -> bool {
     let mut at = target;
     let mut depth = 0;

@@ -69,8 +69,7 @@ pub fn generic_permission(
 ///
 /// # Errors
 /// `EROFS` (write to a file, directory or link of a read-only superblock), `EPERM` (write to an
-/// immutable inode),
-/// `EACCES`.
+/// immutable inode), `EACCES`.
 pub fn inode_permission(
     cred: &Cred,
     sb: &SuperBlock,
@@ -115,8 +114,8 @@ pub fn may_create(cred: &Cred, sb: &SuperBlock, dir: &Inode) -> Result<(), Errno
 ///
 /// # Errors
 /// As [`inode_permission`] of `dir`; `EPERM` (append-only directory, sticky, immutable or
-/// append-only victim);
-/// `ENOTDIR`, `EISDIR`; `EBUSY` (root of the tree); `ENOENT` (removed directory).
+/// append-only victim); `ENOTDIR`, `EISDIR`; `EBUSY` (root of the tree); `ENOENT` (removed
+/// directory).
 pub fn may_delete(
     cred: &Cred,
     sb: &SuperBlock,
@@ -167,8 +166,7 @@ pub fn new_mode(cred: &Cred, dir: &Inode, mode_bits: u32, umask: u32) -> u32 {
 }
 
 /// Owner, group and final mode of a new inode in `dir` (`inode_init_owner`): a set-group-id
-/// directory passes its
-/// group on, and the bit to directories.
+/// directory passes its group on, and the bit to directories.
 #[must_use]
 pub fn new_owner(cred: &Cred, dir: &Inode, mode_bits: u32) -> (u32, u32, u32) {
     if dir.mode() & mode::S_ISGID == 0 {

@@ -3,8 +3,7 @@
 //!
 //! # Kernel analogue
 //! `struct task_struct` with `fs_struct`, credentials and limits. One thread uses a task at a time;
-//! more threads of
-//! one guest are more tasks.
+//! more threads of one guest are more tasks.
 //!
 //! # Fields
 //! All are the task's own: nothing here is written by another thread, so a cached call writes only

@@ -9,13 +9,19 @@ use std::path::Path;
 
 /// The page as it should be.
 fn page() -> String {
-    let mut page = String::from(
-        "# The lock order\n\nPrinted from `crates/vfs/src/lock_order.rs`. A thread takes locks downwards \
-         only; debug builds\ncheck it at every lock. Below all of them are the lock bits of the dentry \
-         cache (a bucket, a list of\nchildren) and the life words, which are held for a few stores \
-         and never while anything waits.\n\n| rank | class | twice in one thread | protects |\n\
-         |---|---|---|---|\n",
-    );
+    let mut page = [
+        "# The lock order",
+        "",
+        "Printed from `crates/vfs/src/lock_order.rs`. A thread takes locks downwards only; debug",
+        "builds check it at every lock. Below all of them are the lock bits of the dentry cache (a",
+        "bucket, a list of children) and the life words, which are held for a few stores and never",
+        "while anything waits.",
+        "",
+        "| rank | class | twice in one thread | protects |",
+        "|---|---|---|---|",
+        "",
+    ]
+    .join("\n");
     for class in CLASSES {
         let nests = if class.nests { "yes" } else { "no" };
         let doc = class.doc.trim();

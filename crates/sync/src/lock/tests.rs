@@ -6,8 +6,7 @@ use std::thread;
 lock_classes! {
     /// Every class of these tests.
     const CLASSES;
-    /// The outer one.
-    /// In two lines.
+    /// The outer one. In two lines.
     Outer;
     /// The one that nests.
     Middle = "the middle", nests;

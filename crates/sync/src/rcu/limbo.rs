@@ -306,8 +306,8 @@ impl Drop for Gone<'_> {
 /// Drops `value` when every section that may have seen it is over.
 ///
 /// The caller has made it unreachable for sections that begin now. The drop runs in whichever
-/// thread fills or flushes a bag, without locks of this crate; if it panics, that thread does.
-/// Past the limits whoever fills a bag waits for [`Limits::patience`] at most: hold no section.
+/// thread fills or flushes a bag, without locks of this crate; if it panics, that thread does. Past
+/// the limits whoever fills a bag waits for [`Limits::patience`] at most: hold no section.
 ///
 /// Linux: `kfree_rcu`.
 pub fn retire<T: Send + 'static>(value: Box<T>) -> Pressure {

@@ -22,8 +22,8 @@
 //! | sealed bags | the limbo's lock | the same | when ready |
 //!
 //! # Locks
-//! Three leaf locks, never held together, nor while a value is dropped: registry, shard, limbo
-//! (the last one while slots are looked at). A slot's own lock may be taken under the registry's.
+//! Three leaf locks, never held together, nor while a value is dropped: registry, shard, limbo (the
+//! last one while slots are looked at). A slot's own lock may be taken under the registry's.
 //!
 //! # Rules
 //! R1. Enter: load the epoch (acquire), store it in the slot (release), light fence. Leave: store 0

@@ -16,8 +16,7 @@ impl<P> Default for PayloadCell<P> {
 }
 
 // SAFETY: a null pointer is all zero and means empty; the payload is released by the store, not by
-// a drop of the
-// cell; the cell is only an atomic word.
+// a drop of the cell; the cell is only an atomic word.
 unsafe impl<P: Send + Sync + 'static> ZeroValid for PayloadCell<P> {}
 
 impl<P> PayloadCell<P> {

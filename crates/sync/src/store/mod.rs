@@ -4,17 +4,14 @@
 //!
 //! # Kernel analogue
 //! `SLAB_TYPESAFE_BY_RCU` caches, and in place of reference counts the open file's own pointer: a
-//! pin is one plain
-//! store of "this mount, this dentry" into a word that only the pinning task writes. Nothing shared
-//! is written, so
-//! any number of tasks pin the same dentry without a cache line moving. The price is paid by the
-//! reclaimer, which
-//! scans the dense array of pin words.
+//! pin is one plain store of "this mount, this dentry" into a word that only the pinning task
+//! writes. Nothing shared is written, so any number of tasks pin the same dentry without a cache
+//! line moving. The price is paid by the reclaimer, which scans the dense array of pin words.
 //!
 //! # States of an item
 //! Free -> live ([`Store::new_dentry`]) -> dying (asked for by [`Store::reclaim_dentries`]) ->
-//! free, or live again if
-//! a pin was found. Slots are reused at once: the sequence in [`Life`] tells incarnations apart.
+//! free, or live again if a pin was found. Slots are reused at once: the sequence in [`Life`] tells
+//! incarnations apart.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -25,13 +22,10 @@
 //!
 //! # Rules
 //! R1. Pin: store the word, light fence, ask `Life::still`. Reclaim: mark dying, heavy fence, scan
-//!     the words.
-//!     PAIR(store.pin): if the pin's store is first, the scan sees it and the item stays; if the
-//!     mark is first, the
-//!     pin sees the mark and gives up.
+//!     the words. PAIR(store.pin): if the pin's store is first, the scan sees it and the item
+//!     stays; if the mark is first, the pin sees the mark and gives up.
 //! R2. A pin is copied ([`PinSet::dup`]) while the source is held until the copy is confirmed, so a
-//!     scan meets one of
-//!     them.
+//!     scan meets one of them.
 //! R3. Pins and victims name an item by its own index, below the capacity: one that wraps is
 //!     brought down by the pin and refused by the reclaimer.
 //!
@@ -187,9 +181,8 @@ impl<M: Item, D: Item> Store<M, D> {
         self.check(pin);
         let p = self.dentry(pin.dentry).payload().0.load(Ordering::Acquire);
         // SAFETY: the pin names this item (or index 0, whose slot is never given a payload) and
-        // keeps its payload from
-        // being taken (G1); a payload is set once in a life, so the pointer stays the same while
-        // `pin` is borrowed.
+        // keeps its payload from being taken (G1); a payload is set once in a life, so the pointer
+        // stays the same while `pin` is borrowed.
         unsafe { p.as_ref() }
     }
 

@@ -89,8 +89,7 @@ impl<M: Item, D: Item> PinSet<M, D> {
     }
 
     /// Pins `mount` and `dentry` (0: none) if they are steadily as the samples said; `None`
-    /// otherwise or when the
-    /// store is out of pins.
+    /// otherwise or when the store is out of pins.
     #[inline(always)]
     pub fn try_pin(
         &self,

@@ -16,8 +16,7 @@ pub(super) struct FreeList {
     /// Slots from here on were never used.
     pub(super) fresh: u32,
     /// New incarnations start above this sequence, so that a slot whose memory went back to the
-    /// system does not
-    /// repeat one.
+    /// system does not repeat one.
     floor: u64,
 }
 

@@ -2,18 +2,15 @@
 //! The version clock of a superblock: when did a directory last change what paths through it mean?
 //!
 //! A path-cache entry remembers the clock it was validated at. While the clock stands still, the
-//! entry holds without a
-//! look at any ancestor; when it has moved, the ancestors' `last_change` decide.
+//! entry holds without a look at any ancestor; when it has moved, the ancestors' `last_change`
+//! decide.
 //!
 //! # Rules
 //! R1. A change of what is found below a directory (rename, removal, search permission, mount on
-//!     it) runs between
-//!     `begin` and `end`: first `last_change` is infinite and the clock moves, then the change,
-//!     then both get the same
-//!     new value. PAIR(dcache.clock): a reader that stamps an entry has read the clock before it
-//!     climbed, so a change
-//!     that began later has moved the clock past the stamp; one that began earlier shows as
-//!     infinite.
+//!     it) runs between `begin` and `end`: first `last_change` is infinite and the clock moves,
+//!     then the change, then both get the same new value. PAIR(dcache.clock): a reader that stamps
+//!     an entry has read the clock before it climbed, so a change that began later has moved the
+//!     clock past the stamp; one that began earlier shows as infinite.
 //! R2. Changes of one directory may overlap: it says "changing" until the last of them ends.
 
 use super::Dcache;

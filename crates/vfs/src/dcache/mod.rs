@@ -3,9 +3,8 @@
 //!
 //! # Kernel analogue
 //! `struct dentry` and `dentry_hashtable`. Ours differ in three ways: there is no reference count
-//! (a pin in the store
-//! takes its place), sequence and flags are one word (so one compare confirms a step), and slots
-//! are reused at once.
+//! (a pin in the store takes its place), sequence and flags are one word (so one compare confirms a
+//! step), and slots are reused at once.
 //!
 //! # States
 //! | state | flags | who moves it, holding what |
@@ -26,8 +25,7 @@
 //!
 //! # Rules
 //! R1. In a lock-free step the child is sampled before the parent is asked `still`: then the
-//!     child's sample implies
-//!     that the parent was its parent at that moment.
+//!     child's sample implies that the parent was its parent at that moment.
 //! R2. An entry with children is never reclaimed; so from a live entry all ancestors are live.
 //! R3. A directory has at most one hashed entry.
 //!

@@ -3,8 +3,8 @@
 //! is being reused.
 //!
 //! A block is known by a number: class in the top two bits (32, 64, 128, 256 bytes), index below. A
-//! comparison against
-//! a block that was reused meanwhile is wrong, and the entry's sequence says so afterwards.
+//! comparison against a block that was reused meanwhile is wrong, and the entry's sequence says so
+//! afterwards.
 
 use crate::lock_order::NameBlocks;
 use openpath_sync::{Mutex, NoSpace, Region, Word};

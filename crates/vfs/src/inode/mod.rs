@@ -3,9 +3,8 @@
 //!
 //! # Kernel analogue
 //! `struct inode` with `inode_operations` and `file_operations`. As there, the core keeps mode,
-//! owner, size, link
-//! count and times, so that permission checks and `stat` need no backend; a backend updates them as
-//! it works.
+//! owner, size, link count and times, so that permission checks and `stat` need no backend; a
+//! backend updates them as it works.
 //!
 //! # Fields
 //! | field | written under | read under |

@@ -113,8 +113,8 @@ pub enum Extent {
 ///
 /// The core has checked types, permissions, read-only mounts, name lengths against
 /// [`crate::SuperBlock`]'s limit, and holds the locks that R1 names. A method returns an errno and
-/// leaves
-/// everything as it was, or does all of it and updates the attributes of the inodes concerned.
+/// leaves everything as it was, or does all of it and updates the attributes of the inodes
+/// concerned.
 #[expect(unused_variables, reason = "defaults refuse whatever they are asked")]
 pub trait InodeOps: Send + Sync + 'static {
     /// For a backend that meets its own inodes in `link` and `rename`: itself.
@@ -129,8 +129,7 @@ pub trait InodeOps: Send + Sync + 'static {
     }
 
     /// Makes a file of any type under `name`, which is absent. Updates the directory's times (and
-    /// links, for a
-    /// directory).
+    /// links, for a directory).
     ///
     /// # Errors
     /// `EPERM` by default; `ENOSPC`, `EDQUOT` and what else the backend meets.

@@ -3,8 +3,7 @@
 //!
 //! # Kernel analogue
 //! `struct mount`, `mount_hashtable`, `mount_lock`. A mount is found by (mount below, directory); a
-//! stack of mounts
-//! on one directory is a chain in which each covers the root of the one before.
+//! stack of mounts on one directory is a chain in which each covers the root of the one before.
 //!
 //! # States
 //! Attached (in the table) -> detached (not found any more, but pinned) -> free.
@@ -18,8 +17,7 @@
 //!
 //! # Rules
 //! R1. Whoever attaches or detaches holds the topology lock and a change of `changes`; a walk that
-//!     crossed a mount
-//!     asks `changes` afterwards whether it may believe what it found.
+//!     crossed a mount asks `changes` afterwards whether it may believe what it found.
 //! R2. A mount pins its root and the directory it covers.
 
 mod change;

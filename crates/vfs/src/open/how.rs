@@ -144,8 +144,7 @@ pub(crate) fn strict(how: &OpenHow) -> OpenHow {
 ///
 /// # Errors
 /// `EINVAL` (smaller than the first version), `E2BIG` (larger than a page), `EFAULT` (not
-/// readable), `E2BIG` (unknown
-/// fields that are not zero).
+/// readable), `E2BIG` (unknown fields that are not zero).
 pub(crate) fn from_bytes(bytes: &[u8], size: usize) -> Result<OpenHow, Errno> {
     if size < OpenHow::SIZE_VER0 {
         return Err(Errno::EINVAL);
@@ -173,10 +172,9 @@ pub(crate) fn from_bytes(bytes: &[u8], size: usize) -> Result<OpenHow, Errno> {
 ///
 /// # Errors
 /// `EINVAL`: unknown flags, unknown resolve bits, `BENEATH` with `IN_ROOT`, a mode without a file
-/// to make or outside
-/// of 07777, `O_CREAT` with `O_DIRECTORY`, `O_TMPFILE` not for writing, anything but path flags
-/// with `O_PATH`. Then
-/// `EAGAIN`: `RESOLVE_CACHED` with what cannot be done from the cache.
+/// to make or outside of 07777, `O_CREAT` with `O_DIRECTORY`, `O_TMPFILE` not for writing, anything
+/// but path flags with `O_PATH`. Then `EAGAIN`: `RESOLVE_CACHED` with what cannot be done from the
+/// cache.
 pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
     if how.flags & !valid(profile) != 0 || how.resolve & !RESOLVE_ALL != 0 {
         return Err(Errno::EINVAL);

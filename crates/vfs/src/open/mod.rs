@@ -6,9 +6,8 @@
 //!
 //! # Order of checks
 //! arguments (`how`) -> path copied -> descriptor to be had (`EMFILE`) -> file object to be had
-//! (`ENFILE`) -> walk
-//! (`walk`) -> last component (`last`) -> what it is and who asks (`grant`) -> backend ->
-//! truncation.
+//! (`ENFILE`) -> walk (`walk`) -> last component (`last`) -> what it is and who asks (`grant`) ->
+//! backend -> truncation.
 
 mod grant;
 mod how;
@@ -96,10 +95,8 @@ impl Task {
     ///
     /// # Errors
     /// In this order: `EINVAL` (flags, resolve bits, mode), `EAGAIN` (`RESOLVE_CACHED` with what
-    /// cannot be cached),
-    /// `ENOENT` (empty path), `ENAMETOOLONG`, `EMFILE`, `ENFILE`, then those of the walk, of the
-    /// last component and
-    /// of the file.
+    /// cannot be cached), `ENOENT` (empty path), `ENAMETOOLONG`, `EMFILE`, `ENFILE`, then those of
+    /// the walk, of the last component and of the file.
     #[doc(alias = "RESOLVE_BENEATH")]
     #[doc(alias = "RESOLVE_CACHED")]
     #[inline]
@@ -109,13 +106,11 @@ impl Task {
     }
 
     /// As [`Task::openat2`], with `open_how` as the bytes a guest passed: it says they are `size`,
-    /// of which
-    /// `readable` can be read.
+    /// of which `readable` can be read.
     ///
     /// # Errors
     /// `EINVAL` (smaller than 24), `E2BIG` (larger than a page), `EFAULT`, `E2BIG` (unknown fields
-    /// that are not
-    /// zero), then as [`Task::openat2`].
+    /// that are not zero), then as [`Task::openat2`].
     pub fn openat2_raw(
         &self,
         at: At<'_>,

@@ -11,8 +11,7 @@ impl<'w> Walk<'w> {
     ///
     /// # Errors
     /// `EAGAIN` (`CACHED` off fast mode), `ENOENT` (empty path), `EXDEV` (absolute path beneath),
-    /// `EBADF`,
-    /// `ENOENT` (linkat of another's descriptor), `ENOTDIR`.
+    /// `EBADF`, `ENOENT` (linkat of another's descriptor), `ENOTDIR`.
     #[inline(always)]
     pub(crate) fn begin(
         core: &'w Core,

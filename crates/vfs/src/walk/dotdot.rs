@@ -10,8 +10,7 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// `EXDEV` (beneath at the root, or the mount must not be left); `ENOENT` (the directory was
-    /// moved out of what
-    /// its mount shows); `EAGAIN` (scoped, while mounts or directories moved).
+    /// moved out of what its mount shows); `EAGAIN` (scoped, while mounts or directories moved).
     #[inline(never)]
     pub(crate) fn dotdot(&mut self) -> Result<(), Fail> {
         let root = self.root();
@@ -130,8 +129,7 @@ impl Walk<'_> {
     }
 
     /// Whether `dentry` is within what the mount stood in shows (`path_connected`): a bind of a
-    /// directory shows only
-    /// what is below it.
+    /// directory shows only what is below it.
     fn connected(&self, dentry: u32) -> Result<bool, Fail> {
         let root = self.mounts().at(self.at.mount).root.get();
         if self.dcache().at(root).word().sample().has(dflag::ROOT) {

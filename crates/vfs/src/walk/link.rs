@@ -12,8 +12,7 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// `ELOOP` (more than 40 links, links not wanted), `EXDEV` (absolute, or magic, where the walk
-    /// may not go),
-    /// `ENOENT` (empty body), what the backend meets.
+    /// may not go), `ENOENT` (empty body), what the backend meets.
     #[inline(never)]
     pub(super) fn follow(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
         self.count_link()?;
@@ -43,8 +42,7 @@ impl Walk<'_> {
     }
 
     /// Whether the link is its follower's own, or its directory owner's, or stands where not
-    /// everyone may put one
-    /// (`may_follow_link`).
+    /// everyone may put one (`may_follow_link`).
     fn may_follow(&mut self) -> Result<(), Fail> {
         let link_uid = self.with_inode(|inode| inode.ids().0)?;
         if self.core.cred().fsuid == link_uid {
@@ -117,8 +115,7 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// What the link's owner meets; `ELOOP` (magic links not wanted), `EXDEV` (scoped, or to
-    /// another mount that must
-    /// not be entered).
+    /// another mount that must not be entered).
     fn jump(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
         self.unlazy()?;
         let target = self.with_inode(|inode| inode.shielded(|ops| ops.jump(inode)))??;

@@ -53,8 +53,7 @@ impl Flights {
 
 impl Walk<'_> {
     /// The entry `name` of the directory stood at, pinned; from the backend unless someone else
-    /// entered it meanwhile.
-    /// `None`: ask the cache again.
+    /// entered it meanwhile. `None`: ask the cache again.
     #[cold]
     pub(super) fn look_up(
         &mut self,

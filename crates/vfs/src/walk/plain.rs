@@ -3,8 +3,8 @@
 //! loop.
 //!
 //! It answers only what it can answer for certain and leaves everything else, the start included,
-//! to [`super::Walk`],
-//! which knows all the rules. Nothing is pinned here and nothing but the stack is written.
+//! to [`super::Walk`], which knows all the rules. Nothing is pinned here and nothing but the stack
+//! is written.
 //!
 //! # Rules
 //! R1. As in the walk: the child is sampled before its parent is asked `still`.

@@ -18,7 +18,8 @@ const NOW: TimeSet = TimeSet::Now;
 fn chmod_is_for_owners() {
     let vfs = world();
     let task = root(&vfs);
-    let steps: [(Option<(u32, u32)>, Who<'_>, u32, &str, u32); 9] = [
+    type Step<'a> = (Option<(u32, u32)>, Who<'a>, u32, &'a str, u32);
+    let steps: [Step<'_>; 9] = [
         (Some((1000, 1000)), (1000, &[], &[]), 0o4755, "OK", 0o4755),
         (None, (1000, &[], &[]), 0o2755, "OK", 0o2755),
         (None, (1001, &[], &[]), 0o644, "EPERM", 0o2755),
@@ -165,6 +166,12 @@ fn chown_takes_set_id_bits_away() {
         check(&task, "/t", &label, call, (answer, left, after, times));
         task.gone("/t");
     }
+}
+
+#[test]
+fn a_chown_by_root_takes_set_id_bits_away_but_not_of_directories() {
+    let vfs = world();
+    let task = root(&vfs);
     for (bits, to, left) in [
         (0o6644, (0, 2000), 0o2644),
         (0o2644, (5, 2000), 0o2644),

@@ -169,7 +169,8 @@ fn which_truncation_moves_times_and_drops_set_id_bits() {
     let cut = |len| by.truncate(b"/t", len);
     let fcut = |len| by.get("/t", "WR").ftruncate(len);
     let open = |_| by.open(b"/t", O_WRONLY | O_TRUNC, 0).map(drop);
-    let calls: [(&str, &dyn Fn(i64) -> Result<(), Errno>, &str); 3] = [
+    type Cut<'a> = &'a dyn Fn(i64) -> Result<(), Errno>;
+    let calls: [(&str, Cut<'_>, &str); 3] = [
         ("truncate", &cut, ""),
         ("ftruncate", &fcut, "mc"),
         ("O_TRUNC", &open, "mc"),

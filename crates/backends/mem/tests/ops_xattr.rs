@@ -248,7 +248,8 @@ fn a_change_of_data_takes_file_capabilities_away() {
     let p = b"/d/x".as_slice();
     let v2 = caps(0x0200_0001, 20, 0);
     let write = |data: &[u8]| task.get("/d/x", "WR").write(data).map(drop);
-    let changes: [(&str, &dyn Fn() -> Result<(), Errno>, bool); 8] = [
+    type Change<'a> = &'a dyn Fn() -> Result<(), Errno>;
+    let changes: [(&str, Change<'_>, bool); 8] = [
         ("write", &|| write(b"a"), false),
         ("write of nothing", &|| write(b""), true),
         ("truncate", &|| task.truncate(p, 1), false),

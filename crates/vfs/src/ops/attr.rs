@@ -75,9 +75,9 @@ impl Task {
     /// What is no directory loses its set-id bits, also when neither is set.
     ///
     /// # Errors
-    /// `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`,
-    /// `EPERM` (immutable or append-only; not the owner and no `CAP_CHOWN`; a group the owner is
-    /// not in; set-id bits of a stranger's file without `CAP_FOWNER`), what the backend meets.
+    /// `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`, `EPERM`
+    /// (immutable or append-only; not the owner and no `CAP_CHOWN`; a group the owner is not in;
+    /// set-id bits of a stranger's file without `CAP_FOWNER`), what the backend meets.
     pub fn fchownat(
         &self,
         at: At<'_>,

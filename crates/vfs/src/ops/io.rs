@@ -105,8 +105,8 @@ impl OpenFile<'_> {
     /// Linux: write(2).
     ///
     /// # Errors
-    /// `EBADF` (`O_PATH`, not open for writing), `EINVAL` (the end overflows), `EFBIG`, `EAGAIN`
-    /// (a FIFO), what the backend meets.
+    /// `EBADF` (`O_PATH`, not open for writing), `EINVAL` (the end overflows), `EFBIG`, `EAGAIN` (a
+    /// FIFO), what the backend meets.
     pub fn write(&self, data: &[u8]) -> Result<usize, Errno> {
         let target = self.full_target()?;
         let (done, end) = self.write_at(&target, data, self.pos.get())?;

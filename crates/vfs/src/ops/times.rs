@@ -24,11 +24,11 @@ impl Task {
     /// the open file `at`. Linux: utimensat(2).
     ///
     /// # Errors
-    /// None if both are [`TimeSet::Omit`]. `EINVAL` (flags), `ENOENT` (empty path),
-    /// `ENAMETOOLONG`, those of the walk; without a path `EFAULT` (no file either), `EINVAL`
-    /// (flags), `EBADF` (not open, `O_PATH`). Then `EINVAL` (nanoseconds), `EROFS`, `EPERM`
-    /// (immutable; append-only, unless both are now; not the owner, unless both are now), `EACCES`
-    /// (neither owner nor writer), what the backend meets.
+    /// None if both are [`TimeSet::Omit`]. `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`,
+    /// those of the walk; without a path `EFAULT` (no file either), `EINVAL` (flags), `EBADF` (not
+    /// open, `O_PATH`). Then `EINVAL` (nanoseconds), `EROFS`, `EPERM` (immutable; append-only,
+    /// unless both are now; not the owner, unless both are now), `EACCES` (neither owner nor
+    /// writer), what the backend meets.
     pub fn utimensat(
         &self,
         at: At<'_>,

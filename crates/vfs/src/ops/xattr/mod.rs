@@ -50,9 +50,9 @@ impl Task {
     /// # Errors
     /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value), `ENOENT` (empty path), `ENAMETOOLONG`,
     /// those of the walk, `EROFS`, `EINVAL` (no file capabilities), `EPERM` (capabilities without
-    /// `CAP_SETFCAP`; immutable or append-only; `trusted.` and `security.` without
-    /// `CAP_SYS_ADMIN`; `user.` of what is neither file nor directory, or of another's sticky
-    /// directory), `EACCES`, what the backend meets (`EOPNOTSUPP`, `EEXIST`, `ENODATA`, `ENOSPC`).
+    /// `CAP_SETFCAP`; immutable or append-only; `trusted.` and `security.` without `CAP_SYS_ADMIN`;
+    /// `user.` of what is neither file nor directory, or of another's sticky directory), `EACCES`,
+    /// what the backend meets (`EOPNOTSUPP`, `EEXIST`, `ENODATA`, `ENOSPC`).
     pub fn setxattr(
         &self,
         path: &[u8],
@@ -63,8 +63,7 @@ impl Task {
         self.set(path, lflag::FOLLOW, (name, value, flags))
     }
 
-    /// As [`Task::setxattr`], but a link in the last place is the file itself. Linux:
-    /// lsetxattr(2).
+    /// As [`Task::setxattr`], but a link in the last place is the file itself. Linux: lsetxattr(2).
     ///
     /// # Errors
     /// As [`Task::setxattr`].
@@ -96,8 +95,7 @@ impl Task {
         self.get(path, lflag::FOLLOW, name)
     }
 
-    /// As [`Task::getxattr`], but a link in the last place is the file itself. Linux:
-    /// lgetxattr(2).
+    /// As [`Task::getxattr`], but a link in the last place is the file itself. Linux: lgetxattr(2).
     ///
     /// # Errors
     /// As [`Task::getxattr`].

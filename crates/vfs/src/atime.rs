@@ -3,17 +3,17 @@
 
 use crate::inode::{Inode, SetAttr};
 use crate::mount::mflag;
+use crate::superblock::SuperBlock;
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::Sample;
 
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// Whether an access now through a mount with these flags moves the access time.
+/// Whether an access now through a mount with these flags moves the access time, if the mount and
+/// its superblock may be written.
 pub(crate) fn is_due(inode: &Inode, mount: Sample, now: Timespec) -> bool {
-    if mount.has(mflag::NO_ATIME) || mount.has(mflag::READ_ONLY) {
-        return false;
-    }
-    if mount.has(mflag::NO_DIR_ATIME) && inode.is_dir() {
+    let kept = mount.has(mflag::NO_ATIME) || mount.has(mflag::NO_DIR_ATIME) && inode.is_dir();
+    if kept {
         return false;
     }
     let attr = inode.attr();
@@ -27,9 +27,18 @@ pub(crate) fn is_due(inode: &Inode, mount: Sample, now: Timespec) -> bool {
     attr.atime != now
 }
 
-/// Moves the access time; an error of the backend is nobody's business.
-pub(crate) fn touch(inode: &Inode, mount: Sample, now: Timespec) -> Result<(), Errno> {
-    if is_due(inode, mount, now) {
+/// Moves the access time if it is due, and the mount and its superblock may be written.
+///
+/// # Errors
+/// Those of the backend; whoever accesses the file does not mind.
+pub(crate) fn touch(
+    inode: &Inode,
+    sb: &SuperBlock,
+    mount: Sample,
+    now: Timespec,
+) -> Result<(), Errno> {
+    let writable = !mount.has(mflag::READ_ONLY) && !sb.is_read_only();
+    if writable && is_due(inode, mount, now) {
         let change = SetAttr {
             atime: Some(now),
             ..SetAttr::default()

@@ -13,7 +13,8 @@ pub(crate) const ZERO: u64 = stat::makedev(1, 5);
 /// Opens a special file.
 ///
 /// # Errors
-/// `ENXIO`: a socket, a device without a driver, a FIFO for writing when nobody reads.
+/// `ENXIO`: a socket, a device without a driver, a FIFO for writing when nobody reads. `EINVAL`: a
+/// FIFO neither for reading nor for writing.
 pub(crate) fn open(inode: &Inode, flags: u32) -> Result<(), Errno> {
     match inode.kind() {
         mode::S_IFIFO => open_fifo(flags),
@@ -26,6 +27,7 @@ pub(crate) fn open(inode: &Inode, flags: u32) -> Result<(), Errno> {
 /// waits.
 fn open_fifo(flags: u32) -> Result<(), Errno> {
     match flags & O_ACCMODE {
+        O_ACCMODE => Err(Errno::EINVAL),
         O_WRONLY => Err(Errno::ENXIO),
         O_RDONLY if flags & O_NONBLOCK == 0 => Err(Errno::EAGAIN),
         _ => Ok(()),

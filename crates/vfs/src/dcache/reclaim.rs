@@ -9,6 +9,7 @@
 
 use super::{Dcache, dflag};
 use crate::inode::Inode;
+use openpath_abi::Errno;
 use openpath_sync::Sample;
 use std::sync::Arc;
 
@@ -76,6 +77,10 @@ impl Dcache {
         if victims.is_empty() {
             return;
         }
+        // A name that was in use when its directory went is not found any more, and not missed.
+        for &dir in victims.iter().filter(|&&i| self.kid_count(i) != 0) {
+            self.forget_kids(dir);
+        }
         let (mut parents, mut ready): (Vec<u32>, Vec<u32>) =
             victims.drain(..).partition(|&i| self.kid_count(i) != 0);
         let inodes = self.reclaim(&mut ready, unlinked);
@@ -86,6 +91,23 @@ impl Dcache {
             graves.waiting.append(&mut parents);
         }
         drop(inodes);
+    }
+
+    /// Runs `call`, and once more if there was no room before unlinked files gave theirs back.
+    ///
+    /// # Errors
+    /// Those of `call`.
+    pub(crate) fn with_room<R>(
+        &self,
+        mut call: impl FnMut() -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        match call() {
+            Err(Errno::ENOSPC) => {
+                self.collect();
+                call()
+            }
+            other => other,
+        }
     }
 
     /// Unlinked entries that wait.

@@ -9,7 +9,9 @@
 //!     mark into the same word first, and takes it out when the flag is set. So either the count is
 //!     seen and the flag is refused, or the writer waits for the mark to go and sees the flag.
 
-use super::MountData;
+use super::{MountData, mflag};
+use crate::instance::Shared;
+use openpath_abi::Errno;
 
 /// The mark in a mount's count of writers: someone asks whether there are any.
 const ASKED: u64 = 1 << 63;
@@ -31,6 +33,33 @@ pub(crate) struct NoWriters<'a>(&'a MountData);
 impl Drop for NoWriters<'_> {
     fn drop(&mut self) {
         self.0.writers.sub(ASKED);
+    }
+}
+
+impl Writing<'_> {
+    /// Leaves the writer counted: who takes it back, takes one off the mount's writers.
+    pub(crate) fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl Shared {
+    /// Begins a change through the mount at `index` (`mnt_want_write`).
+    ///
+    /// # Errors
+    /// `EROFS`: the mount or its superblock is read-only.
+    #[inline]
+    pub(crate) fn want_write<'a>(
+        &self,
+        index: u32,
+        mount: &'a MountData,
+    ) -> Result<Writing<'a>, Errno> {
+        let writing = mount.begin_write();
+        let flags = self.mounts.at(index).word().sample();
+        if flags.has(mflag::READ_ONLY) || mount.sb.is_read_only() {
+            return Err(Errno::EROFS);
+        }
+        Ok(writing)
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn finish<'t>(
     walked: u32,
     created: bool,
 ) -> Result<OpenFile<'t>, Errno> {
-    let granted = match reads_plainly(core, &pin, op) {
+    let granted = match reads_plainly(core, &pin, op, walked) {
         Some(granted) => granted,
         None => granted(core, &pin, sample, op, walked, created),
     };
@@ -52,8 +52,13 @@ const IDLE: u32 = O_LARGEFILE | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_NOCTTY | 
 
 /// The answer for a regular file opened only for reading, which needs no more than its permissions.
 #[inline(always)]
-fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<bool, Errno>> {
-    if op.flags & !IDLE != 0 {
+fn reads_plainly(
+    core: &Core,
+    pin: &Pin,
+    op: &OpenOp,
+    walked: u32,
+) -> Option<Result<bool, Errno>> {
+    if op.flags & !IDLE != 0 || walked & lflag::DIRECTORY != 0 {
         return None;
     }
     let inode = core.vfs.dcache.store.dentry_payload(pin)?;
@@ -100,16 +105,18 @@ fn granted(
         return Err(Errno::ENOTDIR);
     }
     let truncates = !created && op.has(O_TRUNC) && inode.kind() == mode::S_IFREG;
-    if truncates && (mount_flags.has(mflag::READ_ONLY) || mount.sb.is_read_only()) {
-        return Err(Errno::EROFS);
-    }
+    let _writing = if truncates {
+        Some(core.vfs.want_write(pin.mount(), mount)?)
+    } else {
+        None
+    };
     let (access, flags) = if created {
         (0, op.flags & !O_TRUNC)
     } else {
         (op.access, op.flags)
     };
     may_open(core, mount, mount_flags, inode, access, flags)?;
-    let counted = open_inode(core, mount, mount_flags, inode, flags)?;
+    let counted = open_inode(core, pin.mount(), mount, inode, flags)?;
     if truncates && let Err(errno) = truncate(core, inode) {
         if counted {
             uncount(mount, inode);
@@ -165,8 +172,8 @@ pub(super) fn may_open(
 #[inline(always)]
 pub(super) fn open_inode(
     core: &Core,
+    mount_index: u32,
     mount: &MountData,
-    mount_flags: Sample,
     inode: &Inode,
     flags: u32,
 ) -> Result<bool, Errno> {
@@ -175,11 +182,14 @@ pub(super) fn open_inode(
     let counted = writes && !special;
     if counted {
         inode.get_write_access()?;
-        if mount_flags.has(mflag::READ_ONLY) || mount.sb.is_read_only() {
-            inode.put_write_access();
-            return Err(Errno::EROFS);
+        match core.vfs.want_write(mount_index, mount) {
+            // From now on the file counts, until `uncount`.
+            Ok(writing) => writing.keep(),
+            Err(errno) => {
+                inode.put_write_access();
+                return Err(errno);
+            }
         }
-        mount.writers.add(1);
     }
     lock_context(core, inode);
     let opened = if special {

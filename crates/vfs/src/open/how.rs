@@ -218,9 +218,6 @@ pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
     if flags & O_APPEND != 0 {
         access |= MAY_APPEND;
     }
-    if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
-        flags |= O_NOFOLLOW;
-    }
     Ok(OpenOp {
         flags,
         mode,
@@ -230,10 +227,12 @@ pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
 }
 
 fn lookup_flags(flags: u32, resolve: u64) -> Result<u32, Errno> {
+    // What must be absent is not followed, but the file does not remember that as a flag.
+    let exclusive = flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
     let mut lookup = 0;
     let mut map = |on: bool, flag: u32| lookup |= if on { flag } else { 0 };
     map(flags & O_DIRECTORY != 0, lflag::DIRECTORY);
-    map(flags & O_NOFOLLOW == 0, lflag::FOLLOW);
+    map(flags & O_NOFOLLOW == 0 && !exclusive, lflag::FOLLOW);
     map(flags & O_EMPTYPATH != 0, lflag::EMPTY);
     map(resolve & RESOLVE_NO_XDEV != 0, lflag::NO_XDEV);
     map(resolve & RESOLVE_NO_MAGICLINKS != 0, lflag::NO_MAGICLINKS);

@@ -3,14 +3,14 @@
 
 use super::OpenOp;
 use crate::dcache::dflag;
-use crate::inode::{Found, Inode, NewInode, Patience, flag};
-use crate::mount::{MountData, mflag};
-use crate::name::NameKey;
+use crate::inode::{Inode, NewInode, flag};
+use crate::mount::Writing;
 use crate::perm;
-use crate::walk::{Fail, Last, LastKind, Spot, Text, Walk, lflag};
+use crate::walk::{Fail, Last, LastKind, LockedDir, Spot, Text, Walk, lflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CREAT, O_EXCL};
 use openpath_sync::{Pin, Sample};
+use std::sync::Arc;
 
 /// What the walk stands at after the last component.
 pub(super) enum Entered {
@@ -95,12 +95,19 @@ fn create_locked(
         else {
             return Err(Errno::ENOTDIR.into());
         };
-        let writable = walk.mount_writable(mount);
+        // Whether it is writable matters only if there is something to be made.
+        let writing = core.vfs.want_write(walk.at.mount, mount);
         let _names = dir.lock_names();
         if dir.flags() & flag::DEAD != 0 {
             return Err(Errno::ENOENT.into());
         }
-        find_or_make(walk, Place { dir, mount, name }, writable, op)?
+        let place = LockedDir {
+            core,
+            at: walk.at,
+            inode: dir,
+            sb: &mount.sb,
+        };
+        find_or_make(place, name, writing, op)?
     };
     let at = Spot {
         mount: walk.at.mount,
@@ -117,72 +124,58 @@ fn create_locked(
     })
 }
 
-/// A name in a locked directory.
-struct Place<'a> {
-    dir: &'a Inode,
-    mount: &'a MountData,
-    name: &'a [u8],
-}
-
-/// The entry of the name, with a new file behind it if there was none; whether it is new. The
-/// directory is locked.
+/// The entry of the name, with a new file behind it if there was none; whether it is new.
 fn find_or_make(
-    walk: &Walk<'_>,
-    place: Place<'_>,
-    writable: Result<(), Errno>,
+    place: LockedDir<'_>,
+    name: &[u8],
+    writing: Result<Writing<'_>, Errno>,
     op: &OpenOp,
 ) -> Result<(Pin, Sample, bool), Fail> {
-    let dcache = &walk.core.vfs.dcache;
-    let Place { dir, mount, name } = place;
-    let key = NameKey::of(dcache.key, name, 0, name.len());
-    let mut entry = dcache.find_locked(walk.at.dentry, key, name);
-    if entry.is_none() {
-        if name.len() > mount.sb.options().name_max {
-            return Err(Errno::ENAMETOOLONG.into());
+    let core = place.core;
+    let negative = match place.find(name)? {
+        Some((pin, sample)) if !sample.has(dflag::NEGATIVE) => return Ok((pin, sample, false)),
+        other => other.map(|(pin, _)| pin),
+    };
+    match (writing.and_then(|_writing| make(place, name, op)), negative) {
+        (Ok(inode), Some(pin)) => {
+            let sample = core.vfs.dcache.instantiate(pin.dentry(), inode);
+            Ok((pin, sample, true))
         }
-        if let Found::Inode(inode) = dir.shielded(|ops| ops.lookup(dir, name, Patience::Wait))? {
-            entry = Some(dcache.add(walk.at.dentry, key, name, Some(inode))?);
+        (Ok(inode), None) => {
+            let (pin, sample) = place.add(name, inode)?;
+            Ok((pin, sample, true))
+        }
+        (Err(errno), Some(pin)) => {
+            core.pins.release(pin);
+            Err(errno.into())
+        }
+        (Err(errno), None) => {
+            place.note(name, None);
+            Err(errno.into())
         }
     }
-    if let Some((child, sample)) = entry
-        && !sample.has(dflag::NEGATIVE)
-    {
-        return Ok((walk.pin_child(child)?, sample, false));
-    }
-    let cred = walk.core.cred();
-    let allowed = writable.and_then(|()| perm::may_create(&cred, &mount.sb, dir));
-    if let Err(errno) = allowed {
-        if entry.is_none() {
-            dcache.add(walk.at.dentry, key, name, None)?;
-        }
-        return Err(errno.into());
-    }
-    let mode = perm::new_mode(&cred, dir, op.mode, walk.core.umask.get());
+}
+
+/// Makes the file, if the task may.
+fn make(place: LockedDir<'_>, name: &[u8], op: &OpenOp) -> Result<Arc<Inode>, Errno> {
+    let LockedDir {
+        core,
+        inode: dir,
+        sb,
+        ..
+    } = place;
+    let cred = core.cred();
+    perm::may_create(&cred, sb, dir)?;
+    let mode = perm::new_mode(&cred, dir, op.mode, core.umask.get());
     let (uid, gid, mode) = perm::new_owner(&cred, dir, mode);
-    let now = walk.core.vfs.clock.now();
     let new = NewInode {
         mode,
         uid,
         gid,
         rdev: 0,
         body: b"",
-        now,
+        now: core.vfs.clock.now(),
     };
-    let inode = dir.shielded(|ops| ops.create(dir, name, &new))?;
-    let (child, sample) = match entry {
-        Some((child, _)) => (child, dcache.instantiate(child, inode)),
-        None => dcache.add(walk.at.dentry, key, name, Some(inode))?,
-    };
-    Ok((walk.pin_child(child)?, sample, true))
-}
-
-impl Walk<'_> {
-    /// Whether files may be changed through the mount stood in (`mnt_want_write`).
-    fn mount_writable(&self, mount: &MountData) -> Result<(), Errno> {
-        let flags = self.core.vfs.mounts.at(self.at.mount).word().sample();
-        if flags.has(mflag::READ_ONLY) || mount.sb.is_read_only() {
-            return Err(Errno::EROFS);
-        }
-        Ok(())
-    }
+    let dcache = &core.vfs.dcache;
+    dcache.with_room(|| dir.shielded(|ops| ops.create(dir, name, &new)))
 }

@@ -4,7 +4,6 @@
 use super::{OpenOp, grant};
 use crate::file::OpenFile;
 use crate::inode::{NewInode, flag};
-use crate::mount::mflag;
 use crate::perm::{self, MAY_EXEC, MAY_WRITE};
 use crate::task::{At, Core};
 use crate::walk::{self, lflag};
@@ -40,9 +39,7 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<(Pin, bool), Errno> {
         return Err(Errno::ENOTDIR);
     };
     let mount_flags = vfs.mounts.at(dir_pin.mount()).word().sample();
-    if mount_flags.has(mflag::READ_ONLY) || mount.sb.is_read_only() {
-        return Err(Errno::EROFS);
-    }
+    let _writing = vfs.want_write(dir_pin.mount(), mount)?;
     let cred = core.cred();
     perm::inode_permission(&cred, &mount.sb, dir, MAY_WRITE | MAY_EXEC)?;
     let mode = perm::new_mode(&cred, dir, op.mode, core.umask.get());
@@ -55,7 +52,8 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<(Pin, bool), Errno> {
         body: b"",
         now: vfs.clock.now(),
     };
-    let inode = dir.shielded(|ops| ops.tmpfile(dir, &new))?;
+    let made = || dir.shielded(|ops| ops.tmpfile(dir, &new));
+    let inode = vfs.dcache.with_room(made)?;
     if !op.has(O_EXCL) {
         inode.set_flags(flag::LINKABLE);
     }
@@ -66,7 +64,7 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<(Pin, bool), Errno> {
     let pin = pin.ok_or(Errno::ENOMEM)?;
     let opened = match store.dentry_payload(&pin) {
         Some(inode) => grant::may_open(core, mount, mount_flags, inode, 0, op.flags)
-            .and_then(|()| grant::open_inode(core, mount, mount_flags, inode, op.flags)),
+            .and_then(|()| grant::open_inode(core, dir_pin.mount(), mount, inode, op.flags)),
         None => Err(Errno::ENOENT),
     };
     match opened {

@@ -9,7 +9,6 @@
 //! `ENOENT` for a slash after what is not to be a directory) -> read-only mount -> permission ->
 //! the operation's own -> backend.
 
-use super::child::with_room;
 use super::{Held, Parent, resolve_parent};
 use crate::inode::{Inode, NewInode};
 use crate::open::check_path;
@@ -81,12 +80,12 @@ pub(super) fn make_name(
             Ok(())
         }
         (Ok(inode), None) => {
-            dir.cache_child(&name, Some(inode));
+            dir.locked()?.note(&name, Some(inode));
             Ok(())
         }
         (Err(errno), entry) => {
             if entry.is_none() {
-                dir.note_absent(&name);
+                dir.locked()?.note(&name, None);
             }
             Err(errno)
         }
@@ -126,7 +125,7 @@ impl Place<'_> {
     }
 
     fn create(&self, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
-        with_room(self.core, || {
+        self.core.vfs.dcache.with_room(|| {
             self.inode
                 .shielded(|ops| ops.create(self.inode, self.name, new))
         })

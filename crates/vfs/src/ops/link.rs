@@ -7,7 +7,6 @@
 //! # Locks
 //! The directory, then the file.
 
-use super::child::with_room;
 use super::create::{Place, Slash, make_name};
 use super::{Held, resolve};
 use crate::inode::{Inode, flag};
@@ -99,7 +98,7 @@ fn link_locked(core: &Core, place: &Place<'_>, source: &Held<'_>) -> Result<Arc<
         return Err(Errno::ENOENT);
     }
     let now = core.vfs.clock.now();
-    with_room(core, || {
+    core.vfs.dcache.with_room(|| {
         let dir = place.inode;
         dir.shielded(|ops| ops.link(dir, place.name, &target, now))
     })?;

@@ -3,7 +3,7 @@
 //!
 //! Each goes through the same gates: the path is copied (`check_path`), walked ([`resolve`] or
 //! [`resolve_parent`]),
-//! the mount is asked for writing ([`Held::want_write`]), the directory or file is locked,
+//! the mount is asked for writing ([`Held::begin_write`]), the directory or file is locked,
 //! permissions are asked, and
 //! then the backend does it and the dentry cache follows.
 
@@ -31,7 +31,7 @@ mod xattr;
 pub use dir::DirEntry;
 
 use crate::inode::Inode;
-use crate::mount::{MountData, mflag};
+use crate::mount::MountData;
 use crate::open::check_path;
 use crate::task::{At, Core};
 use crate::walk::{self, Last, Spot, lflag};
@@ -111,17 +111,6 @@ impl<'t> Held<'t> {
     /// The flags of that mount, now.
     pub(crate) fn mount_flags(&self) -> Sample {
         self.core.vfs.mounts.at(self.spot().mount).word().sample()
-    }
-
-    /// Whether anything may be changed through that mount (`mnt_want_write`).
-    ///
-    /// # Errors
-    /// `EROFS`: the mount or its superblock is read-only.
-    pub(crate) fn want_write(&self) -> Result<(), Errno> {
-        if self.mount_flags().has(mflag::READ_ONLY) || self.mount()?.sb.is_read_only() {
-            return Err(Errno::EROFS);
-        }
-        Ok(())
     }
 
     /// The pin itself, for who keeps it.

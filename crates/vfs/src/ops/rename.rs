@@ -15,7 +15,7 @@
 //! R2. The directories on the way up from either directory stay what they are while the topology is
 //!     held, so what it was asked is still so when the last lock is taken.
 
-use super::child::{bury, with_room};
+use super::child::bury;
 use super::unlink::remove_dir_entry;
 use super::{Held, Parent, resolve_parent};
 use crate::dcache::{NewName, dflag};
@@ -267,7 +267,9 @@ fn carry_out(
         whiteout: how.whiteout.then(|| whiteout(core, old_dir)),
         now: core.vfs.clock.now(),
     };
-    with_room(core, || old_dir.shielded(|ops| ops.rename(&rename)))?;
+    core.vfs
+        .dcache
+        .with_room(|| old_dir.shielded(|ops| ops.rename(&rename)))?;
     Ok(follow(core, pair, to.dir.spot().dentry, name, how))
 }
 

@@ -108,11 +108,9 @@ impl<'a> Target<'a> {
 
     /// Moves the access time, if it is due (`touch_atime`).
     pub(crate) fn touch_atime(&self) {
-        if !self.mount.sb.is_read_only() {
-            let now = self.core.vfs.clock.now();
-            // The call succeeds whether or not its time could be noted.
-            let _noted = atime::touch(self.inode, self.mount_flags(), now);
-        }
+        let now = self.core.vfs.clock.now();
+        // The call succeeds whether or not its time could be noted.
+        let _noted = atime::touch(self.inode, &self.mount.sb, self.mount_flags(), now);
     }
 
     /// What a change of data by this task takes from the file: set-id bits, for which it returns

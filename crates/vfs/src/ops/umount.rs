@@ -44,7 +44,7 @@ impl Task {
         } else {
             0
         };
-        let target = resolve(core, At::Cwd, target, follow)?;
+        let target = resolve(core, At::Cwd, target, follow | lflag::MOUNTPOINT)?;
         may_mount(core)?;
         if !target.is_mount_root() {
             return Err(Errno::EINVAL);

@@ -5,7 +5,7 @@ use super::{Fail, Text, Walk, lflag};
 use crate::atime;
 use crate::inode::flag;
 use crate::mount::mflag;
-use openpath_abi::{Errno, limits, mode};
+use openpath_abi::{Errno, Timespec, limits, mode};
 
 impl Walk<'_> {
     /// Follows the link stood at, before `rest` of the text.
@@ -73,7 +73,7 @@ impl Walk<'_> {
         let flags = self.at_mount;
         if self.with_inode(|inode| atime::is_due(inode, flags, now))? {
             self.unlazy()?;
-            self.with_inode(|inode| atime::touch(inode, flags, now))?;
+            self.touch_link(now)?;
         }
         if self.with_inode(|inode| inode.flags() & flag::MAGIC != 0)? {
             return self.jump(text, rest);
@@ -89,6 +89,20 @@ impl Walk<'_> {
             return self.jump_root();
         }
         self.back_to_parent()
+    }
+
+    /// Moves the access time of the link stood at; whether that worked does not matter to who
+    /// follows it.
+    fn touch_link(&self, now: Timespec) -> Result<(), Fail> {
+        let Some(mount) = self
+            .held()
+            .and_then(|pin| self.dcache().store.mount_payload(pin))
+        else {
+            return Err(Fail::Restart);
+        };
+        let flags = self.at_mount;
+        let _noted = self.with_inode(|inode| atime::touch(inode, &mount.sb, flags, now))?;
+        Ok(())
     }
 
     /// From a link back to the directory it is in, where its body begins.

@@ -33,12 +33,14 @@ mod begin;
 mod crossing;
 mod dotdot;
 mod link;
+mod locked;
 mod lookup;
 pub(crate) mod plain;
 mod retry;
 mod run;
 mod step;
 
+pub(crate) use locked::LockedDir;
 pub(crate) use lookup::Flights;
 pub(crate) use retry::{Mode, climb};
 pub(crate) use run::{lookup, lookup_parent};
@@ -73,9 +75,10 @@ pub(crate) mod lflag {
     /// An empty path means the start only for who opened it, or with `CAP_DAC_READ_SEARCH`
     /// (linkat).
     pub(crate) const LINKAT_EMPTY: u32 = 1 << 9;
-    /// Do not enter what is mounted on the last component (`umount` with `UMOUNT_NOFOLLOW` still
-    /// does).
+    /// The walk may not leave its root.
     pub(crate) const SCOPED: u32 = BENEATH | IN_ROOT;
+    /// Enter what is mounted on the end of the walk, even if that is its start (umount).
+    pub(crate) const MOUNTPOINT: u32 = 1 << 10;
 }
 
 /// Why a walk ended without a result.

@@ -172,6 +172,9 @@ fn lookup_once(
     };
     text.done(core);
     end?;
+    if walk.wants(lflag::MOUNTPOINT) {
+        walk.cross_mounts()?;
+    }
     let (pin, sample) = walk.complete()?;
     if walk.wants(lflag::DIRECTORY) && sample.has(dflag::NOT_DIR) {
         core.pins.release(pin);

@@ -216,17 +216,6 @@ impl Walk<'_> {
         self.pin.as_ref()
     }
 
-    /// A pin on `child`, whose parent is locked, in the mount stood in.
-    ///
-    /// # Errors
-    /// `ENOMEM` when there are no pins left.
-    pub(crate) fn pin_child(&self, child: u32) -> Result<Pin, Errno> {
-        self.core
-            .pins
-            .pin_now(self.at.mount, child)
-            .ok_or(Errno::ENOMEM)
-    }
-
     /// Goes to a place that is pinned already.
     pub(crate) fn enter_pinned(&mut self, at: Spot, sample: Sample, pin: Pin) {
         self.go(at, self.at_mount, sample, Some(pin));

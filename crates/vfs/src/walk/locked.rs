@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names in a directory that is locked for a change (`lookup_one_qstr_excl`).
+//!
+//! # Rules
+//! R1. An entry is pinned before anything is done with it: only then it is the one that was found,
+//!     and stays. Nothing else keeps an entry that nobody uses from being evicted.
+
+use super::Spot;
+use crate::inode::{Found, Inode, Patience, flag};
+use crate::name::NameKey;
+use crate::superblock::SuperBlock;
+use crate::task::Core;
+use openpath_abi::Errno;
+use openpath_sync::{Pin, Sample};
+use std::sync::Arc;
+
+/// A directory whose names are held exclusively, and that is pinned.
+#[derive(Clone, Copy)]
+pub(crate) struct LockedDir<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) at: Spot,
+    pub(crate) inode: &'a Inode,
+    pub(crate) sb: &'a SuperBlock,
+}
+
+impl LockedDir<'_> {
+    /// The entry `name`, negative or not; `None` if there is none in the cache and none in the
+    /// backend.
+    ///
+    /// # Errors
+    /// `ENOENT` (removed directory), `ENAMETOOLONG`, what the backend meets, `ENOMEM`.
+    pub(crate) fn find(self, name: &[u8]) -> Result<Option<(Pin, Sample)>, Errno> {
+        let dcache = &self.core.vfs.dcache;
+        let key = NameKey::of(dcache.key, name, 0, name.len());
+        loop {
+            let (child, sample) = match dcache.find_locked(self.at.dentry, key, name) {
+                Some(entry) => entry,
+                None => match self.ask(name)? {
+                    Some(inode) => dcache.add(self.at.dentry, key, name, Some(inode))?,
+                    None => return Ok(None),
+                },
+            };
+            if let Some(pinned) = self.pin(child, sample)? {
+                return Ok(Some(pinned));
+            }
+        }
+    }
+
+    /// The entry of `name`, which had none, with what was just made there.
+    ///
+    /// # Errors
+    /// As [`LockedDir::find`].
+    pub(crate) fn add(self, name: &[u8], inode: Arc<Inode>) -> Result<(Pin, Sample), Errno> {
+        let dcache = &self.core.vfs.dcache;
+        let key = NameKey::of(dcache.key, name, 0, name.len());
+        let (child, sample) = dcache.add(self.at.dentry, key, name, Some(inode))?;
+        match self.pin(child, sample)? {
+            Some(pinned) => Ok(pinned),
+            None => self.find(name)?.ok_or(Errno::ENOENT),
+        }
+    }
+
+    /// Caches what `name`, which has no entry, is or that it is not.
+    pub(crate) fn note(self, name: &[u8], inode: Option<Arc<Inode>>) {
+        let dcache = &self.core.vfs.dcache;
+        let key = NameKey::of(dcache.key, name, 0, name.len());
+        // Without room it is not cached, and the next walk asks the backend.
+        let _cached = dcache.add(self.at.dentry, key, name, inode);
+    }
+
+    /// Pins an entry as it was found; `None` if it was evicted in between.
+    fn pin(self, child: u32, sample: Sample) -> Result<Option<(Pin, Sample)>, Errno> {
+        let core = self.core;
+        let mount_was = core.vfs.mounts.at(self.at.mount).word().sample_steady();
+        let pin = core.pins.try_pin(self.at.mount, mount_was, child, sample);
+        if pin.is_none() && !core.pins.has_room() {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(pin.map(|pin| (pin, sample)))
+    }
+
+    fn ask(self, name: &[u8]) -> Result<Option<Arc<Inode>>, Errno> {
+        let dir = self.inode;
+        if dir.flags() & flag::DEAD != 0 {
+            return Err(Errno::ENOENT);
+        }
+        if name.len() > self.sb.options().name_max {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        match dir.shielded(|ops| ops.lookup(dir, name, Patience::Wait))? {
+            Found::Inode(inode) => Ok(Some(inode)),
+            Found::Absent => Ok(None),
+            Found::WouldBlock => Err(Errno::EIO),
+        }
+    }
+}

@@ -52,12 +52,7 @@ const IDLE: u32 = O_LARGEFILE | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_NOCTTY | 
 
 /// The answer for a regular file opened only for reading, which needs no more than its permissions.
 #[inline(always)]
-fn reads_plainly(
-    core: &Core,
-    pin: &Pin,
-    op: &OpenOp,
-    walked: u32,
-) -> Option<Result<bool, Errno>> {
+fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Result<bool, Errno>> {
     if op.flags & !IDLE != 0 || walked & lflag::DIRECTORY != 0 {
         return None;
     }
@@ -259,11 +254,22 @@ pub(crate) fn without_privileges(core: &Core, inode: &Inode) -> Option<u32> {
 /// (`may_create_in_sticky`).
 #[inline(always)]
 fn sticky_allows(core: &Core, pin: &Pin, inode: &Inode) -> Result<(), Errno> {
-    let sysctl = &core.vfs.config.sysctl;
-    if sysctl.protected_fifos == 0 && sysctl.protected_regular == 0 {
+    if sticky_level(core, inode) == 0 {
         return Ok(());
     }
     sticky_decides(core, pin, inode)
+}
+
+/// How strictly the sticky rules are to be kept for this kind of file: as its control says, and for
+/// all but regular files and FIFOs always.
+#[inline(always)]
+fn sticky_level(core: &Core, inode: &Inode) -> u8 {
+    let sysctl = &core.vfs.config.sysctl;
+    match inode.kind() {
+        mode::S_IFREG => sysctl.protected_regular,
+        mode::S_IFIFO => sysctl.protected_fifos,
+        _ => 1,
+    }
 }
 
 #[cold]
@@ -281,15 +287,9 @@ fn sticky_decides(core: &Core, pin: &Pin, inode: &Inode) -> Result<(), Errno> {
     let Some((dir_mode, dir_uid)) = dir else {
         return Ok(());
     };
-    let sysctl = &core.vfs.config.sysctl;
-    let level = match inode.kind() {
-        mode::S_IFREG => sysctl.protected_regular,
-        mode::S_IFIFO => sysctl.protected_fifos,
-        _ => 1,
-    };
+    let level = sticky_level(core, inode);
     let owner = inode.ids().0;
-    if level == 0 || dir_mode & mode::S_ISVTX == 0 || owner == dir_uid || owner == core.cred().fsuid
-    {
+    if dir_mode & mode::S_ISVTX == 0 || owner == dir_uid || owner == core.cred().fsuid {
         return Ok(());
     }
     let forbidden = dir_mode & mode::S_IWOTH != 0 || dir_mode & mode::S_IWGRP != 0 && level >= 2;

@@ -15,6 +15,7 @@ use crate::mount::{MountData, MountFlags, Topology, mflag};
 use crate::superblock::SuperBlock;
 use crate::task::{At, Core, Task};
 use crate::walk::{Spot, lflag};
+use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, caps};
 use std::sync::Arc;
 
@@ -54,8 +55,8 @@ impl Task {
     /// the flags of the one it is taken from. Linux: mount(2) with `MS_BIND`.
     ///
     /// # Errors
-    /// In this order: those of the walk to `target`; `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL`
-    /// (empty `source`); those of the walk to `source`; `ENOENT` (`target` was removed, or its
+    /// In this order: `EINVAL` (`source` of 4096 bytes or more); those of the walk to `target`;
+    /// `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (empty `source`); those of the walk to `source`; `ENOENT` (`target` was removed, or its
     /// mount detached); `EINVAL` (the mount of `source` is detached); `ENOENT` (`source` was
     /// removed); `ENOTDIR` (one is a directory, the other is not); `ENOSPC` (limit of mounts);
     /// `ENOMEM`.
@@ -155,6 +156,10 @@ fn on_top<'t, R>(
 }
 
 fn bind(core: &Core, source: &[u8], target: &[u8], depth: Depth) -> Result<(), Errno> {
+    // mount(2) copies the source as a string of its own, before it looks at any path.
+    if source.len() >= PATH_MAX {
+        return Err(Errno::EINVAL);
+    }
     let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
     may_mount(core)?;
     if source.is_empty() {

@@ -41,8 +41,11 @@ const EXTRA: &[&str] = &[
     "instructions stat d16",
     "locked failed-open d1",
     "locked creat-existing d1",
+    "locked creat-read-only d1",
     "locked stat d1",
     "locked open-close d16",
+    "shared-stores creat-read-only d1",
+    "shared-stores statx d1",
 ];
 const CALLGRIND_OPS: u64 = 50 * PATHS as u64;
 const STEP_OPS: u64 = PATHS as u64;

@@ -2,6 +2,8 @@
 //! One operation by itself, in a process of its own: what the counters run.
 
 use std::ffi::CString;
+use std::sync::mpsc::channel;
+use std::thread;
 
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{At, Cred, MountFlags, Task, Vfs};
@@ -46,11 +48,22 @@ pub struct Case {
     pub depth: usize,
 }
 
+/// What was built, and by whom.
+struct Made {
+    vfs: Vfs,
+    paths: Vec<CString>,
+    _tasks: [Task; 2],
+}
+
+/// Every path is walked this often before anything is counted: all that is admitted to a cache
+/// after some uses is in it.
+const HEAT_TURNS: u64 = 32;
 const MOUNT_POINT: &str = "/mounted";
-const OPS: [Op; 6] = [
+const OPS: [Op; 7] = [
     Op::FailedOpen,
     Op::OpenClose,
     Op::CreatExisting,
+    Op::CreatReadOnly,
     Op::Stat,
     Op::Statx,
     Op::Denied,
@@ -92,8 +105,8 @@ impl Case {
         self,
         body: impl FnOnce(&Task, &mut Ring<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let (vfs, paths) = self.build()?;
-        let (task, mut ring) = (self.task(&vfs)?, Ring::new(&paths, 0));
+        let made = self.build()?;
+        let (task, mut ring) = (self.task(&made.vfs)?, Ring::new(&made.paths, 0));
         self.heat(&task, &mut ring)?;
         body(&task, &mut ring)
     }
@@ -115,18 +128,30 @@ impl Case {
         }
     }
 
-    /// All that exists before the task that is measured may be shared, and is sealed.
+    /// Seals all that exists before the task that is measured: it may be shared. What another
+    /// task or thread gave back would be reused by ours, and is no longer shared; so the tree is
+    /// built by another thread, which lives on with its tasks until the end.
     fn sealed(self, ops: u64, plant: bool) -> Result<(), Error> {
-        let built = sys::in_arena(|| self.build()).map_err(|e| Error::host("map an arena", e))?;
-        let (vfs, paths) = built?;
-        let (task, mut ring) = (self.task(&vfs)?, Ring::new(&paths, 0));
-        self.heat(&task, &mut ring)?;
-        let body = || self.op.ours(&task, ops, &mut ring);
-        let wrong = sys::sealed(&vfs.shared_spans(), plant, body);
-        self.right(wrong.map_err(|e| Error::host("seal the shared memory", e))?)
+        let (built, tree) = channel();
+        let (end, ended) = channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let _ = built.send(sys::in_arena(|| self.build()));
+                let _ = ended.recv();
+            });
+            let _end = end;
+            let lost = || Error::Setup("the builder ended".to_owned());
+            let made = tree.recv().map_err(|_| lost())?;
+            let made = made.map_err(|e| Error::host("map an arena", e))??;
+            let (task, mut ring) = (self.task(&made.vfs)?, Ring::new(&made.paths, 0));
+            self.heat(&task, &mut ring)?;
+            let body = || self.op.ours(&task, ops, &mut ring);
+            let wrong = sys::sealed(&made.vfs.shared_spans(), plant, body);
+            self.right(wrong.map_err(|e| Error::host("seal the shared memory", e))?)
+        })
     }
 
-    fn build(self) -> Result<(Vfs, Vec<CString>), Error> {
+    fn build(self) -> Result<Made, Error> {
         let mut tree = chains(PATHS, self.depth, SEED);
         let vfs = ours::instance()?;
         let maker = ours::task(&vfs)?;
@@ -145,7 +170,11 @@ impl Case {
         let paths = rotation(&tree, self.op.wants_missing());
         let first = self.task(&vfs)?;
         self.heat(&first, &mut Ring::new(&paths, 0))?;
-        Ok((vfs, paths))
+        Ok(Made {
+            vfs,
+            paths,
+            _tasks: [maker, first],
+        })
     }
 
     /// Puts on its path what the walk is to meet.
@@ -178,7 +207,7 @@ impl Case {
     }
 
     fn heat(self, task: &Task, ring: &mut Ring<'_>) -> Result<(), Error> {
-        self.right(self.op.ours(task, 4 * PATHS as u64, ring))
+        self.right(self.op.ours(task, HEAT_TURNS * PATHS as u64, ring))
     }
 
     fn right(self, wrong: u64) -> Result<(), Error> {

@@ -23,8 +23,10 @@ pub enum Op {
     FailedOpen,
     /// Open for reading, and close.
     OpenClose,
-    /// Open with O_CREAT of a file that exists, and close.
+    /// Open with O_CREAT, for reading and writing, of a file that exists, and close.
     CreatExisting,
+    /// The same for reading only: nobody becomes a writer.
+    CreatReadOnly,
     /// stat by path.
     Stat,
     /// statx by path, basic fields.
@@ -49,6 +51,7 @@ impl Op {
             Op::FailedOpen => "failed-open",
             Op::OpenClose => "open-close",
             Op::CreatExisting => "creat-existing",
+            Op::CreatReadOnly => "creat-read-only",
             Op::Stat => "stat",
             Op::Statx => "statx",
             Op::Denied => "denied-open",
@@ -69,6 +72,7 @@ impl Op {
             Op::CreatExisting => wrong(ops, paths, |p| {
                 closed(sys::open(p, O_RDWR | O_CREAT, 0o644))
             }),
+            Op::CreatReadOnly => wrong(ops, paths, |p| closed(sys::open(p, O_CREAT, 0o644))),
             Op::Stat => wrong(ops, paths, |p| sys::stat_ino(p).is_some()),
             Op::Statx => wrong(ops, paths, |p| sys::statx_ino(p).is_some()),
             Op::Denied => wrong(ops, paths, |p| sys::open(p, O_RDONLY, 0) == -libc::EACCES),
@@ -85,6 +89,9 @@ impl Op {
             }),
             Op::CreatExisting => wrong(ops, paths, |p| {
                 black_box(task.open(p.to_bytes(), O_RDWR | O_CREAT, 0o644)).is_ok()
+            }),
+            Op::CreatReadOnly => wrong(ops, paths, |p| {
+                black_box(task.open(p.to_bytes(), O_CREAT, 0o644)).is_ok()
             }),
             Op::Stat => wrong(ops, paths, |p| black_box(task.stat(p.to_bytes())).is_ok()),
             Op::Statx => wrong(ops, paths, |p| {

@@ -41,6 +41,9 @@ pub struct Peer {
     pub spread: Option<Spread>,
 }
 
+/// What stands for a side's windows, and the quotient of ours and the peer's.
+type Quotient = (fn(&Samples) -> Option<f64>, fn(f64, f64) -> f64);
+
 /// One result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
@@ -101,12 +104,37 @@ impl Row {
 
     /// A time against a peer's: the quotient is peer / ours, and more is better.
     pub fn faster(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
-        Self::quotient(name, ours, label, peer, |ours, peer| peer / ours)
+        Self::quotient(
+            name,
+            ours,
+            label,
+            peer,
+            (Samples::median, |ours, peer| peer / ours),
+        )
+    }
+
+    /// The same by the tenth percentiles: for cold runs, in which stalls below this machine, that
+    /// no clock shows, make the median of either side many times too long.
+    pub fn faster_cold(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
+        Self::quotient(
+            name,
+            ours,
+            label,
+            peer,
+            (Samples::low, |ours, peer| peer / ours),
+        )
+        .with_note("by p10")
     }
 
     /// A cost against a cheaper one's: the quotient is ours / peer, and less is better.
     pub fn growth(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
-        Self::quotient(name, ours, label, peer, |ours, peer| ours / peer)
+        Self::quotient(
+            name,
+            ours,
+            label,
+            peer,
+            (Samples::median, |ours, peer| ours / peer),
+        )
     }
 
     /// What the host takes for something we have no counterpart of.
@@ -130,11 +158,11 @@ impl Row {
         ours: &Samples,
         label: &str,
         peer: &Samples,
-        of: impl Fn(f64, f64) -> f64,
+        (value, of): Quotient,
     ) -> Self {
         let windows = ours.windows().min(peer.windows());
         let dropped = ours.dropped() + peer.dropped();
-        let (Some(a), Some(b)) = (ours.median(), peer.median()) else {
+        let (Some(a), Some(b)) = (value(ours), value(peer)) else {
             let why = "the machine left no clean window";
             return Self {
                 dropped,

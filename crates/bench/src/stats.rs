@@ -46,6 +46,11 @@ impl Samples {
         quantile(&self.sorted, 0.5)
     }
 
+    /// The tenth percentile; None without a clean window.
+    pub fn low(&self) -> Option<f64> {
+        quantile(&self.sorted, 0.1)
+    }
+
     /// The spread; None without a clean window.
     pub fn spread(&self) -> Option<Spread> {
         let median = self.median()?;

@@ -9,6 +9,7 @@ use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -160,34 +161,29 @@ pub fn pin(processors: &[usize]) {
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    static ARENA: Cell<Arena> = const { Cell::new(Arena { base: 0, used: 0, open: false }) };
+    static IN_ARENA: Cell<bool> = const { Cell::new(false) };
 }
 
 const ARENA_BYTES: usize = 1 << 30;
 const PAGE: usize = 4096;
 
-/// Memory that can be made read-only: what a thread allocates while it is open.
-#[derive(Clone, Copy)]
-struct Arena {
-    base: usize,
-    used: usize,
-    open: bool,
+/// Start and used bytes of the memory that can be made read-only; 0 before it is mapped.
+static ARENA_START: AtomicUsize = AtomicUsize::new(0);
+static ARENA_USED: AtomicUsize = AtomicUsize::new(0);
+
+fn arena_holds(at: *mut u8) -> bool {
+    let start = ARENA_START.load(Relaxed);
+    start != 0 && (start..start + ARENA_BYTES).contains(&(at as usize))
 }
 
-impl Arena {
-    fn holds(self, at: *mut u8) -> bool {
-        self.base != 0 && (self.base..self.base + ARENA_BYTES).contains(&(at as usize))
-    }
-
-    fn take(mut self, layout: Layout) -> *mut u8 {
-        let start = (self.base + self.used).next_multiple_of(layout.align());
-        let end = start + layout.size();
-        if end > self.base + ARENA_BYTES {
-            return std::ptr::null_mut();
-        }
-        self.used = end - self.base;
-        ARENA.set(self);
+fn arena_alloc(layout: Layout) -> *mut u8 {
+    let room = layout.size() + layout.align();
+    let at = ARENA_START.load(Relaxed) + ARENA_USED.fetch_add(room, Relaxed);
+    let start = at.next_multiple_of(layout.align());
+    if arena_holds((start + layout.size()) as *mut u8) {
         start as *mut u8
+    } else {
+        std::ptr::null_mut()
     }
 }
 
@@ -200,15 +196,15 @@ pub struct CountingAlloc;
 unsafe impl GlobalAlloc for CountingAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        match ARENA.try_with(Cell::get) {
-            Ok(arena) if arena.open => arena.take(layout),
+        match IN_ARENA.try_with(Cell::get) {
+            Ok(true) => arena_alloc(layout),
             // SAFETY: as the caller promised.
             _ => unsafe { System.alloc(layout) },
         }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if !ARENA.try_with(Cell::get).is_ok_and(|arena| arena.holds(at)) {
+        if !arena_holds(at) {
             // SAFETY: as the caller promised, and it is the system's.
             unsafe { System.dealloc(at, layout) }
         }
@@ -216,13 +212,12 @@ unsafe impl GlobalAlloc for CountingAlloc {
 }
 
 /// Runs `build` with every allocation of this thread in memory that [`sealed`] can protect.
-/// It stays there until the process ends, and no other thread may free it.
+/// It stays there until the process ends.
 ///
 /// # Errors
 /// What mmap(2) says.
 pub fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
-    let mut arena = ARENA.get();
-    if arena.base == 0 {
+    if ARENA_START.load(Relaxed) == 0 {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a fresh mapping.
@@ -230,17 +225,11 @@ pub fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        arena.base = at as usize;
+        ARENA_START.store(at as usize, Relaxed);
     }
-    ARENA.set(Arena {
-        open: true,
-        ..arena
-    });
+    IN_ARENA.set(true);
     let out = build();
-    ARENA.set(Arena {
-        open: false,
-        ..ARENA.get()
-    });
+    IN_ARENA.set(false);
     Ok(out)
 }
 
@@ -250,8 +239,11 @@ pub fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
 /// # Errors
 /// What mprotect(2) says.
 pub fn sealed<T>(spans: &[(usize, usize)], plant: bool, body: impl FnOnce() -> T) -> io::Result<T> {
-    let arena = ARENA.get();
-    let mine = (arena.base, arena.used.next_multiple_of(PAGE));
+    let used = ARENA_USED
+        .load(Relaxed)
+        .next_multiple_of(PAGE)
+        .min(ARENA_BYTES);
+    let mine = (ARENA_START.load(Relaxed), used);
     let all = || {
         spans
             .iter()

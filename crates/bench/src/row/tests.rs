@@ -59,6 +59,18 @@ fn pending_and_unknown_rows_fail_nothing() {
 }
 
 #[test]
+fn stalls_do_not_flatter_a_cold_row() {
+    let windows = |value: f64| {
+        (0..10)
+            .map(|i| if i < 4 { value } else { 50.0 * value })
+            .collect()
+    };
+    let stalled = Samples::new(windows(9_000.0), 0);
+    let row = Row::faster_cold("cold open-close d16", &samples(4_000.0), "tmpfs", &stalled);
+    assert_eq!((row.ratio, row.verdict), (Some(2.25), Verdict::Short));
+}
+
+#[test]
 fn windows_that_disagree_are_remarked() {
     let wild = Samples::new((1..40).map(f64::from).collect(), 0);
     let row = Row::faster("stat d1", &samples(1.0), "tmpfs", &wild);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Open and close over a tree so large that every component misses the processor's caches.
 
+use openpath_vfs::Vfs;
+
 use super::Options;
 use crate::error::Error;
 use crate::harness::{Heat, Steal, Suite};
@@ -15,7 +17,15 @@ pub(super) fn rows(options: &Options, host: &mut Host, steal: &Steal) -> Result<
     for depth in DEPTHS {
         let name = format!("cold open-close d{depth}");
         if options.wants(&name) {
-            out.push(row(&name, depth, options, host, steal)?);
+            out.push(row(&name, depth, ours::instance, options, host, steal)?);
+        }
+    }
+    for depth in [5, 16] {
+        let name = format!("cold open-close path-cache d{depth}");
+        if options.wants(&name) {
+            let vfs = || ours::with_path_cache(2 * options.dentries / depth);
+            let row = row(&name, depth, vfs, options, host, steal)?;
+            out.push(row.with_note("with room for every path"));
         }
     }
     Ok(out)
@@ -24,18 +34,23 @@ pub(super) fn rows(options: &Options, host: &mut Host, steal: &Steal) -> Result<
 fn row(
     name: &str,
     depth: usize,
+    vfs: impl Fn() -> Result<Vfs, Error>,
     options: &Options,
     host: &mut Host,
     steal: &Steal,
 ) -> Result<Row, Error> {
     host.tmpfs.remount()?;
     let tree = chains((options.dentries / depth).max(64), depth, SEED);
-    let vfs = ours::instance()?;
+    let vfs = vfs()?;
     let task = ours::task(&vfs)?;
     ours::grow(&task, &tree)?;
     host.tmpfs.grow(&tree)?;
     let paths = rotation(&tree, false);
     drop(tree);
+    // A path is remembered when it is walked again soon.
+    for at in 0..paths.len() {
+        Op::OpenClose.ours(&task, 4, &mut Ring::new(&paths[at..=at], 0));
+    }
 
     let (tmpfs, op, turns) = (&host.tmpfs, Op::OpenClose, options.turns());
     let (mut mine, mut theirs) = (Ring::new(&paths, 0), Ring::new(&paths, paths.len() / 2));
@@ -53,5 +68,5 @@ fn row(
     let measured = suite.run(options.effort, steal)?;
     host.leave()?;
     host.tmpfs.remount()?;
-    Ok(Row::faster(name, &measured[a], "tmpfs", &measured[b]))
+    Ok(Row::faster_cold(name, &measured[a], "tmpfs", &measured[b]))
 }

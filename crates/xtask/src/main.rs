@@ -29,13 +29,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Plant faults in openpath and see that the oracle reports them.
-    #[command(disable_help_flag = true)]
-    Mutate {
-        /// Passed on; try `--help`.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
+    /// Plant wrong rules, one at a time, and see that the oracle reports each.
+    Mutate(cmd::mutate::Options),
     /// Every interleaving of the protocols in `sync`, up to LOOM_MAX_PREEMPTIONS (3 unless set).
     Loom {
         /// Passed on to the test program: a filter, `--list`.
@@ -57,7 +52,7 @@ fn main() -> ExitCode {
         Command::Check => cmd::check::run(),
         Command::Tidy => cmd::tidy::run(),
         Command::Oracle { args } => cmd::proof::testkit("oracle", &args),
-        Command::Mutate { args } => cmd::proof::testkit("mutate", &args),
+        Command::Mutate(options) => cmd::mutate::run(&options),
         Command::Loom { args } => cmd::proof::loom(&args),
         Command::San { sanitizer, seconds } => cmd::san::run(sanitizer, seconds),
     };

@@ -2,6 +2,8 @@
 //! The commands, and how they call other programs.
 
 pub(crate) mod check;
+mod mutants;
+pub(crate) mod mutate;
 pub(crate) mod proof;
 pub(crate) mod san;
 pub(crate) mod tidy;

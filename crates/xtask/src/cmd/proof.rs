@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask oracle`, `mutate` and `loom`: programs of other crates with the flags they need.
+//! `cargo xtask oracle` and `loom`: programs of other crates with the flags they need.
 
 use super::{Done, cargo, pass_on, target};
 use std::env;

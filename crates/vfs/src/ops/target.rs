@@ -87,11 +87,7 @@ impl<'a> Target<'a> {
     /// # Errors
     /// `EROFS`: the mount or its superblock is read-only.
     pub(crate) fn begin_write(&self) -> Result<Writing<'a>, Errno> {
-        let writing = self.mount.begin_write();
-        if self.is_read_only() {
-            return Err(Errno::EROFS);
-        }
-        Ok(writing)
+        self.core.vfs.want_write(self.spot.mount, self.mount)
     }
 
     /// Whether anything of the inode can be set.

@@ -33,7 +33,9 @@ fn store(dentries: u32) -> Arc<Store<Mount, Dentry>> {
 }
 
 fn add(store: &Store<Mount, Dentry>) -> u32 {
-    let (dentry, _) = store.new_dentry(|d, _| d.word.set(7)).expect("a free slot");
+    let (dentry, _) = store
+        .new_dentry(|_, d, _| d.word.set(7))
+        .expect("a free slot");
     let payload = Arc::new(Tracked(Arc::new(AtomicBool::new(false))));
     assert!(store.set_dentry_payload(dentry, payload).is_ok());
     dentry

@@ -135,13 +135,19 @@ impl<M: Item, D: Item> Store<M, D> {
     }
 
     /// A new live dentry, set up by `init` before anyone can see it as live; `None` at the limit.
-    pub fn new_dentry(&self, init: impl FnOnce(&D, &mut Change<'_>)) -> Option<(u32, Sample)> {
+    ///
+    /// `init` gets its index and may give it a payload and enter it wherever it is to be found:
+    /// until it returns, whoever finds it sees a change going on, and a reclaimer waits.
+    pub fn new_dentry(
+        &self,
+        init: impl FnOnce(u32, &D, &mut Change<'_>),
+    ) -> Option<(u32, Sample)> {
         self.dentries.alloc(init)
     }
 
     /// A new live mount, set up by `init` before anyone can see it as live; `None` at the limit.
     pub fn new_mount(&self, init: impl FnOnce(&M, &mut Change<'_>)) -> Option<(u32, Sample)> {
-        self.mounts.alloc(init)
+        self.mounts.alloc(|_, mount, change| init(mount, change))
     }
 
     /// Gives the dentry at `index` its payload.

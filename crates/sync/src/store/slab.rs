@@ -40,7 +40,10 @@ impl<T: Item> Slab<T> {
         })
     }
 
-    pub(super) fn alloc(&self, init: impl FnOnce(&T, &mut Change<'_>)) -> Option<(u32, Sample)> {
+    pub(super) fn alloc(
+        &self,
+        init: impl FnOnce(u32, &T, &mut Change<'_>),
+    ) -> Option<(u32, Sample)> {
         let (index, floor) = {
             let mut list = self.list.lock();
             let index = match list.free.pop() {
@@ -57,7 +60,7 @@ impl<T: Item> Slab<T> {
         drop(item.payload().take());
         let mut change = item.life().change();
         change.set_live(floor);
-        init(item, &mut change);
+        init(index, item, &mut change);
         Some((index, change.finish()))
     }
 

@@ -20,7 +20,9 @@ type Pins = PinSet<Mount, Dentry>;
 /// A store with one live dentry that has a canary.
 fn store() -> (Arc<Store<Mount, Dentry>>, u32, Canary) {
     let store: Arc<Store<Mount, Dentry>> = Arc::new(Store::new(2, 2, 4).expect("room"));
-    let (dentry, _) = store.new_dentry(|d, _| d.word.set(1)).expect("a free slot");
+    let (dentry, _) = store
+        .new_dentry(|_, d, _| d.word.set(1))
+        .expect("a free slot");
     let canary = Canary::new();
     assert!(
         store
@@ -139,7 +141,9 @@ fn a_slot_reused_is_not_pinned_as_what_it_was() {
             let store = Arc::clone(&store);
             thread::spawn(move || {
                 if reclaim(&store, dentry) {
-                    let (again, _) = store.new_dentry(|d, _| d.word.set(2)).expect("a free slot");
+                    let (again, _) = store
+                        .new_dentry(|_, d, _| d.word.set(2))
+                        .expect("a free slot");
                     assert_eq!(again, dentry);
                 }
             })

@@ -9,7 +9,9 @@ use openpath_sync::Sample;
 use std::sync::Arc;
 
 impl Dcache {
-    /// A new entry, not yet found by name.
+    /// A new entry, under `parent` unless that is 0, found by name unless `extra` says otherwise.
+    ///
+    /// All of it is one change: what is not where it belongs yet must not be evicted.
     fn new_entry(
         &self,
         parent: u32,
@@ -27,9 +29,8 @@ impl Dcache {
         let flags = type_flags(inode.as_deref()) | extra;
         let mut payload = inode;
         let clock = self.clock(sb).get();
-        let mut made = None;
-        for attempt in 0..2 {
-            let new = self.store.new_dentry(|d, change| {
+        let mut attempt = || {
+            self.store.new_dentry(|index, d, change| {
                 d.lo.set(key.lo);
                 d.hi.set(key.hi);
                 d.parent.set(parent);
@@ -38,23 +39,28 @@ impl Dcache {
                 d.block.set(block);
                 d.last_change.set(clock);
                 change.replace(flags);
-            });
-            if new.is_some() || attempt == 1 {
-                made = new;
-                break;
-            }
-            self.shrink(self.store.in_use().0 / 8 + 64);
-        }
-        let Some((index, sample)) = made else {
-            self.names.free(block);
-            return Err(Errno::ENOMEM);
+                self.reset_kids(index);
+                if let Some(inode) = payload.take() {
+                    // A fresh slot has no payload, so this cannot be refused.
+                    let _taken = self.store.set_dentry_payload(index, inode);
+                }
+                if parent != 0 {
+                    self.link_kid(parent, index);
+                }
+                if flags & dflag::UNHASHED == 0 {
+                    let hash = key.hash_in(self.key, parent);
+                    self.table.lock(hash).insert(self, index);
+                }
+            })
         };
-        self.reset_kids(index);
-        if let Some(inode) = payload.take() {
-            // A fresh slot has no payload, so this cannot be refused.
-            let _taken = self.store.set_dentry_payload(index, inode);
+        let made = attempt().or_else(|| {
+            self.shrink(self.store.in_use().0 / 8 + 64);
+            attempt()
+        });
+        if made.is_none() {
+            self.names.free(block);
         }
-        Ok((index, sample))
+        made.ok_or(Errno::ENOMEM)
     }
 
     /// The root entry of a superblock.
@@ -81,11 +87,9 @@ impl Dcache {
         inode: Option<Arc<Inode>>,
     ) -> Result<(u32, Sample), Errno> {
         let sb = self.at(parent).sb.get();
-        let (index, sample) = self.new_entry(parent, key, name, inode, sb, 0)?;
-        self.link_kid(parent, index);
-        self.table.lock(self.hash_of(index)).insert(self, index);
+        let made = self.new_entry(parent, key, name, inode, sb, 0)?;
         self.table.grow(self);
-        Ok((index, sample))
+        Ok(made)
     }
 
     /// An entry without a name under `parent`, for a temporary file.
@@ -100,9 +104,7 @@ impl Dcache {
         let sb = self.at(parent).sb.get();
         let name = format!("#{}", inode.ino()).into_bytes();
         let key = NameKey::of(self.key, &name, 0, name.len());
-        let made = self.new_entry(parent, key, &name, Some(inode), sb, dflag::UNHASHED)?;
-        self.link_kid(parent, made.0);
-        Ok(made)
+        self.new_entry(parent, key, &name, Some(inode), sb, dflag::UNHASHED)
     }
 
     /// Gives a negative entry its inode (`d_instantiate`). Held: the parent's names, exclusively.

@@ -7,6 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use openpath_abi::Errno;
+use openpath_abi::mount::MNT_EXPIRE;
+use openpath_abi::resolve::RESOLVE_CACHED;
+
 use crate::op::Op;
 use crate::outcome::Outcome;
 
@@ -75,8 +79,31 @@ pub fn allowed(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> 
 }
 
 /// The rules themselves; each has a line in the list and an entry in the book of divergences.
-fn rule(_op: &Op, _host: &Outcome, _ours: &Outcome) -> Option<&'static str> {
-    None
+fn rule(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
+    let worked = !matches!(host, Outcome::Err(_) | Outcome::Bad(_) | Outcome::Skip(_));
+    match (op, host, ours) {
+        (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), Outcome::Err(Errno::ENOENT))
+            if resolve.0 & RESOLVE_CACHED != 0 =>
+        {
+            Some("L1")
+        }
+        // Only special files answer so.
+        (Op::Open { .. } | Op::Openat2 { .. }, _, Outcome::Err(Errno::ENXIO)) if worked => {
+            Some("L2")
+        }
+        (Op::Read { .. } | Op::Write { .. }, _, Outcome::Err(Errno::EAGAIN)) if worked => {
+            Some("L2")
+        }
+        (Op::Read { .. }, Outcome::Err(Errno::EAGAIN), Outcome::Bytes(data)) if data.is_empty() => {
+            Some("L2")
+        }
+        (Op::Umount { flags, .. }, Outcome::Err(Errno::EAGAIN), Outcome::Ok)
+            if flags.low() & MNT_EXPIRE != 0 =>
+        {
+            Some("L3")
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 use std::fs;
 
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::Limits;
 
 use crate::error::Error;
 use crate::ours;
@@ -24,7 +23,7 @@ pub const NAME: &str = "bytes-per-dentry";
 /// `Setup` if the tree cannot be built or looked up.
 pub fn row() -> Result<Row, Error> {
     let root = MemFs::new(MemOptions::default());
-    let first = ours::over(root.clone(), Limits::default())?;
+    let first = ours::over(root.clone())?;
     let task = ours::task(&first)?;
     for i in 0..FILES {
         if i % IN_ONE_DIR == 0 {
@@ -33,7 +32,7 @@ pub fn row() -> Result<Row, Error> {
         ours::touch(&task, file(i).as_bytes())?;
     }
     drop((task, first));
-    let second = ours::over(root, Limits::default())?;
+    let second = ours::over(root)?;
     let task = ours::task(&second)?;
     let before = resident()?;
     for i in 0..FILES {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CREAT, O_RDWR};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{At, Cred, Limits, SuperBlock, Task, Vfs};
+use openpath_vfs::{At, Cred, SuperBlock, Task, Vfs};
 
 use crate::error::Error;
 use crate::paths::Chain;
@@ -19,29 +19,15 @@ const SECRET: [u64; 2] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344];
 /// # Errors
 /// `Setup` if it cannot be built.
 pub fn instance() -> Result<Vfs, Error> {
-    over(MemFs::new(MemOptions::default()), Limits::default())
-}
-
-/// An instance whose path cache has room for `paths`.
-///
-/// # Errors
-/// `Setup` if it cannot be built.
-pub fn with_path_cache(paths: usize) -> Result<Vfs, Error> {
-    let path_cache_entries = u32::try_from(paths).unwrap_or(u32::MAX);
-    let limits = Limits {
-        path_cache_entries,
-        ..Limits::default()
-    };
-    over(MemFs::new(MemOptions::default()), limits)
+    over(MemFs::new(MemOptions::default()))
 }
 
 /// An instance over a file system that may hold a tree already.
 ///
 /// # Errors
 /// `Setup` if it cannot be built.
-pub fn over(root: Arc<SuperBlock>, limits: Limits) -> Result<Vfs, Error> {
+pub fn over(root: Arc<SuperBlock>) -> Result<Vfs, Error> {
     Vfs::builder()
-        .limits(limits)
         .secret(SECRET)
         .build(root)
         .map_err(|e| Error::setup("build an instance", e))

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Open and close over a tree so large that every component misses the processor's caches.
 
-use openpath_vfs::Vfs;
+use std::ffi::CString;
+
+use openpath_vfs::Task;
 
 use super::Options;
 use crate::error::Error;
@@ -14,18 +16,11 @@ use crate::{DEPTHS, SEED, ours};
 
 pub(super) fn rows(options: &Options, host: &mut Host, steal: &Steal) -> Result<Vec<Row>, Error> {
     let mut out = Vec::new();
-    for depth in DEPTHS {
-        let name = format!("cold open-close d{depth}");
+    let rows = DEPTHS.map(|depth| (format!("cold open-close d{depth}"), depth, false));
+    let remembered = [5, 16].map(|d| (format!("cold open-close path-cache d{d}"), d, true));
+    for (name, depth, remembered) in rows.into_iter().chain(remembered) {
         if options.wants(&name) {
-            out.push(row(&name, depth, ours::instance, options, host, steal)?);
-        }
-    }
-    for depth in [5, 16] {
-        let name = format!("cold open-close path-cache d{depth}");
-        if options.wants(&name) {
-            let vfs = || ours::with_path_cache(2 * options.dentries / depth);
-            let row = row(&name, depth, vfs, options, host, steal)?;
-            out.push(row.with_note("with room for every path"));
+            out.push(row(&name, depth, remembered, options, host, steal)?);
         }
     }
     Ok(out)
@@ -34,22 +29,21 @@ pub(super) fn rows(options: &Options, host: &mut Host, steal: &Steal) -> Result<
 fn row(
     name: &str,
     depth: usize,
-    vfs: impl Fn() -> Result<Vfs, Error>,
+    remembered: bool,
     options: &Options,
     host: &mut Host,
     steal: &Steal,
 ) -> Result<Row, Error> {
     host.tmpfs.remount()?;
     let tree = chains((options.dentries / depth).max(64), depth, SEED);
-    let vfs = vfs()?;
+    let vfs = ours::instance()?;
     let task = ours::task(&vfs)?;
     ours::grow(&task, &tree)?;
     host.tmpfs.grow(&tree)?;
     let paths = rotation(&tree, false);
     drop(tree);
-    // A path is remembered when it is walked again soon.
-    for at in 0..paths.len() {
-        Op::OpenClose.ours(&task, 4, &mut Ring::new(&paths[at..=at], 0));
+    if remembered {
+        remember(&task, &paths);
     }
 
     let (tmpfs, op, turns) = (&host.tmpfs, Op::OpenClose, options.turns());
@@ -68,5 +62,21 @@ fn row(
     let measured = suite.run(options.effort, steal)?;
     host.leave()?;
     host.tmpfs.remount()?;
-    Ok(Row::faster_cold(name, &measured[a], "tmpfs", &measured[b]))
+    let row = Row::faster_cold(name, &measured[a], "tmpfs", &measured[b]);
+    Ok(if remembered {
+        row.with_note("every path walked often before")
+    } else {
+        row
+    })
+}
+
+/// Walks each path several times in a row, as programs do that come back to a file soon: the path
+/// cache takes it in. Several passes, since the cache grows meanwhile.
+fn remember(task: &Task, paths: &[CString]) {
+    for _ in 0..3 {
+        for path in paths {
+            let mut ring = Ring::new(std::slice::from_ref(path), 0);
+            Op::OpenClose.ours(task, 4, &mut ring);
+        }
+    }
 }

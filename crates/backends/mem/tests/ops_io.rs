@@ -423,6 +423,28 @@ fn cookies_stay() {
 }
 
 #[test]
+fn the_end_stays_the_end() {
+    let vfs = world();
+    let task = root(&vfs);
+    task.dir("/d", 0o755, (0, 0));
+    let (dir, other) = (task.get("/d", "RD"), task.get("/d", "RD"));
+    assert_eq!(dir.getdents64(48).map(|e| e.len()), Ok(2));
+    assert_eq!(other.getdents64(24).map(|e| e.len()), Ok(1));
+    task.data("/d/new", b"");
+    assert_eq!(
+        (dir.getdents64(4096), dir.getdents64(0)),
+        (Ok(vec![]), Ok(vec![]))
+    );
+    let names = |dir: &OpenFile<'_>| shown(&all(dir, 4096)).len();
+    assert_eq!(names(&other), 2, "who had not met the end sees it");
+    assert_eq!(dir.lseek(2, SEEK_SET), Ok(2));
+    assert_eq!(names(&dir), 1);
+    assert_eq!(names(&dir), 0);
+    assert_eq!(dir.lseek(0, SEEK_SET), Ok(0));
+    assert_eq!(names(&dir), 3);
+}
+
+#[test]
 fn what_cannot_be_listed() {
     let vfs = world();
     let task = root(&vfs);

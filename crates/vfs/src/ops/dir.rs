@@ -3,7 +3,8 @@
 //!
 //! # Layout
 //! The file's offset is a cookie: 0 stands before `.`, 1 before `..`, and `n` from 2 on before what
-//! the backend has at position `n - 2`. An entry carries the cookie of what follows it.
+//! the backend has at position `n - 2`. An entry carries the cookie of what follows it. Who has met
+//! the end stays there, whatever comes later, until he seeks.
 
 use super::target::Target;
 use crate::dcache::dflag;
@@ -26,6 +27,8 @@ pub struct DirEntry {
 
 /// Where the backend's entries begin.
 const BACKEND: i64 = 2;
+/// Behind all of them.
+const END: i64 = i64::MAX;
 
 /// What was listed so far, as a buffer of the caller's size would hold it.
 struct Batch {
@@ -96,6 +99,9 @@ fn list(target: &Target<'_>, batch: &mut Batch) -> Result<(), Errno> {
     if batch.pos == 0 && !batch.push(b".", dir.ino(), dirent::DT_DIR, 1) {
         return Ok(());
     }
+    if batch.pos == END {
+        return Ok(());
+    }
     if batch.pos == 1 && !batch.push(b"..", parent_ino(target)?, dirent::DT_DIR, BACKEND) {
         return Ok(());
     }
@@ -103,7 +109,11 @@ fn list(target: &Target<'_>, batch: &mut Batch) -> Result<(), Errno> {
         ops.readdir(dir, batch.pos - BACKEND, &mut |e| {
             batch.push(e.name, e.ino, e.kind, e.next.saturating_add(BACKEND))
         })
-    })
+    })?;
+    if !batch.full {
+        batch.pos = END;
+    }
+    Ok(())
 }
 
 /// The inode number of the directory's parent in its own tree: mounts are not crossed, and a tree's

@@ -117,35 +117,99 @@ fn settled(vfs: &Vfs, pins: usize) {
     assert_eq!((usage.buried, usage.pins), (0, pins));
 }
 
+/// Makes a directory so far down that paths below it go through the path cache; a path below it.
+fn far_down(t: &Task) -> impl Fn(&str) -> String + Copy + Send + Sync + 'static {
+    const FAR: &str = "/a-directory/with-a-long-name/for-the-path-cache";
+    let mut path = String::new();
+    for name in FAR.split('/').skip(1) {
+        path = format!("{path}/{name}");
+        t.dir(&path);
+    }
+    |below: &str| format!("{FAR}/{below}")
+}
+
 #[test]
 fn names_that_are_swapped_or_replaced_are_always_there() {
     let vfs = vfs();
     let t = root(&vfs);
-    t.dir("/d");
-    t.dir("/d/x");
-    t.dir("/d/y");
-    t.put("/d/x/in", b"x");
-    t.put("/d/y/in", b"y");
-    t.put("/d/target", b"body");
+    let at = far_down(&t);
+    t.dir(&at("x"));
+    t.dir(&at("y"));
+    t.put(&at("x/in"), b"x");
+    t.put(&at("y/in"), b"y");
+    t.put(&at("target"), b"body");
     let pins = vfs.usage().pins;
-    let swap: Job<'_> = Box::new(|t, _| {
-        t.renameat2(At::Cwd, b"/d/x", At::Cwd, b"/d/y", RENAME_EXCHANGE)
-            .expect("exchange");
+    let swap: Job<'_> = Box::new(move |t, _| {
+        let (x, y) = (at("x"), at("y"));
+        t.renameat2(
+            At::Cwd,
+            x.as_bytes(),
+            At::Cwd,
+            y.as_bytes(),
+            RENAME_EXCHANGE,
+        )
+        .expect("exchange");
     });
-    let replace: Job<'_> = Box::new(|t, _| {
-        t.put("/d/new", b"body");
-        t.rename(b"/d/new", b"/d/target").expect("rename");
+    let replace: Job<'_> = Box::new(move |t, _| {
+        t.put(&at("new"), b"body");
+        t.rename(at("new").as_bytes(), at("target").as_bytes())
+            .expect("rename");
     });
-    let look: Job<'_> = Box::new(|t, dice| {
-        let path = dice.pick(&["/d/x/in", "/d/y/in", "/d/target", "/d/x/../x", "/d/y/.."]);
-        t.stat(path.as_bytes()).expect(path);
+    let look: Job<'_> = Box::new(move |t, dice| {
+        let path = at(dice.pick(&["x/in", "y/in", "target", "x/../x", "y/.."]));
+        t.stat(path.as_bytes()).expect(&path);
     });
-    let read: Job<'_> = Box::new(|t, dice| {
-        let path = dice.pick(&["/d/x/in", "/d/y/in", "/d/target"]);
-        assert!(matches!(&t.body(path)[..], b"x" | b"y" | b"body"));
+    let read: Job<'_> = Box::new(move |t, dice| {
+        let path = at(dice.pick(&["x/in", "y/in", "target"]));
+        assert!(matches!(&t.body(&path)[..], b"x" | b"y" | b"body"));
     });
     run(&vfs, &[swap, replace, look, read]);
-    assert_eq!(t.names("/d"), ["target", "x", "y"]);
+    assert_eq!(t.names(&at("")), ["target", "x", "y"]);
+    settled(&vfs, pins);
+}
+
+#[test]
+fn a_task_finds_what_it_moved_where_it_moved_it() {
+    let vfs = vfs();
+    let t = root(&vfs);
+    let at = far_down(&t);
+    for dir in ["a", "a/1", "a/1/deep", "b", "c", "c/2", "c/2/deep"] {
+        t.dir(&at(dir));
+    }
+    t.put(&at("a/1/deep/in"), b"1");
+    t.put(&at("c/2/deep/in"), b"2");
+    let pins = vfs.usage().pins;
+    let mover = |old: &'static str, new: &'static str, body: u8| -> Job<'_> {
+        Box::new(move |t, _| {
+            let (old, new) = (at(old), at(new));
+            for (old, new) in [(&old, &new), (&new, &old)] {
+                t.rename(old.as_bytes(), new.as_bytes()).expect("rename");
+                let (gone, there) = (format!("{old}/deep/in"), format!("{new}/deep/in"));
+                assert_eq!(t.stat(gone.as_bytes()).err(), Some(Errno::ENOENT));
+                assert_eq!(t.body(&there), [body]);
+                assert_eq!(t.stat(gone.as_bytes()).err(), Some(Errno::ENOENT));
+            }
+        })
+    };
+    let look: Job<'_> = Box::new(move |t, dice| {
+        let path = at(dice.pick(&["a/1/deep/in", "b/1/deep/in", "c/2/deep/in", "c/3/deep/in"]));
+        ok_or(t.stat(path.as_bytes()).map(|_| ()), &[Errno::ENOENT]);
+    });
+    let guard: Job<'_> = Box::new(move |t, dice| {
+        let path = at(dice.pick(&["b", "c"]));
+        let mode = [0o755, 0o700][dice.below(2)];
+        t.fchmodat2(At::Cwd, path.as_bytes(), mode, 0)
+            .expect("chmod");
+    });
+    run(
+        &vfs,
+        &[
+            mover("a/1", "b/1", b'1'),
+            mover("c/2", "c/3", b'2'),
+            look,
+            guard,
+        ],
+    );
     settled(&vfs, pins);
 }
 

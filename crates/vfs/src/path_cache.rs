@@ -8,9 +8,8 @@
 //! # What is kept
 //! Only paths of three or more plain names that were walked lock-free within one mount, through
 //! directories that everyone may search, without links, dots or mounts on the way. A path is
-//! entered when the same task walks it for the second time. A full set gives up an entry; when that
-//! happens often the table doubles, up to its limit, and what is then in the wrong set is entered
-//! again.
+//! entered when it is walked for the second time. A full set gives up an entry; when that happens
+//! often the table doubles, up to its limit, and what is then in the wrong set is entered again.
 //!
 //! # Fields of an entry
 //! | word | meaning |
@@ -70,6 +69,8 @@ openpath_sync::zero_valid! {
 /// The cache of one `Vfs`.
 pub(crate) struct PathCache {
     entries: Region<Entry>,
+    /// Paths walked once, by hash; a word each.
+    walked: Region<Word32>,
     /// Number of sets in use less one; grows to `set_mask_max`.
     set_mask: Word32,
     set_mask_max: u32,
@@ -109,6 +110,7 @@ impl PathCache {
         let space = |_| Errno::ENOMEM;
         Ok(Self {
             entries: Region::new(room).map_err(space)?,
+            walked: Region::new(room).map_err(space)?,
             set_mask: Word32::new((sets - 1).min(SETS_AT_FIRST - 1)),
             set_mask_max: sets - 1,
             displaced: Apart(Word::new(0)),
@@ -226,11 +228,13 @@ impl PathCache {
         true
     }
 
-    /// Remembers that `path` leads to `target`, if everything on the way has been plain since
-    /// `query` was asked.
+    /// Notes that `path` was walked and leads to `target`; the second time, it is entered.
+    ///
+    /// Paths are noted by hash. A noted path is displaced by the second other one that wants its
+    /// place, not by the first: two paths that take turns would otherwise never be entered.
     #[cold]
     #[inline(never)]
-    pub(crate) fn enter(
+    pub(crate) fn note(
         &self,
         dcache: &Dcache,
         query: &Query,
@@ -238,6 +242,23 @@ impl PathCache {
         target: u32,
         state: Sample,
     ) {
+        const FRESH: u32 = 1;
+        // An even number, never 0.
+        let tag = (query.hash >> 32) as u32 & !1 | 2;
+        let place = self.walked.at((query.hash >> 8) as u32);
+        let noted = place.peek();
+        if noted & !FRESH == tag {
+            self.enter(dcache, query, path, target, state);
+        } else if noted & FRESH != 0 {
+            place.poke(noted & !FRESH);
+        } else {
+            place.poke(tag | FRESH);
+        }
+    }
+
+    /// Remembers that `path` leads to `target`, if everything on the way has been plain since
+    /// `query` was asked.
+    fn enter(&self, dcache: &Dcache, query: &Query, path: &[u8], target: u32, state: Sample) {
         if !state.steady() || !plain_way(dcache, query, target) {
             return;
         }
@@ -345,16 +366,4 @@ fn plain_way(dcache: &Dcache, query: &Query, target: u32) -> bool {
         depth += 1;
     }
     depth >= 3
-}
-
-impl Query {
-    /// Where a task notes that it walked this path.
-    pub(crate) fn slot(&self) -> usize {
-        (self.hash >> 20) as usize
-    }
-
-    /// What it notes there: an even number, never 0.
-    pub(crate) fn tag(&self) -> u32 {
-        (self.hash >> 32) as u32 & !1 | 2
-    }
 }

@@ -52,12 +52,7 @@ pub(crate) struct Core {
     namespace: Arc<MountNamespace>,
     buffers: RefCell<Vec<Vec<u8>>>,
     restarts: Cell<u64>,
-    /// Paths walked lately, by hash: the second walk enters one into the path cache.
-    pub(crate) walked: Box<[Cell<u32>; WALKED]>,
 }
-
-/// How many paths a task remembers having walked.
-pub(crate) const WALKED: usize = 256;
 
 /// Default soft limit on descriptors (`RLIMIT_NOFILE`).
 const NOFILE_DEFAULT: u64 = 1024;
@@ -202,7 +197,6 @@ impl Task {
             namespace,
             buffers: RefCell::default(),
             restarts: Cell::new(0),
-            walked: Box::new([const { Cell::new(0) }; WALKED]),
         };
         let root = core
             .pins

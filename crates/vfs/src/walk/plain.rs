@@ -12,8 +12,8 @@
 use super::{Spot, lflag};
 use crate::dcache::{Dcache, dflag};
 use crate::name::NameKey;
-use crate::path_cache::{Hit, Query};
-use crate::task::{At, Core, WALKED};
+use crate::path_cache::Hit;
+use crate::task::{At, Core};
 use openpath_sync::{Pin, Sample};
 
 /// Where a plain path ends.
@@ -93,7 +93,7 @@ pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
         }
         let found = run(dcache, start.dentry, dentry, path);
         if let Some((target, state)) = found {
-            remember(core, &query, path, target, state);
+            core.vfs.paths.note(dcache, &query, path, target, state);
         }
         return found.map_or(Plain::Leave, |end| answer(end.1, place(end)));
     }
@@ -145,26 +145,5 @@ fn run(
         while path.get(pos) == Some(&b'/') {
             pos += 1;
         }
-    }
-}
-
-/// Enters a path into the path cache when this task walks it for the second time.
-///
-/// A task notes paths by hash. A noted path is displaced by the second other one that wants its
-/// place, not by the first: two paths that take turns would otherwise never be entered.
-#[cold]
-#[inline(never)]
-fn remember(core: &Core, query: &Query, path: &[u8], target: u32, state: Sample) {
-    const FRESH: u32 = 1;
-    let place = &core.walked[query.slot() % WALKED];
-    let noted = place.get();
-    if noted & !FRESH == query.tag() {
-        core.vfs
-            .paths
-            .enter(&core.vfs.dcache, query, path, target, state);
-    } else if noted & FRESH != 0 {
-        place.set(noted & !FRESH);
-    } else {
-        place.set(query.tag() | FRESH);
     }
 }

@@ -27,8 +27,9 @@ pub struct DirEntry {
 
 /// Where the backend's entries begin.
 const BACKEND: i64 = 2;
-/// Behind all of them.
-const END: i64 = i64::MAX;
+/// Behind all of them; far enough from the largest offset for a read of any length to be refused
+/// for what it reads.
+const END: i64 = i64::MAX - (1 << 48);
 
 /// What was listed so far, as a buffer of the caller's size would hold it.
 struct Batch {

@@ -19,6 +19,7 @@ pub mod scan;
 pub mod shrink;
 pub mod sides;
 pub mod skips;
+pub mod storm;
 pub mod sys;
 pub mod tree;
 pub mod work;

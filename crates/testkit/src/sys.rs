@@ -462,6 +462,48 @@ pub fn memfd_create() -> Ret {
     raw(libc::SYS_memfd_create, &mut [Arg::Path(&name), n(0)])
 }
 
+/// gettid(2).
+pub fn gettid() -> Ret {
+    raw(libc::SYS_gettid, &mut [])
+}
+
+/// The signal that holds a thread up.
+const HOLD: i32 = libc::SIGUSR2;
+
+/// How long the next thread that gets [`HOLD`] sleeps, in milliseconds.
+static HOLD_MS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+/// Sleeps wherever the thread happens to be: calls nothing that a signal handler may not.
+extern "C" fn hold(_signal: i32) {
+    let ms = HOLD_MS.load(std::sync::atomic::Ordering::Acquire);
+    let time = [
+        (ms / 1000).cast_signed(),
+        (ms % 1000 * 1_000_000).cast_signed(),
+    ];
+    // SAFETY: nanosleep(2) reads the two words of `time`, which outlive the call; errno is saved
+    // and restored, so the interrupted code does not see the call.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::syscall(libc::SYS_nanosleep, time.as_ptr(), 0);
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// Makes a thread of this process sleep, wherever it happens to be.
+///
+/// # Errors
+/// `ESRCH` if there is no such thread.
+pub fn hold_thread(tid: i64, how_long: std::time::Duration) -> Result<(), Errno> {
+    let ms = u64::try_from(how_long.as_millis()).unwrap_or(u64::MAX);
+    HOLD_MS.store(ms, std::sync::atomic::Ordering::Release);
+    // SAFETY: the handler is a function of the right type that only does what a handler may.
+    unsafe {
+        libc::signal(HOLD, hold as extern "C" fn(i32) as libc::sighandler_t);
+    }
+    let pid = raw(libc::SYS_getpid, &mut [])?;
+    raw(libc::SYS_tgkill, &mut [n(pid), n(tid), n(HOLD)]).map(|_| ())
+}
+
 /// What an extended attribute hangs on: a path that is followed, one that is not, or a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub enum XattrOf<'a> {

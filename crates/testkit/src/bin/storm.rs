@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The storm: concurrent changes and walks on one `Vfs`. Exit status 1 if anything was wrong.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use openpath_testkit::storm::{self, Plan};
+use openpath_vfs::Tuning;
+
+/// Lets threads change and walk one tree, and checks what they see.
+#[derive(Debug, Parser)]
+struct Args {
+    /// How long.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Hold one walker up for this long, and see that it is named and nothing waits for it.
+    #[arg(long, default_value_t = 0)]
+    stall_seconds: u64,
+    /// Seed of the random choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads that walk.
+    #[arg(long, default_value_t = 4)]
+    walkers: usize,
+    /// Without the cache of whole paths.
+    #[arg(long)]
+    no_path_cache: bool,
+    /// Without walks that take no references.
+    #[arg(long)]
+    no_lock_free: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let mut tuning = Tuning::default();
+    tuning.path_cache = !args.no_path_cache;
+    tuning.lock_free_walk = !args.no_lock_free;
+    let plan = Plan {
+        seconds: args.seconds,
+        stall_seconds: args.stall_seconds,
+        seed: args.seed,
+        walkers: args.walkers,
+        tuning,
+    };
+    let outcome = match storm::run(plan) {
+        Ok(outcome) => outcome,
+        Err(e) => {
+            eprintln!("storm: {e}");
+            return ExitCode::from(2);
+        }
+    };
+    for (name, steps) in &outcome.steps {
+        println!("{name}: {steps} steps");
+    }
+    for note in &outcome.notes {
+        println!("{note}");
+    }
+    for wrong in &outcome.wrong {
+        println!("WRONG: {wrong}");
+    }
+    ExitCode::from(u8::from(!outcome.wrong.is_empty()))
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Those who change things.
+
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_REMOVEDIR, O_RDWR, O_TMPFILE};
+use openpath_abi::{Errno, mount as m, rename as r};
+use openpath_vfs::{At, Cred, MountFlags, Task};
+
+use super::Place;
+use super::world::{FAMILIES, JAILS, content, make_file, tree};
+
+/// What a change may fail with: somebody else was first.
+const EXPECTED: &[Errno] = &[
+    Errno::ENOENT,
+    Errno::EEXIST,
+    Errno::ENOTEMPTY,
+    Errno::ENOTDIR,
+    Errno::EISDIR,
+    Errno::EBUSY,
+    Errno::EXDEV,
+    Errno::EINVAL,
+    Errno::EROFS,
+    Errno::ELOOP,
+];
+
+impl Place<'_> {
+    /// A directory of a jail.
+    fn dir(&mut self, jail: usize) -> String {
+        let (d, e) = (self.rng.below(3), self.rng.below(2));
+        match self.rng.below(8) {
+            0 => format!("/j{jail}"),
+            1..4 => format!("/j{jail}/d{d}"),
+            4..7 => format!("/j{jail}/d{d}/e{e}"),
+            _ => format!("/j{jail}/mp"),
+        }
+    }
+
+    fn file(&mut self, jail: usize, family: usize) -> String {
+        let letter = if self.rng.below(2) == 0 { 'f' } else { 'g' };
+        format!("{}/{letter}{family}", self.dir(jail))
+    }
+
+    /// Passes success and what was to be expected.
+    fn fine<T>(&self, what: &str, done: Result<T, Errno>) {
+        if let Err(e) = done
+            && !EXPECTED.contains(&e)
+        {
+            self.sky.wrong(format!("{}: {what}: {e}", self.pulse.name));
+        }
+    }
+}
+
+/// Makes, removes, renames and links.
+pub(super) fn write(p: &mut Place<'_>) -> Result<(), Errno> {
+    let task = p.sky.vfs.task(Cred::root())?;
+    while !p.sky.over() {
+        let what = p.rng.below(20) as u64;
+        p.step(what);
+        write_once(p, &task, what);
+    }
+    Ok(())
+}
+
+fn write_once(p: &mut Place<'_>, task: &Task, what: u64) {
+    let (jail, family) = (p.rng.below(JAILS), p.rng.below(FAMILIES));
+    let (one, two) = (p.file(jail, family), p.file(jail, family));
+    let (one, two) = (one.as_bytes(), two.as_bytes());
+    match what {
+        0..4 => p.fine("make", make_file(task, one, &format!("j{jail}"), family)),
+        4..7 => p.fine("unlink", task.unlinkat(At::Cwd, one, 0)),
+        7..10 => {
+            let flags = *p.rng.pick(&[0, 0, r::RENAME_NOREPLACE, r::RENAME_EXCHANGE]);
+            p.fine("rename", task.renameat2(At::Cwd, one, At::Cwd, two, flags));
+        }
+        10..13 => rename_dir(p, task, jail),
+        13 | 14 => ferry(p, task, jail),
+        15 => p.fine("link", task.linkat(At::Cwd, one, At::Cwd, two, 0)),
+        16 => link_tmpfile(p, task, jail, family, one),
+        17 | 18 => links(p, task, jail),
+        _ => {
+            let path = format!("{}/t{family}", p.dir(jail));
+            p.fine("mkdir", task.mkdirat(At::Cwd, path.as_bytes(), 0o755));
+            p.fine(
+                "rmdir",
+                task.unlinkat(At::Cwd, path.as_bytes(), AT_REMOVEDIR),
+            );
+        }
+    }
+}
+
+/// Moves a directory within its jail, among those of its depth.
+fn rename_dir(p: &mut Place<'_>, task: &Task, jail: usize) {
+    let shallow = p.rng.below(4) == 0;
+    let path = |p: &mut Place<'_>| {
+        let (d, e) = (p.rng.below(3), p.rng.below(2));
+        if shallow {
+            format!("/j{jail}/d{d}")
+        } else {
+            format!("/j{jail}/d{d}/e{e}")
+        }
+    };
+    let (one, two) = (path(p), path(p));
+    let flags = *p.rng.pick(&[0, r::RENAME_EXCHANGE, r::RENAME_EXCHANGE]);
+    let done = task.renameat2(At::Cwd, one.as_bytes(), At::Cwd, two.as_bytes(), flags);
+    p.fine("rename of a directory", done);
+    // What was replaced is made again, or there would soon be no tree.
+    if p.rng.one_in(4) {
+        p.fine("mkdir", task.mkdirat(At::Cwd, one.as_bytes(), 0o755));
+    }
+}
+
+/// Moves the chain of empty directories out of its jail, or back.
+fn ferry(p: &mut Place<'_>, task: &Task, jail: usize) {
+    let inside = format!("{}/ferry", p.dir(jail));
+    let outside = format!("/out/ferry{jail}");
+    let (from, to) = if p.rng.below(2) == 0 {
+        (&inside, &outside)
+    } else {
+        (&outside, &inside)
+    };
+    let done = task.renameat2(
+        At::Cwd,
+        from.as_bytes(),
+        At::Cwd,
+        to.as_bytes(),
+        r::RENAME_NOREPLACE,
+    );
+    p.fine("ferry", done);
+}
+
+/// Links a file that never had a name.
+fn link_tmpfile(p: &mut Place<'_>, task: &Task, jail: usize, family: usize, to: &[u8]) {
+    let dir = p.dir(jail);
+    let made = task
+        .open(dir.as_bytes(), O_TMPFILE | O_RDWR, 0o644)
+        .and_then(|file| {
+            let inode = file.stat()?.ino;
+            file.pwrite(&content(&format!("j{jail}"), family, inode), 0)?;
+            task.linkat(At::File(&file), b"", At::Cwd, to, AT_EMPTY_PATH)
+        });
+    p.fine("link of a temporary file", made);
+}
+
+/// Makes or removes a symbolic link, most of which try to get out.
+fn links(p: &mut Place<'_>, task: &Task, jail: usize) {
+    const BODIES: &[&str] = &[
+        "../../out/f0",
+        "/out/f1",
+        "../../../../f2",
+        "d0/e0/f3",
+        "e0",
+        "..",
+        "/",
+        "../l1",
+        ".",
+    ];
+    let body = *p.rng.pick(BODIES);
+    let at = format!("{}/l{}", p.dir(jail), p.rng.below(3));
+    if p.rng.below(2) == 0 {
+        p.fine(
+            "symlink",
+            task.symlinkat(body.as_bytes(), At::Cwd, at.as_bytes()),
+        );
+    } else {
+        p.fine("unlink of a link", task.unlinkat(At::Cwd, at.as_bytes(), 0));
+    }
+}
+
+/// Mounts trees and binds, changes their flags, and unmounts them.
+pub(super) fn mount(p: &mut Place<'_>) -> Result<(), Errno> {
+    let task = p.sky.vfs.task(Cred::root())?;
+    while !p.sky.over() {
+        let (what, jail) = (p.rng.below(10) as u64, p.rng.below(JAILS));
+        p.step(what);
+        let (mp, mq) = (format!("/j{jail}/mp"), format!("/j{jail}/mq"));
+        let (mp, mq) = (mp.as_bytes(), mq.as_bytes());
+        match what {
+            0 | 1 => {
+                p.fine("mount", task.mount(tree(), mp, MountFlags::default()));
+                for family in 0..FAMILIES {
+                    let path = format!("/j{jail}/mp/f{family}");
+                    p.fine(
+                        "make",
+                        make_file(&task, path.as_bytes(), &format!("j{jail}"), family),
+                    );
+                }
+            }
+            2 | 3 => {
+                let from = p.dir(jail);
+                p.fine("bind", task.bind(from.as_bytes(), mq));
+            }
+            4 => p.fine("remount", task.remount_bind(mq, MountFlags::READ_ONLY)),
+            5 => p.fine("remount", task.remount_bind(mq, MountFlags::default())),
+            6 => p.fine("umount", task.umount(mp, 0)),
+            7 => p.fine("umount", task.umount(mq, 0)),
+            _ => {
+                let at = if what == 8 { mp } else { mq };
+                p.fine("umount", task.umount(at, m::MNT_DETACH));
+            }
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// Takes rights away and gives them back.
+pub(super) fn mode(p: &mut Place<'_>) -> Result<(), Errno> {
+    let task = p.sky.vfs.task(Cred::root())?;
+    while !p.sky.over() {
+        let (jail, family) = (p.rng.below(JAILS), p.rng.below(FAMILIES));
+        let what = p.rng.below(3) as u64;
+        p.step(what);
+        let path = if what == 0 {
+            p.file(jail, family)
+        } else {
+            p.dir(jail)
+        };
+        let mode = *p.rng.pick(&[0o755, 0o755, 0o700, 0o711]);
+        p.fine("chmod", task.fchmodat2(At::Cwd, path.as_bytes(), mode, 0));
+        std::thread::yield_now();
+    }
+    Ok(())
+}

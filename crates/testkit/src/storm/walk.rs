@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Those who walk, open and look.
+
+use openpath_abi::fcntl::{O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY};
+use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT};
+use openpath_abi::{Errno, OpenHow, mode};
+use openpath_vfs::{At, Cred, OpenFile, Task};
+
+use super::Place;
+use super::world::{FAMILIES, JAILS, MARK};
+
+/// What a walk may fail with.
+const EXPECTED: &[Errno] = &[Errno::ENOENT, Errno::ENOTDIR, Errno::ELOOP, Errno::EACCES];
+/// What a scoped walk may fail with besides.
+const SCOPED: &[Errno] = &[Errno::EXDEV, Errno::EAGAIN];
+
+/// How often a walker opens its jail again.
+const ROUND: usize = 64;
+
+impl Place<'_> {
+    /// A path below a jail; the family of the file that its name belongs to, if it ends in one.
+    fn path(&mut self) -> (String, Option<usize>) {
+        const DIRS: &[&str] = &[
+            "d0", "d1", "d2", "e0", "e1", "ferry", "s", "t", "..", "..", "..", ".", "mp", "mq",
+            "l0", "l1", "l2",
+        ];
+        let mut parts: Vec<String> = (0..=self.rng.below(6))
+            .map(|_| (*self.rng.pick(DIRS)).to_owned())
+            .collect();
+        let mut family = None;
+        if self.rng.below(3) > 0 {
+            let number = self.rng.below(FAMILIES);
+            family = Some(number);
+            let letter = if self.rng.below(2) == 0 { 'f' } else { 'g' };
+            parts.push(format!("{letter}{number}"));
+        }
+        (parts.join("/"), family)
+    }
+
+    /// A path that most likely exists.
+    fn likely(&mut self) -> (String, Option<usize>) {
+        const CHAINS: &[&str] = &[
+            "d0/ferry/s/t",
+            "d1/e0",
+            "d2/e1",
+            "d0/e0",
+            "d1",
+            "d2",
+            "mp",
+            "mq",
+        ];
+        let family = self.rng.below(FAMILIES);
+        let chain = *self.rng.pick(CHAINS);
+        match self.rng.below(4) {
+            0 => {
+                let up = "/..".repeat(self.rng.below(5));
+                (format!("{chain}{up}/f{family}"), Some(family))
+            }
+            1 => (chain.to_owned(), None),
+            _ => (format!("{chain}/f{family}"), Some(family)),
+        }
+    }
+
+    fn strange(&self, what: &str, path: &str, e: Errno, scoped: bool) {
+        if !EXPECTED.contains(&e) && !(scoped && SCOPED.contains(&e)) {
+            self.sky
+                .wrong(format!("{}: {what} {path}: {e}", self.pulse.name));
+        }
+    }
+
+    /// Checks what was opened: its mark, its family, its inode.
+    fn check(
+        &self,
+        task: &Task,
+        file: &OpenFile<'_>,
+        path: &str,
+        jail: &str,
+        family: Option<usize>,
+    ) -> Result<(), Errno> {
+        let stat = file.stat()?;
+        if mode::is_dir(stat.mode) {
+            if family.is_some() {
+                self.sky
+                    .wrong(format!("{}: {path} is a directory", self.pulse.name));
+            }
+            if task.fstatat(At::File(file), MARK, 0).is_ok() {
+                self.sky.wrong(format!(
+                    "{}: ESCAPE: {jail} {path} is outside",
+                    self.pulse.name
+                ));
+            }
+            return Ok(());
+        }
+        if !mode::is_reg(stat.mode) || file.flags() & O_PATH != 0 {
+            return Ok(());
+        }
+        let mut data = [0; 64];
+        let got = file.pread(&mut data, 0)?;
+        let text = String::from_utf8_lossy(&data[..got]).into_owned();
+        // A file whose maker has not written yet says nothing.
+        let Some(line) = text.strip_suffix('\n') else {
+            return Ok(());
+        };
+        let parts: Vec<&str> = line.split(':').collect();
+        let [mark, kin, inode] = parts[..] else {
+            self.sky
+                .wrong(format!("{}: {path} holds {text:?}", self.pulse.name));
+            return Ok(());
+        };
+        if mark != jail {
+            self.sky.wrong(format!(
+                "{}: ESCAPE: {jail} {path} is of {mark}",
+                self.pulse.name
+            ));
+        }
+        if inode != stat.ino.to_string() || family.is_some_and(|f| f.to_string() != kin) {
+            let text = format!("{}: {path} is {line}, inode {}", self.pulse.name, stat.ino);
+            self.sky.wrong(text);
+        }
+        Ok(())
+    }
+
+    fn choose(&mut self) -> (String, Option<usize>) {
+        if self.rng.below(2) == 0 {
+            self.path()
+        } else {
+            self.likely()
+        }
+    }
+}
+
+/// The credentials of a walker: every other one is a user.
+fn cred(p: &mut Place<'_>) -> Cred {
+    if p.rng.below(2) == 0 {
+        Cred::root()
+    } else {
+        Cred::user(1000, 1000, &[])
+    }
+}
+
+/// Opens below a directory, and may not get out of it.
+pub(super) fn scoped(p: &mut Place<'_>) -> Result<(), Errno> {
+    let task = p.sky.vfs.task(cred(p))?;
+    while !p.sky.over() {
+        let number = p.rng.below(JAILS);
+        let jail = format!("j{number}");
+        let base = match task.open(format!("/{jail}").as_bytes(), O_PATH | O_DIRECTORY, 0) {
+            Ok(base) => base,
+            Err(e) => {
+                p.strange("open", &jail, e, false);
+                continue;
+            }
+        };
+        for _ in 0..ROUND {
+            if p.sky.over() {
+                break;
+            }
+            scoped_once(p, &task, &base, &jail)?;
+        }
+    }
+    Ok(())
+}
+
+fn scoped_once(
+    p: &mut Place<'_>,
+    task: &Task,
+    base: &OpenFile<'_>,
+    jail: &str,
+) -> Result<(), Errno> {
+    let (mut path, family) = p.choose();
+    let what = p.rng.below(10) as u64;
+    p.step(what);
+    let mut resolve = if what % 2 == 0 {
+        RESOLVE_BENEATH
+    } else {
+        RESOLVE_IN_ROOT
+    };
+    if what >= 8 {
+        resolve |= RESOLVE_CACHED;
+    }
+    if resolve & RESOLVE_IN_ROOT != 0 && p.rng.below(3) == 0 {
+        path.insert(0, '/');
+    }
+    let kind = *p
+        .rng
+        .pick(&[O_RDONLY, O_RDONLY, O_RDONLY, O_PATH, O_PATH | O_NOFOLLOW]);
+    let flags = if kind == O_RDONLY { O_NONBLOCK } else { kind };
+    let how = OpenHow {
+        flags: u64::from(flags),
+        mode: 0,
+        resolve,
+    };
+    match task.openat2(At::File(base), path.as_bytes(), &how) {
+        Ok(file) => p.check(task, &file, &path, jail, plain(&path, family))?,
+        Err(e) => p.strange("openat2", &path, e, true),
+    }
+    // And without a scope, where nothing is promised but the right file.
+    if what == 3 {
+        let path = format!("/{jail}/{}", p.likely().0);
+        match task.stat(path.as_bytes()) {
+            Ok(_) => {}
+            Err(e) => p.strange("stat", &path, e, false),
+        }
+    }
+    Ok(())
+}
+
+/// The family that a name promises; none if the name could be a link to another one.
+fn plain(path: &str, family: Option<usize>) -> Option<usize> {
+    let last = path.rsplit('/').next().unwrap_or("");
+    family.filter(|_| last.starts_with(['f', 'g']) && last != "ferry")
+}
+
+/// Opens from a root of its own, and may not get out of it.
+pub(super) fn chrooted(p: &mut Place<'_>) -> Result<(), Errno> {
+    let number = p.rng.below(JAILS);
+    let jail = format!("j{number}");
+    let task = p.sky.vfs.task(Cred::root())?;
+    task.chroot(format!("/{jail}").as_bytes())?;
+    task.chdir(b"/")?;
+    while !p.sky.over() {
+        let (path, family) = p.choose();
+        let what = p.rng.below(6) as u64;
+        p.step(what);
+        let path = if what == 0 { path } else { format!("/{path}") };
+        let flags = if what == 1 {
+            O_PATH
+        } else {
+            O_RDONLY | O_NONBLOCK
+        };
+        match task.open(path.as_bytes(), flags, 0) {
+            Ok(file) => p.check(&task, &file, &path, &jail, plain(&path, family))?,
+            Err(e) => p.strange("open", &path, e, false),
+        }
+        if what == 2 {
+            // Deep inside, where the next rename may carry it away.
+            match task.chdir(b"/d0/ferry/s/t") {
+                Ok(()) => task.chdir(b"/")?,
+                Err(e) => p.strange("chdir", "/d0/ferry/s/t", e, false),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the storm passes: jails side by side, and an outside that nobody may see from inside.
+//!
+//! # Layout
+//! `/j0`, `/j1` ... are jails, each with directories `d0..d2`, in them `e0`, `e1`, a chain
+//! `ferry/s/t` that comes and goes, and mount points `mp` and `mq`. Outside are `/out` and files
+//! in `/`.
+//!
+//! # Rules
+//! * A file is named `f` or `g` and its family; its content is `JAIL:FAMILY:INODE` and a newline,
+//!   `out` for a jail where it is none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openpath_abi::fcntl::{AT_REMOVEDIR, O_CREAT, O_DIRECTORY, O_EXCL, O_WRONLY};
+use openpath_abi::{Errno, dirent, mount as m};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{At, Cred, Limits, SuperBlock, Task, Tuning, Vfs};
+
+use super::Rest;
+
+/// How many jails there are.
+pub const JAILS: usize = 3;
+/// How many families of files.
+pub(super) const FAMILIES: usize = 6;
+/// Name of the file that only stands outside.
+pub(super) const MARK: &[u8] = b"OUTSIDE";
+
+/// The world before and after the storm.
+pub(super) struct World {
+    pub(super) vfs: Vfs,
+    root: Task,
+}
+
+/// A tree.
+pub(super) fn tree() -> Arc<SuperBlock> {
+    MemFs::new(MemOptions {
+        mode: 0o755,
+        size: 1 << 30,
+        inodes: 1 << 20,
+        ..MemOptions::default()
+    })
+}
+
+/// The content of a file.
+pub(super) fn content(jail: &str, family: usize, inode: u64) -> Vec<u8> {
+    format!("{jail}:{family}:{inode}\n").into_bytes()
+}
+
+/// Makes a file of this jail; whether it was made.
+///
+/// # Errors
+/// That of open(2), stat(2) or write(2).
+pub(super) fn make_file(task: &Task, path: &[u8], jail: &str, family: usize) -> Result<(), Errno> {
+    let file = task.open(path, O_CREAT | O_EXCL | O_WRONLY, 0o644)?;
+    let inode = file.stat()?.ino;
+    file.pwrite(&content(jail, family, inode), 0).map(|_| ())
+}
+
+impl World {
+    pub(super) fn build(tuning: Tuning) -> Result<World, Errno> {
+        let limits = Limits {
+            dentries_max: 1 << 16,
+            mounts_max: 1 << 10,
+            ..Limits::default()
+        };
+        let vfs = Vfs::builder().limits(limits).tuning(tuning).build(tree())?;
+        let root = vfs.task(Cred::root())?;
+        Ok(World { vfs, root })
+    }
+
+    /// What is in use, unlinked and unused entries aside.
+    pub(super) fn rest(&self) -> Rest {
+        // A directory goes after what was in it, so this takes a few rounds.
+        loop {
+            let before = self.vfs.usage();
+            self.vfs.shrink(1 << 16);
+            self.vfs.collect();
+            self.vfs.trim(Duration::from_secs(1));
+            if self.vfs.usage() == before {
+                break;
+            }
+        }
+        let fs = self.root.statfs(b"/").unwrap_or_default();
+        Rest {
+            usage: self.vfs.usage(),
+            blocks: fs.blocks - fs.bfree,
+            inodes: fs.files - fs.ffree,
+        }
+    }
+
+    pub(super) fn furnish(&self) -> Result<(), Errno> {
+        let t = &self.root;
+        let dir = |path: String| t.mkdirat(At::Cwd, path.as_bytes(), 0o755);
+        dir("/out".to_owned())?;
+        for place in ["", "/out"] {
+            make_file(t, &[place.as_bytes(), b"/", MARK].concat(), "out", 0)?;
+            for family in 0..FAMILIES {
+                make_file(t, format!("{place}/f{family}").as_bytes(), "out", family)?;
+                make_file(t, format!("{place}/g{family}").as_bytes(), "out", family)?;
+            }
+        }
+        for j in 0..JAILS {
+            dir(format!("/j{j}"))?;
+            for d in 0..3 {
+                dir(format!("/j{j}/d{d}"))?;
+                for e in 0..2 {
+                    dir(format!("/j{j}/d{d}/e{e}"))?;
+                }
+            }
+            for part in ["d0/ferry", "d0/ferry/s", "d0/ferry/s/t", "mp", "mq"] {
+                dir(format!("/j{j}/{part}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Unmounts and removes everything.
+    pub(super) fn clear(&self) -> Result<(), Errno> {
+        for j in 0..JAILS {
+            for point in ["mp", "mq"] {
+                let path = format!("/j{j}/{point}");
+                while self.root.umount(path.as_bytes(), m::MNT_DETACH).is_ok() {}
+            }
+        }
+        remove_below(&self.root, b"")
+    }
+}
+
+/// Removes all that is in a directory.
+fn remove_below(task: &Task, dir: &[u8]) -> Result<(), Errno> {
+    let path = if dir.is_empty() { b"/" } else { dir };
+    let mut entries = Vec::new();
+    {
+        let open = task.open(path, O_DIRECTORY, 0)?;
+        loop {
+            let got = open.getdents64(4096)?;
+            if got.is_empty() {
+                break;
+            }
+            entries.extend(got);
+        }
+    }
+    for entry in entries.iter().filter(|e| e.name != b"." && e.name != b"..") {
+        let path = [dir, b"/", &entry.name].concat();
+        if entry.kind == dirent::DT_DIR {
+            remove_below(task, &path)?;
+            task.unlinkat(At::Cwd, &path, AT_REMOVEDIR)?;
+        } else {
+            task.unlinkat(At::Cwd, &path, 0)?;
+        }
+    }
+    Ok(())
+}

@@ -10,13 +10,13 @@ use crate::superblock::SuperBlock;
 use openpath_abi::{Errno, caps, mode};
 
 /// Execute, or search a directory.
-pub const MAY_EXEC: u32 = 1;
+pub(crate) const MAY_EXEC: u32 = 1;
 /// Write.
-pub const MAY_WRITE: u32 = 2;
+pub(crate) const MAY_WRITE: u32 = 2;
 /// Read.
-pub const MAY_READ: u32 = 4;
+pub(crate) const MAY_READ: u32 = 4;
 /// Append only; asked together with [`MAY_WRITE`].
-pub const MAY_APPEND: u32 = 8;
+pub(crate) const MAY_APPEND: u32 = 8;
 
 /// What the mode bits grant `cred` of `mask` (`acl_permission_check`): the first class that applies
 /// decides.
@@ -35,7 +35,7 @@ fn mode_grants(cred: &Cred, mode_bits: u32, uid: u32, gid: u32, mask: u32) -> bo
 ///
 /// # Errors
 /// `EACCES`.
-pub fn generic_permission(
+pub(crate) fn generic_permission(
     cred: &Cred,
     mode_bits: u32,
     ids: (u32, u32),
@@ -70,7 +70,7 @@ pub fn generic_permission(
 /// # Errors
 /// `EROFS` (write to a file, directory or link of a read-only superblock), `EPERM` (write to an
 /// immutable inode), `EACCES`.
-pub fn inode_permission(
+pub(crate) fn inode_permission(
     cred: &Cred,
     sb: &SuperBlock,
     inode: &Inode,
@@ -101,7 +101,7 @@ fn sticky_forbids(cred: &Cred, dir: &Inode, victim_uid: u32) -> bool {
 ///
 /// # Errors
 /// `ENOENT` in a removed directory, then as [`inode_permission`] for writing and searching.
-pub fn may_create(cred: &Cred, sb: &SuperBlock, dir: &Inode) -> Result<(), Errno> {
+pub(crate) fn may_create(cred: &Cred, sb: &SuperBlock, dir: &Inode) -> Result<(), Errno> {
     if dir.flags() & flag::DEAD != 0 {
         return Err(Errno::ENOENT);
     }
@@ -116,7 +116,7 @@ pub fn may_create(cred: &Cred, sb: &SuperBlock, dir: &Inode) -> Result<(), Errno
 /// As [`inode_permission`] of `dir`; `EPERM` (append-only directory, sticky, immutable or
 /// append-only victim); `ENOTDIR`, `EISDIR`; `EBUSY` (root of the tree); `ENOENT` (removed
 /// directory).
-pub fn may_delete(
+pub(crate) fn may_delete(
     cred: &Cred,
     sb: &SuperBlock,
     dir: &Inode,
@@ -149,7 +149,7 @@ pub fn may_delete(
 /// The permission bits of a new file: the set-group-id bit of an executable dropped for who is not
 /// in the group of a set-group-id directory, then umask applied (`vfs_prepare_mode`).
 #[must_use]
-pub fn new_mode(cred: &Cred, dir: &Inode, mode_bits: u32, umask: u32) -> u32 {
+pub(crate) fn new_mode(cred: &Cred, dir: &Inode, mode_bits: u32, umask: u32) -> u32 {
     let wanted = mode_bits & !(umask & 0o777);
     let (dir_mode, (_, dir_gid)) = (dir.mode(), dir.ids());
     // By the bits asked for: umask has no say in what counts as executable.
@@ -168,7 +168,7 @@ pub fn new_mode(cred: &Cred, dir: &Inode, mode_bits: u32, umask: u32) -> u32 {
 /// Owner, group and final mode of a new inode in `dir` (`inode_init_owner`): a set-group-id
 /// directory passes its group on, and the bit to directories.
 #[must_use]
-pub fn new_owner(cred: &Cred, dir: &Inode, mode_bits: u32) -> (u32, u32, u32) {
+pub(crate) fn new_owner(cred: &Cred, dir: &Inode, mode_bits: u32) -> (u32, u32, u32) {
     if dir.mode() & mode::S_ISGID == 0 {
         return (cred.fsuid, cred.fsgid, mode_bits);
     }

@@ -138,10 +138,7 @@ impl<M: Item, D: Item> Store<M, D> {
     ///
     /// `init` gets its index and may give it a payload and enter it wherever it is to be found:
     /// until it returns, whoever finds it sees a change going on, and a reclaimer waits.
-    pub fn new_dentry(
-        &self,
-        init: impl FnOnce(u32, &D, &mut Change<'_>),
-    ) -> Option<(u32, Sample)> {
+    pub fn new_dentry(&self, init: impl FnOnce(u32, &D, &mut Change<'_>)) -> Option<(u32, Sample)> {
         self.dentries.alloc(init)
     }
 
@@ -252,7 +249,8 @@ impl<M: Item, D: Item> Store<M, D> {
         freed: impl FnMut(u32, &D, Option<Arc<D::Payload>>),
     ) {
         let scan = |v: &mut Vec<u32>| self.scan(v, dentry_of);
-        self.dentries.reclaim(victims, eligible, scan, in_use, freed);
+        self.dentries
+            .reclaim(victims, eligible, scan, in_use, freed);
     }
 
     /// As [`Store::reclaim_dentries`], for mounts.

@@ -28,9 +28,14 @@ fn fault_is_found(body: impl Fn() + Sync + Send + 'static) {
         openpath_sync::asym::plant_missing_light(true);
         model(body);
     };
-    let report = std::thread::spawn(run).join().expect_err("the planted fault was not found");
+    let report = std::thread::spawn(run)
+        .join()
+        .expect_err("the planted fault was not found");
     let text = report.downcast_ref::<String>().cloned().unwrap_or_default();
-    assert!(text.contains("Causality violation"), "another fault than the planted one: {text}");
+    assert!(
+        text.contains("Causality violation"),
+        "another fault than the planted one: {text}"
+    );
 }
 
 /// Memory that a protocol protects. Reads must come before the drop; the memory itself stays, so

@@ -72,7 +72,7 @@ pub mod mflag {
 
 slab_item! {
     /// A mount, as the walk sees it.
-    pub struct MountSlot: MountData {
+    pub(crate) struct MountSlot: MountData {
         /// The mount that this one is mounted in; 0 for the first of a namespace and for a detached
         /// one.
         pub(crate) parent: Word32,
@@ -96,7 +96,7 @@ impl MountSlot {
 }
 
 /// What a pin on a mount gives access to.
-pub struct MountData {
+pub(crate) struct MountData {
     pub(crate) sb: Arc<SuperBlock>,
     /// Unique for the life of the `Vfs` (`STATX_MNT_ID_UNIQUE`).
     pub(crate) id: u64,
@@ -106,13 +106,6 @@ pub struct MountData {
     pub(crate) writers: Word,
     /// Whether it was found idle by a `MNT_EXPIRE` before.
     pub(crate) expiring: Word,
-}
-
-impl MountData {
-    /// The tree it shows.
-    pub fn superblock(&self) -> &Arc<SuperBlock> {
-        &self.sb
-    }
 }
 
 /// All mounts of one `Vfs`.

@@ -36,7 +36,7 @@ pub(super) fn open_last(
     op: &OpenOp,
 ) -> Result<Entered, Fail> {
     if last.kind != LastKind::Norm || !op.has(O_CREAT) {
-        let link = walk.into_last(text, last)?;
+        let link = walk.step_last(text, last)?;
         return Ok(if link {
             Entered::Link
         } else {

@@ -189,7 +189,7 @@ fn enter(walk: &mut Walk<'_>, text: &mut Text<'_>, op: &OpenOp) -> Result<bool, 
         return Ok(false);
     }
     loop {
-        let last = walk.to_last(text)?;
+        let last = walk.walk_to_last(text)?;
         match last::open_last(walk, text, &last, op)? {
             last::Entered::Existing => return Ok(false),
             last::Entered::Created => return Ok(true),

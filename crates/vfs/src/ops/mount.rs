@@ -56,10 +56,10 @@ impl Task {
     ///
     /// # Errors
     /// In this order: `EINVAL` (`source` of 4096 bytes or more); those of the walk to `target`;
-    /// `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (empty `source`); those of the walk to `source`; `ENOENT` (`target` was removed, or its
-    /// mount detached); `EINVAL` (the mount of `source` is detached); `ENOENT` (`source` was
-    /// removed); `ENOTDIR` (one is a directory, the other is not); `ENOSPC` (limit of mounts);
-    /// `ENOMEM`.
+    /// `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (empty `source`); those of the walk to `source`;
+    /// `ENOENT` (`target` was removed, or its mount detached); `EINVAL` (the mount of `source` is
+    /// detached); `ENOENT` (`source` was removed); `ENOTDIR` (one is a directory, the other is
+    /// not); `ENOSPC` (limit of mounts); `ENOMEM`.
     #[doc(alias = "MS_BIND")]
     pub fn bind(&self, source: &[u8], target: &[u8]) -> Result<(), Errno> {
         bind(&self.core, source, target, Depth::One)

@@ -15,14 +15,17 @@ use std::sync::Arc;
 /// A name that is being looked up: whoever locks it is the one who asks.
 type FlightLock = Arc<Mutex<(), Flight>>;
 
+/// Names under a directory's index, with who asks.
+type Asked = Mutex<HashMap<(u32, Vec<u8>), FlightLock>, FlightTable>;
+
 /// The names being looked up now (`d_alloc_parallel`): at most one lookup for each.
 #[derive(Default)]
 pub(crate) struct Flights {
-    shards: [Mutex<HashMap<(u32, Vec<u8>), FlightLock>, FlightTable>; 16],
+    shards: [Asked; 16],
 }
 
 impl Flights {
-    fn shard(&self, key: NameKey) -> &Mutex<HashMap<(u32, Vec<u8>), FlightLock>, FlightTable> {
+    fn shard(&self, key: NameKey) -> &Asked {
         &self.shards[(key.lo ^ key.lo >> 17) as usize & 15]
     }
 

@@ -94,7 +94,10 @@ pub(crate) enum Fail {
 
 impl From<Errno> for Fail {
     fn from(errno: Errno) -> Self {
-        Self::Errno(errno)
+        match errno {
+            Errno::ESTALE => Self::Stale,
+            other => Self::Errno(other),
+        }
     }
 }
 
@@ -229,12 +232,6 @@ impl<'w> Walk<'w> {
     #[inline(always)]
     pub(crate) fn wants(&self, flag: u32) -> bool {
         self.flags & flag == flag
-    }
-
-    /// Whether a link is stood at that is to be followed.
-    #[inline(always)]
-    pub(crate) fn at_link(&self) -> bool {
-        self.at_dentry.has(dflag::LINK) && self.wants(lflag::FOLLOW)
     }
 
     /// Whether a directory is stood at.

@@ -25,7 +25,7 @@ impl<'w> Walk<'w> {
     /// In order for each component: `EACCES` (search), then those of the step into it; `ENOTDIR` if
     /// more follows.
     #[inline(always)]
-    pub(crate) fn to_last(&mut self, text: &mut Text<'_>) -> Result<Last, Fail> {
+    pub(crate) fn walk_to_last(&mut self, text: &mut Text<'_>) -> Result<Last, Fail> {
         loop {
             match self.run(text.bytes())? {
                 Stop::Last(last) => return Ok(last),
@@ -105,17 +105,17 @@ impl<'w> Walk<'w> {
     /// As for the components before it.
     #[inline(always)]
     fn enter_last(&mut self, text: &mut Text<'_>) -> Result<(), Fail> {
-        let mut last = self.to_last(text)?;
-        while self.into_last(text, &last)? {
+        let mut last = self.walk_to_last(text)?;
+        while self.step_last(text, &last)? {
             self.follow_last(text)?;
-            last = self.to_last(text)?;
+            last = self.walk_to_last(text)?;
         }
         Ok(())
     }
 
     /// Goes into one last component; whether it is a link to be followed.
     #[inline(always)]
-    pub(crate) fn into_last(&mut self, text: &Text<'_>, last: &Last) -> Result<bool, Fail> {
+    pub(crate) fn step_last(&mut self, text: &Text<'_>, last: &Last) -> Result<bool, Fail> {
         if last.slash {
             self.flags |= lflag::FOLLOW | lflag::DIRECTORY;
         }
@@ -199,7 +199,7 @@ pub(crate) fn lookup_parent(
     retry::climb(core, |mode| {
         let mut walk = Walk::begin(core, at, path, flags, mode)?;
         let mut text = Text::new(path);
-        let last = walk.to_last(&mut text)?;
+        let last = walk.walk_to_last(&mut text)?;
         let name = text.name(&last).to_vec();
         text.done(core);
         if !walk.at_dir() {

@@ -101,7 +101,8 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "O_NOFOLLOW|O_DIRECTORY of a link says ELOOP, not ENOTDIR",
         file: "open/grant.rs",
         right: "if walked & lflag::DIRECTORY != 0 && sample.has(",
-        planted: "if walked & lflag::DIRECTORY != 0 && inode.kind() != mode::S_IFLNK && sample.has(",
+        planted: "if walked & lflag::DIRECTORY != 0 && inode.kind() != mode::S_IFLNK \
+                  && sample.has(",
     },
     Mutant {
         name: "suid-kept",

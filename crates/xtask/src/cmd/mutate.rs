@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask mutate`: plants wrong rules one at a time and sees that the oracle reports each.
 //!
-//! A copy of the sources below `target/mutants` is changed in one place, the oracle is built from it
-//! and must find a divergence; the unchanged copy must pass first, or nothing would be shown.
+//! A copy of the sources below `target/mutants` is changed in one place, the oracle is built from
+//! it and must find a divergence; the unchanged copy must pass first, or nothing would be shown.
 
 use super::mutants::{ALL, Mutant};
 use super::{Done, root, target};

@@ -334,7 +334,6 @@ fn changes_go_on_while_entries_are_evicted() {
 #[test]
 fn removed_directories_stay_empty() {
     let vfs = vfs();
-    let t = root(&vfs);
     let pins = vfs.usage().pins;
     let remove: Job<'_> = Box::new(|t, _| {
         ok_or(t.mkdir(b"/d", 0o755), &[Errno::EEXIST]);

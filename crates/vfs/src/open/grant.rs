@@ -224,16 +224,18 @@ fn truncate(core: &Core, inode: &Inode) -> Result<(), Errno> {
     inode.get_write_access()?;
     let now = core.vfs.clock.now();
     let _held = inode.lock_names();
-    let change = SetAttr {
-        size: Some(0),
-        mtime: Some(now),
-        ctime: Some(now),
-        mode: without_privileges(core, inode),
-        ..SetAttr::default()
-    };
-    let result = inode.shielded(|ops| ops.setattr(inode, &change));
+    let cut = inode.drop_capabilities(now).and_then(|()| {
+        let change = SetAttr {
+            size: Some(0),
+            mtime: Some(now),
+            ctime: Some(now),
+            mode: without_privileges(core, inode),
+            ..SetAttr::default()
+        };
+        inode.shielded(|ops| ops.setattr(inode, &change))
+    });
     inode.put_write_access();
-    result
+    cut
 }
 
 /// The mode without set-id bits, if a change of data by this task drops them (`file_remove_privs`).

@@ -430,6 +430,7 @@ fn the_end_stays_the_end() {
     let (dir, other) = (task.get("/d", "RD"), task.get("/d", "RD"));
     assert_eq!(dir.getdents64(48).map(|e| e.len()), Ok(2));
     assert_eq!(other.getdents64(24).map(|e| e.len()), Ok(1));
+    assert_eq!(dir.read(&mut [0; 4096]), Err(Errno::EISDIR));
     task.data("/d/new", b"");
     assert_eq!(
         (dir.getdents64(4096), dir.getdents64(0)),

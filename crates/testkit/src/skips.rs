@@ -18,6 +18,8 @@ use crate::outcome::Outcome;
 pub const UMOUNT_ROOT: &str = "umount-root";
 /// lseek(2) of a directory: cookies are each file system's own.
 pub const LSEEK_DIRECTORY: &str = "lseek-directory";
+/// The host's own listing doubled or lost an entry; ours is held to the rule all the same.
+pub const HOST_LISTING: &str = "host-listing";
 /// An extended attribute of a descriptor that is not open: the kernel looks at the name first.
 pub const XATTR_NO_FILE: &str = "xattr-no-file";
 /// The host's own answer changed when the case was run again.

@@ -62,7 +62,8 @@ impl Place<'_> {
     }
 
     fn strange(&self, what: &str, path: &str, e: Errno, scoped: bool) {
-        if !EXPECTED.contains(&e) && !(scoped && SCOPED.contains(&e)) {
+        let expected = EXPECTED.contains(&e) || scoped && SCOPED.contains(&e);
+        if !expected {
             self.sky
                 .wrong(format!("{}: {what} {path}: {e}", self.pulse.name));
         }
@@ -170,7 +171,7 @@ fn scoped_once(
     let (mut path, family) = p.choose();
     let what = p.rng.below(10) as u64;
     p.step(what);
-    let mut resolve = if what % 2 == 0 {
+    let mut resolve = if what.is_multiple_of(2) {
         RESOLVE_BENEATH
     } else {
         RESOLVE_IN_ROOT

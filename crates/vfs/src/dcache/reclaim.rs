@@ -2,10 +2,8 @@
 //! Entries that nobody pins give their slot and their inode back.
 //!
 //! Unlinked entries wait in the graveyard until enough have come together to pay for one fence and
-//! one scan of the
-//! pins; those that are still open stay there. Evicted entries go the same way, still hashed: while
-//! a reclaimer asks,
-//! whoever finds such an entry waits for the answer.
+//! one scan of the pins; those that are still open stay there. Evicted entries go the same way,
+//! still hashed: while a reclaimer asks, whoever finds such an entry waits for the answer.
 
 use super::{Dcache, dflag};
 use crate::inode::Inode;
@@ -52,8 +50,7 @@ impl Dcache {
     }
 
     /// Notes that an unlinked file was closed, and collects: at once while few pins are in use,
-    /// else when enough
-    /// closes have come together to pay for looking at all of them.
+    /// else when enough closes have come together to pay for looking at all of them.
     #[cold]
     pub(crate) fn closed_unlinked(&self) {
         const PINS_PER_CLOSE: usize = 4096;
@@ -79,7 +76,7 @@ impl Dcache {
         }
         // A name that was in use when its directory went is not found any more, and not missed.
         for &dir in victims.iter().filter(|&&i| self.kid_count(i) != 0) {
-            self.forget_kids(dir);
+            self.forget_below(dir);
         }
         let (mut parents, mut ready): (Vec<u32>, Vec<u32>) =
             victims.drain(..).partition(|&i| self.kid_count(i) != 0);
@@ -123,8 +120,7 @@ impl Dcache {
     }
 
     /// Frees the entries of `victims` that have neither pins nor children; the others stay in
-    /// `victims`.
-    /// Returns the inodes, to be dropped where no lock is held.
+    /// `victims`. Returns the inodes, to be dropped where no lock is held.
     fn reclaim(
         &self,
         victims: &mut Vec<u32>,
@@ -190,7 +186,17 @@ impl Dcache {
         }
     }
 
-    /// Forgets every entry below `root` and `root` itself, deepest first; what is pinned stays.
+    /// Leaves the root of a tree that nobody mounts any more to be reclaimed with what is left
+    /// below it: someone looked at it while the rest was forgotten.
+    pub(crate) fn bury_root(&self, root: u32) {
+        let now = self.at(root).word().sample_steady();
+        if now.live() && now.has(dflag::ROOT) {
+            self.set_flags(root, 0, dflag::ROOT);
+            self.bury(root);
+        }
+    }
+
+    /// Forgets every entry below `root` and `root` itself; what is pinned stays.
     pub(crate) fn forget_tree(&self, root: u32) {
         // Unlinked entries go by way of the graveyard, which knows them; children before parents.
         let mut buried = usize::MAX;
@@ -198,21 +204,25 @@ impl Dcache {
             buried = self.buried();
             self.collect();
         }
-        let mut order = vec![root];
+        self.forget_below(root);
+        drop(self.reclaim(&mut vec![root], |now| now.has(dflag::ROOT)));
+    }
+
+    /// Forgets every entry below `root`, deepest first; what is pinned stays.
+    fn forget_below(&self, root: u32) {
+        let mut order = self.kids(root);
         let mut next = 0;
         while let Some(&at) = order.get(next) {
             order.extend(self.kids(at));
             next += 1;
         }
-        // Children were entered after their parents: from the back, leaves come first, a level at a
-        // time.
         while !order.is_empty() {
             let (mut leaves, rest): (Vec<u32>, Vec<u32>) =
                 order.drain(..).partition(|&i| self.kid_count(i) == 0);
             if leaves.is_empty() {
                 break;
             }
-            drop(self.reclaim(&mut leaves, |now| leaf(now) || now.has(dflag::ROOT)));
+            drop(self.reclaim(&mut leaves, leaf));
             order = rest;
         }
     }

@@ -183,6 +183,7 @@ impl Shared {
             *seat = None;
             drop(seat);
             self.dcache.forget_tree(gone.root);
+            self.dcache.bury_root(gone.root);
             self.superblocks.lock().give(gone.number);
         }
     }

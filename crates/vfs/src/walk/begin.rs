@@ -136,6 +136,10 @@ impl<'w> Walk<'w> {
             // As in Linux, a root that was not asked for yet is no mount at all.
             return Err(Errno::EXDEV.into());
         }
+        if self.at.mount != 0 {
+            // R4: what sent the walk to the root was where it seemed to be.
+            self.leave_mount()?;
+        }
         let root = self.root();
         self.stand(root)
     }
@@ -144,19 +148,31 @@ impl<'w> Walk<'w> {
     #[cold]
     pub(super) fn check_scope(&mut self) -> Result<(), Fail> {
         let Some(root) = self.root else { return Ok(()) };
-        let mut spot = self.at;
+        let changes = &self.mounts().changes;
         loop {
-            if spot.mount == root.mount {
-                return match self.dcache().is_below(spot.dentry, root.dentry) {
-                    Some(true) => Ok(()),
-                    Some(false) => Err(Errno::EXDEV.into()),
-                    None => continue,
-                };
+            let before = changes.sample_steady();
+            let under = self.is_under(root);
+            // A mount on the way that went may have left its number to another.
+            if !changes.still(before) {
+                continue;
             }
-            match self.mounts().below(spot.mount) {
-                Some((mount, dentry)) => spot = Spot { mount, dentry },
-                None => return Err(Errno::EXDEV.into()),
-            }
+            return match under {
+                Some(true) => Ok(()),
+                Some(false) => Err(Errno::EXDEV.into()),
+                None => continue,
+            };
         }
+    }
+
+    /// Whether the place stood at is `root` or below it; `None` if directories moved meanwhile.
+    fn is_under(&self, root: Spot) -> Option<bool> {
+        let mut spot = self.at;
+        while spot.mount != root.mount {
+            let Some((mount, dentry)) = self.mounts().below(spot.mount) else {
+                return Some(false);
+            };
+            spot = Spot { mount, dentry };
+        }
+        self.dcache().is_below(spot.dentry, root.dentry)
     }
 }

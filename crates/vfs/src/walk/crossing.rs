@@ -13,51 +13,90 @@ impl Walk<'_> {
     #[inline(never)]
     pub(super) fn cross(&mut self) -> Result<(), Fail> {
         while self.at_dentry.has(dflag::MOUNTED) {
-            if self.fast {
-                let (mount, sample, root) = match self.mounts().cover(self.at.mount, self.at.dentry)
-                {
-                    Cover::None => return Ok(()),
-                    Cover::Mount(mount, sample, root) => (mount, sample, root),
-                    Cover::Changed => return Err(Fail::Restart),
-                };
-                if let Err(fail) = self.may_leave_mount() {
-                    self.unlazy()?;
-                    return Err(fail);
-                }
-                let dentry = self.dcache().at(root).word().sample();
-                if !sample.steady() || !dentry.steady() {
-                    return Err(Fail::Restart);
-                }
-                self.go(
-                    Spot {
-                        mount,
-                        dentry: root,
-                    },
-                    sample,
-                    dentry,
-                    None,
-                );
-                continue;
-            }
-            let Some((mount, root)) = self.mounts().cover_now(self.at.mount, self.at.dentry) else {
+            let crossed = if self.fast {
+                self.cross_fast()?
+            } else {
+                self.cross_pinned()?
+            };
+            if !crossed {
                 return Ok(());
-            };
-            self.may_leave_mount()?;
-            let Some(pin) = self.core.pins.pin_now(mount, root) else {
-                return Err(Fail::Restart);
-            };
-            let sample = self.mounts().at(mount).word().sample_steady();
-            let dentry = self.dcache().at(root).word().sample_steady();
-            self.go(
-                Spot {
-                    mount,
-                    dentry: root,
-                },
-                sample,
-                dentry,
-                Some(pin),
-            );
+            }
         }
         Ok(())
+    }
+
+    /// One mount up the stack, by samples; whether there was one.
+    fn cross_fast(&mut self) -> Result<bool, Fail> {
+        let cover = self.mounts().cover(self.at.mount, self.at.dentry);
+        // R4: the mount stood in was the one meant while its cover was looked for.
+        self.leave_mount()?;
+        let (mount, sample, root) = match cover {
+            Cover::None => return Ok(false),
+            Cover::Mount(mount, sample, root) => (mount, sample, root),
+            Cover::Changed => return Err(Fail::Restart),
+        };
+        if let Err(fail) = self.may_leave_mount() {
+            self.unlazy()?;
+            return Err(fail);
+        }
+        let dentry = self.dcache().at(root).word().sample();
+        // R4: the mount still holds its root, so what was sampled is its root.
+        let held = sample.steady() && self.mounts().at(mount).word().still(sample);
+        if !held || !dentry.steady() {
+            return Err(Fail::Restart);
+        }
+        self.go(
+            Spot {
+                mount,
+                dentry: root,
+            },
+            sample,
+            dentry,
+            None,
+        );
+        Ok(true)
+    }
+
+    /// One mount up the stack, pinned; whether there was one.
+    fn cross_pinned(&mut self) -> Result<bool, Fail> {
+        let Some((mount, root)) = self.mounts().cover_now(self.at.mount, self.at.dentry) else {
+            return Ok(false);
+        };
+        self.may_leave_mount()?;
+        let Some(pin) = self.core.pins.pin_now(mount, root) else {
+            return Err(Fail::Restart);
+        };
+        // Before it was pinned it may have gone, and its number been given to another.
+        if self.mounts().cover_now(self.at.mount, self.at.dentry) != Some((mount, root)) {
+            self.core.pins.release(pin);
+            return Ok(true);
+        }
+        let sample = self.mounts().at(mount).word().sample_steady();
+        let dentry = self.dcache().at(root).word().sample_steady();
+        self.go(
+            Spot {
+                mount,
+                dentry: root,
+            },
+            sample,
+            dentry,
+            Some(pin),
+        );
+        Ok(true)
+    }
+
+    /// Asks whether the mount stood in is still the one that was sampled; in fast mode a walk asks
+    /// this before it stands in another one, and whenever it relied on where a mount's root is.
+    ///
+    /// # Errors
+    /// [`Fail::Restart`] if it is not.
+    #[inline(always)]
+    pub(super) fn leave_mount(&self) -> Result<(), Fail> {
+        let same = self.mounts().at(self.at.mount).word().still(self.at_mount);
+        if self.fast && !same {
+            Err(Fail::Restart)
+        } else {
+            Ok(())
+        }
     }
 }

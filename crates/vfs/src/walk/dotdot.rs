@@ -20,8 +20,10 @@ impl Walk<'_> {
             if self.at == root {
                 break true;
             }
-            let mount = self.mounts().at(self.at.mount);
-            if self.at.dentry != mount.root.get() {
+            let at_its_root = self.at.dentry == self.mounts().at(self.at.mount).root.get();
+            // R4: the root that was compared is that of the mount stood in.
+            self.leave_mount()?;
+            if !at_its_root {
                 break false;
             }
             match self.mounts().below(self.at.mount) {
@@ -53,8 +55,8 @@ impl Walk<'_> {
             Fail::Errno(errno) => self.sure(errno),
             other => other,
         })?;
+        let (mounts, dcache) = (self.mounts(), self.dcache());
         if self.fast {
-            let (mounts, dcache) = (self.mounts(), self.dcache());
             let mount = mounts.at(to.mount).word().sample();
             let dentry = dcache.at(to.dentry).word().sample();
             // The mount left behind was where it was said to be while the place below was sampled.
@@ -68,7 +70,18 @@ impl Walk<'_> {
             self.go(to, mount, dentry, None);
             return Ok(());
         }
-        self.stand_again(to)
+        let Some(pin) = self.core.pins.pin_now(to.mount, to.dentry) else {
+            return Err(Fail::Restart);
+        };
+        // R4: what was pinned is still where the mount left behind is mounted.
+        if mounts.below(self.at.mount) != Some((to.mount, to.dentry)) {
+            self.core.pins.release(pin);
+            return Err(Fail::Restart);
+        }
+        let mount = mounts.at(to.mount).word().sample_steady();
+        let dentry = dcache.at(to.dentry).word().sample_steady();
+        self.go(to, mount, dentry, Some(pin));
+        Ok(())
     }
 
     fn stand_again(&mut self, spot: Spot) -> Result<(), Fail> {

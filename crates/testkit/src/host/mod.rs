@@ -235,7 +235,18 @@ impl Face for Host<'_> {
     }
 
     fn finish(&mut self) -> Vec<String> {
-        // What its scans lose or double is the kernel's own affair.
+        for (slot, scan) in self.slots.iter().zip(&mut self.scans) {
+            let (Some(fd), true) = (slot, scan.open()) else {
+                continue;
+            };
+            while scan.open() {
+                // What is lost or doubled is the kernel's own affair; that it was read is not.
+                match look::entries(*fd, 4096) {
+                    Ok(got) => drop(scan.feed(got)),
+                    Err(_) => scan.rewind(),
+                }
+            }
+        }
         Vec::new()
     }
 }

@@ -22,6 +22,7 @@ mod lock;
 mod lockdep;
 #[cfg(not(debug_assertions))]
 mod lockdep_disabled;
+mod once;
 mod prim;
 pub mod rcu;
 mod region;
@@ -37,6 +38,7 @@ pub use life::{Change, Life, Sample};
 pub use lock::{
     ClassInfo, LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
+pub use once::WriteOnce;
 pub use region::{NoSpace, Region};
 pub use store::{Item, PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store};
 pub use word::{Word, Word32};

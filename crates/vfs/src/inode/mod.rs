@@ -29,8 +29,8 @@ use crate::lock_order::InodeNames;
 use attr::{AttrWords, high, low};
 use openpath_abi::xattr::CAPABILITY_NAME;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, Word};
-use std::sync::{Arc, OnceLock};
+use openpath_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, Word, WriteOnce};
+use std::sync::Arc;
 
 /// Bits of the read-mostly flags word.
 pub mod flag {
@@ -67,7 +67,7 @@ pub struct Inode {
     writers: Word,
     names: RwLock<(), InodeNames>,
     /// Body of a symbolic link, once it was read: what the lock-free walk follows.
-    link: OnceLock<Box<[u8]>>,
+    link: WriteOnce<Box<[u8]>>,
     ops: Box<dyn InodeOps>,
 }
 
@@ -93,7 +93,7 @@ impl Inode {
             attr: words,
             writers: Word::new(WRITERS_ZERO),
             names: RwLock::new(()),
-            link: OnceLock::new(),
+            link: WriteOnce::default(),
             ops,
         };
         inode.note_searchable(attr.mode);
@@ -299,7 +299,7 @@ impl Inode {
         if body.is_empty() {
             return Err(Errno::ENOENT);
         }
-        Ok(self.link.get_or_init(|| body.into()))
+        Ok(self.link.set(body.into()))
     }
 
     /// Sets what `change` names, but for the length, in the core's attributes.

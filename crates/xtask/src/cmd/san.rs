@@ -27,7 +27,7 @@ pub(crate) fn run(sanitizer: Sanitizer, seconds: u64) -> Done {
         Sanitizer::Tsan => (
             "thread",
             "TSAN_OPTIONS",
-            "halt_on_error=0:second_deadlock_stack=1",
+            "halt_on_error=0:suppressions=crates/testkit/tsan.supp",
         ),
     };
     let folder = target(&format!("san-{name}"));
@@ -56,6 +56,7 @@ pub(crate) fn run(sanitizer: Sanitizer, seconds: u64) -> Done {
         return Ok(code);
     }
     let mut storm = Command::new(folder.join(TRIPLE).join("release/storm"));
+    storm.current_dir(root());
     storm.args(["--seconds", &seconds.to_string()]);
     if env::var_os(options).is_none() {
         storm.env(options, default);

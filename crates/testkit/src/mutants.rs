@@ -79,8 +79,8 @@ pub const ALL: &[Mutant] = &[
     ),
     mutant(
         16,
-        "dead-dir-create",
-        "a removed directory still takes names",
+        "chmod-keeps-sgid",
+        "chmod by who is not in the group keeps the set-group-id bit",
     ),
     mutant(
         17,

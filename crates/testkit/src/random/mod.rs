@@ -74,7 +74,33 @@ pub fn case(seed: u64) -> Case {
         case.ops.push(op);
     }
     tame(&mut case);
+    // Names of one letter never make a path that is worth keeping whole, nor one with a long name.
+    match seed % 6 {
+        0 => lengthen(&mut case, 12),
+        3 => lengthen(&mut case, 18),
+        _ => {}
+    }
     case
+}
+
+/// Makes every name of one letter as long as `times` says, wherever it stands.
+fn lengthen(case: &mut Case, times: usize) {
+    let longer = |name: &str| match name {
+        "a" | "b" | "c" | "d" | "e" | "f" | "g" | "x" => name.repeat(times),
+        _ => name.to_owned(),
+    };
+    for op in &mut case.ops {
+        let line = op.to_string();
+        let words = line.split(' ').map(|word| {
+            let parts: Vec<String> = word.split('/').map(longer).collect();
+            parts.join("/")
+        });
+        let words: Vec<String> = words.collect();
+        // An operation with such a letter elsewhere stays as it is.
+        if let Ok(long) = words.join(" ").parse() {
+            *op = long;
+        }
+    }
 }
 
 /// Makes every open of a case with a FIFO non-blocking.

@@ -9,7 +9,6 @@ pub mod face;
 pub mod golden;
 
 pub mod host;
-pub mod mutants;
 pub mod op;
 pub mod ours;
 pub mod outcome;

@@ -21,7 +21,7 @@ const AGAIN: usize = 10;
 pub enum Against {
     /// The host kernel once more: the oracle checks itself.
     Host,
-    /// openpath, with this wrong rule planted; 0 for none.
+    /// openpath, with the switch of this number off; 0 for none.
     Ours(u32),
 }
 
@@ -88,7 +88,7 @@ impl Sides {
                 let trace = case::run(&mut self.world.begin()?, case, when, Some(&host));
                 ("again", Ok(trace))
             }
-            Against::Ours(mutant) => ("ours", self.ours(case, when, &host, mutant)),
+            Against::Ours(switch) => ("ours", self.ours(case, when, &host, switch)),
         };
         let (other, divergence) = match other {
             Ok(other) => {
@@ -140,11 +140,11 @@ impl Sides {
         case: &Case,
         when: Pictures,
         host: &Trace,
-        mutant: u32,
+        switch: u32,
     ) -> Result<Trace, String> {
         let run = || -> Result<Trace, String> {
             let world =
-                ours::World::new(self.sysctl, mutant).map_err(|e| format!("no Vfs: {e}"))?;
+                ours::World::new(self.sysctl, switch).map_err(|e| format!("no Vfs: {e}"))?;
             let tasks = world.tasks().map_err(|e| format!("no task: {e}"))?;
             let mut face = ours::Ours::new(&world, &tasks);
             Ok(case::run(&mut face, case, when, Some(host)))

@@ -11,6 +11,7 @@ use openpath_abi::Errno;
 use openpath_testkit::boss::{self, Ended, Place};
 use openpath_testkit::case::{self, Case, Pictures};
 use openpath_testkit::golden;
+use openpath_testkit::ours::SWITCHES;
 use openpath_testkit::random;
 use openpath_testkit::sides::{Against, Sides};
 use openpath_testkit::skips::Counts;
@@ -48,9 +49,9 @@ struct Args {
     /// Run the host kernel against itself.
     #[arg(long)]
     host: bool,
-    /// Plant this wrong rule.
-    #[arg(long, default_value_t = 0)]
-    mutant: u32,
+    /// Turn this switch of the core off: it must not change a result.
+    #[arg(long, default_value = "none", value_parser = switch)]
+    flip: u32,
     /// Run one case from a file, and print what both sides gave.
     #[arg(long)]
     case: Option<std::path::PathBuf>,
@@ -75,6 +76,15 @@ enum Inner {
 const NEEDS_ROOT: u8 = 77;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// The number of the switch with this name.
+fn switch(name: &str) -> Result<u32, String> {
+    let names: Vec<&str> = SWITCHES.iter().map(|s| s.0).collect();
+    let found = names.iter().position(|n| *n == name);
+    found
+        .and_then(|n| u32::try_from(n).ok())
+        .ok_or_else(|| format!("one of {}", names.join(", ")))
+}
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
@@ -111,7 +121,7 @@ fn run(args: &Args) -> Fallible<bool> {
     let against = if args.host {
         Against::Host
     } else {
-        Against::Ours(args.mutant)
+        Against::Ours(args.flip)
     };
     let place = Place::new()?;
     if let Some(file) = &args.case {

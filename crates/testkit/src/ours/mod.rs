@@ -15,7 +15,7 @@ use std::sync::Arc;
 use openpath_abi::{Errno, Timespec, mount as m};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::Word;
-use openpath_vfs::{At, Clock, Cred, Limits, OpenFile, SuperBlock, Sysctl, Task, Vfs};
+use openpath_vfs::{At, Clock, Cred, Limits, OpenFile, SuperBlock, Sysctl, Task, Tuning, Vfs};
 
 use crate::face::Face;
 use crate::host::groups;
@@ -77,19 +77,24 @@ fn tmpfs(now: Timespec, read_only: bool) -> Arc<SuperBlock> {
 }
 
 impl World {
-    /// A fresh one, with this wrong rule planted; 0 for none.
+    /// A fresh one, with the switch of this number off; 0 for none.
     ///
     /// # Errors
     /// What kept it from being built.
-    pub fn new(sysctl: Sysctl, mutant: u32) -> Result<World, Errno> {
+    pub fn new(sysctl: Sysctl, switch: u32) -> Result<World, Errno> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let clock = Hand(Arc::new(Word::new(now.map_or(0, |d| d.as_secs()))));
         let root = tmpfs(clock.now(), false);
+        let mut tuning = Tuning::default();
+        if let Some((_, turn_off)) = SWITCHES.get(switch as usize) {
+            turn_off(&mut tuning);
+        }
         let builder = Vfs::builder()
+            .tuning(tuning)
             .limits(LIMITS)
             .sysctl(sysctl)
             .clock(Box::new(clock.clone()));
-        let vfs = planted(builder, mutant).build(root)?;
+        let vfs = builder.build(root)?;
         Ok(World { clock, vfs })
     }
 
@@ -102,15 +107,17 @@ impl World {
     }
 }
 
-#[cfg(feature = "_test_mutants")]
-fn planted(builder: openpath_vfs::VfsBuilder, mutant: u32) -> openpath_vfs::VfsBuilder {
-    builder.mutant(mutant)
-}
-
-#[cfg(not(feature = "_test_mutants"))]
-fn planted(builder: openpath_vfs::VfsBuilder, _mutant: u32) -> openpath_vfs::VfsBuilder {
-    builder
-}
+/// The switches of the core that can be off while everything is compared, by number: flipping one
+/// never changes a result.
+pub const SWITCHES: &[(&str, fn(&mut Tuning))] = &[
+    ("none", |_| {}),
+    ("lock-free-walk", |t| t.lock_free_walk = false),
+    ("path-cache", |t| t.path_cache = false),
+    ("root-reset", |t| t.root_reset_before_unlazy = false),
+    ("hand-over", |t| t.reference_hand_over = false),
+    ("create-looks-first", |t| t.create_looks_first = false),
+    ("lock-context-flag", |t| t.lock_context_flag = false),
+];
 
 /// One case on openpath.
 pub struct Ours<'t> {

@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn only_what_matters_stays() {
-        let text = "mkdir cwd a 0755\nmkdir cwd x/y/b 0700\nstat a\n---\nopen s1 s2 q/b RDWR|CREAT 0640\ngetcwd\n";
+        let text = "mkdir cwd a 0755\nmkdir cwd x/y/b 0700\nstat a\n---\n\
+                    open s1 s2 q/b RDWR|CREAT 0640\ngetcwd\n";
         let case: Case = text.parse().expect("a case");
         let small = shrink(&case, |c| {
             let lines = c.to_string();

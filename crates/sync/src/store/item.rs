@@ -41,7 +41,7 @@ impl<P> PayloadCell<P> {
     }
 }
 
-/// An item of a [`Store`]; made by [`crate::slab_item!`] only.
+/// An item of a [`crate::Store`]; made by [`crate::slab_item!`] only.
 ///
 /// # Safety
 /// `life` and `payload` must return the item's own fields, always the same ones.

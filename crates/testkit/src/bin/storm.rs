@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         seed: args.seed,
         walkers: args.walkers,
         tuning,
+        last_words: |line| eprintln!("{line}"),
     };
     let outcome = match storm::run(plan) {
         Ok(outcome) => outcome,

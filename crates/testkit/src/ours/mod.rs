@@ -107,9 +107,12 @@ impl World {
     }
 }
 
+/// A switch of the core: its name, and what turns it off.
+pub type Switch = (&'static str, fn(&mut Tuning));
+
 /// The switches of the core that can be off while everything is compared, by number: flipping one
 /// never changes a result.
-pub const SWITCHES: &[(&str, fn(&mut Tuning))] = &[
+pub const SWITCHES: &[Switch] = &[
     ("none", |_| {}),
     ("lock-free-walk", |t| t.lock_free_walk = false),
     ("path-cache", |t| t.path_cache = false),

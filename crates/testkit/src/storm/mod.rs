@@ -43,6 +43,8 @@ pub struct Plan {
     pub walkers: usize,
     /// The switches of the `Vfs`: a storm with one flipped tells which part a failure is in.
     pub tuning: openpath_vfs::Tuning,
+    /// Gets what must be said before the process is ended because a thread hangs.
+    pub last_words: fn(&str),
 }
 
 /// What came of it.
@@ -193,6 +195,18 @@ struct Crowd {
     notes: Vec<String>,
 }
 
+/// A thread that does not move: says so and ends the process, as it cannot be joined.
+fn stuck(pulse: &Pulse, last_words: fn(&str)) -> ! {
+    let (name, steps, doing) = (&pulse.name, pulse.steps.get(), pulse.doing.get());
+    last_words(&format!(
+        "STUCK: {name} in operation {doing} after {steps} steps"
+    ));
+    for walk in Vfs::stalled_walks(Duration::from_secs(1)) {
+        last_words(&format!("  in a lock-free section: {}", walk.name));
+    }
+    std::process::exit(1);
+}
+
 impl Crowd {
     fn start(sky: &Arc<Sky>, plan: Plan) -> Crowd {
         let mut crowd = Crowd {
@@ -275,7 +289,7 @@ impl Crowd {
                 if steps != seen.0 {
                     *seen = (steps, Instant::now());
                 } else if seen.1.elapsed() > STUCK {
-                    self.stuck(pulse);
+                    stuck(pulse, plan.last_words);
                 }
             }
             let now = resident_kib();
@@ -290,20 +304,6 @@ impl Crowd {
             resident_kib()
         ));
         self.sky.over.set(1);
-    }
-
-    /// A thread that does not move: says so and ends the process, as it cannot be joined.
-    fn stuck(&self, pulse: &Pulse) {
-        let doing = pulse.doing.get();
-        println!(
-            "STUCK: {} in operation {doing} after {} steps",
-            pulse.name,
-            pulse.steps.get()
-        );
-        for walk in Vfs::stalled_walks(Duration::from_secs(1)) {
-            println!("  in a lock-free section: {}", walk.name);
-        }
-        std::process::exit(1);
     }
 
     fn bounded(&self, base: u64, now: u64) {

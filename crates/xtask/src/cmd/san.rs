@@ -23,7 +23,11 @@ pub(crate) enum Sanitizer {
 /// Builds the storm with the sanitizer and runs it for so many seconds.
 pub(crate) fn run(sanitizer: Sanitizer, seconds: u64) -> Done {
     let (name, options, default) = match sanitizer {
-        Sanitizer::Asan => ("address", "ASAN_OPTIONS", "detect_leaks=0"),
+        Sanitizer::Asan => (
+            "address",
+            "ASAN_OPTIONS",
+            "detect_leaks=0:quarantine_size_mb=16",
+        ),
         Sanitizer::Tsan => (
             "thread",
             "TSAN_OPTIONS",

@@ -163,7 +163,7 @@ fn open_walking<'t>(
     path: &[u8],
     op: &OpenOp,
 ) -> Result<OpenFile<'t>, Errno> {
-    walk::climb(core, |mode| open_once(core, at, path, op, mode))
+    walk::climb(core, op.lookup, |mode| open_once(core, at, path, op, mode))
 }
 
 /// One attempt at an open (`path_openat`).

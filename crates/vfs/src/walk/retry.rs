@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ladder: fast, then with references, then asking backends.
 
-use super::Fail;
+use super::{Fail, lflag};
 use crate::task::Core;
 use openpath_abi::Errno;
 
@@ -24,9 +24,11 @@ const RESTARTS_MAX: u32 = 1 << 16;
 #[inline(always)]
 pub(crate) fn climb<R>(
     core: &Core,
+    flags: u32,
     mut attempt: impl FnMut(Mode) -> Result<R, Fail>,
 ) -> Result<R, Errno> {
-    if core.lock_free {
+    // `CACHED` means the lock-free rung alone, whatever the switch says.
+    if core.lock_free || flags & lflag::CACHED != 0 {
         match attempt(Mode::Fast) {
             Ok(r) => return Ok(r),
             Err(Fail::Errno(e)) => return Err(e),

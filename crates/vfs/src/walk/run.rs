@@ -153,7 +153,7 @@ pub(crate) fn lookup(
         }
         Plain::Leave => {}
     }
-    retry::climb(core, |mode| lookup_once(core, at, path, flags, mode))
+    retry::climb(core, flags, |mode| lookup_once(core, at, path, flags, mode))
 }
 
 fn lookup_once(
@@ -196,7 +196,7 @@ pub(crate) fn lookup_parent(
     path: &[u8],
     flags: u32,
 ) -> Result<(Pin, Last, Vec<u8>), Errno> {
-    retry::climb(core, |mode| {
+    retry::climb(core, flags, |mode| {
         let mut walk = Walk::begin(core, at, path, flags, mode)?;
         let mut text = Text::new(path);
         let last = walk.walk_to_last(&mut text)?;

@@ -7,7 +7,8 @@ mod tasks;
 use openpath_abi::fcntl::{AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_RDWR};
 use openpath_abi::mount::MNT_DETACH;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE};
-use openpath_abi::{Errno, mode};
+use openpath_abi::resolve::RESOLVE_IN_ROOT;
+use openpath_abi::{Errno, OpenHow, mode};
 use openpath_vfs::{At, DirEntry, Limits, MountFlags, OpenFile, Task, Vfs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -441,4 +442,30 @@ fn nothing_is_written_through_a_mount_that_became_read_only() {
         }
     });
     run(&vfs, &[write, freeze]);
+}
+
+#[test]
+fn a_scoped_walk_up_minds_directories_that_move_and_no_files() {
+    let vfs = vfs();
+    let t = root(&vfs);
+    t.mkdir(b"/r", 0o755).expect("mkdir");
+    t.mkdir(b"/r/d", 0o755).expect("mkdir");
+    t.creat(b"/r/f", 0o644).expect("creat");
+    let how = OpenHow {
+        flags: 0,
+        mode: 0,
+        resolve: RESOLVE_IN_ROOT,
+    };
+    let rename: Job<'_> = Box::new(|t, _| {
+        ok_or(t.rename(b"/r/f", b"/r/g"), &[]);
+        ok_or(t.rename(b"/r/g", b"/r/f"), &[]);
+    });
+    let walk: Job<'_> = Box::new(|t, _| {
+        let base = t.open(b"/r", O_DIRECTORY, 0).expect("open");
+        ok_or(
+            t.openat2(At::File(&base), b"d/../d/..", &how).map(drop),
+            &[],
+        );
+    });
+    run(&vfs, &[rename, walk]);
 }

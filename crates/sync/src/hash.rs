@@ -105,6 +105,11 @@ impl Table {
         }
     }
 
+    /// The address range of the buckets, for tests that write-protect it.
+    pub fn span(&self) -> (usize, usize) {
+        self.buckets.span()
+    }
+
     /// Entries inserted and not removed.
     pub fn len(&self) -> u64 {
         self.entries.peek()

@@ -144,7 +144,10 @@ impl Vfs {
     #[doc(hidden)]
     #[must_use]
     pub fn shared_spans(&self) -> Vec<(usize, usize)> {
-        self.0.dcache.spans()
+        let mut spans = self.0.dcache.spans();
+        spans.extend(self.0.paths.spans());
+        spans.push(self.0.mounts.span());
+        spans
     }
 }
 

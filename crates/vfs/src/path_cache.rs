@@ -162,6 +162,11 @@ impl PathCache {
         set * WAYS + (((hash >> 40) as u32 + way) & (WAYS - 1))
     }
 
+    /// The address ranges of entries and notes.
+    pub(crate) fn spans(&self) -> [(usize, usize); 2] {
+        [self.entries.span(), self.walked.span()]
+    }
+
     /// What is known of `path`.
     #[inline(always)]
     pub(crate) fn find(&self, dcache: &Dcache, query: &Query, path: &[u8]) -> Option<Hit> {

@@ -139,6 +139,8 @@ impl Dcache {
         let mut spans = self.store.spans().to_vec();
         spans.push(self.cold.span());
         spans.push(self.clocks.span());
+        spans.push(self.table.span());
+        spans.extend(self.names.spans());
         spans
     }
 

@@ -68,6 +68,11 @@ impl Names {
         Some(block)
     }
 
+    /// The address ranges of the blocks.
+    pub(crate) fn spans(&self) -> [(usize, usize); CLASSES] {
+        self.blocks.each_ref().map(Region::span)
+    }
+
     /// Lets a block go; 0 is none.
     pub(crate) fn free(&self, block: u32) {
         if block != 0 {

@@ -135,6 +135,11 @@ impl Mounts {
         self.store.mount(index)
     }
 
+    /// The address range of the table's buckets.
+    pub(crate) fn span(&self) -> (usize, usize) {
+        self.table.span()
+    }
+
     fn hash_of(&self, parent: u32, point: u32) -> u64 {
         self.key.mix(u64::from(parent), u64::from(point))
     }

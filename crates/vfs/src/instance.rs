@@ -113,7 +113,12 @@ impl Vfs {
 
     /// Reclaims every unlinked entry that nobody uses any more, now.
     pub fn collect(&self) {
-        self.0.dcache.collect();
+        // A directory can go only after what was in it.
+        let mut before = usize::MAX;
+        while self.0.dcache.buried() < before {
+            before = self.0.dcache.buried();
+            self.0.dcache.collect();
+        }
     }
 
     /// Gives memory of names that were cached once back to the system, after waiting `patience` for

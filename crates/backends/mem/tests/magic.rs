@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Magic links: a link that leads straight to a place, as `/proc/self/fd` does.
+
+use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR};
+use openpath_abi::resolve::{
+    RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV,
+};
+use openpath_abi::{Errno, OpenHow, StatFs, Timespec};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{
+    At, Attr, Cred, Found, Inode, InodeOps, MountFlags, Patience, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Vfs, VfsPath, flag,
+};
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+
+/// Where the link leads, once for each time it is followed.
+type Targets = Arc<Mutex<Vec<VfsPath>>>;
+
+struct Dir(Arc<Inode>);
+struct Magic(Targets);
+struct Tree;
+
+impl InodeOps for Dir {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+        Ok(if name == b"m" {
+            Found::Inode(Arc::clone(&self.0))
+        } else {
+            Found::Absent
+        })
+    }
+}
+
+impl InodeOps for Magic {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn jump(&self, _inode: &Inode) -> Result<VfsPath, Errno> {
+        self.0.lock().expect("lock").pop().ok_or(Errno::ENOENT)
+    }
+}
+
+impl SuperBlockOps for Tree {
+    fn statfs(&self) -> Result<StatFs, Errno> {
+        Ok(StatFs::default())
+    }
+}
+
+fn tree(targets: &Targets) -> Arc<SuperBlock> {
+    let attr = |mode| Attr {
+        mode,
+        nlink: 1,
+        ..Attr::default()
+    };
+    let zero = Timespec::default();
+    let magic = Box::new(Magic(Arc::clone(targets)));
+    let link = Inode::new(2, 0, attr(0o120_777), zero, magic);
+    link.set_flags(flag::MAGIC);
+    let root = Inode::new(1, 0, attr(0o040_755), zero, Box::new(Dir(link)));
+    SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default())
+}
+
+#[test]
+fn a_magic_link_leads_straight_to_its_place_unless_that_is_not_wanted() {
+    let targets = Targets::default();
+    let vfs = Vfs::builder()
+        .build(MemFs::new(MemOptions::default()))
+        .expect("a vfs");
+    let t = vfs.task(Cred::root()).expect("a task");
+    t.mkdir(b"/p", 0o755).expect("mkdir");
+    t.mount(tree(&targets), b"/p", MountFlags::default())
+        .expect("mount");
+    let file = t.open(b"/f", O_RDWR | O_CREAT, 0o600).expect("open");
+    t.unlink(b"/f").expect("unlink");
+    let arm = || {
+        targets
+            .lock()
+            .expect("lock")
+            .push(file.path().expect("a path"))
+    };
+    let open = |flags: u32, resolve: u64| {
+        arm();
+        let how = OpenHow {
+            flags: u64::from(flags),
+            mode: 0,
+            resolve,
+        };
+        t.openat2(At::Cwd, b"/p/m", &how)
+            .map(|opened| opened.stat().expect("stat").ino)
+    };
+    let ino = file.stat().expect("stat").ino;
+    assert_eq!(open(O_RDONLY, 0), Ok(ino), "an unlinked file is reached");
+    assert_eq!(open(O_RDWR | O_CREAT, 0), Ok(ino));
+    assert_eq!(open(O_RDONLY | O_CREAT | O_EXCL, 0), Err(Errno::EEXIST));
+    assert_eq!(open(O_RDONLY | O_NOFOLLOW, 0), Err(Errno::ELOOP));
+    assert_eq!(open(O_PATH | O_NOFOLLOW, RESOLVE_NO_MAGICLINKS), Ok(2));
+    assert_eq!(open(O_RDONLY, RESOLVE_NO_MAGICLINKS), Err(Errno::ELOOP));
+    assert_eq!(open(O_RDONLY, RESOLVE_CACHED), Err(Errno::EAGAIN));
+    assert_eq!(open(O_RDONLY, RESOLVE_NO_XDEV), Err(Errno::EXDEV));
+    assert_eq!(open(O_RDONLY, RESOLVE_IN_ROOT), Err(Errno::EXDEV));
+    assert_eq!(open(O_RDONLY, RESOLVE_BENEATH), Err(Errno::EXDEV));
+    arm();
+    assert_eq!(t.stat(b"/p/m/x").map(|s| s.ino), Err(Errno::ENOTDIR));
+}

@@ -96,6 +96,9 @@ fn granted(
         }
         sticky_allows(core, pin, inode)?;
     }
+    if walked & lflag::REGULAR != 0 && inode.kind() != mode::S_IFREG {
+        return Err(Errno::EFTYPE);
+    }
     if walked & lflag::DIRECTORY != 0 && sample.has(crate::dcache::dflag::NOT_DIR) {
         return Err(Errno::ENOTDIR);
     }

@@ -97,6 +97,9 @@ pub(super) fn plain(flags: u32) -> Option<OpenOp> {
     })
 }
 
+/// openat2 only, from Linux 7.2 on: what is no regular file is `EFTYPE`.
+const OPENAT2_REGULAR: u64 = 1 << 32;
+
 /// Flags valid under `profile`.
 fn valid(profile: Profile) -> u64 {
     let more = if profile >= Profile::V7_2 {
@@ -104,7 +107,12 @@ fn valid(profile: Profile) -> u64 {
     } else {
         0
     };
-    u64::from(VALID | more)
+    let regular = if profile >= Profile::V7_2 {
+        OPENAT2_REGULAR
+    } else {
+        0
+    };
+    u64::from(VALID | more) | regular
 }
 
 /// What open(2), openat(2) and creat(2) mean by their flags: unknown ones are dropped.
@@ -197,6 +205,10 @@ pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
     if flags & (O_DIRECTORY | O_CREAT) == O_DIRECTORY | O_CREAT {
         return Err(Errno::EINVAL);
     }
+    let regular = how.flags & OPENAT2_REGULAR != 0;
+    if regular && flags & O_DIRECTORY != 0 {
+        return Err(Errno::EINVAL);
+    }
     let mut access = ACCESS[(flags & O_ACCMODE) as usize];
     if flags & O_TMPFILE_ONLY != 0
         && (flags & (O_TMPFILE | O_CREAT) != O_TMPFILE || access & MAY_WRITE == 0)
@@ -222,7 +234,7 @@ pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
         flags,
         mode,
         access,
-        lookup: lookup_flags(flags, how.resolve)?,
+        lookup: lookup_flags(flags, how.resolve)? | if regular { lflag::REGULAR } else { 0 },
     })
 }
 
@@ -279,5 +291,18 @@ mod tests {
                 None => assert!(flags & O_CREAT != 0),
             }
         }
+    }
+
+    #[test]
+    fn regular_files_alone_can_be_asked_for_from_7_2_on() {
+        let how = |flags: u32| OpenHow {
+            flags: u64::from(flags) | OPENAT2_REGULAR,
+            mode: 0,
+            resolve: 0,
+        };
+        assert_eq!(build(&how(0), Profile::V6_18), Err(Errno::EINVAL));
+        assert_eq!(build(&how(O_DIRECTORY), Profile::V7_2), Err(Errno::EINVAL));
+        let op = build(&how(0), Profile::V7_2);
+        assert!(op.is_ok_and(|op| op.lookup & lflag::REGULAR != 0));
     }
 }

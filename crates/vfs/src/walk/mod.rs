@@ -82,6 +82,8 @@ pub(crate) mod lflag {
     pub(crate) const SCOPED: u32 = BENEATH | IN_ROOT;
     /// Enter what is mounted on the end of the walk, even if that is its start (umount).
     pub(crate) const MOUNTPOINT: u32 = 1 << 10;
+    /// `OPENAT2_REGULAR`: only a regular file will do.
+    pub(crate) const REGULAR: u32 = 1 << 11;
 }
 
 /// Why a walk ended without a result.

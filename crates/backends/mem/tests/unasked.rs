@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Magic links: a link that leads straight to a place, as `/proc/self/fd` does.
+//! What the host kernel cannot be asked here: magic links, and the flags of later kernels.
 
 use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR};
 use openpath_abi::resolve::{
@@ -8,8 +8,8 @@ use openpath_abi::resolve::{
 use openpath_abi::{Errno, OpenHow, StatFs, Timespec};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{
-    At, Attr, Cred, Found, Inode, InodeOps, MountFlags, Patience, SuperBlock, SuperBlockOps,
-    SuperBlockOptions, Vfs, VfsPath, flag,
+    At, Attr, Cred, Found, Inode, InodeOps, MountFlags, Patience, Profile, SuperBlock,
+    SuperBlockOps, SuperBlockOptions, Vfs, VfsPath, flag,
 };
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -104,4 +104,22 @@ fn a_magic_link_leads_straight_to_its_place_unless_that_is_not_wanted() {
     assert_eq!(open(O_RDONLY, RESOLVE_BENEATH), Err(Errno::EXDEV));
     arm();
     assert_eq!(t.stat(b"/p/m/x").map(|s| s.ino), Err(Errno::ENOTDIR));
+}
+
+#[test]
+fn from_7_2_on_a_regular_file_can_be_asked_for() {
+    let builder = Vfs::builder().profile(Profile::V7_2);
+    let vfs = builder
+        .build(MemFs::new(MemOptions::default()))
+        .expect("a vfs");
+    let t = vfs.task(Cred::root()).expect("a task");
+    t.creat(b"/f", 0o600).expect("creat");
+    let how = OpenHow {
+        flags: 1 << 32,
+        mode: 0,
+        resolve: 0,
+    };
+    let open = |path: &[u8]| t.openat2(At::Cwd, path, &how).map(drop);
+    assert_eq!(open(b"/f"), Ok(()));
+    assert_eq!(open(b"/"), Err(Errno::EFTYPE));
 }

@@ -64,10 +64,10 @@ pub struct Tuning {
     /// Walk without references while names are cached; `RESOLVE_CACHED` always does. Gate:
     /// `task::Core`, which keeps it.
     pub lock_free_walk: bool,
-    /// Answer whole paths from the path cache. Gate: `path_cache::PathCache::admits`.
+    /// Answer whole paths from the path cache. Gate: `path_cache::PathCache::new`.
     pub path_cache: bool,
     /// Forget the root before leaving lock-free mode on `O_CREAT`, instead of counting a reference
-    /// on it. Gate: `walk::Walk::unlazy`.
+    /// on it. Gate: `walk::Walk::unlazy_to_create`.
     pub root_reset_before_unlazy: bool,
     /// Hand the walk's pin to the opened file, instead of taking a second one. Gate:
     /// `file::OpenFile::install`.

@@ -92,6 +92,48 @@ pub const F_GETFL: u32 = 3;
 pub const F_SETFL: u32 = 4;
 /// As `F_DUPFD`, with `FD_CLOEXEC`.
 pub const F_DUPFD_CLOEXEC: u32 = 1030;
+/// Whether another descriptor has the same open file.
+pub const F_DUPFD_QUERY: u32 = 1027;
+/// Whether the open that made this file created it.
+pub const F_CREATED_QUERY: u32 = 1028;
+/// Who is signalled (8 and 9: set and get).
+pub const F_SETOWN: u32 = 8;
+/// Who is signalled.
+pub const F_GETOWN: u32 = 9;
+/// Which signal is sent for input and output.
+pub const F_SETSIG: u32 = 10;
+/// Which signal is sent for input and output.
+pub const F_GETSIG: u32 = 11;
+/// Who is signalled, with its kind.
+pub const F_SETOWN_EX: u32 = 15;
+/// Who is signalled, with its kind.
+pub const F_GETOWN_EX: u32 = 16;
+/// The owner is a thread.
+pub const F_OWNER_TID: u32 = 0;
+/// The owner is a process.
+pub const F_OWNER_PID: u32 = 1;
+/// The owner is a process group.
+pub const F_OWNER_PGRP: u32 = 2;
+/// Adds seals to a memory file.
+pub const F_ADD_SEALS: u32 = 1033;
+/// The seals of a memory file.
+pub const F_GET_SEALS: u32 = 1034;
+/// No more seals.
+pub const F_SEAL_SEAL: u32 = 0x1;
+/// Must not shrink.
+pub const F_SEAL_SHRINK: u32 = 0x2;
+/// Must not grow.
+pub const F_SEAL_GROW: u32 = 0x4;
+/// Must not be written.
+pub const F_SEAL_WRITE: u32 = 0x8;
+/// Must not be written through new openings.
+pub const F_SEAL_FUTURE_WRITE: u32 = 0x10;
+/// Its x bits stay.
+pub const F_SEAL_EXEC: u32 = 0x20;
+/// close_range(2): give the caller a table of its own first.
+pub const CLOSE_RANGE_UNSHARE: u32 = 2;
+/// close_range(2): mark instead of closing.
+pub const CLOSE_RANGE_CLOEXEC: u32 = 4;
 
 /// From the start.
 pub const SEEK_SET: u32 = 0;

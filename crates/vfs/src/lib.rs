@@ -35,7 +35,7 @@ mod walk;
 pub use clock::{Clock, SystemClock};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
-pub use file::OpenFile;
+pub use file::{FileOps, OpenFile};
 pub use inode::{
     Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr, flag,
 };

@@ -2,6 +2,7 @@
 //! What a backend serves an inode with: the calls, and the words they are made in.
 
 use super::Inode;
+use crate::file::FileOps;
 use crate::path::VfsPath;
 use openpath_abi::{Errno, Timespec};
 use std::borrow::Cow;
@@ -245,6 +246,94 @@ pub trait InodeOps: Send + Sync + 'static {
         now: Timespec,
     ) -> Result<usize, Errno> {
         Err(Errno::EINVAL)
+    }
+
+    /// Begins one opening: the state it keeps and the calls it takes over, if any.
+    ///
+    /// # Errors
+    /// What open(2) is to return, after everything else was granted.
+    fn open(&self, inode: &Inode, flags: u32) -> Result<Option<Box<dyn FileOps>>, Errno> {
+        Ok(None)
+    }
+
+    /// Allocates, frees or moves space, as `mode` says (`FALLOC_FL_*`; combinations were checked).
+    /// Held: the file's data, for writing. Updates size, blocks and times.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` by default and for modes it does not know; `ENOSPC`, `EFBIG`, `EPERM` (seals).
+    fn fallocate(
+        &self,
+        inode: &Inode,
+        mode: u32,
+        offset: u64,
+        len: u64,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Brings the file's data to stable storage, and all of its attributes unless `data_only`.
+    ///
+    /// # Errors
+    /// `EIO` and what else the backend meets.
+    fn fsync(&self, inode: &Inode, data_only: bool) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// Copies up to `len` bytes from `from` to `at` in `to`, a file of the same superblock (maybe
+    /// the same one, then without overlap). Held: the data of `to`, for writing.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` by default: the core copies by reading and writing. `ENOSPC`, `EFBIG`.
+    fn copy_range(
+        &self,
+        inode: &Inode,
+        from: u64,
+        to: &Inode,
+        at: u64,
+        len: u64,
+        now: Timespec,
+    ) -> Result<usize, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Shows up to `len` bytes at `offset` in place, piece by piece and in order; how many there
+    /// were. A hole is shown as zeroes.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` by default: the backend has nothing to lend.
+    fn with_pages(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        len: usize,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// The file's seals (`F_GET_SEALS`).
+    ///
+    /// # Errors
+    /// `EINVAL` by default: it cannot be sealed.
+    fn seals(&self, inode: &Inode) -> Result<u32, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Adds seals (`F_ADD_SEALS`).
+    ///
+    /// # Errors
+    /// `EINVAL` by default; `EPERM` (sealed against seals).
+    fn add_seals(&self, inode: &Inode, seals: u32) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// A request of the device or file system; what it leaves in `arg` goes back to the caller.
+    ///
+    /// # Errors
+    /// `ENOTTY` by default.
+    fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+        Err(Errno::ENOTTY)
     }
 
     /// The next data or hole at or after `offset`.

@@ -10,6 +10,10 @@
 //! R2. A file open for writing counts on its inode and its mount, and takes both back when it is
 //!     dropped.
 
+mod ops;
+
+pub use ops::FileOps;
+
 use crate::dcache::dflag;
 use crate::inode::Inode;
 use crate::mount::MountData;

@@ -16,6 +16,7 @@ mod clock;
 mod config;
 mod cred;
 mod dcache;
+mod fd;
 mod file;
 mod inode;
 mod instance;
@@ -35,6 +36,8 @@ mod walk;
 pub use clock::{Clock, SystemClock};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
+#[doc(hidden)]
+pub use fd::FdMap;
 pub use file::{FileOps, OpenFile};
 pub use inode::{
     Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr, flag,

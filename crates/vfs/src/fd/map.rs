@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which descriptors of one table are claimed, which close on exec, and which is the lowest free.
+//!
+//! # Kernel analogue
+//! The bitmaps of `struct fdtable`, with `alloc_fd`, `put_unused_fd` and `expand_files`. A claimed
+//! descriptor without a file in its slot is reserved; the map does not know the difference.
+//!
+//! # Fields
+//! Bits lie in words of 64. Level 0 has a pair of words for each 64 descriptors, side by side so
+//! that a claim touches one cache line: who is claimed, and who closes on exec. In each level
+//! above, a bit says that the word below it is all ones; bits without a word below are one. The
+//! top level is one word: 4 levels for a million descriptors. Tables of 64 lie in the map itself.
+//!
+//! # Locks
+//! None: the map is plain memory behind its table's lock.
+//!
+//! # Rules
+//! R1 no descriptor below `next` is free; `next` itself may be taken. A claim by [`FdMap::alloc`]
+//! from a start at or below `next` makes `next` the number after it, a free below `next` makes
+//! `next` that number, and nothing else moves it up.
+//! R2 a summary bit is written only when the word below becomes full or stops being full, unless
+//! `conditional_summary` is off: then every free writes one bit in every level.
+//! R3 an [`FdMap::alloc`] from a start at or below `next` reads at most one word a level, and the
+//! one that holds `next`; from above it, less than twice as many.
+//! R4 close-on-exec bits of descriptors that are not claimed mean nothing; a claim sets its own.
+//! R5 nothing at or above `top` is claimed.
+//! R6 the map never shrinks; what is at or past [`FdMap::capacity`] is free.
+
+mod grow;
+mod range;
+
+use openpath_abi::Errno;
+
+/// Descriptors of one word.
+const WORD: u32 = u64::BITS;
+/// Levels of the largest map: 64^6 descriptors.
+const LEVELS_MAX: usize = 6;
+/// The most descriptors any map can hold (`sysctl_nr_open_max`).
+const CAPACITY_MAX: u32 = (1 << 31) - WORD;
+
+/// Where the words are.
+#[derive(Clone, Debug)]
+enum Words {
+    /// One pair, no summary.
+    Few([u64; 2]),
+    /// The pairs, then each level of summaries.
+    Many(Box<[u64]>),
+}
+
+/// The bitmaps of one descriptor table. See the module head.
+#[derive(Clone, Debug)]
+pub struct FdMap {
+    words: Words,
+    /// Where each level begins.
+    at: [u32; LEVELS_MAX],
+    levels: u32,
+    capacity: u32,
+    nr_open: u32,
+    next: u32,
+    top: u32,
+    count: u32,
+    word_peek: bool,
+    conditional_summary: bool,
+}
+
+impl FdMap {
+    /// An empty map for 64 descriptors that grows to `nr_open` (`fs.nr_open`), itself rounded up
+    /// as Linux's tables are. The switches are those of [`crate::Tuning`]; they change no result.
+    #[must_use]
+    pub fn new(nr_open: u32, word_peek: bool, conditional_summary: bool) -> Self {
+        Self {
+            words: Words::Few([0; 2]),
+            at: [0; LEVELS_MAX],
+            levels: 1,
+            capacity: WORD,
+            nr_open: nr_open.clamp(WORD, CAPACITY_MAX),
+            next: 0,
+            top: 0,
+            count: 0,
+            word_peek,
+            conditional_summary,
+        }
+    }
+
+    /// Claims the lowest free descriptor at or above `start` and below `end` (`alloc_fd`).
+    ///
+    /// # Errors
+    /// `EMFILE` when there is none, or none below `nr_open`; `ENOMEM` when the map cannot grow.
+    #[inline]
+    pub fn alloc(&mut self, start: u32, end: u32, cloexec: bool) -> Result<u32, Errno> {
+        let fd = self.lowest_free(start, || ());
+        if fd >= end {
+            return Err(Errno::EMFILE);
+        }
+        if fd >= self.capacity {
+            self.grow(fd)?;
+        }
+        if start <= self.next {
+            self.next = fd + 1;
+        }
+        self.set(fd, cloexec);
+        Ok(fd)
+    }
+
+    /// Claims `fd` if it is free; false, and nothing changes, if it is not (`do_dup2`).
+    ///
+    /// # Errors
+    /// `EMFILE` at or past `nr_open`, which dup2(2) reports as `EBADF`; `ENOMEM`.
+    pub fn claim(&mut self, fd: u32, cloexec: bool) -> Result<bool, Errno> {
+        if self.is_open(fd) {
+            return Ok(false);
+        }
+        if fd >= self.capacity {
+            self.grow(fd)?;
+        }
+        self.set(fd, cloexec);
+        Ok(true)
+    }
+
+    /// Frees `fd`; false if it was not claimed (`__put_unused_fd`).
+    #[inline]
+    pub fn free(&mut self, fd: u32) -> bool {
+        if !self.is_open(fd) {
+            return false;
+        }
+        self.clear(fd);
+        self.count -= 1;
+        if fd < self.next {
+            self.next = fd;
+        }
+        true
+    }
+
+    /// Whether `fd` is claimed.
+    #[inline]
+    #[must_use]
+    pub fn is_open(&self, fd: u32) -> bool {
+        fd < self.capacity && self.pair(fd)[0] & bit(fd) != 0
+    }
+
+    /// Whether `fd` closes on exec, if it is claimed.
+    #[must_use]
+    pub fn cloexec(&self, fd: u32) -> bool {
+        fd < self.capacity && self.pair(fd)[1] & bit(fd) != 0
+    }
+
+    /// Sets whether `fd` closes on exec; without effect past the capacity.
+    pub fn set_cloexec(&mut self, fd: u32, on: bool) {
+        if fd >= self.capacity || self.cloexec(fd) == on {
+            return;
+        }
+        let place = pair_at(fd) + 1;
+        self.words_mut()[place] ^= bit(fd);
+    }
+
+    /// Whether [`FdMap::alloc`] from 0 would find a descriptor below `end`. One comparison unless
+    /// descriptors at or above `end` are claimed, or all below it.
+    #[inline]
+    #[must_use]
+    pub fn has_free_below(&self, end: u32) -> bool {
+        let end = end.min(self.capacity.max(self.nr_open));
+        self.count < end || (self.next < end && self.lowest_free(0, || ()) < end)
+    }
+
+    /// How many descriptors are claimed.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Descriptors there is room for now: what the table of slots has to hold.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// The lowest free descriptor at or above `start`, perhaps past the capacity. Calls `seen` for
+    /// each word it reads.
+    #[inline]
+    fn lowest_free(&self, start: u32, mut seen: impl FnMut()) -> u32 {
+        let from = start.max(self.next);
+        if from >= self.capacity {
+            return from;
+        }
+        if self.word_peek {
+            seen();
+            let free = !self.pair(from)[0] & above(from);
+            if free != 0 {
+                return from / WORD * WORD + free.trailing_zeros();
+            }
+        }
+        let found = if start <= self.next {
+            // No free bit lies below `from`: every way down leads to one above it.
+            self.descend(self.levels, 0, &mut seen)
+        } else {
+            self.climb(from, &mut seen)
+        };
+        found.unwrap_or(self.capacity)
+    }
+
+    /// The lowest free descriptor below word `word` of `level`, itself counted from 1.
+    #[inline]
+    fn descend(&self, level: u32, mut word: u32, seen: &mut impl FnMut()) -> Option<u32> {
+        for level in (0..level).rev() {
+            seen();
+            let free = !self.word(level, word);
+            if free == 0 {
+                return None;
+            }
+            word = word * WORD + free.trailing_zeros();
+        }
+        Some(word)
+    }
+
+    /// The lowest free descriptor at or above `from`: up until a level knows of one to the right,
+    /// then down to it.
+    fn climb(&self, from: u32, seen: &mut impl FnMut()) -> Option<u32> {
+        let mut from = from;
+        for level in 0..self.levels {
+            let word = from / WORD;
+            if word >= self.len(level) {
+                return None;
+            }
+            seen();
+            let free = !self.word(level, word) & above(from);
+            if free != 0 {
+                return self.descend(level, word * WORD + free.trailing_zeros(), seen);
+            }
+            from = word + 1;
+        }
+        None
+    }
+
+    /// Makes `fd`, which is free and below the capacity, claimed.
+    #[inline]
+    fn set(&mut self, fd: u32, cloexec: bool) {
+        let (at, levels) = (self.at, self.levels);
+        let words = self.words_mut();
+        let place = pair_at(fd);
+        words[place] |= bit(fd);
+        let mut full = words[place] == u64::MAX;
+        if (words[place + 1] & bit(fd) != 0) != cloexec {
+            words[place + 1] ^= bit(fd);
+        }
+        let (mut level, mut index) = (1, fd / WORD);
+        while full && level < levels {
+            let word = &mut words[(at[level as usize] + index / WORD) as usize];
+            *word |= bit(index);
+            full = *word == u64::MAX;
+            (level, index) = (level + 1, index / WORD);
+        }
+        self.count += 1;
+        self.top = self.top.max(fd + 1);
+    }
+
+    /// Makes `fd`, which is below the capacity, free.
+    #[inline]
+    fn clear(&mut self, fd: u32) {
+        let (at, levels, always) = (self.at, self.levels, !self.conditional_summary);
+        let words = self.words_mut();
+        let word = &mut words[pair_at(fd)];
+        let mut was_full = *word == u64::MAX;
+        *word &= !bit(fd);
+        let (mut level, mut index) = (1, fd / WORD);
+        while (was_full || always) && level < levels {
+            let word = &mut words[(at[level as usize] + index / WORD) as usize];
+            was_full = *word == u64::MAX;
+            *word &= !bit(index);
+            (level, index) = (level + 1, index / WORD);
+        }
+    }
+
+    #[inline]
+    fn words(&self) -> &[u64] {
+        match &self.words {
+            Words::Few(pair) => pair,
+            Words::Many(words) => words,
+        }
+    }
+
+    #[inline]
+    fn words_mut(&mut self) -> &mut [u64] {
+        match &mut self.words {
+            Words::Few(pair) => pair,
+            Words::Many(words) => words,
+        }
+    }
+
+    /// The words of `fd`, which is below the capacity: claimed, close on exec.
+    #[inline]
+    fn pair(&self, fd: u32) -> [u64; 2] {
+        let (words, place) = (self.words(), pair_at(fd));
+        [words[place], words[place + 1]]
+    }
+
+    /// A word of `level` that says which descriptors or words are taken.
+    #[inline]
+    fn word(&self, level: u32, index: u32) -> u64 {
+        let words = self.words();
+        match level {
+            0 => words[2 * index as usize],
+            _ => words[(self.at[level as usize] + index) as usize],
+        }
+    }
+
+    /// How many words `level` has.
+    fn len(&self, level: u32) -> u32 {
+        (0..=level).fold(self.capacity, |below, _| below.div_ceil(WORD))
+    }
+}
+
+/// The bit of `index` in its word.
+fn bit(index: u32) -> u64 {
+    1 << (index % WORD)
+}
+
+/// The bits at and above `index` in its word.
+fn above(index: u32) -> u64 {
+    u64::MAX << (index % WORD)
+}
+
+/// Where the pair of `fd` is.
+fn pair_at(fd: u32) -> usize {
+    2 * (fd / WORD) as usize
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,11 +10,14 @@
 //! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | slabs, and pins for counts |
 //! | [`hash`](Table) | `head`, `lock`, `grow` | a table searched without a lock |
 //! | [`region`](Region) | `at` | an array that never moves |
+//! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
+//! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
 //! | [`lock`](Mutex) | `lock`, `read`, `write` | locks that know their place in the lock order |
 //! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
 //! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
 
 pub mod asym;
+mod biased;
 mod hash;
 mod life;
 mod lock;
@@ -26,6 +29,7 @@ mod once;
 mod prim;
 pub mod rcu;
 mod region;
+mod slots;
 mod store;
 mod word;
 mod zero;
@@ -33,6 +37,7 @@ mod zero;
 #[cfg(not(debug_assertions))]
 use lockdep_disabled as lockdep;
 
+pub use biased::{Biased, BiasedGuard};
 pub use hash::{CHAIN_MAX, Chain, HashKey, Locked, Table};
 pub use life::{Change, Life, Sample};
 pub use lock::{
@@ -40,6 +45,7 @@ pub use lock::{
 };
 pub use once::WriteOnce;
 pub use region::{NoSpace, Region};
+pub use slots::Slots;
 pub use store::{Item, PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store};
 pub use word::{Word, Word32};
 pub use zero::ZeroValid;

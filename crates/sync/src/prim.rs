@@ -26,13 +26,58 @@ pub(crate) fn compiler_fence() {
 /// The system's own primitives.
 #[cfg(not(loom))]
 mod native {
+    use crate::zero::ZeroValid;
+    use core::ptr::NonNull;
     pub(crate) use core::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
     pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+    /// Parking_lot's condition variable, with guards by value as loom has them.
+    #[derive(Default)]
+    pub(crate) struct Condvar(parking_lot::Condvar);
+
+    impl Condvar {
+        pub(crate) fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            self.0.wait(&mut guard);
+            guard
+        }
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+    }
+
+    /// Up to a page or two, memory shares no pair of cache lines with anything else; beyond that the
+    /// system hands it out untouched, at its usual alignment.
+    fn layout<T>(count: usize) -> Option<Layout> {
+        let layout = Layout::array::<T>(count).ok()?;
+        let align = if layout.size() <= 8192 { 128 } else { 16 };
+        layout.align_to(align).ok()
+    }
+
+    /// Memory for `count` items, all zero; `None` if there is none.
+    pub(crate) fn new_zeroed<T: ZeroValid>(count: usize) -> Option<NonNull<T>> {
+        let layout = layout::<T>(count).filter(|l| l.size() != 0)?;
+        // SAFETY: the layout has a size; zero is a valid `T`.
+        NonNull::new(unsafe { alloc_zeroed(layout) }.cast())
+    }
+
+    /// Frees what [`new_zeroed`] made.
+    ///
+    /// # Safety
+    /// `items` came from there with this `count`, and nobody reaches it any more.
+    pub(crate) unsafe fn free_zeroed<T: ZeroValid>(items: NonNull<T>, count: usize) {
+        if let Some(layout) = layout::<T>(count) {
+            // SAFETY: as promised; the layout depends on the type and the count alone.
+            unsafe { dealloc(items.as_ptr().cast(), layout) };
+        }
+    }
 
     /// Independent places for deferred work, so that threads that free seldom meet.
     pub(crate) const SHARDS: usize = 16;
+    /// Turns of a wait before it sleeps.
+    pub(crate) const SPINS: usize = 200;
 
     /// One turn of a short wait: spins, and now and then lets other threads run.
     pub(crate) fn relax() {
@@ -82,15 +127,48 @@ mod native {
 /// Loom's stand-ins, under the same names.
 #[cfg(loom)]
 mod modelled {
+    use crate::zero::ZeroValid;
+    use core::ptr::NonNull;
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
     pub(crate) use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     pub(crate) use loom::thread::yield_now as relax;
     pub(crate) use loom::thread::yield_now as nap;
+    use std::boxed::Box;
     use std::sync::PoisonError;
 
     pub(crate) const SHARDS: usize = 1;
+    pub(crate) const SPINS: usize = 0;
+
+    /// Loom's condition variable, without poison.
+    #[derive(Default)]
+    pub(crate) struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+        }
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+    }
+
+    /// As without loom, but every item is constructed.
+    pub(crate) fn new_zeroed<T: ZeroValid>(count: usize) -> Option<NonNull<T>> {
+        let items: Box<[T]> = (0..count).map(|_| T::default()).collect();
+        NonNull::new(Box::into_raw(items).cast())
+    }
+
+    /// Frees what [`new_zeroed`] made.
+    ///
+    /// # Safety
+    /// As without loom.
+    pub(crate) unsafe fn free_zeroed<T: ZeroValid>(items: NonNull<T>, count: usize) {
+        let items = core::ptr::slice_from_raw_parts_mut(items.as_ptr(), count);
+        // SAFETY: a box of this length was taken apart in `new_zeroed`.
+        drop(unsafe { Box::from_raw(items) });
+    }
 
     /// Loom's mutex with parking_lot's face.
     #[derive(Debug, Default)]

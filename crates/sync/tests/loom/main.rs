@@ -6,9 +6,11 @@
 //! plants a fault and fails if the model does not see it.
 #![cfg(loom)]
 
+mod biased;
 mod hash;
 mod life;
 mod rcu;
+mod slots;
 mod store;
 
 use loom::cell::UnsafeCell;
@@ -24,6 +26,11 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
 /// Runs `body` with every light half of the asymmetric fence left out; the model must object to
 /// how memory is used.
 fn fault_is_found(body: impl Fn() + Sync + Send + 'static) {
+    fault_with("Causality violation", body);
+}
+
+/// As [`fault_is_found`], and the report must contain `words`.
+fn fault_with(words: &str, body: impl Fn() + Sync + Send + 'static) {
     let run = move || {
         openpath_sync::asym::plant_missing_light(true);
         model(body);
@@ -33,7 +40,7 @@ fn fault_is_found(body: impl Fn() + Sync + Send + 'static) {
         .expect_err("the planted fault was not found");
     let text = report.downcast_ref::<String>().cloned().unwrap_or_default();
     assert!(
-        text.contains("Causality violation"),
+        text.contains(words),
         "another fault than the planted one: {text}"
     );
 }
@@ -58,6 +65,14 @@ impl Canary {
     fn read(&self) {
         // SAFETY: the model reports a concurrent write before it matters.
         assert_eq!(self.0.0.with(|v| unsafe { *v }), 7, "read after the drop");
+    }
+    /// A use that writes, by somebody whom the protocol lets use it alone.
+    fn touch(&self) {
+        // SAFETY: the model reports any concurrent access before it matters.
+        self.0.0.with_mut(|v| unsafe {
+            assert_eq!(*v, 7, "written after the drop");
+            *v = 7;
+        });
     }
     /// What freeing the memory would be.
     fn free(&self) {

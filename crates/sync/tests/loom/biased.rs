@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lock that is free while there is one handle: sharing, contention, sleep, and back again.
+
+use crate::{Canary, fault_with, model};
+use loom::thread;
+use openpath_sync::{Biased, lock_classes};
+use std::mem::ManuallyDrop;
+
+lock_classes! {
+    /// Every class of these models.
+    const CLASSES;
+    /// The class of the pair.
+    Class;
+}
+
+/// The shared half is what tells whether the pair was freed early.
+type Pair = Biased<Canary, Owned, Class>;
+
+/// What only a guard reaches; its drop is a use as well.
+struct Owned {
+    inside: Canary,
+    turns: u32,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.inside.free();
+    }
+}
+
+fn pair() -> Pair {
+    let owned = Owned {
+        inside: Canary::new(),
+        turns: 0,
+    };
+    Pair::new(Canary::new(), owned)
+}
+
+/// A use of the locked value: a write that the model sees.
+fn turn(pair: &Pair) {
+    let mut guard = pair.lock();
+    guard.inside.touch();
+    guard.turns += 1;
+}
+
+#[test]
+fn the_owner_goes_on_while_it_shares() {
+    model(|| {
+        assert_eq!(CLASSES.len(), 1);
+        let mine = pair();
+        turn(&mine);
+        let other = mine.share();
+        let theirs = thread::spawn(move || {
+            turn(&other);
+            other.read();
+        });
+        turn(&mine);
+        mine.read();
+        theirs.join().unwrap();
+        assert!(!mine.is_shared());
+        assert_eq!(mine.lock().turns, 3);
+    });
+}
+
+#[test]
+fn the_owner_is_free_again_as_soon_as_the_other_is_gone() {
+    model(|| {
+        let mine = pair();
+        let other = mine.share();
+        let theirs = thread::spawn(move || turn(&other));
+        turn(&mine);
+        turn(&mine);
+        // Not joined yet: whatever the owner sees, it sees all that was done before.
+        if !mine.is_shared() {
+            assert_eq!(mine.lock().turns, 3);
+        }
+        theirs.join().unwrap();
+        drop(mine);
+    });
+}
+
+#[test]
+fn three_handles_wait_for_each_other() {
+    model(|| {
+        let mine = pair();
+        let threads = [0; 2].map(|_| {
+            let other = mine.share();
+            thread::spawn(move || turn(&other))
+        });
+        turn(&mine);
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(mine.lock().turns, 3);
+    });
+}
+
+#[test]
+fn a_handle_shared_by_a_shared_one_counts() {
+    model(|| {
+        let mine = pair();
+        let other = mine.share();
+        let theirs = thread::spawn(move || {
+            let third = other.share();
+            drop(other);
+            turn(&third);
+        });
+        turn(&mine);
+        theirs.join().unwrap();
+        assert!(!mine.is_shared());
+        assert_eq!(mine.lock().turns, 2);
+    });
+}
+
+#[test]
+fn the_last_handle_frees_after_every_use() {
+    model(|| {
+        let mine = pair();
+        let (shared, inside) = ((*mine).clone(), mine.lock().inside.clone());
+        let other = mine.share();
+        let theirs = thread::spawn(move || turn(&other));
+        drop(mine);
+        theirs.join().unwrap();
+        assert!(inside.is_freed());
+        shared.read();
+    });
+}
+
+#[test]
+fn a_waiter_that_nobody_wakes_is_found() {
+    // A handle is not dropped in a model that has failed already.
+    let body = || {
+        let mine = ManuallyDrop::new(pair());
+        let other = ManuallyDrop::new(mine.share());
+        let theirs = thread::spawn(move || turn(&other));
+        turn(&mine);
+        theirs.join().unwrap();
+    };
+    fault_with("deadlock", body);
+}

@@ -36,6 +36,7 @@
 //! # Limits
 //! Not fair.
 
+mod end;
 mod latch;
 
 use crate::lock::LockClass;

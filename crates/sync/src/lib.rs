@@ -41,11 +41,15 @@ pub use biased::{Biased, BiasedGuard};
 pub use hash::{CHAIN_MAX, Chain, HashKey, Locked, Table};
 pub use life::{Change, Life, Sample};
 pub use lock::{
-    ClassInfo, LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    ClassInfo, LockClass, Mutex, MutexGuard, RawGuard, RawLock, RwLock, RwLockReadGuard,
+    RwLockWriteGuard,
 };
 pub use once::WriteOnce;
 pub use region::{NoSpace, Region};
 pub use slots::Slots;
-pub use store::{Item, PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store};
+pub use store::{
+    FileHead, FileItem, FileRef, FileSlots, Item, LastRef, NoFile, PINS_PER_BLOCK, PayloadCell,
+    Pin, PinSet, Store,
+};
 pub use word::{Word, Word32};
 pub use zero::ZeroValid;

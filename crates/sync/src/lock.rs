@@ -22,6 +22,10 @@
 //! # Limits
 //! Not fair, except that a lock held for long is handed on (parking_lot).
 
+mod raw;
+
+pub use raw::{RawGuard, RawLock};
+
 use crate::lockdep::{self, Ask, Held};
 use crate::prim;
 use core::fmt;

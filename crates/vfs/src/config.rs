@@ -27,6 +27,8 @@ pub struct Limits {
     pub path_cache_entries: u32,
     /// Open files in the whole `Vfs` (`fs.file-max`).
     pub files_max: u64,
+    /// Descriptors of one table (`fs.nr_open`), whatever the task's limit.
+    pub nr_open: u32,
 }
 
 impl Default for Limits {
@@ -37,6 +39,7 @@ impl Default for Limits {
             pins_max: 1 << 24,
             path_cache_entries: 1 << 18,
             files_max: u64::MAX,
+            nr_open: 1 << 20,
         }
     }
 }
@@ -70,7 +73,7 @@ pub struct Tuning {
     /// on it. Gate: `walk::Walk::unlazy_to_create`.
     pub root_reset_before_unlazy: bool,
     /// Hand the walk's pin to the opened file, instead of taking a second one. Gate:
-    /// `file::OpenFile::install`.
+    /// `file::Filp::make`.
     pub reference_hand_over: bool,
     /// Look up the last component of an `O_CREAT` open without the directory's lock first. Gate:
     /// `open::last::try_existing`.
@@ -78,6 +81,14 @@ pub struct Tuning {
     /// Ask for the lock context by a flag in the inode's read-mostly word. Gate:
     /// `open::grant::lock_context`.
     pub lock_context_flag: bool,
+    /// Make no file before the open has succeeded, so that nothing is left to be freed later when
+    /// it fails. Gate: `open::Early::make`.
+    pub failed_open_frees_inline: bool,
+    /// Look for a free descriptor in the word that should have one before asking the summaries.
+    /// Gate: `fd::FdMap::new`.
+    pub fd_word_peek: bool,
+    /// Write a summary of the descriptor bitmap only when it changes. Gate: `fd::FdMap::new`.
+    pub fd_conditional_summary: bool,
 }
 
 impl Default for Tuning {
@@ -89,6 +100,9 @@ impl Default for Tuning {
             reference_hand_over: true,
             create_looks_first: true,
             lock_context_flag: true,
+            failed_open_frees_inline: true,
+            fd_word_peek: true,
+            fd_conditional_summary: true,
         }
     }
 }

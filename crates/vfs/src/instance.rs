@@ -5,16 +5,16 @@
 use crate::clock::{Clock, SystemClock, random_secret};
 use crate::config::{Limits, Profile, Sysctl, Tuning};
 use crate::cred::Cred;
-use crate::dcache::{Dcache, Dentry};
+use crate::dcache::Dcache;
 use crate::lock_order::{House, SuperNumbers};
-use crate::mount::{MountNamespace, MountSlot, Mounts, Numbers, SUPERBLOCKS_MAX, mflag};
+use crate::mount::{MountNamespace, Mounts, Numbers, SUPERBLOCKS_MAX, mflag};
 use crate::path_cache::PathCache;
 use crate::superblock::SuperBlock;
-use crate::task::Task;
+use crate::task::{Pins, Task};
 use crate::walk::Flights;
 use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
-use openpath_sync::{HashKey, Life, Mutex, PinSet, Store, Word};
+use openpath_sync::{HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,8 +40,10 @@ pub(crate) struct Shared {
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) superblocks: Mutex<Numbers, SuperNumbers>,
     /// Pins of mounts on their roots and the directories they cover.
-    pub(crate) house: Mutex<PinSet<MountSlot, Dentry>, House>,
+    pub(crate) house: Mutex<Pins, House>,
     pub(crate) initial: Arc<MountNamespace>,
+    /// The mount of anonymous files, once there is one.
+    pub(crate) anonymous: WriteOnce<u32>,
     /// Open files, counted only where there is a limit.
     pub(crate) files: Word,
     pub(crate) next_cred: Word,
@@ -248,6 +250,7 @@ impl VfsBuilder {
             superblocks: Mutex::new(Numbers::default()),
             house: Mutex::new(house),
             initial: Arc::new(MountNamespace { id: 1, root: 0 }),
+            anonymous: WriteOnce::default(),
             files: Word::new(0),
             next_cred: Word::new(1),
             id,

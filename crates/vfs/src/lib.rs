@@ -20,6 +20,7 @@ mod fd;
 mod file;
 mod inode;
 mod instance;
+mod io;
 pub mod lock_order;
 mod mount;
 mod name;
@@ -38,7 +39,8 @@ pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
 #[doc(hidden)]
 pub use fd::FdMap;
-pub use file::{FileOps, OpenFile};
+pub use fd::OwnerEx;
+pub use file::{Fd, FileOps, OpenFile, Running};
 pub use inode::{
     Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr, flag,
 };
@@ -47,4 +49,4 @@ pub use mount::{MountFlags, MountNamespace, mflag};
 pub use ops::DirEntry;
 pub use path::VfsPath;
 pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
-pub use task::{At, Task};
+pub use task::Task;

@@ -5,6 +5,8 @@
 openpath_sync::lock_classes! {
     /// All classes, outermost first.
     pub const CLASSES;
+    /// Where an open file reads and writes next (`f_pos_lock`).
+    pub FilePosition, nests;
     /// Directories moving from one parent to another in one superblock (`s_vfs_rename_mutex`).
     pub RenameTopology;
     /// The names in a directory, or a file's data and attributes (`i_rwsem`). Ancestors first, else
@@ -24,6 +26,10 @@ openpath_sync::lock_classes! {
     pub FlightTable;
     /// The version clock of superblocks, and which directories are changing.
     pub PathClock;
+    /// A descriptor table (`file_lock`).
+    pub FdTables, nests;
+    /// Files to be freed when a call ends (`task_works`).
+    pub Deferred;
     /// Unlinked entries that wait to be reclaimed.
     pub Graveyard;
     /// Blocks of long names.

@@ -5,7 +5,7 @@
 //! # Kernel analogue
 //! `struct super_block` with `super_operations`.
 
-use crate::inode::Inode;
+use crate::inode::{Inode, shield};
 use crate::lock_order::{RenameTopology, SuperRoot};
 use openpath_abi::{Errno, StatFs};
 use openpath_sync::{Mutex, Word};
@@ -115,8 +115,7 @@ impl SuperBlock {
         &self,
         call: impl FnOnce(&dyn SuperBlockOps) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let call = std::panic::AssertUnwindSafe(|| call(&*self.ops));
-        std::panic::catch_unwind(call).unwrap_or(Err(Errno::EIO))
+        shield(|| call(&*self.ops))
     }
     /// What it was made with.
     pub fn options(&self) -> &SuperBlockOptions {

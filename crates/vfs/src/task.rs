@@ -11,33 +11,59 @@
 
 use crate::cred::Cred;
 use crate::dcache::Dentry;
-use crate::file::OpenFile;
+use crate::fd::FdTable;
+use crate::file::{Fd, FileBody, Filp};
 use crate::instance::Shared;
+use crate::lock_order::Deferred;
 use crate::mount::{MountNamespace, MountSlot};
 use crate::walk::Spot;
 use openpath_abi::Errno;
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_sync::rcu::Reader;
-use openpath_sync::{Pin, PinSet};
+use openpath_sync::{FileRef, Mutex, Pin, PinSet};
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
 
-/// Where a relative path begins: a directory file descriptor.
+/// Where a relative path begins.
 #[derive(Clone, Copy)]
-pub enum At<'a> {
-    /// The working directory (`AT_FDCWD`).
+pub(crate) enum At<'a> {
+    /// The working directory.
     Cwd,
     /// An open file.
-    File(&'a OpenFile<'a>),
-    /// A descriptor that is not open.
+    File(&'a Filp<'a>),
+    /// A descriptor that is not open: an error only for a path that needs it.
     Bad,
 }
+
+/// A directory descriptor looked up for the length of a call.
+pub(crate) enum Base<'t> {
+    Cwd,
+    File(Filp<'t>),
+    Bad,
+}
+
+impl Base<'_> {
+    #[inline(always)]
+    pub(crate) fn at(&self) -> At<'_> {
+        match self {
+            Self::Cwd => At::Cwd,
+            Self::File(file) => At::File(file),
+            Self::Bad => At::Bad,
+        }
+    }
+}
+
+/// The pin words of a task.
+pub(crate) type Pins = PinSet<MountSlot, Dentry, FileBody>;
 
 /// The inside of a [`Task`], which walks and open files borrow.
 pub(crate) struct Core {
     pub(crate) vfs: Arc<Shared>,
     /// Whether walks may go without references ([`crate::Tuning::lock_free_walk`]).
     pub(crate) lock_free: bool,
-    pub(crate) pins: PinSet<MountSlot, Dentry>,
+    pub(crate) pins: Pins,
+    /// The descriptor table; borrowed for one step of it at a time.
+    fds: RefCell<FdTable>,
     /// Its sections: what a walk without references runs in, so that one that stalls has a name.
     pub(crate) reader: Reader,
     pub(crate) root: Cell<Spot>,
@@ -48,10 +74,11 @@ pub(crate) struct Core {
     cred_serial: Cell<u64>,
     pub(crate) umask: Cell<u32>,
     pub(crate) nofile: Cell<u64>,
-    pub(crate) open_files: Cell<u64>,
     namespace: Arc<MountNamespace>,
     buffers: RefCell<Vec<Vec<u8>>>,
     restarts: Cell<u64>,
+    /// Files to be freed when the call ends; see `open::early`.
+    pub(crate) deferred: Mutex<Vec<FileRef>, Deferred>,
 }
 
 /// Default soft limit on descriptors (`RLIMIT_NOFILE`).
@@ -124,10 +151,32 @@ impl Core {
     pub(crate) fn namespace(&self) -> &MountNamespace {
         &self.namespace
     }
+
+    /// The descriptor table.
+    #[inline(always)]
+    pub(crate) fn fds(&self) -> Ref<'_, FdTable> {
+        self.fds.borrow()
+    }
+
+    /// Another descriptor table; the one of before.
+    pub(crate) fn swap_fds(&self, table: FdTable) -> FdTable {
+        self.fds.replace(table)
+    }
+
+    /// What a path with this directory descriptor is relative to.
+    #[inline(always)]
+    pub(crate) fn base(&self, dirfd: Fd) -> Base<'_> {
+        if dirfd == AT_FDCWD {
+            return Base::Cwd;
+        }
+        self.fdget(dirfd).map_or(Base::Bad, Base::File)
+    }
 }
 
 impl Drop for Core {
     fn drop(&mut self) {
+        let none = FdTable::new(&self.vfs.dcache.store, &self.vfs.config);
+        self.swap_fds(none).leave(self);
         for pin in self.anchors.get_mut().iter_mut().filter_map(Option::take) {
             self.pins.release(pin);
         }
@@ -183,6 +232,7 @@ impl Task {
         let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
         let core = Core {
             lock_free: vfs.config.tuning.lock_free_walk,
+            fds: RefCell::new(FdTable::new(&vfs.dcache.store, &vfs.config)),
             vfs,
             pins,
             reader: Reader::new(format!("task {}", thread_name())),
@@ -193,10 +243,10 @@ impl Task {
             cred_serial: Cell::new(0),
             umask: Cell::new(0o022),
             nofile: Cell::new(NOFILE_DEFAULT),
-            open_files: Cell::new(0),
             namespace,
             buffers: RefCell::default(),
             restarts: Cell::new(0),
+            deferred: Mutex::default(),
         };
         let root = core
             .pins
@@ -211,24 +261,23 @@ impl Task {
         Ok(Self { core })
     }
 
-    /// A copy of this task: same namespace, root, working directory, umask, credentials and limits
-    /// (`fork`).
+    /// A task like this one, but for an empty descriptor table.
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left.
-    pub fn fork(&self) -> Result<Self, Errno> {
+    pub(crate) fn sibling(&self) -> Result<Self, Errno> {
         let core = &self.core;
-        let child = Self::at(
+        let sibling = Self::at(
             Arc::clone(&core.vfs),
             Arc::clone(&core.namespace),
             core.root.get(),
             core.cwd.get(),
         )?;
-        child.core.cred.replace(Arc::clone(&core.cred()));
-        child.core.cred_serial.set(core.cred_serial());
-        child.core.umask.set(core.umask.get());
-        child.core.nofile.set(core.nofile.get());
-        Ok(child)
+        sibling.core.cred.replace(Arc::clone(&core.cred()));
+        sibling.core.cred_serial.set(core.cred_serial());
+        sibling.core.umask.set(core.umask.get());
+        sibling.core.nofile.set(core.nofile.get());
+        Ok(sibling)
     }
 
     /// Acts with other credentials from now on (`commit_creds`).
@@ -248,7 +297,7 @@ impl Task {
         self.core.umask.replace(mask & 0o777)
     }
 
-    /// Sets the soft limit on open files (`RLIMIT_NOFILE`): one at or past it is `EMFILE`.
+    /// Sets the soft limit on descriptors (`RLIMIT_NOFILE`): one past the highest to be handed out.
     pub fn set_rlimit_nofile(&self, limit: u64) {
         self.core.nofile.set(limit);
     }

@@ -26,6 +26,14 @@ impl<P> PayloadCell<P> {
         // only taker.
         (!p.is_null()).then(|| unsafe { Arc::from_raw(p) })
     }
+    /// As `take`, without a shared store where there is nothing.
+    #[inline(always)]
+    pub(super) fn take_if_any(&self) -> Option<Arc<P>> {
+        if self.0.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        self.take()
+    }
     pub(super) fn set(&self, payload: Arc<P>) -> Result<(), Arc<P>> {
         let p = Arc::into_raw(payload).cast_mut();
         match self.0.compare_exchange(

@@ -36,12 +36,16 @@
 //! # Limits
 //! A scan costs about a nanosecond for each pin word ever in use; reclaim in batches.
 
+mod files;
 mod item;
 mod pins;
 mod slab;
+mod table;
 
+pub use files::{FileHead, FileItem, FileRef, LastRef, NoFile};
 pub use item::{Item, PayloadCell};
 pub use pins::{Pin, PinSet};
+pub use table::FileSlots;
 
 use crate::asym;
 use crate::life::{Change, Sample};
@@ -60,13 +64,16 @@ struct Blocks {
     /// Blocks of dropped sets in which a pin was still held.
     left: Vec<u32>,
     fresh: u32,
+    /// The number of the newest set.
+    sets: u64,
 }
 
 /// Mounts, dentries and the pins on them. See the module head.
-pub struct Store<M: Item, D: Item> {
+pub struct Store<M: Item, D: Item, F: FileItem = NoFile> {
     mounts: Slab<M>,
     dentries: Slab<D>,
     pins: Region<Word>,
+    files: Region<F>,
     blocks: Mutex<Blocks>,
     pin_limit: u32,
     id: u32,
@@ -76,8 +83,11 @@ fn pack(mount: u32, dentry: u32) -> u64 {
     u64::from(mount) << 32 | u64::from(dentry)
 }
 
+/// In a pin word: who holds it writes there.
+const WRITE: u64 = 1 << 63;
+
 fn mount_of(word: u64) -> u32 {
-    (word >> 32) as u32
+    ((word & !WRITE) >> 32) as u32
 }
 
 fn dentry_of(word: u64) -> u32 {
@@ -99,18 +109,19 @@ fn next_id() -> u32 {
     1
 }
 
-impl<M: Item, D: Item> Store<M, D> {
+impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// A store for at most `mounts` mounts, `dentries` dentries and `pins` pins (rounded up to
     /// whole blocks).
     ///
     /// # Errors
     /// [`NoSpace`] where the system refuses the address space.
     pub fn new(mounts: u32, dentries: u32, pins: u32) -> Result<Self, NoSpace> {
-        let pin_limit = pins.next_multiple_of(PINS_PER_BLOCK);
+        let pin_limit = pins.next_multiple_of(PINS_PER_BLOCK) + PINS_PER_BLOCK;
         Ok(Self {
             mounts: Slab::new(mounts)?,
             dentries: Slab::new(dentries)?,
             pins: Region::new(pin_limit)?,
+            files: Region::new(pin_limit)?,
             blocks: Mutex::new(Blocks::default()),
             pin_limit,
             id: next_id(),
@@ -264,6 +275,33 @@ impl<M: Item, D: Item> Store<M, D> {
             .reclaim(victims, |_| true, scan, |_| false, freed);
     }
 
+    /// Whether someone writes where `there` says, asked with the mount and the dentry of each place
+    /// that is written to. `None`: the system refused the fence, and nothing is known.
+    ///
+    /// PAIR(store.write): the caller has set what writers look at. Either a writer's mark is out
+    /// before the scan and is seen, or the writer sees what the caller has set.
+    pub fn writes(&self, there: impl Fn(u32, u32) -> bool) -> Option<bool> {
+        if !asym::try_heavy() {
+            return None;
+        }
+        let found = (0..self.used_pins())
+            .map(|slot| self.pins.at(slot).get())
+            .any(|word| word & WRITE != 0 && there(mount_of(word), dentry_of(word)));
+        Some(found)
+    }
+
+    /// Whether what `pin` holds is marked as written to.
+    pub fn is_writing(&self, pin: &Pin) -> bool {
+        self.check(pin);
+        self.pins.at(pin.slot).get() & WRITE != 0
+    }
+
+    /// Whether the dentry has this very payload now.
+    pub fn has_payload(&self, dentry: u32, payload: &D::Payload) -> bool {
+        let p = self.dentry(dentry).payload().0.load(Ordering::Acquire);
+        core::ptr::eq(p, payload)
+    }
+
     /// How many pins name the mount at this moment.
     pub fn mount_pins(&self, mount: u32) -> usize {
         asym::heavy();
@@ -307,6 +345,13 @@ impl<M: Item, D: Item> Store<M, D> {
         [self.mounts.items.span(), self.dentries.items.span()]
     }
 
+    /// A number that no other set of this store has.
+    fn number_a_set(&self) -> u64 {
+        let mut blocks = self.blocks.lock();
+        blocks.sets += 1;
+        blocks.sets
+    }
+
     fn take_block(&self) -> Option<u32> {
         let mut blocks = self.blocks.lock();
         if let Some(b) = blocks.free.pop() {
@@ -316,6 +361,8 @@ impl<M: Item, D: Item> Store<M, D> {
         if let Some(at) = blocks.left.iter().position(|&b| all_free(b)) {
             return Some(blocks.left.swap_remove(at));
         }
+        // The first block is nobody's, so that no file has the number 0.
+        blocks.fresh = blocks.fresh.max(1);
         let first = blocks.fresh * PINS_PER_BLOCK;
         (first < self.pin_limit).then(|| {
             blocks.fresh += 1;

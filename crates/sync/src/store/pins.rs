@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pins, and the words of one task that they are stored in.
 
+use super::files::{FileItem, NoFile};
 use super::item::Item;
-use super::{PINS_PER_BLOCK, Store, pack};
+use super::{PINS_PER_BLOCK, Store, WRITE, pack};
 use crate::asym;
 use crate::life::Sample;
 use crate::prim::relax;
@@ -35,19 +36,21 @@ impl Pin {
 
 /// The pin words of one task. One thread uses it at a time; pins taken through it may be released
 /// anywhere.
-pub struct PinSet<M: Item, D: Item> {
-    store: Arc<Store<M, D>>,
+pub struct PinSet<M: Item, D: Item, F: FileItem = NoFile> {
+    store: Arc<Store<M, D, F>>,
+    id: u64,
     blocks: RefCell<Vec<u32>>,
     hint: Cell<u32>,
     fence: asym::Fence,
 }
 
-impl<M: Item, D: Item> PinSet<M, D> {
+impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     /// A set with room for [`PINS_PER_BLOCK`] pins before it takes another block; `None` at the
     /// store's limit.
-    pub fn new(store: Arc<Store<M, D>>) -> Option<Self> {
+    pub fn new(store: Arc<Store<M, D, F>>) -> Option<Self> {
         let block = store.take_block()?;
         Some(Self {
+            id: store.number_a_set(),
             store,
             blocks: RefCell::new(vec![block]),
             hint: Cell::new(block),
@@ -57,8 +60,25 @@ impl<M: Item, D: Item> PinSet<M, D> {
 
     /// The store it pins in.
     #[inline(always)]
-    pub fn store(&self) -> &Store<M, D> {
+    pub fn store(&self) -> &Store<M, D, F> {
         &self.store
+    }
+
+    /// A number that no other set of the store has.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether the word at `slot` is one of this set's.
+    #[inline(always)]
+    pub(super) fn owns(&self, slot: u32) -> bool {
+        let block = slot / PINS_PER_BLOCK;
+        block == self.hint.get() / PINS_PER_BLOCK
+            || self
+                .blocks
+                .borrow()
+                .iter()
+                .any(|b| b / PINS_PER_BLOCK == block)
     }
 
     #[inline(always)]
@@ -142,6 +162,38 @@ impl<M: Item, D: Item> PinSet<M, D> {
         }
     }
 
+    /// Marks what `pin` holds as written to, before the caller asks whether it may
+    /// ([`Store::writes`]).
+    #[inline(always)]
+    pub fn mark_writing(&self, pin: &Pin) {
+        self.store.check(pin);
+        let word = self.store.pins.at(pin.slot);
+        word.set(pack(pin.mount, pin.dentry) | WRITE);
+        // PAIR(store.write): the mark is out before what deniers set is read.
+        self.fence.light();
+    }
+
+    /// A word in use that names nothing; `None` when the store is out of pins.
+    pub fn blank(&self) -> Option<Pin> {
+        let slot = self.free_slot()?;
+        self.store.pins.at(slot).set(WRITE);
+        Some(Pin {
+            slot,
+            store: self.store.id,
+            mount: 0,
+            dentry: 0,
+        })
+    }
+
+    /// Takes the mark back.
+    pub fn unmark_writing(&self, pin: &Pin) {
+        self.store.check(pin);
+        self.store
+            .pins
+            .at(pin.slot)
+            .set(pack(pin.mount, pin.dentry));
+    }
+
     /// A second pin on what `pin` holds; `None` only when the store is out of pins.
     pub fn dup(&self, pin: &Pin) -> Option<Pin> {
         self.store.check(pin);
@@ -162,7 +214,7 @@ impl<M: Item, D: Item> PinSet<M, D> {
     }
 }
 
-impl<M: Item, D: Item> Drop for PinSet<M, D> {
+impl<M: Item, D: Item, F: FileItem> Drop for PinSet<M, D, F> {
     fn drop(&mut self) {
         let mut shared = self.store.blocks.lock();
         for b in self.blocks.get_mut().drain(..) {

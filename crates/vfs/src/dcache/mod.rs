@@ -42,6 +42,7 @@ mod reclaim;
 
 pub(crate) use change::NewName;
 
+use crate::file::FileBody;
 use crate::inode::Inode;
 use crate::lock_order::Graveyard;
 use crate::mount::MountSlot;
@@ -93,7 +94,7 @@ slab_item! {
 }
 
 /// Mounts, dentries and pins of one `Vfs`.
-pub(crate) type Ground = Store<MountSlot, Dentry>;
+pub(crate) type Ground = Store<MountSlot, Dentry, FileBody>;
 
 /// The cache of one `Vfs`.
 pub(crate) struct Dcache {

@@ -1,140 +1,250 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The open file: a pin on a mount and a dentry, an offset, and what may be done through it.
+//! Open files: what a descriptor stands for.
 //!
 //! # Kernel analogue
-//! `struct file`, the open file description.
+//! `struct file`, the open file description; `fdget`, `fget`, `fput`.
+//!
+//! # States
+//! Made by an open ([`Filp::make`]) -> in descriptor tables and in the hands of calls, each counted
+//! -> released by who drops the last reference (`release`).
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | flags | the making; `F_SETFL` (one word) | any time |
+//! | bits, cred | the making | any time |
+//! | pos | the position lock if the file is shared | the same |
+//! | owner, signal | one word each | any time |
+//! | payload | once, while the file is made | a reference |
 //!
 //! # Rules
 //! R1. The walk's pin is the file's pin: nothing is counted on the dentry, the mount or the
 //!     credentials.
-//! R2. A file open for writing counts on its inode and its mount, and takes both back when it is
-//!     dropped.
+//! R2. A file open for writing is marked so in its pin word: that is its write access to the inode
+//!     and to the mount.
+//! R3. The last reference is released by the call that dropped it, with no lock held, before that
+//!     call returns.
 
+mod anonymous;
+mod handle;
 mod ops;
+mod release;
+mod running;
 
+pub use handle::OpenFile;
 pub use ops::FileOps;
+pub use running::Running;
 
-use crate::dcache::dflag;
 use crate::inode::Inode;
+use crate::lock_order::FilePosition;
 use crate::mount::MountData;
-use crate::open::uncount;
-use crate::path::VfsPath;
 use crate::task::Core;
 use crate::walk::Spot;
-use openpath_abi::Errno;
-use openpath_abi::fcntl::{O_ACCMODE, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_PATH, O_TRUNC};
-use openpath_sync::Pin;
-use std::cell::Cell;
-use std::sync::Arc;
+use openpath_abi::fcntl::{
+    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_NONBLOCK, O_PATH, O_TRUNC,
+};
+use openpath_abi::{Errno, caps, mode};
+use openpath_sync::{FileRef, Pin, RawGuard, RawLock, Word, Word32, file_item};
 
-/// An open file of a task; dropping it closes it.
-pub struct OpenFile<'t> {
-    pub(crate) core: &'t Core,
-    pin: Option<Pin>,
-    flags: u32,
-    /// Counted as open for writing.
-    counted: bool,
-    /// Where the next read or write begins, and the next listing.
-    pub(crate) pos: Cell<i64>,
-    cred: u64,
+/// A descriptor: a number below the table's limit. Negative ones are never open, but for
+/// [`openpath_abi::fcntl::AT_FDCWD`] where a path is relative to it.
+pub type Fd = i32;
+
+/// Bits that a file is made with.
+pub(crate) mod fbit {
+    /// The open that made it created what it is open at (`FMODE_CREATED`).
+    pub(crate) const CREATED: u32 = 1;
 }
 
-impl<'t> OpenFile<'t> {
+file_item! {
+    /// The words of an open file.
+    pub(crate) struct FileBody: Box<dyn FileOps> {
+        /// What `F_GETFL` says.
+        pub(crate) flags: Word32,
+        /// [`fbit`].
+        pub(crate) bits: Word32,
+        /// Where the next read, write or listing begins; an `i64`.
+        pub(crate) pos: Word,
+        /// The number of the credentials it was opened with.
+        pub(crate) cred: Word,
+        /// Who is signalled (`F_SETOWN`): a positive number, or 0.
+        pub(crate) owner: Word32,
+        /// What the owner is (`F_OWNER_*`), and from bit 8 on the signal (`F_SETSIG`).
+        pub(crate) signal: Word32,
+        /// Orders calls that move `pos`.
+        pub(crate) pos_lock: RawLock<FilePosition>,
+    }
+}
+
+/// What an open makes a file with.
+#[derive(Clone, Copy)]
+pub(crate) struct Making {
+    pub(crate) flags: u32,
+    pub(crate) created: bool,
+}
+
+/// An open file in the hands of a call (`struct fd`): counted, and put back when this is dropped.
+pub(crate) struct Filp<'t> {
+    pub(crate) core: &'t Core,
+    file: FileRef,
+}
+
+impl<'t> Filp<'t> {
     /// A file that takes over the walk's pin (or, with the switch off, takes a second one and lets
     /// that go).
     #[inline(always)]
-    pub(crate) fn install(core: &'t Core, pin: Pin, flags: u32, counted: bool) -> Self {
+    pub(crate) fn make(core: &'t Core, pin: Pin, making: Making, shared: bool) -> Self {
         let pin = if core.vfs.config.tuning.reference_hand_over {
             pin
         } else {
             second_pin(core, pin)
         };
-        core.open_files.set(core.open_files.get() + 1);
         if core.vfs.config.limits.files_max != u64::MAX {
             core.vfs.files.add(1);
         }
-        let kept = flags & !(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC);
-        Self {
-            core,
-            pin: Some(pin),
-            flags: kept,
-            counted,
-            pos: Cell::new(0),
-            cred: core.cred_serial(),
+        let flags = making.flags & !(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC);
+        let file = core.pins.open_file(pin, shared, |body| {
+            body.flags.poke(flags);
+            body.bits.poke(u32::from(making.created) * fbit::CREATED);
+            body.pos.poke(0);
+            body.cred.poke(core.cred_serial());
+            body.owner.poke(0);
+            body.signal.poke(0);
+        });
+        Self { core, file }
+    }
+
+    /// A call's hold on a file it has a reference to.
+    #[inline(always)]
+    pub(crate) fn hold(core: &'t Core, file: FileRef) -> Self {
+        Self { core, file }
+    }
+
+    /// The reference itself, for who keeps it.
+    #[inline(always)]
+    pub(crate) fn into_ref(mut self) -> FileRef {
+        core::mem::replace(&mut self.file, FileRef::none())
+    }
+
+    /// The reference.
+    #[inline(always)]
+    pub(crate) fn file(&self) -> &FileRef {
+        &self.file
+    }
+
+    /// Its words.
+    #[inline(always)]
+    pub(crate) fn body(&self) -> &'t FileBody {
+        self.core.vfs.dcache.store.file(self.file.id())
+    }
+
+    /// The calls that this opening takes over, if any.
+    #[inline(always)]
+    pub(crate) fn own_ops(&self) -> Option<&dyn FileOps> {
+        let store = &self.core.vfs.dcache.store;
+        store.file_payload(&self.file).map(|ops| &**ops)
+    }
+
+    /// Where it is open.
+    #[inline(always)]
+    pub(crate) fn spot(&self) -> Spot {
+        let pin = self.file.pin();
+        Spot {
+            mount: pin.mount(),
+            dentry: pin.dentry(),
         }
     }
 
-    /// A file opened with `O_PATH`: only a place.
-    pub(crate) fn install_path(core: &'t Core, pin: Pin, flags: u32) -> Self {
-        Self::install(core, pin, flags, false)
+    /// The number of the credentials it was opened with.
+    pub(crate) fn cred_serial(&self) -> u64 {
+        self.body().cred.peek()
     }
 
     #[inline(always)]
-    fn pin(&self) -> Result<&Pin, Errno> {
-        self.pin.as_ref().ok_or(Errno::EBADF)
-    }
-
-    pub(crate) fn spot(&self) -> Spot {
-        self.pin.as_ref().map_or_else(Spot::default, |p| Spot {
-            mount: p.mount(),
-            dentry: p.dentry(),
-        })
-    }
-
-    pub(crate) fn cred_serial(&self) -> u64 {
-        self.cred
-    }
-
     pub(crate) fn inode(&self) -> Result<&Inode, Errno> {
-        self.core
-            .vfs
-            .dcache
-            .store
-            .dentry_payload(self.pin()?)
-            .ok_or(Errno::EBADF)
+        let store = &self.core.vfs.dcache.store;
+        store.dentry_payload(self.file.pin()).ok_or(Errno::EBADF)
     }
 
+    #[inline(always)]
     pub(crate) fn mount(&self) -> Result<&MountData, Errno> {
-        self.core
-            .vfs
-            .dcache
-            .store
-            .mount_payload(self.pin()?)
-            .ok_or(Errno::EBADF)
+        let store = &self.core.vfs.dcache.store;
+        store.mount_payload(self.file.pin()).ok_or(Errno::EBADF)
     }
 
     /// The flags it was opened with, less those that only concern opening (`F_GETFL`).
-    #[must_use]
-    pub fn flags(&self) -> u32 {
-        self.flags
+    #[inline(always)]
+    pub(crate) fn flags(&self) -> u32 {
+        self.body().flags.get()
     }
 
     /// Whether it is only a place (`O_PATH`): nothing can be done to the file through it.
+    #[inline(always)]
     pub(crate) fn is_path(&self) -> bool {
-        self.flags & O_PATH != 0
+        self.flags() & O_PATH != 0
     }
 
     /// Whether it may be read: access mode 0 or 2.
     pub(crate) fn readable(&self) -> bool {
-        !self.is_path() && matches!(self.flags & O_ACCMODE, 0 | 2)
+        !self.is_path() && matches!(self.flags() & O_ACCMODE, 0 | 2)
     }
 
     /// Whether it may be written: access mode 1 or 2.
     pub(crate) fn writable(&self) -> bool {
-        !self.is_path() && matches!(self.flags & O_ACCMODE, 1 | 2)
+        !self.is_path() && matches!(self.flags() & O_ACCMODE, 1 | 2)
     }
 
-    /// The place it is open at, kept on its own: what a magic link leads to.
+    /// Whether it writes at the end (`O_APPEND`).
+    pub(crate) fn appends(&self) -> bool {
+        self.flags() & O_APPEND != 0
+    }
+
+    /// Whether its calls may wait (`O_NONBLOCK` is not set).
+    pub(crate) fn waits(&self) -> bool {
+        self.flags() & O_NONBLOCK == 0
+    }
+
+    /// Where the next read or write begins.
+    #[inline(always)]
+    pub(crate) fn pos(&self) -> i64 {
+        self.body().pos.get().cast_signed()
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_pos(&self, pos: i64) {
+        self.body().pos.set(pos.cast_unsigned());
+    }
+
+    /// Keeps other calls from moving the position until what this returns is dropped, if there can
+    /// be others (`fdget_pos`).
+    #[inline(always)]
+    pub(crate) fn hold_pos(&self) -> Option<RawGuard<'t, FilePosition>> {
+        if !self.core.vfs.dcache.store.is_file_shared(&self.file) {
+            return None;
+        }
+        let kind = self.inode().map_or(0, Inode::kind);
+        matches!(kind, mode::S_IFREG | mode::S_IFDIR).then(|| self.body().pos_lock.lock())
+    }
+}
+
+impl Core {
+    /// Whether one more file may be open in the whole `Vfs`; `CAP_SYS_ADMIN` may always
+    /// (`alloc_empty_file`).
     ///
     /// # Errors
-    /// `ENOMEM` when there are no pins left.
-    pub fn path(&self) -> Result<VfsPath, Errno> {
-        let pin = self.core.pins.dup(self.pin()?).ok_or(Errno::ENOMEM)?;
-        Ok(VfsPath::new(Arc::clone(&self.core.vfs), pin))
+    /// `ENFILE`.
+    #[inline(always)]
+    pub(crate) fn check_files_max(&self) -> Result<(), Errno> {
+        let limit = self.vfs.config.limits.files_max;
+        if limit == u64::MAX || self.vfs.files.get() < limit {
+            return Ok(());
+        }
+        if self.cred().capable(caps::CAP_SYS_ADMIN) {
+            Ok(())
+        } else {
+            Err(Errno::ENFILE)
+        }
     }
-
-    /// Closes it; the same as dropping it. Linux: close(2).
-    pub fn close(self) {}
 }
 
 /// The hand-over of before: the file takes a reference of its own and the walk drops its one.
@@ -142,6 +252,9 @@ impl<'t> OpenFile<'t> {
 fn second_pin(core: &Core, pin: Pin) -> Pin {
     match core.pins.dup(&pin) {
         Some(own) => {
+            if core.vfs.dcache.store.is_writing(&pin) {
+                core.pins.mark_writing(&own);
+            }
             core.pins.release(pin);
             own
         }
@@ -149,25 +262,12 @@ fn second_pin(core: &Core, pin: Pin) -> Pin {
     }
 }
 
-impl Drop for OpenFile<'_> {
+impl Drop for Filp<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        let core = self.core;
-        if self.counted
-            && let (Ok(mount), Ok(inode)) = (self.mount(), self.inode())
-        {
-            uncount(mount, inode);
-        }
-        let Some(pin) = self.pin.take() else { return };
-        let dcache = &core.vfs.dcache;
-        let unlinked = dcache.at(pin.dentry()).word().sample().has(dflag::UNHASHED);
-        core.pins.release(pin);
-        core.open_files.set(core.open_files.get() - 1);
-        if core.vfs.config.limits.files_max != u64::MAX {
-            core.vfs.files.sub(1);
-        }
-        if unlinked {
-            dcache.closed_unlinked();
+        let file = core::mem::replace(&mut self.file, FileRef::none());
+        if let Some(last) = self.core.pins.put_file(file) {
+            self.core.vfs.release_here(&self.core.pins, last);
         }
     }
 }

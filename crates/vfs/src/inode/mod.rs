@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | flags | `set_flags` (one read-modify-write) | one load: the read-mostly word |
 //! | attributes | the attribute sequence's change | the sequence ([`Inode::attr`]) |
-//! | writers | `get_write_access` and its kin | the same |
+//! | denials | `deny_writing`, `allow_writing` | one load, after a writer's mark |
 //!
 //! # Rules
 //! R1. Directory operations that change names run with the directory's [`Inode::lock_names`] held
@@ -53,6 +53,8 @@ pub mod flag {
     /// Has file capabilities (`security.capability`), which any change of data takes away. The core
     /// sets it when they are set; a backend that brings such a file sets it too.
     pub const FILE_CAPS: u64 = 1 << 8;
+    /// The backend is asked at each open ([`super::InodeOps::open`]).
+    pub const OPEN_HOOK: u64 = 1 << 9;
 }
 
 /// A file of any type, whatever names it has.
@@ -62,16 +64,13 @@ pub struct Inode {
     rdev: u64,
     btime: Timespec,
     attr: AttrWords,
-    /// Opens for writing if positive, denials of writing if negative (`i_writecount`), biased by
-    /// 2^32.
-    writers: Word,
+    /// How often writing is denied (`i_writecount` below 0); who writes is known by its pins.
+    denials: Word,
     names: RwLock<(), InodeNames>,
     /// Body of a symbolic link, once it was read: what the lock-free walk follows.
     link: WriteOnce<Box<[u8]>>,
     ops: Box<dyn InodeOps>,
 }
-
-const WRITERS_ZERO: u64 = 1 << 32;
 
 impl Inode {
     /// An inode with these attributes, served by `ops`.
@@ -91,7 +90,7 @@ impl Inode {
             rdev,
             btime,
             attr: words,
-            writers: Word::new(WRITERS_ZERO),
+            denials: Word::new(0),
             names: RwLock::new(()),
             link: WriteOnce::default(),
             ops,
@@ -212,44 +211,27 @@ impl Inode {
         self.names.write_nested()
     }
 
-    /// Counts one more opening for writing (`get_write_access`).
-    ///
-    /// # Errors
-    /// `ETXTBSY` while writing is denied.
-    pub fn get_write_access(&self) -> Result<(), Errno> {
-        loop {
-            let now = self.writers.get();
-            if now < WRITERS_ZERO {
-                return Err(Errno::ETXTBSY);
-            }
-            if self.writers.swap_if(now, now + 1) {
-                return Ok(());
-            }
-        }
+    /// Whether nobody may write to it now (`i_writecount` below 0).
+    #[inline]
+    pub(crate) fn is_write_denied(&self) -> bool {
+        self.denials.get() != 0
     }
-    /// Ends one opening for writing.
-    pub fn put_write_access(&self) {
-        self.writers.sub(1);
-    }
-    /// Denies writing while a program runs from the file (`deny_write_access`).
-    ///
-    /// # Errors
-    /// `ETXTBSY` while it is open for writing.
-    pub fn deny_write_access(&self) -> Result<(), Errno> {
-        loop {
-            let now = self.writers.get();
-            if now > WRITERS_ZERO {
-                return Err(Errno::ETXTBSY);
-            }
-            if self.writers.swap_if(now, now - 1) {
-                return Ok(());
-            }
-        }
+    /// Denies writing once more; the caller then looks who writes.
+    pub(crate) fn deny_writing(&self) {
+        self.denials.add(1);
     }
     /// Ends one denial.
-    pub fn allow_write_access(&self) {
-        self.writers.add(1);
+    pub(crate) fn allow_writing(&self) {
+        self.denials.sub(1);
     }
+}
+
+/// Runs what a backend does; a panic in it becomes `EIO` and harms nobody else.
+///
+/// # Errors
+/// Those of `call`; `EIO`.
+pub(crate) fn shield<R>(call: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or(Err(Errno::EIO))
 }
 
 impl Inode {
@@ -261,8 +243,7 @@ impl Inode {
         &'a self,
         call: impl FnOnce(&'a dyn InodeOps) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let call = std::panic::AssertUnwindSafe(|| call(&*self.ops));
-        std::panic::catch_unwind(call).unwrap_or(Err(Errno::EIO))
+        shield(|| call(&*self.ops))
     }
 
     /// Takes file capabilities away, if there are any (`security_inode_killpriv`).

@@ -75,7 +75,7 @@ impl Shared {
             sb: Arc::clone(sb),
             id: topology.made,
             dev: seat.dev,
-            writers: Word::new(0),
+            asked: Word::new(0),
             expiring: Word::new(0),
         };
         // A fresh slot has no payload, so this cannot be refused.

@@ -102,8 +102,8 @@ pub(crate) struct MountData {
     pub(crate) id: u64,
     /// Device number of the tree, as `stat` shows it.
     pub(crate) dev: u64,
-    /// Files open for writing and changes going on through this mount; see `write`.
-    pub(crate) writers: Word,
+    /// Not 0 while someone asks whether anything writes through this mount; see `write`.
+    pub(crate) asked: Word,
     /// Whether it was found idle by a `MNT_EXPIRE` before.
     pub(crate) expiring: Word,
 }

@@ -2,27 +2,35 @@
 //! Who changes something through a mount, and who wants that nobody does.
 //!
 //! # Kernel analogue
-//! `mnt_want_write`, `mnt_make_readonly`, `sb_prepare_remount_readonly`.
+//! `mnt_want_write`, `get_write_access`, `mnt_make_readonly`, `sb_prepare_remount_readonly`.
 //!
 //! # Rules
-//! R1. A writer counts itself in, then asks for the read-only flags; who sets such a flag puts the
-//!     mark into the same word first, and takes it out when the flag is set. So either the count is
-//!     seen and the flag is refused, or the writer waits for the mark to go and sees the flag.
+//! R1. A writer marks its pin on the mount (and the inode) as written to, then asks whether it may:
+//!     whether the mount is asked about (`asked`), whether it or its tree is read-only, whether
+//!     writing to the inode is denied. Who wants to make one of these true sets it first and then
+//!     looks for marks. So either the mark is seen, or the writer sees what it may not.
+//! R2. Nothing is counted: an open for writing stores nothing that another task's call reads.
 
 use super::{MountData, mflag};
-use crate::instance::Shared;
+use crate::dcache::Ground;
+use crate::inode::Inode;
+use crate::task::Core;
+use crate::walk::Spot;
 use openpath_abi::Errno;
+use openpath_sync::Pin;
 
-/// The mark in a mount's count of writers: someone asks whether there are any.
-const ASKED: u64 = 1 << 63;
-
-/// A change through a mount going on, or a file open for writing; dropping it ends it.
+/// A change through a mount going on; dropping it ends it.
 #[must_use]
-pub(crate) struct Writing<'a>(&'a MountData);
+pub(crate) struct Writing<'t> {
+    core: &'t Core,
+    pin: Option<Pin>,
+}
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        self.0.writers.sub(1);
+        if let Some(pin) = self.pin.take() {
+            self.core.pins.release(pin);
+        }
     }
 }
 
@@ -32,51 +40,92 @@ pub(crate) struct NoWriters<'a>(&'a MountData);
 
 impl Drop for NoWriters<'_> {
     fn drop(&mut self) {
-        self.0.writers.sub(ASKED);
+        self.0.asked.set(0);
     }
 }
 
-impl Writing<'_> {
-    /// Leaves the writer counted: who takes it back, takes one off the mount's writers.
-    pub(crate) fn keep(self) {
-        core::mem::forget(self);
+impl Core {
+    /// Begins a change through the mount at `index` (`mnt_want_write`), which something pins.
+    ///
+    /// # Errors
+    /// `ENOMEM` when there are no pins left; `EROFS`: the mount or its superblock is read-only.
+    pub(crate) fn want_write(&self, index: u32, mount: &MountData) -> Result<Writing<'_>, Errno> {
+        let pin = self.pins.pin_now(index, 0).ok_or(Errno::ENOMEM)?;
+        let allowed = self.may_write(&pin, mount);
+        let writing = Writing {
+            core: self,
+            pin: Some(pin),
+        };
+        allowed.map(|()| writing)
     }
-}
 
-impl Shared {
-    /// Begins a change through the mount at `index` (`mnt_want_write`).
+    /// Begins to write to the inode at `spot`, which something pins; the mount was asked already
+    /// (`get_write_access`).
+    ///
+    /// # Errors
+    /// `ENOMEM` when there are no pins left; `ETXTBSY`: writing is denied.
+    pub(crate) fn want_write_inode(&self, spot: Spot, inode: &Inode) -> Result<Writing<'_>, Errno> {
+        let pin = self.pins.pin_now(spot.mount, spot.dentry);
+        let pin = pin.ok_or(Errno::ENOMEM)?;
+        self.pins.mark_writing(&pin);
+        let writing = Writing {
+            core: self,
+            pin: Some(pin),
+        };
+        if inode.is_write_denied() {
+            return Err(Errno::ETXTBSY);
+        }
+        Ok(writing)
+    }
+
+    /// Marks `pin` as written to, if that may be (`__mnt_want_write`); otherwise it is as before.
     ///
     /// # Errors
     /// `EROFS`: the mount or its superblock is read-only.
     #[inline]
-    pub(crate) fn want_write<'a>(
-        &self,
-        index: u32,
-        mount: &'a MountData,
-    ) -> Result<Writing<'a>, Errno> {
-        let writing = mount.begin_write();
-        let flags = self.mounts.at(index).word().sample();
+    pub(crate) fn may_write(&self, pin: &Pin, mount: &MountData) -> Result<(), Errno> {
+        loop {
+            self.pins.mark_writing(pin);
+            if mount.asked.get() == 0 {
+                break;
+            }
+            self.pins.unmark_writing(pin);
+            std::thread::yield_now();
+        }
+        let flags = self.vfs.mounts.at(pin.mount()).word().sample();
         if flags.has(mflag::READ_ONLY) || mount.sb.is_read_only() {
+            self.pins.unmark_writing(pin);
             return Err(Errno::EROFS);
         }
-        Ok(writing)
+        Ok(())
+    }
+
+    /// Begins to write to the inode that `pin` holds, through its mount (`file_get_write_access`):
+    /// afterwards the pin is marked.
+    ///
+    /// # Errors
+    /// `ETXTBSY` (writing is denied), `EROFS`: the mount or its superblock is read-only.
+    pub(crate) fn get_write_access(
+        &self,
+        pin: &Pin,
+        mount: &MountData,
+        inode: &Inode,
+    ) -> Result<(), Errno> {
+        self.pins.mark_writing(pin);
+        if inode.is_write_denied() {
+            self.pins.unmark_writing(pin);
+            return Err(Errno::ETXTBSY);
+        }
+        self.may_write(pin, mount)
     }
 }
 
 impl MountData {
-    /// Counts one more writer, who then asks for the read-only flags.
-    pub(crate) fn begin_write(&self) -> Writing<'_> {
-        while self.writers.add(1) & ASKED != 0 {
-            self.writers.sub(1);
-            std::thread::yield_now();
-        }
-        Writing(self)
-    }
-
-    /// Keeps writers out, if there are none. Held: the topology lock, so that only one asks.
-    pub(crate) fn keep_writers_out(&self) -> Option<NoWriters<'_>> {
-        let before = self.writers.add(ASKED);
+    /// Keeps writers out of the mount at `index`, if there are none. Held: the topology lock, so
+    /// that only one asks.
+    pub(crate) fn keep_writers_out(&self, store: &Ground, index: u32) -> Option<NoWriters<'_>> {
+        self.asked.set(1);
         let kept_out = NoWriters(self);
-        (before == 0).then_some(kept_out)
+        (store.writes(|mount, _| mount == index) == Some(false)).then_some(kept_out)
     }
 }

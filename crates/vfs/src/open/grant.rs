@@ -3,9 +3,9 @@
 //! `do_dentry_open`)?
 
 use super::OpenOp;
-use crate::file::OpenFile;
+use crate::file::{FileOps, Filp, Making};
 use crate::inode::{Inode, SetAttr, flag};
-use crate::mount::{MountData, mflag};
+use crate::mount::{MountData, Writing, mflag};
 use crate::perm::{self, MAY_WRITE};
 use crate::task::Core;
 use crate::walk::lflag;
@@ -15,36 +15,78 @@ use openpath_abi::fcntl::{
 };
 use openpath_abi::{Errno, caps, mode};
 use openpath_sync::{Pin, Sample};
+use std::sync::Arc;
 
-/// Turns what a walk ended at into an open file: checks, counts, and hands the walk's pin over.
-///
-/// `walked` are the walk's flags, `created` says whether the file was made on the way.
+/// How a walk ended.
+#[derive(Clone, Copy)]
+pub(super) struct Ended {
+    /// The entry, when it was pinned.
+    pub(super) sample: Sample,
+    /// The walk's flags.
+    pub(super) walked: u32,
+    /// The file was made on the way.
+    pub(super) created: bool,
+}
+
+/// Turns what a walk ended at into an open file: checks, and hands the walk's pin over.
 ///
 /// # Errors
 /// In this order: `EEXIST`, `EISDIR`, `EACCES` (sticky rules) for `O_CREAT`; `ENOTDIR`; `EROFS`
-/// (truncation); those
-/// of [`may_open`]; those of [`open_inode`]; `ETXTBSY`, `EPERM` and the backend's for truncation.
+/// (truncation); those of [`may_open`]; those of [`open_inode`]; `EINVAL` (`O_DIRECT` where there
+/// is none); `ETXTBSY`, `EPERM` and the backend's for truncation.
 #[inline(always)]
 pub(super) fn finish<'t>(
     core: &'t Core,
     pin: Pin,
-    sample: Sample,
+    ended: Ended,
     op: &OpenOp,
-    walked: u32,
-    created: bool,
-) -> Result<OpenFile<'t>, Errno> {
-    let granted = match reads_plainly(core, &pin, op, walked) {
-        Some(granted) => granted,
-        None => granted(core, &pin, sample, op, walked, created),
-    };
-    match granted {
-        Ok(counted) => Ok(OpenFile::install(core, pin, op.flags, counted)),
-        Err(errno) => {
+) -> Result<Filp<'t>, Errno> {
+    match reads_plainly(core, &pin, op, ended.walked) {
+        Some(Ok(())) => Ok(make(core, pin, op.flags, false)),
+        Some(Err(errno)) => {
             // Nothing of a failed open is left: the pin was all there was.
             core.pins.release(pin);
             Err(errno)
         }
+        None => finish_ruled(core, pin, ended, op),
     }
+}
+
+/// As [`finish`], for a file of the cache that neither waits nor asks its backend to be opened;
+/// `None`, and the pin let go, for others.
+#[inline(always)]
+pub(super) fn at_once<'t>(
+    core: &'t Core,
+    pin: Pin,
+    sample: Sample,
+    op: &OpenOp,
+) -> Option<Result<Filp<'t>, Errno>> {
+    let inode = core.vfs.dcache.store.dentry_payload(&pin);
+    let waits = inode.is_none_or(|inode| {
+        !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR)
+            || inode.flags() & flag::OPEN_HOOK != 0
+    });
+    if waits {
+        core.pins.release(pin);
+        return None;
+    }
+    let ended = Ended {
+        sample,
+        walked: op.lookup,
+        created: false,
+    };
+    Some(finish(core, pin, ended, op))
+}
+
+/// A file opened with `O_PATH`: only a place.
+pub(super) fn place<'t>(core: &'t Core, pin: Pin, op: &OpenOp) -> Filp<'t> {
+    make(core, pin, op.flags, false)
+}
+
+#[inline(always)]
+fn make(core: &Core, pin: Pin, flags: u32, created: bool) -> Filp<'_> {
+    let shared = core.fds().is_shared();
+    Filp::make(core, pin, Making { flags, created }, shared)
 }
 
 /// Flags that change nothing about whether a regular file may be opened for reading.
@@ -52,13 +94,13 @@ const IDLE: u32 = O_LARGEFILE | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_NOCTTY | 
 
 /// The answer for a regular file opened only for reading, which needs no more than its permissions.
 #[inline(always)]
-fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Result<bool, Errno>> {
+fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Result<(), Errno>> {
     if op.flags & !IDLE != 0 || walked & lflag::DIRECTORY != 0 {
         return None;
     }
     let inode = core.vfs.dcache.store.dentry_payload(pin)?;
     let mode_bits = inode.mode();
-    if mode_bits & mode::S_IFMT != mode::S_IFREG {
+    if mode_bits & mode::S_IFMT != mode::S_IFREG || inode.flags() & flag::OPEN_HOOK != 0 {
         return None;
     }
     if mode_bits & 0o444 != 0o444 {
@@ -69,19 +111,44 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
         }
     }
     lock_context(core, inode);
-    Some(Ok(false))
+    Some(Ok(()))
 }
 
-/// Everything between the walk and the file; whether the file was counted as open for writing.
+/// As [`finish`], by all the rules.
 #[inline(never)]
-fn granted(
-    core: &Core,
-    pin: &Pin,
-    sample: Sample,
+fn finish_ruled<'t>(
+    core: &'t Core,
+    pin: Pin,
+    ended: Ended,
     op: &OpenOp,
-    walked: u32,
-    created: bool,
-) -> Result<bool, Errno> {
+) -> Result<Filp<'t>, Errno> {
+    let truncates = match granted(core, &pin, ended, op) {
+        Ok(truncates) => truncates,
+        Err(errno) => {
+            core.pins.release(pin);
+            return Err(errno);
+        }
+    };
+    let file = open_at(core, pin, op.flags, ended.created)?;
+    if let Some(_writing) = truncates {
+        truncate(core, &file)?;
+    }
+    Ok(file)
+}
+
+/// Everything between the walk and the opening of the inode; the permission to change the mount, if
+/// the file is to be cut.
+fn granted<'t>(
+    core: &'t Core,
+    pin: &Pin,
+    ended: Ended,
+    op: &OpenOp,
+) -> Result<Option<Writing<'t>>, Errno> {
+    let Ended {
+        sample,
+        walked,
+        created,
+    } = ended;
     let store = &core.vfs.dcache.store;
     let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
         return Err(Errno::ENOENT);
@@ -103,8 +170,8 @@ fn granted(
         return Err(Errno::ENOTDIR);
     }
     let truncates = !created && op.has(O_TRUNC) && inode.kind() == mode::S_IFREG;
-    let _writing = if truncates {
-        Some(core.vfs.want_write(pin.mount(), mount)?)
+    let writing = if truncates {
+        Some(core.want_write(pin.mount(), mount)?)
     } else {
         None
     };
@@ -114,14 +181,7 @@ fn granted(
         (op.access, op.flags)
     };
     may_open(core, mount, mount_flags, inode, access, flags)?;
-    let counted = open_inode(core, pin.mount(), mount, inode, flags)?;
-    if truncates && let Err(errno) = truncate(core, inode) {
-        if counted {
-            uncount(mount, inode);
-        }
-        return Err(errno);
-    }
-    Ok(counted)
+    Ok(writing)
 }
 
 /// Whether the kind of file, its flags and its permissions allow `access` (`may_open`).
@@ -161,58 +221,58 @@ pub(super) fn may_open(
     Ok(())
 }
 
-/// Opens the inode itself (`do_dentry_open`); whether it was counted as open for writing.
+/// Opens what a walk was permitted to open (`vfs_open`, `do_dentry_open`): an open file, or
+/// nothing.
+///
+/// # Errors
+/// Those of [`open_inode`]; `EINVAL` (`O_DIRECT` where there is none).
+pub(super) fn open_at(core: &Core, pin: Pin, flags: u32, created: bool) -> Result<Filp<'_>, Errno> {
+    let own = match open_inode(core, &pin, flags) {
+        Ok(own) => own,
+        Err(errno) => {
+            core.pins.release(pin);
+            return Err(errno);
+        }
+    };
+    let file = make(core, pin, flags, created);
+    if let Some(own) = own {
+        // A file just made has nothing of its own yet.
+        let _none = core.vfs.dcache.store.set_file_payload(file.file(), own);
+    }
+    // From here on a failure releases an open file.
+    if flags & O_DIRECT != 0 && file.inode()?.kind() != mode::S_IFREG {
+        return Err(Errno::EINVAL);
+    }
+    Ok(file)
+}
+
+/// What one opening keeps of its own.
+type Own = Option<Arc<Box<dyn FileOps>>>;
+
+/// Opens the inode itself; an open for writing leaves the pin marked.
 ///
 /// # Errors
 /// `ETXTBSY`, `EROFS` (mount), `ENXIO` (socket, device without a driver, FIFO for writing without a
-/// reader),
-/// `EINVAL` (`O_DIRECT` where there is none).
+/// reader), what the backend meets.
 #[inline(always)]
-pub(super) fn open_inode(
-    core: &Core,
-    mount_index: u32,
-    mount: &MountData,
-    inode: &Inode,
-    flags: u32,
-) -> Result<bool, Errno> {
-    let writes = matches!(flags & O_ACCMODE, 1 | 2);
+fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
+    let store = &core.vfs.dcache.store;
+    let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
+        return Err(Errno::ENOENT);
+    };
     let special = !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR | mode::S_IFLNK);
-    let counted = writes && !special;
-    if counted {
-        inode.get_write_access()?;
-        match core.vfs.want_write(mount_index, mount) {
-            // From now on the file counts, until `uncount`.
-            Ok(writing) => writing.keep(),
-            Err(errno) => {
-                inode.put_write_access();
-                return Err(errno);
-            }
-        }
+    if matches!(flags & O_ACCMODE, 1 | 2) && !special {
+        core.get_write_access(pin, mount, inode)?;
     }
     lock_context(core, inode);
-    let opened = if special {
-        crate::special::open(inode, flags)
-    } else {
-        Ok(())
-    };
-    let direct = flags & O_DIRECT != 0 && inode.kind() != mode::S_IFREG;
-    let result = match opened {
-        Ok(()) if direct => Err(Errno::EINVAL),
-        other => other,
-    };
-    if let Err(errno) = result {
-        if counted {
-            uncount(mount, inode);
-        }
-        return Err(errno);
+    if inode.flags() & flag::OPEN_HOOK != 0 {
+        let own = inode.shielded(|ops| ops.open(inode, flags))?;
+        return Ok(own.map(Arc::new));
     }
-    Ok(counted)
-}
-
-/// Takes back the counts of an open for writing.
-pub(crate) fn uncount(mount: &MountData, inode: &Inode) {
-    mount.writers.sub(1);
-    inode.put_write_access();
+    if special {
+        crate::special::open(inode, flags)?;
+    }
+    Ok(None)
 }
 
 /// Whether the inode has locks or leases that an open must mind, by the flag in its read-mostly
@@ -223,22 +283,20 @@ fn lock_context(core: &Core, inode: &Inode) -> bool {
 }
 
 /// Cuts the file to nothing for `O_TRUNC` (`handle_truncate`).
-fn truncate(core: &Core, inode: &Inode) -> Result<(), Errno> {
-    inode.get_write_access()?;
+fn truncate(core: &Core, file: &Filp<'_>) -> Result<(), Errno> {
+    let inode = file.inode()?;
+    let _writing = core.want_write_inode(file.spot(), inode)?;
     let now = core.vfs.clock.now();
     let _held = inode.lock_names();
-    let cut = inode.drop_capabilities(now).and_then(|()| {
-        let change = SetAttr {
-            size: Some(0),
-            mtime: Some(now),
-            ctime: Some(now),
-            mode: without_privileges(core, inode),
-            ..SetAttr::default()
-        };
-        inode.shielded(|ops| ops.setattr(inode, &change))
-    });
-    inode.put_write_access();
-    cut
+    inode.drop_capabilities(now)?;
+    let change = SetAttr {
+        size: Some(0),
+        mtime: Some(now),
+        ctime: Some(now),
+        mode: without_privileges(core, inode),
+        ..SetAttr::default()
+    };
+    inode.shielded(|ops| ops.setattr(inode, &change))
 }
 
 /// The mode without set-id bits, if a change of data by this task drops them (`file_remove_privs`).
@@ -302,22 +360,5 @@ fn sticky_decides(core: &Core, pin: &Pin, inode: &Inode) -> Result<(), Errno> {
         Err(Errno::EACCES)
     } else {
         Ok(())
-    }
-}
-
-/// Whether one more file may be open in the whole `Vfs`; `CAP_SYS_ADMIN` may always.
-///
-/// # Errors
-/// `ENFILE`.
-#[inline(always)]
-pub(super) fn check_files_max(core: &Core) -> Result<(), Errno> {
-    let limit = core.vfs.config.limits.files_max;
-    if limit == u64::MAX || core.vfs.files.get() < limit {
-        return Ok(());
-    }
-    if core.cred().capable(caps::CAP_SYS_ADMIN) {
-        Ok(())
-    } else {
-        Err(Errno::ENFILE)
     }
 }

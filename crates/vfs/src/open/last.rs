@@ -96,7 +96,7 @@ fn create_locked(
             return Err(Errno::ENOTDIR.into());
         };
         // Whether it is writable matters only if there is something to be made.
-        let writing = core.vfs.want_write(walk.at.mount, mount);
+        let writing = core.want_write(walk.at.mount, mount);
         let _names = dir.lock_names();
         if dir.flags() & flag::DEAD != 0 {
             return Err(Errno::ENOENT.into());

@@ -9,19 +9,23 @@
 //! (`ENFILE`) -> walk (`walk`) -> last component (`last`) -> what it is and who asks (`grant`) ->
 //! backend -> truncation.
 
+mod early;
 mod grant;
 mod how;
 mod last;
 mod tmpfile;
 
-pub(crate) use grant::{uncount, without_privileges};
+use early::Early;
+pub(crate) use grant::without_privileges;
 use how::OpenOp;
 
-use crate::file::OpenFile;
+use crate::file::{Fd, Filp};
 use crate::task::{At, Core, Task};
 use crate::walk::plain::{self, Plain};
 use crate::walk::{self, Fail, Mode, Text, Walk};
-use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_PATH, O_TMPFILE_ONLY, O_TRUNC, O_WRONLY};
+use openpath_abi::fcntl::{
+    AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_PATH, O_TMPFILE_ONLY, O_TRUNC, O_WRONLY,
+};
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, OpenHow};
 
@@ -47,51 +51,39 @@ impl Task {
     /// As [`Task::openat2`], but unknown flags and mode bits are dropped.
     #[doc(alias = "O_CREAT")]
     #[inline]
-    pub fn open(&self, path: &[u8], flags: u32, mode: u32) -> Result<OpenFile<'_>, Errno> {
-        self.openat(At::Cwd, path, flags, mode)
+    pub fn open(&self, path: &[u8], flags: u32, mode: u32) -> Result<Fd, Errno> {
+        self.openat(AT_FDCWD, path, flags, mode)
     }
 
-    /// Opens `path`, relative to `at`. Linux: openat(2).
+    /// Opens `path`, relative to `dirfd`. Linux: openat(2).
     ///
     /// # Errors
     /// As [`Task::openat2`], but unknown flags and mode bits are dropped.
     #[inline]
-    pub fn openat(
-        &self,
-        at: At<'_>,
-        path: &[u8],
-        flags: u32,
-        mode: u32,
-    ) -> Result<OpenFile<'_>, Errno> {
+    pub fn openat(&self, dirfd: Fd, path: &[u8], flags: u32, mode: u32) -> Result<Fd, Errno> {
         if let Some(op) = how::plain(flags) {
-            return do_open(&self.core, at, path, &op);
+            return do_open(&self.core, dirfd, path, &op);
         }
-        self.openat_ruled(at, path, flags, mode)
+        self.openat_ruled(dirfd, path, flags, mode)
     }
 
     /// As [`Task::openat`] with flags that need their rules read.
     #[inline(never)]
-    fn openat_ruled(
-        &self,
-        at: At<'_>,
-        path: &[u8],
-        flags: u32,
-        mode: u32,
-    ) -> Result<OpenFile<'_>, Errno> {
+    fn openat_ruled(&self, dirfd: Fd, path: &[u8], flags: u32, mode: u32) -> Result<Fd, Errno> {
         let profile = self.core.vfs.config.profile;
         let op = how::build(&how::lenient(flags, mode, profile), profile)?;
-        do_open(&self.core, at, path, &op)
+        do_open(&self.core, dirfd, path, &op)
     }
 
     /// Opens `path` for writing, made or cut to nothing. Linux: creat(2).
     ///
     /// # Errors
     /// As [`Task::openat`].
-    pub fn creat(&self, path: &[u8], mode: u32) -> Result<OpenFile<'_>, Errno> {
+    pub fn creat(&self, path: &[u8], mode: u32) -> Result<Fd, Errno> {
         self.open(path, O_CREAT | O_WRONLY | O_TRUNC, mode)
     }
 
-    /// Opens `path`, relative to `at`, as `how` says. Linux: openat2(2).
+    /// Opens `path`, relative to `dirfd`, as `how` says. Linux: openat2(2).
     ///
     /// # Errors
     /// In this order: `EINVAL` (flags, resolve bits, mode), `EAGAIN` (`RESOLVE_CACHED` with what
@@ -100,9 +92,9 @@ impl Task {
     #[doc(alias = "RESOLVE_BENEATH")]
     #[doc(alias = "RESOLVE_CACHED")]
     #[inline]
-    pub fn openat2(&self, at: At<'_>, path: &[u8], how: &OpenHow) -> Result<OpenFile<'_>, Errno> {
+    pub fn openat2(&self, dirfd: Fd, path: &[u8], how: &OpenHow) -> Result<Fd, Errno> {
         let op = how::build(&how::strict(how), self.core.vfs.config.profile)?;
-        do_open(&self.core, at, path, &op)
+        do_open(&self.core, dirfd, path, &op)
     }
 
     /// As [`Task::openat2`], with `open_how` as the bytes a guest passed: it says they are `size`,
@@ -113,57 +105,69 @@ impl Task {
     /// that are not zero), then as [`Task::openat2`].
     pub fn openat2_raw(
         &self,
-        at: At<'_>,
+        dirfd: Fd,
         path: &[u8],
         readable: &[u8],
         size: usize,
-    ) -> Result<OpenFile<'_>, Errno> {
-        self.openat2(at, path, &how::from_bytes(readable, size)?)
+    ) -> Result<Fd, Errno> {
+        self.openat2(dirfd, path, &how::from_bytes(readable, size)?)
     }
 }
 
 /// Opens with arguments that were checked (`do_sys_openat2` from the path on).
 #[inline(always)]
-fn do_open<'t>(
-    core: &'t Core,
-    at: At<'_>,
-    path: &[u8],
-    op: &OpenOp,
-) -> Result<OpenFile<'t>, Errno> {
+fn do_open(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
     check_path(path, op.lookup & walk::lflag::EMPTY != 0)?;
     // A descriptor must be to be had before anything is looked at or made.
-    if core.open_files.get() >= core.nofile.get() {
+    if !core.fds().has_room(core.fd_end()) {
         return Err(Errno::EMFILE);
     }
-    grant::check_files_max(core)?;
-    if op.has(O_TMPFILE_ONLY) && !op.has(O_PATH) {
-        return tmpfile::open(core, at, path, op);
+    core.check_files_max()?;
+    let early = Early::make(core)?;
+    let opened = open_file(core, dirfd, path, op);
+    if opened.is_ok() {
+        early.succeeded();
     }
-    if op.has(O_PATH) {
-        let (pin, _) = walk::lookup(core, at, path, op.lookup)?;
-        return Ok(OpenFile::install_path(core, pin, op.flags));
-    }
-    match plain::walk(core, at, path, op.lookup) {
-        Plain::Absent if !op.has(O_CREAT) => return Err(Errno::ENOENT),
-        Plain::End(end) if !op.has(O_CREAT | O_EXCL) => {
-            if let Some(pin) = end.pin(core) {
-                return grant::finish(core, pin, end.dentry, op, op.lookup, false);
-            }
-        }
-        _ => {}
-    }
-    open_walking(core, at, path, op)
+    opened
 }
 
-/// Opens by a full walk: what is not cached, not plain, or to be made.
+/// Opens what is cached at once, and else goes the long way.
+#[inline(always)]
+fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
+    let base = core.base(dirfd);
+    if op.flags & LASTING == 0 {
+        match plain::walk(core, base.at(), path, op.lookup) {
+            Plain::Absent if !op.has(O_CREAT) => return Err(Errno::ENOENT),
+            Plain::End(end) if !op.has(O_CREAT | O_EXCL) => {
+                if let Some(pin) = end.pin(core)
+                    && let Some(file) = grant::at_once(core, pin, end.dentry, op)
+                {
+                    return core.add_fd(file?, op.has(O_CLOEXEC));
+                }
+            }
+            _ => {}
+        }
+    }
+    open_reserved(core, base.at(), path, op)
+}
+
+/// What an open with one of these does is not undone by closing it again, or is no plain open.
+const LASTING: u32 = O_TRUNC | O_TMPFILE_ONLY | O_PATH;
+
+/// Opens by a full walk, with the descriptor reserved: what is not cached, not plain, or to be
+/// made.
 #[inline(never)]
-fn open_walking<'t>(
-    core: &'t Core,
-    at: At<'_>,
-    path: &[u8],
-    op: &OpenOp,
-) -> Result<OpenFile<'t>, Errno> {
-    walk::climb(core, op.lookup, |mode| open_once(core, at, path, op, mode))
+fn open_reserved(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
+    let reserved = core.reserve_fd(op.has(O_CLOEXEC))?;
+    let file = if op.has(O_PATH) {
+        let (pin, _) = walk::lookup(core, at, path, op.lookup)?;
+        grant::place(core, pin, op)
+    } else if op.has(O_TMPFILE_ONLY) {
+        tmpfile::open(core, at, path, op)?
+    } else {
+        walk::climb(core, op.lookup, |mode| open_once(core, at, path, op, mode))?
+    };
+    reserved.install(file)
 }
 
 /// One attempt at an open (`path_openat`).
@@ -173,14 +177,19 @@ fn open_once<'t>(
     path: &[u8],
     op: &OpenOp,
     mode: Mode,
-) -> Result<OpenFile<'t>, Fail> {
+) -> Result<Filp<'t>, Fail> {
     let mut walk = Walk::begin(core, at, path, op.lookup, mode)?;
     let mut text = Text::new(path);
     let created = enter(&mut walk, &mut text, op);
     text.done(core);
     let created = created?;
     let (pin, sample) = walk.complete()?;
-    Ok(grant::finish(core, pin, sample, op, walk.flags, created)?)
+    let ended = grant::Ended {
+        sample,
+        walked: walk.flags,
+        created,
+    };
+    Ok(grant::finish(core, pin, ended, op)?)
 }
 
 /// Goes to the file to be opened, through links in the last place; whether it was made on the way.

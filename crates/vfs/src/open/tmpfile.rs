@@ -2,7 +2,7 @@
 //! Files without a name: `O_TMPFILE` (`do_tmpfile`, `vfs_tmpfile`).
 
 use super::{OpenOp, grant};
-use crate::file::OpenFile;
+use crate::file::Filp;
 use crate::inode::{NewInode, flag};
 use crate::perm::{self, MAY_EXEC, MAY_WRITE};
 use crate::task::{At, Core};
@@ -22,16 +22,15 @@ pub(super) fn open<'t>(
     at: At<'_>,
     path: &[u8],
     op: &OpenOp,
-) -> Result<OpenFile<'t>, Errno> {
+) -> Result<Filp<'t>, Errno> {
     let (dir, _) = walk::lookup(core, at, path, op.lookup | lflag::DIRECTORY)?;
     let made = make(core, &dir, op);
     core.pins.release(dir);
-    let (pin, counted) = made?;
-    Ok(OpenFile::install(core, pin, op.flags, counted))
+    grant::open_at(core, made?, op.flags, true)
 }
 
-/// Makes the file; its pin, and whether it was counted as open for writing.
-fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<(Pin, bool), Errno> {
+/// Makes the file, and pins it.
+fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<Pin, Errno> {
     let vfs = &core.vfs;
     let store = &vfs.dcache.store;
     let (Some(dir), Some(mount)) = (store.dentry_payload(dir_pin), store.mount_payload(dir_pin))
@@ -39,7 +38,7 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<(Pin, bool), Errno> {
         return Err(Errno::ENOTDIR);
     };
     let mount_flags = vfs.mounts.at(dir_pin.mount()).word().sample();
-    let _writing = vfs.want_write(dir_pin.mount(), mount)?;
+    let _writing = core.want_write(dir_pin.mount(), mount)?;
     let cred = core.cred();
     perm::inode_permission(&cred, &mount.sb, dir, MAY_WRITE | MAY_EXEC)?;
     let mode = perm::new_mode(&cred, dir, op.mode, core.umask.get());
@@ -62,16 +61,13 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<(Pin, bool), Errno> {
     // Nobody finds it by name: from now on it lives for as long as it is open.
     vfs.dcache.bury(entry);
     let pin = pin.ok_or(Errno::ENOMEM)?;
-    let opened = match store.dentry_payload(&pin) {
-        Some(inode) => grant::may_open(core, mount, mount_flags, inode, 0, op.flags)
-            .and_then(|()| grant::open_inode(core, dir_pin.mount(), mount, inode, op.flags)),
+    let allowed = match store.dentry_payload(&pin) {
+        Some(inode) => grant::may_open(core, mount, mount_flags, inode, 0, op.flags),
         None => Err(Errno::ENOENT),
     };
-    match opened {
-        Ok(counted) => Ok((pin, counted)),
-        Err(errno) => {
-            core.pins.release(pin);
-            Err(errno)
-        }
+    if let Err(errno) = allowed {
+        core.pins.release(pin);
+        return Err(errno);
     }
+    Ok(pin)
 }

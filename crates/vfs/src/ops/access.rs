@@ -4,10 +4,12 @@
 use super::resolve;
 use super::target::at_lookup;
 use crate::cred::Cred;
+use crate::file::Fd;
 use crate::mount::mflag;
 use crate::perm;
-use crate::task::{At, Task};
+use crate::task::Task;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::fcntl::{AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::{Errno, mode};
 
@@ -18,7 +20,7 @@ impl Task {
     /// # Errors
     /// As [`Task::faccessat2`].
     pub fn access(&self, path: &[u8], want: u32) -> Result<(), Errno> {
-        self.faccessat2(At::Cwd, path, want, 0)
+        self.faccessat2(AT_FDCWD, path, want, 0)
     }
 
     /// Whether the real user (`AT_EACCESS`: the effective one) may access `path`, relative to `at`.
@@ -32,11 +34,13 @@ impl Task {
     /// `EACCES`, `EROFS` (mount).
     pub fn faccessat2(
         &self,
-        at: At<'_>,
+        dirfd: Fd,
         path: &[u8],
         want: u32,
         at_flags: u32,
     ) -> Result<(), Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         if want & !(R_OK | W_OK | X_OK) != 0 {
             return Err(Errno::EINVAL);
         }

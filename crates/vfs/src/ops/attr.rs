@@ -15,10 +15,10 @@ use super::resolve;
 use super::target::{Target, at_lookup};
 use crate::cred::Cred;
 use crate::dcache::{dflag, type_flags};
-use crate::file::OpenFile;
+use crate::file::Fd;
 use crate::inode::SetAttr;
-use crate::task::{At, Task};
-use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use crate::task::Task;
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::mode::{S_IALLUGO, S_IFLNK, S_ISGID, S_ISUID, S_IXGRP};
 use openpath_abi::{Errno, caps};
 
@@ -28,7 +28,7 @@ impl Task {
     /// # Errors
     /// As [`Task::fchmodat2`].
     pub fn chmod(&self, path: &[u8], mode: u32) -> Result<(), Errno> {
-        self.fchmodat2(At::Cwd, path, mode, 0)
+        self.fchmodat2(AT_FDCWD, path, mode, 0)
     }
 
     /// Sets the permission bits of `path`, relative to `at`. Linux: fchmodat2(2).
@@ -39,13 +39,9 @@ impl Task {
     /// `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EROFS`, `EPERM`
     /// (immutable or append-only), `EOPNOTSUPP` (a link), `EPERM` (not the owner), what the backend
     /// meets.
-    pub fn fchmodat2(
-        &self,
-        at: At<'_>,
-        path: &[u8],
-        mode: u32,
-        at_flags: u32,
-    ) -> Result<(), Errno> {
+    pub fn fchmodat2(&self, dirfd: Fd, path: &[u8], mode: u32, at_flags: u32) -> Result<(), Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
             return Err(Errno::EINVAL);
         }
@@ -58,7 +54,7 @@ impl Task {
     /// # Errors
     /// As [`Task::fchownat`].
     pub fn chown(&self, path: &[u8], uid: u32, gid: u32) -> Result<(), Errno> {
-        self.fchownat(At::Cwd, path, uid, gid, 0)
+        self.fchownat(AT_FDCWD, path, uid, gid, 0)
     }
 
     /// As [`Task::chown`], but a link in the last place is the file itself. Linux: lchown(2).
@@ -66,7 +62,7 @@ impl Task {
     /// # Errors
     /// As [`Task::fchownat`].
     pub fn lchown(&self, path: &[u8], uid: u32, gid: u32) -> Result<(), Errno> {
-        self.fchownat(At::Cwd, path, uid, gid, AT_SYMLINK_NOFOLLOW)
+        self.fchownat(AT_FDCWD, path, uid, gid, AT_SYMLINK_NOFOLLOW)
     }
 
     /// Sets owner and group of `path`, relative to `at`; `u32::MAX` leaves one as it is. Linux:
@@ -80,12 +76,14 @@ impl Task {
     /// set-id bits of a stranger's file without `CAP_FOWNER`), what the backend meets.
     pub fn fchownat(
         &self,
-        at: At<'_>,
+        dirfd: Fd,
         path: &[u8],
         uid: u32,
         gid: u32,
         at_flags: u32,
     ) -> Result<(), Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
             return Err(Errno::EINVAL);
         }
@@ -94,21 +92,21 @@ impl Task {
     }
 }
 
-impl OpenFile<'_> {
-    /// Sets the permission bits of the file. Linux: fchmod(2).
+impl Task {
+    /// Sets the permission bits of the file at `fd`. Linux: fchmod(2).
     ///
     /// # Errors
-    /// `EBADF` (`O_PATH`), then as [`Task::fchmodat2`] from `EROFS` on.
-    pub fn fchmod(&self, mode: u32) -> Result<(), Errno> {
-        self.full_target()?.chmod(mode)
+    /// `EBADF` (not open, `O_PATH`), then as [`Task::fchmodat2`] from `EROFS` on.
+    pub fn fchmod(&self, fd: Fd, mode: u32) -> Result<(), Errno> {
+        self.core.fdget_full(fd)?.target()?.chmod(mode)
     }
 
-    /// Sets owner and group of the file; `u32::MAX` leaves one as it is. Linux: fchown(2).
+    /// Sets owner and group of the file at `fd`; `u32::MAX` leaves one as it is. Linux: fchown(2).
     ///
     /// # Errors
-    /// `EBADF` (`O_PATH`), then as [`Task::fchownat`] from `EROFS` on.
-    pub fn fchown(&self, uid: u32, gid: u32) -> Result<(), Errno> {
-        self.full_target()?.chown(uid, gid)
+    /// `EBADF` (not open, `O_PATH`), then as [`Task::fchownat`] from `EROFS` on.
+    pub fn fchown(&self, fd: Fd, uid: u32, gid: u32) -> Result<(), Errno> {
+        self.core.fdget_full(fd)?.target()?.chown(uid, gid)
     }
 }
 

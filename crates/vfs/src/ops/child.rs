@@ -16,7 +16,7 @@ impl Held<'_> {
     /// # Errors
     /// `EROFS`: the mount or its superblock is read-only.
     pub(crate) fn begin_write(&self) -> Result<Writing<'_>, Errno> {
-        self.core.vfs.want_write(self.spot().mount, self.mount()?)
+        self.core.want_write(self.spot().mount, self.mount()?)
     }
 
     /// Whether it is a name without an inode.

@@ -10,12 +10,14 @@
 //! the operation's own -> backend.
 
 use super::{Held, Parent, resolve_parent};
+use crate::file::Fd;
 use crate::inode::{Inode, NewInode};
 use crate::open::check_path;
 use crate::perm;
 use crate::superblock::SuperBlock;
 use crate::task::{At, Core, Task};
 use crate::walk::LastKind;
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mode::{S_IALLUGO, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
 use openpath_abi::{Errno, caps, mode};
 use std::sync::Arc;
@@ -152,7 +154,7 @@ impl Task {
     /// # Errors
     /// As [`Task::mkdirat`].
     pub fn mkdir(&self, path: &[u8], mode: u32) -> Result<(), Errno> {
-        self.mkdirat(At::Cwd, path, mode)
+        self.mkdirat(AT_FDCWD, path, mode)
     }
 
     /// Makes a directory. Linux: mkdirat(2).
@@ -162,7 +164,9 @@ impl Task {
     /// (whatever is there, `.`, `..` and `/` included); `ENAMETOOLONG` (name); `EROFS`; `ENOENT`
     /// (removed directory), `EPERM` (immutable directory), `EACCES`; `EMLINK`, `ENOSPC` and what
     /// else the backend meets.
-    pub fn mkdirat(&self, at: At<'_>, path: &[u8], mode: u32) -> Result<(), Errno> {
+    pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: u32) -> Result<(), Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         // Of the bits above the permissions, only the sticky one can be asked for.
         let wanted = S_IFDIR | mode & (0o777 | mode::S_ISVTX);
         make_name(&self.core, at, path, Slash::Allowed, |place| {
@@ -177,7 +181,7 @@ impl Task {
     /// # Errors
     /// As [`Task::mknodat`].
     pub fn mknod(&self, path: &[u8], mode: u32, dev: u64) -> Result<(), Errno> {
-        self.mknodat(At::Cwd, path, mode, dev)
+        self.mknodat(AT_FDCWD, path, mode, dev)
     }
 
     /// Makes a regular file, FIFO, socket or device. Linux: mknodat(2).
@@ -188,7 +192,9 @@ impl Task {
     /// In this order: `EPERM` (a directory), `EINVAL` (a link, an unknown type); then as
     /// [`Task::mkdirat`], with `ENOENT` for a slash after an absent name before `EROFS`; `EPERM`
     /// (a device other than a whiteout, without `CAP_MKNOD`) after the permissions.
-    pub fn mknodat(&self, at: At<'_>, path: &[u8], mode: u32, dev: u64) -> Result<(), Errno> {
+    pub fn mknodat(&self, dirfd: Fd, path: &[u8], mode: u32, dev: u64) -> Result<(), Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         let wanted = mknod_mode(mode & (S_IFMT | S_IALLUGO))?;
         let (is_device, rdev) = match wanted & S_IFMT {
             S_IFCHR | mode::S_IFBLK => (true, dev & u64::from(u32::MAX)),
@@ -209,7 +215,7 @@ impl Task {
     /// # Errors
     /// As [`Task::symlinkat`].
     pub fn symlink(&self, target: &[u8], path: &[u8]) -> Result<(), Errno> {
-        self.symlinkat(target, At::Cwd, path)
+        self.symlinkat(target, AT_FDCWD, path)
     }
 
     /// Makes a symbolic link at `path` with the body `target`. Linux: symlinkat(2).
@@ -217,7 +223,9 @@ impl Task {
     /// # Errors
     /// In this order: `ENOENT` (empty target), `ENAMETOOLONG` (target of 4096 bytes or more); then
     /// as [`Task::mkdirat`], with `ENOENT` for a slash after an absent name before `EROFS`.
-    pub fn symlinkat(&self, target: &[u8], at: At<'_>, path: &[u8]) -> Result<(), Errno> {
+    pub fn symlinkat(&self, target: &[u8], dirfd: Fd, path: &[u8]) -> Result<(), Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         check_path(target, false)?;
         make_name(&self.core, at, path, Slash::Refused, |place| {
             place.may_create()?;

@@ -6,7 +6,7 @@
 
 use super::{Held, resolve};
 use crate::dcache::dflag;
-use crate::file::OpenFile;
+use crate::file::Fd;
 use crate::perm::{self, MAY_EXEC};
 use crate::task::{At, Core, Task};
 use crate::walk::{Spot, lflag};
@@ -48,12 +48,13 @@ impl Task {
         Ok(())
     }
 
-    /// Makes the directory that `file` is open at the working directory; `O_PATH` is enough. Linux:
+    /// Makes the directory that `fd` is open at the working directory; `O_PATH` is enough. Linux:
     /// fchdir(2).
     ///
     /// # Errors
-    /// `ENOTDIR`, `EACCES` (it may not be searched), `ENOMEM` when there are no pins left.
-    pub fn fchdir(&self, file: &OpenFile<'_>) -> Result<(), Errno> {
+    /// `EBADF`, `ENOTDIR`, `EACCES` (it may not be searched), `ENOMEM` when there are no pins left.
+    pub fn fchdir(&self, fd: Fd) -> Result<(), Errno> {
+        let file = self.core.fdget(fd)?;
         let target = file.target()?;
         if !target.inode.is_dir() {
             return Err(Errno::ENOTDIR);
@@ -86,15 +87,16 @@ impl Task {
     }
 }
 
-impl OpenFile<'_> {
-    /// What the file is called now, seen from its task's root; ` (deleted)` follows if that name is
+impl Task {
+    /// What the file at `fd` is called now, seen from its task's root; ` (deleted)` follows if that name is
     /// gone. What `/proc/self/fd` shows (`d_path`).
     ///
     /// # Errors
-    /// `ENAMETOOLONG`.
+    /// `EBADF`, `ENAMETOOLONG`.
     #[doc(alias = "d_path")]
-    pub fn path_name(&self) -> Result<Vec<u8>, Errno> {
-        let place = Place::of(self.core, self.spot());
+    pub fn path_name(&self, fd: Fd) -> Result<Vec<u8>, Errno> {
+        let file = self.core.fdget(fd)?;
+        let place = Place::of(&self.core, file.spot());
         let mut path = place.path;
         if place.deleted {
             path.extend_from_slice(DELETED);

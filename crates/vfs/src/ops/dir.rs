@@ -8,8 +8,9 @@
 
 use super::target::Target;
 use crate::dcache::dflag;
-use crate::file::OpenFile;
+use crate::file::Fd;
 use crate::inode::flag;
+use crate::task::Task;
 use openpath_abi::{Errno, dirent};
 
 /// One entry of a directory (`struct linux_dirent64`).
@@ -59,22 +60,24 @@ impl Batch {
     }
 }
 
-impl OpenFile<'_> {
-    /// The next entries, as many as fit into a buffer of `max_bytes`; none at the end. Linux:
+impl Task {
+    /// The next entries of the directory at `fd`, as many as fit into a buffer of `max_bytes`; none at the end. Linux:
     /// getdents64(2).
     ///
     /// # Errors
-    /// `EBADF` (`O_PATH`), `ENOTDIR`, `ENOENT` (removed directory), `EINVAL` (no room for one
+    /// `EBADF` (not open, `O_PATH`), `ENOTDIR`, `ENOENT` (removed directory), `EINVAL` (no room for one
     /// entry), what the backend meets.
-    pub fn getdents64(&self, max_bytes: usize) -> Result<Vec<DirEntry>, Errno> {
-        let target = self.full_target()?;
+    pub fn getdents64(&self, fd: Fd, max_bytes: usize) -> Result<Vec<DirEntry>, Errno> {
+        let file = self.core.fdget_full(fd)?;
+        let _pos = file.hold_pos();
+        let target = file.target()?;
         if !target.inode.is_dir() {
             return Err(Errno::ENOTDIR);
         }
         let mut batch = Batch {
             entries: Vec::new(),
             room: max_bytes,
-            pos: self.pos.get(),
+            pos: file.pos(),
             full: false,
         };
         let listed = {
@@ -84,8 +87,8 @@ impl OpenFile<'_> {
             }
             list(&target, &mut batch)
         };
-        self.pos.set(batch.pos);
-        self.accessed(&target);
+        file.set_pos(batch.pos);
+        file.accessed(&target);
         listed?;
         if batch.full && batch.entries.is_empty() {
             return Err(Errno::EINVAL);

@@ -3,7 +3,7 @@
 
 use super::resolve;
 use super::target::Target;
-use crate::file::OpenFile;
+use crate::file::Fd;
 use crate::mount::mflag;
 use crate::superblock::SuperBlock;
 use crate::task::{At, Core, Task};
@@ -48,21 +48,22 @@ impl Task {
     }
 }
 
-impl OpenFile<'_> {
-    /// Figures of the tree that the file is in; works with `O_PATH` too. Linux: fstatfs(2).
+impl Task {
+    /// Figures of the tree that the file at `fd` is in; works with `O_PATH` too. Linux: fstatfs(2).
     ///
     /// # Errors
-    /// What the backend meets.
-    pub fn statfs(&self) -> Result<StatFs, Errno> {
-        self.target()?.statfs()
+    /// `EBADF` (not open), what the backend meets.
+    pub fn fstatfs(&self, fd: Fd) -> Result<StatFs, Errno> {
+        self.core.fdget(fd)?.target()?.statfs()
     }
 
-    /// Brings the tree that the file is in to stable storage. Linux: syncfs(2).
+    /// Brings the tree that the file at `fd` is in to stable storage. Linux: syncfs(2).
     ///
     /// # Errors
-    /// `EBADF` (`O_PATH`), what the backend meets.
-    pub fn syncfs(&self) -> Result<(), Errno> {
-        let sb = &self.full_target()?.mount.sb;
+    /// `EBADF` (not open, `O_PATH`), what the backend meets.
+    pub fn syncfs(&self, fd: Fd) -> Result<(), Errno> {
+        let file = self.core.fdget_full(fd)?;
+        let sb = &file.mount()?.sb;
         if sb.is_read_only() {
             return Ok(());
         }

@@ -9,10 +9,12 @@
 
 use super::create::{Place, Slash, make_name};
 use super::{Held, resolve};
+use crate::file::Fd;
 use crate::inode::{Inode, flag};
 use crate::perm::{self, MAY_READ, MAY_WRITE};
-use crate::task::{At, Core, Task};
+use crate::task::{Core, Task};
 use crate::walk::lflag;
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW};
 use openpath_abi::{Errno, mode};
 use std::sync::Arc;
@@ -24,7 +26,7 @@ impl Task {
     /// # Errors
     /// As [`Task::linkat`].
     pub fn link(&self, old: &[u8], new: &[u8]) -> Result<(), Errno> {
-        self.linkat(At::Cwd, old, At::Cwd, new, 0)
+        self.linkat(AT_FDCWD, old, AT_FDCWD, new, 0)
     }
 
     /// Gives the file `old` the name `new` as well. Linux: linkat(2).
@@ -39,12 +41,14 @@ impl Task {
     #[doc(alias = "AT_EMPTY_PATH")]
     pub fn linkat(
         &self,
-        at: At<'_>,
+        dirfd: Fd,
         old: &[u8],
-        new_at: At<'_>,
+        new_dirfd: Fd,
         new: &[u8],
         flags: u32,
     ) -> Result<(), Errno> {
+        let (base, new_base) = (self.core.base(dirfd), self.core.base(new_dirfd));
+        let (at, new_at) = (base.at(), new_base.at());
         if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
             return Err(Errno::EINVAL);
         }

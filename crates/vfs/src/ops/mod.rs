@@ -14,7 +14,6 @@ mod create;
 mod cwd;
 mod dir;
 mod fs;
-mod io;
 mod link;
 mod mount;
 mod readlink;
@@ -29,6 +28,7 @@ mod unlink;
 mod xattr;
 
 pub use dir::DirEntry;
+pub(crate) use target::Target;
 
 use crate::inode::Inode;
 use crate::mount::MountData;

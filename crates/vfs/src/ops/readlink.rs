@@ -2,9 +2,11 @@
 //! What a symbolic link says: readlink(2), readlinkat(2).
 
 use super::resolve;
+use crate::file::Fd;
 use crate::inode::flag;
-use crate::task::{At, Task};
+use crate::task::Task;
 use crate::walk::lflag;
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{Errno, mode};
 
 impl Task {
@@ -13,7 +15,7 @@ impl Task {
     /// # Errors
     /// As [`Task::readlinkat`].
     pub fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.readlinkat(At::Cwd, path)
+        self.readlinkat(AT_FDCWD, path)
     }
 
     /// The whole body of the link `path`, relative to `at`; with an empty path, of the link that
@@ -22,7 +24,9 @@ impl Task {
     /// # Errors
     /// `ENAMETOOLONG`, those of the walk, `EINVAL` (not a link), `ENOENT` (not a link, empty path),
     /// what the backend meets.
-    pub fn readlinkat(&self, at: At<'_>, path: &[u8]) -> Result<Vec<u8>, Errno> {
+    pub fn readlinkat(&self, dirfd: Fd, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         let held = resolve(&self.core, at, path, lflag::EMPTY)?;
         let target = held.target()?;
         let inode = target.inode;

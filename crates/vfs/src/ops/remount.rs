@@ -30,7 +30,8 @@ impl Task {
         let mount = target.mount()?;
         let was_writable = !target.mount_flags().has(mflag::READ_ONLY) && !mount.sb.is_read_only();
         let _no_writers = if was_writable && flags.contains(MountFlags::READ_ONLY) {
-            Some(mount.keep_writers_out().ok_or(Errno::EBUSY)?)
+            let kept = mount.keep_writers_out(&core.vfs.dcache.store, target.spot().mount);
+            Some(kept.ok_or(Errno::EBUSY)?)
         } else {
             None
         };
@@ -81,8 +82,9 @@ pub(super) fn set_read_only(core: &Core, target: &Held<'_>, read_only: bool) -> 
     }
     let mounts = mounts_of(core, &topology, sb);
     let mut no_writers = Vec::with_capacity(mounts.len());
-    for mount in &mounts {
-        no_writers.push(mount.keep_writers_out().ok_or(Errno::EBUSY)?);
+    for (index, mount) in &mounts {
+        let kept = mount.keep_writers_out(&core.vfs.dcache.store, *index);
+        no_writers.push(kept.ok_or(Errno::EBUSY)?);
     }
     if nameless_in_use(core, sb) {
         return Err(Errno::EBUSY);
@@ -91,15 +93,15 @@ pub(super) fn set_read_only(core: &Core, target: &Held<'_>, read_only: bool) -> 
     Ok(())
 }
 
-/// All mounts of a tree.
+/// All mounts of a tree, with their numbers.
 fn mounts_of(
     core: &Core,
     topology: &Topology,
     sb: &Arc<SuperBlock>,
-) -> Vec<Arc<crate::mount::MountData>> {
+) -> Vec<(u32, Arc<crate::mount::MountData>)> {
     let all = topology.anchors.keys();
-    all.filter_map(|&mount| core.mount_data(mount))
-        .filter(|data| Arc::ptr_eq(&data.sb, sb))
+    all.filter_map(|&mount| Some((mount, core.mount_data(mount)?)))
+        .filter(|(_, data)| Arc::ptr_eq(&data.sb, sb))
         .collect()
 }
 

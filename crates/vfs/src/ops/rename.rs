@@ -19,11 +19,13 @@ use super::child::bury;
 use super::unlink::remove_dir_entry;
 use super::{Held, Parent, resolve_parent};
 use crate::dcache::{NewName, dflag};
+use crate::file::Fd;
 use crate::inode::{Inode, NewInode, Rename};
 use crate::lock_order::{InodeNames, RenameTopology};
 use crate::perm::{self, MAY_WRITE};
-use crate::task::{At, Core, Task};
+use crate::task::{Core, Task};
 use crate::walk::LastKind;
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
 use openpath_abi::{Errno, mode};
 use openpath_sync::{MutexGuard, RwLockWriteGuard};
@@ -37,21 +39,15 @@ impl Task {
     /// # Errors
     /// As [`Task::renameat2`].
     pub fn rename(&self, old: &[u8], new: &[u8]) -> Result<(), Errno> {
-        self.renameat2(At::Cwd, old, At::Cwd, new, 0)
+        self.renameat2(AT_FDCWD, old, AT_FDCWD, new, 0)
     }
 
     /// Renames `old` to `new`, replacing what is there. Linux: renameat(2).
     ///
     /// # Errors
     /// As [`Task::renameat2`].
-    pub fn renameat(
-        &self,
-        at: At<'_>,
-        old: &[u8],
-        new_at: At<'_>,
-        new: &[u8],
-    ) -> Result<(), Errno> {
-        self.renameat2(at, old, new_at, new, 0)
+    pub fn renameat(&self, dirfd: Fd, old: &[u8], new_dirfd: Fd, new: &[u8]) -> Result<(), Errno> {
+        self.renameat2(dirfd, old, new_dirfd, new, 0)
     }
 
     /// Renames `old` to `new`, or swaps them. Linux: renameat2(2).
@@ -72,12 +68,14 @@ impl Task {
     #[doc(alias = "RENAME_WHITEOUT")]
     pub fn renameat2(
         &self,
-        at: At<'_>,
+        dirfd: Fd,
         old: &[u8],
-        new_at: At<'_>,
+        new_dirfd: Fd,
         new: &[u8],
         flags: u32,
     ) -> Result<(), Errno> {
+        let (base, new_base) = (self.core.base(dirfd), self.core.base(new_dirfd));
+        let (at, new_at) = (base.at(), new_base.at());
         let core = &self.core;
         let how = How::of(flags)?;
         let from = resolve_parent(core, at, old)?;

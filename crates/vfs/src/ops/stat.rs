@@ -8,7 +8,7 @@
 use super::resolve;
 use super::target::{Target, at_lookup};
 use crate::config::Profile;
-use crate::file::OpenFile;
+use crate::file::Fd;
 use crate::inode::flag;
 use crate::task::{At, Task};
 use crate::walk::lflag;
@@ -62,10 +62,12 @@ impl Task {
     /// # Errors
     /// `EBADF` (a descriptor alone, not open), `EINVAL` (flags), then as [`Task::stat`].
     #[doc(alias = "newfstatat")]
-    pub fn fstatat(&self, at: At<'_>, path: &[u8], at_flags: u32) -> Result<Stat, Errno> {
+    pub fn fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         if path.is_empty() && at_flags & AT_EMPTY_PATH != 0 {
             match at {
-                At::File(file) => return file.stat(),
+                At::File(file) => return Ok(file.target()?.stat()),
                 At::Bad => return Err(Errno::EBADF),
                 At::Cwd => {}
             }
@@ -85,7 +87,9 @@ impl Task {
     /// # Errors
     /// `EINVAL` (reserved bit of the mask, both kinds of synchronisation), `EBADF` (a descriptor
     /// alone, not open), `EINVAL` (flags), then as [`Task::stat`].
-    pub fn statx(&self, at: At<'_>, path: &[u8], at_flags: u32, mask: u32) -> Result<Statx, Errno> {
+    pub fn statx(&self, dirfd: Fd, path: &[u8], at_flags: u32, mask: u32) -> Result<Statx, Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         if mask & STATX_RESERVED != 0 || at_flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE {
             return Err(Errno::EINVAL);
         }
@@ -104,13 +108,13 @@ impl Task {
     }
 }
 
-impl OpenFile<'_> {
-    /// What the file is; works with `O_PATH` too. Linux: fstat(2).
+impl Task {
+    /// What the file at `fd` is; works with `O_PATH` too. Linux: fstat(2).
     ///
     /// # Errors
-    /// None while the file is open.
-    pub fn stat(&self) -> Result<Stat, Errno> {
-        Ok(self.target()?.stat())
+    /// `EBADF`.
+    pub fn fstat(&self, fd: Fd) -> Result<Stat, Errno> {
+        Ok(self.core.fdget(fd)?.target()?.stat())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::Held;
 use crate::atime;
-use crate::file::OpenFile;
+use crate::file::Filp;
 use crate::inode::{Inode, SetAttr, flag};
 use crate::mount::{MountData, Writing, mflag};
 use crate::open::without_privileges;
@@ -41,7 +41,7 @@ impl Held<'_> {
     }
 }
 
-impl OpenFile<'_> {
+impl Filp<'_> {
     /// What the file is open at.
     ///
     /// # Errors
@@ -54,18 +54,6 @@ impl OpenFile<'_> {
             mount: self.mount()?,
             spot: self.spot(),
         })
-    }
-
-    /// As [`OpenFile::target`] for calls that want more than a place (`fdget`).
-    ///
-    /// # Errors
-    /// `EBADF` for a file opened with `O_PATH`.
-    #[inline(always)]
-    pub(crate) fn full_target(&self) -> Result<Target<'_>, Errno> {
-        if self.is_path() {
-            return Err(Errno::EBADF);
-        }
-        self.target()
     }
 }
 
@@ -87,7 +75,7 @@ impl<'a> Target<'a> {
     /// # Errors
     /// `EROFS`: the mount or its superblock is read-only.
     pub(crate) fn begin_write(&self) -> Result<Writing<'a>, Errno> {
-        self.core.vfs.want_write(self.spot.mount, self.mount)
+        self.core.want_write(self.spot.mount, self.mount)
     }
 
     /// Whether anything of the inode can be set.

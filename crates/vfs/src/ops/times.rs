@@ -6,7 +6,7 @@
 
 use super::resolve;
 use super::target::{FIXED, Target, at_lookup};
-use crate::file::OpenFile;
+use crate::file::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
 use crate::task::{At, Task};
@@ -31,11 +31,13 @@ impl Task {
     /// writer), what the backend meets.
     pub fn utimensat(
         &self,
-        at: At<'_>,
+        dirfd: Fd,
         path: Option<&[u8]>,
         times: [TimeSet; 2],
         at_flags: u32,
     ) -> Result<(), Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         if is_nothing(&times) {
             return Ok(());
         }
@@ -44,7 +46,8 @@ impl Task {
                 At::Cwd => Err(Errno::EFAULT),
                 _ if at_flags != 0 => Err(Errno::EINVAL),
                 At::Bad => Err(Errno::EBADF),
-                At::File(file) => file.futimens(times),
+                At::File(file) if file.is_path() => Err(Errno::EBADF),
+                At::File(file) => file.target()?.utimens(&times),
             };
         };
         if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
@@ -55,16 +58,17 @@ impl Task {
     }
 }
 
-impl OpenFile<'_> {
-    /// Sets the times of access and of data change. Linux: futimens(3).
+impl Task {
+    /// Sets the times of access and of data change of the file at `fd`. Linux: futimens(3).
     ///
     /// # Errors
-    /// None if both are [`TimeSet::Omit`]. `EBADF` (`O_PATH`), then as [`Task::utimensat`].
-    pub fn futimens(&self, times: [TimeSet; 2]) -> Result<(), Errno> {
+    /// None if both are [`TimeSet::Omit`]. `EBADF` (not open, `O_PATH`), then as
+    /// [`Task::utimensat`].
+    pub fn futimens(&self, fd: Fd, times: [TimeSet; 2]) -> Result<(), Errno> {
         if is_nothing(&times) {
             return Ok(());
         }
-        self.full_target()?.utimens(&times)
+        self.core.fdget_full(fd)?.target()?.utimens(&times)
     }
 }
 

@@ -11,7 +11,7 @@
 use super::resolve;
 use super::target::Target;
 use crate::config::Profile;
-use crate::file::OpenFile;
+use crate::file::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
 use crate::task::{At, Task};
@@ -44,23 +44,22 @@ impl Task {
         if inode.flags() & flag::APPEND_ONLY != 0 {
             return Err(Errno::EPERM);
         }
-        inode.get_write_access()?;
-        let done = target.set_length(len, false);
-        inode.put_write_access();
-        done
+        let _writing_inode = self.core.want_write_inode(target.spot, inode)?;
+        target.set_length(len, false)
     }
 }
 
-impl OpenFile<'_> {
-    /// Sets the length of the file. Linux: ftruncate(2).
+impl Task {
+    /// Sets the length of the file at `fd`. Linux: ftruncate(2).
     ///
     /// # Errors
-    /// `EINVAL` (negative), `EBADF` (`O_PATH`), `EINVAL` (not a regular file, not open for
+    /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `EINVAL` (not a regular file, not open for
     /// writing), `EPERM` (append-only), what the backend meets (`EFBIG`).
-    pub fn ftruncate(&self, len: i64) -> Result<(), Errno> {
+    pub fn ftruncate(&self, fd: Fd, len: i64) -> Result<(), Errno> {
         let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
-        let target = self.full_target()?;
-        if target.inode.kind() != mode::S_IFREG || !self.writable() {
+        let file = self.core.fdget_full(fd)?;
+        let target = file.target()?;
+        if target.inode.kind() != mode::S_IFREG || !file.writable() {
             return Err(Errno::EINVAL);
         }
         if target.inode.flags() & flag::APPEND_ONLY != 0 {

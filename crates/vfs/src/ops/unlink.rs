@@ -10,6 +10,7 @@
 
 use super::child::bury;
 use super::{Held, Parent, resolve_parent};
+use crate::file::Fd;
 use crate::inode::{Inode, flag};
 use crate::perm;
 use crate::task::{At, Core, Task};
@@ -44,7 +45,9 @@ impl Task {
     /// `AT_REMOVEDIR`, for a slash after the name, `EISDIR` or `ENOTDIR`; `EACCES`, `EPERM` (sticky
     /// directory, append-only or immutable file or directory); `ENOTDIR`, `EISDIR`; `EBUSY`
     /// (something is mounted on it); `ENOTEMPTY` and what else the backend meets.
-    pub fn unlinkat(&self, at: At<'_>, path: &[u8], flags: u32) -> Result<(), Errno> {
+    pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<(), Errno> {
+        let base = self.core.base(dirfd);
+        let at = base.at();
         match flags {
             0 => unlink(&self.core, at, path),
             AT_REMOVEDIR => rmdir(&self.core, at, path),

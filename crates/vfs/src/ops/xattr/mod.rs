@@ -12,7 +12,7 @@ mod rules;
 mod values;
 
 use super::resolve;
-use crate::file::OpenFile;
+use crate::file::Fd;
 use crate::task::{At, Task};
 use crate::walk::lflag;
 use openpath_abi::Errno;
@@ -154,40 +154,43 @@ impl Task {
     }
 }
 
-impl OpenFile<'_> {
-    /// Sets the attribute `name` of the file, however it is open. Linux: fsetxattr(2).
+impl Task {
+    /// Sets the attribute `name` of the file at `fd`, however it is open. Linux: fsetxattr(2).
     ///
     /// # Errors
-    /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value), `EBADF` (`O_PATH`), then as
+    /// `EINVAL` (flags), `ERANGE` (name), `E2BIG` (value), `EBADF` (not open, `O_PATH`), then as
     /// [`Task::setxattr`] from `EROFS` on.
-    pub fn fsetxattr(&self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
+    pub fn fsetxattr(&self, fd: Fd, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
         check_set(name, value, flags)?;
-        self.full_target()?.setxattr(name, value, flags)
+        self.core
+            .fdget_full(fd)?
+            .target()?
+            .setxattr(name, value, flags)
     }
 
-    /// The value of the attribute `name` of the file. Linux: fgetxattr(2).
+    /// The value of the attribute `name` of the file at `fd`. Linux: fgetxattr(2).
     ///
     /// # Errors
-    /// `ERANGE` (name), `EBADF` (`O_PATH`), then as [`Task::getxattr`].
-    pub fn fgetxattr(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    /// `ERANGE` (name), `EBADF` (not open, `O_PATH`), then as [`Task::getxattr`].
+    pub fn fgetxattr(&self, fd: Fd, name: &[u8]) -> Result<Vec<u8>, Errno> {
         check_name(name)?;
-        self.full_target()?.getxattr(name)
+        self.core.fdget_full(fd)?.target()?.getxattr(name)
     }
 
-    /// The names of all attributes of the file, as [`Task::listxattr`]. Linux: flistxattr(2).
+    /// The names of all attributes of the file at `fd`, as [`Task::listxattr`]. Linux: flistxattr(2).
     ///
     /// # Errors
-    /// `EBADF` (`O_PATH`), what the backend meets.
-    pub fn flistxattr(&self) -> Result<Vec<u8>, Errno> {
-        self.full_target()?.listxattr()
+    /// `EBADF` (not open, `O_PATH`), what the backend meets.
+    pub fn flistxattr(&self, fd: Fd) -> Result<Vec<u8>, Errno> {
+        self.core.fdget_full(fd)?.target()?.listxattr()
     }
 
-    /// Removes the attribute `name` of the file. Linux: fremovexattr(2).
+    /// Removes the attribute `name` of the file at `fd`. Linux: fremovexattr(2).
     ///
     /// # Errors
-    /// `ERANGE` (name), `EBADF` (`O_PATH`), then as [`Task::removexattr`] from `EROFS` on.
-    pub fn fremovexattr(&self, name: &[u8]) -> Result<(), Errno> {
+    /// `ERANGE` (name), `EBADF` (not open, `O_PATH`), then as [`Task::removexattr`] from `EROFS` on.
+    pub fn fremovexattr(&self, fd: Fd, name: &[u8]) -> Result<(), Errno> {
         check_name(name)?;
-        self.full_target()?.removexattr(name)
+        self.core.fdget_full(fd)?.target()?.removexattr(name)
     }
 }

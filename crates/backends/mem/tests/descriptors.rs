@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Descriptors: numbers, tables in several hands, and what closing one does.
+
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{
+    F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, FD_CLOEXEC, O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR,
+    O_WRONLY,
+};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, Task, Vfs};
+
+fn task() -> (Vfs, Task) {
+    let vfs = Vfs::builder()
+        .build(MemFs::new(MemOptions::default()))
+        .unwrap();
+    let task = vfs.task(Cred::root()).unwrap();
+    let fd = task.open(b"/f", O_CREAT | O_RDWR, 0o644).unwrap();
+    assert_eq!(task.write(fd, b"hello"), Ok(5));
+    task.close(fd).unwrap();
+    (vfs, task)
+}
+
+#[test]
+fn the_lowest_free_descriptor_is_next() {
+    let (_vfs, task) = task();
+    let open = || task.open(b"/f", O_RDONLY, 0).unwrap();
+    assert_eq!([open(), open(), open()], [0, 1, 2]);
+    task.close(1).unwrap();
+    assert_eq!(task.close(1), Err(Errno::EBADF));
+    assert_eq!(open(), 1);
+    assert_eq!(task.dup(0), Ok(3));
+    assert_eq!(task.dup2(0, 9), Ok(9));
+    assert_eq!(task.fcntl(0, F_DUPFD, 9), Ok(10));
+    assert_eq!(task.fcntl(0, F_DUPFD_CLOEXEC, 5), Ok(5));
+    assert_eq!(task.fcntl(5, F_GETFD, 0), Ok(u64::from(FD_CLOEXEC)));
+    assert_eq!(task.descriptors(), [0, 1, 2, 3, 5, 9, 10]);
+    task.close_range(1, 9, 0).unwrap();
+    assert_eq!(task.descriptors(), [0, 10]);
+}
+
+#[test]
+fn duplicates_share_the_position_and_openings_do_not() {
+    let (_vfs, task) = task();
+    let mut buf = [0; 2];
+    let one = task.open(b"/f", O_RDONLY, 0).unwrap();
+    let two = task.dup(one).unwrap();
+    let other = task.open(b"/f", O_RDONLY, 0).unwrap();
+    assert_eq!(task.read(one, &mut buf), Ok(2));
+    assert_eq!((task.read(two, &mut buf), &buf), (Ok(2), b"ll"));
+    assert_eq!((task.read(other, &mut buf), &buf), (Ok(2), b"he"));
+}
+
+#[test]
+fn a_fork_has_the_files_and_a_table_of_its_own() {
+    let (vfs, task) = task();
+    let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
+    let child = task.fork().unwrap();
+    task.close(fd).unwrap();
+    let mut buf = [0; 9];
+    assert_eq!(child.read(fd, &mut buf), Ok(5));
+    drop(task);
+    assert_eq!(child.descriptors(), [fd]);
+    drop(child);
+    assert_eq!(vfs.usage().pins, 1, "only the mount's own is left");
+}
+
+#[test]
+fn a_shared_table_is_one_table_until_it_is_unshared() {
+    let (vfs, task) = task();
+    let fd = task.open(b"/f", O_RDWR, 0).unwrap();
+    let other = task.clone_files().unwrap();
+    let second = std::thread::spawn(move || {
+        let second = other.open(b"/f", O_RDONLY | O_CLOEXEC, 0).unwrap();
+        assert_eq!(other.pwrite(fd, b"J", 0), Ok(1));
+        other.close(fd).unwrap();
+        second
+    });
+    let second = second.join().unwrap();
+    assert_eq!(task.descriptors(), [second]);
+    let other = task.clone_files().unwrap();
+    other.unshare_files().unwrap();
+    other.close(second).unwrap();
+    assert_eq!(task.descriptors(), [second]);
+    task.exec().unwrap();
+    assert!(task.descriptors().is_empty());
+    drop((task, other));
+    assert_eq!(vfs.usage().pins, 1);
+}
+
+#[test]
+fn a_file_passes_from_task_to_task() {
+    let (vfs, task) = task();
+    let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
+    let file = task.file(fd).unwrap();
+    task.close(fd).unwrap();
+    let other = vfs.task(Cred::root()).unwrap();
+    let got = std::thread::spawn(move || {
+        let fd = other.install(&file, O_CLOEXEC).unwrap();
+        drop(file);
+        let mut buf = [0; 9];
+        let got = other.read(fd, &mut buf);
+        other.close(fd).unwrap();
+        got
+    });
+    assert_eq!(got.join().unwrap(), Ok(5));
+    drop(task);
+    assert_eq!(vfs.usage().pins, 1);
+}
+
+#[test]
+fn limits_hold() {
+    let (_vfs, task) = task();
+    task.set_rlimit_nofile(2);
+    task.open(b"/f", O_RDONLY, 0).unwrap();
+    task.open(b"/f", O_RDONLY, 0).unwrap();
+    assert_eq!(task.open(b"/nope", O_RDONLY, 0), Err(Errno::EMFILE));
+    assert_eq!(
+        task.open(b"/new", O_CREAT | O_WRONLY, 0o600),
+        Err(Errno::EMFILE)
+    );
+    assert_eq!(task.stat(b"/new").err(), Some(Errno::ENOENT));
+    assert_eq!(task.dup(0), Err(Errno::EMFILE));
+    assert_eq!(task.dup2(0, 2), Err(Errno::EBADF));
+    assert_eq!(task.fcntl(0, F_DUPFD, 2), Err(Errno::EINVAL));
+    assert_eq!(task.dup2(0, 1), Ok(1));
+    assert_eq!(task.fcntl(1, F_SETFD, 1), Ok(0));
+}
+
+#[test]
+fn writers_and_programs_exclude_each_other() {
+    let (_vfs, task) = task();
+    let reader = task.open(b"/f", O_RDONLY, 0).unwrap();
+    let writer = task.open(b"/f", O_WRONLY, 0).unwrap();
+    assert_eq!(task.deny_write(reader).err(), Some(Errno::ETXTBSY));
+    task.close(writer).unwrap();
+    let running = task.deny_write(reader).unwrap();
+    assert_eq!(task.open(b"/f", O_RDWR, 0), Err(Errno::ETXTBSY));
+    assert_eq!(task.truncate(b"/f", 0), Err(Errno::ETXTBSY));
+    drop(running);
+    assert!(task.open(b"/f", O_RDWR, 0).is_ok());
+}

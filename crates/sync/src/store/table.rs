@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! References to files in numbered slots: what a descriptor table is made of.
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | slot | a guard of the table, or the table itself | nothing; what is read is a number |
+//! | claimed | the same | nothing, as a hint |
+//!
+//! # Rules
+//! R1. A slot that is not 0 holds one reference to the file of that number. Only a guard takes a
+//!     reference out or puts one in, so it is taken once.
+
+use super::Store;
+use super::files::{FileItem, FileRef};
+use super::item::Item;
+use crate::biased::BiasedGuard;
+use crate::lock::LockClass;
+use crate::slots::Slots;
+use crate::word::Word32;
+
+/// Slots for references to files of one store.
+pub struct FileSlots {
+    slots: Slots,
+    store: u32,
+    /// How many descriptors are claimed, kept by the table's owner.
+    pub claimed: Word32,
+}
+
+/// More than any table has (`sysctl_nr_open_max`).
+const SLOTS_MAX: u32 = 1 << 31;
+
+impl FileSlots {
+    /// Slots without references, for files of `store`.
+    pub fn new<M: Item, D: Item, F: FileItem>(store: &Store<M, D, F>) -> Self {
+        Self {
+            slots: Slots::new(SLOTS_MAX),
+            store: store.id,
+            claimed: Word32::new(0),
+        }
+    }
+
+    /// The number of the file at `slot`; 0: none. Ask [`super::PinSet::get_file`] for it, and then
+    /// again here.
+    #[inline(always)]
+    pub fn get(&self, slot: u32) -> u32 {
+        self.slots.get(slot)
+    }
+
+    #[inline(always)]
+    fn put(&self, slot: u32, file: FileRef) -> Result<(), FileRef> {
+        let pin = file.pin();
+        assert!(
+            pin.store == self.store && self.slots.get(slot) == 0,
+            "a file is put into a free slot of its own store"
+        );
+        match self.slots.set(slot, file.id()) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(file),
+        }
+    }
+
+    #[inline(always)]
+    fn take<M: Item, D: Item, F: FileItem>(
+        &self,
+        store: &Store<M, D, F>,
+        slot: u32,
+    ) -> Option<FileRef> {
+        assert_eq!(
+            store.id, self.store,
+            "files are taken out into their own store"
+        );
+        let id = self.slots.get(slot);
+        if id == 0 {
+            return None;
+        }
+        // The slot has memory, since something was stored there.
+        let _stored = self.slots.set(slot, 0);
+        // R1: this was the slot's reference, so the file is alive.
+        Some(FileRef::of(store.pin_of(id)))
+    }
+
+    /// Puts a reference into a free slot.
+    ///
+    /// # Errors
+    /// Hands the file back if there is no memory for the slot.
+    ///
+    /// # Panics
+    /// If the slot is not free, or the file of another store.
+    pub fn put_in(&mut self, slot: u32, file: FileRef) -> Result<(), FileRef> {
+        self.put(slot, file)
+    }
+
+    /// Takes the reference at `slot` out.
+    ///
+    /// # Panics
+    /// If `store` is not theirs.
+    pub fn take_out<M: Item, D: Item, F: FileItem>(
+        &mut self,
+        store: &Store<M, D, F>,
+        slot: u32,
+    ) -> Option<FileRef> {
+        self.take(store, slot)
+    }
+}
+
+impl<T, C: LockClass> BiasedGuard<'_, FileSlots, T, C> {
+    /// As [`FileSlots::put_in`], with the table locked.
+    ///
+    /// # Errors
+    /// Hands the file back if there is no memory for the slot.
+    ///
+    /// # Panics
+    /// If the slot is not free, or the file of another store.
+    #[inline(always)]
+    pub fn put_in(&mut self, slot: u32, file: FileRef) -> Result<(), FileRef> {
+        Self::shared(self).put(slot, file)
+    }
+
+    /// As [`FileSlots::take_out`], with the table locked.
+    ///
+    /// # Panics
+    /// If `store` is not theirs.
+    #[inline(always)]
+    pub fn take_out<M: Item, D: Item, F: FileItem>(
+        &mut self,
+        store: &Store<M, D, F>,
+        slot: u32,
+    ) -> Option<FileRef> {
+        Self::shared(self).take(store, slot)
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One descriptor: close(2), dup(2), dup2(2), dup3(2), and files that come from elsewhere.
+//!
+//! # Kernel analogue
+//! `filp_close`, `ksys_dup3`, `do_dup2`, `receive_fd`.
+
+use super::{FdTable, fd_of, slot_of};
+use crate::file::{Fd, Filp, OpenFile};
+use crate::inode::shield;
+use crate::task::{Core, Task};
+use openpath_abi::Errno;
+use openpath_abi::fcntl::O_CLOEXEC;
+use openpath_sync::FileRef;
+use std::sync::Arc;
+
+impl Filp<'_> {
+    /// Ends what a descriptor was: the opening is told, then this reference goes (`filp_close`).
+    ///
+    /// # Errors
+    /// What the opening's own `flush` says.
+    #[inline(always)]
+    pub(super) fn close(self) -> Result<(), Errno> {
+        match self.own_ops() {
+            Some(ops) if !self.is_path() => shield(|| ops.flush()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FdTable {
+    /// Puts a file at `slot`, whatever is there (`do_dup2`); what was there.
+    ///
+    /// # Errors
+    /// `EBUSY` (reserved), `EBADF` (past the end of any table), `ENOMEM`; the file comes back.
+    fn replace(
+        &self,
+        core: &Core,
+        slot: u32,
+        file: FileRef,
+        cloexec: bool,
+    ) -> Result<Option<FileRef>, (Errno, FileRef)> {
+        let mut map = self.table.lock();
+        let was = map.take_out(&core.vfs.dcache.store, slot);
+        if was.is_none() {
+            match map.claim(slot, cloexec) {
+                Ok(true) => {}
+                Ok(false) => return Err((Errno::EBUSY, file)),
+                Err(errno) => return Err((errno, file)),
+            }
+        }
+        map.set_cloexec(slot, cloexec);
+        if let Err(file) = map.put_in(slot, file) {
+            map.free(slot);
+            return Err((Errno::ENOMEM, file));
+        }
+        self.table.claimed.poke(map.count());
+        Ok(was)
+    }
+}
+
+impl Task {
+    /// Closes `fd`. Everything that the last reference ends has ended when this returns.
+    /// Linux: close(2).
+    ///
+    /// # Errors
+    /// `EBADF` (not open, or reserved by an open going on); what the backend has to say: the
+    /// descriptor is free all the same.
+    #[inline]
+    pub fn close(&self, fd: Fd) -> Result<(), Errno> {
+        let core = &self.core;
+        let file = core.fds().take(core, fd)?;
+        Filp::hold(core, file).close()
+    }
+
+    /// A second descriptor, the lowest free one, for the open file at `fd`. Linux: dup(2).
+    ///
+    /// # Errors
+    /// `EBADF`, `EMFILE`.
+    pub fn dup(&self, fd: Fd) -> Result<Fd, Errno> {
+        let file = self.core.fdget(fd)?;
+        self.core.add_fd(file, false)
+    }
+
+    /// Makes `new` a descriptor for the open file at `old`, closing what it was. Linux: dup2(2).
+    ///
+    /// # Errors
+    /// `EBADF` (`old` not open, `new` negative or past the limit), `EBUSY` (`new` is reserved by an
+    /// open going on).
+    pub fn dup2(&self, old: Fd, new: Fd) -> Result<Fd, Errno> {
+        if old == new {
+            return self.core.fdget(old).map(|_| new);
+        }
+        self.dup_onto(old, new, false)
+    }
+
+    /// As [`Task::dup2`], with `O_CLOEXEC` for the new descriptor. Linux: dup3(2).
+    ///
+    /// # Errors
+    /// `EINVAL` (flags, `old` is `new`), then as [`Task::dup2`].
+    pub fn dup3(&self, old: Fd, new: Fd, flags: u32) -> Result<Fd, Errno> {
+        if flags & !O_CLOEXEC != 0 || old == new {
+            return Err(Errno::EINVAL);
+        }
+        self.dup_onto(old, new, flags & O_CLOEXEC != 0)
+    }
+
+    fn dup_onto(&self, old: Fd, new: Fd, cloexec: bool) -> Result<Fd, Errno> {
+        let core = &self.core;
+        let slot = slot_of(new)?;
+        if slot >= core.fd_end() {
+            return Err(Errno::EBADF);
+        }
+        let file = core.fdget(old)?;
+        let replaced = core.fds().replace(core, slot, file.into_ref(), cloexec);
+        match replaced {
+            Ok(None) => Ok(new),
+            Ok(Some(was)) => {
+                // As in Linux, nobody hears what it had to say.
+                let _told = Filp::hold(core, was).close();
+                Ok(new)
+            }
+            Err((errno, file)) => {
+                drop(Filp::hold(core, file));
+                Err(if errno == Errno::EMFILE {
+                    Errno::EBADF
+                } else {
+                    errno
+                })
+            }
+        }
+    }
+
+    /// The open file at `fd` on its own: what a message that passes the descriptor carries, and
+    /// what other tasks can [`Task::install`]. Linux: `fget`, unix(7) `SCM_RIGHTS`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn file(&self, fd: Fd) -> Result<OpenFile, Errno> {
+        let core = &self.core;
+        let file = core.fdget(fd)?;
+        core.pins.share_file(file.file());
+        Ok(OpenFile::new(Arc::clone(&core.vfs), file.into_ref()))
+    }
+
+    /// The lowest free descriptor for an open file that came from elsewhere; `flags` may have
+    /// `O_CLOEXEC`. Linux: `receive_fd`.
+    ///
+    /// # Errors
+    /// `EXDEV` (a file of another `Vfs`), `EMFILE`.
+    pub fn install(&self, file: &OpenFile, flags: u32) -> Result<Fd, Errno> {
+        let core = &self.core;
+        let file = Filp::hold(core, file.lend(core)?);
+        core.add_fd(file, flags & O_CLOEXEC != 0)
+    }
+
+    /// The open descriptors, ascending (`/proc/self/fd`).
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<Fd> {
+        let fds = self.core.fds();
+        let map = fds.table.lock();
+        let installed = |slot: &u32| fds.table.get(*slot) != 0;
+        map.open_in(0, u32::MAX)
+            .filter(installed)
+            .map(fd_of)
+            .collect()
+    }
+}

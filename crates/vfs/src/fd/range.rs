@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Many descriptors: close_range(2), and the end of a table.
+
+use super::FdTable;
+use crate::file::Filp;
+use crate::task::{Core, Task};
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE};
+use openpath_sync::FileRef;
+
+impl FdTable {
+    /// Takes out the file at the lowest installed descriptor from `first` to `last` of all or of
+    /// those that close on exec; and the descriptor.
+    fn take_next(
+        &self,
+        core: &Core,
+        first: u32,
+        last: u32,
+        cloexec_only: bool,
+    ) -> Option<(u32, FileRef)> {
+        let mut map = self.table.lock();
+        let mut from = first;
+        loop {
+            let slot = if cloexec_only {
+                map.next_cloexec(from)
+            } else {
+                map.next_open(from)
+            };
+            let slot = slot.filter(|&slot| slot <= last)?;
+            if let Some(file) = map.take_out(&core.vfs.dcache.store, slot) {
+                map.free(slot);
+                self.table.claimed.poke(map.count());
+                return Some((slot, file));
+            }
+            // Reserved: its open will see to it.
+            from = slot.checked_add(1)?;
+        }
+    }
+
+    /// Lets go of the table; the last to do so closes every file, in order (`put_files_struct`).
+    pub(crate) fn leave(self, core: &Core) {
+        let Some((mut slots, map)) = self.table.into_inner() else {
+            return;
+        };
+        for slot in map.open_in(0, u32::MAX) {
+            if let Some(file) = slots.take_out(&core.vfs.dcache.store, slot) {
+                let _told = Filp::hold(core, file).close();
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Closes the installed descriptors from `first` to `last`, or those of them that close on
+    /// exec.
+    pub(super) fn close_each(&self, first: u32, last: u32, cloexec_only: bool) {
+        let mut from = first;
+        loop {
+            let taken = self.fds().take_next(self, from, last, cloexec_only);
+            let Some((slot, file)) = taken else { return };
+            let _told = Filp::hold(self, file).close();
+            // What another task opens behind us stays, as in Linux.
+            from = slot.saturating_add(1);
+        }
+    }
+}
+
+impl Task {
+    /// Closes every descriptor from `first` to `last`, or with `CLOSE_RANGE_CLOEXEC` marks them to
+    /// be closed on exec; with `CLOSE_RANGE_UNSHARE` in a table of this task's own. Linux:
+    /// close_range(2).
+    ///
+    /// # Errors
+    /// `EINVAL` (flags, `first` above `last`), `ENOMEM`.
+    pub fn close_range(&self, first: u32, last: u32, flags: u32) -> Result<(), Errno> {
+        if flags & !(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) != 0 || first > last {
+            return Err(Errno::EINVAL);
+        }
+        let core = &self.core;
+        let marks = flags & CLOSE_RANGE_CLOEXEC != 0;
+        if flags & CLOSE_RANGE_UNSHARE != 0 && core.fds().is_shared() {
+            // What would be closed at once need not be copied.
+            let hole = if marks { None } else { Some((first, last)) };
+            core.unshare_fds(hole)?;
+        }
+        if marks {
+            let fds = core.fds();
+            fds.table.lock().set_cloexec_range(first, last);
+        } else {
+            core.close_each(first, last, false);
+        }
+        Ok(())
+    }
+
+    /// Closes what is marked to be closed on exec, in a table of this task's own, as a program that
+    /// replaces another does. Linux: execve(2), as far as it concerns descriptors.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn exec(&self) -> Result<(), Errno> {
+        self.unshare_files()?;
+        self.core.close_each(0, u32::MAX, true);
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An open file on its own, outside of any table: how it passes from one task to another.
+
+use crate::instance::Shared;
+use crate::path::VfsPath;
+use crate::task::Core;
+use openpath_abi::Errno;
+use openpath_sync::FileRef;
+use std::sync::Arc;
+
+/// A reference to an open file description, as a message that carries a descriptor holds one
+/// (`SCM_RIGHTS`). Any thread may have it; the file stays open for as long as one lives.
+pub struct OpenFile {
+    vfs: Arc<Shared>,
+    file: FileRef,
+}
+
+impl OpenFile {
+    /// Another owner of a reference that is shared already.
+    pub(crate) fn new(vfs: Arc<Shared>, file: FileRef) -> Self {
+        Self { vfs, file }
+    }
+
+    /// A reference for a table of this `Vfs`.
+    ///
+    /// # Errors
+    /// `EXDEV`: the file is another `Vfs`'s.
+    pub(crate) fn lend(&self, core: &Core) -> Result<FileRef, Errno> {
+        if Arc::ptr_eq(&self.vfs, &core.vfs) {
+            Ok(self.vfs.dcache.store.dup_file(&self.file))
+        } else {
+            Err(Errno::EXDEV)
+        }
+    }
+
+    /// The flags it was opened with (`F_GETFL`).
+    #[must_use]
+    pub fn flags(&self) -> u32 {
+        self.vfs.dcache.store.file(self.file.id()).flags.get()
+    }
+
+    /// Whether both are one open file description (`F_DUPFD_QUERY`).
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.vfs, &other.vfs) && self.file.id() == other.file.id()
+    }
+
+    /// The place it is open at, kept on its own: what a magic link leads to.
+    ///
+    /// # Errors
+    /// `ENOMEM` when there are no pins left.
+    pub fn path(&self) -> Result<VfsPath, Errno> {
+        let pin = self.vfs.house.lock().dup(self.file.pin());
+        let pin = pin.ok_or(Errno::ENOMEM)?;
+        Ok(VfsPath::new(Arc::clone(&self.vfs), pin))
+    }
+}
+
+impl Clone for OpenFile {
+    fn clone(&self) -> Self {
+        Self {
+            vfs: Arc::clone(&self.vfs),
+            file: self.vfs.dcache.store.dup_file(&self.file),
+        }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        let file = core::mem::replace(&mut self.file, FileRef::none());
+        self.vfs.fput(file);
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The end of an open file.
+//!
+//! # Kernel analogue
+//! `__fput`.
+//!
+//! # Order of effects
+//! the opening's own `release` -> write access to inode and mount, and the place, with one store
+//! -> an unlinked file that nobody else uses goes.
+//!
+//! # Rules
+//! R1. Everything here runs in the call that dropped the last reference, outside of every lock. A
+//!     backend that is slow keeps that call waiting and nobody else; one that panics has released
+//!     all the same.
+
+use crate::dcache::dflag;
+use crate::inode::shield;
+use crate::instance::Shared;
+use crate::task::Pins;
+use openpath_sync::{FileRef, LastRef};
+
+impl Shared {
+    /// Puts back a reference to a file that may be in many hands (`fput`). Any thread may.
+    pub(crate) fn fput(&self, file: FileRef) {
+        if let Some(last) = self.dcache.store.put_file(file) {
+            self.end_ops(&last);
+            let unlinked = self.is_unlinked(&last);
+            self.dcache.store.end_file(last);
+            self.ended(unlinked);
+        }
+    }
+
+    /// Releases a file whose last reference a task has put back.
+    #[inline(always)]
+    pub(crate) fn release_here(&self, pins: &Pins, last: LastRef) {
+        if self.dcache.store.last_payload(&last).is_some() {
+            self.end_ops(&last);
+        }
+        let unlinked = self.is_unlinked(&last);
+        pins.end_file(last);
+        self.ended(unlinked);
+    }
+
+    /// Ends what the opening kept of its own.
+    #[cold]
+    fn end_ops(&self, last: &LastRef) {
+        let store = &self.dcache.store;
+        if let Some(ops) = store.last_payload(last) {
+            // Nobody is left to be told.
+            let _told = shield(|| {
+                ops.release();
+                Ok(())
+            });
+        }
+        let own = store.take_file_payload(last);
+        let _told = shield(|| {
+            drop(own);
+            Ok(())
+        });
+    }
+
+    #[inline(always)]
+    fn is_unlinked(&self, last: &LastRef) -> bool {
+        let entry = self.dcache.at(last.pin().dentry());
+        entry.word().sample().has(dflag::UNHASHED)
+    }
+
+    #[inline(always)]
+    fn ended(&self, unlinked: bool) {
+        if self.config.limits.files_max != u64::MAX {
+            self.files.sub(1);
+        }
+        if unlinked {
+            self.dcache.closed_unlinked();
+        }
+    }
+}

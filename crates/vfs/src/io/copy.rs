@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From one file to another: copy_file_range(2), sendfile(2).
+//!
+//! # Kernel analogue
+//! `vfs_copy_file_range`, `generic_copy_file_checks`, `do_sendfile`, `do_splice_direct`.
+
+use super::write::write_locked;
+use super::{ONCE_MAX, verify_area};
+use crate::file::{Fd, Filp};
+use crate::inode::{SetAttr, flag};
+use crate::task::Task;
+use openpath_abi::limits::MAX_LFS_FILESIZE;
+use openpath_abi::{Errno, mode};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// How much is read before it is written.
+const BUFFER: usize = 1 << 16;
+
+impl Task {
+    /// Copies up to `len` bytes between two regular files of one file system; how many. Where an
+    /// offset is given it is used and moved, and the file stays where it is. Linux:
+    /// copy_file_range(2).
+    ///
+    /// # Errors
+    /// `EBADF` (not open, `O_PATH`), `EINVAL` (flags), `EISDIR`, `EINVAL` (not a regular file),
+    /// `EBADF` (not open for reading or writing, `O_APPEND`), `EXDEV` (two file systems), `EPERM`
+    /// (immutable), `EOVERFLOW`, `EFBIG`, `EINVAL` (overlap, negative offset), what the backend
+    /// meets.
+    pub fn copy_file_range(
+        &self,
+        fd_in: Fd,
+        off_in: Option<&mut i64>,
+        fd_out: Fd,
+        off_out: Option<&mut i64>,
+        len: usize,
+        flags: u32,
+    ) -> Result<usize, Errno> {
+        let core = &self.core;
+        let (from, to) = (core.fdget_full(fd_in)?, core.fdget_full(fd_out)?);
+        if flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let start_in = off_in.as_ref().map_or_else(|| from.pos(), |off| **off);
+        let start_out = off_out.as_ref().map_or_else(|| to.pos(), |off| **off);
+        let len = check_copy(&from, start_in, &to, start_out, len)?;
+        verify_area(start_in.max(0), len)?;
+        if start_in < 0 || start_out < 0 {
+            return Err(Errno::EINVAL);
+        }
+        let done = copy_range(&from, start_in, &to, start_out, len.min(ONCE_MAX))?;
+        if done > 0 {
+            move_on(&from, off_in, start_in, done);
+            move_on(&to, off_out, start_out, done);
+        }
+        Ok(done)
+    }
+
+    /// Writes up to `count` bytes of the file at `fd_in` to the one at `fd_out`, where that is; how
+    /// many. With an offset, it says where to read and is moved instead of the file. Linux:
+    /// sendfile(2).
+    ///
+    /// # Errors
+    /// `EBADF` (`fd_in` not open, `O_PATH`, not open for reading), `ESPIPE` (offset into a FIFO),
+    /// `EINVAL` (the end overflows), `EBADF` (`fd_out` not open, `O_PATH`, not open for writing),
+    /// `EINVAL` (`O_APPEND`; `fd_in` has no pages), what the backend meets.
+    pub fn sendfile(
+        &self,
+        fd_out: Fd,
+        fd_in: Fd,
+        offset: Option<&mut i64>,
+        count: usize,
+    ) -> Result<usize, Errno> {
+        let core = &self.core;
+        let from = core.fdget_full(fd_in)?;
+        if !from.readable() {
+            return Err(Errno::EBADF);
+        }
+        if offset.is_some() && !super::has_positions(from.inode()?) {
+            return Err(Errno::ESPIPE);
+        }
+        let start = offset.as_ref().map_or_else(|| from.pos(), |off| **off);
+        if start < 0 {
+            return Err(Errno::EINVAL);
+        }
+        verify_area(start, count)?;
+        let count = count.min(ONCE_MAX);
+        let to = core.fdget_full(fd_out)?;
+        if !to.writable() {
+            return Err(Errno::EBADF);
+        }
+        let end = to.pos();
+        verify_area(end, count)?;
+        if to.appends() || from.inode()?.kind() != mode::S_IFREG {
+            return Err(Errno::EINVAL);
+        }
+        let done = pump(&from, start, &to, end, count)?;
+        if done > 0 {
+            move_on(&from, offset, start, done);
+            to.advance(end, done)?;
+        }
+        Ok(done)
+    }
+}
+
+/// Moves the offset that was given, or the file.
+fn move_on(file: &Filp<'_>, offset: Option<&mut i64>, start: i64, done: usize) {
+    let end = start.saturating_add_unsigned(done as u64);
+    match offset {
+        Some(offset) => *offset = end,
+        None => file.set_pos(end),
+    }
+}
+
+/// Whether and how much may be copied (`generic_copy_file_checks`).
+fn check_copy(
+    from: &Filp<'_>,
+    start_in: i64,
+    to: &Filp<'_>,
+    start_out: i64,
+    len: usize,
+) -> Result<usize, Errno> {
+    let (inode_in, inode_out) = (from.inode()?, to.inode()?);
+    if inode_in.is_dir() || inode_out.is_dir() {
+        return Err(Errno::EISDIR);
+    }
+    if inode_in.kind() != mode::S_IFREG || inode_out.kind() != mode::S_IFREG {
+        return Err(Errno::EINVAL);
+    }
+    if !from.readable() || !to.writable() || to.appends() {
+        return Err(Errno::EBADF);
+    }
+    if !Arc::ptr_eq(&from.mount()?.sb, &to.mount()?.sb) {
+        return Err(Errno::EXDEV);
+    }
+    if inode_out.flags() & flag::IMMUTABLE != 0 {
+        return Err(Errno::EPERM);
+    }
+    let wide = i64::try_from(len).map_err(|_| Errno::EOVERFLOW)?;
+    let ends = start_in.checked_add(wide).zip(start_out.checked_add(wide));
+    ends.ok_or(Errno::EOVERFLOW)?;
+    let left = inode_in.size().cast_signed().saturating_sub(start_in);
+    let mut count = wide.min(left.max(0));
+    if count > 0 {
+        let room = MAX_LFS_FILESIZE.saturating_sub(start_out);
+        if room <= 0 {
+            return Err(Errno::EFBIG);
+        }
+        count = count.min(room);
+    }
+    let overlap = start_out + count > start_in && start_out < start_in + count;
+    if core::ptr::eq(inode_in, inode_out) && overlap {
+        return Err(Errno::EINVAL);
+    }
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Copies by the backend's own means, or else by reading and writing.
+fn copy_range(
+    from: &Filp<'_>,
+    start_in: i64,
+    to: &Filp<'_>,
+    start_out: i64,
+    len: usize,
+) -> Result<usize, Errno> {
+    if len == 0 {
+        return Ok(0);
+    }
+    let (source, target) = (from.target()?, to.target()?);
+    let by_backend = {
+        let _held = target.inode.lock_names();
+        let now = target.core.vfs.clock.now();
+        if let Some(kept) = target.drop_privileges(now)? {
+            target.setattr(&SetAttr {
+                mode: Some(kept),
+                ctime: Some(now),
+                ..SetAttr::default()
+            })?;
+        }
+        let (at_in, at_out) = (start_in.cast_unsigned(), start_out.cast_unsigned());
+        source.inode.shielded(|ops| {
+            ops.copy_range(source.inode, at_in, target.inode, at_out, len as u64, now)
+        })
+    };
+    match by_backend {
+        Err(Errno::EOPNOTSUPP) => pump(from, start_in, to, start_out, len),
+        Ok(done) => {
+            from.accessed(&source);
+            Ok(done)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Reads and writes until `len` bytes are moved, or one of the two stops.
+fn pump(
+    from: &Filp<'_>,
+    start_in: i64,
+    to: &Filp<'_>,
+    start_out: i64,
+    len: usize,
+) -> Result<usize, Errno> {
+    let mut buffer = vec![0; len.min(BUFFER)];
+    let mut done = 0;
+    while done < len {
+        let at_in = start_in.saturating_add_unsigned(done as u64);
+        let room = buffer.len().min(len - done);
+        let read = match from.read_at(&mut buffer[..room], at_in) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(errno),
+        };
+        let at_out = start_out.saturating_add_unsigned(done as u64);
+        match put(to, &buffer[..read], at_out) {
+            Ok(written) => {
+                done += written;
+                if written < read {
+                    break;
+                }
+            }
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes at `at`, whether or not the file appends.
+fn put(to: &Filp<'_>, data: &[u8], at: i64) -> Result<usize, Errno> {
+    let target = to.target()?;
+    if target.inode.kind() != mode::S_IFREG {
+        return to
+            .write_at(&[IoSlice::new(data)], at, 0)
+            .map(|(done, _)| done);
+    }
+    let _held = target.inode.lock_names();
+    write_locked(&target, &[IoSlice::new(data)], at.cast_unsigned())
+}

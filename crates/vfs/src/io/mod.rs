@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is done to an open file's data; all are methods of [`crate::Task`], a file for each family.
+//!
+//! # Kernel analogue
+//! `vfs_read`, `vfs_write`, `vfs_fallocate`, `vfs_copy_file_range`, `generic_file_llseek`.
+//!
+//! # Locks
+//! A call that moves the file's position holds the position lock if the file is shared; inside it,
+//! a change of data holds the inode's `InodeNames` lock. Reading and seeking to the end read the
+//! length once; looking for data or a hole holds that lock shared; reading holds nothing of the
+//! core's.
+//!
+//! # Limits
+//! A FIFO has no buffer: reading finds nobody who writes, and nothing can be written (`EAGAIN`).
+
+mod copy;
+mod lend;
+mod read;
+mod ready;
+mod seek;
+mod space;
+mod sync;
+mod write;
+
+use crate::file::Filp;
+use crate::inode::Inode;
+use crate::ops::Target;
+use openpath_abi::falloc::{
+    RWF_APPEND, RWF_ATOMIC, RWF_DONTCACHE, RWF_DSYNC, RWF_HIPRI, RWF_NOAPPEND, RWF_NOWAIT, RWF_SYNC,
+};
+use openpath_abi::fcntl::O_NOATIME;
+use openpath_abi::{Errno, mode};
+
+/// The most that one call moves (`MAX_RW_COUNT`).
+const ONCE_MAX: usize = 0x7fff_f000;
+/// The most pieces of one call (`UIO_MAXIOV`).
+const PIECES_MAX: usize = 1024;
+
+/// An offset as the caller gave it, and the end of what it asks for (`rw_verify_area`).
+///
+/// # Errors
+/// `EINVAL` if the end is past the largest offset.
+fn verify_area(offset: i64, len: usize) -> Result<(), Errno> {
+    let len = i64::try_from(len).map_err(|_| Errno::EINVAL)?;
+    offset.checked_add(len).map(|_| ()).ok_or(Errno::EINVAL)
+}
+
+/// Whether a file has positions to read and write at (`FMODE_PREAD`).
+fn has_positions(inode: &Inode) -> bool {
+    // 0: an anonymous inode.
+    !matches!(inode.kind(), 0 | mode::S_IFIFO | mode::S_IFSOCK)
+}
+
+/// Checks flags of preadv2(2) and pwritev2(2) (`kiocb_set_rw_flags`).
+///
+/// # Errors
+/// `EOPNOTSUPP` (unknown, or not for this kind of file), `EINVAL` (both ways to append).
+fn check_flags(flags: u32) -> Result<(), Errno> {
+    const KNOWN: u32 = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | RWF_NOAPPEND;
+    const REFUSED: u32 = RWF_NOWAIT | RWF_ATOMIC | RWF_DONTCACHE;
+    if flags & !(KNOWN | REFUSED) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if flags & RWF_APPEND != 0 && flags & RWF_NOAPPEND != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & REFUSED != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(())
+}
+
+/// Where a call reads or writes.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Where the file is; moved by the call.
+    Current,
+    /// Here; the file stays where it is.
+    At(i64),
+}
+
+impl Place {
+    /// The place that preadv2(2) and its kin name by an offset.
+    ///
+    /// # Errors
+    /// `EINVAL`: negative.
+    fn of(offset: i64) -> Result<Self, Errno> {
+        if offset < 0 {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Self::At(offset))
+    }
+}
+
+impl Filp<'_> {
+    /// Moves the access time after reading through this file (`file_accessed`).
+    pub(crate) fn accessed(&self, target: &Target<'_>) {
+        if self.flags() & O_NOATIME == 0 {
+            target.touch_atime();
+        }
+    }
+}

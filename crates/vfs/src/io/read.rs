@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading: read(2), pread(2), readv(2), preadv(2), preadv2(2).
+//!
+//! # Kernel analogue
+//! `vfs_read`, `vfs_readv`, `do_preadv`.
+
+use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, has_positions, verify_area};
+use crate::file::{Fd, Filp};
+use crate::inode::shield;
+use crate::special;
+use crate::task::Task;
+use openpath_abi::{Errno, mode};
+use std::io::IoSliceMut;
+
+impl Task {
+    /// Reads from where the file at `fd` is, and moves it. Linux: read(2).
+    ///
+    /// # Errors
+    /// `EBADF` (not open, `O_PATH`, not open for reading), `EINVAL` (the end overflows), `EISDIR`,
+    /// `EAGAIN` (a FIFO open for writing too), what the backend meets.
+    #[inline]
+    pub fn read(&self, fd: Fd, buf: &mut [u8]) -> Result<usize, Errno> {
+        let file = self.core.fdget_full(fd)?;
+        file.read(buf, Place::Current)
+    }
+
+    /// Reads from `offset` on, wherever the file is. Linux: pread(2).
+    ///
+    /// # Errors
+    /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `ESPIPE` (a FIFO), then as
+    /// [`Task::read`].
+    #[inline]
+    pub fn pread(&self, fd: Fd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+        let place = Place::of(offset)?;
+        let file = self.core.fdget_full(fd)?;
+        if !has_positions(file.inode()?) {
+            return Err(Errno::ESPIPE);
+        }
+        file.read(buf, place)
+    }
+
+    /// As [`Task::read`], into several buffers one after the other. Linux: readv(2).
+    ///
+    /// # Errors
+    /// `EBADF` (not open, `O_PATH`), `EINVAL` (more than 1024 buffers, or too long together), then
+    /// as [`Task::read`].
+    pub fn readv(&self, fd: Fd, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+        self.preadv2(fd, bufs, -1, 0)
+    }
+
+    /// As [`Task::pread`], into several buffers one after the other. Linux: preadv(2).
+    ///
+    /// # Errors
+    /// As [`Task::pread`] and [`Task::readv`].
+    pub fn preadv(&self, fd: Fd, bufs: &mut [IoSliceMut<'_>], offset: i64) -> Result<usize, Errno> {
+        Place::of(offset)?;
+        self.preadv2(fd, bufs, offset, 0)
+    }
+
+    /// As [`Task::preadv`] with `RWF_*` flags; with offset -1 as [`Task::readv`]. Linux:
+    /// preadv2(2).
+    ///
+    /// # Errors
+    /// As [`Task::preadv`] or [`Task::readv`]; `EOPNOTSUPP` and `EINVAL` for flags where the data
+    /// is reached.
+    pub fn preadv2(
+        &self,
+        fd: Fd,
+        bufs: &mut [IoSliceMut<'_>],
+        offset: i64,
+        flags: u32,
+    ) -> Result<usize, Errno> {
+        let place = if offset == -1 {
+            Place::Current
+        } else {
+            Place::of(offset)?
+        };
+        let file = self.core.fdget_full(fd)?;
+        if matches!(place, Place::At(_)) && !has_positions(file.inode()?) {
+            return Err(Errno::ESPIPE);
+        }
+        file.read_pieces(bufs, place, flags)
+    }
+}
+
+impl Filp<'_> {
+    fn read(&self, buf: &mut [u8], place: Place) -> Result<usize, Errno> {
+        if !self.readable() {
+            return Err(Errno::EBADF);
+        }
+        let Place::At(offset) = place else {
+            let _held = self.hold_pos();
+            let from = self.pos();
+            verify_area(from, buf.len())?;
+            let done = self.read_at(buf, from)?;
+            self.advance(from, done)?;
+            return Ok(done);
+        };
+        verify_area(offset, buf.len())?;
+        self.read_at(buf, offset)
+    }
+
+    fn read_pieces(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        place: Place,
+        flags: u32,
+    ) -> Result<usize, Errno> {
+        if bufs.len() > PIECES_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let total = bufs
+            .iter()
+            .try_fold(0usize, |sum, b| sum.checked_add(b.len()));
+        let total = total.ok_or(Errno::EINVAL)?;
+        if !self.readable() {
+            return Err(Errno::EBADF);
+        }
+        if total == 0 {
+            return Ok(0);
+        }
+        let _held = match place {
+            Place::Current => self.hold_pos(),
+            Place::At(_) => None,
+        };
+        let from = match place {
+            Place::Current => self.pos(),
+            Place::At(offset) => offset,
+        };
+        verify_area(from, total.min(ONCE_MAX))?;
+        check_flags(flags)?;
+        let mut done = 0;
+        for buf in bufs {
+            let at = from.saturating_add_unsigned(done as u64);
+            let len = buf.len().min(ONCE_MAX - done);
+            match self.read_at(&mut buf[..len], at) {
+                Ok(read) => {
+                    done += read;
+                    if read < len {
+                        break;
+                    }
+                }
+                Err(_) if done > 0 => break,
+                Err(errno) => return Err(errno),
+            }
+            if done == ONCE_MAX {
+                break;
+            }
+        }
+        if matches!(place, Place::Current) {
+            self.advance(from, done)?;
+        }
+        Ok(done)
+    }
+
+    /// Moves the file on from `from`, if it has positions that reading moves.
+    pub(super) fn advance(&self, from: i64, done: usize) -> Result<(), Errno> {
+        if self.inode()?.kind() == mode::S_IFREG {
+            self.set_pos(from.saturating_add_unsigned(done as u64));
+        }
+        Ok(())
+    }
+
+    /// Reads once; access and area were checked.
+    pub(super) fn read_at(&self, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+        let len = buf.len().min(ONCE_MAX);
+        let buf = &mut buf[..len];
+        let from = offset.cast_unsigned();
+        if let Some(own) = self.own_ops() {
+            let read = || own.read(buf, Some(from), self.waits()).transpose();
+            if let Some(done) = shield(read)? {
+                return Ok(done);
+            }
+        }
+        let target = self.target()?;
+        let inode = target.inode;
+        match inode.kind() {
+            mode::S_IFREG => {}
+            mode::S_IFDIR => return Err(Errno::EISDIR),
+            _ => return special::read(inode, buf, self.writable()),
+        }
+        let done = inode.shielded(|ops| ops.read_at(inode, buf, from))?;
+        self.accessed(&target);
+        Ok(done)
+    }
+}

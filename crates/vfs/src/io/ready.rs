@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Readiness and requests: poll(2), ioctl(2).
+//!
+//! # Kernel analogue
+//! `vfs_poll`, `do_vfs_ioctl`.
+
+use crate::file::{Fd, Filp};
+use crate::inode::shield;
+use crate::task::Task;
+use openpath_abi::fcntl::{F_SETFD, FD_CLOEXEC, O_NONBLOCK};
+use openpath_abi::poll::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM};
+use openpath_abi::{Errno, mode};
+
+/// Close the descriptor on exec (`FIOCLEX`).
+const FIOCLEX: u32 = 0x5451;
+/// Do not (`FIONCLEX`).
+const FIONCLEX: u32 = 0x5450;
+/// Set `O_NONBLOCK` (`FIONBIO`).
+const FIONBIO: u32 = 0x5421;
+/// How much there is to read (`FIONREAD`).
+const FIONREAD: u32 = 0x541b;
+
+/// What a file without readiness of its own always is (`DEFAULT_POLLMASK`).
+const ALWAYS: u32 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
+
+impl Task {
+    /// Which of `events` (`POLL*`), or of those reported always, there are for `fd` now. It does
+    /// not wait. Linux: poll(2) of one descriptor, without time.
+    #[must_use]
+    pub fn poll(&self, fd: Fd, events: u32) -> u32 {
+        let Ok(file) = self.core.fdget_full(fd) else {
+            return POLLNVAL;
+        };
+        let ready = file
+            .own_ops()
+            .and_then(|own| shield(|| Ok(own.poll())).unwrap_or(Some(POLLERR)));
+        ready.unwrap_or(ALWAYS) & (events | POLLERR | POLLHUP)
+    }
+
+    /// A request to the file at `fd`, its device or its file system; what it leaves in `arg` goes
+    /// back to the caller. Linux: ioctl(2).
+    ///
+    /// # Errors
+    /// `EBADF` (not open, `O_PATH`), `EFAULT` (`arg` too short), `ENOTTY` (not known here), what
+    /// the backend meets.
+    pub fn ioctl(&self, fd: Fd, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+        let file = self.core.fdget_full(fd)?;
+        match request {
+            FIOCLEX => self.fcntl(fd, F_SETFD, u64::from(FD_CLOEXEC)).map(|_| 0),
+            FIONCLEX => self.fcntl(fd, F_SETFD, 0).map(|_| 0),
+            FIONBIO => file.set_nonblocking(read_int(arg)? != 0),
+            _ => file.ioctl(request, arg),
+        }
+    }
+}
+
+/// The number that a program passed by address.
+fn read_int(arg: &[u8]) -> Result<i32, Errno> {
+    let bytes = arg.first_chunk().ok_or(Errno::EFAULT)?;
+    Ok(i32::from_ne_bytes(*bytes))
+}
+
+/// Leaves a number where a program wants it.
+fn write_int(arg: &mut [u8], value: i32) -> Result<i64, Errno> {
+    *arg.first_chunk_mut().ok_or(Errno::EFAULT)? = value.to_ne_bytes();
+    Ok(0)
+}
+
+impl Filp<'_> {
+    fn set_nonblocking(&self, on: bool) -> Result<i64, Errno> {
+        let flags = &self.body().flags;
+        if on {
+            flags.set_bits(O_NONBLOCK);
+        } else {
+            flags.clear_bits(O_NONBLOCK);
+        }
+        Ok(0)
+    }
+
+    fn ioctl(&self, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+        if let Some(own) = self.own_ops() {
+            let asked = || own.ioctl(request, arg).transpose();
+            if let Some(answer) = shield(asked)? {
+                return Ok(answer);
+            }
+        }
+        let inode = self.inode()?;
+        if request == FIONREAD && inode.kind() == mode::S_IFREG {
+            let left = inode.size().cast_signed().wrapping_sub(self.pos());
+            // As in Linux, what does not fit is cut.
+            return write_int(arg, left as i32);
+        }
+        inode.shielded(|ops| ops.ioctl(inode, request, arg))
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Writing: write(2), pwrite(2), writev(2), pwritev(2), pwritev2(2).
+//!
+//! # Kernel analogue
+//! `vfs_write`, `vfs_writev`, `generic_write_checks`, `generic_write_sync`.
+//!
+//! # Rules
+//! R1. All pieces of one call are written while the inode's lock is held: with `O_APPEND` they lie
+//!     together at what was the end.
+
+use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, has_positions, verify_area};
+use crate::file::{Fd, Filp};
+use crate::inode::{SetAttr, flag, shield};
+use crate::ops::Target;
+use crate::special;
+use crate::task::Task;
+use openpath_abi::falloc::{RWF_APPEND, RWF_DSYNC, RWF_NOAPPEND, RWF_SYNC};
+use openpath_abi::fcntl::{O_DSYNC, O_SYNC_ONLY};
+use openpath_abi::limits::MAX_LFS_FILESIZE;
+use openpath_abi::{Errno, mode};
+use std::io::IoSlice;
+
+impl Task {
+    /// Writes where the file at `fd` is, or at its end with `O_APPEND`, and moves it. Linux:
+    /// write(2).
+    ///
+    /// # Errors
+    /// `EBADF` (not open, `O_PATH`, not open for writing), `EINVAL` (the end overflows), `EFBIG`,
+    /// `EAGAIN` (a FIFO), what the backend meets.
+    pub fn write(&self, fd: Fd, data: &[u8]) -> Result<usize, Errno> {
+        let file = self.core.fdget_full(fd)?;
+        file.write_pieces(&[IoSlice::new(data)], Place::Current, 0)
+    }
+
+    /// Writes at `offset`, wherever the file is; with `O_APPEND` at the end, as Linux does. Linux:
+    /// pwrite(2).
+    ///
+    /// # Errors
+    /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `ESPIPE` (a FIFO), then as
+    /// [`Task::write`].
+    pub fn pwrite(&self, fd: Fd, data: &[u8], offset: i64) -> Result<usize, Errno> {
+        self.pwritev(fd, &[IoSlice::new(data)], offset)
+    }
+
+    /// As [`Task::write`], from several buffers one after the other. Linux: writev(2).
+    ///
+    /// # Errors
+    /// `EBADF` (not open, `O_PATH`), `EINVAL` (more than 1024 buffers, or too long together), then
+    /// as [`Task::write`].
+    pub fn writev(&self, fd: Fd, data: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        self.pwritev2(fd, data, -1, 0)
+    }
+
+    /// As [`Task::pwrite`], from several buffers one after the other. Linux: pwritev(2).
+    ///
+    /// # Errors
+    /// As [`Task::pwrite`] and [`Task::writev`].
+    pub fn pwritev(&self, fd: Fd, data: &[IoSlice<'_>], offset: i64) -> Result<usize, Errno> {
+        Place::of(offset)?;
+        self.pwritev2(fd, data, offset, 0)
+    }
+
+    /// As [`Task::pwritev`] with `RWF_*` flags; with offset -1 as [`Task::writev`]. Linux:
+    /// pwritev2(2).
+    ///
+    /// # Errors
+    /// As [`Task::pwritev`] or [`Task::writev`]; `EOPNOTSUPP`, `EINVAL` and `EPERM`
+    /// (`RWF_NOAPPEND` for an append-only file) for flags where the data is reached.
+    pub fn pwritev2(
+        &self,
+        fd: Fd,
+        data: &[IoSlice<'_>],
+        offset: i64,
+        flags: u32,
+    ) -> Result<usize, Errno> {
+        let place = if offset == -1 {
+            Place::Current
+        } else {
+            Place::of(offset)?
+        };
+        let file = self.core.fdget_full(fd)?;
+        if matches!(place, Place::At(_)) && !has_positions(file.inode()?) {
+            return Err(Errno::ESPIPE);
+        }
+        file.write_pieces(data, place, flags)
+    }
+}
+
+impl Filp<'_> {
+    fn write_pieces(&self, data: &[IoSlice<'_>], place: Place, flags: u32) -> Result<usize, Errno> {
+        if data.len() > PIECES_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let total = data
+            .iter()
+            .try_fold(0usize, |sum, d| sum.checked_add(d.len()));
+        let total = total.ok_or(Errno::EINVAL)?;
+        if !self.writable() {
+            return Err(Errno::EBADF);
+        }
+        let _held = match place {
+            Place::Current => self.hold_pos(),
+            Place::At(_) => None,
+        };
+        let offset = match place {
+            Place::Current => self.pos(),
+            Place::At(offset) => offset,
+        };
+        verify_area(offset, total.min(ONCE_MAX))?;
+        check_flags(flags)?;
+        let (done, end) = self.write_at(data, offset, flags)?;
+        if matches!(place, Place::Current) {
+            self.set_pos(end);
+        }
+        let syncs = self.flags() & O_DSYNC != 0 || flags & (RWF_DSYNC | RWF_SYNC) != 0;
+        if syncs && done > 0 {
+            let whole = self.flags() & O_SYNC_ONLY != 0 || flags & RWF_SYNC != 0;
+            self.sync(!whole)?;
+        }
+        Ok(done)
+    }
+
+    /// Writes; how much, and the offset after it. Access and area were checked.
+    pub(super) fn write_at(
+        &self,
+        data: &[IoSlice<'_>],
+        offset: i64,
+        flags: u32,
+    ) -> Result<(usize, i64), Errno> {
+        if self.own_ops().is_some()
+            && let Some(done) = self.write_own(data, offset)?
+        {
+            return Ok((done, offset.saturating_add_unsigned(done as u64)));
+        }
+        let target = self.target()?;
+        let inode = target.inode;
+        if inode.kind() != mode::S_IFREG {
+            let write = |piece: &IoSlice<'_>| special::write(inode, piece);
+            return each(data, write).map(|done| (done, offset));
+        }
+        if data.iter().all(|piece| piece.is_empty()) {
+            return Ok((0, offset));
+        }
+        let _held = inode.lock_names();
+        let from = if self.at_end(&target, flags)? {
+            inode.size()
+        } else {
+            offset.cast_unsigned()
+        };
+        let done = write_locked(&target, data, from)?;
+        Ok((done, from.saturating_add(done as u64).cast_signed()))
+    }
+
+    /// Whether this call writes at the end.
+    ///
+    /// # Errors
+    /// `EPERM`: it would not, and the file is append-only.
+    fn at_end(&self, target: &Target<'_>, flags: u32) -> Result<bool, Errno> {
+        if flags & RWF_NOAPPEND != 0 {
+            if self.appends() && target.inode.flags() & flag::APPEND_ONLY != 0 {
+                return Err(Errno::EPERM);
+            }
+            return Ok(false);
+        }
+        Ok(self.appends() || flags & RWF_APPEND != 0)
+    }
+
+    /// Lets the opening write, if it does so itself.
+    fn write_own(&self, data: &[IoSlice<'_>], offset: i64) -> Result<Option<usize>, Errno> {
+        let Some(own) = self.own_ops() else {
+            return Ok(None);
+        };
+        let mut done = 0;
+        for piece in data {
+            let at = offset.cast_unsigned().saturating_add(done as u64);
+            let write = || own.write(piece, Some(at), self.waits()).transpose();
+            match shield(write) {
+                Ok(Some(written)) => {
+                    done += written;
+                    if written < piece.len() {
+                        break;
+                    }
+                }
+                Ok(None) => return Ok(None),
+                Err(_) if done > 0 => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(Some(done))
+    }
+}
+
+/// Writes piece by piece until one is not written whole.
+fn each(
+    data: &[IoSlice<'_>],
+    mut write: impl FnMut(&IoSlice<'_>) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut done = 0;
+    for piece in data {
+        match write(piece) {
+            Ok(written) => {
+                done += written;
+                if written < piece.len() {
+                    break;
+                }
+            }
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes to a regular file from `from` on. Held: the inode's lock.
+///
+/// # Errors
+/// `EFBIG`, what the backend meets.
+pub(super) fn write_locked(
+    target: &Target<'_>,
+    data: &[IoSlice<'_>],
+    from: u64,
+) -> Result<usize, Errno> {
+    let room = MAX_LFS_FILESIZE.cast_unsigned().saturating_sub(from);
+    if room == 0 {
+        return Err(Errno::EFBIG);
+    }
+    let inode = target.inode;
+    let now = target.core.vfs.clock.now();
+    if let Some(kept) = target.drop_privileges(now)? {
+        target.setattr(&SetAttr {
+            mode: Some(kept),
+            ctime: Some(now),
+            ..SetAttr::default()
+        })?;
+    }
+    let room = usize::try_from(room).unwrap_or(usize::MAX).min(ONCE_MAX);
+    let mut done = 0;
+    each(data, |piece| {
+        let len = piece.len().min(room - done);
+        let at = from + done as u64;
+        let written = inode.shielded(|ops| ops.write_at(inode, &piece[..len], at, now))?;
+        done += written;
+        Ok(written)
+    })
+}

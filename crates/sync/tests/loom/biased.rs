@@ -13,10 +13,9 @@ lock_classes! {
     Class;
 }
 
-/// The shared half is what tells whether the pair was freed early.
-type Pair = Biased<Canary, Owned, Class>;
+type Pair = Biased<Owned, Owned, Class>;
 
-/// What only a guard reaches; its drop is a use as well.
+/// Either half of a pair; its drop is a use as well.
 struct Owned {
     inside: Canary,
     turns: u32,
@@ -29,11 +28,11 @@ impl Drop for Owned {
 }
 
 fn pair() -> Pair {
-    let owned = Owned {
+    let [shared, locked] = [0; 2].map(|turns| Owned {
         inside: Canary::new(),
-        turns: 0,
-    };
-    Pair::new(Canary::new(), owned)
+        turns,
+    });
+    Pair::new(shared, locked)
 }
 
 /// A use of the locked value: a write that the model sees.
@@ -52,10 +51,10 @@ fn the_owner_goes_on_while_it_shares() {
         let other = mine.share();
         let theirs = thread::spawn(move || {
             turn(&other);
-            other.read();
+            other.inside.read();
         });
         turn(&mine);
-        mine.read();
+        mine.inside.read();
         theirs.join().unwrap();
         assert!(!mine.is_shared());
         assert_eq!(mine.lock().turns, 3);
@@ -114,13 +113,30 @@ fn a_handle_shared_by_a_shared_one_counts() {
 fn the_last_handle_frees_after_every_use() {
     model(|| {
         let mine = pair();
-        let (shared, inside) = ((*mine).clone(), mine.lock().inside.clone());
+        let halves = [mine.inside.clone(), mine.lock().inside.clone()];
         let other = mine.share();
-        let theirs = thread::spawn(move || turn(&other));
+        let theirs = thread::spawn(move || {
+            turn(&other);
+            drop(other);
+        });
         drop(mine);
         theirs.join().unwrap();
-        assert!(inside.is_freed());
-        shared.read();
+        assert!(halves.iter().all(Canary::is_freed));
+    });
+}
+
+/// Without the lock, only the counting out of a handle orders its reads before the drop.
+#[test]
+fn a_handle_that_only_read_is_done_before_the_pair_goes() {
+    model(|| {
+        let mine = pair();
+        let other = mine.share();
+        let theirs = thread::spawn(move || {
+            other.inside.read();
+            drop(other);
+        });
+        drop(mine);
+        theirs.join().unwrap();
     });
 }
 

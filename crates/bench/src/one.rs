@@ -5,8 +5,9 @@ use std::ffi::CString;
 use std::sync::mpsc::channel;
 use std::thread;
 
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{At, Cred, MountFlags, Task, Vfs};
+use openpath_vfs::{Cred, MountFlags, Task, Vfs};
 
 use crate::error::Error;
 use crate::ops::Op;
@@ -181,13 +182,13 @@ impl Case {
     fn prepare(self, maker: &Task, chain: &mut Chain) -> Result<(), openpath_abi::Errno> {
         let file = chain.file.to_bytes();
         if self.op == Op::Denied {
-            maker.fchmodat2(At::Cwd, file, 0, 0)?;
+            maker.fchmodat2(AT_FDCWD, file, 0, 0)?;
         }
         match self.via {
             Via::Dirs | Via::Mount => {}
             Via::Symlink => {
                 let link = [file, b"~"].concat();
-                maker.symlinkat(file, At::Cwd, &link)?;
+                maker.symlinkat(file, AT_FDCWD, &link)?;
                 chain.file = c_string(&link);
             }
             Via::DotDot => {

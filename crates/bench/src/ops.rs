@@ -2,19 +2,18 @@
 //! The measured operations, ours and the host's side by side.
 //!
 //! A burst answers how many results were not the expected ones, so that neither side can be
-//! measured failing. Ours has no descriptor table yet: its open+close is an `OpenFile` made
-//! and dropped.
+//! measured failing.
 
 use std::ffi::CStr;
 use std::hint::black_box;
 
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::statx::STATX_BASIC_STATS;
-use openpath_vfs::{At, Task};
+use openpath_vfs::Task;
 
 use crate::paths::Ring;
-use crate::sys;
+use crate::{ours, sys};
 
 /// What is done with each path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,17 +84,17 @@ impl Op {
             Op::FailedOpen => wrong(ops, paths, |p| refused(task, p, Errno::ENOENT)),
             Op::Denied => wrong(ops, paths, |p| refused(task, p, Errno::EACCES)),
             Op::OpenClose => wrong(ops, paths, |p| {
-                black_box(task.open(p.to_bytes(), O_RDONLY, 0)).is_ok()
+                ours::open_close(task, p.to_bytes(), O_RDONLY)
             }),
             Op::CreatExisting => wrong(ops, paths, |p| {
-                black_box(task.open(p.to_bytes(), O_RDWR | O_CREAT, 0o644)).is_ok()
+                ours::open_close(task, p.to_bytes(), O_RDWR | O_CREAT)
             }),
             Op::CreatReadOnly => wrong(ops, paths, |p| {
-                black_box(task.open(p.to_bytes(), O_CREAT, 0o644)).is_ok()
+                ours::open_close(task, p.to_bytes(), O_CREAT)
             }),
             Op::Stat => wrong(ops, paths, |p| black_box(task.stat(p.to_bytes())).is_ok()),
             Op::Statx => wrong(ops, paths, |p| {
-                black_box(task.statx(At::Cwd, p.to_bytes(), 0, STATX_BASIC_STATS)).is_ok()
+                black_box(task.statx(AT_FDCWD, p.to_bytes(), 0, STATX_BASIC_STATS)).is_ok()
             }),
         }
     }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{O_CREAT, O_RDWR};
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{At, Cred, SuperBlock, Task, Vfs};
+use openpath_vfs::{Cred, SuperBlock, Task, Tuning, Vfs};
 
 use crate::error::Error;
 use crate::paths::Chain;
@@ -30,6 +30,20 @@ pub fn over(root: Arc<SuperBlock>) -> Result<Vfs, Error> {
     Vfs::builder()
         .secret(SECRET)
         .build(root)
+        .map_err(|e| Error::setup("build an instance", e))
+}
+
+/// An instance with an empty tree, its switches as `switch` leaves them.
+///
+/// # Errors
+/// `Setup` if it cannot be built.
+pub fn tuned(switch: impl FnOnce(&mut Tuning)) -> Result<Vfs, Error> {
+    let mut tuning = Tuning::default();
+    switch(&mut tuning);
+    Vfs::builder()
+        .secret(SECRET)
+        .tuning(tuning)
+        .build(MemFs::new(MemOptions::default()))
         .map_err(|e| Error::setup("build an instance", e))
 }
 
@@ -61,7 +75,7 @@ pub fn grow(task: &Task, chains: &[Chain]) -> Result<(), Error> {
 /// # Errors
 /// `Setup` with the errno.
 pub fn mkdir(task: &Task, path: &[u8]) -> Result<(), Error> {
-    match task.mkdirat(At::Cwd, path, 0o755) {
+    match task.mkdirat(AT_FDCWD, path, 0o755) {
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(errno) => Err(Error::setup("create a directory", errno)),
     }
@@ -72,7 +86,14 @@ pub fn mkdir(task: &Task, path: &[u8]) -> Result<(), Error> {
 /// # Errors
 /// `Setup` with the errno.
 pub fn touch(task: &Task, path: &[u8]) -> Result<(), Error> {
-    let made = task.open(path, O_RDWR | O_CREAT, 0o644);
-    made.map(drop)
+    task.open(path, O_RDWR | O_CREAT, 0o644)
+        .and_then(|fd| task.close(fd))
         .map_err(|errno| Error::setup("create a file", errno))
+}
+
+/// Opens with mode 644 and closes; whether both worked.
+#[inline(always)]
+pub fn open_close(task: &Task, path: &[u8], flags: u32) -> bool {
+    task.open(path, flags, 0o644)
+        .is_ok_and(|fd| task.close(fd).is_ok())
 }

@@ -2,11 +2,11 @@
 //! Hosts a small tree in memory and walks it as two guests would: one with its own root, one that
 //! may not leave a directory.
 
-use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_CACHED};
 use openpath_abi::{Errno, OpenHow};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{At, Cred, Task, Vfs};
+use openpath_vfs::{Cred, Task, Vfs};
 
 fn main() -> Result<(), Errno> {
     let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()))?;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Errno> {
             mode: 0,
             resolve: RESOLVE_BENEATH,
         };
-        let result = host.openat2(At::File(&base), path.as_bytes(), &how);
+        let result = host.openat2(base, path.as_bytes(), &how);
         println!("  openat2({path:?}) = {}", shown(result.map(|_| ())));
     }
 
@@ -44,7 +44,7 @@ fn main() -> Result<(), Errno> {
             mode: 0,
             resolve: RESOLVE_CACHED,
         };
-        let result = host.openat2(At::Cwd, path.as_bytes(), &how);
+        let result = host.openat2(AT_FDCWD, path.as_bytes(), &how);
         println!("  openat2({path:?}) = {}", shown(result.map(|_| ())));
     }
     println!("\n{:?}", vfs.usage());
@@ -60,7 +60,7 @@ fn furnish(host: &Task) -> Result<(), Errno> {
         "/srv/guest/etc",
         "/srv/guest/v1",
     ] {
-        host.mkdirat(At::Cwd, dir.as_bytes(), 0o755)?;
+        host.mkdirat(AT_FDCWD, dir.as_bytes(), 0o755)?;
     }
     for (path, text, mode) in [
         ("/etc/motd", "the host's own\n", 0o644),
@@ -68,17 +68,19 @@ fn furnish(host: &Task) -> Result<(), Errno> {
         ("/srv/guest/motd", "beside v1\n", 0o644),
         ("/srv/guest/etc/secret", "not for guests\n", 0o600),
     ] {
-        host.open(path.as_bytes(), O_CREAT | O_WRONLY, mode)?
-            .write(text.as_bytes())?;
+        let file = host.open(path.as_bytes(), O_CREAT | O_WRONLY, mode)?;
+        host.write(file, text.as_bytes())?;
+        host.close(file)?;
     }
-    host.symlinkat(b"v1", At::Cwd, b"/srv/guest/latest")?;
-    host.symlinkat(b"/etc/motd", At::Cwd, b"/srv/guest/escape")
+    host.symlinkat(b"v1", AT_FDCWD, b"/srv/guest/latest")?;
+    host.symlinkat(b"/etc/motd", AT_FDCWD, b"/srv/guest/escape")
 }
 
 /// Prints the tree below `dir`.
 fn list(task: &Task, dir: &[u8], depth: usize) -> Result<(), Errno> {
     let open = task.open(dir, O_RDONLY | O_DIRECTORY, 0)?;
-    let mut entries = open.getdents64(1 << 16)?;
+    let mut entries = task.getdents64(open, 1 << 16)?;
+    task.close(open)?;
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     for entry in entries.iter().filter(|e| e.name != b"." && e.name != b"..") {
         let mut path = dir.to_vec();
@@ -106,7 +108,8 @@ fn list(task: &Task, dir: &[u8], depth: usize) -> Result<(), Errno> {
 fn read(task: &Task, path: &[u8]) {
     let text = task.open(path, O_RDONLY, 0).and_then(|file| {
         let mut buf = [0u8; 64];
-        let n = file.read(&mut buf)?;
+        let n = task.read(file, &mut buf)?;
+        task.close(file)?;
         Ok(String::from_utf8_lossy(&buf[..n]).trim_end().to_owned())
     });
     println!("  {:24} {}", String::from_utf8_lossy(path), shown(text));

@@ -3,7 +3,8 @@
 
 use std::cell::Cell;
 
-use openpath_vfs::{At, Task};
+use openpath_abi::fcntl::AT_FDCWD;
+use openpath_vfs::Task;
 
 use super::Options;
 use crate::error::Error;
@@ -97,15 +98,21 @@ impl Dir {
         let changed = match change {
             Change::Rename => {
                 self.name.set(1 - name);
-                task.renameat2(At::Cwd, self.names[name], At::Cwd, self.names[1 - name], 0)
+                task.renameat2(
+                    AT_FDCWD,
+                    self.names[name],
+                    AT_FDCWD,
+                    self.names[1 - name],
+                    0,
+                )
             }
             Change::Chmod => {
                 self.mode.set(self.mode.get() ^ 0o055);
-                task.fchmodat2(At::Cwd, self.names[name], self.mode.get(), 0)
+                task.fchmodat2(AT_FDCWD, self.names[name], self.mode.get(), 0)
             }
         };
         let deep = &self.deep[self.name.get()];
-        let opened = !open || task.open(deep, 0, 0).is_ok();
+        let opened = !open || ours::open_close(task, deep, 0);
         u64::from(changed.is_err() || !opened)
     }
 }

@@ -29,6 +29,12 @@ pub struct Limits {
     pub files_max: u64,
     /// Descriptors of one table (`fs.nr_open`), whatever the task's limit.
     pub nr_open: u32,
+    /// Notification instances of one user (`fs.inotify.max_user_instances`).
+    pub max_user_instances: u32,
+    /// Watches of one user (`fs.inotify.max_user_watches`).
+    pub max_user_watches: u32,
+    /// Events that one instance keeps for its reader (`fs.inotify.max_queued_events`).
+    pub max_queued_events: u32,
 }
 
 impl Default for Limits {
@@ -40,6 +46,9 @@ impl Default for Limits {
             path_cache_entries: 1 << 18,
             files_max: u64::MAX,
             nr_open: 1 << 20,
+            max_user_instances: 128,
+            max_user_watches: 1 << 20,
+            max_queued_events: 16384,
         }
     }
 }
@@ -73,7 +82,7 @@ pub struct Tuning {
     /// on it. Gate: `walk::Walk::unlazy_to_create`.
     pub root_reset_before_unlazy: bool,
     /// Hand the walk's pin to the opened file, instead of taking a second one. Gate:
-    /// `file::Filp::make`.
+    /// `task::Core::make_file`.
     pub reference_hand_over: bool,
     /// Look up the last component of an `O_CREAT` open without the directory's lock first. Gate:
     /// `open::last::try_existing`.

@@ -8,6 +8,7 @@ use crate::cred::Cred;
 use crate::dcache::Dcache;
 use crate::lock_order::{House, SuperNumbers};
 use crate::mount::{MountNamespace, Mounts, Numbers, SUPERBLOCKS_MAX, mflag};
+use crate::notify::Notify;
 use crate::path_cache::PathCache;
 use crate::superblock::SuperBlock;
 use crate::task::{Pins, Task};
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     /// Open files, counted only where there is a limit.
     pub(crate) files: Word,
     pub(crate) next_cred: Word,
+    /// Who watches inodes.
+    pub(crate) notify: Notify,
     pub(crate) id: u64,
 }
 
@@ -253,6 +256,7 @@ impl VfsBuilder {
             anonymous: WriteOnce::default(),
             files: Word::new(0),
             next_cred: Word::new(1),
+            notify: Notify::default(),
             id,
         };
         let first = {

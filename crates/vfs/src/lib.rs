@@ -24,6 +24,7 @@ mod io;
 pub mod lock_order;
 mod mount;
 mod name;
+mod notify;
 mod open;
 mod ops;
 mod path;

@@ -34,6 +34,14 @@ openpath_sync::lock_classes! {
     pub Graveyard;
     /// Blocks of long names.
     pub NameBlocks;
+    /// The watches of one notification group (`mark_mutex`).
+    pub NotifyWatches;
+    /// How many groups and watches each user has.
+    pub NotifyBooks;
+    /// Who watches an inode.
+    pub InodeMarks;
+    /// Events that nobody has read yet (`notification_lock`).
+    pub NotifyQueue;
     /// Entries of a directory of the memory backend.
     pub MemDir, nests;
     /// Pages of a file of the memory backend.

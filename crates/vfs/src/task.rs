@@ -127,7 +127,16 @@ impl Core {
             self.cwd.set(spot)
         }
         if let Some(old) = old {
-            self.pins.release(old);
+            self.leave(old);
+        }
+    }
+
+    /// Lets go of a place that it stood at.
+    fn leave(&self, pin: Pin) {
+        let ends_watch = self.vfs.may_end_watch(&pin);
+        self.pins.release(pin);
+        if ends_watch {
+            self.vfs.end_watches();
         }
     }
 
@@ -177,8 +186,8 @@ impl Drop for Core {
     fn drop(&mut self) {
         let none = FdTable::new(&self.vfs.dcache.store, &self.vfs.config);
         self.swap_fds(none).leave(self);
-        for pin in self.anchors.get_mut().iter_mut().filter_map(Option::take) {
-            self.pins.release(pin);
+        for pin in self.anchors.take().into_iter().flatten() {
+            self.leave(pin);
         }
     }
 }

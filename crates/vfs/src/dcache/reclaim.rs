@@ -141,6 +141,9 @@ impl Dcache {
                 self.names.free(d.block.get());
                 inodes.extend(payload);
             });
+        for inode in inodes.iter().filter(|inode| inode.nlink() == 0) {
+            inode.tell_gone();
+        }
         inodes
     }
 

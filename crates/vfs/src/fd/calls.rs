@@ -18,7 +18,6 @@ impl Filp<'_> {
     ///
     /// # Errors
     /// What the opening's own `flush` says.
-    #[inline(always)]
     pub(super) fn close(self) -> Result<(), Errno> {
         match self.own_ops() {
             Some(ops) if !self.is_path() => shield(|| ops.flush()),
@@ -69,7 +68,11 @@ impl Task {
     pub fn close(&self, fd: Fd) -> Result<(), Errno> {
         let core = &self.core;
         let file = core.fds().take(core, fd)?;
-        Filp::hold(core, file).close()
+        if core.vfs.dcache.store.file_payload(&file).is_some() {
+            return Filp::hold(core, file).close();
+        }
+        core.put_file(file);
+        Ok(())
     }
 
     /// A second descriptor, the lowest free one, for the open file at `fd`. Linux: dup(2).
@@ -78,7 +81,7 @@ impl Task {
     /// `EBADF`, `EMFILE`.
     pub fn dup(&self, fd: Fd) -> Result<Fd, Errno> {
         let file = self.core.fdget(fd)?;
-        self.core.add_fd(file, false)
+        self.core.add_fd(file.into_ref(), false)
     }
 
     /// Makes `new` a descriptor for the open file at `old`, closing what it was. Linux: dup2(2).
@@ -120,7 +123,7 @@ impl Task {
                 Ok(new)
             }
             Err((errno, file)) => {
-                drop(Filp::hold(core, file));
+                core.put_file(file);
                 Err(if errno == Errno::EMFILE {
                     Errno::EBADF
                 } else {
@@ -149,8 +152,7 @@ impl Task {
     /// `EXDEV` (a file of another `Vfs`), `EMFILE`.
     pub fn install(&self, file: &OpenFile, flags: u32) -> Result<Fd, Errno> {
         let core = &self.core;
-        let file = Filp::hold(core, file.lend(core)?);
-        core.add_fd(file, flags & O_CLOEXEC != 0)
+        core.add_fd(file.lend(core)?, flags & O_CLOEXEC != 0)
     }
 
     /// The open descriptors, ascending (`/proc/self/fd`).

@@ -88,6 +88,29 @@ impl FdMap {
     /// `EMFILE` when there is none, or none below `nr_open`; `ENOMEM` when the map cannot grow.
     #[inline]
     pub fn alloc(&mut self, start: u32, end: u32, cloexec: bool) -> Result<u32, Errno> {
+        let from = start.max(self.next);
+        if self.word_peek
+            && let Some([claimed, exec]) = self.pair_mut(from)
+        {
+            let free = !*claimed & above(from);
+            let fd = from / WORD * WORD + free.trailing_zeros();
+            if free != 0 && fd < end {
+                *claimed |= bit(fd);
+                *exec = *exec & !bit(fd) | u64::from(cloexec) << (fd % WORD);
+                let full = *claimed == u64::MAX;
+                if start <= self.next {
+                    self.next = fd + 1;
+                }
+                self.claimed(fd, full);
+                return Ok(fd);
+            }
+        }
+        self.alloc_searching(start, end, cloexec)
+    }
+
+    /// As [`FdMap::alloc`], by the summaries.
+    #[inline(never)]
+    fn alloc_searching(&mut self, start: u32, end: u32, cloexec: bool) -> Result<u32, Errno> {
         let fd = self.lowest_free(start, || ());
         if fd >= end {
             return Err(Errno::EMFILE);
@@ -118,12 +141,19 @@ impl FdMap {
     }
 
     /// Frees `fd`; false if it was not claimed (`__put_unused_fd`).
-    #[inline]
+    #[inline(always)]
     pub fn free(&mut self, fd: u32) -> bool {
-        if !self.is_open(fd) {
+        let Some([claimed, _]) = self.pair_mut(fd) else {
+            return false;
+        };
+        let was = *claimed;
+        if was & bit(fd) == 0 {
             return false;
         }
-        self.clear(fd);
+        *claimed = was & !bit(fd);
+        if was == u64::MAX || !self.conditional_summary {
+            self.drain(fd, was == u64::MAX);
+        }
         self.count -= 1;
         if fd < self.next {
             self.next = fd;
@@ -232,35 +262,44 @@ impl FdMap {
     }
 
     /// Makes `fd`, which is free and below the capacity, claimed.
-    #[inline]
     fn set(&mut self, fd: u32, cloexec: bool) {
+        if let Some([claimed, exec]) = self.pair_mut(fd) {
+            *claimed |= bit(fd);
+            *exec = *exec & !bit(fd) | u64::from(cloexec) << (fd % WORD);
+            let full = *claimed == u64::MAX;
+            self.claimed(fd, full);
+        }
+    }
+
+    /// Notes that `fd` was claimed, and whether its word is `full` now.
+    #[inline(always)]
+    fn claimed(&mut self, fd: u32, full: bool) {
+        self.count += 1;
+        self.top = self.top.max(fd + 1);
+        if full {
+            self.fill_up(fd);
+        }
+    }
+
+    /// Tells the summaries that the word of `fd` is full.
+    #[cold]
+    fn fill_up(&mut self, fd: u32) {
         let (at, levels) = (self.at, self.levels);
         let words = self.words_mut();
-        let place = pair_at(fd);
-        words[place] |= bit(fd);
-        let mut full = words[place] == u64::MAX;
-        if (words[place + 1] & bit(fd) != 0) != cloexec {
-            words[place + 1] ^= bit(fd);
-        }
-        let (mut level, mut index) = (1, fd / WORD);
+        let (mut level, mut index, mut full) = (1, fd / WORD, true);
         while full && level < levels {
             let word = &mut words[(at[level as usize] + index / WORD) as usize];
             *word |= bit(index);
             full = *word == u64::MAX;
             (level, index) = (level + 1, index / WORD);
         }
-        self.count += 1;
-        self.top = self.top.max(fd + 1);
     }
 
-    /// Makes `fd`, which is below the capacity, free.
-    #[inline]
-    fn clear(&mut self, fd: u32) {
+    /// Tells the summaries that the word of `fd` is not full.
+    #[cold]
+    fn drain(&mut self, fd: u32, mut was_full: bool) {
         let (at, levels, always) = (self.at, self.levels, !self.conditional_summary);
         let words = self.words_mut();
-        let word = &mut words[pair_at(fd)];
-        let mut was_full = *word == u64::MAX;
-        *word &= !bit(fd);
         let (mut level, mut index) = (1, fd / WORD);
         while (was_full || always) && level < levels {
             let word = &mut words[(at[level as usize] + index / WORD) as usize];
@@ -283,6 +322,18 @@ impl FdMap {
         match &mut self.words {
             Words::Few(pair) => pair,
             Words::Many(words) => words,
+        }
+    }
+
+    /// The words of `fd`, if it is below the capacity: claimed, close on exec.
+    #[inline(always)]
+    fn pair_mut(&mut self, fd: u32) -> Option<&mut [u64; 2]> {
+        if fd >= self.capacity {
+            return None;
+        }
+        match &mut self.words {
+            Words::Few(pair) => Some(pair),
+            Words::Many(words) => words.get_mut(pair_at(fd)..)?.first_chunk_mut(),
         }
     }
 

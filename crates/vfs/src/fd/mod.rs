@@ -113,7 +113,7 @@ impl FdTable {
             if self.table.get(slot) == id {
                 return Ok(file);
             }
-            drop(Filp::hold(core, file));
+            core.put_file(file);
         }
     }
 
@@ -237,12 +237,12 @@ impl Core {
     /// # Errors
     /// `EMFILE`, `ENOMEM`; the file is put back.
     #[inline(always)]
-    pub(crate) fn add_fd(&self, file: Filp<'_>, cloexec: bool) -> Result<Fd, Errno> {
-        let added = self.fds().add(file.into_ref(), 0, self.fd_end(), cloexec);
+    pub(crate) fn add_fd(&self, file: FileRef, cloexec: bool) -> Result<Fd, Errno> {
+        let added = self.fds().add(file, 0, self.fd_end(), cloexec);
         match added {
             Ok(slot) => Ok(fd_of(slot)),
             Err((errno, file)) => {
-                drop(Filp::hold(self, file));
+                self.put_file(file);
                 Err(errno)
             }
         }

@@ -86,8 +86,9 @@ impl Core {
         let making = Making {
             flags,
             created: false,
+            shared: self.fds().is_shared(),
         };
-        let file = Filp::make(self, pin, making, self.fds().is_shared());
+        let file = Filp::hold(self, self.make_file(pin, making));
         let store = &self.vfs.dcache.store;
         // A file just made has nothing of its own yet.
         let _none = store.set_file_payload(file.file(), Arc::new(ops));

@@ -5,7 +5,7 @@
 //! `struct file`, the open file description; `fdget`, `fget`, `fput`.
 //!
 //! # States
-//! Made by an open ([`Filp::make`]) -> in descriptor tables and in the hands of calls, each counted
+//! Made by an open (`make_file`) -> in descriptor tables and in the hands of calls, each counted
 //! -> released by who drops the last reference (`release`).
 //!
 //! # Fields
@@ -81,6 +81,8 @@ file_item! {
 pub(crate) struct Making {
     pub(crate) flags: u32,
     pub(crate) created: bool,
+    /// Other tasks will reach it.
+    pub(crate) shared: bool,
 }
 
 /// An open file in the hands of a call (`struct fd`): counted, and put back when this is dropped.
@@ -90,30 +92,6 @@ pub(crate) struct Filp<'t> {
 }
 
 impl<'t> Filp<'t> {
-    /// A file that takes over the walk's pin (or, with the switch off, takes a second one and lets
-    /// that go).
-    #[inline(always)]
-    pub(crate) fn make(core: &'t Core, pin: Pin, making: Making, shared: bool) -> Self {
-        let pin = if core.vfs.config.tuning.reference_hand_over {
-            pin
-        } else {
-            second_pin(core, pin)
-        };
-        if core.vfs.config.limits.files_max != u64::MAX {
-            core.vfs.files.add(1);
-        }
-        let flags = making.flags & !(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC);
-        let file = core.pins.open_file(pin, shared, |body| {
-            body.flags.poke(flags);
-            body.bits.poke(u32::from(making.created) * fbit::CREATED);
-            body.pos.poke(0);
-            body.cred.poke(core.cred_serial());
-            body.owner.poke(0);
-            body.signal.poke(0);
-        });
-        Self { core, file }
-    }
-
     /// A call's hold on a file it has a reference to.
     #[inline(always)]
     pub(crate) fn hold(core: &'t Core, file: FileRef) -> Self {
@@ -228,6 +206,37 @@ impl<'t> Filp<'t> {
 }
 
 impl Core {
+    /// A file that takes over the walk's pin (or, with the switch off, takes a second one and lets
+    /// that go).
+    #[inline(always)]
+    pub(crate) fn make_file(&self, pin: Pin, making: Making) -> FileRef {
+        let pin = if self.vfs.config.tuning.reference_hand_over {
+            pin
+        } else {
+            second_pin(self, pin)
+        };
+        if self.vfs.config.limits.files_max != u64::MAX {
+            self.vfs.files.add(1);
+        }
+        let flags = making.flags & !(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC);
+        self.pins.open_file(pin, making.shared, |body| {
+            body.flags.poke(flags);
+            body.bits.poke(u32::from(making.created) * fbit::CREATED);
+            body.pos.poke(0);
+            body.cred.poke(self.cred_serial());
+            body.owner.poke(0);
+            body.signal.poke(0);
+        })
+    }
+
+    /// Puts a reference back; the last one ends the file (`fput`).
+    #[inline(always)]
+    pub(crate) fn put_file(&self, file: FileRef) {
+        if let Some(last) = self.pins.put_file(file) {
+            self.vfs.release_here(&self.pins, last);
+        }
+    }
+
     /// Whether one more file may be open in the whole `Vfs`; `CAP_SYS_ADMIN` may always
     /// (`alloc_empty_file`).
     ///
@@ -266,8 +275,6 @@ impl Drop for Filp<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         let file = core::mem::replace(&mut self.file, FileRef::none());
-        if let Some(last) = self.core.pins.put_file(file) {
-            self.core.vfs.release_here(&self.core.pins, last);
-        }
+        self.core.put_file(file);
     }
 }

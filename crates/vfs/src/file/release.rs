@@ -5,7 +5,7 @@
 //! `__fput`.
 //!
 //! # Order of effects
-//! the opening's own `release` -> write access to inode and mount, and the place, with one store
+//! watchers are told -> the opening's own `release` -> write access to inode and mount, and the place, with one store
 //! -> an unlinked file that nobody else uses goes.
 //!
 //! # Rules
@@ -23,22 +23,24 @@ impl Shared {
     /// Puts back a reference to a file that may be in many hands (`fput`). Any thread may.
     pub(crate) fn fput(&self, file: FileRef) {
         if let Some(last) = self.dcache.store.put_file(file) {
+            let ends_watch = self.tell_closed(None, &last);
             self.end_ops(&last);
             let unlinked = self.is_unlinked(&last);
             self.dcache.store.end_file(last);
-            self.ended(unlinked);
+            self.ended(unlinked, ends_watch);
         }
     }
 
     /// Releases a file whose last reference a task has put back.
     #[inline(always)]
     pub(crate) fn release_here(&self, pins: &Pins, last: LastRef) {
+        let ends_watch = self.tell_closed(Some(pins), &last);
         if self.dcache.store.last_payload(&last).is_some() {
             self.end_ops(&last);
         }
         let unlinked = self.is_unlinked(&last);
         pins.end_file(last);
-        self.ended(unlinked);
+        self.ended(unlinked, ends_watch);
     }
 
     /// Ends what the opening kept of its own.
@@ -66,11 +68,13 @@ impl Shared {
     }
 
     #[inline(always)]
-    fn ended(&self, unlinked: bool) {
+    fn ended(&self, unlinked: bool, ends_watch: bool) {
         if self.config.limits.files_max != u64::MAX {
             self.files.sub(1);
         }
-        if unlinked {
+        if ends_watch {
+            self.end_watches();
+        } else if unlinked {
             self.dcache.closed_unlinked();
         }
     }

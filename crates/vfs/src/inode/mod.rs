@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | flags | `set_flags` (one read-modify-write) | one load: the read-mostly word |
 //! | attributes | the attribute sequence's change | the sequence ([`Inode::attr`]) |
+//! | marks | once; the list under its own lock | the same |
 //! | denials | `deny_writing`, `allow_writing` | one load, after a writer's mark |
 //!
 //! # Rules
@@ -26,6 +27,7 @@ pub use attr::Attr;
 pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 
 use crate::lock_order::InodeNames;
+use crate::notify::Marks;
 use attr::{AttrWords, high, low};
 use openpath_abi::xattr::CAPABILITY_NAME;
 use openpath_abi::{Errno, Timespec, mode};
@@ -55,6 +57,9 @@ pub mod flag {
     pub const FILE_CAPS: u64 = 1 << 8;
     /// The backend is asked at each open ([`super::InodeOps::open`]).
     pub const OPEN_HOOK: u64 = 1 << 9;
+    /// Someone is told what happens to it ([`crate::Task::inotify_add_watch`]). The core's own:
+    /// backends leave it alone.
+    pub const WATCHED: u64 = 1 << 10;
 }
 
 /// A file of any type, whatever names it has.
@@ -69,6 +74,8 @@ pub struct Inode {
     names: RwLock<(), InodeNames>,
     /// Body of a symbolic link, once it was read: what the lock-free walk follows.
     link: WriteOnce<Box<[u8]>>,
+    /// Who watches it, once someone did.
+    marks: WriteOnce<Marks>,
     ops: Box<dyn InodeOps>,
 }
 
@@ -93,6 +100,7 @@ impl Inode {
             denials: Word::new(0),
             names: RwLock::new(()),
             link: WriteOnce::default(),
+            marks: WriteOnce::default(),
             ops,
         };
         inode.note_searchable(attr.mode);
@@ -260,6 +268,14 @@ impl Inode {
                 Ok(())
             }
             Err(errno) => Err(errno),
+        }
+    }
+
+    /// The list of who watches it.
+    pub(crate) fn marks(&self) -> &Marks {
+        match self.marks.get() {
+            Some(marks) => marks,
+            None => self.marks.set(Marks::default()),
         }
     }
 

@@ -53,6 +53,8 @@ impl Task {
             move_on(&from, off_in, start_in, done);
             move_on(&to, off_out, start_out, done);
         }
+        from.tell_read(done);
+        to.tell_written(done);
         Ok(done)
     }
 
@@ -99,6 +101,8 @@ impl Task {
             move_on(&from, offset, start, done);
             to.advance(end, done)?;
         }
+        from.tell_read(done);
+        to.tell_written(done);
         Ok(done)
     }
 }

@@ -36,6 +36,7 @@ impl Task {
         let len = len.min(ONCE_MAX);
         let shown = inode.shielded(|ops| ops.with_pages(inode, from, len, show))?;
         file.accessed(&target);
+        file.tell_read(shown);
         Ok(shown)
     }
 }

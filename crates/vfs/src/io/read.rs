@@ -94,10 +94,13 @@ impl Filp<'_> {
             verify_area(from, buf.len())?;
             let done = self.read_at(buf, from)?;
             self.advance(from, done)?;
+            self.tell_read(done);
             return Ok(done);
         };
         verify_area(offset, buf.len())?;
-        self.read_at(buf, offset)
+        let done = self.read_at(buf, offset)?;
+        self.tell_read(done);
+        Ok(done)
     }
 
     fn read_pieces(
@@ -150,6 +153,7 @@ impl Filp<'_> {
         if matches!(place, Place::Current) {
             self.advance(from, done)?;
         }
+        self.tell_read(done);
         Ok(done)
     }
 

@@ -64,6 +64,7 @@ impl Task {
                 ..SetAttr::default()
             })?;
         }
+        file.tell_allocated();
         Ok(())
     }
 

@@ -112,6 +112,7 @@ impl Filp<'_> {
         if matches!(place, Place::Current) {
             self.set_pos(end);
         }
+        self.tell_written(done);
         let syncs = self.flags() & O_DSYNC != 0 || flags & (RWF_DSYNC | RWF_SYNC) != 0;
         if syncs && done > 0 {
             let whole = self.flags() & O_SYNC_ONLY != 0 || flags & RWF_SYNC != 0;

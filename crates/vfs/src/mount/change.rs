@@ -182,6 +182,7 @@ impl Shared {
             let gone = *mine;
             *seat = None;
             drop(seat);
+            self.tell_unmounted(sb);
             self.dcache.forget_tree(gone.root);
             self.dcache.bury_root(gone.root);
             self.superblocks.lock().give(gone.number);

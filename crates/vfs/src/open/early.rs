@@ -33,8 +33,10 @@ impl<'t> Early<'t> {
         let making = Making {
             flags: 0,
             created: false,
+            shared: true,
         };
-        Ok(Self(Some(Filp::make(core, nowhere, making, true))))
+        let file = core.make_file(nowhere, making);
+        Ok(Self(Some(Filp::hold(core, file))))
     }
 
     /// The open did not fail: nothing is left for later.

@@ -14,7 +14,7 @@ use openpath_abi::fcntl::{
     O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC,
 };
 use openpath_abi::{Errno, caps, mode};
-use openpath_sync::{Pin, Sample};
+use openpath_sync::{FileRef, Pin, Sample};
 use std::sync::Arc;
 
 /// How a walk ended.
@@ -34,7 +34,6 @@ pub(super) struct Ended {
 /// In this order: `EEXIST`, `EISDIR`, `EACCES` (sticky rules) for `O_CREAT`; `ENOTDIR`; `EROFS`
 /// (truncation); those of [`may_open`]; those of [`open_inode`]; `EINVAL` (`O_DIRECT` where there
 /// is none); `ETXTBSY`, `EPERM` and the backend's for truncation.
-#[inline(always)]
 pub(super) fn finish<'t>(
     core: &'t Core,
     pin: Pin,
@@ -42,7 +41,7 @@ pub(super) fn finish<'t>(
     op: &OpenOp,
 ) -> Result<Filp<'t>, Errno> {
     match reads_plainly(core, &pin, op, ended.walked) {
-        Some(Ok(())) => Ok(make(core, pin, op.flags, false)),
+        Some(Ok(())) => Ok(Filp::hold(core, make(core, pin, op.flags, false))),
         Some(Err(errno)) => {
             // Nothing of a failed open is left: the pin was all there was.
             core.pins.release(pin);
@@ -55,12 +54,30 @@ pub(super) fn finish<'t>(
 /// As [`finish`], for a file of the cache that neither waits nor asks its backend to be opened;
 /// `None`, and the pin let go, for others.
 #[inline(always)]
-pub(super) fn at_once<'t>(
-    core: &'t Core,
+pub(super) fn at_once(
+    core: &Core,
     pin: Pin,
     sample: Sample,
     op: &OpenOp,
-) -> Option<Result<Filp<'t>, Errno>> {
+) -> Option<Result<FileRef, Errno>> {
+    match reads_plainly(core, &pin, op, op.lookup) {
+        Some(Ok(())) => Some(Ok(make(core, pin, op.flags, false))),
+        Some(Err(errno)) => {
+            core.pins.release(pin);
+            Some(Err(errno))
+        }
+        None => at_once_ruled(core, pin, sample, op),
+    }
+}
+
+/// As [`at_once`], by all the rules.
+#[inline(never)]
+fn at_once_ruled(
+    core: &Core,
+    pin: Pin,
+    sample: Sample,
+    op: &OpenOp,
+) -> Option<Result<FileRef, Errno>> {
     let inode = core.vfs.dcache.store.dentry_payload(&pin);
     let waits = inode.is_none_or(|inode| {
         !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR)
@@ -75,18 +92,22 @@ pub(super) fn at_once<'t>(
         walked: op.lookup,
         created: false,
     };
-    Some(finish(core, pin, ended, op))
+    Some(finish_ruled(core, pin, ended, op).map(Filp::into_ref))
 }
 
 /// A file opened with `O_PATH`: only a place.
 pub(super) fn place<'t>(core: &'t Core, pin: Pin, op: &OpenOp) -> Filp<'t> {
-    make(core, pin, op.flags, false)
+    Filp::hold(core, make(core, pin, op.flags, false))
 }
 
 #[inline(always)]
-fn make(core: &Core, pin: Pin, flags: u32, created: bool) -> Filp<'_> {
-    let shared = core.fds().is_shared();
-    Filp::make(core, pin, Making { flags, created }, shared)
+fn make(core: &Core, pin: Pin, flags: u32, created: bool) -> FileRef {
+    let making = Making {
+        flags,
+        created,
+        shared: core.fds().is_shared(),
+    };
+    core.make_file(pin, making)
 }
 
 /// Flags that change nothing about whether a regular file may be opened for reading.
@@ -234,7 +255,7 @@ pub(super) fn open_at(core: &Core, pin: Pin, flags: u32, created: bool) -> Resul
             return Err(errno);
         }
     };
-    let file = make(core, pin, flags, created);
+    let file = Filp::hold(core, make(core, pin, flags, created));
     if let Some(own) = own {
         // A file just made has nothing of its own yet.
         let _none = core.vfs.dcache.store.set_file_payload(file.file(), own);
@@ -243,6 +264,7 @@ pub(super) fn open_at(core: &Core, pin: Pin, flags: u32, created: bool) -> Resul
     if flags & O_DIRECT != 0 && file.inode()?.kind() != mode::S_IFREG {
         return Err(Errno::EINVAL);
     }
+    file.tell_opened();
     Ok(file)
 }
 
@@ -284,8 +306,9 @@ fn lock_context(core: &Core, inode: &Inode) -> bool {
 
 /// Cuts the file to nothing for `O_TRUNC` (`handle_truncate`).
 fn truncate(core: &Core, file: &Filp<'_>) -> Result<(), Errno> {
-    let inode = file.inode()?;
-    let _writing = core.want_write_inode(file.spot(), inode)?;
+    let target = file.target()?;
+    let inode = target.inode;
+    let _writing = core.want_write_inode(target.spot, inode)?;
     let now = core.vfs.clock.now();
     let _held = inode.lock_names();
     inode.drop_capabilities(now)?;
@@ -296,7 +319,7 @@ fn truncate(core: &Core, file: &Filp<'_>) -> Result<(), Errno> {
         mode: without_privileges(core, inode),
         ..SetAttr::default()
     };
-    inode.shielded(|ops| ops.setattr(inode, &change))
+    target.setattr(&change)
 }
 
 /// The mode without set-id bits, if a change of data by this task drops them (`file_remove_privs`).

@@ -139,10 +139,12 @@ fn find_or_make(
     match (writing.and_then(|_writing| make(place, name, op)), negative) {
         (Ok(inode), Some(pin)) => {
             let sample = core.vfs.dcache.instantiate(pin.dentry(), inode);
+            core.vfs.tell_created(place.inode, name, false);
             Ok((pin, sample, true))
         }
         (Ok(inode), None) => {
             let (pin, sample) = place.add(name, inode)?;
+            core.vfs.tell_created(place.inode, name, false);
             Ok((pin, sample, true))
         }
         (Err(errno), Some(pin)) => {

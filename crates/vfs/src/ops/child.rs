@@ -6,6 +6,7 @@
 
 use super::Held;
 use crate::dcache::dflag;
+use crate::inode::flag;
 use crate::mount::Writing;
 use crate::walk::LockedDir;
 use openpath_abi::Errno;
@@ -72,18 +73,19 @@ impl Held<'_> {
 /// A file this large, in units of 512 bytes, gives its room back as soon as its last name goes.
 const LARGE_BLOCKS: u64 = 128;
 
-/// Lets go of an entry that was taken out of sight: it is reclaimed when nobody uses it any more.
-/// Held: no lock.
+/// Lets go of an entry that was taken out of sight: it is reclaimed when nobody uses it any more,
+/// and if someone watches its inode, at once. Held: no lock (R1).
 pub(super) fn bury(victim: Held<'_>) {
     let dcache = &victim.core.vfs.dcache;
     let dentry = victim.spot().dentry;
-    let large = victim.inode().is_ok_and(|inode| {
+    let at_once = victim.inode().is_ok_and(|inode| {
         let attr = inode.attr();
-        attr.nlink == 0 && attr.blocks >= LARGE_BLOCKS
+        let watched = inode.flags() & flag::WATCHED != 0;
+        watched || attr.nlink == 0 && attr.blocks >= LARGE_BLOCKS
     });
     drop(victim);
     dcache.bury(dentry);
-    if large {
+    if at_once {
         dcache.collect();
     }
 }

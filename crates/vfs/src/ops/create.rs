@@ -77,12 +77,15 @@ pub(super) fn make_name(
         writing.as_ref().map_err(|e| *e).and_then(|_| make(&place))
     };
     match (made, entry) {
-        (Ok(inode), Some(entry)) => {
-            core.vfs.dcache.instantiate(entry.spot().dentry, inode);
-            Ok(())
-        }
-        (Ok(inode), None) => {
-            dir.locked()?.note(&name, Some(inode));
+        (Ok(made), entry) => {
+            let is_dir = made.is_dir();
+            match entry {
+                Some(entry) => {
+                    core.vfs.dcache.instantiate(entry.spot().dentry, made);
+                }
+                None => dir.locked()?.note(&name, Some(made)),
+            }
+            core.vfs.tell_created(inode, &name, is_dir);
             Ok(())
         }
         (Err(errno), entry) => {

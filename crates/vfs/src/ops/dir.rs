@@ -89,6 +89,7 @@ impl Task {
         };
         file.set_pos(batch.pos);
         file.accessed(&target);
+        file.tell_listed();
         listed?;
         if batch.full && batch.entries.is_empty() {
             return Err(Errno::EINVAL);

@@ -108,5 +108,6 @@ fn link_locked(core: &Core, place: &Place<'_>, source: &Held<'_>) -> Result<Arc<
     })?;
     target.clear_flags(flag::LINKABLE);
     drop(file);
+    core.vfs.tell_links_changed(&target);
     Ok(target)
 }

@@ -246,7 +246,7 @@ impl Core {
 
 impl Shared {
     /// Frees detached mounts that nobody uses any more.
-    pub(super) fn sweep_mounts(&self) {
+    pub(crate) fn sweep_mounts(&self) {
         self.sweep_detached(&mut self.mounts.topology.lock());
     }
 

@@ -268,7 +268,16 @@ fn carry_out(
     core.vfs
         .dcache
         .with_room(|| old_dir.shielded(|ops| ops.rename(&rename)))?;
-    Ok(follow(core, pair, to.dir.spot().dentry, name, how))
+    let replaced = follow(core, pair, to.dir.spot().dentry, name, how);
+    if core.vfs.notify.is_active() {
+        let (old, new) = ((old_dir, &from.name[..]), (new_dir, &to.name[..]));
+        let gone = target.filter(|_| !how.exchange).map(|inode| &**inode);
+        core.vfs.tell_moved(source, old, new, gone);
+        if let Some(swapped) = target.filter(|_| how.exchange) {
+            core.vfs.tell_moved(swapped, new, old, None);
+        }
+    }
+    Ok(replaced)
 }
 
 /// Whether the task may do it.

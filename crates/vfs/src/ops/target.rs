@@ -114,7 +114,9 @@ impl<'a> Target<'a> {
     /// # Errors
     /// What the backend meets.
     pub(crate) fn setattr(&self, change: &SetAttr) -> Result<(), Errno> {
-        self.inode.shielded(|ops| ops.setattr(self.inode, change))
+        self.inode.shielded(|ops| ops.setattr(self.inode, change))?;
+        self.tell_attributes(change);
+        Ok(())
     }
 }
 

@@ -110,9 +110,36 @@ fn remove<'t>(
         entry: &entry,
     })?;
     core.vfs.dcache.unhash(entry.spot().dentry);
+    let left = tell_removed(core, parent, dir, entry);
     drop(names);
-    bury(entry);
+    left.map(bury);
     Ok(())
+}
+
+/// Tells watchers that a name went, its inode's own first; the entry, unless that was the end of
+/// it. Held: the directory's names, so that they hear of it before what takes its place.
+#[inline(always)]
+fn tell_removed<'t>(
+    core: &Core,
+    parent: &Parent<'_>,
+    dir: &Inode,
+    entry: Held<'t>,
+) -> Option<Held<'t>> {
+    if !core.vfs.notify.is_active() {
+        return Some(entry);
+    }
+    let inode = entry.inode();
+    let (watched, is_dir) = inode.map_or((false, false), |inode| {
+        (inode.flags() & flag::WATCHED != 0, inode.is_dir())
+    });
+    let left = if watched {
+        bury(entry);
+        None
+    } else {
+        Some(entry)
+    };
+    core.vfs.tell_deleted(dir, &parent.name, is_dir);
+    left
 }
 
 /// Removes a name with the directory locked (`vfs_unlink`).
@@ -126,7 +153,9 @@ fn unlink_locked(core: &Core, victim: &Victim<'_, '_>, inode: &Inode) -> Result<
     }
     let shared = entry.share_inode()?;
     let now = core.vfs.clock.now();
-    dir.shielded(|ops| ops.unlink(dir, &parent.name, &shared, now))
+    dir.shielded(|ops| ops.unlink(dir, &parent.name, &shared, now))?;
+    core.vfs.tell_links_changed(inode);
+    Ok(())
 }
 
 /// Removes a directory with its parent locked (`vfs_rmdir`).

@@ -49,7 +49,9 @@ impl Target<'_> {
         if capability {
             inode.set_flags(flag::FILE_CAPS);
         }
-        inode.shielded(|ops| ops.setxattr(inode, name, value, flags, now))
+        inode.shielded(|ops| ops.setxattr(inode, name, value, flags, now))?;
+        self.tell_xattrs();
+        Ok(())
     }
 
     pub(super) fn getxattr(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -96,7 +98,9 @@ impl Target<'_> {
             self.must_have(caps::CAP_SYS_ADMIN)?;
         }
         let now = self.core.vfs.clock.now();
-        inode.shielded(|ops| ops.removexattr(inode, name, now))
+        inode.shielded(|ops| ops.removexattr(inode, name, now))?;
+        self.tell_xattrs();
+        Ok(())
     }
 
     /// # Errors
@@ -162,6 +166,8 @@ impl Target<'_> {
             return Err(Errno::EPERM);
         }
         let now = self.core.vfs.clock.now();
-        inode.shielded(|ops| ops.removexattr(inode, name, now))
+        inode.shielded(|ops| ops.removexattr(inode, name, now))?;
+        self.tell_xattrs();
+        Ok(())
     }
 }

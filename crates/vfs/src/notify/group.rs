@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A group: one inotify instance, and the open file that stands for it.
+//!
+//! # Kernel analogue
+//! `struct fsnotify_group` with its `idr` of watches; `inotify_fops`.
+
+use super::emit::kind;
+use super::mark::News;
+use super::queue::Queue;
+use super::{Mark, Notify};
+use crate::file::FileOps;
+use crate::inode::Inode;
+use crate::instance::Shared;
+use crate::lock_order::NotifyWatches;
+use crate::superblock::SuperBlock;
+use openpath_abi::Errno;
+use openpath_abi::inotify::{IN_IGNORED, IN_UNMOUNT};
+use openpath_abi::poll::{POLLIN, POLLRDNORM};
+use openpath_sync::Mutex;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+/// The request that asks how much there is to read (`FIONREAD`).
+const FIONREAD: u32 = 0x541b;
+
+/// What is watched.
+struct Watch {
+    inode: Arc<Inode>,
+    sb: Weak<SuperBlock>,
+}
+
+/// Watches by number, and the number handed out last.
+#[derive(Default)]
+struct Table {
+    watches: BTreeMap<i32, Watch>,
+    last: i32,
+}
+
+impl Table {
+    /// The next number that is free, from 1 on (`idr_alloc_cyclic`).
+    fn next(&mut self) -> Option<i32> {
+        let after = |last: i32| last.checked_add(1).unwrap_or(1);
+        let mut wd = after(self.last);
+        for _ in 0..=self.watches.len() {
+            if !self.watches.contains_key(&wd) {
+                self.last = wd;
+                return Some(wd);
+            }
+            wd = after(wd);
+        }
+        None
+    }
+}
+
+/// One instance: its watches and what they told.
+pub(crate) struct Group {
+    vfs: Weak<Shared>,
+    /// Whom instance and watches are counted for.
+    uid: u32,
+    table: Mutex<Table, NotifyWatches>,
+    queue: Queue,
+}
+
+impl Group {
+    /// A group without watches, counted for `uid`.
+    ///
+    /// # Errors
+    /// `EMFILE`: the user has as many as may be.
+    pub(super) fn new(vfs: &Arc<Shared>, uid: u32) -> Result<Arc<Self>, Errno> {
+        let limits = &vfs.config.limits;
+        if !vfs.notify.add_instance(uid, limits.max_user_instances) {
+            return Err(Errno::EMFILE);
+        }
+        let group = Arc::new(Self {
+            vfs: Arc::downgrade(vfs),
+            uid,
+            table: Mutex::default(),
+            queue: Queue::new(limits.max_queued_events),
+        });
+        vfs.notify.register(&group);
+        Ok(group)
+    }
+
+    /// What was told.
+    pub(super) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Goes on with the number after `last`, as after that many watches.
+    #[cfg(test)]
+    pub(super) fn skip_to(&self, last: i32) {
+        self.table.lock().last = last;
+    }
+
+    /// Watches `inode` as `arg` says, or changes the watch it has there; the watch's number
+    /// (`inotify_update_watch`).
+    ///
+    /// # Errors
+    /// `EEXIST` (`IN_MASK_CREATE`), `ENOSPC` (as many watches as the user may have).
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        vfs: &Shared,
+        inode: Arc<Inode>,
+        sb: &Arc<SuperBlock>,
+        arg: u32,
+    ) -> Result<i32, Errno> {
+        let mut table = self.table.lock();
+        if let Some(wd) = inode.update_mark(self, arg)? {
+            return Ok(wd);
+        }
+        let wd = table.next().ok_or(Errno::ENOSPC)?;
+        let limit = vfs.config.limits.max_user_watches;
+        if !vfs.notify.add_watch(self.uid, limit) {
+            return Err(Errno::ENOSPC);
+        }
+        inode.add_mark(Mark::new(Arc::clone(self), wd, arg));
+        let sb = Arc::downgrade(sb);
+        table.watches.insert(wd, Watch { inode, sb });
+        Ok(wd)
+    }
+
+    /// Ends a watch (`inotify_rm_watch`).
+    ///
+    /// # Errors
+    /// `EINVAL`: no such watch.
+    pub(super) fn unwatch(self: &Arc<Self>, wd: i32) -> Result<(), Errno> {
+        self.end(wd, None).ok_or(Errno::EINVAL)
+    }
+
+    /// Ends a watch whose inode does not know it any more (`inotify_ignored_and_remove_idr`), unless
+    /// someone else has.
+    pub(super) fn forget(self: &Arc<Self>, wd: i32) {
+        let _ended = self.end(wd, None);
+    }
+
+    /// Takes a watch out of the table and off its inode; `news` and `IN_IGNORED` are its last
+    /// events.
+    fn end(self: &Arc<Self>, wd: i32, news: Option<News<'_>>) -> Option<()> {
+        let watch = {
+            let mut table = self.table.lock();
+            let watch = table.watches.remove(&wd)?;
+            watch.inode.remove_mark(self, wd, news);
+            self.queue.push(wd, IN_IGNORED, 0, b"");
+            watch
+        };
+        self.uncount(|notify| notify.end_watches(self.uid, 1));
+        // Maybe the last owner of the inode: no lock is held.
+        drop(watch);
+        Some(())
+    }
+
+    /// Ends every watch in a tree that nobody mounts any more.
+    pub(super) fn unmounted(self: &Arc<Self>, sb: &SuperBlock) {
+        let here = |watch: &Watch| std::ptr::eq(watch.sb.as_ptr(), sb);
+        let gone: Vec<(i32, bool)> = {
+            let table = self.table.lock();
+            let gone = table.watches.iter().filter(|(_, watch)| here(watch));
+            gone.map(|(&wd, watch)| (wd, watch.inode.is_dir()))
+                .collect()
+        };
+        for (wd, is_dir) in gone {
+            let news = News {
+                mask: IN_UNMOUNT | kind(is_dir),
+                ..News::default()
+            };
+            let _ended = self.end(wd, Some(news));
+        }
+    }
+
+    /// Ends all watches and forgets what was told (`fsnotify_destroy_group`).
+    fn close(self: &Arc<Self>) {
+        let watches = core::mem::take(&mut self.table.lock().watches);
+        for (&wd, watch) in &watches {
+            watch.inode.remove_mark(self, wd, None);
+        }
+        self.queue.clear();
+        // A table holds fewer than 2^31 watches.
+        let count = watches.len() as u32;
+        self.uncount(|notify| notify.end_watches(self.uid, count));
+        drop(watches);
+    }
+
+    fn uncount(&self, end: impl FnOnce(&Notify)) {
+        if let Some(vfs) = self.vfs.upgrade() {
+            end(&vfs.notify);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.uncount(|notify| notify.end_instance(self.uid));
+    }
+}
+
+/// The open file of a group: reading gives its events, closing ends it.
+pub(super) struct Instance(Arc<Group>);
+
+impl Instance {
+    pub(super) fn new(group: Arc<Group>) -> Self {
+        Self(group)
+    }
+
+    /// The group.
+    pub(super) fn group(&self) -> &Arc<Group> {
+        &self.0
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl FileOps for Instance {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn read(&self, buf: &mut [u8], _at: Option<u64>, wait: bool) -> Option<Result<usize, Errno>> {
+        Some(self.0.queue.read(buf, wait))
+    }
+
+    fn poll(&self) -> Option<u32> {
+        let some = self.0.queue.bytes() != 0;
+        Some(if some { POLLIN | POLLRDNORM } else { 0 })
+    }
+
+    fn ioctl(&self, request: u32, arg: &mut [u8]) -> Option<Result<i64, Errno>> {
+        if request != FIONREAD {
+            return Some(Err(Errno::ENOTTY));
+        }
+        let Some(to) = arg.first_chunk_mut::<4>() else {
+            return Some(Err(Errno::EFAULT));
+        };
+        let bytes = i32::try_from(self.0.queue.bytes()).unwrap_or(i32::MAX);
+        *to = bytes.to_ne_bytes();
+        Some(Ok(0))
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a `Vfs` knows of its watchers: how many there are, whose, and which groups.
+//!
+//! # Kernel analogue
+//! `struct ucounts` with `UCOUNT_INOTIFY_INSTANCES` and `UCOUNT_INOTIFY_WATCHES`.
+
+use super::Group;
+use crate::lock_order::NotifyBooks;
+use openpath_sync::{Mutex, Word, Word32};
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+/// What one user has.
+#[derive(Default)]
+struct Counts {
+    instances: u32,
+    watches: u32,
+}
+
+/// Users and groups.
+#[derive(Default)]
+struct Books {
+    users: HashMap<u32, Counts>,
+    groups: Vec<Weak<Group>>,
+}
+
+/// The watchers of one `Vfs`.
+#[derive(Default)]
+pub(crate) struct Notify {
+    /// How many watches there are: read by every event, so nothing that changes often is near.
+    watches: Word,
+    rest: Box<Rest>,
+}
+
+#[derive(Default)]
+struct Rest {
+    books: Mutex<Books, NotifyBooks>,
+    /// The last number that paired two events.
+    cookie: Word32,
+}
+
+impl Notify {
+    /// Whether any inode of the `Vfs` is watched.
+    #[inline(always)]
+    pub(crate) fn is_active(&self) -> bool {
+        self.watches.get() != 0
+    }
+
+    /// A number that pairs the two events of a move (`fsnotify_get_cookie`); never 0.
+    pub(super) fn next_cookie(&self) -> u32 {
+        loop {
+            let cookie = self.rest.cookie.add(1).wrapping_add(1);
+            if cookie != 0 {
+                return cookie;
+            }
+        }
+    }
+
+    /// Counts one more group of this user; whether `limit` allows it.
+    pub(super) fn add_instance(&self, uid: u32, limit: u32) -> bool {
+        let mut books = self.rest.books.lock();
+        let counts = books.users.entry(uid).or_default();
+        let allowed = counts.instances < limit;
+        counts.instances += u32::from(allowed);
+        books.forget(uid);
+        allowed
+    }
+
+    /// Counts one group of this user less.
+    pub(super) fn end_instance(&self, uid: u32) {
+        let mut books = self.rest.books.lock();
+        books.groups.retain(|group| group.strong_count() != 0);
+        if let Some(counts) = books.users.get_mut(&uid) {
+            counts.instances -= 1;
+        }
+        books.forget(uid);
+    }
+
+    /// Enters a group among those that are told of unmounts.
+    pub(super) fn register(&self, group: &Arc<Group>) {
+        self.rest.books.lock().groups.push(Arc::downgrade(group));
+    }
+
+    /// The groups there are.
+    pub(super) fn groups(&self) -> Vec<Arc<Group>> {
+        let books = self.rest.books.lock();
+        books.groups.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Counts one more watch of this user; whether `limit` allows it.
+    pub(super) fn add_watch(&self, uid: u32, limit: u32) -> bool {
+        let allowed = {
+            let mut books = self.rest.books.lock();
+            let counts = books.users.entry(uid).or_default();
+            let allowed = counts.watches < limit;
+            counts.watches += u32::from(allowed);
+            books.forget(uid);
+            allowed
+        };
+        if allowed {
+            self.watches.add(1);
+        }
+        allowed
+    }
+
+    /// Counts `count` watches of this user less.
+    pub(super) fn end_watches(&self, uid: u32, count: u32) {
+        if count == 0 {
+            return;
+        }
+        self.watches.sub(u64::from(count));
+        let mut books = self.rest.books.lock();
+        if let Some(counts) = books.users.get_mut(&uid) {
+            counts.watches -= count;
+        }
+        books.forget(uid);
+    }
+}
+
+impl Books {
+    /// Forgets a user who has nothing.
+    fn forget(&mut self, uid: u32) {
+        let idle = |counts: &Counts| counts.instances == 0 && counts.watches == 0;
+        if self.users.get(&uid).is_some_and(idle) {
+            self.users.remove(&uid);
+        }
+    }
+}

@@ -91,10 +91,9 @@ pub fn run(face: &mut dyn Face, case: &Case, when: Pictures, follow: Option<&Tra
             }
             None => face.apply(i, op),
         };
-        let wanted = when == Pictures::Each && i >= case.setup && changes(op);
-        trace
-            .pictures
-            .push(wanted.then(|| face.snapshot(Depth::Light)));
+        let wanted = when == Pictures::Each && i >= case.setup;
+        let depth = changes(op).filter(|_| wanted);
+        trace.pictures.push(depth.map(|d| face.snapshot(d)));
         trace.outcomes.push(outcome);
     }
     trace.wrong = face.finish();
@@ -102,18 +101,20 @@ pub fn run(face: &mut dyn Face, case: &Case, when: Pictures, follow: Option<&Tra
     trace
 }
 
-/// May it change anything that a picture shows?
-fn changes(op: &Op) -> bool {
-    !matches!(
-        op,
-        Op::Cred { .. }
-            | Op::Umask { .. }
-            | Op::GetFl { .. }
-            | Op::Getcwd {}
-            | Op::Fstat { .. }
-            | Op::Lseek { .. }
-            | Op::Fchdir { .. }
-    )
+/// How much of a picture it may change, if any.
+fn changes(op: &Op) -> Option<Depth> {
+    match op {
+        Op::Cred { .. } | Op::Umask { .. } | Op::GetFl { .. } | Op::Getcwd {} => None,
+        Op::Fstat { .. } | Op::Fchdir { .. } | Op::Same { .. } | Op::GetOwnEx { .. } => None,
+        Op::SetOwnEx { .. } | Op::Rlimit { .. } | Op::Task { .. } | Op::Poll { .. } => None,
+        Op::Fstatfs { .. } | Op::Unwatch { .. } | Op::Events { .. } => None,
+        Op::Lseek { .. } | Op::Close { .. } | Op::CloseRange { .. } => Some(Depth::Tables),
+        Op::Dup { .. } | Op::Dup2 { .. } | Op::Dup3 { .. } => Some(Depth::Tables),
+        Op::Fcntl { .. } | Op::SetFl { .. } | Op::Ioctl { .. } => Some(Depth::Tables),
+        Op::Fork {} | Op::Clone {} | Op::Unshare {} | Op::Exec {} => Some(Depth::Tables),
+        Op::Exit {} | Op::Pass { .. } | Op::InotifyInit { .. } => Some(Depth::Tables),
+        _ => Some(Depth::Light),
+    }
 }
 
 /// The first difference of two runs.

@@ -29,6 +29,7 @@ pub const SETS: &[(&str, &str)] = &[
     set!("rights"),
     set!("mounts"),
     set!("attrs"),
+    set!("table"),
 ];
 
 /// A set, read.

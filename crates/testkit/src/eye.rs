@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use openpath_abi::{Errno, Stat, mode};
 
-use crate::outcome::{Ids, Stamps, StatView};
+use crate::outcome::{Desc, Ids, RawDesc, Stamps, StatView};
 use crate::scan::Entry;
 use crate::tree::{DATA_MAX, Depth, NODES_MAX, Node, Tree};
 
@@ -29,8 +29,24 @@ pub trait Eye {
     fn xattrs(&mut self, path: &[u8]) -> Result<Xattrs, Errno>;
 }
 
-/// Takes a picture.
-pub fn picture(eye: &mut dyn Eye, ids: &mut Ids, stamps: &Stamps, depth: Depth) -> Tree {
+/// Takes a picture; the tables were looked at already.
+pub fn picture(
+    eye: &mut dyn Eye,
+    ids: &mut Ids,
+    stamps: &Stamps,
+    depth: Depth,
+    tables: Vec<Vec<RawDesc>>,
+) -> Tree {
+    let comparable = |ids: &Ids| {
+        let row = |t: &Vec<RawDesc>| t.iter().map(|d| Desc::new(d, ids, stamps)).collect();
+        tables.iter().map(row).collect()
+    };
+    if depth == Depth::Tables {
+        return Tree {
+            tables: comparable(ids),
+            ..Tree::default()
+        };
+    }
     ids.begin();
     let mut taker = Taker {
         eye,
@@ -43,8 +59,12 @@ pub fn picture(eye: &mut dyn Eye, ids: &mut Ids, stamps: &Stamps, depth: Depth) 
         Ok(stat) => taker.node(Vec::new(), &stat, None, Some(stat.ino)),
         Err(e) => taker.tree.trouble.push(format!("stat of the root: {e}")),
     }
-    let tree = taker.tree;
+    let mut tree = taker.tree;
+    for stat in tables.iter().flatten().filter_map(|d| d.stat) {
+        ids.meet(stat.dev, stat.ino);
+    }
     ids.end();
+    tree.tables = comparable(ids);
     tree
 }
 
@@ -63,7 +83,7 @@ impl Taker<'_> {
         self.ids.meet(stat.dev, stat.ino);
         let view = StatView::new(stat, self.ids, self.stamps);
         let (data, xattrs) = match self.depth {
-            Depth::Light => (None, Vec::new()),
+            Depth::Tables | Depth::Light => (None, Vec::new()),
             Depth::Deep => self.depths(&path, stat),
         };
         let is_dir = mode::is_dir(stat.mode);

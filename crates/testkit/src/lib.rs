@@ -7,7 +7,6 @@ pub mod exhaustive;
 pub mod eye;
 pub mod face;
 pub mod golden;
-
 pub mod host;
 pub mod op;
 pub mod ours;

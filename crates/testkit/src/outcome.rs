@@ -207,6 +207,111 @@ impl StatxView {
     }
 }
 
+/// A descriptor as a face sees it.
+#[derive(Clone, Debug)]
+pub struct RawDesc {
+    /// Its number.
+    pub fd: i32,
+    /// Closed on exec?
+    pub cloexec: bool,
+    /// `F_GETFL`.
+    pub flags: i64,
+    /// Where it stands; of a directory only whether at the start.
+    pub pos: Result<i64, Errno>,
+    /// What it is open on; nothing for what no file system holds.
+    pub stat: Option<Stat>,
+}
+
+/// A descriptor, comparable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the raw one")]
+pub struct Desc {
+    pub fd: i32,
+    pub cloexec: bool,
+    pub flags: i64,
+    pub pos: Result<i64, Errno>,
+    pub stat: Option<StatView>,
+}
+
+impl Desc {
+    /// Makes a face's descriptor comparable.
+    #[must_use]
+    pub fn new(raw: &RawDesc, ids: &Ids, stamps: &Stamps) -> Desc {
+        Desc {
+            fd: raw.fd,
+            cloexec: raw.cloexec,
+            flags: raw.flags,
+            pos: raw.pos,
+            stat: raw.stat.map(|s| StatView::new(&s, ids, stamps)),
+        }
+    }
+}
+
+/// An event of inotify(7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawEvent {
+    /// Its watch.
+    pub wd: i32,
+    /// What happened.
+    pub mask: u32,
+    /// What binds the two halves of a move.
+    pub cookie: u32,
+    /// The name of the entry, without its padding.
+    pub name: Vec<u8>,
+}
+
+/// Takes the records that an inotify descriptor gives apart.
+///
+/// # Errors
+/// A text that says how a record is broken.
+pub fn raw_events(mut b: &[u8]) -> Result<Vec<RawEvent>, String> {
+    let mut all = Vec::new();
+    while !b.is_empty() {
+        let head = b.get(..16).ok_or("a short event")?;
+        let word = |at: usize| {
+            let mut w = [0; 4];
+            w.copy_from_slice(&head[at..at + 4]);
+            u32::from_le_bytes(w)
+        };
+        let end = 16 + usize::try_from(word(12)).unwrap_or(usize::MAX);
+        let name = b.get(16..end).ok_or("a name longer than the buffer")?;
+        if name.len() % 16 != 0 {
+            return Err(format!("a name padded to {}", name.len()));
+        }
+        let used = name.iter().position(|c| *c == 0).unwrap_or(name.len());
+        all.push(RawEvent {
+            wd: word(0).cast_signed(),
+            mask: word(4),
+            cookie: word(8),
+            name: name[..used].to_vec(),
+        });
+        b = &b[end..];
+    }
+    Ok(all)
+}
+
+/// Names for cookies: numbers in order of first sight, 0 for none.
+#[derive(Debug, Default)]
+pub struct Names(Vec<u32>);
+
+impl Names {
+    /// Makes events comparable.
+    pub fn events(&mut self, all: Vec<RawEvent>) -> Vec<RawEvent> {
+        let name = |mut e: RawEvent| {
+            if e.cookie != 0 {
+                let known = self.0.iter().position(|c| *c == e.cookie);
+                let at = known.unwrap_or_else(|| {
+                    self.0.push(e.cookie);
+                    self.0.len() - 1
+                });
+                e.cookie = u32::try_from(at + 1).unwrap_or(u32::MAX);
+            }
+            e
+        };
+        all.into_iter().map(name).collect()
+    }
+}
+
 /// What an operation gave.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -216,6 +321,10 @@ pub enum Outcome {
     Ok,
     /// It worked and gave a number.
     Num(i64),
+    /// It worked and gave several numbers.
+    Nums(Vec<i64>),
+    /// It worked and gave events, with names for their cookies.
+    Events(Vec<RawEvent>),
     /// It worked and gave bytes.
     Bytes(Vec<u8>),
     /// It worked and gave names, sorted, with a number each.
@@ -296,6 +405,14 @@ impl fmt::Debug for Outcome {
             Outcome::Err(e) => write!(f, "{e}"),
             Outcome::Ok => f.write_str("ok"),
             Outcome::Num(n) => write!(f, "ok {n} ({n:#o})"),
+            Outcome::Nums(all) => write!(f, "ok {all:?}"),
+            Outcome::Events(all) => {
+                f.write_str("ok")?;
+                all.iter().try_for_each(|e| {
+                    let name = e.name.escape_ascii();
+                    write!(f, " {}:{:#x}:{}:{name}", e.wd, e.mask, e.cookie)
+                })
+            }
             Outcome::Bytes(b) => write!(f, "ok \"{}\"", b.escape_ascii()),
             Outcome::Names(all) => {
                 f.write_str("ok")?;

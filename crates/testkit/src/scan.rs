@@ -5,12 +5,15 @@
 //! # Rules
 //! * An entry counts as stable from the start of a scan until an operation uses its name.
 //! * At the end of a scan every stable entry was seen exactly once.
+//! * Only a descriptor that shares its position with no other is followed: one that was duplicated
+//!   is not until it is opened again, and none is once there is a second task.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use openpath_abi::Errno;
+use openpath_abi::fcntl::{F_DUPFD, F_DUPFD_CLOEXEC};
 
-use crate::op::{Op, Path};
+use crate::op::{Cmd, Fd, Keep, Op, Path};
 use crate::outcome::Outcome;
 
 /// One record of getdents64(2).
@@ -128,6 +131,112 @@ impl Scan {
             }
         }
         Outcome::Ok
+    }
+}
+
+/// The scans of a case, by descriptor.
+#[derive(Debug, Default)]
+pub struct Scans {
+    scans: BTreeMap<i32, Scan>,
+    shared: BTreeSet<i32>,
+    blind: bool,
+}
+
+impl Scans {
+    /// Does the next read start a scan, so that a list of the stable entries is wanted?
+    #[must_use]
+    pub fn starts(&self, fd: Fd) -> bool {
+        let known = !self.blind && !self.shared.contains(&fd.0);
+        known && self.scans.get(&fd.0).is_none_or(Scan::starts)
+    }
+
+    /// A scan starts; these entries are there.
+    pub fn start(&mut self, fd: Fd, there: Vec<Entry>) {
+        self.scans.entry(fd.0).or_default().start(there);
+    }
+
+    /// One read gave these entries; none means that the scan is over.
+    pub fn feed(&mut self, fd: Fd, got: Vec<Entry>) -> Outcome {
+        match self.scans.get_mut(&fd.0) {
+            Some(scan) => scan.feed(got),
+            None => Outcome::Ok,
+        }
+    }
+
+    /// The position of this descriptor is not where it was.
+    pub fn rewind(&mut self, fd: Fd) {
+        self.scans.remove(&fd.0);
+    }
+
+    /// There are more tasks than one.
+    pub fn blind(&mut self) {
+        self.blind = true;
+        self.scans.clear();
+    }
+
+    /// Is this scan worth reading on to the end?
+    #[must_use]
+    pub fn is_open(&self, fd: Fd) -> bool {
+        self.scans.get(&fd.0).is_some_and(Scan::open)
+    }
+
+    /// The scans that are worth reading on to the end.
+    #[must_use]
+    pub fn open(&self) -> Vec<Fd> {
+        let open = self.scans.iter().filter(|(_, s)| s.open());
+        open.map(|(fd, _)| Fd(*fd)).collect()
+    }
+
+    /// An operation uses names.
+    pub fn touch(&mut self, op: &Op) {
+        for scan in self.scans.values_mut() {
+            scan.touch(op);
+        }
+    }
+
+    /// An operation was done: which descriptors it made, moved or doubled.
+    pub fn learn(&mut self, op: &Op, outcome: &Outcome) {
+        let made = match outcome {
+            Outcome::Num(n) => i32::try_from(*n).unwrap_or(-1),
+            _ => return self.ended(op),
+        };
+        match op {
+            Op::Open { keep, .. } | Op::Openat2 { keep, .. } => match keep {
+                Keep::Open => self.fresh(made),
+                Keep::At(n) => self.fresh(*n),
+                Keep::Look => {}
+            },
+            Op::Dup { fd }
+            | Op::Dup2 { fd, .. }
+            | Op::Dup3 { fd, .. }
+            | Op::Fcntl {
+                fd,
+                cmd: Cmd(F_DUPFD | F_DUPFD_CLOEXEC),
+                ..
+            } if made != fd.0 => {
+                for n in [fd.0, made] {
+                    self.fresh(n);
+                    self.shared.insert(n);
+                }
+            }
+            _ => self.ended(op),
+        }
+    }
+
+    fn fresh(&mut self, n: i32) {
+        self.scans.remove(&n);
+        self.shared.remove(&n);
+    }
+
+    /// Forgets the scans that an operation may have ended.
+    fn ended(&mut self, op: &Op) {
+        match op {
+            Op::Close { fd } | Op::Rewind { fd } | Op::Cookies { fd } | Op::Lseek { fd, .. } => {
+                self.rewind(*fd)
+            }
+            Op::CloseRange { .. } | Op::Exec {} => self.scans.clear(),
+            _ => {}
+        }
     }
 }
 

@@ -4,10 +4,12 @@
 //! # Rules
 //! * A smaller case is kept if it still fails, in whatever way: what is looked for is the
 //!   smallest failing case nearby, not the same failure.
+//! * Without an operation that made a descriptor the numbers after it are others; such a case is
+//!   tried with the numbers of later operations lowered.
 //! * The number of tries is bounded.
 
 use crate::case::Case;
-use crate::op::Op;
+use crate::op::{Keep, Op};
 
 /// Most cases that one shrinking tries.
 pub const TRIES_MAX: usize = 3000;
@@ -26,6 +28,17 @@ pub fn shrink(case: &Case, mut fails: impl FnMut(&Case) -> bool) -> Case {
         if search.best == before || search.tries >= TRIES_MAX {
             return search.best;
         }
+    }
+}
+
+/// Descriptors whose number is tried as that of one that is gone.
+const NUMBERS: i32 = 8;
+
+fn makes_descriptor(op: &Op) -> bool {
+    match op {
+        Op::Open { keep, .. } | Op::Openat2 { keep, .. } => *keep == Keep::Open,
+        Op::Dup { .. } | Op::Fcntl { .. } | Op::Pass { .. } | Op::InotifyInit { .. } => true,
+        _ => false,
     }
 }
 
@@ -61,7 +74,9 @@ impl Search<'_> {
                     let mut candidate = self.best.clone();
                     candidate.ops.drain(from..to);
                     candidate.setup -= (from..to).filter(|i| *i < self.best.setup).count();
-                    self.take(candidate);
+                    if !self.take(candidate.clone()) && run == 1 {
+                        self.renumbered(&candidate, from);
+                    }
                 }
                 if from == 0 {
                     break;
@@ -69,6 +84,22 @@ impl Search<'_> {
                 from = from.saturating_sub(run);
             }
             run /= 2;
+        }
+    }
+
+    /// Tries a case whose descriptors moved down because the operation at `from` made one.
+    fn renumbered(&mut self, shorter: &Case, from: usize) {
+        if !makes_descriptor(&self.best.ops[from]) {
+            return;
+        }
+        for above in 0..NUMBERS {
+            let mut candidate = shorter.clone();
+            for op in &mut candidate.ops[from..] {
+                *op = op.lowered(above);
+            }
+            if candidate != *shorter && self.take(candidate) {
+                return;
+            }
         }
     }
 
@@ -96,7 +127,7 @@ mod tests {
     #[test]
     fn only_what_matters_stays() {
         let text = "mkdir cwd a 0755\nmkdir cwd x/y/b 0700\nstat a\n---\n\
-                    open s1 s2 q/b RDWR|CREAT 0640\ngetcwd\n";
+                    open + 2 q/b RDWR|CREAT 0640\ngetcwd\n";
         let case: Case = text.parse().expect("a case");
         let small = shrink(&case, |c| {
             let lines = c.to_string();

@@ -145,8 +145,8 @@ impl Sides {
         let run = || -> Result<Trace, String> {
             let world =
                 ours::World::new(self.sysctl, switch).map_err(|e| format!("no Vfs: {e}"))?;
-            let tasks = world.tasks().map_err(|e| format!("no task: {e}"))?;
-            let mut face = ours::Ours::new(&world, &tasks);
+            let [first, eye] = world.tasks().map_err(|e| format!("no task: {e}"))?;
+            let mut face = ours::Ours::new(&world, first, &eye);
             Ok(case::run(&mut face, case, when, Some(host)))
         };
         let panicked = |_| Err(PANIC.with(|p| p.borrow().clone()));

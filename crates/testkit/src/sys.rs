@@ -5,6 +5,7 @@
 //! * The only file of this crate with `unsafe`; every wrapper is safe for any argument values.
 //! * A wrapper hands the kernel exactly what it was given and returns exactly what came back.
 //! * Numbers and structure layouts are those of x86-64 Linux.
+//! * The calls on descriptors are in `files`, which holds no `unsafe`.
 
 use std::ffi::CString;
 
@@ -87,6 +88,11 @@ macro_rules! calls {
     (@arg q $a:ident) => {u($a)};
     (@arg $k:ident $a:ident) => {n($a)};
 }
+
+mod elf;
+mod files;
+
+pub use files::*;
 
 calls! {
     /// openat(2).
@@ -355,20 +361,24 @@ pub fn statfs(name: &[u8]) -> Result<StatFs, Errno> {
         libc::SYS_statfs,
         &mut [Arg::Path(&path(name)), Arg::Out(&mut b)],
     )?;
-    let uns = |at| f64at(&b, at).cast_unsigned();
-    Ok(StatFs {
-        kind: f64at(&b, 0),
-        bsize: f64at(&b, 8),
+    Ok(statfs_of(&b))
+}
+
+fn statfs_of(b: &[u8; 120]) -> StatFs {
+    let uns = |at| f64at(b, at).cast_unsigned();
+    StatFs {
+        kind: f64at(b, 0),
+        bsize: f64at(b, 8),
         blocks: uns(16),
         bfree: uns(24),
         bavail: uns(32),
         files: uns(40),
         ffree: uns(48),
-        fsid: [f32at(&b, 56).cast_signed(), f32at(&b, 60).cast_signed()],
-        namelen: f64at(&b, 64),
-        frsize: f64at(&b, 72),
+        fsid: [f32at(b, 56).cast_signed(), f32at(b, 60).cast_signed()],
+        namelen: f64at(b, 64),
+        frsize: f64at(b, 72),
         flags: uns(80),
-    })
+    }
 }
 
 /// Turns a call that fills a buffer into the bytes it filled in.
@@ -502,6 +512,86 @@ pub fn hold_thread(tid: i64, how_long: std::time::Duration) -> Result<(), Errno>
     }
     let pid = raw(libc::SYS_getpid, &mut [])?;
     raw(libc::SYS_tgkill, &mut [n(pid), n(tid), n(HOLD)]).map(|_| ())
+}
+
+/// Does a thread of this process still exist?
+#[must_use]
+pub fn thread_lives(tid: i64) -> bool {
+    let pid = raw(libc::SYS_getpid, &mut []).unwrap_or(0);
+    raw(libc::SYS_tgkill, &mut [n(pid), n(tid), n(0)]).is_ok()
+}
+
+/// Ignores every signal that a descriptor may be told to send, but those of faults and children.
+pub fn ignore_signals() {
+    let kept = [
+        libc::SIGILL,
+        libc::SIGABRT,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        libc::SIGCHLD,
+    ];
+    for signal in (1..=64).filter(|s| !kept.contains(s)) {
+        // SAFETY: `SIG_IGN` is a valid disposition; where a signal has to keep its own, nothing
+        // happens.
+        unsafe {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+}
+
+/// How many descriptors [`survivors`] asks about.
+pub const SURVIVORS: u8 = 7;
+
+/// Which of the descriptors from `first` on an execve(2) leaves open, a bit each.
+///
+/// A child with a copy of the caller's table executes a program that looks.
+///
+/// # Errors
+/// What kept the child from being made; `ENOEXEC` if it could not execute.
+pub fn survivors(first: u8) -> Result<u8, Errno> {
+    let program = elf::which_are_open(first, SURVIVORS);
+    // SAFETY: without flags but the signal of its end this is fork(2): the child has a copy of
+    // everything, and goes on to make system calls only.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    if child == 0 {
+        execute(&program);
+    }
+    let mut status = [0u8; 4];
+    let pid = if child < 0 {
+        return Err(Errno::EAGAIN);
+    } else {
+        n(child)
+    };
+    raw(
+        libc::SYS_wait4,
+        &mut [pid, Arg::Out(&mut status), n(0), Arg::Null],
+    )?;
+    match (status[0] & 0x7f, status[1]) {
+        (0, open) if open < 1 << SURVIVORS => Ok(open),
+        _ => Err(Errno::ENOEXEC),
+    }
+}
+
+/// Executes a program in the child of a fork(2): allocates nothing.
+fn execute(program: &[u8]) -> ! {
+    let limit = [1024u64, 1024];
+    // SAFETY: every pointer is to memory that outlives the call and is as long as the call reads:
+    // two words, a string with its NUL, the program with its length, an empty string.
+    unsafe {
+        let soft = limit.as_ptr();
+        libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_NOFILE, soft, 0);
+        let name = c"look".as_ptr();
+        let fd = libc::syscall(libc::SYS_memfd_create, name, libc::MFD_CLOEXEC);
+        libc::syscall(libc::SYS_write, fd, program.as_ptr(), program.len());
+        let empty = c"".as_ptr();
+        let none = std::ptr::null::<*const i8>();
+        let flags = libc::AT_EMPTY_PATH;
+        libc::syscall(libc::SYS_execveat, fd, empty, none, none, flags);
+        libc::syscall(libc::SYS_exit_group, 255);
+    }
+    // Not reached: exit_group(2) does not return.
+    std::process::abort()
 }
 
 /// What an extended attribute hangs on: a path that is followed, one that is not, or a descriptor.

@@ -6,15 +6,18 @@
 //!   is read before the last picture, and directories are read without touching their times.
 //! * Entries are sorted by name; mounts are crossed.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::op::{Arg, Path};
-use crate::outcome::StatView;
+use crate::outcome::{Desc, StatView};
 
 /// How much a picture holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Names and attributes.
+    /// Tables of descriptors.
+    Tables,
+    /// Names and attributes as well.
     Light,
     /// Data, link bodies and extended attributes as well.
     Deep,
@@ -45,6 +48,8 @@ pub struct Node {
 pub struct Tree {
     /// Depth first, in the order of the names.
     pub nodes: Vec<Node>,
+    /// The descriptors of each task, in the order of their numbers.
+    pub tables: Vec<Vec<Desc>>,
     /// What went wrong while it was taken.
     pub trouble: Vec<String>,
 }
@@ -73,10 +78,31 @@ pub fn diff(left: (&str, &Tree), right: (&str, &Tree)) -> String {
     {
         only(rn, node, &mut out);
     }
+    tables_diff(left, right, &mut out);
     if out.is_empty() && l != r {
         out.push_str("    the order of the entries differs\n");
     }
     out
+}
+
+fn tables_diff(left: (&str, &Tree), right: (&str, &Tree), out: &mut String) {
+    let ((ln, l), (rn, r)) = (left, right);
+    let of = |tree: &Tree, task: usize, fd: i32| -> Option<Desc> {
+        tree.tables.get(task)?.iter().find(|d| d.fd == fd).cloned()
+    };
+    for task in 0..l.tables.len().max(r.tables.len()) {
+        let both = [l, r].map(|t| t.tables.get(task).into_iter().flatten());
+        let numbers: BTreeSet<i32> = both.into_iter().flatten().map(|d| d.fd).collect();
+        for fd in numbers {
+            let (a, b) = (of(l, task, fd), of(r, task, fd));
+            if a != b {
+                let _ = writeln!(
+                    out,
+                    "    task {task} descriptor {fd}: differs\n      {ln} {a:?}\n      {rn} {b:?}"
+                );
+            }
+        }
+    }
 }
 
 fn word(path: &[u8]) -> String {

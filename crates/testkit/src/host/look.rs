@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Looking at the host's tree, for a picture.
 
-use openpath_abi::{Errno, Stat, fcntl as f};
+use openpath_abi::{Errno, Stat, fcntl as f, mode};
 
 use crate::eye::{Eye, Xattrs};
+use crate::outcome::RawDesc;
 use crate::scan::{self, Entry};
 use crate::sys::{self, XattrOf};
 
@@ -16,6 +17,21 @@ const LIST: usize = 16384;
 /// As the kernel's; `EBADMSG` if a record is broken.
 pub(super) fn entries(fd: i32, max: usize) -> Result<Vec<Entry>, Errno> {
     scan::records(&sys::getdents64(fd, max)?).map_err(|_| Errno::EBADMSG)
+}
+
+/// What the calling thread has open at this number, if anything.
+pub(super) fn descriptor(fd: i32) -> Option<RawDesc> {
+    let own = sys::fcntl(fd, f::F_GETFD, 0).ok()?;
+    let stat = sys::fstat(fd).ok();
+    let stands = sys::lseek(fd, 0, f::SEEK_CUR);
+    let is_dir = stat.is_some_and(|s| mode::is_dir(s.mode));
+    Some(RawDesc {
+        fd,
+        cloexec: own & i64::from(f::FD_CLOEXEC) != 0,
+        flags: sys::fcntl(fd, f::F_GETFL, 0).unwrap_or(-1),
+        pos: stands.map(|at| if is_dir { i64::from(at != 0) } else { at }),
+        stat: stat.filter(|s| mode::file_type(s.mode) != 0),
+    })
 }
 
 /// The root of the case, to look from.

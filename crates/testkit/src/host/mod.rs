@@ -7,30 +7,34 @@
 //! `begin` and its drop a fresh tmpfs lies over that one, and is the root of the process.
 //!
 //! # Rules
-//! * R1. Between operations the process keeps the credentials of the last `cred`, saved uid 0
-//!   apart. The kernel compares credentials by address in one place (linkat(2) of an empty path),
-//!   so a picture, which is taken as root, replaces them; the other face does the same.
+//! * R1. Operations are made by actors: a task of a case is a thread with a table, a root, a
+//!   working directory and credentials of its own, so the oracle's own descriptors are in no
+//!   case's way. The thread that owns `Host` is root in the root of the case; it takes the
+//!   pictures and disturbs nobody.
 //! * R2. Before each operation the clock of the kernel is moved on (`tick`), so that a time set
 //!   by an operation is never equal to one set by an earlier one.
 //! * R3. No operation reaches the file systems of the host: they are not in the namespace. A case
 //!   may leave its chroot by `..`, and then stands in its own root, because that lies on the root
 //!   of the namespace.
 //! * R4. What would unmount the root of the case is not executed, and is a named skip.
+//! * R5. The limit on descriptors is the process's; each task's own is in force while it acts.
 
+mod actor;
 mod apply;
 mod look;
 
+use std::cell::Cell;
+
 use openpath_abi::{Errno, fcntl as f, mount as m};
 
-use crate::face::Face;
-use crate::op::{Dir, Op, SLOTS, Slot};
-use crate::outcome::{Ids, Outcome, Stamps};
-use crate::scan::{self, Scan};
+use crate::face::{self, Face};
+use crate::op::{Fd, Op};
+use crate::outcome::{Ids, Names, Outcome, RawDesc, Stamps, StatView, StatxView};
+use crate::scan::Scans;
 use crate::sys;
 use crate::tree::{Depth, Tree};
+use actor::{Actor, Order, Raw};
 
-/// A number that is never an open descriptor.
-const BAD_FD: i32 = 9999;
 const CLONE_NEWNS: u32 = 0x2_0000;
 /// Mount options of every tmpfs: what would depend on the machine is said.
 pub const TMPFS_OPTIONS: &[u8] = b"mode=0755,huge=never,size=1g,nr_inodes=1m";
@@ -42,10 +46,12 @@ pub struct HostWorld {
     base: i32,
     base_mount: u64,
     clock: i32,
+    /// The soft limit in force.
+    limit: Cell<u64>,
 }
 
 fn fd(r: Result<i64, Errno>) -> Result<i32, Errno> {
-    r.map(|v| i32::try_from(v).unwrap_or(BAD_FD))
+    r.and_then(|v| i32::try_from(v).map_err(|_| Errno::EOVERFLOW))
 }
 
 impl HostWorld {
@@ -58,6 +64,7 @@ impl HostWorld {
         let place = std::env::temp_dir();
         let place = place.as_os_str().as_bytes();
         sys::unshare(CLONE_NEWNS)?;
+        sys::ignore_signals();
         sys::mount(b"none", b"/", b"", m::MS_REC | m::MS_PRIVATE, b"")?;
         sys::mount(b"base", place, b"tmpfs", 0, TMPFS_OPTIONS)?;
         sys::chdir(place)?;
@@ -72,6 +79,7 @@ impl HostWorld {
             base,
             base_mount,
             clock,
+            limit: Cell::new(0),
         })
     }
 
@@ -81,6 +89,7 @@ impl HostWorld {
     /// What the kernel says; the case has not begun.
     pub fn begin(&self) -> Result<Host<'_>, Errno> {
         let mut stamps = Stamps::default();
+        self.limit(face::LIMIT);
         stamps.start(self.tick());
         sys::mount(b"case", b"/", b"tmpfs", 0, TMPFS_OPTIONS)?;
         // `..` of the root is the root, and then what lies on it.
@@ -94,16 +103,28 @@ impl HostWorld {
             root_mount, self.base_mount,
             "the case did not get a root of its own"
         );
+        let first = actor::first(root_mount).ok_or(Errno::EAGAIN)?;
         Ok(Host {
             world: self,
             root,
-            root_mount,
-            slots: [None; SLOTS],
-            scans: std::array::from_fn(|_| Scan::default()),
-            uid: 0,
+            tasks: vec![Some(Task {
+                actor: first,
+                limit: face::LIMIT,
+            })],
+            acting: 0,
+            top: -1,
+            scans: Scans::default(),
             stamps,
             ids: Ids::default(),
+            names: Names::default(),
         })
+    }
+
+    /// Puts this soft limit in force.
+    fn limit(&self, soft: u64) {
+        if self.limit.get() != soft && sys::limit_files(soft).is_ok() {
+            self.limit.set(soft);
+        }
     }
 
     /// Takes away all that lies on the root of the namespace.
@@ -133,72 +154,26 @@ impl HostWorld {
 
 const MNT_ID: u32 = openpath_abi::statx::STATX_MNT_ID;
 
+/// A task of a case.
+#[derive(Debug)]
+struct Task {
+    actor: Actor,
+    limit: u64,
+}
+
 /// One case on the host.
 #[derive(Debug)]
 pub struct Host<'w> {
     world: &'w HostWorld,
     root: i32,
-    root_mount: u64,
-    slots: [Option<i32>; SLOTS],
-    scans: [Scan; SLOTS],
-    uid: u32,
+    tasks: Vec<Option<Task>>,
+    acting: usize,
+    /// The highest number that was ever opened.
+    top: i32,
+    scans: Scans,
     stamps: Stamps,
     ids: Ids,
-}
-
-impl Host<'_> {
-    fn slot(&self, s: Slot) -> i32 {
-        self.slots[usize::from(s.0)].unwrap_or(BAD_FD)
-    }
-
-    fn dir(&self, d: Dir) -> i32 {
-        match d {
-            Dir::Cwd => f::AT_FDCWD,
-            Dir::Slot(s) => self.slot(s),
-            Dir::Bad => BAD_FD,
-        }
-    }
-
-    fn put_back(&mut self, s: Slot) -> Outcome {
-        self.scans[usize::from(s.0)].rewind();
-        match self.slots[usize::from(s.0)].take() {
-            Some(fd) => sys::close(fd).map(|_| ()).into(),
-            None => Outcome::Err(Errno::EBADF),
-        }
-    }
-
-    /// Would this operation unmount the root of the case? Follows links, as the call would (R4).
-    fn is_root(&self, op: &Op) -> bool {
-        let Op::Umount { path, flags } = op else {
-            return false;
-        };
-        let nofollow = flags.low() & m::UMOUNT_NOFOLLOW != 0;
-        let at_flags = if nofollow { f::AT_SYMLINK_NOFOLLOW } else { 0 };
-        let root = openpath_abi::statx::STATX_ATTR_MOUNT_ROOT;
-        sys::statx(f::AT_FDCWD, &path.0, at_flags, MNT_ID)
-            .is_ok_and(|s| s.mnt_id == self.root_mount && s.attributes & root != 0)
-    }
-
-    /// Takes on the credentials of a user; saved uid 0 brings root back.
-    fn become_user(&mut self, uid: u32) -> Result<(), Errno> {
-        sys::setresuid(0, 0, 0)?;
-        sys::setgroups(groups(uid))?;
-        sys::setresgid(uid, uid, 0)?;
-        sys::setresuid(uid, uid, 0)?;
-        self.uid = uid;
-        Ok(())
-    }
-
-    /// Does something as root, then goes back (R1).
-    fn as_root<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        if self.uid == 0 {
-            return work(self);
-        }
-        let _ = sys::setresuid(0, 0, 0);
-        let done = work(self);
-        let _ = sys::setresuid(self.uid, self.uid, 0);
-        done
-    }
+    names: Names,
 }
 
 /// The supplementary groups of a test user.
@@ -207,43 +182,152 @@ pub fn groups(uid: u32) -> &'static [u32] {
     if uid == 1000 { &[2000] } else { &[] }
 }
 
+impl Host<'_> {
+    /// Has the acting task do something, under its own limit.
+    fn order(&mut self, order: Order) -> Raw {
+        match &self.tasks[self.acting] {
+            Some(task) => {
+                self.world.limit(task.limit);
+                task.actor.ask(order)
+            }
+            None => Raw::Done(Outcome::Err(Errno::ESRCH)),
+        }
+    }
+
+    /// What changes which tasks there are, or which one acts.
+    fn tasks_family(&mut self, op: &Op) -> Option<Outcome> {
+        Some(match op {
+            Op::Task { task } => match face::other(&self.tasks, *task) {
+                Some(number) => {
+                    self.acting = number;
+                    Outcome::Ok
+                }
+                None => Outcome::Err(Errno::ESRCH),
+            },
+            Op::Fork {} | Op::Clone {} if self.tasks.len() >= face::TASKS => {
+                Outcome::Err(Errno::EAGAIN)
+            }
+            Op::Exit {} if self.acting == 0 => Outcome::Err(Errno::EPERM),
+            Op::Exit {} => {
+                if let Some(task) = self.tasks[self.acting].take() {
+                    task.actor.end();
+                }
+                self.acting = 0;
+                Outcome::Ok
+            }
+            Op::Pass { task, fd } => match face::other(&self.tasks, *task) {
+                Some(number) => {
+                    let tid = self.tasks[number].as_ref().map_or(0, |t| t.actor.tid);
+                    let done = self.order(Order::Take(tid, *fd));
+                    self.said(done)
+                }
+                None => Outcome::Err(Errno::ESRCH),
+            },
+            Op::Rlimit { soft } => {
+                let soft = face::limit(*soft);
+                if let Some(task) = &mut self.tasks[self.acting] {
+                    task.limit = soft;
+                }
+                self.world.limit(soft);
+                Outcome::Ok
+            }
+            _ => return None,
+        })
+    }
+
+    /// Makes an actor's answer comparable.
+    fn said(&mut self, raw: Raw) -> Outcome {
+        match raw {
+            Raw::Done(outcome) => outcome,
+            Raw::Stat(s) => Outcome::Stat(Box::new(StatView::new(&s, &self.ids, &self.stamps))),
+            Raw::Statx(s) => Outcome::Statx(Box::new(StatxView::new(&s, &self.ids, &self.stamps))),
+            Raw::Opened(n) => {
+                self.top = self.top.max(n);
+                Outcome::Num(i64::from(n))
+            }
+            Raw::Placed(n, flags) => {
+                self.top = self.top.max(n);
+                Outcome::Num(flags)
+            }
+            Raw::Events(all) => Outcome::Events(self.names.events(all)),
+            Raw::Born(actor) => {
+                let limit = self.tasks[self.acting].as_ref().map_or(0, |t| t.limit);
+                let number = self.tasks.len();
+                self.tasks.push(Some(Task { actor, limit }));
+                self.scans.blind();
+                Outcome::Num(i64::try_from(number).unwrap_or(0))
+            }
+            Raw::Entries(_) | Raw::Table(_) => Outcome::Bad("an answer out of place".to_owned()),
+        }
+    }
+
+    /// getdents64(2) once.
+    fn dir_read(&mut self, op: &Op, at: Fd) -> Outcome {
+        if self.scans.starts(at)
+            && let Raw::Entries(there) = self.order(Order::List(at))
+        {
+            self.scans.start(at, there);
+        }
+        match self.order(Order::Apply(op.clone())) {
+            Raw::Entries(got) => self.scans.feed(at, got),
+            other => self.said(other),
+        }
+    }
+
+    /// The tables of all tasks.
+    fn tables(&mut self) -> Vec<Vec<RawDesc>> {
+        let top = self.top;
+        let of = |task: &Option<Task>| match task.as_ref().map(|t| t.actor.ask(Order::Table(top))) {
+            Some(Raw::Table(all)) => all,
+            _ => Vec::new(),
+        };
+        self.tasks.iter().map(of).collect()
+    }
+}
+
 impl Face for Host<'_> {
     fn apply(&mut self, _at: usize, op: &Op) -> Outcome {
-        for scan in &mut self.scans {
-            scan.touch(op);
-        }
+        self.scans.touch(op);
         self.stamps.start(self.world.tick());
-        self.dispatch(op)
+        let outcome = match self.tasks_family(op) {
+            Some(outcome) => outcome,
+            None => match op {
+                Op::DirRead { fd, .. } => self.dir_read(op, *fd),
+                _ => {
+                    let done = self.order(Order::Apply(op.clone()));
+                    self.said(done)
+                }
+            },
+        };
+        self.scans.learn(op, &outcome);
+        outcome
     }
 
     fn skip(&mut self, _at: usize, op: &Op) {
         self.stamps.start(self.world.tick());
-        let _ = self.is_root(op);
+        let _ = self.order(Order::WalkTo(op.clone()));
     }
 
     fn snapshot(&mut self, depth: Depth) -> Tree {
-        self.as_root(|host| {
-            let mut ids = std::mem::take(&mut host.ids);
-            if depth == Depth::Deep {
-                let _ = sys::fchdir(host.root).and_then(|_| sys::chroot(b"."));
-            }
-            let mut eye = look::Look { root: host.root };
-            let tree = crate::eye::picture(&mut eye, &mut ids, &host.stamps, depth);
-            host.ids = ids;
-            tree
-        })
+        self.world.limit(face::LIMIT.max(self.world.limit.get()));
+        let tables = self.tables();
+        let mut ids = std::mem::take(&mut self.ids);
+        let mut eye = look::Look { root: self.root };
+        let tree = crate::eye::picture(&mut eye, &mut ids, &self.stamps, depth, tables);
+        self.ids = ids;
+        tree
     }
 
     fn finish(&mut self) -> Vec<String> {
-        for (slot, scan) in self.slots.iter().zip(&mut self.scans) {
-            let (Some(fd), true) = (slot, scan.open()) else {
-                continue;
-            };
-            while scan.open() {
-                // What is lost or doubled is the kernel's own affair; that it was read is not.
-                match look::entries(*fd, 4096) {
-                    Ok(got) => drop(scan.feed(got)),
-                    Err(_) => scan.rewind(),
+        // What is lost or doubled is the kernel's own affair; that it was read is not.
+        for at in self.scans.open() {
+            while self.scans.is_open(at) {
+                match self.order(Order::Apply(Op::DirRead {
+                    fd: at,
+                    bytes: 4096,
+                })) {
+                    Raw::Entries(got) => drop(self.scans.feed(at, got)),
+                    _ => self.scans.rewind(at),
                 }
             }
         }
@@ -253,25 +337,11 @@ impl Face for Host<'_> {
 
 impl Drop for Host<'_> {
     fn drop(&mut self) {
-        let _ = sys::setresuid(0, 0, 0);
-        let _ = sys::setresgid(0, 0, 0);
-        let _ = sys::setgroups(&[]);
-        for s in self.slots.iter().flatten().chain([&self.root]) {
-            let _ = sys::close(*s);
+        for task in self.tasks.drain(..).flatten() {
+            task.actor.end();
         }
+        let _ = sys::close(self.root);
+        self.world.limit(face::LIMIT);
         self.world.clear();
-    }
-}
-
-/// What `scan` needs to read a descriptor.
-struct Reader(i32);
-
-impl scan::Readable for Reader {
-    fn seek(&mut self, off: i64) -> Result<(), Errno> {
-        sys::lseek(self.0, off, f::SEEK_SET).map(|_| ())
-    }
-
-    fn entries(&mut self, max: usize) -> Result<Vec<scan::Entry>, Errno> {
-        look::entries(self.0, max)
     }
 }

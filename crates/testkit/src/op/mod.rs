@@ -4,11 +4,14 @@
 //! # Rules
 //! * An operation is one line: its name, then its arguments, one word each, in the order of the
 //!   fields. Writing and reading back gives the same operation.
-//! * An operation names no descriptor number: open files live in slots (`s0` ...), and opening
-//!   into a slot first closes what was in it.
+//! * A descriptor is its number. Every case begins with an empty table, so the first one is 0, and
+//!   an operation that makes one says its number.
 //! * Contents are made from a seed, so that a line says all of them.
 
 pub mod args;
+pub mod data;
+pub mod fds;
+pub mod flags;
 pub mod text;
 
 use std::fmt;
@@ -16,9 +19,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use args::{
-    Access, Arg, AtFlags, Bits, Dir, Keep, Mode, MsFlags, OFlags, Obj, Path, RFlags, Resolve,
-    SLOTS, Slot, Time, UFlags, XFlags,
+pub use args::{Arg, Mode, Path, Time};
+pub use data::{OWN, content, how, pieces, raw_how, size, space};
+pub use fds::{CWD, Dir, Fd, Keep, Lens, NEVER, Obj, Off};
+pub use flags::{
+    Access, AtFlags, Bits, Cmd, FaMode, InFlags, MsFlags, OFlags, PollFlags, RFlags, RangeFlags,
+    Request, Resolve, RwFlags, UFlags, XFlags,
 };
 
 /// Makes the enum, its lines, and its simplifications.
@@ -51,6 +57,16 @@ macro_rules! ops {
                     })*
                 }
                 all
+            }
+
+            /// The same operation with every descriptor number above this one lowered by one.
+            #[must_use]
+            pub fn lowered(&self, above: i32) -> Op {
+                match self {
+                    $(Op::$op { $($field),* } => {
+                        Op::$op { $($field: $field.lowered(above)),* }
+                    })*
+                }
             }
         }
 
@@ -108,7 +124,7 @@ ops! {
     Cred = "cred" { uid: i64 }
     /// umask(2).
     Umask = "umask" { mask: Mode }
-    /// openat(2); the outcome is the file status flags.
+    /// openat(2).
     Open = "open" { keep: Keep, at: Dir, path: Path, flags: OFlags, mode: Mode }
     /// openat2(2) with a plain `open_how`.
     Openat2 = "openat2" {
@@ -117,15 +133,49 @@ ops! {
     Openat2Raw = "openat2raw" {
         at: Dir, path: Path, flags: OFlags, mode: Mode, resolve: Resolve, size: i64, tail: i64 }
     /// close(2).
-    Close = "close" { slot: Slot }
+    Close = "close" { fd: Fd }
+    /// close_range(2).
+    CloseRange = "closerange" { first: i64, last: i64, flags: RangeFlags }
+    /// dup(2).
+    Dup = "dup" { fd: Fd }
+    /// dup2(2).
+    Dup2 = "dup2" { fd: Fd, new: Fd }
+    /// dup3(2).
+    Dup3 = "dup3" { fd: Fd, new: Fd, flags: OFlags }
+    /// fcntl(2), but for the commands below.
+    Fcntl = "fcntl" { fd: Fd, cmd: Cmd, arg: i64 }
+    /// fcntl(2) `F_DUPFD_QUERY`.
+    Same = "same" { fd: Fd, other: Fd }
     /// fcntl(2) `F_GETFL`.
-    GetFl = "getfl" { slot: Slot }
+    GetFl = "getfl" { fd: Fd }
+    /// fcntl(2) `F_SETFL`.
+    SetFl = "setfl" { fd: Fd, flags: OFlags }
+    /// fcntl(2) `F_GETOWN_EX`.
+    GetOwnEx = "getownex" { fd: Fd }
+    /// fcntl(2) `F_SETOWN_EX`.
+    SetOwnEx = "setownex" { fd: Fd, kind: i64, id: i64 }
+    /// setrlimit(2) of the soft limit `RLIMIT_NOFILE`.
+    Rlimit = "rlimit" { soft: i64 }
+    /// fork(2): a further task with a table of its own; the outcome is its number.
+    Fork = "fork" {}
+    /// clone(2) with `CLONE_FILES`: a further task with the same table.
+    Clone = "clone" {}
+    /// unshare(2) with `CLONE_FILES`.
+    Unshare = "unshare" {}
+    /// What execve(2) does to the table.
+    Exec = "exec" {}
+    /// _exit(2) of a task other than the first, which acts from then on.
+    Exit = "exit" {}
+    /// From here on this task acts.
+    Task = "task" { task: i64 }
+    /// pidfd_getfd(2) of a descriptor of that task.
+    Pass = "pass" { task: i64, fd: Fd }
     /// stat(2).
     Stat = "stat" { path: Path }
     /// lstat(2).
     Lstat = "lstat" { path: Path }
     /// fstat(2).
-    Fstat = "fstat" { slot: Slot }
+    Fstat = "fstat" { fd: Fd }
     /// newfstatat(2).
     Fstatat = "fstatat" { at: Dir, path: Path, flags: AtFlags }
     /// statx(2).
@@ -153,35 +203,35 @@ ops! {
     /// fchmodat2(2).
     Chmod = "chmod" { at: Dir, path: Path, mode: Mode, flags: AtFlags }
     /// fchmod(2).
-    Fchmod = "fchmod" { slot: Slot, mode: Mode }
+    Fchmod = "fchmod" { fd: Fd, mode: Mode }
     /// fchownat(2); -1 leaves an id as it is.
     Chown = "chown" { at: Dir, path: Path, uid: i64, gid: i64, flags: AtFlags }
     /// fchown(2).
-    Fchown = "fchown" { slot: Slot, uid: i64, gid: i64 }
+    Fchown = "fchown" { fd: Fd, uid: i64, gid: i64 }
     /// utimensat(2).
     Utimens = "utimens" { at: Dir, path: Path, atime: Time, mtime: Time, flags: AtFlags }
     /// utimensat(2) without a path.
-    Futimens = "futimens" { slot: Slot, atime: Time, mtime: Time }
+    Futimens = "futimens" { fd: Fd, atime: Time, mtime: Time }
     /// truncate(2).
     Truncate = "truncate" { path: Path, len: i64 }
     /// ftruncate(2).
-    Ftruncate = "ftruncate" { slot: Slot, len: i64 }
+    Ftruncate = "ftruncate" { fd: Fd, len: i64 }
     /// statfs(2), what of it is the same everywhere.
     Statfs = "statfs" { path: Path }
     /// Open a directory and read all of it with getdents64(2).
     Ls = "ls" { at: Dir, path: Path }
     /// getdents64(2) once; checks over the whole scan that nothing is lost or doubled.
-    DirRead = "dirread" { slot: Slot, bytes: i64 }
+    DirRead = "dirread" { fd: Fd, bytes: i64 }
     /// lseek(2) to the start of a directory.
-    Rewind = "rewind" { slot: Slot }
+    Rewind = "rewind" { fd: Fd }
     /// Read a directory, then again from each cookie: the rest must be the same.
-    Cookies = "cookies" { slot: Slot }
+    Cookies = "cookies" { fd: Fd }
     /// getcwd(2).
     Getcwd = "getcwd" {}
     /// chdir(2).
     Chdir = "chdir" { path: Path }
     /// fchdir(2).
-    Fchdir = "fchdir" { slot: Slot }
+    Fchdir = "fchdir" { fd: Fd }
     /// chroot(2).
     Chroot = "chroot" { path: Path }
     /// setxattr(2) and its relatives.
@@ -193,15 +243,51 @@ ops! {
     /// removexattr(2) and its relatives.
     RemoveXattr = "removexattr" { obj: Obj, name: Path }
     /// pread64(2).
-    Pread = "pread" { slot: Slot, len: i64, off: i64 }
+    Pread = "pread" { fd: Fd, len: i64, off: i64 }
     /// pwrite64(2).
-    Pwrite = "pwrite" { slot: Slot, len: i64, off: i64, seed: i64 }
+    Pwrite = "pwrite" { fd: Fd, len: i64, off: i64, seed: i64 }
     /// read(2).
-    Read = "read" { slot: Slot, len: i64 }
+    Read = "read" { fd: Fd, len: i64 }
     /// write(2).
-    Write = "write" { slot: Slot, len: i64, seed: i64 }
+    Write = "write" { fd: Fd, len: i64, seed: i64 }
+    /// readv(2).
+    Readv = "readv" { fd: Fd, lens: Lens }
+    /// writev(2).
+    Writev = "writev" { fd: Fd, lens: Lens, seed: i64 }
+    /// preadv2(2).
+    Preadv2 = "preadv2" { fd: Fd, lens: Lens, off: i64, flags: RwFlags }
+    /// pwritev2(2).
+    Pwritev2 = "pwritev2" { fd: Fd, lens: Lens, off: i64, flags: RwFlags, seed: i64 }
     /// lseek(2) of something that is no directory; whence as its number.
-    Lseek = "lseek" { slot: Slot, off: i64, whence: i64 }
+    Lseek = "lseek" { fd: Fd, off: i64, whence: i64 }
+    /// fallocate(2).
+    Fallocate = "fallocate" { fd: Fd, mode: FaMode, off: i64, len: i64 }
+    /// copy_file_range(2); the outcome holds the offsets as they are afterwards.
+    CopyRange = "copyrange" { fd: Fd, off: Off, to: Fd, at: Off, len: i64, flags: Bits }
+    /// sendfile(2).
+    Sendfile = "sendfile" { to: Fd, fd: Fd, off: Off, len: i64 }
+    /// fsync(2).
+    Fsync = "fsync" { fd: Fd }
+    /// fdatasync(2).
+    Fdatasync = "fdatasync" { fd: Fd }
+    /// syncfs(2).
+    Syncfs = "syncfs" { fd: Fd }
+    /// posix_fadvise(2).
+    Fadvise = "fadvise" { fd: Fd, off: i64, len: i64, advice: i64 }
+    /// ioctl(2) with a number to read and write.
+    Ioctl = "ioctl" { fd: Fd, request: Request, arg: i64 }
+    /// poll(2) of one descriptor, without waiting.
+    Poll = "poll" { fd: Fd, events: PollFlags }
+    /// fstatfs(2), what of it is the same everywhere.
+    Fstatfs = "fstatfs" { fd: Fd }
+    /// inotify_init1(2).
+    InotifyInit = "inotify" { flags: OFlags }
+    /// inotify_add_watch(2).
+    Watch = "watch" { fd: Fd, path: Path, mask: InFlags }
+    /// inotify_rm_watch(2).
+    Unwatch = "unwatch" { fd: Fd, wd: i64 }
+    /// read(2) of all events that wait.
+    Events = "events" { fd: Fd }
     /// mount(2) of a new tmpfs.
     Mount = "mount" { path: Path, flags: MsFlags }
     /// mount(2) with `MS_BIND`.
@@ -214,43 +300,6 @@ ops! {
     Umount = "umount" { path: Path, flags: UFlags }
 }
 
-/// The bytes that a write with this seed writes at this offset.
-#[must_use]
-pub fn content(seed: i64, off: i64, len: i64) -> Vec<u8> {
-    let start = seed.wrapping_add(off);
-    let letter = |i: i64| b'a' + start.wrapping_add(i).rem_euclid(23) as u8;
-    (0..len.clamp(0, 1 << 20)).map(letter).collect()
-}
-
-/// A length as a face uses it: never negative, never absurd.
-#[must_use]
-pub fn size(len: i64) -> usize {
-    usize::try_from(len.clamp(0, 1 << 20)).unwrap_or(0)
-}
-
-/// A plain `struct open_how`.
-#[must_use]
-pub fn how(flags: u64, mode: u64, resolve: u64) -> Vec<u8> {
-    [flags, mode, resolve]
-        .iter()
-        .flat_map(|v| v.to_le_bytes())
-        .collect()
-}
-
-/// The bytes of a `struct open_how` of this size; one byte of the tail set if asked for.
-#[must_use]
-pub fn raw_how(how: &[u8], len: i64, tail: i64) -> Vec<u8> {
-    let mut bytes = how.to_vec();
-    bytes.resize(size(len).max(how.len()), 0);
-    if let Some(byte) = usize::try_from(tail)
-        .ok()
-        .and_then(|t| bytes.get_mut(how.len() + t))
-    {
-        *byte = 1;
-    }
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,14 +308,20 @@ mod tests {
     fn lines_come_back_as_they_went() {
         for line in [
             "cred 1000",
-            "open s1 cwd a/b/ RDWR|CREAT|EXCL 0644",
-            "open - bad \"\" RDONLY 0",
-            "openat2 - s0 /x ACC3|0x10000000000 010644 BENEATH|0x40",
-            "rename cwd a s5 b NOREPLACE|0x8",
+            "open + cwd a/b/ RDWR|CREAT|EXCL 0644",
+            "open - 9999 \"\" RDONLY 0",
+            "openat2 =3 0 /x ACC3|0x10000000000 010644 BENEATH|0x40",
+            "rename cwd a 5 b NOREPLACE|0x8",
             "utimens cwd f now 1.999999999 NOFOLLOW|EMPTY",
             "setxattr l:a user.k \\xff CREATE",
             "getcwd",
-            "lseek s1 -5 2",
+            "lseek 1 -5 2",
+            "fcntl -1 DUPFD_CLOEXEC 12",
+            "writev 3 1,0,5 7",
+            "preadv2 3 . -1 NOWAIT|0x100",
+            "copyrange 0 - 1 5 100 0",
+            "watch 2 d CREATE|ONLYDIR",
+            "fork",
         ] {
             let op: Op = line.parse().expect(line);
             assert_eq!(op.to_string().parse(), Ok(op), "{line}");
@@ -277,6 +332,7 @@ mod tests {
             "cred",
             "cred x",
             "close s9",
+            "fcntl 0 SETLK 0",
             "getcwd x",
             "open - cwd a FOO 0",
         ] {
@@ -286,11 +342,25 @@ mod tests {
 
     #[test]
     fn simpler_changes_one_argument() {
-        let op: Op = "open s1 s2 a/b RDWR|CREAT 0640".parse().expect("a line");
+        let op: Op = "open + 2 a/b RDWR|CREAT 0640".parse().expect("a line");
         let simpler: Vec<String> = op.simpler().iter().map(Op::to_string).collect();
-        assert!(simpler.contains(&"open - s2 a/b RDWR|CREAT 0640".to_owned()));
-        assert!(simpler.contains(&"open s1 cwd a/b RDWR|CREAT 0640".to_owned()));
-        assert!(simpler.contains(&"open s1 s2 b RDWR|CREAT 0640".to_owned()));
-        assert!(simpler.contains(&"open s1 s2 a/b RDWR 0640".to_owned()));
+        assert!(simpler.contains(&"open - 2 a/b RDWR|CREAT 0640".to_owned()));
+        assert!(simpler.contains(&"open + cwd a/b RDWR|CREAT 0640".to_owned()));
+        assert!(simpler.contains(&"open + 2 b RDWR|CREAT 0640".to_owned()));
+        assert!(simpler.contains(&"open + 2 a/b RDWR 0640".to_owned()));
+    }
+
+    #[test]
+    fn numbers_move_down_together() {
+        for (line, lowered) in [
+            ("dup2 3 1", "dup2 2 1"),
+            ("open =2 4 f RDWR 0", "open =1 3 f RDWR 0"),
+            ("close 9999", "close 9999"),
+            ("setxattr 5 user.k v 0", "setxattr 4 user.k v 0"),
+            ("read 1 100", "read 1 100"),
+        ] {
+            let op: Op = line.parse().expect(line);
+            assert_eq!(op.lowered(1).to_string(), lowered);
+        }
     }
 }

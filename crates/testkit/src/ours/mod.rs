@@ -3,9 +3,10 @@
 //!
 //! # Rules
 //! * The clock stands still during an operation and moves on by a second between two.
-//! * A second task, root in the root of the case, takes the pictures.
-//! * Where the host face replaces its credentials to act as root, this one does too: linkat(2) of
-//!   an empty path compares credentials by identity.
+//! * A task apart, root in the root of the case, takes the pictures; it looks at descriptors
+//!   through the tasks that have them.
+//! * Where the host face replaces its credentials, this one does too: linkat(2) of an empty path
+//!   compares credentials by identity.
 
 mod apply;
 mod look;
@@ -15,13 +16,13 @@ use std::sync::Arc;
 use openpath_abi::{Errno, Timespec, mount as m};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::Word;
-use openpath_vfs::{At, Clock, Cred, Limits, OpenFile, SuperBlock, Sysctl, Task, Tuning, Vfs};
+use openpath_vfs::{Clock, Cred, Limits, SuperBlock, Sysctl, Task, Tuning, Vfs};
 
-use crate::face::Face;
+use crate::face::{self, Face};
 use crate::host::groups;
-use crate::op::{Dir, Op, SLOTS, Slot};
-use crate::outcome::{Ids, Outcome, Stamps};
-use crate::scan::{Entry, Readable, Scan};
+use crate::op::{Fd, Op};
+use crate::outcome::{Ids, Names, Outcome, RawDesc, Stamps};
+use crate::scan::{Entry, Readable, Scans};
 use crate::tree::{Depth, Tree};
 
 /// A clock that only moves when it is told to.
@@ -62,6 +63,7 @@ const LIMITS: Limits = Limits {
     pins_max: 1 << 10,
     path_cache_entries: 1 << 8,
     files_max: u64::MAX,
+    nr_open: 1 << 12,
 };
 
 /// A tree with the mount options of the host's cases.
@@ -120,48 +122,49 @@ pub const SWITCHES: &[Switch] = &[
     ("hand-over", |t| t.reference_hand_over = false),
     ("create-looks-first", |t| t.create_looks_first = false),
     ("lock-context-flag", |t| t.lock_context_flag = false),
+    ("failed-open-inline", |t| t.failed_open_frees_inline = false),
+    ("fd-peek", |t| t.fd_word_peek = false),
+    ("fd-summary", |t| t.fd_conditional_summary = false),
 ];
 
 /// One case on openpath.
 pub struct Ours<'t> {
     world: &'t World,
-    task: &'t Task,
     eye: &'t Task,
-    slots: [Option<OpenFile<'t>>; SLOTS],
-    scans: [Scan; SLOTS],
-    uid: u32,
+    tasks: Vec<Option<Task>>,
+    acting: usize,
+    scans: Scans,
+    uids: Vec<u32>,
     stamps: Stamps,
     ids: Ids,
+    names: Names,
 }
 
 impl<'t> Ours<'t> {
-    /// A case begins.
+    /// A case begins; `first` acts and `eye` looks.
     #[must_use]
-    pub fn new(world: &'t World, [task, eye]: &'t [Task; 2]) -> Ours<'t> {
+    pub fn new(world: &'t World, first: Task, eye: &'t Task) -> Ours<'t> {
         let mut stamps = Stamps::default();
         stamps.start(world.clock.now());
+        first.set_rlimit_nofile(face::LIMIT);
         Ours {
             world,
-            task,
             eye,
-            slots: Default::default(),
-            scans: std::array::from_fn(|_| Scan::default()),
-            uid: 0,
+            tasks: vec![Some(first)],
+            acting: 0,
+            scans: Scans::default(),
+            uids: vec![0],
             stamps,
             ids: Ids::default(),
+            names: Names::default(),
         }
     }
 
-    fn slot(&self, s: Slot) -> Result<&OpenFile<'t>, Errno> {
-        self.slots[usize::from(s.0)].as_ref().ok_or(Errno::EBADF)
-    }
-
-    fn at(&self, dir: Dir) -> At<'_> {
-        match dir {
-            Dir::Cwd => At::Cwd,
-            Dir::Bad => At::Bad,
-            Dir::Slot(s) => self.slot(s).map_or(At::Bad, At::File),
-        }
+    /// The task that acts.
+    fn task(&self) -> &Task {
+        self.tasks[self.acting]
+            .as_ref()
+            .expect("the acting task lives")
     }
 
     fn tick(&mut self) {
@@ -174,23 +177,36 @@ impl<'t> Ours<'t> {
         if let Op::Umount { path, flags } = op {
             let nofollow = flags.low() & m::UMOUNT_NOFOLLOW != 0;
             let _ = if nofollow {
-                self.task.lstat(&path.0)
+                self.task().lstat(&path.0)
             } else {
-                self.task.stat(&path.0)
+                self.task().stat(&path.0)
             };
         }
     }
 
     fn become_user(&mut self, uid: u32) {
-        self.uid = uid;
-        self.task.set_cred(cred(uid));
+        self.uids[self.acting] = uid;
+        self.task().set_cred(cred(uid));
     }
 
     /// Replaces the credentials by equal ones, as acting as root for a while does.
     fn renew(&self) {
-        if self.uid != 0 {
-            self.task.set_cred(cred(self.uid));
+        let uid = self.uids[self.acting];
+        if uid != 0 {
+            self.task().set_cred(cred(uid));
         }
+    }
+
+    /// The tables of all tasks.
+    fn tables(&self) -> Vec<Vec<RawDesc>> {
+        let table = |task: &Option<Task>| {
+            let task = task.as_ref();
+            task.map_or_else(Vec::new, |task| {
+                let all = task.descriptors().into_iter();
+                all.map(|n| look::descriptor(task, n)).collect()
+            })
+        };
+        self.tasks.iter().map(table).collect()
     }
 }
 
@@ -206,45 +222,35 @@ pub fn cred(uid: u32) -> Cred {
 
 impl Face for Ours<'_> {
     fn apply(&mut self, _at: usize, op: &Op) -> Outcome {
-        for scan in &mut self.scans {
-            scan.touch(op);
-        }
+        self.scans.touch(op);
         self.tick();
-        self.dispatch(op)
+        let outcome = self.dispatch(op);
+        self.scans.learn(op, &outcome);
+        outcome
     }
 
     fn skip(&mut self, _at: usize, op: &Op) {
         self.tick();
-        if let Op::Umount { path, flags } = op {
-            let nofollow = flags.low() & m::UMOUNT_NOFOLLOW != 0;
-            let _ = if nofollow {
-                self.task.lstat(&path.0)
-            } else {
-                self.task.stat(&path.0)
-            };
-        }
+        self.walk_to(op);
     }
 
     fn snapshot(&mut self, depth: Depth) -> Tree {
-        self.renew();
+        let tables = self.tables();
         let mut ids = std::mem::take(&mut self.ids);
         let mut eye = look::Look { task: self.eye };
-        let tree = crate::eye::picture(&mut eye, &mut ids, &self.stamps, depth);
+        let tree = crate::eye::picture(&mut eye, &mut ids, &self.stamps, depth, tables);
         self.ids = ids;
         tree
     }
 
     fn finish(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (file, scan) in self.slots.iter().zip(&mut self.scans) {
-            let (Some(file), true) = (file, scan.open()) else {
-                continue;
-            };
-            while scan.open() {
-                let outcome = match Reader(file).entries(4096) {
-                    Ok(got) => scan.feed(got),
+        for at in self.scans.open() {
+            while self.scans.is_open(at) {
+                let outcome = match Reader(self.task(), at).entries(4096) {
+                    Ok(got) => self.scans.feed(at, got),
                     Err(e) => {
-                        scan.rewind();
+                        self.scans.rewind(at);
                         Outcome::Err(e)
                     }
                 };
@@ -257,16 +263,17 @@ impl Face for Ours<'_> {
     }
 }
 
-/// What `scan` needs to read an open file.
-struct Reader<'a, 't>(&'a OpenFile<'t>);
+/// What `scan` needs to read a descriptor.
+struct Reader<'t>(&'t Task, Fd);
 
-impl Readable for Reader<'_, '_> {
+impl Readable for Reader<'_> {
     fn seek(&mut self, off: i64) -> Result<(), Errno> {
-        self.0.lseek(off, openpath_abi::fcntl::SEEK_SET).map(|_| ())
+        let from_start = openpath_abi::fcntl::SEEK_SET;
+        self.0.lseek(self.1.0, off, from_start).map(|_| ())
     }
 
     fn entries(&mut self, max: usize) -> Result<Vec<Entry>, Errno> {
-        let got = self.0.getdents64(max)?;
+        let got = self.0.getdents64(self.1.0, max)?;
         let entry = |e: openpath_vfs::DirEntry| Entry {
             ino: e.ino,
             off: e.off,

@@ -3,7 +3,8 @@
 
 use openpath_abi::{fcntl as f, mode};
 
-use crate::op::{Dir, Keep, Op, Path, SLOTS, Slot};
+use super::tables::{Held, Tables};
+use crate::op::{CWD, Dir, Keep, Op, Path};
 
 /// What kind of thing is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub(super) enum Kind {
     File,
     Link,
     Other,
+    /// Not in the tree: a queue of events.
+    Queue,
 }
 
 /// Something that may exist.
@@ -22,23 +25,12 @@ pub(super) struct Thing {
     pub(super) kind: Kind,
 }
 
-/// What may be in a slot.
-#[derive(Clone, Debug)]
-pub(super) struct Held {
-    pub(super) path: Vec<u8>,
-    pub(super) kind: Kind,
-    pub(super) reads: bool,
-    pub(super) writes: bool,
-}
-
 /// All that is guessed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guess {
     pub(super) things: Vec<Thing>,
-    pub(super) slots: [Option<Held>; SLOTS],
+    pub(super) tables: Tables,
     pub(super) mounts: Vec<Vec<u8>>,
-    /// Path of the working directory.
-    pub(super) cwd: Vec<u8>,
     /// Things that were used last, by path.
     pub(super) hot: Vec<Vec<u8>>,
 }
@@ -67,12 +59,11 @@ impl Guess {
         if path.0.first() == Some(&b'/') {
             return plain(&path.0);
         }
-        let base = match at {
-            Dir::Slot(s) => match &self.slots[usize::from(s.0)] {
-                Some(held) => held.path.clone(),
-                None => Vec::new(),
-            },
-            _ => self.cwd.clone(),
+        let base = if at == CWD {
+            self.tables.cwd()
+        } else {
+            let held = self.tables.open().get(&at.0);
+            held.map_or_else(Vec::new, |held| held.path.clone())
         };
         plain(&[base, path.0.clone()].join(&b'/'))
     }
@@ -137,10 +128,10 @@ impl Guess {
     fn opened(&mut self, keep: Keep, path: Vec<u8>, flags: u32) {
         let creates = flags & f::O_CREAT != 0 && flags & f::O_PATH == 0;
         let tmp = flags & f::O_TMPFILE == f::O_TMPFILE;
+        let was_there = self.kind(&path).is_some();
         if creates && !tmp {
             self.add(path.clone(), Kind::File);
         }
-        let Some(Slot(slot)) = keep.0 else { return };
         let held = self.kind(&path).map(|kind| {
             let usable = flags & f::O_PATH == 0;
             let acc = flags & f::O_ACCMODE;
@@ -149,9 +140,15 @@ impl Guess {
                 path,
                 reads: usable && (acc == 0 || acc == 2),
                 writes: usable && (acc == 1 || acc == 2),
+                cloexec: flags & f::O_CLOEXEC != 0,
             }
         });
-        self.slots[usize::from(slot)] = held;
+        let there = !creates || flags & f::O_EXCL == 0 || !was_there;
+        match (keep, held) {
+            (Keep::Open, Some(held)) if there => self.tables.put(held),
+            (Keep::At(n), held) if there => self.tables.put_at(n, held),
+            _ => {}
+        }
     }
 
     /// Notes what an operation does, if it works.
@@ -174,7 +171,7 @@ impl Guess {
                 let kind = self.kind(&self.resolve(*at, old)).unwrap_or(Kind::File);
                 self.add(self.resolve(*at2, new), kind);
             }
-            Op::Tmplink { new, .. } => self.add(self.resolve(Dir::Cwd, new), Kind::File),
+            Op::Tmplink { new, .. } => self.add(self.resolve(CWD, new), Kind::File),
             Op::Unlink { at, path, .. } => self.remove(&self.resolve(*at, path)),
             Op::Rename {
                 at,
@@ -202,19 +199,18 @@ impl Guess {
             } => {
                 self.opened(*keep, self.resolve(*at, path), flags.low());
             }
-            Op::Close { slot } => self.slots[usize::from(slot.0)] = None,
-            Op::Chdir { path } => self.cwd = self.resolve(Dir::Cwd, path),
+            Op::Chdir { path } => self.tables.set_cwd(self.resolve(CWD, path)),
             Op::Mount { path, .. } | Op::Bind { target: path, .. } => {
-                let path = self.resolve(Dir::Cwd, path);
+                let path = self.resolve(CWD, path);
                 if self.kind(&path) == Some(Kind::Dir) {
                     self.mounts.push(path);
                 }
             }
             Op::Umount { path, .. } => {
-                let path = self.resolve(Dir::Cwd, path);
+                let path = self.resolve(CWD, path);
                 self.mounts.retain(|m| *m != path);
             }
-            _ => {}
+            op => self.tables.learn(op),
         }
     }
 }
@@ -229,7 +225,7 @@ mod tests {
         for line in [
             "mkdir cwd a 0755",
             "mkdir cwd /a/b 0755",
-            "open s1 cwd a/./f RDWR|CREAT 0644",
+            "open + cwd a/./f RDWR|CREAT 0644",
             "chdir a",
             "rename cwd b cwd ../c 0",
             "mkdir cwd nodir/x 0755",
@@ -239,6 +235,6 @@ mod tests {
         }
         let paths: Vec<&[u8]> = guess.things.iter().map(|t| &t.path[..]).collect();
         assert_eq!(paths, [&b"a"[..], b"c"]);
-        assert_eq!(guess.slots[1].as_ref().map(|h| h.writes), Some(true));
+        assert_eq!(guess.tables.open().get(&0).map(|h| h.writes), Some(true));
     }
 }

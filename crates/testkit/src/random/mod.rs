@@ -4,16 +4,20 @@
 //! # Rules
 //! * The same seed gives the same case.
 //! * The generator runs nothing: it only guesses what exists from the operations it made.
-//! * In a case with a FIFO every open is non-blocking (`tame`), whatever shrinking takes away.
+//! * In a case with a FIFO or a queue of events nothing waits (`tame`), whatever shrinking takes
+//!   away.
 
+mod data;
 mod guess;
 mod ops;
 mod paths;
+mod table;
+mod tables;
 
 use openpath_abi::{fcntl as f, mode};
 
 use crate::case::Case;
-use crate::op::{OFlags, Op};
+use crate::op::{OFlags, Op, Request};
 use crate::rng::Rng;
 
 /// The prepared trees: name, weight, operations.
@@ -64,6 +68,10 @@ pub fn case(seed: u64) -> Case {
     for op in &case.ops {
         made.guess.learn(op);
     }
+    for op in made.in_hand() {
+        made.guess.learn(&op);
+        case.ops.push(op);
+    }
     case.setup = case.ops.len();
     if made.rng.below(2) == 0 {
         case.ops.push(Op::Cred { uid: 1000 });
@@ -103,24 +111,39 @@ fn lengthen(case: &mut Case, times: usize) {
     }
 }
 
-/// Makes every open of a case with a FIFO non-blocking.
+/// Makes every open of a case with a FIFO or a queue of events non-blocking, and keeps it so.
 pub fn tame(case: &mut Case) {
-    let fifo = |op: &Op| {
-        matches!(op, Op::Mknod { mode: m, .. }
-            if mode::file_type((m.0 & 0xffff) as u32) == mode::S_IFIFO)
+    let waits = |op: &Op| match op {
+        Op::Mknod { mode: m, .. } => mode::file_type((m.0 & 0xffff) as u32) == mode::S_IFIFO,
+        Op::InotifyInit { .. } => true,
+        _ => false,
     };
-    if !case.ops.iter().any(fifo) {
+    if !case.ops.iter().any(waits) {
         return;
     }
     for op in &mut case.ops {
-        if let Op::Open { flags, .. } | Op::Openat2 { flags, .. } | Op::Openat2Raw { flags, .. } =
-            op
-            && flags.0 & u64::from(f::O_PATH) == 0
-        {
-            *flags = OFlags(flags.0 | u64::from(f::O_NONBLOCK));
+        match op {
+            Op::Open { flags, .. } | Op::Openat2 { flags, .. } | Op::Openat2Raw { flags, .. }
+                if flags.0 & u64::from(f::O_PATH) != 0 => {}
+            Op::Open { flags, .. }
+            | Op::Openat2 { flags, .. }
+            | Op::Openat2Raw { flags, .. }
+            | Op::SetFl { flags, .. }
+            | Op::InotifyInit { flags } => {
+                *flags = OFlags(flags.0 | u64::from(f::O_NONBLOCK));
+            }
+            Op::Ioctl {
+                request: Request(FIONBIO),
+                arg,
+                ..
+            } => *arg = 1,
+            _ => {}
         }
     }
 }
+
+/// ioctl(2): a number says whether to wait.
+const FIONBIO: u32 = 0x5421;
 
 #[cfg(test)]
 mod tests {

@@ -19,12 +19,15 @@ pub(super) enum Lean {
     Rights,
     Mounts,
     Data,
+    Table,
+    Tasks,
+    Notify,
     All,
 }
 
 type Make = fn(&mut Gen) -> Op;
 
-/// Weights of the families: open, look, names, attributes, data, directories, task, mounts, xattr.
+/// The families, in the order of their weights.
 const FAMILIES: &[Make] = &[
     Gen::open,
     Gen::look,
@@ -35,6 +38,9 @@ const FAMILIES: &[Make] = &[
     Gen::task,
     Gen::mounts,
     Gen::xattrs,
+    Gen::table,
+    Gen::tasks,
+    Gen::notify,
 ];
 
 impl Lean {
@@ -42,24 +48,32 @@ impl Lean {
         if tree == "mounts" && rng.below(3) > 0 {
             return Lean::Mounts;
         }
+        // Lean::Notify joins once the other side has queues.
         *rng.pick(&[
             Lean::Open,
             Lean::Names,
             Lean::Rights,
             Lean::Data,
+            Lean::Table,
+            Lean::Table,
+            Lean::Tasks,
             Lean::All,
             Lean::All,
         ])
     }
 
-    fn weights(self) -> [usize; 9] {
+    /// Open, look, names, attributes, data, directories, task, mounts, xattr, table, tasks, notify.
+    fn weights(self) -> [usize; 12] {
         match self {
-            Lean::Open => [40, 10, 15, 8, 4, 3, 5, 1, 1],
-            Lean::Names => [12, 8, 50, 5, 3, 8, 5, 2, 1],
-            Lean::Rights => [25, 12, 20, 20, 5, 2, 12, 1, 3],
-            Lean::Mounts => [20, 12, 18, 8, 4, 5, 5, 25, 2],
-            Lean::Data => [18, 6, 8, 12, 35, 10, 3, 1, 7],
-            Lean::All => [15, 12, 20, 12, 12, 8, 8, 6, 7],
+            Lean::Open => [40, 10, 15, 8, 4, 3, 5, 1, 1, 3, 0, 0],
+            Lean::Names => [12, 8, 50, 5, 3, 8, 5, 2, 1, 1, 0, 0],
+            Lean::Rights => [25, 12, 20, 20, 5, 2, 12, 1, 3, 2, 1, 0],
+            Lean::Mounts => [20, 12, 18, 8, 4, 5, 5, 25, 2, 4, 1, 0],
+            Lean::Data => [18, 6, 8, 12, 60, 10, 3, 1, 7, 8, 1, 0],
+            Lean::Table => [24, 2, 2, 2, 14, 2, 1, 1, 1, 50, 3, 0],
+            Lean::Tasks => [22, 2, 2, 2, 12, 2, 2, 1, 0, 28, 22, 0],
+            Lean::Notify => [16, 3, 14, 8, 12, 2, 2, 2, 3, 5, 1, 25],
+            Lean::All => [15, 12, 20, 12, 12, 8, 8, 6, 7, 12, 3, 0],
         }
     }
 }
@@ -67,9 +81,6 @@ impl Lean {
 const MODES: &[u64] = &[
     0, 0o644, 0o600, 0o666, 0o755, 0o777, 0o700, 0o1777, 0o2775, 0o6777, 0o4711, 0o444, 0o111,
 ];
-const OFFSETS: &[i64] = &[0, 0, 1, 5, 100, 4095, 4096, 5000, 10_000, -1];
-const LENGTHS: &[i64] = &[0, 1, 5, 100, 4096, 5000, 9000];
-const SIZES: &[i64] = &[0, 0, 1, 10, 4096, 4097, 10_000, -1, 1 << 33, i64::MAX];
 const NAMES: &[&str] = &[
     "user.a",
     "user.b",
@@ -106,7 +117,7 @@ impl Gen {
         Mode(*self.rng.pick(MODES))
     }
 
-    fn oflags(&mut self) -> OFlags {
+    pub(super) fn oflags(&mut self) -> OFlags {
         let acc = self.rng.weighted(&[(9, 0), (3, 1), (8, 2), (1, 3)]);
         let kind = self.rng.weighted(&[
             (10, 0),
@@ -144,12 +155,12 @@ impl Gen {
         OFlags(u64::from(flags))
     }
 
-    fn keep(&mut self) -> Keep {
-        Keep(if self.rng.below(4) == 0 {
-            None
-        } else {
-            Some(self.slot())
-        })
+    pub(super) fn keep(&mut self) -> Keep {
+        match self.rng.below(8) {
+            0 | 1 => Keep::Look,
+            2..6 => Keep::Open,
+            _ => Keep::At(self.fd().0),
+        }
     }
 
     /// Where to start, and a path that suits the flags.
@@ -180,9 +191,7 @@ impl Gen {
                 mode,
             },
             7..11 => self.openat2(keep, at, path, flags, mode),
-            _ => Op::Close {
-                slot: self.full_slot(),
-            },
+            _ => Op::Close { fd: self.any_fd() },
         }
     }
 
@@ -240,7 +249,7 @@ impl Gen {
         );
         let flags = AtFlags(u64::from(self.some(&all, 3) | self.some(&rare, 30)));
         let (at, path) = if flags.low() & f::AT_EMPTY_PATH != 0 && self.rng.below(2) == 0 {
-            (Dir::Slot(self.full_slot()), Path(Vec::new()))
+            (Dir(self.any_fd().0), Path(Vec::new()))
         } else {
             (at, path)
         };
@@ -278,12 +287,8 @@ impl Gen {
                 Op::Readlink { at, path }
             }
             9 => Op::Statfs { path: self.old() },
-            10 => Op::Fstat {
-                slot: self.full_slot(),
-            },
-            _ => Op::GetFl {
-                slot: self.full_slot(),
-            },
+            10 => Op::Fstat { fd: self.any_fd() },
+            _ => Op::GetFl { fd: self.any_fd() },
         }
     }
 
@@ -376,7 +381,7 @@ impl Gen {
             .rng
             .weighted(&[(8, 0), (4, 0x400), (2, 0x1000), (1, 0x1)]);
         let (at, old) = if flags == 0x1000 {
-            (Dir::Slot(self.full_slot()), Path(Vec::new()))
+            (Dir(self.any_fd().0), Path(Vec::new()))
         } else {
             let kind = *self
                 .rng
@@ -447,7 +452,7 @@ impl Gen {
                 flags,
             },
             4 => Op::Fchmod {
-                slot: self.full_slot(),
+                fd: self.any_fd(),
                 mode: self.mode(),
             },
             5..8 => Op::Chown {
@@ -458,7 +463,7 @@ impl Gen {
                 flags,
             },
             8 => Op::Fchown {
-                slot: self.full_slot(),
+                fd: self.any_fd(),
                 uid: self.owner(),
                 gid: self.owner(),
             },
@@ -470,77 +475,15 @@ impl Gen {
                 flags,
             },
             _ => Op::Futimens {
-                slot: self.full_slot(),
+                fd: self.any_fd(),
                 atime: self.time(),
                 mtime: self.time(),
             },
         }
     }
 
-    fn data(&mut self) -> Op {
-        let (len, off) = (*self.rng.pick(LENGTHS), *self.rng.pick(OFFSETS));
-        let seed = i64::try_from(self.rng.below(23)).unwrap_or(0);
-        let (any, reads, writes) = (
-            self.slot_of(Kind::File, false, false),
-            self.slot_of(Kind::File, true, false),
-            self.slot_of(Kind::File, false, true),
-        );
-        match self.rng.below(15) {
-            0..2 => Op::Pread {
-                slot: reads,
-                len,
-                off,
-            },
-            2..5 => Op::Pwrite {
-                slot: writes,
-                len,
-                off,
-                seed,
-            },
-            5..7 => Op::Read { slot: reads, len },
-            7..9 => Op::Write {
-                slot: writes,
-                len,
-                seed,
-            },
-            9 | 10 => {
-                let whence = *self.rng.pick(&[0, 0, 1, 2, 3, 4, 5]);
-                Op::Lseek {
-                    slot: any,
-                    off,
-                    whence,
-                }
-            }
-            11 => Op::Ftruncate {
-                slot: writes,
-                len: *self.rng.pick(SIZES),
-            },
-            12 => {
-                let path = self.old_of(Some(Kind::File)).1;
-                Op::Truncate {
-                    path,
-                    len: *self.rng.pick(SIZES),
-                }
-            }
-            _ => {
-                let (at, path) = self.old_of(Some(Kind::File));
-                let flags = self
-                    .rng
-                    .weighted(&[(6, f::O_RDWR), (1, f::O_RDWR | f::O_APPEND)]);
-                let (keep, flags) = (Keep(Some(self.slot())), OFlags(u64::from(flags)));
-                Op::Open {
-                    keep,
-                    at,
-                    path,
-                    flags,
-                    mode: Mode(0),
-                }
-            }
-        }
-    }
-
     fn dirs(&mut self) -> Op {
-        let slot = self.slot_of(Kind::Dir, true, false);
+        let fd = self.fd_of(Kind::Dir, true, false);
         match self.rng.below(10) {
             0 | 1 => {
                 let (at, path) = self.old_of(Some(Kind::Dir));
@@ -550,7 +493,7 @@ impl Gen {
                 let (at, path) = self.old_of(Some(Kind::Dir));
                 let flags = OFlags(u64::from(f::O_DIRECTORY));
                 Op::Open {
-                    keep: Keep(Some(self.slot())),
+                    keep: self.keep(),
                     at,
                     path,
                     flags,
@@ -558,11 +501,11 @@ impl Gen {
                 }
             }
             4..8 => Op::DirRead {
-                slot,
+                fd,
                 bytes: *self.rng.pick(&[280, 280, 300, 1000, 4096]),
             },
-            8 => Op::Rewind { slot },
-            _ => Op::Cookies { slot },
+            8 => Op::Rewind { fd },
+            _ => Op::Cookies { fd },
         }
     }
 
@@ -579,7 +522,7 @@ impl Gen {
                 path: self.old_of(Some(Kind::Dir)).1,
             },
             20..23 => Op::Fchdir {
-                slot: self.slot_of(Kind::Dir, false, false),
+                fd: self.fd_of(Kind::Dir, false, false),
             },
             _ => Op::Chroot {
                 path: self.old_of(Some(Kind::Dir)).1,
@@ -650,7 +593,7 @@ impl Gen {
 
     fn xattrs(&mut self) -> Op {
         let obj = match self.rng.below(5) {
-            0 => Obj::Slot(self.full_slot()),
+            0 => Obj::Fd(self.any_fd()),
             1 => Obj::LPath(self.old()),
             2 => Obj::Path(self.old_of(Some(Kind::Dir)).1),
             _ => Obj::Path(self.old_of(Some(Kind::File)).1),

@@ -3,7 +3,8 @@
 
 use super::Gen;
 use super::guess::Kind;
-use crate::op::{Dir, Path, SLOTS, Slot};
+use super::tables::Held;
+use crate::op::{CWD, Dir, Fd, NEVER, Path};
 
 /// Names of new things.
 const NAMES: &[&[u8]] = &[b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"x"];
@@ -55,6 +56,11 @@ impl Gen {
         } else {
             [dir, name].join(&b'/')
         }
+    }
+
+    /// The path of something of this kind, from the root.
+    pub(super) fn there(&mut self, kind: Kind) -> Path {
+        Path([b"/".to_vec(), self.known(Some(kind))].concat())
     }
 
     /// A path to something that may exist.
@@ -165,21 +171,20 @@ impl Gen {
             }
         };
         if self.rng.below(4) == 0 {
-            for i in 0..SLOTS {
-                if let Some(held) = &self.guess.slots[i]
-                    && held.kind == Kind::Dir
+            for (n, held) in self.guess.tables.open() {
+                if held.kind == Kind::Dir
                     && let Some(rest) = rest(&held.path, &path)
                 {
-                    return (Dir::Slot(Slot(i as u8)), rest);
+                    return (Dir(*n), rest);
                 }
             }
         }
         if self.rng.one_in(25) {
             return (self.dir(), path);
         }
-        match rest(&self.guess.cwd, &path) {
-            Some(rest) if self.rng.below(2) == 0 => (Dir::Cwd, rest),
-            _ => (Dir::Cwd, [b"/".to_vec(), path].concat()),
+        match rest(&self.guess.tables.cwd(), &path) {
+            Some(rest) if self.rng.below(2) == 0 => (CWD, rest),
+            _ => (CWD, [b"/".to_vec(), path].concat()),
         }
     }
 
@@ -200,37 +205,48 @@ impl Gen {
     /// Where any relative path may start.
     pub(super) fn dir(&mut self) -> Dir {
         match self.rng.below(12) {
-            0..8 => Dir::Cwd,
-            8 => Dir::Bad,
-            _ => Dir::Slot(self.slot()),
+            0..8 => CWD,
+            _ => Dir(self.fd().0),
         }
     }
 
-    /// A slot; the first ones more often, so that operations meet.
-    pub(super) fn slot(&mut self) -> Slot {
-        Slot(self.rng.weighted(&[(6, 0), (4, 1), (2, 2), (1, 3)]))
+    /// A number; the first ones more often, so that operations meet.
+    pub(super) fn fd(&mut self) -> Fd {
+        let limit = self.guess.tables.limit();
+        Fd(match self.rng.below(40) {
+            0..30 => self
+                .rng
+                .weighted(&[(6, 0), (6, 1), (5, 2), (3, 3), (2, 4), (1, 5)]),
+            30..36 => self.rng.below(13) as i32,
+            36 => *self.rng.pick(&[limit - 1, limit, limit + 1]),
+            37 => *self.rng.pick(&[-1, -1, -100, i32::MIN]),
+            38 => *self.rng.pick(&[NEVER, i32::MAX, 64, 63]),
+            _ => *self.rng.pick(&[20, 40, 62, 255, 256]),
+        })
     }
 
-    /// A slot that may hold such a thing, if one does.
-    pub(super) fn slot_of(&mut self, kind: Kind, reads: bool, writes: bool) -> Slot {
-        let fits = |i: &usize| {
-            self.guess.slots[*i]
-                .as_ref()
-                .is_some_and(|h| h.kind == kind && (h.reads || !reads) && (h.writes || !writes))
-        };
-        let all: Vec<usize> = (0..SLOTS).filter(fits).collect();
-        if all.is_empty() || self.rng.one_in(20) {
-            return self.slot();
+    /// A descriptor that may be open on such a thing.
+    fn held(&mut self, fits: impl Fn(&Held) -> bool) -> Fd {
+        let open = self.guess.tables.open();
+        let all: Vec<i32> = open
+            .iter()
+            .filter(|(_, h)| fits(h))
+            .map(|(n, _)| *n)
+            .collect();
+        if all.is_empty() || self.rng.one_in(25) {
+            return self.fd();
         }
-        Slot(*self.rng.pick(&all) as u8)
+        Fd(*self.rng.pick(&all))
     }
 
-    /// A slot that may hold anything.
-    pub(super) fn full_slot(&mut self) -> Slot {
-        let kind = *self
-            .rng
-            .pick(&[Kind::File, Kind::File, Kind::Dir, Kind::Other]);
-        self.slot_of(kind, false, false)
+    /// A descriptor of such a thing that may be used so.
+    pub(super) fn fd_of(&mut self, kind: Kind, reads: bool, writes: bool) -> Fd {
+        self.held(|h| h.kind == kind && (h.reads || !reads) && (h.writes || !writes))
+    }
+
+    /// A descriptor of anything.
+    pub(super) fn any_fd(&mut self) -> Fd {
+        self.held(|_| true)
     }
 
     /// A link body.

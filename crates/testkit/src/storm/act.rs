@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Those who change things.
 
-use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_REMOVEDIR, O_RDWR, O_TMPFILE};
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_RDWR, O_TMPFILE};
 use openpath_abi::{Errno, mount as m, rename as r};
-use openpath_vfs::{At, Cred, MountFlags, Task};
+use openpath_vfs::{Cred, MountFlags, Task};
 
 use super::Place;
-use super::world::{FAMILIES, JAILS, content, make_file, tree};
+use super::world::{FAMILIES, Held, JAILS, content, make_file, tree};
 
 /// What a change may fail with: somebody else was first.
 const EXPECTED: &[Errno] = &[
@@ -66,22 +66,25 @@ fn write_once(p: &mut Place<'_>, task: &Task, what: u64) {
     let (one, two) = (one.as_bytes(), two.as_bytes());
     match what {
         0..4 => p.fine("make", make_file(task, one, &format!("j{jail}"), family)),
-        4..7 => p.fine("unlink", task.unlinkat(At::Cwd, one, 0)),
+        4..7 => p.fine("unlink", task.unlinkat(AT_FDCWD, one, 0)),
         7..10 => {
             let flags = *p.rng.pick(&[0, 0, r::RENAME_NOREPLACE, r::RENAME_EXCHANGE]);
-            p.fine("rename", task.renameat2(At::Cwd, one, At::Cwd, two, flags));
+            p.fine(
+                "rename",
+                task.renameat2(AT_FDCWD, one, AT_FDCWD, two, flags),
+            );
         }
         10..13 => rename_dir(p, task, jail),
         13 | 14 => ferry(p, task, jail),
-        15 => p.fine("link", task.linkat(At::Cwd, one, At::Cwd, two, 0)),
+        15 => p.fine("link", task.linkat(AT_FDCWD, one, AT_FDCWD, two, 0)),
         16 => link_tmpfile(p, task, jail, family, one),
         17 | 18 => links(p, task, jail),
         _ => {
             let path = format!("{}/t{family}", p.dir(jail));
-            p.fine("mkdir", task.mkdirat(At::Cwd, path.as_bytes(), 0o755));
+            p.fine("mkdir", task.mkdirat(AT_FDCWD, path.as_bytes(), 0o755));
             p.fine(
                 "rmdir",
-                task.unlinkat(At::Cwd, path.as_bytes(), AT_REMOVEDIR),
+                task.unlinkat(AT_FDCWD, path.as_bytes(), AT_REMOVEDIR),
             );
         }
     }
@@ -100,11 +103,11 @@ fn rename_dir(p: &mut Place<'_>, task: &Task, jail: usize) {
     };
     let (one, two) = (path(p), path(p));
     let flags = *p.rng.pick(&[0, r::RENAME_EXCHANGE, r::RENAME_EXCHANGE]);
-    let done = task.renameat2(At::Cwd, one.as_bytes(), At::Cwd, two.as_bytes(), flags);
+    let done = task.renameat2(AT_FDCWD, one.as_bytes(), AT_FDCWD, two.as_bytes(), flags);
     p.fine("rename of a directory", done);
     // What was replaced is made again, or there would soon be no tree.
     if p.rng.one_in(4) {
-        p.fine("mkdir", task.mkdirat(At::Cwd, one.as_bytes(), 0o755));
+        p.fine("mkdir", task.mkdirat(AT_FDCWD, one.as_bytes(), 0o755));
     }
 }
 
@@ -118,9 +121,9 @@ fn ferry(p: &mut Place<'_>, task: &Task, jail: usize) {
         (&outside, &inside)
     };
     let done = task.renameat2(
-        At::Cwd,
+        AT_FDCWD,
         from.as_bytes(),
-        At::Cwd,
+        AT_FDCWD,
         to.as_bytes(),
         r::RENAME_NOREPLACE,
     );
@@ -132,10 +135,12 @@ fn link_tmpfile(p: &mut Place<'_>, task: &Task, jail: usize, family: usize, to: 
     let dir = p.dir(jail);
     let made = task
         .open(dir.as_bytes(), O_TMPFILE | O_RDWR, 0o644)
-        .and_then(|file| {
-            let inode = file.stat()?.ino;
-            file.pwrite(&content(&format!("j{jail}"), family, inode), 0)?;
-            task.linkat(At::File(&file), b"", At::Cwd, to, AT_EMPTY_PATH)
+        .and_then(|fd| {
+            let file = Held(task, fd);
+            let inode = task.fstat(file.1)?.ino;
+            let text = content(&format!("j{jail}"), family, inode);
+            task.pwrite(file.1, &text, 0)?;
+            task.linkat(file.1, b"", AT_FDCWD, to, AT_EMPTY_PATH)
         });
     p.fine("link of a temporary file", made);
 }
@@ -158,10 +163,13 @@ fn links(p: &mut Place<'_>, task: &Task, jail: usize) {
     if p.rng.below(2) == 0 {
         p.fine(
             "symlink",
-            task.symlinkat(body.as_bytes(), At::Cwd, at.as_bytes()),
+            task.symlinkat(body.as_bytes(), AT_FDCWD, at.as_bytes()),
         );
     } else {
-        p.fine("unlink of a link", task.unlinkat(At::Cwd, at.as_bytes(), 0));
+        p.fine(
+            "unlink of a link",
+            task.unlinkat(AT_FDCWD, at.as_bytes(), 0),
+        );
     }
 }
 
@@ -215,7 +223,7 @@ pub(super) fn mode(p: &mut Place<'_>) -> Result<(), Errno> {
             p.dir(jail)
         };
         let mode = *p.rng.pick(&[0o755, 0o755, 0o700, 0o711]);
-        p.fine("chmod", task.fchmodat2(At::Cwd, path.as_bytes(), mode, 0));
+        p.fine("chmod", task.fchmodat2(AT_FDCWD, path.as_bytes(), mode, 0));
         std::thread::yield_now();
     }
     Ok(())

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Those who walk, open and look.
 
-use openpath_abi::fcntl::{O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY};
+use openpath_abi::fcntl::{F_GETFL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY};
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT};
 use openpath_abi::{Errno, OpenHow, mode};
-use openpath_vfs::{At, Cred, OpenFile, Task};
+use openpath_vfs::{Cred, Fd, Task};
 
 use super::Place;
-use super::world::{FAMILIES, JAILS, MARK};
+use super::world::{FAMILIES, Held, JAILS, MARK};
 
 /// What a walk may fail with.
 const EXPECTED: &[Errno] = &[Errno::ENOENT, Errno::ENOTDIR, Errno::ELOOP, Errno::EACCES];
@@ -69,22 +69,23 @@ impl Place<'_> {
         }
     }
 
-    /// Checks what was opened: its mark, its family, its inode.
+    /// Checks what was opened, and closes it: its mark, its family, its inode.
     fn check(
         &self,
         task: &Task,
-        file: &OpenFile<'_>,
+        fd: Fd,
         path: &str,
         jail: &str,
         family: Option<usize>,
     ) -> Result<(), Errno> {
-        let stat = file.stat()?;
+        let file = Held(task, fd);
+        let stat = task.fstat(fd)?;
         if mode::is_dir(stat.mode) {
             if family.is_some() {
                 self.sky
                     .wrong(format!("{}: {path} is a directory", self.pulse.name));
             }
-            if task.fstatat(At::File(file), MARK, 0).is_ok() {
+            if task.fstatat(file.1, MARK, 0).is_ok() {
                 self.sky.wrong(format!(
                     "{}: ESCAPE: {jail} {path} is outside",
                     self.pulse.name
@@ -92,11 +93,11 @@ impl Place<'_> {
             }
             return Ok(());
         }
-        if !mode::is_reg(stat.mode) || file.flags() & O_PATH != 0 {
+        if !mode::is_reg(stat.mode) || task.fcntl(fd, F_GETFL, 0)? & u64::from(O_PATH) != 0 {
             return Ok(());
         }
         let mut data = [0; 64];
-        let got = file.pread(&mut data, 0)?;
+        let got = task.pread(fd, &mut data, 0)?;
         let text = String::from_utf8_lossy(&data[..got]).into_owned();
         // A file whose maker has not written yet says nothing.
         let Some(line) = text.strip_suffix('\n') else {
@@ -146,7 +147,7 @@ pub(super) fn scoped(p: &mut Place<'_>) -> Result<(), Errno> {
         let number = p.rng.below(JAILS);
         let jail = format!("j{number}");
         let base = match task.open(format!("/{jail}").as_bytes(), O_PATH | O_DIRECTORY, 0) {
-            Ok(base) => base,
+            Ok(base) => Held(&task, base),
             Err(e) => {
                 p.strange("open", &jail, e, false);
                 continue;
@@ -156,18 +157,13 @@ pub(super) fn scoped(p: &mut Place<'_>) -> Result<(), Errno> {
             if p.sky.over() {
                 break;
             }
-            scoped_once(p, &task, &base, &jail)?;
+            scoped_once(p, &task, base.1, &jail)?;
         }
     }
     Ok(())
 }
 
-fn scoped_once(
-    p: &mut Place<'_>,
-    task: &Task,
-    base: &OpenFile<'_>,
-    jail: &str,
-) -> Result<(), Errno> {
+fn scoped_once(p: &mut Place<'_>, task: &Task, base: Fd, jail: &str) -> Result<(), Errno> {
     let (mut path, family) = p.choose();
     let what = p.rng.below(10) as u64;
     p.step(what);
@@ -191,8 +187,8 @@ fn scoped_once(
         mode: 0,
         resolve,
     };
-    match task.openat2(At::File(base), path.as_bytes(), &how) {
-        Ok(file) => p.check(task, &file, &path, jail, plain(&path, family))?,
+    match task.openat2(base, path.as_bytes(), &how) {
+        Ok(file) => p.check(task, file, &path, jail, plain(&path, family))?,
         Err(e) => p.strange("openat2", &path, e, true),
     }
     // And without a scope, where nothing is promised but the right file.
@@ -230,7 +226,7 @@ pub(super) fn chrooted(p: &mut Place<'_>) -> Result<(), Errno> {
             O_RDONLY | O_NONBLOCK
         };
         match task.open(path.as_bytes(), flags, 0) {
-            Ok(file) => p.check(&task, &file, &path, &jail, plain(&path, family))?,
+            Ok(file) => p.check(&task, file, &path, &jail, plain(&path, family))?,
             Err(e) => p.strange("open", &path, e, false),
         }
         if what == 2 {

@@ -13,10 +13,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openpath_abi::fcntl::{AT_REMOVEDIR, O_CREAT, O_DIRECTORY, O_EXCL, O_WRONLY};
+use openpath_abi::fcntl::{AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_DIRECTORY, O_EXCL, O_WRONLY};
 use openpath_abi::{Errno, dirent, mount as m};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{At, Cred, Limits, SuperBlock, Task, Tuning, Vfs};
+use openpath_vfs::{Cred, Fd, Limits, SuperBlock, Task, Tuning, Vfs};
 
 use super::Rest;
 
@@ -53,9 +53,20 @@ pub(super) fn content(jail: &str, family: usize, inode: u64) -> Vec<u8> {
 /// # Errors
 /// That of open(2), stat(2) or write(2).
 pub(super) fn make_file(task: &Task, path: &[u8], jail: &str, family: usize) -> Result<(), Errno> {
-    let file = task.open(path, O_CREAT | O_EXCL | O_WRONLY, 0o644)?;
-    let inode = file.stat()?.ino;
-    file.pwrite(&content(jail, family, inode), 0).map(|_| ())
+    let file = Held(task, task.open(path, O_CREAT | O_EXCL | O_WRONLY, 0o644)?);
+    let inode = task.fstat(file.1)?.ino;
+    let text = content(jail, family, inode);
+    task.pwrite(file.1, &text, 0).map(|_| ())
+}
+
+/// A descriptor of a task, closed when it goes.
+pub(super) struct Held<'t>(pub(super) &'t Task, pub(super) Fd);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Nobody else closes it, and nothing of it has anything to say.
+        let _ = self.0.close(self.1);
+    }
 }
 
 impl World {
@@ -92,7 +103,7 @@ impl World {
 
     pub(super) fn furnish(&self) -> Result<(), Errno> {
         let t = &self.root;
-        let dir = |path: String| t.mkdirat(At::Cwd, path.as_bytes(), 0o755);
+        let dir = |path: String| t.mkdirat(AT_FDCWD, path.as_bytes(), 0o755);
         dir("/out".to_owned())?;
         for place in ["", "/out"] {
             make_file(t, &[place.as_bytes(), b"/", MARK].concat(), "out", 0)?;
@@ -133,9 +144,9 @@ fn remove_below(task: &Task, dir: &[u8]) -> Result<(), Errno> {
     let path = if dir.is_empty() { b"/" } else { dir };
     let mut entries = Vec::new();
     {
-        let open = task.open(path, O_DIRECTORY, 0)?;
+        let open = Held(task, task.open(path, O_DIRECTORY, 0)?);
         loop {
-            let got = open.getdents64(4096)?;
+            let got = task.getdents64(open.1, 4096)?;
             if got.is_empty() {
                 break;
             }
@@ -146,9 +157,9 @@ fn remove_below(task: &Task, dir: &[u8]) -> Result<(), Errno> {
         let path = [dir, b"/", &entry.name].concat();
         if entry.kind == dirent::DT_DIR {
             remove_below(task, &path)?;
-            task.unlinkat(At::Cwd, &path, AT_REMOVEDIR)?;
+            task.unlinkat(AT_FDCWD, &path, AT_REMOVEDIR)?;
         } else {
-            task.unlinkat(At::Cwd, &path, 0)?;
+            task.unlinkat(AT_FDCWD, &path, 0)?;
         }
     }
     Ok(())

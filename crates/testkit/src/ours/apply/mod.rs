@@ -2,14 +2,17 @@
 //! One operation, on openpath: the method it names and nothing else.
 
 use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, mount as m, stat};
-use openpath_vfs::{At, MountFlags, OpenFile};
+use openpath_vfs::MountFlags;
 
-use super::{Ours, Reader, tmpfs};
-use crate::op::{Keep, Obj, Op, Slot, Time, content, how, raw_how, size};
+use super::{Ours, Reader, look, tmpfs};
+use crate::op::{Fd, Keep, Obj, Op, Time, how, raw_how, size};
 use crate::outcome::{Outcome, StatView, StatxView};
 use crate::scan;
 use crate::skips;
 use crate::sys::RawStatx;
+
+mod io;
+mod table;
 
 type Done = Result<Outcome, Errno>;
 
@@ -19,6 +22,11 @@ fn plain(r: Result<(), Errno>) -> Done {
 
 fn number(n: usize) -> Outcome {
     Outcome::Num(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// What fcntl(2) gives.
+fn flags(n: u64) -> Outcome {
+    Outcome::Num(n.cast_signed())
 }
 
 fn id(v: i64) -> u32 {
@@ -66,7 +74,7 @@ fn raw_statx(s: &Statx) -> RawStatx {
     }
 }
 
-impl<'t> Ours<'t> {
+impl Ours<'_> {
     pub(super) fn dispatch(&mut self, op: &Op) -> Outcome {
         let done = self
             .open_family(op)
@@ -74,8 +82,12 @@ impl<'t> Ours<'t> {
             .or_else(|| self.name_family(op))
             .or_else(|| self.attr_family(op))
             .or_else(|| self.file_family(op))
+            .or_else(|| self.space_family(op))
             .or_else(|| self.dir_family(op))
+            .or_else(|| self.table_family(op))
+            .or_else(|| self.watch_family(op))
             .or_else(|| self.task_family(op))
+            .or_else(|| self.place_family(op))
             .or_else(|| self.mount_family(op))
             .or_else(|| self.xattr_family(op));
         match done {
@@ -84,33 +96,30 @@ impl<'t> Ours<'t> {
         }
     }
 
-    /// Keeps or closes what was opened; the outcome is its flags.
-    fn opened(&mut self, keep: Keep, r: Result<OpenFile<'t>, Errno>) -> Done {
-        if let Some(slot) = keep.0 {
-            let _ = self.put_back(slot);
-        }
-        let file = r?;
-        let flags = i64::from(file.flags());
-        match keep.0 {
-            Some(slot) => self.slots[usize::from(slot.0)] = Some(file),
-            None => file.close(),
-        }
-        Ok(Outcome::Num(flags))
-    }
-
-    fn put_back(&mut self, s: Slot) -> Outcome {
-        self.scans[usize::from(s.0)].rewind();
-        match self.slots[usize::from(s.0)].take() {
-            Some(file) => {
-                file.close();
-                Outcome::Ok
+    /// What becomes of what was opened.
+    fn opened(&self, keep: Keep, r: Result<i32, Errno>) -> Done {
+        let (task, n) = (self.task(), r?);
+        let look = || task.fcntl(n, f::F_GETFL, 0).map(flags);
+        match keep {
+            Keep::Open => Ok(Outcome::Num(i64::from(n))),
+            Keep::Look => {
+                let flags = look()?;
+                task.close(n)?;
+                Ok(flags)
             }
-            None => Outcome::Err(Errno::EBADF),
+            Keep::At(to) => {
+                let flags = look()?;
+                let moved = task.dup2(n, to);
+                if n != to {
+                    task.close(n)?;
+                }
+                moved.map(|_| flags)
+            }
         }
     }
 
     fn open_family(&mut self, op: &Op) -> Option<Done> {
-        let task = self.task;
+        let task = self.task();
         Some(match op {
             Op::Open {
                 keep,
@@ -119,7 +128,7 @@ impl<'t> Ours<'t> {
                 flags,
                 mode,
             } => {
-                let r = task.openat(self.at(*at), &path.0, flags.low(), low(mode.0));
+                let r = task.openat(at.0, &path.0, flags.low(), low(mode.0));
                 self.opened(*keep, r)
             }
             Op::Openat2 {
@@ -135,7 +144,7 @@ impl<'t> Ours<'t> {
                     mode: mode.0,
                     resolve: resolve.0,
                 };
-                let r = task.openat2(self.at(*at), &path.0, &how);
+                let r = task.openat2(at.0, &path.0, &how);
                 self.opened(*keep, r)
             }
             Op::Openat2Raw {
@@ -148,8 +157,8 @@ impl<'t> Ours<'t> {
                 tail,
             } => {
                 let bytes = raw_how(&how(flags.0, mode.0, resolve.0), *len, *tail);
-                let r = task.openat2_raw(self.at(*at), &path.0, &bytes, size(*len));
-                self.opened(Keep(None), r)
+                let r = task.openat2_raw(at.0, &path.0, &bytes, size(*len));
+                self.opened(Keep::Look, r)
             }
             Op::Tmplink {
                 at,
@@ -159,38 +168,39 @@ impl<'t> Ours<'t> {
                 new,
             } => {
                 let flags = flags.low() | f::O_TMPFILE;
-                let file = task.openat(self.at(*at), &dir.0, flags, low(mode.0));
-                file.and_then(|file| {
-                    let from = At::File(&file);
-                    plain(task.linkat(from, b"", At::Cwd, &new.0, f::AT_EMPTY_PATH))
+                let file = task.openat(at.0, &dir.0, flags, low(mode.0));
+                file.and_then(|n| {
+                    let to = f::AT_FDCWD;
+                    let linked = task.linkat(n, b"", to, &new.0, f::AT_EMPTY_PATH);
+                    task.close(n)?;
+                    plain(linked)
                 })
             }
-            Op::Close { slot } => Ok(self.put_back(*slot)),
-            Op::GetFl { slot } => self.slot(*slot).map(|s| Outcome::Num(i64::from(s.flags()))),
             _ => return None,
         })
     }
 
     fn stat_family(&mut self, op: &Op) -> Option<Done> {
-        let task = self.task;
+        let task = self.task();
         let stat = match op {
             Op::Stat { path } => task.stat(&path.0),
             Op::Lstat { path } => task.lstat(&path.0),
-            Op::Fstat { slot } => self.slot(*slot).and_then(OpenFile::stat),
-            Op::Fstatat { at, path, flags } => task.fstatat(self.at(*at), &path.0, flags.low()),
+            Op::Fstat { fd } => task.fstat(fd.0),
+            Op::Fstatat { at, path, flags } => task.fstatat(at.0, &path.0, flags.low()),
             Op::Statx {
                 at,
                 path,
                 flags,
                 mask,
             } => {
-                let done = task.statx(self.at(*at), &path.0, flags.low(), mask.low());
+                let done = task.statx(at.0, &path.0, flags.low(), mask.low());
                 return Some(done.map(|s| {
                     let s = raw_statx(&s);
                     Outcome::Statx(Box::new(StatxView::new(&s, &self.ids, &self.stamps)))
                 }));
             }
             Op::Statfs { path } => return Some(task.statfs(&path.0).map(|s| Outcome::statfs(&s))),
+            Op::Fstatfs { fd } => return Some(task.fstatfs(fd.0).map(|s| Outcome::statfs(&s))),
             Op::Access { path, mode } => return Some(plain(task.access(&path.0, mode.low()))),
             Op::Faccessat2 {
                 at,
@@ -198,7 +208,7 @@ impl<'t> Ours<'t> {
                 mode,
                 flags,
             } => {
-                let done = task.faccessat2(self.at(*at), &path.0, mode.low(), flags.low());
+                let done = task.faccessat2(at.0, &path.0, mode.low(), flags.low());
                 return Some(plain(done));
             }
             _ => return None,
@@ -207,18 +217,16 @@ impl<'t> Ours<'t> {
     }
 
     fn name_family(&mut self, op: &Op) -> Option<Done> {
-        let task = self.task;
+        let task = self.task();
         Some(match op {
-            Op::Mkdir { at, path, mode } => plain(task.mkdirat(self.at(*at), &path.0, low(mode.0))),
+            Op::Mkdir { at, path, mode } => plain(task.mkdirat(at.0, &path.0, low(mode.0))),
             Op::Mknod {
                 at,
                 path,
                 mode,
                 dev,
-            } => plain(task.mknodat(self.at(*at), &path.0, low(mode.0), dev.0)),
-            Op::Unlink { at, path, flags } => {
-                plain(task.unlinkat(self.at(*at), &path.0, flags.low()))
-            }
+            } => plain(task.mknodat(at.0, &path.0, low(mode.0), dev.0)),
+            Op::Unlink { at, path, flags } => plain(task.unlinkat(at.0, &path.0, flags.low())),
             Op::Rename {
                 at,
                 old,
@@ -226,7 +234,7 @@ impl<'t> Ours<'t> {
                 new,
                 flags,
             } => {
-                let (d, d2) = (self.at(*at), self.at(*at2));
+                let (d, d2) = (at.0, at2.0);
                 plain(task.renameat2(d, &old.0, d2, &new.0, flags.low()))
             }
             Op::Link {
@@ -236,37 +244,33 @@ impl<'t> Ours<'t> {
                 new,
                 flags,
             } => {
-                let (d, d2) = (self.at(*at), self.at(*at2));
+                let (d, d2) = (at.0, at2.0);
                 plain(task.linkat(d, &old.0, d2, &new.0, flags.low()))
             }
-            Op::Symlink { target, at, path } => {
-                plain(task.symlinkat(&target.0, self.at(*at), &path.0))
-            }
-            Op::Readlink { at, path } => task.readlinkat(self.at(*at), &path.0).map(Outcome::Bytes),
+            Op::Symlink { target, at, path } => plain(task.symlinkat(&target.0, at.0, &path.0)),
+            Op::Readlink { at, path } => task.readlinkat(at.0, &path.0).map(Outcome::Bytes),
             _ => return None,
         })
     }
 
     fn attr_family(&mut self, op: &Op) -> Option<Done> {
-        let task = self.task;
+        let task = self.task();
         Some(plain(match op {
             Op::Chmod {
                 at,
                 path,
                 mode,
                 flags,
-            } => task.fchmodat2(self.at(*at), &path.0, low(mode.0), flags.low()),
-            Op::Fchmod { slot, mode } => self.slot(*slot).and_then(|s| s.fchmod(low(mode.0))),
+            } => task.fchmodat2(at.0, &path.0, low(mode.0), flags.low()),
+            Op::Fchmod { fd, mode } => task.fchmod(fd.0, low(mode.0)),
             Op::Chown {
                 at,
                 path,
                 uid,
                 gid,
                 flags,
-            } => task.fchownat(self.at(*at), &path.0, id(*uid), id(*gid), flags.low()),
-            Op::Fchown { slot, uid, gid } => {
-                self.slot(*slot).and_then(|s| s.fchown(id(*uid), id(*gid)))
-            }
+            } => task.fchownat(at.0, &path.0, id(*uid), id(*gid), flags.low()),
+            Op::Fchown { fd, uid, gid } => task.fchown(fd.0, id(*uid), id(*gid)),
             Op::Utimens {
                 at,
                 path,
@@ -275,127 +279,59 @@ impl<'t> Ours<'t> {
                 flags,
             } => {
                 let times = [time(*atime), time(*mtime)];
-                task.utimensat(self.at(*at), Some(&path.0), times, flags.low())
+                task.utimensat(at.0, Some(&path.0), times, flags.low())
             }
-            Op::Futimens { slot, atime, mtime } => {
-                let at = self.slot(*slot).map_or(At::Bad, At::File);
-                task.utimensat(at, None, [time(*atime), time(*mtime)], 0)
-            }
+            Op::Futimens { fd, atime, mtime } => task.futimens(fd.0, [time(*atime), time(*mtime)]),
             Op::Truncate { path, len } => task.truncate(&path.0, *len),
-            // As with the offsets of pread(2), the kernel looks at the length first.
-            Op::Ftruncate { len: ..0, .. } => Err(Errno::EINVAL),
-            Op::Ftruncate { slot, len } => self.slot(*slot).and_then(|s| s.ftruncate(*len)),
+            Op::Ftruncate { fd, len } => task.ftruncate(fd.0, *len),
             _ => return None,
         }))
     }
 
-    fn file_family(&mut self, op: &Op) -> Option<Done> {
-        let buffer = |len: i64| vec![0; size(len)];
-        let read = |mut b: Vec<u8>, got: usize| {
-            b.truncate(got);
-            Outcome::Bytes(b)
-        };
-        let slot = match op {
-            Op::Pread { slot, .. }
-            | Op::Pwrite { slot, .. }
-            | Op::Read { slot, .. }
-            | Op::Write { slot, .. }
-            | Op::Lseek { slot, .. } => self.slot(*slot),
-            _ => return None,
-        };
-        // The kernel looks at the offset before it looks for the descriptor.
-        if let Op::Pread { off, .. } | Op::Pwrite { off, .. } = op
-            && *off < 0
-        {
-            return Some(Err(Errno::EINVAL));
-        }
-        let file = match slot {
-            Ok(file) => file,
-            Err(e) => return Some(Err(e)),
-        };
-        Some(match op {
-            Op::Pread { len, off, .. } => {
-                let mut b = buffer(*len);
-                file.pread(&mut b, off.cast_unsigned()).map(|n| read(b, n))
-            }
-            Op::Pwrite { len, off, seed, .. } => file
-                .pwrite(&content(*seed, *off, *len), off.cast_unsigned())
-                .map(number),
-            Op::Read { len, .. } => {
-                let mut b = buffer(*len);
-                file.read(&mut b).map(|n| read(b, n))
-            }
-            Op::Write { len, seed, .. } => file.write(&content(*seed, 0, *len)).map(number),
-            Op::Lseek { off, whence, .. } => file.lseek(*off, id(*whence)).map(Outcome::Num),
-            _ => return None,
-        })
-    }
-
     fn dir_family(&mut self, op: &Op) -> Option<Done> {
-        let task = self.task;
+        let task = self.task();
         Some(match op {
             Op::Ls { at, path } => {
                 let flags = f::O_RDONLY | f::O_DIRECTORY;
-                task.openat(self.at(*at), &path.0, flags, 0)
-                    .and_then(|file| scan::all(&mut Reader(&file), 4096))
-                    .map(Outcome::entries)
+                task.openat(at.0, &path.0, flags, 0).and_then(|n| {
+                    let all = scan::all(&mut Reader(task, Fd(n)), 4096);
+                    task.close(n)?;
+                    all.map(Outcome::entries)
+                })
             }
-            Op::DirRead { slot, bytes } => self.dir_read(*slot, size(*bytes)),
-            Op::Rewind { slot } => {
-                self.scans[usize::from(slot.0)].rewind();
-                self.slot(*slot)
-                    .and_then(|s| s.lseek(0, f::SEEK_SET))
-                    .map(|_| Outcome::Ok)
-            }
-            Op::Cookies { slot } => {
-                self.scans[usize::from(slot.0)].rewind();
-                self.slot(*slot).map(|s| scan::cookies(&mut Reader(s)))
-            }
+            Op::DirRead { fd, bytes } => self.dir_read(*fd, size(*bytes)),
+            Op::Rewind { fd } => task.lseek(fd.0, 0, f::SEEK_SET).map(|_| Outcome::Ok),
+            Op::Cookies { fd } => Ok(scan::cookies(&mut Reader(task, *fd))),
             _ => return None,
         })
     }
 
-    fn dir_read(&mut self, slot: Slot, bytes: usize) -> Done {
-        let at = usize::from(slot.0);
-        if self.scans[at].starts() {
-            let there = self.list_slot(slot);
+    fn dir_read(&mut self, at: Fd, bytes: usize) -> Done {
+        if self.scans.starts(at) {
+            let there = look::list(self.task(), self.eye, at.0);
             self.renew();
             if let Ok(there) = there {
-                self.scans[at].start(there);
+                self.scans.start(at, there);
             }
         }
-        let got = Reader(self.slot(slot)?);
-        let got = scan::Readable::entries(&mut { got }, bytes)?;
-        Ok(self.scans[at].feed(got))
+        let got = scan::Readable::entries(&mut Reader(self.task(), at), bytes)?;
+        Ok(self.scans.feed(at, got))
     }
 
-    /// All entries of an open directory, by the eyes of root, without changing its times.
-    fn list_slot(&self, slot: Slot) -> Result<Vec<scan::Entry>, Errno> {
-        let flags = f::O_DIRECTORY | f::O_NOATIME;
-        let dir = self
-            .eye
-            .openat(self.at(crate::op::Dir::Slot(slot)), b".", flags, 0)?;
-        scan::all(&mut Reader(&dir), 4096)
-    }
-
-    fn task_family(&mut self, op: &Op) -> Option<Done> {
-        let task = self.task;
+    fn place_family(&mut self, op: &Op) -> Option<Done> {
+        let task = self.task();
         Some(match op {
-            Op::Cred { uid } => {
-                self.become_user(id(*uid));
-                Ok(Outcome::Ok)
-            }
             Op::Umask { mask } => Ok(Outcome::Num(i64::from(task.umask(low(mask.0))))),
             Op::Getcwd {} => task.getcwd().map(Outcome::Bytes),
             Op::Chdir { path } => plain(task.chdir(&path.0)),
-            Op::Fchdir { slot } => plain(self.slot(*slot).and_then(|s| task.fchdir(s))),
+            Op::Fchdir { fd } => plain(task.fchdir(fd.0)),
             Op::Chroot { path } => plain(task.chroot(&path.0)),
             _ => return None,
         })
     }
 
     fn mount_family(&mut self, op: &Op) -> Option<Done> {
-        let task = self.task;
+        let task = self.task();
         Some(plain(match op {
             Op::Mount { path, flags } => {
                 let read_only = flags.0 & m::MS_RDONLY != 0;
@@ -423,12 +359,12 @@ impl<'t> Ours<'t> {
     }
 
     fn remount_bind(&self, path: &[u8], flags: u64) -> Result<(), Errno> {
-        let old = self.task.mount_flags(path)?;
-        self.task.remount_bind(path, old.remounted(flags))
+        let old = self.task().mount_flags(path)?;
+        self.task().remount_bind(path, old.remounted(flags))
     }
 
     fn xattr_family(&mut self, op: &Op) -> Option<Done> {
-        let task = self.task;
+        let task = self.task();
         Some(match op {
             Op::SetXattr {
                 obj,
@@ -440,25 +376,25 @@ impl<'t> Ours<'t> {
                 plain(match obj {
                     Obj::Path(p) => task.setxattr(&p.0, n, v, f),
                     Obj::LPath(p) => task.lsetxattr(&p.0, n, v, f),
-                    Obj::Slot(s) => self.slot(*s).and_then(|s| s.fsetxattr(n, v, f)),
+                    Obj::Fd(fd) => task.fsetxattr(fd.0, n, v, f),
                 })
             }
             Op::GetXattr { obj, name } => match obj {
                 Obj::Path(p) => task.getxattr(&p.0, &name.0),
                 Obj::LPath(p) => task.lgetxattr(&p.0, &name.0),
-                Obj::Slot(s) => self.slot(*s).and_then(|s| s.fgetxattr(&name.0)),
+                Obj::Fd(fd) => task.fgetxattr(fd.0, &name.0),
             }
             .map(Outcome::Bytes),
             Op::ListXattr { obj } => match obj {
                 Obj::Path(p) => task.listxattr(&p.0),
                 Obj::LPath(p) => task.llistxattr(&p.0),
-                Obj::Slot(s) => self.slot(*s).and_then(OpenFile::flistxattr),
+                Obj::Fd(fd) => task.flistxattr(fd.0),
             }
             .map(|l| Outcome::xattrs(&l)),
             Op::RemoveXattr { obj, name } => plain(match obj {
                 Obj::Path(p) => task.removexattr(&p.0, &name.0),
                 Obj::LPath(p) => task.lremovexattr(&p.0, &name.0),
-                Obj::Slot(s) => self.slot(*s).and_then(|s| s.fremovexattr(&name.0)),
+                Obj::Fd(fd) => task.fremovexattr(fd.0, &name.0),
             }),
             _ => return None,
         })

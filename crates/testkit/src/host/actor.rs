@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A task of a case on the host: a thread that makes the calls.
+//!
+//! # Rules
+//! * It shares with its parent what clone(2) would have it share: the table after `clone`, nothing
+//!   after `fork`. Its credentials are never its parent's, though equal.
+//! * It does one order at a time and nothing in between.
+//! * When `end` returns the kernel has nothing left of it: table, root and working directory are
+//!   given back.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use openpath_abi::{Errno, Stat, fcntl as f};
+
+use crate::op::{Fd, Op};
+use crate::outcome::{Outcome, RawDesc, RawEvent};
+use crate::scan::Entry;
+use crate::sys::{self, RawStatx};
+
+use super::{groups, look};
+
+const CLONE_FS: u32 = 0x200;
+pub(super) const CLONE_FILES: u32 = 0x400;
+/// A number that is above every one a case opens, for what must be open for a moment.
+const ASIDE: i64 = 2000;
+/// pidfd_open(2) of a thread.
+const PIDFD_THREAD: u32 = 0o200;
+/// Bytes of stack of a thread that makes calls and little else.
+const STACK: usize = 256 << 10;
+
+/// What an actor is asked to do.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// An operation.
+    Apply(Op),
+    /// Only walk to what an umount(2) names.
+    WalkTo(Op),
+    /// List a directory by the eyes of root, without changing its times.
+    List(Fd),
+    /// The table, up to this number.
+    Table(i32),
+    /// Take a descriptor of the thread of this number.
+    Take(i64, Fd),
+}
+
+/// What an actor answers: nothing in it depends on what was seen before.
+#[derive(Debug)]
+pub(super) enum Raw {
+    Done(Outcome),
+    Stat(Stat),
+    Statx(RawStatx),
+    /// A descriptor was made.
+    Opened(i32),
+    /// A descriptor was made and moved to this number; its flags are the outcome.
+    Placed(i32, i64),
+    Entries(Vec<Entry>),
+    Events(Vec<RawEvent>),
+    Table(Vec<RawDesc>),
+    Born(Actor),
+}
+
+/// The handle of an actor.
+#[derive(Debug)]
+pub(super) struct Actor {
+    orders: Sender<Order>,
+    answers: Receiver<Raw>,
+    thread: JoinHandle<()>,
+    pub(super) tid: i64,
+}
+
+impl Actor {
+    /// Has it do something.
+    pub(super) fn ask(&self, order: Order) -> Raw {
+        let died = |()| Raw::Done(Outcome::Bad("the actor died".to_owned()));
+        let sent = self.orders.send(order).map_err(drop);
+        sent.and_then(|()| self.answers.recv().map_err(drop))
+            .unwrap_or_else(|()| died(()))
+    }
+
+    /// Ends it.
+    pub(super) fn end(self) {
+        drop(self.orders);
+        // One that panicked has ended as well.
+        let _ = self.thread.join();
+        // A thread can be joined before it has given its table back.
+        while sys::thread_lives(self.tid) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// What a new actor does not share with its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Birth {
+    /// The first of a case: an empty table.
+    First,
+    /// A copy of the table.
+    Fork,
+    /// The parent's table.
+    Clone,
+}
+
+/// The first actor of a case.
+pub(super) fn first(root_mount: u64) -> Option<Actor> {
+    born(Birth::First, 0, root_mount)
+}
+
+/// Makes an actor, as a child of the calling thread.
+pub(super) fn born(birth: Birth, uid: u32, root_mount: u64) -> Option<Actor> {
+    let (orders, listen) = channel();
+    let (say, answers) = channel();
+    let (tell, ready) = channel();
+    let body = move || {
+        let mut stage = Stage { uid, root_mount };
+        if tell.send(stage.enter(birth)).is_err() {
+            return;
+        }
+        while let Ok(order) = listen.recv() {
+            if say.send(stage.act(order)).is_err() {
+                return;
+            }
+        }
+    };
+    let builder = std::thread::Builder::new().stack_size(STACK);
+    let thread = builder.spawn(body).ok()?;
+    match ready.recv() {
+        Ok(Ok(tid)) => Some(Actor {
+            orders,
+            answers,
+            thread,
+            tid,
+        }),
+        _ => None,
+    }
+}
+
+/// An actor's own state.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) uid: u32,
+    pub(super) root_mount: u64,
+}
+
+impl Stage {
+    fn enter(&mut self, birth: Birth) -> Result<i64, Errno> {
+        let files = if birth == Birth::Clone {
+            0
+        } else {
+            CLONE_FILES
+        };
+        sys::unshare(CLONE_FS | files)?;
+        if birth == Birth::First {
+            sys::close_range(0, u32::MAX, 0)?;
+        } else {
+            self.become_user(self.uid)?;
+        }
+        sys::gettid()
+    }
+
+    fn act(&mut self, order: Order) -> Raw {
+        match order {
+            Order::Apply(op) => self.dispatch(&op),
+            Order::WalkTo(op) => {
+                let _ = self.is_root(&op);
+                Raw::Done(Outcome::Ok)
+            }
+            Order::List(at) => {
+                let there = self.as_root(|_| look::Look { root: at.0 }.list_here());
+                there.map_or_else(|e| Raw::Done(Outcome::Err(e)), Raw::Entries)
+            }
+            Order::Table(top) => Raw::Table((0..=top).filter_map(look::descriptor).collect()),
+            Order::Take(tid, fd) => take(tid, fd.0)
+                .and_then(|n| super::fd(Ok(n)))
+                .map_or_else(|e| Raw::Done(Outcome::Err(e)), Raw::Opened),
+        }
+    }
+
+    /// Takes on the credentials of a user; saved uid 0 brings root back.
+    pub(super) fn become_user(&mut self, uid: u32) -> Result<(), Errno> {
+        sys::setresuid(0, 0, 0)?;
+        sys::setgroups(groups(uid))?;
+        sys::setresgid(uid, uid, 0)?;
+        sys::setresuid(uid, uid, 0)?;
+        self.uid = uid;
+        Ok(())
+    }
+
+    /// Does something as root and under a limit that is in nobody's way, then goes back.
+    fn as_root<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let limit = sys::files_limit().unwrap_or(crate::face::LIMIT);
+        let _ = sys::limit_files(ASIDE.cast_unsigned() + 10);
+        if self.uid != 0 {
+            let _ = sys::setresuid(0, 0, 0);
+        }
+        let done = work(self);
+        if self.uid != 0 {
+            let _ = sys::setresuid(self.uid, self.uid, 0);
+        }
+        let _ = sys::limit_files(limit);
+        done
+    }
+}
+
+/// pidfd_getfd(2), with the pidfd in nobody's way.
+fn take(tid: i64, fd: i32) -> sys::Ret {
+    let limit = sys::files_limit()?;
+    sys::limit_files(ASIDE.cast_unsigned() + 10)?;
+    let tid = i32::try_from(tid).map_err(|_| Errno::ESRCH)?;
+    let low = super::fd(sys::pidfd_open(tid, PIDFD_THREAD))?;
+    let pidfd = super::fd(sys::fcntl(low, f::F_DUPFD_CLOEXEC, ASIDE))?;
+    sys::close(low)?;
+    sys::limit_files(limit)?;
+    let taken = sys::pidfd_getfd(pidfd, fd, 0);
+    sys::close(pidfd)?;
+    taken
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What arguments become before a call is made: the same for every face.
+
+use super::Lens;
+
+/// Stands for the process that acts, as an owner of signals.
+pub const OWN: i64 = 1_000_000;
+
+/// The bytes that a write with this seed writes at this offset.
+#[must_use]
+pub fn content(seed: i64, off: i64, len: i64) -> Vec<u8> {
+    let start = seed.wrapping_add(off);
+    let letter = |i: i64| b'a' + start.wrapping_add(i).rem_euclid(23) as u8;
+    (0..len.clamp(0, 1 << 20)).map(letter).collect()
+}
+
+/// A length as a face uses it: never negative, never absurd.
+#[must_use]
+pub fn size(len: i64) -> usize {
+    usize::try_from(len.clamp(0, 1 << 20)).unwrap_or(0)
+}
+
+/// A plain `struct open_how`.
+#[must_use]
+pub fn how(flags: u64, mode: u64, resolve: u64) -> Vec<u8> {
+    [flags, mode, resolve]
+        .iter()
+        .flat_map(|v| v.to_le_bytes())
+        .collect()
+}
+
+/// The bytes of a `struct open_how` of this size; one byte of the tail set if asked for.
+#[must_use]
+pub fn raw_how(how: &[u8], len: i64, tail: i64) -> Vec<u8> {
+    let mut bytes = how.to_vec();
+    bytes.resize(size(len).max(how.len()), 0);
+    if let Some(byte) = usize::try_from(tail)
+        .ok()
+        .and_then(|t| bytes.get_mut(how.len() + t))
+    {
+        *byte = 1;
+    }
+    bytes
+}
+
+/// The data of a vectored write, cut into its pieces.
+#[must_use]
+pub fn pieces(seed: i64, lens: &Lens) -> Vec<Vec<u8>> {
+    let mut at = 0;
+    let piece = |len: &i64| {
+        let data = content(seed, at, *len);
+        at += len;
+        data
+    };
+    lens.0.iter().map(piece).collect()
+}
+
+/// A length to allocate: what the kernel would grant and take hours or all memory for becomes
+/// small, what it refuses stays.
+#[must_use]
+pub fn space(len: i64) -> i64 {
+    if (1 << 22..1 << 34).contains(&len) {
+        1 << 22
+    } else {
+        len
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Arguments that are sets of named bits, or one of some named numbers.
+
+use serde::{Deserialize, Serialize};
+
+use super::args::Arg;
+use openpath_abi::{
+    access as a, falloc as fa, fcntl as f, inotify as i, mount as m, poll as p, rename as rn,
+    resolve as r,
+};
+
+/// Writes `value` as names joined by `|`, the rest in hexadecimal; `0` if there is nothing.
+fn put_flags(names: &[(&str, u64)], value: u64, out: &mut String) {
+    let mut left = value;
+    let mut words: Vec<String> = Vec::new();
+    for (name, bits) in names {
+        if *bits != 0 && left & bits == *bits {
+            left &= !bits;
+            words.push((*name).to_owned());
+        }
+    }
+    if left != 0 {
+        words.push(format!("{left:#x}"));
+    } else if words.is_empty() {
+        let nothing = names
+            .iter()
+            .find(|(_, bits)| *bits == 0)
+            .map_or("0", |(name, _)| name);
+        words.push(nothing.to_owned());
+    }
+    out.push_str(&words.join("|"));
+}
+
+fn get_flags(names: &[(&str, u64)], word: &str) -> Result<u64, String> {
+    word.split('|').try_fold(0, |sum, part| {
+        let named = names
+            .iter()
+            .find(|(name, _)| *name == part)
+            .map(|(_, bits)| *bits);
+        let number = || match part.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => part.parse().ok(),
+        };
+        let bits = named
+            .or_else(number)
+            .ok_or_else(|| format!("not a flag: {part}"))?;
+        Ok(sum | bits)
+    })
+}
+
+/// Makes a type of flags with names.
+macro_rules! flags {
+    ($($(#[$doc:meta])* $name:ident { $($word:literal = $bits:expr),* $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// The names, in the order of writing.
+            pub const NAMES: &'static [(&'static str, u64)] = &[$(($word, ($bits) as u64)),*];
+
+            /// The low 32 bits, which is what most calls take.
+            #[must_use]
+            pub fn low(self) -> u32 {
+                (self.0 & 0xffff_ffff) as u32
+            }
+        }
+
+        impl Arg for $name {
+            fn put(&self, out: &mut String) {
+                put_flags(Self::NAMES, self.0, out);
+            }
+            fn get(word: &str) -> Result<Self, String> {
+                get_flags(Self::NAMES, word).map($name)
+            }
+            fn simpler(&self) -> Vec<Self> {
+                let single = (0..64).map(|b| 1u64 << b).filter(|b| self.0 & b != 0);
+                single.map(|b| $name(self.0 & !b)).collect()
+            }
+        }
+    )*};
+}
+
+flags! {
+    /// `O_*`.
+    OFlags {
+        "ACC3" = f::O_ACCMODE, "WRONLY" = f::O_WRONLY, "RDWR" = f::O_RDWR, "RDONLY" = 0,
+        "TMPFILE" = f::O_TMPFILE, "TMPFILE_ONLY" = f::O_TMPFILE_ONLY,
+        "CREAT" = f::O_CREAT, "EXCL" = f::O_EXCL, "TRUNC" = f::O_TRUNC, "PATH" = f::O_PATH,
+        "DIRECTORY" = f::O_DIRECTORY, "NOFOLLOW" = f::O_NOFOLLOW, "APPEND" = f::O_APPEND,
+        "NONBLOCK" = f::O_NONBLOCK, "NOATIME" = f::O_NOATIME, "CLOEXEC" = f::O_CLOEXEC,
+        "SYNC" = f::O_SYNC, "DSYNC" = f::O_DSYNC, "DIRECT" = f::O_DIRECT, "ASYNC" = f::O_ASYNC,
+        "NOCTTY" = f::O_NOCTTY, "LARGEFILE" = f::O_LARGEFILE,
+    }
+    /// `RESOLVE_*`.
+    Resolve {
+        "NO_XDEV" = r::RESOLVE_NO_XDEV, "NO_MAGICLINKS" = r::RESOLVE_NO_MAGICLINKS,
+        "NO_SYMLINKS" = r::RESOLVE_NO_SYMLINKS, "BENEATH" = r::RESOLVE_BENEATH,
+        "IN_ROOT" = r::RESOLVE_IN_ROOT, "CACHED" = r::RESOLVE_CACHED,
+    }
+    /// `AT_*`; `REMOVEDIR` and `EACCESS` are the same bit.
+    AtFlags {
+        "NOFOLLOW" = f::AT_SYMLINK_NOFOLLOW, "REMOVEDIR" = f::AT_REMOVEDIR,
+        "EACCESS" = f::AT_EACCESS, "FOLLOW" = f::AT_SYMLINK_FOLLOW,
+        "NO_AUTOMOUNT" = f::AT_NO_AUTOMOUNT, "EMPTY" = f::AT_EMPTY_PATH,
+    }
+    /// `RENAME_*`.
+    RFlags {
+        "NOREPLACE" = rn::RENAME_NOREPLACE, "EXCHANGE" = rn::RENAME_EXCHANGE,
+        "WHITEOUT" = rn::RENAME_WHITEOUT,
+    }
+    /// `R_OK`, `W_OK`, `X_OK`.
+    Access { "R" = a::R_OK, "W" = a::W_OK, "X" = a::X_OK }
+    /// `MS_*`, those that make sense for a mount of ours.
+    MsFlags {
+        "RDONLY" = m::MS_RDONLY, "NOSUID" = m::MS_NOSUID, "NODEV" = m::MS_NODEV,
+        "NOEXEC" = m::MS_NOEXEC, "NOSYMFOLLOW" = m::MS_NOSYMFOLLOW, "NOATIME" = m::MS_NOATIME,
+        "NODIRATIME" = m::MS_NODIRATIME, "STRICTATIME" = m::MS_STRICTATIME, "REC" = m::MS_REC,
+        "RELATIME" = m::MS_RELATIME,
+    }
+    /// `MNT_*` and `UMOUNT_NOFOLLOW`.
+    UFlags {
+        "FORCE" = m::MNT_FORCE, "DETACH" = m::MNT_DETACH, "EXPIRE" = m::MNT_EXPIRE,
+        "NOFOLLOW" = m::UMOUNT_NOFOLLOW,
+    }
+    /// `XATTR_CREATE` and `XATTR_REPLACE`.
+    XFlags { "CREATE" = 1, "REPLACE" = 2 }
+    /// Flags of close_range(2).
+    RangeFlags { "UNSHARE" = f::CLOSE_RANGE_UNSHARE, "CLOEXEC" = f::CLOSE_RANGE_CLOEXEC }
+    /// `RWF_*`.
+    RwFlags {
+        "HIPRI" = fa::RWF_HIPRI, "DSYNC" = fa::RWF_DSYNC, "SYNC" = fa::RWF_SYNC,
+        "NOWAIT" = fa::RWF_NOWAIT, "APPEND" = fa::RWF_APPEND, "NOAPPEND" = fa::RWF_NOAPPEND,
+        "ATOMIC" = fa::RWF_ATOMIC, "DONTCACHE" = fa::RWF_DONTCACHE,
+    }
+    /// `FALLOC_FL_*`.
+    FaMode {
+        "KEEP" = fa::FALLOC_FL_KEEP_SIZE, "PUNCH" = fa::FALLOC_FL_PUNCH_HOLE,
+        "STALE" = fa::FALLOC_FL_NO_HIDE_STALE, "COLLAPSE" = fa::FALLOC_FL_COLLAPSE_RANGE,
+        "ZERO" = fa::FALLOC_FL_ZERO_RANGE, "INSERT" = fa::FALLOC_FL_INSERT_RANGE,
+        "UNSHARE" = fa::FALLOC_FL_UNSHARE_RANGE,
+    }
+    /// `POLL*`.
+    PollFlags {
+        "IN" = p::POLLIN, "PRI" = p::POLLPRI, "OUT" = p::POLLOUT, "ERR" = p::POLLERR,
+        "HUP" = p::POLLHUP, "NVAL" = p::POLLNVAL, "RDNORM" = p::POLLRDNORM,
+        "RDBAND" = p::POLLRDBAND, "WRNORM" = p::POLLWRNORM, "WRBAND" = p::POLLWRBAND,
+        "RDHUP" = p::POLLRDHUP,
+    }
+    /// `IN_*`.
+    InFlags {
+        "ALL" = i::IN_ALL_EVENTS, "CLOSE" = i::IN_CLOSE, "MOVE" = i::IN_MOVE,
+        "ACCESS" = i::IN_ACCESS, "MODIFY" = i::IN_MODIFY, "ATTRIB" = i::IN_ATTRIB,
+        "CLOSE_WRITE" = i::IN_CLOSE_WRITE, "CLOSE_NOWRITE" = i::IN_CLOSE_NOWRITE,
+        "OPEN" = i::IN_OPEN, "MOVED_FROM" = i::IN_MOVED_FROM, "MOVED_TO" = i::IN_MOVED_TO,
+        "CREATE" = i::IN_CREATE, "DELETE" = i::IN_DELETE, "DELETE_SELF" = i::IN_DELETE_SELF,
+        "MOVE_SELF" = i::IN_MOVE_SELF, "UNMOUNT" = i::IN_UNMOUNT, "IGNORED" = i::IN_IGNORED,
+        "ONLYDIR" = i::IN_ONLYDIR, "DONT_FOLLOW" = i::IN_DONT_FOLLOW,
+        "EXCL_UNLINK" = i::IN_EXCL_UNLINK, "MASK_CREATE" = i::IN_MASK_CREATE,
+        "MASK_ADD" = i::IN_MASK_ADD, "ISDIR" = i::IN_ISDIR, "ONESHOT" = i::IN_ONESHOT,
+        "OVERFLOW" = i::IN_Q_OVERFLOW,
+    }
+    /// Plain bits in hexadecimal: the mask of statx(2).
+    Bits {}
+}
+
+/// Makes a type of which each value has a name, and no other value can be said: the kernel would
+/// take the argument of many others for an address.
+macro_rules! named {
+    ($($(#[$doc:meta])* $name:ident { $($word:literal = $bits:expr),* $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// All of them, with their names.
+            pub const NAMES: &'static [(&'static str, u32)] = &[$(($word, $bits)),*];
+        }
+
+        impl Arg for $name {
+            fn put(&self, out: &mut String) {
+                let name = Self::NAMES.iter().find(|(_, v)| *v == self.0);
+                out.push_str(name.map_or("?", |(name, _)| name));
+            }
+            fn get(word: &str) -> Result<Self, String> {
+                let found = Self::NAMES.iter().find(|(name, _)| *name == word);
+                found
+                    .map(|(_, v)| $name(*v))
+                    .ok_or_else(|| format!("not known: {word}"))
+            }
+        }
+    )*};
+}
+
+named! {
+    /// Commands of fcntl(2) with a number as argument.
+    Cmd {
+        "DUPFD" = f::F_DUPFD, "DUPFD_CLOEXEC" = f::F_DUPFD_CLOEXEC, "GETFD" = f::F_GETFD,
+        "SETFD" = f::F_SETFD,
+        "CREATED_QUERY" = f::F_CREATED_QUERY, "SETOWN" = f::F_SETOWN, "GETOWN" = f::F_GETOWN,
+        "SETSIG" = f::F_SETSIG, "GETSIG" = f::F_GETSIG, "ADD_SEALS" = f::F_ADD_SEALS,
+        "GET_SEALS" = f::F_GET_SEALS, "NOSUCH" = 9999,
+    }
+    /// Requests of ioctl(2) that every file answers, and some that none does.
+    Request {
+        "FIOCLEX" = 0x5451, "FIONCLEX" = 0x5450, "FIONBIO" = 0x5421, "FIOASYNC" = 0x5452,
+        "FIONREAD" = 0x541b, "FIOQSIZE" = 0x5460, "FIGETBSZ" = 2, "TCGETS" = 0x5401,
+        "NOSUCH" = 0x7777,
+    }
+}

@@ -124,7 +124,7 @@ impl Slots {
 
     /// The word at `index`, if its segment is there.
     #[inline(always)]
-    fn word(&self, index: u32) -> Option<&Word32> {
+    pub(crate) fn word(&self, index: u32) -> Option<&Word32> {
         if let Some(word) = self.first.get(index as usize) {
             return Some(word);
         }

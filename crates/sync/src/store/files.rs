@@ -29,7 +29,7 @@
 
 use super::item::{Item, PayloadCell};
 use super::pins::{Pin, PinSet};
-use super::{Store, dentry_of, mount_of};
+use super::{Store, WRITE};
 use crate::prim::{AtomicU64, Ordering};
 use crate::zero::ZeroValid;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl FileRef {
     /// The number of the file: that of its pin word, never 0 for a file of a [`super::Store`].
     #[inline(always)]
     pub fn id(&self) -> u32 {
-        self.pin.slot
+        self.pin.slot()
     }
     /// What it is open at.
     #[inline(always)]
@@ -122,14 +122,7 @@ impl FileRef {
     /// A reference to nothing, to be left where one was: putting it back does nothing.
     #[inline(always)]
     pub fn none() -> Self {
-        Self {
-            pin: Pin {
-                slot: 0,
-                store: 0,
-                mount: 0,
-                dentry: 0,
-            },
-        }
+        Self { pin: Pin::none() }
     }
     pub(super) fn of(pin: Pin) -> Self {
         Self { pin }
@@ -147,7 +140,7 @@ pub struct LastRef {
 impl LastRef {
     /// The number of the file.
     pub fn id(&self) -> u32 {
-        self.pin.slot
+        self.pin.slot()
     }
     /// What it was open at.
     #[inline(always)]
@@ -167,13 +160,13 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     pub fn file_payload<'a>(&'a self, file: &'a FileRef) -> Option<&'a F::Payload> {
         self.check(&file.pin);
-        self.payload_at(file.pin.slot)
+        self.payload_at(file.pin.slot())
     }
 
     /// As [`Store::file_payload`], for the end of the file.
     pub fn last_payload<'a>(&'a self, last: &'a LastRef) -> Option<&'a F::Payload> {
         self.check(&last.pin);
-        self.payload_at(last.pin.slot)
+        self.payload_at(last.pin.slot())
     }
 
     #[inline(always)]
@@ -194,19 +187,19 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         payload: Arc<F::Payload>,
     ) -> Result<(), Arc<F::Payload>> {
         self.check(&file.pin);
-        self.file(file.pin.slot).payload().set(payload)
+        self.file(file.pin.slot()).payload().set(payload)
     }
 
     /// Whether any thread may hold references to the file.
     #[inline(always)]
     pub fn is_file_shared(&self, file: &FileRef) -> bool {
-        self.word_of(file.pin.slot).load(Ordering::Relaxed) & SHARED != 0
+        self.word_of(file.pin.slot()).load(Ordering::Relaxed) & SHARED != 0
     }
 
     /// How many references there are at this moment.
     #[inline(always)]
     pub fn file_count(&self, file: &FileRef) -> u64 {
-        self.word_of(file.pin.slot).load(Ordering::Relaxed) & COUNT
+        self.word_of(file.pin.slot()).load(Ordering::Relaxed) & COUNT
     }
 
     /// One more reference to a shared file.
@@ -216,10 +209,10 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     pub fn dup_file(&self, file: &FileRef) -> FileRef {
         self.check(&file.pin);
         assert!(
-            self.count_shared(file.pin.slot),
+            self.count_shared(file.pin.slot()),
             "a file leaves its owner only as a shared one"
         );
-        FileRef::of(Pin { ..file.pin })
+        FileRef::of(file.pin.again())
     }
 
     /// Puts back a reference to a shared file; the last one comes back as such. Any thread may.
@@ -241,7 +234,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// Ends a file: drops what its opening kept, and lets its place go.
     pub fn end_file(&self, last: LastRef) {
         self.check(&last.pin);
-        drop(self.file(last.pin.slot).payload().take());
+        drop(self.take_file_payload(&last));
         self.release(last.pin);
     }
 
@@ -267,7 +260,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// R2: counts one less; the pin comes back with the last one.
     #[inline]
     fn uncount_shared(&self, pin: Pin) -> Option<LastRef> {
-        let word = self.word_of(pin.slot);
+        let word = self.word_of(pin.slot());
         let mut now = word.load(Ordering::Relaxed);
         loop {
             let left = now - 1;
@@ -283,18 +276,14 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     pub(super) fn pin_of(&self, id: u32) -> Pin {
         let word = self.pins.at(id).get();
-        Pin {
-            slot: id,
-            store: self.id,
-            mount: mount_of(word),
-            dentry: dentry_of(word),
-        }
+        Pin::new(id, self.id, word & !WRITE)
     }
 
     /// Takes what the opening kept of its own, at the end of the file.
+    #[inline(always)]
     pub fn take_file_payload(&self, last: &LastRef) -> Option<Arc<F::Payload>> {
         self.check(&last.pin);
-        self.file(last.pin.slot).payload().take()
+        self.file(last.pin.slot()).payload().take_if_any()
     }
 }
 
@@ -307,10 +296,10 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     #[inline(always)]
     pub fn open_file(&self, pin: Pin, shared: bool, init: impl FnOnce(&F)) -> FileRef {
         assert!(
-            self.owns(pin.slot),
+            self.owns(pin.slot()),
             "a file is made of a pin of its own set"
         );
-        let body = self.store().file(pin.slot);
+        let body = self.store().file(pin.slot());
         let head = body.head();
         head.owner.store(self.id(), Ordering::Relaxed);
         init(body);
@@ -353,7 +342,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
             return None;
         }
         self.store().check(&file.pin);
-        if let Some((word, now)) = self.local(file.pin.slot) {
+        if let Some((word, now)) = self.local(file.pin.slot()) {
             word.store(now - 1, Ordering::Relaxed);
             let last = now & COUNT == 1;
             return last.then_some(LastRef { pin: file.pin });
@@ -363,7 +352,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
 
     /// Makes the file one that any thread may hold, before a reference leaves this set's thread.
     pub fn share_file(&self, file: &FileRef) {
-        if let Some((word, now)) = self.local(file.pin.slot) {
+        if let Some((word, now)) = self.local(file.pin.slot()) {
             word.store(now | SHARED, Ordering::Release);
         }
     }
@@ -379,9 +368,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     /// As [`Store::end_file`], and the place is the next to be used again if it is this set's.
     #[inline(always)]
     pub fn end_file(&self, last: LastRef) {
-        let store = self.store();
-        store.check(&last.pin);
-        drop(store.file(last.pin.slot).payload().take_if_any());
+        drop(self.store().take_file_payload(&last));
         self.release(last.pin);
     }
 }

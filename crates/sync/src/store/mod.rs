@@ -184,7 +184,8 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
 
     fn check(&self, pin: &Pin) {
         assert_eq!(
-            pin.store, self.id,
+            pin.store(),
+            self.id,
             "a pin is used with the store it was taken on"
         );
     }
@@ -193,7 +194,11 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     pub fn dentry_payload<'a>(&'a self, pin: &'a Pin) -> Option<&'a D::Payload> {
         self.check(pin);
-        let p = self.dentry(pin.dentry).payload().0.load(Ordering::Acquire);
+        let p = self
+            .dentry(pin.dentry())
+            .payload()
+            .0
+            .load(Ordering::Acquire);
         // SAFETY: the pin names this item (or index 0, whose slot is never given a payload) and
         // keeps its payload from being taken (G1); a payload is set once in a life, so the pointer
         // stays the same while `pin` is borrowed.
@@ -204,7 +209,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     pub fn mount_payload<'a>(&'a self, pin: &'a Pin) -> Option<&'a M::Payload> {
         self.check(pin);
-        let p = self.mount(pin.mount).payload().0.load(Ordering::Acquire);
+        let p = self.mount(pin.mount()).payload().0.load(Ordering::Acquire);
         // SAFETY: as for `dentry_payload`.
         unsafe { p.as_ref() }
     }
@@ -223,7 +228,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     pub fn release(&self, pin: Pin) {
         self.check(&pin);
-        self.pins.at(pin.slot).set(0);
+        self.pins.at(pin.slot()).set(0);
     }
 
     fn used_pins(&self) -> u32 {
@@ -293,7 +298,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// Whether what `pin` holds is marked as written to.
     pub fn is_writing(&self, pin: &Pin) -> bool {
         self.check(pin);
-        self.pins.at(pin.slot).get() & WRITE != 0
+        self.pins.at(pin.slot()).get() & WRITE != 0
     }
 
     /// Whether the dentry has this very payload now.

@@ -3,34 +3,59 @@
 
 use super::files::{FileItem, NoFile};
 use super::item::Item;
-use super::{PINS_PER_BLOCK, Store, WRITE, pack};
+use super::{PINS_PER_BLOCK, Store, WRITE, dentry_of, mount_of, pack};
 use crate::asym;
 use crate::life::Sample;
 use crate::prim::relax;
 use core::cell::{Cell, RefCell};
+use core::num::NonZeroU64;
 use std::sync::Arc;
 
 /// Proof that a mount and a dentry (either may be none, index 0) stay what they are. Release it to
 /// its store.
+///
+/// Two words, so that it travels in registers: the pin word's slot and store, and what it holds.
 #[derive(Debug)]
 #[must_use = "a pin that is not released keeps its dentry for ever"]
 pub struct Pin {
-    pub(super) slot: u32,
-    pub(super) store: u32,
-    pub(super) mount: u32,
-    pub(super) dentry: u32,
+    place: NonZeroU64,
+    held: u64,
 }
 
 impl Pin {
+    #[inline(always)]
+    pub(super) fn new(slot: u32, store: u32, held: u64) -> Self {
+        let place = u64::from(store) << 32 | u64::from(slot);
+        // A store's number is never 0.
+        let place = NonZeroU64::new(place).unwrap_or(NonZeroU64::MIN);
+        Self { place, held }
+    }
+    /// A pin of no store, in a slot that no file has.
+    #[inline(always)]
+    pub(super) fn none() -> Self {
+        Self::new(0, u32::MAX, 0)
+    }
+    /// The same pin again, for one more reference to the file that it is the place of.
+    pub(super) fn again(&self) -> Self {
+        Self { ..*self }
+    }
+    #[inline(always)]
+    pub(super) fn slot(&self) -> u32 {
+        self.place.get() as u32
+    }
+    #[inline(always)]
+    pub(super) fn store(&self) -> u32 {
+        (self.place.get() >> 32) as u32
+    }
     /// The pinned mount, or 0.
     #[inline(always)]
     pub fn mount(&self) -> u32 {
-        self.mount
+        mount_of(self.held)
     }
     /// The pinned dentry, or 0.
     #[inline(always)]
     pub fn dentry(&self) -> u32 {
-        self.dentry
+        dentry_of(self.held)
     }
 }
 
@@ -131,12 +156,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         let dentry_ok = dentry == 0
             || dentry_was.steady() && self.store.dentry(dentry).life().still(dentry_was);
         if mount_ok && dentry_ok {
-            return Some(Pin {
-                slot,
-                store: self.store.id,
-                mount,
-                dentry,
-            });
+            return Some(Pin::new(slot, self.store.id, pack(mount, dentry)));
         }
         word.set(0);
         None
@@ -167,8 +187,8 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     #[inline(always)]
     pub fn mark_writing(&self, pin: &Pin) {
         self.store.check(pin);
-        let word = self.store.pins.at(pin.slot);
-        word.set(pack(pin.mount, pin.dentry) | WRITE);
+        let word = self.store.pins.at(pin.slot());
+        word.set(pin.held | WRITE);
         // PAIR(store.write): the mark is out before what deniers set is read.
         self.fence.light();
     }
@@ -177,21 +197,13 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     pub fn blank(&self) -> Option<Pin> {
         let slot = self.free_slot()?;
         self.store.pins.at(slot).set(WRITE);
-        Some(Pin {
-            slot,
-            store: self.store.id,
-            mount: 0,
-            dentry: 0,
-        })
+        Some(Pin::new(slot, self.store.id, 0))
     }
 
     /// Takes the mark back.
     pub fn unmark_writing(&self, pin: &Pin) {
         self.store.check(pin);
-        self.store
-            .pins
-            .at(pin.slot)
-            .set(pack(pin.mount, pin.dentry));
+        self.store.pins.at(pin.slot()).set(pin.held);
     }
 
     /// A second pin on what `pin` holds; `None` only when the store is out of pins.
@@ -199,13 +211,13 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         self.store.check(pin);
         // R2: what `pin` names stays live while it is held, so this waits only for a reclaimer to
         // notice that.
-        self.pin_now(pin.mount, pin.dentry)
+        self.pin_now(pin.mount(), pin.dentry())
     }
 
     /// Lets a pin go.
     #[inline(always)]
     pub fn release(&self, pin: Pin) {
-        let slot = pin.slot;
+        let slot = pin.slot();
         self.store.release(pin);
         // Only into a block of this set: another set's slot is another thread's to fill.
         if slot / PINS_PER_BLOCK == self.hint.get() / PINS_PER_BLOCK {

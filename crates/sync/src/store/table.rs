@@ -50,14 +50,17 @@ impl FileSlots {
     #[inline(always)]
     fn put(&self, slot: u32, file: FileRef) -> Result<(), FileRef> {
         let pin = file.pin();
-        assert!(
-            pin.store == self.store && self.slots.get(slot) == 0,
-            "a file is put into a free slot of its own store"
+        assert_eq!(
+            pin.store(),
+            self.store,
+            "a file is put into slots of its own store"
         );
-        match self.slots.set(slot, file.id()) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(file),
+        if let Some(word) = self.slots.word(slot) {
+            assert_eq!(word.peek(), 0, "a file is put into a free slot");
+            word.set(file.id());
+            return Ok(());
         }
+        self.slots.set(slot, file.id()).map_err(|_| file)
     }
 
     #[inline(always)]
@@ -70,12 +73,12 @@ impl FileSlots {
             store.id, self.store,
             "files are taken out into their own store"
         );
-        let id = self.slots.get(slot);
+        let word = self.slots.word(slot)?;
+        let id = word.get();
         if id == 0 {
             return None;
         }
-        // The slot has memory, since something was stored there.
-        let _stored = self.slots.set(slot, 0);
+        word.set(0);
         // R1: this was the slot's reference, so the file is alive.
         Some(FileRef::of(store.pin_of(id)))
     }

@@ -35,7 +35,8 @@ impl Shared {
     #[inline(always)]
     pub(crate) fn release_here(&self, pins: &Pins, last: LastRef) {
         let ends_watch = self.tell_closed(Some(pins), &last);
-        if self.dcache.store.last_payload(&last).is_some() {
+        let own = self.dcache.store.last_payload(&last).is_some();
+        if own {
             self.end_ops(&last);
         }
         let unlinked = self.is_unlinked(&last);

@@ -21,7 +21,7 @@ fn tree() -> (Vfs, Task) {
 }
 
 fn open(task: &Task, path: &str, names: &str) -> String {
-    say(task.open(path.as_bytes(), flags(names), 0o644))
+    say(task.shut(task.open(path.as_bytes(), flags(names), 0o644)))
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_body_may_be_long_but_its_names_may_not() {
 fn which_error_a_stranger_gets() {
     let (vfs, task) = tree();
     task.dir("nox", 0o700, (0, 0));
-    task.file("nox/f", 0o644, (0, 0));
+    task.touch("nox/f", 0o644, (0, 0));
     task.chmod(b"nox", 0).expect("chmod");
     task.link_to("lnox", "nox/f");
     task.chmod(b"f", 0).expect("chmod");

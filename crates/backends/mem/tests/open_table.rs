@@ -6,7 +6,7 @@ mod world;
 
 use openpath_abi::fcntl::*;
 use openpath_abi::{Errno, mode, stat};
-use openpath_vfs::{At, Task};
+use openpath_vfs::{Fd, Task};
 use world::*;
 
 /// The tree that the kernel was asked about; the task stands in `/w`.
@@ -44,8 +44,8 @@ fn tree(task: &Task) {
     }
 }
 
-fn open(task: &Task, at: At<'_>, path: &str, names: &str) -> String {
-    say(task.openat(at, path.as_bytes(), flags(names), 0o644))
+fn open(task: &Task, at: Fd, path: &str, names: &str) -> String {
+    say(task.shut(task.openat(at, path.as_bytes(), flags(names), 0o644)))
 }
 
 /// Compares `path flags answer` lines.
@@ -57,7 +57,7 @@ fn compare(task: &Task, lines: &str) {
             panic!("{line}")
         };
         let path = path.replace("''", "");
-        let got = open(task, At::Cwd, &path, names);
+        let got = open(task, AT_FDCWD, &path, names);
         if got != answer {
             wrong.push(format!("{line}: {got}"));
         }
@@ -77,7 +77,7 @@ fn every_last_component_with_every_flag() {
     for line in lines {
         let words: Vec<&str> = line.split_whitespace().collect();
         for (names, answer) in head.iter().zip(&words).skip(1) {
-            let got = open(&task, At::Cwd, words[0], names);
+            let got = open(&task, AT_FDCWD, words[0], names);
             if got != *answer {
                 wrong.push(format!("{} {names}: {got}, not {answer}", words[0]));
             }
@@ -108,7 +108,7 @@ fn lengths_and_emptiness() {
         (format!("d/{}/../g", a(256)), "RD", "ENAMETOOLONG"),
     ] {
         let label: String = path.chars().take(20).collect();
-        let got = open(&task, At::Cwd, &path, names);
+        let got = open(&task, AT_FDCWD, &path, names);
         assert_eq!(got, answer, "{label} {names}");
     }
 }
@@ -196,30 +196,29 @@ fn directory_descriptors() {
     task.dir("dead", 0o755, (0, 0));
     let dead = task.get("dead", "RD");
     task.rmdir(b"dead").expect("rmdir");
-    let bad = At::Bad;
     for (at, path, names, answer) in [
-        (bad, "/w/f", "RD", "OK"),
-        (At::File(&dir), "g", "RD", "OK"),
-        (bad, "g", "RD", "EBADF"),
-        (At::File(&file), "g", "RD", "ENOTDIR"),
-        (bad, "", "RD", "ENOENT"),
-        (At::File(&file), "", "RD", "ENOENT"),
-        (At::File(&path_dir), "g", "RD", "OK"),
-        (At::File(&path_file), "g", "RD", "ENOTDIR"),
-        (At::File(&file), ".", "RD", "ENOTDIR"),
-        (At::File(&file), "/w/f", "RD", "OK"),
-        (At::File(&dead), "x", "RD", "ENOENT"),
-        (At::File(&dead), ".", "RD", "OK"),
-        (At::File(&dead), "..", "RD", "OK"),
-        (At::File(&dead), "./", "RD", "OK"),
-        (At::File(&dead), "../f", "RD", "OK"),
-        (At::File(&dead), "x", "RD|CREAT", "ENOENT"),
-        (At::File(&dead), ".", "TMPFILE|RW", "OK"),
+        (BAD, "/w/f", "RD", "OK"),
+        (dir, "g", "RD", "OK"),
+        (BAD, "g", "RD", "EBADF"),
+        (file, "g", "RD", "ENOTDIR"),
+        (BAD, "", "RD", "ENOENT"),
+        (file, "", "RD", "ENOENT"),
+        (path_dir, "g", "RD", "OK"),
+        (path_file, "g", "RD", "ENOTDIR"),
+        (file, ".", "RD", "ENOTDIR"),
+        (file, "/w/f", "RD", "OK"),
+        (dead, "x", "RD", "ENOENT"),
+        (dead, ".", "RD", "OK"),
+        (dead, "..", "RD", "OK"),
+        (dead, "./", "RD", "OK"),
+        (dead, "../f", "RD", "OK"),
+        (dead, "x", "RD|CREAT", "ENOENT"),
+        (dead, ".", "TMPFILE|RW", "OK"),
     ] {
         assert_eq!(open(&task, at, path, names), answer, "{path} {names}");
     }
     assert_eq!(
-        say(task.mkdirat(At::File(&dead), b"z", 0o755)),
+        say(task.mkdirat(dead, b"z", 0o755)),
         "ENOENT",
         "mkdir in a removed directory"
     );
@@ -234,28 +233,28 @@ fn a_place_alone_does_nothing() {
     let mut buf = [0; 4];
     let none = openpath_abi::TimeSet::Now;
     for (call, result) in [
-        ("read", say(file.read(&mut buf))),
-        ("pread", say(file.pread(&mut buf, 0))),
-        ("write", say(file.write(b"a"))),
-        ("pwrite", say(file.pwrite(b"a", 0))),
-        ("lseek", say(file.lseek(0, SEEK_SET))),
-        ("fchmod", say(file.fchmod(0o644))),
-        ("fchown", say(file.fchown(0, 0))),
-        ("ftruncate", say(file.ftruncate(1))),
-        ("futimens", say(file.futimens([none, none]))),
-        ("fsetxattr", say(file.fsetxattr(b"user.a", b"b", 0))),
-        ("fgetxattr", say(file.fgetxattr(b"user.a"))),
-        ("flistxattr", say(file.flistxattr())),
-        ("fremovexattr", say(file.fremovexattr(b"user.a"))),
-        ("syncfs", say(file.syncfs())),
-        ("getdents64", say(dir.getdents64(512))),
+        ("read", say(task.read(file, &mut buf))),
+        ("pread", say(task.pread(file, &mut buf, 0))),
+        ("write", say(task.write(file, b"a"))),
+        ("pwrite", say(task.pwrite(file, b"a", 0))),
+        ("lseek", say(task.lseek(file, 0, SEEK_SET))),
+        ("fchmod", say(task.fchmod(file, 0o644))),
+        ("fchown", say(task.fchown(file, 0, 0))),
+        ("ftruncate", say(task.ftruncate(file, 1))),
+        ("futimens", say(task.futimens(file, [none, none]))),
+        ("fsetxattr", say(task.fsetxattr(file, b"user.a", b"b", 0))),
+        ("fgetxattr", say(task.fgetxattr(file, b"user.a"))),
+        ("flistxattr", say(task.flistxattr(file))),
+        ("fremovexattr", say(task.fremovexattr(file, b"user.a"))),
+        ("syncfs", say(task.syncfs(file))),
+        ("getdents64", say(task.getdents64(dir, 512))),
     ] {
         assert_eq!(result, "EBADF", "{call}");
     }
-    assert_eq!(say(file.stat()), "OK");
-    assert_eq!(say(file.statfs()), "OK");
-    assert_eq!(say(task.fchdir(&file)), "ENOTDIR");
-    assert_eq!(say(task.fchdir(&dir)), "OK");
+    assert_eq!(say(task.fstat(file)), "OK");
+    assert_eq!(say(task.fstatfs(file)), "OK");
+    assert_eq!(say(task.fchdir(file)), "ENOTDIR");
+    assert_eq!(say(task.fchdir(dir)), "OK");
     assert_eq!(task.getcwd(), Ok(b"/w/d".to_vec()));
 }
 
@@ -286,7 +285,8 @@ fn flags_that_stay() {
         ("d", "TMPFILE|RW|EXCL", 0o20300002),
         ("f", "PATH", 0o10000000),
     ] {
-        assert_eq!(task.get(path, names).flags(), kept, "{path} {names}");
+        let got = task.with(path, names, |fd| task.kept(fd));
+        assert_eq!(got, kept, "{path} {names}");
     }
 }
 
@@ -305,8 +305,8 @@ fn no_descriptor_left() {
          new RD|CREAT EMFILE",
     );
     let long = "a".repeat(5000);
-    assert_eq!(open(&task, At::Cwd, &long, "RD"), "ENAMETOOLONG");
-    assert_eq!(open(&task, At::Bad, "f", "RD"), "EMFILE");
+    assert_eq!(open(&task, AT_FDCWD, &long, "RD"), "ENAMETOOLONG");
+    assert_eq!(open(&task, BAD, "f", "RD"), "EMFILE");
     assert_eq!(task.lstat(b"new").err(), Some(Errno::ENOENT));
 }
 
@@ -315,11 +315,11 @@ fn which_error_a_stranger_gets() {
     let vfs = world();
     let task = root(&vfs);
     tree(&task);
-    task.file("ro", 0o444, (0, 0));
-    task.file("none", 0, (0, 0));
+    task.touch("ro", 0o444, (0, 0));
+    task.touch("none", 0, (0, 0));
     for (name, mode) in [("nox", 0o600), ("nord", 0o711), ("nowr", 0o555)] {
         task.dir(name, 0o700, (0, 0));
-        task.file(&format!("{name}/f"), 0o644, (0, 0));
+        task.touch(&format!("{name}/f"), 0o644, (0, 0));
         task.chmod(name.as_bytes(), mode).expect("chmod");
     }
     let nobody = user(&vfs, 65534, &[], &[]);
@@ -359,5 +359,5 @@ fn which_error_a_stranger_gets() {
     compare(&nobody, lines);
     compare(&nobody, lines);
     let long = format!("nox/{}", "a".repeat(300));
-    assert_eq!(open(&nobody, At::Cwd, &long, "RD"), "EACCES");
+    assert_eq!(open(&nobody, AT_FDCWD, &long, "RD"), "EACCES");
 }

@@ -4,10 +4,11 @@
 
 mod world;
 
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::resolve::*;
 use openpath_abi::{Errno, OpenHow};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{At, MountFlags, OpenFile, Task, Vfs};
+use openpath_vfs::{Fd, MountFlags, Task, Vfs};
 use world::*;
 
 /// The tree that the kernel was asked about; the task stands in `/w`.
@@ -46,9 +47,9 @@ fn how(names: u64, mode: u64, resolve: u64) -> OpenHow {
     }
 }
 
-fn open(task: &Task, at: At<'_>, path: &str, names: &str, mode: u64, resolve: u64) -> String {
+fn open(task: &Task, at: Fd, path: &str, names: &str, mode: u64, resolve: u64) -> String {
     let how = how(u64::from(flags(names)), mode, resolve);
-    say(task.openat2(at, path.as_bytes(), &how))
+    say(task.shut(task.openat2(at, path.as_bytes(), &how)))
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn sizes_of_the_argument() {
         if let Some(at) = set {
             bytes[at] = 1;
         }
-        say(task.openat2_raw(At::Cwd, b"f", &bytes, size))
+        say(task.shut(task.openat2_raw(AT_FDCWD, b"f", &bytes, size)))
     };
     for (readable, set, size, answer) in [
         (24, None, 0, "EINVAL"),
@@ -87,7 +88,8 @@ fn sizes_of_the_argument() {
 fn fields_of_the_argument() {
     let (_vfs, task) = tree();
     let try_one = |path: &str, names: u64, mode: u64, resolve: u64| {
-        say(task.openat2(At::Cwd, path.as_bytes(), &how(names, mode, resolve)))
+        let opened = task.openat2(AT_FDCWD, path.as_bytes(), &how(names, mode, resolve));
+        say(task.shut(opened))
     };
     for (path, raw, mode, resolve, answer) in [
         ("f", 0x8000_0000, 0, 0, "EINVAL"),
@@ -131,7 +133,7 @@ fn fields_of_the_argument() {
         ("", "CREAT", 0, cached, "EAGAIN"),
         ("", "CREAT", 0, cached | 0x40, "EINVAL"),
     ] {
-        let got = open(&task, At::Cwd, path, names, mode, resolve);
+        let got = open(&task, AT_FDCWD, path, names, mode, resolve);
         assert_eq!(got, answer, "{path:?} {names} {mode:o} {resolve:#x}");
     }
 }
@@ -145,11 +147,11 @@ fn cached_answers_only() {
         } else {
             0
         };
-        open(&task, At::Cwd, path, names, mode, RESOLVE_CACHED)
+        open(&task, AT_FDCWD, path, names, mode, RESOLVE_CACHED)
     };
     // What a cached walk needs, and the access time of the link.
     for path in ["f", "d/g", "ls"] {
-        drop(task.get(path, "RD"));
+        task.with(path, "RD", |_| ());
     }
     for (path, names, answer) in [
         ("f", "RD", "OK"),
@@ -168,7 +170,7 @@ fn cached_answers_only() {
         assert_eq!(cached(path, names), answer, "{path} {names}");
     }
     assert_eq!(cached(&"a".repeat(300), "RD"), "EAGAIN");
-    assert_eq!(open(&task, At::Bad, "x", "RD", 0, RESOLVE_CACHED), "EBADF");
+    assert_eq!(open(&task, BAD, "x", "RD", 0, RESOLVE_CACHED), "EBADF");
     assert_eq!(say(task.open(b"neg", 0, 0)), "ENOENT");
     for (path, names, answer) in [
         ("neg", "RD", "ENOENT"),
@@ -187,15 +189,15 @@ fn cached_answers_only() {
 #[test]
 fn a_link_whose_access_time_is_due_is_not_followed_from_the_cache() {
     let (_vfs, task) = tree();
-    let cached = |path| open(&task, At::Cwd, path, "RD", 0, RESOLVE_CACHED);
-    drop(task.get("ls", "RD"));
+    let cached = |path| open(&task, AT_FDCWD, path, "RD", 0, RESOLVE_CACHED);
+    task.with("ls", "RD", |_| ());
     assert_eq!(cached("ls"), "OK");
     let old = openpath_abi::TimeSet::At(OLD);
     let nofollow = openpath_abi::fcntl::AT_SYMLINK_NOFOLLOW;
-    task.utimensat(At::Cwd, Some(b"ls"), [old, old], nofollow)
+    task.utimensat(AT_FDCWD, Some(b"ls"), [old, old], nofollow)
         .expect("utimensat");
     assert_eq!(cached("ls"), "EAGAIN");
-    drop(task.get("ls", "RD"));
+    task.with("ls", "RD", |_| ());
     assert_eq!(cached("ls"), "OK");
 }
 
@@ -237,7 +239,7 @@ fn scopes() {
         for line in SCOPES.lines().skip(1) {
             let words: Vec<&str> = line.split_whitespace().collect();
             for (resolve, answer) in scopes.iter().zip(&words[1..]) {
-                let got = open(&task, At::File(&dir), words[0], "RD", 0, *resolve);
+                let got = open(&task, dir, words[0], "RD", 0, *resolve);
                 if got != *answer {
                     wrong.push(format!("{} {resolve:#x}: {got}, not {answer}", words[0]));
                 }
@@ -253,20 +255,20 @@ fn scopes_and_descriptors() {
     let file = task.get("f", "RD");
     let (beneath, in_root) = (RESOLVE_BENEATH, RESOLVE_IN_ROOT);
     for (at, path, resolve, answer) in [
-        (At::File(&file), "x", beneath, "ENOTDIR"),
-        (At::File(&file), "/x", beneath, "EXDEV"),
-        (At::Bad, "g", beneath, "EBADF"),
-        (At::Bad, "/g", beneath, "EXDEV"),
-        (At::Cwd, "f", beneath, "OK"),
-        (At::Cwd, "/f", beneath, "EXDEV"),
-        (At::Cwd, "..", beneath, "EXDEV"),
-        (At::File(&file), "x", in_root, "ENOTDIR"),
-        (At::File(&file), "/x", in_root, "ENOTDIR"),
-        (At::Bad, "g", in_root, "EBADF"),
-        (At::Bad, "/g", in_root, "EBADF"),
-        (At::Cwd, "f", in_root, "OK"),
-        (At::Cwd, "/f", in_root, "OK"),
-        (At::Cwd, "..", in_root, "OK"),
+        (file, "x", beneath, "ENOTDIR"),
+        (file, "/x", beneath, "EXDEV"),
+        (BAD, "g", beneath, "EBADF"),
+        (BAD, "/g", beneath, "EXDEV"),
+        (AT_FDCWD, "f", beneath, "OK"),
+        (AT_FDCWD, "/f", beneath, "EXDEV"),
+        (AT_FDCWD, "..", beneath, "EXDEV"),
+        (file, "x", in_root, "ENOTDIR"),
+        (file, "/x", in_root, "ENOTDIR"),
+        (BAD, "g", in_root, "EBADF"),
+        (BAD, "/g", in_root, "EBADF"),
+        (AT_FDCWD, "f", in_root, "OK"),
+        (AT_FDCWD, "/f", in_root, "OK"),
+        (AT_FDCWD, "..", in_root, "OK"),
     ] {
         assert_eq!(
             open(&task, at, path, "RD", 0, resolve),
@@ -285,7 +287,7 @@ fn scopes_and_descriptors() {
         ("x", beneath, "ENOENT"),
         ("x", in_root, "ENOENT"),
     ] {
-        let got = open(&task, At::File(&dead), path, "RD", 0, resolve);
+        let got = open(&task, dead, path, "RD", 0, resolve);
         assert_eq!(got, answer, "{path} in a removed directory, {resolve:#x}");
     }
 }
@@ -301,13 +303,13 @@ fn no_links() {
         ("ls/", "PATH|NOFOLLOW", 0, "ELOOP"),
         ("ls", "DIR|NOFOLLOW", 0, "ENOTDIR"),
     ] {
-        let got = open(&task, At::Cwd, path, names, mode, RESOLVE_NO_SYMLINKS);
+        let got = open(&task, AT_FDCWD, path, names, mode, RESOLVE_NO_SYMLINKS);
         assert_eq!(got, answer, "{path} {names}");
     }
 }
 
 /// A second tree at `/m`, opened.
-fn other_mount(task: &Task) -> OpenFile<'_> {
+fn other_mount(task: &Task) -> Fd {
     task.dir("/m", 0o755, (0, 0));
     let tree = MemFs::new(MemOptions::default());
     task.mount(tree, b"/m", MountFlags::default())
@@ -320,27 +322,26 @@ fn other_mount(task: &Task) -> OpenFile<'_> {
 #[test]
 fn no_other_mount() {
     let (_vfs, task) = tree();
-    let mount = other_mount(&task);
-    let inside = At::File(&mount);
+    let inside = other_mount(&task);
     for (at, path, names, answer) in [
-        (At::Cwd, "/m", "DIR", "EXDEV"),
-        (At::Cwd, "/m/", "PATH|NOFOLLOW", "EXDEV"),
-        (At::Cwd, "/m/in", "RD", "EXDEV"),
+        (AT_FDCWD, "/m", "DIR", "EXDEV"),
+        (AT_FDCWD, "/m/", "PATH|NOFOLLOW", "EXDEV"),
+        (AT_FDCWD, "/m/in", "RD", "EXDEV"),
         (inside, "..", "RD", "EXDEV"),
         (inside, ".", "RD", "OK"),
         (inside, "self", "RD", "OK"),
         (inside, "/etc/passwd", "RD", "OK"),
         (inside, "/", "RD", "OK"),
         (inside, "/m/self", "RD", "EXDEV"),
-        (At::Cwd, "lr/etc/passwd", "RD", "EXDEV"),
-        (At::Cwd, "labs", "RD", "EXDEV"),
+        (AT_FDCWD, "lr/etc/passwd", "RD", "EXDEV"),
+        (AT_FDCWD, "labs", "RD", "EXDEV"),
         // An absolute link is another mount's unless the root was asked for before.
-        (At::Cwd, "labsself", "RD", "EXDEV"),
-        (At::Cwd, "./labsself", "RD", "EXDEV"),
-        (At::Cwd, "/w/labsself", "RD", "OK"),
-        (At::Cwd, "lrel", "RD", "OK"),
-        (At::Cwd, "labsd/e", "DIR", "EXDEV"),
-        (At::Cwd, "d/../labsself", "RD", "OK"),
+        (AT_FDCWD, "labsself", "RD", "EXDEV"),
+        (AT_FDCWD, "./labsself", "RD", "EXDEV"),
+        (AT_FDCWD, "/w/labsself", "RD", "OK"),
+        (AT_FDCWD, "lrel", "RD", "OK"),
+        (AT_FDCWD, "labsd/e", "DIR", "EXDEV"),
+        (AT_FDCWD, "d/../labsself", "RD", "OK"),
     ] {
         for _ in 0..2 {
             let got = open(&task, at, path, names, 0, RESOLVE_NO_XDEV);
@@ -348,18 +349,17 @@ fn no_other_mount() {
         }
     }
     let all = RESOLVE_NO_XDEV | RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-    assert_eq!(open(&task, At::Cwd, "nope", "RD", 0, all), "ENOENT");
+    assert_eq!(open(&task, AT_FDCWD, "nope", "RD", 0, all), "ENOENT");
 }
 
 #[test]
 fn making_files_in_a_scope() {
     let (_vfs, task) = tree();
-    let dir = task.get("d", "RD|DIR");
-    let inside = At::File(&dir);
+    let inside = task.get("d", "RD|DIR");
     let (beneath, in_root) = (RESOLVE_BENEATH, RESOLVE_IN_ROOT);
     for (at, path, names, resolve, answer) in [
-        (At::Cwd, "newb", "CREAT|EXCL|WR", beneath, "OK"),
-        (At::Cwd, "../newb", "CREAT|EXCL|WR", beneath, "EXDEV"),
+        (AT_FDCWD, "newb", "CREAT|EXCL|WR", beneath, "OK"),
+        (AT_FDCWD, "../newb", "CREAT|EXCL|WR", beneath, "EXDEV"),
         (inside, "../newc", "CREAT|WR", in_root, "OK"),
         (inside, ".", "TMPFILE|RW", beneath, "OK"),
         (inside, "..", "TMPFILE|RW", beneath, "EXDEV"),

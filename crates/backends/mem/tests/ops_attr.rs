@@ -8,7 +8,7 @@ use openpath_abi::caps::*;
 use openpath_abi::fcntl::*;
 use openpath_abi::{TimeSet, Timespec, mode, stat};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{At, Found, MountFlags, Patience, Task, flag};
+use openpath_vfs::{Found, MountFlags, Patience, Task, flag};
 use world::*;
 
 const KEEP: u32 = u32::MAX;
@@ -31,7 +31,7 @@ fn chmod_is_for_owners() {
         (None, (1000, &[], &[]), 0o1644, "OK", 0o1644),
     ];
     let mut owner = (0, 0);
-    task.file("/t", 0o644, owner);
+    task.touch("/t", 0o644, owner);
     for (new_owner, who, bits, answer, left) in steps {
         if let Some(new) = new_owner {
             owner = new;
@@ -61,15 +61,15 @@ fn arguments_of_chmod_and_chown() {
     let link = task.get("/ls", "PATH|NOFOLLOW");
     let (e, n) = (AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW);
     for (at, path, flags, chmod, chown) in [
-        (At::Cwd, "nope", 0x400, "EINVAL", "EINVAL"),
-        (At::Cwd, "nope", 0, "ENOENT", "ENOENT"),
-        (At::Cwd, "ls", n, "EOPNOTSUPP", "OK"),
-        (At::Cwd, "ls", 0, "OK", "OK"),
-        (At::File(&link), "", e, "EOPNOTSUPP", "OK"),
-        (At::File(&file), "", e, "OK", "OK"),
-        (At::Bad, "", e, "EBADF", "EBADF"),
-        (At::Bad, "", 0, "ENOENT", "ENOENT"),
-        (At::Cwd, "", e, "OK", "OK"),
+        (AT_FDCWD, "nope", 0x400, "EINVAL", "EINVAL"),
+        (AT_FDCWD, "nope", 0, "ENOENT", "ENOENT"),
+        (AT_FDCWD, "ls", n, "EOPNOTSUPP", "OK"),
+        (AT_FDCWD, "ls", 0, "OK", "OK"),
+        (link, "", e, "EOPNOTSUPP", "OK"),
+        (file, "", e, "OK", "OK"),
+        (BAD, "", e, "EBADF", "EBADF"),
+        (BAD, "", 0, "ENOENT", "ENOENT"),
+        (AT_FDCWD, "", e, "OK", "OK"),
     ] {
         let path = path.as_bytes();
         assert_eq!(
@@ -88,7 +88,7 @@ fn arguments_of_chmod_and_chown() {
     assert_eq!(task.stat(b"/ls").map(|s| (s.uid, s.gid)), Ok((0, 0)));
     let neither = task.get("/f", "A3");
     assert_eq!(
-        (neither.fchmod(0o600), neither.fchown(3, 4)),
+        (task.fchmod(neither, 0o600), task.fchown(neither, 3, 4)),
         (Ok(()), Ok(()))
     );
     assert_eq!(
@@ -158,7 +158,7 @@ fn chown_takes_set_id_bits_away() {
         ),
         (0o6644, mine, boss, (KEEP, 2000), "OK", 0o644, (1000, 2000)),
     ] {
-        task.file("/t", bits, owner);
+        task.touch("/t", bits, owner);
         let by = user(&vfs, who.0, who.1, who.2);
         let times = if answer == "OK" { "c" } else { "" };
         let label = format!("{bits:o} {owner:?} {who:?} {to:?}");
@@ -178,7 +178,7 @@ fn a_chown_by_root_takes_set_id_bits_away_but_not_of_directories() {
         (0o2654, (5, 2000), 0o654),
         (0o6755, (KEEP, KEEP), 0o755),
     ] {
-        task.file("/t", bits, (0, 0));
+        task.touch("/t", bits, (0, 0));
         task.chown(b"/t", to.0, to.1).expect("chown");
         assert_eq!(task.bits("/t"), left, "root, {bits:o}");
         task.gone("/t");
@@ -204,7 +204,7 @@ fn what_is_fixed_stays() {
     };
     let file = task.get("/m/f", "RW");
     let f = b"/m/f".as_slice();
-    let times = |time| task.utimensat(At::Cwd, Some(f), [time, time], 0);
+    let times = |time| task.utimensat(AT_FDCWD, Some(f), [time, time], 0);
     let mut answers = Vec::new();
     for set in [flag::IMMUTABLE, flag::APPEND_ONLY] {
         inode.set_flags(set);
@@ -215,7 +215,7 @@ fn what_is_fixed_stays() {
             say(times(NOW)),
             say(times(TimeSet::At(Timespec::new(5, 0)))),
             say(task.truncate(f, 0)),
-            say(file.ftruncate(1)),
+            say(task.ftruncate(file, 1)),
             say(task.setxattr(f, b"user.a", b"", 0)),
             say(task.access(f, W_OK)),
         ]);
@@ -239,7 +239,7 @@ fn a_directory_closed_to_others_is_closed_to_cached_paths() {
         // Often enough for any cache of whole paths.
         let all: Vec<String> = (0..5).map(|_| say(by.stat(b"/d/e/f"))).collect();
         assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
-        let open = say(by.open(b"/d/e/f", O_RDONLY, 0));
+        let open = say(by.shut(by.open(b"/d/e/f", O_RDONLY, 0)));
         assert_eq!(open, all[0]);
         open
     };
@@ -247,9 +247,9 @@ fn a_directory_closed_to_others_is_closed_to_cached_paths() {
     assert_eq!(look(), "OK");
     task.chmod(b"/d", 0o700).expect("chmod");
     assert_eq!(look(), "EACCES");
-    dir.fchmod(0o711).expect("fchmod");
+    task.fchmod(dir, 0o711).expect("fchmod");
     assert_eq!(look(), "OK");
-    task.fchmodat2(At::File(&dir), b"", 0o710, AT_EMPTY_PATH)
+    task.fchmodat2(dir, b"", 0o710, AT_EMPTY_PATH)
         .expect("fchmodat2");
     assert_eq!(look(), "EACCES");
     task.chown(b"/d", KEEP, 1001).expect("chown");
@@ -257,7 +257,7 @@ fn a_directory_closed_to_others_is_closed_to_cached_paths() {
         (look(), say(group.stat(b"/d/e/f"))),
         ("OK".to_owned(), "OK".to_owned())
     );
-    dir.fchown(KEEP, 0).expect("fchown");
+    task.fchown(dir, KEEP, 0).expect("fchown");
     assert_eq!(look(), "EACCES");
     task.chown(b"/d", 1001, KEEP).expect("chown");
     assert_eq!(look(), "OK");
@@ -272,10 +272,10 @@ fn all_calls(task: &Task, path: &str) -> String {
     let nofollow = AT_SYMLINK_NOFOLLOW;
     [
         say(task.truncate(p, 0)),
-        say(task.fchmodat2(At::Cwd, p, 0o600, 0)),
-        say(task.fchmodat2(At::Cwd, p, 0o600, nofollow)),
+        say(task.fchmodat2(AT_FDCWD, p, 0o600, 0)),
+        say(task.fchmodat2(AT_FDCWD, p, 0o600, nofollow)),
         say(task.chown(p, KEEP, KEEP)),
-        say(task.utimensat(At::Cwd, Some(p), [NOW, NOW], 0)),
+        say(task.utimensat(AT_FDCWD, Some(p), [NOW, NOW], 0)),
         say(task.access(p, R_OK)),
         say(task.access(p, W_OK)),
         say(task.access(p, X_OK)),
@@ -311,9 +311,9 @@ fn nothing_changes_where_nothing_may() {
     let vfs = world();
     let task = root(&vfs);
     let fill = |dir: &str| {
-        task.file(&format!("{dir}/own"), 0o644, (1000, 1000));
-        task.file(&format!("{dir}/root"), 0o600, (0, 0));
-        task.file(&format!("{dir}/x"), 0o755, (0, 0));
+        task.touch(&format!("{dir}/own"), 0o644, (1000, 1000));
+        task.touch(&format!("{dir}/root"), 0o600, (0, 0));
+        task.touch(&format!("{dir}/x"), 0o755, (0, 0));
         task.dir(&format!("{dir}/dir"), 0o755, (0, 0));
         task.node(&format!("{dir}/p"), mode::S_IFIFO | 0o600, 0);
         task.node(

@@ -3,12 +3,11 @@
 
 mod world;
 
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mount as m;
 use openpath_abi::{Errno, StatFs};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{
-    At, MountFlags, OpenFile, SuperBlock, SuperBlockOps, SuperBlockOptions, Task, Vfs,
-};
+use openpath_vfs::{Fd, MountFlags, SuperBlock, SuperBlockOps, SuperBlockOptions, Task, Vfs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use world::*;
@@ -31,20 +30,20 @@ fn readlink_wants_a_link() {
     let (file, place) = (task.get("/f", "RD"), task.get("/f", "PATH"));
     let (dir, link) = (task.get("/d", "RD"), task.get("/ls", "PATH|NOFOLLOW"));
     for (at, path, answer) in [
-        (At::Cwd, "", "ENOENT"),
-        (At::File(&file), "", "ENOENT"),
-        (At::File(&place), "", "ENOENT"),
-        (At::File(&dir), "", "ENOENT"),
-        (At::File(&link), "", "f"),
-        (At::Bad, "", "EBADF"),
-        (At::Bad, "ls", "EBADF"),
-        (At::Cwd, "f", "EINVAL"),
-        (At::Cwd, "d", "EINVAL"),
-        (At::Cwd, "ls", "f"),
-        (At::File(&dir), "../ls", "f"),
-        (At::Cwd, "ls/", "ENOTDIR"),
-        (At::Cwd, "nope", "ENOENT"),
-        (At::File(&link), "x", "ENOTDIR"),
+        (AT_FDCWD, "", "ENOENT"),
+        (file, "", "ENOENT"),
+        (place, "", "ENOENT"),
+        (dir, "", "ENOENT"),
+        (link, "", "f"),
+        (BAD, "", "EBADF"),
+        (BAD, "ls", "EBADF"),
+        (AT_FDCWD, "f", "EINVAL"),
+        (AT_FDCWD, "d", "EINVAL"),
+        (AT_FDCWD, "ls", "f"),
+        (dir, "../ls", "f"),
+        (AT_FDCWD, "ls/", "ENOTDIR"),
+        (AT_FDCWD, "nope", "ENOENT"),
+        (link, "x", "ENOTDIR"),
     ] {
         for _ in 0..2 {
             assert_eq!(text(task.readlinkat(at, path.as_bytes())), answer, "{path}");
@@ -78,14 +77,14 @@ fn figures_of_a_tree() {
     };
     assert_eq!(figures, expected);
     let place = task.get("/f", "PATH");
-    assert_eq!(place.statfs(), Ok(expected));
+    assert_eq!(task.fstatfs(place), Ok(expected));
     task.gone("/f");
     assert_eq!(
         task.statfs(b"/").map(|s| (s.bfree, s.ffree)),
         Ok((254, 98)),
         "still open"
     );
-    drop(place);
+    task.close(place).expect("close");
     let left = task.statfs(b"/").map(|s| (s.bfree, s.ffree));
     assert_eq!(left, Ok((256, 99)), "what is unlinked is gone at once");
     assert_eq!(task.statfs(b"/nope"), Err(Errno::ENOENT));
@@ -165,10 +164,17 @@ fn sync_reaches_every_tree_once() {
     let count = |syncs: &AtomicU32| syncs.load(Ordering::Relaxed);
     assert_eq!((count(&good_syncs), count(&bad_syncs)), (1, 1));
     let (good, bad) = (task.get("/good", "RD"), task.get("/bad", "RD"));
-    assert_eq!((good.syncfs(), bad.syncfs()), (Ok(()), Err(Errno::EIO)));
+    assert_eq!(
+        (task.syncfs(good), task.syncfs(bad)),
+        (Ok(()), Err(Errno::EIO))
+    );
     assert_eq!(task.statfs(b"/good"), Err(Errno::ENOSYS));
     task.remount_sb(b"/bad", true).expect("remount");
-    assert_eq!(bad.syncfs(), Ok(()), "nothing to do where nothing changes");
+    assert_eq!(
+        task.syncfs(bad),
+        Ok(()),
+        "nothing to do where nothing changes"
+    );
     task.sync();
     assert_eq!((count(&good_syncs), count(&bad_syncs)), (3, 2));
 }
@@ -200,11 +206,14 @@ fn going_somewhere() {
             (chdir.into(), chroot.into())
         );
     }
-    let closed = task.get("/nox", "PATH");
     let other = user(&vfs, 1000, &[], &[]);
-    assert_eq!(say(other.fchdir(&closed)), "EACCES");
-    assert_eq!(say(other.fchdir(&task.get("/f", "RD"))), "ENOTDIR");
-    assert_eq!(say(other.fchdir(&task.get("/d", "RD"))), "OK");
+    let passed = |path, names| {
+        let file = task.with(path, names, |fd| task.file(fd).expect(path));
+        other.install(&file, 0).expect(path)
+    };
+    assert_eq!(say(other.fchdir(passed("/nox", "PATH"))), "EACCES");
+    assert_eq!(say(other.fchdir(passed("/f", "RD"))), "ENOTDIR");
+    assert_eq!(say(other.fchdir(passed("/d", "RD"))), "OK");
     assert_eq!(text(other.getcwd()), "/d");
     assert_eq!(say(task.chdir(b"/nox/in")), "OK");
     assert_eq!(text(task.getcwd()), "/nox/in");
@@ -274,7 +283,8 @@ fn the_longest_place() {
     task.chdir(b"..").expect("chdir");
     step(&"q".repeat(left + 1));
     assert_eq!(here(&task), "ENAMETOOLONG");
-    assert_eq!(text(task.get(".", "RD").path_name()), "ENAMETOOLONG");
+    let name = task.path_name(task.get(".", "RD"));
+    assert_eq!(text(name), "ENAMETOOLONG");
 }
 
 #[test]
@@ -284,27 +294,27 @@ fn what_an_open_file_is_called() {
     dirs(&task, &["/a", "/a/b", "/x"]);
     task.data("/a/b/f", b"");
     task.link_to("/ls", "a");
-    let name = |file: &OpenFile<'_>| text(file.path_name());
+    let name = |file: Fd| text(task.path_name(file));
     let file = task.get("/ls/b/f", "RD");
-    assert_eq!(name(&task.get("/", "RD")), "/");
-    assert_eq!(name(&task.get("/ls", "PATH|NOFOLLOW")), "/ls");
-    assert_eq!(name(&file), "/a/b/f");
+    assert_eq!(name(task.get("/", "RD")), "/");
+    assert_eq!(name(task.get("/ls", "PATH|NOFOLLOW")), "/ls");
+    assert_eq!(name(file), "/a/b/f");
     task.rename(b"/a/b", b"/x/y").expect("rename");
     task.rename(b"/x/y/f", b"/g").expect("rename");
-    assert_eq!(name(&file), "/g");
+    assert_eq!(name(file), "/g");
     task.gone("/g");
-    assert_eq!(name(&file), "/g (deleted)");
+    assert_eq!(name(file), "/g (deleted)");
     let dir = task.get("/x/y", "RD");
     task.rmdir(b"/x/y").expect("rmdir");
-    assert_eq!(name(&dir), "/x/y (deleted)");
+    assert_eq!(name(dir), "/x/y (deleted)");
     let nameless = task.get("/a", "TMPFILE|RW");
-    let ino = nameless.stat().expect("stat").ino;
-    assert_eq!(name(&nameless), format!("/a/#{ino} (deleted)"));
+    let ino = task.fstat(nameless).expect("stat").ino;
+    assert_eq!(name(nameless), format!("/a/#{ino} (deleted)"));
     task.data("/a/f", b"");
     let file = task.get("/a/f", "RD");
     task.chroot(b"/a").expect("chroot");
-    assert_eq!(name(&file), "/f");
-    assert_eq!(name(&dir), "/x/y (deleted)");
+    assert_eq!(name(file), "/f");
+    assert_eq!(name(dir), "/x/y (deleted)");
 }
 
 /// A tree with a mount at `/m` and a bind of `/e/s` at `/bb`.
@@ -328,14 +338,14 @@ fn names_across_mounts_and_out_of_them() {
     assert_eq!(here(&task), "/m/x/y");
     task.data("file", b"");
     let (dir, file) = (task.get(".", "RD"), task.get("file", "RD"));
-    assert_eq!(text(file.path_name()), "/m/x/y/file");
+    assert_eq!(text(task.path_name(file)), "/m/x/y/file");
     task.umount(b"/m", m::MNT_DETACH).expect("umount");
     assert_eq!(here(&task), "(unreachable)/x/y");
-    assert_eq!(text(dir.path_name()), "/x/y");
-    assert_eq!(text(file.path_name()), "/x/y/file");
+    assert_eq!(text(task.path_name(dir)), "/x/y");
+    assert_eq!(text(task.path_name(file)), "/x/y/file");
     go("../..");
     assert_eq!(here(&task), "(unreachable)/");
-    assert_eq!(text(task.get(".", "RD").path_name()), "/");
+    assert_eq!(text(task.path_name(task.get(".", "RD"))), "/");
     go("/bb/t");
     assert_eq!(here(&task), "/bb/t");
     task.rename(b"/e/s/t", b"/e/t2").expect("rename");
@@ -367,7 +377,7 @@ fn a_place_is_named_as_it_was_at_one_moment() {
         here.chdir(b"/a/x/in").expect("chdir");
         let file = here.get(".", "RD");
         while done.load(Ordering::Relaxed) == 0 {
-            for path in [text(here.getcwd()), text(file.path_name())] {
+            for path in [text(here.getcwd()), text(here.path_name(file))] {
                 assert!(path == "/a/x/in" || path == "/b/y/in", "{path}");
             }
         }

@@ -5,15 +5,15 @@
 mod tasks;
 
 use openpath_abi::fcntl::{
-    AT_REMOVEDIR, O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY,
-    O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
+    AT_FDCWD, AT_REMOVEDIR, O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_PATH,
+    O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
 use openpath_abi::mode::{S_IFCHR, S_IFIFO};
 use openpath_abi::mount::{MNT_DETACH, MNT_EXPIRE, MNT_FORCE, UMOUNT_NOFOLLOW};
 use openpath_abi::rename::RENAME_EXCHANGE;
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_IN_ROOT, RESOLVE_NO_SYMLINKS};
 use openpath_abi::{Errno, OpenHow, stat};
-use openpath_vfs::{At, MountFlags, Task, Vfs};
+use openpath_vfs::{MountFlags, Task, Vfs};
 use tasks::{NOBODY, Short, root, says, tree, user, vfs};
 
 fn mount(t: &Task, target: &str) -> String {
@@ -29,7 +29,7 @@ fn umount(t: &Task, target: &str, flags: u32) -> String {
 }
 
 fn rename(t: &Task, old: &str, new: &str, flags: u32) -> String {
-    says(t.renameat2(At::Cwd, old.as_bytes(), At::Cwd, new.as_bytes(), flags))
+    says(t.renameat2(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags))
 }
 
 /// A tree with one file of each kind in `/src`.
@@ -101,12 +101,18 @@ fn a_read_only_mount_and_a_read_only_tree_refuse_differently() {
     for &(path, flags, expected) in table {
         let path = format!("/m/{path}");
         let said = [&by_mount, &by_tree, &users[0], &users[1]]
-            .map(|t| says(t.open(path.as_bytes(), flags, 0o644)));
+            .map(|t| says(t.shut(t.open(path.as_bytes(), flags, 0o644))));
         assert_eq!(said, expected, "{path} {flags:#o}");
     }
     // The same files are writable through the other mount; the tree's are not.
-    assert_eq!(says(by_mount.open(b"/src/f", O_WRONLY, 0)), "0");
-    assert_eq!(says(by_tree.open(b"/src/f", O_WRONLY, 0)), "EROFS");
+    assert_eq!(
+        says(by_mount.shut(by_mount.open(b"/src/f", O_WRONLY, 0))),
+        "0"
+    );
+    assert_eq!(
+        says(by_tree.shut(by_tree.open(b"/src/f", O_WRONLY, 0))),
+        "EROFS"
+    );
 }
 
 #[test]
@@ -161,7 +167,7 @@ fn names_are_asked_for_before_a_read_only_mount_when_made_and_after_when_removed
             says(t.mkdir(p, 0o755)),
             says(t.mknod(p, 0o644, 0)),
             says(t.unlink(p)),
-            says(t.unlinkat(At::Cwd, p, AT_REMOVEDIR)),
+            says(t.unlinkat(AT_FDCWD, p, AT_REMOVEDIR)),
             rename(&t, path, "/m/zz", 0),
             rename(&t, "/m/f", path, 0),
         ];
@@ -179,7 +185,7 @@ fn links_are_not_followed_on_a_nosymfollow_mount() {
     let flags = MountFlags::default() | MountFlags::NO_SYM_FOLLOW;
     t.remount_bind(b"/m", flags).expect("remount");
     assert_eq!(t.mount_flags(b"/m/f"), Ok(flags));
-    let open = |path: &str, flags| says(t.open(path.as_bytes(), flags, 0o644));
+    let open = |path: &str, flags| says(t.shut(t.open(path.as_bytes(), flags, 0o644)));
     assert_eq!(open("/m/ls", O_RDONLY), "ELOOP");
     assert_eq!(open("/m/ls", O_NOFOLLOW), "ELOOP");
     assert_eq!(open("/m/ls", O_PATH | O_NOFOLLOW), "0");
@@ -191,7 +197,7 @@ fn links_are_not_followed_on_a_nosymfollow_mount() {
         resolve: RESOLVE_NO_SYMLINKS,
         ..OpenHow::default()
     };
-    assert_eq!(says(t.openat2(At::Cwd, b"/m/ls", &how)), "ELOOP");
+    assert_eq!(says(t.shut(t.openat2(AT_FDCWD, b"/m/ls", &how))), "ELOOP");
     // And are again when the flag goes.
     t.remount_bind(b"/m", MountFlags::default())
         .expect("remount");
@@ -204,7 +210,7 @@ fn devices_are_not_opened_on_a_nodev_mount() {
     assert_eq!(bind(&t, "/src", "/m"), "0");
     let flags = MountFlags::default() | MountFlags::NO_DEV;
     t.remount_bind(b"/m", flags).expect("remount");
-    let open = |path: &str, flags| says(t.open(path.as_bytes(), flags, 0o644));
+    let open = |path: &str, flags| says(t.shut(t.open(path.as_bytes(), flags, 0o644)));
     assert_eq!(open("/m/null", O_RDONLY), "EACCES");
     assert_eq!(open("/m/null", O_PATH), "0");
     assert_eq!(open("/m/p", O_RDWR | O_NONBLOCK), "0");
@@ -256,12 +262,12 @@ fn paths_come_before_permission_and_permission_before_the_rest() {
 fn the_topmost_of_a_stack_is_seen_and_goes_first() {
     let (vfs, t) = stage();
     let mounts = vfs.usage().mounts;
-    t.file("/a/below");
+    t.touch("/a/below");
     assert_eq!(mount(&t, "/a"), "0");
-    t.file("/a/one");
+    t.touch("/a/one");
     assert_eq!(mount(&t, "/a"), "0");
     assert_eq!(t.names("/a"), [""; 0]);
-    t.file("/a/two");
+    t.touch("/a/two");
     assert_eq!(bind(&t, "/a", "/a"), "0");
     assert_eq!(t.names("/a"), ["two"]);
     assert_eq!(t.stat(b"/a/..").map(|s| s.ino), Ok(t.ino("/")));
@@ -330,7 +336,7 @@ fn what_is_mounted_on_stays_where_it_is() {
     t.dir("/dir");
     assert_eq!(mount(&t, "/mp/in"), "0");
     assert_eq!(rename(&t, "/mp", "/mp2", 0), "0");
-    t.file("/mp2/in/inside");
+    t.touch("/mp2/in/inside");
     assert_eq!(says(t.rmdir(b"/mp2")), "ENOTEMPTY");
     assert_eq!(says(t.rmdir(b"/mp2/in")), "EBUSY");
     assert_eq!(says(t.unlink(b"/mp2/in")), "EISDIR");
@@ -367,7 +373,7 @@ fn a_bind_shows_a_part_and_outlives_its_name() {
     assert_eq!(t.names("/m"), ["deep"]);
     assert_eq!(t.stat(b"/m/..").map(|s| s.ino), Ok(t.ino("/")));
     assert_eq!(rename(&t, "/src/d", "/src/e", 0), "0");
-    t.file("/src/e/new");
+    t.touch("/src/e/new");
     assert_eq!(t.names("/m"), ["deep", "new"]);
     assert_eq!(rename(&t, "/m", "/m2", 0), "EBUSY");
     assert_eq!(rename(&t, "/src", "/m/x", 0), "EXDEV");
@@ -392,23 +398,22 @@ fn a_directory_moved_out_of_a_bind_has_no_way_up() {
         t.dir(dir);
     }
     assert_eq!(bind(&t, "/esc/root", "/esc/mnt"), "0");
-    let deep = t.open(b"/esc/mnt/sub/deep", O_DIRECTORY, 0).expect("open");
-    let at = At::File(&deep);
+    let at = t.open(b"/esc/mnt/sub/deep", O_DIRECTORY, 0).expect("open");
     for _ in 0..2 {
-        assert_eq!(says(t.openat(at, b"../..", 0, 0)), "0");
+        assert_eq!(says(t.shut(t.openat(at, b"../..", 0, 0))), "0");
     }
     assert_eq!(rename(&t, "/esc/root/sub", "/esc/sub_out", 0), "0");
     for _ in 0..2 {
-        assert_eq!(says(t.openat(at, b"..", 0, 0)), "ENOENT");
-        assert_eq!(says(t.openat(at, b"../..", 0, 0)), "ENOENT");
-        assert_eq!(says(t.openat(at, b"../../..", 0, 0)), "ENOENT");
-        assert_eq!(says(t.openat(at, b".", 0, 0)), "0");
+        assert_eq!(says(t.shut(t.openat(at, b"..", 0, 0))), "ENOENT");
+        assert_eq!(says(t.shut(t.openat(at, b"../..", 0, 0))), "ENOENT");
+        assert_eq!(says(t.shut(t.openat(at, b"../../..", 0, 0))), "ENOENT");
+        assert_eq!(says(t.shut(t.openat(at, b".", 0, 0))), "0");
         for (resolve, expected) in [(RESOLVE_BENEATH, "EXDEV"), (RESOLVE_IN_ROOT, "0")] {
             let how = OpenHow {
                 resolve,
                 ..OpenHow::default()
             };
-            assert_eq!(says(t.openat2(at, b"..", &how)), expected);
+            assert_eq!(says(t.shut(t.openat2(at, b"..", &how))), expected);
         }
     }
 }
@@ -422,7 +427,7 @@ fn a_mount_in_use_is_only_detached() {
         let held = t.open(b"/a", flags, 0).expect("open");
         assert_eq!(umount(&t, "/a", 0), "EBUSY");
         assert_eq!(umount(&t, "/a", MNT_FORCE), "EBUSY");
-        drop(held);
+        t.close(held).expect("close");
     }
     let other = t.fork().expect("fork");
     other.chdir(b"/a").expect("chdir");
@@ -482,7 +487,7 @@ fn an_expired_mount_goes_the_second_time() {
     assert_eq!(umount(&t, "/", MNT_EXPIRE), "EINVAL");
     let held = t.open(b"/a", O_DIRECTORY, 0).expect("open");
     assert_eq!(umount(&t, "/a", MNT_EXPIRE), "EBUSY");
-    drop(held);
+    t.close(held).expect("close");
     assert_eq!(umount(&t, "/a", MNT_EXPIRE), "EAGAIN");
     assert_eq!(umount(&t, "/a", MNT_EXPIRE), "0");
     assert_eq!(umount(&t, "/a", MNT_EXPIRE), "EINVAL");
@@ -508,7 +513,7 @@ fn the_own_root_becomes_read_only_instead_of_going() {
     inside.chdir(b"/").expect("chdir");
     let writer = t.open(b"/a/w", O_CREAT | O_WRONLY, 0o644).expect("open");
     assert_eq!(umount(&inside, "/", 0), "EBUSY");
-    drop(writer);
+    t.close(writer).expect("close");
     assert_eq!(umount(&inside, "/", MNT_FORCE), "0");
     assert_eq!(says(inside.mkdir(b"/q", 0o755)), "EROFS");
     assert_eq!(umount(&inside, "/", MNT_DETACH), "0");
@@ -532,7 +537,7 @@ fn writers_keep_a_mount_writable() {
     assert_eq!(says(t.mkdir(b"/b/y", 0o755)), "0");
     assert_eq!(t.remount_sb(b"/a", true), busy);
     assert_eq!(says(t.mkdir(b"/b/z", 0o755)), "0");
-    drop(writer);
+    t.close(writer).expect("close");
     assert_eq!(t.remount_sb(b"/a", true), Ok(()));
     assert_eq!(t.remount_sb(b"/a", true), Ok(()));
     assert_eq!(says(t.mkdir(b"/b/q", 0o755)), "EROFS");
@@ -550,7 +555,7 @@ fn files_without_names_keep_a_tree_writable() {
     let (_vfs, t) = stage();
     assert_eq!(mount(&t, "/a"), "0");
     let busy = Err(Errno::EBUSY);
-    t.file("/a/w");
+    t.touch("/a/w");
     let reader = t.open(b"/a/w", O_RDONLY, 0).expect("open");
     assert_eq!(t.remount_sb(b"/a", true), Ok(()));
     assert_eq!(t.remount_sb(b"/a", false), Ok(()));
@@ -560,21 +565,21 @@ fn files_without_names_keep_a_tree_writable() {
     let read_only = MountFlags::default() | MountFlags::READ_ONLY;
     assert_eq!(t.remount_bind(b"/a", read_only), Ok(()));
     assert_eq!(t.remount_bind(b"/a", MountFlags::default()), Ok(()));
-    drop(reader);
+    t.close(reader).expect("close");
     t.dir("/a/rm");
     let held = t.open(b"/a/rm", O_DIRECTORY, 0).expect("open");
     t.rmdir(b"/a/rm").expect("rmdir");
     assert_eq!(t.remount_sb(b"/a", true), busy);
-    drop(held);
+    t.close(held).expect("close");
     let file = t.open(b"/a", O_TMPFILE | O_RDWR, 0o600).expect("tmpfile");
     assert_eq!(t.remount_sb(b"/a", true), busy);
-    drop(file);
-    t.file("/a/two");
+    t.close(file).expect("close");
+    t.touch("/a/two");
     t.link(b"/a/two", b"/a/names").expect("link");
     let held = t.open(b"/a/two", O_RDONLY, 0).expect("open");
     t.unlink(b"/a/two").expect("unlink");
     assert_eq!(t.remount_sb(b"/a", true), Ok(()));
-    drop(held);
+    t.close(held).expect("close");
 }
 
 #[test]
@@ -587,7 +592,7 @@ fn a_bind_of_a_tree_takes_along_what_is_mounted_in_it() {
     assert_eq!(mount(&t, "/a/x/y"), "0");
     t.dir("/a/x/y/deep");
     assert_eq!(mount(&t, "/a/x/y/deep"), "0");
-    t.file("/a/x/y/deep/file");
+    t.touch("/a/x/y/deep/file");
     assert_eq!(mount(&t, "/a/other"), "0");
     assert_eq!(bind(&t, "/a/x", "/m"), "0");
     assert_eq!(t.names("/m/y"), [""; 0]);
@@ -613,7 +618,7 @@ fn cached_paths_notice_what_is_mounted_on_the_way() {
     for dir in ["/src/d/one", "/src/d/one/two", "/src/d/one/two/three"] {
         t.dir(dir);
     }
-    t.file(std::str::from_utf8(path).expect("text"));
+    t.touch(std::str::from_utf8(path).expect("text"));
     for _ in 0..4 {
         assert_eq!(says(t.stat(path)), "0");
     }

@@ -5,14 +5,14 @@
 mod tasks;
 
 use openpath_abi::fcntl::{
-    AT_EMPTY_PATH, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, O_CREAT, O_EXCL, O_PATH, O_RDWR, O_TMPFILE,
-    O_WRONLY,
+    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, O_CREAT, O_EXCL, O_PATH, O_RDWR,
+    O_TMPFILE, O_WRONLY,
 };
 use openpath_abi::mode::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFMT, S_IFREG, S_IFSOCK};
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
 use openpath_abi::{Errno, stat};
-use openpath_vfs::{At, Cred, MountFlags, Sysctl, Task, Vfs};
-use tasks::{NOBODY, Short, root, says, tree, user, vfs};
+use openpath_vfs::{Cred, MountFlags, Sysctl, Task, Vfs};
+use tasks::{BAD, NOBODY, Short, root, says, tree, user, vfs};
 
 /// A task in `/base`, a mount of its own, with `r/d1/sub`, `r/d2`, `r/f1`, `r/f2` and the link
 /// `r/l`.
@@ -25,14 +25,14 @@ fn stage(vfs: &Vfs) -> Task {
     for dir in ["r", "r/d1", "r/d1/sub", "r/d2"] {
         t.dir(dir);
     }
-    t.file("r/f1");
-    t.file("r/f2");
+    t.touch("r/f1");
+    t.touch("r/f2");
     t.symlink(b"f1", b"r/l").expect("a link");
     t
 }
 
 fn rename(t: &Task, old: &str, new: &str, flags: u32) -> String {
-    says(t.renameat2(At::Cwd, old.as_bytes(), At::Cwd, new.as_bytes(), flags))
+    says(t.renameat2(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags))
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn removals_say_what_linux_says() {
     let vfs = vfs();
     let t = stage(&vfs);
     for &(path, flags, expected) in steps {
-        let said = says(t.unlinkat(At::Cwd, path.as_bytes(), flags));
+        let said = says(t.unlinkat(AT_FDCWD, path.as_bytes(), flags));
         assert_eq!(said, expected, "{path:?} {flags:#x}");
     }
     assert_eq!(t.names("r"), ["d2", "f2"]);
@@ -210,8 +210,8 @@ fn devices_want_a_capability_but_whiteouts_do_not() {
     let vfs = vfs();
     let t = root(&vfs);
     t.dir("/w");
-    t.fchmodat2(At::Cwd, b"/w", 0o777, 0).expect("chmod");
-    t.file("/w/f");
+    t.fchmodat2(AT_FDCWD, b"/w", 0o777, 0).expect("chmod");
+    t.touch("/w/f");
     let u = user(&t, NOBODY);
     let dev = stat::makedev(1, 3);
     assert_eq!(u.mknod(b"/w/c", S_IFCHR | 0o644, dev), Err(Errno::EPERM));
@@ -221,7 +221,7 @@ fn devices_want_a_capability_but_whiteouts_do_not() {
     assert_eq!(u.mknod(b"/w/s", S_IFSOCK | 0o644, 0), Ok(()));
     assert_eq!(u.mknod(b"/c", S_IFCHR | 0o644, dev), Err(Errno::EACCES));
     assert_eq!(u.mknod(b"/w/f", S_IFCHR | 0o644, dev), Err(Errno::EEXIST));
-    u.file("/w/mine");
+    u.touch("/w/mine");
     assert_eq!(rename(&u, "/w/mine", "/w/other", RENAME_WHITEOUT), "0");
     let left = u.lstat(b"/w/mine").expect("a whiteout");
     assert_eq!((left.mode, left.uid), (S_IFCHR, NOBODY));
@@ -235,8 +235,8 @@ fn modes_go_through_umask_and_set_group_id_directories() {
     t.mkdir(b"/m", 0o7777).expect("mkdir");
     assert_eq!(t.mode("/m"), S_IFDIR | 0o1777);
     t.mkdir(b"/sg", 0o777).expect("mkdir");
-    t.fchownat(At::Cwd, b"/sg", 0, 4242, 0).expect("chown");
-    t.fchmodat2(At::Cwd, b"/sg", 0o2777, 0).expect("chmod");
+    t.fchownat(AT_FDCWD, b"/sg", 0, 4242, 0).expect("chown");
+    t.fchmodat2(AT_FDCWD, b"/sg", 0o2777, 0).expect("chmod");
     t.mkdir(b"/sg/d", 0o700).expect("mkdir");
     assert_eq!(t.mode("/sg/d"), S_IFDIR | 0o2700);
     assert_eq!(t.lstat(b"/sg/d").map(|s| s.gid), Ok(4242));
@@ -259,7 +259,8 @@ fn modes_go_through_umask_and_set_group_id_directories() {
     assert_eq!(u.mode("/sg/x5") & !S_IFMT, 0o2770);
     u.symlink(b"q", b"/sg/x6").expect("symlink");
     assert_eq!(u.mode("/sg/x6") & !S_IFMT, 0o777);
-    drop(u.open(b"/sg/x7", O_CREAT | O_WRONLY, 0o2770).expect("open"));
+    u.shut(u.open(b"/sg/x7", O_CREAT | O_WRONLY, 0o2770))
+        .expect("open");
     assert_eq!(u.mode("/sg/x7") & !S_IFMT, 0o770);
 }
 
@@ -268,10 +269,10 @@ fn links_say_what_linux_says() {
     let vfs = vfs();
     let t = stage(&vfs);
     let link = |old: &str, new: &str, flags| {
-        says(t.linkat(At::Cwd, old.as_bytes(), At::Cwd, new.as_bytes(), flags))
+        says(t.linkat(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags))
     };
     t.symlink(b"nope", b"r/dang").expect("symlink");
-    t.file("/outside");
+    t.touch("/outside");
     let follow = AT_SYMLINK_FOLLOW;
     let steps: &[(&str, &str, u32, &str)] = &[
         ("", "", 1, "EINVAL"),
@@ -316,29 +317,29 @@ fn links_say_what_linux_says() {
 fn temporary_files_can_be_given_one_first_name() {
     let vfs = vfs();
     let t = stage(&vfs);
-    let name = |file, new: &[u8]| t.linkat(At::File(file), b"", At::Cwd, new, AT_EMPTY_PATH);
+    let name = |file, new: &[u8]| t.linkat(file, b"", AT_FDCWD, new, AT_EMPTY_PATH);
     let file = t.open(b".", O_TMPFILE | O_RDWR, 0o600).expect("tmpfile");
-    assert_eq!(file.pwrite(b"body", 0), Ok(4));
-    assert_eq!(name(&file, b"r/f1"), Err(Errno::EEXIST));
-    assert_eq!(name(&file, b"r/linked"), Ok(()));
+    assert_eq!(t.pwrite(file, b"body", 0), Ok(4));
+    assert_eq!(name(file, b"r/f1"), Err(Errno::EEXIST));
+    assert_eq!(name(file, b"r/linked"), Ok(()));
     assert_eq!(t.body("r/linked"), b"body");
     assert_eq!(t.lstat(b"r/linked").map(|s| s.nlink), Ok(1));
     // Once it had a name and lost it, it can have no other.
     t.unlink(b"r/linked").expect("unlink");
-    assert_eq!(name(&file, b"r/again"), Err(Errno::ENOENT));
+    assert_eq!(name(file, b"r/again"), Err(Errno::ENOENT));
     let file = t
         .open(b".", O_TMPFILE | O_RDWR | O_EXCL, 0o600)
         .expect("tmpfile");
-    assert_eq!(name(&file, b"r/linked"), Err(Errno::ENOENT));
+    assert_eq!(name(file, b"r/linked"), Err(Errno::ENOENT));
     let gone = t.open(b"r/f2", 0, 0).expect("open");
     t.unlink(b"r/f2").expect("unlink");
-    assert_eq!(name(&gone, b"r/f2"), Err(Errno::ENOENT));
+    assert_eq!(name(gone, b"r/f2"), Err(Errno::ENOENT));
     // Only who opened it names it, or who may read everything.
     let held = t.open(b"r/f1", O_PATH, 0).expect("open");
     t.set_cred(Cred::root());
-    assert_eq!(name(&held, b"r/h1"), Ok(()));
+    assert_eq!(name(held, b"r/h1"), Ok(()));
     t.set_cred(Cred::user(0, 0, &[]));
-    assert_eq!(name(&held, b"r/h2"), Err(Errno::ENOENT));
+    assert_eq!(name(held, b"r/h2"), Err(Errno::ENOENT));
 }
 
 #[test]
@@ -371,7 +372,7 @@ fn protected_hardlinks_spare_owners_and_safe_files() {
     assert_eq!(link("suid"), "EPERM");
     assert_eq!(link("sgid"), "EPERM");
     assert_eq!(link("pipe"), "EPERM");
-    u.file("/w/mine");
+    u.touch("/w/mine");
     assert_eq!(link("mine"), "0");
     // It comes before the directory's own permissions, and after the name.
     assert_eq!(u.link(b"/w/ro", b"/x"), Err(Errno::EPERM));
@@ -385,8 +386,8 @@ fn permissions_come_after_names_and_before_types() {
     let t = root(&vfs);
     t.umask(0);
     t.dir("/nw");
-    t.fchmodat2(At::Cwd, b"/nw", 0o755, 0).expect("chmod");
-    t.file("/nw/f");
+    t.fchmodat2(AT_FDCWD, b"/nw", 0o755, 0).expect("chmod");
+    t.touch("/nw/f");
     t.dir("/nw/d");
     t.mkdir(b"/w", 0o777).expect("mkdir");
     let u = user(&t, NOBODY);
@@ -404,7 +405,7 @@ fn permissions_come_after_names_and_before_types() {
     assert_eq!(u.rename(b"/nw/f", b"/nw/f"), Ok(()));
     assert_eq!(u.link(b"/nw/f", b"/nw/d"), Err(Errno::EEXIST));
     assert_eq!(u.symlink(b"x", b"/nw/s"), Err(Errno::EACCES));
-    u.file("/w/mine");
+    u.touch("/w/mine");
     assert_eq!(u.rename(b"/w/mine", b"/nw/q"), Err(Errno::EACCES));
     assert_eq!(u.rename(b"/nw/f", b"/w/q"), Err(Errno::EACCES));
 }
@@ -415,7 +416,7 @@ fn sticky_directories_protect_what_others_own() {
     let t = root(&vfs);
     t.umask(0);
     t.mkdir(b"/st", 0o1777).expect("mkdir");
-    t.file("/st/root");
+    t.touch("/st/root");
     t.dir("/st/rd");
     let u = user(&t, NOBODY);
     assert_eq!(u.unlink(b"/st/root"), Err(Errno::EPERM));
@@ -423,7 +424,7 @@ fn sticky_directories_protect_what_others_own() {
     assert_eq!(u.rmdir(b"/st/rd"), Err(Errno::EPERM));
     assert_eq!(u.unlink(b"/st/rd"), Err(Errno::EPERM));
     assert_eq!(u.rename(b"/st/root", b"/st/x"), Err(Errno::EPERM));
-    u.file("/st/mine");
+    u.touch("/st/mine");
     assert_eq!(u.rename(b"/st/mine", b"/st/root"), Err(Errno::EPERM));
     assert_eq!(u.rename(b"/st/mine", b"/st/mine2"), Ok(()));
     assert_eq!(u.unlink(b"/st/mine2"), Ok(()));
@@ -456,7 +457,7 @@ fn a_directory_gets_another_parent_only_from_who_may_write_it() {
 fn long_names_are_refused_by_whoever_looks_them_up_first() {
     let vfs = vfs();
     let t = root(&vfs);
-    t.file("/f");
+    t.touch("/f");
     let long = format!("/{}", "a".repeat(256));
     let fits = format!("/{}", "b".repeat(255));
     assert_eq!(rename(&t, &long, "/z", 0), "ENAMETOOLONG");
@@ -465,7 +466,7 @@ fn long_names_are_refused_by_whoever_looks_them_up_first() {
     assert_eq!(rename(&t, "/f", &fits, 0), "0");
     let ino = t.ino(&fits);
     let also = format!("/{}", "c".repeat(17));
-    t.file(&also);
+    t.touch(&also);
     assert_eq!(rename(&t, &fits, &also, RENAME_EXCHANGE), "0");
     assert_eq!(t.ino(&also), ino);
     assert_eq!(rename(&t, &also, "/f", 0), "0");
@@ -495,7 +496,7 @@ fn what_was_cached_follows_what_moved() {
         assert!(!t.has("/a/b/c/f") && !t.has("/a/b"));
         assert_eq!(t.body("/x/b/c/f"), b"old");
     }
-    let up = t.fstatat(At::File(&held), b"../..", 0).map(|s| s.ino);
+    let up = t.fstatat(held, b"../..", 0).map(|s| s.ino);
     assert_eq!(up, Ok(t.ino("/x")));
     assert_eq!(rename(&t, "/x/b", "/x/y", RENAME_EXCHANGE), "0");
     assert_eq!(t.body("/x/b/f"), b"other");
@@ -517,22 +518,24 @@ fn a_removed_directory_has_no_names() {
     let t = root(&vfs);
     t.dir("/d");
     assert!(!t.has("/d/x"));
-    let held = t.open(b"/d", O_PATH, 0).expect("open");
-    let at = At::File(&held);
+    let at = t.open(b"/d", O_PATH, 0).expect("open");
     t.rmdir(b"/d").expect("rmdir");
     for (said, what) in [
         (says(t.mkdirat(at, b"x", 0o755)), "mkdir"),
         (says(t.mknodat(at, b"x", 0o644, 0)), "mknod"),
         (says(t.symlinkat(b"b", at, b"x")), "symlink"),
-        (says(t.openat(at, b"x", O_CREAT | O_RDWR, 0o644)), "open"),
+        (
+            says(t.shut(t.openat(at, b"x", O_CREAT | O_RDWR, 0o644))),
+            "open",
+        ),
         (says(t.unlinkat(at, b"x", 0)), "unlink"),
-        (says(t.renameat(at, b"x", At::Cwd, b"/y")), "rename"),
+        (says(t.renameat(at, b"x", AT_FDCWD, b"/y")), "rename"),
     ] {
         assert_eq!(said, "ENOENT", "{what}");
     }
-    t.file("/f");
-    assert_eq!(t.renameat(At::Cwd, b"/f", at, b"x"), Err(Errno::ENOENT));
-    assert_eq!(t.linkat(At::Cwd, b"/f", at, b"x", 0), Err(Errno::ENOENT));
+    t.touch("/f");
+    assert_eq!(t.renameat(AT_FDCWD, b"/f", at, b"x"), Err(Errno::ENOENT));
+    assert_eq!(t.linkat(AT_FDCWD, b"/f", at, b"x", 0), Err(Errno::ENOENT));
     assert_eq!(t.fstatat(at, b".", 0).map(|s| s.nlink), Ok(0));
     assert_eq!(t.fstatat(at, b"..", 0).map(|s| s.ino), Ok(t.ino("/")));
     // So has one that was replaced.
@@ -540,7 +543,7 @@ fn a_removed_directory_has_no_names() {
     t.dir("/e2");
     let held = t.open(b"/e2", O_PATH, 0).expect("open");
     t.rename(b"/e1", b"/e2").expect("rename");
-    assert_eq!(says(t.mkdirat(At::File(&held), b"x", 0)), "ENOENT");
+    assert_eq!(says(t.mkdirat(held, b"x", 0)), "ENOENT");
     assert_eq!(t.names("/"), ["e2", "f"]);
 }
 
@@ -548,16 +551,16 @@ fn a_removed_directory_has_no_names() {
 fn descriptors_that_are_not_open_or_no_directories_are_refused() {
     let vfs = vfs();
     let t = root(&vfs);
-    t.file("/f");
+    t.touch("/f");
     let file = t.open(b"/f", 0, 0).expect("open");
-    for (at, expected) in [(At::Bad, "EBADF"), (At::File(&file), "ENOTDIR")] {
+    for (at, expected) in [(BAD, "EBADF"), (file, "ENOTDIR")] {
         assert_eq!(says(t.mkdirat(at, b"x", 0)), expected);
         assert_eq!(says(t.unlinkat(at, b"x", 0)), expected);
-        assert_eq!(says(t.renameat(at, b"x", At::Cwd, b"y")), expected);
-        assert_eq!(says(t.renameat(At::Cwd, b"f", at, b"y")), expected);
+        assert_eq!(says(t.renameat(at, b"x", AT_FDCWD, b"y")), expected);
+        assert_eq!(says(t.renameat(AT_FDCWD, b"f", at, b"y")), expected);
         assert_eq!(says(t.mkdirat(at, b"/f", 0)), "EEXIST");
     }
-    assert_eq!(says(t.renameat(At::Bad, b"", At::Bad, b"")), "ENOENT");
+    assert_eq!(says(t.renameat(BAD, b"", BAD, b"")), "ENOENT");
 }
 
 #[test]
@@ -571,7 +574,7 @@ fn nothing_is_left_of_what_was_removed() {
         t.put("/d/f", b"x");
         t.rename(b"/d/f", long.as_bytes()).expect("rename");
         t.symlink(b"t", b"/d/l").expect("symlink");
-        t.file("/other");
+        t.touch("/other");
         assert_eq!(rename(&t, "/other", &long, RENAME_EXCHANGE), "0");
         t.rename(b"/other", long.as_bytes()).expect("rename");
         t.unlink(long.as_bytes()).expect("unlink");

@@ -4,12 +4,12 @@
 
 mod tasks;
 
-use openpath_abi::fcntl::{AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_RDWR};
+use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_RDWR};
 use openpath_abi::mount::MNT_DETACH;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE};
 use openpath_abi::resolve::RESOLVE_IN_ROOT;
 use openpath_abi::{Errno, OpenHow, mode};
-use openpath_vfs::{At, DirEntry, Limits, MountFlags, OpenFile, Task, Vfs};
+use openpath_vfs::{DirEntry, Fd, Limits, MountFlags, Task, Vfs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tasks::{Short, root, tree, vfs};
@@ -74,11 +74,10 @@ fn check(t: &Task, path: &str) -> usize {
     let mut pending = vec![top];
     let mut all = 1;
     while let Some(dir) = pending.pop() {
-        let here = dir.stat().expect("stat");
+        let here = t.fstat(dir).expect("stat");
         let mut dirs = 0;
-        for entry in list(&dir) {
-            let at = At::File(&dir);
-            let s = t.fstatat(at, &entry.name, AT_SYMLINK_NOFOLLOW);
+        for entry in list(t, dir) {
+            let s = t.fstatat(dir, &entry.name, AT_SYMLINK_NOFOLLOW);
             let s = s.expect("a listed name");
             assert_eq!(s.ino, entry.ino);
             all += 1;
@@ -86,20 +85,21 @@ fn check(t: &Task, path: &str) -> usize {
                 continue;
             }
             dirs += 1;
-            let child = t.openat(at, &entry.name, O_DIRECTORY, 0).expect("open");
-            let up = t.fstatat(At::File(&child), b"..", 0).expect("up");
+            let child = t.openat(dir, &entry.name, O_DIRECTORY, 0).expect("open");
+            let up = t.fstatat(child, b"..", 0).expect("up");
             assert_eq!(up.ino, here.ino);
             pending.push(child);
         }
         assert_eq!(here.nlink, dirs + 2);
+        t.close(dir).expect("close");
     }
     all
 }
 
-fn list(dir: &OpenFile<'_>) -> Vec<DirEntry> {
+fn list(t: &Task, dir: Fd) -> Vec<DirEntry> {
     let mut all = Vec::new();
     loop {
-        let some = dir.getdents64(4096).expect("getdents64");
+        let some = t.getdents64(dir, 4096).expect("getdents64");
         if some.is_empty() {
             all.retain(|e: &DirEntry| e.name != b"." && e.name != b"..");
             return all;
@@ -143,9 +143,9 @@ fn names_that_are_swapped_or_replaced_are_always_there() {
     let swap: Job<'_> = Box::new(move |t, _| {
         let (x, y) = (at("x"), at("y"));
         t.renameat2(
-            At::Cwd,
+            AT_FDCWD,
             x.as_bytes(),
-            At::Cwd,
+            AT_FDCWD,
             y.as_bytes(),
             RENAME_EXCHANGE,
         )
@@ -199,7 +199,7 @@ fn a_task_finds_what_it_moved_where_it_moved_it() {
     let guard: Job<'_> = Box::new(move |t, dice| {
         let path = at(dice.pick(&["b", "c"]));
         let mode = [0o755, 0o700][dice.below(2)];
-        t.fchmodat2(At::Cwd, path.as_bytes(), mode, 0)
+        t.fchmodat2(AT_FDCWD, path.as_bytes(), mode, 0)
             .expect("chmod");
     });
     run(
@@ -234,7 +234,7 @@ fn directories_that_move_make_no_loop_and_lose_nothing() {
     let shuffle = |flags: u32| -> Job<'_> {
         Box::new(move |t, dice| {
             let (old, new) = paths(dice);
-            let moved = t.renameat2(At::Cwd, old.as_bytes(), At::Cwd, new.as_bytes(), flags);
+            let moved = t.renameat2(AT_FDCWD, old.as_bytes(), AT_FDCWD, new.as_bytes(), flags);
             let allowed = [
                 Errno::ENOENT,
                 Errno::EINVAL,
@@ -284,11 +284,11 @@ fn churn(t: &Task, dice: &mut Dice, nests: bool) {
     let (old, new) = (old.as_bytes(), new.as_bytes());
     let done = match dice.below(9) {
         0 | 1 => t.mkdir(old, 0o755),
-        2 => t.open(old, O_CREAT | O_RDWR, 0o644).map(drop),
+        2 => t.shut(t.open(old, O_CREAT | O_RDWR, 0o644)),
         3 => t.unlink(old),
         4 => t.rmdir(old),
         5 => t.rename(old, new),
-        6 => t.renameat2(At::Cwd, old, At::Cwd, new, RENAME_EXCHANGE),
+        6 => t.renameat2(AT_FDCWD, old, AT_FDCWD, new, RENAME_EXCHANGE),
         7 => t.link(old, new),
         _ => t.stat(old).and_then(|_| t.stat(new)).map(drop),
     };
@@ -344,15 +344,16 @@ fn removed_directories_stay_empty() {
         let Ok(dir) = t.open(b"/d", O_DIRECTORY, 0) else {
             return;
         };
-        let at = At::File(&dir);
-        let made = t.openat(at, b"f", O_CREAT, 0o644);
-        if made.is_ok() {
+        let made = t.openat(dir, b"f", O_CREAT, 0o644);
+        if let Ok(file) = made {
             // With a name in it, it cannot have been removed.
-            assert_eq!(t.fstatat(at, b".", 0).map(|s| s.nlink), Ok(2));
-            t.unlinkat(at, b"f", 0).expect("unlink");
+            assert_eq!(t.fstatat(dir, b".", 0).map(|s| s.nlink), Ok(2));
+            t.unlinkat(dir, b"f", 0).expect("unlink");
+            t.close(file).expect("close");
         } else {
             assert_eq!(made.err(), Some(Errno::ENOENT));
         }
+        t.close(dir).expect("close");
     });
     let look: Job<'_> = Box::new(|t, _| {
         let found = t.stat(b"/d/f").map(|s| s.nlink);
@@ -450,7 +451,7 @@ fn a_scoped_walk_up_minds_directories_that_move_and_no_files() {
     let t = root(&vfs);
     t.mkdir(b"/r", 0o755).expect("mkdir");
     t.mkdir(b"/r/d", 0o755).expect("mkdir");
-    t.creat(b"/r/f", 0o644).expect("creat");
+    t.shut(t.creat(b"/r/f", 0o644)).expect("creat");
     let how = OpenHow {
         flags: 0,
         mode: 0,
@@ -462,10 +463,8 @@ fn a_scoped_walk_up_minds_directories_that_move_and_no_files() {
     });
     let walk: Job<'_> = Box::new(|t, _| {
         let base = t.open(b"/r", O_DIRECTORY, 0).expect("open");
-        ok_or(
-            t.openat2(At::File(&base), b"d/../d/..", &how).map(drop),
-            &[],
-        );
+        ok_or(t.shut(t.openat2(base, b"d/../d/..", &how)), &[]);
+        t.close(base).expect("close");
     });
     run(&vfs, &[rename, walk]);
 }

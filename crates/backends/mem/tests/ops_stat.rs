@@ -9,28 +9,28 @@ use openpath_abi::fcntl::*;
 use openpath_abi::statx::*;
 use openpath_abi::{Errno, Timespec, mode, stat};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{At, Cred, MountFlags, Profile, flag};
+use openpath_vfs::{Cred, MountFlags, Profile, flag};
 use world::*;
 
 #[test]
 fn stat_says_what_is_there() {
     let vfs = world();
     let task = root(&vfs);
-    task.file("/f", 0o640, (7, 8));
+    task.touch("/f", 0o640, (7, 8));
     task.link_to("/l", "f");
     task.node("/null", mode::S_IFCHR | 0o666, stat::makedev(1, 3));
     let file = task.get("/f", "WR");
-    assert_eq!(file.write(&[1; 5000]), Ok(5000));
+    assert_eq!(task.write(file, &[1; 5000]), Ok(5000));
     let s = task.stat(b"/l").expect("stat");
     assert_eq!((s.mode, s.nlink, s.uid, s.gid), (0o100640, 1, 7, 8));
     assert_eq!((s.size, s.blksize, s.blocks, s.rdev), (5000, 4096, 16, 0));
     assert!(s.dev != 0 && s.ino != 0 && s.mtime > s.atime && s.mtime == s.ctime);
-    assert_eq!(file.stat(), Ok(s));
-    assert_eq!(task.fstatat(At::File(&file), b"", AT_EMPTY_PATH), Ok(s));
-    assert_eq!(task.fstatat(At::Cwd, b"f", 0), Ok(s));
+    assert_eq!(task.fstat(file), Ok(s));
+    assert_eq!(task.fstatat(file, b"", AT_EMPTY_PATH), Ok(s));
+    assert_eq!(task.fstatat(AT_FDCWD, b"f", 0), Ok(s));
     let l = task.lstat(b"/l").expect("lstat");
     assert_eq!((l.mode, l.size, l.dev), (0o120777, 1, s.dev));
-    assert_eq!(task.fstatat(At::Cwd, b"/l", AT_SYMLINK_NOFOLLOW), Ok(l));
+    assert_eq!(task.fstatat(AT_FDCWD, b"/l", AT_SYMLINK_NOFOLLOW), Ok(l));
     let d = task.stat(b"/").expect("stat");
     assert_eq!((d.mode, d.nlink, d.size), (0o40755, 2, 100));
     assert_eq!(task.stat(b"/null").map(|s| s.rdev), Ok(stat::makedev(1, 3)));
@@ -46,8 +46,7 @@ fn empty_paths_and_flags_of_stat() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"");
-    let file = task.get("/f", "RD");
-    let (here, bad, of) = (At::Cwd, At::Bad, At::File(&file));
+    let (here, bad, of) = (AT_FDCWD, BAD, task.get("/f", "RD"));
     let long = "a".repeat(5000);
     let e = AT_EMPTY_PATH;
     for (at, path, flags, answer) in [
@@ -85,7 +84,7 @@ fn statx_answers_what_is_asked() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"abc");
-    let path = |p: &str, flags, mask| task.statx(At::Cwd, p.as_bytes(), flags, mask);
+    let path = |p: &str, flags, mask| task.statx(AT_FDCWD, p.as_bytes(), flags, mask);
     for (mask, filled) in [
         (0, 0x173f),
         (0x7ff, 0x17ff),
@@ -112,7 +111,7 @@ fn statx_answers_what_is_asked() {
         assert_eq!(s.ctime != Timespec::EPOCH, filled & STATX_CTIME != 0);
     }
     let older = world_like(Profile::V6_12);
-    let all = root(&older).statx(At::Cwd, b"/", 0, 0);
+    let all = root(&older).statx(AT_FDCWD, b"/", 0, 0);
     assert_eq!(
         all.map(|s| s.mask),
         Ok(0x17ff),
@@ -132,11 +131,11 @@ fn statx_answers_what_is_asked() {
     }
     let file = task.get("/f", "PATH");
     let empty = |at, flags, mask| say(task.statx(at, b"", AT_EMPTY_PATH | flags, mask));
-    assert_eq!(empty(At::File(&file), 0x400, 0x7ff), "OK");
-    assert_eq!(empty(At::Cwd, 0x400, 0x7ff), "EINVAL");
-    assert_eq!(empty(At::Bad, 0x400, 0), "EBADF");
-    assert_eq!(empty(At::Bad, 0x6000, 0), "EINVAL");
-    assert_eq!(empty(At::Bad, 0, 0x8000_0000), "EINVAL");
+    assert_eq!(empty(file, 0x400, 0x7ff), "OK");
+    assert_eq!(empty(AT_FDCWD, 0x400, 0x7ff), "EINVAL");
+    assert_eq!(empty(BAD, 0x400, 0), "EBADF");
+    assert_eq!(empty(BAD, 0x6000, 0), "EINVAL");
+    assert_eq!(empty(BAD, 0, 0x8000_0000), "EINVAL");
 }
 
 #[test]
@@ -148,7 +147,7 @@ fn statx_knows_mounts_and_attributes() {
     task.dir("/m", 0o755, (0, 0));
     task.mount(tree, b"/m", MountFlags::default())
         .expect("mount");
-    let statx = |p: &str, mask| task.statx(At::Cwd, p.as_bytes(), 0, mask).expect(p);
+    let statx = |p: &str, mask| task.statx(AT_FDCWD, p.as_bytes(), 0, mask).expect(p);
     let all = STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE;
     let (top, under) = (statx("/", all), statx("/m", all));
     assert_eq!(top.attributes, STATX_ATTR_MOUNT_ROOT);
@@ -169,25 +168,25 @@ fn statx_knows_mounts_and_attributes() {
 fn access_checks_its_arguments_first() {
     let vfs = world();
     let task = root(&vfs);
-    task.file("/f", 0o600, (0, 0));
+    task.touch("/f", 0o600, (0, 0));
     task.link_to("/ls", "f");
     let file = task.get("/f", "PATH");
     let e = AT_EMPTY_PATH;
     for (at, path, want, flags, answer) in [
-        (At::Cwd, "f", 8, 0, "EINVAL"),
-        (At::Cwd, "f", u32::MAX, 0, "EINVAL"),
-        (At::Cwd, "f", R_OK, 1, "EINVAL"),
-        (At::Cwd, "f", R_OK, AT_NO_AUTOMOUNT, "EINVAL"),
-        (At::Cwd, "nope", 8, 0, "EINVAL"),
-        (At::Cwd, "nope", 0, 0, "ENOENT"),
-        (At::Cwd, "f", R_OK, AT_EACCESS, "OK"),
-        (At::Bad, "", R_OK, e, "EBADF"),
-        (At::Bad, "", R_OK, 0, "ENOENT"),
-        (At::Cwd, "", R_OK, e, "OK"),
-        (At::File(&file), "", R_OK | W_OK, e, "OK"),
-        (At::Cwd, "f", X_OK, 0, "EACCES"),
-        (At::Cwd, "ls", X_OK, AT_SYMLINK_NOFOLLOW, "OK"),
-        (At::Cwd, "/", X_OK | W_OK, 0, "OK"),
+        (AT_FDCWD, "f", 8, 0, "EINVAL"),
+        (AT_FDCWD, "f", u32::MAX, 0, "EINVAL"),
+        (AT_FDCWD, "f", R_OK, 1, "EINVAL"),
+        (AT_FDCWD, "f", R_OK, AT_NO_AUTOMOUNT, "EINVAL"),
+        (AT_FDCWD, "nope", 8, 0, "EINVAL"),
+        (AT_FDCWD, "nope", 0, 0, "ENOENT"),
+        (AT_FDCWD, "f", R_OK, AT_EACCESS, "OK"),
+        (BAD, "", R_OK, e, "EBADF"),
+        (BAD, "", R_OK, 0, "ENOENT"),
+        (AT_FDCWD, "", R_OK, e, "OK"),
+        (file, "", R_OK | W_OK, e, "OK"),
+        (AT_FDCWD, "f", X_OK, 0, "EACCES"),
+        (AT_FDCWD, "ls", X_OK, AT_SYMLINK_NOFOLLOW, "OK"),
+        (AT_FDCWD, "/", X_OK | W_OK, 0, "OK"),
     ] {
         let got = say(task.faccessat2(at, path.as_bytes(), want, flags));
         assert_eq!(got, answer, "{path} {want} {flags:#x}");
@@ -198,7 +197,7 @@ fn access_checks_its_arguments_first() {
 fn access_asks_for_the_real_user() {
     let vfs = world();
     let task = root(&vfs);
-    task.file("/f", 0o600, (1000, 1000));
+    task.touch("/f", 0o600, (1000, 1000));
     task.dir("/nox", 0o600, (0, 0));
     task.dir("/nox/in", 0o755, (0, 0));
     let with = |real: u32, effective: u32| {
@@ -217,7 +216,7 @@ fn access_asks_for_the_real_user() {
         };
         task.set_cred(cred);
         let try_one =
-            |path: &str, want, flags| say(task.faccessat2(At::Cwd, path.as_bytes(), want, flags));
+            |path: &str, want, flags| say(task.faccessat2(AT_FDCWD, path.as_bytes(), want, flags));
         let rw = R_OK | W_OK;
         [
             try_one("/f", rw, 0),
@@ -238,6 +237,6 @@ fn access_asks_for_the_real_user() {
     };
     task.set_cred(cred.clone());
     assert_eq!(say(task.access(b"/f", R_OK)), no);
-    assert_eq!(say(task.faccessat2(At::Cwd, b"/f", R_OK, AT_EACCESS)), ok);
+    assert_eq!(say(task.faccessat2(AT_FDCWD, b"/f", R_OK, AT_EACCESS)), ok);
     assert_eq!(*task.cred(), cred, "they are the task's own again");
 }

@@ -6,7 +6,7 @@ mod world;
 use openpath_abi::caps::*;
 use openpath_abi::fcntl::*;
 use openpath_abi::{Errno, TimeSet, Timespec, mode, stat};
-use openpath_vfs::{At, MountFlags, Profile};
+use openpath_vfs::{MountFlags, Profile};
 use world::*;
 
 const OMIT: TimeSet = TimeSet::Omit;
@@ -20,7 +20,7 @@ fn given(sec: i64) -> TimeSet {
 fn times_are_for_owners_and_now_for_writers() {
     let vfs = world();
     let task = root(&vfs);
-    task.file("/t", 0o666, (1000, 1000));
+    task.touch("/t", 0o666, (1000, 1000));
     let stranger: Who<'_> = (1001, &[], &[]);
     let fowner: Who<'_> = (1001, &[], &[CAP_FOWNER]);
     let overrider: Who<'_> = (1001, &[], &[CAP_DAC_OVERRIDE]);
@@ -42,7 +42,7 @@ fn times_are_for_owners_and_now_for_writers() {
         task.chmod(b"/t", bits).expect("chmod");
         let by = user(&vfs, who.0, who.1, who.2);
         let label = format!("{bits:o} {who:?} {times:?}");
-        let call = || by.utimensat(At::Cwd, Some(b"/t"), times, 0);
+        let call = || by.utimensat(AT_FDCWD, Some(b"/t"), times, 0);
         check(
             &task,
             "/t",
@@ -55,7 +55,7 @@ fn times_are_for_owners_and_now_for_writers() {
         TimeSet::At(Timespec::new(-5, 5)),
         TimeSet::At(Timespec::new(i64::MAX, 6)),
     ];
-    task.utimensat(At::Cwd, Some(b"/t"), times, 0)
+    task.utimensat(AT_FDCWD, Some(b"/t"), times, 0)
         .expect("utimensat");
     let s = task.stat(b"/t").expect("stat");
     assert_eq!(
@@ -64,7 +64,7 @@ fn times_are_for_owners_and_now_for_writers() {
     );
     task.link_to("/tl", "t");
     let by = user(&vfs, 1001, &[], &[]);
-    let link = |times| say(by.utimensat(At::Cwd, Some(b"/tl"), times, AT_SYMLINK_NOFOLLOW));
+    let link = |times| say(by.utimensat(AT_FDCWD, Some(b"/tl"), times, AT_SYMLINK_NOFOLLOW));
     assert_eq!(link([NOW, NOW]), "OK", "everyone may write a link");
     assert_eq!(link([given(1), given(1)]), "EPERM");
 }
@@ -74,27 +74,26 @@ fn arguments_of_utimensat() {
     let vfs = world();
     let task = root(&vfs);
     task.data("/f", b"");
-    let (file, place) = (task.get("/f", "RD"), task.get("/f", "PATH"));
-    let (of, at_place) = (At::File(&file), At::File(&place));
+    let (of, at_place) = (task.get("/f", "RD"), task.get("/f", "PATH"));
     let wrong = TimeSet::At(Timespec::new(1, 1_000_000_000));
     let long = [b'a'; 5000];
     let (some, none) = (Some(b"f".as_slice()), None);
     let nope = Some(b"nope".as_slice());
     for (at, path, times, flags, answer) in [
-        (At::Cwd, nope, [OMIT, OMIT], 0, "OK"),
-        (At::Cwd, nope, [OMIT, OMIT], 0x8000, "OK"),
-        (At::Bad, nope, [OMIT, OMIT], 0, "OK"),
-        (At::Bad, Some(&long), [OMIT, OMIT], 0, "OK"),
-        (At::Bad, none, [OMIT, OMIT], 0, "OK"),
-        (At::Cwd, nope, [wrong, NOW], 0, "ENOENT"),
-        (At::Cwd, some, [wrong, NOW], 0, "EINVAL"),
-        (At::Cwd, some, [OMIT, wrong], 0, "EINVAL"),
-        (At::Cwd, some, [NOW, NOW], 0x400, "EINVAL"),
-        (At::Cwd, none, [NOW, NOW], 0, "EFAULT"),
+        (AT_FDCWD, nope, [OMIT, OMIT], 0, "OK"),
+        (AT_FDCWD, nope, [OMIT, OMIT], 0x8000, "OK"),
+        (BAD, nope, [OMIT, OMIT], 0, "OK"),
+        (BAD, Some(&long), [OMIT, OMIT], 0, "OK"),
+        (BAD, none, [OMIT, OMIT], 0, "OK"),
+        (AT_FDCWD, nope, [wrong, NOW], 0, "ENOENT"),
+        (AT_FDCWD, some, [wrong, NOW], 0, "EINVAL"),
+        (AT_FDCWD, some, [OMIT, wrong], 0, "EINVAL"),
+        (AT_FDCWD, some, [NOW, NOW], 0x400, "EINVAL"),
+        (AT_FDCWD, none, [NOW, NOW], 0, "EFAULT"),
         (of, none, [NOW, NOW], 0, "OK"),
         (of, none, [NOW, NOW], AT_SYMLINK_NOFOLLOW, "EINVAL"),
-        (At::Bad, none, [NOW, NOW], AT_SYMLINK_NOFOLLOW, "EINVAL"),
-        (At::Bad, none, [NOW, NOW], 0, "EBADF"),
+        (BAD, none, [NOW, NOW], AT_SYMLINK_NOFOLLOW, "EINVAL"),
+        (BAD, none, [NOW, NOW], 0, "EBADF"),
         (at_place, none, [NOW, NOW], 0, "EBADF"),
         (at_place, Some(b""), [NOW, NOW], AT_EMPTY_PATH, "OK"),
         (at_place, Some(b""), [NOW, NOW], 0, "ENOENT"),
@@ -102,8 +101,8 @@ fn arguments_of_utimensat() {
         let got = say(task.utimensat(at, path, times, flags));
         assert_eq!(got, answer, "{times:?} {flags:#x}");
     }
-    assert_eq!(place.futimens([OMIT, OMIT]), Ok(()));
-    assert_eq!(file.futimens([given(9), given(9)]), Ok(()));
+    assert_eq!(task.futimens(at_place, [OMIT, OMIT]), Ok(()));
+    assert_eq!(task.futimens(of, [given(9), given(9)]), Ok(()));
     assert_eq!(task.stat(b"/f").map(|s| s.mtime.sec), Ok(9));
 }
 
@@ -142,19 +141,19 @@ fn truncate_checks_in_order() {
         );
     }
     assert_eq!(task.stat(b"/f").map(|s| s.size), Ok(3));
-    let get = |path, names| task.get(path, names);
-    for (file, len, answer) in [
-        (get("/f", "RD"), -1, "EINVAL"),
-        (get("/f", "PATH"), -1, "EINVAL"),
-        (get("/f", "PATH"), 5, "EBADF"),
-        (get("/f", "RD"), 5, "EINVAL"),
-        (get("/f", "A3"), 5, "EINVAL"),
-        (get("/d", "RD"), 5, "EINVAL"),
-        (get("/p", "RW"), 5, "EINVAL"),
-        (get("/n", "RW"), 5, "EINVAL"),
-        (get("/f", "WR"), 5, "OK"),
+    for (path, names, len, answer) in [
+        ("/f", "RD", -1, "EINVAL"),
+        ("/f", "PATH", -1, "EINVAL"),
+        ("/f", "PATH", 5, "EBADF"),
+        ("/f", "RD", 5, "EINVAL"),
+        ("/f", "A3", 5, "EINVAL"),
+        ("/d", "RD", 5, "EINVAL"),
+        ("/p", "RW", 5, "EINVAL"),
+        ("/n", "RW", 5, "EINVAL"),
+        ("/f", "WR", 5, "OK"),
     ] {
-        assert_eq!(say(file.ftruncate(len)), answer, "{:o} {len}", file.flags());
+        let got = task.with(path, names, |fd| say(task.ftruncate(fd, len)));
+        assert_eq!(got, answer, "{path} {names} {len}");
     }
     task.chmod(b"/f", 0o644).expect("chmod");
     let stranger = user(&vfs, 1000, &[], &[]);
@@ -167,8 +166,8 @@ fn which_truncation_moves_times_and_drops_set_id_bits() {
     let task = root(&vfs);
     let by = user(&vfs, 1000, &[], &[]);
     let cut = |len| by.truncate(b"/t", len);
-    let fcut = |len| by.get("/t", "WR").ftruncate(len);
-    let open = |_| by.open(b"/t", O_WRONLY | O_TRUNC, 0).map(drop);
+    let fcut = |len| by.with("/t", "WR", |fd| by.ftruncate(fd, len));
+    let open = |_| by.shut(by.open(b"/t", O_WRONLY | O_TRUNC, 0));
     type Cut<'a> = &'a dyn Fn(i64) -> Result<(), Errno>;
     let calls: [(&str, Cut<'_>, &str); 3] = [
         ("truncate", &cut, ""),
@@ -183,7 +182,7 @@ fn which_truncation_moves_times_and_drops_set_id_bits() {
             (0o2766, 2000, 0o766),
             (0o2746, 1000, 0o2746),
         ] {
-            task.file("/t", bits, (1000, gid));
+            task.touch("/t", bits, (1000, gid));
             let label = format!("{name} of nothing, {bits:o}");
             check(
                 &task,
@@ -194,14 +193,15 @@ fn which_truncation_moves_times_and_drops_set_id_bits() {
             );
             task.gone("/t");
         }
-        task.file("/t", 0o666, mine);
-        by.get("/t", "WR").write(b"0123456789").expect("write");
+        task.touch("/t", 0o666, mine);
+        by.with("/t", "WR", |fd| by.write(fd, b"0123456789"))
+            .expect("write");
         let label = format!("{name} with blocks");
         let len = if name == "O_TRUNC" { 0 } else { 10 };
         check(&task, "/t", &label, || call(len), ("OK", 0o666, mine, "mc"));
         task.gone("/t");
     }
-    task.file("/t", 0o6777, mine);
+    task.touch("/t", 0o6777, mine);
     check(&task, "/t", "longer", || cut(5), ("OK", 0o777, mine, "mc"));
     task.chmod(b"/t", 0o6777).expect("chmod");
     task.truncate(b"/t", 1).expect("truncate");
@@ -214,7 +214,7 @@ fn before_linux_6_14_a_read_only_mount_came_first() {
         let vfs = world_like(profile);
         let task = root(&vfs);
         task.dir("/d", 0o755, (0, 0));
-        task.file("/d/f", 0o600, (0, 0));
+        task.touch("/d/f", 0o600, (0, 0));
         task.bind(b"/d", b"/d").expect("bind");
         let flags = MountFlags::default() | MountFlags::READ_ONLY;
         task.remount_bind(b"/d", flags).expect("remount");

@@ -13,9 +13,9 @@ fn tree() -> (Vfs, Task) {
     let vfs = world();
     let task = root(&vfs);
     task.dir("/d", 0o755, (0, 0));
-    task.file("/d/own", 0o644, (1000, 1000));
-    task.file("/d/root", 0o600, (0, 0));
-    task.file("/d/x", 0o755, (0, 0));
+    task.touch("/d/own", 0o644, (1000, 1000));
+    task.touch("/d/root", 0o600, (0, 0));
+    task.touch("/d/x", 0o755, (0, 0));
     task.dir("/d/dir", 0o755, (0, 0));
     task.node("/d/p", mode::S_IFIFO | 0o600, 0);
     task.node("/d/null", mode::S_IFCHR | 0o644, stat::makedev(1, 3));
@@ -110,7 +110,7 @@ fn lists_hide_what_is_trusted() {
     assert_eq!(list(&owner).as_deref(), Ok("user.z\0security.z\0"));
     assert_eq!(task.llistxattr(b"/d/sl"), Ok(vec![]));
     let file = owner.get("/d/own", "RD");
-    assert_eq!(file.flistxattr(), Ok(b"user.z\0security.z\0".to_vec()));
+    assert_eq!(owner.flistxattr(file), Ok(b"user.z\0security.z\0".to_vec()));
     task.chmod(b"/d/own", 0).expect("chmod");
     assert_eq!(say(user(&vfs, 1001, &[], &[]).listxattr(b"/d/own")), "OK");
 }
@@ -143,12 +143,15 @@ fn arguments_are_checked_in_order() {
     assert_eq!(say(task.getxattr(b"nope", b"")), "ERANGE");
     assert_eq!(say(task.removexattr(b"nope", b"")), "ERANGE");
     let (place, reader) = (task.get("/d/x", "PATH"), task.get("/d/x", "RD"));
-    assert_eq!(place.fsetxattr(b"user.a", b"v", 9), Err(Errno::EINVAL));
-    assert_eq!(place.fsetxattr(b"", b"v", 0), Err(Errno::ERANGE));
-    assert_eq!(place.fsetxattr(b"user.a", b"v", 0), Err(Errno::EBADF));
-    assert_eq!(reader.fsetxattr(b"user.b", b"v", 0), Ok(()));
-    assert_eq!(reader.fgetxattr(b"user.b"), Ok(b"v".to_vec()));
-    assert_eq!(reader.fremovexattr(b"user.b"), Ok(()));
+    assert_eq!(
+        task.fsetxattr(place, b"user.a", b"v", 9),
+        Err(Errno::EINVAL)
+    );
+    assert_eq!(task.fsetxattr(place, b"", b"v", 0), Err(Errno::ERANGE));
+    assert_eq!(task.fsetxattr(place, b"user.a", b"v", 0), Err(Errno::EBADF));
+    assert_eq!(task.fsetxattr(reader, b"user.b", b"v", 0), Ok(()));
+    assert_eq!(task.fgetxattr(reader, b"user.b"), Ok(b"v".to_vec()));
+    assert_eq!(task.fremovexattr(reader, b"user.b"), Ok(()));
 }
 
 #[test]
@@ -247,13 +250,17 @@ fn a_change_of_data_takes_file_capabilities_away() {
     let (_vfs, task) = tree();
     let p = b"/d/x".as_slice();
     let v2 = caps(0x0200_0001, 20, 0);
-    let write = |data: &[u8]| task.get("/d/x", "WR").write(data).map(drop);
+    let write = |data: &[u8]| task.with("/d/x", "WR", |fd| task.write(fd, data).map(drop));
     type Change<'a> = &'a dyn Fn() -> Result<(), Errno>;
     let changes: [(&str, Change<'_>, bool); 8] = [
         ("write", &|| write(b"a"), false),
         ("write of nothing", &|| write(b""), true),
         ("truncate", &|| task.truncate(p, 1), false),
-        ("ftruncate", &|| task.get("/d/x", "WR").ftruncate(0), false),
+        (
+            "ftruncate",
+            &|| task.with("/d/x", "WR", |fd| task.ftruncate(fd, 0)),
+            false,
+        ),
         ("chown", &|| task.chown(p, u32::MAX, u32::MAX), false),
         ("chmod", &|| task.chmod(p, 0o644), true),
         (
@@ -266,7 +273,7 @@ fn a_change_of_data_takes_file_capabilities_away() {
         ),
         (
             "O_TRUNC",
-            &|| task.open(p, flags("WR|TRUNC"), 0).map(drop),
+            &|| task.shut(task.open(p, flags("WR|TRUNC"), 0)),
             false,
         ),
     ];

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the host kernel cannot be asked here: magic links, and the flags of later kernels.
 
-use openpath_abi::fcntl::{O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR};
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR};
 use openpath_abi::resolve::{
     RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV,
 };
 use openpath_abi::{Errno, OpenHow, StatFs, Timespec};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{
-    At, Attr, Cred, Found, Inode, InodeOps, MountFlags, Patience, Profile, SuperBlock,
-    SuperBlockOps, SuperBlockOptions, Vfs, VfsPath, flag,
+    Attr, Cred, Found, Inode, InodeOps, MountFlags, Patience, Profile, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Vfs, VfsPath, flag,
 };
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -76,10 +76,8 @@ fn a_magic_link_leads_straight_to_its_place_unless_that_is_not_wanted() {
     let file = t.open(b"/f", O_RDWR | O_CREAT, 0o600).expect("open");
     t.unlink(b"/f").expect("unlink");
     let arm = || {
-        targets
-            .lock()
-            .expect("lock")
-            .push(file.path().expect("a path"))
+        let target = t.file(file).and_then(|file| file.path());
+        targets.lock().expect("lock").push(target.expect("a path"));
     };
     let open = |flags: u32, resolve: u64| {
         arm();
@@ -88,10 +86,11 @@ fn a_magic_link_leads_straight_to_its_place_unless_that_is_not_wanted() {
             mode: 0,
             resolve,
         };
-        t.openat2(At::Cwd, b"/p/m", &how)
-            .map(|opened| opened.stat().expect("stat").ino)
+        let opened = t.openat2(AT_FDCWD, b"/p/m", &how)?;
+        let ino = t.fstat(opened).expect("stat").ino;
+        t.close(opened).map(|()| ino)
     };
-    let ino = file.stat().expect("stat").ino;
+    let ino = t.fstat(file).expect("stat").ino;
     assert_eq!(open(O_RDONLY, 0), Ok(ino), "an unlinked file is reached");
     assert_eq!(open(O_RDWR | O_CREAT, 0), Ok(ino));
     assert_eq!(open(O_RDONLY | O_CREAT | O_EXCL, 0), Err(Errno::EEXIST));
@@ -119,7 +118,7 @@ fn from_7_2_on_a_regular_file_can_be_asked_for() {
         mode: 0,
         resolve: 0,
     };
-    let open = |path: &[u8]| t.openat2(At::Cwd, path, &how).map(drop);
+    let open = |path: &[u8]| t.close(t.openat2(AT_FDCWD, path, &how)?);
     assert_eq!(open(b"/f"), Ok(()));
     assert_eq!(open(b"/"), Err(Errno::EFTYPE));
 }

@@ -6,8 +6,11 @@
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_WRONLY};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, SuperBlock, Task, Vfs};
+use openpath_vfs::{Cred, Fd, SuperBlock, Task, Vfs};
 use std::sync::Arc;
+
+/// A descriptor that is not open.
+pub(crate) const BAD: Fd = 9999;
 
 /// An ordinary user.
 pub(crate) const NOBODY: u32 = 65534;
@@ -46,13 +49,15 @@ pub(crate) fn says<T>(result: Result<T, Errno>) -> String {
 /// Short calls for paths as text; what must work does.
 pub(crate) trait Short {
     fn dir(&self, path: &str);
-    fn file(&self, path: &str);
+    fn touch(&self, path: &str);
     fn body(&self, path: &str) -> Vec<u8>;
     fn put(&self, path: &str, body: &[u8]);
     fn ino(&self, path: &str) -> u64;
     fn mode(&self, path: &str) -> u32;
     fn names(&self, path: &str) -> Vec<String>;
     fn has(&self, path: &str) -> bool;
+    /// Closes what was opened; whether it was.
+    fn shut(&self, opened: Result<Fd, Errno>) -> Result<(), Errno>;
 }
 
 impl Short for Task {
@@ -61,20 +66,22 @@ impl Short for Task {
         self.mkdir(path.as_bytes(), 0o755).expect(path);
     }
     #[track_caller]
-    fn file(&self, path: &str) {
+    fn touch(&self, path: &str) {
         self.put(path, b"");
     }
     #[track_caller]
     fn put(&self, path: &str, body: &[u8]) {
         let file = self.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o644);
         let file = file.expect(path);
-        assert_eq!(file.pwrite(body, 0), Ok(body.len()));
+        assert_eq!(self.pwrite(file, body, 0), Ok(body.len()));
+        self.close(file).expect(path);
     }
     #[track_caller]
     fn body(&self, path: &str) -> Vec<u8> {
         let mut body = vec![0; 64];
         let file = self.open(path.as_bytes(), 0, 0).expect(path);
-        let n = file.pread(&mut body, 0).expect(path);
+        let n = self.pread(file, &mut body, 0).expect(path);
+        self.close(file).expect(path);
         body.truncate(n);
         body
     }
@@ -91,18 +98,22 @@ impl Short for Task {
         let dir = self.open(path.as_bytes(), O_DIRECTORY, 0).expect(path);
         let mut names = Vec::new();
         loop {
-            let some = dir.getdents64(4096).expect(path);
+            let some = self.getdents64(dir, 4096).expect(path);
             if some.is_empty() {
                 break;
             }
             let text = some.into_iter().map(|e| String::from_utf8(e.name));
             names.extend(text.map(|name| name.expect("text")));
         }
+        self.close(dir).expect(path);
         names.retain(|name| name != "." && name != "..");
         names.sort();
         names
     }
     fn has(&self, path: &str) -> bool {
         self.lstat(path.as_bytes()).is_ok()
+    }
+    fn shut(&self, opened: Result<Fd, Errno>) -> Result<(), Errno> {
+        self.close(opened?)
     }
 }

@@ -7,8 +7,11 @@
 use openpath_abi::fcntl::*;
 use openpath_abi::{Errno, Stat, Timespec, mode};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Clock, Cred, OpenFile, Profile, Task, Vfs};
+use openpath_vfs::{Clock, Cred, Fd, Profile, Task, Vfs};
 use std::sync::atomic::{AtomicI64, Ordering};
+
+/// A descriptor that is not open.
+pub(crate) const BAD: Fd = 9999;
 
 /// Every look at it is a second later.
 struct Ticks(AtomicI64);
@@ -120,19 +123,26 @@ pub(crate) fn moved(before: &Stat, after: &Stat) -> String {
 
 /// Shorter ways to make things.
 pub(crate) trait Make {
-    fn file(&self, path: &str, mode: u32, owner: (u32, u32));
+    fn touch(&self, path: &str, mode: u32, owner: (u32, u32));
     fn dir(&self, path: &str, mode: u32, owner: (u32, u32));
     fn link_to(&self, path: &str, body: &str);
     fn node(&self, path: &str, mode: u32, dev: u64);
     fn data(&self, path: &str, data: &[u8]);
-    fn get(&self, path: &str, names: &str) -> OpenFile<'_>;
+    /// Opens it, for as long as the test wants it.
+    fn get(&self, path: &str, names: &str) -> Fd;
+    /// Opens it for one call.
+    fn with<T>(&self, path: &str, names: &str, call: impl FnOnce(Fd) -> T) -> T;
+    /// Closes what was opened; whether it was.
+    fn shut(&self, opened: Result<Fd, Errno>) -> Result<(), Errno>;
+    /// What `F_GETFL` says.
+    fn kept(&self, fd: Fd) -> u64;
     fn gone(&self, path: &str);
     fn bits(&self, path: &str) -> u32;
 }
 
 impl Make for Task {
-    fn file(&self, path: &str, mode: u32, owner: (u32, u32)) {
-        drop(self.creat(path.as_bytes(), 0o600).expect(path));
+    fn touch(&self, path: &str, mode: u32, owner: (u32, u32)) {
+        self.shut(self.creat(path.as_bytes(), 0o600)).expect(path);
         self.chown(path.as_bytes(), owner.0, owner.1).expect(path);
         self.chmod(path.as_bytes(), mode).expect(path);
     }
@@ -149,10 +159,23 @@ impl Make for Task {
     }
     fn data(&self, path: &str, data: &[u8]) {
         let file = self.creat(path.as_bytes(), 0o644).expect(path);
-        assert_eq!(file.write(data), Ok(data.len()));
+        assert_eq!(self.write(file, data), Ok(data.len()));
+        self.close(file).expect(path);
     }
-    fn get(&self, path: &str, names: &str) -> OpenFile<'_> {
+    fn get(&self, path: &str, names: &str) -> Fd {
         self.open(path.as_bytes(), flags(names), 0o644).expect(path)
+    }
+    fn with<T>(&self, path: &str, names: &str, call: impl FnOnce(Fd) -> T) -> T {
+        let fd = self.get(path, names);
+        let answer = call(fd);
+        self.close(fd).expect(path);
+        answer
+    }
+    fn shut(&self, opened: Result<Fd, Errno>) -> Result<(), Errno> {
+        self.close(opened?)
+    }
+    fn kept(&self, fd: Fd) -> u64 {
+        self.fcntl(fd, F_GETFL, 0).expect("F_GETFL")
     }
     fn gone(&self, path: &str) {
         self.unlink(path.as_bytes()).expect(path);

@@ -41,7 +41,7 @@ mod latch;
 
 use crate::lock::LockClass;
 use crate::lockdep::{self, Ask, Held};
-use crate::prim::{AtomicU32, Ordering};
+use crate::prim::{AtomicU32, Ordering, unfailing};
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::marker::PhantomData;
@@ -170,7 +170,7 @@ impl<S, T, C: LockClass> Biased<S, T, C> {
         lockdep::check(C::RANK, C::NAME, Ask::Wait);
         let latched = self.is_shared();
         if latched {
-            self.pair().latch.lock();
+            unfailing(|| self.pair().latch.lock());
         }
         self.held.set(true);
         BiasedGuard {
@@ -198,7 +198,10 @@ impl<S, T, C: LockClass> Deref for Biased<S, T, C> {
 impl<S, T, C: LockClass> Drop for Biased<S, T, C> {
     fn drop(&mut self) {
         // PAIR(biased.owners): see R2. Seen at 1, the handle is the only one and no swap is needed.
-        if !self.is_shared() || self.pair().owners.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let last = unfailing(|| {
+            !self.is_shared() || self.pair().owners.fetch_sub(1, Ordering::AcqRel) == 1
+        });
+        if last {
             // SAFETY: the pair came from a box, and this was its last handle; a guard would borrow
             // the handle.
             drop(unsafe { Box::from_raw(self.pair.as_ptr()) });
@@ -254,7 +257,7 @@ impl<S, T, C: LockClass> Drop for BiasedGuard<'_, S, T, C> {
     fn drop(&mut self) {
         self.handle.held.set(false);
         if self.latched {
-            self.handle.pair().latch.unlock();
+            unfailing(|| self.handle.pair().latch.unlock());
         }
     }
 }

@@ -21,7 +21,7 @@
 //! # Limits
 //! Buckets never merge again; a bucket costs four bytes.
 
-use crate::prim::{Mutex, relax};
+use crate::prim::{Mutex, relax, unfailing};
 use crate::region::{NoSpace, Region};
 use crate::word::{Word, Word32};
 
@@ -211,7 +211,7 @@ impl Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.table.buckets.at(self.bucket).set(self.head);
+        unfailing(|| self.table.buckets.at(self.bucket).set(self.head));
     }
 }
 

@@ -18,6 +18,8 @@
 
 pub mod asym;
 mod biased;
+#[cfg(shuttle)]
+pub mod fault;
 mod hash;
 mod life;
 mod lock;
@@ -53,3 +55,9 @@ pub use store::{
 };
 pub use word::{Word, Word32};
 pub use zero::ZeroValid;
+
+/// One turn of a short wait for another thread: spins, and now and then lets others run.
+#[inline]
+pub fn relax() {
+    prim::relax();
+}

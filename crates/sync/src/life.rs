@@ -26,7 +26,7 @@
 //!     PAIR(life.change): the writer makes the word busy before any release-store of data; a reader
 //!     whose acquire-load saw that data therefore sees the word busy or newer in `still`.
 
-use crate::prim::{AtomicU64, Ordering, relax};
+use crate::prim::{AtomicU64, Ordering, relax, unfailing};
 use crate::zero::ZeroValid;
 
 const BUSY: u64 = 1;
@@ -218,9 +218,11 @@ impl Change<'_> {
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         // PAIR(life.change): all data stores of this change precede the even word.
-        self.life
-            .0
-            .store(self.word.wrapping_add(SEQ_ONE), Ordering::Release);
+        unfailing(|| {
+            self.life
+                .0
+                .store(self.word.wrapping_add(SEQ_ONE), Ordering::Release);
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Biased, Pair};
 use crate::lock::LockClass;
-use crate::prim::Ordering;
+use crate::prim::{Ordering, unfailing};
 use core::mem::ManuallyDrop;
 use std::boxed::Box;
 
@@ -14,7 +14,10 @@ impl<S, T, C: LockClass> Biased<S, T, C> {
     pub fn into_inner(self) -> Option<(S, T)> {
         let last = ManuallyDrop::new(self);
         // PAIR(biased.owners): see R2, as in the drop of a handle.
-        if last.is_shared() && last.pair().owners.fetch_sub(1, Ordering::AcqRel) != 1 {
+        let others = unfailing(|| {
+            last.is_shared() && last.pair().owners.fetch_sub(1, Ordering::AcqRel) != 1
+        });
+        if others {
             return None;
         }
         // SAFETY: the pair came from a box, and this was its last handle, which is not dropped; a

@@ -3,6 +3,7 @@
 
 use super::LockClass;
 use crate::lockdep::{self, Ask, Held};
+use crate::prim::unfailing;
 use crate::zero::ZeroValid;
 use core::marker::PhantomData;
 
@@ -55,7 +56,7 @@ pub struct RawGuard<'a, C: LockClass> {
 
 impl<C: LockClass> Drop for RawGuard<'_, C> {
     fn drop(&mut self) {
-        self.lock.raw.unlock();
+        unfailing(|| self.lock.raw.unlock());
     }
 }
 

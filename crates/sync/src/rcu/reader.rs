@@ -3,7 +3,7 @@
 
 use crate::asym::{self, Fence};
 use crate::lockdep;
-use crate::prim::{AtomicPtr, AtomicU64, Mutex, Ordering, global, nap, relax};
+use crate::prim::{AtomicPtr, AtomicU64, Mutex, Ordering, global, nap, relax, unfailing};
 use core::cell::Cell;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -146,7 +146,6 @@ impl Reader {
     #[must_use]
     pub fn enter(&self) -> Guard<'_> {
         let depth = self.depth.get();
-        self.depth.set(depth + 1);
         if depth == 0 {
             let epoch = READERS.epoch.0.load(Ordering::Acquire);
             // Release: whoever sees this section also sees that the ones before are over.
@@ -154,6 +153,7 @@ impl Reader {
             // PAIR(rcu.enter): the slot is out before anything is read in the section.
             self.fence.light();
         }
+        self.depth.set(depth + 1);
         lockdep::enter_section();
         Guard { reader: self }
     }
@@ -197,7 +197,7 @@ impl Drop for Guard<'_> {
         self.reader.depth.set(depth);
         if depth == 0 {
             // PAIR(rcu.leave): all reads of the section come before whoever sees it over.
-            self.reader.slot.active.0.store(0, Ordering::Release);
+            unfailing(|| self.reader.slot.active.0.store(0, Ordering::Release));
         }
     }
 }

@@ -252,7 +252,7 @@ impl Dcache {
             if let Some(answer) = self.is_below(index, ancestor) {
                 return answer;
             }
-            std::hint::spin_loop();
+            openpath_sync::relax();
         }
     }
 

@@ -64,7 +64,7 @@ impl Dcache {
             if same && sample.live() && !sample.has(dflag::UNHASHED) && d.word().still(sample) {
                 return Some((at, sample));
             }
-            std::hint::spin_loop();
+            openpath_sync::relax();
         }
     }
 

@@ -48,7 +48,7 @@ impl Dcache {
                     count,
                 };
             }
-            std::hint::spin_loop();
+            openpath_sync::relax();
         }
     }
 

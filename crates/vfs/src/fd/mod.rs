@@ -106,7 +106,7 @@ impl FdTable {
                 return Err(Errno::EBADF);
             }
             let Some(file) = core.pins.get_file(id) else {
-                core::hint::spin_loop();
+                openpath_sync::relax();
                 continue;
             };
             // R2

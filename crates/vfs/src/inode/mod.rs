@@ -177,7 +177,7 @@ impl Inode {
                     return attr;
                 }
             }
-            core::hint::spin_loop();
+            openpath_sync::relax();
         }
     }
 

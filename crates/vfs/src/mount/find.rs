@@ -45,7 +45,7 @@ impl Mounts {
             match self.cover(parent, point) {
                 Cover::None => return None,
                 Cover::Mount(mount, _, root) => return Some((mount, root)),
-                Cover::Changed => std::hint::spin_loop(),
+                Cover::Changed => openpath_sync::relax(),
             }
         }
     }
@@ -60,7 +60,7 @@ impl Mounts {
             if !changes.busy() && self.changes.still(changes) {
                 return (parent != 0).then_some((parent, point));
             }
-            std::hint::spin_loop();
+            openpath_sync::relax();
         }
     }
 }

@@ -90,7 +90,7 @@ impl Core {
                 break;
             }
             self.pins.unmark_writing(pin);
-            std::thread::yield_now();
+            openpath_sync::relax();
         }
         let flags = self.vfs.mounts.at(pin.mount()).word().sample();
         if flags.has(mflag::READ_ONLY) || mount.sb.is_read_only() {

@@ -140,7 +140,7 @@ impl Place {
             {
                 return place;
             }
-            std::hint::spin_loop();
+            openpath_sync::relax();
         }
     }
 

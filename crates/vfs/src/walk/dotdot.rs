@@ -152,7 +152,7 @@ impl Walk<'_> {
             match self.dcache().is_below(dentry, root) {
                 Some(answer) => return Ok(answer),
                 None if self.fast => return Err(Fail::Restart),
-                None => std::hint::spin_loop(),
+                None => openpath_sync::relax(),
             }
         }
     }

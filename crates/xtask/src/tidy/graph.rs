@@ -35,7 +35,7 @@ const GRAPH: &[Node] = &[
     Node {
         name: SYNC,
         own: &[ABI],
-        outside: &["libc", "parking_lot", "loom"],
+        outside: &["libc", "parking_lot", "loom", "shuttle"],
     },
     Node {
         name: VFS,

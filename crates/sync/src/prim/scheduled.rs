@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shuttle's stand-ins, under the same names: a thread is switched, and may be made to fail, before
+//! every atomic operation and every lock.
+//!
+//! Shuttle runs one thread at a time and knows no weak memory: whatever order an operation asks for,
+//! it gets the strongest. Its own atomics are not zeroes, so these are the system's, each operation
+//! after a point where shuttle may switch. Statics are one for each execution.
+
+pub(super) use crate::fault::may_fail;
+pub(crate) use crate::fault::unfailing;
+use core::sync::atomic as system;
+/// Decided once in a process, whatever the schedule.
+pub(crate) use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering;
+pub(crate) use core::sync::atomic::fence;
+pub(crate) use shuttle::thread::yield_now as relax;
+pub(crate) use shuttle::thread::yield_now as nap;
+
+pub(crate) const SHARDS: usize = 2;
+pub(crate) const SPINS: usize = 1;
+
+/// Where another thread may be let run, and this one may be made to fail.
+fn point() {
+    // An operation of shuttle's is where it switches.
+    shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
+    may_fail();
+}
+
+/// The operations that every kind of atomic has.
+macro_rules! operations {
+    ($value:ty) => {
+        pub(crate) fn load(&self, order: Ordering) -> $value {
+            point();
+            self.0.load(order)
+        }
+        pub(crate) fn store(&self, value: $value, order: Ordering) {
+            point();
+            self.0.store(value, order);
+        }
+        pub(crate) fn compare_exchange(
+            &self,
+            from: $value,
+            to: $value,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<$value, $value> {
+            point();
+            self.0.compare_exchange(from, to, success, failure)
+        }
+    };
+}
+
+/// A number.
+macro_rules! number {
+    ($name:ident, $value:ty) => {
+        #[derive(Default, Debug)]
+        #[repr(transparent)]
+        pub(crate) struct $name(system::$name);
+
+        #[allow(dead_code, reason = "not every kind of number needs every operation")]
+        impl $name {
+            pub(crate) const fn new(value: $value) -> Self {
+                Self(system::$name::new(value))
+            }
+            operations!($value);
+            pub(crate) fn compare_exchange_weak(
+                &self,
+                from: $value,
+                to: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(from, to, success, failure)
+            }
+            pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                point();
+                self.0.fetch_add(value, order)
+            }
+            pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                point();
+                self.0.fetch_sub(value, order)
+            }
+            pub(crate) fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                point();
+                self.0.fetch_or(value, order)
+            }
+            pub(crate) fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                point();
+                self.0.fetch_and(value, order)
+            }
+        }
+    };
+}
+
+number!(AtomicU32, u32);
+number!(AtomicU64, u64);
+number!(AtomicUsize, usize);
+
+#[derive(Default, Debug)]
+#[repr(transparent)]
+pub(crate) struct AtomicBool(system::AtomicBool);
+
+#[allow(dead_code, reason = "the system has it")]
+impl AtomicBool {
+    pub(crate) const fn new(value: bool) -> Self {
+        Self(system::AtomicBool::new(value))
+    }
+    operations!(bool);
+}
+
+#[derive(Default, Debug)]
+#[repr(transparent)]
+pub(crate) struct AtomicPtr<T>(system::AtomicPtr<T>);
+
+impl<T> AtomicPtr<T> {
+    pub(crate) const fn new(value: *mut T) -> Self {
+        Self(system::AtomicPtr::new(value))
+    }
+    operations!(*mut T);
+    pub(crate) fn swap(&self, value: *mut T, order: Ordering) -> *mut T {
+        point();
+        self.0.swap(value, order)
+    }
+}
+
+macro_rules! global {
+    ($(#[$m:meta])* $(pub($vis:ident))? $(lazy)? static $name:ident: $ty:ty = $init:expr;) => {
+        shuttle::lazy_static! {
+            $(#[$m])*
+            $(pub($vis))? static ref $name: $ty = $init;
+        }
+    };
+}
+pub(crate) use global;
+
+macro_rules! local {
+    ($($(#[$m:meta])* static $name:ident: $ty:ty = $init:expr;)+) => {
+        shuttle::thread_local! {
+            $($(#[$m])* static $name: $ty = $init;)+
+        }
+    };
+}
+pub(crate) use local;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory that begins as zeroes.
+
+use crate::zero::ZeroValid;
+use core::ptr::NonNull;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+/// Up to a page or two, memory shares no pair of cache lines with anything else; beyond that the
+/// system hands it out untouched, at its usual alignment.
+fn layout<T>(count: usize) -> Option<Layout> {
+    let layout = Layout::array::<T>(count).ok()?;
+    let align = if layout.size() <= 8192 { 128 } else { 16 };
+    layout.align_to(align).ok()
+}
+
+/// Memory for `count` items, all zero; `None` if there is none.
+pub(crate) fn new_zeroed<T: ZeroValid>(count: usize) -> Option<NonNull<T>> {
+    let layout = layout::<T>(count).filter(|l| l.size() != 0)?;
+    // SAFETY: the layout has a size; zero is a valid `T`.
+    NonNull::new(unsafe { alloc_zeroed(layout) }.cast())
+}
+
+/// Frees what [`new_zeroed`] made.
+///
+/// # Safety
+/// `items` came from there with this `count`, and nobody reaches it any more.
+pub(crate) unsafe fn free_zeroed<T: ZeroValid>(items: NonNull<T>, count: usize) {
+    if let Some(layout) = layout::<T>(count) {
+        // SAFETY: as promised; the layout depends on the type and the count alone.
+        unsafe { dealloc(items.as_ptr().cast(), layout) };
+    }
+}

@@ -56,6 +56,9 @@ fn empty_paths_and_flags_of_stat() {
         (here, "", e | 0x8000_0000, "EINVAL"),
         (bad, "", e, "EBADF"),
         (bad, "", e | 0x8000_0000, "EBADF"),
+        (-1, "", e, "EBADF"),
+        (-1, "", e | 0x8000_0000, "EINVAL"),
+        (-1, "", e | 0x400, "EINVAL"),
         (of, "", 0, "ENOENT"),
         (bad, "", 0, "ENOENT"),
         (of, "f", e, "ENOTDIR"),
@@ -134,6 +137,8 @@ fn statx_answers_what_is_asked() {
     assert_eq!(empty(file, 0x400, 0x7ff), "OK");
     assert_eq!(empty(AT_FDCWD, 0x400, 0x7ff), "EINVAL");
     assert_eq!(empty(BAD, 0x400, 0), "EBADF");
+    assert_eq!(empty(-1, 0x400, 0x7ff), "EINVAL");
+    assert_eq!(empty(-1, 0, 0x7ff), "EBADF");
     assert_eq!(empty(BAD, 0x6000, 0), "EINVAL");
     assert_eq!(empty(BAD, 0, 0x8000_0000), "EINVAL");
 }

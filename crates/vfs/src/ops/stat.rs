@@ -55,57 +55,54 @@ impl Task {
         Ok(held.target()?.stat())
     }
 
-    /// What the file at `path`, relative to `at`, is. Linux: newfstatat(2).
+    /// What the file at `path`, relative to `dirfd`, is. Linux: newfstatat(2).
     ///
-    /// With `AT_EMPTY_PATH`, an empty path and an open file, no other flag is looked at.
+    /// With `AT_EMPTY_PATH`, an empty path and a descriptor that is not negative, no other flag is
+    /// looked at.
     ///
     /// # Errors
-    /// `EBADF` (a descriptor alone, not open), `EINVAL` (flags), then as [`Task::stat`].
+    /// `EBADF` (such a descriptor, not open), `EINVAL` (flags), then as [`Task::stat`].
     #[doc(alias = "newfstatat")]
     pub fn fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, Errno> {
-        let base = self.core.base(dirfd);
-        let at = base.at();
-        if path.is_empty() && at_flags & AT_EMPTY_PATH != 0 {
-            match at {
-                At::File(file) => return Ok(file.target()?.stat()),
-                At::Bad => return Err(Errno::EBADF),
-                At::Cwd => {}
-            }
+        if is_descriptor_alone(dirfd, path, at_flags) {
+            return self.fstat(dirfd);
         }
         if at_flags & !KNOWN != 0 {
             return Err(Errno::EINVAL);
         }
-        let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
+        let base = self.core.base(dirfd);
+        let held = resolve(&self.core, base.at(), path, at_lookup(at_flags))?;
         Ok(held.target()?.stat())
     }
 
-    /// What the file at `path`, relative to `at`, is, as far as `mask` (`STATX_*`) asks. Linux:
+    /// What the file at `path`, relative to `dirfd`, is, as far as `mask` (`STATX_*`) asks. Linux:
     /// statx(2).
     ///
-    /// With `AT_EMPTY_PATH`, an empty path and an open file, unknown flags are not looked at.
+    /// With `AT_EMPTY_PATH`, an empty path and a descriptor that is not negative, unknown flags are
+    /// not looked at.
     ///
     /// # Errors
-    /// `EINVAL` (reserved bit of the mask, both kinds of synchronisation), `EBADF` (a descriptor
-    /// alone, not open), `EINVAL` (flags), then as [`Task::stat`].
+    /// `EINVAL` (reserved bit of the mask, both kinds of synchronisation), `EBADF` (such a
+    /// descriptor, not open), `EINVAL` (flags), then as [`Task::stat`].
     pub fn statx(&self, dirfd: Fd, path: &[u8], at_flags: u32, mask: u32) -> Result<Statx, Errno> {
-        let base = self.core.base(dirfd);
-        let at = base.at();
         if mask & STATX_RESERVED != 0 || at_flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE {
             return Err(Errno::EINVAL);
         }
-        if path.is_empty() && at_flags & AT_EMPTY_PATH != 0 {
-            match at {
-                At::File(file) => return Ok(file.target()?.statx(mask)),
-                At::Bad => return Err(Errno::EBADF),
-                At::Cwd => {}
-            }
+        if is_descriptor_alone(dirfd, path, at_flags) {
+            return Ok(self.core.fdget(dirfd)?.target()?.statx(mask));
         }
         if at_flags & !KNOWN != 0 {
             return Err(Errno::EINVAL);
         }
-        let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
+        let base = self.core.base(dirfd);
+        let held = resolve(&self.core, base.at(), path, at_lookup(at_flags))?;
         Ok(held.target()?.statx(mask))
     }
+}
+
+/// Whether the call is about the file at a descriptor, and about no path (`getname_maybe_null`).
+fn is_descriptor_alone(dirfd: Fd, path: &[u8], at_flags: u32) -> bool {
+    dirfd >= 0 && path.is_empty() && at_flags & AT_EMPTY_PATH != 0
 }
 
 impl Task {

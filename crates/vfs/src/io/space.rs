@@ -11,7 +11,6 @@ use openpath_abi::falloc::{
     FALLOC_FL_COLLAPSE_RANGE, FALLOC_FL_INSERT_RANGE, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE,
     FALLOC_FL_UNSHARE_RANGE, FALLOC_FL_ZERO_RANGE, POSIX_FADV_NOREUSE,
 };
-use openpath_abi::limits::MAX_LFS_FILESIZE;
 use openpath_abi::{Errno, mode};
 
 impl Task {
@@ -49,10 +48,8 @@ impl Task {
             mode::S_IFDIR => return Err(Errno::EISDIR),
             _ => return Err(Errno::ENODEV),
         }
-        let end = offset.checked_add(len).ok_or(Errno::EFBIG)?;
-        if end > MAX_LFS_FILESIZE {
-            return Err(Errno::EFBIG);
-        }
+        // The largest file ends at the largest offset.
+        offset.checked_add(len).ok_or(Errno::EFBIG)?;
         let _held = inode.lock_names();
         let now = self.core.vfs.clock.now();
         let (offset, len) = (offset.cast_unsigned(), len.cast_unsigned());

@@ -317,9 +317,9 @@ fn what_an_unmounted_tree_had_is_told_and_forgotten() {
         Box::new(Nothing),
         SuperBlockOptions::default(),
     );
-    world.shared().unmounted(&other);
+    world.shared().tell_unmounted(&other);
     assert_eq!(events(&group), []);
-    world.shared().unmounted(&world.sb);
+    world.shared().tell_unmounted(&world.sb);
     let masks: Vec<u32> = events(&group).iter().map(|e| e.1).collect();
     assert_eq!(masks, [0x4000_2000, IN_IGNORED]);
     assert!(!world.shared().notify.is_active());

@@ -23,8 +23,8 @@ impl Task {
         self.faccessat2(AT_FDCWD, path, want, 0)
     }
 
-    /// Whether the real user (`AT_EACCESS`: the effective one) may access `path`, relative to `at`.
-    /// Linux: faccessat2(2).
+    /// Whether the real user (`AT_EACCESS`: the effective one) may access `path`, relative to
+    /// `dirfd`. Linux: faccessat2(2).
     ///
     /// The walk is the same user's as well.
     ///

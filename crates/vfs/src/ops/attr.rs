@@ -31,7 +31,7 @@ impl Task {
         self.fchmodat2(AT_FDCWD, path, mode, 0)
     }
 
-    /// Sets the permission bits of `path`, relative to `at`. Linux: fchmodat2(2).
+    /// Sets the permission bits of `path`, relative to `dirfd`. Linux: fchmodat2(2).
     ///
     /// The set-group-id bit is dropped for who is not in the file's group.
     ///
@@ -65,7 +65,7 @@ impl Task {
         self.fchownat(AT_FDCWD, path, uid, gid, AT_SYMLINK_NOFOLLOW)
     }
 
-    /// Sets owner and group of `path`, relative to `at`; `u32::MAX` leaves one as it is. Linux:
+    /// Sets owner and group of `path`, relative to `dirfd`; `u32::MAX` leaves one as it is. Linux:
     /// fchownat(2).
     ///
     /// What is no directory loses its set-id bits, also when neither is set.

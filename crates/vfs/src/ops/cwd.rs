@@ -88,8 +88,8 @@ impl Task {
 }
 
 impl Task {
-    /// What the file at `fd` is called now, seen from its task's root; ` (deleted)` follows if that name is
-    /// gone. What `/proc/self/fd` shows (`d_path`).
+    /// What the file at `fd` is called now, seen from this task's root; ` (deleted)` follows if
+    /// that name is gone. What `/proc/self/fd` shows (`d_path`).
     ///
     /// # Errors
     /// `EBADF`, `ENAMETOOLONG`.

@@ -61,12 +61,12 @@ impl Batch {
 }
 
 impl Task {
-    /// The next entries of the directory at `fd`, as many as fit into a buffer of `max_bytes`; none at the end. Linux:
-    /// getdents64(2).
+    /// The next entries of the directory at `fd`, as many as fit into a buffer of `max_bytes`; none
+    /// at the end. Linux: getdents64(2).
     ///
     /// # Errors
-    /// `EBADF` (not open, `O_PATH`), `ENOTDIR`, `ENOENT` (removed directory), `EINVAL` (no room for one
-    /// entry), what the backend meets.
+    /// `EBADF` (not open, `O_PATH`), `ENOTDIR`, `ENOENT` (removed directory), `EINVAL` (no room for
+    /// one entry), what the backend meets.
     pub fn getdents64(&self, fd: Fd, max_bytes: usize) -> Result<Vec<DirEntry>, Errno> {
         let file = self.core.fdget_full(fd)?;
         let _pos = file.hold_pos();

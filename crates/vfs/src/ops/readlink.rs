@@ -18,8 +18,8 @@ impl Task {
         self.readlinkat(AT_FDCWD, path)
     }
 
-    /// The whole body of the link `path`, relative to `at`; with an empty path, of the link that
-    /// `at` was opened at with `O_PATH` and `O_NOFOLLOW`. Linux: readlinkat(2).
+    /// The whole body of the link `path`, relative to `dirfd`; with an empty path, of the link that
+    /// `dirfd` was opened at with `O_PATH` and `O_NOFOLLOW`. Linux: readlinkat(2).
     ///
     /// # Errors
     /// `ENAMETOOLONG`, those of the walk, `EINVAL` (not a link), `ENOENT` (not a link, empty path),

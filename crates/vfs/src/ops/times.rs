@@ -20,8 +20,8 @@ fn is_nothing(times: &[TimeSet; 2]) -> bool {
 }
 
 impl Task {
-    /// Sets the times of access and of data change of `path`, relative to `at`; without a path, of
-    /// the open file `at`. Linux: utimensat(2).
+    /// Sets the times of access and of data change of `path`, relative to `dirfd`; without a path,
+    /// of the open file `dirfd`. Linux: utimensat(2).
     ///
     /// # Errors
     /// None if both are [`TimeSet::Omit`]. `EINVAL` (flags), `ENOENT` (empty path), `ENAMETOOLONG`,

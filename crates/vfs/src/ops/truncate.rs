@@ -53,8 +53,8 @@ impl Task {
     /// Sets the length of the file at `fd`. Linux: ftruncate(2).
     ///
     /// # Errors
-    /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `EINVAL` (not a regular file, not open for
-    /// writing), `EPERM` (append-only), what the backend meets (`EFBIG`).
+    /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `EINVAL` (not a regular file, not open
+    /// for writing), `EPERM` (append-only), what the backend meets (`EFBIG`).
     pub fn ftruncate(&self, fd: Fd, len: i64) -> Result<(), Errno> {
         let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
         let file = self.core.fdget_full(fd)?;

@@ -177,7 +177,8 @@ impl Task {
         self.core.fdget_full(fd)?.target()?.getxattr(name)
     }
 
-    /// The names of all attributes of the file at `fd`, as [`Task::listxattr`]. Linux: flistxattr(2).
+    /// The names of all attributes of the file at `fd`, as [`Task::listxattr`]. Linux:
+    /// flistxattr(2).
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), what the backend meets.
@@ -188,7 +189,8 @@ impl Task {
     /// Removes the attribute `name` of the file at `fd`. Linux: fremovexattr(2).
     ///
     /// # Errors
-    /// `ERANGE` (name), `EBADF` (not open, `O_PATH`), then as [`Task::removexattr`] from `EROFS` on.
+    /// `ERANGE` (name), `EBADF` (not open, `O_PATH`), then as [`Task::removexattr`] from `EROFS`
+    /// on.
     pub fn fremovexattr(&self, fd: Fd, name: &[u8]) -> Result<(), Errno> {
         check_name(name)?;
         self.core.fdget_full(fd)?.target()?.removexattr(name)

@@ -91,7 +91,7 @@ pub struct Tuning {
     /// `open::grant::lock_context`.
     pub lock_context_flag: bool,
     /// Make no file before the open has succeeded, so that nothing is left to be freed later when
-    /// it fails. Gate: `open::Early::make`.
+    /// it fails. Gate: `open::do_open`.
     pub failed_open_frees_inline: bool,
     /// Look for a free descriptor in the word that should have one before asking the summaries.
     /// Gate: `fd::FdMap::new`.

@@ -116,7 +116,8 @@ const IDLE: u32 = O_LARGEFILE | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_NOCTTY | 
 /// The answer for a regular file opened only for reading, which needs no more than its permissions.
 #[inline(always)]
 fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Result<(), Errno>> {
-    if op.flags & !IDLE != 0 || walked & lflag::DIRECTORY != 0 {
+    // Where someone watches, opens go by all the rules, which tell of them.
+    if op.flags & !IDLE != 0 || walked & lflag::DIRECTORY != 0 || core.vfs.notify.is_active() {
         return None;
     }
     let inode = core.vfs.dcache.store.dentry_payload(pin)?;
@@ -124,15 +125,19 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
     if mode_bits & mode::S_IFMT != mode::S_IFREG || inode.flags() & flag::OPEN_HOOK != 0 {
         return None;
     }
-    if mode_bits & 0o444 != 0o444 {
-        let cred = core.cred();
-        if let Err(errno) = perm::generic_permission(&cred, mode_bits, inode.ids(), perm::MAY_READ)
-        {
-            return Some(Err(errno));
-        }
+    if mode_bits & 0o444 != 0o444
+        && let Err(errno) = may_read(core, inode)
+    {
+        return Some(Err(errno));
     }
     lock_context(core, inode);
     Some(Ok(()))
+}
+
+/// Whether the task may read a file that not everyone may.
+#[cold]
+fn may_read(core: &Core, inode: &Inode) -> Result<(), Errno> {
+    perm::generic_permission(&core.cred(), inode.mode(), inode.ids(), perm::MAY_READ)
 }
 
 /// As [`finish`], by all the rules.

@@ -15,7 +15,6 @@ mod how;
 mod last;
 mod tmpfile;
 
-use early::Early;
 pub(crate) use grant::without_privileges;
 use how::OpenOp;
 
@@ -123,12 +122,10 @@ fn do_open(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno
         return Err(Errno::EMFILE);
     }
     core.check_files_max()?;
-    let early = Early::make(core)?;
-    let opened = open_file(core, dirfd, path, op);
-    if opened.is_ok() {
-        early.succeeded();
+    if !core.vfs.config.tuning.failed_open_frees_inline {
+        return early::open(core, dirfd, path, op);
     }
-    opened
+    open_file(core, dirfd, path, op)
 }
 
 /// Opens what is cached at once, and else goes the long way.

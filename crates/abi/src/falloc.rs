@@ -16,6 +16,8 @@ pub const FALLOC_FL_ZERO_RANGE: u32 = 0x10;
 pub const FALLOC_FL_INSERT_RANGE: u32 = 0x20;
 /// Makes shared extents private.
 pub const FALLOC_FL_UNSHARE_RANGE: u32 = 0x40;
+/// Makes a range read as zeroes, written out.
+pub const FALLOC_FL_WRITE_ZEROES: u32 = 0x80;
 
 /// Poll for completion.
 pub const RWF_HIPRI: u32 = 0x01;
@@ -33,6 +35,8 @@ pub const RWF_NOAPPEND: u32 = 0x20;
 pub const RWF_ATOMIC: u32 = 0x40;
 /// Do not keep the data in memory.
 pub const RWF_DONTCACHE: u32 = 0x80;
+/// Send no signal where the other end is gone.
+pub const RWF_NOSIGNAL: u32 = 0x100;
 
 /// No advice.
 pub const POSIX_FADV_NORMAL: u32 = 0;

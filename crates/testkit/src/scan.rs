@@ -16,6 +16,11 @@ use openpath_abi::fcntl::{F_DUPFD, F_DUPFD_CLOEXEC};
 use crate::op::{Cmd, Fd, Keep, Op, Path};
 use crate::outcome::Outcome;
 
+/// Bytes that a directory is read with for a picture.
+pub const LIST: usize = 16384;
+/// The longest record.
+pub const LONGEST: usize = 280;
+
 /// One record of getdents64(2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

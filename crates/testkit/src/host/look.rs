@@ -5,11 +5,8 @@ use openpath_abi::{Errno, Stat, fcntl as f, mode};
 
 use crate::eye::{Eye, Xattrs};
 use crate::outcome::RawDesc;
-use crate::scan::{self, Entry};
+use crate::scan::{self, Entry, LIST, LONGEST};
 use crate::sys::{self, XattrOf};
-
-/// Bytes that a directory is read with.
-const LIST: usize = 16384;
 
 /// getdents64(2) once, taken apart.
 ///
@@ -80,7 +77,7 @@ impl Eye for Look {
                 let raw = sys::getdents64(fd, LIST)?;
                 all.extend(scan::records(&raw).map_err(|_| Errno::EBADMSG)?);
                 // No record is longer than this, so room for one means that there are no more.
-                if raw.len() + 280 <= LIST {
+                if raw.len() + LONGEST <= LIST {
                     return Ok(all);
                 }
             }

@@ -132,13 +132,14 @@ flags! {
         "HIPRI" = fa::RWF_HIPRI, "DSYNC" = fa::RWF_DSYNC, "SYNC" = fa::RWF_SYNC,
         "NOWAIT" = fa::RWF_NOWAIT, "APPEND" = fa::RWF_APPEND, "NOAPPEND" = fa::RWF_NOAPPEND,
         "ATOMIC" = fa::RWF_ATOMIC, "DONTCACHE" = fa::RWF_DONTCACHE,
+        "NOSIGNAL" = fa::RWF_NOSIGNAL,
     }
     /// `FALLOC_FL_*`.
     FaMode {
         "KEEP" = fa::FALLOC_FL_KEEP_SIZE, "PUNCH" = fa::FALLOC_FL_PUNCH_HOLE,
         "STALE" = fa::FALLOC_FL_NO_HIDE_STALE, "COLLAPSE" = fa::FALLOC_FL_COLLAPSE_RANGE,
         "ZERO" = fa::FALLOC_FL_ZERO_RANGE, "INSERT" = fa::FALLOC_FL_INSERT_RANGE,
-        "UNSHARE" = fa::FALLOC_FL_UNSHARE_RANGE,
+        "UNSHARE" = fa::FALLOC_FL_UNSHARE_RANGE, "WRITE_ZEROES" = fa::FALLOC_FL_WRITE_ZEROES,
     }
     /// `POLL*`.
     PollFlags {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Looking at our tree, for a picture.
 
-use openpath_abi::{Errno, Stat, fcntl as f, mode};
+use openpath_abi::{Errno, Stat, dirent, fcntl as f, mode};
 use openpath_vfs::Task;
 
 use super::Reader;
 use crate::eye::{Eye, Xattrs};
 use crate::op::Fd;
 use crate::outcome::RawDesc;
-use crate::scan::{self, Entry};
+use crate::scan::{Entry, LIST, LONGEST, Readable as _};
 
 /// The task that looks: root, in the root of the case.
 pub(super) struct Look<'t> {
@@ -42,9 +42,22 @@ pub(super) fn list(task: &Task, eye: &Task, fd: i32) -> Result<Vec<Entry>, Errno
     let again = eye.openat(dir, b".", f::O_DIRECTORY | f::O_NOATIME, 0);
     eye.close(dir)?;
     let again = again?;
-    let all = scan::all(&mut Reader(eye, Fd(again)), 4096);
+    let all = entries(eye, again);
     eye.close(again)?;
     all
+}
+
+/// All entries, with as many calls as the host face makes: watchers hear of each.
+fn entries(task: &Task, fd: i32) -> Result<Vec<Entry>, Errno> {
+    let mut all = Vec::new();
+    loop {
+        let got = Reader(task, Fd(fd)).entries(LIST)?;
+        let used: usize = got.iter().map(|e| dirent::record_len(e.name.len())).sum();
+        all.extend(got);
+        if used + LONGEST <= LIST {
+            return Ok(all);
+        }
+    }
 }
 
 impl Look<'_> {
@@ -69,9 +82,7 @@ impl Eye for Look<'_> {
     }
 
     fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, Errno> {
-        self.with(path, f::O_DIRECTORY, |fd| {
-            scan::all(&mut Reader(self.task, Fd(fd)), 16384)
-        })
+        self.with(path, f::O_DIRECTORY, |fd| entries(self.task, fd))
     }
 
     fn data(&mut self, path: &[u8], max: usize) -> Result<Vec<u8>, Errno> {

@@ -64,6 +64,9 @@ const LIMITS: Limits = Limits {
     path_cache_entries: 1 << 8,
     files_max: u64::MAX,
     nr_open: 1 << 12,
+    max_user_instances: 128,
+    max_user_watches: 1 << 16,
+    max_queued_events: 16384,
 };
 
 /// A tree with the mount options of the host's cases.

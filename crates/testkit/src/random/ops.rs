@@ -48,7 +48,6 @@ impl Lean {
         if tree == "mounts" && rng.below(3) > 0 {
             return Lean::Mounts;
         }
-        // Lean::Notify joins once the other side has queues.
         *rng.pick(&[
             Lean::Open,
             Lean::Names,
@@ -57,6 +56,7 @@ impl Lean {
             Lean::Table,
             Lean::Table,
             Lean::Tasks,
+            Lean::Notify,
             Lean::All,
             Lean::All,
         ])

@@ -142,14 +142,13 @@ impl Filp<'_> {
         // The kernel refuses what does not fit into 32 bits.
         let seals = u32::try_from(seals).map_err(|_| Errno::EINVAL)?;
         let inode = self.inode()?;
-        // What cannot be sealed says so first.
-        inode.shielded(|ops| ops.seals(inode))?;
         if !self.writable() {
             return Err(Errno::EPERM);
         }
         if seals & !SEALS != 0 {
             return Err(Errno::EINVAL);
         }
+        inode.shielded(|ops| ops.seals(inode))?;
         let _held = inode.lock_names();
         inode.shielded(|ops| ops.add_seals(inode, seals))
     }

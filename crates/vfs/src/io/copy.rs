@@ -93,7 +93,9 @@ impl Task {
         }
         let end = to.pos();
         verify_area(end, count)?;
-        if to.appends() || from.inode()?.kind() != mode::S_IFREG {
+        let kind = from.inode()?.kind();
+        let has_pages = kind == mode::S_IFREG || kind == mode::S_IFDIR && count == 0;
+        if to.appends() || !has_pages {
             return Err(Errno::EINVAL);
         }
         let done = pump(&from, start, &to, end, count)?;
@@ -141,8 +143,9 @@ fn check_copy(
         return Err(Errno::EPERM);
     }
     let wide = i64::try_from(len).map_err(|_| Errno::EOVERFLOW)?;
-    let ends = start_in.checked_add(wide).zip(start_out.checked_add(wide));
-    ends.ok_or(Errno::EOVERFLOW)?;
+    // The kernel adds without signs here: only an offset below 0 overflows.
+    let end = |start: i64| start.cast_unsigned().checked_add(wide.cast_unsigned());
+    end(start_in).zip(end(start_out)).ok_or(Errno::EOVERFLOW)?;
     let left = inode_in.size().cast_signed().saturating_sub(start_in);
     let mut count = wide.min(left.max(0));
     if count > 0 {
@@ -196,8 +199,21 @@ fn copy_range(
     }
 }
 
-/// Reads and writes until `len` bytes are moved, or one of the two stops.
+/// Copies through memory, and counts as a reader once more when all is written.
 fn pump(
+    from: &Filp<'_>,
+    start_in: i64,
+    to: &Filp<'_>,
+    start_out: i64,
+    len: usize,
+) -> Result<usize, Errno> {
+    let done = pump_data(from, start_in, to, start_out, len);
+    from.accessed(&from.target()?);
+    done
+}
+
+/// Reads and writes until `len` bytes are moved, or one of the two stops.
+fn pump_data(
     from: &Filp<'_>,
     start_in: i64,
     to: &Filp<'_>,

@@ -26,7 +26,8 @@ use crate::file::Filp;
 use crate::inode::Inode;
 use crate::ops::Target;
 use openpath_abi::falloc::{
-    RWF_APPEND, RWF_ATOMIC, RWF_DONTCACHE, RWF_DSYNC, RWF_HIPRI, RWF_NOAPPEND, RWF_NOWAIT, RWF_SYNC,
+    RWF_APPEND, RWF_ATOMIC, RWF_DONTCACHE, RWF_DSYNC, RWF_HIPRI, RWF_NOAPPEND, RWF_NOSIGNAL,
+    RWF_NOWAIT, RWF_SYNC,
 };
 use openpath_abi::fcntl::O_NOATIME;
 use openpath_abi::{Errno, mode};
@@ -55,8 +56,12 @@ fn has_positions(inode: &Inode) -> bool {
 ///
 /// # Errors
 /// `EOPNOTSUPP` (unknown, or not for this kind of file), `EINVAL` (both ways to append).
-fn check_flags(flags: u32) -> Result<(), Errno> {
-    const KNOWN: u32 = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | RWF_NOAPPEND;
+fn check_flags(inode: &Inode, flags: u32) -> Result<(), Errno> {
+    // What is read piece by piece knows one flag (`do_loop_readv_writev`).
+    if inode.is_dir() && flags & !RWF_HIPRI != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    const KNOWN: u32 = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | RWF_NOAPPEND | RWF_NOSIGNAL;
     const REFUSED: u32 = RWF_NOWAIT | RWF_ATOMIC | RWF_DONTCACHE;
     if flags & !(KNOWN | REFUSED) != 0 {
         return Err(Errno::EOPNOTSUPP);

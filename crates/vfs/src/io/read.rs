@@ -131,7 +131,7 @@ impl Filp<'_> {
             Place::At(offset) => offset,
         };
         verify_area(from, total.min(ONCE_MAX))?;
-        check_flags(flags)?;
+        check_flags(self.inode()?, flags)?;
         let mut done = 0;
         for buf in bufs {
             let at = from.saturating_add_unsigned(done as u64);

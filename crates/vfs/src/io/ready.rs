@@ -7,7 +7,7 @@
 use crate::file::{Fd, Filp};
 use crate::inode::shield;
 use crate::task::Task;
-use openpath_abi::fcntl::{F_SETFD, FD_CLOEXEC, O_NONBLOCK};
+use openpath_abi::fcntl::{F_SETFD, FD_CLOEXEC, O_ASYNC, O_NONBLOCK};
 use openpath_abi::poll::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM};
 use openpath_abi::{Errno, mode};
 
@@ -17,8 +17,14 @@ const FIOCLEX: u32 = 0x5451;
 const FIONCLEX: u32 = 0x5450;
 /// Set `O_NONBLOCK` (`FIONBIO`).
 const FIONBIO: u32 = 0x5421;
+/// Set `O_ASYNC` (`FIOASYNC`).
+const FIOASYNC: u32 = 0x5452;
 /// How much there is to read (`FIONREAD`).
 const FIONREAD: u32 = 0x541b;
+/// How much space the file has (`FIOQSIZE`).
+const FIOQSIZE: u32 = 0x5460;
+/// The block size of the file system (`FIGETBSZ`).
+const FIGETBSZ: u32 = 2;
 
 /// What a file without readiness of its own always is (`DEFAULT_POLLMASK`).
 const ALWAYS: u32 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
@@ -28,6 +34,10 @@ impl Task {
     /// not wait. Linux: poll(2) of one descriptor, without time.
     #[must_use]
     pub fn poll(&self, fd: Fd, events: u32) -> u32 {
+        // A negative number is passed over.
+        if fd < 0 {
+            return 0;
+        }
         let Ok(file) = self.core.fdget_full(fd) else {
             return POLLNVAL;
         };
@@ -49,6 +59,13 @@ impl Task {
             FIOCLEX => self.fcntl(fd, F_SETFD, u64::from(FD_CLOEXEC)).map(|_| 0),
             FIONCLEX => self.fcntl(fd, F_SETFD, 0).map(|_| 0),
             FIONBIO => file.set_nonblocking(read_int(arg)? != 0),
+            FIOASYNC => file.set_async(read_int(arg)? != 0),
+            FIOQSIZE => file.space(arg),
+            FIGETBSZ => {
+                let size = file.target()?.statfs()?.bsize;
+                // As in Linux, what does not fit is cut.
+                write_int(arg, size as i32)
+            }
             _ => file.ioctl(request, arg),
         }
     }
@@ -67,6 +84,26 @@ fn write_int(arg: &mut [u8], value: i32) -> Result<i64, Errno> {
 }
 
 impl Filp<'_> {
+    /// Nothing of a file system can signal; only a flag that is so already can be asked for.
+    fn set_async(&self, on: bool) -> Result<i64, Errno> {
+        if on == (self.flags() & O_ASYNC != 0) {
+            Ok(0)
+        } else {
+            Err(Errno::ENOTTY)
+        }
+    }
+
+    /// `FIOQSIZE`: of what has data.
+    fn space(&self, arg: &mut [u8]) -> Result<i64, Errno> {
+        let inode = self.inode()?;
+        if !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR) {
+            return Err(Errno::ENOTTY);
+        }
+        let bytes = (inode.attr().blocks << 9).to_ne_bytes();
+        *arg.first_chunk_mut().ok_or(Errno::EFAULT)? = bytes;
+        Ok(0)
+    }
+
     fn set_nonblocking(&self, on: bool) -> Result<i64, Errno> {
         let flags = &self.body().flags;
         if on {

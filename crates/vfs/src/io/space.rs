@@ -9,7 +9,7 @@ use crate::inode::{SetAttr, flag};
 use crate::task::Task;
 use openpath_abi::falloc::{
     FALLOC_FL_COLLAPSE_RANGE, FALLOC_FL_INSERT_RANGE, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE,
-    FALLOC_FL_UNSHARE_RANGE, FALLOC_FL_ZERO_RANGE, POSIX_FADV_NOREUSE,
+    FALLOC_FL_UNSHARE_RANGE, FALLOC_FL_WRITE_ZEROES, FALLOC_FL_ZERO_RANGE, POSIX_FADV_NOREUSE,
 };
 use openpath_abi::{Errno, mode};
 
@@ -29,7 +29,8 @@ impl Task {
         match how & !FALLOC_FL_KEEP_SIZE {
             0 | FALLOC_FL_UNSHARE_RANGE | FALLOC_FL_ZERO_RANGE => {}
             FALLOC_FL_PUNCH_HOLE if keeps => {}
-            FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE if !keeps => {}
+            FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE | FALLOC_FL_WRITE_ZEROES
+                if !keeps => {}
             _ => return Err(Errno::EOPNOTSUPP),
         }
         if !file.writable() {

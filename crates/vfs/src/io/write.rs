@@ -98,6 +98,9 @@ impl Filp<'_> {
         if !self.writable() {
             return Err(Errno::EBADF);
         }
+        if total == 0 {
+            return Ok(0);
+        }
         let _held = match place {
             Place::Current => self.hold_pos(),
             Place::At(_) => None,
@@ -107,7 +110,7 @@ impl Filp<'_> {
             Place::At(offset) => offset,
         };
         verify_area(offset, total.min(ONCE_MAX))?;
-        check_flags(flags)?;
+        check_flags(self.inode()?, flags)?;
         let (done, end) = self.write_at(data, offset, flags)?;
         if matches!(place, Place::Current) {
             self.set_pos(end);
@@ -138,9 +141,6 @@ impl Filp<'_> {
         if inode.kind() != mode::S_IFREG {
             let write = |piece: &IoSlice<'_>| special::write(inode, piece);
             return each(data, write).map(|done| (done, offset));
-        }
-        if data.iter().all(|piece| piece.is_empty()) {
-            return Ok((0, offset));
         }
         let _held = inode.lock_names();
         let from = if self.at_end(&target, flags)? {

@@ -26,7 +26,8 @@ pub(super) fn open<'t>(
     let (dir, _) = walk::lookup(core, at, path, op.lookup | lflag::DIRECTORY)?;
     let made = make(core, &dir, op);
     core.pins.release(dir);
-    grant::open_at(core, made?, op.flags, true)
+    // What has no name was not created where one was looked up (`FMODE_CREATED`).
+    grant::open_at(core, made?, op.flags, false)
 }
 
 /// Makes the file, and pins it.

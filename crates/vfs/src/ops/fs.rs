@@ -72,7 +72,7 @@ impl Task {
 }
 
 impl Target<'_> {
-    fn statfs(&self) -> Result<StatFs, Errno> {
+    pub(crate) fn statfs(&self) -> Result<StatFs, Errno> {
         // What was unlinked and is not open any more gives its room back now.
         self.core.vfs.dcache.collect();
         let sb = &self.mount.sb;

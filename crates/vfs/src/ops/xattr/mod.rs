@@ -11,11 +11,12 @@
 mod rules;
 mod values;
 
-use super::resolve;
+use super::{Target, resolve};
 use crate::file::Fd;
 use crate::task::{At, Task};
 use crate::walk::lflag;
 use openpath_abi::Errno;
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::xattr::{XATTR_CREATE, XATTR_NAME_MAX, XATTR_REPLACE, XATTR_SIZE_MAX};
 
 /// # Errors
@@ -155,6 +156,19 @@ impl Task {
 }
 
 impl Task {
+    /// Does something with what `fd` is open on. As in Linux since 6.13, setting and getting take
+    /// `AT_FDCWD` for the working directory; listing and removing do not.
+    fn with_fd<T>(
+        &self,
+        fd: Fd,
+        work: impl FnOnce(&Target<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if fd == AT_FDCWD {
+            return work(&resolve(&self.core, At::Cwd, b"", lflag::EMPTY)?.target()?);
+        }
+        work(&self.core.fdget_full(fd)?.target()?)
+    }
+
     /// Sets the attribute `name` of the file at `fd`, however it is open. Linux: fsetxattr(2).
     ///
     /// # Errors
@@ -162,10 +176,7 @@ impl Task {
     /// [`Task::setxattr`] from `EROFS` on.
     pub fn fsetxattr(&self, fd: Fd, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
         check_set(name, value, flags)?;
-        self.core
-            .fdget_full(fd)?
-            .target()?
-            .setxattr(name, value, flags)
+        self.with_fd(fd, |target| target.setxattr(name, value, flags))
     }
 
     /// The value of the attribute `name` of the file at `fd`. Linux: fgetxattr(2).
@@ -174,7 +185,7 @@ impl Task {
     /// `ERANGE` (name), `EBADF` (not open, `O_PATH`), then as [`Task::getxattr`].
     pub fn fgetxattr(&self, fd: Fd, name: &[u8]) -> Result<Vec<u8>, Errno> {
         check_name(name)?;
-        self.core.fdget_full(fd)?.target()?.getxattr(name)
+        self.with_fd(fd, |target| target.getxattr(name))
     }
 
     /// The names of all attributes of the file at `fd`, as [`Task::listxattr`]. Linux:

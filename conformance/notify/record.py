@@ -30,8 +30,8 @@ BITS = {
 WORDS = BITS | {"all": 0xFFF}
 OPEN = {
     "r": 0, "w": 1, "rw": 2, "creat": os.O_CREAT, "excl": os.O_EXCL, "trunc": os.O_TRUNC,
-    "append": os.O_APPEND, "dir": os.O_DIRECTORY, "path": os.O_PATH, "tmp": os.O_TMPFILE,
-    "nofollow": os.O_NOFOLLOW, "nonblock": os.O_NONBLOCK,
+    "append": os.O_APPEND, "direct": os.O_DIRECT, "dir": os.O_DIRECTORY, "path": os.O_PATH,
+    "tmp": os.O_TMPFILE, "nofollow": os.O_NOFOLLOW, "nonblock": os.O_NONBLOCK,
 }
 RENAME = {"plain": 0, "noreplace": 1, "exchange": 2, "whiteout": 4}
 FALLOC = {"grow": 0, "keep": 1, "punch": 3, "zero": 16}

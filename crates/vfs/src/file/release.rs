@@ -5,8 +5,8 @@
 //! `__fput`.
 //!
 //! # Order of effects
-//! watchers are told -> the opening's own `release` -> write access to inode and mount, and the place, with one store
-//! -> an unlinked file that nobody else uses goes.
+//! watchers are told -> the opening's own `release` -> write access to inode and mount, and the
+//! place, with one store -> an unlinked file that nobody else uses goes.
 //!
 //! # Rules
 //! R1. Everything here runs in the call that dropped the last reference, outside of every lock. A
@@ -27,21 +27,42 @@ impl Shared {
             self.end_ops(&last);
             let unlinked = self.is_unlinked(&last);
             self.dcache.store.end_file(last);
-            self.ended(unlinked, ends_watch);
+            self.ended(unlinked);
+            if ends_watch {
+                self.end_watches();
+            }
         }
     }
 
     /// Releases a file whose last reference a task has put back.
     #[inline(always)]
     pub(crate) fn release_here(&self, pins: &Pins, last: LastRef) {
+        if self.notify.is_active() {
+            self.release_watched(pins, last);
+        } else {
+            self.release_silently(pins, last);
+        }
+    }
+
+    /// As [`Shared::release_here`], where someone may hear of it.
+    #[cold]
+    fn release_watched(&self, pins: &Pins, last: LastRef) {
         let ends_watch = self.tell_closed(Some(pins), &last);
+        self.release_silently(pins, last);
+        if ends_watch {
+            self.end_watches();
+        }
+    }
+
+    #[inline(always)]
+    fn release_silently(&self, pins: &Pins, last: LastRef) {
         let own = self.dcache.store.last_payload(&last).is_some();
         if own {
             self.end_ops(&last);
         }
         let unlinked = self.is_unlinked(&last);
         pins.end_file(last);
-        self.ended(unlinked, ends_watch);
+        self.ended(unlinked);
     }
 
     /// Ends what the opening kept of its own.
@@ -69,13 +90,11 @@ impl Shared {
     }
 
     #[inline(always)]
-    fn ended(&self, unlinked: bool, ends_watch: bool) {
+    fn ended(&self, unlinked: bool) {
         if self.config.limits.files_max != u64::MAX {
             self.files.sub(1);
         }
-        if ends_watch {
-            self.end_watches();
-        } else if unlinked {
+        if unlinked {
             self.dcache.closed_unlinked();
         }
     }

@@ -17,7 +17,8 @@
 //! | link | the directory is locked | `ATTRIB` of the file, `CREATE` |
 //! | unlink | the directory is locked | `ATTRIB` of the file, [`Inode::tell_gone`], `DELETE` |
 //! | rmdir | the directory is locked | [`Inode::tell_gone`], `DELETE` |
-//! | rename | the directories are locked | [`Shared::tell_moved`], [`Inode::tell_gone`] of the target |
+//! | rename | the directories are locked | [`Shared::tell_moved`] |
+//! | | the directories are let go | [`Inode::tell_gone`] of what was replaced |
 //! | last unmount | nobody can look at the tree any more | `UNMOUNT`, `IGNORED` |
 //!
 //! Nothing is emitted for `O_PATH`, for what only looks, or for what failed.
@@ -55,7 +56,6 @@ impl Filp<'_> {
     }
 
     /// It was opened (`fsnotify_open`).
-    #[inline(always)]
     pub(crate) fn tell_opened(&self) {
         self.tell(IN_OPEN);
     }
@@ -182,13 +182,10 @@ impl Shared {
 
     /// The last reference to a file goes (`fsnotify_close`). Whether, once its place is let go,
     /// [`Shared::end_watches`] has something to do.
-    #[inline(always)]
     pub(crate) fn tell_closed(&self, pins: Option<&Pins>, last: &LastRef) -> bool {
-        self.notify.is_active() && self.tell_watchers_closed(pins, last)
-    }
-
-    #[cold]
-    fn tell_watchers_closed(&self, pins: Option<&Pins>, last: &LastRef) -> bool {
+        if !self.notify.is_active() {
+            return false;
+        }
         let store = &self.dcache.store;
         let flags = store.file(last.id()).flags.get();
         let Some(inode) = store.dentry_payload(last.pin()) else {
@@ -217,7 +214,12 @@ impl Shared {
         if !self.notify.is_active() {
             return false;
         }
-        let unlinked = self.dcache.at(pin.dentry()).word().sample().has(dflag::UNHASHED);
+        let unlinked = self
+            .dcache
+            .at(pin.dentry())
+            .word()
+            .sample()
+            .has(dflag::UNHASHED);
         let inode = self.dcache.store.dentry_payload(pin);
         let watched = inode.is_some_and(|inode| inode.flags() & flag::WATCHED != 0);
         let mount = pin.mount();

@@ -128,8 +128,8 @@ impl Group {
         self.end(wd, None).ok_or(Errno::EINVAL)
     }
 
-    /// Ends a watch whose inode does not know it any more (`inotify_ignored_and_remove_idr`), unless
-    /// someone else has.
+    /// Ends a watch whose inode does not know it any more, unless someone else has
+    /// (`inotify_ignored_and_remove_idr`).
     pub(super) fn forget(self: &Arc<Self>, wd: i32) {
         let _ended = self.end(wd, None);
     }

@@ -238,6 +238,7 @@ impl Task {
         root: Spot,
         cwd: Spot,
     ) -> Result<Self, Errno> {
+        let nofile = NOFILE_DEFAULT.min(u64::from(vfs.config.limits.nr_open));
         let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
         let core = Core {
             lock_free: vfs.config.tuning.lock_free_walk,
@@ -251,7 +252,7 @@ impl Task {
             cred: RefCell::new(Arc::new(Cred::root())),
             cred_serial: Cell::new(0),
             umask: Cell::new(0o022),
-            nofile: Cell::new(NOFILE_DEFAULT),
+            nofile: Cell::new(nofile),
             namespace,
             buffers: RefCell::default(),
             restarts: Cell::new(0),
@@ -307,8 +308,10 @@ impl Task {
     }
 
     /// Sets the soft limit on descriptors (`RLIMIT_NOFILE`): one past the highest to be handed out.
+    /// It is never above [`crate::Limits::nr_open`].
     pub fn set_rlimit_nofile(&self, limit: u64) {
-        self.core.nofile.set(limit);
+        let nr_open = self.core.vfs.config.limits.nr_open;
+        self.core.nofile.set(limit.min(u64::from(nr_open)));
     }
 
     /// How many walks left the lock-free mode by starting over.

@@ -264,7 +264,8 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         let mut now = word.load(Ordering::Relaxed);
         loop {
             let left = now - 1;
-            // PAIR(files.last): what any holder did to the file happens before its end.
+            // Released by each holder and acquired by the last: what any of them did to the file
+            // happens before its end.
             match word.compare_exchange_weak(now, left, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return (left & COUNT == 0).then_some(LastRef { pin }),
                 Err(seen) => now = seen,

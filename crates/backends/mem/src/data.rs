@@ -1,90 +1,90 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of a regular file: pages of 4 KiB by number; a page that is not there reads as zeroes.
+//! The data of a regular file: pages, what is set aside, and what both are charged.
 //!
 //! # Fields
-//! Pages and the inode's size and blocks change together, under the file's `MemData` lock held for
-//! writing; reading holds it shared, so that a read sees each write whole or not at all.
+//! All of it, and the inode's size and blocks, change together under the file's `MemData` lock held
+//! for writing; reading holds it shared, so that a read sees each write whole or not at all.
 //!
 //! # Rules
-//! R1. No page lies wholly past the end, and the bytes past the end in the last page are zero.
-//! R2. A page that exists is charged as a block.
+//! R1. No page lies wholly past the end, and the bytes past the end in the last page are zero. What
+//!     is set aside may lie past the end (`FALLOC_FL_KEEP_SIZE`).
+//! R2. A number has a page, or is set aside, or is a hole; each but a hole is charged as a block.
+//! R3. A hole, and what is set aside, takes no memory and is read from [`ZEROES`].
 
-use crate::node::Node;
+use crate::page_map::{Gone, PAGE, PAGE_64, Page, PageMap, page_with};
+use crate::reserve::{Reserve, State};
+use crate::seal::Seals;
 use crate::space::{Charge, Pool};
-use openpath_abi::limits::MAX_LFS_FILESIZE;
-use openpath_abi::{Errno, Timespec};
-use openpath_vfs::{Extent, Inode, SetAttr};
-use std::collections::BTreeMap;
+use openpath_abi::Errno;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a page and of a block.
-pub(crate) const PAGE: usize = 4096;
-const PAGE_64: u64 = PAGE as u64;
 /// `stat`'s blocks are of 512 bytes.
 pub(crate) const SECTORS: u64 = PAGE_64 / 512;
-/// The largest size.
-const SIZE_MAX: u64 = MAX_LFS_FILESIZE.cast_unsigned();
 
-type Page = Box<[u8; PAGE]>;
+/// What a page that is not there reads as.
+static ZEROES: [u8; PAGE] = [0; PAGE];
 
-/// The pages of one file.
-pub(crate) struct Pages {
-    pages: BTreeMap<u64, Page>,
+/// The data of one file.
+pub(crate) struct Data {
+    pages: PageMap,
+    reserve: Reserve,
     charge: Charge,
+    /// What may no longer be done with it.
+    pub(crate) seals: Seals,
 }
 
 /// Where a byte of the file is in its page.
-fn within(offset: u64) -> usize {
+pub(crate) fn within(offset: u64) -> usize {
     // Below the size of a page, so the conversion keeps the value.
     (offset % PAGE_64) as usize
 }
 
-/// A page that holds `part` from byte `from` on, and zeroes else.
-fn page_with(part: &[u8], from: usize) -> Page {
-    // Built in place: a boxed array expression would be built on the stack and copied.
-    let page: Box<[u8]> = if part.len() == PAGE {
-        part.into()
-    } else {
-        let mut page = vec![0; PAGE].into_boxed_slice();
-        page[from..from + part.len()].copy_from_slice(part);
-        page
-    };
-    page.try_into().unwrap_or_else(|_| Box::new([0; PAGE]))
-}
-
-impl Pages {
+impl Data {
     /// No data yet.
-    pub(crate) fn new(blocks: &Arc<Pool>) -> Self {
+    pub(crate) fn new(blocks: &Arc<Pool>, seals: Seals) -> Self {
         Self {
-            pages: BTreeMap::new(),
+            pages: PageMap::default(),
+            reserve: Reserve::default(),
             charge: Charge::none(blocks),
+            seals,
         }
     }
 
     /// Blocks of 512 bytes in use.
-    fn sectors(&self) -> u64 {
-        self.pages.len() as u64 * SECTORS
+    pub(crate) fn sectors(&self) -> u64 {
+        self.charge.held() * SECTORS
+    }
+
+    /// Shows `len` bytes from `offset` on in place, in order, in pieces of one page at most.
+    pub(crate) fn each(&self, offset: u64, len: usize, mut show: impl FnMut(&[u8])) {
+        let mut at = offset;
+        let end = offset + len as u64;
+        while at < end {
+            let (group, next) = self.pages.group(at / PAGE_64);
+            let stop = end.min(next * PAGE_64);
+            while at < stop {
+                let from = within(at);
+                // At most a page.
+                let to = PAGE_64.min(from as u64 + (stop - at)) as usize;
+                let page = group.and_then(|g| g.get(at / PAGE_64));
+                show(&page.map_or(&ZEROES, |page| &**page)[from..to]);
+                at += (to - from) as u64;
+            }
+        }
     }
 
     /// Fills `buf`, which ends at or before the end of the file, from `offset` on.
-    fn read(&self, buf: &mut [u8], offset: u64) {
-        let end = offset + buf.len() as u64;
+    pub(crate) fn read(&self, buf: &mut [u8], offset: u64) {
         let mut done = 0;
-        for (number, page) in self.pages.range(offset / PAGE_64..end.div_ceil(PAGE_64)) {
-            let start = (number * PAGE_64).max(offset);
-            // At most the length of `buf`.
-            let at = (start - offset) as usize;
-            let from = within(start);
-            let len = (PAGE - from).min(buf.len() - at);
-            buf[done..at].fill(0);
-            buf[at..at + len].copy_from_slice(&page[from..from + len]);
-            done = at + len;
-        }
-        buf[done..].fill(0);
+        self.each(offset, buf.len(), |piece| {
+            buf[done..done + piece.len()].copy_from_slice(piece);
+            done += piece.len();
+        });
     }
 
     /// Stores `data` at `offset`, page by page; how much was stored before the blocks ran out.
-    fn write(&mut self, data: &[u8], offset: u64) -> usize {
+    pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> usize {
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
@@ -92,143 +92,110 @@ impl Pages {
             let len = (PAGE - from).min(data.len() - done);
             let number = at / PAGE_64;
             let part = &data[done..done + len];
-            if let Some(page) = self.pages.get_mut(&number) {
+            if let Some(page) = self.pages.get_mut(number) {
                 page[from..from + len].copy_from_slice(part);
             } else {
-                if self.charge.take(1).is_err() {
+                if self.pay(number).is_err() {
                     break;
                 }
-                self.pages.insert(number, page_with(part, from));
+                self.pages.set(number, page_with(part, from));
             }
             done += len;
         }
         done
     }
 
-    /// Makes the file end at `size`; the pages that were past it, to be dropped without the lock.
-    fn cut(&mut self, size: u64) -> BTreeMap<u64, Page> {
-        let gone = self.pages.split_off(&size.div_ceil(PAGE_64));
-        self.charge.give(gone.len() as u64);
-        let from = within(size);
-        if from != 0
-            && let Some(page) = self.pages.get_mut(&(size / PAGE_64))
-        {
-            page[from..].fill(0);
+    /// Puts the page in `slot` under `number` and the one that was there into `slot`; whether there
+    /// was a page and a block for it.
+    pub(crate) fn exchange(&mut self, number: u64, slot: &mut Option<Page>) -> bool {
+        let is_hole = self.pages.get_mut(number).is_none();
+        if slot.is_none() || is_hole && self.pay(number).is_err() {
+            return false;
         }
-        gone
+        *slot = slot.take().and_then(|page| self.pages.set(number, page));
+        true
     }
 
-    /// The first page from `number` on.
-    fn next_page(&self, number: u64) -> Option<u64> {
-        self.pages.range(number..).next().map(|(n, _)| *n)
-    }
-
-    /// The first number from `number` on that has no page.
-    fn next_gap(&self, number: u64) -> u64 {
-        let mut gap = number;
-        for (n, _) in self.pages.range(number..) {
-            if *n != gap {
-                break;
-            }
-            gap += 1;
+    /// Takes a block for the page `number`, unless it was set aside.
+    fn pay(&mut self, number: u64) -> Result<(), Errno> {
+        if self.reserve.take(number..number + 1) == 0 {
+            self.charge.take(1)?;
         }
-        gap
-    }
-}
-
-impl Node {
-    /// As `InodeOps::read_at`.
-    pub(crate) fn read_data(
-        &self,
-        inode: &Inode,
-        buf: &mut [u8],
-        offset: u64,
-    ) -> Result<usize, Errno> {
-        let pages = self.pages().ok_or(Errno::EINVAL)?.read();
-        let left = inode.size().saturating_sub(offset);
-        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
-        pages.read(&mut buf[..len], offset);
-        Ok(len)
-    }
-
-    /// As `InodeOps::write_at`. Times change even when there is no room, as in the kernel.
-    pub(crate) fn write_data(
-        &self,
-        inode: &Inode,
-        data: &[u8],
-        offset: u64,
-        now: Timespec,
-    ) -> Result<usize, Errno> {
-        let pages = self.pages().ok_or(Errno::EINVAL)?;
-        if data.is_empty() {
-            return Ok(0);
-        }
-        let room = SIZE_MAX.saturating_sub(offset);
-        if room == 0 {
-            return Err(Errno::EFBIG);
-        }
-        let len = usize::try_from(room).unwrap_or(usize::MAX).min(data.len());
-        let mut pages = pages.write();
-        let written = pages.write(&data[..len], offset);
-        let end = offset + written as u64;
-        let sectors = pages.sectors();
-        inode.update(|a| {
-            a.mtime = now;
-            a.ctime = now;
-            a.blocks = sectors;
-            if written != 0 {
-                a.size = a.size.max(end);
-            }
-        });
-        if written == 0 {
-            Err(Errno::ENOSPC)
-        } else {
-            Ok(written)
-        }
-    }
-
-    /// As `InodeOps::setattr`.
-    pub(crate) fn set_attributes(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
-        let Some(size) = change.size else {
-            inode.apply(change);
-            return Ok(());
-        };
-        let pages = self.pages().ok_or(Errno::EINVAL)?;
-        if size > SIZE_MAX {
-            return Err(Errno::EFBIG);
-        }
-        let mut pages = pages.write();
-        let gone = pages.cut(size);
-        let sectors = pages.sectors();
-        inode.update(|a| {
-            a.size = size;
-            a.blocks = sectors;
-        });
-        inode.apply(change);
-        drop(pages);
-        drop(gone);
         Ok(())
     }
 
-    /// As `InodeOps::seek_extent`.
-    pub(crate) fn seek_data(
-        &self,
-        inode: &Inode,
-        offset: u64,
-        extent: Extent,
-    ) -> Result<u64, Errno> {
-        let pages = self.pages().ok_or(Errno::EINVAL)?.read();
-        let size = inode.size();
-        if offset >= size {
-            return Err(Errno::ENXIO);
+    /// Makes `bytes` zero; whole pages become a hole, and are to be dropped without the lock.
+    pub(crate) fn clear(&mut self, bytes: Range<u64>) -> Gone {
+        let whole = bytes.start.div_ceil(PAGE_64)..bytes.end / PAGE_64;
+        if whole.start > whole.end {
+            // Within one page, at neither of its ends.
+            self.zero(whole.end, within(bytes.start)..within(bytes.end));
+            return Gone::default();
         }
-        let number = offset / PAGE_64;
-        match extent {
-            Extent::Data => {
-                let page = pages.next_page(number).ok_or(Errno::ENXIO)?;
-                Ok((page * PAGE_64).max(offset))
+        if within(bytes.start) != 0 {
+            self.zero(whole.start - 1, within(bytes.start)..PAGE);
+        }
+        self.zero(whole.end, 0..within(bytes.end));
+        let gone = self.pages.take(whole.clone());
+        self.charge.give(gone.len() + self.reserve.take(whole));
+        gone
+    }
+
+    /// Makes a part of page `number` zero, if there is one.
+    fn zero(&mut self, number: u64, part: Range<usize>) {
+        if let Some(page) = self.pages.get_mut(number) {
+            page[part].fill(0);
+        }
+    }
+
+    /// Sets aside what of `numbers` is a hole, in their order, and makes firm what was set aside.
+    ///
+    /// # Errors
+    /// `ENOSPC`: what was a hole stays one; what became firm before stays firm, as in the kernel.
+    pub(crate) fn set_aside(&mut self, numbers: Range<u64>) -> Result<(), Errno> {
+        let mut at = numbers.start;
+        while at < numbers.end {
+            if let Some((_, end)) = self.reserve.at(at) {
+                let end = end.min(numbers.end);
+                self.reserve.firm(at..end);
+                at = end;
+                continue;
             }
-            Extent::Hole => Ok((pages.next_gap(number) * PAGE_64).clamp(offset, size)),
+            let gap = self.pages.next_gap(at);
+            if gap != at {
+                at = gap;
+                continue;
+            }
+            let page = self.pages.next_page(at).unwrap_or(numbers.end);
+            let run = self.reserve.next(at).unwrap_or(numbers.end);
+            let end = page.min(run).min(numbers.end);
+            if let Err(errno) = self.charge.take(end - at) {
+                let undone = self.reserve.take_fresh(numbers.start..at);
+                self.charge.give(undone);
+                return Err(errno);
+            }
+            self.reserve.add(at..end, State::Fresh);
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// The first number from `number` on that `SEEK_DATA` finds.
+    pub(crate) fn next_data(&self, number: u64) -> Option<u64> {
+        let page = self.pages.next_page(number);
+        let firm = self.reserve.next_firm(number);
+        page.into_iter().chain(firm).min()
+    }
+
+    /// The first number from `number` on that `SEEK_HOLE` finds.
+    pub(crate) fn next_hole(&self, number: u64) -> u64 {
+        let mut at = number;
+        loop {
+            let gap = self.pages.next_gap(at);
+            match self.reserve.at(gap) {
+                Some((State::Firm, end)) => at = end,
+                _ => return gap,
+            }
         }
     }
 }
@@ -237,56 +204,81 @@ impl Node {
 mod tests {
     use super::*;
 
-    fn pages(limit: u64) -> Pages {
+    fn data(limit: u64) -> Data {
         let options = crate::MemOptions {
             size: limit * PAGE_64,
             ..Default::default()
         };
-        Pages::new(&crate::space::Space::new(&options).blocks)
+        let space = crate::space::Space::new(&options);
+        Data::new(&space.blocks, Seals::default())
     }
 
     #[test]
     fn gaps_read_as_zeroes() {
-        let mut p = pages(0);
-        assert_eq!(p.write(b"abc", 4095), 3);
-        assert_eq!(p.write(b"z", 5 * PAGE_64), 1);
-        assert_eq!(p.sectors(), 3 * SECTORS);
+        let mut d = data(0);
+        assert_eq!(d.write(b"abc", 4095), 3);
+        assert_eq!(d.write(b"z", 5 * PAGE_64), 1);
+        assert_eq!(d.sectors(), 3 * SECTORS);
         let mut buf = vec![7; 6 * PAGE];
-        p.read(&mut buf, 0);
+        d.read(&mut buf, 0);
         assert_eq!(&buf[4094..4099], b"\0abc\0");
         assert_eq!(buf[5 * PAGE], b'z');
         assert_eq!(buf.iter().filter(|b| **b != 0).count(), 4);
         let mut one = [9];
-        p.read(&mut one, 4 * PAGE_64 + 17);
+        d.read(&mut one, 4 * PAGE_64 + 17);
         assert_eq!(one, [0]);
     }
 
     #[test]
-    fn a_cut_clears_the_rest_of_the_last_page() {
-        let mut p = pages(4);
-        assert_eq!(p.write(&[1; 4 * PAGE], 0), 4 * PAGE);
-        assert_eq!(p.write(&[1], 4 * PAGE_64), 0);
-        assert_eq!(p.cut(PAGE_64 + 10).len(), 2);
-        let mut buf = vec![7; 2 * PAGE];
-        p.read(&mut buf, 0);
-        assert_eq!(
-            buf.iter().map(|b| usize::from(*b)).sum::<usize>(),
-            PAGE + 10
-        );
-        assert_eq!(p.write(&[1; 4 * PAGE], 2 * PAGE_64), 2 * PAGE);
+    fn what_is_cleared_reads_as_zeroes() {
+        let mut d = data(4);
+        assert_eq!(d.write(&[1; 4 * PAGE], 0), 4 * PAGE);
+        assert_eq!(d.write(&[1], 4 * PAGE_64), 0);
+        let ones = |d: &Data| {
+            let mut buf = vec![7; 4 * PAGE];
+            d.read(&mut buf, 0);
+            buf.iter().map(|b| usize::from(*b)).sum::<usize>()
+        };
+        for (bytes, pages, left) in [
+            (100..100, 0, 4 * PAGE),
+            (100..110, 0, 4 * PAGE - 10),
+            (4090..4096, 0, 4 * PAGE - 16),
+            (4096..4106, 0, 4 * PAGE - 26),
+            (4000..4200, 0, 4 * PAGE - 26 - 90 - 94),
+            (
+                2 * PAGE_64 - 1..3 * PAGE_64 + 1,
+                1,
+                3 * PAGE - 26 - 90 - 94 - 2,
+            ),
+            (PAGE_64 + 10..u64::MAX, 1, PAGE - 10 - 96),
+            (0..PAGE_64, 1, 0),
+        ] {
+            assert_eq!(d.clear(bytes.clone()).len(), pages, "{bytes:?}");
+            assert_eq!(ones(&d), left, "{bytes:?}");
+        }
+        assert_eq!(d.sectors(), SECTORS);
     }
 
     #[test]
-    fn gaps_and_pages_are_found() {
-        let mut p = pages(0);
-        p.write(&[1; 2 * PAGE], 3 * PAGE_64);
-        assert_eq!(
-            (p.next_page(0), p.next_page(4), p.next_page(5)),
-            (Some(3), Some(4), None)
-        );
-        assert_eq!(
-            (p.next_gap(0), p.next_gap(3), p.next_gap(4), p.next_gap(5)),
-            (0, 5, 5, 5)
-        );
+    fn what_is_set_aside_is_paid_once() {
+        let mut d = data(8);
+        assert_eq!(d.write(&[1; 2 * PAGE], 2 * PAGE_64), 2 * PAGE);
+        d.set_aside(1..6).expect("room for 3");
+        assert_eq!(d.sectors(), 5 * SECTORS);
+        assert_eq!(d.write(&[1; 9 * PAGE], 0), 8 * PAGE);
+        assert_eq!(d.sectors(), 8 * SECTORS);
+        assert_eq!(d.clear(0..u64::MAX).len(), 8);
+        assert_eq!(d.sectors(), 0);
+    }
+
+    #[test]
+    fn a_failure_leaves_what_was_set_aside_before() {
+        let mut d = data(5);
+        d.set_aside(0..2).expect("room for 2");
+        d.set_aside(4..6).expect("room for 2");
+        assert_eq!(d.set_aside(0..8), Err(Errno::ENOSPC));
+        assert_eq!(d.sectors(), 4 * SECTORS);
+        assert_eq!((d.next_data(0), d.next_hole(0)), (Some(0), 2));
+        assert_eq!((d.next_data(2), d.next_hole(2)), (None, 2));
     }
 }

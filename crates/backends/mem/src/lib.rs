@@ -10,12 +10,13 @@
 //! | class | protects |
 //! |---|---|
 //! | `MemDir` | the names in one directory |
-//! | `MemData` | the pages of one regular file, and its size |
+//! | `MemData` | the data of one regular file, its size and its seals |
 //! | `MemXattr` | the extended attributes of one inode |
 //!
 //! # Rules
 //! R1. None of these locks is held while another one of this crate is taken, or while a caller's
-//!     code runs.
+//!     code runs; except for the code that `with_pages` shows pages to: it must not come back into
+//!     a tree in memory.
 //! R2. An inode is never dropped while one of these locks is held.
 //! R3. Counters of the whole tree are single words; what is taken from them is given back by a
 //!     drop, except for the place of a second name, which its removal gives back.
@@ -24,6 +25,8 @@
 //! * POSIX access control lists cannot be set (`EOPNOTSUPP`).
 //! * `SEEK_DATA` and `SEEK_HOLE` stay right in the last page below 2^63, where the kernel
 //!   overflows.
+//! * What fallocate(2) sets aside is counted, but takes no memory before it is written.
+//! * `FS_IOC_SETFLAGS` is refused: what may be set depends on who asks.
 //! * Positions in a directory rise along the listing; the kernel's own do not. Neither repeats.
 //!
 //! ```
@@ -37,11 +40,17 @@
 
 #![forbid(unsafe_code)]
 
+mod copy;
 mod data;
 mod dir;
+mod file;
+mod ioctl;
 mod node;
 mod options;
+mod page_map;
 mod rename;
+mod reserve;
+mod seal;
 mod space;
 mod superblock;
 mod symlink;

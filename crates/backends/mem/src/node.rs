@@ -5,8 +5,10 @@
 //! Made by [`make`] with its room charged and its number given; gone, with everything it was
 //! charged, when the last owner of its inode drops it.
 
-use crate::data::{PAGE, Pages, SECTORS};
+use crate::data::{Data, SECTORS};
 use crate::dir::{DIR_SIZE, Entries};
+use crate::page_map::PAGE;
+use crate::seal::Seals;
 use crate::space::{Charge, INODE_ROOM, Space};
 use crate::symlink::Link;
 use crate::xattr::Xattrs;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 /// What an inode of each type keeps.
 enum Kind {
     Directory(RwLock<Entries, MemDir>),
-    Regular(RwLock<Pages, MemData>),
+    Regular(RwLock<Data, MemData>),
     Symlink(Link),
     /// FIFO, socket or device: nothing but its attributes.
     Special,
@@ -79,7 +81,10 @@ pub(crate) fn make(
             attr.size = DIR_SIZE;
             Kind::Directory(RwLock::new(Entries::default()))
         }
-        mode::S_IFREG => Kind::Regular(RwLock::new(Pages::new(&space.blocks))),
+        mode::S_IFREG => {
+            let seals = Seals::new(space.sealable);
+            Kind::Regular(RwLock::new(Data::new(&space.blocks, seals)))
+        }
         mode::S_IFLNK => {
             let link = Link::new(new.body, &space.blocks)?;
             attr.size = link.body().len() as u64;
@@ -131,9 +136,9 @@ impl Node {
     }
 
     /// The data, if it is a regular file.
-    pub(crate) fn pages(&self) -> Option<&RwLock<Pages, MemData>> {
-        if let Kind::Regular(pages) = &self.kind {
-            Some(pages)
+    pub(crate) fn data(&self) -> Option<&RwLock<Data, MemData>> {
+        if let Kind::Regular(data) = &self.kind {
+            Some(data)
         } else {
             None
         }
@@ -234,6 +239,51 @@ impl InodeOps for Node {
         now: Timespec,
     ) -> Result<usize, Errno> {
         self.write_data(inode, data, offset, now)
+    }
+
+    fn fallocate(
+        &self,
+        inode: &Inode,
+        mode: u32,
+        offset: u64,
+        len: u64,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        self.allocate(inode, mode, offset, len, now)
+    }
+
+    fn copy_range(
+        &self,
+        inode: &Inode,
+        from: u64,
+        to: &Inode,
+        at: u64,
+        len: u64,
+        now: Timespec,
+    ) -> Result<usize, Errno> {
+        self.copy_data((inode, from), (to, at), len, now)
+    }
+
+    fn with_pages(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        len: usize,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Errno> {
+        self.show_data(inode, offset, len, show)
+    }
+
+    fn seals(&self, _inode: &Inode) -> Result<u32, Errno> {
+        self.get_seals()
+    }
+
+    fn add_seals(&self, inode: &Inode, seals: u32) -> Result<(), Errno> {
+        self.put_seals(inode, seals)
+    }
+
+    fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+        self.answer_request(inode, request, arg)
     }
 
     fn seek_extent(&self, inode: &Inode, offset: u64, extent: Extent) -> Result<u64, Errno> {

@@ -29,6 +29,9 @@ pub struct MemOptions {
     pub inodes: u64,
     /// The whole tree is read-only from the start (`ro`).
     pub read_only: bool,
+    /// Files start without seals and can be given some, as those of memfd_create(2) with
+    /// `MFD_ALLOW_SEALING`; else they are sealed against seals, as those of open(2).
+    pub sealable: bool,
     /// When the root is made; `None`: what the system's clock says.
     pub now: Option<Timespec>,
 }
@@ -42,6 +45,7 @@ impl Default for MemOptions {
             size: DEFAULT_SIZE,
             inodes: DEFAULT_SIZE / 4096,
             read_only: false,
+            sealable: false,
             now: None,
         }
     }

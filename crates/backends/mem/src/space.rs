@@ -8,8 +8,8 @@
 //! | room | [`INODE_ROOM`] for each inode and second name; the size of extended attributes |
 //! | next number | each new inode, never back |
 
-use crate::data::PAGE;
 use crate::options::MemOptions;
+use crate::page_map::PAGE;
 use openpath_abi::Errno;
 use openpath_sync::Word;
 use std::sync::Arc;
@@ -49,6 +49,15 @@ impl Pool {
         }
     }
 
+    /// The most that anybody could take.
+    pub(crate) fn most(&self) -> u64 {
+        if self.limit == 0 {
+            u64::MAX
+        } else {
+            self.limit
+        }
+    }
+
     /// Gives back what was taken.
     pub(crate) fn give(&self, amount: u64) {
         if self.limit != 0 {
@@ -75,6 +84,11 @@ impl Charge {
             pool: Arc::clone(pool),
             held: 0,
         }
+    }
+
+    /// How much it has taken.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
     }
 
     /// Takes `amount` more.
@@ -105,6 +119,8 @@ impl Drop for Charge {
 pub(crate) struct Space {
     pub(crate) blocks: Arc<Pool>,
     pub(crate) room: Arc<Pool>,
+    /// New files can be sealed.
+    pub(crate) sealable: bool,
     next_ino: Word,
 }
 
@@ -115,6 +131,7 @@ impl Space {
         Arc::new(Self {
             blocks: Arc::new(Pool::new(options.size.div_ceil(PAGE as u64))),
             room: Arc::new(Pool::new(inodes * INODE_ROOM)),
+            sealable: options.sealable,
             next_ino: Word::new(1),
         })
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Making a tree, and its figures.
 
-use crate::data::PAGE;
 use crate::node::{Names, make};
 use crate::options::MemOptions;
+use crate::page_map::PAGE;
 use crate::space::{INODE_ROOM, Space};
 use openpath_abi::{Errno, StatFs, mode};
 use openpath_vfs::{Clock, NewInode, SuperBlock, SuperBlockOps, SuperBlockOptions, SystemClock};

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Copying from one file to another, or within one.
+//!
+//! # Kernel analogue
+//! copy_file_range(2) on tmpfs, which has no way of its own: what is read goes through a pipe of 16
+//! pages into a write. So a hole arrives as data, and a failure leaves what was written before.
+//!
+//! # Rules
+//! R1. The two locks are never held together: a batch of pages is filled under the one and moved in
+//!     under the other. So a file can be copied to itself, and two to each other.
+//! R2. Each byte is copied once, into the page that the target keeps; only a part of a page goes
+//!     through a page of the batch.
+
+use crate::data::{Data, within};
+use crate::file::{before, outcome};
+use crate::node::Node;
+use crate::page_map::{PAGE, PAGE_64, Page, page_with};
+use openpath_abi::{Errno, Timespec};
+use openpath_vfs::Inode;
+use std::ops::Range;
+
+/// Pages of the source that are copied between two takings of a lock: what a pipe holds.
+const BATCH: usize = 16;
+
+/// Pages on their way, as they will be in the target: one more if they lie across those of the
+/// source. What they replace there is filled next.
+#[derive(Default)]
+struct Batch {
+    pages: [Option<Page>; BATCH + 1],
+}
+
+/// The parts of pages that `len` bytes at `offset` are: where each begins in these bytes, and where
+/// it is in its page.
+fn parts(offset: u64, len: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let begin = done;
+        let from = within(offset + begin as u64);
+        let to = PAGE.min(from + (len - begin));
+        done += to - from;
+        (begin < len).then_some((begin, from..to))
+    })
+}
+
+impl Batch {
+    /// Takes up to `len` bytes at `from`, to be stored at `at`; how many there were.
+    fn fill(&mut self, inode: &Inode, data: &Data, from: u64, at: u64, len: usize) -> usize {
+        let len = before(inode.size(), from, len.min(BATCH * PAGE - within(from)));
+        for (slot, (begin, part)) in self.pages.iter_mut().zip(parts(at, len)) {
+            let page = slot.get_or_insert_with(|| page_with(&[], 0));
+            data.read(&mut page[part], from + begin as u64);
+        }
+        len
+    }
+
+    /// Stores `len` bytes at `at`; how many there was room for.
+    fn store(&mut self, data: &mut Data, at: u64, len: usize) -> usize {
+        for (slot, (begin, part)) in self.pages.iter_mut().zip(parts(at, len)) {
+            let offset = at + begin as u64;
+            let Some(page) = slot else { return begin };
+            let stored = if part.len() < PAGE {
+                data.write(&page[part], offset) != 0
+            } else {
+                data.exchange(offset / PAGE_64, slot)
+            };
+            if !stored {
+                return begin;
+            }
+        }
+        len
+    }
+}
+
+impl Node {
+    /// As `InodeOps::copy_range`: from a file and a place in it to another.
+    ///
+    /// # Errors
+    /// In this order: `EXDEV`, `EINVAL` (no regular file), `EFBIG`, `EPERM` (sealed), `ENOSPC`.
+    pub(crate) fn copy_data(
+        &self,
+        (inode, from): (&Inode, u64),
+        (to, at): (&Inode, u64),
+        len: u64,
+        now: Timespec,
+    ) -> Result<usize, Errno> {
+        let target = self.sibling(to)?.data().ok_or(Errno::EINVAL)?;
+        let source = self.data().ok_or(Errno::EINVAL)?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let len = before(inode.size(), from, len);
+        if len == 0 {
+            return Ok(0);
+        }
+        let len = Data::room(at, len)?;
+        let mut batch = Batch::default();
+        let mut done = 0;
+        while done < len {
+            let (from, at) = (from + done as u64, at + done as u64);
+            let filled = batch.fill(inode, &source.read(), from, at, len - done);
+            if filled == 0 {
+                // Someone has cut the source meanwhile.
+                break;
+            }
+            let mut data = target.write();
+            let admitted = data.seals.admitted(to.size(), at, filled);
+            let stored = batch.store(&mut data, at, admitted);
+            data.settle(to, at, stored, now);
+            drop(data);
+            done += stored;
+            if stored < filled {
+                return outcome(done, admitted);
+            }
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The calls on a regular file: reading, writing, setting its length, allocating, seeking.
+//!
+//! # Kernel analogue
+//! `shmem_file_read_iter`, `shmem_file_write_iter`, `shmem_setattr`, `shmem_fallocate`,
+//! `shmem_file_llseek`.
+
+use crate::data::Data;
+use crate::node::Node;
+use crate::page_map::{Gone, PAGE_64};
+use openpath_abi::falloc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
+use openpath_abi::limits::MAX_LFS_FILESIZE;
+use openpath_abi::{Errno, Timespec};
+use openpath_vfs::{Extent, Inode, SetAttr};
+
+/// The largest size.
+const SIZE_MAX: u64 = MAX_LFS_FILESIZE.cast_unsigned();
+
+/// How many of `len` bytes at `offset` come before `end`.
+pub(crate) fn before(end: u64, offset: u64, len: usize) -> usize {
+    let left = end.saturating_sub(offset);
+    usize::try_from(left).unwrap_or(usize::MAX).min(len)
+}
+
+/// What a write of at least one byte answers, of which seals let `admitted` bytes through.
+///
+/// # Errors
+/// `EPERM` (sealed), `ENOSPC`.
+pub(crate) fn outcome(written: usize, admitted: usize) -> Result<usize, Errno> {
+    match (written, admitted) {
+        (0, 0) => Err(Errno::EPERM),
+        (0, _) => Err(Errno::ENOSPC),
+        _ => Ok(written),
+    }
+}
+
+impl Data {
+    /// How many of `len` bytes may be written at `offset`.
+    ///
+    /// # Errors
+    /// `EFBIG`.
+    pub(crate) fn room(offset: u64, len: usize) -> Result<usize, Errno> {
+        match before(SIZE_MAX, offset, len) {
+            0 => Err(Errno::EFBIG),
+            room => Ok(room),
+        }
+    }
+
+    /// Brings attributes up to a write of which `written` bytes were stored at `offset`. Times
+    /// change even if that is nothing, as in the kernel.
+    pub(crate) fn settle(&self, inode: &Inode, offset: u64, written: usize, now: Timespec) {
+        let end = offset + written as u64;
+        inode.update(|a| {
+            a.mtime = now;
+            a.ctime = now;
+            a.blocks = self.sectors();
+            if written != 0 {
+                a.size = a.size.max(end);
+            }
+        });
+    }
+
+    /// Makes the file end at `size`; the pages that were past it. What is set aside past the end
+    /// outlives growth.
+    ///
+    /// # Errors
+    /// `EPERM` (sealed).
+    fn resize(&mut self, inode: &Inode, size: u64) -> Result<Gone, Errno> {
+        let old = inode.size();
+        self.seals.may_resize(old, size)?;
+        let gone = if size <= old {
+            self.clear(size..u64::MAX)
+        } else {
+            Gone::default()
+        };
+        inode.update(|a| {
+            a.size = size;
+            a.blocks = self.sectors();
+        });
+        Ok(gone)
+    }
+}
+
+impl Node {
+    /// As `InodeOps::read_at`.
+    pub(crate) fn read_data(
+        &self,
+        inode: &Inode,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, Errno> {
+        let data = self.data().ok_or(Errno::EINVAL)?.read();
+        let len = before(inode.size(), offset, buf.len());
+        data.read(&mut buf[..len], offset);
+        Ok(len)
+    }
+
+    /// As `InodeOps::with_pages`. The data is held for reading while it is shown.
+    pub(crate) fn show_data(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        len: usize,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Errno> {
+        let data = self.data().ok_or(Errno::EOPNOTSUPP)?.read();
+        let len = before(inode.size(), offset, len);
+        data.each(offset, len, show);
+        Ok(len)
+    }
+
+    /// As `InodeOps::write_at`.
+    pub(crate) fn write_data(
+        &self,
+        inode: &Inode,
+        bytes: &[u8],
+        offset: u64,
+        now: Timespec,
+    ) -> Result<usize, Errno> {
+        let data = self.data().ok_or(Errno::EINVAL)?;
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let len = Data::room(offset, bytes.len())?;
+        let mut data = data.write();
+        let admitted = data.seals.admitted(inode.size(), offset, len);
+        let written = data.write(&bytes[..admitted], offset);
+        data.settle(inode, offset, written, now);
+        outcome(written, admitted)
+    }
+
+    /// As `InodeOps::setattr`.
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (a length for what is no regular file), `EFBIG`, `EPERM` (sealed).
+    pub(crate) fn set_attributes(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
+        let Some(data) = self.data() else {
+            if change.size.is_some() {
+                return Err(Errno::EINVAL);
+            }
+            inode.apply(change);
+            return Ok(());
+        };
+        if change.size.is_none() && change.mode.is_none() {
+            inode.apply(change);
+            return Ok(());
+        }
+        if change.size.is_some_and(|size| size > SIZE_MAX) {
+            return Err(Errno::EFBIG);
+        }
+        let mut data = data.write();
+        if let Some(mode) = change.mode {
+            data.seals.may_change_mode(inode.mode(), mode)?;
+        }
+        let gone = match change.size {
+            Some(size) => Some(data.resize(inode, size)?),
+            None => None,
+        };
+        inode.apply(change);
+        drop(data);
+        drop(gone);
+        Ok(())
+    }
+
+    /// As `InodeOps::fallocate`: tmpfs allocates and punches, and does nothing else.
+    ///
+    /// # Errors
+    /// In this order: `EOPNOTSUPP`, `EPERM` (sealed), `ENOSPC`.
+    pub(crate) fn allocate(
+        &self,
+        inode: &Inode,
+        mode: u32,
+        offset: u64,
+        len: u64,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        let data = self.data().ok_or(Errno::EOPNOTSUPP)?;
+        let keep_size = mode & FALLOC_FL_KEEP_SIZE != 0;
+        let punch = mode & FALLOC_FL_PUNCH_HOLE != 0;
+        if mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE) != 0 || punch && !keep_size {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let end = offset.saturating_add(len);
+        if end > SIZE_MAX {
+            return Err(Errno::EFBIG);
+        }
+        let mut data = data.write();
+        let mut gone = None;
+        let size = inode.size();
+        if punch {
+            data.seals.may_punch()?;
+            gone = Some(data.clear(offset..end));
+        } else {
+            data.seals.may_resize(size, size.max(end))?;
+            let numbers = offset / PAGE_64..end.div_ceil(PAGE_64);
+            if numbers.end - numbers.start > self.space().blocks.most() {
+                return Err(Errno::ENOSPC);
+            }
+            data.set_aside(numbers)?;
+        }
+        inode.update(|a| {
+            a.mtime = now;
+            a.ctime = now;
+            a.blocks = data.sectors();
+            if !keep_size {
+                a.size = a.size.max(end);
+            }
+        });
+        drop(data);
+        drop(gone);
+        Ok(())
+    }
+
+    /// As `InodeOps::seek_extent`.
+    pub(crate) fn seek_data(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        extent: Extent,
+    ) -> Result<u64, Errno> {
+        let data = self.data().ok_or(Errno::EINVAL)?.read();
+        let size = inode.size();
+        if offset >= size {
+            return Err(Errno::ENXIO);
+        }
+        let number = offset / PAGE_64;
+        match extent {
+            Extent::Data => {
+                let found = data.next_data(number).ok_or(Errno::ENXIO)? * PAGE_64;
+                if found >= size {
+                    return Err(Errno::ENXIO);
+                }
+                Ok(found.max(offset))
+            }
+            Extent::Hole => Ok((data.next_hole(number) * PAGE_64).clamp(offset, size)),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Seals: what may no longer be done with a file, whoever asks.
+//!
+//! # Kernel analogue
+//! `F_ADD_SEALS` and `F_GET_SEALS` of memfd_create(2); a file that open(2) makes is sealed against
+//! seals. There is no mmap(2) here, so `F_SEAL_WRITE` is never `EBUSY`.
+
+use crate::node::Node;
+use crate::page_map::PAGE_64;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{
+    F_SEAL_EXEC, F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE,
+};
+use openpath_vfs::Inode;
+
+/// Those that keep data from being written or punched.
+const NO_WRITE: u32 = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
+/// All that there are.
+const ALL: u32 = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | NO_WRITE | F_SEAL_EXEC;
+/// What a program that cannot lose its execute permission is sealed with as well.
+const WITH_EXEC: u32 = F_SEAL_SHRINK | F_SEAL_GROW | NO_WRITE;
+const EXECUTE: u32 = 0o111;
+
+/// The seals of one file.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seals(u32);
+
+impl Seals {
+    /// Of a new file, to which seals can be added or not.
+    pub(crate) fn new(sealable: bool) -> Self {
+        Self(if sealable { 0 } else { F_SEAL_SEAL })
+    }
+
+    fn has(self, any: u32) -> bool {
+        self.0 & any != 0
+    }
+
+    /// How much of a write of `len` bytes at `offset` they let through. A write is checked page by
+    /// page, so one that would grow the file is cut at the last whole page that it has.
+    pub(crate) fn admitted(self, size: u64, offset: u64, len: usize) -> usize {
+        if self.has(NO_WRITE) {
+            return 0;
+        }
+        if self.has(F_SEAL_GROW) && offset + len as u64 > size {
+            let whole = (size - size % PAGE_64).saturating_sub(offset);
+            // Less than `len`.
+            return whole as usize;
+        }
+        len
+    }
+
+    /// # Errors
+    /// `EPERM`.
+    pub(crate) fn may_punch(self) -> Result<(), Errno> {
+        refused_if(self.has(NO_WRITE))
+    }
+
+    /// # Errors
+    /// `EPERM`.
+    pub(crate) fn may_resize(self, from: u64, to: u64) -> Result<(), Errno> {
+        let shrinks = to < from && self.has(F_SEAL_SHRINK);
+        let grows = to > from && self.has(F_SEAL_GROW);
+        refused_if(shrinks || grows)
+    }
+
+    /// # Errors
+    /// `EPERM`.
+    pub(crate) fn may_change_mode(self, from: u32, to: u32) -> Result<(), Errno> {
+        refused_if(self.has(F_SEAL_EXEC) && (from ^ to) & EXECUTE != 0)
+    }
+
+    /// # Errors
+    /// `EPERM`: sealed against seals.
+    fn add(&mut self, seals: u32, mode: u32) -> Result<(), Errno> {
+        refused_if(self.has(F_SEAL_SEAL))?;
+        let is_program = seals & F_SEAL_EXEC != 0 && mode & EXECUTE != 0;
+        self.0 |= seals | if is_program { WITH_EXEC } else { 0 };
+        Ok(())
+    }
+}
+
+fn refused_if(refused: bool) -> Result<(), Errno> {
+    if refused { Err(Errno::EPERM) } else { Ok(()) }
+}
+
+impl Node {
+    /// As `InodeOps::seals`.
+    pub(crate) fn get_seals(&self) -> Result<u32, Errno> {
+        let data = self.data().ok_or(Errno::EINVAL)?.read();
+        Ok(data.seals.0)
+    }
+
+    /// As `InodeOps::add_seals`. An unknown seal is `EINVAL`, before any `EPERM`.
+    pub(crate) fn put_seals(&self, inode: &Inode, seals: u32) -> Result<(), Errno> {
+        let data = self.data().ok_or(Errno::EINVAL)?;
+        if seals & !ALL != 0 {
+            return Err(Errno::EINVAL);
+        }
+        data.write().seals.add(seals, inode.mode())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_grows_is_cut_at_a_page() {
+        let seals = Seals(F_SEAL_GROW);
+        for (size, offset, len, admitted) in [
+            (6000, 0, 6000, 6000),
+            (6000, 0, 6001, 4096),
+            (6000, 5950, 100, 0),
+            (6000, 9000, 1, 0),
+            (8192, 100, 8192, 8092),
+            (8192, 8192, 1, 0),
+            (0, 0, 1, 0),
+        ] {
+            let got = seals.admitted(size, offset, len);
+            assert_eq!(got, admitted, "{len} at {offset} of {size}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The end of an open file: told once, in the call that ends it, whatever the backend does there.
+
+use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_RDONLY, O_TRUNC, O_WRONLY};
+use openpath_abi::{Errno, StatFs, Timespec};
+use openpath_vfs::{
+    Attr, Cred, FileOps, Found, Inode, InodeOps, Patience, SetAttr, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Vfs, flag,
+};
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+
+/// What the backend was told, in order; and how it answers.
+#[derive(Default)]
+struct Book {
+    told: Mutex<Vec<&'static str>>,
+    panics: AtomicBool,
+    refuses: AtomicBool,
+    opened: AtomicU32,
+    slow: Mutex<Option<Arc<Barrier>>>,
+}
+
+impl Book {
+    fn note(&self, what: &'static str) {
+        self.told.lock().unwrap().push(what);
+    }
+    fn take(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.told.lock().unwrap())
+    }
+}
+
+struct Opening(Arc<Book>);
+
+impl FileOps for Opening {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn flush(&self) -> Result<(), Errno> {
+        self.0.note("flush");
+        if self.0.refuses.load(Ordering::Relaxed) {
+            return Err(Errno::ENOSPC);
+        }
+        Ok(())
+    }
+    fn release(&self) {
+        self.0.note("release");
+        let slow = self.0.slow.lock().unwrap().take();
+        if let Some(gate) = slow {
+            gate.wait();
+            gate.wait();
+        }
+        assert!(!self.0.panics.load(Ordering::Relaxed), "planted");
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.opened.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct File(Arc<Book>);
+
+impl InodeOps for File {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn open(&self, _: &Inode, _: u32) -> Result<Option<Box<dyn FileOps>>, Errno> {
+        self.0.note("open");
+        if self.0.refuses.load(Ordering::Relaxed) {
+            return Err(Errno::EMEDIUMTYPE);
+        }
+        self.0.opened.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(Box::new(Opening(Arc::clone(&self.0)))))
+    }
+    fn setattr(&self, _: &Inode, _: &SetAttr) -> Result<(), Errno> {
+        Err(Errno::EDQUOT)
+    }
+}
+
+struct Dir(Arc<Inode>);
+
+impl InodeOps for Dir {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn lookup(&self, _: &Inode, name: &[u8], _: Patience) -> Result<Found, Errno> {
+        Ok(if name == b"f" {
+            Found::Inode(Arc::clone(&self.0))
+        } else {
+            Found::Absent
+        })
+    }
+}
+
+struct Tree;
+
+impl SuperBlockOps for Tree {
+    fn statfs(&self) -> Result<StatFs, Errno> {
+        Ok(StatFs::default())
+    }
+}
+
+fn inode(ino: u64, mode: u32, ops: Box<dyn InodeOps>) -> Arc<Inode> {
+    let attr = Attr {
+        mode,
+        nlink: 1,
+        ..Attr::default()
+    };
+    Inode::new(ino, 0, attr, Timespec::EPOCH, ops)
+}
+
+fn world() -> (Arc<Book>, Vfs, Task) {
+    let book = Arc::new(Book::default());
+    let file = inode(2, 0o100_666, Box::new(File(Arc::clone(&book))));
+    file.set_flags(flag::OPEN_HOOK);
+    let root = inode(1, 0o40_755, Box::new(Dir(file)));
+    let sb = SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default());
+    let vfs = Vfs::builder().build(sb).unwrap();
+    let task = vfs.task(Cred::root()).unwrap();
+    (book, vfs, task)
+}
+
+#[test]
+fn each_close_flushes_and_the_last_one_releases() {
+    let (book, _vfs, task) = world();
+    let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
+    let second = task.dup(fd).unwrap();
+    assert_eq!(book.take(), ["open"]);
+    task.close(fd).unwrap();
+    assert_eq!(book.take(), ["flush"]);
+    task.close(second).unwrap();
+    assert_eq!(book.take(), ["flush", "release"]);
+    assert_eq!(book.opened.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn whatever_drops_the_last_reference_releases_before_it_returns() {
+    let (book, vfs, task) = world();
+    let open = |flags| task.open(b"/f", flags, 0).unwrap();
+    let (one, two) = (open(O_RDONLY), open(O_RDONLY));
+    book.take();
+    task.dup2(one, two).unwrap();
+    assert_eq!(book.take(), ["flush", "release"]);
+    task.close_range(0, u32::MAX, 0).unwrap();
+    assert_eq!(book.take(), ["flush", "flush", "release"]);
+    open(O_CLOEXEC);
+    book.take();
+    task.exec().unwrap();
+    assert_eq!(book.take(), ["flush", "release"]);
+    let fd = open(O_RDONLY);
+    let file = task.file(fd).unwrap();
+    task.close(fd).unwrap();
+    assert_eq!(book.take(), ["open", "flush"]);
+    drop(file);
+    assert_eq!(book.take(), ["release"]);
+    open(O_RDONLY);
+    let child = task.fork().unwrap();
+    drop(task);
+    assert_eq!(book.take(), ["open", "flush"]);
+    drop(child);
+    assert_eq!(book.take(), ["flush", "release"]);
+    assert_eq!(vfs.usage().pins, 1);
+}
+
+#[test]
+fn what_flush_says_is_heard_and_the_descriptor_is_free() {
+    let (book, vfs, task) = world();
+    let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
+    book.refuses.store(true, Ordering::Relaxed);
+    assert_eq!(task.close(fd), Err(Errno::ENOSPC));
+    assert_eq!(task.close(fd), Err(Errno::EBADF));
+    assert_eq!(book.take(), ["open", "flush", "release"]);
+    drop(task);
+    assert_eq!(vfs.usage().pins, 1);
+}
+
+#[test]
+fn a_release_that_panics_has_released() {
+    let (book, vfs, task) = world();
+    let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
+    book.panics.store(true, Ordering::Relaxed);
+    assert_eq!(task.close(fd), Ok(()));
+    assert_eq!(book.opened.load(Ordering::Relaxed), 0);
+    assert_eq!(task.open(b"/f", O_RDONLY, 0), Ok(fd));
+    drop(task);
+    assert_eq!(vfs.usage().pins, 1);
+}
+
+#[test]
+fn a_slow_release_keeps_nobody_else_waiting() {
+    let (book, _vfs, task) = world();
+    let other = task.clone_files().unwrap();
+    let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
+    let gate = Arc::new(Barrier::new(2));
+    *book.slow.lock().unwrap() = Some(Arc::clone(&gate));
+    let closing = std::thread::spawn(move || other.close(fd));
+    gate.wait();
+    // The other thread is in `release` now: the same table, file and directory go on.
+    assert_eq!(task.open(b"/f", O_RDONLY, 0), Ok(fd));
+    assert_eq!(task.close(fd), Ok(()));
+    assert!(task.stat(b"/f").is_ok());
+    gate.wait();
+    assert_eq!(closing.join().unwrap(), Ok(()));
+}
+
+#[test]
+fn an_open_that_fails_leaves_nothing() {
+    let (book, vfs, task) = world();
+    book.refuses.store(true, Ordering::Relaxed);
+    assert_eq!(task.open(b"/f", O_RDONLY, 0), Err(Errno::EMEDIUMTYPE));
+    assert_eq!(book.take(), ["open"], "what was never open is not released");
+    book.refuses.store(false, Ordering::Relaxed);
+    // Refused by the backend when the file was open already: that one is released, not flushed.
+    let cut = task.open(b"/f", O_WRONLY | O_TRUNC, 0);
+    assert_eq!(cut, Err(Errno::EDQUOT));
+    assert_eq!(book.take(), ["open", "release"]);
+    assert!(task.open(b"/", O_RDONLY | O_DIRECT, 0).is_err());
+    assert!(task.descriptors().is_empty());
+    assert_eq!(task.open(b"/f", O_RDONLY, 0), Ok(0));
+    drop(task);
+    assert_eq!(vfs.usage().pins, 1);
+}

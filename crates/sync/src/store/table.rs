@@ -83,6 +83,25 @@ impl FileSlots {
         Some(FileRef::of(store.pin_of(id)))
     }
 
+    #[inline(always)]
+    fn exchange<M: Item, D: Item, F: FileItem>(
+        &self,
+        store: &Store<M, D, F>,
+        slot: u32,
+        file: FileRef,
+    ) -> Result<Option<FileRef>, FileRef> {
+        assert!(
+            file.pin().store() == self.store && store.id == self.store,
+            "files are exchanged in their own store"
+        );
+        let id = self.slots.get(slot);
+        match self.slots.set(slot, file.id()) {
+            // R1: it was the slot's reference, so the file is alive.
+            Ok(()) => Ok((id != 0).then(|| FileRef::of(store.pin_of(id)))),
+            Err(_) => Err(file),
+        }
+    }
+
     /// Puts a reference into a free slot.
     ///
     /// # Errors
@@ -118,6 +137,23 @@ impl<T, C: LockClass> BiasedGuard<'_, FileSlots, T, C> {
     #[inline(always)]
     pub fn put_in(&mut self, slot: u32, file: FileRef) -> Result<(), FileRef> {
         Self::shared(self).put(slot, file)
+    }
+
+    /// Puts a reference into a slot that may have one, which comes back: whoever looks meanwhile
+    /// sees the one or the other.
+    ///
+    /// # Errors
+    /// Hands the file back if there is no memory for the slot.
+    ///
+    /// # Panics
+    /// If the file or `store` is another store's.
+    pub fn replace<M: Item, D: Item, F: FileItem>(
+        &mut self,
+        store: &Store<M, D, F>,
+        slot: u32,
+        file: FileRef,
+    ) -> Result<Option<FileRef>, FileRef> {
+        Self::shared(self).exchange(store, slot, file)
     }
 
     /// As [`FileSlots::take_out`], with the table locked.

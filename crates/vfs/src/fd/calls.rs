@@ -39,21 +39,23 @@ impl FdTable {
         cloexec: bool,
     ) -> Result<Option<FileRef>, (Errno, FileRef)> {
         let mut map = self.table.lock();
-        let was = map.take_out(&core.vfs.dcache.store, slot);
-        if was.is_none() {
-            match map.claim(slot, cloexec) {
-                Ok(true) => {}
-                Ok(false) => return Err((Errno::EBUSY, file)),
-                Err(errno) => return Err((errno, file)),
-            }
+        match map.claim(slot, cloexec) {
+            Ok(false) if self.table.get(slot) == 0 => return Err((Errno::EBUSY, file)),
+            Ok(_) => {}
+            Err(errno) => return Err((errno, file)),
         }
         map.set_cloexec(slot, cloexec);
-        if let Err(file) = map.put_in(slot, file) {
-            map.free(slot);
-            return Err((Errno::ENOMEM, file));
+        // Nobody who looks meanwhile finds the descriptor closed.
+        match map.replace(&core.vfs.dcache.store, slot, file) {
+            Ok(was) => {
+                self.table.claimed.poke(map.count());
+                Ok(was)
+            }
+            Err(file) => {
+                map.free(slot);
+                Err((Errno::ENOMEM, file))
+            }
         }
-        self.table.claimed.poke(map.count());
-        Ok(was)
     }
 }
 

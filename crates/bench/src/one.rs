@@ -36,6 +36,8 @@ pub enum Via {
     DotDot,
     /// A mount at the beginning.
     Mount,
+    /// A descriptor table that another task uses as well.
+    SharedTable,
 }
 
 /// An operation at a depth, as in `open-close d16` or `open-close symlink d5`.
@@ -53,7 +55,7 @@ pub struct Case {
 struct Made {
     vfs: Vfs,
     paths: Vec<CString>,
-    _tasks: [Task; 2],
+    tasks: [Task; 2],
 }
 
 /// Every path is walked this often before anything is counted: all that is admitted to a cache
@@ -69,10 +71,11 @@ const OPS: [Op; 7] = [
     Op::Statx,
     Op::Denied,
 ];
-const VIAS: [(&str, Via); 3] = [
+const VIAS: [(&str, Via); 4] = [
     ("symlink", Via::Symlink),
     ("dotdot", Via::DotDot),
     ("mount", Via::Mount),
+    ("shared-table", Via::SharedTable),
 ];
 
 impl Case {
@@ -107,7 +110,7 @@ impl Case {
         body: impl FnOnce(&Task, &mut Ring<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let made = self.build()?;
-        let (task, mut ring) = (self.task(&made.vfs)?, Ring::new(&made.paths, 0));
+        let (task, mut ring) = (self.measured(&made)?, Ring::new(&made.paths, 0));
         self.heat(&task, &mut ring)?;
         body(&task, &mut ring)
     }
@@ -144,7 +147,7 @@ impl Case {
             let lost = || Error::Setup("the builder ended".to_owned());
             let made = tree.recv().map_err(|_| lost())?;
             let made = made.map_err(|e| Error::host("map an arena", e))??;
-            let (task, mut ring) = (self.task(&made.vfs)?, Ring::new(&made.paths, 0));
+            let (task, mut ring) = (self.measured(&made)?, Ring::new(&made.paths, 0));
             self.heat(&task, &mut ring)?;
             let body = || self.op.ours(&task, ops, &mut ring);
             let wrong = sys::sealed(&made.vfs.shared_spans(), plant, body);
@@ -174,7 +177,7 @@ impl Case {
         Ok(Made {
             vfs,
             paths,
-            _tasks: [maker, first],
+            tasks: [maker, first],
         })
     }
 
@@ -185,7 +188,7 @@ impl Case {
             maker.fchmodat2(AT_FDCWD, file, 0, 0)?;
         }
         match self.via {
-            Via::Dirs | Via::Mount => {}
+            Via::Dirs | Via::Mount | Via::SharedTable => {}
             Via::Symlink => {
                 let link = [file, b"~"].concat();
                 maker.symlinkat(file, AT_FDCWD, &link)?;
@@ -197,6 +200,15 @@ impl Case {
             }
         }
         Ok(())
+    }
+
+    /// The task that is measured: a new one, or one with the table of another.
+    fn measured(self, made: &Made) -> Result<Task, Error> {
+        if self.via == Via::SharedTable {
+            let shared = made.tasks[1].clone_files();
+            return shared.map_err(|e| Error::setup("share a table", e));
+        }
+        self.task(&made.vfs)
     }
 
     fn task(self, vfs: &Vfs) -> Result<Task, Error> {

@@ -15,13 +15,13 @@ use crate::paths::{Ring, chains, rotation};
 use crate::row::Row;
 use crate::{DEPTHS, PATHS, SEED, ours, sys};
 
-const NO_TABLE: &str = "ours has no descriptor table yet: open and drop of an OpenFile";
-
 /// A row to come: ours at a depth against a host file system or ours at depth 1.
 struct Want {
     name: String,
     op: Op,
     depth: usize,
+    /// With a descriptor table that another task uses as well.
+    shared: bool,
     against: Against,
 }
 
@@ -59,17 +59,26 @@ fn wants() -> Vec<Want> {
                     name,
                     op,
                     depth,
+                    shared: false,
                     against,
                 });
             }
         }
     }
+    out.extend(DEPTHS.map(|depth| Want {
+        name: format!("open-close shared-table d{depth}"),
+        op: Op::OpenClose,
+        depth,
+        shared: true,
+        against: Against::Tmpfs,
+    }));
     for op in [Op::FailedOpen, Op::OpenClose, Op::Stat] {
         let name = format!("depth-16-over-1 {}", op.name());
         out.push(Want {
             name,
             op,
             depth: 16,
+            shared: false,
             against: Against::OursD1,
         });
     }
@@ -90,22 +99,25 @@ pub(super) fn rows(options: &Options, host: &Host, steal: &Steal) -> Result<Vec<
     }
     let vfs = ours::instance()?;
     let task = ours::task(&vfs)?;
+    let sharer = ours::task(&vfs)?;
+    let mate = sharer
+        .clone_files()
+        .map_err(|e| Error::setup("share a table", e))?;
     let trees = Trees::grow(&task, host)?;
     let mut suite = Suite::default();
-    let ids = add_variants(&mut suite, &wants, &task, options.turns(), host, &trees);
+    let tasks = [&task, &sharer];
+    let ids = add_variants(&mut suite, &wants, tasks, options.turns(), host, &trees);
     let floor = |ops| (0..ops).map(|_| u64::from(!sys::getppid())).sum();
     let floor = suite.add("getppid", Heat::Warm, || Ok(()), floor);
     let measured = suite.run(options.effort, steal)?;
     host.leave()?;
+    drop(mate);
     for (want, id) in wants.iter().zip(ids) {
         let (mine, other) = (&measured[id.ours], &measured[id.other]);
-        let row = match want.against {
+        out.push(match want.against {
             Against::OursD1 => Row::growth(&want.name, mine, "ours d1", other),
             _ => Row::faster(&want.name, mine, want.against.label(), other),
-        };
-        let opens = matches!(want.op, Op::OpenClose | Op::CreatExisting);
-        let remark = opens && row.ratio.is_some();
-        out.push(if remark { row.with_note(NO_TABLE) } else { row });
+        });
     }
     let floor = Row::host_only("host system call floor", "getppid", &measured[floor]);
     out.push(floor.with_note("in every figure of the host, once a call"));
@@ -147,15 +159,15 @@ struct Ids {
 fn add_variants<'a>(
     suite: &mut Suite<'a>,
     wants: &[Want],
-    task: &'a Task,
+    tasks: [&'a Task; 2],
     turns: u64,
     host: &'a Host,
     trees: &'a Trees,
 ) -> Vec<Ids> {
     let mut known = HashMap::new();
-    let mut ours = |suite: &mut Suite<'a>, op: Op, depth: usize| {
-        *known.entry((op.name(), depth)).or_insert_with(|| {
-            let mut ring = trees.ring(op, depth);
+    let mut ours = |suite: &mut Suite<'a>, op: Op, depth: usize, shared: bool| {
+        *known.entry((op.name(), depth, shared)).or_insert_with(|| {
+            let (mut ring, task) = (trees.ring(op, depth), tasks[usize::from(shared)]);
             let burst = move |ops| (0..turns).map(|_| op.ours(task, ops, &mut ring)).sum();
             let label = format!("ours {} d{depth}", op.name());
             suite.add(&label, Heat::Warm, || Ok(()), burst)
@@ -163,9 +175,9 @@ fn add_variants<'a>(
     };
     let mut ids = Vec::new();
     for want in wants {
-        let mine = ours(suite, want.op, want.depth);
+        let mine = ours(suite, want.op, want.depth, want.shared);
         let other = match root_of(host, want.against) {
-            None => ours(suite, want.op, 1),
+            None => ours(suite, want.op, 1, want.shared),
             Some(root) => {
                 let (op, mut ring) = (want.op, trees.ring(want.op, want.depth));
                 let label = format!("{} {}", want.against.label(), want.name);

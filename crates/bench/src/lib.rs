@@ -9,17 +9,24 @@
 pub mod bars;
 pub mod counts;
 pub mod error;
+pub mod failed;
 pub mod harness;
 pub mod host;
+pub mod many;
 pub mod memory;
 pub mod one;
 pub mod ops;
 pub mod ours;
+pub mod page;
 pub mod paths;
 pub mod row;
+pub mod same;
 pub mod scale;
+pub mod scene;
+pub mod shapes;
 pub mod stats;
 pub mod sys;
+pub mod team;
 pub mod walk;
 
 pub use error::Error;
@@ -34,6 +41,32 @@ pub enum Plant {
     Alloc,
     /// One store to the sealed arena.
     Store,
+}
+
+/// How much to measure, and which rows.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// How much.
+    pub effort: harness::Effort,
+    /// Only rows whose name contains this.
+    pub filter: Option<String>,
+}
+
+impl Ask {
+    /// Whether a row of this name is wanted.
+    fn wants(&self, name: &str) -> bool {
+        self.filter
+            .as_ref()
+            .is_none_or(|part| name.contains(part.as_str()))
+    }
+
+    /// Keeps the groups of rows, named by what their rows' names begin with, that the filter
+    /// names; all of them if it names none, since it may name rows.
+    fn keep_groups<T>(&self, groups: &mut Vec<T>, name: impl Fn(&T) -> &str) {
+        if groups.iter().any(|group| self.wants(name(group))) {
+            groups.retain(|group| self.wants(name(group)));
+        }
+    }
 }
 
 /// The depths the contract speaks of.

@@ -2,7 +2,8 @@
 //! What a cached name costs in memory: a tree that a backend holds already is looked up by a
 //! fresh instance, and the process's resident set grows by what the cache takes.
 
-use std::fs;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use openpath_mem::{MemFs, MemOptions};
 
@@ -34,12 +35,13 @@ pub fn row() -> Result<Row, Error> {
     drop((task, first));
     let second = ours::over(root)?;
     let task = ours::task(&second)?;
-    let before = resident()?;
+    let resident = Resident::open()?;
+    let before = resident.bytes()?;
     for i in 0..FILES {
         task.stat(file(i).as_bytes())
             .map_err(|e| Error::setup("look a file up", e))?;
     }
-    let grown = resident()?.saturating_sub(before);
+    let grown = resident.bytes()?.saturating_sub(before);
     let cached = FILES + FILES / IN_ONE_DIR;
     Ok(Row::count(NAME, "B", grown as f64 / cached as f64))
 }
@@ -52,8 +54,32 @@ fn file(i: usize) -> String {
     format!("{}/sixteen-b-{i:06}", dir(i))
 }
 
-fn resident() -> Result<u64, Error> {
-    let text = fs::read_to_string("/proc/self/statm").map_err(|e| Error::host("read statm", e))?;
-    let pages: Option<u64> = text.split(' ').nth(1).and_then(|word| word.parse().ok());
-    Ok(pages.unwrap_or(0) * PAGE)
+/// The size of this process's resident set, whatever its root directory is by then.
+pub(crate) struct Resident(File);
+
+impl Resident {
+    /// Opens the counter.
+    ///
+    /// # Errors
+    /// `Setup` if there is none.
+    pub(crate) fn open() -> Result<Self, Error> {
+        File::open("/proc/self/statm")
+            .map(Self)
+            .map_err(|e| Error::host("open statm", e))
+    }
+
+    /// The size now.
+    ///
+    /// # Errors
+    /// `Setup` if it cannot be read.
+    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+        let mut text = [0; 128];
+        let len = self
+            .0
+            .read_at(&mut text, 0)
+            .map_err(|e| Error::host("read statm", e))?;
+        let text = String::from_utf8_lossy(&text[..len]);
+        let pages: Option<u64> = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+        Ok(pages.unwrap_or(0) * PAGE)
+    }
 }

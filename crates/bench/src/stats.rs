@@ -41,6 +41,14 @@ impl Samples {
         self.dropped
     }
 
+    /// The same windows in another unit.
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self {
+            sorted: self.sorted.iter().map(|x| x * factor).collect(),
+            dropped: self.dropped,
+        }
+    }
+
     /// The median; None without a clean window.
     pub fn median(&self) -> Option<f64> {
         quantile(&self.sorted, 0.5)

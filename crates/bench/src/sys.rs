@@ -45,6 +45,56 @@ pub fn close(fd: i32) -> i32 {
     unsafe { libc::close(fd) }
 }
 
+/// dup(2): the descriptor, or the negated errno.
+#[inline]
+pub fn dup(fd: i32) -> i32 {
+    // SAFETY: no pointer.
+    let new = unsafe { libc::dup(fd) };
+    if new < 0 { -errno() } else { new }
+}
+
+/// Gives the calling thread a root and working directory of its own, and a descriptor table if
+/// `files`.
+///
+/// # Errors
+/// What unshare(2) says.
+pub fn unshare_thread(files: bool) -> io::Result<()> {
+    let files = if files { libc::CLONE_FILES } else { 0 };
+    // SAFETY: no pointer; the thread's own views are exchanged for copies.
+    check(unsafe { libc::unshare(libc::CLONE_FS | files) }).map(drop)
+}
+
+/// Lets this process have `count` descriptors, or as many as it may; how many that is.
+pub fn allow_descriptors(count: u64) -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: count,
+        rlim_max: count,
+    };
+    // SAFETY: `limit` is ours and outlives each call.
+    unsafe {
+        if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) != 0 {
+            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+            limit.rlim_cur = limit.rlim_max.min(count);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+    limit.rlim_cur
+}
+
+/// A clock that waits for all that came before it and holds back all that comes after. Its unit
+/// has to be found out.
+#[inline(always)]
+pub fn ticks() -> u64 {
+    use std::arch::x86_64::{_mm_lfence, _rdtsc};
+    // SAFETY: every x86-64 processor has both.
+    unsafe {
+        _mm_lfence();
+        let now = _rdtsc();
+        _mm_lfence();
+        now
+    }
+}
+
 /// stat(2): the inode number, or None.
 #[inline]
 pub fn stat_ino(path: &CStr) -> Option<u64> {

@@ -27,6 +27,9 @@ fn help_and_version_are_answered() {
 fn what_cannot_be_run_is_said_and_is_2() {
     assert_eq!(status(&["walk"]), 2);
     assert_eq!(status(&["bench", "walk", "--rounds", "0"]), 2);
+    for seed in ["failed-open", "same-file", "shapes", "many"] {
+        assert_eq!(status(&["bench", seed, "--rounds", "0"]), 2);
+    }
     assert_eq!(status(&["bench-one", "no-such-operation d1"]), 2);
     let out = openpath(&["bench", "counts", "--filter", "no such row"]);
     assert_eq!(out.status.code(), Some(2));
@@ -74,4 +77,20 @@ fn a_planted_slowness_turns_the_check_red() {
     let out = openpath(&[&args[..], &["--check"]].concat());
     let refused = String::from_utf8_lossy(&out.stderr).contains("not permitted");
     assert_eq!(out.status.code(), Some(if refused { 2 } else { 1 }));
+}
+
+#[test]
+fn a_recorded_compilation_is_replayed() {
+    let args = [
+        "bench",
+        "failed-open",
+        "--kept",
+        "--filter",
+        "header-search",
+    ];
+    let out = openpath(&[&args[..], &["--rounds=5", "--json"]].concat());
+    let refused = String::from_utf8_lossy(&out.stderr).contains("not permitted");
+    assert_eq!(out.status.code(), Some(if refused { 2 } else { 0 }));
+    let rows = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(refused || rows.contains("header-search failed"));
 }

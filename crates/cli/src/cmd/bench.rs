@@ -9,6 +9,7 @@ use openpath_bench::harness::Effort;
 use openpath_bench::row::{Row, shortfalls, write_json, write_table};
 use openpath_bench::{Error, Plant, counts, walk};
 
+use super::bench_seeds::{self, FailedOpen, Many, Timed};
 use crate::Outcome;
 
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,14 @@ enum What {
     Walk(Walk),
     /// Count allocations, instructions, locked instructions and stores to shared memory.
     Counts(Common),
+    /// Time opens that fail: seed 000's loop and the header search of a C compilation (root only).
+    FailedOpen(FailedOpen),
+    /// Time open and close of one file by several threads: seed 003 (root only).
+    SameFile(Timed),
+    /// Time the shapes of will-it-scale and FxMark (root only).
+    Shapes(Timed),
+    /// Measure a million descriptors in one table, and ten thousand tasks (root only).
+    Many(Many),
 }
 
 #[derive(Debug, clap::Args)]
@@ -41,10 +50,10 @@ struct Walk {
 }
 
 #[derive(Debug, clap::Args)]
-struct Common {
+pub(crate) struct Common {
     /// Only rows whose name contains NAME.
     #[arg(long, value_name = "NAME")]
-    filter: Option<String>,
+    pub(crate) filter: Option<String>,
     /// One JSON object a row instead of the table.
     #[arg(long)]
     json: bool,
@@ -76,7 +85,7 @@ impl Common {
     }
 }
 
-fn at_least_one(text: &str) -> Result<u64, String> {
+pub(crate) fn at_least_one(text: &str) -> Result<u64, String> {
     text.parse()
         .ok()
         .filter(|&n| n > 0)
@@ -94,6 +103,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
                 &counts::run(&counts::Options { exe, filter, plant })?,
             )
         }
+        What::FailedOpen(args) => report(&args.timed.common, &bench_seeds::failed_open(args)?),
+        What::SameFile(args) => report(&args.common, &bench_seeds::same_file(args)?),
+        What::Shapes(args) => report(&args.common, &bench_seeds::shapes(args)?),
+        What::Many(args) => report(&args.timed.common, &bench_seeds::many(args)?),
     }
 }
 

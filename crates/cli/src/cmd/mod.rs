@@ -3,4 +3,5 @@
 
 pub(crate) mod bench;
 pub(crate) mod bench_one;
+pub(crate) mod bench_seeds;
 pub(crate) mod version;

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bench failed-open`: seed 000, opens that fail.
+//!
+//! * Its loop: one name that does not exist, opened over and over; and the same for other ways to
+//!   fail.
+//! * The header search of a C compilation, recorded on the spot if a compiler and strace are here,
+//!   else from the recording that is kept, and replayed on every side.
+//!
+//! Each with the failed open's file freed inline, and with its release deferred as before the seed.
+
+mod project;
+mod record;
+mod replay;
+mod trace;
+
+use std::ffi::CStr;
+use std::fs;
+use std::path::PathBuf;
+
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY};
+use openpath_vfs::{Task, Vfs};
+
+use crate::error::Error;
+use crate::harness::{Heat, Steal, Suite};
+use crate::host::{Host, Root};
+use crate::row::Row;
+use crate::{Ask, ours, sys};
+use replay::{Replay, grow_ours};
+use trace::Trace;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much, and which rows.
+    pub ask: Ask,
+    /// Units of the project that is compiled.
+    pub units: usize,
+    /// Replay the recording that is kept.
+    pub kept: bool,
+    /// Write the recording here.
+    pub keep: Option<PathBuf>,
+}
+
+/// The recording that is kept, of a project of six units.
+const KEPT: &str = include_str!("failed/kept.trace");
+const LOOP: &str = "openneg";
+const SEARCH: &str = "header-search";
+
+/// A way to fail: its errno, a path and flags.
+const WAYS: [(&str, i32, &CStr, u32); 5] = [
+    ("ENOENT", libc::ENOENT, c"/tmp/nonexistent", O_RDONLY),
+    (
+        "ENOTDIR",
+        libc::ENOTDIR,
+        c"/tmp/file",
+        O_RDONLY | O_DIRECTORY,
+    ),
+    ("EISDIR", libc::EISDIR, c"/tmp/dir", O_WRONLY),
+    ("EEXIST", libc::EEXIST, c"/tmp/file", O_CREAT | O_EXCL),
+    ("ELOOP", libc::ELOOP, c"/tmp/link", O_RDONLY | O_NOFOLLOW),
+];
+
+/// Both settings of the switch.
+struct Both {
+    on: Vfs,
+    off: Vfs,
+}
+
+impl Both {
+    fn new() -> Result<Self, Error> {
+        Ok(Self {
+            on: ours::instance()?,
+            off: ours::tuned(|tuning| tuning.failed_open_frees_inline = false)?,
+        })
+    }
+
+    fn tasks(&self) -> Result<[Task; 2], Error> {
+        Ok([ours::task(&self.on)?, ours::task(&self.off)?])
+    }
+}
+
+/// Runs every wanted row.
+///
+/// # Errors
+/// `NotPermitted` or `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
+pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
+    let host = Host::new()?;
+    let steal = Steal::open();
+    let mut groups = vec![LOOP, SEARCH];
+    options.ask.keep_groups(&mut groups, |group| group);
+    let mut rows = Vec::new();
+    if groups.contains(&LOOP) {
+        rows.extend(loops(&options.ask, &host, &steal)?);
+    }
+    if groups.contains(&SEARCH) {
+        rows.extend(search(options, &host, &steal)?);
+    }
+    rows.retain(|row| options.ask.wants(&row.name));
+    Ok(rows)
+}
+
+/// The host file systems there are.
+fn roots(host: &Host) -> Vec<(&'static str, &Root)> {
+    let ext4 = host.ext4.iter().map(|root| ("ext4", root));
+    ext4.chain([("tmpfs", &host.tmpfs)]).collect()
+}
+
+fn loops(ask: &Ask, host: &Host, steal: &Steal) -> Result<Vec<Row>, Error> {
+    let both = Both::new()?;
+    let tasks = both.tasks()?;
+    for task in &tasks {
+        furnish_ours(task)?;
+    }
+    for (_, root) in roots(host) {
+        furnish_host(root)?;
+    }
+    host.leave()?;
+    let mut rows = Vec::new();
+    for (name, errno, path, flags) in WAYS {
+        let mut suite = Suite::default();
+        let ids = [&tasks[0], &tasks[1]].map(|task| {
+            let right = move || {
+                task.open(path.to_bytes(), flags, 0o644)
+                    .is_err_and(|why| why.raw() == errno)
+            };
+            suite.add(name, Heat::Warm, || Ok(()), move |ops| wrong(ops, right))
+        });
+        let mut theirs = Vec::new();
+        for (label, root) in roots(host) {
+            let right = move || sys::open(path, flags, 0o644) == -errno;
+            let burst = move |ops| wrong(ops, right);
+            theirs.push((label, suite.add(name, Heat::Warm, || root.enter(), burst)));
+        }
+        let out = suite.run(ask.effort, steal)?;
+        host.leave()?;
+        let (on, off) = (&out[ids[0]], &out[ids[1]]);
+        for (label, id) in theirs {
+            let name = format!("{LOOP} {name} {label}");
+            rows.push(Row::faster(&name, on, label, &out[id]));
+        }
+        rows.push(Row::faster(
+            &format!("{LOOP} {name} switch"),
+            on,
+            "deferred",
+            off,
+        ));
+    }
+    Ok(rows)
+}
+
+#[inline(always)]
+fn wrong(ops: u64, right: impl Fn() -> bool) -> u64 {
+    (0..ops).map(|_| u64::from(!right())).sum()
+}
+
+fn furnish_ours(task: &Task) -> Result<(), Error> {
+    for dir in [b"/tmp".as_slice(), b"/tmp/dir"] {
+        ours::mkdir(task, dir)?;
+    }
+    ours::touch(task, b"/tmp/file")?;
+    task.symlinkat(b"file", AT_FDCWD, b"/tmp/link")
+        .map_err(|e| Error::setup("make a link", e))
+}
+
+fn furnish_host(root: &Root) -> Result<(), Error> {
+    root.enter()?;
+    fs::create_dir_all("/tmp/dir")
+        .and_then(|()| fs::write("/tmp/file", ""))
+        .and_then(|()| std::os::unix::fs::symlink("file", "/tmp/link"))
+        .map_err(|e| Error::host("furnish the host's side", e))
+}
+
+/// The trace to replay, and where it is from.
+fn trace(options: &Options) -> Result<(Trace, String), Error> {
+    let kept = |why: &str| {
+        let trace = Trace::read(KEPT)
+            .ok_or_else(|| Error::Setup("the recording that is kept cannot be read".to_owned()))?;
+        Ok((trace, format!("the recording that is kept{why}")))
+    };
+    if options.kept {
+        return kept("");
+    }
+    match record::record(options.units) {
+        Ok(trace) => {
+            if let Some(file) = &options.keep {
+                fs::write(file, trace.write())?;
+            }
+            let compiler = project::compiler().unwrap_or_default();
+            Ok((trace, format!("recorded on the spot from {compiler}")))
+        }
+        Err(why) => kept(&format!(": {why}")),
+    }
+}
+
+fn search(options: &Options, host: &Host, steal: &Steal) -> Result<Vec<Row>, Error> {
+    let (trace, from) = trace(options)?;
+    let both = Both::new()?;
+    let tasks = both.tasks()?;
+    for task in &tasks {
+        grow_ours(&trace, task)?;
+    }
+    let mut replay = Replay::new(&trace, &host.tmpfs)?;
+    if let Ok(ext4) = &host.ext4 {
+        replay = Replay::new(&trace, ext4)?;
+    }
+    let (opens, failed) = replay.counts();
+    host.leave()?;
+    let mut suite = Suite::default();
+    let ids = [0, 1].map(|i| replay.add_ours(&mut suite, &tasks[i]));
+    let mut theirs = Vec::new();
+    for (label, root) in roots(host) {
+        theirs.push((label, replay.add_host(&mut suite, root, &trace.cwd)));
+    }
+    let out = suite.run(options.ask.effort, steal)?;
+    host.leave()?;
+    let each = 1.0 / replay.in_slice();
+    let [on, off] = ids.map(|id| out[id].scaled(each));
+    let share = 100.0 * failed as f64 / opens as f64;
+    let left_out = replay.left_out;
+    let mut rows = vec![
+        Row::count(&format!("{SEARCH} opens"), "", opens as f64)
+            .with_note(&format!("{from}; {left_out} cannot be repeated")),
+        Row::count(&format!("{SEARCH} failed"), "%", share).with_note("24.5 in the seed"),
+    ];
+    for (label, id) in theirs {
+        let name = format!("{SEARCH} {label}");
+        rows.push(Row::faster(&name, &on, label, &out[id].scaled(each)));
+    }
+    rows.push(Row::faster(
+        &format!("{SEARCH} switch"),
+        &on,
+        "deferred",
+        &off,
+    ));
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recording_that_is_kept_is_of_the_kind_the_seed_speaks_of() {
+        let trace = Trace::read(KEPT).unwrap();
+        let share = 100 * trace.failed() / trace.opens.len();
+        assert!(
+            trace.opens.len() > 1000 && (20..30).contains(&share),
+            "{share} %"
+        );
+    }
+
+    #[test]
+    fn ours_answers_a_recording_as_the_host_did() {
+        let trace = Trace::read(KEPT).unwrap();
+        let both = Both::new().unwrap();
+        for task in both.tasks().unwrap() {
+            grow_ours(&trace, &task).unwrap();
+            let failed = |open: &&trace::Open| open.errno != 0;
+            for open in trace.opens.iter().filter(failed) {
+                let path = &trace.paths[open.path];
+                let got = task.open(path.as_bytes(), open.flags, 0).map(|_| ());
+                assert_eq!(got.map_err(|e| e.raw()), Err(open.errno), "{path}");
+            }
+        }
+    }
+}

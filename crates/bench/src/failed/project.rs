@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A C project to compile: units that include many of the toolchain's headers and some of their
+//! own, with several directories to search, so that a part of the searching is in vain.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::paths::Rng;
+
+/// Headers of the project, in a directory that is searched last.
+const OWN: usize = 7;
+const OWN_DIR: &str = "include/generated/config";
+/// Headers of the toolchain that go together, where they exist.
+const HEADERS: &[&str] = &[
+    "stdio.h",
+    "stdlib.h",
+    "string.h",
+    "unistd.h",
+    "fcntl.h",
+    "errno.h",
+    "signal.h",
+    "pthread.h",
+    "time.h",
+    "math.h",
+    "poll.h",
+    "dirent.h",
+    "ctype.h",
+    "limits.h",
+    "stdint.h",
+    "stddef.h",
+    "stdarg.h",
+    "wchar.h",
+    "locale.h",
+    "sys/stat.h",
+    "sys/mman.h",
+    "sys/socket.h",
+    "sys/wait.h",
+    "sys/epoll.h",
+    "sys/uio.h",
+    "sys/time.h",
+    "sys/resource.h",
+    "netinet/in.h",
+    "netinet/tcp.h",
+    "arpa/inet.h",
+    "netdb.h",
+    "linux/fs.h",
+    "linux/stat.h",
+];
+/// Of each ten of them, this many are in a unit.
+const OF_TEN: usize = 9;
+
+/// Writes the project into `dir`, with `units` units; the script that builds it.
+///
+/// # Errors
+/// What the file system says, or that there is no compiler.
+pub(super) fn write(dir: &Path, units: usize) -> io::Result<String> {
+    let places = search_list()?;
+    fs::create_dir_all(dir.join(OWN_DIR))?;
+    fs::create_dir_all(dir.join("tmp"))?;
+    for i in 0..OWN {
+        fs::write(dir.join(OWN_DIR).join(own(i)), header(i))?;
+    }
+    let found = |name: &&&str| places.iter().any(|place| place.join(name).exists());
+    let headers: Vec<&str> = HEADERS.iter().filter(found).copied().collect();
+    let mut flags = String::from("-nostdinc -O0");
+    for place in &places {
+        let _ = write!(flags, " -I{}", place.display());
+    }
+    let _ = write!(flags, " -Iinclude -Iinclude/generated -I{OWN_DIR}");
+    let (mut rng, mut script) = (Rng::new(crate::SEED), String::from("set -e\n"));
+    for i in 0..units {
+        let picked = headers.iter().filter(|_| rng.below(10) < OF_TEN);
+        fs::write(dir.join(format!("unit{i}.c")), unit(i, picked.copied()))?;
+        let _ = writeln!(script, "gcc {flags} -c unit{i}.c -o unit{i}.o");
+    }
+    Ok(script)
+}
+
+/// What the compiler is called and which version it is.
+pub(super) fn compiler() -> Option<String> {
+    let out = Command::new("gcc").arg("-dumpfullversion").output().ok()?;
+    let version = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+    out.status.success().then(|| format!("gcc {version}"))
+}
+
+/// Where the compiler looks for headers, the most frequented first: what is for this architecture,
+/// the common ones, the compiler's own.
+fn search_list() -> io::Result<Vec<PathBuf>> {
+    let mut ask = Command::new("gcc");
+    ask.args(["-xc", "-E", "-v", "-"]).stdin(Stdio::null());
+    let out = ask.env("LC_ALL", "C").output()?;
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    let list = text
+        .lines()
+        .skip_while(|line| !line.starts_with("#include <"));
+    let mut places: Vec<PathBuf> = list
+        .skip(1)
+        .take_while(|line| line.starts_with(' '))
+        .map(|line| PathBuf::from(line.trim()))
+        .filter(|place| place != Path::new("/usr/local/include"))
+        .collect();
+    places.sort_by_key(|place| {
+        let (base, has) = (place.starts_with("/usr/include"), |name| {
+            place.join(name).exists()
+        });
+        (!base, has("stdio.h"), has("stddef.h"))
+    });
+    if places.is_empty() {
+        return Err(io::Error::other(
+            "the compiler names no directory of headers",
+        ));
+    }
+    Ok(places)
+}
+
+fn own(i: usize) -> String {
+    format!("part_{i}.h")
+}
+
+fn header(i: usize) -> String {
+    let mut out =
+        format!("#ifndef PART_{i}\n#define PART_{i}\nstruct part_{i} {{ long at, len; }};\n");
+    for j in 0..20 {
+        let _ = writeln!(
+            out,
+            "static inline long part_{i}_{j}(struct part_{i} *p) {{ return p->at * {j} + p->len; }}"
+        );
+    }
+    out.push_str("#endif\n");
+    out
+}
+
+fn unit<'a>(i: usize, headers: impl Iterator<Item = &'a str>) -> String {
+    let mut out = String::new();
+    for name in headers {
+        let _ = writeln!(out, "#include <{name}>");
+    }
+    for j in 0..OWN {
+        let _ = writeln!(out, "#include <{}>", own(j));
+    }
+    for j in 0..20 {
+        let _ = writeln!(
+            out,
+            "long unit{i}_{j}(long at, long len) {{ struct part_{k} p = {{ at, len }};\n\
+             \x20 long sum = 0; for (long n = at; n < len; n++) sum += part_{k}_{j}(&p) ^ n;\n\
+             \x20 return sum; }}",
+            k = j % OWN
+        );
+    }
+    out
+}

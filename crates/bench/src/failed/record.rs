@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records a compilation's opens with strace, and the part of the host's tree they went through.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::project;
+use super::trace::{Open, Trace};
+
+/// What stands for the directory that was compiled in.
+const NEUTRAL: &str = "/build/project";
+const NAMES: &[(&str, i32)] = &[
+    ("O_RDONLY", libc::O_RDONLY),
+    ("O_WRONLY", libc::O_WRONLY),
+    ("O_RDWR", libc::O_RDWR),
+    ("O_CREAT", libc::O_CREAT),
+    ("O_EXCL", libc::O_EXCL),
+    ("O_NOCTTY", libc::O_NOCTTY),
+    ("O_TRUNC", libc::O_TRUNC),
+    ("O_APPEND", libc::O_APPEND),
+    ("O_NONBLOCK", libc::O_NONBLOCK),
+    ("O_DIRECTORY", libc::O_DIRECTORY),
+    ("O_NOFOLLOW", libc::O_NOFOLLOW),
+    ("O_CLOEXEC", libc::O_CLOEXEC),
+    ("O_LARGEFILE", 0),
+];
+const ERRNOS: &[(&str, i32)] = &[
+    ("ENOENT", libc::ENOENT),
+    ("ENOTDIR", libc::ENOTDIR),
+    ("EISDIR", libc::EISDIR),
+    ("EEXIST", libc::EEXIST),
+    ("ELOOP", libc::ELOOP),
+];
+const LINKS_MAX: usize = 40;
+
+/// An open as strace tells it.
+#[derive(Debug, PartialEq, Eq)]
+struct Call {
+    path: String,
+    flags: u32,
+    errno: i32,
+}
+
+/// Compiles a project of `units` units under strace.
+///
+/// # Errors
+/// What is missing, or what failed.
+pub(super) fn record(units: usize) -> io::Result<Trace> {
+    let dir = std::env::temp_dir().join(format!("openpath-compile-{}", std::process::id()));
+    fs::create_dir_all(&dir)?;
+    let dir = Scratch(fs::canonicalize(&dir)?);
+    let script = project::write(&dir.0, units)?;
+    fs::write(dir.0.join("build.sh"), script)?;
+    let log = dir.0.join("log");
+    let mut strace = Command::new("strace");
+    strace
+        .args(["-f", "--seccomp-bpf", "-s", "4096"])
+        .args(["-e", "trace=open,openat,creat,openat2", "-o"])
+        .arg(&log)
+        .args(["sh", "build.sh"])
+        .current_dir(&dir.0)
+        .env("TMPDIR", dir.0.join("tmp"))
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null());
+    let out = strace
+        .output()
+        .map_err(|e| io::Error::new(e.kind(), format!("strace: {e}")))?;
+    if !out.status.success() {
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        return Err(io::Error::other(format!(
+            "the compilation failed: {}",
+            text.trim()
+        )));
+    }
+    let calls = parse(&String::from_utf8_lossy(&fs::read(&log)?));
+    if calls.is_empty() {
+        return Err(io::Error::other("strace saw no open"));
+    }
+    Ok(survey(&dir.0, &calls))
+}
+
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The opens in a log of strace, relative to the working directory or absolute.
+fn parse(log: &str) -> Vec<Call> {
+    let mut begun: HashMap<&str, &str> = HashMap::new();
+    let mut calls = Vec::new();
+    for line in log.lines() {
+        let Some((pid, rest)) = line.split_once(' ') else {
+            continue;
+        };
+        let rest = rest.trim_start();
+        if let Some(head) = rest.strip_suffix("<unfinished ...>") {
+            begun.insert(pid, head);
+        } else if rest.starts_with("<...") {
+            let tail = rest.split_once("resumed>").map_or("", |(_, tail)| tail);
+            let head = begun.remove(pid).unwrap_or_default();
+            calls.extend(parse_call(&format!("{head}{tail}")));
+        } else {
+            calls.extend(parse_call(rest));
+        }
+    }
+    calls
+}
+
+fn parse_call(text: &str) -> Option<Call> {
+    let (name, rest) = text.split_once('(')?;
+    let rest = match name {
+        "open" => rest,
+        "openat" => rest.strip_prefix("AT_FDCWD, ")?,
+        _ => return None,
+    };
+    let (path, rest) = rest.strip_prefix('"')?.split_once('"')?;
+    let (args, answer) = rest.rsplit_once(") = ")?;
+    let words = args.trim_start_matches(", ").split(',').next()?;
+    let mut flags = 0;
+    for word in words.split('|') {
+        flags |= NAMES.iter().find(|(name, _)| *name == word.trim())?.1;
+    }
+    let errno = match answer.trim().strip_prefix("-1 ") {
+        Some(why) => {
+            let word = why.split(' ').next()?;
+            ERRNOS.iter().find(|(name, _)| *name == word)?.1
+        }
+        None => 0,
+    };
+    let plain = !path.contains('\\') && !path.contains(' ');
+    plain.then(|| Call {
+        path: path.to_owned(),
+        flags: flags.cast_unsigned(),
+        errno,
+    })
+}
+
+/// What the walks went through.
+#[derive(Default)]
+struct Seen {
+    dirs: BTreeSet<PathBuf>,
+    links: BTreeMap<PathBuf, PathBuf>,
+    files: BTreeSet<PathBuf>,
+}
+
+impl Seen {
+    /// Walks `path` as an open would, noting all that exists on the way. What an open found and
+    /// has been removed since is a file.
+    fn walk(&mut self, path: &Path, found: bool) {
+        let mut at = PathBuf::from("/");
+        let mut todo: Vec<String> = components(path);
+        let mut links = 0;
+        while let Some(name) = todo.pop() {
+            if name == ".." {
+                at.pop();
+                continue;
+            }
+            let next = at.join(&name);
+            match fs::symlink_metadata(&next) {
+                Ok(meta) if meta.is_symlink() => {
+                    let Ok(target) = fs::read_link(&next) else {
+                        return;
+                    };
+                    links += 1;
+                    if links > LINKS_MAX {
+                        return;
+                    }
+                    if target.is_absolute() {
+                        at = PathBuf::from("/");
+                    }
+                    todo.extend(components(&target));
+                    self.links.insert(next, target);
+                }
+                Ok(meta) if meta.is_dir() => {
+                    self.dirs.insert(next.clone());
+                    at = next;
+                }
+                Ok(_) => {
+                    self.files.insert(next);
+                    return;
+                }
+                Err(_) => {
+                    if found && todo.is_empty() {
+                        self.files.insert(next);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The names of a path, the last one first.
+fn components(path: &Path) -> Vec<String> {
+    let mut names: Vec<String> = path
+        .to_string_lossy()
+        .split('/')
+        .filter(|name| !name.is_empty() && *name != ".")
+        .map(str::to_owned)
+        .collect();
+    names.reverse();
+    names
+}
+
+/// The calls with the tree they saw; `dir`, which they were made in, under a neutral name.
+fn survey(dir: &Path, calls: &[Call]) -> Trace {
+    let mut seen = Seen::default();
+    for call in calls {
+        seen.walk(&dir.join(&call.path), call.errno == 0);
+    }
+    let here = dir.to_string_lossy().into_owned();
+    let neutral = |text: &str| match text.strip_prefix(here.as_str()) {
+        Some(rest) => format!("{NEUTRAL}{rest}"),
+        None => text.to_owned(),
+    };
+    let text = |path: &PathBuf| neutral(&path.to_string_lossy());
+    let mut trace = Trace {
+        cwd: NEUTRAL.to_owned(),
+        ..Trace::default()
+    };
+    trace.dirs.push("/build".to_owned());
+    // What leads to the scratch directory, and nothing else, is left out.
+    let kept = |at: &&PathBuf| !(dir.starts_with(at) && *at != dir);
+    trace.dirs.extend(seen.dirs.iter().filter(kept).map(text));
+    trace.files.extend(seen.files.iter().map(text));
+    trace.links.extend(
+        seen.links
+            .iter()
+            .map(|(path, target)| (text(path), text(target))),
+    );
+    let mut places = HashMap::new();
+    for call in calls {
+        let path = neutral(&call.path);
+        let next = trace.paths.len();
+        let path = *places.entry(path.clone()).or_insert_with(|| {
+            trace.paths.push(path);
+            next
+        });
+        let (flags, errno) = (call.flags, call.errno);
+        trace.opens.push(Open { path, flags, errno });
+    }
+    trace
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_read_from_a_log() {
+        let log = "7  openat(AT_FDCWD, \"a/x.h\", O_RDONLY|O_NOCTTY) = -1 ENOENT (No such file)\n\
+            7  openat(AT_FDCWD, \"/t/c.s\", O_RDWR|O_CREAT|O_EXCL, 0600) = 3\n\
+            8  openat(AT_FDCWD, \"b\", O_RDONLY <unfinished ...>\n\
+            7  +++ exited with 0 +++\n\
+            8  <... openat resumed>) = 4\n\
+            8  openat(5, \"beside\", O_RDONLY) = 3\n\
+            8  openat(AT_FDCWD, \"c\", O_STRANGE) = 3\n";
+        let call = |path: &str, flags: i32, errno| Call {
+            path: path.to_owned(),
+            flags: flags.cast_unsigned(),
+            errno,
+        };
+        let created = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+        let want = [
+            call("a/x.h", libc::O_NOCTTY, libc::ENOENT),
+            call("/t/c.s", created, 0),
+            call("b", 0, 0),
+        ];
+        assert_eq!(parse(log), want);
+    }
+
+    #[test]
+    fn a_survey_finds_links_directories_and_what_is_gone() {
+        let dir = std::env::temp_dir().join(format!("openpath-survey-{}", std::process::id()));
+        fs::create_dir_all(dir.join("real/deep")).unwrap();
+        let dir = Scratch(fs::canonicalize(dir).unwrap());
+        fs::write(dir.0.join("real/deep/x.h"), "").unwrap();
+        std::os::unix::fs::symlink("real", dir.0.join("link")).unwrap();
+        let call = |path: &str, errno| Call {
+            path: path.to_owned(),
+            flags: 0,
+            errno,
+        };
+        let calls = [
+            call("link/deep/../deep/x.h", 0),
+            call("gone.s", 0),
+            call("real/none.h", libc::ENOENT),
+            call("real/none.h", libc::ENOENT),
+        ];
+        let trace = survey(&dir.0, &calls);
+        let at = |name: &str| format!("{NEUTRAL}{name}");
+        let dirs = ["", "/real", "/real/deep"].map(at);
+        assert_eq!(trace.dirs[1..], dirs);
+        assert_eq!(trace.files, ["/gone.s", "/real/deep/x.h"].map(at));
+        assert_eq!(trace.links, [(at("/link"), "real".to_owned())]);
+        assert_eq!(
+            (trace.opens.len(), trace.failed(), trace.paths.len()),
+            (4, 2, 3)
+        );
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bench many`: a million descriptors in one table, and ten thousand tasks with 64 each.
+//!
+//! What they take in memory, by the growth of the resident set; and how long single operations
+//! take while the tables grow and when they are full. The same operation in a table that does not
+//! grow is the control, measured in turn with it: what both see is the machine's, the rest is
+//! growth or scan. The host's own table is measured in turn with them, up to as many descriptors
+//! as it allows.
+
+mod clock;
+mod table;
+mod tasks;
+
+use crate::Ask;
+use crate::error::Error;
+use crate::host::Host;
+use crate::row::{Peer, Row};
+use clock::{Clock, Times};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which rows.
+    pub ask: Ask,
+    /// Descriptors in the one table.
+    pub descriptors: usize,
+    /// Tasks.
+    pub tasks: usize,
+}
+
+/// No operation may take longer than this by growth or scan.
+const LONG_NS: f64 = 10_000.0;
+
+/// Runs every wanted row.
+///
+/// # Errors
+/// `NotPermitted` or `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
+pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
+    let host = Host::new()?;
+    let clock = Clock::calibrate();
+    let mut groups = vec![table::NAME, tasks::NAME];
+    options.ask.keep_groups(&mut groups, |group| group);
+    let mut rows = Vec::new();
+    if groups.contains(&table::NAME) {
+        rows.extend(table::rows(options.descriptors, &host, &clock)?);
+    }
+    if groups.contains(&tasks::NAME) {
+        rows.extend(tasks::rows(options.tasks, &clock)?);
+    }
+    rows.retain(|row| options.ask.wants(&row.name));
+    Ok(rows)
+}
+
+/// The rows of one operation: its quantiles beside the control's, and beside the host's.
+fn latency(
+    name: &str,
+    clock: &Clock,
+    grown: &Times,
+    control: &Times,
+    host: Option<&Times>,
+) -> Vec<Row> {
+    let [grown, control] = [grown, control].map(|times| times.summary(clock));
+    let host = host.map(|times| times.summary(clock));
+    let mut rows = Vec::new();
+    for (i, quantile) in clock::QUANTILES.iter().enumerate() {
+        let mut row = Row::count(&format!("{name} {}", quantile.name), "ns", grown.at[i]);
+        let peer = |label: &str, value: f64| {
+            Some(Peer {
+                label: label.to_owned(),
+                value,
+                spread: None,
+            })
+        };
+        row.peer = peer("control", control.at[i]);
+        row.windows = grown.count;
+        if quantile.name == "max" {
+            let long = format!(
+                "longer than 10 us: {}, control {} of {}",
+                grown.long, control.long, control.count
+            );
+            row = row.with_note(&long);
+        }
+        rows.push(row);
+        if let Some(host) = &host {
+            let name = format!("{name} {}, tmpfs", quantile.name);
+            let mut row = Row::count(&name, "ns", grown.at[i]);
+            row.peer = peer("tmpfs", host.at[i]);
+            row.ratio = Some(host.at[i] / grown.at[i]);
+            row.windows = host.count;
+            if quantile.name == "max" {
+                row = row.with_note(&format!(
+                    "longer than 10 us: {} of {}",
+                    host.long, host.count
+                ));
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_table_and_a_few_tasks_are_measured() {
+        let clock = Clock::calibrate();
+        let rows = tasks::rows(20, &clock).unwrap();
+        assert!(rows.iter().any(|row| row.name == "many tasks open p99.9"));
+        let Ok(host) = Host::new() else { return };
+        let rows = table::rows(3000, &host, &clock).unwrap();
+        for name in ["open", "dup", "close", "churn open", "churn close"] {
+            let name = format!("many table {name} p99.9");
+            assert!(rows.iter().any(|row| row.name == name), "{name}");
+        }
+    }
+}

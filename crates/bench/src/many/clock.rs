@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Times of single operations, between two reads of a clock that lets nothing pass.
+
+use std::time::{Duration, Instant};
+
+use super::LONG_NS;
+use crate::stats::quantile;
+use crate::sys::ticks;
+
+/// What a row says of many times.
+pub(super) struct Quantile {
+    pub(super) name: &'static str,
+    at: f64,
+}
+
+pub(super) const QUANTILES: [Quantile; 4] = [
+    Quantile {
+        name: "p50",
+        at: 0.5,
+    },
+    Quantile {
+        name: "p99",
+        at: 0.99,
+    },
+    Quantile {
+        name: "p99.9",
+        at: 0.999,
+    },
+    Quantile {
+        name: "max",
+        at: 1.0,
+    },
+];
+
+/// The unit of the clock, and what reading it takes.
+pub(super) struct Clock {
+    ns_per_tick: f64,
+    empty_ns: f64,
+}
+
+impl Clock {
+    /// Holds it against the system's.
+    pub(super) fn calibrate() -> Self {
+        let (begun, first) = (Instant::now(), ticks());
+        while begun.elapsed() < Duration::from_millis(50) {
+            std::hint::spin_loop();
+        }
+        let passed = ticks() - first;
+        let ns_per_tick = begun.elapsed().as_nanos() as f64 / passed as f64;
+        let mut nothing = Times::new(10_001);
+        (0..10_001).for_each(|_| nothing.time(|| ()));
+        let mut clock = Self {
+            ns_per_tick,
+            empty_ns: 0.0,
+        };
+        clock.empty_ns = nothing.summary(&clock).at[0];
+        clock
+    }
+
+    fn ns(&self, ticks: f64) -> f64 {
+        (ticks * self.ns_per_tick - self.empty_ns).max(0.0)
+    }
+}
+
+/// The time of each operation, in ticks. Its memory is there from the start.
+pub(super) struct Times {
+    ticks: Vec<u32>,
+    count: usize,
+}
+
+/// What is said of them.
+pub(super) struct Summary {
+    pub(super) count: usize,
+    /// In the order of [`QUANTILES`], nanoseconds.
+    pub(super) at: [f64; QUANTILES.len()],
+    /// Longer than [`LONG_NS`].
+    pub(super) long: usize,
+}
+
+impl Times {
+    pub(super) fn new(room: usize) -> Self {
+        let mut ticks = Vec::new();
+        // Not zeros: those would be pages that do not exist yet.
+        ticks.resize(room, 1);
+        Self { ticks, count: 0 }
+    }
+
+    /// Forgets them.
+    pub(super) fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// Runs `op` and keeps how long it took.
+    #[inline(always)]
+    pub(super) fn time<T>(&mut self, op: impl FnOnce() -> T) -> T {
+        let begun = ticks();
+        let out = op();
+        let passed = ticks() - begun;
+        if let Some(place) = self.ticks.get_mut(self.count) {
+            *place = u32::try_from(passed).unwrap_or(u32::MAX);
+            self.count += 1;
+        }
+        out
+    }
+
+    pub(super) fn summary(&self, clock: &Clock) -> Summary {
+        let times = self.ticks[..self.count].iter();
+        let mut sorted: Vec<f64> = times.map(|&t| clock.ns(f64::from(t))).collect();
+        sorted.sort_by(f64::total_cmp);
+        Summary {
+            count: self.count,
+            at: QUANTILES.map(|q| quantile(&sorted, q.at).unwrap_or(0.0)),
+            long: sorted.len() - sorted.partition_point(|&ns| ns <= LONG_NS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_long_operation_is_seen_and_counted() {
+        let clock = Clock::calibrate();
+        let mut times = Times::new(2001);
+        for i in 0..2001 {
+            times.time(|| {
+                if i == 77 {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+        }
+        let seen = times.summary(&clock);
+        assert!(seen.count == 2001 && seen.long >= 1);
+        assert!(
+            seen.at[0] < 100.0 && seen.at[3] > 1_900_000.0,
+            "{:?}",
+            seen.at
+        );
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One table that grows to a million descriptors, is used when it is full, and is emptied.
+
+use std::ffi::{CStr, CString};
+
+use openpath_vfs::{Fd, Task};
+
+use super::clock::{Clock, Times};
+use super::latency;
+use crate::error::Error;
+use crate::host::Host;
+use crate::memory::Resident;
+use crate::paths::{Chain, Rng};
+use crate::row::Row;
+use crate::{SEED, ours, sys};
+
+/// What the names of the rows begin with.
+pub(super) const NAME: &str = "many table";
+const FILE: &CStr = c"/many/file";
+/// The sides take turns after so many operations.
+const TURN: usize = 1000;
+/// Open descriptors of the control.
+const FEW: usize = 10;
+/// Descriptors that the process needs beside those that are measured.
+const SPARE: usize = 1000;
+/// One close and open of any descriptor in the full table for so many in it.
+const CHURN: usize = 4;
+
+/// A descriptor table, as its owner sees it.
+trait Table {
+    fn open(&self) -> Option<Fd>;
+    fn dup(&self, fd: Fd) -> Option<Fd>;
+    fn close(&self, fd: Fd) -> bool;
+}
+
+impl Table for Task {
+    fn open(&self) -> Option<Fd> {
+        Task::open(self, FILE.to_bytes(), 0, 0).ok()
+    }
+
+    fn dup(&self, fd: Fd) -> Option<Fd> {
+        Task::dup(self, fd).ok()
+    }
+
+    fn close(&self, fd: Fd) -> bool {
+        Task::close(self, fd).is_ok()
+    }
+}
+
+/// The calling thread's own table.
+struct HostTable;
+
+impl Table for HostTable {
+    fn open(&self) -> Option<Fd> {
+        Some(sys::open(FILE, 0, 0)).filter(|&fd| fd >= 0)
+    }
+
+    fn dup(&self, fd: Fd) -> Option<Fd> {
+        Some(sys::dup(fd)).filter(|&fd| fd >= 0)
+    }
+
+    fn close(&self, fd: Fd) -> bool {
+        sys::close(fd) == 0
+    }
+}
+
+/// A table and the descriptors that were opened in it, with the times of one phase.
+struct Lane<'a, T> {
+    table: &'a T,
+    fds: Vec<Fd>,
+    rng: Rng,
+    made: Times,
+    closed: Times,
+}
+
+/// What a phase does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Dup,
+    Churn,
+    Close,
+}
+
+impl<'a, T: Table> Lane<'a, T> {
+    fn new(table: &'a T, count: usize) -> Self {
+        let mut fds = vec![-1; count + 1];
+        fds.clear();
+        Self {
+            table,
+            fds,
+            rng: Rng::new(SEED),
+            made: Times::new(count),
+            closed: Times::new(count),
+        }
+    }
+
+    fn begin(&mut self) {
+        self.made.clear();
+        self.closed.clear();
+    }
+
+    /// Makes one descriptor, the first of which is always an open.
+    fn make(&mut self, dup: bool) -> Option<Fd> {
+        let table = self.table;
+        let first = self.fds.first().copied().filter(|_| dup);
+        self.made.time(|| match first {
+            Some(first) => table.dup(first),
+            None => table.open(),
+        })
+    }
+
+    /// One step of a phase on a table that grows; false if it answered wrongly.
+    fn step(&mut self, phase: Phase) -> bool {
+        match phase {
+            Phase::Open | Phase::Dup => {
+                let made = self.make(phase == Phase::Dup);
+                self.fds.extend(made);
+                made.is_some()
+            }
+            Phase::Churn => {
+                let fd = self.fds[self.rng.below(self.fds.len())];
+                let table = self.table;
+                // The lowest free one: the one just closed.
+                self.closed.time(|| table.close(fd)) && self.make(false) == Some(fd)
+            }
+            Phase::Close => {
+                let last = self.fds.len() - 1;
+                let fd = self.fds.swap_remove(self.rng.below(last + 1));
+                let table = self.table;
+                self.closed.time(|| table.close(fd))
+            }
+        }
+    }
+
+    /// The same without growth: what is made is closed.
+    fn control(&mut self, phase: Phase) -> bool {
+        let Some(fd) = self.make(phase == Phase::Dup) else {
+            return false;
+        };
+        let table = self.table;
+        self.closed.time(|| table.close(fd))
+    }
+}
+
+/// The lanes of a run.
+struct Lanes<'a> {
+    grown: Lane<'a, Task>,
+    control: Lane<'a, Task>,
+    host: Lane<'a, HostTable>,
+    /// Descriptors of ours, and of the host's: it may allow fewer.
+    counts: [usize; 2],
+}
+
+impl Lanes<'_> {
+    /// Runs a phase on every lane, by turns: a step for each of `of` descriptors.
+    fn phase(&mut self, phase: Phase, of: usize) -> Result<(), Error> {
+        let [count, theirs] = self.counts.map(|count| count / of);
+        self.grown.begin();
+        self.control.begin();
+        self.host.begin();
+        let mut done = 0;
+        while done < count {
+            let turn = TURN.min(count - done);
+            let right = (0..turn).all(|_| self.grown.step(phase))
+                && (0..turn).all(|_| self.control.control(phase))
+                && (done..(done + turn).min(theirs)).all(|_| self.host.step(phase));
+            if !right {
+                let at = done + turn;
+                return Err(Error::Wrong(format!("{NAME}: among the first {at} steps")));
+            }
+            done += turn;
+        }
+        Ok(())
+    }
+
+    fn made(&self, name: &str, clock: &Clock) -> Vec<Row> {
+        let (grown, control) = (&self.grown.made, &self.control.made);
+        latency(
+            &format!("{NAME} {name}"),
+            clock,
+            grown,
+            control,
+            Some(&self.host.made),
+        )
+    }
+
+    fn closed(&self, name: &str, clock: &Clock) -> Vec<Row> {
+        let (grown, control) = (&self.grown.closed, &self.control.closed);
+        latency(
+            &format!("{NAME} {name}"),
+            clock,
+            grown,
+            control,
+            Some(&self.host.closed),
+        )
+    }
+}
+
+/// The rows, by threads whose tables on the host are their own and go with them: one table grows
+/// by opens, another by duplicates.
+pub(super) fn rows(count: usize, host: &Host, clock: &Clock) -> Result<Vec<Row>, Error> {
+    let chain = Chain {
+        file: CString::from(FILE),
+        missing: CString::default(),
+    };
+    let vfs = ours::instance()?;
+    ours::grow(&ours::task(&vfs)?, std::slice::from_ref(&chain))?;
+    host.tmpfs.grow(&[chain])?;
+    host.leave()?;
+    let resident = &Resident::open()?;
+    let room = (count + SPARE) as u64;
+    let allowed = usize::try_from(sys::allow_descriptors(room)).unwrap_or(count);
+    let theirs = count.min(allowed.saturating_sub(SPARE)).max(1);
+    let mut rows = Vec::new();
+    // Kept until the end: what one table gives back would hide what the next takes.
+    let mut kept = Vec::new();
+    for (phase, name) in [(Phase::Open, "open"), (Phase::Dup, "dup")] {
+        let tasks = [ours::task(&vfs)?, ours::task(&vfs)?];
+        let (of_one, tasks) = std::thread::scope(|scope| {
+            let run = move || {
+                sys::unshare_thread(true).map_err(|e| Error::host("a table of its own", e))?;
+                host.tmpfs.enter()?;
+                tasks[0].set_rlimit_nofile(room);
+                let counts = [count, theirs];
+                let rows = measure((phase, name), counts, (clock, resident), &tasks)?;
+                Ok::<_, Error>((rows, tasks))
+            };
+            let lost = |_| Error::Setup("the measuring thread ended".to_owned());
+            scope.spawn(run).join().map_err(lost)?
+        })?;
+        rows.extend(of_one);
+        kept.push(tasks);
+    }
+    Ok(rows)
+}
+
+fn measure(
+    (phase, name): (Phase, &str),
+    [count, theirs]: [usize; 2],
+    (clock, resident): (&Clock, &Resident),
+    [grown, control]: &[Task; 2],
+) -> Result<Vec<Row>, Error> {
+    for _ in 0..FEW {
+        Table::open(control).ok_or_else(|| Error::Wrong("an open".to_owned()))?;
+    }
+    let host = HostTable;
+    let mut lanes = Lanes {
+        grown: Lane::new(grown, count),
+        control: Lane::new(control, count),
+        host: Lane::new(&host, theirs),
+        counts: [count, theirs],
+    };
+    lanes.control.fds.push(0);
+    let before = resident.bytes()?;
+    lanes.phase(phase, 1)?;
+    let took = resident.bytes()?.saturating_sub(before) as f64 / count as f64;
+    let bytes = format!("{NAME} bytes-per-descriptor {name}");
+    let mut rows = vec![Row::count(&bytes, "B", took)];
+    rows.extend(lanes.made(name, clock));
+    if phase == Phase::Open {
+        lanes.phase(Phase::Churn, CHURN)?;
+        rows.extend(lanes.closed("churn close", clock));
+        rows.extend(lanes.made("churn open", clock));
+        lanes.phase(Phase::Close, 1)?;
+        rows.extend(lanes.closed("close", clock));
+    }
+    Ok(rows)
+}

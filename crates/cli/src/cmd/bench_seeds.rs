@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath bench failed-open | same-file | shapes | many`: the seeds and shapes as commands.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use openpath_bench::harness::Effort;
+use openpath_bench::page::{Page, load, write};
+use openpath_bench::row::Row;
+use openpath_bench::{Ask, Error, failed, many, same, shapes};
+
+use super::bench::{Common, at_least_one};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Timed {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Clean windows wanted of each variant.
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = at_least_one)]
+    rounds: u64,
+    /// Time limit of each group of rows that is measured together.
+    #[arg(long, default_value_t = 30, value_name = "S")]
+    seconds: u64,
+    /// Write a page of results here.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct FailedOpen {
+    #[command(flatten)]
+    pub(crate) timed: Timed,
+    /// Units of the project that is compiled.
+    #[arg(long, default_value_t = 45, value_name = "N", value_parser = at_least_one)]
+    units: u64,
+    /// Replay the recording that is kept instead of recording.
+    #[arg(long)]
+    kept: bool,
+    /// Write the recording here.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Many {
+    #[command(flatten)]
+    pub(crate) timed: Timed,
+    /// Descriptors in one table.
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = at_least_one)]
+    descriptors: u64,
+    /// Tasks with 64 descriptors each.
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = at_least_one)]
+    tasks: u64,
+}
+
+const FAILED: &str = "Opens that fail, seed 000: `openneg` is its loop, one path over and over, \
+and the same\nfor other ways to fail; `header-search` is the opens and closes of a C compilation, \
+replayed in a\ntree of empty files. `switch` rows set ours against ours with the release of a \
+failed open's file\ndeferred, as before the seed.";
+const SAME: &str = "Open and close of one and the same file by every thread, seed 003. Times are \
+per operation of all\nthreads together. `switch` rows set ours against ours with the lock context \
+read from its field.";
+const SHAPES: &str = "The shapes of will-it-scale (`open1`, `open2`, `open3`, `dup1`) and FxMark \
+(`MRPL`, `MRPM`, `MRPH`),\nwritten anew. Times are per operation of all threads together.";
+const MANY: &str = "Very many descriptors: what they take in memory, and how long single \
+operations take while the\ntable grows. Each operation is timed by itself between two serialising \
+reads of the processor's\nclock; `control` is the same operation in a table that does not grow, \
+chunk by chunk in turn.";
+
+impl Timed {
+    fn ask(&self) -> Ask {
+        Ask {
+            effort: Effort {
+                rounds: usize::try_from(self.rounds).unwrap_or(usize::MAX),
+                time: Duration::from_secs(self.seconds),
+            },
+            filter: self.common.filter.clone(),
+        }
+    }
+
+    /// Runs it, and writes the page if one is asked for.
+    fn page(
+        &self,
+        [title, about, command]: [&str; 3],
+        run: impl FnOnce() -> Result<Vec<Row>, Error>,
+    ) -> Result<Vec<Row>, Error> {
+        let load = load();
+        let rows = run()?;
+        if let Some(file) = &self.page {
+            let load = load.as_str();
+            let page = Page {
+                title,
+                about,
+                command,
+                load,
+            };
+            write(file, &page, &rows)?;
+        }
+        Ok(rows)
+    }
+}
+
+pub(crate) fn failed_open(args: &FailedOpen) -> Result<Vec<Row>, Error> {
+    let options = failed::Options {
+        ask: args.timed.ask(),
+        units: usize::try_from(args.units).unwrap_or(usize::MAX),
+        kept: args.kept,
+        keep: args.record.clone(),
+    };
+    let page = ["Opens that fail", FAILED, "bench failed-open"];
+    args.timed.page(page, || failed::run(&options))
+}
+
+pub(crate) fn same_file(args: &Timed) -> Result<Vec<Row>, Error> {
+    let page = ["The same file", SAME, "bench same-file"];
+    args.page(page, || same::run(&args.ask()))
+}
+
+pub(crate) fn shapes(args: &Timed) -> Result<Vec<Row>, Error> {
+    let page = ["Shapes", SHAPES, "bench shapes"];
+    args.page(page, || shapes::run(&args.ask()))
+}
+
+pub(crate) fn many(args: &Many) -> Result<Vec<Row>, Error> {
+    let options = many::Options {
+        ask: args.timed.ask(),
+        descriptors: usize::try_from(args.descriptors).unwrap_or(usize::MAX),
+        tasks: usize::try_from(args.tasks).unwrap_or(usize::MAX),
+    };
+    let page = ["Many descriptors", MANY, "bench many"];
+    args.timed.page(page, || many::run(&options))
+}

@@ -78,6 +78,14 @@ fn at_once_ruled(
     sample: Sample,
     op: &OpenOp,
 ) -> Option<Result<FileRef, Errno>> {
+    match writes_plainly(core, &pin, op) {
+        Some(Ok(())) => return Some(Ok(make(core, pin, op.flags, false))),
+        Some(Err(errno)) => {
+            core.pins.release(pin);
+            return Some(Err(errno));
+        }
+        None => {}
+    }
     let inode = core.vfs.dcache.store.dentry_payload(&pin);
     let waits = inode.is_none_or(|inode| {
         !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR)
@@ -117,7 +125,7 @@ const IDLE: u32 = O_LARGEFILE | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_NOCTTY | 
 #[inline(always)]
 fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Result<(), Errno>> {
     // Where someone watches, opens go by all the rules, which tell of them.
-    if op.flags & !IDLE != 0 || walked & lflag::DIRECTORY != 0 || core.vfs.notify.is_active() {
+    if core.vfs.notify.is_active() || op.flags & !IDLE != 0 || walked & lflag::DIRECTORY != 0 {
         return None;
     }
     let inode = core.vfs.dcache.store.dentry_payload(pin)?;
@@ -132,6 +140,33 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
     }
     lock_context(core, inode);
     Some(Ok(()))
+}
+
+/// The answer for a regular file that exists and is opened for writing, made or not if it did not,
+/// where no rule but permissions and write access is in the way.
+#[inline(always)]
+fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errno>> {
+    const SPECIAL: u64 = flag::OPEN_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY;
+    let access = op.flags & O_ACCMODE;
+    let ruled = op.flags & !(IDLE | O_ACCMODE | O_CREAT) != 0
+        || op.lookup & (lflag::DIRECTORY | lflag::REGULAR) != 0;
+    if ruled || access == O_ACCMODE || core.vfs.notify.is_active() {
+        return None;
+    }
+    let store = &core.vfs.dcache.store;
+    let (inode, mount) = (store.dentry_payload(pin)?, store.mount_payload(pin)?);
+    let plain = inode.kind() == mode::S_IFREG && inode.flags() & SPECIAL == 0;
+    let sticky = op.has(O_CREAT) && sticky_level(core, inode) != 0;
+    if !plain || sticky || mount.sb.is_read_only() {
+        return None;
+    }
+    let allowed = perm::generic_permission(&core.cred(), inode.mode(), inode.ids(), op.access);
+    let opened = match allowed {
+        Ok(()) if access != O_RDONLY => core.get_write_access(pin, mount, inode),
+        other => other,
+    };
+    lock_context(core, inode);
+    Some(opened)
 }
 
 /// Whether the task may read a file that not everyone may.

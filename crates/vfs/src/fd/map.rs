@@ -47,6 +47,24 @@ enum Words {
     Many(Box<[u64]>),
 }
 
+impl Words {
+    #[inline]
+    fn all(&self) -> &[u64] {
+        match self {
+            Self::Few(pair) => pair,
+            Self::Many(words) => words,
+        }
+    }
+
+    #[inline]
+    fn all_mut(&mut self) -> &mut [u64] {
+        match self {
+            Self::Few(pair) => pair,
+            Self::Many(words) => words,
+        }
+    }
+}
+
 /// The bitmaps of one descriptor table. See the module head.
 #[derive(Clone, Debug)]
 pub struct FdMap {
@@ -111,7 +129,7 @@ impl FdMap {
     /// As [`FdMap::alloc`], by the summaries.
     #[inline(never)]
     fn alloc_searching(&mut self, start: u32, end: u32, cloexec: bool) -> Result<u32, Errno> {
-        let fd = self.lowest_free(start, || ());
+        let fd = self.search(start, &mut || ());
         if fd >= end {
             return Err(Errno::EMFILE);
         }
@@ -214,32 +232,56 @@ impl FdMap {
         }
         if self.word_peek {
             seen();
-            let free = !self.pair(from)[0] & above(from);
+            let free = !self.words()[pair_at(from)] & above(from);
             if free != 0 {
                 return from / WORD * WORD + free.trailing_zeros();
             }
         }
+        self.search(start, &mut seen)
+    }
+
+    /// The same by the summaries.
+    #[inline]
+    fn search(&self, start: u32, seen: &mut impl FnMut()) -> u32 {
+        let from = start.max(self.next);
+        if from >= self.capacity {
+            return from;
+        }
         let found = if start <= self.next {
             // No free bit lies below `from`: every way down leads to one above it.
-            self.descend(self.levels, 0, &mut seen)
+            self.descend(self.words(), self.levels, 0, seen)
         } else {
-            self.climb(from, &mut seen)
+            self.climb(from, seen)
         };
         found.unwrap_or(self.capacity)
     }
 
-    /// The lowest free descriptor below word `word` of `level`, itself counted from 1.
+    /// The lowest free descriptor below word `index` of the level under `level`.
     #[inline]
-    fn descend(&self, level: u32, mut word: u32, seen: &mut impl FnMut()) -> Option<u32> {
-        for level in (0..level).rev() {
+    fn descend(
+        &self,
+        words: &[u64],
+        level: u32,
+        mut index: u32,
+        seen: &mut impl FnMut(),
+    ) -> Option<u32> {
+        for level in (1..level).rev() {
             seen();
-            let free = !self.word(level, word);
+            let free = !words[(self.at[level as usize] + index) as usize];
             if free == 0 {
                 return None;
             }
-            word = word * WORD + free.trailing_zeros();
+            index = index * WORD + free.trailing_zeros();
         }
-        Some(word)
+        if level > 0 {
+            seen();
+            let free = !words[pair_at(index * WORD)];
+            if free == 0 {
+                return None;
+            }
+            index = index * WORD + free.trailing_zeros();
+        }
+        Some(index)
     }
 
     /// The lowest free descriptor at or above `from`: up until a level knows of one to the right,
@@ -254,7 +296,8 @@ impl FdMap {
             seen();
             let free = !self.word(level, word) & above(from);
             if free != 0 {
-                return self.descend(level, word * WORD + free.trailing_zeros(), seen);
+                let found = word * WORD + free.trailing_zeros();
+                return self.descend(self.words(), level, found, seen);
             }
             from = word + 1;
         }
@@ -262,6 +305,7 @@ impl FdMap {
     }
 
     /// Makes `fd`, which is free and below the capacity, claimed.
+    #[inline]
     fn set(&mut self, fd: u32, cloexec: bool) {
         if let Some([claimed, exec]) = self.pair_mut(fd) {
             *claimed |= bit(fd);
@@ -284,11 +328,10 @@ impl FdMap {
     /// Tells the summaries that the word of `fd` is full.
     #[cold]
     fn fill_up(&mut self, fd: u32) {
-        let (at, levels) = (self.at, self.levels);
-        let words = self.words_mut();
+        let words = self.words.all_mut();
         let (mut level, mut index, mut full) = (1, fd / WORD, true);
-        while full && level < levels {
-            let word = &mut words[(at[level as usize] + index / WORD) as usize];
+        while full && level < self.levels {
+            let word = &mut words[(self.at[level as usize] + index / WORD) as usize];
             *word |= bit(index);
             full = *word == u64::MAX;
             (level, index) = (level + 1, index / WORD);
@@ -298,11 +341,11 @@ impl FdMap {
     /// Tells the summaries that the word of `fd` is not full.
     #[cold]
     fn drain(&mut self, fd: u32, mut was_full: bool) {
-        let (at, levels, always) = (self.at, self.levels, !self.conditional_summary);
-        let words = self.words_mut();
+        let always = !self.conditional_summary;
+        let words = self.words.all_mut();
         let (mut level, mut index) = (1, fd / WORD);
-        while (was_full || always) && level < levels {
-            let word = &mut words[(at[level as usize] + index / WORD) as usize];
+        while (was_full || always) && level < self.levels {
+            let word = &mut words[(self.at[level as usize] + index / WORD) as usize];
             was_full = *word == u64::MAX;
             *word &= !bit(index);
             (level, index) = (level + 1, index / WORD);
@@ -311,18 +354,12 @@ impl FdMap {
 
     #[inline]
     fn words(&self) -> &[u64] {
-        match &self.words {
-            Words::Few(pair) => pair,
-            Words::Many(words) => words,
-        }
+        self.words.all()
     }
 
     #[inline]
     fn words_mut(&mut self) -> &mut [u64] {
-        match &mut self.words {
-            Words::Few(pair) => pair,
-            Words::Many(words) => words,
-        }
+        self.words.all_mut()
     }
 
     /// The words of `fd`, if it is below the capacity: claimed, close on exec.

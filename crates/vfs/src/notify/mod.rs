@@ -26,8 +26,8 @@
 //! one directory are queued in the order of its changes.
 //!
 //! # Rules
-//! R1. A call that nobody watches reads one word of the `Vfs` and nothing else. Who watches any
-//!     inode of a `Vfs` makes each event there look at two inodes' flags.
+//! R1. While nothing is watched, a call reads one word of the `Vfs` and nothing else. One watch
+//!     anywhere makes each event of the `Vfs` look at the flags of two inodes.
 //! R2. A group is told of its watch of the directory first, with the name, then of its watch of the
 //!     inode itself, without.
 //! R3. A watch owns its inode: the list of marks is not lost while a backend forgets the inode.
@@ -42,6 +42,8 @@
 //!   use of the entry. If that was a walk going by, and no call that removes, closes or leaves, it
 //!   is told when the entry's slot is reclaimed.
 //! * A backend that makes a second inode for a file of which one lives splits its watchers.
+//! * A directory is not told of its entries while a `Vfs` has no pins left.
+//! * No signal ends a read that waits.
 
 mod calls;
 mod emit;

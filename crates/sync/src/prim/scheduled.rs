@@ -2,9 +2,9 @@
 //! Shuttle's stand-ins, under the same names: a thread is switched, and may be made to fail, before
 //! every atomic operation and every lock.
 //!
-//! Shuttle runs one thread at a time and knows no weak memory: whatever order an operation asks for,
-//! it gets the strongest. Its own atomics are not zeroes, so these are the system's, each operation
-//! after a point where shuttle may switch. Statics are one for each execution.
+//! Shuttle runs one thread at a time and knows no weak memory: whatever order an operation asks
+//! for, it gets the strongest. Its own atomics are not zeroes, so these are the system's, each
+//! operation after a point where shuttle may switch. Statics are one for each execution.
 
 pub(super) use crate::fault::may_fail;
 pub(crate) use crate::fault::unfailing;

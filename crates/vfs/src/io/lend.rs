@@ -9,7 +9,8 @@ use openpath_abi::{Errno, mode};
 impl Task {
     /// Shows up to `len` bytes of the file at `fd` from `offset` on, in place and piece by piece;
     /// how many there were. Data cannot change while a piece is shown, so `show` must not read or
-    /// write any file of the same file system. Linux has no such call; it is pread(2) without the copy.
+    /// write any file of the same file system. Linux has no such call; it is pread(2) without the
+    /// copy.
     ///
     /// # Errors
     /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`, not open for reading), `EINVAL` (the end

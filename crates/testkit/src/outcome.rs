@@ -154,6 +154,9 @@ impl StatView {
     /// Makes a face's answer comparable.
     #[must_use]
     pub fn new(s: &Stat, ids: &Ids, stamps: &Stamps) -> StatView {
+        // What no file system holds is as old as the machine.
+        let real = openpath_abi::mode::file_type(s.mode) != 0;
+        let stamp = |t| if real { stamps.of(t) } else { Stamp::Begin };
         StatView {
             inode: ids.known(s.dev, s.ino),
             dev: ids.device(s.dev),
@@ -165,9 +168,9 @@ impl StatView {
             size: s.size,
             blksize: s.blksize,
             blocks: s.blocks,
-            atime: stamps.of(s.atime),
-            mtime: stamps.of(s.mtime),
-            ctime: stamps.of(s.ctime),
+            atime: stamp(s.atime),
+            mtime: stamp(s.mtime),
+            ctime: stamp(s.ctime),
         }
     }
 }
@@ -197,11 +200,12 @@ impl StatxView {
         if !has(x::STATX_INO) {
             stat.inode = None;
         }
+        let real = openpath_abi::mode::file_type(s.stat.mode) != 0;
         StatxView {
-            mask: s.mask,
-            attributes: s.attributes,
-            attributes_mask: s.attributes_mask,
-            btime: has(x::STATX_BTIME).then(|| stamps.of(s.btime)),
+            mask: if real { s.mask } else { 0 },
+            attributes: if real { s.attributes } else { 0 },
+            attributes_mask: if real { s.attributes_mask } else { 0 },
+            btime: (real && has(x::STATX_BTIME)).then(|| stamps.of(s.btime)),
             stat,
         }
     }

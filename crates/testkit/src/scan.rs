@@ -201,6 +201,9 @@ impl Scans {
 
     /// An operation was done: which descriptors it made, moved or doubled.
     pub fn learn(&mut self, op: &Op, outcome: &Outcome) {
+        if !outcome.is_ok() {
+            return;
+        }
         let made = match outcome {
             Outcome::Num(n) => i32::try_from(*n).unwrap_or(-1),
             _ => return self.ended(op),
@@ -239,7 +242,11 @@ impl Scans {
             Op::Close { fd } | Op::Rewind { fd } | Op::Cookies { fd } | Op::Lseek { fd, .. } => {
                 self.rewind(*fd)
             }
-            Op::CloseRange { .. } | Op::Exec {} => self.scans.clear(),
+            Op::CloseRange { .. } | Op::Exec {} => {
+                // Which ones it closed shows when a number is opened again.
+                self.shared.extend(self.scans.keys());
+                self.scans.clear();
+            }
             _ => {}
         }
     }

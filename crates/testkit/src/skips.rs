@@ -20,8 +20,8 @@ pub const UMOUNT_ROOT: &str = "umount-root";
 pub const LSEEK_DIRECTORY: &str = "lseek-directory";
 /// The host's own listing doubled or lost an entry; ours is held to the rule all the same.
 pub const HOST_LISTING: &str = "host-listing";
-/// An extended attribute of a descriptor that is not open: the kernel looks at the name first.
-pub const XATTR_NO_FILE: &str = "xattr-no-file";
+/// sendfile(2) within a file from and to parts that overlap: the kernel passes pages, not bytes.
+pub const SENDFILE_OVERLAP: &str = "sendfile-overlap";
 /// The host's own answer changed when the case was run again.
 pub const HOST_UNSTEADY: &str = "host-unsteady";
 /// An operation that a face does not know.
@@ -93,10 +93,10 @@ fn rule(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
         (Op::Open { .. } | Op::Openat2 { .. }, _, Outcome::Err(Errno::ENXIO)) if worked => {
             Some("L2")
         }
-        (Op::Read { .. } | Op::Write { .. }, _, Outcome::Err(Errno::EAGAIN)) if worked => {
-            Some("L2")
-        }
-        (Op::Read { .. }, Outcome::Err(Errno::EAGAIN), Outcome::Bytes(data)) if data.is_empty() => {
+        (op, _, Outcome::Err(Errno::EAGAIN)) if worked && moves_data(op) => Some("L2"),
+        (op, Outcome::Err(Errno::EAGAIN), Outcome::Bytes(data))
+            if data.is_empty() && moves_data(op) =>
+        {
             Some("L2")
         }
         (Op::Umount { flags, .. }, Outcome::Err(Errno::EAGAIN), Outcome::Ok)
@@ -106,6 +106,21 @@ fn rule(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Does it read or write where a file stands, as a FIFO can be?
+fn moves_data(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Read { .. }
+            | Op::Write { .. }
+            | Op::Readv { .. }
+            | Op::Writev { .. }
+            | Op::Preadv2 { .. }
+            | Op::Pwritev2 { .. }
+            | Op::Sendfile { .. }
+            | Op::Events { .. }
+    )
 }
 
 #[cfg(test)]

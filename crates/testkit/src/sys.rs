@@ -8,6 +8,8 @@
 //! * The calls on descriptors are in `files`, which holds no `unsafe`.
 
 use std::ffi::CString;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use openpath_abi::{Errno, Stat, StatFs, Timespec};
 
@@ -571,6 +573,87 @@ pub fn survivors(first: u8) -> Result<u8, Errno> {
         (0, open) if open < 1 << SURVIVORS => Ok(open),
         _ => Err(Errno::ENOEXEC),
     }
+}
+
+/// Executes the program that is open at `fd` in a child that has nothing else open; the child once
+/// it runs.
+///
+/// # Errors
+/// Those of execve(2).
+pub fn run(fd: i32) -> Ret {
+    let flags = libc::SIGCHLD | libc::CLONE_VFORK;
+    let failure = shared_word()?;
+    // SAFETY: without memory in common, but for that word, this is fork(2), and returns when the
+    // child has executed or ended; the child makes system calls only.
+    let child = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    if child == 0 {
+        // SAFETY: the strings end with a NUL and outlive the call; nothing else is pointed to. The
+        // address of this thread's errno is valid.
+        unsafe {
+            let (below, above) = (i64::from(fd) - 1, i64::from(fd) + 1);
+            if below >= 0 {
+                libc::syscall(libc::SYS_close_range, 0, below, 0);
+            }
+            libc::syscall(libc::SYS_close_range, above, u32::MAX, 0);
+            libc::syscall(libc::SYS_fcntl, fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            let (empty, none) = (c"".as_ptr(), std::ptr::null::<*const i8>());
+            let at_empty = libc::AT_EMPTY_PATH;
+            libc::syscall(libc::SYS_execveat, fd, empty, none, none, at_empty);
+            failure.store(*libc::__errno_location(), Ordering::Release);
+            libc::syscall(libc::SYS_exit_group, 1);
+        }
+        std::process::abort();
+    }
+    if child < 0 {
+        return Err(Errno::EAGAIN);
+    }
+    match failure.swap(0, Ordering::Acquire) {
+        0 => Ok(child),
+        errno => {
+            halt(child);
+            Err(Errno::from_raw(errno))
+        }
+    }
+}
+
+/// A word of memory that children of this process have in common with it.
+fn shared_word() -> Result<&'static AtomicI32, Errno> {
+    static WORD: OnceLock<usize> = OnceLock::new();
+    let at = WORD.get_or_init(|| {
+        let (rights, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a new mapping, wherever there is room.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, rights, kind, -1, 0) };
+        if at == libc::MAP_FAILED {
+            0
+        } else {
+            at as usize
+        }
+    });
+    if *at == 0 {
+        return Err(Errno::ENOMEM);
+    }
+    // SAFETY: the page is mapped for as long as the process lives, aligned, zeroed, and only ever
+    // reached through this atomic.
+    Ok(unsafe { &*(*at as *const AtomicI32) })
+}
+
+/// Kills a child and waits until it is gone.
+pub fn halt(child: i64) {
+    // What is gone already is as good as killed.
+    let _ = raw(libc::SYS_kill, &mut [n(child), n(libc::SIGKILL)]);
+    let _ = raw(
+        libc::SYS_wait4,
+        &mut [n(child), Arg::Null, n(0x4000_0000), Arg::Null],
+    );
+}
+
+/// A program that waits for its end.
+#[must_use]
+pub fn waiting_program() -> Vec<u8> {
+    elf::which_waits()
 }
 
 /// Executes a program in the child of a fork(2): allocates nothing.

@@ -112,7 +112,11 @@ pub(super) fn born(birth: Birth, uid: u32, root_mount: u64) -> Option<Actor> {
     let (say, answers) = channel();
     let (tell, ready) = channel();
     let body = move || {
-        let mut stage = Stage { uid, root_mount };
+        let mut stage = Stage {
+            uid,
+            root_mount,
+            running: Vec::new(),
+        };
         if tell.send(stage.enter(birth)).is_err() {
             return;
         }
@@ -140,6 +144,14 @@ pub(super) fn born(birth: Birth, uid: u32, root_mount: u64) -> Option<Actor> {
 pub(super) struct Stage {
     pub(super) uid: u32,
     pub(super) root_mount: u64,
+    /// Programs that were run and have not been ended.
+    pub(super) running: Vec<i64>,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.halt();
+    }
 }
 
 impl Stage {
@@ -184,6 +196,13 @@ impl Stage {
         sys::setresuid(uid, uid, 0)?;
         self.uid = uid;
         Ok(())
+    }
+
+    /// Ends all that was run: only root may, whoever acts.
+    pub(super) fn halt(&mut self) {
+        if !self.running.is_empty() {
+            self.as_root(|stage| stage.running.drain(..).for_each(sys::halt));
+        }
     }
 
     /// Does something as root and under a limit that is in nobody's way, then goes back.

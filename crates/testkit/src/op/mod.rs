@@ -280,6 +280,12 @@ ops! {
     Poll = "poll" { fd: Fd, events: PollFlags }
     /// fstatfs(2), what of it is the same everywhere.
     Fstatfs = "fstatfs" { fd: Fd }
+    /// Make a program that waits: open(2), write(2), close(2).
+    Program = "program" { path: Path }
+    /// execve(2) of what is open, by a child.
+    Run = "run" { fd: Fd }
+    /// End all that was run.
+    Halt = "halt" {}
     /// inotify_init1(2).
     InotifyInit = "inotify" { flags: OFlags }
     /// inotify_add_watch(2).

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use openpath_abi::{Errno, Timespec, mount as m};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::Word;
-use openpath_vfs::{Clock, Cred, Limits, SuperBlock, Sysctl, Task, Tuning, Vfs};
+use openpath_vfs::{Clock, Cred, Limits, Running, SuperBlock, Sysctl, Task, Tuning, Vfs};
 
 use crate::face::{self, Face};
 use crate::host::groups;
@@ -141,6 +141,7 @@ pub struct Ours<'t> {
     stamps: Stamps,
     ids: Ids,
     names: Names,
+    running: Vec<Running>,
 }
 
 impl<'t> Ours<'t> {
@@ -160,6 +161,7 @@ impl<'t> Ours<'t> {
             stamps,
             ids: Ids::default(),
             names: Names::default(),
+            running: Vec::new(),
         }
     }
 

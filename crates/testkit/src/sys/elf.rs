@@ -6,9 +6,18 @@ const BASE: u64 = 0x40_0000;
 /// Length of the file's header and of its only segment's.
 const HEAD: u64 = 64 + 56;
 
+/// A program that only waits.
+pub(super) fn which_waits() -> Vec<u8> {
+    linked(&[
+        0xb8, 34, 0, 0, 0, // again: mov eax, pause
+        0x0f, 0x05, // syscall
+        0xeb, 0xf7, // jmp again
+    ])
+}
+
 /// A program that exits with a bit for each of `count` descriptors from `first` on that is open.
 pub(super) fn which_are_open(first: u8, count: u8) -> Vec<u8> {
-    let code: &[u8] = &[
+    linked(&[
         0xbb, first, 0, 0, 0, // mov ebx, first
         0x31, 0xed, // xor ebp, ebp
         0x45, 0x31, 0xe4, // xor r12d, r12d
@@ -29,7 +38,11 @@ pub(super) fn which_are_open(first: u8, count: u8) -> Vec<u8> {
         0x89, 0xef, // mov edi, ebp
         0xb8, 231, 0, 0, 0, // mov eax, exit_group
         0x0f, 0x05, // syscall
-    ];
+    ])
+}
+
+/// A file with this code in it, ready to be executed.
+fn linked(code: &[u8]) -> Vec<u8> {
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
     file.resize(16, 0);
     let half = |file: &mut Vec<u8>, v: u16| file.extend(v.to_le_bytes());

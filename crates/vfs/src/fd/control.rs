@@ -12,7 +12,7 @@ use openpath_abi::fcntl::{
     F_ADD_SEALS, F_CREATED_QUERY, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_SEALS, F_GETFD,
     F_GETFL, F_GETOWN, F_GETSIG, F_SEAL_EXEC, F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL,
     F_SEAL_SHRINK, F_SEAL_WRITE, F_SETFD, F_SETFL, F_SETOWN, F_SETSIG, FD_CLOEXEC, O_APPEND,
-    O_DIRECT, O_NOATIME, O_NONBLOCK,
+    O_ASYNC, O_DIRECT, O_NOATIME, O_NONBLOCK,
 };
 use openpath_abi::{Errno, mode};
 
@@ -105,6 +105,12 @@ fn set_cloexec(core: &Core, fd: Fd, arg: u64) -> Result<u64, Errno> {
     Ok(0)
 }
 
+/// Whether a file of this kind tells its owner of input and output (`fasync`): FIFOs, and what no
+/// file system holds.
+pub(crate) fn signals(kind: u32) -> bool {
+    matches!(kind, 0 | mode::S_IFIFO)
+}
+
 impl Filp<'_> {
     /// `F_SETFL`: changes what can be changed, and ignores the rest.
     ///
@@ -121,12 +127,18 @@ impl Filp<'_> {
         if stops_atime && !self.core.cred().owner_or_capable(inode.ids().0) {
             return Err(Errno::EPERM);
         }
-        if wanted & O_DIRECT != 0 && inode.kind() != mode::S_IFREG {
+        let kind = inode.kind();
+        if wanted & O_DIRECT != 0 && !matches!(kind, mode::S_IFREG | mode::S_IFIFO) {
             return Err(Errno::EINVAL);
         }
+        let changeable = if signals(kind) {
+            CHANGEABLE | O_ASYNC
+        } else {
+            CHANGEABLE
+        };
         loop {
             let now = body.flags.get();
-            let new = wanted & CHANGEABLE | now & !CHANGEABLE;
+            let new = wanted & changeable | now & !changeable;
             if body.flags.swap_if(now, new) {
                 return Ok(());
             }

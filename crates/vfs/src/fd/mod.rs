@@ -36,6 +36,7 @@ mod owner;
 mod range;
 mod share;
 
+pub(crate) use control::signals;
 pub use map::FdMap;
 pub use owner::OwnerEx;
 

@@ -5,7 +5,7 @@
 //! `anon_inode_getfd`: one inode of one mount that is nowhere attached serves them all.
 
 use super::{Fd, FileOps, Filp, Making};
-use crate::inode::{Attr, Inode, InodeOps};
+use crate::inode::{Attr, Inode, InodeOps, SetAttr};
 use crate::instance::Shared;
 use crate::mount::mflag;
 use crate::superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
@@ -24,6 +24,11 @@ struct Nowhere;
 impl InodeOps for Nowhere {
     fn as_any(&self) -> &dyn core::any::Any {
         self
+    }
+
+    /// It is everybody's, and nobody may change it (`anon_inode_setattr`).
+    fn setattr(&self, _: &Inode, _: &SetAttr) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
     }
 }
 

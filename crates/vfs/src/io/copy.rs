@@ -94,8 +94,12 @@ impl Task {
         let end = to.pos();
         verify_area(end, count)?;
         let kind = from.inode()?.kind();
-        let has_pages = kind == mode::S_IFREG || kind == mode::S_IFDIR && count == 0;
-        if to.appends() || !has_pages {
+        if to.appends() || !matches!(kind, mode::S_IFREG | mode::S_IFDIR) {
+            return Err(Errno::EINVAL);
+        }
+        if kind == mode::S_IFDIR && count > 0 {
+            // It was looked at all the same.
+            from.accessed(&from.target()?);
             return Err(Errno::EINVAL);
         }
         let done = pump(&from, start, &to, end, count)?;

@@ -58,7 +58,8 @@ fn has_positions(inode: &Inode) -> bool {
 /// `EOPNOTSUPP` (unknown, or not for this kind of file), `EINVAL` (both ways to append).
 fn check_flags(inode: &Inode, flags: u32) -> Result<(), Errno> {
     // What is read piece by piece knows one flag (`do_loop_readv_writev`).
-    if inode.is_dir() && flags & !RWF_HIPRI != 0 {
+    let by_pieces = matches!(inode.kind(), 0 | mode::S_IFDIR);
+    if by_pieces && flags & !RWF_HIPRI != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     const KNOWN: u32 = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | RWF_NOAPPEND | RWF_NOSIGNAL;

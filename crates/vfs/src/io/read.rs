@@ -79,7 +79,10 @@ impl Task {
         if matches!(place, Place::At(_)) && !has_positions(file.inode()?) {
             return Err(Errno::ESPIPE);
         }
-        file.read_pieces(bufs, place, flags)
+        let done = file.read_pieces(bufs, place, flags)?;
+        // Unlike read(2), and unlike writev(2), of nothing too.
+        file.tell_listed();
+        Ok(done)
     }
 }
 
@@ -153,7 +156,6 @@ impl Filp<'_> {
         if matches!(place, Place::Current) {
             self.advance(from, done)?;
         }
-        self.tell_read(done);
         Ok(done)
     }
 

@@ -4,6 +4,7 @@
 //! # Kernel analogue
 //! `vfs_poll`, `do_vfs_ioctl`.
 
+use crate::fd::signals;
 use crate::file::{Fd, Filp};
 use crate::inode::shield;
 use crate::task::Task;
@@ -58,7 +59,7 @@ impl Task {
         match request {
             FIOCLEX => self.fcntl(fd, F_SETFD, u64::from(FD_CLOEXEC)).map(|_| 0),
             FIONCLEX => self.fcntl(fd, F_SETFD, 0).map(|_| 0),
-            FIONBIO => file.set_nonblocking(read_int(arg)? != 0),
+            FIONBIO => file.set_flag(O_NONBLOCK, read_int(arg)? != 0),
             FIOASYNC => file.set_async(read_int(arg)? != 0),
             FIOQSIZE => file.space(arg),
             FIGETBSZ => {
@@ -84,13 +85,15 @@ fn write_int(arg: &mut [u8], value: i32) -> Result<i64, Errno> {
 }
 
 impl Filp<'_> {
-    /// Nothing of a file system can signal; only a flag that is so already can be asked for.
+    /// Of what cannot signal, only a flag that is so already can be asked for.
     fn set_async(&self, on: bool) -> Result<i64, Errno> {
         if on == (self.flags() & O_ASYNC != 0) {
-            Ok(0)
-        } else {
-            Err(Errno::ENOTTY)
+            return Ok(0);
         }
+        if !signals(self.inode()?.kind()) {
+            return Err(Errno::ENOTTY);
+        }
+        self.set_flag(O_ASYNC, on)
     }
 
     /// `FIOQSIZE`: of what has data.
@@ -104,12 +107,12 @@ impl Filp<'_> {
         Ok(0)
     }
 
-    fn set_nonblocking(&self, on: bool) -> Result<i64, Errno> {
+    fn set_flag(&self, flag: u32, on: bool) -> Result<i64, Errno> {
         let flags = &self.body().flags;
         if on {
-            flags.set_bits(O_NONBLOCK);
+            flags.set_bits(flag);
         } else {
-            flags.clear_bits(O_NONBLOCK);
+            flags.clear_bits(flag);
         }
         Ok(0)
     }
@@ -126,6 +129,9 @@ impl Filp<'_> {
             let left = inode.size().cast_signed().wrapping_sub(self.pos());
             // As in Linux, what does not fit is cut.
             return write_int(arg, left as i32);
+        }
+        if request == FIONREAD && inode.kind() == mode::S_IFIFO {
+            return write_int(arg, 0);
         }
         inode.shielded(|ops| ops.ioctl(inode, request, arg))
     }

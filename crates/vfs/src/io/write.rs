@@ -29,7 +29,9 @@ impl Task {
     /// `EAGAIN` (a FIFO), what the backend meets.
     pub fn write(&self, fd: Fd, data: &[u8]) -> Result<usize, Errno> {
         let file = self.core.fdget_full(fd)?;
-        file.write_pieces(&[IoSlice::new(data)], Place::Current, 0)
+        let done = file.write_pieces(&[IoSlice::new(data)], Place::Current, 0)?;
+        file.tell_written(done);
+        Ok(done)
     }
 
     /// Writes at `offset`, wherever the file is; with `O_APPEND` at the end, as Linux does. Linux:
@@ -39,7 +41,14 @@ impl Task {
     /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `ESPIPE` (a FIFO), then as
     /// [`Task::write`].
     pub fn pwrite(&self, fd: Fd, data: &[u8], offset: i64) -> Result<usize, Errno> {
-        self.pwritev(fd, &[IoSlice::new(data)], offset)
+        let place = Place::of(offset)?;
+        let file = self.core.fdget_full(fd)?;
+        if !has_positions(file.inode()?) {
+            return Err(Errno::ESPIPE);
+        }
+        let done = file.write_pieces(&[IoSlice::new(data)], place, 0)?;
+        file.tell_written(done);
+        Ok(done)
     }
 
     /// As [`Task::write`], from several buffers one after the other. Linux: writev(2).
@@ -82,7 +91,9 @@ impl Task {
         if matches!(place, Place::At(_)) && !has_positions(file.inode()?) {
             return Err(Errno::ESPIPE);
         }
-        file.write_pieces(data, place, flags)
+        let done = file.write_pieces(data, place, flags)?;
+        file.tell_written(done);
+        Ok(done)
     }
 }
 
@@ -115,7 +126,6 @@ impl Filp<'_> {
         if matches!(place, Place::Current) {
             self.set_pos(end);
         }
-        self.tell_written(done);
         let syncs = self.flags() & O_DSYNC != 0 || flags & (RWF_DSYNC | RWF_SYNC) != 0;
         if syncs && done > 0 {
             let whole = self.flags() & O_SYNC_ONLY != 0 || flags & RWF_SYNC != 0;

@@ -110,6 +110,9 @@ impl Task {
     }
 }
 
+/// The kind of what no file system holds: it is nobody's to change, whoever asks.
+pub(super) const ANONYMOUS: u32 = 0;
+
 /// Whether the set-group-id bit may be on a file of this group (`in_group_or_capable`).
 fn may_set_group_id(cred: &Cred, gid: u32) -> bool {
     cred.in_group(gid) || cred.capable(caps::CAP_FSETID)
@@ -126,7 +129,7 @@ impl Target<'_> {
         let inode = self.inode;
         let _held = inode.lock_names();
         self.must_be_free()?;
-        if inode.kind() == S_IFLNK {
+        if matches!(inode.kind(), S_IFLNK | ANONYMOUS) {
             return Err(Errno::EOPNOTSUPP);
         }
         let (uid, gid) = inode.ids();
@@ -155,6 +158,9 @@ impl Target<'_> {
         let _held = inode.lock_names();
         if uid.is_some() || gid.is_some() {
             self.must_be_free()?;
+        }
+        if inode.kind() == ANONYMOUS {
+            return Err(Errno::EOPNOTSUPP);
         }
         let mode = self.may_chown(uid, gid)?;
         let now = self.core.vfs.clock.now();

@@ -4,6 +4,7 @@
 //! # Kernel analogue
 //! `do_utimes`, `vfs_utimes`, `may_setattr`.
 
+use super::attr::ANONYMOUS;
 use super::resolve;
 use super::target::{FIXED, Target, at_lookup};
 use crate::file::Fd;
@@ -99,6 +100,9 @@ impl Target<'_> {
         let fixed = if touches { flag::IMMUTABLE } else { FIXED };
         if self.inode.flags() & fixed != 0 {
             return Err(Errno::EPERM);
+        }
+        if !touches && self.inode.kind() == ANONYMOUS {
+            return Err(Errno::EOPNOTSUPP);
         }
         let cred = self.core.cred();
         if cred.owner_or_capable(self.inode.ids().0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Operations on data: reading, writing, positions, space.
 
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, fcntl as f, mode};
 
 use super::{Done, id, plain};
 use crate::host::actor::Stage;
@@ -35,6 +35,16 @@ fn seek(fd: i32, off: i64, whence: i64) -> Done {
         Ok(s) if mode::is_dir(s.mode) => Ok(Outcome::Skip(skips::LSEEK_DIRECTORY)),
         _ => sys::lseek(fd, off, id(whence)).map(Outcome::Num),
     }
+}
+
+/// Would sendfile(2) copy a part of a file over another part of it that it reads?
+fn overlaps(to: i32, from: i32, off: Option<i64>, len: i64) -> bool {
+    let (Ok(a), Ok(b)) = (sys::fstat(to), sys::fstat(from)) else {
+        return false;
+    };
+    let stands = |fd| sys::lseek(fd, 0, f::SEEK_CUR).unwrap_or(0);
+    let (at, from) = (stands(to), off.unwrap_or_else(|| stands(from)));
+    (a.dev, a.ino) == (b.dev, b.ino) && at != from && at.abs_diff(from) < len.unsigned_abs()
 }
 
 impl Stage {
@@ -94,6 +104,9 @@ impl Stage {
                 let (from, to) = ((fd.0, &mut off), (to.0, &mut at));
                 let r = sys::copy_file_range(from, to, size(*len), flags.low());
                 copied(r, [off, at])
+            }
+            Op::Sendfile { to, fd, off, len } if overlaps(to.0, fd.0, off.0, *len) => {
+                Ok(Outcome::Skip(skips::SENDFILE_OVERLAP))
             }
             Op::Sendfile { to, fd, off, len } => {
                 let mut off = off.0;

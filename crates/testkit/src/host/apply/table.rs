@@ -97,6 +97,22 @@ impl Stage {
             Op::Clone {} => birth(Birth::Clone),
             Op::Unshare {} => done(sys::unshare(CLONE_FILES)),
             Op::Exec {} => exec(),
+            Op::Program { path } => {
+                let flags = f::O_WRONLY | f::O_CREAT | f::O_TRUNC;
+                fd(sys::openat(f::AT_FDCWD, &path.0, flags, 0o755)).and_then(|fd| {
+                    let written = sys::write(fd, &sys::waiting_program());
+                    sys::close(fd)?;
+                    done(written)
+                })
+            }
+            Op::Run { fd } => sys::run(fd.0).map(|child| {
+                self.running.push(child);
+                Raw::Done(Outcome::Ok)
+            }),
+            Op::Halt {} => {
+                self.halt();
+                Ok(Raw::Done(Outcome::Ok))
+            }
             _ => return None,
         })
     }

@@ -281,7 +281,9 @@ impl Ours<'_> {
                 let times = [time(*atime), time(*mtime)];
                 task.utimensat(at.0, Some(&path.0), times, flags.low())
             }
-            Op::Futimens { fd, atime, mtime } => task.futimens(fd.0, [time(*atime), time(*mtime)]),
+            Op::Futimens { fd, atime, mtime } => {
+                task.utimensat(fd.0, None, [time(*atime), time(*mtime)], 0)
+            }
             Op::Truncate { path, len } => task.truncate(&path.0, *len),
             Op::Ftruncate { fd, len } => task.ftruncate(fd.0, *len),
             _ => return None,

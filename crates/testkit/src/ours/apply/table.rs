@@ -9,6 +9,7 @@ use crate::face;
 use crate::op::Op;
 use crate::ours::{Ours, cred};
 use crate::outcome::{Outcome, raw_events};
+use crate::sys;
 
 fn made(r: Result<i32, Errno>) -> Done {
     r.map(|n| Outcome::Num(i64::from(n)))
@@ -109,6 +110,23 @@ impl Ours<'_> {
             }
             Op::Unshare {} => plain(self.task().unshare_files()),
             Op::Exec {} => plain(self.task().exec()),
+            Op::Program { path } => {
+                let (task, flags) = (self.task(), f::O_WRONLY | f::O_CREAT | f::O_TRUNC);
+                task.open(&path.0, flags, 0o755).and_then(|fd| {
+                    let written = task.write(fd, &sys::waiting_program());
+                    task.close(fd)?;
+                    plain(written.map(drop))
+                })
+            }
+            Op::Run { fd } => self.task().deny_write(fd.0).and_then(|running| {
+                self.running.push(running);
+                // Executing reads the file.
+                plain(self.task().pread(fd.0, &mut [0], 0).map(drop))
+            }),
+            Op::Halt {} => {
+                self.running.clear();
+                Ok(Outcome::Ok)
+            }
             Op::Exit {} if self.acting == 0 => Err(Errno::EPERM),
             Op::Exit {} => {
                 self.tasks[self.acting] = None;

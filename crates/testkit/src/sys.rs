@@ -5,13 +5,14 @@
 //! * The only file of this crate with `unsafe`; every wrapper is safe for any argument values.
 //! * A wrapper hands the kernel exactly what it was given and returns exactly what came back.
 //! * Numbers and structure layouts are those of x86-64 Linux.
-//! * The calls on descriptors are in `files`, which holds no `unsafe`.
+//! * The calls on descriptors, attributes and extended attributes are in the modules beneath, which
+//!   hold no `unsafe`.
 
 use std::ffi::CString;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use openpath_abi::{Errno, Stat, StatFs, Timespec};
+use openpath_abi::Errno;
 
 /// What a system call returns.
 pub type Ret = Result<i64, Errno>;
@@ -93,8 +94,12 @@ macro_rules! calls {
 
 mod elf;
 mod files;
+mod stat;
+mod xattr;
 
 pub use files::*;
+pub use stat::*;
+pub use xattr::*;
 
 calls! {
     /// openat(2).
@@ -226,161 +231,6 @@ fn f64at(b: &[u8], at: usize) -> i64 {
 
 fn f32at(b: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(field(b, at))
-}
-
-fn stat_of(b: &[u8; 144]) -> Stat {
-    let time = |at| Timespec::new(f64at(b, at), f32at(b, at + 8));
-    Stat {
-        dev: f64at(b, 0).cast_unsigned(),
-        ino: f64at(b, 8).cast_unsigned(),
-        nlink: f64at(b, 16).cast_unsigned(),
-        mode: f32at(b, 24),
-        uid: f32at(b, 28),
-        gid: f32at(b, 32),
-        rdev: f64at(b, 40).cast_unsigned(),
-        size: f64at(b, 48),
-        blksize: f64at(b, 56),
-        blocks: f64at(b, 64),
-        atime: time(72),
-        mtime: time(88),
-        ctime: time(104),
-    }
-}
-
-/// newfstatat(2).
-///
-/// # Errors
-/// As the kernel's.
-pub fn fstatat(dir: i32, name: &[u8], flags: u32) -> Result<Stat, Errno> {
-    let mut b = [0u8; 144];
-    let name = path(name);
-    let a = &mut [n(dir), Arg::Path(&name), Arg::Out(&mut b), n(flags)];
-    raw(libc::SYS_newfstatat, a)?;
-    Ok(stat_of(&b))
-}
-
-/// stat(2).
-///
-/// # Errors
-/// As the kernel's.
-pub fn stat(name: &[u8]) -> Result<Stat, Errno> {
-    let mut b = [0u8; 144];
-    raw(
-        libc::SYS_stat,
-        &mut [Arg::Path(&path(name)), Arg::Out(&mut b)],
-    )?;
-    Ok(stat_of(&b))
-}
-
-/// lstat(2).
-///
-/// # Errors
-/// As the kernel's.
-pub fn lstat(name: &[u8]) -> Result<Stat, Errno> {
-    let mut b = [0u8; 144];
-    raw(
-        libc::SYS_lstat,
-        &mut [Arg::Path(&path(name)), Arg::Out(&mut b)],
-    )?;
-    Ok(stat_of(&b))
-}
-
-/// fstat(2).
-///
-/// # Errors
-/// As the kernel's.
-pub fn fstat(fd: i32) -> Result<Stat, Errno> {
-    let mut b = [0u8; 144];
-    raw(libc::SYS_fstat, &mut [n(fd), Arg::Out(&mut b)])?;
-    Ok(stat_of(&b))
-}
-
-/// What statx(2) says beyond stat(2).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RawStatx {
-    /// What was filled in.
-    pub mask: u32,
-    /// `STATX_ATTR_*`.
-    pub attributes: u64,
-    /// Which of those the file system can say.
-    pub attributes_mask: u64,
-    /// Birth time.
-    pub btime: Timespec,
-    /// Mount.
-    pub mnt_id: u64,
-    /// The rest, as stat(2) has it.
-    pub stat: Stat,
-}
-
-/// statx(2).
-///
-/// # Errors
-/// As the kernel's.
-pub fn statx(dir: i32, name: &[u8], flags: u32, mask: u32) -> Result<RawStatx, Errno> {
-    let mut b = [0u8; 256];
-    let name = path(name);
-    let a = &mut [
-        n(dir),
-        Arg::Path(&name),
-        n(flags),
-        n(mask),
-        Arg::Out(&mut b),
-    ];
-    raw(libc::SYS_statx, a)?;
-    let time = |at| Timespec::new(f64at(&b, at), f32at(&b, at + 8));
-    let dev = |at| openpath_abi::stat::makedev(f32at(&b, at), f32at(&b, at + 4));
-    Ok(RawStatx {
-        mask: f32at(&b, 0),
-        attributes: f64at(&b, 8).cast_unsigned(),
-        attributes_mask: f64at(&b, 56).cast_unsigned(),
-        btime: time(80),
-        mnt_id: f64at(&b, 144).cast_unsigned(),
-        stat: Stat {
-            dev: dev(136),
-            ino: f64at(&b, 32).cast_unsigned(),
-            mode: u32::from(u16::from_le_bytes(field(&b, 28))),
-            nlink: u64::from(f32at(&b, 16)),
-            uid: f32at(&b, 20),
-            gid: f32at(&b, 24),
-            rdev: dev(128),
-            size: f64at(&b, 40),
-            blksize: i64::from(f32at(&b, 4)),
-            blocks: f64at(&b, 48),
-            atime: time(64),
-            mtime: time(112),
-            ctime: time(96),
-        },
-    })
-}
-
-/// statfs(2).
-///
-/// # Errors
-/// As the kernel's.
-pub fn statfs(name: &[u8]) -> Result<StatFs, Errno> {
-    let mut b = [0u8; 120];
-    raw(
-        libc::SYS_statfs,
-        &mut [Arg::Path(&path(name)), Arg::Out(&mut b)],
-    )?;
-    Ok(statfs_of(&b))
-}
-
-fn statfs_of(b: &[u8; 120]) -> StatFs {
-    let uns = |at| f64at(b, at).cast_unsigned();
-    StatFs {
-        kind: f64at(b, 0),
-        bsize: f64at(b, 8),
-        blocks: uns(16),
-        bfree: uns(24),
-        bavail: uns(32),
-        files: uns(40),
-        ffree: uns(48),
-        fsid: [f32at(b, 56).cast_signed(), f32at(b, 60).cast_signed()],
-        namelen: f64at(b, 64),
-        frsize: f64at(b, 72),
-        flags: uns(80),
-    }
 }
 
 /// Turns a call that fills a buffer into the bytes it filled in.
@@ -675,80 +525,4 @@ fn execute(program: &[u8]) -> ! {
     }
     // Not reached: exit_group(2) does not return.
     std::process::abort()
-}
-
-/// What an extended attribute hangs on: a path that is followed, one that is not, or a descriptor.
-#[derive(Clone, Copy, Debug)]
-pub enum XattrOf<'a> {
-    /// The path, links followed.
-    Path(&'a [u8]),
-    /// The path, last link not followed.
-    LPath(&'a [u8]),
-    /// The descriptor.
-    Fd(i32),
-}
-
-/// Picks the call of a family for what it works on, and makes its first argument.
-fn xattr_call(of: XattrOf<'_>, nrs: [libc::c_long; 3], rest: &mut [Arg<'_>]) -> Ret {
-    let (nr, name, fd) = match of {
-        XattrOf::Path(p) => (nrs[0], path(p), 0),
-        XattrOf::LPath(p) => (nrs[1], path(p), 0),
-        XattrOf::Fd(fd) => (nrs[2], CString::default(), fd),
-    };
-    let first = if nr == nrs[2] {
-        n(fd)
-    } else {
-        Arg::Path(&name)
-    };
-    let mut args = vec![first];
-    for a in rest {
-        args.push(match a {
-            Arg::Num(v) => Arg::Num(*v),
-            Arg::Path(p) => Arg::Path(p),
-            Arg::In(b) => Arg::In(b),
-            Arg::Out(b) => Arg::Out(b),
-            Arg::Null => Arg::Null,
-        });
-    }
-    raw(nr, &mut args)
-}
-
-/// setxattr(2) and its relatives.
-pub fn setxattr(of: XattrOf<'_>, key: &[u8], value: &[u8], flags: u32) -> Ret {
-    let nrs = [libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr];
-    let (key, len) = (path(key), u(value.len() as u64));
-    xattr_call(
-        of,
-        nrs,
-        &mut [Arg::Path(&key), Arg::In(value), len, n(flags)],
-    )
-}
-
-/// getxattr(2) and its relatives, the whole value.
-///
-/// # Errors
-/// As the kernel's.
-pub fn getxattr(of: XattrOf<'_>, key: &[u8]) -> Result<Vec<u8>, Errno> {
-    let nrs = [libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr];
-    let key = path(key);
-    filled(65536, |b| {
-        let len = u(b.len() as u64);
-        xattr_call(of, nrs, &mut [Arg::Path(&key), Arg::Out(b), len])
-    })
-}
-
-/// listxattr(2) and its relatives, the whole list.
-///
-/// # Errors
-/// As the kernel's.
-pub fn listxattr(of: XattrOf<'_>) -> Result<Vec<u8>, Errno> {
-    let nrs = [
-        libc::SYS_listxattr,
-        libc::SYS_llistxattr,
-        libc::SYS_flistxattr,
-    ];
-    filled(65536, |b| {
-        let len = u(b.len() as u64);
-        xattr_call(of, nrs, &mut [Arg::Out(b), len])
-    })
 }

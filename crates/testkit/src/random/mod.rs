@@ -9,6 +9,7 @@
 
 mod data;
 mod guess;
+mod names;
 mod ops;
 mod paths;
 mod table;

@@ -3,7 +3,8 @@
 
 use openpath_abi::{Errno, StatFs};
 
-use super::{Arg, Ret, field, filled, n, path, raw, statfs_of, u};
+use super::stat::statfs_of;
+use super::{Arg, Ret, field, filled, n, path, raw, u};
 
 calls! {
     /// close_range(2).

@@ -132,7 +132,7 @@ impl Table {
         while self.entries.peek() > u64::from(self.active.get())
             && self.active.get() < self.buckets.capacity()
         {
-            self.split(chain);
+            unfailing(|| self.split(chain));
         }
     }
 
@@ -185,27 +185,31 @@ impl Locked<'_> {
 
     /// Puts `index` in front.
     pub fn insert(&mut self, chain: &impl Chain, index: u32) {
-        chain.link(index).set(self.head);
-        self.head = index;
-        self.table.buckets.at(self.bucket).set(index | LOCKED);
-        self.table.entries.add(1);
+        unfailing(|| {
+            chain.link(index).set(self.head);
+            self.head = index;
+            self.table.buckets.at(self.bucket).set(index | LOCKED);
+            self.table.entries.add(1);
+        });
     }
 
     /// Takes `index` out; whether it was there.
     pub fn remove(&mut self, chain: &impl Chain, index: u32) -> bool {
-        let next = chain.link(index).get();
-        if self.head == index {
-            self.head = next;
-            self.table.buckets.at(self.bucket).set(next | LOCKED);
-        } else {
-            let before = self.find(chain, |i| chain.link(i).get() == index);
-            if before == 0 {
-                return false;
+        unfailing(|| {
+            let next = chain.link(index).get();
+            if self.head == index {
+                self.head = next;
+                self.table.buckets.at(self.bucket).set(next | LOCKED);
+            } else {
+                let before = self.find(chain, |i| chain.link(i).get() == index);
+                if before == 0 {
+                    return false;
+                }
+                chain.link(before).set(next);
             }
-            chain.link(before).set(next);
-        }
-        self.table.entries.sub(1);
-        true
+            self.table.entries.sub(1);
+            true
+        })
     }
 }
 

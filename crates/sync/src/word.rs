@@ -11,7 +11,7 @@
 //! stand-alone fence: a reader that saw new data also sees the sequence word that was made busy
 //! before it (see [`crate::Life`]).
 
-use crate::prim::{AtomicU32, AtomicU64, Ordering};
+use crate::prim::{AtomicU32, AtomicU64, Ordering, unfailing};
 use crate::zero::ZeroValid;
 
 macro_rules! word {
@@ -45,7 +45,7 @@ macro_rules! word {
             /// Writes a hint that only this thread writes: no order with anything else.
             #[inline(always)]
             pub fn poke(&self, value: $int) {
-                self.0.store(value, Ordering::Relaxed);
+                unfailing(|| self.0.store(value, Ordering::Relaxed));
             }
             /// Adds and returns the value before; a shared store, so never on a cached path.
             #[inline]

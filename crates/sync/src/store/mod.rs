@@ -49,7 +49,7 @@ pub use table::FileSlots;
 
 use crate::asym;
 use crate::life::{Change, Sample};
-use crate::prim::{AtomicU32, Mutex, Ordering};
+use crate::prim::{AtomicU32, Mutex, Ordering, unfailing};
 use crate::region::{NoSpace, Region};
 use crate::word::Word;
 use slab::Slab;
@@ -150,12 +150,12 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// `init` gets its index and may give it a payload and enter it wherever it is to be found:
     /// until it returns, whoever finds it sees a change going on, and a reclaimer waits.
     pub fn new_dentry(&self, init: impl FnOnce(u32, &D, &mut Change<'_>)) -> Option<(u32, Sample)> {
-        self.dentries.alloc(init)
+        unfailing(|| self.dentries.alloc(init))
     }
 
     /// A new live mount, set up by `init` before anyone can see it as live; `None` at the limit.
     pub fn new_mount(&self, init: impl FnOnce(&M, &mut Change<'_>)) -> Option<(u32, Sample)> {
-        self.mounts.alloc(|_, mount, change| init(mount, change))
+        unfailing(|| self.mounts.alloc(|_, mount, change| init(mount, change)))
     }
 
     /// Gives the dentry at `index` its payload.
@@ -228,7 +228,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     pub fn release(&self, pin: Pin) {
         self.check(&pin);
-        self.pins.at(pin.slot()).set(0);
+        unfailing(|| self.pins.at(pin.slot()).set(0));
     }
 
     fn used_pins(&self) -> u32 {
@@ -265,8 +265,10 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         freed: impl FnMut(u32, &D, Option<Arc<D::Payload>>),
     ) {
         let scan = |v: &mut Vec<u32>| self.scan(v, dentry_of);
-        self.dentries
-            .reclaim(victims, eligible, scan, in_use, freed);
+        unfailing(|| {
+            self.dentries
+                .reclaim(victims, eligible, scan, in_use, freed);
+        });
     }
 
     /// As [`Store::reclaim_dentries`], for mounts.
@@ -276,8 +278,10 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         freed: impl FnMut(u32, &M, Option<Arc<M::Payload>>),
     ) {
         let scan = |v: &mut Vec<u32>| self.scan(v, mount_of);
-        self.mounts
-            .reclaim(victims, |_| true, scan, |_| false, freed);
+        unfailing(|| {
+            self.mounts
+                .reclaim(victims, |_| true, scan, |_| false, freed);
+        });
     }
 
     /// Whether someone writes where `there` says, asked with the mount and the dentry of each place

@@ -6,7 +6,7 @@ use super::item::Item;
 use super::{PINS_PER_BLOCK, Store, WRITE, dentry_of, mount_of, pack};
 use crate::asym;
 use crate::life::Sample;
-use crate::prim::relax;
+use crate::prim::{relax, unfailing};
 use core::cell::{Cell, RefCell};
 use core::num::NonZeroU64;
 use std::sync::Arc;
@@ -137,6 +137,17 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     /// otherwise or when the store is out of pins.
     #[inline(always)]
     pub fn try_pin(
+        &self,
+        mount: u32,
+        mount_was: Sample,
+        dentry: u32,
+        dentry_was: Sample,
+    ) -> Option<Pin> {
+        unfailing(|| self.try_pin_once(mount, mount_was, dentry, dentry_was))
+    }
+
+    #[inline(always)]
+    fn try_pin_once(
         &self,
         mount: u32,
         mount_was: Sample,

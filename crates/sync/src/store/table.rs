@@ -78,9 +78,10 @@ impl FileSlots {
         if id == 0 {
             return None;
         }
+        // R1: this is the slot's reference, so the file is alive.
+        let file = FileRef::of(store.pin_of(id));
         word.set(0);
-        // R1: this was the slot's reference, so the file is alive.
-        Some(FileRef::of(store.pin_of(id)))
+        Some(file)
     }
 
     #[inline(always)]
@@ -95,9 +96,10 @@ impl FileSlots {
             "files are exchanged in their own store"
         );
         let id = self.slots.get(slot);
+        // R1: it is the slot's reference, so the file is alive.
+        let was = (id != 0).then(|| FileRef::of(store.pin_of(id)));
         match self.slots.set(slot, file.id()) {
-            // R1: it was the slot's reference, so the file is alive.
-            Ok(()) => Ok((id != 0).then(|| FileRef::of(store.pin_of(id)))),
+            Ok(()) => Ok(was),
             Err(_) => Err(file),
         }
     }

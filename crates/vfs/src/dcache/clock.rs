@@ -14,7 +14,7 @@
 //! R2. Changes of one directory may overlap: it says "changing" until the last of them ends.
 
 use super::Dcache;
-use openpath_sync::{Word, Word32};
+use openpath_sync::{Word, Word32, unfailing};
 
 openpath_sync::zero_valid! {
     /// The clock of one superblock, alone on its lines.
@@ -60,18 +60,20 @@ impl Dcache {
 
 impl Drop for DirChange<'_> {
     fn drop(&mut self) {
-        let d = self.dcache.at(self.dir);
-        let clock = self.dcache.clock(d.sb.get());
-        let mut changing = self.dcache.changing.lock();
-        if let Some(at) = changing.iter().position(|&dir| dir == self.dir) {
-            changing.swap_remove(at);
-        }
-        let now = clock.get() + 1;
-        // R2: another change of the same directory goes on.
-        if !changing.contains(&self.dir) {
-            // PAIR(dcache.clock): the directory's stamp is out before the clock shows it.
-            d.last_change.set(now);
-        }
-        clock.set(now);
+        unfailing(|| {
+            let d = self.dcache.at(self.dir);
+            let clock = self.dcache.clock(d.sb.get());
+            let mut changing = self.dcache.changing.lock();
+            if let Some(at) = changing.iter().position(|&dir| dir == self.dir) {
+                changing.swap_remove(at);
+            }
+            let now = clock.get() + 1;
+            // R2: another change of the same directory goes on.
+            if !changing.contains(&self.dir) {
+                // PAIR(dcache.clock): the directory's stamp is out before the clock shows it.
+                d.last_change.set(now);
+            }
+            clock.set(now);
+        });
     }
 }

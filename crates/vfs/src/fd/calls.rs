@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `filp_close`, `ksys_dup3`, `do_dup2`, `receive_fd`.
 
-use super::{FdTable, fd_of, slot_of};
+use super::{Claimed, FdTable, fd_of, slot_of};
 use crate::file::{Fd, Filp, OpenFile};
 use crate::inode::shield;
 use crate::task::{Core, Task};
@@ -39,22 +39,20 @@ impl FdTable {
         cloexec: bool,
     ) -> Result<Option<FileRef>, (Errno, FileRef)> {
         let mut map = self.table.lock();
-        match map.claim(slot, cloexec) {
+        let kept = match map.claim(slot, cloexec) {
             Ok(false) if self.table.get(slot) == 0 => return Err((Errno::EBUSY, file)),
-            Ok(_) => {}
+            Ok(new) => !new,
             Err(errno) => return Err((errno, file)),
-        }
+        };
         map.set_cloexec(slot, cloexec);
+        let mut claimed = Claimed { map, slot, kept };
         // Nobody who looks meanwhile finds the descriptor closed.
-        match map.replace(&core.vfs.dcache.store, slot, file) {
+        match claimed.map.replace(&core.vfs.dcache.store, slot, file) {
             Ok(was) => {
-                self.table.claimed.poke(map.count());
+                claimed.keep();
                 Ok(was)
             }
-            Err(file) => {
-                map.free(slot);
-                Err((Errno::ENOMEM, file))
-            }
+            Err(file) => Err((Errno::ENOMEM, file)),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::inode::Inode;
 use crate::task::Core;
 use crate::walk::Spot;
 use openpath_abi::Errno;
-use openpath_sync::Pin;
+use openpath_sync::{Pin, unfailing};
 
 /// A change through a mount going on; dropping it ends it.
 #[must_use]
@@ -40,7 +40,7 @@ pub(crate) struct NoWriters<'a>(&'a MountData);
 
 impl Drop for NoWriters<'_> {
     fn drop(&mut self) {
-        self.0.asked.set(0);
+        unfailing(|| self.0.asked.set(0));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::inode::{Found, Inode, Patience, flag};
 use crate::lock_order::{Flight, FlightTable};
 use crate::name::NameKey;
 use openpath_abi::Errno;
-use openpath_sync::{Mutex, Pin, Sample};
+use openpath_sync::{Mutex, Pin, Sample, unfailing};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -46,11 +46,25 @@ impl Flights {
             drop(other.lock());
             return None;
         }
-        // The backend's panics were turned into errnos, so this always comes back.
-        let answer = ask();
-        shard.lock().remove(&(dir, name.to_vec()));
-        drop(held);
-        Some(answer)
+        // Dropped in this order: nobody finds a flight that is over, and waits for nothing.
+        let _held = held;
+        let _over = Over {
+            shard,
+            name: (dir, name.to_vec()),
+        };
+        Some(ask())
+    }
+}
+
+/// Takes a flight out of its table when it is over, however it ends.
+struct Over<'a> {
+    shard: &'a Asked,
+    name: (u32, Vec<u8>),
+}
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        unfailing(|| self.shard.lock().remove(&self.name));
     }
 }
 

@@ -10,6 +10,7 @@ pub mod bars;
 pub mod counts;
 pub mod error;
 pub mod failed;
+pub mod fd;
 pub mod harness;
 pub mod host;
 pub mod many;

@@ -95,6 +95,20 @@ pub fn ticks() -> u64 {
     }
 }
 
+/// fcntl(2) `F_DUPFD`: the descriptor, or the negated errno.
+#[inline]
+pub fn dup_from(fd: i32, start: u32) -> i32 {
+    // SAFETY: no pointer.
+    let new = unsafe { libc::fcntl(fd, libc::F_DUPFD, start) };
+    if new < 0 { -errno() } else { new }
+}
+
+/// close_range(2).
+pub fn close_range(first: u32, last: u32) {
+    // SAFETY: the callers close only what [`dup`] gave them.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+}
+
 /// stat(2): the inode number, or None.
 #[inline]
 pub fn stat_ino(path: &CStr) -> Option<u64> {

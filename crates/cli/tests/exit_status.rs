@@ -27,7 +27,7 @@ fn help_and_version_are_answered() {
 fn what_cannot_be_run_is_said_and_is_2() {
     assert_eq!(status(&["walk"]), 2);
     assert_eq!(status(&["bench", "walk", "--rounds", "0"]), 2);
-    for seed in ["failed-open", "same-file", "shapes", "many"] {
+    for seed in ["failed-open", "same-file", "shapes", "fd", "many"] {
         assert_eq!(status(&["bench", seed, "--rounds", "0"]), 2);
     }
     assert_eq!(status(&["bench-one", "no-such-operation d1"]), 2);
@@ -48,6 +48,16 @@ fn a_planted_allocation_turns_the_check_red() {
     ];
     assert_eq!(status(&args), 0);
     assert_eq!(status(&[&args[..], &["--plant", "alloc"]].concat()), 1);
+}
+
+#[test]
+fn a_slow_large_table_turns_the_check_red() {
+    let args = ["bench", "fd", "--filter", "fd-churn", "--rounds", "5"];
+    assert_eq!(status(&args), 0);
+    assert_eq!(
+        status(&[&args[..], &["--check", "--plant", "slow"]].concat()),
+        1
+    );
 }
 
 #[test]

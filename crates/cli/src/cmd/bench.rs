@@ -30,6 +30,8 @@ enum What {
     SameFile(Timed),
     /// Time the shapes of will-it-scale and FxMark (root only).
     Shapes(Timed),
+    /// Time descriptors by how many are open: the bitmaps, and dup and close against the host's.
+    Fd(Timed),
     /// Measure a million descriptors in one table, and ten thousand tasks (root only).
     Many(Many),
 }
@@ -76,7 +78,7 @@ enum Fault {
 }
 
 impl Common {
-    fn plant(&self) -> Option<Plant> {
+    pub(crate) fn plant(&self) -> Option<Plant> {
         self.plant.map(|fault| match fault {
             Fault::Slow => Plant::Slow,
             Fault::Alloc => Plant::Alloc,
@@ -106,6 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         What::FailedOpen(args) => report(&args.timed.common, &bench_seeds::failed_open(args)?),
         What::SameFile(args) => report(&args.common, &bench_seeds::same_file(args)?),
         What::Shapes(args) => report(&args.common, &bench_seeds::shapes(args)?),
+        What::Fd(args) => report(&args.common, &bench_seeds::fd(args)?),
         What::Many(args) => report(&args.timed.common, &bench_seeds::many(args)?),
     }
 }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! In which order descriptors come and go, the same for every side.
+//!
+//! Before and after a burst, all numbers below `count` are open, unless the pattern says otherwise.
+//! One operation is one allocation and one release. A burst answers how many numbers were wrong.
+
+/// A generator of numbers, the same in every run (a multiply-add, the high half taken).
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`.
+    #[inline]
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
+        self.0 = self
+            .0
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        (((self.0 >> 32) * u64::from(bound)) >> 32) as u32
+    }
+}
+
+/// A table under test. Both answer what a wrong call would answer as a number that no pattern
+/// expects.
+pub(super) trait Table {
+    /// The lowest free number at or above `start`.
+    fn alloc(&mut self, start: u32) -> u32;
+    /// Gives a number back; false if it was not open.
+    fn free(&mut self, fd: u32) -> bool;
+}
+
+/// See the module head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pattern {
+    /// Open the lowest free, which is above all, and close it.
+    Top,
+    /// Close one at random, open.
+    Random,
+    /// Close 64 at random, open as many (of fewer than 128, half).
+    Batch,
+    /// Close 3 and the highest, open both: the second is far from the hint.
+    Hole,
+    /// 3 stays free: open at or above 4 finds the highest, close it (`F_DUPFD` with a minimum).
+    AboveHole,
+}
+
+impl Pattern {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Top,
+        Self::Random,
+        Self::Batch,
+        Self::Hole,
+        Self::AboveHole,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Top => "top",
+            Self::Random => "random",
+            Self::Batch => "batch",
+            Self::Hole => "hole",
+            Self::AboveHole => "above-hole",
+        }
+    }
+
+    /// What to run once on a full table; the number of wrong answers.
+    pub(super) fn prepare(self, table: &mut (impl Table + ?Sized), at: Span) -> u64 {
+        match self {
+            Self::AboveHole => {
+                u64::from(!table.free(at.hole())) + u64::from(!table.free(at.count - 1))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Undoes [`Pattern::prepare`].
+    pub(super) fn restore(self, table: &mut (impl Table + ?Sized), at: Span) -> u64 {
+        match self {
+            Self::AboveHole => {
+                u64::from(table.alloc(0) != at.hole()) + u64::from(table.alloc(0) != at.count - 1)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Operations after which the caches hold what they will hold.
+    pub(super) fn warm_up(self, at: Span) -> u64 {
+        match self {
+            Self::Random | Self::Batch => u64::from(at.count / 64).clamp(64, 16_384),
+            Self::Top | Self::Hole | Self::AboveHole => 64,
+        }
+    }
+
+    /// Runs `ops` operations (rounded to what the pattern does at once).
+    #[inline]
+    pub(super) fn burst(
+        self,
+        table: &mut impl Table,
+        at: Span,
+        random: &mut Random,
+        ops: u64,
+    ) -> u64 {
+        match self {
+            Self::Top => (0..ops).map(|_| turn(table, 0, at.count)).sum(),
+            Self::Random => (0..ops).map(|_| swap(table, at.pick(random))).sum(),
+            Self::Batch => {
+                let batch = u64::from((at.count - at.base) / 2).min(64);
+                let mut wrong = 0;
+                let mut left = ops;
+                while left > 0 {
+                    wrong += many(table, at, random, batch.min(left));
+                    left -= batch.min(left);
+                }
+                wrong
+            }
+            Self::Hole => (0..ops / 2).map(|_| hole(table, at)).sum(),
+            Self::AboveHole => {
+                let (from, top) = (at.hole() + 1, at.count - 1);
+                (0..ops).map(|_| turn(table, from, top)).sum()
+            }
+        }
+    }
+}
+
+/// Which numbers a burst may touch: from `base` up to `count`, which is the first free one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) base: u32,
+    pub(super) count: u32,
+}
+
+impl Span {
+    #[inline]
+    fn pick(self, random: &mut Random) -> u32 {
+        self.base + random.below(self.count - self.base)
+    }
+
+    fn hole(self) -> u32 {
+        self.base.max(3)
+    }
+}
+
+/// Opens, expecting `want`, and closes that.
+#[inline]
+fn turn(table: &mut impl Table, from: u32, want: u32) -> u64 {
+    let got = table.alloc(from);
+    u64::from(got != want) + u64::from(!table.free(got))
+}
+
+/// Closes `fd` and opens, expecting the same.
+#[inline]
+fn swap(table: &mut impl Table, fd: u32) -> u64 {
+    u64::from(!table.free(fd)) + u64::from(table.alloc(0) != fd)
+}
+
+/// Closes `count` at random and opens as many: the same numbers, ascending.
+#[inline]
+fn many(table: &mut impl Table, at: Span, random: &mut Random, count: u64) -> u64 {
+    let mut sum = 0;
+    for _ in 0..count {
+        let fd = loop {
+            let fd = at.pick(random);
+            if table.free(fd) {
+                break fd;
+            }
+        };
+        sum += u64::from(fd);
+    }
+    let (mut last, mut wrong) = (None, 0);
+    for _ in 0..count {
+        let fd = table.alloc(0);
+        wrong += u64::from(last >= Some(fd));
+        sum = sum.wrapping_sub(u64::from(fd));
+        last = Some(fd);
+    }
+    wrong + u64::from(sum != 0)
+}
+
+/// Closes a low one and the highest, opens both.
+#[inline]
+fn hole(table: &mut (impl Table + ?Sized), at: Span) -> u64 {
+    let (low, top) = (at.hole(), at.count - 1);
+    let closed = u64::from(!table.free(low)) + u64::from(!table.free(top));
+    closed + u64::from(table.alloc(0) != low) + u64::from(table.alloc(0) != top)
+}

@@ -128,9 +128,9 @@ impl Gen {
         match self.rng.below(12) {
             0..5 => {
                 let mode = self.rng.weighted(&[
-                    (5, 0),
-                    (4, 1),
-                    (6, 3),
+                    (12, 0),
+                    (10, 1),
+                    (15, 3),
                     (2, 2),
                     (1, 8),
                     (2, 0x10),
@@ -140,7 +140,8 @@ impl Gen {
                     (1, 0x80),
                     (1, 4),
                 ]);
-                let len = *self.rng.pick(&[len, 4096, 8192, 1 << 40, i64::MAX]);
+                let long = *self.rng.pick(&[4096, 4096, 8192, 1 << 40, i64::MAX]);
+                let len = if self.rng.below(2) == 0 { len } else { long };
                 Op::Fallocate {
                     fd,
                     mode: FaMode(mode),

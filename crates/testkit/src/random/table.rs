@@ -70,7 +70,21 @@ impl Gen {
             flags: OFlags(u64::from(*flags)),
             mode: Mode(0),
         };
-        some.map(open).collect()
+        let mut all: Vec<Op> = some.map(open).collect();
+        if self.lean == Lean::Notify {
+            // The table is empty, so the next number is how many there are.
+            let queue = Fd(all.len() as i32);
+            let flags = OFlags(u64::from(f::O_NONBLOCK));
+            all.push(Op::InotifyInit { flags });
+            for kind in [Kind::Dir, Kind::File, Kind::Dir] {
+                all.push(Op::Watch {
+                    fd: queue,
+                    path: self.there(kind),
+                    mask: self.events_mask(),
+                });
+            }
+        }
+        all
     }
 
     fn fcntl(&mut self, fd: Fd) -> Op {

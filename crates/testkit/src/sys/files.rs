@@ -71,19 +71,6 @@ pub fn limit_files(soft: u64) -> Ret {
     )
 }
 
-/// Keeps the calling thread and those it makes on one processor; which one matters to nobody.
-pub fn stay_on_cpu(cpu: usize) -> Ret {
-    let mut mask = [0u8; 128];
-    if let Some(byte) = mask.get_mut(cpu / 8) {
-        *byte = 1 << (cpu % 8);
-    }
-    let len = u(mask.len() as u64);
-    raw(
-        libc::SYS_sched_setaffinity,
-        &mut [n(0), len, Arg::In(&mask)],
-    )
-}
-
 /// fstatfs(2).
 ///
 /// # Errors

@@ -37,6 +37,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// The core under a scheduler that chooses, and threads that die at each step of a call.
+    Shuttle {
+        /// Passed on to the test program: a filter, `--nocapture`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// The storm under a sanitizer (needs a nightly toolchain).
     San {
         /// What to look for.
@@ -54,6 +60,7 @@ fn main() -> ExitCode {
         Command::Oracle { args } => cmd::proof::testkit("oracle", &args),
         Command::Mutate(options) => cmd::mutate::run(&options),
         Command::Loom { args } => cmd::proof::loom(&args),
+        Command::Shuttle { args } => cmd::proof::shuttle(&args),
         Command::San { sanitizer, seconds } => cmd::san::run(sanitizer, seconds),
     };
     done.unwrap_or_else(|error| {

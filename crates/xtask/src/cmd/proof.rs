@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask oracle` and `loom`: programs of other crates with the flags they need.
+//! `cargo xtask oracle`, `loom` and `shuttle`: programs of other crates with the flags they need.
 
 use super::{Done, cargo, pass_on, target};
 use std::env;
@@ -30,4 +30,14 @@ pub(crate) fn loom(args: &[OsString]) -> Done {
         test.env("LOOM_MAX_PREEMPTIONS", "3");
     }
     pass_on(&mut test)
+}
+
+/// Runs the core under shuttle's scheduler, in a build folder of its own, with every assertion on.
+pub(crate) fn shuttle(args: &[OsString]) -> Done {
+    let mut test = cargo(&["test", "--profile", "oracle", "-p", "openpath-mem"]);
+    test.args(["--test", "shuttle", "--target-dir"])
+        .arg(target("shuttle"))
+        .arg("--")
+        .args(args);
+    pass_on(test.env("RUSTFLAGS", "--cfg shuttle"))
 }

@@ -81,6 +81,7 @@ const FOR_TESTS: &[&str] = &[
     "serde",
     "serde_json",
     "loom",
+    "shuttle",
     "proptest",
 ];
 

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A thread panics at each step of an open, a close and their like, while another goes on with the
+//! same table: the table stays whole, no lock stays held, and nothing but the one file may be lost.
+
+use crate::backend::{World, name, number_at};
+use crate::{config, join, setting, spawn};
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{O_CREAT, O_PATH, O_RDONLY, O_RDWR};
+use openpath_sync::fault::{self, Fault};
+use openpath_vfs::Task;
+use shuttle::Runner;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The call that a thread dies in.
+type Deadly = fn(&Task) -> Result<(), Errno>;
+
+/// What one schedule came to.
+#[derive(Default)]
+struct Tally {
+    /// Schedules in which the thread died.
+    died: AtomicU64,
+    /// Of them, those that cost a pin.
+    pins: AtomicU64,
+    /// Of them, those that cost a descriptor: reserved, and nobody's.
+    descriptors: AtomicU64,
+}
+
+/// Descriptors looked at afterwards.
+const LOOKED_AT: i32 = 8;
+
+/// One schedule: a thread dies at point `point` of `call`, if it has so many.
+fn die_at(point: u64, call: Deadly, tally: &Tally) {
+    let world = World::new(6);
+    let task = world.task();
+    for file in 1..=3 {
+        task.open(&name(file != 2, file), O_RDONLY, 0)
+            .expect("open");
+    }
+    let [victim, bystander] = [0; 2].map(|_| task.clone_files().expect("a task"));
+    let victim = spawn(move || {
+        fault::arm(point);
+        let ended = catch_unwind(AssertUnwindSafe(|| call(&victim)));
+        let passed = fault::disarm();
+        if let Err(panic) = ended {
+            assert!(panic.is::<Fault>(), "another panic than the planted one");
+        }
+        passed.is_none()
+    });
+    let bystander = spawn(move || {
+        let fd = bystander.open(&name(true, 4), O_RDONLY, 0).expect("open");
+        assert_eq!(number_at(&bystander, fd), Ok(4));
+        assert_eq!(bystander.dup2(fd, 2), Ok(2));
+        bystander.close(fd).expect("close");
+        assert_eq!(number_at(&bystander, 2), Ok(4));
+    });
+    join(bystander);
+    let died = join(victim);
+    assert_eq!((number_at(&task, 2), number_at(&task, 1)), (Ok(4), Ok(2)));
+    let reserved = whole(&task);
+    drop(task);
+    let lost = world.vfs.usage().pins - 1;
+    assert!(
+        lost <= usize::from(died) && reserved <= usize::from(died),
+        "{lost} pins and {reserved} descriptors lost"
+    );
+    world.book.assert_closed(usize::from(died));
+    tally.died.fetch_add(u64::from(died), Ordering::Relaxed);
+    tally.pins.fetch_add(lost as u64, Ordering::Relaxed);
+    tally
+        .descriptors
+        .fetch_add(reserved as u64, Ordering::Relaxed);
+}
+
+/// Uses every part of a table and of the names; how many descriptors are claimed by nobody.
+fn whole(task: &Task) -> usize {
+    let open = task.descriptors();
+    for &fd in &open {
+        let file = task.fstat(fd).expect("an open file");
+        assert!((1..=99).contains(&file.ino));
+    }
+    let free = |fd: &i32| !open.contains(fd);
+    let claimable = |&fd: &i32| match task.dup2(1, fd) {
+        Ok(_) => task.close(fd).is_ok(),
+        Err(errno) => {
+            assert_eq!(errno, Errno::EBUSY);
+            false
+        }
+    };
+    let (claimable, reserved): (Vec<_>, Vec<_>) = (0..LOOKED_AT).filter(free).partition(claimable);
+    assert_eq!(task.dup(1).ok(), claimable.first().copied(), "the lowest");
+    task.close(claimable[0]).expect("close");
+    for path in [name(true, 5), name(false, 5), b"/p99".to_vec()] {
+        let fd = task.open(&path, O_CREAT | O_RDWR, 0o600).expect("open");
+        task.close(fd).expect("close");
+    }
+    task.unlink(b"/p99").expect("unlink");
+    assert_eq!(task.stat(b"/p99").err(), Some(Errno::ENOENT));
+    reserved.len()
+}
+
+/// Lets a thread die at each point of `call` in turn, in many schedules each.
+fn every_point(call: Deadly) -> [u64; 4] {
+    let runs = setting("OPENPATH_SHUTTLE_RUNS", 300) / 10 + 1;
+    let mut all = [0; 4];
+    for point in 0.. {
+        let tally = Arc::new(Tally::default());
+        let theirs = Arc::clone(&tally);
+        let scenario = move || die_at(point, call, &theirs);
+        Runner::new(RandomScheduler::new(runs), config()).run(scenario.clone());
+        Runner::new(PctScheduler::new(3, runs), config()).run(scenario);
+        let died = tally.died.load(Ordering::Relaxed);
+        if died == 0 {
+            break;
+        }
+        let lost = [&tally.pins, &tally.descriptors].map(|n| n.load(Ordering::Relaxed));
+        all = [
+            all[0] + 1,
+            all[1] + died,
+            all[2] + lost[0],
+            all[3] + lost[1],
+        ];
+    }
+    all
+}
+
+/// Runs `call` with a death at each of its points, and says what that cost.
+fn survives(what: &str, call: Deadly) {
+    let [points, deaths, pins, descriptors] = every_point(call);
+    eprintln!(
+        "{what}: {points} points, {deaths} deaths; lost: {pins} pins, {descriptors} descriptors"
+    );
+    assert!(points > 0, "the call has no point at all");
+}
+
+#[test]
+fn open_of_a_cached_file() {
+    survives("open, cached", |task| {
+        task.open(&name(false, 2), O_RDONLY, 0).map(drop)
+    });
+}
+
+#[test]
+fn open_that_asks_the_backend() {
+    survives("open, hooked", |task| {
+        task.open(&name(true, 1), O_RDONLY, 0).map(drop)
+    });
+}
+
+#[test]
+fn open_of_a_name_that_is_not_cached() {
+    survives("open, not cached", |task| {
+        task.open(&name(false, 6), O_RDWR, 0).map(drop)
+    });
+}
+
+#[test]
+fn open_of_a_place() {
+    survives("open, O_PATH", |task| {
+        task.open(&name(true, 3), O_PATH, 0).map(drop)
+    });
+}
+
+#[test]
+fn open_that_creates() {
+    survives("open, O_CREAT", |task| {
+        task.open(b"/h5", O_CREAT | O_RDWR, 0o600)?;
+        task.open(b"/p98", O_CREAT | O_RDWR, 0o600).map(drop)
+    });
+}
+
+#[test]
+fn open_that_fails() {
+    survives("open, failing", |task| {
+        task.open(b"/p97", O_RDONLY, 0).map(drop)
+    });
+}
+
+#[test]
+fn close_of_the_last_reference() {
+    survives("close, hooked", |task| task.close(0));
+}
+
+#[test]
+fn dup_to_a_descriptor_in_use() {
+    survives("dup2", |task| task.dup2(1, 0).map(drop));
+}
+
+#[test]
+fn dup_of_a_descriptor() {
+    survives("dup", |task| task.dup(1).map(drop));
+}
+
+#[test]
+fn close_of_a_range() {
+    survives("close_range", |task| task.close_range(0, 0, 0));
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The whole core under a scheduler that chooses: threads of a guest that share a table, and names
+//! that change under walks.
+//!
+//! `cargo xtask shuttle`. Every test runs its scenario many times, first with threads switched at
+//! random, then by probabilistic concurrency testing (PCT): a schedule of `k` points with `n`
+//! threads that has a bug of depth `d` is found by one run with a chance of at least
+//! 1 / (n k^(d-1)).
+//!
+//! | variable | what it sets |
+//! |---|---|
+//! | `OPENPATH_SHUTTLE_RUNS` | runs of each test with each scheduler; 300 |
+//! | `OPENPATH_SHUTTLE_DEPTH` | the depth of bug that PCT looks for; 3 |
+//! | `OPENPATH_SHUTTLE_REPLAY` | a file with the schedule that a failure printed: run it alone |
+#![cfg(shuttle)]
+
+mod backend;
+mod faults;
+mod history;
+mod model;
+mod names;
+mod races;
+mod table;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner};
+use std::env;
+
+/// A number from the environment.
+fn setting(name: &str, otherwise: usize) -> usize {
+    env::var(name).map_or(otherwise, |text| text.parse().expect(name))
+}
+
+/// How often each scenario runs with each scheduler.
+fn runs() -> usize {
+    setting("OPENPATH_SHUTTLE_RUNS", 300)
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.stack_size = 1 << 20;
+    config.silence_warnings = true;
+    config
+}
+
+/// Runs a scenario with both schedulers, `weight` times as often as said.
+fn explore_often(weight: usize, scenario: fn()) {
+    if let Ok(file) = env::var("OPENPATH_SHUTTLE_REPLAY") {
+        let schedule = std::fs::read_to_string(file).expect("a schedule");
+        return shuttle::replay(scenario, schedule.trim());
+    }
+    let runs = runs() * weight;
+    let depth = setting("OPENPATH_SHUTTLE_DEPTH", 3);
+    Runner::new(RandomScheduler::new(runs), config()).run(scenario);
+    Runner::new(PctScheduler::new(depth, runs), config()).run(scenario);
+}
+
+/// Runs a scenario with both schedulers.
+fn explore(scenario: fn()) {
+    explore_often(1, scenario);
+}
+
+/// Starts a thread of the scenario.
+fn spawn<T: Send + 'static>(
+    body: impl FnOnce() -> T + Send + 'static,
+) -> shuttle::thread::JoinHandle<T> {
+    shuttle::thread::spawn(body)
+}
+
+/// Waits for a thread, which must not have panicked.
+fn join<T>(thread: shuttle::thread::JoinHandle<T>) -> T {
+    thread.join().expect("a thread panicked")
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Descriptor tables as a sequential model: each call as the steps that Linux does under the
+//! table's lock, one after the other.
+
+use openpath_abi::Errno;
+use std::collections::BTreeMap;
+
+/// A claimed descriptor; file number 0: reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Slot {
+    pub(crate) file: u8,
+    pub(crate) cloexec: bool,
+}
+
+pub(crate) type Table = BTreeMap<i32, Slot>;
+
+/// A call on descriptors.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Call {
+    Open {
+        hooked: bool,
+        file: u8,
+        cloexec: bool,
+    },
+    /// Of a name that is not there.
+    OpenNothing,
+    Close(i32),
+    Dup(i32),
+    /// `F_DUPFD_CLOEXEC`.
+    DupFrom(i32, i32),
+    /// dup3(2), with `O_CLOEXEC` or without.
+    DupTo(i32, i32, bool),
+    CloseRange(i32, i32),
+    Read(i32),
+    SetCloexec(i32, bool),
+    List,
+    /// A child is made, asked and dropped.
+    Fork,
+    /// `CLONE_FILES`, and the other is dropped at once.
+    Share,
+    /// Afterwards the table is the thread's own.
+    Unshare,
+    Exec,
+}
+
+/// What a call said.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Said {
+    Done,
+    Fd(i32),
+    File(u8),
+    Fds(Vec<i32>),
+    /// Installed descriptors with their files.
+    Files(Vec<(i32, u8)>),
+    Error(Errno),
+}
+
+/// How far a call has got.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) step: u8,
+    /// The file it holds.
+    file: u8,
+    /// The descriptor it has reserved, or where it goes on.
+    slot: i32,
+}
+
+/// What one step may lead to.
+pub(crate) enum Next {
+    More(Progress),
+    Said(Said),
+}
+
+/// The tables a thread sees: the shared one, until it has one of its own.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Tables {
+    pub(crate) shared: Table,
+    pub(crate) own: Vec<Option<Table>>,
+    pub(crate) limit: i32,
+}
+
+/// Installed descriptors with their files.
+pub(crate) fn files(table: &Table) -> Vec<(i32, u8)> {
+    let installed = table.iter().filter(|(_, slot)| slot.file != 0);
+    installed.map(|(&fd, slot)| (fd, slot.file)).collect()
+}
+
+fn lowest(table: &Table, from: i32, limit: i32) -> Result<i32, Errno> {
+    let mut free = (from..limit).filter(|fd| !table.contains_key(fd));
+    free.next().ok_or(Errno::EMFILE)
+}
+
+fn get(table: &Table, fd: i32) -> Result<u8, Errno> {
+    let file = table.get(&fd).map_or(0, |slot| slot.file);
+    if file == 0 {
+        Err(Errno::EBADF)
+    } else {
+        Ok(file)
+    }
+}
+
+fn said<T>(result: Result<T, Errno>, then: impl FnOnce(T) -> Said) -> Next {
+    Next::Said(result.map_or_else(Said::Error, then))
+}
+
+impl Tables {
+    fn of(&mut self, thread: usize) -> &mut Table {
+        self.own[thread].as_mut().unwrap_or(&mut self.shared)
+    }
+
+    /// One step of `call`, whatever it may do.
+    pub(crate) fn step(&self, thread: usize, call: Call, at: Progress) -> Vec<(Self, Next)> {
+        let mut after = self.clone();
+        match (call, at.step) {
+            (Call::OpenNothing, 1) => {
+                // With a name known to be absent nothing is reserved.
+                let nothing = Next::Said(Said::Error(Errno::ENOENT));
+                let reserved = after.step_once(thread, call, at);
+                vec![(self.clone(), nothing), (after, reserved)]
+            }
+            (Call::Unshare | Call::Exec, 0) => {
+                let mut table = self.clone().of(thread).clone();
+                table.retain(|_, slot| slot.file != 0);
+                if call == Call::Exec {
+                    table.retain(|_, slot| !slot.cloexec);
+                }
+                let list = Said::Files(files(&table));
+                after.own[thread] = Some(table);
+                vec![(after, Next::Said(list))]
+            }
+            _ => {
+                let next = after.step_once(thread, call, at);
+                vec![(after, next)]
+            }
+        }
+    }
+
+    fn step_once(&mut self, thread: usize, call: Call, at: Progress) -> Next {
+        let limit = self.limit;
+        let table = self.of(thread);
+        match call {
+            Call::Open { file, cloexec, .. } => open(table, limit, at, Some((file, cloexec))),
+            Call::OpenNothing => open(table, limit, at, None),
+            Call::Close(fd) => said(take(table, fd), |()| Said::Done),
+            Call::CloseRange(first, last) => {
+                let from = if at.step == 0 { first } else { at.slot };
+                let next = table
+                    .range(from..=last.max(from))
+                    .find(|(_, s)| s.file != 0);
+                match next.map(|(&fd, _)| fd).filter(|&fd| fd <= last) {
+                    None => Next::Said(Said::Done),
+                    Some(fd) => {
+                        table.remove(&fd);
+                        Next::More(Progress {
+                            step: 1,
+                            slot: fd + 1,
+                            ..at
+                        })
+                    }
+                }
+            }
+            Call::Read(fd) => said(get(table, fd), Said::File),
+            Call::List => Next::Said(Said::Fds(files(table).iter().map(|f| f.0).collect())),
+            Call::Fork => Next::Said(Said::Files(files(table))),
+            Call::Share => Next::Said(Said::Done),
+            _ => with_file(table, limit, call, at),
+        }
+    }
+}
+
+fn take(table: &mut Table, fd: i32) -> Result<(), Errno> {
+    get(table, fd)?;
+    table.remove(&fd);
+    Ok(())
+}
+
+/// An open: is there a descriptor -> reserve one -> put the file there, or give it up.
+fn open(table: &mut Table, limit: i32, at: Progress, made: Option<(u8, bool)>) -> Next {
+    match at.step {
+        0 => match lowest(table, 0, limit) {
+            Ok(_) => Next::More(Progress { step: 1, ..at }),
+            Err(errno) => Next::Said(Said::Error(errno)),
+        },
+        1 => match lowest(table, 0, limit) {
+            Ok(slot) => {
+                let cloexec = made.is_some_and(|(_, cloexec)| cloexec);
+                table.insert(slot, Slot { file: 0, cloexec });
+                Next::More(Progress {
+                    step: 2,
+                    slot,
+                    ..at
+                })
+            }
+            Err(errno) => Next::Said(Said::Error(errno)),
+        },
+        _ => match made {
+            Some((file, _)) => {
+                if let Some(slot) = table.get_mut(&at.slot) {
+                    slot.file = file;
+                }
+                Next::Said(Said::Fd(at.slot))
+            }
+            None => {
+                table.remove(&at.slot);
+                Next::Said(Said::Error(Errno::ENOENT))
+            }
+        },
+    }
+}
+
+/// Calls that look a file up first and then do something with the table.
+fn with_file(table: &mut Table, limit: i32, call: Call, at: Progress) -> Next {
+    let (Call::Dup(old) | Call::DupFrom(old, _) | Call::DupTo(old, ..) | Call::SetCloexec(old, _)) =
+        call
+    else {
+        return Next::Said(Said::Done);
+    };
+    if at.step == 0 {
+        match call {
+            Call::DupTo(_, new, _) if new == old => return Next::Said(Said::Error(Errno::EINVAL)),
+            Call::DupTo(_, new, _) if new >= limit => {
+                return Next::Said(Said::Error(Errno::EBADF));
+            }
+            _ => {}
+        }
+        return match get(table, old) {
+            Ok(file) => Next::More(Progress {
+                step: 1,
+                file,
+                ..at
+            }),
+            Err(errno) => Next::Said(Said::Error(errno)),
+        };
+    }
+    let mut add = |from: i32, cloexec: bool| {
+        let file = at.file;
+        let slot = lowest(table, from, limit)?;
+        table.insert(slot, Slot { file, cloexec });
+        Ok(slot)
+    };
+    match call {
+        Call::Dup(_) => said(add(0, false), Said::Fd),
+        Call::DupFrom(_, from) if from >= limit => Next::Said(Said::Error(Errno::EINVAL)),
+        Call::DupFrom(_, from) => said(add(from, true), Said::Fd),
+        Call::DupTo(_, new, cloexec) => {
+            if table.get(&new).is_some_and(|slot| slot.file == 0) {
+                return Next::Said(Said::Error(Errno::EBUSY));
+            }
+            let file = at.file;
+            table.insert(new, Slot { file, cloexec });
+            Next::Said(Said::Fd(new))
+        }
+        Call::SetCloexec(fd, on) => {
+            if let Some(slot) = table.get_mut(&fd) {
+                slot.cloexec = on;
+            }
+            Next::Said(Said::Done)
+        }
+        _ => Next::Said(Said::Done),
+    }
+}

@@ -134,7 +134,7 @@ pub const COUNTS: &[Bar] = &[
     most("bytes-per-dentry", 256.0, 160.0),
 ];
 
-/// The rows of the seeds' own commands.
+/// The rows of the commands that reproduce a change of Linux, and of very many descriptors.
 pub const SEEDS: &[Bar] = &[
     least("openneg ENOENT ext4", 12.0, 20.0),
     least("openneg ENOENT tmpfs", 25.0, 45.0),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench failed-open`: seed 000, opens that fail.
+//! `bench failed-open`: opens that fail, which Linux 6.7 made cheaper ("vfs: shave work on failed
+//! file open").
 //!
-//! * Its loop: one name that does not exist, opened over and over; and the same for other ways to
+//! * The loop of that change: one name that does not exist, opened over and over; and the same for other ways to
 //!   fail.
 //! * The header search of a C compilation, recorded on the spot if a compiler and strace are here,
 //!   else from the recording that is kept, and replayed on every side.
 //!
-//! Each with the failed open's file freed inline, and with its release deferred as before the seed.
+//! Each with the failed open's file freed inline, and with its release deferred as before.
 
 mod project;
 mod record;
@@ -220,7 +221,7 @@ fn search(options: &Options, host: &Host, steal: &Steal) -> Result<Vec<Row>, Err
     let mut rows = vec![
         Row::count(&format!("{SEARCH} opens"), "", opens as f64)
             .with_note(&format!("{from}; {left_out} cannot be repeated")),
-        Row::count(&format!("{SEARCH} failed"), "%", share).with_note("24.5 in the seed"),
+        Row::count(&format!("{SEARCH} failed"), "%", share).with_note("24.5 in a kernel build"),
     ];
     for (label, id) in theirs {
         let name = format!("{SEARCH} {label}");

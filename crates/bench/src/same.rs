@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench same-file`: seed 003's loop, open and close of one and the same file by every thread.
+//! `bench same-file`: open and close of one and the same file by every thread, the loop by which
+//! Linux judged a flag that tells of lock contexts ("fs: track the inode having file locks with a
+//! flag in ->i_opflags").
 //!
-//! Read-only as in the seed, for writing, and with `O_CREAT`; with own tables and with one shared;
+//! Read-only as there, for writing, and with `O_CREAT`; with own tables and with one shared;
 //! with the lock context told by a flag and by reading the field; the host beside it.
 
 use std::ffi::CString;

@@ -27,8 +27,8 @@ fn help_and_version_are_answered() {
 fn what_cannot_be_run_is_said_and_is_2() {
     assert_eq!(status(&["walk"]), 2);
     assert_eq!(status(&["bench", "walk", "--rounds", "0"]), 2);
-    for seed in ["failed-open", "same-file", "shapes", "fd", "many"] {
-        assert_eq!(status(&["bench", seed, "--rounds", "0"]), 2);
+    for what in ["failed-open", "same-file", "shapes", "fd", "many"] {
+        assert_eq!(status(&["bench", what, "--rounds", "0"]), 2);
     }
     assert_eq!(status(&["bench-one", "no-such-operation d1"]), 2);
     let out = openpath(&["bench", "counts", "--filter", "no such row"]);

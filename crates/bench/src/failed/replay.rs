@@ -21,7 +21,7 @@ use crate::host::Root;
 use crate::{ours, sys};
 
 /// A window is one of so many equal parts of the trace.
-const SLICES: usize = 8;
+const SLICES: usize = 32;
 
 struct Step {
     path: CString,

@@ -24,9 +24,9 @@ enum What {
     Walk(Walk),
     /// Count allocations, instructions, locked instructions and stores to shared memory.
     Counts(Common),
-    /// Time opens that fail: seed 000's loop and the header search of a C compilation (root only).
+    /// Time opens that fail: one name over and over, and a C compilation (root only).
     FailedOpen(FailedOpen),
-    /// Time open and close of one file by several threads: seed 003 (root only).
+    /// Time open and close of one file by several threads (root only).
     SameFile(Timed),
     /// Time the shapes of will-it-scale and FxMark (root only).
     Shapes(Timed),

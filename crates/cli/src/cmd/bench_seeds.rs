@@ -55,15 +55,16 @@ pub(crate) struct Many {
 }
 
 const FAILED: &str = "\
-Opens that fail, which Linux 6.7 made cheaper (\"vfs: shave work on failed file open\"): `openneg`\n\
-is the loop of that change, one path over and over, and the same for other ways to fail;\n\
-`header-search` is the opens and closes of a C compilation, replayed in a tree of empty files.\n\
-`switch` rows set ours against ours with the release of a failed open's file deferred, as before.";
+Opens that fail, which Linux 6.7 made cheaper (\"vfs: shave work on failed file open\"):\n\
+`openneg` is the loop of that change, one path over and over, and the same for other ways to\n\
+fail; `header-search` is the opens and closes of a C compilation, replayed in a tree of empty\n\
+files. `switch` rows set ours against ours with the release of a failed open's file deferred,\n\
+as before.";
 const SAME: &str = "\
 Open and close of one and the same file by every thread, the loop by which Linux judged a flag\n\
-that tells of lock contexts (\"fs: track the inode having file locks with a flag in ->i_opflags\").\n\
-Times are per operation of all threads together. `switch` rows set ours against ours with the lock\n\
-context read from its field.";
+that tells of lock contexts (\"fs: track the inode having file locks with a flag in\n\
+->i_opflags\"). Times are per operation of all threads together. `switch` rows set ours against\n\
+ours with the lock context read from its field.";
 const SHAPES: &str = "The shapes of will-it-scale (`open1`, `open2`, `open3`, `dup1`) and FxMark \
 (`MRPL`, `MRPM`, `MRPH`),\nwritten anew. Times are per operation of all threads together.";
 const FD: &str = "\

@@ -2,8 +2,8 @@
 //! `bench failed-open`: opens that fail, which Linux 6.7 made cheaper ("vfs: shave work on failed
 //! file open").
 //!
-//! * The loop of that change: one name that does not exist, opened over and over; and the same for other ways to
-//!   fail.
+//! * The loop of that change: one name that does not exist, opened over and over; and the same for
+//!   other ways to fail.
 //! * The header search of a C compilation, recorded on the spot if a compiler and strace are here,
 //!   else from the recording that is kept, and replayed on every side.
 //!

@@ -7,6 +7,7 @@
 #![cfg(loom)]
 
 mod biased;
+mod files;
 mod hash;
 mod life;
 mod rcu;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 slab_item! {
     /// A dentry.
-    struct Dentry: Canary { word: Word }
+    pub(crate) struct Dentry: Canary { pub(crate) word: Word }
 }
 slab_item! {
     /// A mount.
-    struct Mount: Canary { word: Word }
+    pub(crate) struct Mount: Canary { pub(crate) word: Word }
 }
 
 type Pins = PinSet<Mount, Dentry>;

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Open files: references taken late, handed over and put back last; tables that are looked up while
+//! they change; writers against those who deny them.
+
+use crate::store::{Dentry, Mount};
+use crate::{Canary, fault_is_found, model};
+use loom::thread;
+use openpath_sync::{
+    Biased, FileRef, FileSlots, LastRef, PinSet, Sample, Store, Word, file_item, lock_classes,
+};
+use std::sync::Arc;
+
+file_item! {
+    /// A file with a canary that its end frees.
+    struct File: Canary { number: Word }
+}
+lock_classes! {
+    /// Every class of these models.
+    const CLASSES;
+    /// The table.
+    Table;
+}
+
+type Files = Store<Mount, Dentry, File>;
+type Pins = PinSet<Mount, Dentry, File>;
+
+fn store() -> Arc<Files> {
+    Arc::new(Store::new(2, 2, 8).expect("room"))
+}
+
+fn pins(store: &Arc<Files>) -> Pins {
+    Pins::new(Arc::clone(store)).expect("a block")
+}
+
+/// An open file with this number, and its canary.
+fn open(pins: &Pins, shared: bool, number: u64) -> (FileRef, Canary) {
+    let pin = pins.blank().expect("a free word");
+    let file = pins.open_file(pin, shared, |body| body.number.set(number));
+    let canary = Canary::new();
+    let set = pins
+        .store()
+        .set_file_payload(&file, Arc::new(canary.clone()));
+    assert!(set.is_ok(), "the place of a file that has ended is empty");
+    (file, canary)
+}
+
+/// A use of a file that a reference is held to.
+fn look(store: &Files, file: &FileRef) -> u64 {
+    store.file_payload(file).expect("a payload").read();
+    store.file(file.id()).number.get()
+}
+
+/// What the end of a file does.
+fn end(pins: &Pins, last: Option<LastRef>) -> bool {
+    let Some(last) = last else { return false };
+    pins.store().last_payload(&last).expect("a payload").free();
+    pins.end_file(last);
+    true
+}
+
+fn put(pins: &Pins, file: FileRef) -> bool {
+    end(pins, pins.put_file(file))
+}
+
+/// A late reference is to a file that is alive, or is none; also when the owner has used the place
+/// again, for a file of its own or a shared one.
+#[test]
+fn a_late_reference_is_never_to_a_file_that_has_ended() {
+    for again in [false, true] {
+        model(move || {
+            let store = store();
+            let mine = pins(&store);
+            let (file, first) = open(&mine, true, 1);
+            let id = file.id();
+            let theirs = pins(&store);
+            let late = thread::spawn(move || {
+                let Some(file) = theirs.get_file(id) else {
+                    return (None, false);
+                };
+                // Without a second look at where the number was found, this may be a file that is
+                // still being made; but it is one that has not ended.
+                if let Some(canary) = theirs.store().file_payload(&file) {
+                    canary.read();
+                }
+                let number = theirs.store().file(file.id()).number.get();
+                (Some(number), put(&theirs, file))
+            });
+            let ended = put(&mine, file);
+            let (next, second) = open(&mine, again, 2);
+            let ended_next = next.id() == id && put(&mine, next);
+            let (seen, ended_late) = late.join().unwrap();
+            if seen == Some(2) {
+                assert!(again, "another's own file");
+            }
+            if seen.is_none() {
+                assert!(ended && !ended_late);
+            }
+            assert_eq!(first.is_freed(), ended || ended_late);
+            assert!(!ended_next || second.is_freed());
+        });
+    }
+}
+
+/// Of all who put a shared file back, one ends it.
+#[test]
+fn a_shared_file_ends_once() {
+    model(|| {
+        let store = store();
+        let mine = pins(&store);
+        let (file, canary) = open(&mine, true, 1);
+        let threads = [0; 2].map(|_| {
+            let (theirs, file) = (pins(&store), store.dup_file(&file));
+            thread::spawn(move || {
+                look(theirs.store(), &file);
+                put(&theirs, file)
+            })
+        });
+        let ended = usize::from(put(&mine, file));
+        let others = threads.into_iter().filter(|_| true);
+        let ended = others.fold(ended, |n, t| n + usize::from(t.join().unwrap()));
+        assert_eq!(ended, 1);
+        assert!(canary.is_freed());
+        assert_eq!(store.pins_held(), 0);
+    });
+}
+
+/// A file is its owner's own until it is handed over; what the owner did with it until then counts.
+#[test]
+fn a_file_is_handed_over_with_its_count() {
+    model(|| {
+        let store = store();
+        let mine = pins(&store);
+        let (file, canary) = open(&mine, false, 1);
+        let second = mine.get_file(file.id()).expect("mine");
+        mine.share_file(&file);
+        let (other, passed) = (pins(&store), store.dup_file(&file));
+        let other = thread::spawn(move || {
+            look(other.store(), &passed);
+            put(&other, passed)
+        });
+        let ended = [put(&mine, second), put(&mine, file)];
+        let ended = [ended[0], ended[1], other.join().unwrap()];
+        assert_eq!(ended.iter().filter(|&&e| e).count(), 1);
+        assert!(canary.is_freed());
+        assert_eq!(store.pins_held(), 0);
+    });
+}
+
+/// A late reference to another's own file is none, also while it becomes a shared one.
+#[test]
+fn a_late_reference_to_a_file_that_is_being_shared() {
+    model(|| {
+        let store = store();
+        let mine = pins(&store);
+        let (file, canary) = open(&mine, false, 1);
+        let (theirs, id) = (pins(&store), file.id());
+        let late = thread::spawn(move || {
+            theirs.get_file(id).is_some_and(|file| {
+                assert_eq!(look(theirs.store(), &file), 1);
+                put(&theirs, file)
+            })
+        });
+        let second = mine.get_file(id).expect("mine");
+        mine.share_file(&file);
+        let ended = [put(&mine, file), put(&mine, second), late.join().unwrap()];
+        assert_eq!(ended.iter().filter(|&&e| e).count(), 1);
+        assert!(canary.is_freed());
+    });
+}
+
+type Shared = Biased<FileSlots, (), Table>;
+
+/// The file at slot 0, as a lookup without the lock finds it.
+fn lookup(pins: &Pins, table: &Shared) -> Option<FileRef> {
+    loop {
+        let id = table.get(0);
+        if id == 0 {
+            return None;
+        }
+        match pins.get_file(id) {
+            None => thread::yield_now(),
+            Some(file) if table.get(0) == id => return Some(file),
+            Some(file) => {
+                put(pins, file);
+            }
+        }
+    }
+}
+
+fn shared_table(store: &Arc<Files>, pins: &Pins) -> (Shared, Canary) {
+    assert_eq!(CLASSES.len(), 1);
+    let table = Shared::new(FileSlots::new(store), ());
+    let (file, canary) = open(pins, true, 1);
+    assert!(table.lock().put_in(0, file).is_ok());
+    (table, canary)
+}
+
+/// A lookup finds what is there, whole, or what has taken its place; never nothing.
+#[test]
+fn a_lookup_while_a_file_is_replaced() {
+    model(|| {
+        let store = store();
+        let mine = pins(&store);
+        let (table, first) = shared_table(&store, &mine);
+        let (theirs, other) = (pins(&store), table.share());
+        let reader = thread::spawn(move || {
+            let file = lookup(&theirs, &other).expect("something is always there");
+            assert!(matches!(look(theirs.store(), &file), 1 | 2));
+            put(&theirs, file);
+        });
+        let (file, second) = open(&mine, true, 2);
+        let was = table.lock().replace(&store, 0, file);
+        put(&mine, was.ok().flatten().expect("the first"));
+        reader.join().unwrap();
+        assert!(first.is_freed() && !second.is_freed());
+    });
+}
+
+/// A lookup while the file is closed, and the place of the file used again elsewhere.
+#[test]
+fn a_lookup_while_a_file_is_closed() {
+    model(|| {
+        let store = store();
+        let mine = pins(&store);
+        let (table, first) = shared_table(&store, &mine);
+        let (theirs, other) = (pins(&store), table.share());
+        let reader = thread::spawn(move || {
+            if let Some(file) = lookup(&theirs, &other) {
+                assert_eq!(look(theirs.store(), &file), 1);
+                put(&theirs, file);
+            }
+        });
+        let file = table.lock().take_out(&store, 0).expect("the first");
+        put(&mine, file);
+        let (_next, second) = open(&mine, true, 2);
+        reader.join().unwrap();
+        assert!(first.is_freed() && !second.is_freed());
+    });
+}
+
+/// Either a writer sees that writing is denied, or who denies it sees the writer.
+fn writer_against_denier() {
+    let store = store();
+    let (dentry, live) = store
+        .new_dentry(|_, d, _| d.word.set(0))
+        .expect("a free slot");
+    let data = Canary::new();
+    let (writer, theirs) = (pins(&store), data.clone());
+    let writer = thread::spawn(move || {
+        let pin = writer.try_pin(0, Sample::default(), dentry, live);
+        let pin = pin.expect("nobody reclaims");
+        writer.mark_writing(&pin);
+        let denied = writer.store().dentry(dentry).word.get() != 0;
+        if !denied {
+            theirs.touch();
+        }
+        writer.release(pin);
+        denied
+    });
+    store.dentry(dentry).word.set(1);
+    let writes = store.writes(|_, d| d == dentry);
+    if writes == Some(false) {
+        data.touch();
+    }
+    let denied = writer.join().unwrap();
+    assert!(denied || writes != Some(false) || !data.is_freed());
+}
+
+#[test]
+fn a_writer_and_a_denier_do_not_miss_each_other() {
+    model(writer_against_denier);
+}
+
+#[test]
+fn a_missing_light_fence_of_writers_is_found() {
+    fault_is_found(writer_against_denier);
+}

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod atime;
+mod buffer;
 mod clock;
 mod config;
 mod cred;

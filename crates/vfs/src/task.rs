@@ -9,6 +9,7 @@
 //! All are the task's own: nothing here is written by another thread, so a cached call writes only
 //! lines of its task.
 
+use crate::buffer::Buffer;
 use crate::cred::Cred;
 use crate::dcache::Dentry;
 use crate::fd::FdTable;
@@ -56,7 +57,9 @@ impl Base<'_> {
 /// The pin words of a task.
 pub(crate) type Pins = PinSet<MountSlot, Dentry, FileBody>;
 
-/// The inside of a [`Task`], which walks and open files borrow.
+/// The inside of a [`Task`], which walks and open files borrow. Aligned, so that tasks side by side
+/// share no line.
+#[repr(align(128))]
 pub(crate) struct Core {
     pub(crate) vfs: Arc<Shared>,
     /// Whether walks may go without references ([`crate::Tuning::lock_free_walk`]).
@@ -75,12 +78,17 @@ pub(crate) struct Core {
     pub(crate) umask: Cell<u32>,
     pub(crate) nofile: Cell<u64>,
     namespace: Arc<MountNamespace>,
-    buffers: RefCell<Vec<Vec<u8>>>,
+    /// Kept for the next use, and places for more.
+    buffers: RefCell<[Buffer; BUFFERS]>,
     restarts: Cell<u64>,
     /// Files to be freed when the call ends; see `open::early`.
     pub(crate) deferred: Mutex<Vec<FileRef>, Deferred>,
 }
 
+/// Buffers that a task keeps.
+const BUFFERS: usize = 4;
+/// A buffer with more room is not kept.
+const BUFFER_BYTES_KEPT: usize = 1 << 16;
 /// Default soft limit on descriptors (`RLIMIT_NOFILE`).
 const NOFILE_DEFAULT: u64 = 1024;
 
@@ -95,17 +103,21 @@ impl Core {
     }
 
     /// An empty buffer, kept from an earlier use if there is one.
-    pub(crate) fn take_buffer(&self) -> Vec<u8> {
-        self.buffers.borrow_mut().pop().unwrap_or_default()
+    pub(crate) fn take_buffer(&self) -> Buffer {
+        let mut kept = self.buffers.borrow_mut();
+        let found = kept.iter_mut().find(|buffer| !buffer.is_none());
+        found.map_or_else(Buffer::new, std::mem::take)
     }
 
     /// Keeps a buffer for the next use.
-    pub(crate) fn give_buffer(&self, mut buffer: Vec<u8>) {
-        const KEPT: usize = 4;
+    pub(crate) fn give_buffer(&self, mut buffer: Buffer) {
         let mut kept = self.buffers.borrow_mut();
-        if kept.len() < KEPT && buffer.capacity() <= 1 << 16 {
+        let place = kept.iter_mut().find(|buffer| buffer.is_none());
+        if let Some(place) = place
+            && buffer.room() <= BUFFER_BYTES_KEPT
+        {
             buffer.clear();
-            kept.push(buffer);
+            *place = buffer;
         }
     }
 

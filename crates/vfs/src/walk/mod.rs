@@ -48,6 +48,7 @@ pub(crate) use lookup::Flights;
 pub(crate) use retry::{Mode, climb};
 pub(crate) use run::{lookup, lookup_parent};
 
+use crate::buffer::Buffer;
 use crate::dcache::dflag;
 use crate::inode::Inode;
 use crate::task::Core;
@@ -139,7 +140,7 @@ pub(crate) struct Last {
 /// The text a walk has still to go: the caller's path, or a link body spliced in front of the rest.
 pub(crate) struct Text<'w> {
     path: &'w [u8],
-    spliced: Option<Vec<u8>>,
+    spliced: Option<Buffer>,
 }
 
 impl<'w> Text<'w> {
@@ -155,7 +156,7 @@ impl<'w> Text<'w> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.spliced {
             None => self.path,
-            Some(s) => s,
+            Some(s) => s.bytes(),
         }
     }
 
@@ -167,11 +168,11 @@ impl<'w> Text<'w> {
     /// Puts `body` in place of everything before `rest`.
     fn splice(&mut self, core: &Core, body: &[u8], rest: usize) {
         let mut next = core.take_buffer();
-        next.extend_from_slice(body);
+        next.push(body);
         let left = &self.bytes()[rest..];
         if !left.is_empty() {
-            next.push(b'/');
-            next.extend_from_slice(left);
+            next.push(b"/");
+            next.push(left);
         }
         if let Some(old) = self.spliced.replace(next) {
             core.give_buffer(old);
@@ -181,7 +182,7 @@ impl<'w> Text<'w> {
     /// Leaves only what begins at `rest`.
     fn drop_to(&mut self, core: &Core, rest: usize) {
         let mut next = core.take_buffer();
-        next.extend_from_slice(&self.bytes()[rest..]);
+        next.push(&self.bytes()[rest..]);
         if let Some(old) = self.spliced.replace(next) {
             core.give_buffer(old);
         }

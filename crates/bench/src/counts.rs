@@ -14,8 +14,10 @@ use std::process::{Child, Command, Stdio};
 
 use crate::bars;
 use crate::error::Error;
+use crate::gate::case::Case;
+use crate::gate::sys::STORE_SEEN;
 use crate::memory;
-use crate::one::Case;
+use crate::one::One;
 use crate::row::Row;
 use crate::sys::{self, Steps};
 use crate::{PATHS, Plant};
@@ -31,24 +33,64 @@ pub struct Options {
     pub plant: Option<Plant>,
 }
 
-/// Rows beyond the contract.
-const EXTRA: &[&str] = &[
-    "allocations statx d1",
-    "instructions failed-open d5",
-    "instructions open-close d5",
-    "instructions creat-existing d1",
-    "instructions stat d1",
-    "instructions stat d16",
-    "locked failed-open d1",
-    "locked creat-existing d1",
-    "locked creat-read-only d1",
-    "locked stat d1",
-    "locked open-close d16",
-    "shared-stores creat-read-only d1",
-    "shared-stores statx d1",
+/// Rows beyond the contract: what, and of which operations under which circumstances.
+const EXTRA: &[(&str, &[&str], &[&str])] = &[
+    (
+        "allocations",
+        WARM,
+        &["d1", "d16", "symlink d5", "mount d5"],
+    ),
+    ("allocations", &["denied-open"], &["d5"]),
+    ("allocations", &["open-close"], &["shared-table d1"]),
+    ("instructions", &["failed-open", "open-close"], &["d5"]),
+    (
+        "instructions",
+        &["open-close"],
+        &["shared-table d1", "shared-table d16"],
+    ),
+    ("instructions", &["dup-close"], &["d1", "shared-table d1"]),
+    (
+        "instructions",
+        &["creat-existing", "creat-read-only"],
+        &["d1"],
+    ),
+    ("instructions", &["stat"], &["d1", "d5", "d16"]),
+    ("locked", WARM, &["d1"]),
+    ("locked", &["open-close"], &["d16", "shared-table d1"]),
+    ("locked", &["dup-close"], &["shared-table d1"]),
+    (
+        "shared-stores",
+        &["open-close", "dup-close"],
+        &["shared-table d1"],
+    ),
+    (
+        "shared-stores",
+        WARM,
+        &[
+            "d1",
+            "d16",
+            "symlink d5",
+            "dirlink d5",
+            "dotdot d5",
+            "mount d5",
+            "barred d5",
+            "user d5",
+        ],
+    ),
+];
+/// What must be free once everything is cached.
+const WARM: &[&str] = &[
+    "failed-open",
+    "open-close",
+    "creat-existing",
+    "creat-read-only",
+    "stat",
+    "lstat",
+    "statx",
+    "dup-close",
 ];
 const CALLGRIND_OPS: u64 = 50 * PATHS as u64;
-const STEP_OPS: u64 = PATHS as u64;
+const STEP_OPS: u64 = 16;
 const SEALED_OPS: u64 = 100_000;
 
 /// Runs every wanted row.
@@ -56,12 +98,26 @@ const SEALED_OPS: u64 = 100_000;
 /// # Errors
 /// `Setup` or `Wrong` if an operation cannot be run or answers wrongly.
 pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
-    let names = bars::COUNTS
-        .iter()
-        .map(|bar| bar.name)
-        .chain(EXTRA.iter().copied());
-    let wanted = names.filter(|name| options.filter.as_ref().is_none_or(|f| name.contains(f)));
-    wanted.map(|name| row(options, name)).collect()
+    let wants = |name: &String| options.filter.as_ref().is_none_or(|f| name.contains(f));
+    let wanted = names().into_iter().filter(wants);
+    wanted.map(|name| row(options, &name)).collect()
+}
+
+/// Every row: the contract's, then the others.
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = bars::COUNTS.iter().map(|bar| bar.name.to_owned()).collect();
+    for (what, ops, how) in EXTRA {
+        for (op, how) in ops
+            .iter()
+            .flat_map(|op| how.iter().map(move |how| (op, how)))
+        {
+            let name = format!("{what} {op} {how}");
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
 }
 
 fn row(options: &Options, name: &str) -> Result<Row, Error> {
@@ -97,30 +153,23 @@ fn allocations(options: &Options, name: &str, case: Case) -> Result<Row, Error> 
         return Ok(Row::missing(name, "this binary's allocator does not count"));
     }
     let ops = 10 * PATHS as u64;
-    let count = case.warm(|task, ring| {
+    let plant = options.plant;
+    let count = One { case, plant }.warm(|burst| {
         let before = sys::allocations();
-        let wrong = case.op.ours(task, ops, ring);
-        if options.plant == Some(Plant::Alloc) {
-            (0..ops).for_each(|i| drop(std::hint::black_box(Box::new(i))));
-        }
+        let wrong = burst(ops);
         let count = sys::allocations() - before;
-        if wrong == 0 {
-            Ok(count)
-        } else {
-            Err(Error::Wrong(format!("{name}: {wrong}")))
-        }
+        case.right(wrong).map(|()| count)
     })?;
     Ok(Row::count(name, "per op", count as f64 / ops as f64))
 }
 
-fn one(options: &Options, case: &str, ops: u64) -> [String; 4] {
-    let exe = options.exe.display().to_string();
-    [
-        exe,
-        "bench-one".to_owned(),
-        case.to_owned(),
-        format!("--ops={ops}"),
-    ]
+/// The command that runs so many operations in a process of its own.
+fn one(options: &Options, case: &str, ops: u64) -> Vec<String> {
+    let mut line = vec![options.exe.display().to_string()];
+    line.extend(["bench-one", case].map(str::to_owned));
+    line.push(format!("--ops={ops}"));
+    line.extend(options.plant.map(|plant| format!("--plant={plant}")));
+    line
 }
 
 fn instructions(options: &Options, name: &str, case: &str) -> Result<Row, Error> {
@@ -186,22 +235,16 @@ fn steps(options: &Options, case: &str) -> Result<Steps, Error> {
 }
 
 fn spawn(options: &Options, case: &str, ops: u64, args: &[&str]) -> Result<Child, Error> {
-    let [exe, rest @ ..] = one(options, case, ops);
-    let mut command = Command::new(exe);
-    command.args(rest).args(args).stderr(Stdio::piped());
+    let line = one(options, case, ops);
+    let mut command = Command::new(&options.exe);
+    command.args(&line[1..]).args(args).stderr(Stdio::piped());
     command
         .spawn()
         .map_err(|e| Error::setup("start this program again", e))
 }
 
 fn shared_stores(options: &Options, name: &str, case: &str) -> Result<Row, Error> {
-    let plant = options.plant == Some(Plant::Store);
-    let args: &[&str] = if plant {
-        &["--how=sealed", "--plant-store"]
-    } else {
-        &["--how=sealed"]
-    };
-    let mut child = spawn(options, case, SEALED_OPS, args)?;
+    let mut child = spawn(options, case, SEALED_OPS, &["--how=sealed"])?;
     let mut text = String::new();
     if let Some(mut stderr) = child.stderr.take() {
         let _ = stderr.read_to_string(&mut text);
@@ -211,16 +254,57 @@ fn shared_stores(options: &Options, name: &str, case: &str) -> Result<Row, Error
         .map_err(|e| Error::setup("await the sealed process", e))?;
     match status.code() {
         Some(0) => Ok(Row::count(name, "seen", 0.0)),
-        Some(sys::STORE_SEEN) => {
-            Ok(Row::count(name, "seen", 1.0).with_note(&format!("first at {}", text.trim())))
-        }
+        Some(STORE_SEEN) => Ok(Row::count(name, "seen", 1.0).with_note(&first_store(&text))),
         _ => Err(Error::Setup(format!("{name}: {status}: {}", text.trim()))),
     }
+}
+
+/// Where the first store went and who made it, from the report of the sealed process: the first
+/// callers that are ours, below the signal handler.
+fn first_store(report: &str) -> String {
+    const CALLERS: usize = 4;
+    let lines: Vec<&str> = report.lines().map(str::trim).collect();
+    let place = lines.first().copied().unwrap_or_default();
+    let mut callers = Vec::new();
+    for pair in lines
+        .windows(2)
+        .skip_while(|pair| !pair[0].contains("on_fault"))
+        .skip(2)
+    {
+        let name = pair[0].split_once(": ").map_or("", |(_, name)| name);
+        let source = pair[1]
+            .strip_prefix("at ")
+            .and_then(|at| at.find("crates/").map(|i| &at[i..]));
+        if let Some(source) = source {
+            let name = name.split('<').next().unwrap_or_default();
+            callers.push(format!("{name} ({source})"));
+        }
+    }
+    callers.truncate(CALLERS);
+    format!("first at {place} by {}", callers.join(" < "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_store_is_told_in_one_line() {
+        let report = "0x10 arena+0x4\n   0: on_fault\n  at ./crates/bench/src/gate/sys.rs:2:3\n\
+                      1: <unknown>\n 2: wrong<a::b>\n  at ./crates/vfs/src/a.rs:7:1\n\
+                      3: main\n 4: start\n  at /rustc/x\n";
+        let want = "first at 0x10 arena+0x4 by wrong (crates/vfs/src/a.rs:7:1)";
+        assert_eq!(first_store(report), want);
+    }
+
+    #[test]
+    fn no_row_is_there_twice() {
+        let mut names = names();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
 
     #[test]
     fn the_total_is_found_in_callgrinds_report() {

@@ -3,7 +3,8 @@
 //!
 //! Both sides run in one process on the same paths, their short windows interleaved
 //! ([`harness`]); a row ([`row`]) is judged by the contract, which is data ([`bars`]).
-//! What can be counted is counted instead of timed ([`counts`]).
+//! What can be counted is counted instead of timed ([`counts`]), some of it under a tracer of
+//! memory ([`gate`]).
 #![deny(unsafe_code)]
 
 pub mod bars;
@@ -11,6 +12,7 @@ pub mod counts;
 pub mod error;
 pub mod failed;
 pub mod fd;
+pub mod gate;
 pub mod harness;
 pub mod host;
 pub mod many;
@@ -31,18 +33,8 @@ pub mod team;
 pub mod walk;
 
 pub use error::Error;
+pub use gate::Plant;
 pub use row::{Row, Verdict};
-
-/// A fault planted on purpose, to see the check turn red.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
-    /// Every one of our bursts runs 64 times.
-    Slow,
-    /// Every counted operation allocates.
-    Alloc,
-    /// One store to the sealed arena.
-    Store,
-}
 
 /// How much to measure, and which rows.
 #[derive(Clone, Debug)]

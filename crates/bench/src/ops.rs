@@ -28,10 +28,14 @@ pub enum Op {
     CreatReadOnly,
     /// stat by path.
     Stat,
+    /// lstat by path.
+    Lstat,
     /// statx by path, basic fields.
     Statx,
     /// Open of a file that the caller may not read; never measured as root.
     Denied,
+    /// Duplicate of a descriptor, and its close.
+    DupClose,
 }
 
 impl Op {
@@ -52,8 +56,10 @@ impl Op {
             Op::CreatExisting => "creat-existing",
             Op::CreatReadOnly => "creat-read-only",
             Op::Stat => "stat",
+            Op::Lstat => "lstat",
             Op::Statx => "statx",
             Op::Denied => "denied-open",
+            Op::DupClose => "dup-close",
         }
     }
 
@@ -73,8 +79,14 @@ impl Op {
             }),
             Op::CreatReadOnly => wrong(ops, paths, |p| closed(sys::open(p, O_CREAT, 0o644))),
             Op::Stat => wrong(ops, paths, |p| sys::stat_ino(p).is_some()),
+            Op::Lstat => wrong(ops, paths, |p| sys::lstat_ino(p).is_some()),
             Op::Statx => wrong(ops, paths, |p| sys::statx_ino(p).is_some()),
             Op::Denied => wrong(ops, paths, |p| sys::open(p, O_RDONLY, 0) == -libc::EACCES),
+            Op::DupClose => {
+                let fd = sys::open(paths.next(), O_RDONLY, 0);
+                let wrong = wrong(ops, paths, |_| closed(sys::dup(fd)));
+                wrong + u64::from(!closed(fd))
+            }
         }
     }
 
@@ -93,10 +105,40 @@ impl Op {
                 ours::open_close(task, p.to_bytes(), O_CREAT)
             }),
             Op::Stat => wrong(ops, paths, |p| black_box(task.stat(p.to_bytes())).is_ok()),
+            Op::Lstat => wrong(ops, paths, |p| black_box(task.lstat(p.to_bytes())).is_ok()),
             Op::Statx => wrong(ops, paths, |p| {
                 black_box(task.statx(AT_FDCWD, p.to_bytes(), 0, STATX_BASIC_STATS)).is_ok()
             }),
+            Op::DupClose => {
+                let closed = |fd| task.close(fd).is_ok();
+                let Ok(fd) = task.open(paths.next().to_bytes(), O_RDONLY, 0) else {
+                    return ops;
+                };
+                let wrong = wrong(ops, paths, |_| task.dup(fd).is_ok_and(closed));
+                wrong + u64::from(!closed(fd))
+            }
         }
+    }
+
+    /// The same where every one has to be refused with EACCES.
+    pub fn barred(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
+        wrong(ops, paths, |p| {
+            let path = p.to_bytes();
+            let done = match self {
+                Op::FailedOpen | Op::OpenClose | Op::Denied | Op::DupClose => {
+                    task.open(path, O_RDONLY, 0).map(drop)
+                }
+                Op::CreatExisting => task.open(path, O_RDWR | O_CREAT, 0o644).map(drop),
+                Op::CreatReadOnly => task.open(path, O_CREAT, 0o644).map(drop),
+                Op::Stat => task.stat(path).map(drop),
+                Op::Lstat => task.lstat(path).map(drop),
+                Op::Statx => {
+                    let mask = STATX_BASIC_STATS;
+                    task.statx(AT_FDCWD, path, 0, mask).map(drop)
+                }
+            };
+            done == Err(Errno::EACCES)
+        })
     }
 }
 

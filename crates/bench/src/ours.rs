@@ -27,8 +27,16 @@ pub fn instance() -> Result<Vfs, Error> {
 /// # Errors
 /// `Setup` if it cannot be built.
 pub fn over(root: Arc<SuperBlock>) -> Result<Vfs, Error> {
+    keyed(root, SECRET)
+}
+
+/// The same with another key of the hash tables.
+///
+/// # Errors
+/// `Setup` if it cannot be built.
+pub fn keyed(root: Arc<SuperBlock>, secret: [u64; 2]) -> Result<Vfs, Error> {
     Vfs::builder()
-        .secret(SECRET)
+        .secret(secret)
         .build(root)
         .map_err(|e| Error::setup("build an instance", e))
 }

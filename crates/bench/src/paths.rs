@@ -5,7 +5,7 @@
 //! that no variant finds its upper components warmed by the path before. They are handed out
 //! in an order that is not the order of their creation.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
@@ -61,12 +61,26 @@ impl Chain {
             .filter(move |&i| path[i] == b'/')
             .map(move |i| &path[..i])
     }
+
+    /// The outermost component of the file's path.
+    pub fn top(&self) -> &[u8] {
+        let mut names = self.file.to_bytes().split(|&b| b == b'/');
+        names.nth(1).unwrap_or_default()
+    }
+
+    /// Puts both below a directory.
+    pub fn below(&mut self, dir: &[u8]) {
+        for path in [&mut self.file, &mut self.missing] {
+            *path = join(dir, path.to_bytes());
+        }
+    }
 }
 
 /// `count` chains of `depth` components; equal arguments give equal chains.
 pub fn chains(count: usize, depth: usize, seed: u64) -> Vec<Chain> {
     let mut rng = Rng::new(seed.wrapping_add(depth as u64));
-    let mut tops = HashSet::new();
+    // Ordered, not hashed: a random hash would make counts differ from run to run.
+    let mut tops = BTreeSet::new();
     let len_min = if count > 1000 { 6 } else { 4 };
     let mut top = |rng: &mut Rng| loop {
         let name = rng.name(len_min);
@@ -151,6 +165,7 @@ impl<'a> Ring<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     fn depth(path: &CStr) -> usize {
         path.to_bytes().iter().filter(|&&b| b == b'/').count()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host's system calls, the counting allocator and the tracer: all of this crate's unsafe.
+//! The host's system calls, the counting allocator and the tracer: this crate's unsafe, apart from
+//! the arena of [`gate::sys`].
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,7 +10,8 @@ use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::gate;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -120,6 +122,17 @@ pub fn stat_ino(path: &CStr) -> Option<u64> {
     }
 }
 
+/// lstat(2): the inode number, or None.
+#[inline]
+pub fn lstat_ino(path: &CStr) -> Option<u64> {
+    let mut out = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `path` ends in NUL; the kernel fills `out` when it answers 0.
+    unsafe {
+        let done = libc::lstat(path.as_ptr(), out.as_mut_ptr()) == 0;
+        done.then(|| (*out.as_ptr()).st_ino)
+    }
+}
+
 /// statx(2) for the basic fields: the inode number, or None.
 #[inline]
 pub fn statx_ino(path: &CStr) -> Option<u64> {
@@ -225,34 +238,10 @@ pub fn pin(processors: &[usize]) {
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    static IN_ARENA: Cell<bool> = const { Cell::new(false) };
 }
 
-const ARENA_BYTES: usize = 1 << 30;
-const PAGE: usize = 4096;
-
-/// Start and used bytes of the memory that can be made read-only; 0 before it is mapped.
-static ARENA_START: AtomicUsize = AtomicUsize::new(0);
-static ARENA_USED: AtomicUsize = AtomicUsize::new(0);
-
-fn arena_holds(at: *mut u8) -> bool {
-    let start = ARENA_START.load(Relaxed);
-    start != 0 && (start..start + ARENA_BYTES).contains(&(at as usize))
-}
-
-fn arena_alloc(layout: Layout) -> *mut u8 {
-    let room = layout.size() + layout.align();
-    let at = ARENA_START.load(Relaxed) + ARENA_USED.fetch_add(room, Relaxed);
-    let start = at.next_multiple_of(layout.align());
-    if arena_holds((start + layout.size()) as *mut u8) {
-        start as *mut u8
-    } else {
-        std::ptr::null_mut()
-    }
-}
-
-/// The system's allocator, counting for each thread, or an arena where [`in_arena`] asks for
-/// one. A binary makes it its global allocator.
+/// The system's allocator, counting for each thread, or an arena where [`gate::sys::in_arena`]
+/// asks for one. A binary makes it its global allocator.
 pub struct CountingAlloc;
 
 // SAFETY: a block is either the system's, to which it goes back, or a part of an arena that
@@ -260,120 +249,24 @@ pub struct CountingAlloc;
 unsafe impl GlobalAlloc for CountingAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        match IN_ARENA.try_with(Cell::get) {
-            Ok(true) => arena_alloc(layout),
+        match gate::sys::arena_alloc(layout) {
+            Some(at) => at,
             // SAFETY: as the caller promised.
-            _ => unsafe { System.alloc(layout) },
+            None => unsafe { System.alloc(layout) },
         }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if !arena_holds(at) {
+        if !gate::sys::arena_holds(at) {
             // SAFETY: as the caller promised, and it is the system's.
             unsafe { System.dealloc(at, layout) }
         }
     }
 }
 
-/// Runs `build` with every allocation of this thread in memory that [`sealed`] can protect.
-/// It stays there until the process ends.
-///
-/// # Errors
-/// What mmap(2) says.
-pub fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
-    if ARENA_START.load(Relaxed) == 0 {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a fresh mapping.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), ARENA_BYTES, access, flags, -1, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        ARENA_START.store(at as usize, Relaxed);
-    }
-    IN_ARENA.set(true);
-    let out = build();
-    IN_ARENA.set(false);
-    Ok(out)
-}
-
-/// Runs `body` with the arena and `spans` (start, bytes) read-only: the first store to them ends
-/// the process with [`STORE_SEEN`]. `plant` makes that store.
-///
-/// # Errors
-/// What mprotect(2) says.
-pub fn sealed<T>(spans: &[(usize, usize)], plant: bool, body: impl FnOnce() -> T) -> io::Result<T> {
-    let used = ARENA_USED
-        .load(Relaxed)
-        .next_multiple_of(PAGE)
-        .min(ARENA_BYTES);
-    let mine = (ARENA_START.load(Relaxed), used);
-    let all = || {
-        spans
-            .iter()
-            .copied()
-            .chain([mine])
-            .filter(|&(_, bytes)| bytes > 0)
-    };
-    exit_on_forbidden_store();
-    for span in all() {
-        protect(span, libc::PROT_READ)?;
-    }
-    if let Some((at, _)) = all().next().filter(|_| plant) {
-        let at = at as *mut u8;
-        // SAFETY: the start of a mapping; the value does not change.
-        unsafe { at.write_volatile(at.read_volatile()) };
-    }
-    let out = body();
-    for span in all() {
-        protect(span, libc::PROT_READ | libc::PROT_WRITE)?;
-    }
-    Ok(out)
-}
-
-fn protect((at, bytes): (usize, usize), access: libc::c_int) -> io::Result<()> {
-    // SAFETY: the callers name whole mappings that were readable and writable before, and put
-    // that back; a store in between is the fault that is looked for.
-    check(unsafe { libc::mprotect(at as *mut libc::c_void, bytes, access) }).map(drop)
-}
-
 /// How often the calling thread has allocated, if [`CountingAlloc`] is the global allocator.
 pub fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
-}
-
-/// The exit status of a process that stored to memory it may only read.
-pub const STORE_SEEN: i32 = 91;
-/// The kernel's code for an access its page forbids; the libc crate lacks it.
-const SEGV_ACCERR: libc::c_int = 2;
-
-extern "C" fn on_fault(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel hands a valid siginfo; write and _exit may be called in a handler.
-    unsafe {
-        if (*info).si_code != SEGV_ACCERR {
-            libc::_exit(2);
-        }
-        let mut text = *b"0x0000000000000000\n";
-        let mut rest = (*info).si_addr() as usize;
-        for digit in text[2..18].iter_mut().rev() {
-            *digit = b"0123456789abcdef"[rest & 15];
-            rest >>= 4;
-        }
-        libc::write(2, text.as_ptr().cast(), text.len());
-        libc::_exit(STORE_SEEN);
-    }
-}
-
-/// Ends the process with [`STORE_SEEN`] and the address on standard error at the first access
-/// that the protection of the memory forbids.
-fn exit_on_forbidden_store() {
-    // SAFETY: a zeroed sigaction is valid, and the handler has the three-argument signature.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_fault as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
-    }
 }
 
 /// Stops for the tracer: the first call asks to be traced.

@@ -33,6 +33,9 @@ enum Verb {
     /// Run one operation by itself, for a counter around it.
     #[command(hide = true)]
     BenchOne(cmd::bench_one::Args),
+    /// Run pairs of operations on two threads, for a tracer around it.
+    #[command(hide = true)]
+    BenchTwo(cmd::bench_two::Args),
 }
 
 /// How a verb ended, unless it could not be run.
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => cmd::bench::run(&args),
         Verb::Version => cmd::version::run(),
         Verb::BenchOne(args) => cmd::bench_one::run(&args),
+        Verb::BenchTwo(args) => cmd::bench_two::run(&args),
     };
     match done {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

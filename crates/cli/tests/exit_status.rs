@@ -47,7 +47,7 @@ fn a_planted_allocation_turns_the_check_red() {
         "--json",
     ];
     assert_eq!(status(&args), 0);
-    assert_eq!(status(&[&args[..], &["--plant", "alloc"]].concat()), 1);
+    assert_eq!(status(&[&args[..], &["--plant", "allocation"]].concat()), 1);
 }
 
 #[test]
@@ -71,7 +71,10 @@ fn a_planted_store_turns_the_check_red() {
         "--json",
     ];
     assert_eq!(status(&args), 0);
-    assert_eq!(status(&[&args[..], &["--plant", "store"]].concat()), 1);
+    assert_eq!(
+        status(&[&args[..], &["--plant", "shared-counter"]].concat()),
+        1
+    );
 }
 
 #[test]

@@ -150,13 +150,15 @@ impl Vfs {
         self.0.dcache.shrink(goal)
     }
 
-    /// The address ranges that a cached walk must not write, for a test that write-protects them.
+    /// The address ranges that a cached call must not write, and what lies there, for tests that
+    /// write-protect them.
     #[doc(hidden)]
     #[must_use]
-    pub fn shared_spans(&self) -> Vec<(usize, usize)> {
+    pub fn shared_spans(&self) -> Vec<(&'static str, (usize, usize))> {
+        let [entries, notes] = self.0.paths.spans();
         let mut spans = self.0.dcache.spans();
-        spans.extend(self.0.paths.spans());
-        spans.push(self.0.mounts.span());
+        spans.extend([("path-cache", entries), ("path-notes", notes)]);
+        spans.push(("mount-table", self.0.mounts.span()));
         spans
     }
 }

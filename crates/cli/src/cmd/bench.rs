@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use openpath_bench::harness::Effort;
 use openpath_bench::row::{Row, shortfalls, write_json, write_table};
 use openpath_bench::{Error, Plant, counts, walk};
@@ -66,25 +66,8 @@ pub(crate) struct Common {
     #[arg(long)]
     allow_missing: bool,
     /// Plant a fault that the check has to find.
-    #[arg(long, hide = true, value_enum)]
-    plant: Option<Fault>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Fault {
-    Slow,
-    Alloc,
-    Store,
-}
-
-impl Common {
-    pub(crate) fn plant(&self) -> Option<Plant> {
-        self.plant.map(|fault| match fault {
-            Fault::Slow => Plant::Slow,
-            Fault::Alloc => Plant::Alloc,
-            Fault::Store => Plant::Store,
-        })
-    }
+    #[arg(long, hide = true)]
+    pub(crate) plant: Option<Plant>,
 }
 
 pub(crate) fn at_least_one(text: &str) -> Result<u64, String> {
@@ -99,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         What::Walk(walk) => report(&walk.common, &walk::run(&options(walk))?),
         What::Counts(common) => {
             let exe = std::env::current_exe().map_err(|e| Error::host("find this program", e))?;
-            let (filter, plant) = (common.filter.clone(), common.plant());
+            let (filter, plant) = (common.filter.clone(), common.plant);
             report(
                 common,
                 &counts::run(&counts::Options { exe, filter, plant })?,
@@ -122,7 +105,7 @@ fn options(walk: &Walk) -> walk::Options {
         },
         filter: walk.common.filter.clone(),
         dentries: usize::try_from(walk.dentries).unwrap_or(usize::MAX),
-        plant: walk.common.plant(),
+        plant: walk.common.plant,
     }
 }
 

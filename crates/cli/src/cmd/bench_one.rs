@@ -2,7 +2,8 @@
 //! `openpath bench-one`: what `bench counts` starts under a counter.
 
 use clap::ValueEnum;
-use openpath_bench::one::{Case, How};
+use openpath_bench::gate::case::Case;
+use openpath_bench::one::{How, One};
 use openpath_bench::{Error, Plant};
 
 use crate::Outcome;
@@ -17,9 +18,9 @@ pub(crate) struct Args {
     /// Under what.
     #[arg(long, value_enum, default_value_t = Under::Plain)]
     how: Under,
-    /// Store to the sealed memory.
+    /// Commit this fault with every operation.
     #[arg(long)]
-    plant_store: bool,
+    plant: Option<Plant>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -35,7 +36,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         Under::Traced => How::Traced,
         Under::Sealed => How::Sealed,
     };
-    let plant = args.plant_store.then_some(Plant::Store);
-    Case::parse(&args.case)?.run(args.ops, how, plant)?;
+    let case = Case::parse(&args.case)?;
+    let plant = args.plant;
+    One { case, plant }.run(args.ops, how)?;
     Ok(Outcome::Done)
 }

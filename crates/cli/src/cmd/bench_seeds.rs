@@ -152,7 +152,7 @@ pub(crate) fn shapes(args: &Timed) -> Result<Vec<Row>, Error> {
 pub(crate) fn fd(args: &Timed) -> Result<Vec<Row>, Error> {
     let options = fd::Options {
         ask: args.ask(),
-        plant: args.common.plant(),
+        plant: args.common.plant,
     };
     let load = load();
     let rows = fd::run(&options)?;

@@ -4,4 +4,5 @@
 pub(crate) mod bench;
 pub(crate) mod bench_one;
 pub(crate) mod bench_seeds;
+pub(crate) mod bench_two;
 pub(crate) mod version;

@@ -135,13 +135,17 @@ impl Dcache {
         self.store.dentry(index)
     }
 
-    /// The address ranges that a cached walk only reads.
-    pub(crate) fn spans(&self) -> Vec<(usize, usize)> {
-        let mut spans = self.store.spans().to_vec();
-        spans.push(self.cold.span());
-        spans.push(self.clocks.span());
-        spans.push(self.table.span());
-        spans.extend(self.names.spans());
+    /// The address ranges that a cached walk only reads, and what lies there.
+    pub(crate) fn spans(&self) -> Vec<(&'static str, (usize, usize))> {
+        let [mounts, dentries] = self.store.spans();
+        let mut spans = vec![
+            ("mounts", mounts),
+            ("dentries", dentries),
+            ("dentries-cold", self.cold.span()),
+            ("clocks", self.clocks.span()),
+            ("dentry-table", self.table.span()),
+        ];
+        spans.extend(self.names.spans().map(|span| ("names", span)));
         spans
     }
 

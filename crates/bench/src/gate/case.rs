@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An operation, what its path meets, and who does it: `open-close symlink d5`.
+
+use std::ffi::CString;
+
+use openpath_abi::Errno;
+use openpath_abi::fcntl::AT_FDCWD;
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, MountFlags, Task, Vfs};
+
+use crate::error::Error;
+use crate::ops::Op;
+use crate::ours;
+use crate::paths::{Chain, Ring};
+
+/// What the walk meets on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// Nothing but directories.
+    Dirs,
+    /// A symbolic link at the end.
+    Symlink,
+    /// A symbolic link to the directory that the last component is in.
+    DirLink,
+    /// `..` before the last component.
+    DotDot,
+    /// A mount at the beginning.
+    Mount,
+    /// A directory that the caller may not search: every operation is refused.
+    Barred,
+}
+
+/// An operation at a depth, as in `open-close d16`, `open-close symlink d5` or `stat user d1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The operation.
+    pub op: Op,
+    /// What it meets.
+    pub via: Via,
+    /// Whether a user without capabilities does it.
+    pub user: bool,
+    /// Whether another task shares the table of descriptors.
+    pub shared: bool,
+    /// Components of its paths.
+    pub depth: usize,
+}
+
+const OPS: [Op; 9] = [
+    Op::FailedOpen,
+    Op::OpenClose,
+    Op::CreatExisting,
+    Op::CreatReadOnly,
+    Op::Stat,
+    Op::Lstat,
+    Op::Statx,
+    Op::Denied,
+    Op::DupClose,
+];
+const VIAS: [(&str, Via); 5] = [
+    ("symlink", Via::Symlink),
+    ("dirlink", Via::DirLink),
+    ("dotdot", Via::DotDot),
+    ("mount", Via::Mount),
+    ("barred", Via::Barred),
+];
+const USER: u32 = 1000;
+
+/// A task, and perhaps another one with the same table.
+pub struct Doer {
+    /// Who does it.
+    pub task: Task,
+    /// Who could do something to the table at any time.
+    pub sharer: Option<Task>,
+}
+
+impl Case {
+    /// Reads `OP [VIA] [user] [shared-table] dDEPTH`.
+    ///
+    /// # Errors
+    /// `Setup` if it is not that.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let unknown = || Error::Setup(format!("no operation is called {text:?}"));
+        Self::read(text).ok_or_else(unknown)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [name, between @ .., depth] = &words[..] else {
+            return None;
+        };
+        let op = OPS.into_iter().find(|op| op.name() == *name)?;
+        let mut case = Self {
+            op,
+            via: Via::Dirs,
+            user: op == Op::Denied,
+            shared: false,
+            depth: depth.strip_prefix('d')?.parse().ok()?,
+        };
+        for word in between {
+            match *word {
+                "user" => case.user = true,
+                "shared-table" => case.shared = true,
+                via => case.via = VIAS.iter().find(|(name, _)| *name == via)?.1,
+            }
+        }
+        case.user |= case.via == Via::Barred;
+        let inside = matches!(case.via, Via::DotDot | Via::DirLink | Via::Barred);
+        let depth_min = if inside { 2 } else { 1 };
+        (depth_min..=100).contains(&case.depth).then_some(case)
+    }
+
+    /// Everything but the operation: `symlink d5`, `user d1`.
+    pub fn circumstances(&self) -> String {
+        let via = VIAS.iter().find(|(_, via)| *via == self.via);
+        let user = self.user && self.via != Via::Barred && self.op != Op::Denied;
+        let words = via.map(|&(word, _)| word).into_iter();
+        let words = words.chain(user.then_some("user"));
+        let words = words.chain(self.shared.then_some("shared-table"));
+        words.map(|word| format!("{word} ")).collect::<String>() + &format!("d{}", self.depth)
+    }
+
+    /// Creates the files of `chains`, and on their paths what the walk is to meet.
+    ///
+    /// # Errors
+    /// `Setup` with the errno.
+    pub fn lay(self, maker: &Task, chains: &mut [Chain]) -> Result<(), Error> {
+        if self.via == Via::Mount {
+            let top = chains.first().map_or(&b""[..], Chain::top);
+            let point = &[b"/mounted-", top].concat();
+            ours::mkdir(maker, point)?;
+            let other = MemFs::new(MemOptions::default());
+            let mounted = maker.mount(other, point, MountFlags::default());
+            mounted.map_err(|e| Error::setup("mount", e))?;
+            chains.iter_mut().for_each(|chain| chain.below(point));
+        }
+        ours::grow(maker, chains)?;
+        for chain in chains {
+            let prepared = self.prepare(maker, chain);
+            prepared.map_err(|e| Error::setup("prepare a file", e))?;
+        }
+        Ok(())
+    }
+
+    fn prepare(self, maker: &Task, chain: &mut Chain) -> Result<(), Errno> {
+        let file = chain.file.to_bytes();
+        let mode = match self.op {
+            Op::Denied => 0,
+            _ if self.user => 0o666,
+            _ => 0o644,
+        };
+        maker.fchmodat2(AT_FDCWD, file, mode, 0)?;
+        match self.via {
+            Via::Dirs | Via::Mount => {}
+            Via::Symlink => {
+                for path in [&mut chain.file, &mut chain.missing] {
+                    let link = [path.to_bytes(), b"~"].concat();
+                    maker.symlinkat(path.to_bytes(), AT_FDCWD, &link)?;
+                    *path = c_string(&link);
+                }
+            }
+            Via::DirLink => {
+                let (dir, _) = split(file);
+                let link = [dir, b"~"].concat();
+                maker.symlinkat(dir, AT_FDCWD, &link)?;
+                for path in [&mut chain.file, &mut chain.missing] {
+                    *path = c_string(&[&link, split(path.to_bytes()).1].concat());
+                }
+            }
+            Via::DotDot => {
+                chain.file = through_dotdot(file);
+                chain.missing = through_dotdot(chain.missing.to_bytes());
+            }
+            Via::Barred => maker.fchmodat2(AT_FDCWD, split(file).0, 0o700, 0)?,
+        }
+        Ok(())
+    }
+
+    /// A task that does it, and whom it shares its table with.
+    ///
+    /// # Errors
+    /// `Setup` with the errno.
+    pub fn doer(self, vfs: &Vfs) -> Result<Doer, Error> {
+        let task = task(vfs, self.user)?;
+        let sharer = self.shared.then(|| task.clone_files()).transpose();
+        let sharer = sharer.map_err(|e| Error::setup("share a table", e))?;
+        Ok(Doer { task, sharer })
+    }
+
+    /// Does it so often; how many results were wrong.
+    pub fn burst(self, task: &Task, ops: u64, ring: &mut Ring<'_>) -> u64 {
+        if self.via == Via::Barred {
+            self.op.barred(task, ops, ring)
+        } else {
+            self.op.ours(task, ops, ring)
+        }
+    }
+
+    /// The end of a run with so many wrong results.
+    ///
+    /// # Errors
+    /// `Wrong` unless there are none.
+    pub fn right(self, wrong: u64) -> Result<(), Error> {
+        if wrong == 0 {
+            return Ok(());
+        }
+        Err(Error::Wrong(format!("{self:?}: {wrong} operations")))
+    }
+}
+
+/// A task of root, or of a user without capabilities.
+///
+/// # Errors
+/// `Setup` with the errno.
+pub fn task(vfs: &Vfs, user: bool) -> Result<Task, Error> {
+    let task = ours::task(vfs)?;
+    if user {
+        task.set_cred(Cred::user(USER, USER, &[]));
+    }
+    Ok(task)
+}
+
+fn c_string(bytes: &[u8]) -> CString {
+    CString::new(bytes).unwrap_or_default()
+}
+
+/// A path's directory, and the rest from the slash on.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
+    path.split_at(slash)
+}
+
+/// `/a/b/file` becomes `/a/b/../b/file`.
+fn through_dotdot(path: &[u8]) -> CString {
+    let (dir, file) = split(path);
+    c_string(&[dir, b"/..", split(dir).1, file].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_read_from_row_names() {
+        let case = Case::parse("creat-existing d16").unwrap();
+        let (op, via, user, shared) = (Op::CreatExisting, Via::Dirs, false, false);
+        let depth = 16;
+        assert_eq!(
+            case,
+            Case {
+                op,
+                via,
+                user,
+                shared,
+                depth
+            }
+        );
+        let case = Case::parse("stat dotdot user d5").unwrap();
+        let read = (case.op, case.via, case.user, case.depth);
+        assert_eq!(read, (Op::Stat, Via::DotDot, true, 5));
+        assert!(Case::parse("stat barred d5").unwrap().user);
+        assert!(Case::parse("denied-open d1").unwrap().user);
+        let case = Case::parse("open-close user shared-table d16").unwrap();
+        assert_eq!(case.circumstances(), "user shared-table d16");
+        let bad = [
+            "",
+            "stat",
+            "stat d",
+            "stat d0",
+            "stat 5",
+            "walk d5",
+            "stat dotdot d1",
+            "stat sideways d5",
+        ];
+        for text in bad {
+            assert!(Case::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn dotdot_comes_back_to_the_same_directory() {
+        assert_eq!(
+            through_dotdot(b"/a/bc/file").to_bytes(),
+            b"/a/bc/../bc/file"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pairs of operations for two tasks.
+//!
+//! The first kind commutes and is of the promise: cached calls on the same file or on two files.
+//! The second kind writes; it is watched, so that what it shares can only shrink.
+
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY};
+use openpath_vfs::{Fd, Task};
+
+use super::case::{Case, Via};
+use crate::ops::Op;
+use crate::paths::{Chain, Ring};
+
+/// What one of the two does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// A cached call.
+    Cached(Op),
+    /// Create a file exclusively, and unlink it.
+    CreateUnlink,
+    /// Create a directory, and remove it.
+    MkdirRmdir,
+    /// Rename the file away, and back.
+    Rename,
+    /// Change the mode.
+    Chmod,
+    /// Open, write eight bytes at the beginning, close.
+    Write,
+    /// Open, read eight bytes, close.
+    Read,
+    /// Open for writing only, close.
+    OpenWrite,
+}
+
+/// Two deeds, on one path or on two.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// What the first and the second task do.
+    pub deeds: [Deed; 2],
+    /// Whether the second does it elsewhere.
+    pub elsewhere: bool,
+    /// Under which circumstances; its operation does not count.
+    pub how: Case,
+}
+
+impl Deed {
+    fn name(self) -> &'static str {
+        match self {
+            Deed::Cached(op) => op.name(),
+            Deed::CreateUnlink => "create-unlink",
+            Deed::MkdirRmdir => "mkdir-rmdir",
+            Deed::Rename => "rename",
+            Deed::Chmod => "chmod",
+            Deed::Write => "write",
+            Deed::Read => "read",
+            Deed::OpenWrite => "open-write",
+        }
+    }
+
+    /// Does it once; whether the result was right.
+    pub fn once(self, task: &Task, how: Case, chain: &Chain) -> bool {
+        if let Deed::Cached(op) = self {
+            let path = if op.wants_missing() {
+                &chain.missing
+            } else {
+                &chain.file
+            };
+            let paths = std::slice::from_ref(path);
+            return Case { op, ..how }.burst(task, 1, &mut Ring::new(paths, 0)) == 0;
+        }
+        self.change(task, chain).is_ok()
+    }
+
+    fn change(self, task: &Task, chain: &Chain) -> Result<(), Errno> {
+        let (file, missing) = (chain.file.to_bytes(), chain.missing.to_bytes());
+        let mut data = [0; 8];
+        let with_open = |flags, body: &mut dyn FnMut(Fd) -> Result<(), Errno>| {
+            let fd = task.open(file, flags, 0)?;
+            let done = body(fd);
+            task.close(fd).and(done)
+        };
+        match self {
+            Deed::Cached(_) => Ok(()),
+            Deed::CreateUnlink => {
+                let flags = O_CREAT | O_EXCL | O_RDWR;
+                task.close(task.open(missing, flags, 0o644)?)?;
+                task.unlinkat(AT_FDCWD, missing, 0)
+            }
+            Deed::MkdirRmdir => {
+                task.mkdirat(AT_FDCWD, missing, 0o755)?;
+                task.unlinkat(AT_FDCWD, missing, AT_REMOVEDIR)
+            }
+            Deed::Rename => {
+                task.renameat2(AT_FDCWD, file, AT_FDCWD, missing, 0)?;
+                task.renameat2(AT_FDCWD, missing, AT_FDCWD, file, 0)
+            }
+            Deed::Chmod => task.fchmodat2(AT_FDCWD, file, 0o644, 0),
+            Deed::Write => with_open(O_WRONLY, &mut |fd| task.pwrite(fd, &data, 0).map(drop)),
+            Deed::Read => with_open(O_RDONLY, &mut |fd| task.pread(fd, &mut data, 0).map(drop)),
+            Deed::OpenWrite => with_open(O_WRONLY, &mut |_| Ok(())),
+        }
+    }
+}
+
+impl Pair {
+    /// How the results call it: `open-close | stat, same d1`.
+    pub fn name(&self) -> String {
+        let [first, second] = self.deeds.map(Deed::name);
+        let place = if self.elsewhere { "other" } else { "same" };
+        format!("{first} | {second}, {place} {}", self.how.circumstances())
+    }
+
+    /// Whether the files are others afterwards.
+    pub fn changes(&self) -> bool {
+        self.deeds
+            .iter()
+            .any(|deed| !matches!(deed, Deed::Cached(_)))
+    }
+}
+
+const SAME: [Op; 7] = [
+    Op::OpenClose,
+    Op::FailedOpen,
+    Op::Stat,
+    Op::Lstat,
+    Op::CreatExisting,
+    Op::CreatReadOnly,
+    Op::DupClose,
+];
+const WATCHED: [(Deed, Deed, bool); 9] = [
+    (Deed::Read, Deed::Read, false),
+    (Deed::OpenWrite, Deed::OpenWrite, false),
+    (Deed::Write, Deed::Write, true),
+    (Deed::Write, Deed::Write, false),
+    (Deed::Chmod, Deed::Chmod, true),
+    (Deed::CreateUnlink, Deed::CreateUnlink, true),
+    (Deed::MkdirRmdir, Deed::MkdirRmdir, true),
+    (Deed::Rename, Deed::Rename, true),
+    (Deed::CreateUnlink, Deed::Cached(Op::OpenClose), true),
+];
+
+/// All pairs, in the order they are run in.
+pub fn all() -> Vec<Pair> {
+    let how = |via, user, depth| Case {
+        op: Op::OpenClose,
+        via,
+        user: user || via == Via::Barred,
+        shared: false,
+        depth,
+    };
+    let mut pairs = Vec::new();
+    let mut add = |deeds, elsewhere, how| {
+        pairs.push(Pair {
+            deeds,
+            elsewhere,
+            how,
+        });
+    };
+    for depth in [1, 5] {
+        let plain = how(Via::Dirs, false, depth);
+        for (at, &first) in SAME.iter().enumerate() {
+            for &second in &SAME[at..] {
+                add([first, second].map(Deed::Cached), false, plain);
+            }
+            add([first, Op::OpenClose].map(Deed::Cached), true, plain);
+        }
+    }
+    for via in [
+        Via::Symlink,
+        Via::DirLink,
+        Via::DotDot,
+        Via::Mount,
+        Via::Barred,
+    ] {
+        for op in SAME {
+            add([op; 2].map(Deed::Cached), false, how(via, false, 5));
+        }
+    }
+    for op in SAME {
+        add([op; 2].map(Deed::Cached), false, how(Via::Dirs, true, 5));
+    }
+    let shared = Case {
+        shared: true,
+        ..how(Via::Dirs, false, 1)
+    };
+    for op in [Op::FailedOpen, Op::Stat, Op::OpenClose, Op::DupClose] {
+        add([op; 2].map(Deed::Cached), false, shared);
+    }
+    for (first, second, elsewhere) in WATCHED {
+        add([first, second], elsewhere, how(Via::Dirs, false, 2));
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_has_its_own_name() {
+        let mut names: Vec<String> = all().iter().map(Pair::name).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.contains(&"open-close | stat, same d1".to_owned()));
+        assert!(names.contains(&"lstat | lstat, same user d5".to_owned()));
+    }
+}

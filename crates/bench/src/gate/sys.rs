@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory that can be sealed, and what a tracer of memory has to be told.
+//!
+//! # States of the arena
+//! Unmapped -> open (what [`in_arena`] allocates lands in it) -> sealed ([`sealed`]: a store ends
+//! the process with [`STORE_SEEN`], an address and a backtrace) -> open again.
+#![expect(unsafe_code, reason = "raw system calls have no other face")]
+
+use std::alloc::Layout;
+use std::backtrace::Backtrace;
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_void};
+use std::io::{self, Write};
+use std::ptr::null_mut;
+use std::sync::atomic::{
+    AtomicPtr, AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed, compiler_fence,
+};
+
+/// A named range of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What lies there.
+    pub name: String,
+    /// Its first byte.
+    pub start: usize,
+    /// How many there are.
+    pub bytes: usize,
+}
+
+impl Span {
+    /// The range of `bytes` from `start`.
+    pub fn new(name: impl Into<String>, start: usize, bytes: usize) -> Self {
+        let name = name.into();
+        Self { name, start, bytes }
+    }
+
+    /// `name+offset` of an address that lies in it.
+    pub fn place(&self, at: usize) -> Option<String> {
+        let inside = (self.start..self.start + self.bytes).contains(&at);
+        inside.then(|| format!("{}+{:#x}", self.name, at - self.start))
+    }
+}
+
+const ARENA_BYTES: usize = 1 << 30;
+const PAGE: usize = 4096;
+/// Seconds a backtrace may take; the fault may have come with a lock held that it needs.
+const REPORT_S: u32 = 20;
+
+/// The exit status of a process that stored to memory it may only read.
+pub const STORE_SEEN: i32 = 91;
+/// The kernel's code for an access its page forbids; the libc crate lacks it.
+const SEGV_ACCERR: c_int = 2;
+
+thread_local! {
+    static IN_ARENA: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Start and used bytes of the arena; 0 before it is mapped.
+static ARENA_START: AtomicUsize = AtomicUsize::new(0);
+static ARENA_USED: AtomicUsize = AtomicUsize::new(0);
+/// What is sealed, for the handler that has to open it again; null before.
+static SEALED: AtomicPtr<Vec<Span>> = AtomicPtr::new(null_mut());
+
+/// Whether a block is the arena's, which is never given back.
+pub fn arena_holds(at: *mut u8) -> bool {
+    let start = ARENA_START.load(Relaxed);
+    start != 0 && (start..start + ARENA_BYTES).contains(&(at as usize))
+}
+
+/// A block of the arena, if the calling thread allocates there now; null if it is full.
+pub fn arena_alloc(layout: Layout) -> Option<*mut u8> {
+    if !IN_ARENA.try_with(Cell::get).unwrap_or(false) {
+        return None;
+    }
+    let room = layout.size() + layout.align();
+    let at = ARENA_START.load(Relaxed) + ARENA_USED.fetch_add(room, Relaxed);
+    let start = at.next_multiple_of(layout.align());
+    let fits = arena_holds((start + layout.size()) as *mut u8);
+    Some(if fits { start as *mut u8 } else { null_mut() })
+}
+
+/// Runs `build` with every allocation of this thread in memory that [`sealed`] protects.
+/// It stays there until the process ends.
+///
+/// # Errors
+/// What mmap(2) says.
+pub fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
+    if ARENA_START.load(Relaxed) == 0 {
+        ARENA_START.store(map(0, ARENA_BYTES)?, Relaxed);
+    }
+    IN_ARENA.set(true);
+    let out = build();
+    IN_ARENA.set(false);
+    Ok(out)
+}
+
+/// Fresh memory, at `at` unless that is 0.
+fn map(at: usize, bytes: usize) -> io::Result<usize> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let fixed = if at == 0 {
+        0
+    } else {
+        libc::MAP_FIXED_NOREPLACE
+    };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    // SAFETY: a fresh mapping, which never replaces another.
+    let got = unsafe { libc::mmap(at as *mut c_void, bytes, access, flags, -1, 0) };
+    if got == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    if at != 0 && got as usize != at {
+        return Err(io::Error::other("the address is taken"));
+    }
+    Ok(got as usize)
+}
+
+/// Runs `body` with the arena, this program's variables and `spans` read-only: the first store to
+/// them ends the process with [`STORE_SEEN`] and says on standard error where it went and who
+/// made it.
+///
+/// # Errors
+/// What mprotect(2) says.
+pub fn sealed<T>(spans: Vec<Span>, body: impl FnOnce() -> T) -> io::Result<T> {
+    let used = ARENA_USED.load(Relaxed).next_multiple_of(PAGE);
+    let arena = Span::new("arena", ARENA_START.load(Relaxed), used.min(ARENA_BYTES));
+    let mut all = spans;
+    all.push(arena);
+    all.extend(variables());
+    all.retain(|span| span.bytes > 0);
+    let all: &'static Vec<Span> = Box::leak(Box::new(all));
+    SEALED.store(std::ptr::from_ref(all).cast_mut(), Relaxed);
+    exit_on_forbidden_store();
+    for span in all {
+        protect(span, libc::PROT_READ)?;
+    }
+    let out = body();
+    for span in all {
+        protect(span, libc::PROT_READ | libc::PROT_WRITE)?;
+    }
+    Ok(out)
+}
+
+fn protect(span: &Span, access: c_int) -> io::Result<()> {
+    // SAFETY: the callers name whole pages that were readable and writable before, and put that
+    // back; a store in between is the fault that is looked for.
+    let done = unsafe { libc::mprotect(span.start as *mut c_void, span.bytes, access) };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// A loaded object: the program or a library.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Its file; empty for the program itself.
+    pub name: String,
+    /// What is added to its file's addresses.
+    pub bias: usize,
+    /// Start and end of its code.
+    pub code: (usize, usize),
+    /// Whole pages of variables, without those that are read-only by now.
+    variables: Vec<(usize, usize)>,
+}
+
+/// Everything loaded, the program first.
+pub fn objects() -> Vec<Object> {
+    let mut out: Vec<Object> = Vec::new();
+    // SAFETY: the callback gets the pointer to `out`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut out).cast()) };
+    out
+}
+
+unsafe extern "C" fn note_object(
+    info: *mut libc::dl_phdr_info,
+    _: usize,
+    out: *mut c_void,
+) -> c_int {
+    // SAFETY: the loader hands a valid description, and `out` is the vector of `objects`.
+    let (info, out) = unsafe { (&*info, &mut *out.cast::<Vec<Object>>()) };
+    // SAFETY: the description's table of segments, and its name if there is one.
+    let (segments, name) = unsafe {
+        let segments = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+        let name = info.dlpi_name;
+        let name = (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned());
+        (segments, name)
+    };
+    let bias = info.dlpi_addr as usize;
+    let range = |segment: &libc::Elf64_Phdr| {
+        let start = bias + segment.p_vaddr as usize;
+        (start, start + segment.p_memsz as usize)
+    };
+    let find = |kind| segments.iter().find(|segment| segment.p_type == kind);
+    let loaded = |flag| {
+        let wanted =
+            move |s: &&libc::Elf64_Phdr| s.p_type == libc::PT_LOAD && s.p_flags & flag != 0;
+        segments.iter().filter(wanted).map(range)
+    };
+    let fixed = find(libc::PT_GNU_RELRO).map_or((0, 0), range);
+    let pages = |(start, end): (usize, usize)| {
+        let read_only = (start..end).contains(&fixed.0);
+        let begin = if read_only { fixed.1 } else { start };
+        (begin & !(PAGE - 1), end.next_multiple_of(PAGE))
+    };
+    out.push(Object {
+        name: name.unwrap_or_default(),
+        bias,
+        code: loaded(libc::PF_X).next().unwrap_or_default(),
+        variables: loaded(libc::PF_W)
+            .map(pages)
+            .filter(|(a, b)| a < b)
+            .collect(),
+    });
+    0
+}
+
+/// The program's own variables: where a `static` of the engine would be.
+fn variables() -> Vec<Span> {
+    let program = objects().into_iter().next();
+    let ranges = program.map_or_else(Vec::new, |program| program.variables);
+    let span = |(start, end)| Span::new("variables", start, end - start);
+    ranges.into_iter().map(span).collect()
+}
+
+/// Reports the first forbidden store and ends the process.
+extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel hands a valid siginfo.
+    let (code, at) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
+    // SAFETY: what was stored is a leaked vector, or null.
+    let spans = unsafe { SEALED.load(Relaxed).as_ref() };
+    if code != SEGV_ACCERR {
+        // SAFETY: it ends the process without running anything of it.
+        unsafe { libc::_exit(2) };
+    }
+    // The report allocates and writes variables; if it hangs, the alarm ends the process.
+    // SAFETY: no argument is an address.
+    unsafe { libc::alarm(REPORT_S) };
+    let spans = spans.map_or(&[][..], Vec::as_slice);
+    for span in spans {
+        let _ = protect(span, libc::PROT_READ | libc::PROT_WRITE);
+    }
+    IN_ARENA.set(false);
+    let place = spans.iter().find_map(|span| span.place(at));
+    let place = place.unwrap_or_default();
+    let trace = Backtrace::force_capture();
+    let _ = writeln!(io::stderr(), "{at:#018x} {place}\n{trace}");
+    // SAFETY: as above.
+    unsafe { libc::_exit(STORE_SEEN) };
+}
+
+fn exit_on_forbidden_store() {
+    // SAFETY: a zeroed sigaction is valid, and the handler has the three-argument signature.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGSEGV, &raw const action, null_mut());
+    }
+}
+
+/// Words whose addresses a tracer knows beforehand: a store to word `n` means event `n`.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks(&'static [AtomicU64; MARKS]);
+
+/// How many marks there are.
+pub const MARKS: usize = 8;
+
+impl Marks {
+    /// Puts the words at this address, the start of a page.
+    ///
+    /// # Errors
+    /// What mmap(2) says, or that something is there already.
+    pub fn map(at: usize) -> io::Result<Self> {
+        let at = map(at, PAGE)? as *const [AtomicU64; MARKS];
+        // SAFETY: a fresh page that is never unmapped; zero is a valid value of its words.
+        Ok(Self(unsafe { &*at }))
+    }
+
+    /// Stores to word `event`; nothing is moved across it by the compiler.
+    #[inline(always)]
+    pub fn set(self, event: usize) {
+        compiler_fence(Ordering::SeqCst);
+        self.0[event % MARKS].store(1, Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_names_what_lies_in_it() {
+        let span = Span::new("names", 0x1000, 0x10);
+        assert_eq!(span.place(0x100f).as_deref(), Some("names+0xf"));
+        assert_eq!((span.place(0xfff), span.place(0x1010)), (None, None));
+    }
+
+    #[test]
+    fn the_program_has_code_and_variables() {
+        static SOME: AtomicU64 = AtomicU64::new(1);
+        SOME.store(2, Relaxed);
+        let program = objects().into_iter().next().unwrap();
+        let here = objects as *const () as usize;
+        assert!((program.code.0..program.code.1).contains(&here));
+        assert!(!variables().is_empty());
+    }
+}

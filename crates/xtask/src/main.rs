@@ -22,6 +22,8 @@ enum Command {
     Check,
     /// The rules of the house alone.
     Tidy,
+    /// The gates that keep cached calls free of shared writes, by count (needs valgrind, binutils).
+    Gates(cmd::gates::Options),
     /// Compare openpath with the host kernel (needs root, for a mount namespace).
     #[command(disable_help_flag = true)]
     Oracle {
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Check => cmd::check::run(),
         Command::Tidy => cmd::tidy::run(),
+        Command::Gates(options) => cmd::gates::run(&options),
         Command::Oracle { args } => cmd::proof::testkit("oracle", &args),
         Command::Mutate(options) => cmd::mutate::run(&options),
         Command::Loom { args } => cmd::proof::loom(&args),

@@ -2,6 +2,7 @@
 //! The commands, and how they call other programs.
 
 pub(crate) mod check;
+pub(crate) mod gates;
 mod mutants;
 pub(crate) mod mutate;
 pub(crate) mod proof;

@@ -84,27 +84,15 @@ mod tests {
 
     #[test]
     fn an_exception_with_a_reason_is_fine() {
-        assert_eq!(
-            lines("#[expect(dead_code, reason = \"used by loom\")]\n"),
-            []
-        );
-        assert_eq!(
-            lines("#[allow(\n    dead_code,\n    reason = \"x\"\n)]\n"),
-            []
-        );
-        assert_eq!(
-            lines("let a = b.expect(\"c\")[0]; vec![allow(1)];\n// #[allow(x)]\n"),
-            []
-        );
+        assert!(lines("#[expect(dead_code, reason = \"used by loom\")]\n").is_empty());
+        assert!(lines("#[allow(\n    dead_code,\n    reason = \"x\"\n)]\n").is_empty());
+        assert!(lines("let a = b.expect(\"c\")[0]; vec![allow(1)];\n// #[allow(x)]\n").is_empty());
     }
 
     #[test]
     fn a_skipped_test_without_a_reason_is_reported() {
         assert_eq!(lines("#[test]\n#[ignore]\nfn f() {}\n"), [2]);
-        assert_eq!(
-            lines("#[test]\n#[ignore = \"takes an hour\"]\nfn f() {}\n"),
-            []
-        );
-        assert_eq!(lines("//! ```\n//! #[ignore]\n"), []);
+        assert!(lines("#[test]\n#[ignore = \"takes an hour\"]\nfn f() {}\n").is_empty());
+        assert!(lines("//! ```\n//! #[ignore]\n").is_empty());
     }
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The faults that have to turn a gate red, and what it must say then.
+
+use super::Gate;
+
+/// A fault, a gate that must see it, and by what.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted {
+    /// What `--plant` calls it, here and in the `openpath` program.
+    pub name: &'static str,
+    /// The gate.
+    pub gate: Gate,
+    /// The rows or pairs that it is planted in.
+    pub rows: &'static str,
+    /// What the gate must say: that the fault is what it found.
+    pub sign: &'static str,
+}
+
+const PAIR: &str = "open-close | open-close, same d1";
+
+const fn in_lines(name: &'static str, sign: &'static str) -> Planted {
+    Planted {
+        name,
+        gate: Gate::Lines,
+        rows: PAIR,
+        sign,
+    }
+}
+
+const fn in_rows(name: &'static str, gate: Gate, rows: &'static str) -> Planted {
+    Planted {
+        name,
+        gate,
+        rows,
+        sign: "open-close d1",
+    }
+}
+
+/// All of them. A fault that two gates see is there twice.
+pub const PLANTS: &[Planted] = &[
+    in_rows("shared-counter", Gate::Arena, "shared-stores open-close d1"),
+    in_lines("shared-counter", "strike"),
+    in_rows("visited-bit", Gate::Arena, "shared-stores open-close d1"),
+    in_lines("visited-bit", "strike"),
+    in_lines("false-sharing", "strike"),
+    in_lines("adjacent-line", "0 lines of 64"),
+    in_lines("remote-free", "free"),
+    in_rows("allocation", Gate::Allocations, "allocations open-close d1"),
+    in_rows(
+        "five-percent",
+        Gate::Instructions,
+        "instructions open-close d1",
+    ),
+    in_rows("locked", Gate::Locked, "locked open-close d1"),
+];

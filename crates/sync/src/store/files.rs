@@ -369,7 +369,13 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     /// As [`Store::end_file`], and the place is the next to be used again if it is this set's.
     #[inline(always)]
     pub fn end_file(&self, last: LastRef) {
-        drop(self.store().take_file_payload(&last));
-        self.release(last.pin);
+        let store = self.store();
+        drop(store.take_file_payload(&last));
+        let slot = last.pin.slot();
+        let ours = store.file(slot).head().owner.load(Ordering::Relaxed) == self.id();
+        store.release(last.pin);
+        if ours {
+            self.look_first_at(slot);
+        }
     }
 }

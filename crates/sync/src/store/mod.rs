@@ -53,16 +53,20 @@ use crate::prim::{AtomicU32, Mutex, Ordering, unfailing};
 use crate::region::{NoSpace, Region};
 use crate::word::Word;
 use slab::Slab;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How many pin words one block of a [`PinSet`] has: eight cache lines that no other set writes.
 pub const PINS_PER_BLOCK: u32 = if cfg!(loom) { 2 } else { 64 };
 
+/// Blocks of dropped sets that are looked at before a fresh one is taken.
+const LEFT_TRIES: usize = 4;
+
 #[derive(Default)]
 struct Blocks {
     free: Vec<u32>,
     /// Blocks of dropped sets in which a pin was still held.
-    left: Vec<u32>,
+    left: VecDeque<u32>,
     fresh: u32,
     /// The number of the newest set.
     sets: u64,
@@ -367,8 +371,17 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
             return Some(b);
         }
         let all_free = |b: u32| (b..b + PINS_PER_BLOCK).all(|s| self.pins.at(s).get() == 0);
-        if let Some(at) = blocks.left.iter().position(|&b| all_free(b)) {
-            return Some(blocks.left.swap_remove(at));
+        let full = blocks.fresh * PINS_PER_BLOCK >= self.pin_limit;
+        // A few of them in turn, or all if nothing else is left.
+        let tries = if full { usize::MAX } else { LEFT_TRIES };
+        for _ in 0..tries.min(blocks.left.len()) {
+            let Some(b) = blocks.left.pop_front() else {
+                break;
+            };
+            if all_free(b) {
+                return Some(b);
+            }
+            blocks.left.push_back(b);
         }
         // The first block is nobody's, so that no file has the number 0.
         blocks.fresh = blocks.fresh.max(1);

@@ -59,6 +59,9 @@ impl Pin {
     }
 }
 
+/// Blocks that are searched for a free word before one more is taken.
+const SWEEP: usize = 4;
+
 /// The pin words of one task. One thread uses it at a time; pins taken through it may be released
 /// anywhere.
 pub struct PinSet<M: Item, D: Item, F: FileItem = NoFile> {
@@ -66,6 +69,8 @@ pub struct PinSet<M: Item, D: Item, F: FileItem = NoFile> {
     id: u64,
     blocks: RefCell<Vec<u32>>,
     hint: Cell<u32>,
+    /// Where among the blocks the search for a free word goes on.
+    sweep: Cell<usize>,
     fence: asym::Fence,
 }
 
@@ -79,6 +84,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
             store,
             blocks: RefCell::new(vec![block]),
             hint: Cell::new(block),
+            sweep: Cell::new(0),
             fence: asym::Fence::of_process(),
         })
     }
@@ -98,12 +104,19 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     #[inline(always)]
     pub(super) fn owns(&self, slot: u32) -> bool {
         let block = slot / PINS_PER_BLOCK;
-        block == self.hint.get() / PINS_PER_BLOCK
-            || self
-                .blocks
-                .borrow()
-                .iter()
-                .any(|b| b / PINS_PER_BLOCK == block)
+        block == self.hint.get() / PINS_PER_BLOCK || self.owns_block(block * PINS_PER_BLOCK)
+    }
+
+    /// A pin that is made a file is nearly always the newest, and that is in the block of the hint.
+    #[cold]
+    fn owns_block(&self, first: u32) -> bool {
+        self.blocks.borrow().contains(&first)
+    }
+
+    /// Begins the next search for a word at `slot`, which is one of this set's.
+    #[inline(always)]
+    pub(super) fn look_first_at(&self, slot: u32) {
+        self.hint.set(slot);
     }
 
     #[inline(always)]
@@ -119,16 +132,27 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     fn search_slot(&self) -> Option<u32> {
         let mut blocks = self.blocks.borrow_mut();
         let free = |b: &u32| (*b..*b + PINS_PER_BLOCK).find(|&s| self.store.pins.at(s).get() == 0);
-        // The newest block is the likeliest to have room; the others are looked at before one more
-        // is taken.
-        let slot = match blocks.iter().rev().find_map(free) {
-            Some(slot) => slot,
-            None => {
-                let block = self.store.take_block()?;
-                blocks.push(block);
-                block
-            }
+        // The block of the hint is the likeliest to have room. Of the others a few are looked at,
+        // in turn, before one more is taken: a search is short however many there are, and what
+        // others freed is found before the blocks are half as many again.
+        let block = self.hint.get() / PINS_PER_BLOCK * PINS_PER_BLOCK;
+        let swept = |_| {
+            let at = self.sweep.get();
+            self.sweep
+                .set(if at + 1 < blocks.len() { at + 1 } else { 0 });
+            free(&blocks[at])
         };
+        let mut found = free(&block).or_else(|| (0..SWEEP).find_map(swept));
+        if found.is_none() {
+            found = match self.store.take_block() {
+                Some(block) => {
+                    blocks.push(block);
+                    Some(block)
+                }
+                None => blocks.iter().find_map(free),
+            };
+        }
+        let slot = found?;
         self.hint.set(slot);
         Some(slot)
     }
@@ -245,7 +269,7 @@ impl<M: Item, D: Item, F: FileItem> Drop for PinSet<M, D, F> {
             if free {
                 shared.free.push(b)
             } else {
-                shared.left.push(b)
+                shared.left.push_back(b)
             }
         }
     }

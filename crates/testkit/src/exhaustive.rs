@@ -89,6 +89,14 @@ pub fn count(sets: &[Set]) -> u64 {
     sets.iter().map(Set::rows).sum()
 }
 
+/// The first and the end of the numbers of a set's cases.
+#[must_use]
+pub fn range(sets: &[Set], name: &str) -> Option<[u64; 2]> {
+    let at = sets.iter().position(|set| set.name == name)?;
+    let first = count(&sets[..at]);
+    Some([first, first + sets[at].rows()])
+}
+
 /// The case of this number, and where it comes from.
 #[must_use]
 pub fn case(sets: &[Set], mut number: u64) -> Option<(String, Case)> {
@@ -119,6 +127,9 @@ mod tests {
             .map(|i| small.row(i).to_string())
             .collect();
         assert!((1..rows.len()).all(|i| !rows[..i].contains(&rows[i])));
-        assert!(case(&[small], 14).is_none());
+        let sets = [small];
+        assert_eq!(range(&sets, "small"), Some([0, 14]));
+        assert_eq!(range(&sets, "large"), None);
+        assert!(case(&sets, 14).is_none());
     }
 }

@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use openpath_abi::Errno;
 use openpath_testkit::boss::{self, Ended, Place};
 use openpath_testkit::case::{self, Case, Pictures};
+use openpath_testkit::exhaustive;
 use openpath_testkit::golden;
 use openpath_testkit::ours::SWITCHES;
 use openpath_testkit::random;
@@ -34,6 +35,9 @@ struct Args {
     /// Random operations.
     #[arg(long, default_value_t = 200_000)]
     ops: u64,
+    /// Of the exhaustive part, only this set.
+    #[arg(long)]
+    set: Option<String>,
     /// Seed of the first random case.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -191,14 +195,22 @@ fn layer(args: &Args, part: Part, against: Against, place: &Place) -> Fallible<b
     let count = source
         .count()
         .unwrap_or(args.ops.div_ceil(random::OPS as u64));
+    let [first, count] = match (&source, &args.set) {
+        (Source::Exhaustive(sets), Some(name)) => {
+            exhaustive::range(sets, name).ok_or("there is no set of this name")?
+        }
+        _ => [0, count],
+    };
     let mut job = boss::job(part, against, args.seed, count);
+    job.from = first;
     job.seconds_max = args.minutes * 60;
     job.reports_max = args.reports;
     let result = boss::run(&job, args.workers, place)?;
     let s = &result.summary;
     println!(
-        "{part:?}: {} of {count} cases, {} operations, {} answers, {:.1} s, {:.0} operations/s",
+        "{part:?}: {} of {} cases, {} operations, {} answers, {:.1} s, {:.0} operations/s",
         s.cases,
+        count - first,
         s.ops,
         s.answers,
         result.seconds,

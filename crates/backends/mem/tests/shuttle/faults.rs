@@ -31,15 +31,28 @@ struct Tally {
 /// Descriptors looked at afterwards.
 const LOOKED_AT: i32 = 8;
 
+/// Whose table a thread dies with.
+#[derive(Clone, Copy, PartialEq)]
+enum Whose {
+    /// One that it shares with the thread that goes on.
+    Shared,
+    /// Its own, with the same files.
+    Own,
+}
+
 /// One schedule: a thread dies at point `point` of `call`, if it has so many.
-fn die_at(point: u64, call: Deadly, tally: &Tally) {
+fn die_at(point: u64, call: Deadly, whose: Whose, tally: &Tally) {
     let world = World::new(6);
     let task = world.task();
     for file in 1..=3 {
         task.open(&name(file != 2, file), O_RDONLY, 0)
             .expect("open");
     }
-    let [victim, bystander] = [0; 2].map(|_| task.clone_files().expect("a task"));
+    let bystander = task.clone_files().expect("a task");
+    let victim = match whose {
+        Whose::Shared => task.clone_files().expect("a task"),
+        Whose::Own => task.fork().expect("a task"),
+    };
     let victim = spawn(move || {
         fault::arm(point);
         let ended = catch_unwind(AssertUnwindSafe(|| call(&victim)));
@@ -47,7 +60,16 @@ fn die_at(point: u64, call: Deadly, tally: &Tally) {
         if let Err(panic) = ended {
             assert!(panic.is::<Fault>(), "another panic than the planted one");
         }
-        passed.is_none()
+        // The task is as good as before: another thread of the guest may go on with it.
+        let fd = victim.open(&name(false, 3), O_RDONLY, 0).expect("open");
+        assert_eq!(number_at(&victim, fd), Ok(3));
+        victim.close(fd).expect("close");
+        let reserved = if whose == Whose::Own {
+            whole(&victim)
+        } else {
+            0
+        };
+        (passed.is_none(), reserved)
     });
     let bystander = spawn(move || {
         let fd = bystander.open(&name(true, 4), O_RDONLY, 0).expect("open");
@@ -57,9 +79,9 @@ fn die_at(point: u64, call: Deadly, tally: &Tally) {
         assert_eq!(number_at(&bystander, 2), Ok(4));
     });
     join(bystander);
-    let died = join(victim);
+    let (died, reserved) = join(victim);
     assert_eq!((number_at(&task, 2), number_at(&task, 1)), (Ok(4), Ok(2)));
-    let reserved = whole(&task);
+    let reserved = reserved + whole(&task);
     drop(task);
     let lost = world.vfs.usage().pins - 1;
     assert!(
@@ -103,14 +125,17 @@ fn whole(task: &Task) -> usize {
 
 /// Lets a thread die at each point of `call` in turn, in many schedules each.
 fn every_point(call: Deadly) -> [u64; 4] {
-    let runs = setting("OPENPATH_SHUTTLE_RUNS", 300) / 10 + 1;
+    let runs = setting("OPENPATH_SHUTTLE_RUNS", 300) / 20 + 1;
     let mut all = [0; 4];
     for point in 0.. {
         let tally = Arc::new(Tally::default());
         let theirs = Arc::clone(&tally);
-        let scenario = move || die_at(point, call, &theirs);
-        Runner::new(RandomScheduler::new(runs), config()).run(scenario.clone());
-        Runner::new(PctScheduler::new(3, runs), config()).run(scenario);
+        for whose in [Whose::Shared, Whose::Own] {
+            let tally = Arc::clone(&theirs);
+            let scenario = move || die_at(point, call, whose, &tally);
+            Runner::new(RandomScheduler::new(runs), config()).run(scenario.clone());
+            Runner::new(PctScheduler::new(3, runs), config()).run(scenario);
+        }
         let died = tally.died.load(Ordering::Relaxed);
         if died == 0 {
             break;

@@ -5,7 +5,7 @@
 //! `cargo xtask shuttle`. Every test runs its scenario many times, first with threads switched at
 //! random, then by probabilistic concurrency testing (PCT): a schedule of `k` points with `n`
 //! threads that has a bug of depth `d` is found by one run with a chance of at least
-//! 1 / (n k^(d-1)).
+//! 1 / (n k^(d-1)). With `--nocapture` each test says what its runs were worth.
 //!
 //! | variable | what it sets |
 //! |---|---|
@@ -20,11 +20,14 @@ mod history;
 mod model;
 mod names;
 mod races;
+mod schedule;
 mod table;
 
+use schedule::{Counted, Seen};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 use std::env;
+use std::sync::Arc;
 
 /// A number from the environment.
 fn setting(name: &str, otherwise: usize) -> usize {
@@ -52,7 +55,10 @@ fn explore_often(weight: usize, scenario: fn()) {
     let runs = runs() * weight;
     let depth = setting("OPENPATH_SHUTTLE_DEPTH", 3);
     Runner::new(RandomScheduler::new(runs), config()).run(scenario);
-    Runner::new(PctScheduler::new(depth, runs), config()).run(scenario);
+    let seen = Arc::new(Seen::default());
+    let pct = Counted::new(PctScheduler::new(depth, runs), &seen);
+    Runner::new(pct, config()).run(scenario);
+    seen.report(runs);
 }
 
 /// Runs a scenario with both schedulers.

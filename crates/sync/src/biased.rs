@@ -170,7 +170,8 @@ impl<S, T, C: LockClass> Biased<S, T, C> {
         lockdep::check(C::RANK, C::NAME, Ask::Wait);
         let latched = self.is_shared();
         if latched {
-            unfailing(|| self.pair().latch.lock());
+            let _step = unfailing();
+            self.pair().latch.lock();
         }
         self.held.set(true);
         BiasedGuard {
@@ -198,9 +199,10 @@ impl<S, T, C: LockClass> Deref for Biased<S, T, C> {
 impl<S, T, C: LockClass> Drop for Biased<S, T, C> {
     fn drop(&mut self) {
         // PAIR(biased.owners): see R2. Seen at 1, the handle is the only one and no swap is needed.
-        let last = unfailing(|| {
+        let last = {
+            let _step = unfailing();
             !self.is_shared() || self.pair().owners.fetch_sub(1, Ordering::AcqRel) == 1
-        });
+        };
         if last {
             // SAFETY: the pair came from a box, and this was its last handle; a guard would borrow
             // the handle.
@@ -257,7 +259,8 @@ impl<S, T, C: LockClass> Drop for BiasedGuard<'_, S, T, C> {
     fn drop(&mut self) {
         self.handle.held.set(false);
         if self.latched {
-            unfailing(|| self.handle.pair().latch.unlock());
+            let _step = unfailing();
+            self.handle.pair().latch.unlock();
         }
     }
 }

@@ -70,16 +70,25 @@ pub(crate) fn may_fail() {
     ARMED.set(Some(armed));
 }
 
-/// Does a step during which this thread does not fail.
-pub(crate) fn unfailing<R>(step: impl FnOnce() -> R) -> R {
-    let add = |depth: u32| {
-        if let Some(mut armed) = armed() {
-            armed.unfailing = armed.unfailing.wrapping_add(depth);
-            ARMED.set(Some(armed));
-        }
-    };
-    add(1);
-    let done = step();
-    add(u32::MAX);
-    done
+/// A step during which this thread does not fail; dropping it ends the step.
+#[must_use]
+pub struct Unfailing(());
+
+/// Begins such a step.
+pub fn unfailing() -> Unfailing {
+    deepen(1);
+    Unfailing(())
+}
+
+impl Drop for Unfailing {
+    fn drop(&mut self) {
+        deepen(u32::MAX);
+    }
+}
+
+fn deepen(by: u32) {
+    if let Some(mut armed) = armed() {
+        armed.unfailing = armed.unfailing.wrapping_add(by);
+        ARMED.set(Some(armed));
+    }
 }

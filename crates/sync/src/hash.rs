@@ -132,7 +132,8 @@ impl Table {
         while self.entries.peek() > u64::from(self.active.get())
             && self.active.get() < self.buckets.capacity()
         {
-            unfailing(|| self.split(chain));
+            let _step = unfailing();
+            self.split(chain);
         }
     }
 
@@ -185,37 +186,36 @@ impl Locked<'_> {
 
     /// Puts `index` in front.
     pub fn insert(&mut self, chain: &impl Chain, index: u32) {
-        unfailing(|| {
-            chain.link(index).set(self.head);
-            self.head = index;
-            self.table.buckets.at(self.bucket).set(index | LOCKED);
-            self.table.entries.add(1);
-        });
+        let _step = unfailing();
+        chain.link(index).set(self.head);
+        self.head = index;
+        self.table.buckets.at(self.bucket).set(index | LOCKED);
+        self.table.entries.add(1);
     }
 
     /// Takes `index` out; whether it was there.
     pub fn remove(&mut self, chain: &impl Chain, index: u32) -> bool {
-        unfailing(|| {
-            let next = chain.link(index).get();
-            if self.head == index {
-                self.head = next;
-                self.table.buckets.at(self.bucket).set(next | LOCKED);
-            } else {
-                let before = self.find(chain, |i| chain.link(i).get() == index);
-                if before == 0 {
-                    return false;
-                }
-                chain.link(before).set(next);
+        let _step = unfailing();
+        let next = chain.link(index).get();
+        if self.head == index {
+            self.head = next;
+            self.table.buckets.at(self.bucket).set(next | LOCKED);
+        } else {
+            let before = self.find(chain, |i| chain.link(i).get() == index);
+            if before == 0 {
+                return false;
             }
-            self.table.entries.sub(1);
-            true
-        })
+            chain.link(before).set(next);
+        }
+        self.table.entries.sub(1);
+        true
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        unfailing(|| self.table.buckets.at(self.bucket).set(self.head));
+        let _step = unfailing();
+        self.table.buckets.at(self.bucket).set(self.head);
     }
 }
 

@@ -56,12 +56,8 @@ pub use store::{
 pub use word::{Word, Word32};
 pub use zero::ZeroValid;
 
-/// Does steps that cannot panic, as one: tests that make a thread panic at any step spare them.
 #[doc(hidden)]
-#[inline(always)]
-pub fn unfailing<R>(steps: impl FnOnce() -> R) -> R {
-    prim::unfailing(steps)
-}
+pub use prim::{Unfailing, unfailing};
 
 /// One turn of a short wait for another thread: spins, and now and then lets others run.
 #[inline]

@@ -218,11 +218,10 @@ impl Change<'_> {
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         // PAIR(life.change): all data stores of this change precede the even word.
-        unfailing(|| {
-            self.life
-                .0
-                .store(self.word.wrapping_add(SEQ_ONE), Ordering::Release);
-        });
+        let _step = unfailing();
+        self.life
+            .0
+            .store(self.word.wrapping_add(SEQ_ONE), Ordering::Release);
     }
 }
 

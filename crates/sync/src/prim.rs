@@ -28,10 +28,16 @@ mod zeroed;
 
 #[cfg(loom)]
 pub(crate) use self::modelled::*;
+#[cfg(loom)]
+pub use self::modelled::{Unfailing, unfailing};
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use self::native::*;
+#[cfg(not(any(loom, shuttle)))]
+pub use self::native::{Unfailing, unfailing};
 #[cfg(shuttle)]
 pub(crate) use self::scheduled::*;
+#[cfg(shuttle)]
+pub use self::scheduled::{Unfailing, unfailing};
 #[cfg(any(loom, shuttle))]
 pub(crate) use self::unpoisoned::*;
 #[cfg(not(loom))]

@@ -45,7 +45,8 @@ macro_rules! word {
             /// Writes a hint that only this thread writes: no order with anything else.
             #[inline(always)]
             pub fn poke(&self, value: $int) {
-                unfailing(|| self.0.store(value, Ordering::Relaxed));
+                let _step = unfailing();
+                self.0.store(value, Ordering::Relaxed);
             }
             /// Adds and returns the value before; a shared store, so never on a cached path.
             #[inline]

@@ -14,9 +14,10 @@ impl<S, T, C: LockClass> Biased<S, T, C> {
     pub fn into_inner(self) -> Option<(S, T)> {
         let last = ManuallyDrop::new(self);
         // PAIR(biased.owners): see R2, as in the drop of a handle.
-        let others = unfailing(|| {
+        let others = {
+            let _step = unfailing();
             last.is_shared() && last.pair().owners.fetch_sub(1, Ordering::AcqRel) != 1
-        });
+        };
         if others {
             return None;
         }

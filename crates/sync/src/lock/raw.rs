@@ -56,7 +56,8 @@ pub struct RawGuard<'a, C: LockClass> {
 
 impl<C: LockClass> Drop for RawGuard<'_, C> {
     fn drop(&mut self) {
-        unfailing(|| self.lock.raw.unlock());
+        let _step = unfailing();
+        self.lock.raw.unlock();
     }
 }
 

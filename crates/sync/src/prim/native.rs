@@ -6,10 +6,13 @@ pub(crate) use core::sync::atomic::{
 };
 pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Does a step during which no thread is made to fail: none is.
+/// A step that cannot fail: none does here.
+pub struct Unfailing;
+
+/// Begins such a step.
 #[inline(always)]
-pub(crate) fn unfailing<R>(step: impl FnOnce() -> R) -> R {
-    step()
+pub fn unfailing() -> Unfailing {
+    Unfailing
 }
 
 /// Parking_lot's condition variable, with guards by value as loom has them.

@@ -7,7 +7,7 @@
 //! operation after a point where shuttle may switch. Statics are one for each execution.
 
 pub(super) use crate::fault::may_fail;
-pub(crate) use crate::fault::unfailing;
+pub use crate::fault::{Unfailing, unfailing};
 use core::sync::atomic as system;
 /// Decided once in a process, whatever the schedule.
 pub(crate) use core::sync::atomic::AtomicU8;

@@ -197,7 +197,8 @@ impl Drop for Guard<'_> {
         self.reader.depth.set(depth);
         if depth == 0 {
             // PAIR(rcu.leave): all reads of the section come before whoever sees it over.
-            unfailing(|| self.reader.slot.active.0.store(0, Ordering::Release));
+            let _step = unfailing();
+            self.reader.slot.active.0.store(0, Ordering::Release);
         }
     }
 }

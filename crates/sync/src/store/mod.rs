@@ -154,12 +154,14 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// `init` gets its index and may give it a payload and enter it wherever it is to be found:
     /// until it returns, whoever finds it sees a change going on, and a reclaimer waits.
     pub fn new_dentry(&self, init: impl FnOnce(u32, &D, &mut Change<'_>)) -> Option<(u32, Sample)> {
-        unfailing(|| self.dentries.alloc(init))
+        let _step = unfailing();
+        self.dentries.alloc(init)
     }
 
     /// A new live mount, set up by `init` before anyone can see it as live; `None` at the limit.
     pub fn new_mount(&self, init: impl FnOnce(&M, &mut Change<'_>)) -> Option<(u32, Sample)> {
-        unfailing(|| self.mounts.alloc(|_, mount, change| init(mount, change)))
+        let _step = unfailing();
+        self.mounts.alloc(|_, mount, change| init(mount, change))
     }
 
     /// Gives the dentry at `index` its payload.
@@ -232,7 +234,8 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     pub fn release(&self, pin: Pin) {
         self.check(&pin);
-        unfailing(|| self.pins.at(pin.slot()).set(0));
+        let _step = unfailing();
+        self.pins.at(pin.slot()).set(0);
     }
 
     fn used_pins(&self) -> u32 {
@@ -269,10 +272,9 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         freed: impl FnMut(u32, &D, Option<Arc<D::Payload>>),
     ) {
         let scan = |v: &mut Vec<u32>| self.scan(v, dentry_of);
-        unfailing(|| {
-            self.dentries
-                .reclaim(victims, eligible, scan, in_use, freed);
-        });
+        let _step = unfailing();
+        self.dentries
+            .reclaim(victims, eligible, scan, in_use, freed);
     }
 
     /// As [`Store::reclaim_dentries`], for mounts.
@@ -282,10 +284,9 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         freed: impl FnMut(u32, &M, Option<Arc<M::Payload>>),
     ) {
         let scan = |v: &mut Vec<u32>| self.scan(v, mount_of);
-        unfailing(|| {
-            self.mounts
-                .reclaim(victims, |_| true, scan, |_| false, freed);
-        });
+        let _step = unfailing();
+        self.mounts
+            .reclaim(victims, |_| true, scan, |_| false, freed);
     }
 
     /// Whether someone writes where `there` says, asked with the mount and the dentry of each place

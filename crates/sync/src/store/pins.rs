@@ -167,17 +167,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         dentry: u32,
         dentry_was: Sample,
     ) -> Option<Pin> {
-        unfailing(|| self.try_pin_once(mount, mount_was, dentry, dentry_was))
-    }
-
-    #[inline(always)]
-    fn try_pin_once(
-        &self,
-        mount: u32,
-        mount_was: Sample,
-        dentry: u32,
-        dentry_was: Sample,
-    ) -> Option<Pin> {
+        let _step = unfailing();
         let slot = self.free_slot()?;
         let word = self.store.pins.at(slot);
         // R3: indices wrap, and the scan compares whole ones.

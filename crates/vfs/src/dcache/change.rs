@@ -109,29 +109,27 @@ impl Dcache {
 
     /// Gives a negative entry its inode (`d_instantiate`). Held: the parent's names, exclusively.
     pub(crate) fn instantiate(&self, index: u32, inode: Arc<Inode>) -> Sample {
-        unfailing(|| {
-            let flags = type_flags(Some(&inode));
-            let d = self.at(index);
-            d.last_change.set(self.clock(d.sb.get()).get());
-            // The entry is negative, so it has no payload and this cannot be refused.
-            let _taken = self.store.set_dentry_payload(index, inode);
-            let mut change = d.word().change();
-            let mounted = change.flags() & dflag::MOUNTED;
-            change.replace(flags | mounted);
-            change.finish()
-        })
+        let _step = unfailing();
+        let flags = type_flags(Some(&inode));
+        let d = self.at(index);
+        d.last_change.set(self.clock(d.sb.get()).get());
+        // The entry is negative, so it has no payload and this cannot be refused.
+        let _taken = self.store.set_dentry_payload(index, inode);
+        let mut change = d.word().change();
+        let mounted = change.flags() & dflag::MOUNTED;
+        change.replace(flags | mounted);
+        change.finish()
     }
 
     /// Takes an entry out of sight (`d_drop`). Held: the parent's names, exclusively.
     pub(crate) fn unhash(&self, index: u32) {
-        unfailing(|| {
-            let d = self.at(index);
-            let mut change = d.word().change();
-            if change.flags() & dflag::UNHASHED == 0 {
-                self.table.lock(self.hash_of(index)).remove(self, index);
-                change.set(dflag::UNHASHED);
-            }
-        });
+        let _step = unfailing();
+        let d = self.at(index);
+        let mut change = d.word().change();
+        if change.flags() & dflag::UNHASHED == 0 {
+            self.table.lock(self.hash_of(index)).remove(self, index);
+            change.set(dflag::UNHASHED);
+        }
     }
 
     /// The name that an entry is about to get, with room for it.
@@ -155,66 +153,64 @@ impl Dcache {
     /// `DirChange` of it. Whatever had the target name is out of sight already. Until this ends the
     /// entry is found under neither name: who misses it asks again under the names lock.
     pub(crate) fn rename(&self, index: u32, parent: u32, mut name: NewName<'_>) {
-        unfailing(|| {
-            let d = self.at(index);
-            let old_parent = d.parent.get();
-            let mut change = d.word().change();
-            if change.flags() & dflag::UNHASHED == 0 {
-                self.table.lock(self.hash_of(index)).remove(self, index);
-            }
-            change.clear(dflag::UNHASHED);
-            if old_parent != parent {
-                self.unlink_kid(old_parent, index);
-            }
-            d.lo.set(name.key.lo);
-            d.hi.set(name.key.hi);
-            // What the entry had is freed in place of what it gets, after the change.
-            let old_block = d.block.get();
-            d.block.set(name.block);
-            name.block = old_block;
-            d.parent.set(parent);
-            if old_parent != parent {
-                self.link_kid(parent, index);
-            }
-            self.table.lock(self.hash_of(index)).insert(self, index);
-            drop(change);
-        });
+        let _step = unfailing();
+        let d = self.at(index);
+        let old_parent = d.parent.get();
+        let mut change = d.word().change();
+        if change.flags() & dflag::UNHASHED == 0 {
+            self.table.lock(self.hash_of(index)).remove(self, index);
+        }
+        change.clear(dflag::UNHASHED);
+        if old_parent != parent {
+            self.unlink_kid(old_parent, index);
+        }
+        d.lo.set(name.key.lo);
+        d.hi.set(name.key.hi);
+        // What the entry had is freed in place of what it gets, after the change.
+        let old_block = d.block.get();
+        d.block.set(name.block);
+        name.block = old_block;
+        d.parent.set(parent);
+        if old_parent != parent {
+            self.link_kid(parent, index);
+        }
+        self.table.lock(self.hash_of(index)).insert(self, index);
+        drop(change);
     }
 
     /// Swaps names and parents of two entries (`d_exchange`). Held: as for [`Dcache::rename`], for
     /// both.
     pub(crate) fn exchange(&self, one: u32, other: u32) {
-        unfailing(|| {
-            let (a, b) = (self.at(one.min(other)), self.at(one.max(other)));
-            let changes = (a.word().change(), b.word().change());
-            let (a, b) = (self.at(one), self.at(other));
-            for index in [one, other] {
-                self.table.lock(self.hash_of(index)).remove(self, index);
-            }
-            let parents = (a.parent.get(), b.parent.get());
-            if parents.0 != parents.1 {
-                self.unlink_kid(parents.0, one);
-                self.unlink_kid(parents.1, other);
-            }
-            for (x, y) in [(&a.lo, &b.lo), (&a.hi, &b.hi)] {
-                let kept = x.get();
-                x.set(y.get());
-                y.set(kept);
-            }
-            for (x, y) in [(&a.block, &b.block), (&a.parent, &b.parent)] {
-                let kept = x.get();
-                x.set(y.get());
-                y.set(kept);
-            }
-            if parents.0 != parents.1 {
-                self.link_kid(parents.1, one);
-                self.link_kid(parents.0, other);
-            }
-            for index in [one, other] {
-                self.table.lock(self.hash_of(index)).insert(self, index);
-            }
-            drop(changes);
-        });
+        let _step = unfailing();
+        let (a, b) = (self.at(one.min(other)), self.at(one.max(other)));
+        let changes = (a.word().change(), b.word().change());
+        let (a, b) = (self.at(one), self.at(other));
+        for index in [one, other] {
+            self.table.lock(self.hash_of(index)).remove(self, index);
+        }
+        let parents = (a.parent.get(), b.parent.get());
+        if parents.0 != parents.1 {
+            self.unlink_kid(parents.0, one);
+            self.unlink_kid(parents.1, other);
+        }
+        for (x, y) in [(&a.lo, &b.lo), (&a.hi, &b.hi)] {
+            let kept = x.get();
+            x.set(y.get());
+            y.set(kept);
+        }
+        for (x, y) in [(&a.block, &b.block), (&a.parent, &b.parent)] {
+            let kept = x.get();
+            x.set(y.get());
+            y.set(kept);
+        }
+        if parents.0 != parents.1 {
+            self.link_kid(parents.1, one);
+            self.link_kid(parents.0, other);
+        }
+        for index in [one, other] {
+            self.table.lock(self.hash_of(index)).insert(self, index);
+        }
+        drop(changes);
     }
 
     /// The entry directly below `ancestor` that is `index` or above it; `None` if `ancestor` is not

@@ -60,20 +60,19 @@ impl Dcache {
 
 impl Drop for DirChange<'_> {
     fn drop(&mut self) {
-        unfailing(|| {
-            let d = self.dcache.at(self.dir);
-            let clock = self.dcache.clock(d.sb.get());
-            let mut changing = self.dcache.changing.lock();
-            if let Some(at) = changing.iter().position(|&dir| dir == self.dir) {
-                changing.swap_remove(at);
-            }
-            let now = clock.get() + 1;
-            // R2: another change of the same directory goes on.
-            if !changing.contains(&self.dir) {
-                // PAIR(dcache.clock): the directory's stamp is out before the clock shows it.
-                d.last_change.set(now);
-            }
-            clock.set(now);
-        });
+        let _step = unfailing();
+        let d = self.dcache.at(self.dir);
+        let clock = self.dcache.clock(d.sb.get());
+        let mut changing = self.dcache.changing.lock();
+        if let Some(at) = changing.iter().position(|&dir| dir == self.dir) {
+            changing.swap_remove(at);
+        }
+        let now = clock.get() + 1;
+        // R2: another change of the same directory goes on.
+        if !changing.contains(&self.dir) {
+            // PAIR(dcache.clock): the directory's stamp is out before the clock shows it.
+            d.last_change.set(now);
+        }
+        clock.set(now);
     }
 }

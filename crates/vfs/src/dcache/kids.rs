@@ -28,7 +28,8 @@ struct Kids<'a> {
 
 impl Drop for Kids<'_> {
     fn drop(&mut self) {
-        unfailing(|| self.dcache.cold(self.of).kids.set(self.count));
+        let _step = unfailing();
+        self.dcache.cold(self.of).kids.set(self.count);
     }
 }
 
@@ -54,36 +55,34 @@ impl Dcache {
 
     /// Enters `child` into the list of `parent`.
     pub(super) fn link_kid(&self, parent: u32, child: u32) {
-        unfailing(|| {
-            let mut list = self.lock_kids(parent);
-            let (p, c) = (self.cold(parent), self.cold(child));
-            let first = p.first_kid.get();
-            c.prev.set(0);
-            c.next.set(first);
-            if first != 0 {
-                self.cold(first).prev.set(child);
-            }
-            p.first_kid.set(child);
-            list.count += 1;
-        });
+        let _step = unfailing();
+        let mut list = self.lock_kids(parent);
+        let (p, c) = (self.cold(parent), self.cold(child));
+        let first = p.first_kid.get();
+        c.prev.set(0);
+        c.next.set(first);
+        if first != 0 {
+            self.cold(first).prev.set(child);
+        }
+        p.first_kid.set(child);
+        list.count += 1;
     }
 
     /// Takes `child` out of the list of `parent`.
     pub(super) fn unlink_kid(&self, parent: u32, child: u32) {
-        unfailing(|| {
-            let mut list = self.lock_kids(parent);
-            let c = self.cold(child);
-            let (prev, next) = (c.prev.get(), c.next.get());
-            if prev == 0 {
-                self.cold(parent).first_kid.set(next);
-            } else {
-                self.cold(prev).next.set(next);
-            }
-            if next != 0 {
-                self.cold(next).prev.set(prev);
-            }
-            list.count -= 1;
-        });
+        let _step = unfailing();
+        let mut list = self.lock_kids(parent);
+        let c = self.cold(child);
+        let (prev, next) = (c.prev.get(), c.next.get());
+        if prev == 0 {
+            self.cold(parent).first_kid.set(next);
+        } else {
+            self.cold(prev).next.set(next);
+        }
+        if next != 0 {
+            self.cold(next).prev.set(prev);
+        }
+        list.count -= 1;
     }
 
     /// How many cached entries `of` has.

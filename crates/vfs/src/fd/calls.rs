@@ -4,13 +4,13 @@
 //! # Kernel analogue
 //! `filp_close`, `ksys_dup3`, `do_dup2`, `receive_fd`.
 
-use super::{Claimed, FdTable, fd_of, slot_of};
+use super::{FdTable, fd_of, slot_of};
 use crate::file::{Fd, Filp, OpenFile};
 use crate::inode::shield;
 use crate::task::{Core, Task};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_CLOEXEC;
-use openpath_sync::FileRef;
+use openpath_sync::{FileRef, unfailing};
 use std::sync::Arc;
 
 impl Filp<'_> {
@@ -39,20 +39,25 @@ impl FdTable {
         cloexec: bool,
     ) -> Result<Option<FileRef>, (Errno, FileRef)> {
         let mut map = self.table.lock();
-        let kept = match map.claim(slot, cloexec) {
+        let _step = unfailing();
+        let new = match map.claim(slot, cloexec) {
             Ok(false) if self.table.get(slot) == 0 => return Err((Errno::EBUSY, file)),
-            Ok(new) => !new,
+            Ok(new) => new,
             Err(errno) => return Err((errno, file)),
         };
         map.set_cloexec(slot, cloexec);
-        let mut claimed = Claimed { map, slot, kept };
         // Nobody who looks meanwhile finds the descriptor closed.
-        match claimed.map.replace(&core.vfs.dcache.store, slot, file) {
+        match map.replace(&core.vfs.dcache.store, slot, file) {
             Ok(was) => {
-                claimed.keep();
+                self.table.claimed.poke(map.count());
                 Ok(was)
             }
-            Err(file) => Err((Errno::ENOMEM, file)),
+            Err(file) => {
+                if new {
+                    map.free(slot);
+                }
+                Err((Errno::ENOMEM, file))
+            }
         }
     }
 }

@@ -46,35 +46,7 @@ use crate::instance::Config;
 use crate::lock_order::FdTables;
 use crate::task::Core;
 use openpath_abi::Errno;
-use openpath_sync::{Biased, BiasedGuard, FileRef, FileSlots, unfailing};
-
-/// A table locked.
-type Locked<'t> = BiasedGuard<'t, FileSlots, FdMap, FdTables>;
-
-/// A descriptor just claimed in a locked table: free again if this is dropped before it is kept.
-struct Claimed<'t> {
-    map: Locked<'t>,
-    slot: u32,
-    kept: bool,
-}
-
-impl Claimed<'_> {
-    #[inline(always)]
-    fn keep(mut self) -> u32 {
-        self.kept = true;
-        Locked::shared(&self.map).claimed.poke(self.map.count());
-        self.slot
-    }
-}
-
-impl Drop for Claimed<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if !self.kept {
-            self.map.free(self.slot);
-        }
-    }
-}
+use openpath_sync::{Biased, FileRef, FileSlots, unfailing};
 
 /// A task's hold on a descriptor table.
 pub(crate) struct FdTable {
@@ -151,16 +123,11 @@ impl FdTable {
     /// # Errors
     /// `EMFILE`, `ENOMEM`.
     fn reserve(&self, start: u32, end: u32, cloexec: bool) -> Result<u32, Errno> {
-        self.claim_lowest(start, end, cloexec).map(Claimed::keep)
-    }
-
-    /// Claims the lowest free descriptor from `start` on, below `end`.
-    #[inline(always)]
-    fn claim_lowest(&self, start: u32, end: u32, cloexec: bool) -> Result<Claimed<'_>, Errno> {
         let mut map = self.table.lock();
+        let _step = unfailing();
         let slot = map.alloc(start, end, cloexec)?;
-        let kept = false;
-        Ok(Claimed { map, slot, kept })
+        self.table.claimed.poke(map.count());
+        Ok(slot)
     }
 
     /// Gives a reserved descriptor up (`put_unused_fd`).
@@ -190,14 +157,18 @@ impl FdTable {
         end: u32,
         cloexec: bool,
     ) -> Result<u32, (Errno, FileRef)> {
-        let mut claimed = match self.claim_lowest(start, end, cloexec) {
-            Ok(claimed) => claimed,
+        let mut map = self.table.lock();
+        let _step = unfailing();
+        let slot = match map.alloc(start, end, cloexec) {
+            Ok(slot) => slot,
             Err(errno) => return Err((errno, file)),
         };
-        match claimed.map.put_in(claimed.slot, file) {
-            Ok(()) => Ok(claimed.keep()),
-            Err(file) => Err((Errno::ENOMEM, file)),
+        if let Err(file) = map.put_in(slot, file) {
+            map.free(slot);
+            return Err((Errno::ENOMEM, file));
         }
+        self.table.claimed.poke(map.count());
+        Ok(slot)
     }
 
     /// Takes the file at `fd` out, whose descriptor is free from now on (`file_close_fd`).
@@ -208,6 +179,7 @@ impl FdTable {
     fn take(&self, core: &Core, fd: Fd) -> Result<FileRef, Errno> {
         let slot = slot_of(fd)?;
         let mut map = self.table.lock();
+        let _step = unfailing();
         let file = map.take_out(&core.vfs.dcache.store, slot);
         let file = file.ok_or(Errno::EBADF)?;
         map.free(slot);
@@ -244,7 +216,8 @@ impl Reserved<'_> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        unfailing(|| self.core.fds().abandon(self.slot));
+        let _step = unfailing();
+        self.core.fds().abandon(self.slot);
     }
 }
 

@@ -64,7 +64,8 @@ struct Over<'a> {
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        unfailing(|| self.shard.lock().remove(&self.name));
+        let _step = unfailing();
+        self.shard.lock().remove(&self.name);
     }
 }
 

@@ -76,6 +76,14 @@ pub struct Trace {
     pub wrong: Vec<String>,
 }
 
+impl Trace {
+    /// Did another run give the same?
+    #[must_use]
+    pub fn same(&self, other: &Trace) -> bool {
+        self.outcomes == other.outcomes && self.pictures == other.pictures && self.end == other.end
+    }
+}
+
 /// Runs a case; an operation that `follow` skipped is skipped as well.
 pub fn run(face: &mut dyn Face, case: &Case, when: Pictures, follow: Option<&Trace>) -> Trace {
     let mut trace = Trace::default();

@@ -118,7 +118,8 @@ impl Sides {
     ///
     /// What else the machine does can change the host's answer: a scoped lookup says `EAGAIN`
     /// when anything was renamed or mounted meanwhile, and a walk that has to start again counts
-    /// its links twice. So a difference counts unless the host's answers change and then fit.
+    /// its links twice; a tick of its clock between two times that one call sets parts them. So a
+    /// difference counts unless what the host showed changes and then fits.
     ///
     /// # Errors
     /// What kept the host from starting the case.
@@ -126,8 +127,7 @@ impl Sides {
         for _ in 0..AGAIN {
             let again = self.check(case, when, &mut Counts::default())?;
             // Against itself either run of the host may be the one that was disturbed.
-            let changed =
-                self.against == Against::Host || again.host.outcomes != first.host.outcomes;
+            let changed = self.against == Against::Host || !again.host.same(&first.host);
             if changed && again.divergence.is_none() {
                 return Ok(false);
             }

@@ -99,6 +99,7 @@ fn rule(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
         {
             Some("L2")
         }
+        (Op::Poll { .. }, Outcome::Num(host), Outcome::Num(0)) if host & !ROOM == 0 => Some("L2"),
         (Op::Umount { flags, .. }, Outcome::Err(Errno::EAGAIN), Outcome::Ok)
             if flags.low() & MNT_EXPIRE != 0 =>
         {
@@ -107,6 +108,9 @@ fn rule(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
         _ => None,
     }
 }
+
+/// What poll(2) says of a FIFO that is open for writing.
+const ROOM: i64 = 0x104;
 
 /// Does it read or write where a file stands, as a FIFO can be?
 fn moves_data(op: &Op) -> bool {

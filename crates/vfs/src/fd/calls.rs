@@ -19,6 +19,14 @@ impl Filp<'_> {
     /// # Errors
     /// What the opening's own `flush` says.
     pub(super) fn close(self) -> Result<(), Errno> {
+        self.flush()
+    }
+
+    /// Tells the opening that a descriptor of it is gone.
+    ///
+    /// # Errors
+    /// What it says.
+    pub(super) fn flush(&self) -> Result<(), Errno> {
         match self.own_ops() {
             Some(ops) if !self.is_path() => shield(|| ops.flush()),
             _ => Ok(()),

@@ -42,11 +42,42 @@ impl FdTable {
         let Some((mut slots, map)) = self.table.into_inner() else {
             return;
         };
+        let mut closed = Closed::new(core);
         for slot in map.open_in(0, u32::MAX) {
             if let Some(file) = slots.take_out(&core.vfs.dcache.store, slot) {
-                let _told = Filp::hold(core, file).close();
+                closed.add(file);
             }
         }
+    }
+}
+
+/// Files that one call closes. Each is told at once; where someone watches, they end when the call
+/// does, the last one first, as the kernel's deferred releases do (`task_work_run`).
+struct Closed<'t> {
+    core: &'t Core,
+    kept: Vec<Filp<'t>>,
+}
+
+impl<'t> Closed<'t> {
+    fn new(core: &'t Core) -> Self {
+        Self {
+            core,
+            kept: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, file: FileRef) {
+        let file = Filp::hold(self.core, file);
+        let _told = file.flush();
+        if self.core.vfs.notify.is_active() {
+            self.kept.push(file);
+        }
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        while self.kept.pop().is_some() {}
     }
 }
 
@@ -54,11 +85,12 @@ impl Core {
     /// Closes the installed descriptors from `first` to `last`, or those of them that close on
     /// exec.
     pub(super) fn close_each(&self, first: u32, last: u32, cloexec_only: bool) {
+        let mut closed = Closed::new(self);
         let mut from = first;
         loop {
             let taken = self.fds().take_next(self, from, last, cloexec_only);
             let Some((slot, file)) = taken else { return };
-            let _told = Filp::hold(self, file).close();
+            closed.add(file);
             // What another task opens behind us stays, as in Linux.
             from = slot.saturating_add(1);
         }

@@ -42,6 +42,10 @@ impl Task {
         let Ok(file) = self.core.fdget_full(fd) else {
             return POLLNVAL;
         };
+        if file.inode().is_ok_and(|i| i.kind() == mode::S_IFIFO) {
+            // Nobody is at the other end, and nothing passes.
+            return 0;
+        }
         let ready = file
             .own_ops()
             .and_then(|own| shield(|| Ok(own.poll())).unwrap_or(Some(POLLERR)));

@@ -124,6 +124,7 @@ fn exec() -> Given {
     let open = |n: &u32| sys::fcntl(n.cast_signed(), f::F_GETFD, 0).is_ok();
     let all: Vec<u32> = (0..u32::from(u8::MAX)).filter(open).collect();
     let mut asked: Option<(u32, u8)> = None;
+    let mut lost = Vec::new();
     for n in all {
         let (first, survive) = match asked {
             Some((first, bits)) if n < first + u32::from(sys::SURVIVORS) => (first, bits),
@@ -131,8 +132,12 @@ fn exec() -> Given {
         };
         asked = Some((first, survive));
         if survive & (1 << (n - first)) == 0 {
-            sys::close(n.cast_signed())?;
+            lost.push(n.cast_signed());
         }
+    }
+    // The kernel ends what one call closes with the last one first.
+    for n in lost.into_iter().rev() {
+        sys::close(n)?;
     }
     Ok(Raw::Done(Outcome::Ok))
 }

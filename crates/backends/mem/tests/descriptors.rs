@@ -3,11 +3,11 @@
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{
-    F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, FD_CLOEXEC, O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR,
-    O_WRONLY,
+    F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETOWN, F_GETSIG, F_OWNER_PGRP, F_SETFD, F_SETOWN,
+    F_SETSIG, FD_CLOEXEC, O_CLOEXEC, O_CREAT, O_PATH, O_RDONLY, O_RDWR, O_WRONLY,
 };
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, Task, Vfs};
+use openpath_vfs::{Cred, OwnerEx, Task, Vfs};
 
 fn task() -> (Vfs, Task) {
     let vfs = Vfs::builder()
@@ -138,4 +138,32 @@ fn writers_and_programs_exclude_each_other() {
     assert_eq!(task.truncate(b"/f", 0), Err(Errno::ETXTBSY));
     drop(running);
     assert!(task.open(b"/f", O_RDWR, 0).is_ok());
+}
+
+#[test]
+fn owners_and_signals_are_kept_for_the_host() {
+    let (_vfs, task) = task();
+    let fd = task.open(b"/f", O_RDONLY, 0).unwrap();
+    // Whoever they are: there are no processes here to look among.
+    let nobody = 4_000_000_u32;
+    assert_eq!(task.fcntl(fd, F_SETOWN, u64::from(nobody)), Ok(0));
+    assert_eq!(task.fcntl(fd, F_GETOWN, 0), Ok(u64::from(nobody)));
+    let group = (-7_i32).cast_unsigned();
+    assert_eq!(task.fcntl(fd, F_SETOWN, u64::from(group)), Ok(0));
+    assert_eq!(task.fcntl(fd, F_GETOWN, 0), Ok(u64::from(group)));
+    let owner = OwnerEx {
+        kind: F_OWNER_PGRP,
+        pid: 7,
+    };
+    assert_eq!(task.getown_ex(fd), Ok(owner));
+    assert_eq!(task.fcntl(fd, F_SETSIG, 65), Err(Errno::EINVAL));
+    assert_eq!(task.fcntl(fd, F_SETSIG, 10), Ok(0));
+    assert_eq!(task.fcntl(fd, F_GETSIG, 0), Ok(10));
+    let least = i32::MIN.cast_unsigned();
+    assert_eq!(
+        task.fcntl(fd, F_SETOWN, u64::from(least)),
+        Err(Errno::EINVAL)
+    );
+    let place = task.open(b"/f", O_PATH, 0).unwrap();
+    assert_eq!(task.fcntl(place, F_GETOWN, 0), Err(Errno::EBADF));
 }

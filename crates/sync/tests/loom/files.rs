@@ -35,7 +35,7 @@ fn pins(store: &Arc<Files>) -> Pins {
 /// An open file with this number, and its canary.
 fn open(pins: &Pins, shared: bool, number: u64) -> (FileRef, Canary) {
     let pin = pins.blank().expect("a free word");
-    let file = pins.open_file(pin, shared, |body| body.number.set(number));
+    let file = pins.open_file(pin, shared, |body| body.number.poke(number));
     let canary = Canary::new();
     let set = pins
         .store()
@@ -47,7 +47,7 @@ fn open(pins: &Pins, shared: bool, number: u64) -> (FileRef, Canary) {
 /// A use of a file that a reference is held to.
 fn look(store: &Files, file: &FileRef) -> u64 {
     store.file_payload(file).expect("a payload").read();
-    store.file(file.id()).number.get()
+    store.file(file.id()).number.peek()
 }
 
 /// What the end of a file does.
@@ -82,7 +82,7 @@ fn a_late_reference_is_never_to_a_file_that_has_ended() {
                 if let Some(canary) = theirs.store().file_payload(&file) {
                     canary.read();
                 }
-                let number = theirs.store().file(file.id()).number.get();
+                let number = theirs.store().file(file.id()).number.peek();
                 (Some(number), put(&theirs, file))
             });
             let ended = put(&mine, file);

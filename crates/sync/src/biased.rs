@@ -39,6 +39,7 @@
 mod end;
 mod latch;
 
+use crate::apart::Apart;
 use crate::lock::LockClass;
 use crate::lockdep::{self, Ask, Held};
 use crate::prim::{AtomicU32, Ordering, unfailing};
@@ -49,9 +50,6 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use latch::Latch;
 use std::boxed::Box;
-
-#[repr(align(128))]
-struct Apart<S>(S);
 
 #[repr(C, align(128))]
 struct Pair<S, T> {

@@ -16,6 +16,7 @@
 //! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
 //! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
 
+mod apart;
 pub mod asym;
 mod biased;
 #[cfg(shuttle)]

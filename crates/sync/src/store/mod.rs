@@ -47,6 +47,7 @@ pub use item::{Item, PayloadCell};
 pub use pins::{Pin, PinSet};
 pub use table::FileSlots;
 
+use crate::apart::Apart;
 use crate::asym;
 use crate::life::{Change, Sample};
 use crate::prim::{AtomicU32, Mutex, Ordering, unfailing};
@@ -78,7 +79,7 @@ pub struct Store<M: Item, D: Item, F: FileItem = NoFile> {
     dentries: Slab<D>,
     pins: Region<Word>,
     files: Region<F>,
-    blocks: Mutex<Blocks>,
+    blocks: Apart<Mutex<Blocks>>,
     pin_limit: u32,
     id: u32,
 }
@@ -126,7 +127,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
             dentries: Slab::new(dentries)?,
             pins: Region::new(pin_limit)?,
             files: Region::new(pin_limit)?,
-            blocks: Mutex::new(Blocks::default()),
+            blocks: Apart::default(),
             pin_limit,
             id: next_id(),
         })

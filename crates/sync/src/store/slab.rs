@@ -3,6 +3,7 @@
 //! chunks.
 
 use super::item::Item;
+use crate::apart::Apart;
 use crate::asym;
 use crate::life::{Change, Sample};
 use crate::prim::Mutex;
@@ -22,7 +23,7 @@ pub(super) struct FreeList {
 
 pub(super) struct Slab<T: Item> {
     pub(super) items: Region<T>,
-    pub(super) list: Mutex<FreeList>,
+    pub(super) list: Apart<Mutex<FreeList>>,
     /// Slot 0 is never used: index 0 means "none" everywhere.
     limit: u32,
 }
@@ -32,10 +33,10 @@ impl<T: Item> Slab<T> {
         let items = Region::new(limit.saturating_add(1))?;
         Ok(Self {
             items,
-            list: Mutex::new(FreeList {
+            list: Apart(Mutex::new(FreeList {
                 fresh: 1,
                 ..FreeList::default()
-            }),
+            })),
             limit,
         })
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open files: references taken late, handed over and put back last; tables that are looked up while
-//! they change; writers against those who deny them.
+//! Open files: references taken late, handed over and put back last; tables that are looked up
+//! while they change; writers against those who deny them.
 
 use crate::store::{Dentry, Mount};
 use crate::{Canary, fault_is_found, model};

@@ -8,7 +8,8 @@
 //! R1. A writer marks its pin on the mount (and the inode) as written to, then asks whether it may:
 //!     whether the mount is asked about (`asked`), whether it or its tree is read-only, whether
 //!     writing to the inode is denied. Who wants to make one of these true sets it first and then
-//!     looks for marks. So either the mark is seen, or the writer sees what it may not.
+//!     looks for marks. So either the mark is seen, or the writer sees what it may not. Until the
+//!     writer is told no, or is done, the mark stays.
 //! R2. Nothing is counted: an open for writing stores nothing that another task's call reads.
 
 use super::{MountData, mflag};
@@ -85,12 +86,9 @@ impl Core {
     /// `EROFS`: the mount or its superblock is read-only.
     #[inline]
     pub(crate) fn may_write(&self, pin: &Pin, mount: &MountData) -> Result<(), Errno> {
-        loop {
-            self.pins.mark_writing(pin);
-            if mount.asked.get() == 0 {
-                break;
-            }
-            self.pins.unmark_writing(pin);
+        self.pins.mark_writing(pin);
+        // R1: while it waits, too.
+        while mount.asked.get() != 0 {
             openpath_sync::relax();
         }
         let flags = self.vfs.mounts.at(pin.mount()).word().sample();

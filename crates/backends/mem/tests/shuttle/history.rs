@@ -51,7 +51,12 @@ impl Watch {
 fn listed(task: &Task) -> Said {
     let number = |fd: i32| number_at(task, fd).expect("a listed descriptor is open");
     let fds = task.descriptors();
-    Said::Files(fds.into_iter().map(|fd| (fd, number(fd))).collect())
+    let files = fds.into_iter().map(|fd| (fd, number(fd))).collect();
+    let next = task.open(&name(false, 1), O_RDONLY, 0);
+    if let Ok(fd) = next {
+        task.close(fd).expect("close");
+    }
+    Said::Files(files, next)
 }
 
 /// Makes a call.

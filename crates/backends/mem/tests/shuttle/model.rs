@@ -50,8 +50,8 @@ pub(crate) enum Said {
     Fd(i32),
     File(u8),
     Fds(Vec<i32>),
-    /// Installed descriptors with their files.
-    Files(Vec<(i32, u8)>),
+    /// Installed descriptors with their files, and which one the next open gets.
+    Files(Vec<(i32, u8)>, Result<i32, Errno>),
     Error(Errno),
 }
 
@@ -90,6 +90,11 @@ fn lowest(table: &Table, from: i32, limit: i32) -> Result<i32, Errno> {
     free.next().ok_or(Errno::EMFILE)
 }
 
+/// What is said of a table just copied, in which nothing is reserved.
+fn copied(table: &Table, limit: i32) -> Said {
+    Said::Files(files(table), lowest(table, 0, limit))
+}
+
 fn get(table: &Table, fd: i32) -> Result<u8, Errno> {
     let file = table.get(&fd).map_or(0, |slot| slot.file);
     if file == 0 {
@@ -124,7 +129,7 @@ impl Tables {
                 if call == Call::Exec {
                     table.retain(|_, slot| !slot.cloexec);
                 }
-                let list = Said::Files(files(&table));
+                let list = copied(&table, self.limit);
                 after.own[thread] = Some(table);
                 vec![(after, Next::Said(list))]
             }
@@ -161,7 +166,11 @@ impl Tables {
             }
             Call::Read(fd) => said(get(table, fd), Said::File),
             Call::List => Next::Said(Said::Fds(files(table).iter().map(|f| f.0).collect())),
-            Call::Fork => Next::Said(Said::Files(files(table))),
+            Call::Fork => {
+                let mut copy = table.clone();
+                copy.retain(|_, slot| slot.file != 0);
+                Next::Said(copied(&copy, limit))
+            }
             Call::Share => Next::Said(Said::Done),
             _ => with_file(table, limit, call, at),
         }

@@ -2,11 +2,13 @@
 //! Chosen races on descriptors and open files.
 
 use crate::backend::{World, build, name, number_at};
-use crate::{explore, join, spawn};
+use crate::{explore, explore_often, join, spawn};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_APPEND, O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Task, Vfs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn open(task: &Task, hooked: bool, file: u8) -> i32 {
     task.open(&name(hooked, file), O_RDONLY, 0).expect("open")
@@ -46,6 +48,33 @@ fn reads_against_close_and_reuse() {
         join(closer);
         join(reader);
         assert_eq!(number_at(&task, fd + 1), Ok(2));
+        drop(task);
+        world.assert_at_rest();
+    });
+}
+
+/// The place of a file that was closed is used at once for another one, at another descriptor.
+#[test]
+fn lookups_against_reuse_of_the_file() {
+    explore_often(4, || {
+        let world = World::new(2);
+        let task = world.task();
+        task.stat(&name(false, 2)).expect("stat");
+        let [closer, reader] = [0; 2].map(|_| task.clone_files().expect("a task"));
+        // Its one descriptor is not the lowest.
+        let first = open(&closer, false, 1);
+        closer.dup2(first, 5).expect("dup2");
+        closer.close(first).expect("close");
+        let closer = spawn(move || {
+            closer.close(5).expect("close");
+            assert_eq!(open(&closer, false, 2), first);
+        });
+        let reader = spawn(move || {
+            let seen = number_at(&reader, 5);
+            assert!(matches!(seen, Ok(1) | Err(Errno::EBADF)), "{seen:?}");
+        });
+        join(closer);
+        join(reader);
         drop(task);
         world.assert_at_rest();
     });
@@ -244,6 +273,51 @@ fn writers_and_programs_exclude_each_other() {
         drop((running, other));
         assert!(task.open(b"/f", O_WRONLY, 0).is_ok());
         assert!(task.deny_write(fd).is_err());
+    });
+}
+
+/// As above, while somebody asks again and again whether the tree can become read-only, which it
+/// cannot.
+#[test]
+fn writers_and_programs_while_read_only_is_asked_for() {
+    explore_often(4, || {
+        let (_vfs, task) = memory(b"");
+        task.open(b"/other", O_CREAT | O_WRONLY, 0o600)
+            .expect("open");
+        let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
+        let [writer, asker] = [0; 2].map(|_| task.fork().expect("a task"));
+        // The system's: nothing is switched between a call's answer and its note.
+        let written = Arc::new([const { AtomicBool::new(false) }; 2]);
+        let running = Arc::clone(&written);
+        let exclude = |both: &[AtomicBool; 2], which: usize| {
+            both[which].store(true, Ordering::SeqCst);
+            assert!(!both[1 - which].load(Ordering::SeqCst), "written and run");
+        };
+        let writer = spawn(move || {
+            for _ in 0..2 {
+                if let Ok(fd) = writer.open(b"/f", O_WRONLY, 0) {
+                    exclude(&written, 0);
+                    shuttle::thread::yield_now();
+                    written[0].store(false, Ordering::SeqCst);
+                    writer.close(fd).expect("close");
+                }
+            }
+        });
+        let asker = spawn(move || {
+            for _ in 0..3 {
+                assert_eq!(asker.remount_sb(b"/", true), Err(Errno::EBUSY));
+            }
+        });
+        for _ in 0..2 {
+            if let Ok(program) = task.deny_write(fd) {
+                exclude(&running, 1);
+                shuttle::thread::yield_now();
+                running[1].store(false, Ordering::SeqCst);
+                drop(program);
+            }
+        }
+        join(writer);
+        join(asker);
     });
 }
 

@@ -146,20 +146,23 @@ fn a_file_is_handed_over_with_its_count() {
     });
 }
 
-/// A late reference to another's own file is none, also while it becomes a shared one.
+/// A late reference to another's own file is none, until the file is a shared one, whole.
 #[test]
 fn a_late_reference_to_a_file_that_is_being_shared() {
     model(|| {
         let store = store();
         let mine = pins(&store);
-        let (file, canary) = open(&mine, false, 1);
-        let (theirs, id) = (pins(&store), file.id());
+        let (before, _) = open(&mine, false, 0);
+        let (theirs, id) = (pins(&store), before.id());
+        put(&mine, before);
         let late = thread::spawn(move || {
             theirs.get_file(id).is_some_and(|file| {
                 assert_eq!(look(theirs.store(), &file), 1);
                 put(&theirs, file)
             })
         });
+        let (file, canary) = open(&mine, false, 1);
+        assert_eq!(file.id(), id);
         let second = mine.get_file(id).expect("mine");
         mine.share_file(&file);
         let ended = [put(&mine, file), put(&mine, second), late.join().unwrap()];

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::harness::Steal;
 use crate::host::Host;
 use crate::row::Row;
-use crate::scale::{private_burst, scaling};
+use crate::scale::scaling;
 use crate::scene::{Deed, Scene, Side, Tables, measure};
 use crate::stats::Samples;
 use crate::team::counts;
@@ -66,11 +66,23 @@ pub fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     }
     rows.retain(|row| ask.wants(&row.name));
     if counts().contains(&2) && ask.wants(FLOOR) {
-        let floor = scaling(ask.effort, &steal, [1, 2].map(private_burst))?;
+        let floor = scaling(ask.effort, &steal, [apart()?, apart()?])?;
         let row = Row::faster(FLOOR, &floor.two, "one thread", &floor.one);
-        rows.push(row.with_note("what this machine allows"));
+        rows.push(row.with_note("each in a Vfs of its own: what this machine allows"));
     }
     Ok(rows)
+}
+
+/// Opens and closes a file of a `Vfs` that is nobody else's.
+fn apart() -> Result<impl FnMut(u64) -> u64, Error> {
+    let task = ours::task(&ours::instance()?)?;
+    let path = CString::from(c"/same-file.data");
+    let made = ours::open_close(&task, path.to_bytes(), O_CREAT);
+    let wrong = u64::from(!made);
+    Ok(move |ops| {
+        let opened = |_: &u64| !ours::open_close(&task, path.to_bytes(), O_RDONLY);
+        wrong + (0..ops).filter(opened).count() as u64
+    })
 }
 
 fn scene((name, flags): (&str, u32), tables: Tables) -> Scene {

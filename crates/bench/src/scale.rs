@@ -159,8 +159,9 @@ fn size(burst: &mut impl FnMut(u64) -> u64) -> u64 {
     }
 }
 
-/// A burst that shares nothing: what two threads can reach on this machine.
-pub fn private_burst(seed: usize) -> impl FnMut(u64) -> u64 {
+/// A burst that shares nothing.
+#[cfg(test)]
+pub(crate) fn private_burst(seed: usize) -> impl FnMut(u64) -> u64 {
     let mut x = seed as u64 | 1;
     move |ops| {
         for _ in 0..ops * 16 {

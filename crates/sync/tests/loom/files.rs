@@ -101,6 +101,34 @@ fn a_late_reference_is_never_to_a_file_that_has_ended() {
     }
 }
 
+/// The place of a file is used again only when whoever put it back last has ended it.
+#[test]
+fn a_place_is_used_again_when_its_file_has_ended() {
+    model(|| {
+        // One block for each, and of the owner's two words one is in use.
+        let store: Arc<Files> = Arc::new(Store::new(2, 2, 4).expect("room"));
+        let mine = pins(&store);
+        let kept = mine.blank().expect("a free word");
+        let (file, first) = open(&mine, true, 1);
+        let (id, theirs, copy) = (file.id(), pins(&store), store.dup_file(&file));
+        let other = thread::spawn(move || {
+            put(&theirs, copy);
+            // Alive, so that its block is not to be had.
+            theirs
+        });
+        put(&mine, file);
+        while !mine.has_room() {
+            thread::yield_now();
+        }
+        let (next, second) = open(&mine, true, 2);
+        assert_eq!(next.id(), id);
+        assert_eq!(look(&store, &next), 2);
+        drop(other.join().unwrap());
+        assert!(first.is_freed() && !second.is_freed());
+        mine.release(kept);
+    });
+}
+
 /// Of all who put a shared file back, one ends it.
 #[test]
 fn a_shared_file_ends_once() {

@@ -12,6 +12,7 @@ use crate::notify::Notify;
 use crate::path_cache::PathCache;
 use crate::superblock::SuperBlock;
 use crate::task::{Pins, Task};
+use crate::tenant::{Tenant, TenantLimits};
 use crate::walk::Flights;
 use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     /// Open files, counted only where there is a limit.
     pub(crate) files: Word,
     pub(crate) next_cred: Word,
+    /// Whom tasks work for that were told nothing else.
+    pub(crate) tenant: Arc<Tenant>,
     /// Who watches inodes.
     pub(crate) notify: Notify,
     pub(crate) id: u64,
@@ -101,6 +104,18 @@ impl Vfs {
     /// `ENOMEM` when there are no pins left ([`Limits::pins_max`]).
     pub fn task(&self, cred: Cred) -> Result<Task, Errno> {
         Task::new(Arc::clone(&self.0), cred)
+    }
+
+    /// A new tenant: give it tasks with [`Task::set_tenant`].
+    #[must_use]
+    pub fn tenant(&self, limits: TenantLimits) -> Arc<Tenant> {
+        Arc::new(Tenant::new(limits))
+    }
+
+    /// Whom tasks work for until they are told otherwise.
+    #[must_use]
+    pub fn root_tenant(&self) -> Arc<Tenant> {
+        Arc::clone(&self.0.tenant)
     }
 
     /// Names cached, unlinked entries that wait for their last user, and pins held.
@@ -258,6 +273,7 @@ impl VfsBuilder {
             anonymous: WriteOnce::default(),
             files: Word::new(0),
             next_cred: Word::new(1),
+            tenant: Arc::new(Tenant::new(TenantLimits::default())),
             notify: Notify::default(),
             id,
         };

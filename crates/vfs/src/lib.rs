@@ -34,6 +34,7 @@ mod perm;
 mod special;
 mod superblock;
 mod task;
+mod tenant;
 mod walk;
 
 pub use clock::{Clock, SystemClock};
@@ -52,3 +53,4 @@ pub use ops::DirEntry;
 pub use path::VfsPath;
 pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
+pub use tenant::{Tenant, TenantLimits, TenantStats};

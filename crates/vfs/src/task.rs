@@ -17,6 +17,7 @@ use crate::file::{Fd, FileBody, Filp};
 use crate::instance::Shared;
 use crate::lock_order::Deferred;
 use crate::mount::{MountNamespace, MountSlot};
+use crate::tenant::Tenant;
 use crate::walk::Spot;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
@@ -78,6 +79,8 @@ pub(crate) struct Core {
     pub(crate) umask: Cell<u32>,
     pub(crate) nofile: Cell<u64>,
     namespace: Arc<MountNamespace>,
+    /// Whom it works for.
+    tenant: RefCell<Arc<Tenant>>,
     /// Kept for the next use, and places for more.
     buffers: RefCell<[Buffer; BUFFERS]>,
     restarts: Cell<u64>,
@@ -169,6 +172,11 @@ impl Core {
         }
     }
 
+    /// Whom it works for.
+    pub(crate) fn tenant(&self) -> Ref<'_, Arc<Tenant>> {
+        self.tenant.borrow()
+    }
+
     pub(crate) fn namespace(&self) -> &MountNamespace {
         &self.namespace
     }
@@ -255,6 +263,7 @@ impl Task {
         let core = Core {
             lock_free: vfs.config.tuning.lock_free_walk,
             fds: RefCell::new(FdTable::new(&vfs.dcache.store, &vfs.config)),
+            tenant: RefCell::new(Arc::clone(&vfs.tenant)),
             vfs,
             pins,
             reader: Reader::new(format!("task {}", thread_name())),
@@ -299,6 +308,7 @@ impl Task {
         sibling.core.cred_serial.set(core.cred_serial());
         sibling.core.umask.set(core.umask.get());
         sibling.core.nofile.set(core.nofile.get());
+        sibling.set_tenant(&core.tenant());
         Ok(sibling)
     }
 
@@ -312,6 +322,18 @@ impl Task {
     #[must_use]
     pub fn cred(&self) -> Arc<Cred> {
         Arc::clone(&self.core.cred())
+    }
+
+    /// Works for `tenant` from now on, as will its children. What it entered into the cache before
+    /// stays on the account of the tenant of then.
+    pub fn set_tenant(&self, tenant: &Arc<Tenant>) {
+        self.core.tenant.replace(Arc::clone(tenant));
+    }
+
+    /// Whom it works for.
+    #[must_use]
+    pub fn tenant(&self) -> Arc<Tenant> {
+        Arc::clone(&self.core.tenant())
     }
 
     /// Sets the mask of permission bits that new files do not get; the old one. Linux: umask(2).

@@ -36,6 +36,7 @@ impl MemFs {
             rdev: 0,
             body: &[],
             now: options.now.unwrap_or_else(|| SystemClock.now()),
+            tenant: None,
         };
         // The first inode of a tree finds room: a limit is 0 (none) or at least one inode.
         let root = match make(&space, &root, Names::One) {

@@ -90,8 +90,8 @@ impl Task {
         Ok(child)
     }
 
-    /// A copy of this task: same namespace, root, working directory, umask, credentials and limits,
-    /// and a descriptor table of its own with the same open files. Linux: fork(2).
+    /// A copy of this task: same namespace, tenant, root, working directory, umask, credentials and
+    /// limits, and a descriptor table of its own with the same open files. Linux: fork(2).
     ///
     /// # Errors
     /// `ENOMEM` when there are no pins left.

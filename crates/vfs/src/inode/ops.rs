@@ -4,6 +4,7 @@
 use super::Inode;
 use crate::file::FileOps;
 use crate::path::VfsPath;
+use crate::tenant::Tenant;
 use openpath_abi::{Errno, Timespec};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub struct NewInode<'a> {
     /// The time of the call: all four times of the new inode, and the directory's data and inode
     /// change.
     pub now: Timespec,
+    /// Whom its bytes and the inode itself are charged to; `None`: nobody.
+    pub tenant: Option<&'a Arc<Tenant>>,
 }
 
 /// A rename as a backend carries it out. All checks are done; both directories are locked.

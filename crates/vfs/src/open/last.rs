@@ -177,6 +177,7 @@ fn make(place: LockedDir<'_>, name: &[u8], op: &OpenOp) -> Result<Arc<Inode>, Er
         rdev: 0,
         body: b"",
         now: core.vfs.clock.now(),
+        tenant: Some(&core.tenant()),
     };
     let dcache = &core.vfs.dcache;
     dcache.with_room(|| dir.shielded(|ops| ops.create(dir, name, &new)))

@@ -51,6 +51,7 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<Pin, Errno> {
         rdev: 0,
         body: b"",
         now: vfs.clock.now(),
+        tenant: Some(&core.tenant()),
     };
     let made = || dir.shielded(|ops| ops.tmpfile(dir, &new));
     let inode = vfs.dcache.with_room(made)?;

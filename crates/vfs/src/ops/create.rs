@@ -116,23 +116,21 @@ impl Place<'_> {
         perm::new_mode(&self.core.cred(), self.inode, wanted, self.core.umask.get())
     }
 
-    /// What a new inode here is to be (`inode_init_owner`).
-    pub(super) fn new_inode<'b>(&self, mode: u32, rdev: u64, body: &'b [u8]) -> NewInode<'b> {
+    /// Has the backend make a new inode here (`inode_init_owner`).
+    fn create(&self, mode: u32, rdev: u64, body: &[u8]) -> Result<Arc<Inode>, Errno> {
         let (uid, gid, mode) = perm::new_owner(&self.core.cred(), self.inode, mode);
-        NewInode {
+        let new = NewInode {
             mode,
             uid,
             gid,
             rdev,
             body,
             now: self.core.vfs.clock.now(),
-        }
-    }
-
-    fn create(&self, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+            tenant: Some(&self.core.tenant()),
+        };
         self.core.vfs.dcache.with_room(|| {
             self.inode
-                .shielded(|ops| ops.create(self.inode, self.name, new))
+                .shielded(|ops| ops.create(self.inode, self.name, &new))
         })
     }
 }
@@ -174,7 +172,7 @@ impl Task {
         let wanted = S_IFDIR | mode & (0o777 | mode::S_ISVTX);
         make_name(&self.core, at, path, Slash::Allowed, |place| {
             place.may_create()?;
-            place.create(&place.new_inode(place.mode(wanted), 0, b""))
+            place.create(place.mode(wanted), 0, b"")
         })
     }
 
@@ -209,7 +207,7 @@ impl Task {
             if is_device && !is_whiteout && !self.core.cred().capable(caps::CAP_MKNOD) {
                 return Err(Errno::EPERM);
             }
-            place.create(&place.new_inode(place.mode(wanted), rdev, b""))
+            place.create(place.mode(wanted), rdev, b"")
         })
     }
 
@@ -232,7 +230,7 @@ impl Task {
         check_path(target, false)?;
         make_name(&self.core, at, path, Slash::Refused, |place| {
             place.may_create()?;
-            place.create(&place.new_inode(S_IFLNK | 0o777, 0, target))
+            place.create(S_IFLNK | 0o777, 0, target)
         })
     }
 }

@@ -24,6 +24,7 @@ use crate::inode::{Inode, NewInode, Rename};
 use crate::lock_order::{InodeNames, RenameTopology};
 use crate::perm::{self, MAY_WRITE};
 use crate::task::{Core, Task};
+use crate::tenant::Tenant;
 use crate::walk::LastKind;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
@@ -251,6 +252,7 @@ fn carry_out(
     if pair.source.is_mountpoint() || pair.target.as_ref().is_some_and(Held::is_mountpoint) {
         return Err(Errno::EBUSY);
     }
+    let tenant = core.tenant();
     // R1: the name's room is had before anything changes.
     let name = core.vfs.dcache.reserve_name(&to.name)?;
     let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);
@@ -262,7 +264,7 @@ fn carry_out(
         new_name: &to.name,
         target,
         exchange: how.exchange,
-        whiteout: how.whiteout.then(|| whiteout(core, old_dir)),
+        whiteout: how.whiteout.then(|| whiteout(core, old_dir, &tenant)),
         now: core.vfs.clock.now(),
     };
     core.vfs
@@ -343,7 +345,7 @@ fn lock_moved<'a>(
 }
 
 /// What a whiteout in `dir` is: a character device 0:0 that nobody may access.
-fn whiteout(core: &Core, dir: &Inode) -> NewInode<'static> {
+fn whiteout<'a>(core: &Core, dir: &Inode, tenant: &'a Arc<Tenant>) -> NewInode<'a> {
     let (uid, gid, mode) = perm::new_owner(&core.cred(), dir, mode::S_IFCHR);
     NewInode {
         mode,
@@ -352,6 +354,7 @@ fn whiteout(core: &Core, dir: &Inode) -> NewInode<'static> {
         rdev: 0,
         body: b"",
         now: core.vfs.clock.now(),
+        tenant: Some(tenant),
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn new(mode: u32, now: i64) -> NewInode<'static> {
         rdev: 0,
         body: &[],
         now: at(now),
+        tenant: None,
     }
 }
 

@@ -54,3 +54,4 @@ pub use path::VfsPath;
 pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
 pub use tenant::{Tenant, TenantLimits, TenantStats};
+pub use walk::{Reason, Reasons};

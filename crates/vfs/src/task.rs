@@ -18,7 +18,7 @@ use crate::instance::Shared;
 use crate::lock_order::Deferred;
 use crate::mount::{MountNamespace, MountSlot};
 use crate::tenant::Tenant;
-use crate::walk::Spot;
+use crate::walk::{ReasonCounts, Reasons, Spot};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_sync::rcu::Reader;
@@ -83,7 +83,8 @@ pub(crate) struct Core {
     tenant: RefCell<Arc<Tenant>>,
     /// Kept for the next use, and places for more.
     buffers: RefCell<[Buffer; BUFFERS]>,
-    restarts: Cell<u64>,
+    /// Why walks left the lock-free mode, in memory of its own.
+    pub(crate) reasons: Arc<ReasonCounts>,
     /// Files to be freed when the call ends; see `open::early`.
     pub(crate) deferred: Mutex<Vec<FileRef>, Deferred>,
 }
@@ -122,11 +123,6 @@ impl Core {
             buffer.clear();
             *place = buffer;
         }
-    }
-
-    /// Counts a walk that left the lock-free mode by starting over.
-    pub(crate) fn count_restart(&self) {
-        self.restarts.set(self.restarts.get() + 1);
     }
 
     /// Makes what `pin` holds the root (0) or the working directory (1).
@@ -276,7 +272,7 @@ impl Task {
             nofile: Cell::new(nofile),
             namespace,
             buffers: RefCell::default(),
-            restarts: Cell::new(0),
+            reasons: Arc::default(),
             deferred: Mutex::default(),
         };
         let root = core
@@ -348,9 +344,15 @@ impl Task {
         self.core.nofile.set(limit.min(u64::from(nr_open)));
     }
 
-    /// How many walks left the lock-free mode by starting over.
+    /// How often its walks left the lock-free mode or started over, by reason.
+    #[must_use]
+    pub fn reasons(&self) -> Reasons {
+        self.core.reasons.read()
+    }
+
+    /// How often its walks left the lock-free mode or started over.
     #[must_use]
     pub fn restarts(&self) -> u64 {
-        self.core.restarts.get()
+        self.reasons().total()
     }
 }

@@ -6,7 +6,7 @@ use crate::dcache::dflag;
 use crate::inode::{Inode, NewInode, flag};
 use crate::mount::Writing;
 use crate::perm;
-use crate::walk::{Fail, Last, LastKind, LockedDir, Spot, Text, Walk, lflag};
+use crate::walk::{Fail, Last, LastKind, LockedDir, Reason, Spot, Text, Walk, lflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CREAT, O_EXCL};
 use openpath_sync::{Pin, Sample};
@@ -90,7 +90,7 @@ fn create_locked(
     let core = walk.core;
     let store = &core.vfs.dcache.store;
     let (pin, sample, created) = {
-        let parent = walk.held().ok_or(Fail::Restart)?;
+        let parent = walk.held().ok_or_else(|| walk.restart(Reason::Busy))?;
         let (Some(dir), Some(mount)) = (store.dentry_payload(parent), store.mount_payload(parent))
         else {
             return Err(Errno::ENOTDIR.into());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a walk starts (`path_init`), and what its root is.
 
-use super::{Fail, Mode, Spot, Walk, lflag};
+use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::task::{At, Core};
 use openpath_abi::{Errno, caps};
 use openpath_sync::Sample;
@@ -93,6 +93,7 @@ impl<'w> Walk<'w> {
 
     #[cold]
     fn unlazy_at(&mut self, spot: Spot) -> Result<(), Fail> {
+        self.core.reasons.count(Reason::Busy);
         if self.wants(lflag::CACHED) {
             return Err(Errno::EAGAIN.into());
         }

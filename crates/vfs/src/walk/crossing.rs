@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entering what is mounted on a directory (`handle_mounts`).
 
-use super::{Fail, Spot, Walk};
+use super::{Fail, Reason, Spot, Walk};
 use crate::dcache::dflag;
 use crate::mount::Cover;
 
@@ -33,17 +33,17 @@ impl Walk<'_> {
         let (mount, sample, root) = match cover {
             Cover::None => return Ok(false),
             Cover::Mount(mount, sample, root) => (mount, sample, root),
-            Cover::Changed => return Err(Fail::Restart),
+            Cover::Changed => return Err(self.restart(Reason::MountsChanged)),
         };
         if let Err(fail) = self.may_leave_mount() {
-            self.unlazy()?;
+            self.unlazy(Reason::Refusal)?;
             return Err(fail);
         }
         let dentry = self.dcache().at(root).word().sample();
         // R4: the mount still holds its root, so what was sampled is its root.
         let held = sample.steady() && self.mounts().at(mount).word().still(sample);
         if !held || !dentry.steady() {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::MountsChanged));
         }
         self.go(
             Spot {
@@ -64,7 +64,7 @@ impl Walk<'_> {
         };
         self.may_leave_mount()?;
         let Some(pin) = self.core.pins.pin_now(mount, root) else {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::MountsChanged));
         };
         // Before it was pinned it may have gone, and its number been given to another.
         if self.mounts().cover_now(self.at.mount, self.at.dentry) != Some((mount, root)) {
@@ -94,7 +94,7 @@ impl Walk<'_> {
     pub(super) fn leave_mount(&self) -> Result<(), Fail> {
         let same = self.mounts().at(self.at.mount).word().still(self.at_mount);
         if self.fast && !same {
-            Err(Fail::Restart)
+            Err(self.restart(Reason::MountsChanged))
         } else {
             Ok(())
         }

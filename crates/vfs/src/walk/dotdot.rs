@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One step up (`handle_dots`, `follow_dotdot`).
 
-use super::{Fail, Mode, Spot, Walk, lflag};
+use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::dcache::dflag;
 use openpath_abi::Errno;
 
@@ -65,18 +65,18 @@ impl Walk<'_> {
                 || !dentry.steady()
                 || mounts.below(self.at.mount) != Some((to.mount, to.dentry))
             {
-                return Err(Fail::Restart);
+                return Err(self.restart(Reason::MountsChanged));
             }
             self.go(to, mount, dentry, None);
             return Ok(());
         }
         let Some(pin) = self.core.pins.pin_now(to.mount, to.dentry) else {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::MountsChanged));
         };
         // R4: what was pinned is still where the mount left behind is mounted.
         if mounts.below(self.at.mount) != Some((to.mount, to.dentry)) {
             self.core.pins.release(pin);
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::MountsChanged));
         }
         let mount = mounts.at(to.mount).word().sample_steady();
         let dentry = dcache.at(to.dentry).word().sample_steady();
@@ -86,7 +86,7 @@ impl Walk<'_> {
 
     fn stand_again(&mut self, spot: Spot) -> Result<(), Fail> {
         if self.fast {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::TreeTop));
         }
         self.stand_pinned(spot)
     }
@@ -99,10 +99,10 @@ impl Walk<'_> {
             let sample = dcache.at(parent).word().sample();
             if self.fast {
                 if !dcache.at(self.at.dentry).word().still(self.at_dentry) || !sample.steady() {
-                    return Err(Fail::Restart);
+                    return Err(self.restart(Reason::NamesChanged));
                 }
                 if !self.connected(parent)? {
-                    return Err(Fail::Restart);
+                    return Err(self.restart(Reason::Refusal));
                 }
                 self.go(
                     Spot {
@@ -116,7 +116,7 @@ impl Walk<'_> {
                 return Ok(());
             }
             let Some(pin) = self.core.pins.pin_now(self.at.mount, parent) else {
-                return Err(Fail::Restart);
+                return Err(self.restart(Reason::NamesChanged));
             };
             // Moved while it was pinned: its parent is another one now.
             if dcache.at(self.at.dentry).parent.get() != parent {
@@ -151,7 +151,7 @@ impl Walk<'_> {
         loop {
             match self.dcache().is_below(dentry, root) {
                 Some(answer) => return Ok(answer),
-                None if self.fast => return Err(Fail::Restart),
+                None if self.fast => return Err(self.restart(Reason::NamesChanged)),
                 None => openpath_sync::relax(),
             }
         }
@@ -167,7 +167,7 @@ impl Walk<'_> {
         }
         // A fast walk may start over by itself; with references it is for the caller to decide.
         if self.mode == Mode::Fast && self.fast && !self.wants(lflag::CACHED) {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::ScopeMoved));
         }
         Err(Errno::EAGAIN.into())
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Following a symbolic link (`pick_link`).
 
-use super::{Fail, Text, Walk, lflag};
+use super::{Fail, Reason, Text, Walk, lflag};
 use crate::atime;
 use crate::inode::flag;
 use crate::mount::mflag;
@@ -48,14 +48,18 @@ impl Walk<'_> {
         if self.core.cred().fsuid == link_uid {
             return Ok(());
         }
-        self.unlazy()?;
+        self.unlazy(Reason::LinkOwner)?;
         let parent = self.dcache().at(self.at.dentry).parent.get();
-        let pin = self.core.pins.pin_now(0, parent).ok_or(Fail::Restart)?;
+        let pin = self
+            .core
+            .pins
+            .pin_now(0, parent)
+            .ok_or_else(|| self.not_pinned())?;
         let store = &self.dcache().store;
         let dir = store.dentry_payload(&pin).map(|d| (d.mode(), d.ids().0));
         self.core.pins.release(pin);
         let Some((dir_mode, dir_uid)) = dir else {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::NamesChanged));
         };
         let risky = mode::S_ISVTX | mode::S_IWOTH;
         if dir_mode & risky != risky || dir_uid == link_uid {
@@ -72,7 +76,7 @@ impl Walk<'_> {
         let now = self.core.vfs.clock.now();
         let flags = self.at_mount;
         if self.with_inode(|inode| atime::is_due(inode, flags, now))? {
-            self.unlazy()?;
+            self.unlazy(Reason::AccessTime)?;
             self.touch_link(now)?;
         }
         if self.with_inode(|inode| inode.flags() & flag::MAGIC != 0)? {
@@ -81,7 +85,7 @@ impl Walk<'_> {
         let core = self.core;
         // R3: without references only a body that was read before is followed.
         if self.with_inode(|inode| inode.cached_link().is_none())? {
-            self.unlazy()?;
+            self.unlazy(Reason::LinkBody)?;
         }
         self.with_inode(|inode| inode.read_link().map(|body| text.splice(core, body, rest)))??;
         let absolute = text.bytes().first() == Some(&b'/');
@@ -98,7 +102,7 @@ impl Walk<'_> {
             .held()
             .and_then(|pin| self.dcache().store.mount_payload(pin))
         else {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::NamesChanged));
         };
         let flags = self.at_mount;
         let _noted = self.with_inode(|inode| atime::touch(inode, &mount.sb, flags, now))?;
@@ -116,7 +120,7 @@ impl Walk<'_> {
         let sample = dcache.at(parent).word().sample();
         // Unchanged since it was found: its parent is the directory it was found in.
         if !dcache.at(self.at.dentry).word().still(self.at_dentry) || !sample.steady() {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::NamesChanged));
         }
         if self.fast {
             self.go(at, self.at_mount, sample, None);
@@ -131,7 +135,7 @@ impl Walk<'_> {
     /// What the link's owner meets; `ELOOP` (magic links not wanted), `EXDEV` (scoped, or to
     /// another mount that must not be entered).
     fn jump(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
-        self.unlazy()?;
+        self.unlazy(Reason::Magic)?;
         let target = self.with_inode(|inode| inode.shielded(|ops| ops.jump(inode)))??;
         if self.wants(lflag::NO_MAGICLINKS) {
             return Err(Errno::ELOOP.into());

@@ -2,7 +2,7 @@
 //! Asking the backend for a name that is not cached (`lookup_slow`), once for all who ask at the
 //! same time.
 
-use super::{Fail, Mode, Walk};
+use super::{Fail, Mode, Reason, Walk};
 use crate::dcache::dflag;
 use crate::inode::{Found, Inode, Patience, flag};
 use crate::lock_order::{Flight, FlightTable};
@@ -79,7 +79,7 @@ impl Walk<'_> {
         name: &[u8],
     ) -> Result<Option<(Pin, Sample)>, Fail> {
         let Some(pin) = &self.pin else {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::Busy));
         };
         let store = &self.dcache().store;
         let Some(dir) = store.dentry_payload(pin) else {

@@ -39,12 +39,15 @@ mod link;
 mod locked;
 mod lookup;
 pub(crate) mod plain;
+mod reason;
 mod retry;
 mod run;
 mod step;
 
 pub(crate) use locked::LockedDir;
 pub(crate) use lookup::Flights;
+pub(crate) use reason::ReasonCounts;
+pub use reason::{Reason, Reasons};
 pub(crate) use retry::{Mode, climb};
 pub(crate) use run::{lookup, lookup_parent};
 
@@ -257,26 +260,48 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Leaves fast mode where it stands (`try_to_unlazy`).
+    /// Leaves fast mode where it stands (`try_to_unlazy`), and counts why.
     ///
     /// # Errors
     /// `EAGAIN` under `RESOLVE_CACHED`; [`Fail::Restart`] if the position changed.
-    pub(crate) fn unlazy(&mut self) -> Result<(), Fail> {
+    pub(crate) fn unlazy(&mut self, why: Reason) -> Result<(), Fail> {
         if !self.fast {
             return Ok(());
         }
         // R2: before anything is pinned.
         if self.wants(lflag::CACHED) {
+            self.core.reasons.count(why);
             return Err(Errno::EAGAIN.into());
         }
         let pin = self
             .core
             .pins
             .try_pin(self.at.mount, self.at_mount, self.at.dentry, self.at_dentry)
-            .ok_or(Fail::Restart)?;
+            .ok_or_else(|| self.not_pinned())?;
+        self.core.reasons.count(why);
         self.pin = Some(pin);
         self.leave_fast();
         Ok(())
+    }
+
+    /// Counts why the walk must start over, and says so.
+    #[cold]
+    pub(crate) fn restart(&self, why: Reason) -> Fail {
+        self.core.reasons.count(why);
+        Fail::Restart
+    }
+
+    /// The position could not be pinned: starts over.
+    #[cold]
+    fn not_pinned(&self) -> Fail {
+        let same = self.mounts().at(self.at.mount).word().still(self.at_mount);
+        self.restart(if !self.core.pins.has_room() {
+            Reason::NoPin
+        } else if !same {
+            Reason::MountsChanged
+        } else {
+            Reason::NamesChanged
+        })
     }
 
     fn leave_fast(&mut self) {
@@ -287,7 +312,7 @@ impl<'w> Walk<'w> {
     /// An error met in fast mode counts only if the walk can stand where it met it.
     #[cold]
     fn sure(&mut self, errno: Errno) -> Fail {
-        match self.unlazy() {
+        match self.unlazy(Reason::Refusal) {
             Ok(()) => Fail::Errno(errno),
             Err(fail) => fail,
         }
@@ -309,10 +334,10 @@ impl<'w> Walk<'w> {
             .core
             .pins
             .try_pin(0, Sample::default(), self.at.dentry, self.at_dentry)
-            .ok_or(Fail::Restart)?;
+            .ok_or_else(|| self.not_pinned())?;
         let result = store.dentry_payload(&pin).map(f);
         self.core.pins.release(pin);
-        result.ok_or(Fail::Restart)
+        result.ok_or_else(|| self.restart(Reason::NamesChanged))
     }
 
     /// Ends the walk with its position pinned (`complete_walk`): the pin passes to the caller.
@@ -328,7 +353,7 @@ impl<'w> Walk<'w> {
                 .core
                 .pins
                 .try_pin(self.at.mount, self.at_mount, self.at.dentry, self.at_dentry)
-                .ok_or(Fail::Restart)?;
+                .ok_or_else(|| self.not_pinned())?;
             self.pin = Some(pin);
             self.leave_fast();
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ladder: fast, then with references, then asking backends.
 
-use super::{Fail, lflag};
+use super::{Fail, Reason, lflag};
 use crate::task::Core;
 use openpath_abi::Errno;
 
@@ -32,7 +32,8 @@ pub(crate) fn climb<R>(
         match attempt(Mode::Fast) {
             Ok(r) => return Ok(r),
             Err(Fail::Errno(e)) => return Err(e),
-            Err(Fail::Restart | Fail::Stale) => core.count_restart(),
+            Err(Fail::Restart) => {}
+            Err(Fail::Stale) => core.reasons.count(Reason::Stale),
         }
     }
     climb_slowly(attempt)

@@ -2,7 +2,7 @@
 //! One step down: from a directory to what a name in it is (`walk_component`, `lookup_fast`,
 //! `step_into`).
 
-use super::{Fail, Mode, Spot, Walk, lflag};
+use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::dcache::dflag;
 use crate::name::NameKey;
 use openpath_abi::Errno;
@@ -30,7 +30,7 @@ impl Walk<'_> {
                 .word()
                 .still(self.at_dentry)
             {
-                return Err(Fail::Restart);
+                return Err(self.restart(Reason::NamesChanged));
             }
             if !sample.odd(SPECIAL) {
                 self.at.dentry = child;
@@ -53,6 +53,11 @@ impl Walk<'_> {
         end: usize,
     ) -> Result<(), Fail> {
         if !sample.steady() || sample.has(dflag::REVALIDATE) {
+            self.unlazy(if sample.steady() {
+                Reason::Revalidate
+            } else {
+                Reason::Busy
+            })?;
             let key = NameKey::of(self.dcache().key, text, start, end);
             return self.step_slow(key, text, start, end);
         }
@@ -77,7 +82,7 @@ impl Walk<'_> {
         start: usize,
         end: usize,
     ) -> Result<(), Fail> {
-        self.unlazy()?;
+        self.unlazy(Reason::Miss)?;
         let name = &text[start..end];
         let (pin, sample) = self.child(key, name)?;
         let at = Spot {
@@ -149,7 +154,7 @@ impl Walk<'_> {
             .word()
             .still(self.at_dentry)
         {
-            return Err(Fail::Restart);
+            return Err(self.restart(Reason::NamesChanged));
         }
         if !sample.steady() || sample.flags() & (dflag::NEGATIVE | dflag::REVALIDATE) != 0 {
             return Ok(false);
@@ -203,7 +208,7 @@ impl Walk<'_> {
     /// # Errors
     /// As [`Walk::unlazy`].
     pub(crate) fn unlazy_to_create(&mut self) -> Result<(), Fail> {
-        self.unlazy()?;
+        self.unlazy(Reason::Create)?;
         if !self.core.vfs.config.tuning.root_reset_before_unlazy {
             let root = self.root();
             self.dcache().count_reference(root.dentry);

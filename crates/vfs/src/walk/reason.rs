@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a walk left the lock-free mode, or had to start over; counted by each task for itself.
+//!
+//! # Kernel analogue
+//! None: Linux does not say why `try_to_unlazy` was called or `ECHILD` returned.
+//!
+//! # Rules
+//! R1. Counting happens only where the lock-free mode has ended already.
+//! R2. A task's counts are written by its thread alone; others read them as they are.
+
+use core::fmt;
+use openpath_sync::Word;
+
+/// Makes the reasons, their names and their meanings.
+macro_rules! reasons {
+    ($($name:ident, $text:literal, $meaning:literal;)*) => {
+        /// Why a walk left the lock-free mode, or had to start over.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Reason {
+            $(#[doc = concat!($meaning, ".")] $name,)*
+        }
+
+        impl Reason {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The name, for tables and traces.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// What it means, in a line.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    Miss, "miss", "a name was not cached";
+    Revalidate, "revalidate", "the backend wants to be asked at each use of a name";
+    Busy, "busy", "an entry was being changed when the walk came by";
+    NamesChanged, "names-changed", "a name changed under the walk";
+    MountsChanged, "mounts-changed", "a mount came or went under the walk";
+    ScopeMoved, "scope-moved", "directories or mounts moved while a scoped walk went up";
+    TreeTop, "tree-top", "`..` of a mount with nothing visible above it";
+    LinkBody, "link-body", "the body of a link was not read before";
+    LinkOwner, "link-owner", "who may follow a link depends on its directory";
+    AccessTime, "access-time", "the access time of a link was due";
+    Magic, "magic", "a magic link was followed";
+    Create, "create", "a file may have to be made";
+    Refusal, "refusal", "an error is certain only of a place that is held";
+    Stale, "stale", "a backend disowned what was cached";
+    NoPin, "no-pin", "the pins of the `Vfs` are used up";
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How many there are.
+const REASONS: usize = Reason::ALL.len();
+
+/// How often walks left the lock-free mode or started over, by [`Reason`]: one reading of counters
+/// that only rise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reasons([u64; REASONS]);
+
+impl Default for Reasons {
+    fn default() -> Self {
+        Self([0; REASONS])
+    }
+}
+
+impl Reasons {
+    /// How often it was for this reason.
+    #[must_use]
+    pub const fn of(&self, why: Reason) -> u64 {
+        self.0[why as usize]
+    }
+
+    /// How often in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().fold(0, |sum, n| sum.wrapping_add(*n))
+    }
+
+    /// The reasons with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> {
+        Reason::ALL.iter().copied().zip(self.0)
+    }
+
+    /// Adds what another reading says.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, n) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.wrapping_add(n);
+        }
+    }
+}
+
+/// The counters of one task, on lines of their own.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct ReasonCounts([Word; REASONS]);
+
+impl ReasonCounts {
+    /// Counts one more; only the task's own thread does (R2).
+    #[cold]
+    pub(crate) fn count(&self, why: Reason) {
+        let word = &self.0[why as usize];
+        word.poke(word.peek().wrapping_add(1));
+    }
+
+    /// What they are now; any thread may ask.
+    pub(crate) fn read(&self) -> Reasons {
+        let mut reading = Reasons::default();
+        for (n, word) in reading.0.iter_mut().zip(&self.0) {
+            *n = word.peek();
+        }
+        reading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_found_again_under_their_reason() {
+        let counts = ReasonCounts::default();
+        for (i, why) in Reason::ALL.iter().enumerate() {
+            (0..=i).for_each(|_| counts.count(*why));
+        }
+        let mut read = counts.read();
+        for (i, why) in Reason::ALL.iter().enumerate() {
+            assert_eq!(*why as usize, i);
+            assert_eq!(read.of(*why), i as u64 + 1, "{why}");
+        }
+        assert_eq!(read.total(), read.iter().map(|(_, n)| n).sum());
+        read.add(&counts.read());
+        assert_eq!(read.of(Reason::Miss), 2);
+    }
+}

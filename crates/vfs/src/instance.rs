@@ -56,6 +56,23 @@ pub(crate) struct Shared {
     pub(crate) id: u64,
 }
 
+impl Shared {
+    /// The trees that are mounted; one that is mounted twice comes twice.
+    fn trees(&self) -> Vec<Arc<SuperBlock>> {
+        let topology = self.mounts.topology.lock();
+        let house = self.house.lock();
+        let tree = |mount: &u32| {
+            // While the topology is locked no mount is freed.
+            let pin = house.pin_now(*mount, 0)?;
+            let data = self.dcache.store.mount_payload(&pin);
+            let tree = data.map(|data| Arc::clone(&data.sb));
+            house.release(pin);
+            tree
+        };
+        topology.anchors.keys().filter_map(tree).collect()
+    }
+}
+
 impl Drop for Shared {
     /// Lets the superblocks go, so that another `Vfs` may have them.
     fn drop(&mut self) {
@@ -142,13 +159,24 @@ impl Vfs {
     }
 
     /// Gives memory of names that were cached once back to the system, after waiting `patience` for
-    /// walks that are going on; how many names' worth.
+    /// walks that are going on; how many names' worth. What the system's allocator holds and nobody
+    /// uses goes back as well: inodes and lists of names among it. That may take some milliseconds
+    /// for each 100 MB.
     pub fn trim(&self, patience: Duration) -> u32 {
         self.0.dcache.collect();
         if !rcu::synchronize_within(patience) {
             return 0;
         }
-        self.0.dcache.store.trim()
+        let names = self.0.dcache.store.trim();
+        for tree in self.0.trees() {
+            // What a backend keeps is its own affair.
+            let _ = tree.shielded(|ops| {
+                ops.trim();
+                Ok(())
+            });
+        }
+        openpath_sync::trim_heap();
+        names
     }
 
     /// The walks that have been in one lock-free section for longer than `older_than`, by task.

@@ -91,7 +91,8 @@ impl Node {
     /// As `InodeOps::copy_range`: from a file and a place in it to another.
     ///
     /// # Errors
-    /// In this order: `EXDEV`, `EINVAL` (no regular file), `EFBIG`, `EPERM` (sealed), `ENOMEM`, `ENOSPC`, `EDQUOT`.
+    /// In this order: `EXDEV`, `EINVAL` (no regular file), `EFBIG`, `EPERM` (sealed), `ENOMEM`,
+    /// `ENOSPC`, `EDQUOT`.
     pub(crate) fn copy_data(
         &self,
         (inode, from): (&Inode, u64),

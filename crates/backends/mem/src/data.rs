@@ -171,7 +171,8 @@ impl Data {
     /// Sets aside what of `numbers` is a hole, in their order, and makes firm what was set aside.
     ///
     /// # Errors
-    /// `ENOSPC`, `EDQUOT`: what was a hole stays one; what became firm before stays firm, as in the kernel.
+    /// `ENOSPC`, `EDQUOT`: what was a hole stays one; what became firm before stays firm, as in the
+    /// kernel.
     pub(crate) fn set_aside(&mut self, numbers: Range<u64>) -> Result<(), Errno> {
         let mut at = numbers.start;
         while at < numbers.end {

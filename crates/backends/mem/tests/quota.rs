@@ -312,6 +312,36 @@ fn a_tree_that_goes_gives_back_what_its_files_took() {
     assert_eq!(g.charged(), (0, 0));
 }
 
+/// A file without a name and an opening is gone, for all that can be seen.
+#[test]
+fn what_was_unlinked_makes_room() {
+    for (blocks, bytes) in [(5, 100 * P), (100, 5 * P)] {
+        let g = guest(tree(blocks, 100), bytes, 100);
+        let data = [1; 5 * P as usize];
+        let fill = |path: &str| {
+            let fd = g.open(path);
+            let done = g.task.pwrite(fd, &data, 0);
+            (g.task.close(fd), done).1
+        };
+        assert_eq!(fill("/write"), Ok(data.len()));
+        g.remove("/write");
+        assert_eq!(fill("/write"), Ok(data.len()));
+        g.remove("/write");
+        let fd = g.open("/part");
+        assert_eq!(g.task.pwrite(fd, b"x", 0), Ok(1));
+        assert_eq!(g.task.pwrite(fd, &data, 0), Ok(data.len()));
+        g.task.close(fd).expect("close");
+        g.remove("/part");
+        let fd = g.open("/aside");
+        assert_eq!(g.task.fallocate(fd, 0, 0, 5 * P as i64), Ok(()));
+        g.task.close(fd).expect("close");
+        g.remove("/aside");
+        g.task
+            .symlinkat(&[b'x'; 200], AT_FDCWD, b"/link")
+            .expect("a link");
+    }
+}
+
 /// Random calls in a small tree: after each, the charges are what can be seen.
 #[test]
 fn charges_are_what_can_be_seen() {

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `get` | acquire | data read under a sequence: no later read moves before it |
 //! | `set` | release | data written inside a change: no earlier write moves after it |
-//! | `peek` | relaxed | statistics and hints that nothing depends on |
+//! | `peek`, `poke`, `bump` | relaxed | statistics and hints that nothing depends on |
 //!
 //! Reading with acquire and writing with release makes a sequence-checked read correct without a
 //! stand-alone fence: a reader that saw new data also sees the sequence word that was made busy
@@ -47,6 +47,13 @@ macro_rules! word {
             pub fn poke(&self, value: $int) {
                 let _step = unfailing();
                 self.0.store(value, Ordering::Relaxed);
+            }
+            /// Adds one to a count that only this thread writes.
+            #[inline(always)]
+            pub fn bump(&self) {
+                let _step = unfailing();
+                let next = self.0.load(Ordering::Relaxed).wrapping_add(1);
+                self.0.store(next, Ordering::Relaxed);
             }
             /// Adds and returns the value before; a shared store, so never on a cached path.
             #[inline]

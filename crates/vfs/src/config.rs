@@ -19,6 +19,8 @@ pub enum Profile {
 pub struct Limits {
     /// Cached names, negative ones included.
     pub dentries_max: u32,
+    /// Cached names that do not exist.
+    pub negatives_max: u32,
     /// Mounts in all namespaces.
     pub mounts_max: u32,
     /// Pins: two for each task and one for each open file.
@@ -41,6 +43,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             dentries_max: 1 << 22,
+            negatives_max: 1 << 21,
             mounts_max: 1 << 17,
             pins_max: 1 << 24,
             path_cache_entries: 1 << 18,

@@ -6,7 +6,7 @@ use crate::clock::{Clock, SystemClock, random_secret};
 use crate::config::{Limits, Profile, Sysctl, Tuning};
 use crate::cred::Cred;
 use crate::dcache::Dcache;
-use crate::lock_order::{House, SuperNumbers};
+use crate::lock_order::{House, SuperNumbers, Tenants};
 use crate::mount::{MountNamespace, Mounts, Numbers, SUPERBLOCKS_MAX, mflag};
 use crate::notify::Notify;
 use crate::path_cache::PathCache;
@@ -17,7 +17,7 @@ use crate::walk::Flights;
 use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
 use openpath_sync::{HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What a `Vfs` was built with.
@@ -51,26 +51,11 @@ pub(crate) struct Shared {
     pub(crate) next_cred: Word,
     /// Whom tasks work for that were told nothing else.
     pub(crate) tenant: Arc<Tenant>,
+    /// All tenants, in the order they came.
+    tenants: Mutex<Vec<Weak<Tenant>>, Tenants>,
     /// Who watches inodes.
     pub(crate) notify: Notify,
     pub(crate) id: u64,
-}
-
-impl Shared {
-    /// The trees that are mounted; one that is mounted twice comes twice.
-    fn trees(&self) -> Vec<Arc<SuperBlock>> {
-        let topology = self.mounts.topology.lock();
-        let house = self.house.lock();
-        let tree = |mount: &u32| {
-            // While the topology is locked no mount is freed.
-            let pin = house.pin_now(*mount, 0)?;
-            let data = self.dcache.store.mount_payload(&pin);
-            let tree = data.map(|data| Arc::clone(&data.sb));
-            house.release(pin);
-            tree
-        };
-        topology.anchors.keys().filter_map(tree).collect()
-    }
 }
 
 impl Drop for Shared {
@@ -126,7 +111,18 @@ impl Vfs {
     /// A new tenant: give it tasks with [`Task::set_tenant`].
     #[must_use]
     pub fn tenant(&self, limits: TenantLimits) -> Arc<Tenant> {
-        Arc::new(Tenant::new(limits))
+        let tenant = Arc::new(Tenant::new(&self.0.dcache, self.0.id, limits));
+        let mut tenants = self.0.tenants.lock();
+        tenants.retain(|tenant| tenant.strong_count() != 0);
+        tenants.push(Arc::downgrade(&tenant));
+        tenant
+    }
+
+    /// All tenants that someone still holds, in the order they came; the root tenant is the first.
+    #[must_use]
+    pub fn tenants(&self) -> Vec<Arc<Tenant>> {
+        let tenants = self.0.tenants.lock();
+        tenants.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Whom tasks work for until they are told otherwise.
@@ -159,24 +155,13 @@ impl Vfs {
     }
 
     /// Gives memory of names that were cached once back to the system, after waiting `patience` for
-    /// walks that are going on; how many names' worth. What the system's allocator holds and nobody
-    /// uses goes back as well: inodes and lists of names among it. That may take some milliseconds
-    /// for each 100 MB.
+    /// walks that are going on; how many names' worth.
     pub fn trim(&self, patience: Duration) -> u32 {
         self.0.dcache.collect();
         if !rcu::synchronize_within(patience) {
             return 0;
         }
-        let names = self.0.dcache.store.trim();
-        for tree in self.0.trees() {
-            // What a backend keeps is its own affair.
-            let _ = tree.shielded(|ops| {
-                ops.trim();
-                Ok(())
-            });
-        }
-        openpath_sync::trim_heap();
-        names
+        self.0.dcache.store.trim()
     }
 
     /// The walks that have been in one lock-free section for longer than `older_than`, by task.
@@ -278,11 +263,13 @@ impl VfsBuilder {
         let dcache = Dcache::new(
             Arc::clone(&store),
             limits.dentries_max,
+            limits.negatives_max,
             SUPERBLOCKS_MAX,
             key,
         )?;
         let mounts = Mounts::new(&dcache, limits.mounts_max)?;
         let house = PinSet::new(store).ok_or(Errno::ENOMEM)?;
+        let tenant = Arc::new(Tenant::new(&dcache, id, TenantLimits::default()));
         let mut shared = Shared {
             config: self.config,
             dcache,
@@ -301,7 +288,8 @@ impl VfsBuilder {
             anonymous: WriteOnce::default(),
             files: Word::new(0),
             next_cred: Word::new(1),
-            tenant: Arc::new(Tenant::new(TenantLimits::default())),
+            tenant: Arc::clone(&tenant),
+            tenants: Mutex::new(vec![Arc::downgrade(&tenant)]),
             notify: Notify::default(),
             id,
         };

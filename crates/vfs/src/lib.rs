@@ -53,5 +53,5 @@ pub use ops::DirEntry;
 pub use path::VfsPath;
 pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
-pub use tenant::{Tenant, TenantLimits, TenantStats};
+pub use tenant::{Activity, Tenant, TenantLimits, TenantStats};
 pub use walk::{Reason, Reasons};

@@ -24,6 +24,8 @@ openpath_sync::lock_classes! {
     pub Flight;
     /// Which names are being looked up.
     pub FlightTable;
+    /// Room being made on one book of cached names.
+    pub Eviction;
     /// The version clock of superblocks, and which directories are changing.
     pub PathClock;
     /// A descriptor table (`file_lock`).
@@ -32,8 +34,16 @@ openpath_sync::lock_classes! {
     pub Deferred;
     /// Unlinked entries that wait to be reclaimed.
     pub Graveyard;
+    /// The books of cached names, by number.
+    pub Bookshelf;
+    /// The order in which the cached names of one book came.
+    pub Queues;
     /// Blocks of long names.
     pub NameBlocks;
+    /// Which tasks work for a tenant, and what earlier ones counted.
+    pub Tallies;
+    /// The tenants there are.
+    pub Tenants;
     /// The watches of one notification group (`mark_mutex`).
     pub NotifyWatches;
     /// How many groups and watches each user has.

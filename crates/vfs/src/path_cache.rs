@@ -189,11 +189,9 @@ impl PathCache {
             {
                 return None;
             }
-            return dcache
-                .at(target)
-                .word()
-                .still(state)
-                .then_some(Hit { target, state });
+            let entry = dcache.at(target);
+            entry.touch();
+            return entry.word().still(state).then_some(Hit { target, state });
         }
         None
     }

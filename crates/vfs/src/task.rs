@@ -11,7 +11,7 @@
 
 use crate::buffer::Buffer;
 use crate::cred::Cred;
-use crate::dcache::Dentry;
+use crate::dcache::{Dentry, Kind};
 use crate::fd::FdTable;
 use crate::file::{Fd, FileBody, Filp};
 use crate::instance::Shared;
@@ -125,6 +125,12 @@ impl Core {
         }
     }
 
+    /// Counts in one of its own words ([`crate::tenant::count`]).
+    #[inline(always)]
+    pub(crate) fn count(&self, what: usize) {
+        self.reader.counts()[what].bump();
+    }
+
     /// Makes what `pin` holds the root (0) or the working directory (1).
     fn settle(&self, which: usize, pin: Pin) {
         let spot = Spot {
@@ -168,6 +174,14 @@ impl Core {
         }
     }
 
+    /// Makes room for one more cached name.
+    ///
+    /// # Errors
+    /// `ENOMEM` where its tenant is at its budget, or the `Vfs` at its bound, and all is in use.
+    pub(crate) fn room(&self, kind: Kind) -> Result<(), Errno> {
+        self.vfs.dcache.room(self.tenant().book(), kind)
+    }
+
     /// Whom it works for.
     pub(crate) fn tenant(&self) -> Ref<'_, Arc<Tenant>> {
         self.tenant.borrow()
@@ -200,6 +214,7 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
+        self.tenant().part(self);
         let none = FdTable::new(&self.vfs.dcache.store, &self.vfs.config);
         self.swap_fds(none).leave(self);
         for pin in self.anchors.take().into_iter().flatten() {
@@ -275,6 +290,7 @@ impl Task {
             reasons: Arc::default(),
             deferred: Mutex::default(),
         };
+        core.tenant().join(&core);
         let root = core
             .pins
             .pin_now(root.mount, root.dentry)
@@ -321,9 +337,14 @@ impl Task {
     }
 
     /// Works for `tenant` from now on, as will its children. What it entered into the cache before
-    /// stays on the account of the tenant of then.
+    /// stays on the account of the tenant of then. A tenant of another `Vfs` is none: nothing
+    /// happens.
     pub fn set_tenant(&self, tenant: &Arc<Tenant>) {
-        self.core.tenant.replace(Arc::clone(tenant));
+        if tenant.is_of(self.core.vfs.id) {
+            self.core.tenant().part(&self.core);
+            tenant.join(&self.core);
+            self.core.tenant.replace(Arc::clone(tenant));
+        }
     }
 
     /// Whom it works for.

@@ -22,6 +22,7 @@
 //! G1. An entry keeps its position until it is removed or renamed.
 
 use crate::node::{Names, Node, make};
+use crate::space::INODE_ROOM;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{Inode, Listed, NewInode};
 use std::collections::{BTreeMap, HashMap};
@@ -33,8 +34,6 @@ pub(crate) const DIR_SIZE: u64 = 2 * ENTRY_SIZE;
 const ENTRY_SIZE: u64 = 20;
 /// The position before the first one given out.
 const TOP: u64 = 1 << 62;
-/// Names that a directory keeps room for, once it had so many.
-const ROOM_MIN: usize = 64;
 /// How many entries are listed between two takings of the lock.
 const BATCH: usize = 32;
 
@@ -104,17 +103,7 @@ impl Entries {
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Arc<Inode>> {
         let entry = self.by_name.remove(name)?;
         self.order.remove(&entry.position);
-        self.shrink();
         Some(entry.inode)
-    }
-
-    /// Gives memory back that names took which are gone.
-    fn shrink(&mut self) {
-        let (used, room) = (self.by_name.len(), self.by_name.capacity());
-        // So rarely that what is moved was paid for by what was removed.
-        if room > ROOM_MIN && used < room / 8 {
-            self.by_name.shrink_to(used * 2);
-        }
     }
 
     /// The next entries from a position on.
@@ -219,7 +208,7 @@ impl Node {
         now: Timespec,
     ) -> Result<(), Errno> {
         let entries = self.entries().ok_or(Errno::EPERM)?;
-        let node = self.sibling(target)?;
+        self.sibling(target)?;
         if target.is_dir() {
             return Err(Errno::EPERM);
         }
@@ -229,15 +218,11 @@ impl Node {
         let links = target.nlink();
         links_after(links, 1).ok_or(Errno::EMLINK)?;
         // The first name of a temporary file is paid for with the inode.
-        let is_paid = links == 0;
-        if !is_paid {
-            node.places().take()?;
-        }
+        let charge = if links == 0 { 0 } else { INODE_ROOM };
+        self.space().room.take(charge)?;
         let mut entries = entries.write();
         if entries.get(name).is_some() {
-            if !is_paid {
-                node.places().give();
-            }
+            self.space().room.give(charge);
             return Err(Errno::EEXIST);
         }
         entries.put(name, Arc::clone(target));
@@ -258,7 +243,7 @@ impl Node {
         now: Timespec,
     ) -> Result<(), Errno> {
         let entries = self.entries().ok_or(Errno::EPERM)?;
-        self.sibling(victim)?;
+        let node = self.sibling(victim)?;
         let mut entries = entries.write();
         if !entries
             .get(name)
@@ -269,9 +254,23 @@ impl Node {
         let removed = entries.remove(name);
         changed(dir, &entries, -i32::from(victim.is_dir()), now);
         drop(entries);
-        lose_name(victim, now);
+        node.lose_name(victim, now);
         drop(removed);
         Ok(())
+    }
+
+    /// Counts one name less; a directory loses its own `.` with it.
+    pub(crate) fn lose_name(&self, inode: &Inode, now: Timespec) {
+        let mut links = 0;
+        let is_dir = inode.is_dir();
+        inode.update(|a| {
+            links = a.nlink;
+            a.nlink = if is_dir { 0 } else { links.saturating_sub(1) };
+            a.ctime = now;
+        });
+        if links > 1 && !is_dir {
+            self.space().room.give(INODE_ROOM);
+        }
     }
 
     /// # Errors
@@ -283,23 +282,6 @@ impl Node {
         } else {
             Err(Errno::ENOTEMPTY)
         }
-    }
-}
-
-/// Counts one name less of an inode of this backend; a directory loses its own `.` with it.
-pub(crate) fn lose_name(inode: &Inode, now: Timespec) {
-    let mut links = 0;
-    let is_dir = inode.is_dir();
-    inode.update(|a| {
-        links = a.nlink;
-        a.nlink = if is_dir { 0 } else { links.saturating_sub(1) };
-        a.ctime = now;
-    });
-    if links > 1
-        && !is_dir
-        && let Some(node) = Node::behind(inode)
-    {
-        node.places().give();
     }
 }
 

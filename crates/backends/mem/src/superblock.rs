@@ -75,8 +75,4 @@ impl SuperBlockOps for Tree {
             ..StatFs::default()
         })
     }
-
-    fn trim(&self) {
-        self.space.cool();
-    }
 }

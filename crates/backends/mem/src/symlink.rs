@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The body of a symbolic link: kept as it is, answered without a copy.
 
-use crate::space::{Block, Charge, Payer};
+use crate::space::{Charge, Pool};
 use openpath_abi::Errno;
+use std::sync::Arc;
 
 /// Bodies shorter than this live in the inode; a longer one takes a block (`SHORT_SYMLINK_LEN`).
 const SHORT: usize = 128;
@@ -11,19 +12,19 @@ const SHORT: usize = 128;
 pub(crate) struct Link {
     body: Box<[u8]>,
     /// The block of a long body.
-    block: Option<Charge<Block>>,
+    block: Option<Charge>,
 }
 
 impl Link {
     /// A link with this body.
     ///
     /// # Errors
-    /// `ENOSPC`, `EDQUOT` if it takes a block and none is left.
-    pub(crate) fn new(body: &[u8], payer: &Payer) -> Result<Self, Errno> {
+    /// `ENOSPC` if it takes a block and none is left.
+    pub(crate) fn new(body: &[u8], blocks: &Arc<Pool>) -> Result<Self, Errno> {
         let block = if body.len() < SHORT {
             None
         } else {
-            let mut charge = Charge::none(payer);
+            let mut charge = Charge::none(blocks);
             charge.take(1)?;
             Some(charge)
         };

@@ -15,7 +15,7 @@
 //! | field | written under | read under | freed |
 //! |---|---|---|---|
 //! | epoch | one atomic step | any | never |
-//! | slot: active | its reader alone | any | never; reused |
+//! | slot: active, counts | its reader alone | any | never; reused |
 //! | slot: name, sighting | the slot's lock | the same | with its next reader |
 //! | list of slots | the registry's lock | any | never |
 //! | open bag | its shard's lock | the same | when sealed |
@@ -62,7 +62,7 @@ pub use cell::RcuCell;
 pub use limbo::{
     Backlog, Limits, Pressure, admit, backlog, configure, defer, drain, flush, retire, retire_sized,
 };
-pub use reader::{Guard, Reader, synchronize, synchronize_within};
+pub use reader::{Guard, READER_COUNTS, Reader, synchronize, synchronize_within};
 pub use stall::{Stalled, stalled};
 
 #[cfg(all(test, not(loom)))]

@@ -4,6 +4,7 @@
 use crate::asym::{self, Fence};
 use crate::lockdep;
 use crate::prim::{AtomicPtr, AtomicU64, Mutex, Ordering, global, nap, relax, unfailing};
+use crate::word::Word;
 use core::cell::Cell;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -25,10 +26,19 @@ pub(super) struct Cold {
     pub(super) seen: Option<Sighting>,
 }
 
+/// Counts that a reader keeps beside its section.
+pub const READER_COUNTS: usize = 4;
+
+/// What one reader alone writes.
+struct Own {
+    /// 0 outside, else the epoch at entry.
+    active: AtomicU64,
+    counts: [Word; READER_COUNTS],
+}
+
 /// Where one reader says whether it is in a section. Never freed, reused by later readers.
 pub(super) struct Slot {
-    /// 0 outside, else the epoch at entry.
-    active: Line<AtomicU64>,
+    own: Line<Own>,
     next: *mut Slot,
     pub(super) cold: Mutex<Cold>,
 }
@@ -40,7 +50,7 @@ impl Slot {
     /// The epoch its reader's section was entered at, or 0. PAIR(rcu.leave): acquires what the
     /// reader released when it last entered or left.
     pub(super) fn entered(&self) -> u64 {
-        self.active.0.load(Ordering::Acquire)
+        self.own.0.active.load(Ordering::Acquire)
     }
 }
 
@@ -65,10 +75,14 @@ impl Registry {
         let mut free = self.free.lock();
         if let Some(slot) = free.pop() {
             *slot.cold.lock() = Cold { name, seen: None };
+            slot.own.0.counts.iter().for_each(|count| count.poke(0));
             return slot;
         }
         let slot = Box::leak(Box::new(Slot {
-            active: Line(AtomicU64::new(0)),
+            own: Line(Own {
+                active: AtomicU64::new(0),
+                counts: Default::default(),
+            }),
             next: self.slots.load(Ordering::Relaxed),
             cold: Mutex::new(Cold { name, seen: None }),
         }));
@@ -149,13 +163,21 @@ impl Reader {
         if depth == 0 {
             let epoch = READERS.epoch.0.load(Ordering::Acquire);
             // Release: whoever sees this section also sees that the ones before are over.
-            self.slot.active.0.store(epoch, Ordering::Release);
+            self.slot.own.0.active.store(epoch, Ordering::Release);
             // PAIR(rcu.enter): the slot is out before anything is read in the section.
             self.fence.light();
         }
         self.depth.set(depth + 1);
         lockdep::enter_section();
         Guard { reader: self }
+    }
+
+    /// Counts of its owner, 0 at first. They lie on the line that entering a section writes anyway,
+    /// so that counting in one costs an instruction. Only its owner bumps them; whoever asked may
+    /// read them for ever, the next reader's when this one is gone.
+    #[inline(always)]
+    pub fn counts(&self) -> &'static [Word; READER_COUNTS] {
+        &self.slot.own.0.counts
     }
 
     /// Whether a guard of this reader is alive.
@@ -168,7 +190,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         // Guards borrow the reader, so one that is still counted was forgotten, and with it went
         // every right to what it protected.
-        self.slot.active.0.store(0, Ordering::Release);
+        self.slot.own.0.active.store(0, Ordering::Release);
         *self.slot.cold.lock() = Cold {
             name: Cow::Borrowed(""),
             seen: None,
@@ -198,7 +220,7 @@ impl Drop for Guard<'_> {
         if depth == 0 {
             // PAIR(rcu.leave): all reads of the section come before whoever sees it over.
             let _step = unfailing();
-            self.reader.slot.active.0.store(0, Ordering::Release);
+            self.reader.slot.own.0.active.store(0, Ordering::Release);
         }
     }
 }

@@ -59,6 +59,7 @@ pub fn sysctl() -> Sysctl {
 /// Few of everything: a case is small, and a `Vfs` is made for each.
 const LIMITS: Limits = Limits {
     dentries_max: 1 << 12,
+    negatives_max: 1 << 15,
     mounts_max: 1 << 8,
     pins_max: 1 << 10,
     path_cache_entries: 1 << 8,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entries come, change their name or meaning, and go out of sight.
 
+use super::book::{Book, Shelf};
+use super::queue::Kind;
 use super::{Dcache, dflag, type_flags};
 use crate::inode::Inode;
 use crate::name::NameKey;
@@ -14,6 +16,7 @@ impl Dcache {
     /// All of it is one change: what is not where it belongs yet must not be evicted.
     fn new_entry(
         &self,
+        book: Option<&Book>,
         parent: u32,
         key: NameKey,
         name: &[u8],
@@ -28,8 +31,12 @@ impl Dcache {
         };
         let flags = type_flags(inode.as_deref()) | extra;
         let mut payload = inode;
+        let kind = match payload {
+            Some(_) => Kind::Positive,
+            None => Kind::Negative,
+        };
         let clock = self.clock(sb).get();
-        let mut attempt = || {
+        let made = self.with_slot(|| {
             self.store.new_dentry(|index, d, change| {
                 d.lo.set(key.lo);
                 d.hi.set(key.hi);
@@ -38,8 +45,12 @@ impl Dcache {
                 d.sb.set(sb);
                 d.block.set(block);
                 d.last_change.set(clock);
+                d.mark.set(0);
                 change.replace(flags);
                 self.reset_kids(index);
+                if let Some(book) = book {
+                    self.enter_book(book, index, kind);
+                }
                 if let Some(inode) = payload.take() {
                     // A fresh slot has no payload, so this cannot be refused.
                     let _taken = self.store.set_dentry_payload(index, inode);
@@ -52,10 +63,6 @@ impl Dcache {
                     self.table.lock(hash).insert(self, index);
                 }
             })
-        };
-        let made = attempt().or_else(|| {
-            self.shrink(self.store.in_use().0 / 8 + 64);
-            attempt()
         });
         if made.is_none() {
             self.names.free(block);
@@ -66,14 +73,16 @@ impl Dcache {
     /// The root entry of a superblock.
     pub(crate) fn add_root(&self, inode: Arc<Inode>, sb: u32) -> Result<u32, Errno> {
         let extra = dflag::ROOT | dflag::UNHASHED;
-        let (index, _) = self.new_entry(0, NameKey::default(), b"", Some(inode), sb, extra)?;
+        let (index, _) =
+            self.new_entry(None, 0, NameKey::default(), b"", Some(inode), sb, extra)?;
         let change = self.at(index).word().change();
         self.at(index).parent.set(index);
         drop(change);
         Ok(index)
     }
 
-    /// Adds the entry `name` of `parent`, which has none of that name; negative without an inode.
+    /// Adds the entry `name` of `parent`, which has none of that name, to a book; negative without
+    /// an inode. Whether the book has room was asked before ([`Dcache::room`]).
     ///
     /// Held: the parent's names, and the flight of the name if only shared. The parent is pinned.
     ///
@@ -81,13 +90,14 @@ impl Dcache {
     /// `ENOMEM` at the limit when nothing can be evicted.
     pub(crate) fn add(
         &self,
+        book: &Book,
         parent: u32,
         key: NameKey,
         name: &[u8],
         inode: Option<Arc<Inode>>,
     ) -> Result<(u32, Sample), Errno> {
         let sb = self.at(parent).sb.get();
-        let made = self.new_entry(parent, key, name, inode, sb, 0)?;
+        let made = self.new_entry(Some(book), parent, key, name, inode, sb, 0)?;
         self.table.grow(self);
         Ok(made)
     }
@@ -98,18 +108,30 @@ impl Dcache {
     /// `ENOMEM` as [`Dcache::add`].
     pub(crate) fn add_nameless(
         &self,
+        book: &Book,
         parent: u32,
         inode: Arc<Inode>,
     ) -> Result<(u32, Sample), Errno> {
         let sb = self.at(parent).sb.get();
         let name = format!("#{}", inode.ino()).into_bytes();
         let key = NameKey::of(self.key, &name, 0, name.len());
-        self.new_entry(parent, key, &name, Some(inode), sb, dflag::UNHASHED)
+        self.new_entry(
+            Some(book),
+            parent,
+            key,
+            &name,
+            Some(inode),
+            sb,
+            dflag::UNHASHED,
+        )
     }
 
-    /// Gives a negative entry its inode (`d_instantiate`). Held: the parent's names, exclusively.
-    pub(crate) fn instantiate(&self, index: u32, inode: Arc<Inode>) -> Sample {
+    /// Gives a negative entry its inode (`d_instantiate`); it is on `book` from then on. Held: the
+    /// parent's names, exclusively, and a pin.
+    pub(crate) fn instantiate(&self, book: &Book, index: u32, inode: Arc<Inode>) -> Sample {
         let _step = unfailing();
+        self.leave_book(&mut Shelf::default(), index);
+        self.enter_book(book, index, Kind::Positive);
         let flags = type_flags(Some(&inode));
         let d = self.at(index);
         d.last_change.set(self.clock(d.sb.get()).get());
@@ -169,6 +191,7 @@ impl Dcache {
         // What the entry had is freed in place of what it gets, after the change.
         let old_block = d.block.get();
         d.block.set(name.block);
+        self.rebook_name(index, old_block, name.block);
         name.block = old_block;
         d.parent.set(parent);
         if old_parent != parent {
@@ -198,6 +221,9 @@ impl Dcache {
             x.set(y.get());
             y.set(kept);
         }
+        let blocks = (a.block.get(), b.block.get());
+        self.rebook_name(one, blocks.0, blocks.1);
+        self.rebook_name(other, blocks.1, blocks.0);
         for (x, y) in [(&a.block, &b.block), (&a.parent, &b.parent)] {
             let kept = x.get();
             x.set(y.get());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finding an entry by parent and name, with and without certainty.
 
-use super::{Dcache, dflag};
+use super::{Dcache, Dentry, dflag};
 use crate::name::NameKey;
 use openpath_sync::{CHAIN_MAX, Sample};
 
@@ -12,6 +12,18 @@ impl Dcache {
     /// The sample may be unsteady; whoever uses it looks.
     #[inline(always)]
     pub(crate) fn find(&self, parent: u32, key: NameKey, name: &[u8]) -> Option<(u32, Sample)> {
+        let (at, _, sample) = self.find_entry(parent, key, name)?;
+        Some((at, sample))
+    }
+
+    /// As [`Dcache::find`], with the entry itself.
+    #[inline(always)]
+    pub(crate) fn find_entry(
+        &self,
+        parent: u32,
+        key: NameKey,
+        name: &[u8],
+    ) -> Option<(u32, &Dentry, Sample)> {
         let mut at = self.table.head(key.hash_in(self.key, parent));
         let mut steps = CHAIN_MAX;
         while at != 0 && steps != 0 {
@@ -25,7 +37,7 @@ impl Dcache {
                 && (!key.is_long() || self.names.matches(d.block.get(), name))
                 && d.word().still(sample)
             {
-                return Some((at, sample));
+                return Some((at, d, sample));
             }
             at = d.link.get();
             steps -= 1;

@@ -14,6 +14,12 @@ openpath_sync::zero_valid! {
         pub(crate) kids: Word32,
         /// References counted the old way, for the switch that brings that back.
         pub(crate) counted: Word32,
+        /// The next newer entry of its queue.
+        pub(crate) newer: Word32,
+        /// The next older one.
+        pub(crate) older: Word32,
+        /// Number of its book, and its kind in the lowest bit; 0: on none.
+        pub(crate) account: Word32,
     }
 }
 
@@ -34,7 +40,7 @@ impl Drop for Kids<'_> {
 }
 
 impl Dcache {
-    fn cold(&self, index: u32) -> &ColdSlot {
+    pub(super) fn cold(&self, index: u32) -> &ColdSlot {
         self.cold.at(index)
     }
 

@@ -21,7 +21,9 @@
 //! | link | its bucket's lock | searched without; see [`openpath_sync::Table`] |
 //! | payload (inode) | set once | a pin |
 //! | `last_change` | `clock::DirChange` | path cache |
+//! | mark | anyone, once for each lap of a queue's hand | the hand (`queue`) |
 //! | cold: children, siblings | the parent's child lock | the same |
+//! | cold: account, queue | the book's queues (`book`, `queue`) | the same |
 //!
 //! # Rules
 //! R1. In a lock-free step the child is sampled before the parent is asked `still`: then the
@@ -30,17 +32,22 @@
 //! R3. A directory has at most one hashed entry.
 //!
 //! # Limits
-//! Entries are bounded by the slab; at the bound, leaves that nobody pins are evicted in slot
-//! order.
+//! Entries are bounded by the slab and by the budgets of tenants; at a bound, leaves that nobody
+//! pins are evicted (`evict`).
 
+mod book;
 mod change;
 mod clock;
+mod evict;
 mod find;
 mod kids;
 mod names;
+mod queue;
 mod reclaim;
 
+pub(crate) use book::Book;
 pub(crate) use change::NewName;
+pub(crate) use queue::Kind;
 
 use crate::file::FileBody;
 use crate::inode::Inode;
@@ -90,6 +97,8 @@ slab_item! {
         /// When something about this directory last changed what is found below it, by its
         /// superblock's clock.
         pub(crate) last_change: Word,
+        /// Not 0: a walk ended here since the hand of its queue came by.
+        mark: Word32,
     }
 }
 
@@ -107,12 +116,18 @@ pub(crate) struct Dcache {
     clocks: Region<clock::ClockSlot>,
     changing: Mutex<clock::Changing, crate::lock_order::PathClock>,
     graveyard: Mutex<reclaim::Graves, Graveyard>,
+    books: book::Books,
+    /// Entries on books, by kind.
+    entries: [Word; 2],
+    limit: u32,
+    negatives_max: u32,
 }
 
 impl Dcache {
     pub(crate) fn new(
         store: Arc<Ground>,
         limit: u32,
+        negatives_max: u32,
         superblocks: u32,
         key: HashKey,
     ) -> Result<Self, Errno> {
@@ -126,6 +141,10 @@ impl Dcache {
             clocks: Region::new(superblocks).map_err(space)?,
             changing: Mutex::new(clock::Changing::default()),
             graveyard: Mutex::new(reclaim::Graves::default()),
+            books: book::Books::default(),
+            entries: Default::default(),
+            limit,
+            negatives_max,
         })
     }
 
@@ -184,6 +203,14 @@ pub(crate) fn type_flags(inode: Option<&Inode>) -> u64 {
 }
 
 impl Dentry {
+    /// Notes that a walk ended here. In the steady state one did, and nothing is stored.
+    #[inline(always)]
+    pub(crate) fn touch(&self) {
+        if self.mark.peek() == 0 {
+            self.mark.set(1);
+        }
+    }
+
     /// The life word.
     #[inline(always)]
     pub(crate) fn word(&self) -> &openpath_sync::Life {

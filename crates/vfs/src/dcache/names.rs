@@ -73,6 +73,14 @@ impl Names {
         self.blocks.each_ref().map(Region::span)
     }
 
+    /// Bytes that a block takes; 0 is none.
+    pub(crate) fn bytes(&self, block: u32) -> u64 {
+        if block == 0 {
+            return 0;
+        }
+        u64::from(words((block >> CLASS_SHIFT) as usize)) * 8
+    }
+
     /// Lets a block go; 0 is none.
     pub(crate) fn free(&self, block: u32) {
         if block != 0 {

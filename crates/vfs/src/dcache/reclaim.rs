@@ -5,6 +5,7 @@
 //! one scan of the pins; those that are still open stay there. Evicted entries go the same way,
 //! still hashed: while a reclaimer asks, whoever finds such an entry waits for the answer.
 
+use super::book::Shelf;
 use super::{Dcache, dflag};
 use crate::inode::Inode;
 use openpath_abi::Errno;
@@ -19,8 +20,6 @@ pub(crate) struct Graves {
     survivors: usize,
     /// Unlinked files closed since the last collection.
     closed: usize,
-    /// Where the next sweep for eviction begins.
-    hand: u32,
 }
 
 /// How many unlinked entries come together before a collection.
@@ -32,7 +31,7 @@ fn unlinked(now: Sample) -> bool {
 }
 
 /// Whether an entry in this state may be evicted. An unlinked one may not: the graveyard knows it.
-fn leaf(now: Sample) -> bool {
+pub(super) fn leaf(now: Sample) -> bool {
     now.flags() & (dflag::UNHASHED | dflag::ROOT | dflag::MOUNTED) == 0
 }
 
@@ -80,7 +79,7 @@ impl Dcache {
         }
         let (mut parents, mut ready): (Vec<u32>, Vec<u32>) =
             victims.drain(..).partition(|&i| self.kid_count(i) != 0);
-        let inodes = self.reclaim(&mut ready, unlinked);
+        let (_, inodes) = self.reclaim(&mut ready, unlinked);
         parents.append(&mut ready);
         {
             let mut graves = self.graveyard.lock();
@@ -99,7 +98,7 @@ impl Dcache {
         mut call: impl FnMut() -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         match call() {
-            Err(Errno::ENOSPC | Errno::EDQUOT) => {
+            Err(Errno::ENOSPC) => {
                 self.collect();
                 call()
             }
@@ -120,13 +119,15 @@ impl Dcache {
     }
 
     /// Frees the entries of `victims` that have neither pins nor children; the others stay in
-    /// `victims`. Returns the inodes, to be dropped where no lock is held.
-    fn reclaim(
+    /// `victims`. Returns how many went and the inodes, to be dropped where no lock is held.
+    pub(super) fn reclaim(
         &self,
         victims: &mut Vec<u32>,
         eligible: impl Fn(Sample) -> bool,
-    ) -> Vec<Arc<Inode>> {
+    ) -> (usize, Vec<Arc<Inode>>) {
+        let mut gone = 0;
         let mut inodes = Vec::new();
+        let mut shelf = Shelf::default();
         // Who pinned it before may have left a child in it.
         let has_kids = |index| self.kid_count(index) != 0;
         self.store
@@ -138,44 +139,19 @@ impl Dcache {
                 if parent != index {
                     self.unlink_kid(parent, index);
                 }
+                self.leave_book(&mut shelf, index);
                 self.names.free(d.block.get());
+                gone += 1;
                 inodes.extend(payload);
             });
         for inode in inodes.iter().filter(|inode| inode.nlink() == 0) {
             inode.tell_gone();
         }
-        inodes
+        (gone, inodes)
     }
 
-    /// Evicts about `goal` leaves that nobody pins, in slot order from where the last sweep ended;
-    /// how many went.
-    pub(crate) fn shrink(&self, goal: u32) -> usize {
-        self.collect();
-        let (used, capacity) = (self.store.in_use().0, self.store.dentries_touched());
-        let mut victims = Vec::new();
-        {
-            let mut graves = self.graveyard.lock();
-            for _ in 0..capacity {
-                if victims.len() >= goal.min(used) as usize {
-                    break;
-                }
-                graves.hand = if graves.hand + 1 >= capacity {
-                    1
-                } else {
-                    graves.hand + 1
-                };
-                if self.evictable(graves.hand) {
-                    victims.push(graves.hand);
-                }
-            }
-        }
-        let asked = victims.len();
-        let inodes = self.reclaim(&mut victims, leaf);
-        drop(inodes);
-        asked - victims.len()
-    }
-
-    fn evictable(&self, index: u32) -> bool {
+    /// Whether nothing that an entry is keeps it from being evicted; a pin may.
+    pub(super) fn evictable(&self, index: u32) -> bool {
         let s = self.at(index).word().sample();
         s.steady() && leaf(s) && self.kid_count(index) == 0
     }

@@ -2,7 +2,7 @@
 //! The last component of an open (`open_last_lookups`, `lookup_open`).
 
 use super::OpenOp;
-use crate::dcache::dflag;
+use crate::dcache::{Kind, dflag};
 use crate::inode::{Inode, NewInode, flag};
 use crate::mount::Writing;
 use crate::perm;
@@ -138,7 +138,10 @@ fn find_or_make(
     };
     match (writing.and_then(|_writing| make(place, name, op)), negative) {
         (Ok(inode), Some(pin)) => {
-            let sample = core.vfs.dcache.instantiate(pin.dentry(), inode);
+            let sample = core
+                .vfs
+                .dcache
+                .instantiate(core.tenant().book(), pin.dentry(), inode);
             core.vfs.tell_created(place.inode, name, false);
             Ok((pin, sample, true))
         }
@@ -179,6 +182,7 @@ fn make(place: LockedDir<'_>, name: &[u8], op: &OpenOp) -> Result<Arc<Inode>, Er
         now: core.vfs.clock.now(),
         tenant: Some(&core.tenant()),
     };
+    core.room(Kind::Positive)?;
     let dcache = &core.vfs.dcache;
     dcache.with_room(|| dir.shielded(|ops| ops.create(dir, name, &new)))
 }

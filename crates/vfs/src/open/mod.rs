@@ -20,6 +20,7 @@ use how::OpenOp;
 
 use crate::file::{Fd, Filp};
 use crate::task::{At, Core, Task};
+use crate::tenant::count;
 use crate::walk::plain::{self, Plain};
 use crate::walk::{self, Fail, Mode, Text, Walk};
 use openpath_abi::fcntl::{
@@ -134,11 +135,15 @@ fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Err
     let base = core.base(dirfd);
     if op.flags & LASTING == 0 {
         match plain::walk(core, base.at(), path, op.lookup) {
-            Plain::Absent if !op.has(O_CREAT) => return Err(Errno::ENOENT),
+            Plain::Absent if !op.has(O_CREAT) => {
+                core.count(count::NEGATIVE_HITS);
+                return Err(Errno::ENOENT);
+            }
             Plain::End(end) if !op.has(O_CREAT | O_EXCL) => {
                 if let Some(pin) = end.pin(core)
                     && let Some(file) = grant::at_once(core, pin, end.dentry, op)
                 {
+                    core.count(count::HITS);
                     return core.add_fd(file?, op.has(O_CLOEXEC));
                 }
             }

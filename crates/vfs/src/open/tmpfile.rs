@@ -2,6 +2,7 @@
 //! Files without a name: `O_TMPFILE` (`do_tmpfile`, `vfs_tmpfile`).
 
 use super::{OpenOp, grant};
+use crate::dcache::Kind;
 use crate::file::Filp;
 use crate::inode::{NewInode, flag};
 use crate::perm::{self, MAY_EXEC, MAY_WRITE};
@@ -53,12 +54,15 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<Pin, Errno> {
         now: vfs.clock.now(),
         tenant: Some(&core.tenant()),
     };
+    core.room(Kind::Positive)?;
     let made = || dir.shielded(|ops| ops.tmpfile(dir, &new));
     let inode = vfs.dcache.with_room(made)?;
     if !op.has(O_EXCL) {
         inode.set_flags(flag::LINKABLE);
     }
-    let (entry, _) = vfs.dcache.add_nameless(dir_pin.dentry(), inode)?;
+    let (entry, _) = vfs
+        .dcache
+        .add_nameless(core.tenant().book(), dir_pin.dentry(), inode)?;
     let pin = core.pins.pin_now(dir_pin.mount(), entry);
     // Nobody finds it by name: from now on it lives for as long as it is open.
     vfs.dcache.bury(entry);

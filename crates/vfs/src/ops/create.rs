@@ -10,6 +10,7 @@
 //! the operation's own -> backend.
 
 use super::{Held, Parent, resolve_parent};
+use crate::dcache::Kind;
 use crate::file::Fd;
 use crate::inode::{Inode, NewInode};
 use crate::open::check_path;
@@ -81,7 +82,9 @@ pub(super) fn make_name(
             let is_dir = made.is_dir();
             match entry {
                 Some(entry) => {
-                    core.vfs.dcache.instantiate(entry.spot().dentry, made);
+                    let tenant = core.tenant();
+                    let dcache = &core.vfs.dcache;
+                    dcache.instantiate(tenant.book(), entry.spot().dentry, made);
                 }
                 None => dir.locked()?.note(&name, Some(made)),
             }
@@ -118,6 +121,7 @@ impl Place<'_> {
 
     /// Has the backend make a new inode here (`inode_init_owner`).
     fn create(&self, mode: u32, rdev: u64, body: &[u8]) -> Result<Arc<Inode>, Errno> {
+        self.core.room(Kind::Positive)?;
         let (uid, gid, mode) = perm::new_owner(&self.core.cred(), self.inode, mode);
         let new = NewInode {
             mode,

@@ -10,12 +10,23 @@
 //! |---|---|---|
 //! | limits | never | one load |
 //! | bytes, inodes | compare-and-swap against the limit | one load |
+//! | book | the dentry cache (`dcache::book`) | the same |
+//! | tallies | their lock, when a task comes or goes | the same |
 //!
 //! # Guarantees
 //! G1. A charge that is refused charges nothing.
 
+mod activity;
+
+pub use activity::Activity;
+pub(crate) use activity::count;
+
+use crate::dcache::{Book, Dcache};
+use crate::lock_order::Tallies as TalliesLock;
+use activity::Tallies;
 use openpath_abi::Errno;
-use openpath_sync::Word;
+use openpath_sync::{Mutex, Word};
+use std::sync::Arc;
 
 /// What the tasks of one tenant may use together. The default is no bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,27 +56,78 @@ impl Default for TenantLimits {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct TenantStats {
-    /// Bytes charged.
+    /// Bytes of files charged.
     pub bytes: u64,
     /// Files charged.
     pub inodes: u64,
+    /// Tasks that work for it.
+    pub tasks: usize,
+    /// Cached names that exist, entered by its tasks.
+    pub positive: u32,
+    /// Cached names that do not exist, entered by its tasks.
+    pub negative: u32,
+    /// Bytes that these names take in the cache.
+    pub cached_bytes: u64,
+    /// Names that existed and went to make room.
+    pub evicted_positive: u64,
+    /// Names that did not exist and went to make room.
+    pub evicted_negative: u64,
+    /// What its tasks did.
+    pub activity: Activity,
 }
 
 /// A group of tasks with limits of its own. See the module head.
-#[derive(Debug)]
 pub struct Tenant {
     limits: TenantLimits,
+    /// The `Vfs` it is of.
+    vfs: u64,
+    book: Arc<Book>,
     bytes: Word,
     inodes: Word,
+    tallies: Mutex<Tallies, TalliesLock>,
+}
+
+impl std::fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = f.debug_struct("Tenant");
+        out.field("number", &self.number())
+            .field("limits", &self.limits);
+        out.finish_non_exhaustive()
+    }
+}
+
+impl Drop for Tenant {
+    fn drop(&mut self) {
+        self.book.leave();
+    }
 }
 
 impl Tenant {
-    pub(crate) fn new(limits: TenantLimits) -> Self {
+    pub(crate) fn new(dcache: &Dcache, vfs: u64, limits: TenantLimits) -> Self {
         Self {
             limits,
+            vfs,
+            book: dcache.open_book([limits.positive_max, limits.negative_max]),
             bytes: Word::new(0),
             inodes: Word::new(0),
+            tallies: Mutex::default(),
         }
+    }
+
+    /// A number that no other tenant of its `Vfs` has while it lives.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.book.number()
+    }
+
+    /// Whether it is a tenant of the `Vfs` with this number.
+    pub(crate) fn is_of(&self, vfs: u64) -> bool {
+        self.vfs == vfs
+    }
+
+    /// Its account of cached names.
+    pub(crate) fn book(&self) -> &Book {
+        &self.book
     }
 
     /// What its tasks may use together.
@@ -74,12 +136,24 @@ impl Tenant {
         self.limits
     }
 
-    /// What it uses and did so far.
+    /// What it uses and did so far. Its tasks go on meanwhile: figures of different kinds may
+    /// belong to different moments.
     #[must_use]
     pub fn stats(&self) -> TenantStats {
+        let account = self.book.account();
+        let (tasks, activity) = self.tallies.lock().read();
+        let [positive, negative] = account.entries;
+        let [evicted_positive, evicted_negative] = account.evicted;
         TenantStats {
             bytes: self.bytes.get(),
             inodes: self.inodes.get(),
+            tasks,
+            positive,
+            negative,
+            cached_bytes: account.bytes(),
+            evicted_positive,
+            evicted_negative,
+            activity,
         }
     }
 
@@ -123,26 +197,4 @@ fn charge(used: &Word, more: u64, max: u64) -> Result<(), Errno> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_charge_beyond_the_limit_charges_nothing() {
-        let tenant = Tenant::new(TenantLimits {
-            bytes_max: 10,
-            inodes_max: 1,
-            ..TenantLimits::default()
-        });
-        assert_eq!(tenant.charge_bytes(10), Ok(()));
-        assert_eq!(tenant.charge_bytes(1), Err(Errno::EDQUOT));
-        assert_eq!(tenant.charge_bytes(u64::MAX), Err(Errno::EDQUOT));
-        tenant.uncharge_bytes(4);
-        assert_eq!(tenant.charge_bytes(4), Ok(()));
-        assert_eq!(tenant.charge_inode(), Ok(()));
-        assert_eq!(tenant.charge_inode(), Err(Errno::EDQUOT));
-        let stats = tenant.stats();
-        assert_eq!((stats.bytes, stats.inodes), (10, 1));
-        tenant.uncharge_inode();
-        assert_eq!(tenant.charge_inode(), Ok(()));
-    }
-}
+mod tests;

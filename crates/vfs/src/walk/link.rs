@@ -88,6 +88,7 @@ impl Walk<'_> {
             self.unlazy(Reason::LinkBody)?;
         }
         self.with_inode(|inode| inode.read_link().map(|body| text.splice(core, body, rest)))??;
+        self.dcache().at(self.at.dentry).touch();
         let absolute = text.bytes().first() == Some(&b'/');
         if absolute {
             return self.jump_root();

@@ -6,10 +6,12 @@
 //!     and stays. Nothing else keeps an entry that nobody uses from being evicted.
 
 use super::Spot;
+use crate::dcache::Kind;
 use crate::inode::{Found, Inode, Patience, flag};
 use crate::name::NameKey;
 use crate::superblock::SuperBlock;
 use crate::task::Core;
+use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 use std::sync::Arc;
@@ -34,9 +36,15 @@ impl LockedDir<'_> {
         let key = NameKey::of(dcache.key, name, 0, name.len());
         loop {
             let (child, sample) = match dcache.find_locked(self.at.dentry, key, name) {
-                Some(entry) => entry,
+                Some(entry) => {
+                    dcache.at(entry.0).touch();
+                    entry
+                }
                 None => match self.ask(name)? {
-                    Some(inode) => dcache.add(self.at.dentry, key, name, Some(inode))?,
+                    Some(inode) => {
+                        self.core.room(Kind::Positive)?;
+                        self.enter(key, name, Some(inode))?
+                    }
                     None => return Ok(None),
                 },
             };
@@ -53,7 +61,7 @@ impl LockedDir<'_> {
     pub(crate) fn add(self, name: &[u8], inode: Arc<Inode>) -> Result<(Pin, Sample), Errno> {
         let dcache = &self.core.vfs.dcache;
         let key = NameKey::of(dcache.key, name, 0, name.len());
-        let (child, sample) = dcache.add(self.at.dentry, key, name, Some(inode))?;
+        let (child, sample) = self.enter(key, name, Some(inode))?;
         match self.pin(child, sample)? {
             Some(pinned) => Ok(pinned),
             None => self.find(name)?.ok_or(Errno::ENOENT),
@@ -65,7 +73,24 @@ impl LockedDir<'_> {
         let dcache = &self.core.vfs.dcache;
         let key = NameKey::of(dcache.key, name, 0, name.len());
         // Without room it is not cached, and the next walk asks the backend.
-        let _cached = dcache.add(self.at.dentry, key, name, inode);
+        let kind = match inode {
+            Some(_) => Kind::Positive,
+            None => Kind::Negative,
+        };
+        if self.core.room(kind).is_ok() {
+            let _cached = self.enter(key, name, inode);
+        }
+    }
+
+    fn enter(
+        self,
+        key: NameKey,
+        name: &[u8],
+        inode: Option<Arc<Inode>>,
+    ) -> Result<(u32, Sample), Errno> {
+        let book = self.core.tenant();
+        let dcache = &self.core.vfs.dcache;
+        dcache.add(book.book(), self.at.dentry, key, name, inode)
     }
 
     /// Pins an entry as it was found; `None` if it was evicted in between.
@@ -87,6 +112,7 @@ impl LockedDir<'_> {
         if name.len() > self.sb.options().name_max {
             return Err(Errno::ENAMETOOLONG);
         }
+        self.core.count(count::MISSES);
         match dir.shielded(|ops| ops.lookup(dir, name, Patience::Wait))? {
             Found::Inode(inode) => Ok(Some(inode)),
             Found::Absent => Ok(None),

@@ -3,10 +3,11 @@
 //! same time.
 
 use super::{Fail, Mode, Reason, Walk};
-use crate::dcache::dflag;
+use crate::dcache::{Kind, dflag};
 use crate::inode::{Found, Inode, Patience, flag};
 use crate::lock_order::{Flight, FlightTable};
 use crate::name::NameKey;
+use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Pin, Sample, unfailing};
 use std::collections::HashMap;
@@ -126,6 +127,7 @@ impl Walk<'_> {
         {
             return Ok((child, sample));
         }
+        self.core.count(count::MISSES);
         let inode = match dir.shielded(|ops| ops.lookup(dir, name, Patience::Wait))? {
             Found::Inode(inode) => Some(inode),
             Found::Absent => None,
@@ -138,7 +140,12 @@ impl Walk<'_> {
             dcache.unhash(child);
             dcache.bury(child);
         }
-        dcache.add(self.at.dentry, key, name, inode)
+        let kind = match inode {
+            Some(_) => Kind::Positive,
+            None => Kind::Negative,
+        };
+        self.core.room(kind)?;
+        dcache.add(self.core.tenant().book(), self.at.dentry, key, name, inode)
     }
 
     /// Whether the cached entry `child` still means `inode`.

@@ -55,6 +55,7 @@ use crate::buffer::Buffer;
 use crate::dcache::dflag;
 use crate::inode::Inode;
 use crate::task::Core;
+use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::rcu::Guard;
 use openpath_sync::{Pin, Sample};
@@ -355,6 +356,8 @@ impl<'w> Walk<'w> {
                 .try_pin(self.at.mount, self.at_mount, self.at.dentry, self.at_dentry)
                 .ok_or_else(|| self.not_pinned())?;
             self.pin = Some(pin);
+            self.dcache().at(self.at.dentry).touch();
+            self.core.count(count::HITS);
             self.leave_fast();
         }
         if self.flags & lflag::SCOPED != 0 {

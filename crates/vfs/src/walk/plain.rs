@@ -129,12 +129,13 @@ fn run(
         if key.is_empty_or_dots() {
             return None;
         }
-        let (child, sample) = dcache.find(parent, key, &path[start..end])?;
+        let (child, entry, sample) = dcache.find_entry(parent, key, &path[start..end])?;
         // R1: the child was sampled before this question about its parent.
         if !dcache.at(parent).word().still(parent_was) {
             return None;
         }
         if end == path.len() {
+            entry.touch();
             return Some((child, sample));
         }
         if sample.odd(MIDDLE) {

@@ -97,6 +97,15 @@ impl Reasons {
         Reason::ALL.iter().copied().zip(self.0)
     }
 
+    /// What was counted since an earlier reading.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut since = *self;
+        for (n, before) in since.0.iter_mut().zip(earlier.0) {
+            *n = n.wrapping_sub(before);
+        }
+        since
+    }
+
     /// Adds what another reading says.
     pub fn add(&mut self, other: &Self) {
         for (sum, n) in self.0.iter_mut().zip(other.0) {

@@ -7,6 +7,7 @@ use crate::dcache::dflag;
 use crate::name::component_end;
 use crate::perm;
 use crate::task::{At, Core};
+use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 
@@ -142,8 +143,12 @@ pub(crate) fn lookup(
     flags: u32,
 ) -> Result<(Pin, Sample), Errno> {
     match plain::walk(core, at, path, flags) {
-        Plain::Absent => return Err(Errno::ENOENT),
+        Plain::Absent => {
+            core.count(count::NEGATIVE_HITS);
+            return Err(Errno::ENOENT);
+        }
         Plain::End(end) => {
+            core.count(count::HITS);
             if flags & lflag::DIRECTORY != 0 && end.dentry.has(dflag::NOT_DIR) {
                 return Err(Errno::ENOTDIR);
             }

@@ -5,6 +5,7 @@
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::dcache::dflag;
 use crate::name::NameKey;
+use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 
@@ -62,6 +63,8 @@ impl Walk<'_> {
             return self.step_slow(key, text, start, end);
         }
         if sample.has(dflag::NEGATIVE) {
+            self.dcache().at(child).touch();
+            self.core.count(count::NEGATIVE_HITS);
             return Err(Errno::ENOENT.into());
         }
         let at = Spot {
@@ -116,6 +119,7 @@ impl Walk<'_> {
                 let mount = self.mounts().at(self.at.mount).word().sample_steady();
                 if let Some(pin) = self.core.pins.try_pin(self.at.mount, mount, child, sample) {
                     self.at_mount = mount;
+                    self.dcache().at(child).touch();
                     return Ok((pin, sample));
                 }
                 if !self.core.pins.has_room() {
@@ -186,6 +190,7 @@ impl Walk<'_> {
         let Some(pin) = self.core.pins.try_pin(self.at.mount, mount, child, sample) else {
             return Ok(false);
         };
+        self.dcache().at(child).touch();
         self.go(
             Spot {
                 mount: self.at.mount,

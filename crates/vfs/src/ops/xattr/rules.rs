@@ -49,10 +49,7 @@ impl Target<'_> {
         if capability {
             inode.set_flags(flag::FILE_CAPS);
         }
-        self.core
-            .vfs
-            .dcache
-            .with_room(|| inode.shielded(|ops| ops.setxattr(inode, name, value, flags, now)))?;
+        inode.shielded(|ops| ops.setxattr(inode, name, value, flags, now))?;
         self.tell_xattrs();
         Ok(())
     }

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Room for new entries, at the cost of old ones that nobody uses.
+//!
+//! # Kernel analogue
+//! `prune_dcache_sb` and shrinkers; the budgets of tenants are as those of memory control groups.
+//!
+//! # Rules
+//! R1. A tenant at its budget evicts its own entries. At a bound of the whole `Vfs` those of a
+//!     tenant that is gone go first, then those of whoever has most: what is over an even share
+//!     goes before a sixteenth of what is not.
+//! R2. Entries go in batches, each of which costs one heavy fence and one scan of the pins.
+//! R3. No lock of a queue is held for longer than a slice, nor while an entry is asked for.
+//!
+//! # Limits
+//! A bound is passed by the tasks that are entering a name at the same moment, by one entry each.
+
+use super::Dcache;
+use super::book::Book;
+use super::queue::Kind;
+use super::reclaim::leaf;
+use crate::inode::Inode;
+use core::cmp::Reverse;
+use openpath_abi::Errno;
+use std::sync::Arc;
+
+/// No budget is smaller: what a few calls need at the same time.
+const BUDGET_MIN: u32 = 16;
+/// Entries that the hand passes before it lets others have the queue.
+const SLICE: u32 = 512;
+/// How often a new entry asks for a slot that others may take first.
+const TRIES: usize = 8;
+/// The largest batch while few pins are in use.
+const BATCH_MAX: u32 = 2048;
+/// A batch has at least one entry for so many pins that it looks at.
+const PINS_PER_ENTRY: u32 = 64;
+
+impl Dcache {
+    /// How many entries to evict together where `max` are allowed.
+    fn batch(&self, max: u32) -> u32 {
+        let scan = self.store.pins_touched() / PINS_PER_ENTRY;
+        (max / 16).clamp(BUDGET_MIN, BATCH_MAX.max(scan))
+    }
+
+    /// Makes room for one more entry of a kind on this book.
+    ///
+    /// # Errors
+    /// `ENOMEM` where nothing can be evicted: everything is in use.
+    pub(crate) fn room(&self, book: &Book, kind: Kind) -> Result<(), Errno> {
+        let max = book.limit(kind).max(BUDGET_MIN);
+        if book.len(kind) >= max {
+            self.make_room(book, kind, max)?;
+        }
+        let max = self.negatives_max.max(BUDGET_MIN);
+        if kind == Kind::Negative && self.entries[kind as usize].get() >= u64::from(max) {
+            self.evict_most(Some(kind), self.batch(max));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn make_room(&self, book: &Book, kind: Kind, max: u32) -> Result<(), Errno> {
+        let inodes = {
+            let _alone = book.evicting.lock();
+            if book.len(kind) < max {
+                return Ok(());
+            }
+            self.evict(book, kind, self.batch(max)).1
+        };
+        drop(inodes);
+        if book.len(kind) < max {
+            return Ok(());
+        }
+        // What was unlinked may be all that can go.
+        self.collect();
+        if book.len(kind) < max {
+            Ok(())
+        } else {
+            Err(Errno::ENOMEM)
+        }
+    }
+
+    /// Evicts about `goal` leaves of a book that nobody pins, at least one if there is any; how
+    /// many went, and their inodes, to be dropped where no lock is held.
+    fn evict(&self, book: &Book, kind: Kind, goal: u32) -> (usize, Vec<Arc<Inode>>) {
+        let mut goal = goal as usize;
+        let (mut gone, mut inodes) = (0, Vec::new());
+        // Two laps: one may only clear marks.
+        let mut steps = u64::from(book.len(kind)) * 2;
+        while gone == 0 && steps > 0 {
+            let mut victims = Vec::new();
+            while steps > 0 && victims.len() < goal {
+                let slice = steps.min(u64::from(SLICE)) as u32;
+                let passed = book.sweep(self, kind, &mut victims, goal, slice);
+                if passed == 0 {
+                    steps = 0;
+                }
+                steps -= u64::from(passed).min(steps);
+            }
+            (gone, inodes) = self.reclaim(&mut victims, leaf);
+            // All of them were pinned: so may many more be.
+            goal *= 2;
+        }
+        book.note_evicted(kind, gone);
+        (gone, inodes)
+    }
+
+    /// Evicts about `goal` entries, of one kind if it says which, from whoever has most; how many
+    /// went.
+    pub(super) fn evict_most(&self, kind: Option<Kind>, goal: u32) -> usize {
+        let count = |book: &Book| match kind {
+            Some(kind) => book.len(kind),
+            None => Kind::ALL.iter().map(|&kind| book.len(kind)).sum(),
+        };
+        let books = self.books.all();
+        let counts = books.iter().map(|book| (book.is_left(), count(book), book));
+        let mut counts: Vec<_> = counts.filter(|&(_, count, _)| count != 0).collect();
+        counts.sort_unstable_by_key(|&(left, count, _)| Reverse((left, count)));
+        let all: u64 = counts.iter().map(|&(_, count, _)| u64::from(count)).sum();
+        let share = (all / counts.len().max(1) as u64) as u32;
+        let mut gone = 0;
+        for (left, count, book) in counts {
+            let over = count.saturating_sub(share).max(count / 16).max(BUDGET_MIN);
+            let take = (goal - gone as u32).min(if left { count } else { over });
+            gone += self.evict_any(book, kind, take);
+            if gone >= goal as usize {
+                break;
+            }
+        }
+        gone
+    }
+
+    /// Evicts about `goal` entries of a book, those first that it has more of; how many went.
+    fn evict_any(&self, book: &Book, kind: Option<Kind>, goal: u32) -> usize {
+        let first = kind.unwrap_or_else(|| book.fuller());
+        let kinds = [Some(first), kind.is_none().then(|| first.other())];
+        for kind in kinds.into_iter().flatten() {
+            let (gone, inodes) = {
+                let _alone = book.evicting.lock();
+                self.evict(book, kind, goal)
+            };
+            drop(inodes);
+            if gone != 0 {
+                return gone;
+            }
+        }
+        0
+    }
+
+    /// Runs `attempt` until it finds a free slot, evicting in between; `None` where nothing can be
+    /// evicted.
+    pub(super) fn with_slot<R>(&self, mut attempt: impl FnMut() -> Option<R>) -> Option<R> {
+        for _ in 0..TRIES {
+            if let Some(made) = attempt() {
+                return Some(made);
+            }
+            let buried = self.buried();
+            self.collect();
+            let gone = self.evict_most(None, self.batch(self.limit));
+            if gone == 0 && self.buried() >= buried {
+                break;
+            }
+        }
+        attempt()
+    }
+
+    /// Evicts about `goal` leaves that nobody pins, from whoever has most first; how many went.
+    pub(crate) fn shrink(&self, goal: u32) -> usize {
+        self.collect();
+        let mut gone = 0;
+        while gone < goal as usize {
+            let left = goal - gone as u32;
+            let went = self.evict_most(None, left.min(self.batch(self.limit).max(left / 4)));
+            if went == 0 {
+                break;
+            }
+            gone += went;
+        }
+        gone
+    }
+}

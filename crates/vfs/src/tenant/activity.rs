@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tasks of a tenant did, without a word that two of them write.
+//!
+//! # Rules
+//! R1. A task counts in words of its own; whoever asks adds up the words of all tasks.
+//! R2. What a task counted before it came to a tenant is not the tenant's, and what it counted for
+//!     it stays when it goes.
+
+use super::Tenant;
+use crate::task::Core;
+use crate::walk::{ReasonCounts, Reasons};
+use openpath_sync::Word;
+use openpath_sync::rcu::READER_COUNTS;
+use std::sync::Arc;
+
+/// Which of its own words a task counts what in.
+pub(crate) mod count {
+    /// Walks that ended at a cached name that exists, in lock-free mode.
+    pub(crate) const HITS: usize = 0;
+    /// Walks that ended at a cached name that does not exist, in lock-free mode.
+    pub(crate) const NEGATIVE_HITS: usize = 1;
+    /// Names that a backend was asked for.
+    pub(crate) const MISSES: usize = 2;
+}
+
+/// What tasks did: one reading of counters that only rise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Activity {
+    /// Walks that ended at a cached name that exists, in lock-free mode.
+    pub hits: u64,
+    /// Walks that ended at a cached name that does not exist, in lock-free mode.
+    pub negative_hits: u64,
+    /// Names that a backend was asked for.
+    pub misses: u64,
+    /// Why walks left the lock-free mode, or started over.
+    pub restarts: Reasons,
+}
+
+impl Activity {
+    /// Adds what another reading says.
+    pub fn add(&mut self, other: &Self) {
+        self.hits += other.hits;
+        self.negative_hits += other.negative_hits;
+        self.misses += other.misses;
+        self.restarts.add(&other.restarts);
+    }
+
+    /// What was added since `earlier`.
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            hits: self.hits.wrapping_sub(earlier.hits),
+            negative_hits: self.negative_hits.wrapping_sub(earlier.negative_hits),
+            misses: self.misses.wrapping_sub(earlier.misses),
+            restarts: self.restarts.since(&earlier.restarts),
+        }
+    }
+}
+
+/// Where a task counts.
+#[derive(Clone)]
+struct Tally {
+    words: &'static [Word; READER_COUNTS],
+    reasons: Arc<ReasonCounts>,
+}
+
+impl Tally {
+    fn of(core: &Core) -> Self {
+        Self {
+            words: core.reader.counts(),
+            reasons: Arc::clone(&core.reasons),
+        }
+    }
+
+    fn read(&self) -> Activity {
+        Activity {
+            hits: self.words[count::HITS].peek(),
+            negative_hits: self.words[count::NEGATIVE_HITS].peek(),
+            misses: self.words[count::MISSES].peek(),
+            restarts: self.reasons.read(),
+        }
+    }
+}
+
+/// The tasks of a tenant, with what each had counted when it came, and what those did that went.
+#[derive(Default)]
+pub(super) struct Tallies {
+    tasks: Vec<(Tally, Activity)>,
+    past: Activity,
+}
+
+impl Tallies {
+    /// How many tasks there are, and what all did.
+    pub(super) fn read(&self) -> (usize, Activity) {
+        let mut sum = self.past;
+        for (tally, before) in &self.tasks {
+            sum.add(&tally.read().since(before));
+        }
+        (self.tasks.len(), sum)
+    }
+}
+
+impl Tenant {
+    /// A task works for it from now on.
+    pub(crate) fn join(&self, core: &Core) {
+        let tally = Tally::of(core);
+        let before = tally.read();
+        self.tallies.lock().tasks.push((tally, before));
+    }
+
+    /// A task no longer works for it.
+    pub(crate) fn part(&self, core: &Core) {
+        let words = core.reader.counts();
+        let mut tallies = self.tallies.lock();
+        let at = tallies
+            .tasks
+            .iter()
+            .position(|(tally, _)| core::ptr::eq(tally.words, words));
+        if let Some(at) = at {
+            let (tally, before) = tallies.tasks.swap_remove(at);
+            tallies.past.add(&tally.read().since(&before));
+        }
+    }
+}

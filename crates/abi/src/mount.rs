@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flags of mount(2), umount2(2) and statfs(2).
+//! Flags of mount(2), umount2(2), the newer calls about mounts, and statfs(2).
 
 /// Read-only.
 pub const MS_RDONLY: u64 = 0x1;
@@ -56,6 +56,53 @@ pub const MNT_DETACH: u32 = 0x2;
 pub const MNT_EXPIRE: u32 = 0x4;
 /// Do not follow a symbolic link.
 pub const UMOUNT_NOFOLLOW: u32 = 0x8;
+
+/// open_tree(2): a copy of the mounts, not the place itself.
+pub const OPEN_TREE_CLONE: u32 = 1;
+/// open_tree(2): the descriptor is closed by exec.
+pub const OPEN_TREE_CLOEXEC: u32 = 0o2000000;
+/// fsmount(2): the descriptor is closed by exec.
+pub const FSMOUNT_CLOEXEC: u32 = 1;
+
+/// move_mount(2): follow links at the end of the source.
+pub const MOVE_MOUNT_F_SYMLINKS: u32 = 0x1;
+/// move_mount(2): trigger automounts at the source.
+pub const MOVE_MOUNT_F_AUTOMOUNTS: u32 = 0x2;
+/// move_mount(2): the source may be an empty path.
+pub const MOVE_MOUNT_F_EMPTY_PATH: u32 = 0x4;
+/// move_mount(2): follow links at the end of the target.
+pub const MOVE_MOUNT_T_SYMLINKS: u32 = 0x10;
+/// move_mount(2): trigger automounts at the target.
+pub const MOVE_MOUNT_T_AUTOMOUNTS: u32 = 0x20;
+/// move_mount(2): the target may be an empty path.
+pub const MOVE_MOUNT_T_EMPTY_PATH: u32 = 0x40;
+/// move_mount(2): move nothing; the target joins the peers of the source.
+pub const MOVE_MOUNT_SET_GROUP: u32 = 0x100;
+/// move_mount(2): mount beneath what is mounted at the target.
+pub const MOVE_MOUNT_BENEATH: u32 = 0x200;
+
+/// Nothing may be changed.
+pub const MOUNT_ATTR_RDONLY: u64 = 0x1;
+/// Ignore the set-id bits.
+pub const MOUNT_ATTR_NOSUID: u64 = 0x2;
+/// Devices cannot be opened.
+pub const MOUNT_ATTR_NODEV: u64 = 0x4;
+/// Nothing can be executed.
+pub const MOUNT_ATTR_NOEXEC: u64 = 0x8;
+/// All about access times.
+pub const MOUNT_ATTR__ATIME: u64 = 0x70;
+/// Access times move when they are behind, or a day old.
+pub const MOUNT_ATTR_RELATIME: u64 = 0x0;
+/// The access time is never changed.
+pub const MOUNT_ATTR_NOATIME: u64 = 0x10;
+/// The access time changes with each access.
+pub const MOUNT_ATTR_STRICTATIME: u64 = 0x20;
+/// The access time of directories is never changed.
+pub const MOUNT_ATTR_NODIRATIME: u64 = 0x80;
+/// Owners are mapped.
+pub const MOUNT_ATTR_IDMAP: u64 = 0x10_0000;
+/// No symbolic link is followed.
+pub const MOUNT_ATTR_NOSYMFOLLOW: u64 = 0x20_0000;
 
 /// Read-only.
 pub const ST_RDONLY: u64 = 0x1;

@@ -52,7 +52,7 @@ pub use region::{NoSpace, Region};
 pub use slots::Slots;
 pub use store::{
     FileHead, FileItem, FileRef, FileSlots, Item, LastRef, NoFile, PINS_PER_BLOCK, PayloadCell,
-    Pin, PinSet, Store,
+    Pin, PinSet, Seized, Store,
 };
 pub use word::{Word, Word32};
 pub use zero::ZeroValid;

@@ -23,6 +23,8 @@ pub struct Limits {
     pub negatives_max: u32,
     /// Mounts in all namespaces.
     pub mounts_max: u32,
+    /// Mount namespaces (`user.max_mnt_namespaces`).
+    pub namespaces_max: u32,
     /// Pins: two for each task and one for each open file.
     pub pins_max: u32,
     /// Entries that the whole-path cache may grow to, at 320 bytes each; 0 turns it off.
@@ -44,7 +46,8 @@ impl Default for Limits {
         Self {
             dentries_max: 1 << 22,
             negatives_max: 1 << 21,
-            mounts_max: 1 << 17,
+            mounts_max: 1 << 20,
+            namespaces_max: 1 << 17,
             pins_max: 1 << 24,
             path_cache_entries: 1 << 18,
             files_max: u64::MAX,
@@ -56,8 +59,8 @@ impl Default for Limits {
     }
 }
 
-/// System controls under `fs.` that the walk obeys. Defaults as upstream Linux: all off.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// System controls under `fs.`. Defaults as upstream Linux: no protection, 100,000 mounts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sysctl {
     /// `protected_symlinks`: following in sticky, world-writable directories is restricted.
     pub protected_symlinks: bool,
@@ -67,6 +70,20 @@ pub struct Sysctl {
     pub protected_fifos: u8,
     /// `protected_regular`, 0 to 2.
     pub protected_regular: u8,
+    /// `mount-max`: mounts in one namespace.
+    pub mount_max: u32,
+}
+
+impl Default for Sysctl {
+    fn default() -> Self {
+        Self {
+            protected_symlinks: false,
+            protected_hardlinks: false,
+            protected_fifos: 0,
+            protected_regular: 0,
+            mount_max: 100_000,
+        }
+    }
 }
 
 /// Switches that bring back what the kernel did before a change. Flipping one never changes a

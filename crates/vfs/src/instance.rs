@@ -7,7 +7,7 @@ use crate::config::{Limits, Profile, Sysctl, Tuning};
 use crate::cred::Cred;
 use crate::dcache::Dcache;
 use crate::lock_order::{House, SuperNumbers, Tenants};
-use crate::mount::{MountNamespace, Mounts, Numbers, SUPERBLOCKS_MAX, mflag};
+use crate::mount::{Mounts, Numbers, SUPERBLOCKS_MAX, rootfs};
 use crate::notify::Notify;
 use crate::path_cache::PathCache;
 use crate::superblock::SuperBlock;
@@ -43,7 +43,8 @@ pub(crate) struct Shared {
     pub(crate) superblocks: Mutex<Numbers, SuperNumbers>,
     /// Pins of mounts on their roots and the directories they cover.
     pub(crate) house: Mutex<Pins, House>,
-    pub(crate) initial: Arc<MountNamespace>,
+    /// The number of the first namespace.
+    pub(crate) initial: u64,
     /// The mount of anonymous files, once there is one.
     pub(crate) anonymous: WriteOnce<u32>,
     /// Open files, counted only where there is a limit.
@@ -61,23 +62,8 @@ pub(crate) struct Shared {
 impl Drop for Shared {
     /// Lets the superblocks go, so that another `Vfs` may have them.
     fn drop(&mut self) {
-        let mounts: Vec<u32> = self
-            .mounts
-            .topology
-            .get_mut()
-            .anchors
-            .keys()
-            .copied()
-            .collect();
-        let house = self.house.get_mut();
-        for mount in mounts {
-            let Some(pin) = house.pin_now(mount, 0) else {
-                continue;
-            };
-            if let Some(data) = self.dcache.store.mount_payload(&pin) {
-                *data.sb.seat.lock() = None;
-            }
-            house.release(pin);
+        for node in self.mounts.topology.get_mut().nodes.values() {
+            *node.data.sb.seat.lock() = None;
         }
     }
 }
@@ -200,7 +186,7 @@ pub struct Usage {
     pub mounts: u32,
     /// Unlinked entries that wait to be reclaimed.
     pub buried: usize,
-    /// Pins held: two for each task, one for each open file, two for each mount.
+    /// Pins held: two for each task, one for each open file, one or two for each mount.
     pub pins: usize,
 }
 
@@ -284,7 +270,7 @@ impl VfsBuilder {
             clock: self.clock,
             superblocks: Mutex::new(Numbers::default()),
             house: Mutex::new(house),
-            initial: Arc::new(MountNamespace { id: 1, root: 0 }),
+            initial: 0,
             anonymous: WriteOnce::default(),
             files: Word::new(0),
             next_cred: Word::new(1),
@@ -293,11 +279,8 @@ impl VfsBuilder {
             notify: Notify::default(),
             id,
         };
-        let first = {
-            let mut topology = shared.mounts.topology.lock();
-            shared.new_mount(&mut topology, &root, None, mflag::REL_ATIME)?
-        };
-        shared.initial = Arc::new(MountNamespace { id: 1, root: first });
+        let lowest = rootfs(shared.clock.now());
+        shared.initial = shared.first_namespace(&lowest, &root)?;
         Ok(Vfs(Arc::new(shared)))
     }
 }

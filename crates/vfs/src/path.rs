@@ -37,10 +37,10 @@ impl VfsPath {
 impl Drop for VfsPath {
     fn drop(&mut self) {
         if let Some(pin) = self.pin.take() {
-            let ends_watch = self.vfs.may_end_watch(&pin);
+            let awaited = self.vfs.is_awaited(&pin);
             self.vfs.dcache.store.release(pin);
-            if ends_watch {
-                self.vfs.end_watches();
+            if awaited {
+                self.vfs.end_waits();
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::fd::FdTable;
 use crate::file::{Fd, FileBody, Filp};
 use crate::instance::Shared;
 use crate::lock_order::Deferred;
-use crate::mount::{MountNamespace, MountSlot};
+use crate::mount::{MountSlot, Namespace};
 use crate::tenant::Tenant;
 use crate::walk::{ReasonCounts, Reasons, Spot};
 use openpath_abi::Errno;
@@ -78,7 +78,9 @@ pub(crate) struct Core {
     cred_serial: Cell<u64>,
     pub(crate) umask: Cell<u32>,
     pub(crate) nofile: Cell<u64>,
-    namespace: Arc<MountNamespace>,
+    namespace: RefCell<Namespace>,
+    /// How many exchanges of roots it has followed; see `mount::pivot`.
+    pub(crate) pivots_seen: Cell<u64>,
     /// Whom it works for.
     tenant: RefCell<Arc<Tenant>>,
     /// Kept for the next use, and places for more.
@@ -150,10 +152,10 @@ impl Core {
 
     /// Lets go of a place that it stood at.
     fn leave(&self, pin: Pin) {
-        let ends_watch = self.vfs.may_end_watch(&pin);
+        let awaited = self.vfs.is_awaited(&pin);
         self.pins.release(pin);
-        if ends_watch {
-            self.vfs.end_watches();
+        if awaited {
+            self.vfs.end_waits();
         }
     }
 
@@ -187,8 +189,18 @@ impl Core {
         self.tenant.borrow()
     }
 
-    pub(crate) fn namespace(&self) -> &MountNamespace {
-        &self.namespace
+    pub(crate) fn namespace(&self) -> Namespace {
+        self.namespace.borrow().clone()
+    }
+
+    /// The number of its namespace.
+    pub(crate) fn namespace_id(&self) -> u64 {
+        self.namespace.borrow().id()
+    }
+
+    /// Puts it into another namespace. Held: no lock, since that may end the one it was in.
+    pub(crate) fn set_namespace(&self, namespace: Namespace) {
+        drop(self.namespace.replace(namespace));
     }
 
     /// The descriptor table.
@@ -252,23 +264,20 @@ pub struct Task {
 
 impl Task {
     pub(crate) fn new(vfs: Arc<Shared>, cred: Cred) -> Result<Self, Errno> {
-        let mount = vfs.initial.root;
-        let root = Spot {
-            mount,
-            dentry: vfs.mounts.at(mount).root.get(),
+        let namespace = Namespace::hold(&vfs, vfs.initial);
+        let pivots_seen = vfs.mounts.pivots.get();
+        let root = {
+            let topology = vfs.mounts.topology.lock();
+            vfs.root_of(&topology, vfs.initial)
         };
-        let namespace = Arc::clone(&vfs.initial);
+        let root = root.ok_or(Errno::ENOMEM)?;
         let task = Self::at(vfs, namespace, root, root)?;
+        task.core.pivots_seen.set(pivots_seen);
         task.set_cred(cred);
         Ok(task)
     }
 
-    fn at(
-        vfs: Arc<Shared>,
-        namespace: Arc<MountNamespace>,
-        root: Spot,
-        cwd: Spot,
-    ) -> Result<Self, Errno> {
+    fn at(vfs: Arc<Shared>, namespace: Namespace, root: Spot, cwd: Spot) -> Result<Self, Errno> {
         let nofile = NOFILE_DEFAULT.min(u64::from(vfs.config.limits.nr_open));
         let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
         let core = Core {
@@ -285,7 +294,8 @@ impl Task {
             cred_serial: Cell::new(0),
             umask: Cell::new(0o022),
             nofile: Cell::new(nofile),
-            namespace,
+            namespace: RefCell::new(namespace),
+            pivots_seen: Cell::new(0),
             buffers: RefCell::default(),
             reasons: Arc::default(),
             deferred: Mutex::default(),
@@ -312,10 +322,11 @@ impl Task {
         let core = &self.core;
         let sibling = Self::at(
             Arc::clone(&core.vfs),
-            Arc::clone(&core.namespace),
+            core.namespace(),
             core.root.get(),
             core.cwd.get(),
         )?;
+        sibling.core.pivots_seen.set(core.pivots_seen.get());
         sibling.core.cred.replace(Arc::clone(&core.cred()));
         sibling.core.cred_serial.set(core.cred_serial());
         sibling.core.umask.set(core.umask.get());

@@ -290,6 +290,19 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
             .reclaim(victims, |_| true, scan, |_| false, freed);
     }
 
+    /// Keeps all of `mounts` from being pinned, if none of them is; `None` otherwise, with all as
+    /// before. While they are kept, whoever finds one waits.
+    pub fn seize_mounts(&self, mounts: Vec<u32>) -> Option<Seized<'_, M, D, F>> {
+        let _step = unfailing();
+        let seized = self
+            .mounts
+            .seize(&mounts, |v: &mut Vec<u32>| self.scan(v, mount_of));
+        seized.then_some(Seized {
+            store: self,
+            mounts,
+        })
+    }
+
     /// Whether someone writes where `there` says, asked with the mount and the dentry of each place
     /// that is written to. `None`: the system refused the fence, and nothing is known.
     ///
@@ -392,6 +405,29 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
             blocks.fresh += 1;
             first
         })
+    }
+}
+
+/// Mounts that nobody pins and nobody can pin; dropping this lets them live on.
+#[must_use]
+pub struct Seized<'s, M: Item, D: Item, F: FileItem = NoFile> {
+    store: &'s Store<M, D, F>,
+    mounts: Vec<u32>,
+}
+
+impl<M: Item, D: Item, F: FileItem> Seized<'_, M, D, F> {
+    /// Frees them; `freed` gets each with its payload before its slot can be used again.
+    pub fn free(mut self, freed: impl FnMut(u32, Option<Arc<M::Payload>>)) {
+        let _step = unfailing();
+        let mounts = core::mem::take(&mut self.mounts);
+        self.store.mounts.free_seized(mounts, freed);
+    }
+}
+
+impl<M: Item, D: Item, F: FileItem> Drop for Seized<'_, M, D, F> {
+    fn drop(&mut self) {
+        let _step = unfailing();
+        self.store.mounts.unmark(&self.mounts);
     }
 }
 

@@ -111,6 +111,55 @@ impl<T: Item> Slab<T> {
         self.list.lock().free.append(&mut free);
     }
 
+    /// Marks the victims and asks `pinned` after the heavy fence. All of them stay marked if none
+    /// is pinned; otherwise none does. Whether they are marked.
+    pub(super) fn seize(
+        &self,
+        victims: &[u32],
+        scan: impl FnOnce(&mut Vec<u32>) -> Vec<u32>,
+    ) -> bool {
+        let mut marked = 0;
+        for &i in victims {
+            let mut change = self.items.at(i).life().change();
+            let now = change.now();
+            if self.items.wrap(i) != i || !now.live() || now.dying() {
+                break;
+            }
+            change.set_dying(true);
+            marked += 1;
+        }
+        // PAIR(store.pin): the marks are out before any pin word is read.
+        let free = marked == victims.len() && asym::try_heavy() && {
+            let mut sorted = victims.to_vec();
+            scan(&mut sorted).is_empty()
+        };
+        if !free {
+            self.unmark(&victims[..marked]);
+        }
+        free
+    }
+
+    /// Takes the marks of [`Slab::seize`] back.
+    pub(super) fn unmark(&self, seized: &[u32]) {
+        for &i in seized {
+            self.items.at(i).life().change().set_dying(false);
+        }
+    }
+
+    /// Frees what was seized.
+    pub(super) fn free_seized(
+        &self,
+        mut seized: Vec<u32>,
+        mut freed: impl FnMut(u32, Option<Arc<T::Payload>>),
+    ) {
+        for &i in &seized {
+            let item = self.items.at(i);
+            freed(i, item.payload().take());
+            item.life().change().set_free();
+        }
+        self.list.lock().free.append(&mut seized);
+    }
+
     /// Gives whole free chunks of memory back; returns how many slots they held.
     pub(super) fn trim(&self) -> u32 {
         const CHUNK: u32 = 1024;

@@ -53,6 +53,7 @@ pub fn sysctl() -> Sysctl {
         protected_hardlinks: read("hardlinks") > 0,
         protected_fifos: read("fifos"),
         protected_regular: read("regular"),
+        mount_max: 100_000,
     }
 }
 
@@ -60,7 +61,8 @@ pub fn sysctl() -> Sysctl {
 const LIMITS: Limits = Limits {
     dentries_max: 1 << 12,
     negatives_max: 1 << 15,
-    mounts_max: 1 << 8,
+    mounts_max: 1 << 10,
+    namespaces_max: 1 << 6,
     pins_max: 1 << 10,
     path_cache_entries: 1 << 8,
     files_max: u64::MAX,

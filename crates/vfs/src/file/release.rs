@@ -23,13 +23,17 @@ impl Shared {
     /// Puts back a reference to a file that may be in many hands (`fput`). Any thread may.
     pub(crate) fn fput(&self, file: FileRef) {
         if let Some(last) = self.dcache.store.put_file(file) {
-            let ends_watch = self.tell_closed(None, &last);
+            let awaited = self.tell_closed(None, &last);
+            let own = self.dcache.store.last_payload(&last).is_some();
             self.end_ops(&last);
             let unlinked = self.is_unlinked(&last);
             self.dcache.store.end_file(last);
             self.ended(unlinked);
-            if ends_watch {
-                self.end_watches();
+            if awaited {
+                self.end_waits();
+            }
+            if own {
+                self.sweep_mounts();
             }
         }
     }
@@ -37,20 +41,20 @@ impl Shared {
     /// Releases a file whose last reference a task has put back.
     #[inline(always)]
     pub(crate) fn release_here(&self, pins: &Pins, last: LastRef) {
-        if self.notify.is_active() {
+        if self.notify.is_active() || self.mounts.waiting.get() != 0 {
             self.release_watched(pins, last);
         } else {
             self.release_silently(pins, last);
         }
     }
 
-    /// As [`Shared::release_here`], where someone may hear of it.
+    /// As [`Shared::release_here`], where someone may hear of it or wait for it.
     #[cold]
     fn release_watched(&self, pins: &Pins, last: LastRef) {
-        let ends_watch = self.tell_closed(Some(pins), &last);
+        let awaited = self.tell_closed(Some(pins), &last);
         self.release_silently(pins, last);
-        if ends_watch {
-            self.end_watches();
+        if awaited {
+            self.end_waits();
         }
     }
 
@@ -63,6 +67,10 @@ impl Shared {
         let unlinked = self.is_unlinked(&last);
         pins.end_file(last);
         self.ended(unlinked);
+        if own {
+            // A tree of mounts may have been the file's.
+            self.sweep_mounts();
+        }
     }
 
     /// Ends what the opening kept of its own.

@@ -3,7 +3,7 @@
 
 use super::mflag;
 use core::ops::BitOr;
-use openpath_abi::mount as ms;
+use openpath_abi::{Errno, mount as ms};
 
 /// What can differ between two mounts of one tree (`MNT_*`).
 ///
@@ -40,6 +40,16 @@ const FROM_MS: [(u64, u64); 7] = [
     (ms::MS_NOATIME, mflag::NO_ATIME),
     (ms::MS_NODIRATIME, mflag::NO_DIR_ATIME),
     (ms::MS_NOSYMFOLLOW, mflag::NO_SYM_FOLLOW),
+];
+
+/// Attributes of mount_setattr(2) and what they mean for a mount, but for access times.
+const FROM_ATTR: [(u64, u64); 6] = [
+    (ms::MOUNT_ATTR_RDONLY, mflag::READ_ONLY),
+    (ms::MOUNT_ATTR_NOSUID, mflag::NO_SUID),
+    (ms::MOUNT_ATTR_NODEV, mflag::NO_DEV),
+    (ms::MOUNT_ATTR_NOEXEC, mflag::NO_EXEC),
+    (ms::MOUNT_ATTR_NODIRATIME, mflag::NO_DIR_ATIME),
+    (ms::MOUNT_ATTR_NOSYMFOLLOW, mflag::NO_SYM_FOLLOW),
 ];
 
 /// Flags of mount(2) about access times; without any, a remount keeps them as they are.
@@ -97,6 +107,31 @@ impl MountFlags {
             bits &= !(mflag::REL_ATIME | mflag::NO_ATIME);
         }
         Self(bits)
+    }
+
+    /// What fsmount(2) makes of `MOUNT_ATTR_*`.
+    ///
+    /// # Errors
+    /// `EINVAL`: unknown attributes, or more than one choice about access times.
+    pub fn from_attr(attr: u64) -> Result<Self, Errno> {
+        let mut bits = match attr & ms::MOUNT_ATTR__ATIME {
+            ms::MOUNT_ATTR_RELATIME => mflag::REL_ATIME,
+            ms::MOUNT_ATTR_NOATIME => mflag::NO_ATIME,
+            ms::MOUNT_ATTR_STRICTATIME => 0,
+            _ => return Err(Errno::EINVAL),
+        };
+        let mut rest = attr & !ms::MOUNT_ATTR__ATIME;
+        for (from, to) in FROM_ATTR {
+            if rest & from != 0 {
+                bits |= to;
+            }
+            rest &= !from;
+        }
+        if rest == 0 {
+            Ok(Self(bits))
+        } else {
+            Err(Errno::EINVAL)
+        }
     }
 
     /// What mount(2) makes of `MS_*` for a remount of a mount that has these flags.

@@ -6,7 +6,9 @@
 //! stack of mounts on one directory is a chain in which each covers the root of the one before.
 //!
 //! # States
-//! Attached (in the table) -> detached (not found any more, but pinned) -> free.
+//! Made, in no namespace -> in a namespace, mounted on something (in the table) -> out of it, but
+//! in use -> free. One that is out may be mounted in another that is out: who is in there still
+//! crosses.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -18,19 +20,31 @@
 //! # Rules
 //! R1. Whoever attaches or detaches holds the topology lock and a change of `changes`; a walk that
 //!     crossed a mount asks `changes` afterwards whether it may believe what it found.
-//! R2. A mount pins its root and the directory it covers.
+//! R2. A mount pins its root and the directory it covers. What it is mounted in needs no pin: that
+//!     is freed only when nothing is mounted in it.
 
-mod change;
 mod find;
 mod flags;
+mod graft;
+mod group;
+mod make;
 mod namespace;
+mod pivot;
+mod place;
+mod rootfs;
+mod topology;
+mod uproot;
 mod write;
 
-pub(crate) use change::{Numbers, SUPERBLOCKS_MAX};
 pub(crate) use find::Cover;
 pub use flags::MountFlags;
-pub use namespace::MountNamespace;
-pub(crate) use namespace::Topology;
+pub(crate) use graft::From;
+pub use group::Propagation;
+pub(crate) use make::{Depth, Kin, Numbers, SUPERBLOCKS_MAX};
+pub use namespace::Namespace;
+pub(crate) use rootfs::rootfs;
+pub(crate) use topology::Topology;
+pub(crate) use uproot::Uproot;
 pub(crate) use write::Writing;
 
 use crate::dcache::Dcache;
@@ -38,7 +52,7 @@ use crate::lock_order::MountTopology;
 use crate::superblock::SuperBlock;
 use openpath_abi::Errno;
 use openpath_sync::{Chain, Life, Table};
-use openpath_sync::{HashKey, Item, Mutex, Pin, Word, Word32, slab_item};
+use openpath_sync::{HashKey, Item, Mutex, Word, Word32, slab_item};
 use std::sync::Arc;
 
 /// Flags of a mount in its life word: what can differ between two mounts of one tree.
@@ -59,7 +73,13 @@ pub mod mflag {
     pub const REL_ATIME: u64 = 1 << 9;
     /// Symbolic links are not followed.
     pub const NO_SYM_FOLLOW: u64 = 1 << 10;
-    /// All of them.
+    /// Taken out of its namespace, and still in use.
+    pub(crate) const OUT: u64 = 1 << 11;
+    /// A root in it was exchanged for another: who starts from it asks whether that was its own.
+    pub(crate) const PIVOTED: u64 = 1 << 12;
+    /// What keeps a path that starts in a mount from the plain lane.
+    pub(crate) const NOT_PLAIN: u64 = PIVOTED;
+    /// What can differ between two mounts of one tree.
     pub const ALL: u64 = READ_ONLY
         | NO_SUID
         | NO_DEV
@@ -114,6 +134,10 @@ pub(crate) struct Mounts {
     table: Table,
     /// Sequence of attaching and detaching (`mount_lock`).
     pub(crate) changes: Life,
+    /// How many mounts are out of their namespace and wait for their last user.
+    pub(crate) waiting: Word,
+    /// How many roots were exchanged so far.
+    pub(crate) pivots: Word,
     pub(crate) topology: Mutex<Topology, MountTopology>,
     key: HashKey,
 }
@@ -124,6 +148,8 @@ impl Mounts {
             store: Arc::clone(&dcache.store),
             table: Table::new(limit.max(64)).map_err(|_| Errno::ENOMEM)?,
             changes: Life::default(),
+            waiting: Word::new(0),
+            pivots: Word::new(0),
             topology: Mutex::new(Topology::default()),
             key: dcache.key,
         })
@@ -153,12 +179,4 @@ impl Chain for Mounts {
         let m = self.at(index);
         self.hash_of(m.parent.get(), m.point.get())
     }
-}
-
-/// What a mount holds on to besides its superblock.
-pub(crate) struct Anchors {
-    /// Its root.
-    pub(crate) root: Pin,
-    /// The directory it covers; none for the first mount of a namespace.
-    pub(crate) point: Option<Pin>,
 }

@@ -19,6 +19,8 @@ use crate::task::Core;
 use crate::walk::Spot;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, unfailing};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// A change through a mount going on; dropping it ends it.
 #[must_use]
@@ -120,11 +122,20 @@ impl Core {
 }
 
 impl MountData {
-    /// Keeps writers out of the mount at `index`, if there are none. Held: the topology lock, so
-    /// that only one asks.
-    pub(crate) fn keep_writers_out(&self, store: &Ground, index: u32) -> Option<NoWriters<'_>> {
-        self.asked.set(1);
-        let kept_out = NoWriters(self);
-        (store.writes(|mount, _| mount == index) == Some(false)).then_some(kept_out)
+    /// Keeps writers out of these mounts, if there are none in any of them. Held: the topology
+    /// lock, so that only one asks.
+    pub(crate) fn keep_writers_out<'a>(
+        store: &Ground,
+        mounts: &'a [(u32, Arc<Self>)],
+    ) -> Option<Vec<NoWriters<'a>>> {
+        let keep = |(_, mount): &'a (u32, Arc<Self>)| {
+            mount.asked.set(1);
+            NoWriters(mount)
+        };
+        let kept_out: Vec<_> = mounts.iter().map(keep).collect();
+        let asked: HashSet<u32> = mounts.iter().map(|&(index, _)| index).collect();
+        let idle =
+            asked.is_empty() || store.writes(|mount, _| asked.contains(&mount)) == Some(false);
+        idle.then_some(kept_out)
     }
 }

@@ -29,6 +29,7 @@ use crate::dcache::dflag;
 use crate::file::Filp;
 use crate::inode::{Inode, SetAttr, flag};
 use crate::instance::Shared;
+use crate::mount::mflag;
 use crate::ops::Target;
 use crate::superblock::SuperBlock;
 use crate::task::Pins;
@@ -181,10 +182,10 @@ impl Shared {
     }
 
     /// The last reference to a file goes (`fsnotify_close`). Whether, once its place is let go,
-    /// [`Shared::end_watches`] has something to do.
+    /// [`Shared::end_waits`] has something to do.
     pub(crate) fn tell_closed(&self, pins: Option<&Pins>, last: &LastRef) -> bool {
         if !self.notify.is_active() {
-            return false;
+            return self.is_awaited(last.pin());
         }
         let store = &self.dcache.store;
         let flags = store.file(last.id()).flags.get();
@@ -205,31 +206,25 @@ impl Shared {
             };
             scene.tell(mask, Through::File);
         }
-        self.may_end_watch(last.pin())
+        self.is_awaited(last.pin())
     }
 
-    /// Whether letting this place go may be the end of something that is watched: of an unlinked
-    /// inode, or of a mount that was taken off while it was in use.
-    pub(crate) fn may_end_watch(&self, pin: &Pin) -> bool {
-        if !self.notify.is_active() {
-            return false;
+    /// Whether something waits for this place to be let go: the end of an unlinked inode that is
+    /// watched, or of a mount that was taken off while it was in use.
+    pub(crate) fn is_awaited(&self, pin: &Pin) -> bool {
+        let mount = self.mounts.at(pin.mount()).word().sample();
+        if mount.has(mflag::OUT) || !self.notify.is_active() {
+            return mount.has(mflag::OUT);
         }
-        let unlinked = self
-            .dcache
-            .at(pin.dentry())
-            .word()
-            .sample()
-            .has(dflag::UNHASHED);
+        let entry = self.dcache.at(pin.dentry()).word().sample();
         let inode = self.dcache.store.dentry_payload(pin);
         let watched = inode.is_some_and(|inode| inode.flags() & flag::WATCHED != 0);
-        let mount = pin.mount();
-        let rooted = mount == self.initial.root || self.anonymous.get() == Some(&mount);
-        unlinked && watched || !rooted && self.mounts.below(mount).is_none()
+        entry.has(dflag::UNHASHED) && watched
     }
 
-    /// Tells of the ends that were waiting for a place to be let go. Held: no lock.
+    /// Ends what was waiting for a place to be let go. Held: no lock.
     #[cold]
-    pub(crate) fn end_watches(&self) {
+    pub(crate) fn end_waits(&self) {
         self.dcache.collect();
         self.sweep_mounts();
     }

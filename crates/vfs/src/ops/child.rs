@@ -66,15 +66,22 @@ impl Held<'_> {
         let vfs = &self.core.vfs;
         let dentry = self.spot().dentry;
         let marked = vfs.dcache.at(dentry).word().sample().has(dflag::MOUNTED);
-        marked && vfs.mounts.topology.lock().covered.contains_key(&dentry)
+        let namespace = self.core.namespace_id();
+        marked
+            && vfs
+                .mounts
+                .topology
+                .lock()
+                .is_mountpoint_in(namespace, dentry)
     }
 }
 
 /// A file this large, in units of 512 bytes, gives its room back as soon as its last name goes.
 const LARGE_BLOCKS: u64 = 128;
 
-/// Lets go of an entry that was taken out of sight: it is reclaimed when nobody uses it any more,
-/// and if someone watches its inode, at once. Held: no lock (R1).
+/// Lets go of an entry that was taken out of sight: what other namespaces have mounted on it goes
+/// at once, the entry when nobody uses it any more, or at once if someone watches its inode. Held:
+/// no lock (R1).
 pub(super) fn bury(victim: Held<'_>) {
     let dcache = &victim.core.vfs.dcache;
     let dentry = victim.spot().dentry;
@@ -83,6 +90,9 @@ pub(super) fn bury(victim: Held<'_>) {
         let watched = inode.flags() & flag::WATCHED != 0;
         watched || attr.nlink == 0 && attr.blocks >= LARGE_BLOCKS
     });
+    if dcache.at(dentry).word().sample().has(dflag::MOUNTED) {
+        victim.core.vfs.detach_mounts(dentry);
+    }
     drop(victim);
     dcache.bury(dentry);
     if at_once {

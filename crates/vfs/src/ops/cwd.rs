@@ -26,6 +26,7 @@ impl Task {
     /// # Errors
     /// `ENOENT` (it was removed), `ENAMETOOLONG` (more than `PATH_MAX` with its NUL).
     pub fn getcwd(&self) -> Result<Vec<u8>, Errno> {
+        self.core.heed_pivots();
         let place = Place::of(&self.core, self.core.cwd.get());
         if place.deleted {
             return Err(Errno::ENOENT);

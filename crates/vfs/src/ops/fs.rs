@@ -98,17 +98,10 @@ impl Target<'_> {
 fn superblocks(core: &Core) -> Vec<Arc<SuperBlock>> {
     let mut found: Vec<Arc<SuperBlock>> = Vec::new();
     let topology = core.vfs.mounts.topology.lock();
-    for &mount in topology.anchors.keys() {
-        // While the topology is locked no mount is freed.
-        let Some(pin) = core.pins.pin_now(mount, 0) else {
-            continue;
-        };
-        if let Some(data) = core.vfs.dcache.store.mount_payload(&pin)
-            && !found.iter().any(|sb| Arc::ptr_eq(sb, &data.sb))
-        {
-            found.push(Arc::clone(&data.sb));
+    for node in topology.nodes.values() {
+        if !found.iter().any(|sb| Arc::ptr_eq(sb, &node.data.sb)) {
+            found.push(Arc::clone(&node.data.sb));
         }
-        core.pins.release(pin);
     }
     found
 }

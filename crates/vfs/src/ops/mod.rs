@@ -2,10 +2,9 @@
 //! The path calls besides open, a file for each family; all are methods of [`crate::Task`].
 //!
 //! Each goes through the same gates: the path is copied (`check_path`), walked ([`resolve`] or
-//! [`resolve_parent`]),
-//! the mount is asked for writing ([`Held::begin_write`]), the directory or file is locked,
-//! permissions are asked, and
-//! then the backend does it and the dentry cache follows.
+//! [`resolve_parent`]), the mount is asked for writing ([`Held::begin_write`]), the directory or
+//! file is locked, permissions are asked, and then the backend does it and the dentry cache
+//! follows.
 
 mod access;
 mod attr;
@@ -15,19 +14,18 @@ mod cwd;
 mod dir;
 mod fs;
 mod link;
-mod mount;
+mod mounts;
 mod readlink;
-mod remount;
 mod rename;
 mod stat;
 mod target;
 mod times;
 mod truncate;
-mod umount;
 mod unlink;
 mod xattr;
 
 pub use dir::DirEntry;
+pub use mounts::MountAttr;
 pub(crate) use target::Target;
 
 use crate::inode::Inode;

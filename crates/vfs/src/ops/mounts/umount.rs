@@ -3,15 +3,10 @@
 //!
 //! # Kernel analogue
 //! `path_umount`, `can_umount`, `do_umount`, `umount_tree`.
-//!
-//! # Rules
-//! R1. Nobody frees a mount without the topology lock, so a mount known by its number stays what it
-//!     is from when the lock is taken, with a pin on it, until the lock is let go.
 
-use super::mount::may_mount;
-use super::{Held, remount, resolve};
-use crate::instance::Shared;
-use crate::mount::Topology;
+use super::{may_mount, remount};
+use crate::mount::Uproot;
+use crate::ops::{Held, resolve};
 use crate::task::{At, Core, Task};
 use crate::walk::lflag;
 use openpath_abi::Errno;
@@ -26,9 +21,10 @@ impl Task {
     ///
     /// # Errors
     /// In this order: `EINVAL` (flags); those of the walk; `EPERM` (without `CAP_SYS_ADMIN`);
-    /// `EINVAL` (`target` is not the root of a mount; its mount is detached, or the namespace's
-    /// first; `MNT_EXPIRE` with `MNT_FORCE` or `MNT_DETACH`, or of the task's own root); `EBUSY`
-    /// (in use, or something is mounted in it); `EAGAIN` (the first `MNT_EXPIRE`).
+    /// `EINVAL` (`target` is not the root of a mount; its mount is detached, in another namespace,
+    /// or the lowest of this one; `MNT_EXPIRE` with `MNT_FORCE` or `MNT_DETACH`, or of the task's
+    /// own root); `EBUSY` (in use, or something is mounted in it); `EAGAIN` (the first
+    /// `MNT_EXPIRE`).
     ///
     /// # Divergence
     /// `MNT_EXPIRE` does not notice uses that begin and end between its two calls: a use writes
@@ -65,45 +61,25 @@ fn take_off(core: &Core, target: Held<'_>, flags: u32) -> Result<(), Errno> {
     let vfs = &core.vfs;
     let mut topology = vfs.mounts.topology.lock();
     let mount = target.spot().mount;
-    if vfs.mounts.below(mount).is_none() {
+    if !target.is_local(&topology) || vfs.mounts.below(mount).is_none() {
         return Err(Errno::EINVAL);
     }
     if flags & MNT_EXPIRE != 0 {
         let ours = 1;
-        if topology.has_children(mount) || vfs.dcache.store.mount_pins(mount) > ours {
+        let used = vfs.dcache.store.mount_pins(mount) > ours;
+        if !topology.children(mount).is_empty() || used {
             return Err(Errno::EBUSY);
         }
         if target.mount()?.expiring.set_bits(1) == 0 {
             return Err(Errno::EAGAIN);
         }
     }
-    // R1: from here on it is the topology lock that keeps it.
+    // From here on it is the topology lock that keeps it. The pin is let go beneath it all the
+    // same, since with it the mount is in use; what waits for that is swept here.
     drop(target);
     if flags & MNT_DETACH != 0 {
-        vfs.detach_tree(&mut topology, mount);
+        vfs.uproot(&mut topology, mount, Uproot::Everywhere);
         return Ok(());
     }
-    if topology.has_children(mount) || !vfs.free_mount(&mut topology, mount) {
-        return Err(Errno::EBUSY);
-    }
-    Ok(())
-}
-
-impl Shared {
-    /// Takes a mount and all mounts below it out of the namespace, each by itself. Held: the
-    /// topology lock.
-    fn detach_tree(&self, topology: &mut Topology, top: u32) {
-        let mut tree = vec![top];
-        let mut next = 0;
-        while let Some(mount) = tree.get(next) {
-            tree.extend(topology.children.get(mount).cloned().unwrap_or_default());
-            next += 1;
-        }
-        // The top first: who walks from outside finds all of the tree or nothing.
-        for &mount in &tree {
-            self.detach(topology, mount);
-        }
-        topology.detached.append(&mut tree);
-        self.sweep_detached(topology);
-    }
+    vfs.unmount_idle(&mut topology, mount)
 }

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The books of the mount table, under the topology lock: which mounts exist, what each holds on to
+//! and what kin it has.
+//!
+//! # Kernel analogue
+//! The lists of `struct mount`, `struct mountpoint`, `mnt_namespace::mounts`.
+//!
+//! # Rules
+//! R1. Which mount is where is in the slots, for walks; the lists of children and covers follow it
+//!     in the same step.
+//! R2. A mount is in the namespace its node names, or in none: being made, or taken out.
+
+use super::group::Groups;
+use super::{MountData, Mounts};
+use openpath_abi::Errno;
+use openpath_sync::Pin;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What is known of a mount besides what walks read.
+pub(crate) struct Node {
+    pub(crate) data: Arc<MountData>,
+    /// Holds its root.
+    pub(super) root: Pin,
+    /// Holds the directory it covers; none for one that is mounted nowhere.
+    pub(super) point: Option<Pin>,
+    /// The namespace it is in; 0: none.
+    pub(crate) namespace: u64,
+    /// What is mounted in it, in the order it was.
+    pub(crate) children: Vec<u32>,
+    /// The peer group it is in; 0: none.
+    pub(crate) group: u32,
+    /// The peer group it receives from; 0: none.
+    pub(crate) master: u32,
+    /// It cannot be bound.
+    pub(crate) unbindable: bool,
+}
+
+/// What is known of a namespace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NsNode {
+    /// Its lowest mount, which nothing covers from below.
+    pub(crate) root: u32,
+    /// How many mounts it has.
+    pub(crate) mounts: u32,
+    /// It belongs to an open file, not to tasks (`is_anon_ns`).
+    pub(crate) anonymous: bool,
+}
+
+/// The books. See the module head.
+#[derive(Default)]
+pub(crate) struct Topology {
+    /// Every mount that is not free.
+    pub(crate) nodes: HashMap<u32, Node>,
+    /// The mounts that cover a directory, in whatever mount it is seen.
+    pub(super) covers: HashMap<u32, Vec<u32>>,
+    pub(crate) groups: Groups,
+    pub(crate) namespaces: HashMap<u64, NsNode>,
+    /// Mounts that were taken out of their namespace and were still in use.
+    pub(super) waiting: Vec<u32>,
+    /// Mounts made so far.
+    pub(super) made: u64,
+    /// Namespaces made so far.
+    pub(super) made_namespaces: u64,
+    /// Roots that were exchanged for others; see [`super::pivot`].
+    pub(super) pivots: Vec<super::pivot::Pivot>,
+}
+
+impl Topology {
+    /// What is known of `mount`.
+    ///
+    /// # Errors
+    /// `EINVAL` if it is free.
+    pub(crate) fn node(&self, mount: u32) -> Result<&Node, Errno> {
+        self.nodes.get(&mount).ok_or(Errno::EINVAL)
+    }
+
+    /// The namespace that `mount` is in; 0: none.
+    pub(crate) fn namespace_of(&self, mount: u32) -> u64 {
+        self.nodes.get(&mount).map_or(0, |n| n.namespace)
+    }
+
+    /// The peer group that `mount` is in; 0: none.
+    pub(crate) fn group_of(&self, mount: u32) -> u32 {
+        self.nodes.get(&mount).map_or(0, |n| n.group)
+    }
+
+    /// What is mounted in `mount`.
+    pub(crate) fn children(&self, mount: u32) -> &[u32] {
+        self.nodes.get(&mount).map_or(&[], |n| &n.children)
+    }
+
+    /// The mounts that cover the directory `point`, in whatever mount it is seen.
+    pub(crate) fn covering(&self, point: u32) -> &[u32] {
+        self.covers.get(&point).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether something in `namespace` is mounted on the directory `point`
+    /// (`is_local_mountpoint`).
+    pub(crate) fn is_mountpoint_in(&self, namespace: u64, point: u32) -> bool {
+        let covering = self.covering(point);
+        covering.iter().any(|&m| self.namespace_of(m) == namespace)
+    }
+
+    /// Whether `mount` is the lowest of a namespace that belongs to an open file (`anon_ns_root`).
+    pub(crate) fn is_anonymous_root(&self, mount: u32) -> bool {
+        let namespace = self.namespaces.get(&self.namespace_of(mount));
+        namespace.is_some_and(|ns| ns.anonymous && ns.root == mount)
+    }
+
+    /// `top` and all that is mounted in it, each before what is mounted in it.
+    pub(crate) fn tree(&self, top: u32) -> Vec<u32> {
+        let mut tree = Vec::new();
+        let mut pending = vec![top];
+        while let Some(mount) = pending.pop() {
+            tree.push(mount);
+            pending.extend(self.children(mount).iter().rev());
+        }
+        tree
+    }
+
+    /// Notes that `mount` covers `point` in `parent`.
+    pub(super) fn enter(&mut self, mount: u32, parent: u32, point: u32, pin: Pin) -> Option<Pin> {
+        self.covers.entry(point).or_default().push(mount);
+        if let Some(node) = self.nodes.get_mut(&parent) {
+            node.children.push(mount);
+        }
+        self.nodes.get_mut(&mount)?.point.replace(pin)
+    }
+
+    /// Notes that `mount` does not cover `point` in `parent` any more; whether nothing does.
+    pub(super) fn leave(&mut self, mount: u32, parent: u32, point: u32) -> (bool, Option<Pin>) {
+        if let Some(node) = self.nodes.get_mut(&parent) {
+            node.children.retain(|&m| m != mount);
+        }
+        let last = match self.covers.get_mut(&point) {
+            Some(covering) => {
+                covering.retain(|&m| m != mount);
+                covering.is_empty()
+            }
+            None => true,
+        };
+        if last {
+            self.covers.remove(&point);
+        }
+        let pin = self.nodes.get_mut(&mount).and_then(|n| n.point.take());
+        (last, pin)
+    }
+
+    /// Puts `mounts` into `namespace`, out of the one they were in; 0: none.
+    pub(super) fn settle(&mut self, mounts: &[u32], namespace: u64) {
+        for mount in mounts {
+            let Some(node) = self.nodes.get_mut(mount) else {
+                continue;
+            };
+            let old = core::mem::replace(&mut node.namespace, namespace);
+            if let Some(ns) = self.namespaces.get_mut(&old) {
+                ns.mounts -= 1;
+            }
+            if let Some(ns) = self.namespaces.get_mut(&namespace) {
+                ns.mounts += 1;
+            }
+        }
+    }
+
+    /// A new namespace whose lowest mount will be `root`; its number.
+    pub(super) fn add_namespace(&mut self, root: u32, anonymous: bool) -> u64 {
+        self.made_namespaces += 1;
+        let id = self.made_namespaces;
+        let mounts = 0;
+        let node = NsNode {
+            root,
+            mounts,
+            anonymous,
+        };
+        self.namespaces.insert(id, node);
+        id
+    }
+
+    /// Whether `ancestor` is `mount` or below it in the stack of mounts (`mount_is_ancestor`).
+    pub(crate) fn is_ancestor(&self, mounts: &Mounts, ancestor: u32, mut mount: u32) -> bool {
+        while mount != ancestor {
+            match mounts.below(mount) {
+                Some((parent, _)) => mount = parent,
+                None => return false,
+            }
+        }
+        true
+    }
+}

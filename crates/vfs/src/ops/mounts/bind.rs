@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is in one place is shown in another: mount(2) with `MS_BIND` and `MS_MOVE`.
+//!
+//! # Kernel analogue
+//! `do_loopback`, `do_move_mount_old`.
+
+use super::{may_mount, move_mount, on_top};
+use crate::instance::Shared;
+use crate::mount::{Depth, From, Kin, Topology};
+use crate::ops::{Held, resolve};
+use crate::task::{At, Core, Task};
+use crate::walk::{Spot, lflag};
+use openpath_abi::Errno;
+use openpath_abi::limits::PATH_MAX;
+
+impl Task {
+    /// Mounts on `target` what is at `source`, without what is mounted below it; the new mount has
+    /// the flags and the peers of the one it is taken from. Linux: mount(2) with `MS_BIND`.
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (`source` of 4096 bytes or more); those of the walk to `target`;
+    /// `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (empty `source`); those of the walk to `source`;
+    /// `ENOENT` (`target` was removed, or its mount detached); `EINVAL` (the mount of `source` is
+    /// unbindable; one of the two is in another namespace or detached); `ENOENT` (`source` was
+    /// removed); `ENOTDIR` (one is a directory, the other is not); `ENOSPC` (limit of mounts);
+    /// `ENOMEM`.
+    #[doc(alias = "MS_BIND")]
+    pub fn bind(&self, source: &[u8], target: &[u8]) -> Result<(), Errno> {
+        bind(&self.core, source, target, Depth::One)
+    }
+
+    /// As [`Task::bind`], with all that is mounted below `source`. Linux: mount(2) with `MS_BIND`
+    /// and `MS_REC`.
+    ///
+    /// # Errors
+    /// As [`Task::bind`].
+    #[doc(alias = "MS_REC")]
+    pub fn bind_tree(&self, source: &[u8], target: &[u8]) -> Result<(), Errno> {
+        bind(&self.core, source, target, Depth::Bindable)
+    }
+
+    /// Takes the mount at `source`, with all that is mounted in it, off and puts it on `target`.
+    /// Linux: mount(2) with `MS_MOVE`.
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (`source` of 4096 bytes or more); those of the walk to `target`;
+    /// `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (empty `source`); those of the walk to `source`;
+    /// then as [`Task::move_mount`].
+    #[doc(alias = "MS_MOVE")]
+    pub fn move_mount_to(&self, source: &[u8], target: &[u8]) -> Result<(), Errno> {
+        let core = &self.core;
+        let (source, target) = both(core, source, target)?;
+        move_mount::carry_out(core, &source, target, false)
+    }
+}
+
+/// Where a call of mount(2) with two paths leads.
+fn both<'t>(core: &'t Core, source: &[u8], target: &[u8]) -> Result<(Held<'t>, Held<'t>), Errno> {
+    // mount(2) copies the source as a string of its own, before it looks at any path.
+    if source.len() >= PATH_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+    may_mount(core)?;
+    if source.is_empty() {
+        return Err(Errno::EINVAL);
+    }
+    let source = resolve(core, At::Cwd, source, lflag::FOLLOW)?;
+    Ok((source, target))
+}
+
+fn bind(core: &Core, source: &[u8], target: &[u8], depth: Depth) -> Result<(), Errno> {
+    let (source, target) = both(core, source, target)?;
+    core.vfs.sweep_mounts();
+    on_top(core, target, |topology, target| {
+        if !target.is_usable(topology) {
+            return Err(Errno::EINVAL);
+        }
+        check_source(topology, &source)?;
+        if source.inode()?.is_dir() != target.inode()?.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        let made = core
+            .vfs
+            .copy_tree(topology, source.spot(), Kin::Peer, depth)?;
+        let made: Vec<u32> = made.into_iter().map(|(new, _)| new).collect();
+        core.vfs.graft_or_discard(topology, &made, target.spot())
+    })
+}
+
+/// Whether the mount of `source` can be copied (`may_copy_tree`).
+///
+/// # Errors
+/// `EINVAL` (unbindable, in another namespace, detached), `ENOENT` (removed).
+pub(super) fn check_source(topology: &Topology, source: &Held<'_>) -> Result<(), Errno> {
+    if topology.node(source.spot().mount)?.unbindable || !source.is_usable(topology) {
+        return Err(Errno::EINVAL);
+    }
+    if source.is_removed() {
+        return Err(Errno::ENOENT);
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Grafts mounts that were made just now; without success all are freed. Held: the topology
+    /// lock, the names of what is at `at`.
+    ///
+    /// # Errors
+    /// As [`Shared::graft`].
+    pub(super) fn graft_or_discard(
+        &self,
+        topology: &mut Topology,
+        made: &[u32],
+        at: Spot,
+    ) -> Result<(), Errno> {
+        let top = *made.first().ok_or(Errno::EINVAL)?;
+        let grafted = self.graft(topology, top, at, From::New);
+        if grafted.is_err() {
+            self.discard(topology, made);
+        }
+        grafted
+    }
+}

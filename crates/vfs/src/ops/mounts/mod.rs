@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls that change which mounts there are, where, and for whom.
+//!
+//! # Kernel analogue
+//! `fs/namespace.c`.
+//!
+//! # Locks
+//! The names of what is mounted on, so that it is not removed meanwhile; then the mounts' topology.
+//!
+//! # Rules
+//! R1. Nobody frees a mount without the topology lock, so a mount known by its number stays what it
+//!     is from when the lock is taken, with a pin on it, until the lock is let go.
+//! R2. A place is let go only after the topology lock: that may be the end of a mount.
+
+mod bind;
+mod mount;
+mod move_mount;
+mod namespace;
+mod open_tree;
+mod pivot_root;
+mod propagation;
+mod remount;
+mod setattr;
+mod umount;
+
+pub use setattr::MountAttr;
+
+use super::Held;
+use crate::dcache::dflag;
+use crate::inode::flag;
+use crate::mount::Topology;
+use crate::task::Core;
+use crate::walk::Spot;
+use openpath_abi::{Errno, caps};
+
+/// Whether the task may change mounts (`may_mount`).
+///
+/// # Errors
+/// `EPERM`.
+fn may_mount(core: &Core) -> Result<(), Errno> {
+    if core.cred().capable(caps::CAP_SYS_ADMIN) {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
+}
+
+impl Held<'_> {
+    /// Whether it is the root of the mount it was reached through (`path_mounted`).
+    fn is_mount_root(&self) -> bool {
+        let Spot { mount, dentry } = self.spot();
+        self.core.vfs.mounts.at(mount).root.get() == dentry
+    }
+
+    /// Whether its mount is in the task's namespace (`check_mnt`).
+    fn is_local(&self, topology: &Topology) -> bool {
+        topology.namespace_of(self.spot().mount) == self.core.namespace_id()
+    }
+
+    /// Whether its mount is in the task's namespace, or in a tree that belongs to an open file
+    /// (`may_use_mount`).
+    fn is_usable(&self, topology: &Topology) -> bool {
+        let namespace = topology.namespace_of(self.spot().mount);
+        let anonymous = topology.namespaces.get(&namespace);
+        self.is_local(topology) || anonymous.is_some_and(|ns| ns.anonymous)
+    }
+
+    /// Whether its name went while it was in use (`d_unlinked`).
+    fn is_removed(&self) -> bool {
+        let now = self.core.vfs.dcache.at(self.spot().dentry).word().sample();
+        now.has(dflag::UNHASHED) && !now.has(dflag::ROOT)
+    }
+}
+
+/// Runs `mount` with `target`, or the root of what was mounted on it since it was looked up, locked
+/// to be mounted on (`do_lock_mount`).
+///
+/// # Errors
+/// `ENOENT` (removed, or its mount detached), those of `mount`.
+fn on_top<'t, R>(
+    core: &'t Core,
+    mut target: Held<'t>,
+    mount: impl FnOnce(&mut Topology, &Held<'_>) -> Result<R, Errno>,
+) -> Result<R, Errno> {
+    let mounts = &core.vfs.mounts;
+    loop {
+        let over = {
+            let inode = target.inode()?;
+            let _names = inode.lock_names();
+            let mut topology = mounts.topology.lock();
+            let Spot { mount: at, dentry } = target.spot();
+            let Some((over, root)) = mounts.cover_now(at, dentry) else {
+                let gone = inode.flags() & flag::DEAD != 0 || target.is_removed();
+                if gone || topology.namespace_of(at) == 0 {
+                    return Err(Errno::ENOENT);
+                }
+                return mount(&mut topology, &target);
+            };
+            core.pins.pin_now(over, root).ok_or(Errno::ENOMEM)?
+        };
+        let sample = core.vfs.dcache.at(over.dentry()).word().sample();
+        target = Held::new(core, over, sample);
+    }
+}

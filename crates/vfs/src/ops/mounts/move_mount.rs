@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mounts move: move_mount(2).
+//!
+//! # Kernel analogue
+//! `do_move_mount`, `can_move_mount_beneath`, `do_set_group`.
+
+use super::{may_mount, on_top};
+use crate::file::Fd;
+use crate::mount::{From, Topology};
+use crate::ops::{Held, resolve};
+use crate::task::{Core, Task};
+use crate::walk::{Spot, lflag};
+use openpath_abi::Errno;
+use openpath_abi::mount::{
+    MOVE_MOUNT_BENEATH, MOVE_MOUNT_F_AUTOMOUNTS, MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_F_SYMLINKS,
+    MOVE_MOUNT_SET_GROUP, MOVE_MOUNT_T_AUTOMOUNTS, MOVE_MOUNT_T_EMPTY_PATH, MOVE_MOUNT_T_SYMLINKS,
+};
+
+/// All flags of move_mount(2).
+const FLAGS: u32 = MOVE_MOUNT_F_SYMLINKS
+    | MOVE_MOUNT_F_AUTOMOUNTS
+    | MOVE_MOUNT_F_EMPTY_PATH
+    | MOVE_MOUNT_T_SYMLINKS
+    | MOVE_MOUNT_T_AUTOMOUNTS
+    | MOVE_MOUNT_T_EMPTY_PATH
+    | MOVE_MOUNT_SET_GROUP
+    | MOVE_MOUNT_BENEATH;
+
+impl Task {
+    /// Takes the mount at `from`, with all that is mounted in it, and puts it on `to`; a tree of
+    /// mounts that [`Task::open_tree`] or [`Task::fsmount`] opened becomes visible that way. Linux:
+    /// move_mount(2).
+    ///
+    /// With `MOVE_MOUNT_BENEATH` it goes below what is mounted at `to`. With `MOVE_MOUNT_SET_GROUP`
+    /// nothing moves: the mount at `to` gets the peers and the master of the one at `from`.
+    ///
+    /// # Errors
+    /// In this order: `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (flags); those of the walks, to
+    /// `to` first; `EINVAL` (`from` is not the root of a mount; one is a directory, the other is
+    /// not); `ENOENT` (`to` was removed, or its mount detached); `EINVAL` (`from` is the lowest of
+    /// its namespace, in a shared mount, in another namespace, or a tree that holds `to`; `to` is
+    /// in another namespace; unbindable mounts would come into a shared one; beneath: what cannot
+    /// be covered from below); `ELOOP` (`to` is in what moves); `ENOSPC` (limit of mounts);
+    /// `ENOMEM`.
+    pub fn move_mount(
+        &self,
+        from_dirfd: Fd,
+        from: &[u8],
+        to_dirfd: Fd,
+        to: &[u8],
+        flags: u32,
+    ) -> Result<(), Errno> {
+        let core = &self.core;
+        may_mount(core)?;
+        let either = MOVE_MOUNT_BENEATH | MOVE_MOUNT_SET_GROUP;
+        if flags & !FLAGS != 0 || flags & either == either {
+            return Err(Errno::EINVAL);
+        }
+        let lookup = |follow, empty| {
+            let follows = if flags & follow == 0 {
+                0
+            } else {
+                lflag::FOLLOW
+            };
+            let empties = if flags & empty == 0 { 0 } else { lflag::EMPTY };
+            follows | empties
+        };
+        let base = core.base(to_dirfd);
+        let how = lookup(MOVE_MOUNT_T_SYMLINKS, MOVE_MOUNT_T_EMPTY_PATH);
+        let target = resolve(core, base.at(), to, how)?;
+        let base = core.base(from_dirfd);
+        let how = lookup(MOVE_MOUNT_F_SYMLINKS, MOVE_MOUNT_F_EMPTY_PATH);
+        let source = resolve(core, base.at(), from, how)?;
+        if flags & MOVE_MOUNT_SET_GROUP != 0 {
+            return set_group(core, &source, &target);
+        }
+        carry_out(core, &source, target, flags & MOVE_MOUNT_BENEATH != 0)
+    }
+}
+
+/// Moves the mount at `source` to `target` (`do_move_mount`).
+///
+/// # Errors
+/// As [`Task::move_mount`] after the walks.
+pub(super) fn carry_out(
+    core: &Core,
+    source: &Held<'_>,
+    target: Held<'_>,
+    beneath: bool,
+) -> Result<(), Errno> {
+    if !source.is_mount_root() || source.inode()?.is_dir() != target.inode()?.is_dir() {
+        return Err(Errno::EINVAL);
+    }
+    core.vfs.sweep_mounts();
+    let old = source.spot().mount;
+    if beneath {
+        return beneath_top(core, target, |topology, place, over| {
+            let from = may_move(core, topology, source, place.mount)?;
+            may_go_beneath(core, topology, old, over, place)?;
+            graft(core, topology, old, place, from)
+        });
+    }
+    on_top(core, target, |topology, target| {
+        let from = may_move(core, topology, source, target.spot().mount)?;
+        graft(core, topology, old, target.spot(), from)
+    })
+}
+
+/// Whether the mount at `source` may be put into `parent`; where it comes from.
+fn may_move(
+    core: &Core,
+    topology: &Topology,
+    source: &Held<'_>,
+    parent: u32,
+) -> Result<From, Errno> {
+    let (old, own) = (source.spot().mount, core.namespace_id());
+    let (ours, theirs) = (topology.namespace_of(old), topology.namespace_of(parent));
+    if ours == own {
+        let below = core.vfs.mounts.below(old);
+        let (from, _) = below.ok_or(Errno::EINVAL)?;
+        if topology.group_of(from) != 0 || theirs != own {
+            return Err(Errno::EINVAL);
+        }
+        return Ok(From::Elsewhere);
+    }
+    let usable = theirs == own
+        || topology
+            .namespaces
+            .get(&theirs)
+            .is_some_and(|ns| ns.anonymous);
+    if !topology.is_anonymous_root(old) || ours == theirs || !usable {
+        return Err(Errno::EINVAL);
+    }
+    Ok(From::New)
+}
+
+fn graft(
+    core: &Core,
+    topology: &mut Topology,
+    old: u32,
+    at: Spot,
+    from: From,
+) -> Result<(), Errno> {
+    let unbindable = |&m: &u32| topology.nodes.get(&m).is_some_and(|n| n.unbindable);
+    if topology.group_of(at.mount) != 0 && topology.tree(old).iter().any(unbindable) {
+        return Err(Errno::EINVAL);
+    }
+    if topology.is_ancestor(&core.vfs.mounts, old, at.mount) {
+        return Err(Errno::ELOOP);
+    }
+    core.vfs.graft(topology, old, at, from)?;
+    if let Ok(node) = topology.node(old) {
+        node.data.expiring.set(0);
+    }
+    Ok(())
+}
+
+/// Runs `run` with the place that the topmost mount at `target` covers, locked to be mounted on,
+/// and that mount.
+fn beneath_top<R>(
+    core: &Core,
+    target: Held<'_>,
+    run: impl FnOnce(&mut Topology, Spot, u32) -> Result<R, Errno>,
+) -> Result<R, Errno> {
+    let (mounts, dcache) = (&core.vfs.mounts, &core.vfs.dcache);
+    if !target.is_mount_root() {
+        return Err(Errno::EINVAL);
+    }
+    loop {
+        let (over, place) = {
+            let topology = mounts.topology.lock();
+            let over = core.vfs.topmost(&topology, target.spot().mount).mount;
+            let (mount, dentry) = mounts.below(over).ok_or(Errno::EINVAL)?;
+            let pin = core.pins.pin_now(mount, dentry).ok_or(Errno::ENOMEM)?;
+            let sample = dcache.at(dentry).word().sample();
+            (over, Held::new(core, pin, sample))
+        };
+        let inode = place.inode()?;
+        let _names = inode.lock_names();
+        let mut topology = mounts.topology.lock();
+        let Spot { mount, dentry } = place.spot();
+        let still = mounts.below(over) == Some((mount, dentry))
+            && core.vfs.topmost(&topology, target.spot().mount).mount == over;
+        if still {
+            return run(&mut topology, place.spot(), over);
+        }
+    }
+}
+
+/// Whether the mount `old` may be put on `place` below `over`, which covers it
+/// (`can_move_mount_beneath`).
+fn may_go_beneath(
+    core: &Core,
+    topology: &Topology,
+    old: u32,
+    over: u32,
+    place: Spot,
+) -> Result<(), Errno> {
+    let vfs = &core.vfs;
+    let bottom = topology.namespaces.get(&core.namespace_id());
+    let covered = vfs.on_root(topology, old).is_some();
+    let is_root = over == core.root.get().mount || bottom.is_some_and(|ns| ns.root == place.mount);
+    if covered || is_root || topology.is_ancestor(&vfs.mounts, over, old) {
+        return Err(Errno::EINVAL);
+    }
+    // A copy must not come on top of what is to cover it, nor on what moves.
+    let heard = topology.receivers(place.mount);
+    let would_cover = |mount: u32| {
+        let root = vfs.mounts.at(mount).root.get();
+        heard.contains(&mount) && place.dentry == root
+    };
+    if would_cover(over) || topology.namespace_of(old) == core.namespace_id() && would_cover(old) {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}
+
+/// Gives the mount at `target` the peers and the master of the one at `source` (`do_set_group`).
+fn set_group(core: &Core, source: &Held<'_>, target: &Held<'_>) -> Result<(), Errno> {
+    let topology = &mut *core.vfs.mounts.topology.lock();
+    let (from, to) = (source.spot(), target.spot());
+    let local = source.is_local(topology) && target.is_local(topology);
+    if !local || !source.is_mount_root() || !target.is_mount_root() {
+        return Err(Errno::EINVAL);
+    }
+    let (giver, taker) = (topology.node(from.mount)?, topology.node(to.mount)?);
+    let same_tree = std::sync::Arc::ptr_eq(&giver.data.sb, &taker.data.sb);
+    let within = same_tree && core.vfs.dcache.is_below_now(to.dentry, from.dentry);
+    let (group, master) = (giver.group, giver.master);
+    let private = taker.group == 0 && taker.master == 0;
+    if !within || !private || group == 0 && master == 0 {
+        return Err(Errno::EINVAL);
+    }
+    topology.receive_from(to.mount, master);
+    topology.join(to.mount, group);
+    Ok(())
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Trees of mounts that belong to an open file: open_tree(2), fsmount(2).
+//!
+//! # Kernel analogue
+//! `open_detached_copy`, `dissolve_on_fput`.
+//!
+//! A tree lives as long as the file, unless [`Task::move_mount`] puts it somewhere. Until then it
+//! is a namespace without tasks.
+
+use super::{bind, may_mount};
+use crate::file::{Fd, FileOps, Making};
+use crate::instance::Shared;
+use crate::mount::{Depth, Kin, MountFlags};
+use crate::ops::resolve;
+use crate::superblock::SuperBlock;
+use crate::task::{Core, Task};
+use crate::walk::lflag;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{
+    AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_RECURSIVE, AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_PATH,
+};
+use openpath_abi::mount::{FSMOUNT_CLOEXEC, OPEN_TREE_CLOEXEC, OPEN_TREE_CLONE};
+use openpath_sync::Pin;
+use std::sync::{Arc, Weak};
+
+/// All flags of open_tree(2).
+const FLAGS: u32 = AT_EMPTY_PATH
+    | AT_NO_AUTOMOUNT
+    | AT_RECURSIVE
+    | AT_SYMLINK_NOFOLLOW
+    | OPEN_TREE_CLONE
+    | OPEN_TREE_CLOEXEC;
+
+/// An open file's tree of mounts; dropping it takes the tree apart.
+struct Owner {
+    vfs: Weak<Shared>,
+    top: u32,
+    namespace: u64,
+}
+
+impl FileOps for Owner {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Some(vfs) = self.vfs.upgrade() {
+            vfs.dissolve(self.top, self.namespace);
+        }
+    }
+}
+
+impl Task {
+    /// A descriptor of the place `path`, as `O_PATH` gives; with `OPEN_TREE_CLONE` of a copy of the
+    /// mount there, and with `AT_RECURSIVE` of what is mounted below, mounted nowhere. Linux:
+    /// open_tree(2).
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (flags; `AT_RECURSIVE` without `OPEN_TREE_CLONE`); `EPERM`
+    /// (`OPEN_TREE_CLONE` without `CAP_SYS_ADMIN`); those of the walk; `EINVAL` (the mount is
+    /// unbindable, in another namespace or detached); `ENOSPC` (limit of mounts); `ENFILE`;
+    /// `EMFILE`; `ENOMEM`.
+    #[doc(alias = "OPEN_TREE_CLONE")]
+    pub fn open_tree(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<Fd, Errno> {
+        let core = &self.core;
+        let clones = flags & OPEN_TREE_CLONE != 0;
+        if flags & !FLAGS != 0 || flags & AT_RECURSIVE != 0 && !clones {
+            return Err(Errno::EINVAL);
+        }
+        if clones {
+            may_mount(core)?;
+        }
+        let mut how = lflag::FOLLOW;
+        if flags & AT_SYMLINK_NOFOLLOW != 0 {
+            how = 0;
+        }
+        if flags & AT_EMPTY_PATH != 0 {
+            how |= lflag::EMPTY;
+        }
+        let base = core.base(dirfd);
+        let source = resolve(core, base.at(), path, how)?;
+        core.check_files_max()?;
+        let cloexec = flags & OPEN_TREE_CLOEXEC != 0;
+        if !clones {
+            let pin = source.into_pin().ok_or(Errno::ENOENT)?;
+            return install(core, pin, None, cloexec);
+        }
+        let depth = if flags & AT_RECURSIVE == 0 {
+            Depth::One
+        } else {
+            Depth::Bindable
+        };
+        core.vfs.sweep_mounts();
+        let (pin, owner) = {
+            let topology = &mut *core.vfs.mounts.topology.lock();
+            bind::check_source(topology, &source)?;
+            let made = core
+                .vfs
+                .copy_tree(topology, source.spot(), Kin::Peer, depth)?;
+            let namespace = core.vfs.found(topology, &made, true);
+            own(core, made.first().map_or(0, |&(top, _)| top), namespace)
+        };
+        install(core, pin?, Some(owner), cloexec)
+    }
+
+    /// A descriptor of a new mount of `sb` that is mounted nowhere, with these `MOUNT_ATTR_*`.
+    /// Linux: fsmount(2).
+    ///
+    /// # Errors
+    /// In this order: `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (flags, attributes); `EBUSY`
+    /// (another `Vfs` has the tree); `ENOSPC` (limit of mounts); `ENFILE`; `EMFILE`; `ENOMEM`.
+    pub fn fsmount(&self, sb: Arc<SuperBlock>, flags: u32, attr: u64) -> Result<Fd, Errno> {
+        let core = &self.core;
+        may_mount(core)?;
+        if flags & !FSMOUNT_CLOEXEC != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let flags_of_mount = MountFlags::from_attr(attr)?;
+        core.check_files_max()?;
+        core.vfs.sweep_mounts();
+        let (pin, owner) = {
+            let topology = &mut *core.vfs.mounts.topology.lock();
+            let top = core.vfs.new_mount(topology, &sb, None, flags_of_mount.0)?;
+            let namespace = core.vfs.found(topology, &[(top, 0)], true);
+            own(core, top, namespace)
+        };
+        install(core, pin?, Some(owner), flags & FSMOUNT_CLOEXEC != 0)
+    }
+}
+
+/// A hold on the root of a new tree of mounts, and what takes it apart. Held: the topology lock.
+fn own(core: &Core, top: u32, namespace: u64) -> (Result<Pin, Errno>, Owner) {
+    let root = core.vfs.mounts.at(top).root.get();
+    let pin = core.pins.pin_now(top, root).ok_or(Errno::ENOMEM);
+    let owner = Owner {
+        vfs: Arc::downgrade(&core.vfs),
+        top,
+        namespace,
+    };
+    (pin, owner)
+}
+
+/// A descriptor of a place. What owns a tree takes it apart if that fails.
+fn install(core: &Core, pin: Pin, owner: Option<Owner>, cloexec: bool) -> Result<Fd, Errno> {
+    let making = Making {
+        flags: O_PATH | if cloexec { O_CLOEXEC } else { 0 },
+        created: false,
+        shared: core.fds().is_shared(),
+    };
+    let file = core.make_file(pin, making);
+    if let Some(owner) = owner {
+        let store = &core.vfs.dcache.store;
+        // A file just made has nothing of its own yet.
+        let _none = store.set_file_payload(&file, Arc::new(Box::new(owner)));
+    }
+    core.add_fd(file, cloexec)
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Attributes of mounts, of one or of a whole tree: mount_setattr(2).
+//!
+//! # Kernel analogue
+//! `do_mount_setattr`, `build_mount_kattr`.
+
+use super::may_mount;
+use crate::file::Fd;
+use crate::mount::{MountData, MountFlags, Propagation, mflag};
+use crate::ops::resolve;
+use crate::task::Task;
+use crate::walk::lflag;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_RECURSIVE, AT_SYMLINK_NOFOLLOW};
+use openpath_abi::mount::{MOUNT_ATTR__ATIME, MOUNT_ATTR_IDMAP};
+use std::sync::Arc;
+
+/// What mount_setattr(2) is to change (`struct mount_attr`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MountAttr {
+    /// `MOUNT_ATTR_*` to set.
+    pub attr_set: u64,
+    /// `MOUNT_ATTR_*` to clear, before.
+    pub attr_clr: u64,
+    /// One of `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE`, `MS_UNBINDABLE`; 0: as it is.
+    pub propagation: u64,
+    /// The user namespace of `MOUNT_ATTR_IDMAP`.
+    pub userns_fd: u64,
+}
+
+/// The flags of a mount that change.
+struct Change {
+    set: u64,
+    clear: u64,
+    propagation: Option<Propagation>,
+}
+
+impl Task {
+    /// Changes the attributes of the mount at `path`, and with `AT_RECURSIVE` of all that is
+    /// mounted in it: all of them or none. Linux: mount_setattr(2).
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (`at_flags`); `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL`
+    /// (`propagation`, attributes; `MOUNT_ATTR_IDMAP`, as there are no user namespaces); those of
+    /// the walk; `EINVAL` (`path` is not the root of a mount, or its mount is in another
+    /// namespace); `EBUSY` (read-only, while something is written or open for writing through one
+    /// of them). With nothing to change, `path` is not looked at.
+    pub fn mount_setattr(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        at_flags: u32,
+        attr: &MountAttr,
+    ) -> Result<(), Errno> {
+        let core = &self.core;
+        let known = AT_EMPTY_PATH | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+        if at_flags & !known != 0 {
+            return Err(Errno::EINVAL);
+        }
+        may_mount(core)?;
+        if attr.attr_set == 0 && attr.attr_clr == 0 && attr.propagation == 0 {
+            return Ok(());
+        }
+        let change = Change::of(attr)?;
+        let mut how = lflag::FOLLOW;
+        if at_flags & AT_SYMLINK_NOFOLLOW != 0 {
+            how = 0;
+        }
+        if at_flags & AT_EMPTY_PATH != 0 {
+            how |= lflag::EMPTY;
+        }
+        let base = core.base(dirfd);
+        let target = resolve(core, base.at(), path, how)?;
+        let topology = &mut *core.vfs.mounts.topology.lock();
+        let top = target.spot().mount;
+        let ours = target.is_local(topology) || topology.is_anonymous_root(top);
+        if !target.is_mount_root() || !ours {
+            return Err(Errno::EINVAL);
+        }
+        let tree = if at_flags & AT_RECURSIVE == 0 {
+            vec![top]
+        } else {
+            topology.tree(top)
+        };
+        let flags_of = |mount: u32| core.vfs.mounts.at(mount).word().sample();
+        let turned: Vec<(u32, Arc<MountData>)> = tree
+            .iter()
+            .filter(|&&m| change.set & !flags_of(m).flags() & mflag::READ_ONLY != 0)
+            .filter_map(|&m| Some((m, Arc::clone(&topology.nodes.get(&m)?.data))))
+            .collect();
+        let no_writers = MountData::keep_writers_out(&core.vfs.dcache.store, &turned);
+        let _no_writers = no_writers.ok_or(Errno::EBUSY)?;
+        for mount in tree {
+            let word = core.vfs.mounts.at(mount).word();
+            word.change().clear(change.clear).set(change.set);
+            if let Some(how) = change.propagation {
+                topology.set_propagation(mount, how);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Change {
+    /// # Errors
+    /// `EINVAL`: unknown or contradictory attributes.
+    fn of(attr: &MountAttr) -> Result<Self, Errno> {
+        let MountAttr {
+            attr_set, attr_clr, ..
+        } = *attr;
+        if (attr_set | attr_clr) & MOUNT_ATTR_IDMAP != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let propagation = match attr.propagation {
+            0 => None,
+            flag => Some(Propagation::from_ms(flag).ok_or(Errno::EINVAL)?),
+        };
+        let mut set = MountFlags::from_attr(attr_set)?.0;
+        let mut clear = MountFlags::from_attr(attr_clr & !MOUNT_ATTR__ATIME)?.0;
+        clear &= !MountFlags::REL_ATIME.0;
+        match attr_clr & MOUNT_ATTR__ATIME {
+            // How access times move is one choice of three: it is made anew or left alone.
+            MOUNT_ATTR__ATIME => clear |= mflag::NO_ATIME | mflag::REL_ATIME,
+            0 if attr_set & MOUNT_ATTR__ATIME == 0 => set &= !MountFlags::REL_ATIME.0,
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(Self {
+            set,
+            clear,
+            propagation,
+        })
+    }
+}

@@ -9,6 +9,7 @@
 //! | [`life`](Life) | `sample`, `still`, `change` | a sequence count with flags in one word |
 //! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | slabs, and pins for counts |
 //! | [`hash`](Table) | `head`, `lock`, `grow` | a table searched without a lock |
+//! | [`pages`](Pages) | `page` | pages that go back to the system |
 //! | [`region`](Region) | `at` | an array that never moves |
 //! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
 //! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
@@ -22,6 +23,7 @@ mod biased;
 #[cfg(shuttle)]
 pub mod fault;
 mod hash;
+mod heap;
 mod life;
 mod lock;
 #[cfg(debug_assertions)]
@@ -29,6 +31,8 @@ mod lockdep;
 #[cfg(not(debug_assertions))]
 mod lockdep_disabled;
 mod once;
+#[cfg(not(loom))]
+mod pages;
 mod prim;
 pub mod rcu;
 mod region;
@@ -42,12 +46,15 @@ use lockdep_disabled as lockdep;
 
 pub use biased::{Biased, BiasedGuard};
 pub use hash::{CHAIN_MAX, Chain, HashKey, Locked, Table};
+pub use heap::trim_heap;
 pub use life::{Change, Life, Sample};
 pub use lock::{
     ClassInfo, LockClass, Mutex, MutexGuard, RawGuard, RawLock, RwLock, RwLockReadGuard,
     RwLockWriteGuard,
 };
 pub use once::WriteOnce;
+#[cfg(not(loom))]
+pub use pages::{PAGE_SIZE, Page, Pages};
 pub use region::{NoSpace, Region};
 pub use slots::Slots;
 pub use store::{

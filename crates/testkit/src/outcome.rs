@@ -337,8 +337,8 @@ pub enum Outcome {
     Stat(Box<StatView>),
     /// statx(2).
     Statx(Box<StatxView>),
-    /// statfs(2): type, block size, longest name, flags.
-    StatFs([i64; 4]),
+    /// statfs(2): type, block size, longest name, flags; blocks, inodes, and of both what is used.
+    StatFs([i64; 8]),
     /// The face itself found something wrong.
     Bad(String),
     /// Not executed, for the reason of this name.
@@ -349,7 +349,17 @@ impl Outcome {
     /// The comparable part of statfs(2).
     #[must_use]
     pub fn statfs(s: &StatFs) -> Outcome {
-        Outcome::StatFs([s.kind, s.bsize, s.namelen, s.flags.cast_signed()])
+        let used = |all: u64, free: u64| all.wrapping_sub(free).cast_signed();
+        Outcome::StatFs([
+            s.kind,
+            s.bsize,
+            s.namelen,
+            s.flags.cast_signed(),
+            s.blocks.cast_signed(),
+            s.files.cast_signed(),
+            used(s.blocks, s.bfree),
+            used(s.files, s.ffree),
+        ])
     }
 
     /// A list of attribute names, each with its NUL, sorted.

@@ -17,6 +17,7 @@ use crate::walk::Flights;
 use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
 use openpath_sync::{HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -57,6 +58,17 @@ pub(crate) struct Shared {
     /// Who watches inodes.
     pub(crate) notify: Notify,
     pub(crate) id: u64,
+}
+
+impl Shared {
+    /// Every tree that is mounted, once.
+    pub(crate) fn trees(&self) -> Vec<Arc<SuperBlock>> {
+        let mut seen = HashSet::new();
+        let topology = self.mounts.topology.lock();
+        let trees = topology.nodes.values().map(|node| &node.data.sb);
+        let new = trees.filter(|tree| seen.insert(Arc::as_ptr(tree)));
+        new.cloned().collect()
+    }
 }
 
 impl Drop for Shared {
@@ -141,13 +153,24 @@ impl Vfs {
     }
 
     /// Gives memory of names that were cached once back to the system, after waiting `patience` for
-    /// walks that are going on; how many names' worth.
+    /// walks that are going on; how many names' worth. What the system's allocator holds and nobody
+    /// uses goes back as well: inodes and lists of names among it. That may take some milliseconds
+    /// for each 100 MB.
     pub fn trim(&self, patience: Duration) -> u32 {
         self.0.dcache.collect();
         if !rcu::synchronize_within(patience) {
             return 0;
         }
-        self.0.dcache.store.trim()
+        let names = self.0.dcache.store.trim();
+        for tree in self.0.trees() {
+            // What a backend keeps is its own affair.
+            let _ = tree.shielded(|ops| {
+                ops.trim();
+                Ok(())
+            });
+        }
+        openpath_sync::trim_heap();
+        names
     }
 
     /// The walks that have been in one lock-free section for longer than `older_than`, by task.

@@ -26,6 +26,9 @@ pub trait SuperBlockOps: Send + Sync + 'static {
     fn sync(&self) -> Result<(), Errno> {
         Ok(())
     }
+
+    /// Gives memory back that it keeps for what may come.
+    fn trim(&self) {}
 }
 
 /// What the core must know of a tree.

@@ -11,11 +11,12 @@
 //! R2. Each byte is copied once, into the page that the target keeps; only a part of a page goes
 //!     through a page of the batch.
 
-use crate::data::{Data, within};
+use crate::data::{Data, Stored, within};
 use crate::file::{before, outcome};
 use crate::node::Node;
-use crate::page_map::{PAGE, PAGE_64, Page, page_with};
+use crate::page_map::{PAGE, PAGE_64};
 use openpath_abi::{Errno, Timespec};
+use openpath_sync::Page;
 use openpath_vfs::Inode;
 use std::ops::Range;
 
@@ -44,30 +45,45 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (usize, Range<usize>)>
 
 impl Batch {
     /// Takes up to `len` bytes at `from`, to be stored at `at`; how many there were.
-    fn fill(&mut self, inode: &Inode, data: &Data, from: u64, at: u64, len: usize) -> usize {
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn fill(
+        &mut self,
+        inode: &Inode,
+        data: &Data,
+        from: u64,
+        at: u64,
+        len: usize,
+    ) -> Result<usize, Errno> {
         let len = before(inode.size(), from, len.min(BATCH * PAGE - within(from)));
         for (slot, (begin, part)) in self.pages.iter_mut().zip(parts(at, len)) {
-            let page = slot.get_or_insert_with(|| page_with(&[], 0));
+            let page = match slot {
+                Some(page) => page,
+                None => slot.insert(data.page(&[], 0)?),
+            };
             data.read(&mut page[part], from + begin as u64);
         }
-        len
+        Ok(len)
     }
 
-    /// Stores `len` bytes at `at`; how many there was room for.
-    fn store(&mut self, data: &mut Data, at: u64, len: usize) -> usize {
+    /// Stores `len` bytes at `at`; how many there was room for, and why not for more.
+    fn store(&mut self, data: &mut Data, at: u64, len: usize) -> Stored {
         for (slot, (begin, part)) in self.pages.iter_mut().zip(parts(at, len)) {
             let offset = at + begin as u64;
-            let Some(page) = slot else { return begin };
+            let Some(page) = slot else {
+                return (begin, Ok(()));
+            };
             let stored = if part.len() < PAGE {
-                data.write(&page[part], offset) != 0
+                data.write(&page[part], offset).1
             } else {
                 data.exchange(offset / PAGE_64, slot)
             };
-            if !stored {
-                return begin;
+            if stored.is_err() {
+                return (begin, stored);
             }
         }
-        len
+        (len, Ok(()))
     }
 }
 
@@ -75,7 +91,8 @@ impl Node {
     /// As `InodeOps::copy_range`: from a file and a place in it to another.
     ///
     /// # Errors
-    /// In this order: `EXDEV`, `EINVAL` (no regular file), `EFBIG`, `EPERM` (sealed), `ENOSPC`.
+    /// In this order: `EXDEV`, `EINVAL` (no regular file), `EFBIG`, `EPERM` (sealed), `ENOMEM`,
+    /// `ENOSPC`, `EDQUOT`.
     pub(crate) fn copy_data(
         &self,
         (inode, from): (&Inode, u64),
@@ -95,19 +112,22 @@ impl Node {
         let mut done = 0;
         while done < len {
             let (from, at) = (from + done as u64, at + done as u64);
-            let filled = batch.fill(inode, &source.read(), from, at, len - done);
+            let filled = match batch.fill(inode, &source.read(), from, at, len - done) {
+                Ok(filled) => filled,
+                Err(errno) => return outcome(done, Err(errno)),
+            };
             if filled == 0 {
                 // Someone has cut the source meanwhile.
                 break;
             }
             let mut data = target.write();
             let admitted = data.seals.admitted(to.size(), at, filled);
-            let stored = batch.store(&mut data, at, admitted);
+            let (stored, refused) = batch.store(&mut data, at, admitted);
             data.settle(to, at, stored, now);
             drop(data);
             done += stored;
             if stored < filled {
-                return outcome(done, admitted);
+                return outcome(done, refused);
             }
         }
         Ok(done)

@@ -11,13 +11,13 @@
 //! R2. A number has a page, or is set aside, or is a hole; each but a hole is charged as a block.
 //! R3. A hole, and what is set aside, takes no memory and is read from [`ZEROES`].
 
-use crate::page_map::{Gone, PAGE, PAGE_64, Page, PageMap, page_with};
+use crate::page_map::{Gone, PAGE, PAGE_64, PageMap};
 use crate::reserve::{Reserve, State};
 use crate::seal::Seals;
-use crate::space::{Charge, Pool};
+use crate::space::{Block, Charge, Payer};
 use openpath_abi::Errno;
+use openpath_sync::Page;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// `stat`'s blocks are of 512 bytes.
 pub(crate) const SECTORS: u64 = PAGE_64 / 512;
@@ -25,11 +25,16 @@ pub(crate) const SECTORS: u64 = PAGE_64 / 512;
 /// What a page that is not there reads as.
 static ZEROES: [u8; PAGE] = [0; PAGE];
 
+/// How many bytes were stored, and what kept others from it.
+pub(crate) type Stored = (usize, Result<(), Errno>);
+
 /// The data of one file.
 pub(crate) struct Data {
     pages: PageMap,
     reserve: Reserve,
-    charge: Charge,
+    charge: Charge<Block>,
+    /// The file's number, which says where its pages come from.
+    ino: u64,
     /// What may no longer be done with it.
     pub(crate) seals: Seals,
 }
@@ -42,11 +47,12 @@ pub(crate) fn within(offset: u64) -> usize {
 
 impl Data {
     /// No data yet.
-    pub(crate) fn new(blocks: &Arc<Pool>, seals: Seals) -> Self {
+    pub(crate) fn new(payer: &Payer, ino: u64, seals: Seals) -> Self {
         Self {
             pages: PageMap::default(),
             reserve: Reserve::default(),
-            charge: Charge::none(blocks),
+            charge: Charge::none(payer),
+            ino,
             seals,
         }
     }
@@ -83,8 +89,8 @@ impl Data {
         });
     }
 
-    /// Stores `data` at `offset`, page by page; how much was stored before the blocks ran out.
-    pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> usize {
+    /// Stores `data` at `offset`, page by page; how much was stored, and why not more.
+    pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Stored {
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
@@ -94,26 +100,40 @@ impl Data {
             let part = &data[done..done + len];
             if let Some(page) = self.pages.get_mut(number) {
                 page[from..from + len].copy_from_slice(part);
-            } else {
-                if self.pay(number).is_err() {
-                    break;
-                }
-                self.pages.set(number, page_with(part, from));
+            } else if let Err(errno) = self.add(number, part, from) {
+                return (done, Err(errno));
             }
             done += len;
         }
-        done
+        (done, Ok(()))
     }
 
-    /// Puts the page in `slot` under `number` and the one that was there into `slot`; whether there
-    /// was a page and a block for it.
-    pub(crate) fn exchange(&mut self, number: u64, slot: &mut Option<Page>) -> bool {
-        let is_hole = self.pages.get_mut(number).is_none();
-        if slot.is_none() || is_hole && self.pay(number).is_err() {
-            return false;
+    /// Adds the page `number`, which is not there.
+    fn add(&mut self, number: u64, part: &[u8], from: usize) -> Result<(), Errno> {
+        let page = self.page(part, from)?;
+        self.pay(number)?;
+        self.pages.set(number, page);
+        Ok(())
+    }
+
+    /// A page that holds `part` from byte `from` on.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn page(&self, part: &[u8], from: usize) -> Result<Page, Errno> {
+        self.charge.payer.space.page(self.ino, part, from)
+    }
+
+    /// Puts the page in `slot` under `number` and the one that was there into `slot`.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EDQUOT`.
+    pub(crate) fn exchange(&mut self, number: u64, slot: &mut Option<Page>) -> Result<(), Errno> {
+        if self.pages.get_mut(number).is_none() {
+            self.pay(number)?;
         }
         *slot = slot.take().and_then(|page| self.pages.set(number, page));
-        true
+        Ok(())
     }
 
     /// Takes a block for the page `number`, unless it was set aside.
@@ -151,7 +171,8 @@ impl Data {
     /// Sets aside what of `numbers` is a hole, in their order, and makes firm what was set aside.
     ///
     /// # Errors
-    /// `ENOSPC`: what was a hole stays one; what became firm before stays firm, as in the kernel.
+    /// `ENOSPC`, `EDQUOT`: what was a hole stays one; what became firm before stays firm, as in the
+    /// kernel.
     pub(crate) fn set_aside(&mut self, numbers: Range<u64>) -> Result<(), Errno> {
         let mut at = numbers.start;
         while at < numbers.end {
@@ -210,14 +231,14 @@ mod tests {
             ..Default::default()
         };
         let space = crate::space::Space::new(&options);
-        Data::new(&space.blocks, Seals::default())
+        Data::new(&Payer::new(&space, None), 1, Seals::default())
     }
 
     #[test]
     fn gaps_read_as_zeroes() {
         let mut d = data(0);
-        assert_eq!(d.write(b"abc", 4095), 3);
-        assert_eq!(d.write(b"z", 5 * PAGE_64), 1);
+        assert_eq!(d.write(b"abc", 4095), (3, Ok(())));
+        assert_eq!(d.write(b"z", 5 * PAGE_64), (1, Ok(())));
         assert_eq!(d.sectors(), 3 * SECTORS);
         let mut buf = vec![7; 6 * PAGE];
         d.read(&mut buf, 0);
@@ -232,8 +253,8 @@ mod tests {
     #[test]
     fn what_is_cleared_reads_as_zeroes() {
         let mut d = data(4);
-        assert_eq!(d.write(&[1; 4 * PAGE], 0), 4 * PAGE);
-        assert_eq!(d.write(&[1], 4 * PAGE_64), 0);
+        assert_eq!(d.write(&[1; 4 * PAGE], 0), (4 * PAGE, Ok(())));
+        assert_eq!(d.write(&[1], 4 * PAGE_64), (0, Err(Errno::ENOSPC)));
         let ones = |d: &Data| {
             let mut buf = vec![7; 4 * PAGE];
             d.read(&mut buf, 0);
@@ -262,10 +283,11 @@ mod tests {
     #[test]
     fn what_is_set_aside_is_paid_once() {
         let mut d = data(8);
-        assert_eq!(d.write(&[1; 2 * PAGE], 2 * PAGE_64), 2 * PAGE);
+        assert_eq!(d.write(&[1; 2 * PAGE], 2 * PAGE_64), (2 * PAGE, Ok(())));
         d.set_aside(1..6).expect("room for 3");
         assert_eq!(d.sectors(), 5 * SECTORS);
-        assert_eq!(d.write(&[1; 9 * PAGE], 0), 8 * PAGE);
+        let refused = Err(Errno::ENOSPC);
+        assert_eq!(d.write(&[1; 9 * PAGE], 0), (8 * PAGE, refused));
         assert_eq!(d.sectors(), 8 * SECTORS);
         assert_eq!(d.clear(0..u64::MAX).len(), 8);
         assert_eq!(d.sectors(), 0);

@@ -22,7 +22,6 @@
 //! G1. An entry keeps its position until it is removed or renamed.
 
 use crate::node::{Names, Node, make};
-use crate::space::INODE_ROOM;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{Inode, Listed, NewInode};
 use std::collections::{BTreeMap, HashMap};
@@ -34,6 +33,8 @@ pub(crate) const DIR_SIZE: u64 = 2 * ENTRY_SIZE;
 const ENTRY_SIZE: u64 = 20;
 /// The position before the first one given out.
 const TOP: u64 = 1 << 62;
+/// Names that a directory keeps room for, once it had so many.
+const ROOM_MIN: usize = 64;
 /// How many entries are listed between two takings of the lock.
 const BATCH: usize = 32;
 
@@ -103,7 +104,17 @@ impl Entries {
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Arc<Inode>> {
         let entry = self.by_name.remove(name)?;
         self.order.remove(&entry.position);
+        self.shrink();
         Some(entry.inode)
+    }
+
+    /// Gives memory back that names took which are gone.
+    fn shrink(&mut self) {
+        let (used, room) = (self.by_name.len(), self.by_name.capacity());
+        // So rarely that what is moved was paid for by what was removed.
+        if room > ROOM_MIN && used < room / 8 {
+            self.by_name.shrink_to(used * 2);
+        }
     }
 
     /// The next entries from a position on.
@@ -208,7 +219,7 @@ impl Node {
         now: Timespec,
     ) -> Result<(), Errno> {
         let entries = self.entries().ok_or(Errno::EPERM)?;
-        self.sibling(target)?;
+        let node = self.sibling(target)?;
         if target.is_dir() {
             return Err(Errno::EPERM);
         }
@@ -218,11 +229,15 @@ impl Node {
         let links = target.nlink();
         links_after(links, 1).ok_or(Errno::EMLINK)?;
         // The first name of a temporary file is paid for with the inode.
-        let charge = if links == 0 { 0 } else { INODE_ROOM };
-        self.space().room.take(charge)?;
+        let is_paid = links == 0;
+        if !is_paid {
+            node.places().take()?;
+        }
         let mut entries = entries.write();
         if entries.get(name).is_some() {
-            self.space().room.give(charge);
+            if !is_paid {
+                node.places().give();
+            }
             return Err(Errno::EEXIST);
         }
         entries.put(name, Arc::clone(target));
@@ -243,7 +258,7 @@ impl Node {
         now: Timespec,
     ) -> Result<(), Errno> {
         let entries = self.entries().ok_or(Errno::EPERM)?;
-        let node = self.sibling(victim)?;
+        self.sibling(victim)?;
         let mut entries = entries.write();
         if !entries
             .get(name)
@@ -254,23 +269,9 @@ impl Node {
         let removed = entries.remove(name);
         changed(dir, &entries, -i32::from(victim.is_dir()), now);
         drop(entries);
-        node.lose_name(victim, now);
+        lose_name(victim, now);
         drop(removed);
         Ok(())
-    }
-
-    /// Counts one name less; a directory loses its own `.` with it.
-    pub(crate) fn lose_name(&self, inode: &Inode, now: Timespec) {
-        let mut links = 0;
-        let is_dir = inode.is_dir();
-        inode.update(|a| {
-            links = a.nlink;
-            a.nlink = if is_dir { 0 } else { links.saturating_sub(1) };
-            a.ctime = now;
-        });
-        if links > 1 && !is_dir {
-            self.space().room.give(INODE_ROOM);
-        }
     }
 
     /// # Errors
@@ -282,6 +283,23 @@ impl Node {
         } else {
             Err(Errno::ENOTEMPTY)
         }
+    }
+}
+
+/// Counts one name less of an inode of this backend; a directory loses its own `.` with it.
+pub(crate) fn lose_name(inode: &Inode, now: Timespec) {
+    let mut links = 0;
+    let is_dir = inode.is_dir();
+    inode.update(|a| {
+        links = a.nlink;
+        a.nlink = if is_dir { 0 } else { links.saturating_sub(1) };
+        a.ctime = now;
+    });
+    if links > 1
+        && !is_dir
+        && let Some(node) = Node::behind(inode)
+    {
+        node.places().give();
     }
 }
 

@@ -22,16 +22,16 @@ pub(crate) fn before(end: u64, offset: u64, len: usize) -> usize {
     usize::try_from(left).unwrap_or(usize::MAX).min(len)
 }
 
-/// What a write of at least one byte answers, of which seals let `admitted` bytes through.
+/// What a write of at least one byte answers, of which `done` bytes were stored before `last`
+/// refused; without that, seals did.
 ///
 /// # Errors
-/// `EPERM` (sealed), `ENOSPC`.
-pub(crate) fn outcome(written: usize, admitted: usize) -> Result<usize, Errno> {
-    match (written, admitted) {
-        (0, 0) => Err(Errno::EPERM),
-        (0, _) => Err(Errno::ENOSPC),
-        _ => Ok(written),
+/// `EPERM` (sealed), and those of `last`.
+pub(crate) fn outcome(done: usize, last: Result<(), Errno>) -> Result<usize, Errno> {
+    if done != 0 {
+        return Ok(done);
     }
+    last.and(Err(Errno::EPERM))
 }
 
 impl Data {
@@ -124,9 +124,9 @@ impl Node {
         let len = Data::room(offset, bytes.len())?;
         let mut data = data.write();
         let admitted = data.seals.admitted(inode.size(), offset, len);
-        let written = data.write(&bytes[..admitted], offset);
+        let (written, refused) = data.write(&bytes[..admitted], offset);
         data.settle(inode, offset, written, now);
-        outcome(written, admitted)
+        outcome(written, refused)
     }
 
     /// As `InodeOps::setattr`.
@@ -165,7 +165,7 @@ impl Node {
     /// As `InodeOps::fallocate`: tmpfs allocates and punches, and does nothing else.
     ///
     /// # Errors
-    /// In this order: `EOPNOTSUPP`, `EPERM` (sealed), `ENOSPC`.
+    /// In this order: `EOPNOTSUPP`, `EPERM` (sealed), `ENOSPC`, `EDQUOT`.
     pub(crate) fn allocate(
         &self,
         inode: &Inode,

@@ -2,9 +2,9 @@
 //! An in-memory file system for openpath, with the semantics of Linux's tmpfs.
 //!
 //! # Kernel analogue
-//! tmpfs with `huge=never` and without quota: what an operation answers, which times, sizes, link
-//! counts and block counts it changes, what it charges against the limits, and in which order a
-//! directory lists its entries (the newest first).
+//! tmpfs with `huge=never`: what an operation answers, which times, sizes, link counts and block
+//! counts it changes, what it charges against the limits, and in which order a directory lists its
+//! entries (the newest first). In place of its quota of users and groups, tenants are charged.
 //!
 //! # Locks
 //! | class | protects |
@@ -18,8 +18,12 @@
 //!     code runs; except for the code that `with_pages` shows pages to: it must not come back into
 //!     a tree in memory.
 //! R2. An inode is never dropped while one of these locks is held.
-//! R3. Counters of the whole tree are single words; what is taken from them is given back by a
-//!     drop, except for the place of a second name, which its removal gives back.
+//! R3. Counters of the whole tree are single words; what is taken from them and charged to a tenant
+//!     is given back by a drop.
+//!
+//! # Guarantees
+//! G1. What is deleted goes back to the system: pages at once, but for half as many as are in use
+//!     (at least 4 MiB), which the next files get; the rest with [`openpath_vfs::Vfs::trim`].
 //!
 //! # Limits
 //! * POSIX access control lists cannot be set (`EOPNOTSUPP`).

@@ -9,7 +9,7 @@ use crate::data::{Data, SECTORS};
 use crate::dir::{DIR_SIZE, Entries};
 use crate::page_map::PAGE;
 use crate::seal::Seals;
-use crate::space::{Charge, INODE_ROOM, Space};
+use crate::space::{Payer, Places, Space};
 use crate::symlink::Link;
 use crate::xattr::Xattrs;
 use openpath_abi::{Errno, Timespec, mode};
@@ -33,9 +33,7 @@ enum Kind {
 
 /// One inode's side of this backend.
 pub(crate) struct Node {
-    space: Arc<Space>,
-    /// The room of the inode itself, held until it is dropped.
-    _room: Charge,
+    places: Places,
     kind: Kind,
     xattrs: RwLock<Option<Box<Xattrs>>, MemXattr>,
 }
@@ -52,7 +50,7 @@ pub(crate) enum Names {
 /// A new inode of the tree that `space` counts.
 ///
 /// # Errors
-/// `EINVAL` for a type that does not exist; `ENOSPC`.
+/// `EINVAL` for a type that does not exist; `ENOSPC`, `EDQUOT`.
 pub(crate) fn make(
     space: &Arc<Space>,
     new: &NewInode<'_>,
@@ -72,8 +70,8 @@ pub(crate) fn make(
     if mode::dirent_type(new.mode) == openpath_abi::dirent::DT_UNKNOWN {
         return Err(Errno::EINVAL);
     }
-    let mut room = Charge::none(&space.room);
-    room.take(INODE_ROOM)?;
+    let places = Places::new(Payer::new(space, new.tenant))?;
+    let payer = &places.payer;
     let ino = space.number();
     let kind = match file_type {
         mode::S_IFDIR => {
@@ -83,10 +81,10 @@ pub(crate) fn make(
         }
         mode::S_IFREG => {
             let seals = Seals::new(space.sealable);
-            Kind::Regular(RwLock::new(Data::new(&space.blocks, seals)))
+            Kind::Regular(RwLock::new(Data::new(payer, ino, seals)))
         }
         mode::S_IFLNK => {
-            let link = Link::new(new.body, &space.blocks)?;
+            let link = Link::new(new.body, payer)?;
             attr.size = link.body().len() as u64;
             attr.blocks = link.blocks() * SECTORS;
             Kind::Symlink(link)
@@ -95,10 +93,8 @@ pub(crate) fn make(
     };
     let is_device = file_type == mode::S_IFCHR || file_type == mode::S_IFBLK;
     let rdev = if is_device { new.rdev } else { 0 };
-    let space = Arc::clone(space);
     let node = Node {
-        space,
-        _room: room,
+        places,
         kind,
         xattrs: RwLock::new(None),
     };
@@ -117,13 +113,23 @@ impl Node {
     /// `EXDEV` if it is not an inode of the same tree.
     pub(crate) fn sibling<'a>(&self, inode: &'a Inode) -> Result<&'a Self, Errno> {
         Self::behind(inode)
-            .filter(|n| Arc::ptr_eq(&n.space, &self.space))
+            .filter(|n| Arc::ptr_eq(n.space(), self.space()))
             .ok_or(Errno::EXDEV)
     }
 
     /// The tree's counters.
     pub(crate) fn space(&self) -> &Arc<Space> {
-        &self.space
+        &self.places.payer.space
+    }
+
+    /// Who pays for it.
+    pub(crate) fn payer(&self) -> &Payer {
+        &self.places.payer
+    }
+
+    /// The places of the inode and its names.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
     /// The names in it, if it is a directory.
@@ -170,7 +176,7 @@ impl InodeOps for Node {
         if self.entries().is_none() || !mode::is_reg(new.mode) {
             return Err(Errno::EOPNOTSUPP);
         }
-        make(&self.space, new, Names::None)
+        make(self.space(), new, Names::None)
     }
 
     fn link(

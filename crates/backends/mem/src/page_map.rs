@@ -14,31 +14,16 @@
 //! in order. So a small file pays for what it has, an append is a push, and a search for a page or
 //! a gap looks at 64 at once.
 
+use openpath_sync::{PAGE_SIZE, Page};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Bytes of a page and of a block.
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = PAGE_SIZE;
 /// The same, to calculate with offsets.
 pub(crate) const PAGE_64: u64 = PAGE as u64;
 /// Pages of a group.
 const GROUP: u64 = 64;
-
-/// One page.
-pub(crate) type Page = Box<[u8; PAGE]>;
-
-/// A page that holds `part` from byte `from` on, and zeroes else.
-pub(crate) fn page_with(part: &[u8], from: usize) -> Page {
-    // Built in place: a boxed array expression would be built on the stack and copied.
-    let page: Box<[u8]> = if part.len() == PAGE {
-        part.into()
-    } else {
-        let mut page = vec![0; PAGE].into_boxed_slice();
-        page[from..from + part.len()].copy_from_slice(part);
-        page
-    };
-    page.try_into().unwrap_or_else(|_| Box::new([0; PAGE]))
-}
 
 /// Up to 64 pages with neighbouring numbers.
 #[derive(Default)]
@@ -238,7 +223,12 @@ impl Gone {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use openpath_sync::Pages;
     use std::collections::BTreeSet;
+
+    fn page_with(part: &[u8], from: usize) -> Page {
+        Pages::default().page(part, from).expect("a page")
+    }
 
     fn map(numbers: impl IntoIterator<Item = u64>) -> PageMap {
         let mut map = PageMap::default();

@@ -10,7 +10,7 @@
 //!     was found then still holds; each directory is changed under its own lock, one after the
 //!     other.
 
-use crate::dir::{changed, links_after};
+use crate::dir::{changed, links_after, lose_name};
 use crate::node::{Names, Node, make};
 use openpath_abi::Errno;
 use openpath_vfs::{Inode, Rename};
@@ -128,7 +128,7 @@ impl Node {
             if rename.exchange {
                 target.update(|a| a.ctime = now);
             } else {
-                self.lose_name(target, now);
+                lose_name(target, now);
             }
         }
         drop(source);

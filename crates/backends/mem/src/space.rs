@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a whole tree may use and has left: blocks, room for inodes, inode numbers.
+//! What a whole tree may use and has left: blocks, room for inodes, inode numbers; and who pays.
 //!
 //! # Fields
 //! | field | changed by |
@@ -7,17 +7,29 @@
 //! | blocks | one for each page of a file and each long symbolic link |
 //! | room | [`INODE_ROOM`] for each inode and second name; the size of extended attributes |
 //! | next number | each new inode, never back |
+//!
+//! # Rules
+//! R1. What is taken of the tree is also charged to the tenant of the task that made the inode: an
+//!     inode or second name as an inode, pages and extended attributes by their bytes. It follows
+//!     the inode: whoever writes, whatever its owner, and whoever gives it another name.
+//! R2. Both are paid or none, and both are given back by a drop.
 
 use crate::options::MemOptions;
 use crate::page_map::PAGE;
 use openpath_abi::Errno;
-use openpath_sync::Word;
+use openpath_sync::{Page, Pages, Word};
+use openpath_vfs::Tenant;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// What an inode takes of the room for inodes (`BOGO_INODE_SIZE`).
 pub(crate) const INODE_ROOM: u64 = 1024;
 
-/// A quantity with a limit.
+/// Pools that pages come from, so that threads seldom wait for each other; a file has one.
+const SHARDS: usize = 4;
+
+/// A quantity with a limit. No two share a cache line.
+#[repr(align(64))]
 pub(crate) struct Pool {
     /// 0: no limit, and nothing is counted.
     limit: u64,
@@ -71,18 +83,93 @@ impl Pool {
     }
 }
 
-/// What its holder has taken from a pool; given back when it is dropped.
-pub(crate) struct Charge {
-    pool: Arc<Pool>,
-    held: u64,
+/// A pool of a tree, and how what is taken from it counts for a tenant.
+pub(crate) trait Unit {
+    /// Bytes of a tenant.
+    const BYTES: u64;
+    /// The pool.
+    fn pool(space: &Space) -> &Pool;
 }
 
-impl Charge {
-    /// Nothing yet.
-    pub(crate) fn none(pool: &Arc<Pool>) -> Self {
+/// A page of a file or a long symbolic link.
+pub(crate) enum Block {}
+
+impl Unit for Block {
+    const BYTES: u64 = PAGE as u64;
+    fn pool(space: &Space) -> &Pool {
+        &space.blocks
+    }
+}
+
+/// A byte of an extended attribute.
+pub(crate) enum Byte {}
+
+impl Unit for Byte {
+    const BYTES: u64 = 1;
+    fn pool(space: &Space) -> &Pool {
+        &space.room
+    }
+}
+
+/// Who pays for an inode: the tree and a tenant. The tree is asked first, as in the kernel, where a
+/// quota comes after the limits of a tmpfs.
+#[derive(Clone)]
+pub(crate) struct Payer {
+    pub(crate) space: Arc<Space>,
+    tenant: Option<Arc<Tenant>>,
+}
+
+impl Payer {
+    pub(crate) fn new(space: &Arc<Space>, tenant: Option<&Arc<Tenant>>) -> Self {
         Self {
-            pool: Arc::clone(pool),
+            space: Arc::clone(space),
+            tenant: tenant.cloned(),
+        }
+    }
+
+    /// Takes `amount`.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EDQUOT`; if both would refuse, who would first if it were taken one by one.
+    fn take<U: Unit>(&self, amount: u64) -> Result<(), Errno> {
+        let pool = U::pool(&self.space);
+        let Some(tenant) = &self.tenant else {
+            return pool.take(amount);
+        };
+        let bytes = amount.saturating_mul(U::BYTES);
+        if let Err(errno) = pool.take(amount) {
+            let left = tenant.limits().bytes_max - tenant.stats().bytes;
+            let is_first = amount > 1 && left / U::BYTES < pool.free.get();
+            return Err(if is_first { Errno::EDQUOT } else { errno });
+        }
+        tenant
+            .charge_bytes(bytes)
+            .inspect_err(|_| pool.give(amount))
+    }
+
+    /// Gives back what was taken.
+    fn give<U: Unit>(&self, amount: u64) {
+        U::pool(&self.space).give(amount);
+        if let Some(tenant) = &self.tenant {
+            tenant.uncharge_bytes(amount * U::BYTES);
+        }
+    }
+}
+
+/// What its holder has taken; given back when it is dropped.
+pub(crate) struct Charge<U: Unit> {
+    pub(crate) payer: Payer,
+    held: u64,
+    unit: PhantomData<U>,
+}
+
+impl<U: Unit> Charge<U> {
+    /// Nothing yet.
+    pub(crate) fn none(payer: &Payer) -> Self {
+        Self {
+            payer: payer.clone(),
             held: 0,
+            unit: PhantomData,
         }
     }
 
@@ -94,9 +181,9 @@ impl Charge {
     /// Takes `amount` more.
     ///
     /// # Errors
-    /// `ENOSPC` if less is left.
+    /// `ENOSPC`, `EDQUOT`.
     pub(crate) fn take(&mut self, amount: u64) -> Result<(), Errno> {
-        self.pool.take(amount)?;
+        self.payer.take::<U>(amount)?;
         self.held += amount;
         Ok(())
     }
@@ -105,23 +192,81 @@ impl Charge {
     pub(crate) fn give(&mut self, amount: u64) {
         let amount = amount.min(self.held);
         self.held -= amount;
-        self.pool.give(amount);
+        self.payer.give::<U>(amount);
     }
 }
 
-impl Drop for Charge {
+impl<U: Unit> Drop for Charge<U> {
     fn drop(&mut self) {
-        self.pool.give(self.held);
+        self.payer.give::<U>(self.held);
     }
 }
 
-/// The counters of one tree. Its address is the tree's identity.
+/// The places that an inode takes: one for itself, and one for each name after the first. Given
+/// back when it is dropped.
+pub(crate) struct Places {
+    pub(crate) payer: Payer,
+    taken: Word,
+}
+
+impl Places {
+    /// The place of a new inode.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EDQUOT`.
+    pub(crate) fn new(payer: Payer) -> Result<Self, Errno> {
+        let places = Self {
+            payer,
+            taken: Word::new(0),
+        };
+        places.take()?;
+        Ok(places)
+    }
+
+    /// Takes one more.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EDQUOT`.
+    pub(crate) fn take(&self) -> Result<(), Errno> {
+        let room = &self.payer.space.room;
+        room.take(INODE_ROOM)?;
+        if let Some(tenant) = &self.payer.tenant {
+            tenant
+                .charge_inode()
+                .inspect_err(|_| room.give(INODE_ROOM))?;
+        }
+        self.taken.add(1);
+        Ok(())
+    }
+
+    /// Gives one back.
+    pub(crate) fn give(&self) {
+        self.taken.sub(1);
+        self.give_back(1);
+    }
+
+    fn give_back(&self, places: u64) {
+        self.payer.space.room.give(places * INODE_ROOM);
+        if let Some(tenant) = &self.payer.tenant {
+            (0..places).for_each(|_| tenant.uncharge_inode());
+        }
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        self.give_back(self.taken.get());
+    }
+}
+
+/// The counters of one tree, and where its pages come from. Its address is the tree's identity.
 pub(crate) struct Space {
-    pub(crate) blocks: Arc<Pool>,
-    pub(crate) room: Arc<Pool>,
+    pub(crate) blocks: Pool,
+    pub(crate) room: Pool,
     /// New files can be sealed.
     pub(crate) sealable: bool,
     next_ino: Word,
+    pages: [Pages; SHARDS],
 }
 
 impl Space {
@@ -129,10 +274,11 @@ impl Space {
     pub(crate) fn new(options: &MemOptions) -> Arc<Self> {
         let inodes = options.inodes.min(u64::MAX / INODE_ROOM);
         Arc::new(Self {
-            blocks: Arc::new(Pool::new(options.size.div_ceil(PAGE as u64))),
-            room: Arc::new(Pool::new(inodes * INODE_ROOM)),
+            blocks: Pool::new(options.size.div_ceil(PAGE as u64)),
+            room: Pool::new(inodes * INODE_ROOM),
             sealable: options.sealable,
             next_ino: Word::new(1),
+            pages: Default::default(),
         })
     }
 
@@ -140,32 +286,56 @@ impl Space {
     pub(crate) fn number(&self) -> u64 {
         self.next_ino.add(1)
     }
+
+    /// A page for the file `ino` that holds `part` from byte `from` on, and zeroes else.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn page(&self, ino: u64, part: &[u8], from: usize) -> Result<Page, Errno> {
+        // Below the number of pools.
+        let pool = &self.pages[(ino % SHARDS as u64) as usize];
+        pool.page(part, from).map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Gives the memory of pages back that are kept for the next file.
+    pub(crate) fn cool(&self) {
+        self.pages.iter().for_each(Pages::cool);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn payer(blocks: u64) -> Payer {
+        let options = MemOptions {
+            size: blocks * PAGE as u64,
+            ..MemOptions::default()
+        };
+        Payer::new(&Space::new(&options), None)
+    }
+
     #[test]
     fn a_charge_is_given_back() {
-        let pool = Arc::new(Pool::new(10));
-        let mut charge = Charge::none(&pool);
+        let payer = payer(10);
+        let figures = || payer.space.blocks.figures();
+        let mut charge = Charge::<Block>::none(&payer);
         charge.take(7).expect("room for 7");
         assert_eq!(charge.take(4), Err(Errno::ENOSPC));
         charge.take(3).expect("room for 3");
-        assert_eq!(pool.figures(), (10, 0));
+        assert_eq!(figures(), (10, 0));
         charge.give(5);
-        assert_eq!(pool.figures(), (10, 5));
+        assert_eq!(figures(), (10, 5));
         drop(charge);
-        assert_eq!(pool.figures(), (10, 10));
+        assert_eq!(figures(), (10, 10));
     }
 
     #[test]
     fn without_a_limit_nothing_is_counted() {
-        let pool = Arc::new(Pool::new(0));
-        let mut charge = Charge::none(&pool);
+        let payer = payer(0);
+        let mut charge = Charge::<Block>::none(&payer);
         charge.take(u64::MAX / 2).expect("no limit");
         drop(charge);
-        assert_eq!(pool.figures(), (0, 0));
+        assert_eq!(payer.space.blocks.figures(), (0, 0));
     }
 }

@@ -75,4 +75,8 @@ impl SuperBlockOps for Tree {
             ..StatFs::default()
         })
     }
+
+    fn trim(&self) {
+        self.space.cool();
+    }
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The body of a symbolic link: kept as it is, answered without a copy.
 
-use crate::space::{Charge, Pool};
+use crate::space::{Block, Charge, Payer};
 use openpath_abi::Errno;
-use std::sync::Arc;
 
 /// Bodies shorter than this live in the inode; a longer one takes a block (`SHORT_SYMLINK_LEN`).
 const SHORT: usize = 128;
@@ -12,19 +11,19 @@ const SHORT: usize = 128;
 pub(crate) struct Link {
     body: Box<[u8]>,
     /// The block of a long body.
-    block: Option<Charge>,
+    block: Option<Charge<Block>>,
 }
 
 impl Link {
     /// A link with this body.
     ///
     /// # Errors
-    /// `ENOSPC` if it takes a block and none is left.
-    pub(crate) fn new(body: &[u8], blocks: &Arc<Pool>) -> Result<Self, Errno> {
+    /// `ENOSPC`, `EDQUOT` if it takes a block and none is left.
+    pub(crate) fn new(body: &[u8], payer: &Payer) -> Result<Self, Errno> {
         let block = if body.len() < SHORT {
             None
         } else {
-            let mut charge = Charge::none(blocks);
+            let mut charge = Charge::none(payer);
             charge.take(1)?;
             Some(charge)
         };

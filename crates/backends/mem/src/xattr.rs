@@ -7,7 +7,7 @@
 //! for inodes; a value that replaces another needs its own room first.
 
 use crate::node::Node;
-use crate::space::Charge;
+use crate::space::{Byte, Charge};
 use openpath_abi::xattr::{
     ACL_ACCESS_NAME, ACL_DEFAULT_NAME, SECURITY_PREFIX, TRUSTED_PREFIX, USER_PREFIX, XATTR_CREATE,
     XATTR_REPLACE, XATTR_SIZE_MAX,
@@ -22,7 +22,7 @@ const HEAD: u64 = 40;
 /// The attributes of one inode that has some.
 pub(crate) struct Xattrs {
     values: BTreeMap<Box<[u8]>, Box<[u8]>>,
-    charge: Charge,
+    charge: Charge<Byte>,
 }
 
 /// What the name asks for.
@@ -59,7 +59,7 @@ fn room(name: &[u8], value: &[u8]) -> u64 {
 
 impl Xattrs {
     /// # Errors
-    /// In this order: `ENOSPC`, `EEXIST`, `ENODATA`.
+    /// In this order: `ENOSPC`, `EDQUOT`, `EEXIST`, `ENODATA`.
     fn set(&mut self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
         let needed = room(name, value);
         self.charge.take(needed)?;
@@ -123,7 +123,7 @@ impl Node {
         }
         let mut xattrs = self.xattrs().write();
         let empty = || {
-            let charge = Charge::none(&self.space().room);
+            let charge = Charge::none(self.payer());
             Box::new(Xattrs {
                 values: BTreeMap::new(),
                 charge,

@@ -98,7 +98,7 @@ impl Dcache {
         mut call: impl FnMut() -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         match call() {
-            Err(Errno::ENOSPC) => {
+            Err(Errno::ENOSPC | Errno::EDQUOT) => {
                 self.collect();
                 call()
             }

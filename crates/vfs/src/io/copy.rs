@@ -189,8 +189,10 @@ fn copy_range(
             })?;
         }
         let (at_in, at_out) = (start_in.cast_unsigned(), start_out.cast_unsigned());
-        source.inode.shielded(|ops| {
-            ops.copy_range(source.inode, at_in, target.inode, at_out, len as u64, now)
+        target.core.vfs.dcache.with_room(|| {
+            source.inode.shielded(|ops| {
+                ops.copy_range(source.inode, at_in, target.inode, at_out, len as u64, now)
+            })
         })
     };
     match by_backend {

@@ -54,7 +54,10 @@ impl Task {
         let _held = inode.lock_names();
         let now = self.core.vfs.clock.now();
         let (offset, len) = (offset.cast_unsigned(), len.cast_unsigned());
-        inode.shielded(|ops| ops.fallocate(inode, how, offset, len, now))?;
+        self.core
+            .vfs
+            .dcache
+            .with_room(|| inode.shielded(|ops| ops.fallocate(inode, how, offset, len, now)))?;
         if let Some(kept) = target.drop_privileges(now)? {
             target.setattr(&SetAttr {
                 mode: Some(kept),

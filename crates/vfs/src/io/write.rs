@@ -245,11 +245,20 @@ pub(super) fn write_locked(
         })?;
     }
     let room = usize::try_from(room).unwrap_or(usize::MAX).min(ONCE_MAX);
+    let dcache = &target.core.vfs.dcache;
     let mut done = 0;
     each(data, |piece| {
         let len = piece.len().min(room - done);
-        let at = from + done as u64;
-        let written = inode.shielded(|ops| ops.write_at(inode, &piece[..len], at, now))?;
+        let write = |begin: usize| {
+            let at = from + (done + begin) as u64;
+            inode.shielded(|ops| ops.write_at(inode, &piece[begin..len], at, now))
+        };
+        let mut written = dcache.with_room(|| write(0))?;
+        if written < len {
+            // As in `with_room`; what was written counts, whatever comes of the rest.
+            dcache.collect();
+            written += write(written).unwrap_or(0);
+        }
         done += written;
         Ok(written)
     })

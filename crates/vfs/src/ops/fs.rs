@@ -5,15 +5,13 @@ use super::resolve;
 use super::target::Target;
 use crate::file::Fd;
 use crate::mount::mflag;
-use crate::superblock::SuperBlock;
-use crate::task::{At, Core, Task};
+use crate::task::{At, Task};
 use crate::walk::lflag;
 use openpath_abi::mount::{
     ST_NOATIME, ST_NODEV, ST_NODIRATIME, ST_NOEXEC, ST_NOSUID, ST_NOSYMFOLLOW, ST_RDONLY,
     ST_RELATIME, ST_VALID,
 };
 use openpath_abi::{Errno, StatFs};
-use std::sync::Arc;
 
 /// Flags of a mount as statfs(2) shows them.
 const SHOWN: [(u64, u64); 8] = [
@@ -39,7 +37,7 @@ impl Task {
 
     /// Brings all mounted trees to stable storage, whatever each says about it. Linux: sync(2).
     pub fn sync(&self) {
-        for sb in superblocks(&self.core) {
+        for sb in self.core.vfs.trees() {
             if !sb.is_read_only() {
                 // As in Linux, nobody is told: syncfs(2) tells.
                 let _told = sb.shielded(|ops| ops.sync());
@@ -92,16 +90,4 @@ impl Target<'_> {
         }
         Ok(figures)
     }
-}
-
-/// Every tree that is mounted, once.
-fn superblocks(core: &Core) -> Vec<Arc<SuperBlock>> {
-    let mut found: Vec<Arc<SuperBlock>> = Vec::new();
-    let topology = core.vfs.mounts.topology.lock();
-    for node in topology.nodes.values() {
-        if !found.iter().any(|sb| Arc::ptr_eq(sb, &node.data.sb)) {
-            found.push(Arc::clone(&node.data.sb));
-        }
-    }
-    found
 }

@@ -49,7 +49,10 @@ impl Target<'_> {
         if capability {
             inode.set_flags(flag::FILE_CAPS);
         }
-        inode.shielded(|ops| ops.setxattr(inode, name, value, flags, now))?;
+        self.core
+            .vfs
+            .dcache
+            .with_room(|| inode.shielded(|ops| ops.setxattr(inode, name, value, flags, now)))?;
         self.tell_xattrs();
         Ok(())
     }

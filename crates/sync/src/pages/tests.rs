@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use super::*;
+
+/// Bytes of these pages that are in memory.
+fn resident(pages: &[usize]) -> usize {
+    let is_resident = |at: &&usize| {
+        let mut byte = 0_u8;
+        // SAFETY: asks about one page, whatever is mapped there; the answer is one byte.
+        let got = unsafe { libc::mincore(**at as *mut libc::c_void, PAGE_SIZE, &raw mut byte) };
+        got == 0 && byte & 1 != 0
+    };
+    pages.iter().filter(is_resident).count()
+}
+
+fn address(page: &Page) -> usize {
+    page.0.as_ptr().addr()
+}
+
+#[test]
+fn a_page_is_zero_whoever_had_it() {
+    let pool = Pages::default();
+    let mut first = pool.page(&[1; PAGE_SIZE], 0).expect("a page");
+    first[7] = 9;
+    let at = address(&first);
+    drop(first);
+    let again = pool.page(b"xy", 100).expect("a page");
+    assert_eq!(address(&again), at, "the warm one");
+    assert_eq!(again[100..102], *b"xy");
+    assert_eq!(again.iter().filter(|b| **b != 0).count(), 2);
+}
+
+#[test]
+fn what_is_dropped_goes_back_whatever_stays() {
+    let pool = Pages::default();
+    let make = |n: usize| pool.page(&n.to_le_bytes(), 0).expect("a page");
+    let all: Vec<Page> = (0..5000).map(make).collect();
+    let (keep, gone): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .enumerate()
+        .partition(|(n, _)| n.is_multiple_of(2));
+    let places: Vec<usize> = gone.iter().map(|(_, page)| address(page)).collect();
+    assert_eq!(resident(&places), 2500);
+    drop(gone);
+    assert!(resident(&places) <= 1250, "{}", resident(&places));
+    assert!(pool.warm() <= 1250);
+    pool.cool();
+    assert_eq!((resident(&places), pool.warm()), (0, 0));
+    for (n, page) in &keep {
+        assert_eq!(page[..8], n.to_le_bytes());
+    }
+    let again: Vec<Page> = (0..2500).map(make).collect();
+    assert!(keep.iter().all(|(n, page)| page[..8] == n.to_le_bytes()));
+    drop((keep, again));
+    assert!(pool.warm() <= WARM_MIN);
+    assert!(pool.0.books.lock().open.len() <= WARM_MIN / KEPT_MIN);
+    assert_eq!(Arc::strong_count(&pool.0), 1);
+    pool.cool();
+    assert_eq!((pool.warm(), pool.0.books.lock().open.len()), (0, 0));
+}
+
+#[test]
+fn pages_outlive_their_pool() {
+    let pool = Pages::default();
+    let make = |_| pool.page(b"a", 0).expect("a page");
+    let pages: Vec<Page> = (0..1000).map(make).collect();
+    let weak = Arc::downgrade(&pool.0);
+    drop(pool);
+    assert!(pages.iter().all(|page| page[0] == b'a'));
+    drop(pages);
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
+fn threads_share_a_pool() {
+    let pool = Pages::default();
+    let work = |seed: u8| {
+        let mut held = Vec::new();
+        let mut random = u64::from(seed);
+        for _ in 0..20_000 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            if random >> 62 == 0 || held.len() > 1500 {
+                let len = held.len();
+                held.truncate(len - len / 3);
+            } else {
+                let page = pool.page(&[seed], 3).expect("a page");
+                assert_eq!(
+                    page.iter().map(|b| usize::from(*b)).sum::<usize>(),
+                    seed.into()
+                );
+                held.push(page);
+            }
+            if let Some(page) = held.last_mut() {
+                page.fill(seed);
+            }
+        }
+    };
+    std::thread::scope(|s| {
+        for seed in 1..4 {
+            s.spawn(move || work(seed));
+        }
+    });
+    assert_eq!(Arc::strong_count(&pool.0), 1);
+}

@@ -105,7 +105,7 @@ pub struct Tuning {
     /// `task::Core::make_file`.
     pub reference_hand_over: bool,
     /// Look up the last component of an `O_CREAT` open without the directory's lock first. Gate:
-    /// `open::last::try_existing`.
+    /// `open::locked_look`.
     pub create_looks_first: bool,
     /// Ask for the lock context by a flag in the inode's read-mostly word. Gate:
     /// `open::grant::lock_context`.

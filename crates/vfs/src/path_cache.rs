@@ -7,9 +7,10 @@
 //!
 //! # What is kept
 //! Only paths of three or more plain names that were walked lock-free within one mount, through
-//! directories that everyone may search, without links, dots or mounts on the way. A path is
-//! entered when it is walked for the second time. A full set gives up an entry; when that happens
-//! often the table doubles, up to its limit, and what is then in the wrong set is entered again.
+//! directories that everyone may search, without links, dots or mounts on the way; and of a path
+//! that comes to a covered directory, the way to that. A path is entered when it is walked for the
+//! second time. A full set gives up an entry; when that happens often the table doubles, up to its
+//! limit, and what is then in the wrong set is entered again.
 //!
 //! # Fields of an entry
 //! | word | meaning |
@@ -17,7 +18,7 @@
 //! | seq | sequence of the entry; a change is exclusive |
 //! | hash | of start and path; 0: empty |
 //! | start, length | dentry the path begins at; bytes of the path |
-//! | target | the dentry it leads to |
+//! | target | the dentry it leads to, and how much of the path that takes |
 //! | state | the target's life word: same name, same place, same meaning |
 //! | validated | the clock when every directory on the way was last known to be as it was |
 //!
@@ -93,13 +94,15 @@ pub(crate) struct Query {
     clock: u64,
 }
 
-/// What the cache knows.
+/// Where a path leads within one mount.
 #[derive(Clone, Copy)]
 pub(crate) struct Hit {
-    /// The dentry the path leads to, negative or not.
+    /// The dentry, negative or not: the path's end, or a covered directory on the way.
     pub(crate) target: u32,
     /// Its state, confirmed.
     pub(crate) state: Sample,
+    /// How many bytes of the path lead there.
+    pub(crate) rest: usize,
 }
 
 impl PathCache {
@@ -178,20 +181,25 @@ impl PathCache {
                 continue;
             }
             let seq = e.seq.sample();
-            let (target, state) = (e.target.get() as u32, Sample::from_raw(e.state.get()));
+            let packed = e.target.get();
+            let hit = Hit {
+                target: packed as u32,
+                state: Sample::from_raw(e.state.get()),
+                rest: (packed >> 32) as usize,
+            };
             let validated = e.validated.get();
             if e.start_length.get() != wanted || !e.path_is(path) || seq.busy() || !e.seq.still(seq)
             {
                 return None;
             }
             if validated != query.clock
-                && !self.revalidate(dcache, e, seq, query, target, validated)
+                && !self.revalidate(dcache, e, seq, query, hit.target, validated)
             {
                 return None;
             }
-            let entry = dcache.at(target);
+            let entry = dcache.at(hit.target);
             entry.touch();
-            return entry.word().still(state).then_some(Hit { target, state });
+            return entry.word().still(hit.state).then_some(hit);
         }
         None
     }
@@ -231,27 +239,20 @@ impl PathCache {
         true
     }
 
-    /// Notes that `path` was walked and leads to `target`; the second time, it is entered.
+    /// Notes that `path` was walked and where it leads; the second time, it is entered.
     ///
     /// Paths are noted by hash. A noted path is displaced by the second other one that wants its
     /// place, not by the first: two paths that take turns would otherwise never be entered.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note(
-        &self,
-        dcache: &Dcache,
-        query: &Query,
-        path: &[u8],
-        target: u32,
-        state: Sample,
-    ) {
+    pub(crate) fn note(&self, dcache: &Dcache, query: &Query, path: &[u8], hit: Hit) {
         const FRESH: u32 = 1;
         // An even number, never 0.
         let tag = (query.hash >> 32) as u32 & !1 | 2;
         let place = self.walked.at((query.hash >> 8) as u32);
         let noted = place.peek();
         if noted & !FRESH == tag {
-            self.enter(dcache, query, path, target, state);
+            self.enter(dcache, query, path, hit);
         } else if noted & FRESH != 0 {
             place.poke(noted & !FRESH);
         } else {
@@ -259,10 +260,12 @@ impl PathCache {
         }
     }
 
-    /// Remembers that `path` leads to `target`, if everything on the way has been plain since
-    /// `query` was asked.
-    fn enter(&self, dcache: &Dcache, query: &Query, path: &[u8], target: u32, state: Sample) {
-        if !state.steady() || !plain_way(dcache, query, target) {
+    /// Remembers where `path` leads, if everything on the way has been plain since `query` was
+    /// asked.
+    fn enter(&self, dcache: &Dcache, query: &Query, path: &[u8], hit: Hit) {
+        // The way to a covered directory saves asking in vain, however short it is.
+        let steps = if hit.state.has(dflag::MOUNTED) { 1 } else { 3 };
+        if !hit.state.steady() || plain_way(dcache, query, hit.target) < Some(steps) {
             return;
         }
         let mut place = self.place(query.hash, (query.hash >> 50) as u32 & (WAYS - 1));
@@ -285,8 +288,9 @@ impl PathCache {
         e.hash.set(query.hash);
         e.start_length
             .set(u64::from(query.start) << 32 | path.len() as u64);
-        e.target.set(u64::from(target));
-        e.state.set(state.raw());
+        let rest = (hit.rest as u64) << 32;
+        e.target.set(rest | u64::from(hit.target));
+        e.state.set(hit.state.raw());
         e.validated.set(query.clock);
         e.keep_path(path);
         drop(change);
@@ -345,9 +349,9 @@ fn each_block(path: &[u8], mut take: impl FnMut([u64; BLOCK_WORDS])) {
     }
 }
 
-/// Whether every directory from the start to the target may be searched by all, has nothing mounted
-/// on it, and has not changed since the query; at least two lie between.
-fn plain_way(dcache: &Dcache, query: &Query, target: u32) -> bool {
+/// How many steps it is from the start to the target, if every directory on the way may be searched
+/// by all, has nothing mounted on it, and has not changed since the query.
+fn plain_way(dcache: &Dcache, query: &Query, target: u32) -> Option<u32> {
     let mut at = target;
     let mut depth = 0;
     while at != query.start {
@@ -363,10 +367,10 @@ fn plain_way(dcache: &Dcache, query: &Query, target: u32) -> bool {
             || sample.odd(slow)
             || dcache.at(parent).last_change.get() > query.clock
         {
-            return false;
+            return None;
         }
         at = parent;
         depth += 1;
     }
-    depth >= 3
+    Some(depth)
 }

@@ -65,6 +65,8 @@ pub(crate) struct Core {
     pub(crate) vfs: Arc<Shared>,
     /// Whether walks may go without references ([`crate::Tuning::lock_free_walk`]).
     pub(crate) lock_free: bool,
+    /// Flags of opens that look with the directory locked ([`crate::open::locked_look`]).
+    pub(crate) locked_look: u32,
     pub(crate) pins: Pins,
     /// The descriptor table; borrowed for one step of it at a time.
     fds: RefCell<FdTable>,
@@ -282,6 +284,7 @@ impl Task {
         let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
         let core = Core {
             lock_free: vfs.config.tuning.lock_free_walk,
+            locked_look: crate::open::locked_look(&vfs.config.tuning),
             fds: RefCell::new(FdTable::new(&vfs.dcache.store, &vfs.config)),
             tenant: RefCell::new(Arc::clone(&vfs.tenant)),
             vfs,

@@ -26,6 +26,8 @@ pub enum Via {
     DotDot,
     /// A mount at the beginning.
     Mount,
+    /// A mount at the beginning, one for each path.
+    Mounts,
     /// A directory that the caller may not search: every operation is refused.
     Barred,
 }
@@ -56,11 +58,12 @@ const OPS: [Op; 9] = [
     Op::Denied,
     Op::DupClose,
 ];
-const VIAS: [(&str, Via); 5] = [
+const VIAS: [(&str, Via); 6] = [
     ("symlink", Via::Symlink),
     ("dirlink", Via::DirLink),
     ("dotdot", Via::DotDot),
     ("mount", Via::Mount),
+    ("mounts", Via::Mounts),
     ("barred", Via::Barred),
 ];
 const USER: u32 = 1000;
@@ -124,14 +127,18 @@ impl Case {
     /// # Errors
     /// `Setup` with the errno.
     pub fn lay(self, maker: &Task, chains: &mut [Chain]) -> Result<(), Error> {
-        if self.via == Via::Mount {
-            let top = chains.first().map_or(&b""[..], Chain::top);
-            let point = &[b"/mounted-", top].concat();
-            ours::mkdir(maker, point)?;
-            let other = MemFs::new(MemOptions::default());
-            let mounted = maker.mount(other, point, MountFlags::default());
-            mounted.map_err(|e| Error::setup("mount", e))?;
-            chains.iter_mut().for_each(|chain| chain.below(point));
+        let (of_each, prefix) = match self.via {
+            Via::Mount => (chains.len(), &b"/mounted-"[..]),
+            Via::Mounts => (1, &b"/."[..]),
+            _ => (0, &b""[..]),
+        };
+        if of_each != 0 {
+            for chains in chains.chunks_mut(of_each) {
+                let top = chains.first().map_or(&b""[..], Chain::top);
+                let point = &[prefix, top].concat();
+                mount(maker, point)?;
+                chains.iter_mut().for_each(|chain| chain.below(point));
+            }
         }
         ours::grow(maker, chains)?;
         for chain in chains {
@@ -150,7 +157,7 @@ impl Case {
         };
         maker.fchmodat2(AT_FDCWD, file, mode, 0)?;
         match self.via {
-            Via::Dirs | Via::Mount => {}
+            Via::Dirs | Via::Mount | Via::Mounts => {}
             Via::Symlink => {
                 for path in [&mut chain.file, &mut chain.missing] {
                     let link = [path.to_bytes(), b"~"].concat();
@@ -217,6 +224,14 @@ pub fn task(vfs: &Vfs, user: bool) -> Result<Task, Error> {
         task.set_cred(Cred::user(USER, USER, &[]));
     }
     Ok(task)
+}
+
+/// Mounts an empty tree on a new directory.
+fn mount(maker: &Task, point: &[u8]) -> Result<(), Error> {
+    ours::mkdir(maker, point)?;
+    let other = MemFs::new(MemOptions::default());
+    let mounted = maker.mount(other, point, MountFlags::default());
+    mounted.map_err(|e| Error::setup("mount", e))
 }
 
 fn c_string(bytes: &[u8]) -> CString {

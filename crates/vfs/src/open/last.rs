@@ -8,7 +8,7 @@ use crate::mount::Writing;
 use crate::perm;
 use crate::walk::{Fail, Last, LastKind, LockedDir, Reason, Spot, Text, Walk, lflag};
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{O_CREAT, O_EXCL};
+use openpath_abi::fcntl::O_CREAT;
 use openpath_sync::{Pin, Sample};
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn try_existing(
     last: &Last,
     op: &OpenOp,
 ) -> Result<bool, Fail> {
-    if op.has(O_EXCL) || !walk.core.vfs.config.tuning.create_looks_first {
+    if op.has(walk.core.locked_look) {
         return Ok(false);
     }
     walk.step_if_positive(text.bytes(), last.start, last.end)

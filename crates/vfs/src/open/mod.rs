@@ -18,6 +18,7 @@ mod tmpfile;
 pub(crate) use grant::without_privileges;
 use how::OpenOp;
 
+use crate::config::Tuning;
 use crate::file::{Fd, Filp};
 use crate::task::{At, Core, Task};
 use crate::tenant::count;
@@ -139,7 +140,7 @@ fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Err
                 core.count(count::NEGATIVE_HITS);
                 return Err(Errno::ENOENT);
             }
-            Plain::End(end) if !op.has(O_CREAT | O_EXCL) => {
+            Plain::End(end) if !op.has(core.locked_look) => {
                 if let Some(pin) = end.pin(core)
                     && let Some(file) = grant::at_once(core, pin, end.dentry, op)
                 {
@@ -155,6 +156,15 @@ fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Err
 
 /// What an open with one of these does is not undone by closing it again, or is no plain open.
 const LASTING: u32 = O_TRUNC | O_TMPFILE_ONLY | O_PATH;
+
+/// An open with all of these looks for its file with the directory locked, even if it is cached.
+pub(crate) fn locked_look(tuning: &Tuning) -> u32 {
+    if tuning.create_looks_first {
+        O_CREAT | O_EXCL
+    } else {
+        O_CREAT
+    }
+}
 
 /// Opens by a full walk, with the descriptor reserved: what is not cached, not plain, or to be
 /// made.

@@ -28,8 +28,13 @@ impl Walk<'_> {
     /// One mount up the stack, by samples; whether there was one.
     fn cross_fast(&mut self) -> Result<bool, Fail> {
         let cover = self.mounts().cover(self.at.mount, self.at.dentry);
-        // R4: the mount stood in was the one meant while its cover was looked for.
+        // R4: the mount stood in was the one meant while its cover was looked for, and so was the
+        // directory: unmounted and removed, its number may be another's.
         self.leave_mount()?;
+        let covered = self.dcache().at(self.at.dentry).word();
+        if !covered.still(self.at_dentry) {
+            return Err(self.restart(Reason::MountsChanged));
+        }
         let (mount, sample, root) = match cover {
             Cover::None => return Ok(false),
             Cover::Mount(mount, sample, root) => (mount, sample, root),

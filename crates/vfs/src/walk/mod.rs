@@ -26,7 +26,8 @@
 //! R3. In fast mode no backend is called and nothing but the task's own pin words is written.
 //!
 //! R4. A mount is asked `still` before its sample is given up, and after a root was taken from it:
-//!     a mount that went may have left its number, and its root's, to another.
+//!     a mount that went may have left its number, and its root's, to another. So may the
+//!     directory it covered, which is asked too.
 //!
 //! # Guarantees
 //! G1. At most 40 links are followed; a path's length is checked once and not again when bodies are

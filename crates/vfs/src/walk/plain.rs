@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plain lane: a path of cached names without links, dots or mounts, answered in one tight
-//! loop.
+//! The plain lane: a path of cached names without links or dots, answered in one tight loop.
 //!
 //! It answers only what it can answer for certain and leaves everything else, the start included,
 //! to [`super::Walk`], which knows all the rules. Nothing is pinned here and nothing but the stack
 //! is written.
 //!
+//! A path that enters mounts is walked in legs, one for each mount: behind a mount the path cache
+//! is asked for the rest from the mount's root. A path without mounts is one leg and pays nothing
+//! for that.
+//!
 //! # Rules
 //! R1. As in the walk: the child is sampled before its parent is asked `still`.
+//! R2. As in the walk (R4 there): what is covered, and the mount it is in, are asked `still` after
+//!     their cover was looked for, and the mount above after its root was sampled.
 
 use super::{Spot, lflag};
 use crate::dcache::{Dcache, dflag};
-use crate::mount::mflag;
+use crate::mount::{Cover, mflag};
 use crate::name::NameKey;
 use crate::path_cache::Hit;
 use crate::task::{At, Core};
@@ -26,6 +31,19 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// What was found from here on, in the same mount.
+    #[inline(always)]
+    fn to(&self, hit: &Hit) -> Self {
+        Self {
+            at: Spot {
+                mount: self.at.mount,
+                dentry: hit.target,
+            },
+            mount: self.mount,
+            dentry: hit.state,
+        }
+    }
+
     /// Pins it, if it is still so.
     #[inline(always)]
     pub(crate) fn pin(&self, core: &Core) -> Option<Pin> {
@@ -36,7 +54,7 @@ impl End {
 
 /// What the plain lane says of a path.
 pub(crate) enum Plain {
-    /// It ends here: a name that exists, not a link, nothing mounted on it.
+    /// It ends here: a name that exists, not a link, in the topmost mount.
     End(End),
     /// It does not exist.
     Absent,
@@ -69,57 +87,121 @@ pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
         _ => return Plain::Leave,
     };
     let _section = core.reader.enter();
-    let dcache = &core.vfs.dcache;
-    let slot = core.vfs.mounts.at(start.mount);
-    let mount = slot.word().sample();
-    let dentry = dcache.at(start.dentry).word().sample();
-    if mount.odd(mflag::NOT_PLAIN) || dentry.odd(START) {
+    let start = End {
+        at: start,
+        mount: core.vfs.mounts.at(start.mount).word().sample(),
+        dentry: core.vfs.dcache.at(start.dentry).word().sample(),
+    };
+    if start.mount.odd(mflag::NOT_PLAIN) || start.dentry.odd(START) {
         return Plain::Leave;
     }
-    let query = core
-        .vfs
-        .paths
-        .admits(dcache, start.dentry, || slot.sb.get(), path);
-    let place = |(dentry, sample)| End {
-        at: Spot {
-            mount: start.mount,
-            dentry,
-        },
-        mount,
-        dentry: sample,
+    let Some(hit) = leg(core, &start, path) else {
+        return Plain::Leave;
     };
-    if let Some(query) = query {
-        if let Some(Hit { target, state }) = core.vfs.paths.find(dcache, &query, path) {
-            return answer(state, place((target, state)));
-        }
-        let found = run(dcache, start.dentry, dentry, path);
-        if let Some((target, state)) = found {
-            core.vfs.paths.note(dcache, &query, path, target, state);
-        }
-        return found.map_or(Plain::Leave, |end| answer(end.1, place(end)));
-    }
-    run(dcache, start.dentry, dentry, path).map_or(Plain::Leave, |end| answer(end.1, place(end)))
-}
-
-#[inline(always)]
-fn answer(state: Sample, end: End) -> Plain {
-    if !state.odd(LAST) {
+    let end = start.to(&hit);
+    if !hit.state.odd(LAST) {
         Plain::End(end)
-    } else if state.steady() && state.has(dflag::NEGATIVE) {
+    } else if hit.state.steady() && hit.state.has(dflag::NEGATIVE) {
         Plain::Absent
     } else {
-        Plain::Leave
+        let mut end = end;
+        match across(core, &mut end, path, hit.rest, flags) {
+            Some(true) => Plain::End(end),
+            Some(false) => Plain::Absent,
+            None => Plain::Leave,
+        }
     }
 }
 
-/// The last name's entry, negative or not, if every step to it is plain.
+/// Goes on from a covered directory that the first `gone` bytes of `path` lead to; whether there is
+/// what it leads to, and where, if the rest is plain.
+///
+/// The place is handed over in memory, so that paths without mounts keep theirs in registers.
+#[cold]
+#[inline(never)]
+fn across(core: &Core, at: &mut End, path: &[u8], mut gone: usize, flags: u32) -> Option<bool> {
+    if flags & lflag::NO_XDEV != 0 {
+        return None;
+    }
+    loop {
+        if !at.dentry.has(dflag::MOUNTED) || at.dentry.odd(LAST & !dflag::MOUNTED) {
+            return None;
+        }
+        let root = cross(core, *at)?;
+        let Some(rest) = path.get(gone..).filter(|rest| !rest.is_empty()) else {
+            *at = root;
+            return (!root.dentry.odd(LAST & !dflag::MOUNTED)).then_some(true);
+        };
+        if root.dentry.odd(START) {
+            return None;
+        }
+        let hit = leg(core, &root, rest)?;
+        *at = root.to(&hit);
+        if !hit.state.odd(LAST) {
+            return Some(true);
+        }
+        if hit.state.steady() && hit.state.has(dflag::NEGATIVE) {
+            return Some(false);
+        }
+        gone += hit.rest;
+    }
+}
+
+/// From a covered place to the root of the topmost mount on it; to itself if that covers it for
+/// others only. `None` if something changed.
 #[inline(always)]
-fn run(
-    dcache: &Dcache,
-    mut parent: u32,
-    mut parent_was: Sample,
-    path: &[u8],
-) -> Option<(u32, Sample)> {
+fn cross(core: &Core, mut at: End) -> Option<End> {
+    let (mounts, dcache) = (&core.vfs.mounts, &core.vfs.dcache);
+    while at.dentry.has(dflag::MOUNTED) {
+        let cover = mounts.cover(at.at.mount, at.at.dentry);
+        // R2: the place was the one meant.
+        if !mounts.at(at.at.mount).word().still(at.mount)
+            || !dcache.at(at.at.dentry).word().still(at.dentry)
+        {
+            return None;
+        }
+        let (mount, sample, root) = match cover {
+            Cover::None => break,
+            Cover::Mount(mount, sample, root) => (mount, sample, root),
+            Cover::Changed => return None,
+        };
+        let dentry = dcache.at(root).word().sample();
+        // R2: the mount still holds its root, so what was sampled is its root.
+        if sample.odd(mflag::NOT_PLAIN) || !mounts.at(mount).word().still(sample) {
+            return None;
+        }
+        at = End {
+            at: Spot {
+                mount,
+                dentry: root,
+            },
+            mount: sample,
+            dentry,
+        };
+    }
+    Some(at)
+}
+
+/// What `path` leads to within the mount it starts in: as far as its end, or a covered directory.
+#[inline(always)]
+fn leg(core: &Core, start: &End, path: &[u8]) -> Option<Hit> {
+    let (dcache, paths) = (&core.vfs.dcache, &core.vfs.paths);
+    let sb = || core.vfs.mounts.at(start.at.mount).sb.get();
+    let Some(query) = paths.admits(dcache, start.at.dentry, sb, path) else {
+        return run(dcache, start.at.dentry, start.dentry, path);
+    };
+    if let Some(hit) = paths.find(dcache, &query, path) {
+        return Some(hit);
+    }
+    let hit = run(dcache, start.at.dentry, start.dentry, path)?;
+    paths.note(dcache, &query, path, hit);
+    Some(hit)
+}
+
+/// The last name's entry, negative or not, or that of a covered directory on the way, if every
+/// step to it is plain.
+#[inline(always)]
+fn run(dcache: &Dcache, mut parent: u32, mut parent_was: Sample, path: &[u8]) -> Option<Hit> {
     let mut pos = 0;
     while path.get(pos) == Some(&b'/') {
         pos += 1;
@@ -135,12 +217,18 @@ fn run(
         if !dcache.at(parent).word().still(parent_was) {
             return None;
         }
+        let hit = Hit {
+            target: child,
+            state: sample,
+            rest: end,
+        };
         if end == path.len() {
             entry.touch();
-            return Some((child, sample));
+            return Some(hit);
         }
         if sample.odd(MIDDLE) {
-            return None;
+            let covered = !sample.odd(MIDDLE & !dflag::MOUNTED);
+            return covered.then_some(hit);
         }
         (parent, parent_was) = (child, sample);
         pos = end + 1;

@@ -207,15 +207,15 @@ impl Walk<'_> {
     }
 
     /// Leaves fast mode to make a file: the root is forgotten first, or, with the switch off,
-    /// counted like any other
-    /// place the walk remembers.
+    /// counted like any other place the walk remembers; a path that did not ask for it has none.
     ///
     /// # Errors
     /// As [`Walk::unlazy`].
     pub(crate) fn unlazy_to_create(&mut self) -> Result<(), Fail> {
         self.unlazy(Reason::Create)?;
-        if !self.core.vfs.config.tuning.root_reset_before_unlazy {
-            let root = self.root();
+        if let Some(root) = self.root
+            && !self.core.vfs.config.tuning.root_reset_before_unlazy
+        {
             self.dcache().count_reference(root.dentry);
         }
         Ok(())

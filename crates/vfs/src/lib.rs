@@ -48,8 +48,8 @@ pub use inode::{
     Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr, flag,
 };
 pub use instance::{Usage, Vfs, VfsBuilder};
-pub use mount::{MountFlags, Namespace, Propagation, mflag};
-pub use ops::{DirEntry, MountAttr};
+pub use mount::{MountFlags, MountInfo, Namespace, Propagation, mflag};
+pub use ops::{DirEntry, LSMT_ROOT, MountAttr};
 pub use path::VfsPath;
 pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;

@@ -7,10 +7,10 @@ mod tasks;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, AT_RECURSIVE, O_CREAT, O_DIRECTORY, O_WRONLY};
 use openpath_abi::mount::{
-    MNT_DETACH, MOUNT_ATTR_RDONLY, MOVE_MOUNT_BENEATH, MOVE_MOUNT_F_EMPTY_PATH, MS_PRIVATE, MS_REC,
-    MS_SHARED, MS_SLAVE, MS_UNBINDABLE, OPEN_TREE_CLONE,
+    MNT_DETACH, MOUNT_ATTR_IDMAP, MOUNT_ATTR_RDONLY, MOVE_MOUNT_BENEATH, MOVE_MOUNT_F_EMPTY_PATH,
+    MS_PRIVATE, MS_REC, MS_SHARED, MS_SLAVE, MS_UNBINDABLE, OPEN_TREE_CLONE,
 };
-use openpath_vfs::{MountAttr, MountFlags, Task, Vfs};
+use openpath_vfs::{LSMT_ROOT, MountAttr, MountFlags, Task, Vfs};
 use tasks::{NOBODY, Short, root, says, tree, user, vfs};
 
 fn mount(t: &Task, target: &str) -> String {
@@ -304,6 +304,29 @@ fn the_root_is_exchanged_for_who_stands_at_it() {
 }
 
 #[test]
+fn a_task_that_has_not_called_since_keeps_the_old_root() {
+    let (_vfs, t) = stage();
+    marked(&t, "/m");
+    t.dir("/m/old");
+    let other = t.fork().expect("fork");
+    assert_eq!(says(t.pivot_root(b"/m", b"/m/old")), "0");
+    assert_eq!(umount(&t, "/old", 0), "EBUSY");
+    assert!(sees(&other, ""));
+    assert_eq!(umount(&t, "/old", 0), "0");
+}
+
+#[test]
+fn owners_are_not_mapped() {
+    let (_vfs, t) = stage();
+    assert_eq!(mount(&t, "/a"), "0");
+    let attr = MountAttr {
+        attr_set: MOUNT_ATTR_IDMAP,
+        ..MountAttr::default()
+    };
+    assert_eq!(says(t.mount_setattr(AT_FDCWD, b"/a", 0, &attr)), "EINVAL");
+}
+
+#[test]
 fn a_namespace_is_entered_at_its_root() {
     let (vfs, t) = stage();
     let guest = t.fork().expect("fork");
@@ -359,4 +382,71 @@ fn namespaces_and_their_mounts_have_limits() {
         "ENOSPC"
     );
     assert_eq!(Err(Errno::ENOSPC), t.bind(b"/a", b"/a"));
+}
+
+#[test]
+fn mounts_are_listed_as_far_as_the_root_leads() {
+    let (_vfs, t) = stage();
+    marked(&t, "/a/x");
+    assert_eq!(kind(&t, "/a/x", MS_SHARED), "0");
+    t.dir("/a/x/sub dir");
+    assert_eq!(bind(&t, "/a/x/sub dir", "/b"), "0");
+    assert_eq!(kind(&t, "/b", MS_SLAVE), "0");
+    let lines: Vec<String> = t.mountinfo().iter().map(ToString::to_string).collect();
+    let rest = |line: &String| {
+        let words: Vec<&str> = line.split(' ').skip(3).collect();
+        words.join(" ")
+    };
+    let rests: Vec<String> = lines.iter().map(rest).collect();
+    let expected = [
+        "/ / rw,relatime - tmpfs none rw",
+        "/ /a/x rw,relatime shared:1 - tmpfs none rw",
+        "/sub\\040dir /b rw,relatime master:1 - tmpfs none rw",
+    ];
+    assert_eq!(rests, expected);
+    let infos = t.mountinfo();
+    assert_eq!(infos[1].parent, infos[0].id);
+    assert_eq!(t.statmount(infos[2].unique_id, 0).as_ref(), Ok(&infos[2]));
+    let ids: Vec<u64> = infos.iter().map(|info| info.unique_id).collect();
+    assert_eq!(t.listmount(LSMT_ROOT, 0, 0, 10), Ok(ids.clone()));
+    assert_eq!(t.listmount(LSMT_ROOT, 0, ids[0], 1), Ok(vec![ids[1]]));
+    assert_eq!(t.listmount(ids[1], 0, 0, 10), Ok(vec![]));
+    assert_eq!(t.statmount(1 << 40, 0), Err(Errno::ENOENT));
+    // A task with another root sees what that leads to.
+    let inside = t.fork().expect("fork");
+    inside.chroot(b"/b").expect("chroot");
+    let seen = inside.mountinfo();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(
+        rest(&seen[0].to_string()),
+        "/sub\\040dir / rw,relatime master:1 - tmpfs none rw"
+    );
+    inside.set_cred(openpath_vfs::Cred::user(NOBODY, NOBODY, &[]));
+    assert_eq!(inside.statmount(ids[1], 0), Err(Errno::EPERM));
+}
+
+#[test]
+fn a_hidden_master_shows_the_group_behind_it() {
+    let (_vfs, t) = stage();
+    marked(&t, "/a");
+    assert_eq!(kind(&t, "/a", MS_SHARED), "0");
+    assert_eq!(bind(&t, "/a", "/b"), "0");
+    assert_eq!(kind(&t, "/b", MS_SLAVE), "0");
+    assert_eq!(kind(&t, "/b", MS_SHARED), "0");
+    assert_eq!(bind(&t, "/b", "/c"), "0");
+    assert_eq!(kind(&t, "/c", MS_SLAVE), "0");
+    let guest = t.fork().expect("fork");
+    guest.unshare_mounts().expect("unshare");
+    let last = |t: &Task| {
+        let infos = t.mountinfo();
+        let last = infos.last().expect("a mount");
+        (last.master, last.propagate_from)
+    };
+    assert_eq!(last(&guest), (Some(2), None));
+    assert_eq!(umount(&guest, "/b", 0), "0");
+    assert_eq!(last(&guest), (Some(2), Some(1)));
+    // With the last of the group between gone, it hears from the one behind.
+    assert_eq!(umount(&t, "/b", 0), "0");
+    assert_eq!(last(&guest), (Some(1), None));
+    assert_eq!(last(&t), (Some(1), None));
 }

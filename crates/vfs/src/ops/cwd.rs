@@ -121,17 +121,17 @@ fn pin(core: &Core, spot: Spot) -> Result<Pin, Errno> {
 }
 
 /// What a place is called, as it was at one moment.
-struct Place {
-    path: Vec<u8>,
+pub(super) struct Place {
+    pub(super) path: Vec<u8>,
     /// The task's root leads there.
-    reachable: bool,
+    pub(super) reachable: bool,
     /// Its name is gone.
     deleted: bool,
 }
 
 impl Place {
     /// What `spot`, which something holds, is called from the root of `core`'s task.
-    fn of(core: &Core, spot: Spot) -> Self {
+    pub(super) fn of(core: &Core, spot: Spot) -> Self {
         let (moves, mounts) = (&core.vfs.renames, &core.vfs.mounts.changes);
         loop {
             let seen = (moves.sample_steady(), mounts.sample_steady());

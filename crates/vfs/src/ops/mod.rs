@@ -25,7 +25,7 @@ mod unlink;
 mod xattr;
 
 pub use dir::DirEntry;
-pub use mounts::MountAttr;
+pub use mounts::{LSMT_ROOT, MountAttr};
 pub(crate) use target::Target;
 
 use crate::inode::Inode;

@@ -13,6 +13,7 @@
 //! R2. A place is let go only after the topology lock: that may be the end of a mount.
 
 mod bind;
+mod info;
 mod mount;
 mod move_mount;
 mod namespace;
@@ -23,6 +24,7 @@ mod remount;
 mod setattr;
 mod umount;
 
+pub use info::LSMT_ROOT;
 pub use setattr::MountAttr;
 
 use super::Held;
@@ -101,4 +103,17 @@ fn on_top<'t, R>(
         let sample = core.vfs.dcache.at(over.dentry()).word().sample();
         target = Held::new(core, over, sample);
     }
+}
+
+/// Whether going down from `from` one can come to `to` (`is_path_reachable`).
+fn leads_to(core: &Core, from: Spot, to: Spot) -> bool {
+    let mounts = &core.vfs.mounts;
+    let mut at = to;
+    while at.mount != from.mount {
+        match mounts.below(at.mount) {
+            Some((mount, dentry)) => at = Spot { mount, dentry },
+            None => return false,
+        }
+    }
+    core.vfs.dcache.is_below_now(at.dentry, from.dentry)
 }

@@ -4,8 +4,8 @@
 //! # Kernel analogue
 //! `path_pivot_root`.
 
-use super::{may_mount, on_top};
-use crate::mount::{Mounts, Topology, mflag};
+use super::{leads_to, may_mount, on_top};
+use crate::mount::{Topology, mflag};
 use crate::ops::{Held, resolve};
 use crate::task::{At, Core, Task};
 use crate::walk::{Spot, lflag};
@@ -85,17 +85,4 @@ fn exchange(
     let number = topology.note_pivot(root, new_at, mounts.pivots.get());
     mounts.pivots.set(number);
     Ok(())
-}
-
-/// Whether going down from `from` one can come to `to` (`is_path_reachable`).
-fn leads_to(core: &Core, from: Spot, to: Spot) -> bool {
-    let mounts: &Mounts = &core.vfs.mounts;
-    let mut at = to;
-    while at.mount != from.mount {
-        match mounts.below(at.mount) {
-            Some((mount, dentry)) => at = Spot { mount, dentry },
-            None => return false,
-        }
-    }
-    core.vfs.dcache.is_below_now(at.dentry, from.dentry)
 }

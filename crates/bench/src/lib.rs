@@ -30,6 +30,7 @@ pub mod shapes;
 pub mod stats;
 pub mod sys;
 pub mod team;
+pub mod tenants;
 pub mod walk;
 
 pub use error::Error;

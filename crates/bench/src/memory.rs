@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::ours;
 use crate::row::Row;
 
-const FILES: usize = 400_000;
+const FILES: usize = 1_000_000;
 const IN_ONE_DIR: usize = 1000;
 const PAGE: u64 = 4096;
 

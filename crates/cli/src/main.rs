@@ -28,6 +28,8 @@ struct Cli {
 enum Verb {
     /// Measure openpath: times against the host kernel, or counts.
     Bench(cmd::bench::Args),
+    /// Run two tenants, one of which floods the cache with names, and print what became of each.
+    Stats(cmd::stats::Args),
     /// Print the version.
     Version,
     /// Run one operation by itself, for a counter around it.
@@ -47,6 +49,7 @@ enum Outcome {
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Bench(args) => cmd::bench::run(&args),
+        Verb::Stats(args) => cmd::stats::run(&args),
         Verb::Version => cmd::version::run(),
         Verb::BenchOne(args) => cmd::bench_one::run(&args),
         Verb::BenchTwo(args) => cmd::bench_two::run(&args),

@@ -10,6 +10,7 @@ use crate::lock_order::{House, SuperNumbers, Tenants};
 use crate::mount::{Mounts, Numbers, SUPERBLOCKS_MAX, rootfs};
 use crate::notify::Notify;
 use crate::path_cache::PathCache;
+use crate::pressure::{Pressure, Told};
 use crate::superblock::SuperBlock;
 use crate::task::{Pins, Task};
 use crate::tenant::{Tenant, TenantLimits};
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) tenant: Arc<Tenant>,
     /// All tenants, in the order they came.
     tenants: Mutex<Vec<Weak<Tenant>>, Tenants>,
+    /// Whom to tell of memory pressure.
+    pub(crate) told: Option<Told>,
     /// Who watches inodes.
     pub(crate) notify: Notify,
     pub(crate) id: u64,
@@ -95,6 +98,7 @@ impl Vfs {
             config: Config::default(),
             clock: Box::new(SystemClock),
             secret: None,
+            told: None,
         }
     }
 
@@ -161,7 +165,7 @@ impl Vfs {
         if !rcu::synchronize_within(patience) {
             return 0;
         }
-        let names = self.0.dcache.store.trim();
+        let names = self.0.dcache.trim();
         for tree in self.0.trees() {
             // What a backend keeps is its own affair.
             let _ = tree.shielded(|ops| {
@@ -182,7 +186,8 @@ impl Vfs {
         rcu::stalled(older_than)
     }
 
-    /// Evicts about `goal` cached names that nobody uses; how many went.
+    /// Evicts about `goal` cached names that nobody uses, from the tenants that have most; how many
+    /// went.
     pub fn shrink(&self, goal: u32) -> usize {
         self.0.dcache.shrink(goal)
     }
@@ -218,6 +223,7 @@ pub struct VfsBuilder {
     config: Config,
     clock: Box<dyn Clock>,
     secret: Option<[u64; 2]>,
+    told: Option<Told>,
 }
 
 impl VfsBuilder {
@@ -255,6 +261,14 @@ impl VfsBuilder {
     #[must_use]
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.config.tuning = tuning;
+        self
+    }
+
+    /// Has `told` called at each [`Vfs::pressure`], after names were given up: for caches of back
+    /// ends and of the host. It runs in the caller's thread, with no lock held.
+    #[must_use]
+    pub fn on_pressure(mut self, told: impl Fn(Pressure) + Send + Sync + 'static) -> Self {
+        self.told = Some(Box::new(told));
         self
     }
 
@@ -299,6 +313,7 @@ impl VfsBuilder {
             next_cred: Word::new(1),
             tenant: Arc::clone(&tenant),
             tenants: Mutex::new(vec![Arc::downgrade(&tenant)]),
+            told: self.told,
             notify: Notify::default(),
             id,
         };

@@ -7,8 +7,8 @@ mod world;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, Limits, Reason, Task, Tenant, TenantLimits, Vfs};
-use std::sync::Arc;
+use openpath_vfs::{Cred, Limits, Pressure, Reason, Relief, Task, Tenant, TenantLimits, Vfs};
+use std::sync::{Arc, Mutex};
 use world::{root, world};
 
 /// A task that works for `tenant`.
@@ -366,4 +366,44 @@ fn nothing_is_left_behind() {
     vfs.shrink(u32::MAX);
     vfs.collect();
     assert_eq!(vfs.usage(), base);
+}
+
+#[test]
+fn pressure_gives_names_and_memory_back_and_tells() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let levels = Arc::clone(&told);
+    let vfs = Vfs::builder()
+        .on_pressure(move |level| levels.lock().expect("levels").push(level))
+        .build(MemFs::new(MemOptions::default()))
+        .expect("a Vfs");
+    let task = root(&vfs);
+    let shrinker = vfs.shrinker();
+    let roots = shrinker.count();
+    let long = |i: u32| format!("/a-name-of-more-than-sixteen-bytes-{i}");
+    let fill = || {
+        for i in 0..8000 {
+            let path = long(i);
+            assert!(task.stat(path.as_bytes()).is_err());
+        }
+    };
+    fill();
+    let one = vfs.pressure(Pressure::Low).evicted;
+    assert!((900..1200).contains(&one), "{one}");
+    let half = shrinker.pressure(Pressure::Medium).evicted;
+    assert!((3000..4000).contains(&half), "{half}");
+    let rest = shrinker.pressure(Pressure::Critical);
+    assert_eq!((one + half + rest.evicted, shrinker.count()), (8000, roots));
+    assert!(rest.trimmed >= 6 * 1024, "{rest:?}");
+    // What comes back from the system reads as nothing, and serves again.
+    fill();
+    fill();
+    assert_eq!(vfs.root_tenant().stats().negative, 8000);
+    for i in 0..8000 {
+        touch(&task, &long(i));
+        look(&task, &long(i));
+    }
+    let all = [Pressure::Low, Pressure::Medium, Pressure::Critical];
+    assert_eq!(*told.lock().expect("levels"), all);
+    drop((task, vfs));
+    assert_eq!(shrinker.pressure(Pressure::Critical), Relief::default());
 }

@@ -5,4 +5,5 @@ pub(crate) mod bench;
 pub(crate) mod bench_one;
 pub(crate) mod bench_seeds;
 pub(crate) mod bench_two;
+pub(crate) mod stats;
 pub(crate) mod version;

@@ -341,9 +341,10 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// Gives whole free chunks of slots back to the system; returns how many slots they held.
     ///
     /// Call it after a grace period of [`crate::rcu`], when no walk can still look at a freed
-    /// slot's past.
-    pub fn trim(&self) -> u32 {
-        self.mounts.trim() + self.dentries.trim()
+    /// slot's past. `dentries` gets each range of dentry slots that goes, to let go of what lies
+    /// beside them; none of them is in use again until it returns.
+    pub fn trim(&self, dentries: impl FnMut(u32, u32)) -> u32 {
+        self.mounts.trim(|_, _| {}) + self.dentries.trim(dentries)
     }
 
     /// How many pin words were ever in use.

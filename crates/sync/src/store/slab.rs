@@ -161,7 +161,7 @@ impl<T: Item> Slab<T> {
     }
 
     /// Gives whole free chunks of memory back; returns how many slots they held.
-    pub(super) fn trim(&self) -> u32 {
+    pub(super) fn trim(&self, mut also: impl FnMut(u32, u32)) -> u32 {
         const CHUNK: u32 = 1024;
         let mut list = self.list.lock();
         let mut per_chunk = vec![0u32; (list.fresh / CHUNK) as usize];
@@ -180,6 +180,7 @@ impl<T: Item> Slab<T> {
                     .unwrap_or(0);
                 list.floor = list.floor.max(top);
                 self.items.release(chunk * CHUNK, CHUNK);
+                also(chunk * CHUNK, CHUNK);
                 given += CHUNK;
             }
         }

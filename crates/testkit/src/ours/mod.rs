@@ -60,7 +60,7 @@ pub fn sysctl() -> Sysctl {
 /// Few of everything: a case is small, and a `Vfs` is made for each.
 const LIMITS: Limits = Limits {
     dentries_max: 1 << 12,
-    negatives_max: 1 << 15,
+    negatives_max: 1 << 11,
     mounts_max: 1 << 10,
     namespaces_max: 1 << 6,
     pins_max: 1 << 10,

@@ -90,6 +90,24 @@ impl Names {
         }
     }
 
+    /// Gives the memory of free blocks back to the system, a run of them at a time.
+    pub(crate) fn trim(&self) {
+        const RUN: u32 = 1024;
+        let lists = self.free.lock();
+        for (class, list) in lists.iter().enumerate() {
+            let mut free = vec![0u32; (list.fresh / RUN) as usize];
+            for &block in &list.free {
+                if let Some(n) = free.get_mut((block / RUN) as usize) {
+                    *n += 1;
+                }
+            }
+            let words = words(class);
+            for (run, _) in (0u32..).zip(free).filter(|&(_, n)| n == RUN) {
+                self.blocks[class].release(run * RUN * words, RUN * words);
+            }
+        }
+    }
+
     /// Whether the block begins with `name`; the length is part of the key and compared there.
     pub(crate) fn matches(&self, block: u32, name: &[u8]) -> bool {
         (0u32..)

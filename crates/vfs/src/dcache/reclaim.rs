@@ -150,6 +150,14 @@ impl Dcache {
         (gone, inodes)
     }
 
+    /// Gives the memory of entries and names that are free back to the system; how many entries'
+    /// worth. No walk looks at what was freed earlier.
+    pub(crate) fn trim(&self) -> u32 {
+        self.names.trim();
+        self.store
+            .trim(|first, count| self.cold.release(first, count))
+    }
+
     /// Whether nothing that an entry is keeps it from being evicted; a pin may.
     pub(super) fn evictable(&self, index: u32) -> bool {
         let s = self.at(index).word().sample();

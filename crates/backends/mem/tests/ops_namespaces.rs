@@ -450,3 +450,30 @@ fn a_hidden_master_shows_the_group_behind_it() {
     assert_eq!(last(&guest), (Some(1), None));
     assert_eq!(last(&t), (Some(1), None));
 }
+
+#[test]
+fn many_mounts_come_and_go_together() {
+    const MANY: usize = 2_000;
+    let (vfs, t) = stage();
+    let before = held(&vfs);
+    let guest = t.fork().expect("fork");
+    guest.unshare_mounts().expect("unshare");
+    assert_eq!(mount(&guest, "/a"), "0");
+    assert_eq!(kind(&guest, "/a", MS_SHARED), "0");
+    guest.set_rlimit_nofile(MANY as u64);
+    guest.dir("/a/d");
+    // A stack in a shared mount with a peer: each comes twice and goes twice.
+    assert_eq!(bind(&guest, "/a", "/b"), "0");
+    for _ in 0..MANY {
+        assert_eq!(bind(&guest, "/c", "/a/d"), "0");
+    }
+    assert_eq!(guest.mountinfo().len(), 3 + 2 * MANY);
+    assert_eq!(umount(&guest, "/a", MNT_DETACH), "0");
+    assert_eq!(guest.mountinfo().len(), 2);
+    // All in one place, and gone with their namespace.
+    for _ in 0..MANY {
+        assert_eq!(says(guest.open_tree(AT_FDCWD, b"/c", OPEN_TREE_CLONE)), "0");
+    }
+    drop(guest);
+    assert_eq!(held(&vfs), before);
+}

@@ -162,7 +162,7 @@ impl Shared {
         let mut next = 0;
         while let Some(&(group, mut source, mut peers)) = pending.get(next) {
             next += 1;
-            for member in topology.groups.members(group).to_vec() {
+            for member in topology.groups.members(group).clone() {
                 let kin = if peers {
                     Kin::Peer
                 } else {
@@ -176,7 +176,7 @@ impl Shared {
                     (source, peers) = (made, true);
                 }
             }
-            for slave in topology.groups.slaves(group).to_vec() {
+            for slave in topology.groups.slaves(group).clone() {
                 match topology.group_of(slave) {
                     0 => {
                         let kin = Kin::Slave { shared: false };

@@ -51,15 +51,17 @@ impl Propagation {
 /// One peer group.
 #[derive(Default)]
 struct Group {
-    members: Vec<u32>,
+    members: BTreeSet<u32>,
     /// Mounts whose master it is.
-    slaves: Vec<u32>,
+    slaves: BTreeSet<u32>,
 }
 
 /// All peer groups of a `Vfs`.
 #[derive(Default)]
 pub(crate) struct Groups {
     groups: HashMap<u32, Group>,
+    /// No mounts.
+    pub(super) none: BTreeSet<u32>,
     /// Numbers below `fresh` that are not in use.
     free: BTreeSet<u32>,
     fresh: u32,
@@ -67,13 +69,13 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// The peers of a group.
-    pub(crate) fn members(&self, group: u32) -> &[u32] {
-        self.groups.get(&group).map_or(&[], |g| &g.members)
+    pub(crate) fn members(&self, group: u32) -> &BTreeSet<u32> {
+        self.groups.get(&group).map_or(&self.none, |g| &g.members)
     }
 
     /// What receives from a group.
-    pub(crate) fn slaves(&self, group: u32) -> &[u32] {
-        self.groups.get(&group).map_or(&[], |g| &g.slaves)
+    pub(crate) fn slaves(&self, group: u32) -> &BTreeSet<u32> {
+        self.groups.get(&group).map_or(&self.none, |g| &g.slaves)
     }
 
     /// A new group; the lowest number that is free.
@@ -93,7 +95,7 @@ impl Topology {
         if let Some(peers) = self.groups.groups.get_mut(&group)
             && let Some(node) = self.nodes.get_mut(&mount)
         {
-            peers.members.push(mount);
+            peers.members.insert(mount);
             node.group = group;
             node.unbindable = false;
         }
@@ -114,7 +116,7 @@ impl Topology {
         if let Some(master) = self.groups.groups.get_mut(&group)
             && let Some(node) = self.nodes.get_mut(&mount)
         {
-            master.slaves.push(mount);
+            master.slaves.insert(mount);
             node.master = group;
         }
     }
@@ -128,7 +130,7 @@ impl Topology {
         let Some(group) = self.groups.groups.get_mut(&id) else {
             return;
         };
-        group.members.retain(|&m| m != mount);
+        group.members.remove(&mount);
         if !group.members.is_empty() {
             return;
         }
@@ -149,7 +151,7 @@ impl Topology {
         };
         let master = core::mem::take(&mut node.master);
         if let Some(group) = self.groups.groups.get_mut(&master) {
-            group.slaves.retain(|&m| m != mount);
+            group.slaves.remove(&mount);
         }
     }
 

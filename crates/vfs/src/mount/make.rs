@@ -11,6 +11,7 @@ use crate::superblock::{Seat, SuperBlock};
 use crate::walk::Spot;
 use openpath_abi::{Errno, stat};
 use openpath_sync::Word;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a copy of a mount is to what it was copied from.
@@ -114,7 +115,7 @@ impl Shared {
             root: pin,
             point: None,
             namespace: 0,
-            children: Vec::new(),
+            children: BTreeSet::new(),
             group: 0,
             master: 0,
             unbindable: false,
@@ -172,7 +173,7 @@ impl Shared {
         while depth != Depth::One
             && let Some(&(into, source)) = made.get(next)
         {
-            for child in topology.children(source).to_vec() {
+            for child in topology.children(source).clone() {
                 let copied = self.copy_child(topology, from, child, into, kin, depth);
                 match copied {
                     Ok(None) => {}

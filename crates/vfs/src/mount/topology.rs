@@ -14,7 +14,7 @@ use super::group::Groups;
 use super::{MountData, Mounts};
 use openpath_abi::Errno;
 use openpath_sync::Pin;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// What is known of a mount besides what walks read.
@@ -26,8 +26,8 @@ pub(crate) struct Node {
     pub(super) point: Option<Pin>,
     /// The namespace it is in; 0: none.
     pub(crate) namespace: u64,
-    /// What is mounted in it, in the order it was.
-    pub(crate) children: Vec<u32>,
+    /// What is mounted in it.
+    pub(crate) children: BTreeSet<u32>,
     /// The peer group it is in; 0: none.
     pub(crate) group: u32,
     /// The peer group it receives from; 0: none.
@@ -53,7 +53,7 @@ pub(crate) struct Topology {
     /// Every mount that is not free.
     pub(crate) nodes: HashMap<u32, Node>,
     /// The mounts that cover a directory, in whatever mount it is seen.
-    pub(super) covers: HashMap<u32, Vec<u32>>,
+    pub(super) covers: HashMap<u32, BTreeSet<u32>>,
     pub(crate) groups: Groups,
     pub(crate) namespaces: HashMap<u64, NsNode>,
     /// Mounts that were taken out of their namespace and were still in use.
@@ -86,20 +86,22 @@ impl Topology {
     }
 
     /// What is mounted in `mount`.
-    pub(crate) fn children(&self, mount: u32) -> &[u32] {
-        self.nodes.get(&mount).map_or(&[], |n| &n.children)
+    pub(crate) fn children(&self, mount: u32) -> &BTreeSet<u32> {
+        self.nodes
+            .get(&mount)
+            .map_or(&self.groups.none, |n| &n.children)
     }
 
     /// The mounts that cover the directory `point`, in whatever mount it is seen.
-    pub(crate) fn covering(&self, point: u32) -> &[u32] {
-        self.covers.get(&point).map_or(&[], Vec::as_slice)
+    pub(crate) fn covering(&self, point: u32) -> impl Iterator<Item = u32> {
+        self.covers.get(&point).into_iter().flatten().copied()
     }
 
     /// Whether something in `namespace` is mounted on the directory `point`
     /// (`is_local_mountpoint`).
     pub(crate) fn is_mountpoint_in(&self, namespace: u64, point: u32) -> bool {
-        let covering = self.covering(point);
-        covering.iter().any(|&m| self.namespace_of(m) == namespace)
+        let mut covering = self.covering(point);
+        covering.any(|m| self.namespace_of(m) == namespace)
     }
 
     /// Whether `mount` is the lowest of a namespace that belongs to an open file (`anon_ns_root`).
@@ -121,9 +123,9 @@ impl Topology {
 
     /// Notes that `mount` covers `point` in `parent`.
     pub(super) fn enter(&mut self, mount: u32, parent: u32, point: u32, pin: Pin) -> Option<Pin> {
-        self.covers.entry(point).or_default().push(mount);
+        self.covers.entry(point).or_default().insert(mount);
         if let Some(node) = self.nodes.get_mut(&parent) {
-            node.children.push(mount);
+            node.children.insert(mount);
         }
         self.nodes.get_mut(&mount)?.point.replace(pin)
     }
@@ -131,11 +133,11 @@ impl Topology {
     /// Notes that `mount` does not cover `point` in `parent` any more; whether nothing does.
     pub(super) fn leave(&mut self, mount: u32, parent: u32, point: u32) -> (bool, Option<Pin>) {
         if let Some(node) = self.nodes.get_mut(&parent) {
-            node.children.retain(|&m| m != mount);
+            node.children.remove(&mount);
         }
         let last = match self.covers.get_mut(&point) {
             Some(covering) => {
-                covering.retain(|&m| m != mount);
+                covering.remove(&mount);
                 covering.is_empty()
             }
             None => true,

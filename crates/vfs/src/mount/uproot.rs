@@ -16,7 +16,7 @@ use super::mflag;
 use super::topology::Topology;
 use crate::instance::Shared;
 use openpath_abi::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What goes along, and what stays together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,16 @@ pub(crate) enum Uproot {
     Here,
     /// Only the tree, and who is in it still finds what is mounted there (`UMOUNT_CONNECTED`).
     Together,
+}
+
+/// What becomes of mounts that were mounted because of others that go.
+#[derive(Default)]
+struct Fates {
+    candidates: BTreeSet<u32>,
+    /// Whether a mount goes with all that is mounted in it, as far as that is known.
+    whole: HashMap<u32, bool>,
+    /// Those that stay.
+    stay: HashSet<u32>,
 }
 
 impl Shared {
@@ -74,7 +84,10 @@ impl Shared {
     #[cold]
     pub(crate) fn detach_mounts(&self, point: u32) {
         let topology = &mut *self.mounts.topology.lock();
-        while let Some(&mount) = topology.covering(point).first() {
+        loop {
+            let Some(mount) = topology.covering(point).next() else {
+                break;
+            };
             if topology.namespace_of(mount) != 0 {
                 self.uproot(topology, mount, Uproot::Together);
             } else {
@@ -100,44 +113,51 @@ impl Shared {
     /// All that goes with the tree below `top`: that first, then what was mounted elsewhere because
     /// of it (R1).
     fn with_cognates(&self, topology: &Topology, top: u32) -> Vec<u32> {
-        let tree = topology.tree(top);
-        let own: HashSet<u32> = tree.iter().copied().collect();
-        let mut chosen = tree.clone();
-        let mut known = own.clone();
-        for &mount in &tree {
+        let mut chosen = topology.tree(top);
+        let mut fates = Fates::default();
+        for &mount in &chosen {
+            fates.whole.insert(mount, true);
+        }
+        for mount in chosen.clone() {
             for cognate in self.cognates(topology, mount) {
-                if known.insert(cognate) {
+                if !fates.whole.contains_key(&cognate) && fates.candidates.insert(cognate) {
                     chosen.push(cognate);
                 }
             }
         }
-        // One that keeps a mount inside, other than on its root, stays; and so on for what it is
-        // mounted in.
-        let mut leaves: HashMap<u32, bool> = chosen.iter().map(|&m| (m, true)).collect();
-        loop {
-            let stays = chosen.iter().copied().find(|&mount| {
-                let root = self.mounts.at(mount).root.get();
-                let mut inside = topology.children(mount).iter();
-                leaves.get(&mount) == Some(&true)
-                    && !own.contains(&mount)
-                    && inside.any(|&child| {
-                        self.mounts.at(child).point.get() != root
-                            && !self.all_leave(topology, child, &leaves)
-                    })
-            });
-            match stays {
-                Some(mount) => leaves.insert(mount, false),
-                None => break,
-            };
+        for cognate in fates.candidates.clone() {
+            self.decide(topology, cognate, &mut fates);
         }
-        chosen.retain(|mount| leaves.get(mount) == Some(&true));
+        chosen.retain(|mount| !fates.stay.contains(mount));
         chosen
     }
 
-    /// Whether `top` and all that is mounted in it leave.
-    fn all_leave(&self, topology: &Topology, top: u32, leaves: &HashMap<u32, bool>) -> bool {
-        let mut tree = topology.tree(top).into_iter();
-        tree.all(|mount| leaves.get(&mount) == Some(&true))
+    /// Decides whether the candidates in and below `top` go: one that keeps a mount inside, other
+    /// than on its root, stays. Each mount is looked at once.
+    fn decide(&self, topology: &Topology, top: u32, fates: &mut Fates) {
+        let mut pending = vec![(top, false)];
+        while let Some((mount, inside_known)) = pending.pop() {
+            if fates.whole.contains_key(&mount) {
+                continue;
+            }
+            let children = topology.children(mount);
+            if !inside_known {
+                pending.push((mount, true));
+                pending.extend(children.iter().map(|&child| (child, false)));
+                continue;
+            }
+            let root = self.mounts.at(mount).root.get();
+            let whole = |child: &u32| fates.whole.get(child) == Some(&true);
+            let mut inside = children
+                .iter()
+                .filter(|&&child| self.mounts.at(child).point.get() != root);
+            let goes = fates.candidates.contains(&mount) && inside.all(whole);
+            let all = goes && children.iter().all(whole);
+            fates.whole.insert(mount, all);
+            if !goes {
+                fates.stay.insert(mount);
+            }
+        }
     }
 
     /// Takes the tree out of its namespace and out of the table; what went.
@@ -153,7 +173,7 @@ impl Shared {
             let word = self.mounts.at(mount).word();
             word.change().set(mflag::OUT);
         }
-        let survivors: Vec<(u32, u32)> = gone
+        let survivors: HashMap<u32, u32> = gone
             .iter()
             .filter_map(|&mount| self.survivor(topology, mount, &going))
             .collect();
@@ -174,8 +194,8 @@ impl Shared {
             let Some(point) = self.take_off(topology, *mount, &changes) else {
                 continue;
             };
-            match survivors.iter().find(|(_, lowest)| lowest == mount) {
-                Some(&(survivor, _)) => {
+            match survivors.get(mount) {
+                Some(&survivor) => {
                     self.detach(topology, survivor, &changes);
                     self.attach_held(topology, survivor, point, &changes);
                 }
@@ -186,8 +206,8 @@ impl Shared {
         gone
     }
 
-    /// What covers the root of `mount`, which goes, and does not go itself; and the lowest mount of
-    /// the stack below it that goes, whose place it takes.
+    /// What covers the root of `mount`, which goes, and does not go itself; before it, the lowest
+    /// mount of the stack below it that goes, whose place it takes.
     fn survivor(
         &self,
         topology: &Topology,
@@ -204,7 +224,7 @@ impl Shared {
         {
             lowest = parent;
         }
-        Some((over, lowest))
+        Some((lowest, over))
     }
 
     /// Takes one mount that nobody has seen off what it covers, to be swept.
@@ -231,7 +251,7 @@ impl Shared {
             let went = !freed.is_empty();
             for (mount, data) in freed {
                 let changes = self.mounts.changes.change();
-                for child in topology.children(mount).to_vec() {
+                for child in topology.children(mount).clone() {
                     self.detach(topology, child, &changes);
                 }
                 drop(changes);

@@ -114,6 +114,10 @@ pub const F_OWNER_TID: u32 = 0;
 pub const F_OWNER_PID: u32 = 1;
 /// The owner is a process group.
 pub const F_OWNER_PGRP: u32 = 2;
+/// Sets how many bytes a pipe holds.
+pub const F_SETPIPE_SZ: u32 = 1031;
+/// How many bytes a pipe holds.
+pub const F_GETPIPE_SZ: u32 = 1032;
 /// Adds seals to a memory file.
 pub const F_ADD_SEALS: u32 = 1033;
 /// The seals of a memory file.

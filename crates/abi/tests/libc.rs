@@ -304,6 +304,7 @@ fn directory_records_are_multiples_of_eight() {
 
 #[test]
 fn descriptors_and_io() {
+    same!(fcntl: F_SETPIPE_SZ F_GETPIPE_SZ);
     same!(fcntl: F_SETOWN F_GETOWN F_ADD_SEALS F_GET_SEALS F_SEAL_SEAL F_SEAL_SHRINK F_SEAL_GROW
         F_SEAL_WRITE F_SEAL_FUTURE_WRITE F_SEAL_EXEC CLOSE_RANGE_UNSHARE CLOSE_RANGE_CLOEXEC);
     same!(falloc: FALLOC_FL_KEEP_SIZE FALLOC_FL_PUNCH_HOLE FALLOC_FL_COLLAPSE_RANGE

@@ -14,6 +14,7 @@
 //! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
 //! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
 //! | [`lock`](Mutex) | `lock`, `read`, `write` | locks that know their place in the lock order |
+//! | [`wait`](WaitQueue) | `wait`, `wake_one`, `interrupt` | waiting for what a lock protects |
 //! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
 //! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
 
@@ -34,10 +35,12 @@ mod once;
 #[cfg(not(loom))]
 mod pages;
 mod prim;
+mod random;
 pub mod rcu;
 mod region;
 mod slots;
 mod store;
+mod wait;
 mod word;
 mod zero;
 
@@ -55,12 +58,14 @@ pub use lock::{
 pub use once::WriteOnce;
 #[cfg(not(loom))]
 pub use pages::{PAGE_SIZE, Page, Pages};
+pub use random::random_bytes;
 pub use region::{NoSpace, Region};
 pub use slots::Slots;
 pub use store::{
     FileHead, FileItem, FileRef, FileSlots, Item, LastRef, NoFile, PINS_PER_BLOCK, PayloadCell,
     Pin, PinSet, Seized, Store,
 };
+pub use wait::{Ended, Sleeper, WaitQueue, Wake};
 pub use word::{Word, Word32};
 pub use zero::ZeroValid;
 

@@ -104,3 +104,14 @@ pub(crate) fn assert_outside_section(what: &str) {
         "{what} called in a read section, for which it would wait"
     );
 }
+
+/// # Panics
+/// If this thread holds a lock, or is in a read section.
+#[track_caller]
+pub(crate) fn assert_idle(what: &str) {
+    let held = HELD.try_with(|held| held.borrow().last().copied());
+    if let Ok(Some(held)) = held {
+        panic!("{what} with {} held", held.name);
+    }
+    assert_outside_section(what);
+}

@@ -24,6 +24,15 @@ impl Condvar {
         self.0.wait(&mut guard);
         guard
     }
+    /// As `wait`, but no longer than this.
+    pub(crate) fn wait_for<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        time: core::time::Duration,
+    ) -> MutexGuard<'a, T> {
+        self.0.wait_for(&mut guard, time);
+        guard
+    }
     pub(crate) fn notify_one(&self) {
         self.0.notify_one();
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time and randomness come in through traits, so that a simulator can own them.
 
-use openpath_abi::Timespec;
+use openpath_abi::{Errno, Timespec};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The wall clock that stamps files (`CLOCK_REALTIME`).
@@ -23,6 +23,28 @@ impl Clock for SystemClock {
             sec: since.as_secs().cast_signed(),
             nsec: since.subsec_nanos(),
         }
+    }
+}
+
+/// Random bytes: what the random devices give.
+pub trait Entropy: Send + Sync + 'static {
+    /// Fills `buf`.
+    ///
+    /// # Errors
+    /// What reading the device is to return.
+    fn fill(&self, buf: &mut [u8]) -> Result<(), Errno>;
+
+    /// Takes what was written to the device, which need not change anything.
+    fn stir(&self, _data: &[u8]) {}
+}
+
+/// The system's random bytes: good enough for keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn fill(&self, buf: &mut [u8]) -> Result<(), Errno> {
+        openpath_sync::random_bytes(buf)
     }
 }
 

@@ -39,6 +39,16 @@ pub struct Limits {
     pub max_user_watches: u32,
     /// Events that one instance keeps for its reader (`fs.inotify.max_queued_events`).
     pub max_queued_events: u32,
+    /// Bytes that a pipe holds at most, but for `CAP_SYS_RESOURCE` (`fs.pipe-max-size`).
+    pub pipe_max_size: u32,
+    /// Pages that the pipes of one user hold before new ones are small, 0 for any number
+    /// (`fs.pipe-user-pages-soft`).
+    pub pipe_user_pages_soft: u32,
+    /// Pages that the pipes of one user hold at most, 0 for any number
+    /// (`fs.pipe-user-pages-hard`).
+    pub pipe_user_pages_hard: u32,
+    /// Pages that all pipes hold at most, whoever has them.
+    pub pipe_pages_max: u64,
 }
 
 impl Default for Limits {
@@ -55,6 +65,10 @@ impl Default for Limits {
             max_user_instances: 128,
             max_user_watches: 1 << 20,
             max_queued_events: 16384,
+            pipe_max_size: 1 << 20,
+            pipe_user_pages_soft: 16384,
+            pipe_user_pages_hard: 0,
+            pipe_pages_max: 1 << 22,
         }
     }
 }

@@ -2,14 +2,16 @@
 //! A `Vfs`: what a kernel is to its programs, as a value. It owns everything; a process may hold
 //! many.
 
-use crate::clock::{Clock, SystemClock, random_secret};
+use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy, random_secret};
 use crate::config::{Limits, Profile, Sysctl, Tuning};
 use crate::cred::Cred;
 use crate::dcache::Dcache;
+use crate::device::{DeviceKind, DeviceOps, Devices, Driver};
 use crate::lock_order::{House, SuperNumbers, Tenants};
 use crate::mount::{Mounts, Numbers, SUPERBLOCKS_MAX, rootfs};
 use crate::notify::Notify;
 use crate::path_cache::PathCache;
+use crate::pipe::Books;
 use crate::pressure::{Pressure, Told};
 use crate::superblock::SuperBlock;
 use crate::task::{Pins, Task};
@@ -19,6 +21,7 @@ use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
 use openpath_sync::{HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -49,6 +52,13 @@ pub(crate) struct Shared {
     pub(crate) initial: u64,
     /// The mount of anonymous files, once there is one.
     pub(crate) anonymous: WriteOnce<u32>,
+    /// The mount of pipes without a name, once there is one.
+    pub(crate) pipe_mount: WriteOnce<u32>,
+    /// Capacities of all pipes.
+    pub(crate) pipes: Arc<Books>,
+    /// The inode number of the next pipe without a name.
+    pub(crate) next_pipe: Word,
+    pub(crate) devices: Devices,
     /// Open files, counted only where there is a limit.
     pub(crate) files: Word,
     pub(crate) next_cred: Word,
@@ -97,6 +107,8 @@ impl Vfs {
         VfsBuilder {
             config: Config::default(),
             clock: Box::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            drivers: Vec::new(),
             secret: None,
             told: None,
         }
@@ -222,6 +234,8 @@ pub struct Usage {
 pub struct VfsBuilder {
     config: Config,
     clock: Box<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    drivers: Vec<Driver>,
     secret: Option<[u64; 2]>,
     told: Option<Told>,
 }
@@ -237,6 +251,33 @@ impl VfsBuilder {
     #[must_use]
     pub fn clock(mut self, clock: Box<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+    /// Fills the random devices from this.
+    #[must_use]
+    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
+        self
+    }
+    /// Puts a driver behind the device numbers with this major number and these minor ones, in
+    /// place of any that was there. Built in are null (1, 3), zero (1, 5), full (1, 7), random
+    /// (1, 8) and urandom (1, 9). Linux: `cdev_add`.
+    ///
+    /// `openpath_mem` has an example that runs.
+    #[must_use]
+    pub fn device(
+        mut self,
+        kind: DeviceKind,
+        major: u32,
+        minors: RangeInclusive<u32>,
+        ops: Arc<dyn DeviceOps>,
+    ) -> Self {
+        self.drivers.push(Driver {
+            kind,
+            major,
+            minors,
+            ops,
+        });
         self
     }
     /// Keys the hash tables with this secret instead of a random one.
@@ -309,6 +350,10 @@ impl VfsBuilder {
             house: Mutex::new(house),
             initial: 0,
             anonymous: WriteOnce::default(),
+            pipe_mount: WriteOnce::default(),
+            pipes: Arc::default(),
+            next_pipe: Word::new(2),
+            devices: Devices::new(self.entropy, self.drivers),
             files: Word::new(0),
             next_cred: Word::new(1),
             tenant: Arc::clone(&tenant),

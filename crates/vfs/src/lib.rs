@@ -17,10 +17,12 @@ mod clock;
 mod config;
 mod cred;
 mod dcache;
+mod device;
 mod fd;
 mod file;
 mod inode;
 mod instance;
+mod interrupt;
 mod io;
 pub mod lock_order;
 mod mount;
@@ -31,24 +33,26 @@ mod ops;
 mod path;
 mod path_cache;
 mod perm;
+mod pipe;
 mod pressure;
-mod special;
 mod superblock;
 mod task;
 mod tenant;
 mod walk;
 
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, Entropy, SystemClock, SystemEntropy};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
+pub use device::{DeviceKind, DeviceOps, Opening};
 #[doc(hidden)]
 pub use fd::FdMap;
 pub use fd::OwnerEx;
-pub use file::{Fd, FileOps, OpenFile, Running};
+pub use file::{Fd, FileOps, Io, OpenFile, Running};
 pub use inode::{
     Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr, flag,
 };
 pub use instance::{Usage, Vfs, VfsBuilder};
+pub use interrupt::Interrupter;
 pub use mount::{MountFlags, MountInfo, Namespace, Propagation, mflag};
 pub use ops::{DirEntry, LSMT_ROOT, MountAttr};
 pub use path::VfsPath;

@@ -32,6 +32,12 @@ openpath_sync::lock_classes! {
     pub FdTables, nests;
     /// Files to be freed when a call ends (`task_works`).
     pub Deferred;
+    /// Which pipe a FIFO has.
+    pub InodePipes;
+    /// A pipe: what is in it, who has it open, who waits (`pipe_inode_info.mutex`).
+    pub PipeState;
+    /// How many pages the pipes of each user may hold.
+    pub PipeBooks;
     /// Unlinked entries that wait to be reclaimed.
     pub Graveyard;
     /// The books of cached names, by number.

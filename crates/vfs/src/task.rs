@@ -22,7 +22,7 @@ use crate::walk::{ReasonCounts, Reasons, Spot};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_sync::rcu::Reader;
-use openpath_sync::{FileRef, Mutex, Pin, PinSet};
+use openpath_sync::{FileRef, Mutex, Pin, PinSet, Sleeper};
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
 
@@ -89,6 +89,8 @@ pub(crate) struct Core {
     buffers: RefCell<[Buffer; BUFFERS]>,
     /// Why walks left the lock-free mode, in memory of its own.
     pub(crate) reasons: Arc<ReasonCounts>,
+    /// What its calls wait by.
+    pub(crate) sleeper: Sleeper,
     /// Files to be freed when the call ends; see `open::early`.
     pub(crate) deferred: Mutex<Vec<FileRef>, Deferred>,
 }
@@ -301,6 +303,7 @@ impl Task {
             pivots_seen: Cell::new(0),
             buffers: RefCell::default(),
             reasons: Arc::default(),
+            sleeper: Sleeper::default(),
             deferred: Mutex::default(),
         };
         core.tenant().join(&core);

@@ -41,6 +41,50 @@
 //! assert_eq!(tree.ops().statfs()?.blocks, 256);
 //! # Ok::<(), openpath_abi::Errno>(())
 //! ```
+//!
+//! Nodes of devices lead to the drivers of the `Vfs`, of which a host may bring its own:
+//!
+//! ```
+//! use openpath_abi::{Errno, fcntl::O_RDONLY, mode::S_IFCHR, stat::makedev};
+//! use openpath_mem::{MemFs, MemOptions};
+//! use openpath_vfs::{Cred, DeviceKind, DeviceOps, FileOps, Io, Opening, Vfs};
+//! use std::{any::Any, sync::Arc};
+//!
+//! /// Reads as its minor number, over and over.
+//! struct Echo(u8);
+//!
+//! /// Makes one for each opening.
+//! struct Driver;
+//!
+//! impl DeviceOps for Driver {
+//!     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn FileOps>, Errno> {
+//!         Ok(Box::new(Echo(opening.minor as u8)))
+//!     }
+//! }
+//!
+//! impl FileOps for Echo {
+//!     fn as_any(&self) -> &dyn Any {
+//!         self
+//!     }
+//!     fn read(&self, buf: &mut [u8], _: &Io<'_>) -> Option<Result<usize, Errno>> {
+//!         buf.fill(self.0);
+//!         Some(Ok(buf.len()))
+//!     }
+//!     fn write(&self, _: &[u8], _: &Io<'_>) -> Option<Result<usize, Errno>> {
+//!         Some(Err(Errno::EPERM))
+//!     }
+//! }
+//!
+//! let vfs = Vfs::builder()
+//!     .device(DeviceKind::Char, 240, 0..=9, Arc::new(Driver))
+//!     .build(MemFs::new(MemOptions::default()))?;
+//! let task = vfs.task(Cred::root())?;
+//! task.mknod(b"/echo", S_IFCHR | 0o444, makedev(240, 7))?;
+//! let fd = task.open(b"/echo", O_RDONLY, 0)?;
+//! let mut buf = [0; 3];
+//! assert_eq!((task.read(fd, &mut buf), buf), (Ok(3), [7; 3]));
+//! # Ok::<(), Errno>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -193,12 +193,11 @@ fn seeking_in_files() {
 }
 
 #[test]
-fn devices_and_fifos() {
+fn the_null_and_zero_devices() {
     let vfs = world();
     let task = root(&vfs);
     task.node("/null", mode::S_IFCHR | 0o666, null(3));
     task.node("/zero", mode::S_IFCHR | 0o666, null(5));
-    task.node("/p", mode::S_IFIFO | 0o666, 0);
     let (null, zero) = (task.get("/null", "RW"), task.get("/zero", "RW"));
     let mut buf = [7; 4];
     assert_eq!((task.read(null, &mut buf), buf), (Ok(0), [7; 4]));
@@ -217,16 +216,6 @@ fn devices_and_fifos() {
         (task.pread(null, &mut buf, 7), task.pread(zero, &mut buf, 7)),
         (Ok(0), Ok(4))
     );
-    let (both, reader) = (task.get("/p", "RW"), task.get("/p", "RD|NONBLOCK"));
-    assert_eq!(
-        (task.read(reader, &mut buf), task.read(both, &mut [])),
-        (Ok(0), Ok(0))
-    );
-    assert_eq!(task.read(both, &mut buf), Err(Errno::EAGAIN));
-    assert_eq!(task.write(both, b"a"), Err(Errno::EAGAIN));
-    assert_eq!(task.write(reader, b"a"), Err(Errno::EBADF));
-    assert_eq!(task.lseek(both, 0, SEEK_SET), Err(Errno::ESPIPE));
-    assert_eq!(task.lseek(both, 0, 77), Err(Errno::EINVAL));
 }
 
 #[test]

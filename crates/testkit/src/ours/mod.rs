@@ -70,6 +70,10 @@ const LIMITS: Limits = Limits {
     max_user_instances: 128,
     max_user_watches: 1 << 16,
     max_queued_events: 16384,
+    pipe_max_size: 1 << 20,
+    pipe_user_pages_soft: 16384,
+    pipe_user_pages_hard: 0,
+    pipe_pages_max: 1 << 20,
 };
 
 /// A tree with the mount options of the host's cases.

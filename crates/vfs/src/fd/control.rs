@@ -10,9 +10,9 @@ use crate::inode::flag;
 use crate::task::{Core, Task};
 use openpath_abi::fcntl::{
     F_ADD_SEALS, F_CREATED_QUERY, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_SEALS, F_GETFD,
-    F_GETFL, F_GETOWN, F_GETSIG, F_SEAL_EXEC, F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL,
-    F_SEAL_SHRINK, F_SEAL_WRITE, F_SETFD, F_SETFL, F_SETOWN, F_SETSIG, FD_CLOEXEC, O_APPEND,
-    O_ASYNC, O_DIRECT, O_NOATIME, O_NONBLOCK,
+    F_GETFL, F_GETOWN, F_GETPIPE_SZ, F_GETSIG, F_SEAL_EXEC, F_SEAL_FUTURE_WRITE, F_SEAL_GROW,
+    F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE, F_SETFD, F_SETFL, F_SETOWN, F_SETPIPE_SZ, F_SETSIG,
+    FD_CLOEXEC, O_APPEND, O_ASYNC, O_DIRECT, O_NOATIME, O_NONBLOCK,
 };
 use openpath_abi::{Errno, mode};
 
@@ -32,7 +32,8 @@ impl Task {
     /// command), then: `F_DUPFD`: `EINVAL` (at or past the limit), `EMFILE`; `F_SETFL`: `EPERM`
     /// (append-only; `O_NOATIME` by a stranger), `EINVAL` (`O_DIRECT` where there is none);
     /// `F_SETOWN`, `F_SETSIG`: `EINVAL`; `F_ADD_SEALS`: `EPERM` (not open for writing), `EINVAL`
-    /// (unknown seal, not sealable), `EPERM` (sealed).
+    /// (unknown seal, not sealable), `EPERM` (sealed); `F_GETPIPE_SZ`, `F_SETPIPE_SZ`: `EBADF` (no
+    /// pipe), `EINVAL`, `EPERM`, `ENOMEM`, `EBUSY` (more is in use).
     pub fn fcntl(&self, fd: Fd, cmd: u32, arg: u64) -> Result<u64, Errno> {
         let core = &self.core;
         let file = core.fdget(fd)?;
@@ -64,6 +65,9 @@ impl Task {
             F_SETSIG => file.setsig(arg).map(|()| 0),
             F_GET_SEALS => file.seals().map(u64::from),
             F_ADD_SEALS => file.add_seals(arg).map(|()| 0),
+            F_GETPIPE_SZ => file.pipe_size(),
+            // The kernel takes the argument as 32 bits.
+            F_SETPIPE_SZ => file.set_pipe_size(arg as u32),
             _ => Err(Errno::EINVAL),
         }
     }

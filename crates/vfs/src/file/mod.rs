@@ -32,7 +32,8 @@ mod release;
 mod running;
 
 pub use handle::OpenFile;
-pub use ops::FileOps;
+pub(crate) use ops::RWF_COMMON;
+pub use ops::{FileOps, Io};
 pub use running::Running;
 
 use crate::inode::Inode;
@@ -44,7 +45,7 @@ use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_NONBLOCK, O_PATH, O_TRUNC,
 };
 use openpath_abi::{Errno, caps, mode};
-use openpath_sync::{FileRef, Pin, RawGuard, RawLock, Word, Word32, file_item};
+use openpath_sync::{FileRef, Pin, RawGuard, RawLock, Sleeper, Word, Word32, file_item};
 
 /// A descriptor: a number below the table's limit. Negative ones are never open, but for
 /// [`openpath_abi::fcntl::AT_FDCWD`] where a path is relative to it.
@@ -177,9 +178,9 @@ impl<'t> Filp<'t> {
         self.flags() & O_APPEND != 0
     }
 
-    /// Whether its calls may wait (`O_NONBLOCK` is not set).
-    pub(crate) fn waits(&self) -> bool {
-        self.flags() & O_NONBLOCK == 0
+    /// Who waits in its calls; `None`: nobody (`O_NONBLOCK`).
+    pub(crate) fn waiter(&self) -> Option<&'t Sleeper> {
+        (self.flags() & O_NONBLOCK == 0).then_some(&self.core.sleeper)
     }
 
     /// Where the next read or write begins.

@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | flags | `set_flags` (one read-modify-write) | one load: the read-mostly word |
 //! | attributes | the attribute sequence's change | the sequence ([`Inode::attr`]) |
-//! | marks | once; the list under its own lock | the same |
+//! | rare | once; each part under its own lock | the same |
 //! | denials | `deny_writing`, `allow_writing` | one load, after a writer's mark |
 //!
 //! # Rules
@@ -28,6 +28,7 @@ pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAt
 
 use crate::lock_order::InodeNames;
 use crate::notify::Marks;
+use crate::pipe::InodePipe;
 use attr::{AttrWords, high, low};
 use openpath_abi::xattr::CAPABILITY_NAME;
 use openpath_abi::{Errno, Timespec, mode};
@@ -62,6 +63,15 @@ pub mod flag {
     pub const WATCHED: u64 = 1 << 10;
 }
 
+/// What few inodes have, made for the first who needs any of it.
+#[derive(Default)]
+pub(crate) struct Rare {
+    /// Who watches it.
+    pub(crate) marks: Marks,
+    /// The pipe of a FIFO that is open.
+    pub(crate) pipe: InodePipe,
+}
+
 /// A file of any type, whatever names it has.
 pub struct Inode {
     flags: Word,
@@ -74,8 +84,8 @@ pub struct Inode {
     names: RwLock<(), InodeNames>,
     /// Body of a symbolic link, once it was read: what the lock-free walk follows.
     link: WriteOnce<Box<[u8]>>,
-    /// Who watches it, once someone did.
-    marks: WriteOnce<Marks>,
+    /// What few inodes have.
+    rare: WriteOnce<Rare>,
     ops: Box<dyn InodeOps>,
 }
 
@@ -100,7 +110,7 @@ impl Inode {
             denials: Word::new(0),
             names: RwLock::new(()),
             link: WriteOnce::default(),
-            marks: WriteOnce::default(),
+            rare: WriteOnce::default(),
             ops,
         };
         inode.note_searchable(attr.mode);
@@ -271,12 +281,17 @@ impl Inode {
         }
     }
 
+    /// What few inodes have.
+    pub(crate) fn rare(&self) -> &Rare {
+        match self.rare.get() {
+            Some(rare) => rare,
+            None => self.rare.set(Rare::default()),
+        }
+    }
+
     /// The list of who watches it.
     pub(crate) fn marks(&self) -> &Marks {
-        match self.marks.get() {
-            Some(marks) => marks,
-            None => self.marks.set(Marks::default()),
-        }
+        &self.rare().marks
     }
 
     /// The body of a symbolic link, if it was read before.

@@ -78,7 +78,7 @@ impl Task {
         if !from.readable() {
             return Err(Errno::EBADF);
         }
-        if offset.is_some() && !super::has_positions(from.inode()?) {
+        if offset.is_some() && !super::has_positions(&from)? {
             return Err(Errno::ESPIPE);
         }
         let start = offset.as_ref().map_or_else(|| from.pos(), |off| **off);
@@ -93,23 +93,53 @@ impl Task {
         }
         let end = to.pos();
         verify_area(end, count)?;
-        let kind = from.inode()?.kind();
-        if to.appends() || !matches!(kind, mode::S_IFREG | mode::S_IFDIR) {
-            return Err(Errno::EINVAL);
-        }
-        if kind == mode::S_IFDIR && count > 0 {
-            // It was looked at all the same.
-            from.accessed(&from.target()?);
-            return Err(Errno::EINVAL);
-        }
-        let done = pump(&from, start, &to, end, count)?;
+        let done = match to.pipe_end() {
+            Some(end) => end.take_from(&from, start, count, to.waiter())?,
+            None => send(&from, start, &to, end, count)?,
+        };
         if done > 0 {
-            move_on(&from, offset, start, done);
+            if from.moves()? {
+                move_on(&from, offset, start, done);
+            }
             to.advance(end, done)?;
         }
         from.tell_read(done);
         to.tell_written(done);
         Ok(done)
+    }
+}
+
+/// Sends to what is no pipe (`splice_direct_to_actor`).
+fn send(
+    from: &Filp<'_>,
+    start: i64,
+    to: &Filp<'_>,
+    end: i64,
+    count: usize,
+) -> Result<usize, Errno> {
+    if to.appends() || !super::has_positions(from)? {
+        return Err(Errno::EINVAL);
+    }
+    if count > 0 && !from.splices() {
+        // It was looked at all the same.
+        from.accessed(&from.target()?);
+        return Err(Errno::EINVAL);
+    }
+    pump(from, start, to, end, count)
+}
+
+impl Filp<'_> {
+    /// Whether data can be taken from it by reference (`splice_read`).
+    pub(crate) fn splices(&self) -> bool {
+        match self.own_ops() {
+            Some(own) => own.splices(false),
+            None => self.inode().is_ok_and(|inode| !inode.is_dir()),
+        }
+    }
+
+    /// Whether data can be given to it by reference (`splice_write`).
+    fn takes_splices(&self) -> bool {
+        self.own_ops().is_none_or(|own| own.splices(true))
     }
 }
 
@@ -256,6 +286,9 @@ fn pump_data(
 fn put(to: &Filp<'_>, data: &[u8], at: i64) -> Result<usize, Errno> {
     let target = to.target()?;
     if target.inode.kind() != mode::S_IFREG {
+        if !to.takes_splices() {
+            return Err(Errno::EINVAL);
+        }
         return to
             .write_at(&[IoSlice::new(data)], at, 0)
             .map(|(done, _)| done);

@@ -9,9 +9,7 @@
 //! a change of data holds the inode's `InodeNames` lock. Reading and seeking to the end read the
 //! length once; looking for data or a hole holds that lock shared; reading holds nothing of the
 //! core's.
-//!
-//! # Limits
-//! A FIFO has no buffer: reading finds nobody who writes, and nothing can be written (`EAGAIN`).
+//! A FIFO is read and written by its end of the pipe, a device by its driver.
 
 mod copy;
 mod lend;
@@ -22,12 +20,11 @@ mod space;
 mod sync;
 mod write;
 
-use crate::file::Filp;
-use crate::inode::Inode;
+use crate::file::{FileOps, Filp};
+use crate::file::{Io, RWF_COMMON};
 use crate::ops::Target;
 use openpath_abi::falloc::{
-    RWF_APPEND, RWF_ATOMIC, RWF_DONTCACHE, RWF_DSYNC, RWF_HIPRI, RWF_NOAPPEND, RWF_NOSIGNAL,
-    RWF_NOWAIT, RWF_SYNC,
+    RWF_APPEND, RWF_ATOMIC, RWF_DONTCACHE, RWF_HIPRI, RWF_NOAPPEND, RWF_NOWAIT,
 };
 use openpath_abi::fcntl::O_NOATIME;
 use openpath_abi::{Errno, mode};
@@ -47,30 +44,41 @@ fn verify_area(offset: i64, len: usize) -> Result<(), Errno> {
 }
 
 /// Whether a file has positions to read and write at (`FMODE_PREAD`).
-fn has_positions(inode: &Inode) -> bool {
-    // 0: an anonymous inode.
-    !matches!(inode.kind(), 0 | mode::S_IFIFO | mode::S_IFSOCK)
+fn has_positions(file: &Filp<'_>) -> Result<bool, Errno> {
+    match file.inode()?.kind() {
+        mode::S_IFREG | mode::S_IFDIR => Ok(true),
+        // 0: an anonymous inode.
+        0 | mode::S_IFIFO | mode::S_IFSOCK => Ok(false),
+        _ => Ok(!file.own_ops().is_some_and(FileOps::is_stream)),
+    }
 }
 
 /// Checks flags of preadv2(2) and pwritev2(2) (`kiocb_set_rw_flags`).
 ///
 /// # Errors
-/// `EOPNOTSUPP` (unknown, or not for this kind of file), `EINVAL` (both ways to append).
-fn check_flags(inode: &Inode, flags: u32) -> Result<(), Errno> {
+/// `EOPNOTSUPP` (unknown, or not for this file), `EINVAL` (both ways to append).
+fn check_flags(file: &Filp<'_>, flags: u32, writing: bool) -> Result<(), Errno> {
+    if flags == 0 {
+        return Ok(());
+    }
     // What is read piece by piece knows one flag (`do_loop_readv_writev`).
-    let by_pieces = matches!(inode.kind(), 0 | mode::S_IFDIR);
-    if by_pieces && flags & !RWF_HIPRI != 0 {
+    let by_pieces = matches!(file.inode()?.kind(), 0 | mode::S_IFDIR);
+    let taken = match file.own_ops() {
+        _ if by_pieces => RWF_HIPRI,
+        Some(own) => own.rw_flags(writing),
+        None => RWF_COMMON,
+    };
+    if taken == RWF_HIPRI && flags & !RWF_HIPRI != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    const KNOWN: u32 = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | RWF_NOAPPEND | RWF_NOSIGNAL;
     const REFUSED: u32 = RWF_NOWAIT | RWF_ATOMIC | RWF_DONTCACHE;
-    if flags & !(KNOWN | REFUSED) != 0 {
+    if flags & !(RWF_COMMON | REFUSED) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     if flags & RWF_APPEND != 0 && flags & RWF_NOAPPEND != 0 {
         return Err(Errno::EINVAL);
     }
-    if flags & REFUSED != 0 {
+    if flags & REFUSED & !taken != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     Ok(())
@@ -99,6 +107,21 @@ impl Place {
 }
 
 impl Filp<'_> {
+    /// How a call with these `RWF_*` flags reads or writes at `offset`, if the opening does it.
+    fn io(&self, offset: i64, flags: u32) -> Io<'_> {
+        Io {
+            offset: offset.cast_unsigned(),
+            flags: self.flags(),
+            wait: self.waiter().filter(|_| flags & RWF_NOWAIT == 0),
+        }
+    }
+
+    /// Whether reading and writing move its position.
+    fn moves(&self) -> Result<bool, Errno> {
+        let regular = self.inode()?.kind() == mode::S_IFREG;
+        Ok(regular || self.own_ops().is_some_and(FileOps::moves))
+    }
+
     /// Moves the access time after reading through this file (`file_accessed`).
     pub(crate) fn accessed(&self, target: &Target<'_>) {
         if self.flags() & O_NOATIME == 0 {

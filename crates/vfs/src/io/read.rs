@@ -5,9 +5,9 @@
 //! `vfs_read`, `vfs_readv`, `do_preadv`.
 
 use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, has_positions, verify_area};
-use crate::file::{Fd, Filp};
+use crate::file::{Fd, Filp, Io};
 use crate::inode::shield;
-use crate::special;
+use crate::pipe::End;
 use crate::task::Task;
 use openpath_abi::{Errno, mode};
 use std::io::IoSliceMut;
@@ -17,7 +17,7 @@ impl Task {
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`, not open for reading), `EINVAL` (the end overflows), `EISDIR`,
-    /// `EAGAIN` (a FIFO open for writing too), what the backend meets.
+    /// `EAGAIN`, `EINTR` (a FIFO that is empty), what the backend or the device meets.
     #[inline]
     pub fn read(&self, fd: Fd, buf: &mut [u8]) -> Result<usize, Errno> {
         let file = self.core.fdget_full(fd)?;
@@ -33,7 +33,7 @@ impl Task {
     pub fn pread(&self, fd: Fd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
         let place = Place::of(offset)?;
         let file = self.core.fdget_full(fd)?;
-        if !has_positions(file.inode()?) {
+        if !has_positions(&file)? {
             return Err(Errno::ESPIPE);
         }
         file.read(buf, place)
@@ -76,7 +76,7 @@ impl Task {
             Place::of(offset)?
         };
         let file = self.core.fdget_full(fd)?;
-        if matches!(place, Place::At(_)) && !has_positions(file.inode()?) {
+        if matches!(place, Place::At(_)) && !has_positions(&file)? {
             return Err(Errno::ESPIPE);
         }
         let done = file.read_pieces(bufs, place, flags)?;
@@ -134,7 +134,35 @@ impl Filp<'_> {
             Place::At(offset) => offset,
         };
         verify_area(from, total.min(ONCE_MAX))?;
-        check_flags(self.inode()?, flags)?;
+        check_flags(self, flags, false)?;
+        let done = match self.read_vectored(bufs, &self.io(from, flags))? {
+            Some(done) => done,
+            None => self.read_each(bufs, from)?,
+        };
+        if matches!(place, Place::Current) {
+            self.advance(from, done)?;
+        }
+        Ok(done)
+    }
+
+    /// Lets the opening read, if it does so itself and all at once.
+    fn read_vectored(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        io: &Io<'_>,
+    ) -> Result<Option<usize>, Errno> {
+        let Some(own) = self.own_ops() else {
+            return Ok(None);
+        };
+        let done = shield(|| own.read_vectored(bufs, io).transpose())?;
+        if let Some(done) = done {
+            self.note_piped(done);
+        }
+        Ok(done)
+    }
+
+    /// Reads buffer by buffer until one stays short.
+    fn read_each(&self, bufs: &mut [IoSliceMut<'_>], from: i64) -> Result<usize, Errno> {
         let mut done = 0;
         for buf in bufs {
             let at = from.saturating_add_unsigned(done as u64);
@@ -153,28 +181,25 @@ impl Filp<'_> {
                 break;
             }
         }
-        if matches!(place, Place::Current) {
-            self.advance(from, done)?;
-        }
         Ok(done)
     }
 
     /// Moves the file on from `from`, if it has positions that reading moves.
     pub(super) fn advance(&self, from: i64, done: usize) -> Result<(), Errno> {
-        if self.inode()?.kind() == mode::S_IFREG {
+        if self.moves()? {
             self.set_pos(from.saturating_add_unsigned(done as u64));
         }
         Ok(())
     }
 
     /// Reads once; access and area were checked.
-    pub(super) fn read_at(&self, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+    pub(crate) fn read_at(&self, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
         let len = buf.len().min(ONCE_MAX);
         let buf = &mut buf[..len];
-        let from = offset.cast_unsigned();
         if let Some(own) = self.own_ops() {
-            let read = || own.read(buf, Some(from), self.waits()).transpose();
-            if let Some(done) = shield(read)? {
+            let io = self.io(offset, 0);
+            if let Some(done) = shield(|| own.read(buf, &io).transpose())? {
+                self.note_piped(done);
                 return Ok(done);
             }
         }
@@ -183,10 +208,21 @@ impl Filp<'_> {
         match inode.kind() {
             mode::S_IFREG => {}
             mode::S_IFDIR => return Err(Errno::EISDIR),
-            _ => return special::read(inode, buf, self.writable()),
+            _ => return Err(Errno::EINVAL),
         }
+        let from = offset.cast_unsigned();
         let done = inode.shielded(|ops| ops.read_at(inode, buf, from))?;
         self.accessed(&target);
         Ok(done)
+    }
+
+    /// Notes that so much was read from a FIFO.
+    fn note_piped(&self, done: usize) {
+        if done > 0
+            && self.pipe_end().is_some_and(End::is_named)
+            && let Ok(target) = self.target()
+        {
+            self.accessed(&target);
+        }
     }
 }

@@ -42,10 +42,6 @@ impl Task {
         let Ok(file) = self.core.fdget_full(fd) else {
             return POLLNVAL;
         };
-        if file.inode().is_ok_and(|i| i.kind() == mode::S_IFIFO) {
-            // Nobody is at the other end, and nothing passes.
-            return 0;
-        }
         let ready = file
             .own_ops()
             .and_then(|own| shield(|| Ok(own.poll())).unwrap_or(Some(POLLERR)));
@@ -133,9 +129,6 @@ impl Filp<'_> {
             let left = inode.size().cast_signed().wrapping_sub(self.pos());
             // As in Linux, what does not fit is cut.
             return write_int(arg, left as i32);
-        }
-        if request == FIONREAD && inode.kind() == mode::S_IFIFO {
-            return write_int(arg, 0);
         }
         inode.shielded(|ops| ops.ioctl(inode, request, arg))
     }

@@ -2,7 +2,7 @@
 //! Where the next read or write begins: lseek(2).
 
 use crate::file::{Fd, Filp};
-use crate::inode::Extent;
+use crate::inode::{Extent, shield};
 use crate::ops::Target;
 use crate::task::Task;
 use openpath_abi::fcntl::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
@@ -11,12 +11,13 @@ use openpath_abi::{Errno, mode};
 impl Task {
     /// Moves the file at `fd`; where it is then. Linux: lseek(2).
     ///
-    /// A directory goes to any cookie, forward from the start or from where it is. The null and
-    /// zero devices stay at 0.
+    /// A directory goes to any cookie, forward from the start or from where it is. A device goes
+    /// where its driver says; the built-in ones stay at 0.
     ///
     /// # Errors
-    /// `EBADF` (not open, `O_PATH`), `EINVAL` (whence), `ESPIPE` (a FIFO), `ENXIO` (no such data or
-    /// hole), `EINVAL` (before the start, or past the largest offset).
+    /// `EBADF` (not open, `O_PATH`), `EINVAL` (whence), `ESPIPE` (a FIFO, a stream), `ENXIO` (no
+    /// such data or hole), `EINVAL` (before the start, or past the largest offset), what the driver
+    /// meets.
     pub fn lseek(&self, fd: Fd, offset: i64, whence: u32) -> Result<i64, Errno> {
         let file = self.core.fdget_full(fd)?;
         let _pos = file.hold_pos();
@@ -32,7 +33,7 @@ impl Task {
                 _ => return Err(Errno::EINVAL),
             },
             mode::S_IFIFO | mode::S_IFSOCK => return Err(Errno::ESPIPE),
-            _ => 0,
+            _ => file.seek_device(offset, whence)?,
         };
         // Two offsets of which one is not negative overflow to a negative one at most.
         if to < 0 {
@@ -44,6 +45,18 @@ impl Task {
 }
 
 impl Filp<'_> {
+    /// Where a driver says: without its word, always at 0.
+    fn seek_device(&self, offset: i64, whence: u32) -> Result<i64, Errno> {
+        let Some(own) = self.own_ops() else {
+            return Ok(0);
+        };
+        if own.is_stream() {
+            return Err(Errno::ESPIPE);
+        }
+        let to = shield(|| own.seek(self.pos(), offset, whence).transpose())?;
+        Ok(to.unwrap_or(0))
+    }
+
     fn seek_file(&self, target: &Target<'_>, offset: i64, whence: u32) -> Result<i64, Errno> {
         let inode = target.inode;
         let extent = match whence {

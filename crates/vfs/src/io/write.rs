@@ -9,10 +9,10 @@
 //!     together at what was the end.
 
 use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, has_positions, verify_area};
-use crate::file::{Fd, Filp};
+use crate::file::{Fd, Filp, Io};
 use crate::inode::{SetAttr, flag, shield};
 use crate::ops::Target;
-use crate::special;
+use crate::pipe::End;
 use crate::task::Task;
 use openpath_abi::falloc::{RWF_APPEND, RWF_DSYNC, RWF_NOAPPEND, RWF_SYNC};
 use openpath_abi::fcntl::{O_DSYNC, O_SYNC_ONLY};
@@ -26,10 +26,10 @@ impl Task {
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`, not open for writing), `EINVAL` (the end overflows), `EFBIG`,
-    /// `EAGAIN` (a FIFO), what the backend meets.
+    /// `EPIPE`, `EAGAIN`, `EINTR` (a FIFO), what the backend or the device meets.
     pub fn write(&self, fd: Fd, data: &[u8]) -> Result<usize, Errno> {
         let file = self.core.fdget_full(fd)?;
-        let done = file.write_pieces(&[IoSlice::new(data)], Place::Current, 0)?;
+        let done = file.write(data, Place::Current)?;
         file.tell_written(done);
         Ok(done)
     }
@@ -43,10 +43,10 @@ impl Task {
     pub fn pwrite(&self, fd: Fd, data: &[u8], offset: i64) -> Result<usize, Errno> {
         let place = Place::of(offset)?;
         let file = self.core.fdget_full(fd)?;
-        if !has_positions(file.inode()?) {
+        if !has_positions(&file)? {
             return Err(Errno::ESPIPE);
         }
-        let done = file.write_pieces(&[IoSlice::new(data)], place, 0)?;
+        let done = file.write(data, place)?;
         file.tell_written(done);
         Ok(done)
     }
@@ -88,7 +88,7 @@ impl Task {
             Place::of(offset)?
         };
         let file = self.core.fdget_full(fd)?;
-        if matches!(place, Place::At(_)) && !has_positions(file.inode()?) {
+        if matches!(place, Place::At(_)) && !has_positions(&file)? {
             return Err(Errno::ESPIPE);
         }
         let done = file.write_pieces(data, place, flags)?;
@@ -98,6 +98,20 @@ impl Task {
 }
 
 impl Filp<'_> {
+    fn write(&self, data: &[u8], place: Place) -> Result<usize, Errno> {
+        // A device is asked even if there is nothing to write.
+        if data.is_empty()
+            && self.writable()
+            && let Some(own) = self.own_ops()
+        {
+            let io = self.io(0, 0);
+            if let Some(done) = shield(|| own.write(data, &io).transpose())? {
+                return Ok(done);
+            }
+        }
+        self.write_pieces(&[IoSlice::new(data)], place, 0)
+    }
+
     fn write_pieces(&self, data: &[IoSlice<'_>], place: Place, flags: u32) -> Result<usize, Errno> {
         if data.len() > PIECES_MAX {
             return Err(Errno::EINVAL);
@@ -121,13 +135,15 @@ impl Filp<'_> {
             Place::At(offset) => offset,
         };
         verify_area(offset, total.min(ONCE_MAX))?;
-        check_flags(self.inode()?, flags)?;
+        check_flags(self, flags, true)?;
         let (done, end) = self.write_at(data, offset, flags)?;
         if matches!(place, Place::Current) {
             self.set_pos(end);
         }
+        // Neither a pipe nor a device has anything to bring anywhere.
+        let regular = self.inode()?.kind() == mode::S_IFREG;
         let syncs = self.flags() & O_DSYNC != 0 || flags & (RWF_DSYNC | RWF_SYNC) != 0;
-        if syncs && done > 0 {
+        if syncs && done > 0 && regular {
             let whole = self.flags() & O_SYNC_ONLY != 0 || flags & RWF_SYNC != 0;
             self.sync(!whole)?;
         }
@@ -142,15 +158,15 @@ impl Filp<'_> {
         flags: u32,
     ) -> Result<(usize, i64), Errno> {
         if self.own_ops().is_some()
-            && let Some(done) = self.write_own(data, offset)?
+            && let Some(done) = self.write_own(data, &self.io(offset, flags))?
         {
-            return Ok((done, offset.saturating_add_unsigned(done as u64)));
+            let moved = if self.moves()? { done as u64 } else { 0 };
+            return Ok((done, offset.saturating_add_unsigned(moved)));
         }
         let target = self.target()?;
         let inode = target.inode;
         if inode.kind() != mode::S_IFREG {
-            let write = |piece: &IoSlice<'_>| special::write(inode, piece);
-            return each(data, write).map(|done| (done, offset));
+            return Err(Errno::EINVAL);
         }
         let _held = inode.lock_names();
         let from = if self.at_end(&target, flags)? {
@@ -177,15 +193,21 @@ impl Filp<'_> {
     }
 
     /// Lets the opening write, if it does so itself.
-    fn write_own(&self, data: &[IoSlice<'_>], offset: i64) -> Result<Option<usize>, Errno> {
+    fn write_own(&self, data: &[IoSlice<'_>], io: &Io<'_>) -> Result<Option<usize>, Errno> {
         let Some(own) = self.own_ops() else {
             return Ok(None);
         };
+        if let Some(done) = shield(|| own.write_vectored(data, io).transpose())? {
+            self.note_piped_to(done);
+            return Ok(Some(done));
+        }
         let mut done = 0;
         for piece in data {
-            let at = offset.cast_unsigned().saturating_add(done as u64);
-            let write = || own.write(piece, Some(at), self.waits()).transpose();
-            match shield(write) {
+            let io = Io {
+                offset: io.offset.saturating_add(done as u64),
+                ..*io
+            };
+            match shield(|| own.write(piece, &io).transpose()) {
                 Ok(Some(written)) => {
                     done += written;
                     if written < piece.len() {
@@ -198,6 +220,25 @@ impl Filp<'_> {
             }
         }
         Ok(Some(done))
+    }
+
+    /// Notes that so much was written to a FIFO (`file_update_time`).
+    fn note_piped_to(&self, done: usize) {
+        if done > 0
+            && self.pipe_end().is_some_and(End::is_named)
+            && let Ok(target) = self.target()
+            && !target.is_read_only()
+        {
+            let now = self.core.vfs.clock.now();
+            let change = SetAttr {
+                mtime: Some(now),
+                ctime: Some(now),
+                ..SetAttr::default()
+            };
+            let inode = target.inode;
+            // What was written stays written, whether or not its time can be noted.
+            let _noted = inode.shielded(|ops| ops.setattr(inode, &change));
+        }
     }
 }
 

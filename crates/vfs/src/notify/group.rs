@@ -8,7 +8,7 @@ use super::emit::kind;
 use super::mark::News;
 use super::queue::Queue;
 use super::{Mark, Notify};
-use crate::file::FileOps;
+use crate::file::{FileOps, Io};
 use crate::inode::Inode;
 use crate::instance::Shared;
 use crate::lock_order::NotifyWatches;
@@ -219,8 +219,12 @@ impl FileOps for Instance {
         self
     }
 
-    fn read(&self, buf: &mut [u8], _at: Option<u64>, wait: bool) -> Option<Result<usize, Errno>> {
-        Some(self.0.queue.read(buf, wait))
+    fn read(&self, buf: &mut [u8], io: &Io<'_>) -> Option<Result<usize, Errno>> {
+        Some(self.0.queue.read(buf, io.wait))
+    }
+
+    fn splices(&self, _writing: bool) -> bool {
+        false
     }
 
     fn poll(&self) -> Option<u32> {

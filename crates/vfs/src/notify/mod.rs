@@ -43,7 +43,6 @@
 //!   is told when the entry's slot is reclaimed.
 //! * A backend that makes a second inode for a file of which one lives splits its watchers.
 //! * A directory is not told of its entries while a `Vfs` has no pins left.
-//! * No signal ends a read that waits.
 
 mod calls;
 mod emit;

@@ -7,9 +7,8 @@
 use crate::lock_order::NotifyQueue;
 use openpath_abi::Errno;
 use openpath_abi::inotify::{IN_IGNORED, IN_Q_OVERFLOW};
-use openpath_sync::Mutex;
+use openpath_sync::{Mutex, Sleeper, WaitQueue};
 use std::collections::VecDeque;
-use std::thread::{self, Thread};
 
 /// Bytes of `struct inotify_event` before the name; a name is padded to a multiple of them.
 const HEADER: usize = 16;
@@ -56,8 +55,8 @@ struct State {
     bytes: usize,
     /// The event that says that events were lost is among them.
     overflowed: bool,
-    /// Threads that wait for an event.
-    waiting: Vec<Thread>,
+    /// Who waits for an event.
+    waiting: WaitQueue,
 }
 
 /// Events in the order they came.
@@ -74,7 +73,7 @@ impl Queue {
                 events: VecDeque::new(),
                 bytes: 0,
                 overflowed: false,
-                waiting: Vec::new(),
+                waiting: WaitQueue::default(),
             }),
             limit: limit as usize,
         }
@@ -83,7 +82,7 @@ impl Queue {
     /// Adds an event, unless it says again what the last one says. Past the limit, one event says
     /// that there were more.
     pub(super) fn push(&self, wd: i32, mask: u32, cookie: u32, name: &[u8]) {
-        let waiting = {
+        let wake = {
             let mut state = self.state.lock();
             let event = if state.events.len() >= self.limit {
                 if state.overflowed {
@@ -110,35 +109,28 @@ impl Queue {
             };
             state.bytes += event.size();
             state.events.push_back(event);
-            core::mem::take(&mut state.waiting)
+            // Readers take as much as they can: what is left is for another.
+            state.waiting.wake_all()
         };
-        for thread in waiting {
-            thread.unpark();
-        }
+        drop(wake);
     }
 
-    /// Takes as many whole events as fit; how many bytes they fill. `wait`: if there is none, for
-    /// the first one.
+    /// Takes as many whole events as fit; how many bytes they fill. If there is none, `wait` waits
+    /// for the first one.
     ///
     /// # Errors
-    /// `EINVAL`: there is no room for the first event. `EAGAIN`: there is none.
-    pub(super) fn read(&self, buf: &mut [u8], wait: bool) -> Result<usize, Errno> {
+    /// `EINVAL` (no room for the first event), `EAGAIN` (there is none), `EINTR`.
+    pub(super) fn read(&self, buf: &mut [u8], wait: Option<&Sleeper>) -> Result<usize, Errno> {
+        let mut state = self.state.lock();
         loop {
-            {
-                let mut state = self.state.lock();
-                if !state.events.is_empty() {
-                    return state.take(buf);
-                }
-                if !wait {
-                    return Err(Errno::EAGAIN);
-                }
-                let me = thread::current();
-                // Woken for nothing: it is in the list still.
-                if !state.waiting.iter().any(|other| other.id() == me.id()) {
-                    state.waiting.push(me);
-                }
+            if !state.events.is_empty() {
+                return state.take(buf);
             }
-            thread::park();
+            let sleeper = wait.ok_or(Errno::EAGAIN)?;
+            let waited = self
+                .state
+                .wait(state, |state| &mut state.waiting, sleeper, None);
+            state = waited.map_err(|_| Errno::EINTR)?;
         }
     }
 

@@ -4,7 +4,7 @@
 use super::group::{Group, Instance};
 use super::mark::News;
 use crate::Limits;
-use crate::file::FileOps;
+use crate::file::{FileOps, Io};
 use crate::inode::{Attr, Inode, InodeOps, flag};
 use crate::instance::{Shared, Vfs};
 use crate::superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
@@ -14,6 +14,7 @@ use openpath_abi::inotify::{
 };
 use openpath_abi::poll::{POLLIN, POLLRDNORM};
 use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_sync::Sleeper;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -97,7 +98,7 @@ fn news(mask: u32, name: &[u8]) -> News<'_> {
 fn events(of: &Instance) -> Vec<(i32, u32, Vec<u8>)> {
     let mut found = Vec::new();
     let mut buf = [0; 4096];
-    while let Some(Ok(done)) = of.read(&mut buf, None, false) {
+    while let Some(Ok(done)) = of.read(&mut buf, &Io::default()) {
         let mut rest = &buf[..done];
         while !rest.is_empty() {
             let word = |at: usize| u32::from_ne_bytes(rest[at..at + 4].try_into().expect("four"));
@@ -162,13 +163,16 @@ fn names_are_padded_and_a_buffer_takes_whole_events() {
         assert_eq!(u32::from_ne_bytes(arg) as usize, size);
         let mut buf = vec![0xff; size + 3];
         assert_eq!(
-            group.read(&mut buf[..size - 1], None, false),
+            group.read(&mut buf[..size - 1], &Io::default()),
             Some(Err(Errno::EINVAL))
         );
-        assert_eq!(group.read(&mut buf, None, false), Some(Ok(size)));
+        assert_eq!(group.read(&mut buf, &Io::default()), Some(Ok(size)));
         assert!(buf[16..16 + len] == name && buf[16 + len..size].iter().all(|&b| b == 0));
     }
-    assert_eq!(group.read(&mut [], None, false), Some(Err(Errno::EAGAIN)));
+    assert_eq!(
+        group.read(&mut [], &Io::default()),
+        Some(Err(Errno::EAGAIN))
+    );
     assert_eq!(group.ioctl(1, &mut []), Some(Err(Errno::ENOTTY)));
     assert_eq!(group.ioctl(0x541b, &mut []), Some(Err(Errno::EFAULT)));
 }
@@ -291,8 +295,12 @@ fn a_reader_waits_for_what_another_thread_tells() {
         for _ in 0..2 {
             let (say, group) = (say.clone(), &group);
             scope.spawn(move || {
-                let mut buf = [0; 16];
-                say.send(group.read(&mut buf, None, true))
+                let (mut buf, sleeper) = ([0; 16], Sleeper::default());
+                let waiting = Io {
+                    wait: Some(&sleeper),
+                    ..Io::default()
+                };
+                say.send(group.read(&mut buf, &waiting))
                     .expect("a listener");
             });
         }

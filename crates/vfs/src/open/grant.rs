@@ -3,10 +3,12 @@
 //! `do_dentry_open`)?
 
 use super::OpenOp;
+use crate::device::open_device;
 use crate::file::{FileOps, Filp, Making};
 use crate::inode::{Inode, SetAttr, flag};
 use crate::mount::{MountData, Writing, mflag};
 use crate::perm::{self, MAY_WRITE};
+use crate::pipe::open_fifo;
 use crate::task::Core;
 use crate::walk::lflag;
 use openpath_abi::fcntl::{
@@ -314,8 +316,8 @@ type Own = Option<Arc<Box<dyn FileOps>>>;
 /// Opens the inode itself; an open for writing leaves the pin marked.
 ///
 /// # Errors
-/// `ETXTBSY`, `EROFS` (mount), `ENXIO` (socket, device without a driver, FIFO for writing without a
-/// reader), what the backend meets.
+/// `ETXTBSY`, `EROFS` (mount), `ENXIO` (socket), what the backend meets, or the FIFO
+/// ([`open_fifo`]) or device ([`open_device`]).
 #[inline(always)]
 fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
     let store = &core.vfs.dcache.store;
@@ -331,10 +333,16 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
         let own = inode.shielded(|ops| ops.open(inode, flags))?;
         return Ok(own.map(Arc::new));
     }
-    if special {
-        crate::special::open(inode, flags)?;
+    if !special {
+        return Ok(None);
     }
-    Ok(None)
+    let own: Box<dyn FileOps> = match inode.kind() {
+        mode::S_IFIFO => Box::new(open_fifo(core, inode, flags)?),
+        mode::S_IFCHR | mode::S_IFBLK => open_device(core, inode, flags)?,
+        // A socket is bound or connected to, not opened.
+        _ => return Err(Errno::ENXIO),
+    };
+    Ok(Some(Arc::new(own)))
 }
 
 /// Whether the inode has locks or leases that an open must mind, by the flag in its read-mostly

@@ -16,6 +16,7 @@ use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_STATX_SYNC_TYPE, AT_SYMLINK_NOFOLLOW,
 };
 use openpath_abi::limits::PAGE_SIZE;
+use openpath_abi::mode::S_IFIFO;
 use openpath_abi::statx::{
     STATX_ATTR_APPEND, STATX_ATTR_AUTOMOUNT, STATX_ATTR_DAX, STATX_ATTR_IMMUTABLE,
     STATX_ATTR_MOUNT_ROOT, STATX_ATTR_NODUMP, STATX_BASIC_STATS, STATX_BTIME, STATX_CTIME,
@@ -26,13 +27,10 @@ use openpath_abi::{Errno, Stat, Statx, Timespec, stat};
 /// The flags that newfstatat(2) and statx(2) know.
 const KNOWN: u32 = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE;
 
+/// The attributes that statx(2) can tell apart on every file system.
+const GENERIC: u64 = STATX_ATTR_AUTOMOUNT | STATX_ATTR_DAX | STATX_ATTR_MOUNT_ROOT;
 /// The attributes that statx(2) can tell apart.
-const ATTRIBUTES: u64 = STATX_ATTR_APPEND
-    | STATX_ATTR_IMMUTABLE
-    | STATX_ATTR_NODUMP
-    | STATX_ATTR_AUTOMOUNT
-    | STATX_ATTR_DAX
-    | STATX_ATTR_MOUNT_ROOT;
+const ATTRIBUTES: u64 = GENERIC | STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE | STATX_ATTR_NODUMP;
 
 impl Task {
     /// What the file at `path` is. Linux: stat(2).
@@ -139,14 +137,20 @@ impl Target<'_> {
     fn statx(&self, mask: u32) -> Statx {
         let s = self.stat();
         let mut filled = STATX_BASIC_STATS | mask & STATX_BTIME;
+        // What pipefs keeps is no more than any file system does.
+        let bare = self.inode.kind() == S_IFIFO
+            && self.core.vfs.pipe_mount.get() == Some(&self.spot.mount);
+        if bare {
+            filled &= !STATX_BTIME;
+        }
         let (mut mtime, mut ctime) = (s.mtime, s.ctime);
         let changes = STATX_MTIME | STATX_CTIME;
-        if mask & changes == 0 && self.core.vfs.config.profile >= Profile::V6_18 {
+        if !bare && mask & changes == 0 && self.core.vfs.config.profile >= Profile::V6_18 {
             // Asking for a change time makes the next change visible, so it is not done unasked.
             filled &= !changes;
             (mtime, ctime) = (Timespec::EPOCH, Timespec::EPOCH);
         }
-        let btime = if mask & STATX_BTIME == 0 {
+        let btime = if filled & STATX_BTIME == 0 {
             Timespec::EPOCH
         } else {
             self.inode.btime()
@@ -160,7 +164,7 @@ impl Target<'_> {
             mask: filled | id_kind,
             blksize: PAGE_SIZE as u32,
             attributes: self.attributes(),
-            attributes_mask: ATTRIBUTES,
+            attributes_mask: if bare { GENERIC } else { ATTRIBUTES },
             // A link count, and a mode, that came from 32 and 16 bits.
             nlink: s.nlink as u32,
             mode: s.mode as u16,

@@ -3,7 +3,7 @@
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Attr, Clock, Cred, FileOps, Found, Inode, InodeOps, Limits, NewInode, Patience, SuperBlock,
+    Attr, Clock, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, NewInode, Patience, SuperBlock,
     SuperBlockOps, SuperBlockOptions, Task, Vfs, flag,
 };
 use std::collections::BTreeMap;
@@ -69,12 +69,7 @@ impl FileOps for Opening {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
-    fn read(
-        &self,
-        buf: &mut [u8],
-        _offset: Option<u64>,
-        _wait: bool,
-    ) -> Option<Result<usize, Errno>> {
+    fn read(&self, buf: &mut [u8], _io: &Io<'_>) -> Option<Result<usize, Errno>> {
         Some(self.in_use(|| {
             buf.fill(self.file);
             Ok(buf.len())

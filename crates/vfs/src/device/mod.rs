@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Devices: which driver is behind a device number.
+//!
+//! # Kernel analogue
+//! `cdev_map`, `chrdev_open`, `blkdev_get_no_open`: like there, device nodes of any file system
+//! lead to the core's table, and no backend hears of what is done to the device.
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | the table | the making of the `Vfs` | any time |
+//!
+//! # Rules
+//! R1. Of several drivers for one number the one that was given last has it, so a host can put its
+//!     own in place of a built-in one.
+//! R2. A driver is called with no lock held; a panic in it is `EIO`.
+//!
+//! # Limits
+//! A driver cannot be added to a `Vfs` that is built; there is no mmap(2).
+
+mod mem;
+mod random;
+
+use crate::clock::Entropy;
+use crate::cred::Cred;
+use crate::file::FileOps;
+use crate::inode::{Inode, shield};
+use crate::task::Core;
+use openpath_abi::fcntl::O_NONBLOCK;
+use openpath_abi::{Errno, mode, stat};
+use openpath_sync::Sleeper;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// The two spaces of device numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum DeviceKind {
+    /// Character devices (`S_IFCHR`).
+    Char,
+    /// Block devices (`S_IFBLK`).
+    Block,
+}
+
+/// One open(2) of a device, after everything else was granted.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Opening<'a> {
+    /// Major number of the node.
+    pub major: u32,
+    /// Minor number of the node.
+    pub minor: u32,
+    /// `O_*`.
+    pub flags: u32,
+    /// Who opens it.
+    pub cred: &'a Cred,
+    /// Who waits if the device has to be waited for; `None`: nobody (`O_NONBLOCK`).
+    pub wait: Option<&'a Sleeper>,
+}
+
+/// A driver. See [`crate::VfsBuilder::device`].
+pub trait DeviceOps: Send + Sync + 'static {
+    /// Begins one opening: what it keeps, and its calls.
+    ///
+    /// # Errors
+    /// What open(2) is to return: `ENXIO` or `ENODEV` if there is no such device, `EBUSY`.
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn FileOps>, Errno>;
+}
+
+/// A driver and its numbers.
+pub(crate) struct Driver {
+    pub(crate) kind: DeviceKind,
+    pub(crate) major: u32,
+    pub(crate) minors: RangeInclusive<u32>,
+    pub(crate) ops: Arc<dyn DeviceOps>,
+}
+
+/// The drivers of a `Vfs` (R1).
+pub(crate) struct Devices(Vec<Driver>);
+
+impl Devices {
+    /// The built-in drivers, and these.
+    pub(crate) fn new(entropy: Arc<dyn Entropy>, drivers: Vec<Driver>) -> Self {
+        let mut all = mem::drivers();
+        all.extend(random::drivers(&entropy));
+        all.extend(drivers);
+        Self(all)
+    }
+
+    fn find(&self, kind: DeviceKind, major: u32, minor: u32) -> Option<&dyn DeviceOps> {
+        let is = |d: &&Driver| d.kind == kind && d.major == major && d.minors.contains(&minor);
+        self.0.iter().rev().find(is).map(|driver| &*driver.ops)
+    }
+}
+
+/// Opens a device.
+///
+/// # Errors
+/// `ENXIO` (no driver has the number), what the driver meets.
+pub(crate) fn open_device(
+    core: &Core,
+    inode: &Inode,
+    flags: u32,
+) -> Result<Box<dyn FileOps>, Errno> {
+    let kind = if inode.kind() == mode::S_IFBLK {
+        DeviceKind::Block
+    } else {
+        DeviceKind::Char
+    };
+    let (major, minor) = (stat::major(inode.rdev()), stat::minor(inode.rdev()));
+    let driver = core.vfs.devices.find(kind, major, minor);
+    let driver = driver.ok_or(Errno::ENXIO)?;
+    let cred = Arc::clone(&core.cred());
+    let opening = Opening {
+        major,
+        minor,
+        flags,
+        cred: &cred,
+        wait: (flags & O_NONBLOCK == 0).then_some(&core.sleeper),
+    };
+    shield(|| driver.open(&opening))
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pipes: FIFOs of any file system, and those of pipe2(2). fifo(7), pipe(7).
+//!
+//! # Kernel analogue
+//! `struct pipe_inode_info` and `pipefifo_fops`: like there, a FIFO's pipe is the core's and no
+//! backend hears of its data.
+//!
+//! # States
+//! None -> made by the first open of the inode -> kept by the ends that are open, and by openers
+//! that wait for a peer -> gone with the last of them, and what nobody read with it.
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | the inode's pipe | its own lock | the same |
+//! | all of a pipe's state | the pipe's lock | the same |
+//! | pages of each user | the books' lock | the same |
+//!
+//! # Rules
+//! R1. Who changes a pipe wakes, before it lets go of the lock, one of those for whom there is
+//!     something now, and all of them if the other side is gone ([`State::settle`]). Who was woken
+//!     does the same, so nobody sleeps beside data or room.
+//! R2. Ends are counted by [`End`], and taken off when it is dropped: by close, or by an open that
+//!     came to nothing.
+//! R3. Memory is taken when data is written, up to the capacity; capacities are counted for users
+//!     and for the `Vfs`.
+//!
+//! # Guarantees
+//! G1. Up to `PIPE_BUF` (4096) bytes are written whole or not at all.
+//! G2. An opener that saw a peer come is let through, even if that is gone again.
+//!
+//! # Limits
+//! * `SIGPIPE` is the host's: every `EPIPE` of a write is one, unless `RWF_NOSIGNAL` was given. So
+//!   are the signals of `O_ASYNC`.
+//! * There is no splice(2), tee(2) or vmsplice(2), and no watch queue (`O_NOTIFICATION_PIPE`).
+
+mod anonymous;
+mod books;
+mod end;
+mod open;
+mod ring;
+mod size;
+mod splice;
+
+pub(crate) use books::Books;
+pub(crate) use end::End;
+pub(crate) use open::{InodePipe, open_fifo};
+
+use crate::lock_order::PipeState;
+use books::Share;
+use openpath_sync::{Mutex, WaitQueue, Wake};
+use ring::Ring;
+use std::sync::Arc;
+
+/// Slots of a new pipe (`PIPE_DEF_BUFFERS`).
+const SLOTS: u32 = 16;
+/// Slots of a new pipe of a user who has many (`PIPE_MIN_DEF_BUFFERS`).
+const SLOTS_MIN: u32 = 2;
+
+/// A pipe.
+pub(crate) struct Pipe {
+    state: Mutex<State, PipeState>,
+    /// Without a name: made by pipe2(2).
+    anonymous: bool,
+}
+
+/// What the lock of a pipe protects.
+struct State {
+    ring: Ring,
+    /// Slots that someone is about to fill without the lock.
+    reserved: usize,
+    /// Slots there may be, as they are counted for its user.
+    share: Share,
+    readers: u32,
+    writers: u32,
+    /// How many readers ever came.
+    readers_seen: u64,
+    /// How many writers ever came.
+    writers_seen: u64,
+    /// Openers that wait for a peer.
+    opening: WaitQueue,
+    /// Readers that wait for data.
+    reading: WaitQueue,
+    /// Writers that wait for room.
+    writing: WaitQueue,
+}
+
+impl Pipe {
+    fn new(share: Share, anonymous: bool) -> Arc<Self> {
+        let state = State {
+            ring: Ring::default(),
+            reserved: 0,
+            share,
+            readers: 0,
+            writers: 0,
+            readers_seen: 0,
+            writers_seen: 0,
+            opening: WaitQueue::default(),
+            reading: WaitQueue::default(),
+            writing: WaitQueue::default(),
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            anonymous,
+        })
+    }
+}
+
+impl State {
+    /// Free slots.
+    fn room(&self) -> usize {
+        let used = self.ring.slots() + self.reserved;
+        (self.share.slots() as usize).saturating_sub(used)
+    }
+
+    /// Whom to wake after a change (R1); woken when the lock is let go.
+    fn settle(&mut self) -> [Wake; 2] {
+        let reading = if self.writers == 0 {
+            self.reading.wake_all()
+        } else if self.ring.is_empty() {
+            Wake::default()
+        } else {
+            self.reading.wake_one()
+        };
+        let writing = if self.readers == 0 {
+            self.writing.wake_all()
+        } else if self.room() == 0 {
+            Wake::default()
+        } else {
+            self.writing.wake_one()
+        };
+        [reading, writing]
+    }
+}

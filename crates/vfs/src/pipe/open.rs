@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opening a FIFO: readers and writers wait for each other.
+//!
+//! # Kernel analogue
+//! `fifo_open`, `wait_for_partner`, `wake_up_partner`.
+//!
+//! # Rules
+//! R1. An opener counts as an end before it waits, so that two who wait for each other meet; if it
+//!     is interrupted, it counts no more.
+//! R2. It waits for a peer to come, not for one to be there: numbers of who ever came tell.
+
+use super::end::End;
+use super::{Books, Pipe};
+use crate::inode::Inode;
+use crate::lock_order::InodePipes;
+use crate::task::Core;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
+use openpath_sync::{Mutex, Sleeper, Wake};
+use std::sync::{Arc, Weak};
+
+/// The pipe of an inode, for as long as somebody has it open (`i_pipe`).
+pub(crate) type InodePipe = Mutex<Weak<Pipe>, InodePipes>;
+
+/// Opens a FIFO.
+///
+/// # Errors
+/// `ENOMEM` (the user has as many pages of pipes as may be), `EINVAL` (neither for reading nor for
+/// writing), `ENXIO` (only for writing, without waiting, and nobody reads), `EINTR` (while it
+/// waited for a peer).
+pub(crate) fn open_fifo(core: &Core, inode: &Inode, flags: u32) -> Result<End, Errno> {
+    let pipe = pipe_of(core, inode)?;
+    join(pipe, flags, &core.sleeper)
+}
+
+/// The pipe of the inode, made if nobody has it open.
+///
+/// # Errors
+/// `ENOMEM`.
+fn pipe_of(core: &Core, inode: &Inode) -> Result<Arc<Pipe>, Errno> {
+    let mut place = inode.rare().pipe.lock();
+    if let Some(pipe) = place.upgrade() {
+        return Ok(pipe);
+    }
+    let share = Books::share(&core.vfs.pipes, &core.cred(), &core.vfs.config.limits)?;
+    let pipe = Pipe::new(share, false);
+    *place = Arc::downgrade(&pipe);
+    Ok(pipe)
+}
+
+/// A new end of the pipe, when it has a peer or needs none.
+fn join(pipe: Arc<Pipe>, flags: u32, sleeper: &Sleeper) -> Result<End, Errno> {
+    let (reads, writes) = match flags & O_ACCMODE {
+        O_RDONLY => (true, false),
+        O_WRONLY => (false, true),
+        O_RDWR => (true, true),
+        _ => return Err(Errno::EINVAL),
+    };
+    let may_wait = flags & O_NONBLOCK == 0;
+    let (came, alone, wake) = {
+        let mut state = pipe.state.lock();
+        // Who is both is its own peer.
+        let alone = match (reads, writes) {
+            (true, false) => state.writers == 0,
+            (false, true) => state.readers == 0,
+            _ => false,
+        };
+        if alone && writes && !may_wait {
+            return Err(Errno::ENXIO);
+        }
+        let came = state.came(!reads);
+        let first = reads && state.readers == 0 || writes && state.writers == 0;
+        state.enter(reads, writes);
+        let wake = if first {
+            state.opening.wake_all()
+        } else {
+            Wake::default()
+        };
+        (came, alone, wake)
+    };
+    // Until a writer comes whom such a reader has not seen, nobody has hung up.
+    let seen = if alone && !may_wait { came } else { 0 };
+    let end = End::new(pipe, reads, writes, seen);
+    drop(wake);
+    if alone && may_wait {
+        end.meet(came, sleeper)?;
+    }
+    Ok(end)
+}
+
+impl End {
+    /// Waits until a peer has come who is not among the first `came`.
+    ///
+    /// # Errors
+    /// `EINTR`.
+    fn meet(&self, came: u64, sleeper: &Sleeper) -> Result<(), Errno> {
+        let pipe = self.pipe();
+        let mut state = pipe.state.lock();
+        while state.came(!self.reads()) == came {
+            let waited = pipe
+                .state
+                .wait(state, |state| &mut state.opening, sleeper, None);
+            state = waited.map_err(|_| Errno::EINTR)?;
+        }
+        Ok(())
+    }
+}

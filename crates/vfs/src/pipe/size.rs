@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How much a pipe holds: fcntl(2) `F_GETPIPE_SZ`, `F_SETPIPE_SZ`.
+//!
+//! # Kernel analogue
+//! `pipe_fcntl`, `pipe_set_size`, `round_pipe_size`, `pipe_resize_ring`.
+
+use super::end::End;
+use super::ring::SLOT;
+use crate::file::Filp;
+use openpath_abi::{Errno, caps};
+
+/// The most slots there can be: what the kernel can allocate a ring for.
+const SLOTS_MAX: u32 = 1 << 16;
+
+/// Slots for so many bytes: a power of two.
+///
+/// # Errors
+/// `EINVAL`: more than 2 GiB.
+fn slots_for(bytes: u32) -> Result<u32, Errno> {
+    if bytes > 1 << 31 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(bytes.div_ceil(SLOT as u32).max(1).next_power_of_two())
+}
+
+impl Filp<'_> {
+    /// The end of a pipe that it is.
+    pub(crate) fn pipe_end(&self) -> Option<&End> {
+        self.own_ops()?.as_any().downcast_ref()
+    }
+
+    /// `F_GETPIPE_SZ`.
+    ///
+    /// # Errors
+    /// `EBADF`: it is no pipe.
+    pub(crate) fn pipe_size(&self) -> Result<u64, Errno> {
+        let end = self.pipe_end().ok_or(Errno::EBADF)?;
+        let slots = end.pipe().state.lock().share.slots();
+        Ok(u64::from(slots) * SLOT as u64)
+    }
+
+    /// `F_SETPIPE_SZ`.
+    ///
+    /// # Errors
+    /// `EBADF` (no pipe), `EINVAL` (more than 2 GiB), `EPERM` (more than before and than
+    /// `pipe_max_size`), `ENOMEM` (more than there can be), `EBUSY` (more is in use), `EPERM` (more
+    /// than before, and than the user may have).
+    pub(crate) fn set_pipe_size(&self, bytes: u32) -> Result<u64, Errno> {
+        let end = self.pipe_end().ok_or(Errno::EBADF)?;
+        let slots = slots_for(bytes)?;
+        let size = u64::from(slots) * SLOT as u64;
+        let (cred, limits) = (self.core.cred(), &self.core.vfs.config.limits);
+        let mut state = end.pipe().state.lock();
+        let grows = slots > state.share.slots();
+        if grows && size > u64::from(limits.pipe_max_size) && !cred.capable(caps::CAP_SYS_RESOURCE)
+        {
+            return Err(Errno::EPERM);
+        }
+        if slots > SLOTS_MAX {
+            return Err(Errno::ENOMEM);
+        }
+        if (slots as usize) < state.ring.slots() + state.reserved {
+            return Err(Errno::EBUSY);
+        }
+        state.share.resize(slots, &cred, limits)?;
+        let wake = state.settle();
+        drop(state);
+        drop(wake);
+        Ok(size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_two_of_pages() {
+        let slots = [0, 1, 4096, 4097, 65536, 65537, 1 << 31].map(slots_for);
+        assert_eq!(slots, [1, 1, 1, 2, 16, 32, 1 << 19].map(Ok));
+        assert_eq!(slots_for((1 << 31) + 1), Err(Errno::EINVAL));
+    }
+}

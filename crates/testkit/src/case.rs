@@ -121,6 +121,7 @@ fn changes(op: &Op) -> Option<Depth> {
         Op::Fcntl { .. } | Op::SetFl { .. } | Op::Ioctl { .. } => Some(Depth::Tables),
         Op::Fork {} | Op::Clone {} | Op::Unshare {} | Op::Exec {} => Some(Depth::Tables),
         Op::Exit {} | Op::Pass { .. } | Op::InotifyInit { .. } => Some(Depth::Tables),
+        Op::Pipe2 { .. } => Some(Depth::Tables),
         _ => Some(Depth::Light),
     }
 }
@@ -154,7 +155,7 @@ pub fn compare(
         if matches!(a, Outcome::Bad(_)) && b.is_ok() {
             counts.add(skips::HOST_LISTING);
         } else if a != b || matches!(b, Outcome::Bad(_)) {
-            match skips::allowed(op, a, b) {
+            match skips::allowed(&case.ops[..at], op, a, b) {
                 // The two sides are in different states from here on.
                 Some(id) => {
                     counts.add(id);

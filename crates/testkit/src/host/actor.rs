@@ -52,6 +52,8 @@ pub(super) enum Raw {
     Statx(RawStatx),
     /// A descriptor was made.
     Opened(i32),
+    /// Two descriptors were made.
+    Paired([i32; 2]),
     /// A descriptor was made and moved to this number; its flags are the outcome.
     Placed(i32, i64),
     Entries(Vec<Entry>),

@@ -245,6 +245,10 @@ impl Host<'_> {
                 self.top = self.top.max(n);
                 Outcome::Num(i64::from(n))
             }
+            Raw::Paired(both) => {
+                self.top = both.into_iter().fold(self.top, i32::max);
+                Outcome::Nums(both.map(i64::from).to_vec())
+            }
             Raw::Placed(n, flags) => {
                 self.top = self.top.max(n);
                 Outcome::Num(flags)

@@ -200,7 +200,8 @@ named! {
         "SETFD" = f::F_SETFD,
         "CREATED_QUERY" = f::F_CREATED_QUERY, "SETOWN" = f::F_SETOWN, "GETOWN" = f::F_GETOWN,
         "SETSIG" = f::F_SETSIG, "GETSIG" = f::F_GETSIG, "ADD_SEALS" = f::F_ADD_SEALS,
-        "GET_SEALS" = f::F_GET_SEALS, "NOSUCH" = 9999,
+        "GET_SEALS" = f::F_GET_SEALS, "SETPIPE_SZ" = f::F_SETPIPE_SZ,
+        "GETPIPE_SZ" = f::F_GETPIPE_SZ, "NOSUCH" = 9999,
     }
     /// Requests of ioctl(2) that every file answers, and some that none does.
     Request {

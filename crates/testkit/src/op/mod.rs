@@ -286,6 +286,8 @@ ops! {
     Run = "run" { fd: Fd }
     /// End all that was run.
     Halt = "halt" {}
+    /// pipe2(2); the outcome is both numbers.
+    Pipe2 = "pipe2" { flags: OFlags }
     /// inotify_init1(2).
     InotifyInit = "inotify" { flags: OFlags }
     /// inotify_add_watch(2).

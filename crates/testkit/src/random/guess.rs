@@ -12,6 +12,8 @@ pub(super) enum Kind {
     Dir,
     File,
     Link,
+    /// A FIFO, or what pipe2(2) made.
+    Pipe,
     Other,
     /// Not in the tree: a queue of events.
     Queue,
@@ -161,6 +163,7 @@ impl Guess {
             } => {
                 let kind = match mode::file_type((m.0 & 0xffff) as u32) {
                     0 | mode::S_IFREG => Kind::File,
+                    mode::S_IFIFO => Kind::Pipe,
                     _ => Kind::Other,
                 };
                 self.add(self.resolve(*at, path), kind);

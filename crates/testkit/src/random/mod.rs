@@ -12,6 +12,7 @@ mod guess;
 mod names;
 mod ops;
 mod paths;
+mod pipes;
 mod table;
 mod tables;
 
@@ -28,7 +29,7 @@ pub const TREES: &[(&str, usize, &str)] = &[
     ("people", 5, include_str!("../../cases/trees/people.txt")),
     ("mounts", 5, include_str!("../../cases/trees/mounts.txt")),
     ("deep", 2, include_str!("../../cases/trees/deep.txt")),
-    ("special", 1, include_str!("../../cases/trees/special.txt")),
+    ("special", 3, include_str!("../../cases/trees/special.txt")),
 ];
 
 /// Operations of a random case after its set-up.
@@ -112,13 +113,17 @@ fn lengthen(case: &mut Case, times: usize) {
     }
 }
 
+/// Does it make something that can be waited for?
+pub(crate) fn waits(op: &Op) -> bool {
+    match op {
+        Op::Mknod { mode: m, .. } => mode::file_type((m.0 & 0xffff) as u32) == mode::S_IFIFO,
+        Op::InotifyInit { .. } | Op::Pipe2 { .. } => true,
+        _ => false,
+    }
+}
+
 /// Makes every open of a case with a FIFO or a queue of events non-blocking, and keeps it so.
 pub fn tame(case: &mut Case) {
-    let waits = |op: &Op| match op {
-        Op::Mknod { mode: m, .. } => mode::file_type((m.0 & 0xffff) as u32) == mode::S_IFIFO,
-        Op::InotifyInit { .. } => true,
-        _ => false,
-    };
     if !case.ops.iter().any(waits) {
         return;
     }
@@ -130,6 +135,7 @@ pub fn tame(case: &mut Case) {
             | Op::Openat2 { flags, .. }
             | Op::Openat2Raw { flags, .. }
             | Op::SetFl { flags, .. }
+            | Op::Pipe2 { flags }
             | Op::InotifyInit { flags } => {
                 *flags = OFlags(flags.0 | u64::from(f::O_NONBLOCK));
             }

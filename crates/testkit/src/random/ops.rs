@@ -22,6 +22,7 @@ pub(super) enum Lean {
     Table,
     Tasks,
     Notify,
+    Pipes,
     All,
 }
 
@@ -41,12 +42,16 @@ const FAMILIES: &[Make] = &[
     Gen::table,
     Gen::tasks,
     Gen::notify,
+    Gen::pipes,
 ];
 
 impl Lean {
     pub(super) fn pick(rng: &mut Rng, tree: &str) -> Lean {
         if tree == "mounts" && rng.below(3) > 0 {
             return Lean::Mounts;
+        }
+        if tree == "special" && rng.below(4) > 0 {
+            return Lean::Pipes;
         }
         *rng.pick(&[
             Lean::Open,
@@ -62,18 +67,20 @@ impl Lean {
         ])
     }
 
-    /// Open, look, names, attributes, data, directories, task, mounts, xattr, table, tasks, notify.
-    fn weights(self) -> [usize; 12] {
+    /// Open, look, names, attributes, data, directories, task, mounts, xattr, table, tasks, notify,
+    /// pipes.
+    fn weights(self) -> [usize; 13] {
         match self {
-            Lean::Open => [40, 10, 15, 8, 4, 3, 5, 1, 1, 3, 0, 0],
-            Lean::Names => [12, 8, 50, 5, 3, 8, 5, 2, 1, 1, 0, 0],
-            Lean::Rights => [25, 12, 20, 20, 5, 2, 12, 1, 3, 2, 1, 0],
-            Lean::Mounts => [20, 12, 18, 8, 4, 5, 5, 25, 2, 4, 1, 0],
-            Lean::Data => [18, 6, 8, 12, 60, 10, 3, 1, 7, 8, 1, 0],
-            Lean::Table => [24, 2, 2, 2, 14, 2, 1, 1, 1, 50, 3, 0],
-            Lean::Tasks => [22, 2, 2, 2, 12, 2, 2, 1, 0, 28, 22, 0],
-            Lean::Notify => [16, 3, 14, 8, 12, 2, 2, 2, 3, 5, 1, 25],
-            Lean::All => [15, 12, 20, 12, 12, 8, 8, 6, 7, 12, 3, 0],
+            Lean::Open => [40, 10, 15, 8, 4, 3, 5, 1, 1, 3, 0, 0, 0],
+            Lean::Names => [12, 8, 50, 5, 3, 8, 5, 2, 1, 1, 0, 0, 0],
+            Lean::Rights => [25, 12, 20, 20, 5, 2, 12, 1, 3, 2, 1, 0, 0],
+            Lean::Mounts => [20, 12, 18, 8, 4, 5, 5, 25, 2, 4, 1, 0, 0],
+            Lean::Data => [18, 6, 8, 12, 60, 10, 3, 1, 7, 8, 1, 0, 0],
+            Lean::Table => [24, 2, 2, 2, 14, 2, 1, 1, 1, 50, 3, 0, 1],
+            Lean::Tasks => [22, 2, 2, 2, 12, 2, 2, 1, 0, 28, 22, 0, 2],
+            Lean::Notify => [16, 3, 14, 8, 12, 2, 2, 2, 3, 5, 1, 25, 0],
+            Lean::Pipes => [10, 2, 5, 3, 3, 1, 2, 1, 0, 10, 3, 0, 70],
+            Lean::All => [15, 12, 20, 12, 12, 8, 8, 6, 7, 12, 3, 0, 1],
         }
     }
 }

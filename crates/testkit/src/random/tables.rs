@@ -221,6 +221,17 @@ impl Tables {
                     self.put(held);
                 }
             }
+            Op::Pipe2 { flags } => {
+                for writes in [false, true] {
+                    self.put(Held {
+                        path: Vec::new(),
+                        kind: Kind::Pipe,
+                        reads: !writes,
+                        writes,
+                        cloexec: flags.low() & f::O_CLOEXEC != 0,
+                    });
+                }
+            }
             Op::InotifyInit { .. } => self.put(Held {
                 path: Vec::new(),
                 kind: Kind::Queue,

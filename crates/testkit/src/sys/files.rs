@@ -71,6 +71,19 @@ pub fn limit_files(soft: u64) -> Ret {
     )
 }
 
+/// pipe2(2): the descriptors of its ends.
+///
+/// # Errors
+/// As the kernel's.
+pub fn pipe2(flags: u32) -> Result<[i32; 2], Errno> {
+    let mut b = [0u8; 8];
+    raw(libc::SYS_pipe2, &mut [Arg::Out(&mut b), n(flags)])?;
+    Ok([
+        i32::from_le_bytes(field(&b, 0)),
+        i32::from_le_bytes(field(&b, 4)),
+    ])
+}
+
 /// fstatfs(2).
 ///
 /// # Errors

@@ -67,6 +67,7 @@ impl Stage {
                 let who = id(own_in(*who)).cast_signed();
                 done(sys::setown_ex(fd.0, id(*kind).cast_signed(), who))
             }
+            Op::Pipe2 { flags } => sys::pipe2(flags.low()).map(Raw::Paired),
             Op::InotifyInit { flags } => made(sys::inotify_init1(flags.low())),
             Op::Watch { fd, path, mask } => {
                 number(sys::inotify_add_watch(fd.0, &path.0, mask.low()))

@@ -67,6 +67,9 @@ impl Ours<'_> {
     pub(super) fn watch_family(&mut self, op: &Op) -> Option<Done> {
         let task = self.task();
         Some(match op {
+            Op::Pipe2 { flags: how } => task
+                .pipe2(how.low())
+                .map(|(read, write)| Outcome::Nums(vec![read.into(), write.into()])),
             Op::InotifyInit { flags: how } => made(task.inotify_init1(how.low())),
             Op::Watch { fd, path, mask } => made(task.inotify_add_watch(fd.0, &path.0, mask.low())),
             Op::Unwatch { fd, wd } => plain(task.inotify_rm_watch(fd.0, id(*wd).cast_signed())),

@@ -244,7 +244,8 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     }
 
     /// The victims that some pin names, sorted.
-    fn scan(&self, victims: &mut [u32], half: impl Fn(u64) -> u32) -> Vec<u32> {
+    fn scan(&self, victims: &[u32], half: impl Fn(u64) -> u32) -> Vec<u32> {
+        let mut victims = victims.to_vec();
         victims.sort_unstable();
         let mut found = Vec::new();
         for slot in 0..self.used_pins() {
@@ -264,7 +265,8 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// Only those that `eligible` accepts, asked with the item held still, are touched; the others
     /// leave `victims`. `in_use` says of one without a pin whether it must stay all the same: it is
     /// asked when nobody can pin it, and sees whatever who pinned it before has done. `freed` gets
-    /// each with its payload before its slot can be used again; drop payloads outside of locks.
+    /// each with its payload before its slot can be used again; drop payloads outside of locks. Both
+    /// go through `victims` in their order, so what keeps one may be freed before it.
     pub fn reclaim_dentries(
         &self,
         victims: &mut Vec<u32>,
@@ -272,7 +274,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         in_use: impl Fn(u32) -> bool,
         freed: impl FnMut(u32, &D, Option<Arc<D::Payload>>),
     ) {
-        let scan = |v: &mut Vec<u32>| self.scan(v, dentry_of);
+        let scan = |v: &[u32]| self.scan(v, dentry_of);
         let _step = unfailing();
         self.dentries
             .reclaim(victims, eligible, scan, in_use, freed);
@@ -284,7 +286,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         victims: &mut Vec<u32>,
         freed: impl FnMut(u32, &M, Option<Arc<M::Payload>>),
     ) {
-        let scan = |v: &mut Vec<u32>| self.scan(v, mount_of);
+        let scan = |v: &[u32]| self.scan(v, mount_of);
         let _step = unfailing();
         self.mounts
             .reclaim(victims, |_| true, scan, |_| false, freed);
@@ -296,7 +298,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         let _step = unfailing();
         let seized = self
             .mounts
-            .seize(&mounts, |v: &mut Vec<u32>| self.scan(v, mount_of));
+            .seize(&mounts, |v: &[u32]| self.scan(v, mount_of));
         seized.then_some(Seized {
             store: self,
             mounts,

@@ -71,7 +71,7 @@ impl<T: Item> Slab<T> {
         &self,
         victims: &mut Vec<u32>,
         eligible: impl Fn(Sample) -> bool,
-        scan: impl FnOnce(&mut Vec<u32>) -> Vec<u32>,
+        scan: impl FnOnce(&[u32]) -> Vec<u32>,
         in_use: impl Fn(u32) -> bool,
         mut freed: impl FnMut(u32, &T, Option<Arc<T::Payload>>),
     ) {
@@ -113,11 +113,7 @@ impl<T: Item> Slab<T> {
 
     /// Marks the victims and asks `pinned` after the heavy fence. All of them stay marked if none
     /// is pinned; otherwise none does. Whether they are marked.
-    pub(super) fn seize(
-        &self,
-        victims: &[u32],
-        scan: impl FnOnce(&mut Vec<u32>) -> Vec<u32>,
-    ) -> bool {
+    pub(super) fn seize(&self, victims: &[u32], scan: impl FnOnce(&[u32]) -> Vec<u32>) -> bool {
         let mut marked = 0;
         for &i in victims {
             let mut change = self.items.at(i).life().change();

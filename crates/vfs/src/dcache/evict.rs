@@ -9,7 +9,8 @@
 //!     tenant that is gone go first, then those of whoever has most: what is over an even share
 //!     goes before a sixteenth of what is not.
 //! R2. Entries go in batches, each of which costs one heavy fence and one scan of the pins.
-//! R3. No lock of a queue is held for longer than a slice, nor while an entry is asked for.
+//! R3. A directory goes after its entries, in the same batch where there are too few leaves.
+//! R4. No lock of a queue is held for longer than a slice, nor while an entry is asked for.
 //!
 //! # Limits
 //! A bound is passed by the tasks that are entering a name at the same moment, by one entry each.
@@ -71,7 +72,7 @@ impl Dcache {
             return Ok(());
         }
         // What was unlinked may be all that can go.
-        self.collect();
+        self.collect_all();
         if book.len(kind) < max {
             Ok(())
         } else {
@@ -96,12 +97,34 @@ impl Dcache {
                 }
                 steps -= u64::from(passed).min(steps);
             }
+            self.add_parents(&mut victims, goal);
             (gone, inodes) = self.reclaim(&mut victims, leaf);
             // All of them were pinned: so may many more be.
             goal *= 2;
         }
         book.note_evicted(kind, gone);
         (gone, inodes)
+    }
+
+    /// Adds the directories that will have no entry left, of the same book and not used since the
+    /// hand came by, as long as there are too few leaves: each level of a deep tree would take a lap
+    /// else. A parent comes after its child, so that both go by one batch.
+    fn add_parents(&self, victims: &mut Vec<u32>, goal: usize) {
+        let mut next = 0;
+        while victims.len() < goal
+            && let Some(&child) = victims.get(next)
+        {
+            next += 1;
+            let parent = self.at(child).parent.get();
+            let same = |index| self.cold(index).account.get();
+            if self.kid_count(parent) == 1
+                && self.at(parent).mark.peek() == 0
+                && leaf(self.at(parent).word().sample())
+                && same(parent) == same(child)
+            {
+                victims.push(parent);
+            }
+        }
     }
 
     /// Evicts about `goal` entries, of one kind if it says which, from whoever has most; how many
@@ -154,7 +177,7 @@ impl Dcache {
                 return Some(made);
             }
             let buried = self.buried();
-            self.collect();
+            self.collect_all();
             let gone = self.evict_most(None, self.batch(self.limit));
             if gone == 0 && self.buried() >= buried {
                 break;

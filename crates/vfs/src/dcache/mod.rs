@@ -116,6 +116,7 @@ pub(crate) struct Dcache {
     clocks: Region<clock::ClockSlot>,
     changing: Mutex<clock::Changing, crate::lock_order::PathClock>,
     graveyard: Mutex<reclaim::Graves, Graveyard>,
+    collections: reclaim::Collections,
     books: book::Books,
     /// Entries on books, by kind.
     entries: [Word; 2],
@@ -141,6 +142,7 @@ impl Dcache {
             clocks: Region::new(superblocks).map_err(space)?,
             changing: Mutex::new(clock::Changing::default()),
             graveyard: Mutex::new(reclaim::Graves::default()),
+            collections: reclaim::Collections::default(),
             books: book::Books::default(),
             entries: Default::default(),
             limit,

@@ -9,7 +9,7 @@ use super::book::Shelf;
 use super::{Dcache, dflag};
 use crate::inode::Inode;
 use openpath_abi::Errno;
-use openpath_sync::Sample;
+use openpath_sync::{Sample, Word};
 use std::sync::Arc;
 
 /// Unlinked entries that wait for their last pin to go.
@@ -20,6 +20,23 @@ pub(crate) struct Graves {
     survivors: usize,
     /// Unlinked files closed since the last collection.
     closed: usize,
+}
+
+/// Collections that are going on, and how many have ended.
+#[derive(Default)]
+pub(crate) struct Collections {
+    now: Word,
+    ended: Word,
+}
+
+/// One that is going on.
+struct Collecting<'a>(&'a Collections);
+
+impl Drop for Collecting<'_> {
+    fn drop(&mut self) {
+        self.0.ended.add(1);
+        self.0.now.sub(1);
+    }
 }
 
 /// How many unlinked entries come together before a collection.
@@ -65,6 +82,8 @@ impl Dcache {
 
     /// Reclaims what can be of the graveyard, now.
     pub(crate) fn collect(&self) {
+        self.collections.now.add(1);
+        let collecting = Collecting(&self.collections);
         let mut victims = {
             let mut graves = self.graveyard.lock();
             graves.closed = 0;
@@ -77,16 +96,27 @@ impl Dcache {
         for &dir in victims.iter().filter(|&&i| self.kid_count(i) != 0) {
             self.forget_below(dir);
         }
-        let (mut parents, mut ready): (Vec<u32>, Vec<u32>) =
-            victims.drain(..).partition(|&i| self.kid_count(i) != 0);
-        let (_, inodes) = self.reclaim(&mut ready, unlinked);
-        parents.append(&mut ready);
+        // A directory was empty when it was unlinked, so it comes after what was in it, and both
+        // go by the same collection.
+        let (_, inodes) = self.reclaim(&mut victims, unlinked);
         {
             let mut graves = self.graveyard.lock();
-            graves.survivors = parents.len();
-            graves.waiting.append(&mut parents);
+            graves.survivors = victims.len();
+            // Those that were buried meanwhile stay behind them.
+            victims.append(&mut graves.waiting);
+            graves.waiting = victims;
         }
+        drop(collecting);
         drop(inodes);
+    }
+
+    /// Reclaims what can be of the graveyard; if somebody else is at it, when he is done.
+    pub(crate) fn collect_all(&self) {
+        self.collect();
+        let ended = self.collections.ended.get();
+        while self.collections.now.get() != 0 && self.collections.ended.get() == ended {
+            openpath_sync::relax();
+        }
     }
 
     /// Runs `call`, and once more if there was no room before unlinked files gave theirs back.
@@ -99,7 +129,7 @@ impl Dcache {
     ) -> Result<R, Errno> {
         match call() {
             Err(Errno::ENOSPC | Errno::EDQUOT) => {
-                self.collect();
+                self.collect_all();
                 call()
             }
             other => other,
@@ -195,22 +225,22 @@ impl Dcache {
         drop(self.reclaim(&mut vec![root], |now| now.has(dflag::ROOT)));
     }
 
-    /// Forgets every entry below `root`, deepest first; what is pinned stays.
+    /// Forgets every entry below `root`, deepest first; what is pinned stays, and what was unlinked:
+    /// the graveyard knows it.
     fn forget_below(&self, root: u32) {
+        const BATCH: usize = 1024;
+        let hashed = |index: &u32| !self.at(*index).word().sample().has(dflag::UNHASHED);
         let mut order = self.kids(root);
+        order.retain(hashed);
         let mut next = 0;
         while let Some(&at) = order.get(next) {
-            order.extend(self.kids(at));
+            order.extend(self.kids(at).into_iter().filter(hashed));
             next += 1;
         }
-        while !order.is_empty() {
-            let (mut leaves, rest): (Vec<u32>, Vec<u32>) =
-                order.drain(..).partition(|&i| self.kid_count(i) == 0);
-            if leaves.is_empty() {
-                break;
-            }
-            drop(self.reclaim(&mut leaves, leaf));
-            order = rest;
+        // A parent follows its children, so that it has none left when its turn comes.
+        order.reverse();
+        for batch in order.chunks(BATCH) {
+            drop(self.reclaim(&mut batch.to_vec(), leaf));
         }
     }
 }

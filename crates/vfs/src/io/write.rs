@@ -297,7 +297,7 @@ pub(super) fn write_locked(
         let mut written = dcache.with_room(|| write(0))?;
         if written < len {
             // As in `with_room`; what was written counts, whatever comes of the rest.
-            dcache.collect();
+            dcache.collect_all();
             written += write(written).unwrap_or(0);
         }
         done += written;

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `OPENPATH_SHUTTLE_RUNS` | runs of each test with each scheduler; 300 |
 //! | `OPENPATH_SHUTTLE_DEPTH` | the depth of bug that PCT looks for; 3 |
+//! | `OPENPATH_SHUTTLE_MISS` | the chance that the tests of [`sure`] may have to miss a bug of that depth, as `1e-6`; without it they run like others |
 //! | `OPENPATH_SHUTTLE_REPLAY` | a file with the schedule that a failure printed: run it alone |
 #![cfg(shuttle)]
 
@@ -21,6 +22,7 @@ mod model;
 mod names;
 mod races;
 mod schedule;
+mod sure;
 mod table;
 
 use schedule::{Counted, Seen};
@@ -59,6 +61,27 @@ fn explore_often(weight: usize, scenario: fn()) {
     let pct = Counted::new(PctScheduler::new(depth, runs), &seen);
     Runner::new(pct, config()).run(scenario);
     seen.report(runs);
+}
+
+/// Runs a scenario with PCT until a bug would be missed with no more than the chance that is asked
+/// for, for as many threads and points as any run had.
+fn explore_surely(scenario: fn()) {
+    let Ok(chance) = env::var("OPENPATH_SHUTTLE_MISS") else {
+        return explore(scenario);
+    };
+    let chance: f64 = chance.parse().expect("OPENPATH_SHUTTLE_MISS");
+    let depth = setting("OPENPATH_SHUTTLE_DEPTH", 3);
+    let seen = Arc::new(Seen::default());
+    let (mut done, mut wanted) = (0, runs());
+    while done < wanted {
+        let runs = wanted - done;
+        let seed = 0x5eed + done as u64;
+        let pct = Counted::new(PctScheduler::new_from_seed(seed, depth, runs), &seen);
+        Runner::new(pct, config()).run(scenario);
+        done = wanted;
+        wanted = wanted.max(seen.needed(depth as i32, chance));
+    }
+    seen.report(done);
 }
 
 /// Runs a scenario with both schedulers.

@@ -20,12 +20,19 @@ impl Seen {
         (1.0 - found).powf(runs as f64)
     }
 
+    /// How many runs of PCT miss a bug of depth `depth` with a chance of at most `chance`.
+    pub(crate) fn needed(&self, depth: i32, chance: f64) -> usize {
+        let [threads, points] = [&self.threads, &self.points].map(|n| n.load(Ordering::Relaxed));
+        let found = 1.0 / (threads as f64 * (points as f64).powi(depth - 1));
+        (chance.ln() / (-found).ln_1p()).ceil() as usize
+    }
+
     /// Says what `runs` runs were worth (`--nocapture`).
     pub(crate) fn report(&self, runs: usize) {
         let thread = std::thread::current();
         eprintln!(
             "{}: {runs} runs, up to {} threads with {} points: a bug of depth 1, 2, 3 is missed \
-             with a chance of at most {:.3}, {:.3}, {:.3}",
+             with a chance of at most {:.1e}, {:.1e}, {:.1e}",
             thread.name().unwrap_or("?"),
             self.threads.load(Ordering::Relaxed),
             self.points.load(Ordering::Relaxed),

@@ -8,6 +8,7 @@ pub mod eye;
 pub mod face;
 pub mod golden;
 pub mod host;
+pub mod hostile;
 pub mod op;
 pub mod ours;
 pub mod outcome;

@@ -45,13 +45,14 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// The storm under a sanitizer (needs a nightly toolchain).
-    San {
-        /// What to look for.
-        sanitizer: cmd::san::Sanitizer,
-        /// How long the storm lasts.
-        #[arg(long, default_value_t = 30)]
-        seconds: u64,
+    /// Threads that change one tree while others walk it, as it is or under a sanitizer.
+    Storm(cmd::storm::Options),
+    /// What a guest may try to use up: every bound must hold.
+    #[command(disable_help_flag = true)]
+    Hostile {
+        /// Passed on; try `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
     },
 }
 
@@ -64,7 +65,8 @@ fn main() -> ExitCode {
         Command::Mutate(options) => cmd::mutate::run(&options),
         Command::Loom { args } => cmd::proof::loom(&args),
         Command::Shuttle { args } => cmd::proof::shuttle(&args),
-        Command::San { sanitizer, seconds } => cmd::san::run(sanitizer, seconds),
+        Command::Storm(options) => cmd::storm::run(&options),
+        Command::Hostile { args } => cmd::proof::testkit("hostile", &args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error}");

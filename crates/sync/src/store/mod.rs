@@ -265,8 +265,8 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// Only those that `eligible` accepts, asked with the item held still, are touched; the others
     /// leave `victims`. `in_use` says of one without a pin whether it must stay all the same: it is
     /// asked when nobody can pin it, and sees whatever who pinned it before has done. `freed` gets
-    /// each with its payload before its slot can be used again; drop payloads outside of locks. Both
-    /// go through `victims` in their order, so what keeps one may be freed before it.
+    /// each with its payload before its slot can be used again; drop payloads outside of locks.
+    /// Both go through `victims` in their order, so what keeps one may be freed before it.
     pub fn reclaim_dentries(
         &self,
         victims: &mut Vec<u32>,

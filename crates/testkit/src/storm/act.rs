@@ -20,11 +20,12 @@ const EXPECTED: &[Errno] = &[
     Errno::EINVAL,
     Errno::EROFS,
     Errno::ELOOP,
+    Errno::ENOSPC,
 ];
 
 impl Place<'_> {
     /// A directory of a jail.
-    fn dir(&mut self, jail: usize) -> String {
+    pub(super) fn dir(&mut self, jail: usize) -> String {
         let (d, e) = (self.rng.below(3), self.rng.below(2));
         match self.rng.below(8) {
             0 => format!("/j{jail}"),
@@ -40,7 +41,7 @@ impl Place<'_> {
     }
 
     /// Passes success and what was to be expected.
-    fn fine<T>(&self, what: &str, done: Result<T, Errno>) {
+    pub(super) fn fine<T>(&self, what: &str, done: Result<T, Errno>) {
         if let Err(e) = done
             && !EXPECTED.contains(&e)
         {
@@ -52,12 +53,28 @@ impl Place<'_> {
 /// Makes, removes, renames and links.
 pub(super) fn write(p: &mut Place<'_>) -> Result<(), Errno> {
     let task = p.sky.vfs.task(Cred::root())?;
+    p.join(&task);
     while !p.sky.over() {
         let what = p.rng.below(20) as u64;
         p.step(what);
         write_once(p, &task, what);
     }
     Ok(())
+}
+
+/// What `write` does in each of its steps.
+pub(super) fn write_calls(doing: u64) -> &'static str {
+    match doing {
+        0..4 => "open with O_CREAT, pwrite",
+        4..7 => "unlinkat",
+        7..10 => "renameat2",
+        10..13 => "renameat2 of a directory, mkdirat",
+        13 | 14 => "renameat2 of a directory to another",
+        15 => "linkat",
+        16 => "open with O_TMPFILE, linkat",
+        17 | 18 => "symlinkat, unlinkat",
+        _ => "mkdirat, unlinkat with AT_REMOVEDIR",
+    }
 }
 
 fn write_once(p: &mut Place<'_>, task: &Task, what: u64) {
@@ -176,6 +193,7 @@ fn links(p: &mut Place<'_>, task: &Task, jail: usize) {
 /// Mounts trees and binds, changes their flags, and unmounts them.
 pub(super) fn mount(p: &mut Place<'_>) -> Result<(), Errno> {
     let task = p.sky.vfs.task(Cred::root())?;
+    p.join(&task);
     while !p.sky.over() {
         let (what, jail) = (p.rng.below(10) as u64, p.rng.below(JAILS));
         p.step(what);
@@ -208,6 +226,16 @@ pub(super) fn mount(p: &mut Place<'_>) -> Result<(), Errno> {
         std::thread::yield_now();
     }
     Ok(())
+}
+
+/// What `mount` does in each of its steps.
+pub(super) fn mount_calls(doing: u64) -> &'static str {
+    match doing {
+        0 | 1 => "mount",
+        2 | 3 => "bind",
+        4 | 5 => "remount_bind",
+        _ => "umount",
+    }
 }
 
 /// Takes rights away and gives them back.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A storm: threads that rename, remove, make, mount and change modes while others walk, open and
-//! look, and never may anybody see what is not there.
+//! A storm: threads that rename, remove, make, mount, change modes, live in namespaces of their own
+//! and press on memory while others walk, open and look, and never may anybody see what is not
+//! there.
 //!
 //! # What is checked
 //! * No escape: what a scoped open or a chrooted task opens carries the mark of its jail.
@@ -8,13 +9,14 @@
 //! * No strange error: each kind of call has its list.
 //! * No stall: a thread that makes no step is named. A walk that is held up on purpose is named by
 //!   [`openpath_vfs::Vfs::stalled_walks`], and holds up neither the others nor memory.
-//! * No leak: afterwards everything is removed, and what is in use is what was before.
+//! * No leak: afterwards everything is removed, and what is in use and charged is what was before.
 //!
 //! # Rules
 //! * Only empty directories leave their jail: whatever file is found outside is an escape.
 //! * All random choices come from the seed; the interleaving does not.
 
 mod act;
+mod spaces;
 mod walk;
 mod world;
 
@@ -23,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use openpath_sync::Word;
-use openpath_vfs::{Usage, Vfs};
+use openpath_vfs::{Task, Tenant, Usage, Vfs};
 
 use crate::rng::Rng;
 use crate::sys;
@@ -62,6 +64,7 @@ pub struct Outcome {
 #[derive(Debug)]
 pub(crate) struct Pulse {
     name: String,
+    calls: Calls,
     steps: Word,
     /// Number of its operation, for who asks what it is stuck in.
     doing: Word,
@@ -72,6 +75,7 @@ pub(crate) struct Pulse {
 /// What all threads share.
 pub(crate) struct Sky {
     pub(crate) vfs: Vfs,
+    tenants: [Arc<Tenant>; 2],
     over: Word,
     wrong: std::sync::Mutex<Vec<String>>,
 }
@@ -98,6 +102,12 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Lets a task work for one of the tenants.
+    pub(crate) fn join(&mut self, task: &Task) {
+        let tenant = self.rng.below(self.sky.tenants.len());
+        task.set_tenant(&self.sky.tenants[tenant]);
+    }
+
     /// A step begins: an operation of this number.
     pub(crate) fn step(&self, doing: u64) {
         self.pulse.doing.set(doing);
@@ -106,6 +116,8 @@ impl Place<'_> {
 }
 
 type Body = fn(&mut Place<'_>) -> Result<(), openpath_abi::Errno>;
+/// What a thread does in a step of this number, in the words of the calls.
+type Calls = fn(u64) -> &'static str;
 
 /// Milliseconds between two looks at the threads.
 const LOOK: Duration = Duration::from_millis(250);
@@ -125,6 +137,7 @@ pub fn run(plan: Plan) -> Result<Outcome, openpath_abi::Errno> {
     let before = world.rest();
     let sky = Arc::new(Sky {
         vfs: world.vfs.clone(),
+        tenants: world.tenants.clone(),
         over: Word::new(0),
         wrong: std::sync::Mutex::default(),
     });
@@ -156,6 +169,8 @@ pub(crate) struct Rest {
     usage: Usage,
     blocks: u64,
     inodes: u64,
+    /// Bytes and inodes of each tenant.
+    charged: [u64; 2],
 }
 
 /// What is in use now and was not before.
@@ -184,6 +199,8 @@ fn leaks(before: Rest, after: Rest) -> Vec<String> {
     );
     more("blocks", before.blocks, after.blocks);
     more("inodes", before.inodes, after.inodes);
+    let charged = |rest: &Rest| rest.charged.iter().sum();
+    more("charges", charged(&before), charged(&after));
     found
 }
 
@@ -198,8 +215,9 @@ struct Crowd {
 /// A thread that does not move: says so and ends the process, as it cannot be joined.
 fn stuck(pulse: &Pulse, last_words: fn(&str)) -> ! {
     let (name, steps, doing) = (&pulse.name, pulse.steps.get(), pulse.doing.get());
+    let call = (pulse.calls)(doing);
     last_words(&format!(
-        "STUCK: {name} in operation {doing} after {steps} steps"
+        "STUCK: {name} in {call} (operation {doing}) after {steps} steps"
     ));
     for walk in Vfs::stalled_walks(Duration::from_secs(1)) {
         last_words(&format!("  in a lock-free section: {}", walk.name));
@@ -215,33 +233,35 @@ impl Crowd {
             threads: Vec::new(),
             notes: Vec::new(),
         };
-        let actors: [(&str, Body); 4] = [
-            ("writer 1", act::write),
-            ("writer 2", act::write),
-            ("mounter", act::mount),
-            ("moder", act::mode),
+        let actors: [(&str, Body, Calls); 7] = [
+            ("writer 1", act::write, act::write_calls),
+            ("writer 2", act::write, act::write_calls),
+            ("mounter", act::mount, act::mount_calls),
+            ("moder", act::mode, |_| "fchmodat2"),
+            ("namespace 1", spaces::apart, spaces::apart_calls),
+            ("namespace 2", spaces::apart, spaces::apart_calls),
+            ("press", spaces::press, spaces::press_calls),
         ];
-        for (i, (name, body)) in actors.into_iter().enumerate() {
-            crowd.thread(name.to_owned(), plan.seed.wrapping_add(i as u64), body);
+        for (i, (name, body, calls)) in actors.into_iter().enumerate() {
+            let seed = plan.seed.wrapping_add(i as u64);
+            crowd.thread(name.to_owned(), seed, body, calls);
         }
         for i in 0..plan.walkers {
-            let body: Body = if i % 4 == 3 {
-                walk::chrooted
+            let (body, calls): (Body, Calls) = if i % 4 == 3 {
+                (walk::chrooted, walk::chrooted_calls)
             } else {
-                walk::scoped
+                (walk::scoped, walk::scoped_calls)
             };
-            crowd.thread(
-                format!("walker {i}"),
-                plan.seed.wrapping_add(100 + i as u64),
-                body,
-            );
+            let seed = plan.seed.wrapping_add(100 + i as u64);
+            crowd.thread(format!("walker {i}"), seed, body, calls);
         }
         crowd
     }
 
-    fn thread(&mut self, name: String, seed: u64, body: Body) {
+    fn thread(&mut self, name: String, seed: u64, body: Body, calls: Calls) {
         let pulse = Arc::new(Pulse {
             name: name.clone(),
+            calls,
             steps: Word::new(0),
             doing: Word::new(0),
             tid: Word::new(0),

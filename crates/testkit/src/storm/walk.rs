@@ -143,6 +143,12 @@ fn cred(p: &mut Place<'_>) -> Cred {
 /// Opens below a directory, and may not get out of it.
 pub(super) fn scoped(p: &mut Place<'_>) -> Result<(), Errno> {
     let task = p.sky.vfs.task(cred(p))?;
+    p.join(&task);
+    if p.rng.one_in(3) {
+        // Its mounts are those of the start, but for what is shared.
+        task.set_cred(Cred::root());
+        task.unshare_mounts()?;
+    }
     while !p.sky.over() {
         let number = p.rng.below(JAILS);
         let jail = format!("j{number}");
@@ -208,33 +214,59 @@ fn plain(path: &str, family: Option<usize>) -> Option<usize> {
     family.filter(|_| last.starts_with(['f', 'g']) && last != "ferry")
 }
 
+/// What those who walk do in each of their steps.
+pub(super) fn scoped_calls(doing: u64) -> &'static str {
+    if doing == 3 {
+        "openat2, stat"
+    } else {
+        "openat2"
+    }
+}
+
 /// Opens from a root of its own, and may not get out of it.
 pub(super) fn chrooted(p: &mut Place<'_>) -> Result<(), Errno> {
     let number = p.rng.below(JAILS);
     let jail = format!("j{number}");
     let task = p.sky.vfs.task(Cred::root())?;
+    p.join(&task);
     task.chroot(format!("/{jail}").as_bytes())?;
     task.chdir(b"/")?;
     while !p.sky.over() {
-        let (path, family) = p.choose();
         let what = p.rng.below(6) as u64;
-        p.step(what);
-        let path = if what == 0 { path } else { format!("/{path}") };
-        let flags = if what == 1 {
-            O_PATH
-        } else {
-            O_RDONLY | O_NONBLOCK
-        };
-        match task.open(path.as_bytes(), flags, 0) {
-            Ok(file) => p.check(&task, file, &path, &jail, plain(&path, family))?,
-            Err(e) => p.strange("open", &path, e, false),
-        }
-        if what == 2 {
-            // Deep inside, where the next rename may carry it away.
-            match task.chdir(b"/d0/ferry/s/t") {
-                Ok(()) => task.chdir(b"/")?,
-                Err(e) => p.strange("chdir", "/d0/ferry/s/t", e, false),
-            }
+        look_from_root(p, &task, &jail, what)?;
+    }
+    Ok(())
+}
+
+/// What `chrooted` does in each of its steps.
+pub(super) fn chrooted_calls(doing: u64) -> &'static str {
+    if doing == 2 { "open, chdir" } else { "open" }
+}
+
+/// Opens something, of which the root is this jail.
+pub(super) fn look_from_root(
+    p: &mut Place<'_>,
+    task: &Task,
+    jail: &str,
+    what: u64,
+) -> Result<(), Errno> {
+    let (path, family) = p.choose();
+    p.step(what);
+    let path = if what == 0 { path } else { format!("/{path}") };
+    let flags = if what == 1 {
+        O_PATH
+    } else {
+        O_RDONLY | O_NONBLOCK
+    };
+    match task.open(path.as_bytes(), flags, 0) {
+        Ok(file) => p.check(task, file, &path, jail, plain(&path, family))?,
+        Err(e) => p.strange("open", &path, e, false),
+    }
+    if what == 2 {
+        // Deep inside, where the next rename may carry it away.
+        match task.chdir(b"/d0/ferry/s/t") {
+            Ok(()) => task.chdir(b"/")?,
+            Err(e) => p.strange("chdir", "/d0/ferry/s/t", e, false),
         }
     }
     Ok(())

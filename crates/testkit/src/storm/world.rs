@@ -4,7 +4,7 @@
 //! # Layout
 //! `/j0`, `/j1` ... are jails, each with directories `d0..d2`, in them `e0`, `e1`, a chain
 //! `ferry/s/t` that comes and goes, and mount points `mp` and `mq`. Outside are `/out` and files
-//! in `/`.
+//! in `/`. The last jail is a mount, shared by all namespaces.
 //!
 //! # Rules
 //! * A file is named `f` or `g` and its family; its content is `JAIL:FAMILY:INODE` and a newline,
@@ -16,7 +16,7 @@ use std::time::Duration;
 use openpath_abi::fcntl::{AT_FDCWD, AT_REMOVEDIR, O_CREAT, O_DIRECTORY, O_EXCL, O_WRONLY};
 use openpath_abi::{Errno, dirent, mount as m};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, Fd, Limits, SuperBlock, Task, Tuning, Vfs};
+use openpath_vfs::{Cred, Fd, Limits, SuperBlock, Task, Tenant, TenantLimits, Tuning, Vfs};
 
 use super::Rest;
 
@@ -24,12 +24,16 @@ use super::Rest;
 pub const JAILS: usize = 3;
 /// How many families of files.
 pub(super) const FAMILIES: usize = 6;
+/// The jail that is a mount of its own, which all namespaces share.
+const SHARED: &[u8] = b"/j2";
 /// Name of the file that only stands outside.
 pub(super) const MARK: &[u8] = b"OUTSIDE";
 
 /// The world before and after the storm.
 pub(super) struct World {
     pub(super) vfs: Vfs,
+    /// For whom the threads work: one with room, and one whose cached names hardly suffice.
+    pub(super) tenants: [Arc<Tenant>; 2],
     root: Task,
 }
 
@@ -73,12 +77,20 @@ impl World {
     pub(super) fn build(tuning: Tuning) -> Result<World, Errno> {
         let limits = Limits {
             dentries_max: 1 << 16,
-            mounts_max: 1 << 10,
+            mounts_max: 1 << 12,
+            // So few that they are used again and again.
+            path_cache_entries: 1 << 10,
             ..Limits::default()
         };
         let vfs = Vfs::builder().limits(limits).tuning(tuning).build(tree())?;
         let root = vfs.task(Cred::root())?;
-        Ok(World { vfs, root })
+        let narrow = TenantLimits {
+            positive_max: 96,
+            negative_max: 32,
+            ..TenantLimits::default()
+        };
+        let tenants = [TenantLimits::default(), narrow].map(|limits| vfs.tenant(limits));
+        Ok(World { vfs, tenants, root })
     }
 
     /// What is in use, unlinked and unused entries aside.
@@ -98,6 +110,10 @@ impl World {
             usage: self.vfs.usage(),
             blocks: fs.blocks - fs.bfree,
             inodes: fs.files - fs.ffree,
+            charged: self.tenants.each_ref().map(|tenant| {
+                let stats = tenant.stats();
+                stats.bytes + stats.inodes
+            }),
         }
     }
 
@@ -124,7 +140,9 @@ impl World {
                 dir(format!("/j{j}/{part}"))?;
             }
         }
-        Ok(())
+        // What is mounted in this one goes to all namespaces.
+        t.bind(SHARED, SHARED)?;
+        t.set_propagation(SHARED, m::MS_SHARED)
     }
 
     /// Unmounts and removes everything.
@@ -135,6 +153,7 @@ impl World {
                 while self.root.umount(path.as_bytes(), m::MNT_DETACH).is_ok() {}
             }
         }
+        while self.root.umount(SHARED, m::MNT_DETACH).is_ok() {}
         remove_below(&self.root, b"")
     }
 }

@@ -107,8 +107,8 @@ impl Dcache {
     }
 
     /// Adds the directories that will have no entry left, of the same book and not used since the
-    /// hand came by, as long as there are too few leaves: each level of a deep tree would take a lap
-    /// else. A parent comes after its child, so that both go by one batch.
+    /// hand came by, as long as there are too few leaves: each level of a deep tree would take a
+    /// lap else. A parent comes after its child, so that both go by one batch.
     fn add_parents(&self, victims: &mut Vec<u32>, goal: usize) {
         let mut next = 0;
         while victims.len() < goal

@@ -225,8 +225,8 @@ impl Dcache {
         drop(self.reclaim(&mut vec![root], |now| now.has(dflag::ROOT)));
     }
 
-    /// Forgets every entry below `root`, deepest first; what is pinned stays, and what was unlinked:
-    /// the graveyard knows it.
+    /// Forgets every entry below `root`, deepest first; what is pinned stays, and what was
+    /// unlinked: the graveyard knows it.
     fn forget_below(&self, root: u32) {
         const BATCH: usize = 1024;
         let hashed = |index: &u32| !self.at(*index).word().sample().has(dflag::UNHASHED);

@@ -6,7 +6,7 @@ pub(crate) mod gates;
 mod mutants;
 pub(crate) mod mutate;
 pub(crate) mod proof;
-pub(crate) mod san;
+pub(crate) mod storm;
 pub(crate) mod tidy;
 
 use std::env;

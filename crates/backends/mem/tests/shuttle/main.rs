@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `OPENPATH_SHUTTLE_RUNS` | runs of each test with each scheduler; 300 |
 //! | `OPENPATH_SHUTTLE_DEPTH` | the depth of bug that PCT looks for; 3 |
-//! | `OPENPATH_SHUTTLE_MISS` | the chance that the tests of [`sure`] may have to miss a bug of that depth, as `1e-6`; without it they run like others |
+//! | `OPENPATH_SHUTTLE_MISS` | the chance that `sure` may have to miss a bug; else as others |
 //! | `OPENPATH_SHUTTLE_REPLAY` | a file with the schedule that a failure printed: run it alone |
 #![cfg(shuttle)]
 

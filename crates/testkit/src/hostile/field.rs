@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where an attack takes place: a host with a guest, and eyes on memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openpath_abi::Errno;
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, Limits, Sysctl, Task, Tenant, TenantLimits, Vfs};
+
+use crate::rng::Rng;
+
+/// What the guest may do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Names that do not exist.
+    pub names: u64,
+    /// Sizes as in the promise: a million entries, a million levels. Else a hundredth.
+    pub full: bool,
+    /// Seed of all random choices.
+    pub seed: u64,
+    /// Only attacks with this in their name.
+    pub only: Option<String>,
+    /// Gets each line of the report.
+    pub say: fn(&str),
+}
+
+/// One attack's view.
+pub(super) struct Field<'p> {
+    pub(super) plan: &'p Plan,
+    pub(super) rng: Rng,
+    name: &'static str,
+    pub(super) found: Vec<String>,
+}
+
+impl<'p> Field<'p> {
+    pub(super) fn new(plan: &'p Plan, name: &'static str) -> Self {
+        Self {
+            plan,
+            rng: Rng::new(plan.seed),
+            name,
+            found: Vec::new(),
+        }
+    }
+
+    /// A line of the report.
+    pub(super) fn say(&self, text: &str) {
+        (self.plan.say)(&format!("  {text}"));
+    }
+
+    /// Notes something that did not hold.
+    pub(super) fn wrong(&mut self, text: String) {
+        (self.plan.say)(&format!("  WRONG: {text}"));
+        self.found.push(format!("{}: {text}", self.name));
+    }
+
+    /// Notes `what` unless it holds.
+    pub(super) fn must(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.wrong(what());
+        }
+    }
+
+    /// Notes it unless a call was refused with `errno`.
+    pub(super) fn refused<T>(&mut self, what: &str, done: Result<T, Errno>, errno: Errno) {
+        let got = done.err();
+        self.must(got == Some(errno), || {
+            let got = got.map_or("success", Errno::name);
+            format!("{what}: {got} in place of {errno}")
+        });
+    }
+
+    /// This many, or a hundredth.
+    pub(super) fn size(&self, full: u64) -> u64 {
+        if self.plan.full { full } else { full / 100 }
+    }
+}
+
+/// An instance with a tree, and a guest in it that has a tenant of its own.
+pub(super) struct Host {
+    pub(super) vfs: Vfs,
+    /// The host's own task.
+    pub(super) task: Task,
+    pub(super) guest: Task,
+    pub(super) tenant: Arc<Tenant>,
+}
+
+impl Host {
+    /// # Errors
+    /// What keeps it from being built.
+    pub(super) fn new(limits: Limits, tenant: TenantLimits) -> Result<Self, Errno> {
+        Self::with(limits, Sysctl::default(), tenant)
+    }
+
+    /// # Errors
+    /// What keeps it from being built.
+    pub(super) fn with(
+        limits: Limits,
+        sysctl: Sysctl,
+        tenant: TenantLimits,
+    ) -> Result<Self, Errno> {
+        let tree = MemFs::new(MemOptions {
+            mode: 0o755,
+            ..MemOptions::default()
+        });
+        let vfs = Vfs::builder().limits(limits).sysctl(sysctl).build(tree)?;
+        let task = vfs.task(Cred::root())?;
+        let guest = task.fork()?;
+        let tenant = vfs.tenant(tenant);
+        guest.set_tenant(&tenant);
+        Ok(Self {
+            vfs,
+            task,
+            guest,
+            tenant,
+        })
+    }
+
+    /// Forgets what nobody uses, and gives memory back.
+    pub(super) fn settle(&self) {
+        settle(&self.vfs);
+    }
+}
+
+/// Forgets what nobody uses, and gives memory back.
+pub(super) fn settle(vfs: &Vfs) {
+    loop {
+        vfs.collect();
+        if vfs.shrink(u32::MAX) == 0 {
+            break;
+        }
+    }
+    vfs.trim(Duration::from_secs(10));
+}
+
+/// Gives back what the allocator holds.
+pub(super) fn settle_heap() {
+    openpath_sync::trim_heap();
+}
+
+/// Whole mebibytes.
+pub(super) fn mib(bytes: u64) -> u64 {
+    bytes >> 20
+}
+
+/// A field of this process's status, in bytes.
+fn status(field: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix(field));
+    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
+/// Resident memory of this process.
+pub(super) fn resident() -> u64 {
+    status("VmRSS:")
+}
+
+/// The most memory that was resident since the last reset.
+pub(super) mod high_water {
+    /// Forgets the most so far; where that is not allowed it is the most since the start.
+    pub(crate) fn reset() {
+        let _ = std::fs::write("/proc/self/clear_refs", "5");
+    }
+
+    pub(crate) fn read() -> u64 {
+        super::status("VmHWM:")
+    }
+}
+
+/// The middle one of some times.
+pub(super) fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}

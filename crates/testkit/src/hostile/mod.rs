@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A hostile guest: what it may try to use up, or to hold up, and what must hold meanwhile.
+//!
+//! Each attack has a host of its own and says what it did, the memory before, at most and after,
+//! and every bound that did not hold.
+//!
+//! # What is checked
+//! * A limit is a limit: the call that goes beyond is refused, with the errno that Linux gives.
+//! * Nothing is left: when the guest and what it made are gone, so is what it used.
+//! * Nobody else pays: another tenant's names stay cached, and its calls are as fast as before.
+//!
+//! # Rules
+//! * Resident memory is of the whole process: one suite runs at a time, in a process of its own.
+
+mod blind;
+mod deep;
+mod field;
+mod files;
+mod links;
+mod mounts;
+mod names;
+mod tables;
+mod wide;
+
+use std::time::Instant;
+
+use openpath_abi::Errno;
+
+pub use field::Plan;
+use field::{Field, high_water, mib, resident};
+
+/// One attack.
+struct Attack {
+    name: &'static str,
+    run: fn(&mut Field) -> Result<(), Errno>,
+}
+
+const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "failing-names",
+        run: names::failing,
+    },
+    Attack {
+        name: "failing-names-of-others",
+        run: names::failing_beside_others,
+    },
+    Attack {
+        name: "long-paths",
+        run: names::long_paths,
+    },
+    Attack {
+        name: "link-bombs",
+        run: links::bombs,
+    },
+    Attack {
+        name: "wide-directory",
+        run: wide::directory,
+    },
+    Attack {
+        name: "deep-tree",
+        run: deep::tree,
+    },
+    Attack {
+        name: "deep-tree-in-a-budget",
+        run: deep::in_a_budget,
+    },
+    Attack {
+        name: "deep-renames",
+        run: deep::renames,
+    },
+    Attack {
+        name: "mount-bombs",
+        run: mounts::bombs,
+    },
+    Attack {
+        name: "namespaces",
+        run: mounts::namespaces,
+    },
+    Attack {
+        name: "descriptors",
+        run: tables::descriptors,
+    },
+    Attack {
+        name: "watches",
+        run: tables::watches,
+    },
+    Attack {
+        name: "files",
+        run: files::bytes_and_inodes,
+    },
+    Attack {
+        name: "attributes",
+        run: files::attributes,
+    },
+];
+
+/// Growth of resident memory over one attack that counts as left behind: what an allocator cannot
+/// give back, and tables that keep their size.
+const LEFT_MAX: u64 = 24 << 20;
+
+/// Lets the guest try everything; what did not hold.
+#[must_use]
+pub fn run(plan: &Plan) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let wanted = |name: &str| plan.only.as_ref().is_none_or(|only| name.contains(only));
+    for attack in ATTACKS.iter().filter(|a| wanted(a.name)) {
+        (plan.say)(attack.name);
+        let mut field = Field::new(plan, attack.name);
+        field::settle_heap();
+        let before = resident();
+        high_water::reset();
+        let begun = Instant::now();
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (attack.run)(&mut field))) {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => field.wrong(format!("stopped by {e}")),
+            Err(_) => field.wrong("panicked".to_owned()),
+        }
+        let most = high_water::read();
+        field::settle_heap();
+        let after = resident();
+        (plan.say)(&format!(
+            "  memory: {} MiB before, {} at most, {} after; {:.1} s",
+            mib(before),
+            mib(most),
+            mib(after),
+            begun.elapsed().as_secs_f64()
+        ));
+        if after > before + LEFT_MAX {
+            field.wrong(format!("{} MiB are left behind", mib(after - before)));
+        }
+        wrong.append(&mut field.found);
+    }
+    wrong
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mounts that multiply, and namespaces.
+
+use std::time::Instant;
+
+use openpath_abi::fcntl::AT_FDCWD;
+use openpath_abi::{Errno, mount as m};
+use openpath_vfs::{Limits, Sysctl, TenantLimits};
+
+use super::field::{Field, Host, mib, resident};
+
+/// A host where a namespace may have this many mounts, and all of them together three times that.
+fn host(mount_max: u32) -> Result<Host, Errno> {
+    let limits = Limits {
+        mounts_max: mount_max * 3,
+        namespaces_max: 1000,
+        ..Limits::default()
+    };
+    let sysctl = Sysctl {
+        mount_max,
+        ..Sysctl::default()
+    };
+    let host = Host::with(limits, sysctl, TenantLimits::default())?;
+    for dir in [&b"/m"[..], b"/other"] {
+        host.task.mkdirat(AT_FDCWD, dir, 0o755)?;
+    }
+    host.settle();
+    Ok(host)
+}
+
+/// The whole tree bound into itself doubles it each time, until there is no room; then nothing is
+/// left of the one that failed. Private, and where each mount goes to all peers as well.
+pub(super) fn bombs(f: &mut Field) -> Result<(), Errno> {
+    let mount_max = u32::try_from(f.size(100_000)).unwrap_or(u32::MAX);
+    for propagation in [m::MS_PRIVATE, m::MS_SHARED] {
+        let host = host(mount_max)?;
+        host.guest.unshare_mounts()?;
+        host.guest.set_propagation(b"/", propagation)?;
+        let start = host.vfs.usage();
+        double(f, &host, mount_max)?;
+        let full = host.vfs.usage().mounts - start.mounts + 1;
+        f.must(full <= mount_max, || {
+            format!("{full} mounts of {mount_max}")
+        });
+        // The host's own namespace has all of its room.
+        host.task.bind(b"/", b"/other")?;
+        host.task.umount(b"/other", 0)?;
+        while host.guest.umount(b"/m", m::MNT_DETACH).is_ok() {}
+        host.settle();
+        let end = host.vfs.usage();
+        f.must(end.mounts == start.mounts && end.pins == start.pins, || {
+            format!("{start:?} before, {end:?} after")
+        });
+    }
+    Ok(())
+}
+
+fn double(f: &mut Field, host: &Host, mount_max: u32) -> Result<(), Errno> {
+    let (begun, before) = (Instant::now(), resident());
+    let mut doublings = 0;
+    let refused = loop {
+        let usage = host.vfs.usage();
+        match host.guest.bind_tree(b"/", b"/m") {
+            Ok(()) => doublings += 1,
+            Err(e) => {
+                let left = host.vfs.usage().mounts - usage.mounts;
+                f.must(left == 0, || {
+                    format!("a bind that failed left {left} mounts")
+                });
+                break e;
+            }
+        }
+        if doublings > 64 {
+            f.wrong("binds double without end".to_owned());
+            break Errno::ENOSPC;
+        }
+    };
+    f.say(&format!(
+        "{doublings} doublings to {} mounts of {mount_max} in {:?}: {} MiB; then {refused}",
+        host.vfs.usage().mounts,
+        begun.elapsed(),
+        mib(resident().saturating_sub(before))
+    ));
+    f.refused("a bind beyond", Err::<(), _>(refused), Errno::ENOSPC);
+    Ok(())
+}
+
+/// Namespaces until there are no more, each with a copy of many mounts.
+pub(super) fn namespaces(f: &mut Field) -> Result<(), Errno> {
+    let mount_max = u32::try_from(f.size(30_000)).unwrap_or(u32::MAX);
+    for binds in [0, 64] {
+        let host = host(mount_max)?;
+        host.guest.unshare_mounts()?;
+        for _ in 0..binds {
+            host.guest.bind(b"/", b"/m")?;
+        }
+        let start = host.vfs.usage();
+        let mut guests = Vec::new();
+        let refused = loop {
+            let usage = host.vfs.usage();
+            let guest = host.guest.fork()?;
+            match guest.unshare_mounts() {
+                Ok(()) => guests.push(guest),
+                Err(e) => {
+                    drop(guest);
+                    let left = host.vfs.usage().mounts - usage.mounts;
+                    f.must(left == 0, || {
+                        format!("a copy that failed left {left} mounts")
+                    });
+                    break e;
+                }
+            }
+        };
+        f.say(&format!(
+            "{} copies of a namespace with {binds} binds, {} mounts in all; then {refused}",
+            guests.len(),
+            host.vfs.usage().mounts
+        ));
+        f.refused("one more", Err::<(), _>(refused), Errno::ENOSPC);
+        drop(guests);
+        host.settle();
+        let end = host.vfs.usage();
+        f.must(end.mounts == start.mounts && end.pins == start.pins, || {
+            format!("{start:?} before, {end:?} after")
+        });
+        host.guest.unshare_mounts()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask storm`: the storm of the testkit, as it is and built by nightly with a sanitizer.
+//!
+//! The standard library is not rebuilt, so the ABI mismatch is allowed by name. That is why the
+//! storm is a plain program with joined threads, and not a test: the test harness itself, scoped
+//! threads and contended locks of the standard library give false reports.
+
+use super::{Done, cargo, pass_on, root, target};
+use std::env;
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
+
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+/// How the storm is built.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Build {
+    /// As it is, with every assertion on.
+    Plain,
+    /// Use after free, out of bounds, memory that nobody owns at the end.
+    Asan,
+    /// Data races.
+    Tsan,
+    /// One after the other.
+    All,
+}
+
+/// What `cargo xtask storm` is told.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How long each storm lasts.
+    #[arg(long, default_value_t = 30)]
+    seconds: u64,
+    /// How it is built.
+    #[arg(long, value_enum, default_value = "plain")]
+    build: Build,
+    /// Seed of the random choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Passed on to the storm; try `-- --help`.
+    #[arg(last = true)]
+    args: Vec<OsString>,
+}
+
+/// Builds the storm and lets it pass, in each build that was asked for.
+pub(crate) fn run(options: &Options) -> Done {
+    let builds = match options.build {
+        Build::All => &[Build::Plain, Build::Asan, Build::Tsan][..],
+        one => &[one],
+    };
+    for build in builds {
+        let code = one(*build, options)?;
+        if code != ExitCode::SUCCESS {
+            return Ok(code);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn one(build: Build, options: &Options) -> Done {
+    let mut storm = match build {
+        Build::Asan => sanitized("address", ("ASAN_OPTIONS", ASAN))?,
+        Build::Tsan => sanitized("thread", ("TSAN_OPTIONS", TSAN))?,
+        Build::Plain | Build::All => cargo(&[
+            "run",
+            "--quiet",
+            "--profile",
+            "oracle",
+            "-p",
+            "openpath-testkit",
+            "--bin",
+            "storm",
+            "--",
+        ]),
+    };
+    storm.args(["--seconds", &options.seconds.to_string()]);
+    storm.args(["--seed", &options.seed.to_string()]);
+    pass_on(storm.args(&options.args))
+}
+
+const ASAN: &str = "detect_leaks=1:quarantine_size_mb=16";
+const TSAN: &str = "halt_on_error=0:suppressions=crates/testkit/tsan.supp";
+
+/// The storm, built with a sanitizer that is given these options unless the environment has some.
+fn sanitized(name: &str, (variable, options): (&str, &str)) -> std::io::Result<Command> {
+    let folder = target(&format!("san-{name}"));
+    let mut build = Command::new("rustup");
+    build
+        .current_dir(root())
+        .args(["run", "nightly", "cargo", "build", "--release"]);
+    build.args([
+        "-p",
+        "openpath-testkit",
+        "--bin",
+        "storm",
+        "--target",
+        TRIPLE,
+    ]);
+    build.arg("--target-dir").arg(&folder);
+    build.env(
+        "RUSTFLAGS",
+        format!("-Zsanitizer={name} -Cunsafe-allow-abi-mismatch=sanitizer"),
+    );
+    build
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    if !build.status()?.success() {
+        return Err(std::io::Error::other("the storm was not built"));
+    }
+    let mut storm = Command::new(folder.join(TRIPLE).join("release/storm"));
+    storm.current_dir(root());
+    if env::var_os(variable).is_none() {
+        storm.env(variable, options);
+    }
+    Ok(storm)
+}

@@ -104,7 +104,7 @@ impl FdMap {
     ///
     /// # Errors
     /// `EMFILE` when there is none, or none below `nr_open`; `ENOMEM` when the map cannot grow.
-    #[inline]
+    #[inline(always)]
     pub fn alloc(&mut self, start: u32, end: u32, cloexec: bool) -> Result<u32, Errno> {
         let from = start.max(self.next);
         if self.word_peek

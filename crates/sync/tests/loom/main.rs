@@ -11,6 +11,7 @@ mod files;
 mod hash;
 mod life;
 mod rcu;
+mod seize;
 mod slots;
 mod store;
 

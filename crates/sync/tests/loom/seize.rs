@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mounts that are seized together, against pins on one of them.
+
+use crate::store::{Dentry, Mount};
+use crate::{Canary, fault_is_found, model};
+use loom::thread;
+use openpath_sync::{Item, PinSet, Store};
+use std::sync::Arc;
+
+/// A pin taken as a walk takes it, against a seizure of that mount and another.
+fn pinner_against_seizer() {
+    let store: Arc<Store<Mount, Dentry>> = Arc::new(Store::new(2, 2, 4).expect("room"));
+    let canaries = [Canary::new(), Canary::new()];
+    let mounts = canaries.clone().map(|canary| {
+        let (mount, _) = store.new_mount(|m, _| m.word.set(1)).expect("a free slot");
+        assert!(store.set_mount_payload(mount, Arc::new(canary)).is_ok());
+        mount
+    });
+    let pins = PinSet::new(Arc::clone(&store)).expect("a block");
+    let second = mounts[1];
+    let pinner = thread::spawn(move || {
+        let store = pins.store();
+        let (dentry, mount) = (store.dentry(0), store.mount(second));
+        let (was, of) = (dentry.life().sample(), mount.life().sample());
+        if let Some(pin) = pins.try_pin(second, of, 0, was) {
+            store.mount_payload(&pin).expect("a payload").read();
+            pins.release(pin);
+        }
+    });
+    let mut freed = 0;
+    if let Some(seized) = store.seize_mounts(mounts.to_vec()) {
+        seized.free(|_, payload| {
+            payload.expect("a payload").free();
+            freed += 1;
+        });
+    }
+    pinner.join().unwrap();
+    // Both went, or none did.
+    let gone = canaries.map(|canary| canary.is_freed());
+    assert_eq!(gone, [freed == 2; 2]);
+    for mount in mounts {
+        assert_eq!(store.mount(mount).life().sample().steady(), freed == 0);
+    }
+}
+
+#[test]
+fn what_is_seized_is_pinned_by_nobody() {
+    model(pinner_against_seizer);
+}
+
+#[test]
+fn a_missing_light_fence_of_pins_is_found_by_who_seizes() {
+    fault_is_found(pinner_against_seizer);
+}
+
+#[test]
+fn what_is_seized_and_not_freed_lives_on() {
+    model(|| {
+        let store: Arc<Store<Mount, Dentry>> = Arc::new(Store::new(2, 2, 4).expect("room"));
+        let (mount, _) = store.new_mount(|m, _| m.word.set(1)).expect("a free slot");
+        let seized = store.seize_mounts(vec![mount]).expect("nobody pins it");
+        assert!(store.mount(mount).life().sample().dying());
+        // A mount that is seized cannot be seized again, nor one that is free.
+        assert!(store.seize_mounts(vec![mount]).is_none());
+        drop(seized);
+        assert!(store.mount(mount).life().sample().steady());
+        assert!(store.seize_mounts(vec![mount, 2]).is_none());
+        assert!(store.mount(mount).life().sample().steady());
+    });
+}

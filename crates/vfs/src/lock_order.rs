@@ -46,8 +46,6 @@ openpath_sync::lock_classes! {
     pub Queues;
     /// Blocks of long names.
     pub NameBlocks;
-    /// Which tasks work for a tenant, and what earlier ones counted.
-    pub Tallies;
     /// The tenants there are.
     pub Tenants;
     /// The watches of one notification group (`mark_mutex`).
@@ -66,4 +64,6 @@ openpath_sync::lock_classes! {
     pub MemXattr;
     /// Books of a superblock of the memory backend.
     pub MemSuper;
+    /// Which tasks work for a tenant, and what earlier ones counted.
+    pub Tallies;
 }

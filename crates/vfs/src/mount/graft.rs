@@ -43,6 +43,8 @@ struct Prepared {
     copies: Vec<Copy>,
     /// How many mounts each namespace gets.
     growth: HashMap<u64, u32>,
+    /// The top of the tree, if it leaves the place where it was.
+    leaves: Option<u32>,
 }
 
 impl Shared {
@@ -50,8 +52,8 @@ impl Shared {
     /// already if there is anything. Held: the topology lock, the names of what is at `at`.
     ///
     /// # Errors
-    /// `ENOSPC` (a namespace would have too many mounts), `ENOENT` (the place went away), `ENOMEM`;
-    /// everything is as it was.
+    /// `ENOENT` (what the topmost mount on `top` shows was removed); `ENOSPC` (a namespace would
+    /// have too many mounts); `ENOENT` (the place went away); `ENOMEM`; everything is as it was.
     pub(crate) fn graft(
         &self,
         topology: &mut Topology,
@@ -59,10 +61,16 @@ impl Shared {
         at: Spot,
         from: From,
     ) -> Result<(), Errno> {
+        // What is mounted there already might have to go on it.
+        let over = self.topmost(topology, top);
+        self.let_point_go(self.hold_point(over)?);
         let tree = topology.tree(top);
-        let mut prepared = Prepared::default();
+        let mut prepared = Prepared {
+            leaves: (from == From::Elsewhere).then_some(top),
+            ..Prepared::default()
+        };
         let ready = self.prepare(topology, &tree, at, from, &mut prepared);
-        let places = ready.and_then(|()| self.hold_places(topology, top, at));
+        let places = ready.and_then(|()| self.hold_places(topology, top, at, prepared.leaves));
         let (point, lifted) = match places {
             Ok(places) => places,
             Err(errno) => {
@@ -177,8 +185,10 @@ impl Shared {
                 }
             }
             for slave in topology.groups.slaves(group).clone() {
+                // What moves hears of its own new place as what it was, not as what it becomes.
+                let moves = prepared.shared.contains(&slave);
                 match topology.group_of(slave) {
-                    0 => {
+                    group if group == 0 || moves => {
                         let kin = Kin::Slave { shared: false };
                         self.copy_for(topology, source, kin, len, (slave, at), prepared)?;
                     }
@@ -219,7 +229,7 @@ impl Shared {
             dentry: at.dentry,
         };
         let top = mounts.first().copied().unwrap_or_default();
-        match self.hold_places(topology, top, at) {
+        match self.hold_places(topology, top, at, prepared.leaves) {
             Ok((point, lifted)) => prepared.copies.push(Copy {
                 mounts,
                 at,
@@ -234,16 +244,18 @@ impl Shared {
         Ok(true)
     }
 
-    /// A hold on `at`; and what is mounted there already, with a hold on the root of the topmost
-    /// mount on `top`, where it will be.
+    /// A hold on `at`; and what is mounted there already and stays, with a hold on the root of the
+    /// topmost mount on `top`, where it will be.
     fn hold_places(
         &self,
         topology: &Topology,
         top: u32,
         at: Spot,
+        leaves: Option<u32>,
     ) -> Result<(Point, Option<(u32, Point)>), Errno> {
         let point = self.hold_point(at)?;
-        let Some((lifted, _)) = self.mounts.cover_now(at.mount, at.dentry) else {
+        let cover = self.mounts.cover_now(at.mount, at.dentry);
+        let Some((lifted, _)) = cover.filter(|&(mount, _)| Some(mount) != leaves) else {
             return Ok((point, None));
         };
         match self.hold_point(self.topmost(topology, top)) {

@@ -32,7 +32,8 @@ pub struct MountInfo {
     pub shared: Option<u32>,
     /// The peer group it receives from.
     pub master: Option<u32>,
-    /// The nearest peer group it hears of that has a mount where who asks can see it.
+    /// The nearest peer group it hears of that has a mount where who asks can see it; not in its
+    /// line if that is `master`.
     pub propagate_from: Option<u32>,
     /// It cannot be bound.
     pub unbindable: bool,
@@ -67,10 +68,12 @@ impl Display for MountInfo {
                 f.write_str(option)?;
             }
         }
+        // The master itself is not said twice.
+        let elsewhere = self.propagate_from != self.master;
         let tags = [
             ("shared", self.shared),
             ("master", self.master),
-            ("propagate_from", self.propagate_from),
+            ("propagate_from", self.propagate_from.filter(|_| elsewhere)),
         ];
         for (tag, group) in tags {
             if let Some(group) = group {

@@ -127,23 +127,20 @@ impl Shared {
         Ok(mount)
     }
 
-    /// A mount that shows what is at `from`, with the flags of that mount (`clone_mnt`).
+    /// A mount that shows what is at `from`, with the flags of that mount (`clone_mnt`); it can be
+    /// bound, whatever that one can.
     ///
     /// # Errors
     /// As [`Shared::new_mount`].
     fn copy_mount(&self, topology: &mut Topology, from: Spot, kin: Kin) -> Result<u32, Errno> {
         let old = topology.node(from.mount)?;
         let (sb, group, master) = (Arc::clone(&old.data.sb), old.group, old.master);
-        let unbindable = old.unbindable;
         let flags = self.mounts.at(from.mount).word().sample().flags();
         let new = self.new_mount(topology, &sb, Some(from.dentry), flags)?;
         match kin {
             Kin::Peer => {
                 topology.join(new, group);
                 topology.receive_from(new, master);
-                if let Some(node) = topology.nodes.get_mut(&new) {
-                    node.unbindable = unbindable;
-                }
             }
             Kin::Slave { shared } => {
                 topology.receive_from(new, group);
@@ -168,24 +165,30 @@ impl Shared {
         kin: Kin,
         depth: Depth,
     ) -> Result<Vec<(u32, u32)>, Errno> {
-        let mut made = vec![(self.copy_mount(topology, from, kin)?, from.mount)];
-        let mut next = 0;
-        while depth != Depth::One
-            && let Some(&(into, source)) = made.get(next)
-        {
-            for child in topology.children(source).clone() {
-                let copied = self.copy_child(topology, from, child, into, kin, depth);
-                match copied {
-                    Ok(None) => {}
-                    Ok(Some(new)) => made.push((new, child)),
-                    Err(errno) => {
-                        let made: Vec<u32> = made.iter().map(|&(new, _)| new).collect();
-                        self.discard(topology, &made);
-                        return Err(errno);
-                    }
+        let top = self.copy_mount(topology, from, kin)?;
+        let mut made = vec![(top, from.mount)];
+        // Each with what its copy goes into; the last is next, so one tree is whole before another.
+        let children = |topology: &Topology, source: u32, into: u32| -> Vec<(u32, u32)> {
+            let all = topology.children(source).iter().rev();
+            all.map(|&child| (child, into)).collect()
+        };
+        let mut pending = match depth {
+            Depth::One => Vec::new(),
+            _ => children(topology, from.mount, top),
+        };
+        while let Some((child, into)) = pending.pop() {
+            match self.copy_child(topology, from, child, into, kin, depth) {
+                Ok(None) => {}
+                Ok(Some(new)) => {
+                    made.push((new, child));
+                    pending.extend(children(topology, child, new));
+                }
+                Err(errno) => {
+                    let made: Vec<u32> = made.iter().map(|&(new, _)| new).collect();
+                    self.discard(topology, &made);
+                    return Err(errno);
                 }
             }
-            next += 1;
         }
         Ok(made)
     }

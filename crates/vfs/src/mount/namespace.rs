@@ -76,7 +76,7 @@ impl Shared {
     ) -> Result<u64, Errno> {
         let topology = &mut *self.mounts.topology.lock();
         let bottom = self.new_mount(topology, lowest, None, mflag::REL_ATIME)?;
-        let id = topology.add_namespace(bottom, false);
+        let id = topology.add_namespace(bottom, false, 0);
         let top = self.new_mount(topology, root, None, mflag::REL_ATIME)?;
         let at = Spot {
             mount: bottom,
@@ -107,20 +107,20 @@ impl Shared {
             dentry: self.mounts.at(bottom).root.get(),
         };
         let copies = self.copy_tree(topology, from, Kin::Peer, Depth::All)?;
-        let id = self.found(topology, &copies, false);
+        let id = self.found(topology, &copies, None);
         Ok((id, copies))
     }
 
-    /// A namespace of mounts that were made for it, the first the lowest; its number. Held: the
-    /// topology lock.
+    /// A namespace of mounts that were made for it, the first the lowest; its number. An anonymous
+    /// one comes with its origin. Held: the topology lock.
     pub(crate) fn found(
         &self,
         topology: &mut Topology,
         made: &[(u32, u32)],
-        anonymous: bool,
+        anonymous: Option<u64>,
     ) -> u64 {
         let bottom = made.first().map_or(0, |&(new, _)| new);
-        let id = topology.add_namespace(bottom, anonymous);
+        let id = topology.add_namespace(bottom, anonymous.is_some(), anonymous.unwrap_or(0));
         let mounts: Vec<u32> = made.iter().map(|&(new, _)| new).collect();
         topology.settle(&mounts, id);
         id

@@ -45,6 +45,9 @@ pub(crate) struct NsNode {
     pub(crate) mounts: u32,
     /// It belongs to an open file, not to tasks (`is_anon_ns`).
     pub(crate) anonymous: bool,
+    /// An anonymous one's: the namespace that its mounts were copied from, whose tasks may copy
+    /// them again and mount in them; 0: those of any (`seq_origin`).
+    pub(crate) origin: u64,
 }
 
 /// The books. See the module head.
@@ -110,6 +113,20 @@ impl Topology {
         namespace.is_some_and(|ns| ns.anonymous && ns.root == mount)
     }
 
+    /// Whether tasks in the namespace `own` may copy what is in `namespace` and mount in it: it is
+    /// theirs, or belongs to an open file and was copied from theirs or from none
+    /// (`may_use_mount`).
+    pub(crate) fn may_use(&self, own: u64, namespace: u64) -> bool {
+        let anonymous = self.namespaces.get(&namespace).filter(|ns| ns.anonymous);
+        namespace == own || anonymous.is_some_and(|ns| ns.origin == 0 || ns.origin == own)
+    }
+
+    /// Where what is copied from `namespace` comes from, see [`NsNode::origin`].
+    pub(crate) fn origin_of(&self, namespace: u64) -> u64 {
+        let anonymous = self.namespaces.get(&namespace).filter(|ns| ns.anonymous);
+        anonymous.map_or(namespace, |ns| ns.origin)
+    }
+
     /// `top` and all that is mounted in it, each before what is mounted in it.
     pub(crate) fn tree(&self, top: u32) -> Vec<u32> {
         let mut tree = Vec::new();
@@ -166,7 +183,7 @@ impl Topology {
     }
 
     /// A new namespace whose lowest mount will be `root`; its number.
-    pub(super) fn add_namespace(&mut self, root: u32, anonymous: bool) -> u64 {
+    pub(super) fn add_namespace(&mut self, root: u32, anonymous: bool, origin: u64) -> u64 {
         self.made_namespaces += 1;
         let id = self.made_namespaces;
         let mounts = 0;
@@ -174,6 +191,7 @@ impl Topology {
             root,
             mounts,
             anonymous,
+            origin,
         };
         self.namespaces.insert(id, node);
         id

@@ -29,7 +29,14 @@ impl Walk<'_> {
             match self.mounts().below(self.at.mount) {
                 // The top of the namespace, and of a tree that was taken out of it.
                 None => break true,
-                Some((mount, dentry)) => self.up_across(Spot { mount, dentry })?,
+                Some((mount, dentry)) => {
+                    let below = Spot { mount, dentry };
+                    // At the top the mount is not left, though others lie beneath it.
+                    if self.wants(lflag::NO_XDEV) && !self.leads_out(below, root) {
+                        break true;
+                    }
+                    self.up_across(below)?;
+                }
             }
         };
         if top {
@@ -47,6 +54,31 @@ impl Walk<'_> {
             self.cross()?;
         }
         self.unmoved()
+    }
+
+    /// Whether `..` of a mount on `below` leads to a place outside of it: a directory that is no
+    /// root of a mount in turn, before the root of the walk is reached.
+    fn leads_out(&self, below: Spot, root: Spot) -> bool {
+        let mounts = self.mounts();
+        loop {
+            let seen = mounts.changes.sample_steady();
+            let mut at = below;
+            let out = loop {
+                if at == root {
+                    break false;
+                }
+                if at.dentry != mounts.at(at.mount).root.get() {
+                    break true;
+                }
+                match mounts.below(at.mount) {
+                    Some((mount, dentry)) => at = Spot { mount, dentry },
+                    None => break false,
+                }
+            };
+            if mounts.changes.still(seen) {
+                return out;
+            }
+        }
     }
 
     /// From the root of a mount to the directory it covers.

@@ -73,10 +73,13 @@ fn bind(core: &Core, source: &[u8], target: &[u8], depth: Depth) -> Result<(), E
     let (source, target) = both(core, source, target)?;
     core.vfs.sweep_mounts();
     on_top(core, target, |topology, target| {
-        if !target.is_usable(topology) {
+        if !target.is_local(topology) {
             return Err(Errno::EINVAL);
         }
         check_source(topology, &source)?;
+        if source.is_removed() {
+            return Err(Errno::ENOENT);
+        }
         if source.inode()?.is_dir() != target.inode()?.is_dir() {
             return Err(Errno::ENOTDIR);
         }
@@ -91,13 +94,10 @@ fn bind(core: &Core, source: &[u8], target: &[u8], depth: Depth) -> Result<(), E
 /// Whether the mount of `source` can be copied (`may_copy_tree`).
 ///
 /// # Errors
-/// `EINVAL` (unbindable, in another namespace, detached), `ENOENT` (removed).
+/// `EINVAL` (unbindable, in another namespace, detached).
 pub(super) fn check_source(topology: &Topology, source: &Held<'_>) -> Result<(), Errno> {
     if topology.node(source.spot().mount)?.unbindable || !source.is_usable(topology) {
         return Err(Errno::EINVAL);
-    }
-    if source.is_removed() {
-        return Err(Errno::ENOENT);
     }
     Ok(())
 }

@@ -143,7 +143,7 @@ fn describe(core: &Core, topology: &Topology, mount: u32) -> Option<MountInfo> {
         flags: MountFlags(core.vfs.mounts.at(mount).word().sample().flags() & mflag::ALL),
         shared: some(node.group),
         master: some(node.master),
-        propagate_from: dominating.filter(|&group| group != node.master),
+        propagate_from: dominating,
         unbindable: node.unbindable,
         kind: node.data.sb.options().kind,
         read_only_tree: node.data.sb.is_read_only(),

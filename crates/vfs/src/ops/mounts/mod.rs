@@ -59,12 +59,11 @@ impl Held<'_> {
         topology.namespace_of(self.spot().mount) == self.core.namespace_id()
     }
 
-    /// Whether its mount is in the task's namespace, or in a tree that belongs to an open file
-    /// (`may_use_mount`).
+    /// Whether its mount is in the task's namespace, or in a tree that belongs to an open file and
+    /// was not copied from another one (`may_copy_tree`).
     fn is_usable(&self, topology: &Topology) -> bool {
         let namespace = topology.namespace_of(self.spot().mount);
-        let anonymous = topology.namespaces.get(&namespace);
-        self.is_local(topology) || anonymous.is_some_and(|ns| ns.anonymous)
+        topology.may_use(self.core.namespace_id(), namespace)
     }
 
     /// Whether its name went while it was in use (`d_unlinked`).

@@ -34,7 +34,7 @@ impl Task {
         may_mount(core)?;
         core.vfs.sweep_mounts();
         on_top(core, target, |topology, target| {
-            if !target.is_usable(topology) {
+            if !target.is_local(topology) {
                 return Err(Errno::EINVAL);
             }
             if target.is_mount_root() && Arc::ptr_eq(&target.mount()?.sb, &sb) {

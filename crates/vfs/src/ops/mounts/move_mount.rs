@@ -6,6 +6,7 @@
 
 use super::{may_mount, on_top};
 use crate::file::Fd;
+use crate::inode::flag;
 use crate::mount::{From, Topology};
 use crate::ops::{Held, resolve};
 use crate::task::{Core, Task};
@@ -123,11 +124,7 @@ fn may_move(
         }
         return Ok(From::Elsewhere);
     }
-    let usable = theirs == own
-        || topology
-            .namespaces
-            .get(&theirs)
-            .is_some_and(|ns| ns.anonymous);
+    let usable = topology.may_use(own, theirs);
     if !topology.is_anonymous_root(old) || ours == theirs || !usable {
         return Err(Errno::EINVAL);
     }
@@ -170,6 +167,9 @@ fn beneath_top<R>(
         let (over, place) = {
             let topology = mounts.topology.lock();
             let over = core.vfs.topmost(&topology, target.spot().mount).mount;
+            if topology.namespace_of(over) == 0 {
+                return Err(Errno::ENOENT);
+            }
             let (mount, dentry) = mounts.below(over).ok_or(Errno::EINVAL)?;
             let pin = core.pins.pin_now(mount, dentry).ok_or(Errno::ENOMEM)?;
             let sample = dcache.at(dentry).word().sample();
@@ -181,6 +181,9 @@ fn beneath_top<R>(
         let Spot { mount, dentry } = place.spot();
         let still = mounts.below(over) == Some((mount, dentry))
             && core.vfs.topmost(&topology, target.spot().mount).mount == over;
+        if still && (inode.flags() & flag::DEAD != 0 || place.is_removed()) {
+            return Err(Errno::ENOENT);
+        }
         if still {
             return run(&mut topology, place.spot(), over);
         }

@@ -60,8 +60,8 @@ impl Task {
     /// # Errors
     /// In this order: `EINVAL` (flags; `AT_RECURSIVE` without `OPEN_TREE_CLONE`); `EPERM`
     /// (`OPEN_TREE_CLONE` without `CAP_SYS_ADMIN`); those of the walk; `EINVAL` (the mount is
-    /// unbindable, in another namespace or detached); `ENOSPC` (limit of mounts); `ENFILE`;
-    /// `EMFILE`; `ENOMEM`.
+    /// unbindable, in another namespace, copied from one, or detached); `ENOSPC` (limit of mounts);
+    /// `ENFILE`; `EMFILE`; `ENOMEM`.
     #[doc(alias = "OPEN_TREE_CLONE")]
     pub fn open_tree(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<Fd, Errno> {
         let core = &self.core;
@@ -99,7 +99,8 @@ impl Task {
             let made = core
                 .vfs
                 .copy_tree(topology, source.spot(), Kin::Peer, depth)?;
-            let namespace = core.vfs.found(topology, &made, true);
+            let origin = topology.origin_of(topology.namespace_of(source.spot().mount));
+            let namespace = core.vfs.found(topology, &made, Some(origin));
             own(core, made.first().map_or(0, |&(top, _)| top), namespace)
         };
         install(core, pin?, Some(owner), cloexec)
@@ -123,7 +124,7 @@ impl Task {
         let (pin, owner) = {
             let topology = &mut *core.vfs.mounts.topology.lock();
             let top = core.vfs.new_mount(topology, &sb, None, flags_of_mount.0)?;
-            let namespace = core.vfs.found(topology, &[(top, 0)], true);
+            let namespace = core.vfs.found(topology, &[(top, 0)], Some(0));
             own(core, top, namespace)
         };
         install(core, pin?, Some(owner), flags & FSMOUNT_CLOEXEC != 0)

@@ -18,8 +18,8 @@ impl Task {
     ///
     /// # Errors
     /// In this order: those of the walk; `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (`target` is
-    /// not the root of a mount; `flags` have not exactly one of the four, or others; the mount is
-    /// in another namespace or in none).
+    /// not the root of a mount; `flags` have not exactly one of the four, or others; the mount was
+    /// taken out of its namespace).
     #[doc(alias = "MS_SHARED")]
     pub fn set_propagation(&self, target: &[u8], flags: u64) -> Result<(), Errno> {
         let core = &self.core;
@@ -30,10 +30,11 @@ impl Task {
             .filter(|_| target.is_mount_root())
             .ok_or(Errno::EINVAL)?;
         let topology = &mut *core.vfs.mounts.topology.lock();
-        if !target.is_local(topology) {
+        let top = target.spot().mount;
+        // Another namespace's as well (`may_change_propagation`).
+        if topology.namespace_of(top) == 0 {
             return Err(Errno::EINVAL);
         }
-        let top = target.spot().mount;
         let mounts = if flags & MS_REC == 0 {
             vec![top]
         } else {

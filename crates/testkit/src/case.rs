@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use openpath_abi::Errno;
+
 use crate::face::Face;
 use crate::op::Op;
 use crate::outcome::Outcome;
@@ -100,7 +102,9 @@ pub fn run(face: &mut dyn Face, case: &Case, when: Pictures, follow: Option<&Tra
             None => face.apply(i, op),
         };
         let wanted = when == Pictures::Each && i >= case.setup;
-        let depth = changes(op).filter(|_| wanted);
+        // Looking uses mounts, and a use takes away the mark of the first `MNT_EXPIRE`.
+        let marked = outcome == Outcome::Err(Errno::EAGAIN) && matches!(op, Op::Umount { .. });
+        let depth = changes(op).filter(|_| wanted && !marked);
         trace.pictures.push(depth.map(|d| face.snapshot(d)));
         trace.outcomes.push(outcome);
     }
@@ -113,15 +117,24 @@ pub fn run(face: &mut dyn Face, case: &Case, when: Pictures, follow: Option<&Tra
 fn changes(op: &Op) -> Option<Depth> {
     match op {
         Op::Cred { .. } | Op::Umask { .. } | Op::GetFl { .. } | Op::Getcwd {} => None,
-        Op::Fstat { .. } | Op::Fchdir { .. } | Op::Same { .. } | Op::GetOwnEx { .. } => None,
+        Op::Fstat { .. } | Op::Same { .. } | Op::GetOwnEx { .. } => None,
         Op::SetOwnEx { .. } | Op::Rlimit { .. } | Op::Task { .. } | Op::Poll { .. } => None,
         Op::Fstatfs { .. } | Op::Unwatch { .. } | Op::Events { .. } => None,
+        Op::SaveNs { .. } | Op::Statmount { .. } | Op::Listmount { .. } => None,
         Op::Lseek { .. } | Op::Close { .. } | Op::CloseRange { .. } => Some(Depth::Tables),
         Op::Dup { .. } | Op::Dup2 { .. } | Op::Dup3 { .. } => Some(Depth::Tables),
         Op::Fcntl { .. } | Op::SetFl { .. } | Op::Ioctl { .. } => Some(Depth::Tables),
         Op::Fork {} | Op::Clone {} | Op::Unshare {} | Op::Exec {} => Some(Depth::Tables),
         Op::Exit {} | Op::Pass { .. } | Op::InotifyInit { .. } => Some(Depth::Tables),
         Op::Pipe2 { .. } => Some(Depth::Tables),
+        Op::Mkdir { .. } | Op::Unlink { .. } | Op::Rename { .. } => Some(Depth::Mounts),
+        Op::Chdir { .. } | Op::Fchdir { .. } | Op::Chroot { .. } => Some(Depth::Mounts),
+        Op::Mount { .. } | Op::Bind { .. } | Op::Umount { .. } => Some(Depth::Mounts),
+        Op::RemountBind { .. } | Op::RemountSb { .. } => Some(Depth::Mounts),
+        Op::Move { .. } | Op::Spread { .. } | Op::Pivot { .. } => Some(Depth::Mounts),
+        Op::UnshareMounts {} | Op::SetNs { .. } => Some(Depth::Mounts),
+        Op::OpenTree { .. } | Op::Fsmount { .. } => Some(Depth::Mounts),
+        Op::MoveMount { .. } | Op::MountSetattr { .. } => Some(Depth::Mounts),
         _ => Some(Depth::Light),
     }
 }

@@ -28,6 +28,7 @@ pub const SETS: &[(&str, &str)] = &[
     set!("names"),
     set!("rights"),
     set!("mounts"),
+    set!("spread"),
     set!("attrs"),
     set!("table"),
 ];

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use openpath_abi::{Errno, Stat, mode};
 
-use crate::outcome::{Desc, Ids, RawDesc, Stamps, StatView};
+use crate::mounts;
+use crate::outcome::{Desc, Ids, Stamps, StatView};
 use crate::scan::Entry;
-use crate::tree::{DATA_MAX, Depth, NODES_MAX, Node, Tree};
+use crate::tree::{DATA_MAX, Depth, NODES_MAX, Node, Place, RawTask, Tree};
 
 /// Names and values of extended attributes.
 pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The questions, asked as root; paths are relative to the root of the case, which is empty.
+/// The questions, asked as root; paths are relative to a root, whose own path is empty.
 ///
 /// Each answers with the error of the call that failed.
 #[expect(clippy::missing_errors_doc, reason = "said once, for all of them")]
@@ -29,43 +30,85 @@ pub trait Eye {
     fn xattrs(&mut self, path: &[u8]) -> Result<Xattrs, Errno>;
 }
 
-/// Takes a picture; the tables were looked at already.
+/// Takes a picture: with the first eye that of the case's root, with the others those of the tasks'
+/// roots; the tasks were looked at already.
 pub fn picture(
-    eye: &mut dyn Eye,
+    eyes: &mut [&mut dyn Eye],
     ids: &mut Ids,
     stamps: &Stamps,
     depth: Depth,
-    tables: Vec<Vec<RawDesc>>,
+    tasks: Vec<RawTask>,
 ) -> Tree {
-    let comparable = |ids: &Ids| {
-        let row = |t: &Vec<RawDesc>| t.iter().map(|d| Desc::new(d, ids, stamps)).collect();
-        tables.iter().map(row).collect()
+    let tables = |ids: &Ids| {
+        let row = |t: &RawTask| t.table.iter().map(|d| Desc::new(d, ids, stamps)).collect();
+        tasks.iter().map(row).collect()
     };
     if depth == Depth::Tables {
         return Tree {
-            tables: comparable(ids),
+            tables: tables(ids),
             ..Tree::default()
         };
     }
     ids.begin();
-    let mut taker = Taker {
-        eye,
-        ids,
-        stamps,
-        depth,
-        tree: Tree::default(),
-    };
-    match taker.eye.lstat(b"") {
-        Ok(stat) => taker.node(Vec::new(), &stat, None, Some(stat.ino)),
-        Err(e) => taker.tree.trouble.push(format!("stat of the root: {e}")),
+    let mut whole = Tree::default();
+    for (i, eye) in eyes.iter_mut().enumerate() {
+        let mut taker = Taker {
+            eye: &mut **eye,
+            ids,
+            stamps,
+            depth,
+            tree: Tree::default(),
+        };
+        match taker.eye.lstat(b"") {
+            // What lies above the root of a task that changed it, its directory entry shows.
+            Ok(stat) => taker.node(Vec::new(), &stat, None, (i == 0).then_some(stat.ino)),
+            Err(e) => taker.tree.trouble.push(format!("stat of the root: {e}")),
+        }
+        let seen = taker.tree;
+        whole.trouble.extend(seen.trouble);
+        match i {
+            0 => whole.nodes = seen.nodes,
+            _ => whole.views.push(seen.nodes),
+        }
     }
-    let mut tree = taker.tree;
-    for stat in tables.iter().flatten().filter_map(|d| d.stat) {
+    let places = tasks.iter().filter_map(|t| t.place.as_ref());
+    let held = tasks.iter().flat_map(|t| &t.table).filter_map(|d| d.stat);
+    for stat in held.chain(places.flat_map(|p| [p.root, p.cwd]).flatten()) {
         ids.meet(stat.dev, stat.ino);
     }
     ids.end();
-    tree.tables = comparable(ids);
-    tree
+    whole.tables = tables(ids);
+    whole.places = places_of(tasks, ids, stamps, &mut whole.trouble);
+    whole
+}
+
+/// Where the tasks are, comparable.
+fn places_of(
+    tasks: Vec<RawTask>,
+    ids: &Ids,
+    stamps: &Stamps,
+    trouble: &mut Vec<String>,
+) -> Vec<Option<Place>> {
+    let mut lines = Vec::new();
+    for task in &tasks {
+        let mounts = task.place.as_ref().map(|p| p.mounts.clone());
+        lines.push(mounts.unwrap_or(Ok(Vec::new())).unwrap_or_else(|e| {
+            trouble.push(e);
+            Vec::new()
+        }));
+    }
+    let tables = mounts::comparable(lines);
+    let view = |s: Result<Stat, Errno>| s.map(|s| StatView::new(&s, ids, stamps));
+    let pairs = tasks.into_iter().zip(tables);
+    let place = pairs.map(|(task, mounts)| {
+        task.place.map(|p| Place {
+            mounts,
+            root: view(p.root),
+            cwd: view(p.cwd),
+            cwd_path: p.cwd_path,
+        })
+    });
+    place.collect()
 }
 
 struct Taker<'a> {
@@ -83,7 +126,7 @@ impl Taker<'_> {
         self.ids.meet(stat.dev, stat.ino);
         let view = StatView::new(stat, self.ids, self.stamps);
         let (data, xattrs) = match self.depth {
-            Depth::Tables | Depth::Light => (None, Vec::new()),
+            Depth::Tables | Depth::Light | Depth::Mounts => (None, Vec::new()),
             Depth::Deep => self.depths(&path, stat),
         };
         let is_dir = mode::is_dir(stat.mode);

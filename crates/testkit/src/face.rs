@@ -14,11 +14,10 @@ pub const TASKS: usize = 4;
 pub trait Face {
     /// Applies the operation of this number.
     fn apply(&mut self, at: usize, op: &Op) -> Outcome;
-    /// Does not apply the operation of this number: its time passes, and an umount(2) follows
-    /// the links of its path.
+    /// Does not apply the operation of this number: its time passes.
     fn skip(&mut self, at: usize, op: &Op);
-    /// Takes a picture: the tables of all tasks, and of the tree what is asked for, as root, from
-    /// the root of the case.
+    /// Takes a picture: of the tasks, and of the trees what is asked for, as root, from the root of
+    /// the case and, in a deep one, from that of each task.
     fn snapshot(&mut self, depth: Depth) -> Tree;
     /// The case is over: what is still wrong, such as a scan that lost an entry.
     fn finish(&mut self) -> Vec<String>;

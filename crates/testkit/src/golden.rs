@@ -36,6 +36,7 @@ pub const FILES: &[(&str, &str)] = &[
     file!("links"),
     file!("names"),
     file!("mounts"),
+    file!("namespaces"),
     file!("descriptors"),
     file!("io"),
 ];

@@ -9,6 +9,7 @@ pub mod face;
 pub mod golden;
 pub mod host;
 pub mod hostile;
+pub mod mounts;
 pub mod op;
 pub mod ours;
 pub mod outcome;

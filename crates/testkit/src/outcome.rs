@@ -12,12 +12,12 @@ use std::fmt;
 use openpath_abi::{Errno, Stat, StatFs, Timespec};
 
 use crate::scan::Entry;
-use crate::sys::RawStatx;
+use crate::sys::{RawStatMount, RawStatx};
 
 /// When a time was set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
-    /// When the file system was made.
+    /// When the file system was made, or not long before.
     Begin,
     /// By the kernel, during the operation of this number.
     Op(usize),
@@ -44,6 +44,9 @@ pub struct Stamps {
 impl Stamps {
     /// How far a time may lie after the last start and still be the clock's, in seconds.
     const SLACK: i64 = 100_000;
+    /// A time from here on and before the case is that of a file system older than the case; no
+    /// operation sets one.
+    const RECENT: i64 = 1_700_000_000;
 
     /// The case starts now, or its next operation.
     pub fn start(&mut self, now: Timespec) {
@@ -64,6 +67,7 @@ impl Stamps {
             .last()
             .is_none_or(|last| t.sec > last.sec + Self::SLACK);
         match self.starts.partition_point(|s| *s <= t) {
+            0 if t.sec >= Self::RECENT => Stamp::Begin,
             0 => Stamp::At(t),
             _ if ended => Stamp::At(t),
             1 => Stamp::Begin,
@@ -211,6 +215,37 @@ impl StatxView {
     }
 }
 
+/// statmount(2), comparable; the tables of mounts say how mounts and groups belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of struct statmount")]
+pub struct MountView {
+    pub mask: u64,
+    pub sb_flags: u32,
+    pub top: bool,
+    pub attr: u64,
+    pub propagation: u64,
+    pub groups: [bool; 3],
+    pub root: Vec<u8>,
+    pub point: Vec<u8>,
+}
+
+impl MountView {
+    /// Makes a face's answer comparable.
+    #[must_use]
+    pub fn new(s: &RawStatMount) -> MountView {
+        MountView {
+            mask: s.mask,
+            sb_flags: s.sb_flags,
+            top: s.id == s.parent,
+            attr: s.attr,
+            propagation: s.propagation,
+            groups: [s.peers, s.master, s.from].map(|g| g != 0),
+            root: s.root.clone(),
+            point: s.point.clone(),
+        }
+    }
+}
+
 /// A descriptor as a face sees it.
 #[derive(Clone, Debug)]
 pub struct RawDesc {
@@ -337,6 +372,8 @@ pub enum Outcome {
     Stat(Box<StatView>),
     /// statx(2).
     Statx(Box<StatxView>),
+    /// statmount(2).
+    Mount(Box<MountView>),
     /// statfs(2): type, block size, longest name, flags; blocks, inodes, and of both what is used.
     StatFs([i64; 8]),
     /// The face itself found something wrong.
@@ -369,6 +406,13 @@ impl Outcome {
         let mut names: Vec<(Vec<u8>, u8)> = names.map(|n| (n.to_vec(), 0)).collect();
         names.sort();
         Outcome::Names(names)
+    }
+
+    /// The places of mounts, sorted: which of two copies was made first is not said anywhere.
+    #[must_use]
+    pub fn places(mut all: Vec<(Vec<u8>, u8)>) -> Outcome {
+        all.sort();
+        Outcome::Names(all)
     }
 
     /// The names and types of directory entries, sorted.
@@ -435,6 +479,7 @@ impl fmt::Debug for Outcome {
             }
             Outcome::Stat(s) => write!(f, "ok {s:?}"),
             Outcome::Statx(s) => write!(f, "ok {s:?}"),
+            Outcome::Mount(s) => write!(f, "ok {s:?}"),
             Outcome::StatFs(s) => write!(f, "ok {s:x?}"),
             Outcome::Bad(text) => write!(f, "WRONG {text}"),
             Outcome::Skip(name) => write!(f, "skipped {name}"),

@@ -209,7 +209,10 @@ impl Scans {
             _ => return self.ended(op),
         };
         match op {
-            Op::Open { keep, .. } | Op::Openat2 { keep, .. } => match keep {
+            Op::Open { keep, .. }
+            | Op::Openat2 { keep, .. }
+            | Op::OpenTree { keep, .. }
+            | Op::Fsmount { keep, .. } => match keep {
                 Keep::Open => self.fresh(made),
                 Keep::At(n) => self.fresh(*n),
                 Keep::Look => {}

@@ -37,6 +37,7 @@ const NUMBERS: i32 = 8;
 fn makes_descriptor(op: &Op) -> bool {
     match op {
         Op::Open { keep, .. } | Op::Openat2 { keep, .. } => *keep == Keep::Open,
+        Op::OpenTree { keep, .. } | Op::Fsmount { keep, .. } => *keep == Keep::Open,
         Op::Dup { .. } | Op::Fcntl { .. } | Op::Pass { .. } | Op::InotifyInit { .. } => true,
         _ => false,
     }

@@ -146,7 +146,8 @@ impl Sides {
             let world =
                 ours::World::new(self.sysctl, switch).map_err(|e| format!("no Vfs: {e}"))?;
             let [first, eye] = world.tasks().map_err(|e| format!("no task: {e}"))?;
-            let mut face = ours::Ours::new(&world, first, &eye);
+            let begun = ours::Ours::new(&world, first, &eye);
+            let mut face = begun.map_err(|e| format!("no root: {e}"))?;
             Ok(case::run(&mut face, case, when, Some(host)))
         };
         let panicked = |_| Err(PANIC.with(|p| p.borrow().clone()));

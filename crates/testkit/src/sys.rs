@@ -94,10 +94,12 @@ macro_rules! calls {
 
 mod elf;
 mod files;
+mod mounts;
 mod stat;
 mod xattr;
 
 pub use files::*;
+pub use mounts::*;
 pub use stat::*;
 pub use xattr::*;
 

@@ -9,16 +9,21 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use openpath_abi::{Errno, Stat};
+
+use crate::mounts::Line;
 use crate::op::{Arg, Path};
-use crate::outcome::{Desc, StatView};
+use crate::outcome::{Desc, RawDesc, StatView};
 
 /// How much a picture holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
     /// Tables of descriptors.
     Tables,
     /// Names and attributes as well.
     Light,
+    /// Mounts and where each task is as well.
+    Mounts,
     /// Data, link bodies and extended attributes as well.
     Deep,
 }
@@ -43,13 +48,49 @@ pub struct Node {
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// What a face can say of a task.
+#[derive(Debug, Default)]
+pub struct RawTask {
+    /// Its descriptors, in the order of their numbers.
+    pub table: Vec<RawDesc>,
+    /// Where it is, if that was asked for.
+    pub place: Option<RawPlace>,
+}
+
+/// Where a task is, as a face sees it.
+#[derive(Debug)]
+pub struct RawPlace {
+    /// The mounts that it sees.
+    pub mounts: Result<Vec<Line>, String>,
+    /// Its root.
+    pub root: Result<Stat, Errno>,
+    /// Its working directory.
+    pub cwd: Result<Stat, Errno>,
+    /// What getcwd(2) says.
+    pub cwd_path: Result<Vec<u8>, Errno>,
+}
+
+/// Where a task is, comparable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the raw one")]
+pub struct Place {
+    pub mounts: Vec<String>,
+    pub root: Result<StatView, Errno>,
+    pub cwd: Result<StatView, Errno>,
+    pub cwd_path: Result<Vec<u8>, Errno>,
+}
+
 /// A picture of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// Depth first, in the order of the names.
     pub nodes: Vec<Node>,
+    /// In a deep picture, the tree that each task sees.
+    pub views: Vec<Vec<Node>>,
     /// The descriptors of each task, in the order of their numbers.
     pub tables: Vec<Vec<Desc>>,
+    /// Where each task is.
+    pub places: Vec<Option<Place>>,
     /// What went wrong while it was taken.
     pub trouble: Vec<String>,
 }
@@ -64,25 +105,63 @@ pub fn diff(left: (&str, &Tree), right: (&str, &Tree)) -> String {
             let _ = writeln!(out, "    {name}: {line}");
         }
     }
-    for node in &l.nodes {
-        match r.nodes.iter().find(|n| n.path == node.path) {
-            None => only(ln, node, &mut out),
-            Some(other) if other != node => node_diff((ln, node), (rn, other), &mut out),
-            Some(_) => {}
-        }
+    nodes_diff("", (ln, &l.nodes), (rn, &r.nodes), &mut out);
+    for task in 0..l.views.len().max(r.views.len()) {
+        let of = |tree: &'_ Tree| tree.views.get(task).cloned().unwrap_or_default();
+        let (a, b) = (of(l), of(r));
+        nodes_diff(&format!("task {task}: "), (ln, &a), (rn, &b), &mut out);
     }
-    for node in r
-        .nodes
-        .iter()
-        .filter(|n| l.nodes.iter().all(|o| o.path != n.path))
-    {
-        only(rn, node, &mut out);
-    }
+    places_diff(left, right, &mut out);
     tables_diff(left, right, &mut out);
     if out.is_empty() && l != r {
         out.push_str("    the order of the entries differs\n");
     }
     out
+}
+
+fn nodes_diff(whose: &str, left: (&str, &[Node]), right: (&str, &[Node]), out: &mut String) {
+    let ((ln, l), (rn, r)) = (left, right);
+    for node in l {
+        match r.iter().find(|n| n.path == node.path) {
+            None => only(whose, ln, node, out),
+            Some(other) if other != node => node_diff(whose, (ln, node), (rn, other), out),
+            Some(_) => {}
+        }
+    }
+    for node in r.iter().filter(|n| l.iter().all(|o| o.path != n.path)) {
+        only(whose, rn, node, out);
+    }
+}
+
+fn places_diff(left: (&str, &Tree), right: (&str, &Tree), out: &mut String) {
+    let ((ln, l), (rn, r)) = (left, right);
+    for task in 0..l.places.len().max(r.places.len()) {
+        let of = |tree: &'_ Tree| tree.places.get(task).cloned().flatten();
+        let (Some(a), Some(b)) = (of(l), of(r)) else {
+            if of(l) != of(r) {
+                let _ = writeln!(out, "    task {task}: only one side says where it is");
+            }
+            continue;
+        };
+        for line in a.mounts.iter().filter(|m| !b.mounts.contains(m)) {
+            let _ = writeln!(out, "    task {task}: {ln} has mount: {line}");
+        }
+        for line in b.mounts.iter().filter(|m| !a.mounts.contains(m)) {
+            let _ = writeln!(out, "    task {task}: {rn} has mount: {line}");
+        }
+        let mut field = |what: &str, a: String, b: String| {
+            if a != b {
+                let _ = writeln!(out, "    task {task}: {what}: {ln} {a}, {rn} {b}");
+            }
+        };
+        field("root", format!("{:?}", a.root), format!("{:?}", b.root));
+        field("cwd", format!("{:?}", a.cwd), format!("{:?}", b.cwd));
+        let name = |p: &Place| {
+            let path = p.cwd_path.clone();
+            path.map_or_else(|e| e.to_string(), |p| p.escape_ascii().to_string())
+        };
+        field("getcwd", name(&a), name(&b));
+    }
 }
 
 fn tables_diff(left: (&str, &Tree), right: (&str, &Tree), out: &mut String) {
@@ -113,20 +192,21 @@ fn word(path: &[u8]) -> String {
     w
 }
 
-fn only(face: &str, node: &Node, out: &mut String) {
+fn only(whose: &str, face: &str, node: &Node, out: &mut String) {
     let _ = writeln!(
         out,
-        "    only {face} has {} {:?}",
+        "    {whose}only {face} has {} {:?}",
         word(&node.path),
         node.stat
     );
 }
 
-fn node_diff(left: (&str, &Node), right: (&str, &Node), out: &mut String) {
+fn node_diff(whose: &str, left: (&str, &Node), right: (&str, &Node), out: &mut String) {
     let ((ln, l), (rn, r)) = (left, right);
     let mut field = |what: &str, a: String, b: String| {
         if a != b {
-            let _ = writeln!(out, "    {}: {what}: {ln} {a}, {rn} {b}", word(&l.path));
+            let path = word(&l.path);
+            let _ = writeln!(out, "    {whose}{path}: {what}: {ln} {a}, {rn} {b}");
         }
     };
     let (a, b) = (&l.stat, &r.stat);

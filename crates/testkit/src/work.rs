@@ -33,6 +33,8 @@ pub enum Part {
     Exhaustive,
     /// Random cases.
     Random,
+    /// Random cases about mounts and namespaces.
+    Mounts,
 }
 
 /// What a worker is to do: the cases `from`, `from + step` ... below `count`.
@@ -109,6 +111,8 @@ pub enum Source {
     Exhaustive(Vec<Set>),
     /// Seed of the first case.
     Random(u64),
+    /// Seed of the first case.
+    Mounts(u64),
 }
 
 impl Source {
@@ -121,6 +125,7 @@ impl Source {
             Part::Golden => Source::Golden(golden::all()?),
             Part::Exhaustive => Source::Exhaustive(exhaustive::sets()),
             Part::Random => Source::Random(seed),
+            Part::Mounts => Source::Mounts(seed),
         })
     }
 
@@ -130,7 +135,7 @@ impl Source {
         match self {
             Source::Golden(facts) => Some(facts.len() as u64),
             Source::Exhaustive(sets) => Some(exhaustive::count(sets)),
-            Source::Random(_) => None,
+            Source::Random(_) | Source::Mounts(_) => None,
         }
     }
 
@@ -146,6 +151,10 @@ impl Source {
             Source::Random(seed) => {
                 let seed = seed.wrapping_add(number);
                 Some((format!("seed {seed}"), random::case(seed)))
+            }
+            Source::Mounts(seed) => {
+                let seed = seed.wrapping_add(number);
+                Some((format!("mounts seed {seed}"), random::mounts::case(seed)))
             }
         }
     }

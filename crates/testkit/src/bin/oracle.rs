@@ -23,6 +23,7 @@ enum Which {
     Golden,
     Exhaustive,
     Random,
+    Mounts,
     All,
 }
 
@@ -119,7 +120,11 @@ fn run(args: &Args) -> Fallible<bool> {
         None => {}
     }
     if args.print {
-        print!("{}", random::case(args.seed));
+        let case = match args.part {
+            Which::Mounts => random::mounts::case(args.seed),
+            _ => random::case(args.seed),
+        };
+        print!("{case}");
         return Ok(true);
     }
     let against = if args.host {
@@ -147,7 +152,8 @@ fn run(args: &Args) -> Fallible<bool> {
         Which::Golden => &[Part::Golden],
         Which::Exhaustive => &[Part::Exhaustive],
         Which::Random => &[Part::Random],
-        Which::All => &[Part::Golden, Part::Exhaustive, Part::Random],
+        Which::Mounts => &[Part::Mounts],
+        Which::All => &[Part::Golden, Part::Exhaustive, Part::Random, Part::Mounts],
     };
     let mut good = true;
     for part in parts {
@@ -192,9 +198,11 @@ fn one(job: &Job, case: &Case) -> Fallible<String> {
 /// Runs a layer and prints what it gave.
 fn layer(args: &Args, part: Part, against: Against, place: &Place) -> Fallible<bool> {
     let source = Source::new(part, args.seed)?;
-    let count = source
-        .count()
-        .unwrap_or(args.ops.div_ceil(random::OPS as u64));
+    let each = match part {
+        Part::Mounts => random::mounts::OPS,
+        _ => random::OPS,
+    };
+    let count = source.count().unwrap_or(args.ops.div_ceil(each as u64));
     let [first, count] = match (&source, &args.set) {
         (Source::Exhaustive(sets), Some(name)) => {
             exhaustive::range(sets, name).ok_or("there is no set of this name")?

@@ -18,7 +18,7 @@ use crate::outcome::{Outcome, RawDesc, RawEvent};
 use crate::scan::Entry;
 use crate::sys::{self, RawStatx};
 
-use super::{groups, look};
+use super::{CLONE_NEWNS, TMPFS_OPTIONS, fd, groups, look};
 
 const CLONE_FS: u32 = 0x200;
 pub(super) const CLONE_FILES: u32 = 0x400;
@@ -34,14 +34,14 @@ const STACK: usize = 256 << 10;
 pub(super) enum Order {
     /// An operation.
     Apply(Op),
-    /// Only walk to what an umount(2) names.
-    WalkTo(Op),
     /// List a directory by the eyes of root, without changing its times.
     List(Fd),
-    /// The table, up to this number.
+    /// The table, up to this number, and what the working directory is called.
     Table(i32),
     /// Take a descriptor of the thread of this number.
     Take(i64, Fd),
+    /// setns(2) to a namespace that the thread of this number has a descriptor of.
+    Enter(i64, i32),
 }
 
 /// What an actor answers: nothing in it depends on what was seen before.
@@ -58,7 +58,7 @@ pub(super) enum Raw {
     Placed(i32, i64),
     Entries(Vec<Entry>),
     Events(Vec<RawEvent>),
-    Table(Vec<RawDesc>),
+    Table(Vec<RawDesc>, Result<Vec<u8>, Errno>),
     Born(Actor),
 }
 
@@ -103,20 +103,24 @@ pub(super) enum Birth {
     Clone,
 }
 
-/// The first actor of a case.
-pub(super) fn first(root_mount: u64) -> Option<Actor> {
-    born(Birth::First, 0, root_mount)
+/// The first actor of a case, and a descriptor of its root in the caller's table.
+pub(super) fn first() -> Option<(Actor, i32)> {
+    let (actor, root) = start(Birth::First, 0)?;
+    Some((actor, root?))
 }
 
 /// Makes an actor, as a child of the calling thread.
-pub(super) fn born(birth: Birth, uid: u32, root_mount: u64) -> Option<Actor> {
+pub(super) fn born(birth: Birth, uid: u32) -> Option<Actor> {
+    start(birth, uid).map(|(actor, _)| actor)
+}
+
+fn start(birth: Birth, uid: u32) -> Option<(Actor, Option<i32>)> {
     let (orders, listen) = channel();
     let (say, answers) = channel();
     let (tell, ready) = channel();
     let body = move || {
         let mut stage = Stage {
             uid,
-            root_mount,
             running: Vec::new(),
         };
         if tell.send(stage.enter(birth)).is_err() {
@@ -131,21 +135,35 @@ pub(super) fn born(birth: Birth, uid: u32, root_mount: u64) -> Option<Actor> {
     let builder = std::thread::Builder::new().stack_size(STACK);
     let thread = builder.spawn(body).ok()?;
     match ready.recv() {
-        Ok(Ok(tid)) => Some(Actor {
-            orders,
-            answers,
-            thread,
-            tid,
-        }),
+        Ok(Ok((tid, root))) => {
+            let actor = Actor {
+                orders,
+                answers,
+                thread,
+                tid,
+            };
+            Some((actor, root))
+        }
         _ => None,
     }
+}
+
+/// Makes a fresh tmpfs over the root of a new namespace the root; a descriptor of it.
+fn own_root() -> Result<i32, Errno> {
+    sys::unshare(CLONE_NEWNS)?;
+    sys::mount(b"case", b"/", b"tmpfs", 0, TMPFS_OPTIONS)?;
+    // `..` of the root is the root, and then what lies on it.
+    sys::chroot(b"/..")?;
+    sys::chdir(b"/")?;
+    sys::umask(0o022)?;
+    let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
+    fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))
 }
 
 /// An actor's own state.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) uid: u32,
-    pub(super) root_mount: u64,
     /// Programs that were run and have not been ended.
     pub(super) running: Vec<i64>,
 }
@@ -157,33 +175,39 @@ impl Drop for Stage {
 }
 
 impl Stage {
-    fn enter(&mut self, birth: Birth) -> Result<i64, Errno> {
-        let files = if birth == Birth::Clone {
-            0
-        } else {
-            CLONE_FILES
+    fn enter(&mut self, birth: Birth) -> Result<(i64, Option<i32>), Errno> {
+        sys::unshare(CLONE_FS)?;
+        // The table is still the one of the thread that asked.
+        let root = match birth {
+            Birth::First => Some(own_root()?),
+            Birth::Fork | Birth::Clone => None,
         };
-        sys::unshare(CLONE_FS | files)?;
+        if birth != Birth::Clone {
+            sys::unshare(CLONE_FILES)?;
+        }
         if birth == Birth::First {
             sys::close_range(0, u32::MAX, 0)?;
         } else {
             self.become_user(self.uid)?;
         }
-        sys::gettid()
+        Ok((sys::gettid()?, root))
     }
 
     fn act(&mut self, order: Order) -> Raw {
         match order {
             Order::Apply(op) => self.dispatch(&op),
-            Order::WalkTo(op) => {
-                let _ = self.is_root(&op);
-                Raw::Done(Outcome::Ok)
-            }
             Order::List(at) => {
                 let there = self.as_root(|_| look::Look { root: at.0 }.list_here());
                 there.map_or_else(|e| Raw::Done(Outcome::Err(e)), Raw::Entries)
             }
-            Order::Table(top) => Raw::Table((0..=top).filter_map(look::descriptor).collect()),
+            Order::Table(top) => {
+                let table = (0..=top).filter_map(look::descriptor).collect();
+                Raw::Table(table, sys::getcwd())
+            }
+            Order::Enter(tid, fd) => {
+                let done = enter_namespace(tid, fd).map(|_| Outcome::Ok);
+                Raw::Done(done.unwrap_or_else(Outcome::Err))
+            }
             Order::Take(tid, fd) => take(tid, fd.0)
                 .and_then(|n| super::fd(Ok(n)))
                 .map_or_else(|e| Raw::Done(Outcome::Err(e)), Raw::Opened),
@@ -223,16 +247,43 @@ impl Stage {
     }
 }
 
-/// pidfd_getfd(2), with the pidfd in nobody's way.
-fn take(tid: i64, fd: i32) -> sys::Ret {
+/// Does something under a limit that leaves room for what must be open for a moment.
+fn with_room<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let limit = sys::files_limit()?;
     sys::limit_files(ASIDE.cast_unsigned() + 10)?;
-    let tid = i32::try_from(tid).map_err(|_| Errno::ESRCH)?;
-    let low = super::fd(sys::pidfd_open(tid, PIDFD_THREAD))?;
-    let pidfd = super::fd(sys::fcntl(low, f::F_DUPFD_CLOEXEC, ASIDE))?;
-    sys::close(low)?;
+    let done = work();
     sys::limit_files(limit)?;
+    done
+}
+
+/// Moves a descriptor to a number that is in nobody's way.
+pub(super) fn aside(low: i32) -> Result<i32, Errno> {
+    with_room(|| {
+        let high = fd(sys::fcntl(low, f::F_DUPFD_CLOEXEC, ASIDE))?;
+        sys::close(low)?;
+        Ok(high)
+    })
+}
+
+/// A pidfd of a thread, in nobody's way.
+fn pidfd(tid: i64) -> Result<i32, Errno> {
+    let tid = i32::try_from(tid).map_err(|_| Errno::ESRCH)?;
+    let low = with_room(|| fd(sys::pidfd_open(tid, PIDFD_THREAD)))?;
+    aside(low)
+}
+
+/// pidfd_getfd(2).
+fn take(tid: i64, fd: i32) -> sys::Ret {
+    let pidfd = pidfd(tid)?;
     let taken = sys::pidfd_getfd(pidfd, fd, 0);
     sys::close(pidfd)?;
     taken
+}
+
+/// setns(2) to a namespace that another thread has a descriptor of.
+fn enter_namespace(tid: i64, kept: i32) -> sys::Ret {
+    let file = with_room(|| fd(take(tid, kept))).and_then(aside)?;
+    let entered = sys::setns(file, CLONE_NEWNS);
+    sys::close(file)?;
+    entered
 }

@@ -45,8 +45,7 @@ impl Look {
         work: impl FnOnce(i32) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let flags = flags | f::O_RDONLY | f::O_NOATIME | f::O_NOFOLLOW | f::O_NONBLOCK;
-        let path = if path.is_empty() { b"." } else { path };
-        let fd = super::fd(sys::openat(self.root, path, flags, 0))?;
+        let fd = super::fd(sys::openat(self.root, relative(path), flags, 0))?;
         let done = work(fd);
         sys::close(fd)?;
         done
@@ -60,9 +59,9 @@ impl Look {
     }
 }
 
-/// The path as seen from the root, which the process has while a deep picture is taken.
-fn absolute(path: &[u8]) -> Vec<u8> {
-    [b"/", path].concat()
+/// The path as seen from the working directory, which is made the root of the tree.
+fn relative(path: &[u8]) -> &[u8] {
+    if path.is_empty() { b"." } else { path }
 }
 
 impl Eye for Look {
@@ -93,8 +92,8 @@ impl Eye for Look {
     }
 
     fn xattrs(&mut self, path: &[u8]) -> Result<Xattrs, Errno> {
-        let path = absolute(path);
-        let of = XattrOf::LPath(&path);
+        sys::fchdir(self.root)?;
+        let of = XattrOf::LPath(relative(path));
         let list = sys::listxattr(of)?;
         let names = list.split(|&b| b == 0).filter(|n| !n.is_empty());
         names

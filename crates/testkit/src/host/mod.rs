@@ -3,39 +3,49 @@
 //!
 //! # States
 //! `HostWorld` is made once in a process that may not do anything else: it leaves the mount
-//! namespace of its parent and makes an empty tmpfs its only mount. `Host` is one case: between
-//! `begin` and its drop a fresh tmpfs lies over that one, and is the root of the process.
+//! namespace of its parent and makes an empty tmpfs its only mount, read-only. `Host` is one case:
+//! its first actor has a namespace of its own, in which a fresh tmpfs lies over that one, and is
+//! the root of the actor. The namespaces of a case end with its actors.
 //!
 //! # Rules
 //! * R1. Operations are made by actors: a task of a case is a thread with a table, a root, a
-//!   working directory and credentials of its own, so the oracle's own descriptors are in no
-//!   case's way. The thread that owns `Host` is root in the root of the case; it takes the
-//!   pictures and disturbs nobody.
+//!   working directory, a namespace of mounts and credentials of its own, so the oracle's own
+//!   descriptors are in no case's way. The thread that owns `Host` is root, in a namespace that no
+//!   case ever changes; it takes the pictures and disturbs nobody.
 //! * R2. Before each operation the clock of the kernel is moved on (`tick`), so that a time set
 //!   by an operation is never equal to one set by an earlier one.
-//! * R3. No operation reaches the file systems of the host: they are not in the namespace. A case
-//!   may leave its chroot by `..`, and then stands in its own root, because that lies on the root
-//!   of the namespace.
-//! * R4. What would unmount the root of the case is not executed, and is a named skip.
-//! * R5. The limit on descriptors is the process's; each task's own is in force while it acts.
+//! * R3. No operation reaches the file systems of the host: they are in no namespace of a case.
+//!   Tasks are looked at through a descriptor of `/proc` that no actor has. A case may leave its
+//!   chroot by `..`, and then stands in its own root, because that lies on the root of the
+//!   namespace; it may uncover the tmpfs below, which is empty again before the next case.
+//! * R4. The limit on descriptors is the process's; each task's own is in force while it acts.
 
 mod actor;
 mod apply;
 mod look;
+mod tasks;
 
 use std::cell::Cell;
 
 use openpath_abi::{Errno, fcntl as f, mount as m};
 
+use crate::eye::Eye;
 use crate::face::{self, Face};
 use crate::op::{Fd, Op};
-use crate::outcome::{Ids, Names, Outcome, RawDesc, Stamps, StatView, StatxView};
+use crate::outcome::{Ids, Names, Outcome, Stamps, StatView, StatxView};
 use crate::scan::Scans;
+use crate::skips;
 use crate::sys;
 use crate::tree::{Depth, Tree};
 use actor::{Actor, Order, Raw};
 
 const CLONE_NEWNS: u32 = 0x2_0000;
+/// How changes of mounts spread, one of them.
+pub const KINDS: u64 = m::MS_SHARED | m::MS_PRIVATE | m::MS_SLAVE | m::MS_UNBINDABLE;
+/// Namespaces that a case can keep.
+pub const SLOTS: usize = 4;
+/// Mounts that a task may see before nothing is added: copies of copies double with each operation.
+const MOUNTS: usize = 40;
 /// Mount options of every tmpfs: what would depend on the machine is said.
 pub const TMPFS_OPTIONS: &[u8] = b"mode=0755,huge=never,size=1g,nr_inodes=1m";
 
@@ -44,7 +54,8 @@ pub const TMPFS_OPTIONS: &[u8] = b"mode=0755,huge=never,size=1g,nr_inodes=1m";
 pub struct HostWorld {
     /// The root of the namespace, below every case.
     base: i32,
-    base_mount: u64,
+    /// `/proc` of the host, to look at the actors.
+    proc: i32,
     clock: i32,
     /// The soft limit in force.
     limit: Cell<u64>,
@@ -65,19 +76,20 @@ impl HostWorld {
         let place = place.as_os_str().as_bytes();
         sys::unshare(CLONE_NEWNS)?;
         sys::ignore_signals();
+        let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
+        let proc = fd(sys::openat(f::AT_FDCWD, b"/proc", flags, 0))?;
         sys::mount(b"none", b"/", b"", m::MS_REC | m::MS_PRIVATE, b"")?;
-        sys::mount(b"base", place, b"tmpfs", 0, TMPFS_OPTIONS)?;
+        sys::mount(b"base", place, b"tmpfs", m::MS_RDONLY, TMPFS_OPTIONS)?;
+        sys::mount(b"none", place, b"", m::MS_REMOUNT | m::MS_BIND, b"")?;
         sys::chdir(place)?;
         sys::pivot_root(b".", b".")?;
         sys::umount2(b".", m::MNT_DETACH)?;
         sys::chdir(b"/")?;
-        let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
         let base = fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))?;
-        let base_mount = sys::statx(base, b"", f::AT_EMPTY_PATH, MNT_ID)?.mnt_id;
         let clock = fd(sys::memfd_create())?;
         Ok(HostWorld {
             base,
-            base_mount,
+            proc,
             clock,
             limit: Cell::new(0),
         })
@@ -91,28 +103,26 @@ impl HostWorld {
         let mut stamps = Stamps::default();
         self.limit(face::LIMIT);
         stamps.start(self.tick());
-        sys::mount(b"case", b"/", b"tmpfs", 0, TMPFS_OPTIONS)?;
-        // `..` of the root is the root, and then what lies on it.
-        sys::chroot(b"/..")?;
-        sys::chdir(b"/")?;
-        sys::umask(0o022)?;
-        let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
-        let root = fd(sys::openat(f::AT_FDCWD, b"/", flags, 0))?;
-        let root_mount = sys::statx(root, b"", f::AT_EMPTY_PATH, MNT_ID)?.mnt_id;
+        let (first, root) = actor::first().ok_or(Errno::EAGAIN)?;
+        let there = sys::fstatat(root, b"", f::AT_EMPTY_PATH)?;
+        let below = sys::fstat(self.base)?;
         assert_ne!(
-            root_mount, self.base_mount,
+            there.dev, below.dev,
             "the case did not get a root of its own"
         );
-        let first = actor::first(root_mount).ok_or(Errno::EAGAIN)?;
+        let own = tasks::namespace(self.proc, first.tid)?;
         Ok(Host {
             world: self,
             root,
+            first: own,
             tasks: vec![Some(Task {
                 actor: first,
                 limit: face::LIMIT,
             })],
             acting: 0,
             top: -1,
+            mounts: 0,
+            kept: [const { None }; SLOTS],
             scans: Scans::default(),
             stamps,
             ids: Ids::default(),
@@ -127,15 +137,19 @@ impl HostWorld {
         }
     }
 
-    /// Takes away all that lies on the root of the namespace.
+    /// Sees that the tmpfs below is as it was: read-only and empty.
     fn clear(&self) {
-        let _ = sys::fchdir(self.base).and_then(|_| sys::chroot(b"."));
-        let _ = sys::umask(0o022);
-        let top = || sys::statx(f::AT_FDCWD, b"/..", 0, MNT_ID).map_or(0, |s| s.mnt_id);
-        let mut left = 100;
-        while top() != self.base_mount && left > 0 {
-            let _ = sys::umount2(b"/..", m::MNT_DETACH);
-            left -= 1;
+        let _ = sys::fchdir(self.base);
+        let read_only = openpath_abi::mount::ST_RDONLY;
+        if sys::statfs(b".").is_ok_and(|s| s.flags & read_only == 0) {
+            let here = look::Look { root: self.base }.list_here();
+            for entry in here.unwrap_or_default() {
+                let path = [b"./", &entry.name[..]].concat();
+                let _ = sys::unlinkat(self.base, &path, 0);
+                let _ = sys::unlinkat(self.base, &path, f::AT_REMOVEDIR);
+            }
+            let _ = sys::mount(b"none", b".", b"", m::MS_REMOUNT | m::MS_RDONLY, b"");
+            let _ = sys::mount(b"none", b".", b"", m::MS_REMOUNT | m::MS_BIND, b"");
         }
     }
 
@@ -152,8 +166,6 @@ impl HostWorld {
     }
 }
 
-const MNT_ID: u32 = openpath_abi::statx::STATX_MNT_ID;
-
 /// A task of a case.
 #[derive(Debug)]
 struct Task {
@@ -166,10 +178,16 @@ struct Task {
 pub struct Host<'w> {
     world: &'w HostWorld,
     root: i32,
+    /// The namespace that the case began in, which would end when the last task leaves it.
+    first: i32,
     tasks: Vec<Option<Task>>,
     acting: usize,
     /// The highest number that was ever opened.
     top: i32,
+    /// How many mounts a task saw, at most, in the last picture.
+    mounts: usize,
+    /// Namespaces that are kept: descriptors of the thread that owns this.
+    kept: [Option<i32>; SLOTS],
     scans: Scans,
     stamps: Stamps,
     ids: Ids,
@@ -192,47 +210,6 @@ impl Host<'_> {
             }
             None => Raw::Done(Outcome::Err(Errno::ESRCH)),
         }
-    }
-
-    /// What changes which tasks there are, or which one acts.
-    fn tasks_family(&mut self, op: &Op) -> Option<Outcome> {
-        Some(match op {
-            Op::Task { task } => match face::other(&self.tasks, *task) {
-                Some(number) => {
-                    self.acting = number;
-                    Outcome::Ok
-                }
-                None => Outcome::Err(Errno::ESRCH),
-            },
-            Op::Fork {} | Op::Clone {} if self.tasks.len() >= face::TASKS => {
-                Outcome::Err(Errno::EAGAIN)
-            }
-            Op::Exit {} if self.acting == 0 => Outcome::Err(Errno::EPERM),
-            Op::Exit {} => {
-                if let Some(task) = self.tasks[self.acting].take() {
-                    task.actor.end();
-                }
-                self.acting = 0;
-                Outcome::Ok
-            }
-            Op::Pass { task, fd } => match face::other(&self.tasks, *task) {
-                Some(number) => {
-                    let tid = self.tasks[number].as_ref().map_or(0, |t| t.actor.tid);
-                    let done = self.order(Order::Take(tid, *fd));
-                    self.said(done)
-                }
-                None => Outcome::Err(Errno::ESRCH),
-            },
-            Op::Rlimit { soft } => {
-                let soft = face::limit(*soft);
-                if let Some(task) = &mut self.tasks[self.acting] {
-                    task.limit = soft;
-                }
-                self.world.limit(soft);
-                Outcome::Ok
-            }
-            _ => return None,
-        })
     }
 
     /// Makes an actor's answer comparable.
@@ -261,7 +238,7 @@ impl Host<'_> {
                 self.scans.blind();
                 Outcome::Num(i64::try_from(number).unwrap_or(0))
             }
-            Raw::Entries(_) | Raw::Table(_) => Outcome::Bad("an answer out of place".to_owned()),
+            Raw::Entries(_) | Raw::Table(..) => Outcome::Bad("an answer out of place".to_owned()),
         }
     }
 
@@ -292,22 +269,15 @@ impl Host<'_> {
             other => self.said(other),
         }
     }
-
-    /// The tables of all tasks.
-    fn tables(&mut self) -> Vec<Vec<RawDesc>> {
-        let top = self.top;
-        let of = |task: &Option<Task>| match task.as_ref().map(|t| t.actor.ask(Order::Table(top))) {
-            Some(Raw::Table(all)) => all,
-            _ => Vec::new(),
-        };
-        self.tasks.iter().map(of).collect()
-    }
 }
 
 impl Face for Host<'_> {
     fn apply(&mut self, _at: usize, op: &Op) -> Outcome {
         self.scans.touch(op);
         self.stamps.start(self.world.tick());
+        if self.mounts > MOUNTS && tasks::adds_mounts(op) {
+            return Outcome::Skip(skips::MANY_MOUNTS);
+        }
         let outcome = match self.tasks_family(op) {
             Some(outcome) => outcome,
             None => match op {
@@ -324,17 +294,23 @@ impl Face for Host<'_> {
         outcome
     }
 
-    fn skip(&mut self, _at: usize, op: &Op) {
+    fn skip(&mut self, _at: usize, _op: &Op) {
         self.stamps.start(self.world.tick());
-        let _ = self.order(Order::WalkTo(op.clone()));
     }
 
     fn snapshot(&mut self, depth: Depth) -> Tree {
         self.world.limit(face::LIMIT.max(self.world.limit.get()));
-        let tables = self.tables();
+        let tasks = self.looked_at(depth);
         let mut ids = std::mem::take(&mut self.ids);
-        let mut eye = look::Look { root: self.root };
-        let tree = crate::eye::picture(&mut eye, &mut ids, &self.stamps, depth, tables);
+        let mut eyes = vec![look::Look { root: self.root }];
+        if depth == Depth::Deep {
+            eyes.extend(self.roots().map(|root| look::Look { root }));
+        }
+        let mut all: Vec<&mut dyn Eye> = eyes.iter_mut().map(|e| e as &mut dyn Eye).collect();
+        let tree = crate::eye::picture(&mut all, &mut ids, &self.stamps, depth, tasks);
+        for eye in &eyes[1..] {
+            let _ = sys::close(eye.root);
+        }
         self.ids = ids;
         tree
     }
@@ -361,7 +337,11 @@ impl Drop for Host<'_> {
         for task in self.tasks.drain(..).flatten() {
             task.actor.end();
         }
+        for slot in self.kept.iter().flatten() {
+            let _ = sys::close(*slot);
+        }
         let _ = sys::close(self.root);
+        let _ = sys::close(self.first);
         self.world.limit(face::LIMIT);
         self.world.clear();
     }

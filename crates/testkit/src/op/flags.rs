@@ -116,7 +116,23 @@ flags! {
         "RDONLY" = m::MS_RDONLY, "NOSUID" = m::MS_NOSUID, "NODEV" = m::MS_NODEV,
         "NOEXEC" = m::MS_NOEXEC, "NOSYMFOLLOW" = m::MS_NOSYMFOLLOW, "NOATIME" = m::MS_NOATIME,
         "NODIRATIME" = m::MS_NODIRATIME, "STRICTATIME" = m::MS_STRICTATIME, "REC" = m::MS_REC,
-        "RELATIME" = m::MS_RELATIME,
+        "RELATIME" = m::MS_RELATIME, "SHARED" = m::MS_SHARED, "PRIVATE" = m::MS_PRIVATE,
+        "SLAVE" = m::MS_SLAVE, "UNBINDABLE" = m::MS_UNBINDABLE,
+    }
+    /// Flags of open_tree(2) and mount_setattr(2).
+    TreeFlags {
+        "CLONE" = 1, "CLOEXEC" = f::O_CLOEXEC, "NOFOLLOW" = f::AT_SYMLINK_NOFOLLOW,
+        "NO_AUTOMOUNT" = f::AT_NO_AUTOMOUNT, "EMPTY" = f::AT_EMPTY_PATH, "RECURSIVE" = 0x8000,
+    }
+    /// `MOVE_MOUNT_*`.
+    MoveFlags {
+        "F_SYMLINKS" = 1, "F_AUTOMOUNTS" = 2, "F_EMPTY" = 4, "T_SYMLINKS" = 0x10,
+        "T_AUTOMOUNTS" = 0x20, "T_EMPTY" = 0x40, "SET_GROUP" = 0x100, "BENEATH" = 0x200,
+    }
+    /// `MOUNT_ATTR_*`; the access time is one of several values: 0 for relative.
+    AttrFlags {
+        "RDONLY" = 1, "NOSUID" = 2, "NODEV" = 4, "NOEXEC" = 8, "ATIME_MASK" = 0x70,
+        "NOATIME" = 0x10, "STRICTATIME" = 0x20, "NODIRATIME" = 0x80, "NOSYMFOLLOW" = 0x20_0000,
     }
     /// `MNT_*` and `UMOUNT_NOFOLLOW`.
     UFlags {

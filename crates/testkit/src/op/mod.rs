@@ -23,8 +23,8 @@ pub use args::{Arg, Mode, Path, Time};
 pub use data::{OWN, content, how, pieces, raw_how, size, space};
 pub use fds::{CWD, Dir, Fd, Keep, Lens, NEVER, Obj, Off};
 pub use flags::{
-    Access, AtFlags, Bits, Cmd, FaMode, InFlags, MsFlags, OFlags, PollFlags, RFlags, RangeFlags,
-    Request, Resolve, RwFlags, UFlags, XFlags,
+    Access, AtFlags, AttrFlags, Bits, Cmd, FaMode, InFlags, MoveFlags, MsFlags, OFlags, PollFlags,
+    RFlags, RangeFlags, Request, Resolve, RwFlags, TreeFlags, UFlags, XFlags,
 };
 
 /// Makes the enum, its lines, and its simplifications.
@@ -306,6 +306,31 @@ ops! {
     RemountSb = "remount_sb" { path: Path, flags: MsFlags }
     /// umount2(2).
     Umount = "umount" { path: Path, flags: UFlags }
+    /// mount(2) with `MS_MOVE`.
+    Move = "move" { source: Path, target: Path }
+    /// mount(2) with `MS_SHARED` and its like: how changes spread.
+    Spread = "spread" { path: Path, flags: MsFlags }
+    /// pivot_root(2).
+    Pivot = "pivot" { new: Path, old: Path }
+    /// unshare(2) with `CLONE_NEWNS`.
+    UnshareMounts = "unsharemounts" {}
+    /// Keep the namespace of mounts under a number, in place of what was kept there.
+    SaveNs = "savens" { slot: i64 }
+    /// setns(2) into a namespace that was kept.
+    SetNs = "setns" { slot: i64 }
+    /// open_tree(2).
+    OpenTree = "opentree" { keep: Keep, at: Dir, path: Path, flags: TreeFlags }
+    /// fsopen(2), fsconfig(2) and fsmount(2): a new tmpfs, mounted nowhere.
+    Fsmount = "fsmount" { keep: Keep, flags: Bits, attr: AttrFlags }
+    /// move_mount(2).
+    MoveMount = "movemount" { at: Dir, path: Path, at2: Dir, path2: Path, flags: MoveFlags }
+    /// mount_setattr(2): flags set and cleared, and how changes spread.
+    MountSetattr = "mountsetattr" {
+        at: Dir, path: Path, flags: TreeFlags, set: AttrFlags, clear: AttrFlags, spread: MsFlags }
+    /// statmount(2) of the mount that a path leads to, what of it is the same everywhere.
+    Statmount = "statmount" { path: Path, mask: Bits }
+    /// listmount(2) of the mount that a path leads to, at most so many after the first few.
+    Listmount = "listmount" { path: Path, skip: i64, max: i64 }
 }
 
 #[cfg(test)]
@@ -329,6 +354,10 @@ mod tests {
             "preadv2 3 . -1 NOWAIT|0x100",
             "copyrange 0 - 1 5 100 0",
             "watch 2 d CREATE|ONLYDIR",
+            "spread a/b SHARED|REC",
+            "opentree + cwd a CLONE|RECURSIVE",
+            "movemount 3 \"\" cwd b F_EMPTY",
+            "mountsetattr cwd a RECURSIVE RDONLY|NOATIME 0x70 SLAVE",
             "fork",
         ] {
             let op: Op = line.parse().expect(line);

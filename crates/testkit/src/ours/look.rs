@@ -2,22 +2,44 @@
 //! Looking at our tree, for a picture.
 
 use openpath_abi::{Errno, Stat, dirent, fcntl as f, mode};
-use openpath_vfs::Task;
+use openpath_vfs::{Cred, Task};
 
 use super::Reader;
 use crate::eye::{Eye, Xattrs};
+use crate::mounts;
 use crate::op::Fd;
 use crate::outcome::RawDesc;
 use crate::scan::{Entry, LIST, LONGEST, Readable as _};
+use crate::tree::RawPlace;
 
-/// The task that looks: root, in the root of the case.
+/// A task that looks, as root, from a directory that it has open.
 pub(super) struct Look<'t> {
     pub(super) task: &'t Task,
+    pub(super) root: Fd,
 }
 
-/// The path as seen from the root.
-fn absolute(path: &[u8]) -> Vec<u8> {
-    [b"/", path].concat()
+/// The path as seen from the working directory, which is made the root of the tree.
+fn relative(path: &[u8]) -> &[u8] {
+    if path.is_empty() { b"." } else { path }
+}
+
+/// A task that looks from where another one is.
+pub(super) fn looker(task: &Task) -> Option<Task> {
+    let looker = task.fork().ok()?;
+    looker.set_cred(Cred::root());
+    looker.set_rlimit_nofile(1 << 10);
+    Some(looker)
+}
+
+/// Where a task is.
+pub(super) fn place(task: &Task) -> RawPlace {
+    let lines: Vec<String> = task.mountinfo().iter().map(ToString::to_string).collect();
+    RawPlace {
+        mounts: mounts::lines(&lines.join("\n")),
+        root: task.lstat(b"/"),
+        cwd: task.fstatat(f::AT_FDCWD, b"", f::AT_EMPTY_PATH),
+        cwd_path: task.getcwd(),
+    }
 }
 
 /// What a task has open at this number.
@@ -60,7 +82,16 @@ fn entries(task: &Task, fd: i32) -> Result<Vec<Entry>, Errno> {
     }
 }
 
-impl Look<'_> {
+impl<'t> Look<'t> {
+    /// From the root of a task.
+    pub(super) fn from_root(task: &'t Task) -> Option<Look<'t>> {
+        let root = task.open(b"/", f::O_PATH | f::O_DIRECTORY, 0).ok()?;
+        Some(Look {
+            task,
+            root: Fd(root),
+        })
+    }
+
     /// Does something with a file opened for reading, without changing its times.
     fn with<T>(
         &self,
@@ -69,7 +100,7 @@ impl Look<'_> {
         work: impl FnOnce(i32) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let flags = flags | f::O_RDONLY | f::O_NOATIME | f::O_NOFOLLOW | f::O_NONBLOCK;
-        let fd = self.task.open(&absolute(path), flags, 0)?;
+        let fd = self.task.openat(self.root.0, relative(path), flags, 0)?;
         let done = work(fd);
         self.task.close(fd)?;
         done
@@ -78,7 +109,8 @@ impl Look<'_> {
 
 impl Eye for Look<'_> {
     fn lstat(&mut self, path: &[u8]) -> Result<Stat, Errno> {
-        self.task.lstat(&absolute(path))
+        let flags = f::AT_SYMLINK_NOFOLLOW | f::AT_EMPTY_PATH;
+        self.task.fstatat(self.root.0, path, flags)
     }
 
     fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, Errno> {
@@ -95,15 +127,16 @@ impl Eye for Look<'_> {
     }
 
     fn body(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.task.readlinkat(f::AT_FDCWD, &absolute(path))
+        self.task.readlinkat(self.root.0, path)
     }
 
     fn xattrs(&mut self, path: &[u8]) -> Result<Xattrs, Errno> {
-        let path = absolute(path);
-        let list = self.task.llistxattr(&path)?;
+        self.task.fchdir(self.root.0)?;
+        let path = relative(path);
+        let list = self.task.llistxattr(path)?;
         let names = list.split(|&b| b == 0).filter(|n| !n.is_empty());
         names
-            .map(|n| Ok((n.to_vec(), self.task.lgetxattr(&path, n)?)))
+            .map(|n| Ok((n.to_vec(), self.task.lgetxattr(path, n)?)))
             .collect()
     }
 }

@@ -13,17 +13,20 @@ mod look;
 
 use std::sync::Arc;
 
-use openpath_abi::{Errno, Timespec, mount as m};
+use openpath_abi::{Errno, Timespec, fcntl as f};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::Word;
-use openpath_vfs::{Clock, Cred, Limits, Running, SuperBlock, Sysctl, Task, Tuning, Vfs};
+use openpath_vfs::{
+    Clock, Cred, Limits, MountFlags, Namespace, Running, SuperBlock, Sysctl, Task, Tuning, Vfs,
+};
 
+use crate::eye::Eye;
 use crate::face::{self, Face};
-use crate::host::groups;
+use crate::host::{SLOTS, groups};
 use crate::op::{Fd, Op};
-use crate::outcome::{Ids, Names, Outcome, RawDesc, Stamps};
+use crate::outcome::{Ids, Names, Outcome, Stamps};
 use crate::scan::{Entry, Readable, Scans};
-use crate::tree::{Depth, Tree};
+use crate::tree::{Depth, RawTask, Tree};
 
 /// A clock that only moves when it is told to.
 #[derive(Clone, Debug)]
@@ -61,7 +64,7 @@ pub fn sysctl() -> Sysctl {
 const LIMITS: Limits = Limits {
     dentries_max: 1 << 12,
     negatives_max: 1 << 11,
-    mounts_max: 1 << 10,
+    mounts_max: 1 << 12,
     namespaces_max: 1 << 6,
     pins_max: 1 << 10,
     path_cache_entries: 1 << 8,
@@ -96,7 +99,7 @@ impl World {
     pub fn new(sysctl: Sysctl, switch: u32) -> Result<World, Errno> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let clock = Hand(Arc::new(Word::new(now.map_or(0, |d| d.as_secs()))));
-        let root = tmpfs(clock.now(), false);
+        let base = tmpfs(clock.now(), true);
         let mut tuning = Tuning::default();
         if let Some((_, turn_off)) = SWITCHES.get(switch as usize) {
             turn_off(&mut tuning);
@@ -106,16 +109,23 @@ impl World {
             .limits(LIMITS)
             .sysctl(sysctl)
             .clock(Box::new(clock.clone()));
-        let vfs = builder.build(root)?;
+        let vfs = builder.build(base)?;
         Ok(World { clock, vfs })
     }
 
-    /// The two tasks of a case: the one that acts, and the one that looks.
+    /// The two tasks of a case: the one that acts, and the one that looks. As on the host a tree
+    /// lies over the root of the namespace, and is the root of the one that acts.
     ///
     /// # Errors
     /// What kept them from being made.
     pub fn tasks(&self) -> Result<[Task; 2], Errno> {
-        Ok([self.vfs.task(Cred::root())?, self.vfs.task(Cred::root())?])
+        let [first, eye] = [self.vfs.task(Cred::root())?, self.vfs.task(Cred::root())?];
+        let root = tmpfs(self.clock.now(), false);
+        first.mount(root, b"/", MountFlags::from_ms(0))?;
+        // `..` of the root is the root, and then what lies on it.
+        first.chroot(b"/..")?;
+        first.chdir(b"/")?;
+        Ok([first, eye])
     }
 }
 
@@ -141,8 +151,12 @@ pub const SWITCHES: &[Switch] = &[
 pub struct Ours<'t> {
     world: &'t World,
     eye: &'t Task,
+    /// What the looking task has open at the root of the case.
+    root: Fd,
     tasks: Vec<Option<Task>>,
     acting: usize,
+    /// Namespaces that are kept.
+    kept: [Option<Namespace>; SLOTS],
     scans: Scans,
     uids: Vec<u32>,
     stamps: Stamps,
@@ -153,23 +167,28 @@ pub struct Ours<'t> {
 
 impl<'t> Ours<'t> {
     /// A case begins; `first` acts and `eye` looks.
-    #[must_use]
-    pub fn new(world: &'t World, first: Task, eye: &'t Task) -> Ours<'t> {
+    ///
+    /// # Errors
+    /// What kept the root of the case from being opened.
+    pub fn new(world: &'t World, first: Task, eye: &'t Task) -> Result<Ours<'t>, Errno> {
         let mut stamps = Stamps::default();
         stamps.start(world.clock.now());
         first.set_rlimit_nofile(face::LIMIT);
-        Ours {
+        let root = Fd(eye.open(b"/..", f::O_PATH | f::O_DIRECTORY, 0)?);
+        Ok(Ours {
             world,
             eye,
+            root,
             tasks: vec![Some(first)],
             acting: 0,
+            kept: [const { None }; SLOTS],
             scans: Scans::default(),
             uids: vec![0],
             stamps,
             ids: Ids::default(),
             names: Names::default(),
             running: Vec::new(),
-        }
+        })
     }
 
     /// The task that acts.
@@ -182,18 +201,6 @@ impl<'t> Ours<'t> {
     fn tick(&mut self) {
         self.world.clock.0.add(1);
         self.stamps.start(self.world.clock.now());
-    }
-
-    /// Walks to what an umount(2) names, as the host face does to see whether it is the root.
-    fn walk_to(&self, op: &Op) {
-        if let Op::Umount { path, flags } = op {
-            let nofollow = flags.low() & m::UMOUNT_NOFOLLOW != 0;
-            let _ = if nofollow {
-                self.task().lstat(&path.0)
-            } else {
-                self.task().stat(&path.0)
-            };
-        }
     }
 
     fn become_user(&mut self, uid: u32) {
@@ -209,16 +216,19 @@ impl<'t> Ours<'t> {
         }
     }
 
-    /// The tables of all tasks.
-    fn tables(&self) -> Vec<Vec<RawDesc>> {
-        let table = |task: &Option<Task>| {
-            let task = task.as_ref();
-            task.map_or_else(Vec::new, |task| {
-                let all = task.descriptors().into_iter();
-                all.map(|n| look::descriptor(task, n)).collect()
-            })
+    /// What all tasks show of themselves.
+    fn looked_at(&self, depth: Depth) -> Vec<RawTask> {
+        let of = |task: &Option<Task>| {
+            let Some(task) = task else {
+                return RawTask::default();
+            };
+            let all = task.descriptors().into_iter();
+            RawTask {
+                table: all.map(|n| look::descriptor(task, n)).collect(),
+                place: (depth >= Depth::Mounts).then(|| look::place(task)),
+            }
         };
-        self.tasks.iter().map(table).collect()
+        self.tasks.iter().map(of).collect()
     }
 }
 
@@ -241,16 +251,25 @@ impl Face for Ours<'_> {
         outcome
     }
 
-    fn skip(&mut self, _at: usize, op: &Op) {
+    fn skip(&mut self, _at: usize, _op: &Op) {
         self.tick();
-        self.walk_to(op);
     }
 
     fn snapshot(&mut self, depth: Depth) -> Tree {
-        let tables = self.tables();
+        let tasks = self.looked_at(depth);
         let mut ids = std::mem::take(&mut self.ids);
-        let mut eye = look::Look { task: self.eye };
-        let tree = crate::eye::picture(&mut eye, &mut ids, &self.stamps, depth, tables);
+        let living = self.tasks.iter().flatten();
+        let lookers: Vec<Task> = match depth {
+            Depth::Deep => living.filter_map(look::looker).collect(),
+            _ => Vec::new(),
+        };
+        let mut eyes = vec![look::Look {
+            task: self.eye,
+            root: self.root,
+        }];
+        eyes.extend(lookers.iter().filter_map(look::Look::from_root));
+        let mut all: Vec<&mut dyn Eye> = eyes.iter_mut().map(|e| e as &mut dyn Eye).collect();
+        let tree = crate::eye::picture(&mut all, &mut ids, &self.stamps, depth, tasks);
         self.ids = ids;
         tree
     }

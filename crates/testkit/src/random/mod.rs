@@ -9,6 +9,7 @@
 
 mod data;
 mod guess;
+pub mod mounts;
 mod names;
 mod ops;
 mod paths;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One operation, on the host: the system call it names and nothing else.
 
-use openpath_abi::{Errno, fcntl as f, mount as m, time};
+use openpath_abi::{Errno, fcntl as f, time};
 
 use super::actor::{Raw, Stage};
-use super::{MNT_ID, fd, look};
+use super::{fd, look};
 use crate::op::{Keep, Obj, Op, Time, how, raw_how, size};
 use crate::outcome::Outcome;
 use crate::scan;
@@ -12,6 +12,7 @@ use crate::skips;
 use crate::sys::{self, XattrOf};
 
 mod io;
+mod mounts;
 mod table;
 
 type Done = Result<Outcome, Errno>;
@@ -49,7 +50,8 @@ impl Stage {
             .or_else(|| self.stat_family(op))
             .or_else(|| self.dir_family(op))
             .or_else(|| self.task_family(op))
-            .or_else(|| self.table_family(op));
+            .or_else(|| self.table_family(op))
+            .or_else(|| self.tree_family(op));
         if let Some(raw) = raw {
             return raw.unwrap_or_else(|e| Raw::Done(Outcome::Err(e)));
         }
@@ -58,6 +60,7 @@ impl Stage {
             .or_else(|| self.attr_family(op))
             .or_else(|| self.file_family(op))
             .or_else(|| self.space_family(op))
+            .or_else(|| self.place_family(op))
             .or_else(|| self.mount_family(op))
             .or_else(|| self.xattr_family(op));
         Raw::Done(match done {
@@ -66,20 +69,8 @@ impl Stage {
         })
     }
 
-    /// Would this operation unmount the root of the case? Follows links, as the call would (R4).
-    pub(super) fn is_root(&self, op: &Op) -> bool {
-        let Op::Umount { path, flags } = op else {
-            return false;
-        };
-        let nofollow = flags.low() & m::UMOUNT_NOFOLLOW != 0;
-        let at_flags = if nofollow { f::AT_SYMLINK_NOFOLLOW } else { 0 };
-        let root = openpath_abi::statx::STATX_ATTR_MOUNT_ROOT;
-        sys::statx(f::AT_FDCWD, &path.0, at_flags, MNT_ID)
-            .is_ok_and(|s| s.mnt_id == self.root_mount && s.attributes & root != 0)
-    }
-
     /// What becomes of what was opened.
-    fn opened(keep: Keep, r: sys::Ret) -> Given {
+    pub(super) fn opened(keep: Keep, r: sys::Ret) -> Given {
         let n = fd(r)?;
         let look = || sys::fcntl(n, f::F_GETFL, 0);
         match keep {
@@ -278,44 +269,13 @@ impl Stage {
         })
     }
 
-    fn mount_family(&mut self, op: &Op) -> Option<Done> {
+    fn place_family(&mut self, op: &Op) -> Option<Done> {
         Some(match op {
             Op::Umask { mask } => sys::umask(low(mask.0)).map(Outcome::Num),
             Op::Getcwd {} => sys::getcwd().map(Outcome::Bytes),
             Op::Chdir { path } => plain(sys::chdir(&path.0)),
             Op::Fchdir { fd } => plain(sys::fchdir(fd.0)),
             Op::Chroot { path } => plain(sys::chroot(&path.0)),
-            Op::Mount { path, flags } => plain(sys::mount(
-                b"none",
-                &path.0,
-                b"tmpfs",
-                flags.0,
-                crate::host::TMPFS_OPTIONS,
-            )),
-            Op::Bind {
-                source,
-                target,
-                flags,
-            } => plain(sys::mount(
-                &source.0,
-                &target.0,
-                b"",
-                m::MS_BIND | flags.0,
-                b"",
-            )),
-            Op::RemountBind { path, flags } => {
-                let flags = m::MS_REMOUNT | m::MS_BIND | flags.0;
-                plain(sys::mount(b"none", &path.0, b"", flags, b""))
-            }
-            Op::RemountSb { path, flags } => plain(sys::mount(
-                b"none",
-                &path.0,
-                b"",
-                m::MS_REMOUNT | flags.0,
-                b"",
-            )),
-            Op::Umount { .. } if self.is_root(op) => Ok(Outcome::Skip(skips::UMOUNT_ROOT)),
-            Op::Umount { path, flags } => plain(sys::umount2(&path.0, flags.low())),
             _ => return None,
         })
     }

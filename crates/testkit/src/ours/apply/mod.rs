@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One operation, on openpath: the method it names and nothing else.
 
-use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, mount as m, stat};
-use openpath_vfs::MountFlags;
+use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, stat};
 
-use super::{Ours, Reader, look, tmpfs};
+use super::{Ours, Reader, look};
 use crate::op::{Fd, Keep, Obj, Op, Time, how, raw_how, size};
 use crate::outcome::{Outcome, StatView, StatxView};
 use crate::scan;
@@ -12,6 +11,7 @@ use crate::skips;
 use crate::sys::RawStatx;
 
 mod io;
+mod mounts;
 mod table;
 
 type Done = Result<Outcome, Errno>;
@@ -97,7 +97,7 @@ impl Ours<'_> {
     }
 
     /// What becomes of what was opened.
-    fn opened(&self, keep: Keep, r: Result<i32, Errno>) -> Done {
+    pub(super) fn opened(&self, keep: Keep, r: Result<i32, Errno>) -> Done {
         let (task, n) = (self.task(), r?);
         let look = || task.fcntl(n, f::F_GETFL, 0).map(flags);
         match keep {
@@ -330,39 +330,6 @@ impl Ours<'_> {
             Op::Chroot { path } => plain(task.chroot(&path.0)),
             _ => return None,
         })
-    }
-
-    fn mount_family(&mut self, op: &Op) -> Option<Done> {
-        let task = self.task();
-        Some(plain(match op {
-            Op::Mount { path, flags } => {
-                let read_only = flags.0 & m::MS_RDONLY != 0;
-                let sb = tmpfs(self.stamps.last(), read_only);
-                task.mount(sb, &path.0, MountFlags::from_ms(flags.0))
-            }
-            Op::Bind {
-                source,
-                target,
-                flags,
-            } if flags.0 & m::MS_REC != 0 => task.bind_tree(&source.0, &target.0),
-            Op::Bind { source, target, .. } => task.bind(&source.0, &target.0),
-            Op::RemountBind { path, flags } => self.remount_bind(&path.0, flags.0),
-            Op::RemountSb { path, flags } => {
-                // mount(2) changes the mount as well as the file system.
-                task.remount_sb(&path.0, flags.0 & m::MS_RDONLY != 0)
-                    .and_then(|()| self.remount_bind(&path.0, flags.0))
-            }
-            Op::Umount { path, flags } => {
-                self.walk_to(op);
-                task.umount(&path.0, flags.low())
-            }
-            _ => return None,
-        }))
-    }
-
-    fn remount_bind(&self, path: &[u8], flags: u64) -> Result<(), Errno> {
-        let old = self.task().mount_flags(path)?;
-        self.task().remount_bind(path, old.remounted(flags))
     }
 
     fn xattr_family(&mut self, op: &Op) -> Option<Done> {

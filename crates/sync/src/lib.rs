@@ -8,7 +8,7 @@
 //! | [`word`](Word) | `get`, `set` | shared words |
 //! | [`life`](Life) | `sample`, `still`, `change` | a sequence count with flags in one word |
 //! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | slabs, and pins for counts |
-//! | [`hash`](Table) | `head`, `lock`, `grow` | a table searched without a lock |
+//! | [`hash`](Table) | `probe`, `missed`, `lock` | a table searched without a lock |
 //! | [`pages`](Pages) | `page` | pages that go back to the system |
 //! | [`region`](Region) | `at` | an array that never moves |
 //! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
@@ -48,7 +48,10 @@ mod zero;
 use lockdep_disabled as lockdep;
 
 pub use biased::{Biased, BiasedGuard};
-pub use hash::{CHAIN_MAX, Chain, HashKey, Locked, Table};
+pub use hash::{
+    CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, HashKey, Locked, Missed, Probe, Relief,
+    Table, View,
+};
 pub use heap::trim_heap;
 pub use life::{Change, Life, Sample};
 pub use lock::{

@@ -88,6 +88,11 @@ impl Sample {
     pub fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
+    /// What a live item with these flags says that never changed: a stand-in for one.
+    #[must_use]
+    pub const fn live_with(flags: u64) -> Self {
+        Self(LIVE | flags & FLAGS)
+    }
     /// The sequence part.
     pub fn sequence(self) -> u64 {
         self.0 >> 16

@@ -2,6 +2,7 @@
 //! Time and randomness come in through traits, so that a simulator can own them.
 
 use openpath_abi::{Errno, Timespec};
+use openpath_sync::{HashKey, Word};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The wall clock that stamps files (`CLOCK_REALTIME`).
@@ -49,8 +50,38 @@ impl Entropy for SystemEntropy {
 }
 
 /// A secret of 128 bits from the standard library's random hasher keys: enough to key hash tables.
-pub(crate) fn random_secret() -> [u64; 2] {
+fn random_secret() -> [u64; 2] {
     use std::hash::{BuildHasher, RandomState};
     let state = RandomState::new();
     [state.hash_one(1u8), state.hash_one(2u8)]
+}
+
+/// The secrets that hash tables are keyed with: random ones, or, for who wants the same run again,
+/// a series that follows from the first.
+pub(crate) struct Secrets {
+    fixed: Option<[u64; 2]>,
+    drawn: Word,
+}
+
+impl Secrets {
+    pub(crate) fn new(fixed: Option<[u64; 2]>) -> Self {
+        Self {
+            fixed,
+            drawn: Word::new(0),
+        }
+    }
+
+    /// The first secret of the table of names.
+    pub(crate) fn first(&self) -> [u64; 2] {
+        self.fixed.unwrap_or_else(random_secret)
+    }
+
+    /// Another one, which nobody can tell from those before it, unless the first was given.
+    pub(crate) fn next(&self) -> [u64; 2] {
+        let Some(fixed) = self.fixed else {
+            return random_secret();
+        };
+        let (key, at) = (HashKey::new(fixed), self.drawn.add(1));
+        [key.hash(at, 1, 0), key.hash(at, 2, 0)]
+    }
 }

@@ -132,6 +132,10 @@ pub struct Tuning {
     pub fd_word_peek: bool,
     /// Write a summary of the descriptor bitmap only when it changes. Gate: `fd::FdMap::new`.
     pub fd_conditional_summary: bool,
+    /// Answer absent names by knowing all names of a directory, where its backend vouches for them,
+    /// instead of an entry for each (an answer of `RESOLVE_CACHED` may be `EAGAIN` without). Gate:
+    /// `dcache::Dcache::names_in`.
+    pub complete_directories: bool,
 }
 
 impl Default for Tuning {
@@ -146,6 +150,7 @@ impl Default for Tuning {
             failed_open_frees_inline: true,
             fd_word_peek: true,
             fd_conditional_summary: true,
+            complete_directories: true,
         }
     }
 }

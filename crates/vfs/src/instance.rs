@@ -2,7 +2,7 @@
 //! A `Vfs`: what a kernel is to its programs, as a value. It owns everything; a process may hold
 //! many.
 
-use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy, random_secret};
+use crate::clock::{Clock, Entropy, Secrets, SystemClock, SystemEntropy};
 use crate::config::{Limits, Profile, Sysctl, Tuning};
 use crate::cred::Cred;
 use crate::dcache::Dcache;
@@ -19,7 +19,7 @@ use crate::tenant::{Tenant, TenantLimits};
 use crate::walk::Flights;
 use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
-use openpath_sync::{HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
+use openpath_sync::{Census, HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
@@ -204,6 +204,12 @@ impl Vfs {
         self.0.dcache.shrink(goal)
     }
 
+    /// What the table of cached names looks like, by a look at every bucket of it.
+    #[must_use]
+    pub fn census(&self) -> Census {
+        self.0.dcache.census()
+    }
+
     /// The address ranges that a cached call must not write, and what lies there, for tests that
     /// write-protect them.
     #[doc(hidden)]
@@ -323,15 +329,17 @@ impl VfsBuilder {
             .map_err(|_| Errno::ENOMEM)?;
         let id = store.id();
         let store = Arc::new(store);
-        let key = HashKey::new(self.secret.unwrap_or_else(random_secret));
+        let secrets = Secrets::new(self.secret);
+        let key = HashKey::new(secrets.next());
         let dcache = Dcache::new(
             Arc::clone(&store),
             limits.dentries_max,
             limits.negatives_max,
             SUPERBLOCKS_MAX,
-            key,
+            secrets,
+            self.config.tuning.complete_directories,
         )?;
-        let mounts = Mounts::new(&dcache, limits.mounts_max)?;
+        let mounts = Mounts::new(&dcache, limits.mounts_max, Secrets::new(self.secret))?;
         let house = PinSet::new(store).ok_or(Errno::ENOMEM)?;
         let tenant = Arc::new(Tenant::new(&dcache, id, TenantLimits::default()));
         let mut shared = Shared {

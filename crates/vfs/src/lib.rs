@@ -61,3 +61,6 @@ pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
 pub use tenant::{Activity, Tenant, TenantLimits, TenantStats};
 pub use walk::{Reason, Reasons};
+
+#[doc(inline)]
+pub use openpath_sync::Census;

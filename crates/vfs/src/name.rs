@@ -176,7 +176,7 @@ impl NameKey {
     /// The bucket hash of this name under the parent with index `parent`.
     #[inline(always)]
     pub(crate) fn hash_in(self, hash: HashKey, parent: u32) -> u64 {
-        hash.mix(self.lo, self.hi) ^ u64::from(parent).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+        hash.hash(self.lo, self.hi, parent)
     }
 }
 

@@ -19,6 +19,7 @@
 //! | hash | of start and path; 0: empty |
 //! | start, length | dentry the path begins at; bytes of the path |
 //! | target | the dentry it leads to, and how much of the path that takes |
+//! | miss | of a path that is absent: what shows it; the target is the directory that lacks it |
 //! | state | the target's life word: same name, same place, same meaning |
 //! | validated | the clock when every directory on the way was last known to be as it was |
 //!
@@ -28,14 +29,16 @@
 //! R2. It needs the clock to be `validated`, or every ancestor's `last_change` to be no later.
 //!     PAIR(dcache.clock): the clock is read before the climb, and a directory says "changing"
 //!     before anything about it changes.
-//! R3. An entry is made only with the clock read before the walk that it remembers.
+//! R3. A path that is absent was so in a directory that had all its names cached, which the
+//!     directory's state says; it is still so while the name's chain is what it was.
+//! R4. An entry is made only with the clock read before the walk that it remembers.
 //!
 //! # Guarantees
 //! G1. In the steady state (no directory changes, paths entered) a hit writes nothing shared.
 
 use crate::dcache::{Dcache, dflag};
 use openpath_abi::Errno;
-use openpath_sync::{HashKey, Life, Region, Sample, Word, Word32};
+use openpath_sync::{Certificate, HashKey, Life, Region, Sample, Word, Word32};
 
 /// Longest path kept, in bytes.
 const PATH_BYTES: usize = 255;
@@ -62,7 +65,8 @@ openpath_sync::zero_valid! {
         target: Word,
         state: Word,
         validated: Word,
-        _spare: [Word; 2],
+        miss_word: Word,
+        miss_place: Word,
         path: [Word; 32],
     }
 }
@@ -99,10 +103,19 @@ pub(crate) struct Query {
 pub(crate) struct Hit {
     /// The dentry, negative or not: the path's end, or a covered directory on the way.
     pub(crate) target: u32,
-    /// Its state, confirmed.
+    /// Its state, confirmed; of a path that is absent, a negative entry's.
     pub(crate) state: Sample,
     /// How many bytes of the path lead there.
     pub(crate) rest: usize,
+}
+
+impl Hit {
+    /// Nowhere: what the path leads to does not exist.
+    pub(crate) const ABSENT: Self = Self {
+        target: 0,
+        state: Sample::live_with(dflag::NEGATIVE),
+        rest: 0,
+    };
 }
 
 impl PathCache {
@@ -188,6 +201,10 @@ impl PathCache {
                 rest: (packed >> 32) as usize,
             };
             let validated = e.validated.get();
+            let miss = Certificate {
+                word: e.miss_word.get(),
+                place: e.miss_place.get(),
+            };
             if e.start_length.get() != wanted || !e.path_is(path) || seq.busy() || !e.seq.still(seq)
             {
                 return None;
@@ -199,7 +216,13 @@ impl PathCache {
             }
             let entry = dcache.at(hit.target);
             entry.touch();
-            return entry.word().still(hit.state).then_some(hit);
+            if !entry.word().still(hit.state) {
+                return None;
+            }
+            if miss.is_none() {
+                return Some(hit);
+            }
+            return dcache.certifies(&miss).then_some(Hit::ABSENT);
         }
         None
     }
@@ -239,20 +262,28 @@ impl PathCache {
         true
     }
 
-    /// Notes that `path` was walked and where it leads; the second time, it is entered.
+    /// Notes that `path` was walked and where it leads, or with `miss` into which directory it does
+    /// not; the second time, it is entered.
     ///
     /// Paths are noted by hash. A noted path is displaced by the second other one that wants its
     /// place, not by the first: two paths that take turns would otherwise never be entered.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note(&self, dcache: &Dcache, query: &Query, path: &[u8], hit: Hit) {
+    pub(crate) fn note(
+        &self,
+        dcache: &Dcache,
+        query: &Query,
+        path: &[u8],
+        hit: Hit,
+        miss: Certificate,
+    ) {
         const FRESH: u32 = 1;
         // An even number, never 0.
         let tag = (query.hash >> 32) as u32 & !1 | 2;
         let place = self.walked.at((query.hash >> 8) as u32);
         let noted = place.peek();
         if noted & !FRESH == tag {
-            self.enter(dcache, query, path, hit);
+            self.enter(dcache, query, path, hit, miss);
         } else if noted & FRESH != 0 {
             place.poke(noted & !FRESH);
         } else {
@@ -262,9 +293,16 @@ impl PathCache {
 
     /// Remembers where `path` leads, if everything on the way has been plain since `query` was
     /// asked.
-    fn enter(&self, dcache: &Dcache, query: &Query, path: &[u8], hit: Hit) {
-        // The way to a covered directory saves asking in vain, however short it is.
-        let steps = if hit.state.has(dflag::MOUNTED) { 1 } else { 3 };
+    fn enter(&self, dcache: &Dcache, query: &Query, path: &[u8], hit: Hit, miss: Certificate) {
+        let steps = if !miss.is_none() {
+            // And one to what is absent.
+            2
+        } else if hit.state.has(dflag::MOUNTED) {
+            // The way to a covered directory saves asking in vain, however short it is.
+            1
+        } else {
+            3
+        };
         if !hit.state.steady() || plain_way(dcache, query, hit.target) < Some(steps) {
             return;
         }
@@ -291,6 +329,8 @@ impl PathCache {
         let rest = (hit.rest as u64) << 32;
         e.target.set(rest | u64::from(hit.target));
         e.state.set(hit.state.raw());
+        e.miss_word.set(miss.word);
+        e.miss_place.set(miss.place);
         e.validated.set(query.clock);
         e.keep_path(path);
         drop(change);

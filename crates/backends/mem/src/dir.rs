@@ -72,6 +72,11 @@ impl Entries {
         self.by_name.get(name).map(|entry| &entry.inode)
     }
 
+    /// How many names there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.by_name.len() as u64
+    }
+
     fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }

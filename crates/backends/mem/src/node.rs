@@ -168,6 +168,10 @@ impl InodeOps for Node {
             .map_or(Found::Absent, |inode| Found::Inode(Arc::clone(inode))))
     }
 
+    fn names(&self, _dir: &Inode) -> Option<u64> {
+        Some(self.entries()?.read().len())
+    }
+
     fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
         self.create_entry(dir, name, new)
     }

@@ -9,7 +9,7 @@ use openpath_abi::fcntl::O_RDONLY;
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Limits, Pressure, Reason, Relief, Task, Tenant, TenantLimits, Vfs};
 use std::sync::{Arc, Mutex};
-use world::{root, world};
+use world::{negatives, root, world_with_negatives};
 
 /// A task that works for `tenant`.
 fn of(vfs: &Vfs, tenant: &Arc<Tenant>) -> Task {
@@ -60,7 +60,7 @@ fn asked(task: &Task) -> u64 {
 
 #[test]
 fn names_that_do_not_exist_stay_within_the_budget_of_who_looks_for_them() {
-    let vfs = world();
+    let vfs = world_with_negatives();
     let tenant = vfs.tenant(limits(u32::MAX, 1000));
     let task = of(&vfs, &tenant);
     let before = vfs.usage().dentries;
@@ -82,7 +82,7 @@ fn names_that_do_not_exist_stay_within_the_budget_of_who_looks_for_them() {
 
 #[test]
 fn names_that_exist_stay_within_the_budget_and_are_found_again() {
-    let vfs = world();
+    let vfs = world_with_negatives();
     files(&vfs, "/d", 3000);
     let tenant = vfs.tenant(limits(500, 16));
     let task = of(&vfs, &tenant);
@@ -102,7 +102,7 @@ fn names_that_exist_stay_within_the_budget_and_are_found_again() {
 
 #[test]
 fn the_bytes_of_long_names_are_counted_and_come_back() {
-    let vfs = world();
+    let vfs = world_with_negatives();
     let tenant = vfs.tenant(limits(300, 300));
     let task = of(&vfs, &tenant);
     let long = |i: u32, len: usize| format!("/{i:0len$}");
@@ -142,7 +142,7 @@ fn the_bytes_of_long_names_are_counted_and_come_back() {
 
 #[test]
 fn directories_with_children_stay_and_refuse_what_has_no_room() {
-    let vfs = world();
+    let vfs = world_with_negatives();
     let tenant = vfs.tenant(limits(64, 64));
     let task = of(&vfs, &tenant);
     let mut path = String::new();
@@ -168,7 +168,7 @@ fn directories_with_children_stay_and_refuse_what_has_no_room() {
 
 #[test]
 fn open_files_keep_their_entries() {
-    let vfs = world();
+    let vfs = world_with_negatives();
     files(&vfs, "/d", 500);
     let tenant = vfs.tenant(limits(100, 100));
     let task = of(&vfs, &tenant);
@@ -191,7 +191,7 @@ fn open_files_keep_their_entries() {
 
 #[test]
 fn a_tenant_all_of_whose_names_are_in_use_is_told_so() {
-    let vfs = world();
+    let vfs = world_with_negatives();
     files(&vfs, "/d", 100);
     let tenant = vfs.tenant(limits(32, 32));
     let task = of(&vfs, &tenant);
@@ -212,7 +212,7 @@ fn a_tenant_all_of_whose_names_are_in_use_is_told_so() {
 
 #[test]
 fn what_is_used_outlives_a_scan() {
-    let vfs = world();
+    let vfs = world_with_negatives();
     files(&vfs, "/hot", 64);
     files(&vfs, "/d", 4000);
     let tenant = vfs.tenant(limits(256, 256));
@@ -233,7 +233,7 @@ fn what_is_used_outlives_a_scan() {
 
 #[test]
 fn a_flood_leaves_another_tenant_alone() {
-    let vfs = world();
+    let vfs = world_with_negatives();
     files(&vfs, "/d", 200);
     let (flooder, quiet) = (vfs.tenant(limits(100, 500)), vfs.tenant(limits(400, 100)));
     let (bad, good) = (of(&vfs, &flooder), of(&vfs, &quiet));
@@ -270,7 +270,7 @@ fn bounded(dentries_max: u32, negatives_max: u32) -> Vfs {
         negatives_max,
         ..Limits::default()
     };
-    let vfs = Vfs::builder().limits(limits);
+    let vfs = Vfs::builder().limits(limits).tuning(negatives());
     vfs.build(MemFs::new(MemOptions::default())).expect("a Vfs")
 }
 
@@ -317,7 +317,7 @@ fn what_a_tenant_left_goes_first() {
 
 #[test]
 fn what_a_task_did_is_counted_for_the_tenant_of_then() {
-    let vfs = world();
+    let vfs = world_with_negatives();
     let (one, two) = (vfs.tenant(limits(9, 9)), vfs.tenant(limits(9, 9)));
     let task = root(&vfs);
     touch(&task, "/f");
@@ -328,7 +328,7 @@ fn what_a_task_did_is_counted_for_the_tenant_of_then() {
     assert_eq!((one.stats().tasks, one.stats().activity.hits), (1, 7));
     task.set_tenant(&two);
     work(11);
-    let other = world();
+    let other = world_with_negatives();
     task.set_tenant(&other.root_tenant());
     work(2);
     assert_eq!((one.stats().tasks, one.stats().activity.hits), (0, 7));
@@ -373,6 +373,7 @@ fn pressure_gives_names_and_memory_back_and_tells() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let levels = Arc::clone(&told);
     let vfs = Vfs::builder()
+        .tuning(negatives())
         .on_pressure(move |level| levels.lock().expect("levels").push(level))
         .build(MemFs::new(MemOptions::default()))
         .expect("a Vfs");

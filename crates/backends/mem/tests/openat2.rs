@@ -140,7 +140,7 @@ fn fields_of_the_argument() {
 
 #[test]
 fn cached_answers_only() {
-    let (_vfs, task) = tree();
+    let (vfs, task) = tree();
     let cached = |path: &str, names: &str| {
         let mode = if names.contains("CREAT") || names.contains("TMP") {
             0o600
@@ -164,8 +164,10 @@ fn cached_answers_only() {
         ("f/x", "RD", "EAGAIN"),
         ("f/", "RD", "ENOTDIR"),
         ("", "RD", "ENOENT"),
-        ("neg", "RD", "EAGAIN"),
-        ("neg", "RD", "EAGAIN"),
+        // All names of the tree are cached: what is not there does not exist.
+        ("neg", "RD", "ENOENT"),
+        ("neg/x", "RD", "ENOENT"),
+        ("d/neg", "WR", "ENOENT"),
     ] {
         assert_eq!(cached(path, names), answer, "{path} {names}");
     }
@@ -184,6 +186,13 @@ fn cached_answers_only() {
     ] {
         assert_eq!(cached(path, names), answer, "{path} {names}");
     }
+    // After names were evicted, an absent one is known from the second time on.
+    vfs.shrink(u32::MAX);
+    for answer in ["EAGAIN", "EAGAIN"] {
+        assert_eq!(cached("other", "RD"), answer);
+    }
+    assert_eq!(say(task.open(b"other", 0, 0)), "ENOENT");
+    assert_eq!(cached("other", "RD"), "ENOENT");
 }
 
 #[test]

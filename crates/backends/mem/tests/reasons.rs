@@ -31,7 +31,7 @@ fn each_way_out_of_the_lock_free_mode_has_its_reason() {
         }
     };
     assert_eq!(reasons(&task, open("/d/f", "RD")), []);
-    assert_eq!(reasons(&task, open("/d/none", "RD")), [("miss", 1)]);
+    // All names in it are cached.
     assert_eq!(reasons(&task, open("/d/none", "RD")), []);
     assert_eq!(reasons(&task, open("/d/new", "RW|CREAT")), [("create", 1)]);
     assert_eq!(reasons(&task, open("/d/new", "RW|CREAT")), []);
@@ -43,6 +43,10 @@ fn each_way_out_of_the_lock_free_mode_has_its_reason() {
     let other = user(&vfs, 7, &[], &[]);
     task.dir("/secret", 0o700, (0, 0));
     assert_eq!(reasons(&other, open("/secret/x", "RD")), [("refusal", 1)]);
+    vfs.shrink(u32::MAX);
+    assert_eq!(reasons(&task, open("/d/none", "RD")), [("miss", 1)]);
+    assert_eq!(reasons(&task, open("/d/none", "RD")), []);
+    assert_eq!(reasons(&task, open("/d/f", "RD")), [("miss", 1)]);
     assert_eq!(task.restarts(), task.reasons().total());
     assert_eq!(other.reasons().of(Reason::Refusal), 1);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Unlocked searches of the table against insertion, removal, splitting and reuse.
+//! Unlocked searches of the table against insertion, removal, splitting, reuse and a change of key;
+//! and the proof of a miss.
 
 use crate::model;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use openpath_sync::{CHAIN_MAX, Chain, Table, Word, Word32};
+use openpath_sync::{CHAIN_MAX, Chain, HashKey, Missed, Relief, Table, Word, Word32};
 
 /// Entries 1, 2, ... with these hashes; a table starts with two buckets here.
 struct Entries {
@@ -17,9 +18,19 @@ impl Chain for Entries {
     fn link(&self, index: u32) -> &Word32 {
         &self.links[index as usize]
     }
-    fn hash(&self, index: u32) -> u64 {
-        self.hashes[index as usize].get()
+    /// Both of these are one bucket's under the first key, and two under others.
+    fn hash(&self, index: u32, key: HashKey) -> u64 {
+        let hash = self.hashes[index as usize].get();
+        if key.mix(0, 0) == first_key().mix(0, 0) {
+            hash
+        } else {
+            hash >> 1
+        }
     }
+}
+
+fn first_key() -> HashKey {
+    HashKey::new([1, 2])
 }
 
 struct Fixture {
@@ -35,9 +46,9 @@ impl Fixture {
         let links = hashes.iter().map(|_| Word32::default()).collect();
         let hashes = hashes.iter().map(|&h| Word::new(h)).collect();
         let entries = Entries { links, hashes };
-        let table = Table::new(4).expect("room");
+        let table = Table::new(4, first_key()).expect("room");
         for &i in inserted {
-            table.lock(entries.hash(i)).insert(&entries, i);
+            table.lock(|key| entries.hash(i, key)).insert(&entries, i);
         }
         Arc::new(Self {
             table,
@@ -45,28 +56,44 @@ impl Fixture {
             changing: AtomicBool::new(false),
         })
     }
-    fn find_unlocked(&self, index: u32) -> bool {
-        let mut at = self.table.head(self.entries.hash(index));
-        for _ in 0..CHAIN_MAX {
-            if at == 0 || at == index {
-                break;
+    /// What an unlocked search says: there, proved not to be, or nothing.
+    fn search(&self, index: u32) -> Option<bool> {
+        let view = self.table.view();
+        let hash = |key| self.entries.hash(index, key);
+        let mut probe = self.table.probe(&view, hash(view.key()));
+        loop {
+            let mut at = probe.head();
+            for _ in 0..CHAIN_MAX {
+                if at == 0 || at == index {
+                    break;
+                }
+                at = self.entries.link(at).get();
             }
-            at = self.entries.link(at).get();
+            if at == index {
+                return Some(true);
+            }
+            match self.table.missed(&view, probe, hash) {
+                Missed::Proved => return Some(false),
+                Missed::Open => return None,
+                Missed::Elsewhere(next) => probe = next,
+            }
         }
-        at == index
+    }
+    fn find_unlocked(&self, index: u32) -> bool {
+        self.search(index) == Some(true)
     }
     fn find_locked(&self, index: u32) -> bool {
-        let chain = self.table.lock(self.entries.hash(index));
+        let chain = self.table.lock(|key| self.entries.hash(index, key));
         chain.find(&self.entries, |i| i == index) == index
     }
     fn insert(&self, index: u32) {
         self.table
-            .lock(self.entries.hash(index))
+            .lock(|key| self.entries.hash(index, key))
             .insert(&self.entries, index);
     }
     fn remove(&self, index: u32) -> bool {
         self.table
-            .lock(self.entries.hash(index))
+            .lock(|key| self.entries.hash(index, key))
             .remove(&self.entries, index)
     }
     /// Moves an entry to another chain, as a slot that is used again under another name.
@@ -81,9 +108,19 @@ impl Fixture {
         self.changing.store(true, Ordering::SeqCst);
         self.table.grow(&self.entries);
     }
+    /// Moves one more bucket to another key.
+    fn rekey(&self) {
+        self.changing.store(true, Ordering::SeqCst);
+        assert_eq!(
+            self.table.relieve(&self.entries, || [5, 6]),
+            Relief::Changed
+        );
+    }
     /// A stable entry: found, unless something moved; found under the lock in any case.
     fn must_find(&self, index: u32) {
-        if !self.find_unlocked(index) {
+        let answer = self.search(index);
+        assert_ne!(answer, Some(false), "proved not to be there");
+        if answer.is_none() {
             assert!(
                 self.changing.load(Ordering::SeqCst),
                 "missed though nothing changed"
@@ -212,4 +249,106 @@ fn a_reader_led_into_another_chain_comes_to_an_end() {
             assert!((1..=3).all(|i| f.find_unlocked(i) && f.find_locked(i)));
         });
     }
+}
+
+#[test]
+fn a_change_of_key_hides_entries_from_the_unlocked_only() {
+    for index in [1, 2] {
+        model(move || {
+            let f = Fixture::new(&[0, 0, 2], &[1, 2]);
+            let theirs = Arc::clone(&f);
+            let mover = thread::spawn(move || {
+                theirs.rekey();
+                theirs.rekey();
+            });
+            f.must_find(index);
+            mover.join().unwrap();
+            assert_eq!(f.table.census().rekeys, 1);
+            assert!((1..=2).all(|i| f.find_unlocked(i) && f.find_locked(i)));
+        });
+    }
+}
+
+#[test]
+fn insertion_and_removal_during_a_change_of_key_are_of_the_right_side() {
+    for hash in [2, 3] {
+        model(move || {
+            let hashes: &'static [u64] = if hash == 2 { &[0, 0, 2] } else { &[0, 0, 3] };
+            let f = Fixture::new(hashes, &[1]);
+            let theirs = Arc::clone(&f);
+            let mover = thread::spawn(move || {
+                theirs.rekey();
+                theirs.rekey();
+            });
+            f.insert(2);
+            assert_ne!(f.search(2), Some(false));
+            assert!(f.find_locked(2) && f.remove(1));
+            assert_ne!(f.search(1), Some(true));
+            mover.join().unwrap();
+            assert_eq!((f.search(1), f.search(2)), (Some(false), Some(true)));
+        });
+    }
+}
+
+#[test]
+fn what_was_inserted_before_is_not_proved_absent_and_what_was_not_may_be() {
+    model(|| {
+        let f = Fixture::new(ONE_BUCKET, &[1, 2]);
+        let theirs = Arc::clone(&f);
+        let done = Arc::new(AtomicBool::new(false));
+        let said = Arc::clone(&done);
+        let inserter = thread::spawn(move || {
+            theirs.insert(3);
+            said.store(true, Ordering::Release);
+            theirs.split();
+        });
+        let before = done.load(Ordering::Acquire);
+        let answer = f.search(3);
+        assert!(!before || answer != Some(false));
+        inserter.join().unwrap();
+        assert_eq!((f.search(3), f.search(4)), (Some(true), Some(false)));
+    });
+}
+
+#[test]
+fn an_entry_that_gets_another_name_has_one_of_them_all_the_time() {
+    // Under the name 0 in the one bucket, then under the name 1 in the other.
+    model(|| {
+        let f = Fixture::new(&[0, 0, 2], &[1, 2]);
+        let theirs = Arc::clone(&f);
+        let renamer = thread::spawn(move || {
+            let f = &theirs;
+            let (mut old, new) = f.table.lock_two(|_| 0, |_| 1);
+            assert!(old.remove(&f.entries, 1));
+            f.entries.hashes[1].set(1);
+            new.expect("another bucket").insert(&f.entries, 1);
+        });
+        let absent = |name: u64| {
+            let view = f.table.view();
+            let mut probe = f.table.probe(&view, name);
+            let mut at = probe.head();
+            for _ in 0..CHAIN_MAX {
+                if at == 0 || at == 1 && f.entries.hashes[1].get() == name {
+                    break;
+                }
+                at = f.entries.link(at).get();
+            }
+            probe = if at == 0 { probe } else { return false };
+            matches!(f.table.missed(&view, probe, |_| name), Missed::Proved)
+        };
+        assert!(!(absent(0) && absent(1)), "neither of its names");
+        renamer.join().unwrap();
+        assert!(absent(0) && !absent(1));
+    });
+}
+
+#[test]
+fn two_pairs_of_chains_are_locked_in_any_order() {
+    model(|| {
+        let f = Fixture::new(&[0, 0, 1], &[1, 2]);
+        let theirs = Arc::clone(&f);
+        let other = thread::spawn(move || drop(theirs.table.lock_two(|_| 0, |_| 1)));
+        drop(f.table.lock_two(|_| 1, |_| 0));
+        other.join().unwrap();
+    });
 }

@@ -145,6 +145,7 @@ pub const SWITCHES: &[Switch] = &[
     ("failed-open-inline", |t| t.failed_open_frees_inline = false),
     ("fd-peek", |t| t.fd_word_peek = false),
     ("fd-summary", |t| t.fd_conditional_summary = false),
+    ("complete-directories", |t| t.complete_directories = false),
 ];
 
 /// One case on openpath.

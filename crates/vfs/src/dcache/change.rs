@@ -7,7 +7,7 @@ use super::{Dcache, dflag, type_flags};
 use crate::inode::Inode;
 use crate::name::NameKey;
 use openpath_abi::Errno;
-use openpath_sync::{Sample, unfailing};
+use openpath_sync::{Chain, Sample, unfailing};
 use std::sync::Arc;
 
 impl Dcache {
@@ -24,12 +24,15 @@ impl Dcache {
         sb: u32,
         extra: u64,
     ) -> Result<(u32, Sample), Errno> {
+        let exists = inode.is_some();
         let block = if key.is_long() {
-            self.names.store(name).ok_or(Errno::ENOMEM)?
+            self.names
+                .store(name)
+                .ok_or_else(|| self.not_entered(parent, exists))?
         } else {
             0
         };
-        let flags = type_flags(inode.as_deref()) | extra;
+        let flags = type_flags(inode.as_deref()) | self.begins_as(inode.as_deref()) | extra;
         let mut payload = inode;
         let kind = match payload {
             Some(_) => Kind::Positive,
@@ -59,15 +62,26 @@ impl Dcache {
                     self.link_kid(parent, index);
                 }
                 if flags & dflag::UNHASHED == 0 {
-                    let hash = key.hash_in(self.key, parent);
-                    self.table.lock(hash).insert(self, index);
+                    self.lock_chain_of(index).insert(self, index);
+                    if exists {
+                        self.count_name(parent);
+                    }
                 }
             })
         });
-        if made.is_none() {
+        made.ok_or_else(|| {
             self.names.free(block);
+            self.not_entered(parent, exists)
+        })
+    }
+
+    /// There is no room for an entry below `parent`, of a name that may have been made just now.
+    #[cold]
+    fn not_entered(&self, parent: u32, exists: bool) -> Errno {
+        if exists && parent != 0 {
+            self.set_incomplete(parent);
         }
-        made.ok_or(Errno::ENOMEM)
+        Errno::ENOMEM
     }
 
     /// The root entry of a superblock.
@@ -97,6 +111,7 @@ impl Dcache {
         inode: Option<Arc<Inode>>,
     ) -> Result<(u32, Sample), Errno> {
         let sb = self.at(parent).sb.get();
+        self.uncrowd(parent, key);
         let made = self.new_entry(Some(book), parent, key, name, inode, sb, 0)?;
         self.table.grow(self);
         Ok(made)
@@ -132,7 +147,7 @@ impl Dcache {
         let _step = unfailing();
         self.leave_book(&mut Shelf::default(), index);
         self.enter_book(book, index, Kind::Positive);
-        let flags = type_flags(Some(&inode));
+        let flags = type_flags(Some(&inode)) | self.begins_as(Some(&inode));
         let d = self.at(index);
         d.last_change.set(self.clock(d.sb.get()).get());
         // The entry is negative, so it has no payload and this cannot be refused.
@@ -140,6 +155,7 @@ impl Dcache {
         let mut change = d.word().change();
         let mounted = change.flags() & dflag::MOUNTED;
         change.replace(flags | mounted);
+        self.count_name(d.parent.get());
         change.finish()
     }
 
@@ -149,17 +165,21 @@ impl Dcache {
         let d = self.at(index);
         let mut change = d.word().change();
         if change.flags() & dflag::UNHASHED == 0 {
-            self.table.lock(self.hash_of(index)).remove(self, index);
+            if change.flags() & dflag::NEGATIVE == 0 {
+                self.uncount_name(d.parent.get());
+            }
+            self.lock_chain_of(index).remove(self, index);
             change.set(dflag::UNHASHED);
         }
     }
 
-    /// The name that an entry is about to get, with room for it.
+    /// The name that an entry is about to get below `parent`, with room for it.
     ///
     /// # Errors
     /// `ENOMEM` for want of room for a long name.
-    pub(crate) fn reserve_name(&self, name: &[u8]) -> Result<NewName<'_>, Errno> {
+    pub(crate) fn reserve_name(&self, parent: u32, name: &[u8]) -> Result<NewName<'_>, Errno> {
         let key = NameKey::of(self.key, name, 0, name.len());
+        self.uncrowd(parent, key);
         let block = if key.is_long() {
             self.names.store(name).ok_or(Errno::ENOMEM)?
         } else {
@@ -169,36 +189,62 @@ impl Dcache {
         Ok(NewName { dcache, key, block })
     }
 
-    /// Gives an entry a new parent and name (`d_move`).
+    /// Gives an entry a new parent and name (`d_move`), in place of the entry `replaced` that has
+    /// them.
     ///
-    /// Held: both parents' names, exclusively, and pins on both and on the entry; for a directory a
-    /// `DirChange` of it. Whatever had the target name is out of sight already. Until this ends the
-    /// entry is found under neither name: who misses it asks again under the names lock.
-    pub(crate) fn rename(&self, index: u32, parent: u32, mut name: NewName<'_>) {
+    /// Held: both parents' names, exclusively, and pins on both and on the entries; for a directory
+    /// a `DirChange` of it. Whoever looks for the old name, or for the new one, meets the entry,
+    /// the one that it replaces, or a locked chain: never a name that is absent.
+    pub(crate) fn rename(
+        &self,
+        index: u32,
+        parent: u32,
+        mut name: NewName<'_>,
+        replaced: Option<u32>,
+    ) {
         let _step = unfailing();
         let d = self.at(index);
         let old_parent = d.parent.get();
+        let first = replaced.filter(|&other| other < index);
+        let mut gone = first.map(|other| self.at(other).word().change());
         let mut change = d.word().change();
+        if first.is_none() {
+            gone = replaced.map(|other| self.at(other).word().change());
+        }
+        let new_key = name.key;
+        let (mut old, mut new) = self.table.lock_two(
+            |key| self.hash(index, key),
+            |key| new_key.hash_in(key, parent),
+        );
         if change.flags() & dflag::UNHASHED == 0 {
-            self.table.lock(self.hash_of(index)).remove(self, index);
+            old.remove(self, index);
+            self.uncount_name(old_parent);
         }
         change.clear(dflag::UNHASHED);
-        if old_parent != parent {
-            self.unlink_kid(old_parent, index);
+        let target = new.as_mut().unwrap_or(&mut old);
+        if let (Some(gone), Some(other)) = (&mut gone, replaced) {
+            target.remove(self, other);
+            if gone.flags() & dflag::NEGATIVE == 0 {
+                self.uncount_name(parent);
+            }
+            gone.set(dflag::UNHASHED);
         }
-        d.lo.set(name.key.lo);
-        d.hi.set(name.key.hi);
+        d.lo.set(new_key.lo);
+        d.hi.set(new_key.hi);
         // What the entry had is freed in place of what it gets, after the change.
         let old_block = d.block.get();
         d.block.set(name.block);
-        self.rebook_name(index, old_block, name.block);
-        name.block = old_block;
+        let new_block = core::mem::replace(&mut name.block, old_block);
         d.parent.set(parent);
+        target.insert(self, index);
+        self.count_name(parent);
+        drop((old, new));
+        self.rebook_name(index, old_block, new_block);
         if old_parent != parent {
+            self.unlink_kid(old_parent, index);
             self.link_kid(parent, index);
         }
-        self.table.lock(self.hash_of(index)).insert(self, index);
-        drop(change);
+        drop((change, gone));
     }
 
     /// Swaps names and parents of two entries (`d_exchange`). Held: as for [`Dcache::rename`], for
@@ -208,33 +254,33 @@ impl Dcache {
         let (a, b) = (self.at(one.min(other)), self.at(one.max(other)));
         let changes = (a.word().change(), b.word().change());
         let (a, b) = (self.at(one), self.at(other));
-        for index in [one, other] {
-            self.table.lock(self.hash_of(index)).remove(self, index);
-        }
+        let (mut chain_a, mut chain_b) = self
+            .table
+            .lock_two(|key| self.hash(one, key), |key| self.hash(other, key));
+        chain_a.remove(self, one);
+        chain_b.as_mut().unwrap_or(&mut chain_a).remove(self, other);
         let parents = (a.parent.get(), b.parent.get());
-        if parents.0 != parents.1 {
-            self.unlink_kid(parents.0, one);
-            self.unlink_kid(parents.1, other);
-        }
         for (x, y) in [(&a.lo, &b.lo), (&a.hi, &b.hi)] {
             let kept = x.get();
             x.set(y.get());
             y.set(kept);
         }
         let blocks = (a.block.get(), b.block.get());
-        self.rebook_name(one, blocks.0, blocks.1);
-        self.rebook_name(other, blocks.1, blocks.0);
         for (x, y) in [(&a.block, &b.block), (&a.parent, &b.parent)] {
             let kept = x.get();
             x.set(y.get());
             y.set(kept);
         }
+        chain_a.insert(self, other);
+        chain_b.as_mut().unwrap_or(&mut chain_a).insert(self, one);
+        drop((chain_a, chain_b));
+        self.rebook_name(one, blocks.0, blocks.1);
+        self.rebook_name(other, blocks.1, blocks.0);
         if parents.0 != parents.1 {
+            self.unlink_kid(parents.0, one);
+            self.unlink_kid(parents.1, other);
             self.link_kid(parents.1, one);
             self.link_kid(parents.0, other);
-        }
-        for index in [one, other] {
-            self.table.lock(self.hash_of(index)).insert(self, index);
         }
         drop(changes);
     }

@@ -3,49 +3,99 @@
 
 use super::{Dcache, Dentry, dflag};
 use crate::name::NameKey;
-use openpath_sync::{CHAIN_MAX, Sample};
+use openpath_sync::{CHAIN_MAX, Certificate, Missed, Probe, Sample, View};
+
+/// What a search without a lock comes to.
+#[derive(Clone, Copy)]
+pub(crate) enum Look<'a> {
+    /// This entry, and how it was sampled; the sample may be unsteady, and whoever uses it looks.
+    Entry(u32, &'a Dentry, Sample),
+    /// There was no such entry, at one moment since the search began; in this chain.
+    Absent(Probe),
+    /// Nothing: entries come and go, or one of that name is in question.
+    Unsure,
+}
 
 impl Dcache {
-    /// The entry called `name` in `parent`, and how it was sampled. A miss proves nothing
-    /// (`__d_lookup_rcu`).
-    ///
-    /// The sample may be unsteady; whoever uses it looks.
+    /// What searches are made with, for a walk.
     #[inline(always)]
-    pub(crate) fn find(&self, parent: u32, key: NameKey, name: &[u8]) -> Option<(u32, Sample)> {
-        let (at, _, sample) = self.find_entry(parent, key, name)?;
-        Some((at, sample))
+    pub(crate) fn view(&self) -> View {
+        self.table.view()
     }
 
-    /// As [`Dcache::find`], with the entry itself.
+    /// Whether what a search has shown not to be there still is not.
     #[inline(always)]
-    pub(crate) fn find_entry(
-        &self,
-        parent: u32,
-        key: NameKey,
-        name: &[u8],
-    ) -> Option<(u32, &Dentry, Sample)> {
-        let mut at = self.table.head(key.hash_in(self.key, parent));
+    pub(crate) fn certifies(&self, miss: &Certificate) -> bool {
+        self.table.certifies(miss)
+    }
+
+    /// As [`Dcache::look`], for one search.
+    #[inline(always)]
+    pub(crate) fn look_now(&self, parent: u32, key: NameKey, name: &[u8]) -> Look<'_> {
+        self.look(&self.view(), parent, key, name)
+    }
+
+    /// Looks for the entry called `name` in `parent` (`__d_lookup_rcu`).
+    #[inline(always)]
+    pub(crate) fn look(&self, view: &View, parent: u32, key: NameKey, name: &[u8]) -> Look<'_> {
+        let probe = self.table.probe(view, key.hash_in(view.key(), parent));
+        if let Some(found) = self.follow(probe, parent, key, name) {
+            return found;
+        }
+        if self.table.unchanged(view, probe) {
+            return Look::Absent(probe);
+        }
+        self.look_again(parent, key, name)
+    }
+
+    /// Follows one chain; `None` at its end.
+    #[inline(always)]
+    fn follow(&self, probe: Probe, parent: u32, key: NameKey, name: &[u8]) -> Option<Look<'_>> {
+        let mut at = probe.head();
         let mut steps = CHAIN_MAX;
-        while at != 0 && steps != 0 {
+        while at != 0 {
             let d = self.at(at);
             let sample = d.word().sample();
-            if d.lo.get() == key.lo
-                && d.hi.get() == key.hi
-                && d.parent.get() == parent
-                && !sample.has(dflag::UNHASHED)
-                && sample.live()
-                && (!key.is_long() || self.names.matches(d.block.get(), name))
-                && d.word().still(sample)
-            {
-                return Some((at, d, sample));
+            if d.lo.get() == key.lo && d.hi.get() == key.hi && d.parent.get() == parent {
+                let found = !sample.has(dflag::UNHASHED)
+                    && sample.live()
+                    && (!key.is_long() || self.names.matches(d.block.get(), name))
+                    && d.word().still(sample);
+                return Some(if found {
+                    Look::Entry(at, d, sample)
+                } else {
+                    Look::Unsure
+                });
             }
             at = d.link.get();
             steps -= 1;
+            if steps == 0 {
+                return Some(Look::Unsure);
+            }
         }
         None
     }
 
-    /// As [`Dcache::find`], but exact: under the bucket's lock, and waiting while an entry is in
+    /// Looks once more, where a chain changed meanwhile, or entries are moving.
+    #[cold]
+    #[inline(never)]
+    fn look_again(&self, parent: u32, key: NameKey, name: &[u8]) -> Look<'_> {
+        let view = self.table.view();
+        let mut probe = self.table.probe(&view, key.hash_in(view.key(), parent));
+        loop {
+            if let Some(found) = self.follow(probe, parent, key, name) {
+                return found;
+            }
+            match self.table.missed(&view, probe, |k| key.hash_in(k, parent)) {
+                // Who asked has an older view. Of another generation, a certificate never holds.
+                Missed::Proved => return Look::Absent(probe),
+                Missed::Open => return Look::Unsure,
+                Missed::Elsewhere(next) => probe = next,
+            }
+        }
+    }
+
+    /// As [`Dcache::look`], but exact: under the bucket's lock, and waiting while an entry is in
     /// question.
     ///
     /// The caller holds the parent's names, so that no other entry of this name comes or goes
@@ -57,7 +107,7 @@ impl Dcache {
         name: &[u8],
     ) -> Option<(u32, Sample)> {
         loop {
-            let bucket = self.table.lock(key.hash_in(self.key, parent));
+            let bucket = self.table.lock(|k| key.hash_in(k, parent));
             let at = bucket.find(self, |i| {
                 let d = self.at(i);
                 d.lo.get() == key.lo

@@ -12,6 +12,8 @@ openpath_sync::zero_valid! {
         pub(crate) prev: Word32,
         /// Number of children; the top bit locks the list.
         pub(crate) kids: Word32,
+        /// Entries of names that exist and are found here; see `complete`.
+        pub(crate) known: Word32,
         /// References counted the old way, for the switch that brings that back.
         pub(crate) counted: Word32,
         /// The next newer entry of its queue.
@@ -123,5 +125,6 @@ impl Dcache {
         c.next.set(0);
         c.prev.set(0);
         c.kids.set(0);
+        c.known.set(0);
     }
 }

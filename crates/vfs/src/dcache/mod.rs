@@ -24,6 +24,7 @@
 //! | mark | anyone, once for each lap of a queue's hand | the hand (`queue`) |
 //! | cold: children, siblings | the parent's child lock | the same |
 //! | cold: account, queue | the book's queues (`book`, `queue`) | the same |
+//! | cold: `known` | see `complete` | names held |
 //!
 //! # Rules
 //! R1. In a lock-free step the child is sampled before the parent is asked `still`: then the
@@ -38,6 +39,8 @@
 mod book;
 mod change;
 mod clock;
+mod complete;
+mod crowd;
 mod evict;
 mod find;
 mod kids;
@@ -47,8 +50,11 @@ mod reclaim;
 
 pub(crate) use book::Book;
 pub(crate) use change::NewName;
+pub(crate) use complete::NAME_MAX;
+pub(crate) use find::Look;
 pub(crate) use queue::Kind;
 
+use crate::clock::Secrets;
 use crate::file::FileBody;
 use crate::inode::Inode;
 use crate::lock_order::Graveyard;
@@ -56,7 +62,9 @@ use crate::mount::MountSlot;
 use crate::name::NameKey;
 use names::Names;
 use openpath_abi::Errno;
-use openpath_sync::{Chain, HashKey, Item, Mutex, Region, Store, Table, Word, Word32, slab_item};
+use openpath_sync::{
+    Chain, HashKey, Item, Locked, Mutex, Region, Store, Table, Word, Word32, slab_item,
+};
 use std::sync::Arc;
 
 /// Flags of a dentry in its life word.
@@ -77,6 +85,8 @@ pub(crate) mod dflag {
     pub(crate) const REVALIDATE: u64 = 1 << 9;
     /// Root of a superblock.
     pub(crate) const ROOT: u64 = 1 << 10;
+    /// All names in this directory are cached: what is not found does not exist.
+    pub(crate) const COMPLETE: u64 = 1 << 11;
 }
 
 slab_item! {
@@ -112,7 +122,11 @@ pub(crate) struct Dcache {
     /// The part of each entry that no lock-free step reads, under the same index.
     cold: Region<kids::ColdSlot>,
     names: Names,
+    /// Reduces long names. It stays, since what it made of them is kept; the table's key changes.
     pub(crate) key: HashKey,
+    pub(crate) secrets: Secrets,
+    /// The switch of `complete`.
+    knows_complete: bool,
     clocks: Region<clock::ClockSlot>,
     changing: Mutex<clock::Changing, crate::lock_order::PathClock>,
     graveyard: Mutex<reclaim::Graves, Graveyard>,
@@ -130,12 +144,17 @@ impl Dcache {
         limit: u32,
         negatives_max: u32,
         superblocks: u32,
-        key: HashKey,
+        secrets: Secrets,
+        knows_complete: bool,
     ) -> Result<Self, Errno> {
         let space = |_| Errno::ENOMEM;
+        let key = HashKey::new(secrets.next());
+        let table_key = HashKey::new(secrets.first());
         Ok(Self {
             store,
-            table: Table::new(limit).map_err(space)?,
+            table: Table::new(limit, table_key).map_err(space)?,
+            secrets,
+            knows_complete,
             cold: Region::new(limit.saturating_add(1)).map_err(space)?,
             names: Names::new(limit).map_err(space)?,
             key,
@@ -170,13 +189,9 @@ impl Dcache {
         spans
     }
 
-    fn hash_of(&self, index: u32) -> u64 {
-        let d = self.at(index);
-        NameKey {
-            lo: d.lo.get(),
-            hi: d.hi.get(),
-        }
-        .hash_in(self.key, d.parent.get())
+    /// Locks the chain that the entry at `index` is in.
+    fn lock_chain_of(&self, index: u32) -> Locked<'_> {
+        self.table.lock(|key| self.hash(index, key))
     }
 }
 
@@ -184,8 +199,13 @@ impl Chain for Dcache {
     fn link(&self, index: u32) -> &Word32 {
         &self.at(index).link
     }
-    fn hash(&self, index: u32) -> u64 {
-        self.hash_of(index)
+    fn hash(&self, index: u32, key: HashKey) -> u64 {
+        let d = self.at(index);
+        NameKey {
+            lo: d.lo.get(),
+            hi: d.hi.get(),
+        }
+        .hash_in(key, d.parent.get())
     }
 }
 

@@ -162,8 +162,10 @@ impl Dcache {
         let has_kids = |index| self.kid_count(index) != 0;
         self.store
             .reclaim_dentries(victims, eligible, has_kids, |index, d, payload| {
-                if d.word().sample().flags() & dflag::UNHASHED == 0 {
-                    self.table.lock(self.hash_of(index)).remove(self, index);
+                let was = d.word().sample();
+                self.forget_name(d, was);
+                if was.flags() & dflag::UNHASHED == 0 {
+                    self.lock_chain_of(index).remove(self, index);
                 }
                 let parent = d.parent.get();
                 if parent != index {
@@ -186,6 +188,13 @@ impl Dcache {
         self.names.trim();
         self.store
             .trim(|first, count| self.cold.release(first, count))
+    }
+
+    /// Evicts the first `most` of `candidates` that nobody uses.
+    pub(super) fn evict_some(&self, mut candidates: Vec<u32>, most: usize) {
+        candidates.retain(|&index| self.evictable(index));
+        candidates.truncate(most);
+        drop(self.reclaim(&mut candidates, leaf));
     }
 
     /// Whether nothing that an entry is keeps it from being evicted; a pin may.

@@ -132,6 +132,16 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::ENOTDIR)
     }
 
+    /// How many names directory `dir` has, `.` and `..` not counted, if they come and go only by
+    /// the calls below; `None` if they may by themselves.
+    ///
+    /// Who answers vouches for it: the core then knows that a name does not exist once it has
+    /// cached as many as there are, and asks no more. Only for trees whose names may be of 255
+    /// bytes. Held: the directory's names, at least shared, or nobody else knows it yet.
+    fn names(&self, dir: &Inode) -> Option<u64> {
+        None
+    }
+
     /// Makes a file of any type under `name`, which is absent. Updates the directory's times (and
     /// links, for a directory).
     ///

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finding the mount that covers a directory, without a lock.
 
-use super::Mounts;
-use openpath_sync::{CHAIN_MAX, Sample};
+use super::{Mounts, hash_at};
+use openpath_sync::{CHAIN_MAX, Missed, Sample};
 
 /// What a look at the mount table gave.
 pub(crate) enum Cover {
@@ -21,18 +21,30 @@ impl Mounts {
         if changes.busy() {
             return Cover::Changed;
         }
-        let mut at = self.table.head(self.hash_of(parent, point));
+        let view = self.table.view();
+        let mut probe = self.table.probe(&view, hash_at(parent, point, view.key()));
         let mut steps = CHAIN_MAX;
-        let mut found = Cover::None;
-        while at != 0 && steps != 0 {
-            let m = self.at(at);
-            if m.parent.get() == parent && m.point.get() == point {
-                found = Cover::Mount(at, m.word().sample(), m.root.get());
-                break;
+        let found = loop {
+            let mut at = probe.head();
+            while at != 0 && steps != 0 {
+                let m = self.at(at);
+                if m.parent.get() == parent && m.point.get() == point {
+                    break;
+                }
+                at = m.link.get();
+                steps -= 1;
             }
-            at = m.link.get();
-            steps -= 1;
-        }
+            if at != 0 {
+                let m = self.at(at);
+                break Cover::Mount(at, m.word().sample(), m.root.get());
+            }
+            let hash = |key| hash_at(parent, point, key);
+            match self.table.missed(&view, probe, hash) {
+                Missed::Elsewhere(next) => probe = next,
+                Missed::Proved | Missed::Open => break Cover::None,
+            }
+        };
+        // Whatever changes the table is a change of the mounts, so this covers the search.
         if steps == 0 || !self.changes.still(changes) {
             return Cover::Changed;
         }

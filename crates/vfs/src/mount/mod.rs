@@ -49,6 +49,7 @@ pub(crate) use topology::Topology;
 pub(crate) use uproot::Uproot;
 pub(crate) use write::Writing;
 
+use crate::clock::Secrets;
 use crate::dcache::Dcache;
 use crate::lock_order::MountTopology;
 use crate::superblock::SuperBlock;
@@ -141,19 +142,21 @@ pub(crate) struct Mounts {
     /// How many roots were exchanged so far.
     pub(crate) pivots: Word,
     pub(crate) topology: Mutex<Topology, MountTopology>,
-    key: HashKey,
+    /// For the table, should it need another key.
+    secrets: Secrets,
 }
 
 impl Mounts {
-    pub(crate) fn new(dcache: &Dcache, limit: u32) -> Result<Self, Errno> {
+    pub(crate) fn new(dcache: &Dcache, limit: u32, secrets: Secrets) -> Result<Self, Errno> {
         Ok(Self {
             store: Arc::clone(&dcache.store),
-            table: Table::new(limit.max(64)).map_err(|_| Errno::ENOMEM)?,
+            table: Table::new(limit.max(64), HashKey::new(secrets.next()))
+                .map_err(|_| Errno::ENOMEM)?,
             changes: Life::default(),
             waiting: Word::new(0),
             pivots: Word::new(0),
             topology: Mutex::new(Topology::default()),
-            key: dcache.key,
+            secrets,
         })
     }
 
@@ -167,18 +170,19 @@ impl Mounts {
     pub(crate) fn span(&self) -> (usize, usize) {
         self.table.span()
     }
+}
 
-    fn hash_of(&self, parent: u32, point: u32) -> u64 {
-        self.key.mix(u64::from(parent), u64::from(point))
-    }
+/// The hash of what is mounted on directory `point` of mount `parent`.
+fn hash_at(parent: u32, point: u32, key: HashKey) -> u64 {
+    key.hash(u64::from(parent), u64::from(point), 0)
 }
 
 impl Chain for Mounts {
     fn link(&self, index: u32) -> &Word32 {
         &self.at(index).link
     }
-    fn hash(&self, index: u32) -> u64 {
+    fn hash(&self, index: u32, key: HashKey) -> u64 {
         let m = self.at(index);
-        self.hash_of(m.parent.get(), m.point.get())
+        hash_at(m.parent.get(), m.point.get(), key)
     }
 }

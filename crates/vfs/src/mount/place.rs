@@ -14,7 +14,7 @@ use crate::dcache::dflag;
 use crate::instance::Shared;
 use crate::walk::Spot;
 use openpath_abi::Errno;
-use openpath_sync::{Change, Pin};
+use openpath_sync::{Chain, Change, Pin};
 
 /// A directory that is held so that something can be mounted on it.
 pub(super) struct Point {
@@ -143,8 +143,11 @@ impl Mounts {
         let m = self.at(mount);
         m.parent.set(at.mount);
         m.point.set(at.dentry);
+        if self.table.is_crowded(|key| self.hash(mount, key)) {
+            let _tried = self.table.relieve(self, || self.secrets.next());
+        }
         self.table
-            .lock(self.hash_of(at.mount, at.dentry))
+            .lock(|key| self.hash(mount, key))
             .insert(self, mount);
         self.table.grow(self);
     }
@@ -152,7 +155,7 @@ impl Mounts {
     fn remove(&self, mount: u32) {
         let m = self.at(mount);
         self.table
-            .lock(self.hash_of(m.parent.get(), m.point.get()))
+            .lock(|key| self.hash(mount, key))
             .remove(self, mount);
         m.parent.set(0);
         m.point.set(0);

@@ -254,7 +254,10 @@ fn carry_out(
     }
     let tenant = core.tenant();
     // R1: the name's room is had before anything changes.
-    let name = core.vfs.dcache.reserve_name(&to.name)?;
+    let name = core
+        .vfs
+        .dcache
+        .reserve_name(to.dir.spot().dentry, &to.name)?;
     let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);
     let rename = Rename {
         old_dir,
@@ -267,6 +270,10 @@ fn carry_out(
         whiteout: how.whiteout.then(|| whiteout(core, old_dir, &tenant)),
         now: core.vfs.clock.now(),
     };
+    if how.whiteout {
+        // The old name goes on to exist, and what it means then is not cached.
+        core.vfs.dcache.set_incomplete(from.dir.spot().dentry);
+    }
     core.vfs
         .dcache
         .with_room(|| old_dir.shielded(|ops| ops.rename(&rename)))?;
@@ -376,12 +383,17 @@ fn follow(core: &Core, pair: &Pair<'_>, parent: u32, name: NewName<'_>, how: How
         dcache.exchange(moved, swapped.spot().dentry);
         return false;
     }
-    if let Some(target) = &pair.target {
-        match &pair.target_inode {
-            Some(inode) if inode.is_dir() => remove_dir_entry(core, target, inode),
-            _ => dcache.unhash(target.spot().dentry),
+    // What is replaced goes out of sight in the same step: the new name is never absent.
+    match (&pair.target, &pair.target_inode) {
+        (Some(target), Some(inode)) if inode.is_dir() => {
+            remove_dir_entry(core, target, inode, |dcache, target| {
+                dcache.rename(moved, parent, name, Some(target));
+            });
+        }
+        (target, _) => {
+            let replaced = target.as_ref().map(|target| target.spot().dentry);
+            dcache.rename(moved, parent, name, replaced);
         }
     }
-    dcache.rename(moved, parent, name);
     pair.target.is_some()
 }

@@ -10,6 +10,7 @@
 
 use super::child::bury;
 use super::{Held, Parent, resolve_parent};
+use crate::dcache::Dcache;
 use crate::file::Fd;
 use crate::inode::{Inode, flag};
 use crate::perm;
@@ -170,18 +171,23 @@ fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Errno> {
     }
     let now = core.vfs.clock.now();
     dir.shielded(|ops| ops.rmdir(dir, &parent.name, &inode, now))?;
-    remove_dir_entry(core, entry, &inode);
+    remove_dir_entry(core, entry, &inode, Dcache::unhash);
     Ok(())
 }
 
-/// Takes a directory out of sight that the backend has just removed or replaced. Held: the names of
-/// its parent and its own.
-pub(super) fn remove_dir_entry(core: &Core, entry: &Held<'_>, inode: &Inode) {
+/// Has `take` take a directory out of sight that the backend has just removed or replaced. Held:
+/// the names of its parent and its own.
+pub(super) fn remove_dir_entry(
+    core: &Core,
+    entry: &Held<'_>,
+    inode: &Inode,
+    take: impl FnOnce(&Dcache, u32),
+) {
     let dcache = &core.vfs.dcache;
     let dentry = entry.spot().dentry;
     let _changed = dcache.begin_dir_change(dentry);
     // First of all: whoever looks for a name in it from now on is told that there is none.
     inode.set_flags(flag::DEAD);
-    dcache.unhash(dentry);
+    take(dcache, dentry);
     dcache.forget_kids(dentry);
 }

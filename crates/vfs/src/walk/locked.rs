@@ -68,9 +68,12 @@ impl LockedDir<'_> {
         }
     }
 
-    /// Caches what `name`, which has no entry, is or that it is not.
+    /// Caches what `name`, which has no entry, is or that it is not, if that is not known anyway.
     pub(crate) fn note(self, name: &[u8], inode: Option<Arc<Inode>>) {
         let dcache = &self.core.vfs.dcache;
+        if inode.is_none() && dcache.is_complete(self.at.dentry) {
+            return;
+        }
         let key = NameKey::of(dcache.key, name, 0, name.len());
         // Without room it is not cached, and the next walk asks the backend.
         let kind = match inode {
@@ -112,10 +115,17 @@ impl LockedDir<'_> {
         if name.len() > self.sb.options().name_max {
             return Err(Errno::ENAMETOOLONG);
         }
+        let dcache = &self.core.vfs.dcache;
+        if dcache.is_complete(self.at.dentry) {
+            return Ok(None);
+        }
         self.core.count(count::MISSES);
         match dir.shielded(|ops| ops.lookup(dir, name, Patience::Wait))? {
             Found::Inode(inode) => Ok(Some(inode)),
-            Found::Absent => Ok(None),
+            Found::Absent => {
+                dcache.try_complete(self.at.dentry, dir);
+                Ok(None)
+            }
             Found::WouldBlock => Err(Errno::EIO),
         }
     }

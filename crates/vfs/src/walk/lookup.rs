@@ -118,6 +118,10 @@ impl Walk<'_> {
 
     /// The entry of the name, entered now if it was not there. The directory's names and the flight
     /// are held.
+    ///
+    /// # Errors
+    /// `ENOENT` for what is not in a directory all of whose names are cached; what the backend
+    /// meets; `ENOMEM`.
     fn ask(&self, dir: &Inode, key: NameKey, name: &[u8]) -> Result<(u32, Sample), Errno> {
         let dcache = self.dcache();
         let cached = dcache.find_locked(self.at.dentry, key, name);
@@ -126,6 +130,9 @@ impl Walk<'_> {
             && !sample.has(dflag::REVALIDATE)
         {
             return Ok((child, sample));
+        }
+        if cached.is_none() && dcache.is_complete(self.at.dentry) {
+            return Err(Errno::ENOENT);
         }
         self.core.count(count::MISSES);
         let inode = match dir.shielded(|ops| ops.lookup(dir, name, Patience::Wait))? {
@@ -137,8 +144,12 @@ impl Walk<'_> {
             if self.is_entry_of(child, inode.as_deref()) {
                 return Ok((child, sample));
             }
+            // Until it is entered again, the name cannot be found.
+            dcache.set_incomplete(self.at.dentry);
             dcache.unhash(child);
             dcache.bury(child);
+        } else if inode.is_none() && dcache.try_complete(self.at.dentry, dir) {
+            return Err(Errno::ENOENT);
         }
         let kind = match inode {
             Some(_) => Kind::Positive,

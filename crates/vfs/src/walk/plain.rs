@@ -10,17 +10,18 @@
 //! for that.
 //!
 //! # Rules
-//! R1. As in the walk: the child is sampled before its parent is asked `still`.
+//! R1. As in the walk: the child is sampled before its parent is asked `still`. A directory that
+//!     was proved to have no such child is asked after that.
 //! R2. As in the walk (R4 there): what is covered, and the mount it is in, are asked `still` after
 //!     their cover was looked for, and the mount above after its root was sampled.
 
 use super::{Spot, lflag};
-use crate::dcache::{Dcache, dflag};
+use crate::dcache::{Dcache, Look, NAME_MAX, dflag};
 use crate::mount::{Cover, mflag};
 use crate::name::NameKey;
 use crate::path_cache::Hit;
 use crate::task::{At, Core};
-use openpath_sync::{Pin, Sample};
+use openpath_sync::{Certificate, Pin, Sample};
 
 /// Where a plain path ends.
 #[derive(Clone, Copy)]
@@ -188,20 +189,34 @@ fn leg(core: &Core, start: &End, path: &[u8]) -> Option<Hit> {
     let (dcache, paths) = (&core.vfs.dcache, &core.vfs.paths);
     let sb = || core.vfs.mounts.at(start.at.mount).sb.get();
     let Some(query) = paths.admits(dcache, start.at.dentry, sb, path) else {
-        return run(dcache, start.at.dentry, start.dentry, path);
+        return run(dcache, start.at.dentry, start.dentry, path, |_, _| ());
     };
     if let Some(hit) = paths.find(dcache, &query, path) {
         return Some(hit);
     }
-    let hit = run(dcache, start.at.dentry, start.dentry, path)?;
-    paths.note(dcache, &query, path, hit);
+    let hit = run(dcache, start.at.dentry, start.dentry, path, |dir, miss| {
+        paths.note(dcache, &query, path, dir, miss);
+    })?;
+    if hit.target != 0 {
+        paths.note(dcache, &query, path, hit, Certificate::default());
+    }
     Some(hit)
 }
 
 /// The last name's entry, negative or not, or that of a covered directory on the way, if every
 /// step to it is plain.
+///
+/// Where a name is absent from a directory all of whose names are cached, [`Hit::ABSENT`], after
+/// `absent` was told of the directory and of what shows it.
 #[inline(always)]
-fn run(dcache: &Dcache, mut parent: u32, mut parent_was: Sample, path: &[u8]) -> Option<Hit> {
+fn run(
+    dcache: &Dcache,
+    mut parent: u32,
+    mut parent_was: Sample,
+    path: &[u8],
+    absent: impl FnOnce(Hit, Certificate),
+) -> Option<Hit> {
+    let view = dcache.view();
     let mut pos = 0;
     while path.get(pos) == Some(&b'/') {
         pos += 1;
@@ -212,7 +227,23 @@ fn run(dcache: &Dcache, mut parent: u32, mut parent_was: Sample, path: &[u8]) ->
         if key.is_empty_or_dots() {
             return None;
         }
-        let (child, entry, sample) = dcache.find_entry(parent, key, &path[start..end])?;
+        let (child, entry, sample) = match dcache.look(&view, parent, key, &path[start..end]) {
+            Look::Entry(child, entry, sample) => (child, entry, sample),
+            Look::Absent(probe)
+                if parent_was.has(dflag::COMPLETE)
+                    && end - start <= NAME_MAX
+                    && dcache.at(parent).word().still(parent_was) =>
+            {
+                let dir = Hit {
+                    target: parent,
+                    state: parent_was,
+                    rest: path.len(),
+                };
+                absent(dir, probe.certificate(&view));
+                return Some(Hit::ABSENT);
+            }
+            _ => return None,
+        };
         // R1: the child was sampled before this question about its parent.
         if !dcache.at(parent).word().still(parent_was) {
             return None;

@@ -3,7 +3,7 @@
 //! `step_into`).
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
-use crate::dcache::dflag;
+use crate::dcache::{Look, NAME_MAX, dflag};
 use crate::name::NameKey;
 use crate::tenant::count;
 use openpath_abi::Errno;
@@ -20,27 +20,42 @@ impl Walk<'_> {
     #[inline(always)]
     pub(crate) fn step(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Fail> {
         let key = NameKey::of(self.dcache().key, text, start, end);
-        if self.fast
-            && let Some((child, sample)) =
-                self.dcache().find(self.at.dentry, key, &text[start..end])
-        {
-            // R1: the child was sampled before this question about its parent.
-            if !self
+        if !self.fast {
+            return self.step_slow(key, text, start, end);
+        }
+        let (dcache, dir) = (self.dcache(), self.at.dentry);
+        let (child, sample) = match dcache.look_now(dir, key, &text[start..end]) {
+            Look::Entry(child, _, sample) => (child, sample),
+            Look::Absent(_) if self.is_absent(end - start) => return Err(Errno::ENOENT.into()),
+            Look::Absent(_) | Look::Unsure => return self.step_slow(key, text, start, end),
+        };
+        // R1: the child was sampled before this question about its parent.
+        if !dcache.at(dir).word().still(self.at_dentry) {
+            return Err(self.restart(Reason::NamesChanged));
+        }
+        if !sample.odd(SPECIAL) {
+            self.at.dentry = child;
+            self.at_dentry = sample;
+            return Ok(());
+        }
+        self.step_special(child, sample, text, start, end)
+    }
+
+    /// Whether a name of this length that was proved to have no entry does not exist: all names of
+    /// the directory stood at are cached, and were while the search went on.
+    #[inline]
+    fn is_absent(&self, length: usize) -> bool {
+        let absent = self.at_dentry.has(dflag::COMPLETE)
+            && length <= NAME_MAX
+            && self
                 .dcache()
                 .at(self.at.dentry)
                 .word()
-                .still(self.at_dentry)
-            {
-                return Err(self.restart(Reason::NamesChanged));
-            }
-            if !sample.odd(SPECIAL) {
-                self.at.dentry = child;
-                self.at_dentry = sample;
-                return Ok(());
-            }
-            return self.step_special(child, sample, text, start, end);
+                .still(self.at_dentry);
+        if absent {
+            self.core.count(count::NEGATIVE_HITS);
         }
-        self.step_slow(key, text, start, end)
+        absent
     }
 
     /// A fast step onto something that is not plain.
@@ -112,14 +127,20 @@ impl Walk<'_> {
     pub(crate) fn child(&mut self, key: NameKey, name: &[u8]) -> Result<(Pin, Sample), Fail> {
         debug_assert!(!self.fast);
         loop {
-            if self.mode != Mode::Revalidate
-                && let Some((child, sample)) = self.dcache().find(self.at.dentry, key, name)
+            let found = match self.mode {
+                Mode::Revalidate => Look::Unsure,
+                _ => self.dcache().look_now(self.at.dentry, key, name),
+            };
+            if matches!(found, Look::Absent(_)) && self.is_absent(name.len()) {
+                return Err(Errno::ENOENT.into());
+            }
+            if let Look::Entry(child, entry, sample) = found
                 && !sample.odd(dflag::REVALIDATE)
             {
                 let mount = self.mounts().at(self.at.mount).word().sample_steady();
                 if let Some(pin) = self.core.pins.try_pin(self.at.mount, mount, child, sample) {
                     self.at_mount = mount;
-                    self.dcache().at(child).touch();
+                    entry.touch();
                     return Ok((pin, sample));
                 }
                 if !self.core.pins.has_room() {
@@ -148,7 +169,8 @@ impl Walk<'_> {
         if !self.fast {
             return self.step_if_positive_slowly(key, &text[start..end]);
         }
-        let Some((child, sample)) = self.dcache().find(self.at.dentry, key, &text[start..end])
+        let name = &text[start..end];
+        let Look::Entry(child, _, sample) = self.dcache().look_now(self.at.dentry, key, name)
         else {
             return Ok(false);
         };
@@ -180,7 +202,8 @@ impl Walk<'_> {
 
     #[cold]
     fn step_if_positive_slowly(&mut self, key: NameKey, name: &[u8]) -> Result<bool, Fail> {
-        let Some((child, sample)) = self.dcache().find(self.at.dentry, key, name) else {
+        let Look::Entry(child, entry, sample) = self.dcache().look_now(self.at.dentry, key, name)
+        else {
             return Ok(false);
         };
         if sample.odd(dflag::NEGATIVE | dflag::REVALIDATE) {
@@ -190,7 +213,7 @@ impl Walk<'_> {
         let Some(pin) = self.core.pins.try_pin(self.at.mount, mount, child, sample) else {
             return Ok(false);
         };
-        self.dcache().at(child).touch();
+        entry.touch();
         self.go(
             Spot {
                 mount: self.at.mount,

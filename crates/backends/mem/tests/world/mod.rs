@@ -7,7 +7,7 @@
 use openpath_abi::fcntl::*;
 use openpath_abi::{Errno, Stat, Timespec, mode};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Clock, Cred, Fd, Profile, Task, Vfs};
+use openpath_vfs::{Clock, Cred, Fd, Profile, Task, Tuning, Vfs};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// A descriptor that is not open.
@@ -37,14 +37,30 @@ pub(crate) fn world_like(profile: Profile) -> Vfs {
     build(MemOptions::default(), profile)
 }
 
+/// The switches by which each absent name is an entry of its own.
+pub(crate) fn negatives() -> Tuning {
+    let mut tuning = Tuning::default();
+    tuning.complete_directories = false;
+    tuning
+}
+
+/// As [`world`], where each absent name is an entry of its own.
+pub(crate) fn world_with_negatives() -> Vfs {
+    build_tuned(MemOptions::default(), Profile::default(), negatives())
+}
+
 fn build(options: MemOptions, profile: Profile) -> Vfs {
+    build_tuned(options, profile, Tuning::default())
+}
+
+fn build_tuned(options: MemOptions, profile: Profile, tuning: Tuning) -> Vfs {
     let options = MemOptions {
         mode: 0o755,
         now: Some(Timespec::new(1, 0)),
         ..options
     };
     let clock = Box::new(Ticks(AtomicI64::new(1000)));
-    let vfs = Vfs::builder().clock(clock).profile(profile);
+    let vfs = Vfs::builder().clock(clock).profile(profile).tuning(tuning);
     vfs.build(MemFs::new(options)).expect("a world")
 }
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Directories all of whose names are cached: what is not found there does not exist.
+//!
+//! # Kernel analogue
+//! None in Linux, which keeps an entry for each absent name that was asked for. Ceph's client and
+//! `simple_lookup` in a tree that lives in the cache come close.
+//!
+//! # States
+//! A directory is complete (`COMPLETE` in its life word) when it is new or empty, or when its
+//! backend has as many names in it as are cached ([`crate::InodeOps::names`]). It stops being so
+//! before any of its names that exists leaves the cache.
+//!
+//! # Rules
+//! R1. The names counted in a directory (`known`) are its hashed positive entries. An entry is
+//!     counted after it is in the table, and no more before it is taken out; so there are never
+//!     more counted than there are.
+//! R2. `COMPLETE` is set with the directory's names held, so that none is made or removed, and
+//!     within a change of its life word, in which the count is looked at. Who evicts takes from the
+//!     count first and then looks at the life word, both by one read-modify-write of the count.
+//!     PAIR(dcache.complete): of the two, one comes first in the order of the count: either the
+//!     eviction, and the count falls short; or the look, and the eviction sees the change going on.
+//! R3. A search without a lock may say "does not exist" if it has proved that there was no entry,
+//!     and the directory is `still` as it was sampled before, with `COMPLETE`.
+//! R4. A name that moves is in the table all the time, or its chain is locked, which leaves nothing
+//!     to prove: [`super::Dcache::rename`] holds both chains.
+//!
+//! # Limits
+//! A tree that is complete from its root on may hold no entry for an absent name; entries that were
+//! made before stay until they are evicted.
+
+use super::{Dcache, Dentry, dflag};
+use crate::inode::Inode;
+use openpath_sync::Sample;
+
+/// Longest name that is looked for at all; a longer one may be an error of its own.
+pub(crate) const NAME_MAX: usize = 255;
+
+impl Dcache {
+    /// The flags that a new entry of `inode` begins with besides its type's.
+    pub(super) fn begins_as(&self, inode: Option<&Inode>) -> u64 {
+        match inode {
+            Some(dir) if dir.is_dir() && self.names_in(dir) == Some(0) => dflag::COMPLETE,
+            _ => 0,
+        }
+    }
+
+    /// How many names the backend says are in the directory, if it vouches for that.
+    fn names_in(&self, dir: &Inode) -> Option<u64> {
+        if !self.knows_complete {
+            return None;
+        }
+        dir.shielded(|ops| Ok(ops.names(dir))).ok().flatten()
+    }
+
+    /// Counts a name that was entered below `dir`.
+    pub(super) fn count_name(&self, dir: u32) {
+        self.cold.at(dir).known.add(1);
+    }
+
+    /// Counts one name less below `dir`. Held: its names, exclusively.
+    pub(super) fn uncount_name(&self, dir: u32) {
+        self.cold.at(dir).known.sub(1);
+    }
+
+    /// The entry `d` is about to leave the cache though its name stays: then its directory is not
+    /// complete any more.
+    pub(super) fn forget_name(&self, d: &Dentry, was: Sample) {
+        if was.flags() & (dflag::NEGATIVE | dflag::UNHASHED) != 0 {
+            return;
+        }
+        let dir = d.parent.get();
+        self.uncount_name(dir);
+        let now = self.at(dir).word().sample();
+        // PAIR(dcache.complete): a change going on may be the one that sets the flag.
+        if now.busy() || now.has(dflag::COMPLETE) {
+            self.set_incomplete(dir);
+        }
+    }
+
+    /// From now on a miss in `dir` says nothing.
+    pub(crate) fn set_incomplete(&self, dir: u32) {
+        self.at(dir).word().change().clear(dflag::COMPLETE);
+    }
+
+    /// Whether all names of `dir` are cached.
+    pub(crate) fn is_complete(&self, dir: u32) -> bool {
+        self.at(dir).word().sample().has(dflag::COMPLETE)
+    }
+
+    /// Finds out whether all names of `dir`, which is `inode`, are cached. Held: its names, at
+    /// least shared, and a pin on it.
+    pub(crate) fn try_complete(&self, dir: u32, inode: &Inode) -> bool {
+        let Some(names) = self.names_in(inode) else {
+            return false;
+        };
+        let known = &self.cold.at(dir).known;
+        if self.is_complete(dir) {
+            return true;
+        }
+        if u64::from(known.peek()) != names {
+            return false;
+        }
+        let mut change = self.at(dir).word().change();
+        // PAIR(dcache.complete): a read-modify-write, so that evictions come before it or see it.
+        let complete = u64::from(known.add(0)) == names;
+        if complete {
+            change.set(dflag::COMPLETE);
+        }
+        complete
+    }
+}

@@ -185,6 +185,10 @@ impl Shared {
                 }
             }
             for slave in topology.groups.slaves(group).clone() {
+                // A copy made for this hears nothing of it.
+                if topology.namespace_of(slave) == 0 {
+                    continue;
+                }
                 // What moves hears of its own new place as what it was, not as what it becomes.
                 let moves = prepared.shared.contains(&slave);
                 match topology.group_of(slave) {

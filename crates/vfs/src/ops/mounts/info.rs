@@ -25,6 +25,8 @@ impl Task {
         let mut all: Vec<MountInfo> = local(&topology, core.namespace_id())
             .filter(|&mount| leads_to(core, core.root.get(), root_of(core, mount)))
             .filter_map(|mount| describe(core, &topology, mount))
+            // A directory that moved out of what its mount shows has no path.
+            .filter(|info| info.path.is_some())
             .collect();
         all.sort_by_key(|info| info.unique_id);
         all

@@ -14,6 +14,8 @@ use openpath_abi::resolve::RESOLVE_CACHED;
 use crate::op::Op;
 use crate::outcome::Outcome;
 
+/// A mount taken away by who stands below the root of the case.
+pub const BELOW: &str = "below-the-case";
 /// More mounts where there are many already: what doubles soon fills the machine.
 pub const MANY_MOUNTS: &str = "many-mounts";
 /// lseek(2) of a directory: cookies are each file system's own.

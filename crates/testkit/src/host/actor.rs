@@ -104,23 +104,24 @@ pub(super) enum Birth {
 }
 
 /// The first actor of a case, and a descriptor of its root in the caller's table.
-pub(super) fn first() -> Option<(Actor, i32)> {
-    let (actor, root) = start(Birth::First, 0)?;
+pub(super) fn first(below: u64) -> Option<(Actor, i32)> {
+    let (actor, root) = start(Birth::First, 0, below)?;
     Some((actor, root?))
 }
 
 /// Makes an actor, as a child of the calling thread.
-pub(super) fn born(birth: Birth, uid: u32) -> Option<Actor> {
-    start(birth, uid).map(|(actor, _)| actor)
+pub(super) fn born(birth: Birth, uid: u32, below: u64) -> Option<Actor> {
+    start(birth, uid, below).map(|(actor, _)| actor)
 }
 
-fn start(birth: Birth, uid: u32) -> Option<(Actor, Option<i32>)> {
+fn start(birth: Birth, uid: u32, below: u64) -> Option<(Actor, Option<i32>)> {
     let (orders, listen) = channel();
     let (say, answers) = channel();
     let (tell, ready) = channel();
     let body = move || {
         let mut stage = Stage {
             uid,
+            below,
             running: Vec::new(),
         };
         if tell.send(stage.enter(birth)).is_err() {
@@ -164,6 +165,8 @@ fn own_root() -> Result<i32, Errno> {
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) uid: u32,
+    /// Device of the tmpfs below every case.
+    pub(super) below: u64,
     /// Programs that were run and have not been ended.
     pub(super) running: Vec<i64>,
 }

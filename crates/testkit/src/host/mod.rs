@@ -17,7 +17,8 @@
 //! * R3. No operation reaches the file systems of the host: they are in no namespace of a case.
 //!   Tasks are looked at through a descriptor of `/proc` that no actor has. A case may leave its
 //!   chroot by `..`, and then stands in its own root, because that lies on the root of the
-//!   namespace; it may uncover the tmpfs below, which is empty again before the next case.
+//!   namespace; it may uncover the tmpfs below, which is empty again before the next case. Below
+//!   that lies the first root of the machine: who stands in the tmpfs takes no mount away.
 //! * R4. The limit on descriptors is the process's; each task's own is in force while it acts.
 
 mod actor;
@@ -103,9 +104,9 @@ impl HostWorld {
         let mut stamps = Stamps::default();
         self.limit(face::LIMIT);
         stamps.start(self.tick());
-        let (first, root) = actor::first().ok_or(Errno::EAGAIN)?;
-        let there = sys::fstatat(root, b"", f::AT_EMPTY_PATH)?;
         let below = sys::fstat(self.base)?;
+        let (first, root) = actor::first(below.dev).ok_or(Errno::EAGAIN)?;
+        let there = sys::fstatat(root, b"", f::AT_EMPTY_PATH)?;
         assert_ne!(
             there.dev, below.dev,
             "the case did not get a root of its own"

@@ -66,7 +66,7 @@ const LIMITS: Limits = Limits {
     negatives_max: 1 << 11,
     mounts_max: 1 << 12,
     namespaces_max: 1 << 6,
-    pins_max: 1 << 10,
+    pins_max: 1 << 14,
     path_cache_entries: 1 << 8,
     files_max: u64::MAX,
     nr_open: 1 << 12,

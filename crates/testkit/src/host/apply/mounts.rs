@@ -8,6 +8,7 @@ use crate::host::actor::{Stage, aside};
 use crate::host::{CLONE_NEWNS, KINDS, TMPFS_OPTIONS};
 use crate::op::Op;
 use crate::outcome::{MountView, Outcome};
+use crate::skips;
 use crate::sys;
 
 /// The unique number of a mount, as statx(2) says it.
@@ -36,7 +37,24 @@ fn fsmount(flags: u32, attr: u32) -> sys::Ret {
 }
 
 impl Stage {
+    /// Does it take a mount away, by someone who stands below the case (R3)?
+    fn uncovers(&self, op: &Op) -> bool {
+        let at = match op {
+            Op::Umount { .. } | Op::Move { .. } | Op::Pivot { .. } => f::AT_FDCWD,
+            Op::MoveMount { at, .. } => at.0,
+            _ => return false,
+        };
+        let places = [(f::AT_FDCWD, &b"/"[..]), (f::AT_FDCWD, b""), (at, b"")];
+        places.into_iter().any(|(at, path)| {
+            let stat = sys::fstatat(at, path, f::AT_EMPTY_PATH);
+            stat.is_ok_and(|s| s.dev == self.below)
+        })
+    }
+
     pub(super) fn mount_family(&mut self, op: &Op) -> Option<Done> {
+        if self.uncovers(op) {
+            return Some(Ok(Outcome::Skip(skips::BELOW)));
+        }
         Some(match op {
             Op::Mount { path, flags } => {
                 let path = &path.0;

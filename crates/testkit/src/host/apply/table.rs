@@ -89,7 +89,7 @@ impl Stage {
 
     pub(super) fn task_family(&mut self, op: &Op) -> Option<Given> {
         let birth = |birth| {
-            let child = born(birth, self.uid);
+            let child = born(birth, self.uid, self.below);
             child.map(Raw::Born).ok_or(Errno::EAGAIN)
         };
         Some(match op {

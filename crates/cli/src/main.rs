@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod scene;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ enum Verb {
     Bench(cmd::bench::Args),
     /// Run two tenants, one of which floods the cache with names, and print what became of each.
     Stats(cmd::stats::Args),
+    /// Explain a call step by step, in a tree described in text.
+    Explain(cmd::explain::Args),
     /// Print the version.
     Version,
     /// Run one operation by itself, for a counter around it.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Bench(args) => cmd::bench::run(&args),
         Verb::Stats(args) => cmd::stats::run(&args),
+        Verb::Explain(args) => cmd::explain::run(&args),
         Verb::Version => cmd::version::run(),
         Verb::BenchOne(args) => cmd::bench_one::run(&args),
         Verb::BenchTwo(args) => cmd::bench_two::run(&args),

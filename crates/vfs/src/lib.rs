@@ -18,6 +18,7 @@ mod config;
 mod cred;
 mod dcache;
 mod device;
+mod explain;
 mod fd;
 mod file;
 mod inode;
@@ -44,6 +45,10 @@ pub use clock::{Clock, Entropy, SystemClock, SystemEntropy};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
 pub use device::{DeviceKind, DeviceOps, Opening};
+pub use explain::{
+    Cached, Check, Decider, ExplainOp, Explanation, Fast, Field, Lane, Permission, Place, Step,
+    Value, Would,
+};
 #[doc(hidden)]
 pub use fd::FdMap;
 pub use fd::OwnerEx;

@@ -5,6 +5,7 @@
 //! `inode_permission`, `generic_permission`, `may_delete`, `may_create`, `check_sticky`.
 
 use crate::cred::Cred;
+use crate::explain::Decider;
 use crate::inode::{Inode, flag};
 use crate::superblock::SuperBlock;
 use openpath_abi::{Errno, caps, mode};
@@ -18,51 +19,60 @@ pub(crate) const MAY_READ: u32 = 4;
 /// Append only; asked together with [`MAY_WRITE`].
 pub(crate) const MAY_APPEND: u32 = 8;
 
-/// What the mode bits grant `cred` of `mask` (`acl_permission_check`): the first class that applies
-/// decides.
-fn mode_grants(cred: &Cred, mode_bits: u32, uid: u32, gid: u32, mask: u32) -> bool {
-    let class = if cred.fsuid == uid {
-        mode_bits >> 6
+/// Who decides whether mode and owner, or a capability, allow `mask`, and what
+/// (`generic_permission`, `acl_permission_check`): the first class that applies, unless a capability
+/// overrides it.
+#[inline]
+pub(crate) fn decide(cred: &Cred, mode_bits: u32, ids: (u32, u32), mask: u32) -> (Decider, bool) {
+    let (uid, gid) = ids;
+    let (class, granted) = if cred.fsuid == uid {
+        (Decider::Owner, mode_bits >> 6)
     } else if cred.in_group(gid) {
-        mode_bits >> 3
+        (Decider::Group, mode_bits >> 3)
     } else {
-        mode_bits
+        (Decider::Other, mode_bits)
     };
-    mask & 7 & !class == 0
+    if mask & 7 & !granted == 0 {
+        return (class, true);
+    }
+    let by = |cap: u32| (Decider::Capability(cap), true);
+    let (search, all) = (caps::CAP_DAC_READ_SEARCH, caps::CAP_DAC_OVERRIDE);
+    if mode_bits & mode::S_IFMT == mode::S_IFDIR {
+        if mask & MAY_WRITE == 0 && cred.capable(search) {
+            return by(search);
+        }
+        return if cred.capable(all) {
+            by(all)
+        } else {
+            (class, false)
+        };
+    }
+    if mask & 7 == MAY_READ && cred.capable(search) {
+        return by(search);
+    }
+    // Even root executes only what has some x bit.
+    if (mask & MAY_EXEC == 0 || mode_bits & 0o111 != 0) && cred.capable(all) {
+        return by(all);
+    }
+    (class, false)
 }
 
 /// Whether mode and owner, or a capability, allow `mask` (`generic_permission`).
 ///
 /// # Errors
 /// `EACCES`.
+#[inline]
 pub(crate) fn generic_permission(
     cred: &Cred,
     mode_bits: u32,
     ids: (u32, u32),
     mask: u32,
 ) -> Result<(), Errno> {
-    let (uid, gid) = ids;
-    if mode_grants(cred, mode_bits, uid, gid, mask) {
-        return Ok(());
+    if decide(cred, mode_bits, ids, mask).1 {
+        Ok(())
+    } else {
+        Err(Errno::EACCES)
     }
-    if mode_bits & mode::S_IFMT == mode::S_IFDIR {
-        if mask & MAY_WRITE == 0 && cred.capable(caps::CAP_DAC_READ_SEARCH) {
-            return Ok(());
-        }
-        return if cred.capable(caps::CAP_DAC_OVERRIDE) {
-            Ok(())
-        } else {
-            Err(Errno::EACCES)
-        };
-    }
-    if mask & 7 == MAY_READ && cred.capable(caps::CAP_DAC_READ_SEARCH) {
-        return Ok(());
-    }
-    // Even root executes only what has some x bit.
-    if (mask & MAY_EXEC == 0 || mode_bits & 0o111 != 0) && cred.capable(caps::CAP_DAC_OVERRIDE) {
-        return Ok(());
-    }
-    Err(Errno::EACCES)
 }
 
 /// Whether `cred` may access the inode in the ways of `mask` (`inode_permission`).

@@ -12,6 +12,7 @@
 use crate::buffer::Buffer;
 use crate::cred::Cred;
 use crate::dcache::{Dentry, Kind};
+use crate::explain::Story;
 use crate::fd::FdTable;
 use crate::file::{Fd, FileBody, Filp};
 use crate::instance::Shared;
@@ -64,9 +65,11 @@ pub(crate) type Pins = PinSet<MountSlot, Dentry, FileBody>;
 pub(crate) struct Core {
     pub(crate) vfs: Arc<Shared>,
     /// Whether walks may go without references ([`crate::Tuning::lock_free_walk`]).
-    pub(crate) lock_free: bool,
+    pub(crate) lock_free: Cell<bool>,
     /// Flags of opens that look with the directory locked ([`crate::open::locked_look`]).
     pub(crate) locked_look: u32,
+    /// What a call that is being explained tells.
+    pub(crate) story: Story,
     pub(crate) pins: Pins,
     /// The descriptor table; borrowed for one step of it at a time.
     fds: RefCell<FdTable>,
@@ -285,8 +288,9 @@ impl Task {
         let nofile = NOFILE_DEFAULT.min(u64::from(vfs.config.limits.nr_open));
         let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
         let core = Core {
-            lock_free: vfs.config.tuning.lock_free_walk,
             locked_look: crate::open::locked_look(&vfs.config.tuning),
+            lock_free: Cell::new(vfs.config.tuning.lock_free_walk),
+            story: Story::default(),
             fds: RefCell::new(FdTable::new(&vfs.dcache.store, &vfs.config)),
             tenant: RefCell::new(Arc::clone(&vfs.tenant)),
             vfs,

@@ -5,5 +5,6 @@ pub(crate) mod bench;
 pub(crate) mod bench_one;
 pub(crate) mod bench_seeds;
 pub(crate) mod bench_two;
+pub(crate) mod explain;
 pub(crate) mod stats;
 pub(crate) mod version;

@@ -9,6 +9,7 @@
 //!   compares credentials by identity.
 
 mod apply;
+mod explained;
 mod look;
 
 use std::sync::Arc;
@@ -42,6 +43,8 @@ impl Clock for Hand {
 pub struct World {
     clock: Hand,
     vfs: Vfs,
+    /// What can be explained is, before it is done.
+    explains: bool,
 }
 
 /// The kernel's `protected_*`, for both sides to obey the same.
@@ -101,8 +104,10 @@ impl World {
         let clock = Hand(Arc::new(Word::new(now.map_or(0, |d| d.as_secs()))));
         let base = tmpfs(clock.now(), true);
         let mut tuning = Tuning::default();
-        if let Some((_, turn_off)) = SWITCHES.get(switch as usize) {
+        let mut explains = false;
+        if let Some((name, turn_off)) = SWITCHES.get(switch as usize) {
             turn_off(&mut tuning);
+            explains = *name == EXPLAIN;
         }
         let builder = Vfs::builder()
             .tuning(tuning)
@@ -110,7 +115,11 @@ impl World {
             .sysctl(sysctl)
             .clock(Box::new(clock.clone()));
         let vfs = builder.build(base)?;
-        Ok(World { clock, vfs })
+        Ok(World {
+            clock,
+            vfs,
+            explains,
+        })
     }
 
     /// The two tasks of a case: the one that acts, and the one that looks. As on the host a tree
@@ -132,6 +141,10 @@ impl World {
 /// A switch of the core: its name, and what turns it off.
 pub type Switch = (&'static str, fn(&mut Tuning));
 
+/// Not a switch of the core: each operation that can be explained is, and the explanation must give
+/// the same errno and leave nothing behind.
+pub const EXPLAIN: &str = "explain";
+
 /// The switches of the core that can be off while everything is compared, by number: flipping one
 /// never changes a result.
 pub const SWITCHES: &[Switch] = &[
@@ -146,6 +159,7 @@ pub const SWITCHES: &[Switch] = &[
     ("fd-peek", |t| t.fd_word_peek = false),
     ("fd-summary", |t| t.fd_conditional_summary = false),
     ("complete-directories", |t| t.complete_directories = false),
+    (EXPLAIN, |_| {}),
 ];
 
 /// One case on openpath.
@@ -233,6 +247,11 @@ impl<'t> Ours<'t> {
     }
 }
 
+/// The low word of an argument.
+fn low(v: u64) -> u32 {
+    (v & 0xffff_ffff) as u32
+}
+
 /// The credentials of a test user.
 #[must_use]
 pub fn cred(uid: u32) -> Cred {
@@ -247,7 +266,12 @@ impl Face for Ours<'_> {
     fn apply(&mut self, _at: usize, op: &Op) -> Outcome {
         self.scans.touch(op);
         self.tick();
-        let outcome = self.dispatch(op);
+        let explained = if self.world.explains {
+            explained::explain(self.task(), op)
+        } else {
+            None
+        };
+        let outcome = explained::confirmed(explained.as_ref(), self.dispatch(op));
         self.scans.learn(op, &outcome);
         outcome
     }

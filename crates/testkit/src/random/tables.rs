@@ -94,7 +94,7 @@ impl Tables {
 
     /// The lowest free number from here on, if it is below the limit.
     fn free(&self, from: i32) -> Option<i32> {
-        let free = (from..).find(|n| !self.open().contains_key(n));
+        let free = (from..=i32::MAX).find(|n| !self.open().contains_key(n));
         free.filter(|n| (0..self.limit()).contains(n))
     }
 

@@ -92,6 +92,21 @@ impl Devices {
     }
 }
 
+/// The driver of a device.
+///
+/// # Errors
+/// `ENXIO`: none has the number.
+pub(crate) fn driver_of<'c>(core: &'c Core, inode: &Inode) -> Result<&'c dyn DeviceOps, Errno> {
+    let kind = if inode.kind() == mode::S_IFBLK {
+        DeviceKind::Block
+    } else {
+        DeviceKind::Char
+    };
+    let (major, minor) = (stat::major(inode.rdev()), stat::minor(inode.rdev()));
+    let driver = core.vfs.devices.find(kind, major, minor);
+    driver.ok_or(Errno::ENXIO)
+}
+
 /// Opens a device.
 ///
 /// # Errors
@@ -101,14 +116,8 @@ pub(crate) fn open_device(
     inode: &Inode,
     flags: u32,
 ) -> Result<Box<dyn FileOps>, Errno> {
-    let kind = if inode.kind() == mode::S_IFBLK {
-        DeviceKind::Block
-    } else {
-        DeviceKind::Char
-    };
+    let driver = driver_of(core, inode)?;
     let (major, minor) = (stat::major(inode.rdev()), stat::minor(inode.rdev()));
-    let driver = core.vfs.devices.find(kind, major, minor);
-    let driver = driver.ok_or(Errno::ENXIO)?;
     let cred = Arc::clone(&core.cred());
     let opening = Opening {
         major,

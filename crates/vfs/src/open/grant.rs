@@ -3,14 +3,15 @@
 //! `do_dentry_open`)?
 
 use super::OpenOp;
-use crate::device::open_device;
+use crate::device::{driver_of, open_device};
+use crate::explain::{Check, Step, Would};
 use crate::file::{FileOps, Filp, Making};
 use crate::inode::{Inode, SetAttr, flag};
 use crate::mount::{MountData, Writing, mflag};
 use crate::perm::{self, MAY_WRITE};
-use crate::pipe::open_fifo;
+use crate::pipe::{open_fifo, would_meet};
 use crate::task::Core;
-use crate::walk::lflag;
+use crate::walk::{Spot, lflag};
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY,
     O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC,
@@ -201,6 +202,7 @@ fn finish_ruled<'t>(
 
 /// Everything between the walk and the opening of the inode; the permission to change the mount, if
 /// the file is to be cut.
+#[inline(always)]
 fn granted<'t>(
     core: &'t Core,
     pin: &Pin,
@@ -219,22 +221,23 @@ fn granted<'t>(
     let mount_flags = core.vfs.mounts.at(pin.mount()).word().sample();
     if op.has(O_CREAT) {
         if op.has(O_EXCL) && !created {
-            return Err(Errno::EEXIST);
+            return Err(core.refused(Check::Exists, Errno::EEXIST));
         }
         if inode.is_dir() {
-            return Err(Errno::EISDIR);
+            return Err(core.refused(Check::IsDirectory, Errno::EISDIR));
         }
         sticky_allows(core, pin, inode)?;
     }
     if walked & lflag::REGULAR != 0 && inode.kind() != mode::S_IFREG {
-        return Err(Errno::EFTYPE);
+        return Err(core.refused(Check::WantsFile, Errno::EFTYPE));
     }
     if walked & lflag::DIRECTORY != 0 && sample.has(crate::dcache::dflag::NOT_DIR) {
-        return Err(Errno::ENOTDIR);
+        return Err(core.refused(Check::WantsDirectory, Errno::ENOTDIR));
     }
     let truncates = !created && op.has(O_TRUNC) && inode.kind() == mode::S_IFREG;
     let writing = if truncates {
-        Some(core.want_write(pin.mount(), mount)?)
+        let writing = core.want_write(pin.mount(), mount);
+        Some(writing.map_err(|errno| core.refused(Check::of_writing(errno), errno))?)
     } else {
         None
     };
@@ -264,22 +267,25 @@ pub(super) fn may_open(
 ) -> Result<(), Errno> {
     match inode.kind() {
         mode::S_IFREG => {}
-        mode::S_IFLNK => return Err(Errno::ELOOP),
-        mode::S_IFDIR if access & MAY_WRITE != 0 => return Err(Errno::EISDIR),
+        mode::S_IFLNK => return Err(core.refused(Check::IsLink, Errno::ELOOP)),
+        mode::S_IFDIR if access & MAY_WRITE != 0 => {
+            return Err(core.refused(Check::IsDirectory, Errno::EISDIR));
+        }
         mode::S_IFBLK | mode::S_IFCHR if mount_flags.has(mflag::NO_DEV) => {
-            return Err(Errno::EACCES);
+            return Err(core.refused(Check::NoDevices, Errno::EACCES));
         }
         _ => {}
     }
     let cred = core.cred();
-    perm::inode_permission(&cred, &mount.sb, inode, access)?;
+    perm::inode_permission(&cred, &mount.sb, inode, access)
+        .map_err(|errno| core.denied(inode, access, errno))?;
     if inode.flags() & flag::APPEND_ONLY != 0
         && (flags & O_ACCMODE != O_RDONLY && flags & O_APPEND == 0 || flags & O_TRUNC != 0)
     {
-        return Err(Errno::EPERM);
+        return Err(core.refused(Check::AppendOnly, Errno::EPERM));
     }
     if flags & O_NOATIME != 0 && !cred.owner_or_capable(inode.ids().0) {
-        return Err(Errno::EPERM);
+        return Err(core.refused(Check::NoAccessTime, Errno::EPERM));
     }
     Ok(())
 }
@@ -310,6 +316,84 @@ pub(super) fn open_at(core: &Core, pin: Pin, flags: u32, created: bool) -> Resul
     Ok(file)
 }
 
+/// Whether the file would be opened: everything up to the opening itself; for explaining.
+///
+/// # Errors
+/// As [`finish`], but for what the backend would say.
+#[cold]
+pub(super) fn would_open(
+    core: &Core,
+    pin: &Pin,
+    ended: Ended,
+    op: &OpenOp,
+) -> Result<Would, Errno> {
+    let truncates = granted(core, pin, ended, op)?.is_some();
+    let store = &core.vfs.dcache.store;
+    let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
+        return Err(Errno::ENOENT);
+    };
+    core.tell_permission(inode, op.access);
+    let spot = Spot::of(pin);
+    write_access(core, pin, mount, inode, op.flags)
+        .and_then(|()| {
+            if truncates {
+                drop(core.want_write_inode(spot, inode)?);
+            }
+            Ok(())
+        })
+        .map_err(|errno| core.refused(Check::of_writing(errno), errno))?;
+    let waits = if is_special(inode) && inode.flags() & flag::OPEN_HOOK == 0 {
+        would_wait(core, inode, op.flags).map_err(|errno| core.refused(Check::Special, errno))?
+    } else {
+        false
+    };
+    if op.has(O_DIRECT) && inode.kind() != mode::S_IFREG {
+        return Err(core.refused(Check::Direct, Errno::EINVAL));
+    }
+    core.tell_place(spot, Step::End);
+    Ok(match (truncates, waits) {
+        (true, _) => Would::Truncate,
+        (false, true) => Would::Wait,
+        (false, false) => Would::Open,
+    })
+}
+
+/// Whether opening a FIFO would wait for a peer, or a device can be opened at all.
+///
+/// # Errors
+/// `ENXIO`, `EINVAL`, as for an open; a driver is not asked.
+fn would_wait(core: &Core, inode: &Inode, flags: u32) -> Result<bool, Errno> {
+    match inode.kind() {
+        mode::S_IFIFO => would_meet(inode, flags),
+        mode::S_IFCHR | mode::S_IFBLK => driver_of(core, inode).map(|_| false),
+        _ => Err(Errno::ENXIO),
+    }
+}
+
+/// Whether it is neither a regular file nor a directory or link.
+#[inline(always)]
+fn is_special(inode: &Inode) -> bool {
+    !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR | mode::S_IFLNK)
+}
+
+/// Marks the pin as written to, where an open for writing does (`do_dentry_open`).
+///
+/// # Errors
+/// `ETXTBSY`, `EROFS` (mount).
+#[inline(always)]
+fn write_access(
+    core: &Core,
+    pin: &Pin,
+    mount: &MountData,
+    inode: &Inode,
+    flags: u32,
+) -> Result<(), Errno> {
+    if matches!(flags & O_ACCMODE, 1 | 2) && !is_special(inode) {
+        core.get_write_access(pin, mount, inode)?;
+    }
+    Ok(())
+}
+
 /// What one opening keeps of its own.
 type Own = Option<Arc<Box<dyn FileOps>>>;
 
@@ -324,16 +408,13 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
     let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
         return Err(Errno::ENOENT);
     };
-    let special = !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR | mode::S_IFLNK);
-    if matches!(flags & O_ACCMODE, 1 | 2) && !special {
-        core.get_write_access(pin, mount, inode)?;
-    }
+    write_access(core, pin, mount, inode, flags)?;
     lock_context(core, inode);
     if inode.flags() & flag::OPEN_HOOK != 0 {
         let own = inode.shielded(|ops| ops.open(inode, flags))?;
         return Ok(own.map(Arc::new));
     }
-    if !special {
+    if !is_special(inode) {
         return Ok(None);
     }
     let own: Box<dyn FileOps> = match inode.kind() {
@@ -428,7 +509,7 @@ fn sticky_decides(core: &Core, pin: &Pin, inode: &Inode) -> Result<(), Errno> {
     }
     let forbidden = dir_mode & mode::S_IWOTH != 0 || dir_mode & mode::S_IWGRP != 0 && level >= 2;
     if forbidden {
-        Err(Errno::EACCES)
+        Err(core.refused(Check::Sticky, Errno::EACCES))
     } else {
         Ok(())
     }

@@ -3,9 +3,10 @@
 
 use super::OpenOp;
 use crate::dcache::{Kind, dflag};
+use crate::explain::{Check, Would};
 use crate::inode::{Inode, NewInode, flag};
 use crate::mount::Writing;
-use crate::perm;
+use crate::perm::{self, MAY_EXEC, MAY_WRITE};
 use crate::walk::{Fail, Last, LastKind, LockedDir, Reason, Spot, Text, Walk, lflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_CREAT;
@@ -47,6 +48,7 @@ pub(super) fn open_last(
 }
 
 /// As [`open_last`] for `O_CREAT`.
+#[inline(always)]
 fn create_last(
     walk: &mut Walk<'_>,
     text: &Text<'_>,
@@ -54,7 +56,7 @@ fn create_last(
     op: &OpenOp,
 ) -> Result<Entered, Fail> {
     if last.slash {
-        return Err(Errno::EISDIR.into());
+        return Err(walk.refuse(Check::TrailingSlash, Errno::EISDIR));
     }
     let entered = if try_existing(walk, text, last, op)? {
         Entered::Existing
@@ -93,13 +95,13 @@ fn create_locked(
         let parent = walk.held().ok_or_else(|| walk.restart(Reason::Busy))?;
         let (Some(dir), Some(mount)) = (store.dentry_payload(parent), store.mount_payload(parent))
         else {
-            return Err(Errno::ENOTDIR.into());
+            return Err(walk.refuse(Check::NotDirectory, Errno::ENOTDIR));
         };
         // Whether it is writable matters only if there is something to be made.
         let writing = core.want_write(walk.at.mount, mount);
         let _names = dir.lock_names();
         if dir.flags() & flag::DEAD != 0 {
-            return Err(Errno::ENOENT.into());
+            return Err(walk.refuse(Check::Removed, Errno::ENOENT));
         }
         let place = LockedDir {
             core,
@@ -132,10 +134,16 @@ fn find_or_make(
     op: &OpenOp,
 ) -> Result<(Pin, Sample, bool), Fail> {
     let core = place.core;
-    let negative = match place.find(name)? {
-        Some((pin, sample)) if !sample.has(dflag::NEGATIVE) => return Ok((pin, sample, false)),
+    place.tell(name);
+    let found = place.find(name);
+    let negative = match found.map_err(|errno| core.refused(Check::of_lookup(errno), errno))? {
+        Some((pin, sample)) if !sample.has(dflag::NEGATIVE) => {
+            core.tell_found(&pin);
+            return Ok((pin, sample, false));
+        }
         other => other.map(|(pin, _)| pin),
     };
+    let writing = writing.map_err(|errno| core.refused(Check::of_writing(errno), errno));
     match (writing.and_then(|_writing| make(place, name, op)), negative) {
         (Ok(inode), Some(pin)) => {
             let sample = core
@@ -170,7 +178,10 @@ fn make(place: LockedDir<'_>, name: &[u8], op: &OpenOp) -> Result<Arc<Inode>, Er
         ..
     } = place;
     let cred = core.cred();
-    perm::may_create(&cred, sb, dir)?;
+    perm::may_create(&cred, sb, dir)
+        .map_err(|errno| core.denied(dir, MAY_WRITE | MAY_EXEC, errno))?;
+    core.tell_permission(dir, MAY_WRITE | MAY_EXEC);
+    core.stop_before(Would::Create)?;
     let mode = perm::new_mode(&cred, dir, op.mode, core.umask.get());
     let (uid, gid, mode) = perm::new_owner(&cred, dir, mode);
     let new = NewInode {

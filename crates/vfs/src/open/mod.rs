@@ -14,9 +14,11 @@ mod grant;
 mod how;
 mod last;
 mod tmpfile;
+mod told;
 
 pub(crate) use grant::without_privileges;
-use how::OpenOp;
+pub(crate) use how::OpenOp;
+pub(crate) use told::{lenient_op, strict_op, told};
 
 use crate::config::Tuning;
 use crate::file::{Fd, Filp};
@@ -115,15 +117,24 @@ impl Task {
     }
 }
 
-/// Opens with arguments that were checked (`do_sys_openat2` from the path on).
+/// Whether path and limits allow an open at all: a descriptor must be to be had before anything is
+/// looked at or made.
+///
+/// # Errors
+/// `ENOENT` (empty path), `ENAMETOOLONG`, `EMFILE`, `ENFILE`.
 #[inline(always)]
-fn do_open(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
+pub(crate) fn admit(core: &Core, path: &[u8], op: &OpenOp) -> Result<(), Errno> {
     check_path(path, op.lookup & walk::lflag::EMPTY != 0)?;
-    // A descriptor must be to be had before anything is looked at or made.
     if !core.fds().has_room(core.fd_end()) {
         return Err(Errno::EMFILE);
     }
-    core.check_files_max()?;
+    core.check_files_max()
+}
+
+/// Opens with arguments that were checked (`do_sys_openat2` from the path on).
+#[inline(always)]
+fn do_open(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
+    admit(core, path, op)?;
     if !core.vfs.config.tuning.failed_open_frees_inline {
         return early::open(core, dirfd, path, op);
     }
@@ -205,6 +216,7 @@ fn open_once<'t>(
 }
 
 /// Goes to the file to be opened, through links in the last place; whether it was made on the way.
+#[inline(always)]
 fn enter(walk: &mut Walk<'_>, text: &mut Text<'_>, op: &OpenOp) -> Result<bool, Fail> {
     if text.bytes().is_empty() {
         return Ok(false);

@@ -3,6 +3,7 @@
 
 use super::{OpenOp, grant};
 use crate::dcache::Kind;
+use crate::explain::{Check, Would};
 use crate::file::Filp;
 use crate::inode::{NewInode, flag};
 use crate::perm::{self, MAY_EXEC, MAY_WRITE};
@@ -40,9 +41,13 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<Pin, Errno> {
         return Err(Errno::ENOTDIR);
     };
     let mount_flags = vfs.mounts.at(dir_pin.mount()).word().sample();
-    let _writing = core.want_write(dir_pin.mount(), mount)?;
+    let writing = core.want_write(dir_pin.mount(), mount);
+    let _writing = writing.map_err(|errno| core.refused(Check::of_writing(errno), errno))?;
     let cred = core.cred();
-    perm::inode_permission(&cred, &mount.sb, dir, MAY_WRITE | MAY_EXEC)?;
+    perm::inode_permission(&cred, &mount.sb, dir, MAY_WRITE | MAY_EXEC)
+        .map_err(|errno| core.denied(dir, MAY_WRITE | MAY_EXEC, errno))?;
+    core.tell_permission(dir, MAY_WRITE | MAY_EXEC);
+    core.stop_before(Would::CreateUnnamed)?;
     let mode = perm::new_mode(&cred, dir, op.mode, core.umask.get());
     let (uid, gid, mode) = perm::new_owner(&cred, dir, mode);
     let new = NewInode {

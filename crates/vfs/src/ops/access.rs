@@ -4,6 +4,7 @@
 use super::resolve;
 use super::target::at_lookup;
 use crate::cred::Cred;
+use crate::explain::Check;
 use crate::file::Fd;
 use crate::mount::mflag;
 use crate::perm;
@@ -57,12 +58,13 @@ impl Task {
         let target = held.target()?;
         let kind = target.inode.kind();
         if want & X_OK != 0 && kind == mode::S_IFREG && target.mount_flags().has(mflag::NO_EXEC) {
-            return Err(Errno::EACCES);
+            return Err(core.refused(Check::NoPrograms, Errno::EACCES));
         }
-        perm::inode_permission(&core.cred(), &target.mount.sb, target.inode, want)?;
+        perm::inode_permission(&core.cred(), &target.mount.sb, target.inode, want)
+            .map_err(|errno| core.denied(target.inode, want, errno))?;
         let special = !matches!(kind, mode::S_IFREG | mode::S_IFDIR | mode::S_IFLNK);
         if want & W_OK != 0 && !special && target.is_read_only() {
-            return Err(Errno::EROFS);
+            return Err(core.refused(Check::ReadOnlyMount, Errno::EROFS));
         }
         Ok(())
     }

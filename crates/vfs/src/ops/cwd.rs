@@ -120,6 +120,12 @@ fn pin(core: &Core, spot: Spot) -> Result<Pin, Errno> {
         .ok_or(Errno::ENOMEM)
 }
 
+/// What `spot`, which something holds, is called from the task's root; from the top of what it is
+/// in, if the root does not lead there.
+pub(crate) fn path_of(core: &Core, spot: Spot) -> Vec<u8> {
+    Place::of(core, spot).path
+}
+
 /// What a place is called, as it was at one moment.
 pub(super) struct Place {
     pub(super) path: Vec<u8>,

@@ -24,9 +24,10 @@ mod truncate;
 mod unlink;
 mod xattr;
 
+pub(crate) use cwd::path_of;
 pub use dir::DirEntry;
 pub use mounts::{LSMT_ROOT, MountAttr};
-pub(crate) use target::Target;
+pub(crate) use target::{Target, at_lookup};
 
 use crate::inode::Inode;
 use crate::mount::MountData;

@@ -44,7 +44,7 @@ mod splice;
 
 pub(crate) use books::Books;
 pub(crate) use end::End;
-pub(crate) use open::{InodePipe, open_fifo};
+pub(crate) use open::{InodePipe, open_fifo, would_meet};
 
 use crate::lock_order::PipeState;
 use books::Share;

@@ -48,23 +48,55 @@ fn pipe_of(core: &Core, inode: &Inode) -> Result<Arc<Pipe>, Errno> {
     Ok(pipe)
 }
 
+/// Whether an end with these flags reads, and whether it writes.
+///
+/// # Errors
+/// `EINVAL`: neither.
+fn sides(flags: u32) -> Result<(bool, bool), Errno> {
+    match flags & O_ACCMODE {
+        O_RDONLY => Ok((true, false)),
+        O_WRONLY => Ok((false, true)),
+        O_RDWR => Ok((true, true)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Whether a new end would be without a peer; who is both is its own.
+fn is_alone(sides: (bool, bool), readers: bool, writers: bool) -> bool {
+    match sides {
+        (true, false) => !writers,
+        (false, true) => !readers,
+        _ => false,
+    }
+}
+
+/// Whether opening the FIFO would wait for a peer now.
+///
+/// # Errors
+/// As [`open_fifo`], but for what it uses.
+#[cold]
+pub(crate) fn would_meet(inode: &Inode, flags: u32) -> Result<bool, Errno> {
+    let sides = sides(flags)?;
+    let pipe = inode.rare().pipe.lock().upgrade();
+    let (readers, writers) = pipe.map_or((false, false), |pipe| {
+        let state = pipe.state.lock();
+        (state.readers != 0, state.writers != 0)
+    });
+    let alone = is_alone(sides, readers, writers);
+    let may_wait = flags & O_NONBLOCK == 0;
+    if alone && sides.1 && !may_wait {
+        return Err(Errno::ENXIO);
+    }
+    Ok(alone && may_wait)
+}
+
 /// A new end of the pipe, when it has a peer or needs none.
 fn join(pipe: Arc<Pipe>, flags: u32, sleeper: &Sleeper) -> Result<End, Errno> {
-    let (reads, writes) = match flags & O_ACCMODE {
-        O_RDONLY => (true, false),
-        O_WRONLY => (false, true),
-        O_RDWR => (true, true),
-        _ => return Err(Errno::EINVAL),
-    };
+    let (reads, writes) = sides(flags)?;
     let may_wait = flags & O_NONBLOCK == 0;
     let (came, alone, wake) = {
         let mut state = pipe.state.lock();
-        // Who is both is its own peer.
-        let alone = match (reads, writes) {
-            (true, false) => state.writers == 0,
-            (false, true) => state.readers == 0,
-            _ => false,
-        };
+        let alone = is_alone((reads, writes), state.readers != 0, state.writers != 0);
         if alone && writes && !may_wait {
             return Err(Errno::ENXIO);
         }

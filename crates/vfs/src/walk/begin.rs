@@ -2,6 +2,7 @@
 //! Where a walk starts (`path_init`), and what its root is.
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
+use crate::explain::{Check, Step};
 use crate::task::{At, Core};
 use openpath_abi::{Errno, caps};
 use openpath_sync::Sample;
@@ -24,7 +25,7 @@ impl<'w> Walk<'w> {
             return Err(Errno::EAGAIN.into());
         }
         if path.is_empty() && flags & lflag::EMPTY == 0 {
-            return Err(Errno::ENOENT.into());
+            return Err(core.refused(Check::EmptyPath, Errno::ENOENT).into());
         }
         core.heed_pivots();
         let mut walk = Self {
@@ -51,7 +52,7 @@ impl<'w> Walk<'w> {
         let spot = walk.start_of(at, path)?;
         walk.stand(spot)?;
         if !path.is_empty() && !walk.at_dir() {
-            return Err(Errno::ENOTDIR.into());
+            return Err(walk.refuse(Check::NotDirectory, Errno::ENOTDIR));
         }
         if flags & lflag::SCOPED != 0 {
             walk.root = Some(spot);
@@ -62,7 +63,7 @@ impl<'w> Walk<'w> {
     fn start_of(&self, at: At<'_>, path: &[u8]) -> Result<Spot, Fail> {
         match at {
             At::Cwd => Ok(self.core.cwd.get()),
-            At::Bad => Err(Errno::EBADF.into()),
+            At::Bad => Err(self.refuse(Check::Descriptor, Errno::EBADF)),
             At::File(file) => {
                 if path.is_empty() && self.wants(lflag::LINKAT_EMPTY) {
                     let cred = self.core.cred();
@@ -105,14 +106,15 @@ impl<'w> Walk<'w> {
     /// Stands at `spot`, which something else holds, with a pin of its own.
     #[cold]
     pub(super) fn stand_pinned(&mut self, spot: Spot) -> Result<(), Fail> {
-        let pin = self
-            .core
-            .pins
-            .pin_now(spot.mount, spot.dentry)
-            .ok_or(Fail::Errno(Errno::ENOMEM))?;
+        let pin = self.core.pins.pin_now(spot.mount, spot.dentry);
+        let pin = pin.ok_or_else(|| self.refuse(Check::Pins, Errno::ENOMEM))?;
         let mount = self.mounts().at(spot.mount).word().sample();
         let dentry = self.dcache().at(spot.dentry).word().sample_steady();
         self.go(spot, mount, dentry, Some(pin));
+        if self.core.is_told() {
+            self.flags |= lflag::TOLD;
+            self.core.tell_place(spot, Step::At);
+        }
         Ok(())
     }
 
@@ -129,14 +131,14 @@ impl<'w> Walk<'w> {
     /// path may.
     pub(super) fn jump_root(&mut self) -> Result<(), Fail> {
         if self.wants(lflag::BENEATH) {
-            return Err(Errno::EXDEV.into());
+            return Err(self.refuse(Check::Beneath, Errno::EXDEV));
         }
         if self.wants(lflag::NO_XDEV)
             && self.at.mount != 0
             && self.root.map(|r| r.mount) != Some(self.at.mount)
         {
             // As in Linux, a root that was not asked for yet is no mount at all.
-            return Err(Errno::EXDEV.into());
+            return Err(self.refuse(Check::MountBoundary, Errno::EXDEV));
         }
         if self.at.mount != 0 {
             // R4: what sent the walk to the root was where it seemed to be.
@@ -160,7 +162,7 @@ impl<'w> Walk<'w> {
             }
             return match under {
                 Some(true) => Ok(()),
-                Some(false) => Err(Errno::EXDEV.into()),
+                Some(false) => Err(self.refuse(Check::Beneath, Errno::EXDEV)),
                 None => continue,
             };
         }

@@ -3,6 +3,7 @@
 
 use super::{Fail, Reason, Spot, Walk};
 use crate::dcache::dflag;
+use crate::explain::Step;
 use crate::mount::Cover;
 
 impl Walk<'_> {
@@ -87,6 +88,7 @@ impl Walk<'_> {
             dentry,
             Some(pin),
         );
+        self.core.tell_place(self.at, Step::Mount);
         Ok(true)
     }
 

@@ -3,6 +3,7 @@
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::dcache::dflag;
+use crate::explain::{Check, Step};
 use openpath_abi::Errno;
 
 impl Walk<'_> {
@@ -40,8 +41,8 @@ impl Walk<'_> {
             }
         };
         if top {
-            if self.wants(lflag::BENEATH) {
-                return Err(self.sure(Errno::EXDEV));
+            if self.flags & (lflag::BENEATH | lflag::TOLD) != 0 {
+                self.minds_top()?;
             }
             // Back to where the step began: nothing above was visible.
             if self.at != from {
@@ -81,12 +82,24 @@ impl Walk<'_> {
         }
     }
 
+    /// Whether `..` may be asked for at the root of the walk; tells that it stays there.
+    ///
+    /// # Errors
+    /// `EXDEV`.
+    #[cold]
+    fn minds_top(&mut self) -> Result<(), Fail> {
+        if self.wants(lflag::BENEATH) {
+            return Err(self.sure(Check::Beneath, Errno::EXDEV));
+        }
+        self.core.tell(|| Step::Top);
+        Ok(())
+    }
+
     /// From the root of a mount to the directory it covers.
     fn up_across(&mut self, to: Spot) -> Result<(), Fail> {
-        self.may_leave_mount().map_err(|fail| match fail {
-            Fail::Errno(errno) => self.sure(errno),
-            other => other,
-        })?;
+        if self.wants(lflag::NO_XDEV) {
+            return Err(self.sure(Check::MountBoundary, Errno::EXDEV));
+        }
         let (mounts, dcache) = (self.mounts(), self.dcache());
         if self.fast {
             let mount = mounts.at(to.mount).word().sample();
@@ -113,6 +126,7 @@ impl Walk<'_> {
         let mount = mounts.at(to.mount).word().sample_steady();
         let dentry = dcache.at(to.dentry).word().sample_steady();
         self.go(to, mount, dentry, Some(pin));
+        self.core.tell_place(to, Step::Up);
         Ok(())
     }
 
@@ -157,7 +171,7 @@ impl Walk<'_> {
             }
             if !self.connected(parent)? {
                 self.core.pins.release(pin);
-                return Err(Errno::ENOENT.into());
+                return Err(self.refuse(Check::Disconnected, Errno::ENOENT));
             }
             let sample = dcache.at(parent).word().sample_steady();
             self.go(
@@ -169,6 +183,7 @@ impl Walk<'_> {
                 sample,
                 Some(pin),
             );
+            self.core.tell_place(self.at, Step::Up);
             return Ok(());
         }
     }
@@ -201,6 +216,6 @@ impl Walk<'_> {
         if self.mode == Mode::Fast && self.fast && !self.wants(lflag::CACHED) {
             return Err(self.restart(Reason::ScopeMoved));
         }
-        Err(Errno::EAGAIN.into())
+        Err(self.refuse(Check::Moved, Errno::EAGAIN))
     }
 }

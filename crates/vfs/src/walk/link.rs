@@ -3,6 +3,7 @@
 
 use super::{Fail, Reason, Text, Walk, lflag};
 use crate::atime;
+use crate::explain::{Check, Step, Would};
 use crate::inode::flag;
 use crate::mount::mflag;
 use openpath_abi::{Errno, Timespec, limits, mode};
@@ -36,7 +37,7 @@ impl Walk<'_> {
     fn count_link(&mut self) -> Result<(), Fail> {
         self.links += 1;
         if self.links > limits::MAXSYMLINKS {
-            return Err(Errno::ELOOP.into());
+            return Err(self.refuse(Check::LinkCount, Errno::ELOOP));
         }
         Ok(())
     }
@@ -65,13 +66,15 @@ impl Walk<'_> {
         if dir_mode & risky != risky || dir_uid == link_uid {
             return Ok(());
         }
-        Err(Errno::EACCES.into())
+        Err(self.refuse(Check::LinkOwner, Errno::EACCES))
     }
 
     /// Reads the link stood at, steps back to its directory and puts the body in front of the rest.
     fn splice_link(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
-        if self.wants(lflag::NO_SYMLINKS) || self.at_mount.has(mflag::NO_SYM_FOLLOW) {
-            return Err(Errno::ELOOP.into());
+        if self.flags & (lflag::NO_SYMLINKS | lflag::TOLD) != 0
+            || self.at_mount.has(mflag::NO_SYM_FOLLOW)
+        {
+            self.minds_link()?;
         }
         let now = self.core.vfs.clock.now();
         let flags = self.at_mount;
@@ -96,9 +99,39 @@ impl Walk<'_> {
         self.back_to_parent()
     }
 
+    /// Whether the link stood at may be followed at all; tells of it.
+    ///
+    /// # Errors
+    /// `ELOOP`.
+    #[cold]
+    fn minds_link(&self) -> Result<(), Fail> {
+        if self.wants(lflag::NO_SYMLINKS) {
+            return Err(self.refuse(Check::LinksUnwanted, Errno::ELOOP));
+        }
+        if self.at_mount.has(mflag::NO_SYM_FOLLOW) {
+            return Err(self.refuse(Check::LinkMount, Errno::ELOOP));
+        }
+        let (magic, body) = self.with_inode(|inode| {
+            let magic = inode.flags() & flag::MAGIC != 0;
+            let body = if magic { None } else { inode.read_link().ok() };
+            (magic, body.map(<[u8]>::to_vec).unwrap_or_default())
+        })?;
+        let number = u32::try_from(self.links).unwrap_or(u32::MAX);
+        self.core.tell(|| Step::Link {
+            body,
+            number,
+            magic,
+        });
+        Ok(())
+    }
+
     /// Moves the access time of the link stood at; whether that worked does not matter to who
     /// follows it.
     fn touch_link(&self, now: Timespec) -> Result<(), Fail> {
+        if self.core.is_told() {
+            self.core.tell(|| Step::Would(Would::TouchLink));
+            return Ok(());
+        }
         let Some(mount) = self
             .held()
             .and_then(|pin| self.dcache().store.mount_payload(pin))
@@ -139,12 +172,12 @@ impl Walk<'_> {
         self.unlazy(Reason::Magic)?;
         let target = self.with_inode(|inode| inode.shielded(|ops| ops.jump(inode)))??;
         if self.wants(lflag::NO_MAGICLINKS) {
-            return Err(Errno::ELOOP.into());
+            return Err(self.refuse(Check::MagicUnwanted, Errno::ELOOP));
         }
         let to = target.spot();
         let leaves = self.wants(lflag::NO_XDEV) && to.mount != self.at.mount;
         if leaves || self.flags & lflag::SCOPED != 0 || !target.is_of(&self.core.vfs) {
-            return Err(Errno::EXDEV.into());
+            return Err(self.refuse(Check::MountBoundary, Errno::EXDEV));
         }
         self.stand_pinned(to)?;
         text.drop_to(self.core, rest);

@@ -54,6 +54,17 @@ impl LockedDir<'_> {
         }
     }
 
+    /// Tells what the cache knows of a name.
+    #[cold]
+    pub(crate) fn tell(self, name: &[u8]) {
+        if self.core.is_told() {
+            let dcache = &self.core.vfs.dcache;
+            let key = NameKey::of(dcache.key, name, 0, name.len());
+            self.core
+                .tell_name(name, dcache.known(self.at.dentry, key, name));
+        }
+    }
+
     /// The entry of `name`, which had none, with what was just made there.
     ///
     /// # Errors

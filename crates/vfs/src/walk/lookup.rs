@@ -4,6 +4,7 @@
 
 use super::{Fail, Mode, Reason, Walk};
 use crate::dcache::{Kind, dflag};
+use crate::explain::Check;
 use crate::inode::{Found, Inode, Patience, flag};
 use crate::lock_order::{Flight, FlightTable};
 use crate::name::NameKey;
@@ -84,17 +85,17 @@ impl Walk<'_> {
         };
         let store = &self.dcache().store;
         let Some(dir) = store.dentry_payload(pin) else {
-            return Err(Errno::ENOTDIR.into());
+            return Err(self.refuse(Check::NotDirectory, Errno::ENOTDIR));
         };
         let _names = dir.hold_names();
         if dir.flags() & flag::DEAD != 0 {
-            return Err(Errno::ENOENT.into());
+            return Err(self.refuse(Check::Removed, Errno::ENOENT));
         }
         let limit = store
             .mount_payload(pin)
             .map_or(255, |m| m.sb.options().name_max);
         if name.len() > limit {
-            return Err(Errno::ENAMETOOLONG.into());
+            return Err(self.refuse(Check::NameLength, Errno::ENAMETOOLONG));
         }
         let found = self
             .core
@@ -104,11 +105,17 @@ impl Walk<'_> {
         match found {
             None => Ok(None),
             Some(entry) => {
-                let (child, sample) = entry?;
+                let (child, sample) = entry.map_err(|errno| {
+                    let check = match errno {
+                        Errno::ENOENT => Check::Absent,
+                        _ => Check::Backend,
+                    };
+                    self.core.refused(check, errno)
+                })?;
                 let mount = self.mounts().at(self.at.mount).word().sample_steady();
                 let pin = self.core.pins.try_pin(self.at.mount, mount, child, sample);
                 if pin.is_none() && !self.core.pins.has_room() {
-                    return Err(Errno::ENOMEM.into());
+                    return Err(self.refuse(Check::Pins, Errno::ENOMEM));
                 }
                 self.at_mount = mount;
                 Ok(pin.map(|pin| (pin, sample)))

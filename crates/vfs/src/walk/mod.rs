@@ -54,6 +54,7 @@ pub(crate) use run::{lookup, lookup_parent};
 
 use crate::buffer::Buffer;
 use crate::dcache::dflag;
+use crate::explain::{Check, Step};
 use crate::inode::Inode;
 use crate::task::Core;
 use crate::tenant::count;
@@ -90,6 +91,8 @@ pub(crate) mod lflag {
     pub(crate) const MOUNTPOINT: u32 = 1 << 10;
     /// `OPENAT2_REGULAR`: only a regular file will do.
     pub(crate) const REGULAR: u32 = 1 << 11;
+    /// The walk is explained: tested together with what is rare, where both kinds of walk pass.
+    pub(crate) const TOLD: u32 = 1 << 12;
 }
 
 /// Why a walk ended without a result.
@@ -117,6 +120,16 @@ impl From<Errno> for Fail {
 pub(crate) struct Spot {
     pub(crate) mount: u32,
     pub(crate) dentry: u32,
+}
+
+impl Spot {
+    /// What `pin` holds.
+    pub(crate) fn of(pin: &Pin) -> Self {
+        Self {
+            mount: pin.mount(),
+            dentry: pin.dentry(),
+        }
+    }
 }
 
 /// What kind of thing the last component is.
@@ -245,6 +258,11 @@ impl<'w> Walk<'w> {
         self.flags & flag == flag
     }
 
+    /// Whether a link is stood at.
+    pub(crate) fn at_link(&self) -> bool {
+        self.at_dentry.has(dflag::LINK)
+    }
+
     /// Whether a directory is stood at.
     #[inline(always)]
     pub(crate) fn at_dir(&self) -> bool {
@@ -290,6 +308,7 @@ impl<'w> Walk<'w> {
     #[cold]
     pub(crate) fn restart(&self, why: Reason) -> Fail {
         self.core.reasons.count(why);
+        self.core.tell(|| Step::Again(why));
         Fail::Restart
     }
 
@@ -313,11 +332,17 @@ impl<'w> Walk<'w> {
 
     /// An error met in fast mode counts only if the walk can stand where it met it.
     #[cold]
-    fn sure(&mut self, errno: Errno) -> Fail {
+    fn sure(&mut self, check: Check, errno: Errno) -> Fail {
         match self.unlazy(Reason::Refusal) {
-            Ok(()) => Fail::Errno(errno),
+            Ok(()) => self.refuse(check, errno),
             Err(fail) => fail,
         }
+    }
+
+    /// The walk fails by this check, for good.
+    #[cold]
+    pub(crate) fn refuse(&self, check: Check, errno: Errno) -> Fail {
+        self.core.refused(check, errno).into()
     }
 
     /// Runs `f` with the inode stood at, pinned for as long as that takes.

@@ -78,7 +78,7 @@ const START: u64 = MIDDLE & !dflag::MOUNTED;
 /// Walks `path` from `at` if it is plain.
 #[inline(always)]
 pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
-    if !core.lock_free || flags & lflag::SCOPED != 0 {
+    if !core.lock_free.get() || flags & lflag::SCOPED != 0 {
         return Plain::Leave;
     }
     let start = match (path.first(), at) {
@@ -112,6 +112,21 @@ pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
             None => Plain::Leave,
         }
     }
+}
+
+/// Whether the path cache has `path`, as [`walk`] would ask it.
+#[cold]
+pub(crate) fn is_kept(core: &Core, at: At<'_>, path: &[u8]) -> bool {
+    let start = match (path.first(), at) {
+        (Some(b'/'), _) => core.root.get(),
+        (Some(_), At::Cwd) => core.cwd.get(),
+        (Some(_), At::File(file)) => file.spot(),
+        _ => return false,
+    };
+    let (dcache, paths) = (&core.vfs.dcache, &core.vfs.paths);
+    let sb = || core.vfs.mounts.at(start.mount).sb.get();
+    let query = paths.admits(dcache, start.dentry, sb, path);
+    query.is_some_and(|query| paths.find(dcache, &query, path).is_some())
 }
 
 /// Goes on from a covered directory that the first `gone` bytes of `path` lead to; whether there is

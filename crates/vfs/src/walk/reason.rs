@@ -106,6 +106,12 @@ impl Reasons {
         since
     }
 
+    /// The first reason that was counted since an earlier reading.
+    pub(crate) fn first_since(&self, before: &Self) -> Option<Reason> {
+        let mut new = self.iter().filter(|(why, n)| *n != before.of(*why));
+        new.next().map(|(why, _)| why)
+    }
+
     /// Adds what another reading says.
     pub fn add(&mut self, other: &Self) {
         for (sum, n) in self.0.iter_mut().zip(other.0) {
@@ -125,6 +131,13 @@ impl ReasonCounts {
     pub(crate) fn count(&self, why: Reason) {
         let word = &self.0[why as usize];
         word.poke(word.peek().wrapping_add(1));
+    }
+
+    /// Makes them what they were at a reading; only the task's own thread does (R2).
+    pub(crate) fn put_back(&self, reading: &Reasons) {
+        for (word, n) in self.0.iter().zip(reading.0) {
+            word.poke(n);
+        }
     }
 
     /// What they are now; any thread may ask.

@@ -28,7 +28,7 @@ pub(crate) fn climb<R>(
     mut attempt: impl FnMut(Mode) -> Result<R, Fail>,
 ) -> Result<R, Errno> {
     // `CACHED` means the lock-free rung alone, whatever the switch says.
-    if core.lock_free || flags & lflag::CACHED != 0 {
+    if core.lock_free.get() || flags & lflag::CACHED != 0 {
         match attempt(Mode::Fast) {
             Ok(r) => return Ok(r),
             Err(Fail::Errno(e)) => return Err(e),

@@ -2,8 +2,9 @@
 //! The loop over components (`link_path_walk`), and what to do with the last one.
 
 use super::plain::{self, Plain};
-use super::{Fail, Last, LastKind, Mode, Text, Walk, lflag, retry};
+use super::{Fail, Last, LastKind, Mode, Spot, Text, Walk, lflag, retry};
 use crate::dcache::dflag;
+use crate::explain::{Check, Step};
 use crate::name::component_end;
 use crate::perm;
 use crate::task::{At, Core};
@@ -84,7 +85,7 @@ impl<'w> Walk<'w> {
                 LastKind::Dot | LastKind::Root => {}
             }
             if !self.at_dir() {
-                return Err(self.sure(Errno::ENOTDIR));
+                return Err(self.sure(Check::NotDirectory, Errno::ENOTDIR));
             }
         }
     }
@@ -94,9 +95,22 @@ impl<'w> Walk<'w> {
     pub(crate) fn may_search(&mut self) -> Result<(), Fail> {
         let cred = self.core.cred();
         let allowed = self.with_inode(|inode| {
+            self.core.tell_permission(inode, perm::MAY_EXEC);
             perm::generic_permission(&cred, inode.mode(), inode.ids(), perm::MAY_EXEC)
         })?;
-        allowed.map_err(|errno| self.sure(errno))
+        allowed.map_err(|errno| self.sure(Check::Search, errno))
+    }
+
+    /// Whether the place where the walk ended will do; tells of it.
+    ///
+    /// # Errors
+    /// `ENOTDIR`.
+    fn minds_end(&self, pin: &Pin, sample: Sample) -> Result<(), Errno> {
+        if self.wants(lflag::DIRECTORY) && sample.has(dflag::NOT_DIR) {
+            return Err(self.core.refused(Check::WantsDirectory, Errno::ENOTDIR));
+        }
+        self.core.tell_place(Spot::of(pin), Step::End);
+        Ok(())
     }
 
     /// Goes into the last component and through whatever link it is, if it is to be followed
@@ -181,9 +195,11 @@ fn lookup_once(
         walk.cross_mounts()?;
     }
     let (pin, sample) = walk.complete()?;
-    if walk.wants(lflag::DIRECTORY) && sample.has(dflag::NOT_DIR) {
+    if walk.flags & (lflag::DIRECTORY | lflag::TOLD) != 0
+        && let Err(errno) = walk.minds_end(&pin, sample)
+    {
         core.pins.release(pin);
-        return Err(Errno::ENOTDIR.into());
+        return Err(errno.into());
     }
     Ok((pin, sample))
 }
@@ -208,7 +224,7 @@ pub(crate) fn lookup_parent(
         let name = text.name(&last).to_vec();
         text.done(core);
         if !walk.at_dir() {
-            return Err(walk.sure(Errno::ENOTDIR));
+            return Err(walk.sure(Check::NotDirectory, Errno::ENOTDIR));
         }
         let (pin, _) = walk.complete()?;
         Ok((pin, last, name))

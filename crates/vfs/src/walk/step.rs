@@ -4,6 +4,7 @@
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::dcache::{Look, NAME_MAX, dflag};
+use crate::explain::Check;
 use crate::name::NameKey;
 use crate::tenant::count;
 use openpath_abi::Errno;
@@ -80,7 +81,7 @@ impl Walk<'_> {
         if sample.has(dflag::NEGATIVE) {
             self.dcache().at(child).touch();
             self.core.count(count::NEGATIVE_HITS);
-            return Err(Errno::ENOENT.into());
+            return Err(self.refuse(Check::Absent, Errno::ENOENT));
         }
         let at = Spot {
             mount: self.at.mount,
@@ -102,14 +103,16 @@ impl Walk<'_> {
     ) -> Result<(), Fail> {
         self.unlazy(Reason::Miss)?;
         let name = &text[start..end];
+        self.tell_name(key, name);
         let (pin, sample) = self.child(key, name)?;
+        self.core.tell_found(&pin);
         let at = Spot {
             mount: self.at.mount,
             dentry: pin.dentry(),
         };
         if sample.has(dflag::NEGATIVE) {
             self.core.pins.release(pin);
-            return Err(Errno::ENOENT.into());
+            return Err(self.refuse(Check::Absent, Errno::ENOENT));
         }
         self.go(at, self.at_mount, sample, Some(pin));
         if sample.has(dflag::MOUNTED) {
@@ -132,7 +135,7 @@ impl Walk<'_> {
                 _ => self.dcache().look_now(self.at.dentry, key, name),
             };
             if matches!(found, Look::Absent(_)) && self.is_absent(name.len()) {
-                return Err(Errno::ENOENT.into());
+                return Err(self.refuse(Check::Absent, Errno::ENOENT));
             }
             if let Look::Entry(child, entry, sample) = found
                 && !sample.odd(dflag::REVALIDATE)
@@ -144,7 +147,7 @@ impl Walk<'_> {
                     return Ok((pin, sample));
                 }
                 if !self.core.pins.has_room() {
-                    return Err(Errno::ENOMEM.into());
+                    return Err(self.refuse(Check::Pins, Errno::ENOMEM));
                 }
                 continue;
             }
@@ -214,6 +217,8 @@ impl Walk<'_> {
             return Ok(false);
         };
         entry.touch();
+        self.tell_name(key, name);
+        self.core.tell_found(&pin);
         self.go(
             Spot {
                 mount: self.at.mount,
@@ -244,6 +249,15 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Tells what the cache knows of a name in the directory stood at.
+    #[cold]
+    fn tell_name(&self, key: NameKey, name: &[u8]) {
+        if self.core.is_told() {
+            let known = self.dcache().known(self.at.dentry, key, name);
+            self.core.tell_name(name, known);
+        }
+    }
+
     /// The pin that holds the position, in reference mode.
     pub(crate) fn held(&self) -> Option<&Pin> {
         self.pin.as_ref()
@@ -265,7 +279,7 @@ impl Walk<'_> {
     /// Whether a step may leave the mount it is in.
     pub(super) fn may_leave_mount(&self) -> Result<(), Fail> {
         if self.wants(lflag::NO_XDEV) {
-            Err(Errno::EXDEV.into())
+            Err(self.refuse(Check::MountBoundary, Errno::EXDEV))
         } else {
             Ok(())
         }

@@ -3,7 +3,7 @@
 
 use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, stat};
 
-use super::{Ours, Reader, look};
+use super::{Ours, Reader, look, low};
 use crate::op::{Fd, Keep, Obj, Op, Time, how, raw_how, size};
 use crate::outcome::{Outcome, StatView, StatxView};
 use crate::scan;
@@ -35,10 +35,6 @@ fn id(v: i64) -> u32 {
     } else {
         u32::try_from(v).unwrap_or(u32::MAX)
     }
-}
-
-fn low(v: u64) -> u32 {
-    (v & 0xffff_ffff) as u32
 }
 
 fn time(t: Time) -> TimeSet {

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath explain`: what an open, a stat or an access would do in a scene, step by step.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+
+use openpath_abi::fcntl::{self as f, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
+use openpath_abi::resolve as r;
+use openpath_abi::{Errno, OpenHow, access};
+use openpath_bench::Error;
+use openpath_vfs::{Cred, ExplainOp, Explanation, Field, Value};
+use serde_json::{Map, Value as Json, json};
+
+use crate::Outcome;
+use crate::scene::{Scene, unescape};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The path, with `\xHH` for odd bytes.
+    path: String,
+    /// The tree, its lines parted by `;`, as in a file for --scene.
+    #[arg(long, value_name = "LINES", required_unless_present = "scene")]
+    tree: Option<String>,
+    /// A file that describes the tree, a line an entry; `-`: standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "tree")]
+    scene: Option<PathBuf>,
+    /// Which call.
+    #[arg(long, value_enum, default_value = "open")]
+    call: Call,
+    /// Flags of the open, parted by `|`.
+    #[arg(long, default_value = "O_RDONLY", value_parser = open_flags)]
+    flags: u64,
+    /// Mode of a new file.
+    #[arg(long, default_value = "0644", value_parser = octal)]
+    mode: u64,
+    /// `RESOLVE_*` of openat2, parted by `|`.
+    #[arg(long, default_value = "0", value_parser = resolve_flags)]
+    resolve: u64,
+    /// What access is asked for: letters of `rwx`.
+    #[arg(long, default_value = "r", value_parser = wanted)]
+    want: u32,
+    /// Who asks; without it root with all capabilities.
+    #[arg(long)]
+    uid: Option<u32>,
+    /// In which group; without it that of the user's number.
+    #[arg(long)]
+    gid: Option<u32>,
+    /// In which other groups.
+    #[arg(long, value_delimiter = ',')]
+    groups: Vec<u32>,
+    /// From which directory.
+    #[arg(long, default_value = "/")]
+    cwd: String,
+    /// Explain it so many times, the later ones with what is cached then.
+    #[arg(long, default_value_t = 1)]
+    times: u32,
+    /// One JSON object a call.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Call {
+    Open,
+    Stat,
+    Lstat,
+    Access,
+}
+
+/// The flags of an open by their names.
+const OPEN_FLAGS: &[(&str, u32)] = &[
+    ("RDONLY", f::O_RDONLY),
+    ("WRONLY", f::O_WRONLY),
+    ("RDWR", f::O_RDWR),
+    ("CREAT", f::O_CREAT),
+    ("EXCL", f::O_EXCL),
+    ("NOCTTY", f::O_NOCTTY),
+    ("TRUNC", f::O_TRUNC),
+    ("APPEND", f::O_APPEND),
+    ("NONBLOCK", f::O_NONBLOCK),
+    ("DSYNC", f::O_DSYNC),
+    ("SYNC", f::O_SYNC),
+    ("DIRECT", f::O_DIRECT),
+    ("DIRECTORY", f::O_DIRECTORY),
+    ("NOFOLLOW", f::O_NOFOLLOW),
+    ("NOATIME", f::O_NOATIME),
+    ("CLOEXEC", f::O_CLOEXEC),
+    ("PATH", f::O_PATH),
+    ("TMPFILE", f::O_TMPFILE),
+];
+
+/// `RESOLVE_*` by their names.
+const RESOLVE_FLAGS: &[(&str, u64)] = &[
+    ("NO_XDEV", r::RESOLVE_NO_XDEV),
+    ("NO_MAGICLINKS", r::RESOLVE_NO_MAGICLINKS),
+    ("NO_SYMLINKS", r::RESOLVE_NO_SYMLINKS),
+    ("BENEATH", r::RESOLVE_BENEATH),
+    ("IN_ROOT", r::RESOLVE_IN_ROOT),
+    ("CACHED", r::RESOLVE_CACHED),
+];
+
+fn open_flags(text: &str) -> Result<u64, String> {
+    named(text, "O_", |name| {
+        let found = OPEN_FLAGS.iter().find(|(n, _)| *n == name);
+        found.map(|(_, flag)| u64::from(*flag))
+    })
+}
+
+fn resolve_flags(text: &str) -> Result<u64, String> {
+    named(text, "RESOLVE_", |name| {
+        let found = RESOLVE_FLAGS.iter().find(|(n, _)| *n == name);
+        found.map(|(_, flag)| *flag)
+    })
+}
+
+/// Names parted by `|`, with or without their prefix; a number stands for itself.
+fn named(text: &str, prefix: &str, of: impl Fn(&str) -> Option<u64>) -> Result<u64, String> {
+    text.split('|').try_fold(0, |all, word| {
+        let name = word.trim();
+        let flag = of(name.strip_prefix(prefix).unwrap_or(name));
+        let flag = flag
+            .or_else(|| number(name))
+            .ok_or(format!("no such flag: {name}"))?;
+        Ok(all | flag)
+    })
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn octal(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 8).map_err(|_| "an octal number is needed".to_owned())
+}
+
+fn wanted(text: &str) -> Result<u32, String> {
+    text.chars().try_fold(0, |all, letter| match letter {
+        'r' => Ok(all | access::R_OK),
+        'w' => Ok(all | access::W_OK),
+        'x' => Ok(all | access::X_OK),
+        _ => Err("letters of `rwx` are needed".to_owned()),
+    })
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
+    let scene = scene(args)?;
+    let task = scene.task(cred(args)).map_err(Error::Setup)?;
+    let cwd = unescape(&args.cwd).map_err(Error::Setup)?;
+    let named = |errno: Errno| Error::Setup(format!("{}: {}", args.cwd, errno.name()));
+    task.chdir(&cwd).map_err(named)?;
+    let path = unescape(&args.path).map_err(Error::Setup)?;
+    let mut out = io::stdout().lock();
+    for _ in 0..args.times {
+        let why = task.explain(&asked(args, &path));
+        if args.json {
+            writeln!(out, "{}", as_json(&why))?;
+        } else {
+            write!(out, "{why}")?;
+        }
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+fn scene(args: &Args) -> Result<Scene, Error> {
+    let built = match (&args.tree, &args.scene) {
+        (Some(lines), _) => Scene::build(lines.split(';')),
+        (None, Some(file)) => {
+            let mut text = String::new();
+            if file.as_os_str() == "-" {
+                io::stdin().read_to_string(&mut text)?;
+            } else {
+                text = std::fs::read_to_string(file)?;
+            }
+            Scene::build(text.lines())
+        }
+        (None, None) => Scene::build(std::iter::empty()),
+    };
+    built.map_err(Error::Setup)
+}
+
+fn cred(args: &Args) -> Cred {
+    match (args.uid, args.gid) {
+        (None, None) if args.groups.is_empty() => Cred::root(),
+        (uid, gid) => {
+            let uid = uid.unwrap_or(0);
+            Cred::user(uid, gid.unwrap_or(uid), &args.groups)
+        }
+    }
+}
+
+fn asked<'a>(args: &Args, path: &'a [u8]) -> ExplainOp<'a> {
+    let dirfd = AT_FDCWD;
+    let stat = |at_flags| ExplainOp::Stat {
+        dirfd,
+        path,
+        at_flags,
+    };
+    match args.call {
+        Call::Open => {
+            let creates = args.flags & u64::from(f::O_CREAT | f::O_TMPFILE_ONLY) != 0;
+            let how = OpenHow {
+                flags: args.flags,
+                mode: if creates { args.mode } else { 0 },
+                resolve: args.resolve,
+            };
+            ExplainOp::Openat2 { dirfd, path, how }
+        }
+        Call::Stat => stat(0),
+        Call::Lstat => stat(AT_SYMLINK_NOFOLLOW),
+        Call::Access => ExplainOp::Access {
+            dirfd,
+            path,
+            want: args.want,
+            at_flags: 0,
+        },
+    }
+}
+
+fn as_json(why: &Explanation) -> Json {
+    let mut steps = Vec::new();
+    for step in &why.steps {
+        let mut fields = Map::new();
+        fields.insert("step".to_owned(), step.verb().into());
+        fields.extend(as_fields(step.fields()));
+        steps.push(Json::Object(fields));
+    }
+    json!({
+        "call": why.call,
+        "path": why.path.escape_ascii().to_string(),
+        "fast": why.fast.as_ref().map(|fast| as_fields(fast.fields())),
+        "steps": steps,
+        "answer": why.result.map_or_else(Errno::name, |()| "ok"),
+        "check": why.refused_by().map(|check| check.name()),
+    })
+}
+
+fn as_fields(fields: Vec<Field>) -> Map<String, Json> {
+    let value = |value| match value {
+        Value::Bytes(bytes) => Json::from(bytes.escape_ascii().to_string()),
+        Value::Word(word) => word.into(),
+        Value::Number(number) => number.into(),
+        Value::Octal(bits) => format!("{bits:04o}").into(),
+        Value::Flag(flag) => flag.into(),
+    };
+    let named = fields.into_iter();
+    named.map(|(name, v)| (name.to_owned(), value(v))).collect()
+}

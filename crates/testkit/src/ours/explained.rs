@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Operations explained before they are done: what is explained must be what is answered.
+//!
+//! # Rules
+//! * What a backend says to a change, or of its own to an open, is not explained; the memory
+//!   backend has its say in none of these, but where a case runs out of something.
+
+use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
+use openpath_abi::{Errno, OpenHow};
+use openpath_vfs::{ExplainOp, Explanation, Task};
+
+use super::low;
+use crate::op::{Keep, Op};
+use crate::outcome::Outcome;
+
+/// Explains an operation, if it is of those that can be.
+pub(super) fn explain(task: &Task, op: &Op) -> Option<Explanation> {
+    // What dup2(2) makes of what was opened is another call's answer.
+    if let Op::Open {
+        keep: Keep::At(_), ..
+    }
+    | Op::Openat2 {
+        keep: Keep::At(_), ..
+    } = op
+    {
+        return None;
+    }
+    let here = AT_FDCWD;
+    let op = match op {
+        Op::Open {
+            at,
+            path,
+            flags,
+            mode,
+            ..
+        } => ExplainOp::Openat {
+            dirfd: at.0,
+            path: &path.0,
+            flags: flags.low(),
+            mode: low(mode.0),
+        },
+        Op::Openat2 {
+            at,
+            path,
+            flags,
+            mode,
+            resolve,
+            ..
+        } => ExplainOp::Openat2 {
+            dirfd: at.0,
+            path: &path.0,
+            how: OpenHow {
+                flags: flags.0,
+                mode: mode.0,
+                resolve: resolve.0,
+            },
+        },
+        Op::Stat { path } => stat(here, &path.0, 0),
+        Op::Lstat { path } => stat(here, &path.0, AT_SYMLINK_NOFOLLOW),
+        Op::Fstatat { at, path, flags } => stat(at.0, &path.0, flags.low()),
+        Op::Access { path, mode } => ExplainOp::Access {
+            dirfd: here,
+            path: &path.0,
+            want: mode.low(),
+            at_flags: 0,
+        },
+        Op::Faccessat2 {
+            at,
+            path,
+            mode,
+            flags,
+        } => ExplainOp::Access {
+            dirfd: at.0,
+            path: &path.0,
+            want: mode.low(),
+            at_flags: flags.low(),
+        },
+        _ => return None,
+    };
+    Some(task.explain(&op))
+}
+
+fn stat(dirfd: i32, path: &[u8], at_flags: u32) -> ExplainOp<'_> {
+    ExplainOp::Stat {
+        dirfd,
+        path,
+        at_flags,
+    }
+}
+
+/// The outcome, unless the explanation was of another one.
+pub(super) fn confirmed(explained: Option<&Explanation>, outcome: Outcome) -> Outcome {
+    let Some(explained) = explained else {
+        return outcome;
+    };
+    let said = explained.result.err();
+    let done = match outcome {
+        Outcome::Err(errno) => Some(errno),
+        _ => None,
+    };
+    if said == done || done.is_some_and(is_the_backends) {
+        return outcome;
+    }
+    Outcome::Bad(format!(
+        "explained as {said:?}, but it is {outcome:?}: {explained}"
+    ))
+}
+
+/// What the memory backend says when something runs out.
+fn is_the_backends(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOSPC | Errno::EDQUOT | Errno::ENOMEM)
+}

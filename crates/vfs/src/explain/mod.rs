@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A call explained: the walk told step by step, and which check gave the errno.
+//!
+//! # Kernel analogue
+//! None. strace(1) shows the errno of a call, and not which of a dozen rules gave it.
+//!
+//! # How
+//! It is the call itself, told by hooks (`story`): the same walk, the same order of checks. It
+//! walks with references, since only that side has hooks; what the lock-free side would have
+//! answered is asked beforehand (`probe`).
+//!
+//! # Side effects
+//! Nothing that a call could see: no file is made, opened or cut, no time moves. Names that were
+//! not cached are looked up and cached, link bodies are kept, and the path may enter the path cache;
+//! what the cache knew before is told. A backend is asked to look names up, and to read links; what
+//! it would say to a change, or of its own to an open, is not asked.
+
+mod check;
+mod probe;
+mod step;
+mod story;
+mod text;
+
+pub use check::Check;
+pub use probe::{Fast, Lane};
+pub use step::{Cached, Decider, Field, Permission, Place, Step, Value, Would};
+pub(crate) use story::Story;
+
+use crate::file::Fd;
+use crate::open;
+use crate::ops::at_lookup;
+use crate::task::Task;
+use crate::walk::lflag;
+use openpath_abi::fcntl::O_CREAT;
+use openpath_abi::{Errno, OpenHow};
+use story::Telling;
+
+/// A call that can be explained.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum ExplainOp<'a> {
+    /// openat(2).
+    Openat {
+        /// What a relative path begins at.
+        dirfd: Fd,
+        /// The path.
+        path: &'a [u8],
+        /// `O_*`.
+        flags: u32,
+        /// Permission bits of a new file.
+        mode: u32,
+    },
+    /// openat2(2).
+    Openat2 {
+        /// What a relative path begins at.
+        dirfd: Fd,
+        /// The path.
+        path: &'a [u8],
+        /// How to open it.
+        how: OpenHow,
+    },
+    /// newfstatat(2); stat(2) and lstat(2) by their flags.
+    Stat {
+        /// What a relative path begins at.
+        dirfd: Fd,
+        /// The path.
+        path: &'a [u8],
+        /// `AT_*`.
+        at_flags: u32,
+    },
+    /// faccessat2(2).
+    Access {
+        /// What a relative path begins at.
+        dirfd: Fd,
+        /// The path.
+        path: &'a [u8],
+        /// `R_OK`, `W_OK`, `X_OK`.
+        want: u32,
+        /// `AT_*`.
+        at_flags: u32,
+    },
+}
+
+/// What a call would do, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The name of the call.
+    pub call: &'static str,
+    /// Its path.
+    pub path: Vec<u8>,
+    /// What answers its path; `None` for a call that fails by its arguments.
+    pub fast: Option<Fast>,
+    /// What it does, in order.
+    pub steps: Vec<Step>,
+    /// What it answers: as the call itself, as long as no backend has a say in it.
+    pub result: Result<(), Errno>,
+}
+
+impl Explanation {
+    /// The check that gave the errno.
+    #[must_use]
+    pub fn refused_by(&self) -> Option<Check> {
+        self.result.err()?;
+        self.steps.iter().rev().find_map(|step| match step {
+            Step::Refused { check, .. } => Some(*check),
+            _ => None,
+        })
+    }
+}
+
+impl Task {
+    /// Explains a call without making it; see the head of this module for what that leaves behind.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), openpath_abi::Errno> {
+    /// # use openpath_vfs::{Check, ExplainOp, Task};
+    /// # fn explained(task: &Task) {
+    /// let why = task.explain(&ExplainOp::Stat { dirfd: -100, path: b"/no/such", at_flags: 0 });
+    /// assert_eq!(why.refused_by(), Some(Check::Absent));
+    /// print!("{why}");
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn explain(&self, op: &ExplainOp<'_>) -> Explanation {
+        match *op {
+            ExplainOp::Openat {
+                dirfd,
+                path,
+                flags,
+                mode,
+            } => {
+                let asked = open::lenient_op(&self.core, flags, mode);
+                self.explain_open("openat", dirfd, path, asked)
+            }
+            ExplainOp::Openat2 { dirfd, path, how } => {
+                let asked = open::strict_op(&self.core, &how);
+                self.explain_open("openat2", dirfd, path, asked)
+            }
+            ExplainOp::Stat {
+                dirfd,
+                path,
+                at_flags,
+            } => self.explain_call("stat", dirfd, path, at_lookup(at_flags), || {
+                self.fstatat(dirfd, path, at_flags).map(drop)
+            }),
+            ExplainOp::Access {
+                dirfd,
+                path,
+                want,
+                at_flags,
+            } => self.explain_call("access", dirfd, path, at_lookup(at_flags), || {
+                self.faccessat2(dirfd, path, want, at_flags)
+            }),
+        }
+    }
+
+    fn explain_open(
+        &self,
+        call: &'static str,
+        dirfd: Fd,
+        path: &[u8],
+        asked: Result<open::OpenOp, Errno>,
+    ) -> Explanation {
+        let core = &self.core;
+        let op = match asked {
+            Ok(op) => op,
+            Err(errno) => return Explanation::of_arguments(call, path, errno),
+        };
+        let last = if op.has(O_CREAT) {
+            probe::Last::Create
+        } else {
+            probe::Last::Enter
+        };
+        let fast = probe::ask(core, core.base(dirfd).at(), path, op.lookup, last);
+        let cached = op.lookup & lflag::CACHED != 0;
+        if cached && !fast.is_lock_free() && open::admit(core, path, &op).is_ok() {
+            return Explanation::not_cached(call, path, fast);
+        }
+        let op = open::OpenOp {
+            // What answers from the cache answers the same with references.
+            lookup: op.lookup & !lflag::CACHED,
+            ..op
+        };
+        let telling = Telling::begin(core);
+        let result = open::told(core, dirfd, path, &op);
+        Explanation::of(call, path, Some(fast), telling, result)
+    }
+
+    fn explain_call(
+        &self,
+        name: &'static str,
+        dirfd: Fd,
+        path: &[u8],
+        lookup: u32,
+        call: impl FnOnce() -> Result<(), Errno>,
+    ) -> Explanation {
+        let core = &self.core;
+        let enter = probe::Last::Enter;
+        let fast = probe::ask(core, core.base(dirfd).at(), path, lookup, enter);
+        let telling = Telling::begin(core);
+        let result = call();
+        Explanation::of(name, path, Some(fast), telling, result)
+    }
+}
+
+impl Explanation {
+    fn of(
+        call: &'static str,
+        path: &[u8],
+        fast: Option<Fast>,
+        telling: Telling<'_>,
+        result: Result<(), Errno>,
+    ) -> Self {
+        let (mut steps, stopped) = telling.end();
+        let result = if stopped { Ok(()) } else { result };
+        if let Err(errno) = result {
+            let told = matches!(steps.last(), Some(Step::Refused { errno: e, .. }) if *e == errno);
+            let check = if steps.is_empty() {
+                Check::before_walk(errno)
+            } else {
+                Check::Call
+            };
+            if !told {
+                steps.push(Step::Refused { check, errno });
+            }
+        }
+        Self {
+            call,
+            path: path.to_vec(),
+            fast: fast.filter(|_| steps.len() > 1 || result.is_ok()),
+            steps,
+            result,
+        }
+    }
+
+    /// Of a call that fails by its arguments.
+    fn of_arguments(call: &'static str, path: &[u8], errno: Errno) -> Self {
+        Self {
+            call,
+            path: path.to_vec(),
+            fast: None,
+            steps: vec![Step::Refused {
+                check: Check::Arguments,
+                errno,
+            }],
+            result: Err(errno),
+        }
+    }
+
+    /// Of a call that was to be answered from the cache, and cannot be.
+    fn not_cached(call: &'static str, path: &[u8], fast: Fast) -> Self {
+        let errno = Errno::EAGAIN;
+        Self {
+            call,
+            path: path.to_vec(),
+            fast: Some(fast),
+            steps: vec![Step::Refused {
+                check: Check::Cached,
+                errno,
+            }],
+            result: Err(errno),
+        }
+    }
+}

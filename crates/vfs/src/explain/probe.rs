@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What answers a path while nothing needs a reference: found by asking each of the fast ways.
+//!
+//! The lock-free walk is asked as `RESOLVE_CACHED` asks it: it then calls no backend and changes
+//! nothing, and where it would have had to leave, it says so.
+
+use super::step::Place;
+use crate::task::{At, Core};
+use crate::walk::plain::{self, Plain};
+use crate::walk::{Fail, LastKind, Mode, Reason, Reasons, Text, Walk, lflag};
+use openpath_abi::Errno;
+
+/// Which way answers a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Lane {
+    /// The whole path was in the path cache.
+    PathCache,
+    /// All its names were cached, and nothing but names was on the way.
+    Plain,
+    /// The lock-free walk, by all its rules.
+    LockFree,
+    /// A walk with references.
+    References,
+}
+
+impl Lane {
+    /// A word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PathCache => "path cache",
+            Self::Plain => "plain lane",
+            Self::LockFree => "lock-free walk",
+            Self::References => "walk with references",
+        }
+    }
+}
+
+/// How far the fast ways came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fast {
+    /// What answers.
+    pub lane: Lane,
+    /// Why the lock-free walk was left, if it was begun and left.
+    pub left: Option<Reason>,
+    /// Where it stood then.
+    pub at: Option<Place>,
+}
+
+/// What is asked of the last component.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Last {
+    /// To be entered.
+    Enter,
+    /// To be entered if it exists, else made.
+    Create,
+}
+
+/// Asks the fast ways for `path`.
+pub(super) fn ask(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last) -> Fast {
+    let none = |lane| Fast {
+        lane,
+        left: None,
+        at: None,
+    };
+    if !core.lock_free.get() && flags & lflag::CACHED == 0 {
+        return none(Lane::References);
+    }
+    if last == Last::Enter && !path.is_empty() {
+        let kept = plain::is_kept(core, at, path);
+        match plain::walk(core, at, path, flags) {
+            Plain::End(_) | Plain::Absent if kept => return none(Lane::PathCache),
+            Plain::End(_) | Plain::Absent => return none(Lane::Plain),
+            Plain::Leave => {}
+        }
+    }
+    let before = core.reasons.read();
+    let fast = walk(core, at, path, flags, last, &before);
+    // What was asked here is no walk of a call.
+    core.reasons.put_back(&before);
+    fast
+}
+
+fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last, before: &Reasons) -> Fast {
+    let done = Fast {
+        lane: Lane::LockFree,
+        left: None,
+        at: None,
+    };
+    let Ok(mut walk) = Walk::begin(core, at, path, flags | lflag::CACHED, Mode::Fast) else {
+        return done;
+    };
+    let mut text = Text::new(path);
+    let ended = enter(&mut walk, &mut text, last);
+    text.done(core);
+    let spot = walk.at;
+    drop(walk);
+    let left = core.reasons.read().first_since(before);
+    match ended {
+        Ok(true) => done,
+        Ok(false) => Fast {
+            lane: Lane::References,
+            left: Some(Reason::Create),
+            at: Some(Place::of(core, spot)),
+        },
+        Err(Fail::Errno(errno)) if errno != Errno::EAGAIN => done,
+        Err(_) => Fast {
+            lane: Lane::References,
+            left,
+            at: Some(Place::of(core, spot)),
+        },
+    }
+}
+
+/// Goes to the end; whether it is there, for what may have to be made.
+fn enter(walk: &mut Walk<'_>, text: &mut Text<'_>, how: Last) -> Result<bool, Fail> {
+    if text.bytes().is_empty() {
+        return Ok(true);
+    }
+    loop {
+        let last = walk.walk_to_last(text)?;
+        let makes = how == Last::Create && last.kind == LastKind::Norm;
+        if makes && last.slash {
+            return Ok(true);
+        }
+        let link = if makes {
+            if !walk.step_if_positive(text.bytes(), last.start, last.end)? {
+                return Ok(false);
+            }
+            walk.at_link() && walk.wants(lflag::FOLLOW)
+        } else {
+            walk.step_last(text, &last)?
+        };
+        if !link {
+            return Ok(true);
+        }
+        walk.follow_last(text)?;
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a call that is being explained leaves what it does, step by step.
+//!
+//! # Rules
+//! R1. Every hook is on a side that a cached call does not take: in walks with references, where
+//!     something is refused, or where something is about to be changed. A call that is explained
+//!     takes that side from its start, because its task's lock-free walk is off meanwhile.
+//! R2. A hook does not decide anything, but for [`Core::stop_before`].
+
+use super::Check;
+use super::step::{Cached, Permission, Place, Step, Would};
+use crate::dcache::{Dcache, Look, dflag};
+use crate::inode::Inode;
+use crate::name::NameKey;
+use crate::perm;
+use crate::task::Core;
+use crate::walk::Spot;
+use openpath_abi::Errno;
+use openpath_sync::Pin;
+use std::cell::{Cell, RefCell};
+
+/// What one task tells of the call it makes.
+#[derive(Default)]
+pub(crate) struct Story {
+    on: Cell<bool>,
+    steps: RefCell<Vec<Step>>,
+    stopped: Cell<bool>,
+}
+
+/// A call is being told until this is dropped.
+pub(crate) struct Telling<'t> {
+    core: &'t Core,
+    lock_free: bool,
+}
+
+impl<'t> Telling<'t> {
+    /// From now on the task tells what it does, and walks with references.
+    pub(crate) fn begin(core: &'t Core) -> Self {
+        let story = &core.story;
+        story.on.set(true);
+        story.stopped.set(false);
+        story.steps.borrow_mut().clear();
+        Self {
+            core,
+            lock_free: core.lock_free.replace(false),
+        }
+    }
+
+    /// What was told, and whether it stopped before a change.
+    pub(crate) fn end(self) -> (Vec<Step>, bool) {
+        let story = &self.core.story;
+        (story.steps.take(), story.stopped.get())
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.core.story.on.set(false);
+        self.core.lock_free.set(self.lock_free);
+    }
+}
+
+impl Core {
+    /// Whether the call is being explained.
+    #[inline(always)]
+    pub(crate) fn is_told(&self) -> bool {
+        self.story.on.get()
+    }
+
+    /// Tells a step.
+    #[cold]
+    pub(crate) fn tell(&self, step: impl FnOnce() -> Step) {
+        if self.is_told() {
+            let step = step();
+            self.story.steps.borrow_mut().push(step);
+        }
+    }
+
+    /// Tells that a check failed, and says so.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refused(&self, check: Check, errno: Errno) -> Errno {
+        self.tell(|| Step::Refused { check, errno });
+        errno
+    }
+
+    /// Tells that a permission for the inode was not given, and says so.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn denied(&self, inode: &Inode, asked: u32, errno: Errno) -> Errno {
+        if errno == Errno::EACCES {
+            self.tell_permission(inode, asked);
+        }
+        self.refused(Check::of_permission(errno), errno)
+    }
+
+    /// Tells how a permission for the inode is decided.
+    #[cold]
+    pub(crate) fn tell_permission(&self, inode: &Inode, asked: u32) {
+        self.tell(|| {
+            let (mode, (uid, gid)) = (inode.mode(), inode.ids());
+            let (by, granted) = perm::decide(&self.cred(), mode, (uid, gid), asked);
+            Step::Asked(Permission {
+                asked: asked & 7,
+                mode,
+                uid,
+                gid,
+                by,
+                granted,
+            })
+        });
+    }
+
+    /// What the cache knew of a name, before it is asked for.
+    #[cold]
+    pub(crate) fn tell_name(&self, name: &[u8], cached: Cached) {
+        self.tell(|| Step::Name {
+            name: name.to_vec(),
+            cached,
+            kind: None,
+        });
+    }
+
+    /// What the name that was told last turned out to be.
+    #[cold]
+    pub(crate) fn tell_found(&self, pin: &Pin) {
+        if !self.is_told() {
+            return;
+        }
+        let inode = self.vfs.dcache.store.dentry_payload(pin);
+        if let Some(Step::Name { kind, .. }) = self.story.steps.borrow_mut().last_mut() {
+            *kind = inode.map(Inode::kind);
+        }
+    }
+
+    /// Tells a step about a place, which something holds.
+    #[cold]
+    pub(crate) fn tell_place(&self, spot: Spot, step: impl FnOnce(Place) -> Step) {
+        self.tell(|| step(Place::of(self, spot)));
+    }
+
+    /// Ends an explanation before something is changed.
+    ///
+    /// # Errors
+    /// `ECANCELED` in a call that is being explained; nobody else sees it.
+    #[inline]
+    pub(crate) fn stop_before(&self, would: Would) -> Result<(), Errno> {
+        if !self.is_told() {
+            return Ok(());
+        }
+        self.tell(|| Step::Would(would));
+        self.story.stopped.set(true);
+        Err(Errno::ECANCELED)
+    }
+}
+
+impl Place {
+    /// What `spot`, which something holds, is for the task.
+    pub(crate) fn of(core: &Core, spot: Spot) -> Self {
+        let store = &core.vfs.dcache.store;
+        let pin = core.pins.pin_now(spot.mount, spot.dentry);
+        let inode = pin.as_ref().and_then(|pin| store.dentry_payload(pin));
+        let mount = pin.as_ref().and_then(|pin| store.mount_payload(pin));
+        let place = Self {
+            path: crate::ops::path_of(core, spot),
+            mount: mount.map_or(0, |mount| mount.id),
+            ino: inode.map_or(0, Inode::ino),
+            kind: inode.map_or(0, Inode::kind),
+        };
+        if let Some(pin) = pin {
+            core.pins.release(pin);
+        }
+        place
+    }
+}
+
+impl Dcache {
+    /// What is known of `name` in `dir`.
+    #[cold]
+    pub(crate) fn known(&self, dir: u32, key: NameKey, name: &[u8]) -> Cached {
+        match self.look_now(dir, key, name) {
+            Look::Entry(_, _, sample) if !sample.steady() => Cached::Busy,
+            Look::Entry(_, _, sample) if sample.has(dflag::REVALIDATE) => Cached::Revalidate,
+            Look::Entry(_, _, sample) if sample.has(dflag::NEGATIVE) => Cached::Negative,
+            Look::Entry(..) => Cached::Positive,
+            Look::Absent(_) if self.is_complete(dir) => Cached::Complete,
+            Look::Absent(_) | Look::Unsure => Cached::Missing,
+        }
+    }
+}

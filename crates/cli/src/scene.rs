@@ -4,7 +4,7 @@
 //! # Format
 //! A line an entry: kind, path, then `key=value` words; `#` begins a comment. A space or a byte
 //! beyond ASCII is `\xHH`, a backslash `\\`. Directories on the way are made, of root with mode
-//! 0755. Lines are done in order, but flags of mounts take effect when all is there.
+//! 0755. Lines are done in order, but flags and rules of mounts take effect when all is there.
 //!
 //! | kind | keys besides `mode`, `uid`, `gid` |
 //! |---|---|
@@ -15,15 +15,25 @@
 //! | `char`, `block` | `dev=MAJOR:MINOR` |
 //! | `mount` | `flags`: `ro`, `nosuid`, `nodev`, `noexec`, `noatime`, `nosymfollow`, with commas |
 //! | `bind` | `from` |
+//! | `hide` | `name` (a pattern, `AbsentRules`), `path`, as often as wanted; `deny` |
+//!
+//! The path of `hide` is a mount's.
 
 use openpath_abi::mode::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFMT, S_IFSOCK};
 use openpath_abi::{Errno, stat};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, MountFlags, Task, Vfs};
+use openpath_vfs::{AbsentRules, Cred, MountFlags, Task, Vfs};
 
 /// The file system of a scene.
 pub(crate) struct Scene {
     vfs: Vfs,
+}
+
+/// What takes effect when all is there, with the paths of the mounts.
+#[derive(Default)]
+struct Later {
+    flags: Vec<(Vec<u8>, MountFlags)>,
+    rules: Vec<(Vec<u8>, AbsentRules)>,
 }
 
 /// One line, taken apart.
@@ -47,17 +57,20 @@ impl Scene {
         let vfs = Vfs::builder().build(root).map_err(named)?;
         let task = vfs.task(Cred::root()).map_err(named)?;
         task.umask(0);
-        let mut flags = Vec::new();
+        let mut later = Later::default();
         for (at, text) in lines.enumerate() {
             let text = text.split('#').next().unwrap_or_default().trim();
             if text.is_empty() {
                 continue;
             }
-            let done = Line::read(text).and_then(|line| line.make(&task, &mut flags));
+            let done = Line::read(text).and_then(|line| line.make(&task, &mut later));
             done.map_err(|why| format!("line {}: {why}: {text}", at + 1))?;
         }
-        for (path, flags) in flags {
+        for (path, flags) in later.flags {
             task.remount_bind(&path, flags).map_err(named)?;
+        }
+        for (path, rules) in later.rules {
+            task.set_absent(&path, Some(rules)).map_err(named)?;
         }
         drop(task);
         Ok(Self { vfs })
@@ -122,7 +135,7 @@ impl<'l> Line<'l> {
         unescape(self.get(key).ok_or_else(|| format!("`{key}=` is needed"))?)
     }
 
-    fn make(&self, task: &Task, flags: &mut Vec<(Vec<u8>, MountFlags)>) -> Result<(), String> {
+    fn make(&self, task: &Task, later: &mut Later) -> Result<(), String> {
         let named = |errno: Errno| errno.name().to_owned();
         let keys = self.keys()?;
         let odd = self.words.iter().find(|(key, _)| !keys.contains(key));
@@ -153,12 +166,13 @@ impl<'l> Line<'l> {
                 });
                 let plain = MountFlags::default();
                 task.mount(sb, path, plain).map_err(named)?;
-                flags.push((path.clone(), self.mount_flags()?));
+                later.flags.push((path.clone(), self.mount_flags()?));
             }
             "bind" => {
                 make_dir(task, path).map_err(named)?;
                 task.bind(&self.wanted("from")?, path).map_err(named)?;
             }
+            "hide" => later.rules.push((path.clone(), self.rules()?)),
             _ => {}
         }
         self.set_attributes(task).map_err(named)?
@@ -173,6 +187,7 @@ impl<'l> Line<'l> {
             "char" | "block" => &["mode", "uid", "gid", "dev"],
             "mount" => &["mode", "uid", "gid", "flags"],
             "bind" => &["from"],
+            "hide" => &["name", "path", "deny"],
             other => return Err(format!("no such kind: {other}")),
         })
     }
@@ -217,6 +232,19 @@ impl<'l> Line<'l> {
             .ok_or_else(|| "`dev=MAJOR:MINOR` is needed".to_owned())
     }
 
+    /// The rules of a mount.
+    fn rules(&self) -> Result<AbsentRules, String> {
+        let mut rules = AbsentRules::builder();
+        for (key, text) in &self.words {
+            rules = match *key {
+                "name" => rules.glob(unescape(text)?),
+                "path" => rules.path(unescape(text)?),
+                _ => rules.deny(Errno::from_name(text).ok_or(format!("no such errno: {text}"))?),
+            };
+        }
+        rules.build().map_err(|errno| errno.name().to_owned())
+    }
+
     fn mount_flags(&self) -> Result<MountFlags, String> {
         let mut flags = MountFlags::default();
         let words = self.get("flags").unwrap_or_default().split(',');
@@ -257,13 +285,15 @@ mod tests {
              file /m/inside\n\
              bind /again from=/a\n\
              char /null dev=1:3\n\
+             hide /m name=*.key path=inside deny=EPERM\n\
              dir /\\xff mode=1777\n";
         let scene = Scene::build(text.lines()).expect("a scene");
         let task = scene.task(Cred::root()).expect("a task");
         let f = task.stat(b"/l/f").expect("a file");
         assert_eq!((f.mode & 0o7777, f.uid, f.gid, f.size), (0o640, 7, 8, 3));
         assert!(task.stat(b"/again/b/f").is_ok());
-        assert!(task.stat(b"/m/inside").is_ok());
+        assert_eq!(task.stat(b"/m/inside"), Err(Errno::ENOENT));
+        assert_eq!(task.mkdir(b"/m/x.key", 0), Err(Errno::EPERM));
         assert_eq!(task.mkdir(b"/m/x", 0), Err(Errno::EROFS));
         assert_eq!(task.stat(b"/\xff").map(|s| s.mode & 0o7777), Ok(0o1777));
         let null = task.stat(b"/null").expect("a device");

@@ -58,7 +58,9 @@ pub use inode::{
 };
 pub use instance::{Usage, Vfs, VfsBuilder};
 pub use interrupt::Interrupter;
-pub use mount::{MountFlags, MountInfo, Namespace, Propagation, mflag};
+pub use mount::{
+    AbsentRules, AbsentRulesBuilder, MountFlags, MountInfo, Namespace, Propagation, mflag,
+};
 pub use ops::{DirEntry, LSMT_ROOT, MountAttr};
 pub use path::VfsPath;
 pub use pressure::{Pressure, Relief, Shrinker};

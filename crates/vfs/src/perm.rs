@@ -20,9 +20,9 @@ pub(crate) const MAY_READ: u32 = 4;
 pub(crate) const MAY_APPEND: u32 = 8;
 
 /// Who decides whether mode and owner, or a capability, allow `mask`, and what
-/// (`generic_permission`, `acl_permission_check`): the first class that applies, unless a capability
-/// overrides it.
-#[inline]
+/// (`generic_permission`, `acl_permission_check`): the first class that applies, unless a
+/// capability overrides it.
+#[inline(always)]
 pub(crate) fn decide(cred: &Cred, mode_bits: u32, ids: (u32, u32), mask: u32) -> (Decider, bool) {
     let (uid, gid) = ids;
     let (class, granted) = if cred.fsuid == uid {
@@ -61,7 +61,6 @@ pub(crate) fn decide(cred: &Cred, mode_bits: u32, ids: (u32, u32), mask: u32) ->
 ///
 /// # Errors
 /// `EACCES`.
-#[inline]
 pub(crate) fn generic_permission(
     cred: &Cred,
     mode_bits: u32,

@@ -112,16 +112,16 @@ fn a_walk_is_told_step_by_step() {
     let mut lines = text.lines();
     for begins in [
         r#"openat2 "/abs""#,
-        r#"fast    answered by the walk with references: the lock-free walk was left for access-time at "/abs""#,
-        r#"at      "/" (mount 1, inode"#,
+        r#"fast    answered by the walk with references: the lock-free walk was left for access"#,
+        r#"at      "/" (mount"#,
         r#"name    "abs": cached, link"#,
         r#"link    number 1, to "/d/f""#,
         "would   move the access time of the link",
-        r#"at      "/" (mount 1, inode"#,
+        r#"at      "/" (mount"#,
         r#"name    "d": cached, directory"#,
         r#"name    "f": cached, regular file"#,
         "asked   to read: granted by other bits (mode 0644, owner 0:0)",
-        r#"end     "/d/f" (mount 1, inode"#,
+        r#"end     "/d/f" (mount"#,
         "would   open",
         "answer  ok",
     ] {
@@ -165,8 +165,9 @@ fn what_answers_is_told() {
         why.fast.map(|fast| (fast.lane, fast.left))
     };
     assert_eq!(lane("/d/f", "RD"), Some((Lane::Plain, None)));
-    assert_eq!(lane("/m", "RD"), Some((Lane::LockFree, None)));
-    assert_eq!(lane("/d/f", "RD|CREAT"), Some((Lane::LockFree, None)));
+    assert_eq!(lane("/m", "RD"), Some((Lane::Plain, None)));
+    assert_eq!(lane("/d/e/../f", "RD"), Some((Lane::LockFree, None)));
+    assert_eq!(lane("/d/f", "RD|CREAT"), Some((Lane::Plain, None)));
     let missed = Some((Lane::References, Some(Reason::Miss)));
     assert_eq!(lane("/d/e/unheard", "RD"), missed);
     // From the second time on it is known to be absent.

@@ -11,9 +11,9 @@
 //!
 //! # Side effects
 //! Nothing that a call could see: no file is made, opened or cut, no time moves. Names that were
-//! not cached are looked up and cached, link bodies are kept, and the path may enter the path cache;
-//! what the cache knew before is told. A backend is asked to look names up, and to read links; what
-//! it would say to a change, or of its own to an open, is not asked.
+//! not cached are looked up and cached, link bodies are kept, and the path may enter the path
+//! cache; what the cache knew before is told. A backend is asked to look names up, and to read
+//! links; what it would say to a change, or of its own to an open, is not asked.
 
 mod check;
 mod probe;

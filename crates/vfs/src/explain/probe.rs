@@ -67,9 +67,10 @@ pub(super) fn ask(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last) 
     if !core.lock_free.get() && flags & lflag::CACHED == 0 {
         return none(Lane::References);
     }
-    if last == Last::Enter && !path.is_empty() {
+    if !path.is_empty() {
         let kept = plain::is_kept(core, at, path);
         match plain::walk(core, at, path, flags) {
+            Plain::Absent if last == Last::Create => {}
             Plain::End(_) | Plain::Absent if kept => return none(Lane::PathCache),
             Plain::End(_) | Plain::Absent => return none(Lane::Plain),
             Plain::Leave => {}

@@ -11,6 +11,7 @@ use crate::superblock::{Seat, SuperBlock};
 use crate::walk::Spot;
 use openpath_abi::{Errno, stat};
 use openpath_sync::Word;
+use openpath_sync::rcu::RcuCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -104,6 +105,7 @@ impl Shared {
             dev: seat.dev,
             asked: Word::new(0),
             expiring: Word::new(0),
+            hidden: RcuCell::empty(),
         });
         // A fresh slot has no payload, so this cannot be refused.
         let _taken = self
@@ -119,6 +121,7 @@ impl Shared {
             group: 0,
             master: 0,
             unbindable: false,
+            rules: None,
         };
         topology.nodes.insert(mount, node);
         if let Some(seat) = &mut *sb.seat.lock() {
@@ -127,8 +130,8 @@ impl Shared {
         Ok(mount)
     }
 
-    /// A mount that shows what is at `from`, with the flags of that mount (`clone_mnt`); it can be
-    /// bound, whatever that one can.
+    /// A mount that shows what is at `from`, with the flags and rules of that mount (`clone_mnt`);
+    /// it can be bound, whatever that one can.
     ///
     /// # Errors
     /// As [`Shared::new_mount`].
@@ -137,6 +140,10 @@ impl Shared {
         let (sb, group, master) = (Arc::clone(&old.data.sb), old.group, old.master);
         let flags = self.mounts.at(from.mount).word().sample().flags();
         let new = self.new_mount(topology, &sb, Some(from.dentry), flags)?;
+        if let Err(errno) = self.copy_rules(topology, from.mount, new) {
+            self.discard(topology, &[new]);
+            return Err(errno);
+        }
         match kin {
             Kin::Peer => {
                 topology.join(new, group);
@@ -242,6 +249,9 @@ impl Shared {
         if let Some(node) = topology.nodes.remove(&mount) {
             topology.forget_pivots(mount);
             self.dcache.store.release(node.root);
+            if let Some((_, begin)) = node.rules {
+                self.dcache.store.release(begin);
+            }
             self.leave_seat(&node.data.sb);
         }
     }

@@ -23,10 +23,13 @@
 //! R2. A mount pins its root and the directory it covers. What it is mounted in needs no pin: that
 //!     is freed only when nothing is mounted in it.
 
+mod absent;
 mod find;
 mod flags;
+mod glob;
 mod graft;
 mod group;
+mod hide;
 mod info;
 mod make;
 mod namespace;
@@ -37,10 +40,12 @@ mod topology;
 mod uproot;
 mod write;
 
+pub use absent::{AbsentRules, AbsentRulesBuilder};
 pub(crate) use find::Cover;
 pub use flags::MountFlags;
 pub(crate) use graft::From;
 pub use group::Propagation;
+pub(crate) use hide::Says;
 pub use info::MountInfo;
 pub(crate) use make::{Depth, Kin, Numbers, SUPERBLOCKS_MAX};
 pub use namespace::Namespace;
@@ -54,6 +59,7 @@ use crate::dcache::Dcache;
 use crate::lock_order::MountTopology;
 use crate::superblock::SuperBlock;
 use openpath_abi::Errno;
+use openpath_sync::rcu::RcuCell;
 use openpath_sync::{Chain, Life, Table};
 use openpath_sync::{HashKey, Item, Mutex, Word, Word32, slab_item};
 use std::sync::Arc;
@@ -81,7 +87,9 @@ pub mod mflag {
     /// A root in it was exchanged for another: who starts from it asks whether that was its own.
     pub(crate) const PIVOTED: u64 = 1 << 12;
     /// What keeps a path that starts in a mount from the plain lane.
-    pub(crate) const NOT_PLAIN: u64 = PIVOTED;
+    pub(crate) const NOT_PLAIN: u64 = PIVOTED | ABSENT;
+    /// Some names are absent: walks ask the rules.
+    pub(crate) const ABSENT: u64 = 1 << 15;
     /// What can differ between two mounts of one tree.
     pub const ALL: u64 = READ_ONLY
         | NO_SUID
@@ -129,6 +137,8 @@ pub(crate) struct MountData {
     pub(crate) asked: Word,
     /// Whether it was found idle by a `MNT_EXPIRE` before.
     pub(crate) expiring: Word,
+    /// Rules of absent names; see `hide`.
+    pub(crate) hidden: RcuCell<hide::Hidden>,
 }
 
 /// All mounts of one `Vfs`.

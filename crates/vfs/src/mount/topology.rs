@@ -11,7 +11,7 @@
 //! R2. A mount is in the namespace its node names, or in none: being made, or taken out.
 
 use super::group::Groups;
-use super::{MountData, Mounts};
+use super::{AbsentRules, MountData, Mounts};
 use openpath_abi::Errno;
 use openpath_sync::Pin;
 use std::collections::{BTreeSet, HashMap};
@@ -34,6 +34,8 @@ pub(crate) struct Node {
     pub(crate) master: u32,
     /// It cannot be bound.
     pub(crate) unbindable: bool,
+    /// Rules of absent names, and what holds the directory where they begin.
+    pub(super) rules: Option<(AbsentRules, Pin)>,
 }
 
 /// What is known of a namespace.

@@ -3,15 +3,15 @@
 //! `do_dentry_open`)?
 
 use super::OpenOp;
-use crate::device::{driver_of, open_device};
-use crate::explain::{Check, Step, Would};
+use crate::device::open_device;
+use crate::explain::Check;
 use crate::file::{FileOps, Filp, Making};
 use crate::inode::{Inode, SetAttr, flag};
 use crate::mount::{MountData, Writing, mflag};
 use crate::perm::{self, MAY_WRITE};
-use crate::pipe::{open_fifo, would_meet};
+use crate::pipe::open_fifo;
 use crate::task::Core;
-use crate::walk::{Spot, lflag};
+use crate::walk::lflag;
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY,
     O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC,
@@ -203,7 +203,7 @@ fn finish_ruled<'t>(
 /// Everything between the walk and the opening of the inode; the permission to change the mount, if
 /// the file is to be cut.
 #[inline(always)]
-fn granted<'t>(
+pub(super) fn granted<'t>(
     core: &'t Core,
     pin: &Pin,
     ended: Ended,
@@ -316,63 +316,9 @@ pub(super) fn open_at(core: &Core, pin: Pin, flags: u32, created: bool) -> Resul
     Ok(file)
 }
 
-/// Whether the file would be opened: everything up to the opening itself; for explaining.
-///
-/// # Errors
-/// As [`finish`], but for what the backend would say.
-#[cold]
-pub(super) fn would_open(
-    core: &Core,
-    pin: &Pin,
-    ended: Ended,
-    op: &OpenOp,
-) -> Result<Would, Errno> {
-    let truncates = granted(core, pin, ended, op)?.is_some();
-    let store = &core.vfs.dcache.store;
-    let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
-        return Err(Errno::ENOENT);
-    };
-    core.tell_permission(inode, op.access);
-    let spot = Spot::of(pin);
-    write_access(core, pin, mount, inode, op.flags)
-        .and_then(|()| {
-            if truncates {
-                drop(core.want_write_inode(spot, inode)?);
-            }
-            Ok(())
-        })
-        .map_err(|errno| core.refused(Check::of_writing(errno), errno))?;
-    let waits = if is_special(inode) && inode.flags() & flag::OPEN_HOOK == 0 {
-        would_wait(core, inode, op.flags).map_err(|errno| core.refused(Check::Special, errno))?
-    } else {
-        false
-    };
-    if op.has(O_DIRECT) && inode.kind() != mode::S_IFREG {
-        return Err(core.refused(Check::Direct, Errno::EINVAL));
-    }
-    core.tell_place(spot, Step::End);
-    Ok(match (truncates, waits) {
-        (true, _) => Would::Truncate,
-        (false, true) => Would::Wait,
-        (false, false) => Would::Open,
-    })
-}
-
-/// Whether opening a FIFO would wait for a peer, or a device can be opened at all.
-///
-/// # Errors
-/// `ENXIO`, `EINVAL`, as for an open; a driver is not asked.
-fn would_wait(core: &Core, inode: &Inode, flags: u32) -> Result<bool, Errno> {
-    match inode.kind() {
-        mode::S_IFIFO => would_meet(inode, flags),
-        mode::S_IFCHR | mode::S_IFBLK => driver_of(core, inode).map(|_| false),
-        _ => Err(Errno::ENXIO),
-    }
-}
-
 /// Whether it is neither a regular file nor a directory or link.
 #[inline(always)]
-fn is_special(inode: &Inode) -> bool {
+pub(super) fn is_special(inode: &Inode) -> bool {
     !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR | mode::S_IFLNK)
 }
 
@@ -381,7 +327,7 @@ fn is_special(inode: &Inode) -> bool {
 /// # Errors
 /// `ETXTBSY`, `EROFS` (mount).
 #[inline(always)]
-fn write_access(
+pub(super) fn write_access(
     core: &Core,
     pin: &Pin,
     mount: &MountData,

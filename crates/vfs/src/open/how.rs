@@ -183,6 +183,7 @@ pub(crate) fn from_bytes(bytes: &[u8], size: usize) -> Result<OpenHow, Errno> {
 /// to make or outside of 07777, `O_CREAT` with `O_DIRECTORY`, `O_TMPFILE` not for writing, anything
 /// but path flags with `O_PATH`. Then `EAGAIN`: `RESOLVE_CACHED` with what cannot be done from the
 /// cache.
+#[inline(always)]
 pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
     if how.flags & !valid(profile) != 0 || how.resolve & !RESOLVE_ALL != 0 {
         return Err(Errno::EINVAL);

@@ -103,6 +103,9 @@ fn create_locked(
         if dir.flags() & flag::DEAD != 0 {
             return Err(walk.refuse(Check::Removed, Errno::ENOENT));
         }
+        if let Some(errno) = core.absent(walk.at.mount, mount, walk.at.dentry, name) {
+            return Err(walk.refuse(Check::Hidden, errno));
+        }
         let place = LockedDir {
             core,
             at: walk.at,

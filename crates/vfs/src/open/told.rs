@@ -3,17 +3,22 @@
 
 use super::how::{self, OpenOp};
 use super::{admit, enter, grant, tmpfile};
-use crate::explain::Step;
+use crate::device::driver_of;
+use crate::explain::{Check, Step, Would};
 use crate::file::Fd;
+use crate::inode::{Inode, flag};
+use crate::pipe::would_meet;
 use crate::task::{At, Core};
-use crate::walk::{self, Fail, Mode, Text, Walk};
-use openpath_abi::fcntl::{O_PATH, O_TMPFILE_ONLY};
-use openpath_abi::{Errno, OpenHow};
+use crate::walk::{self, Fail, Mode, Spot, Text, Walk};
+use openpath_abi::fcntl::{O_DIRECT, O_PATH, O_TMPFILE_ONLY};
+use openpath_abi::{Errno, OpenHow, mode as kinds};
+use openpath_sync::Pin;
 
 /// What open(2) and openat(2) make of their flags.
 ///
 /// # Errors
 /// `EINVAL`, `EAGAIN`.
+#[cold]
 pub(crate) fn lenient_op(core: &Core, flags: u32, mode: u32) -> Result<OpenOp, Errno> {
     let profile = core.vfs.config.profile;
     how::build(&how::lenient(flags, mode, profile), profile)
@@ -23,6 +28,7 @@ pub(crate) fn lenient_op(core: &Core, flags: u32, mode: u32) -> Result<OpenOp, E
 ///
 /// # Errors
 /// `EINVAL`, `EAGAIN`.
+#[cold]
 pub(crate) fn strict_op(core: &Core, how: &OpenHow) -> Result<OpenOp, Errno> {
     how::build(&how::strict(how), core.vfs.config.profile)
 }
@@ -60,9 +66,57 @@ fn attempt(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp, mode: Mode) -> Res
         walked: walk.flags,
         created,
     };
-    let would = grant::would_open(core, &pin, ended, op);
+    let would = would_open(core, &pin, ended, op);
     core.pins.release(pin);
     let would = would?;
     core.tell(|| Step::Would(would));
     Ok(())
+}
+
+/// Whether the file would be opened: everything up to the opening itself; for explaining.
+///
+/// # Errors
+/// As [`grant::finish`], but for what the backend would say.
+fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Result<Would, Errno> {
+    let truncates = grant::granted(core, pin, ended, op)?.is_some();
+    let store = &core.vfs.dcache.store;
+    let (Some(inode), Some(mount)) = (store.dentry_payload(pin), store.mount_payload(pin)) else {
+        return Err(Errno::ENOENT);
+    };
+    core.tell_permission(inode, op.access);
+    let spot = Spot::of(pin);
+    grant::write_access(core, pin, mount, inode, op.flags)
+        .and_then(|()| {
+            if truncates {
+                drop(core.want_write_inode(spot, inode)?);
+            }
+            Ok(())
+        })
+        .map_err(|errno| core.refused(Check::of_writing(errno), errno))?;
+    let waits = if grant::is_special(inode) && inode.flags() & flag::OPEN_HOOK == 0 {
+        would_wait(core, inode, op.flags).map_err(|errno| core.refused(Check::Special, errno))?
+    } else {
+        false
+    };
+    if op.has(O_DIRECT) && inode.kind() != kinds::S_IFREG {
+        return Err(core.refused(Check::Direct, Errno::EINVAL));
+    }
+    core.tell_place(spot, Step::End);
+    Ok(match (truncates, waits) {
+        (true, _) => Would::Truncate,
+        (false, true) => Would::Wait,
+        (false, false) => Would::Open,
+    })
+}
+
+/// Whether opening a FIFO would wait for a peer, or a device can be opened at all.
+///
+/// # Errors
+/// `ENXIO`, `EINVAL`, as for an open; a driver is not asked.
+fn would_wait(core: &Core, inode: &Inode, flags: u32) -> Result<bool, Errno> {
+    match inode.kind() {
+        kinds::S_IFIFO => would_meet(inode, flags),
+        kinds::S_IFCHR | kinds::S_IFBLK => driver_of(core, inode).map(|_| false),
+        _ => Err(Errno::ENXIO),
+    }
 }

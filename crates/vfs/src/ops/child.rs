@@ -8,7 +8,7 @@ use super::Held;
 use crate::dcache::dflag;
 use crate::inode::flag;
 use crate::mount::Writing;
-use crate::walk::LockedDir;
+use crate::walk::{LockedDir, Spot};
 use openpath_abi::Errno;
 
 impl Held<'_> {
@@ -45,11 +45,32 @@ impl Held<'_> {
         Ok(found.map(|(pin, sample)| Self::new(self.core, pin, sample)))
     }
 
+    /// What making `name` in this directory is refused with, if a rule of the mount says that it is
+    /// absent.
+    fn hides(&self, name: &[u8]) -> Result<Option<Errno>, Errno> {
+        let Spot { mount, dentry } = self.spot();
+        Ok(self.core.absent(mount, self.mount()?, dentry, name))
+    }
+
+    /// As [`Held::child`], for a name that is to be made or replaced.
+    ///
+    /// # Errors
+    /// That of the mount's rules, if the name is absent by them; then as [`Held::child`].
+    pub(crate) fn new_child(&self, name: &[u8]) -> Result<Option<Self>, Errno> {
+        match self.hides(name)? {
+            Some(errno) => Err(errno),
+            None => self.child(name),
+        }
+    }
+
     /// As [`Held::child`], for what must exist; a name that does not is cached as such.
     ///
     /// # Errors
     /// As [`Held::child`], and `ENOENT` if there is no such name.
     pub(crate) fn existing_child(&self, name: &[u8]) -> Result<Self, Errno> {
+        if self.hides(name)?.is_some() {
+            return Err(Errno::ENOENT);
+        }
         match self.child(name)? {
             Some(child) if !child.is_negative() => Ok(child),
             Some(_) => Err(Errno::ENOENT),

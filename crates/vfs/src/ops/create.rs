@@ -62,7 +62,7 @@ pub(super) fn make_name(
     let writing = dir.begin_write();
     let inode = dir.inode()?;
     let _names = inode.lock_names();
-    let entry = dir.child(&name)?;
+    let entry = dir.new_child(&name)?;
     if entry.as_ref().is_some_and(|e| !e.is_negative()) {
         return Err(Errno::EEXIST);
     }

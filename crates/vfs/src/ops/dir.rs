@@ -11,6 +11,7 @@ use crate::dcache::dflag;
 use crate::file::Fd;
 use crate::inode::flag;
 use crate::task::Task;
+use crate::walk::Spot;
 use openpath_abi::{Errno, dirent};
 
 /// One entry of a directory (`struct linux_dirent64`).
@@ -110,8 +111,14 @@ fn list(target: &Target<'_>, batch: &mut Batch) -> Result<(), Errno> {
     if batch.pos == 1 && !batch.push(b"..", parent_ino(target)?, dirent::DT_DIR, BACKEND) {
         return Ok(());
     }
+    let Spot { mount, dentry } = target.spot;
+    let rules = target.core.rules_in(mount, target.mount, dentry);
     dir.shielded(|ops| {
         ops.readdir(dir, batch.pos - BACKEND, &mut |e| {
+            if rules.as_ref().is_some_and(|rules| rules.hide(e.name)) {
+                batch.pos = e.next.saturating_add(BACKEND);
+                return true;
+            }
             batch.push(e.name, e.ino, e.kind, e.next.saturating_add(BACKEND))
         })
     })?;

@@ -200,7 +200,7 @@ fn find<'t>(
     let target = if how.exchange {
         Some(to.dir.existing_child(&to.name)?)
     } else {
-        to.dir.child(&to.name)?
+        to.dir.new_child(&to.name)?
     };
     let exists = target.as_ref().filter(|target| !target.is_negative());
     let source_inode = source.share_inode()?;

@@ -3,6 +3,7 @@
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::explain::{Check, Step};
+use crate::mount::mflag;
 use crate::task::{At, Core};
 use openpath_abi::{Errno, caps};
 use openpath_sync::Sample;
@@ -37,6 +38,7 @@ impl<'w> Walk<'w> {
             at_dentry: Sample::default(),
             pin: None,
             fast: mode == Mode::Fast,
+            straight: mode == Mode::Fast,
             section: (mode == Mode::Fast).then(|| core.reader.enter()),
             mode,
             links: 0,
@@ -83,14 +85,24 @@ impl<'w> Walk<'w> {
         if self.fast {
             let mount = self.mounts().at(spot.mount).word().sample();
             let dentry = self.dcache().at(spot.dentry).word().sample();
-            if !mount.steady() || !dentry.steady() {
-                self.unlazy_at(spot)?;
-                return Ok(());
+            if mount.odd(mflag::ABSENT) || !dentry.steady() {
+                return self.stand_oddly(spot, mount, dentry);
             }
             self.go(spot, mount, dentry, None);
             return Ok(());
         }
         self.stand_pinned(spot)
+    }
+
+    /// Stands at `spot`, where names can be absent, or something was being changed.
+    #[cold]
+    fn stand_oddly(&mut self, spot: Spot, mount: Sample, dentry: Sample) -> Result<(), Fail> {
+        if !mount.steady() || !dentry.steady() {
+            return self.unlazy_at(spot);
+        }
+        self.straight = false;
+        self.go(spot, mount, dentry, None);
+        Ok(())
     }
 
     #[cold]
@@ -143,6 +155,7 @@ impl<'w> Walk<'w> {
         if self.at.mount != 0 {
             // R4: what sent the walk to the root was where it seemed to be.
             self.leave_mount()?;
+            self.straight = self.fast;
         }
         let root = self.root();
         self.stand(root)

@@ -4,7 +4,7 @@
 use super::{Fail, Reason, Spot, Walk};
 use crate::dcache::dflag;
 use crate::explain::Step;
-use crate::mount::Cover;
+use crate::mount::{Cover, mflag};
 
 impl Walk<'_> {
     /// From a covered directory to the root of the topmost mount on it.
@@ -60,6 +60,7 @@ impl Walk<'_> {
             dentry,
             None,
         );
+        self.straight = !sample.has(mflag::ABSENT);
         Ok(true)
     }
 

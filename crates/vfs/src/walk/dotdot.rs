@@ -4,6 +4,7 @@
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::dcache::dflag;
 use crate::explain::{Check, Step};
+use crate::mount::mflag;
 use openpath_abi::Errno;
 
 impl Walk<'_> {
@@ -113,6 +114,7 @@ impl Walk<'_> {
                 return Err(self.restart(Reason::MountsChanged));
             }
             self.go(to, mount, dentry, None);
+            self.straight = !mount.has(mflag::ABSENT);
             return Ok(());
         }
         let Some(pin) = self.core.pins.pin_now(to.mount, to.dentry) else {

@@ -33,6 +33,7 @@
 //! G1. At most 40 links are followed; a path's length is checked once and not again when bodies are
 //!     spliced in.
 
+mod absent;
 mod begin;
 mod crossing;
 mod dotdot;
@@ -227,6 +228,8 @@ pub(crate) struct Walk<'w> {
     /// Holds the position in reference mode.
     pin: Option<Pin>,
     fast: bool,
+    /// Fast, and no name can be absent by a rule.
+    straight: bool,
     /// The section that fast mode runs in; it ends before anything may wait.
     section: Option<Guard<'w>>,
     mode: Mode,
@@ -327,6 +330,7 @@ impl<'w> Walk<'w> {
 
     fn leave_fast(&mut self) {
         self.fast = false;
+        self.straight = false;
         self.section = None;
     }
 

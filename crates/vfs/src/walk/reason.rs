@@ -55,6 +55,7 @@ reasons! {
     Magic, "magic", "a magic link was followed";
     Create, "create", "a file may have to be made";
     Refusal, "refusal", "an error is certain only of a place that is held";
+    Rules, "rules", "a file may have to be made where names can be absent";
     Stale, "stale", "a backend disowned what was cached";
     NoPin, "no-pin", "the pins of the `Vfs` are used up";
 }

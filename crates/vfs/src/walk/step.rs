@@ -5,6 +5,7 @@
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::dcache::{Look, NAME_MAX, dflag};
 use crate::explain::Check;
+use crate::mount::mflag;
 use crate::name::NameKey;
 use crate::tenant::count;
 use openpath_abi::Errno;
@@ -21,25 +22,41 @@ impl Walk<'_> {
     #[inline(always)]
     pub(crate) fn step(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Fail> {
         let key = NameKey::of(self.dcache().key, text, start, end);
-        if !self.fast {
-            return self.step_slow(key, text, start, end);
+        if self.straight
+            && let Some(done) = self.step_cached(key, text, start, end)
+        {
+            return done;
         }
+        self.step_slow(key, text, start, end)
+    }
+
+    /// A fast step into what is cached, or known to be absent; `None` if it is neither.
+    #[inline(always)]
+    pub(super) fn step_cached(
+        &mut self,
+        key: NameKey,
+        text: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Option<Result<(), Fail>> {
         let (dcache, dir) = (self.dcache(), self.at.dentry);
         let (child, sample) = match dcache.look_now(dir, key, &text[start..end]) {
             Look::Entry(child, _, sample) => (child, sample),
-            Look::Absent(_) if self.is_absent(end - start) => return Err(Errno::ENOENT.into()),
-            Look::Absent(_) | Look::Unsure => return self.step_slow(key, text, start, end),
+            Look::Absent(_) if self.is_absent(end - start) => {
+                return Some(Err(Errno::ENOENT.into()));
+            }
+            Look::Absent(_) | Look::Unsure => return None,
         };
         // R1: the child was sampled before this question about its parent.
         if !dcache.at(dir).word().still(self.at_dentry) {
-            return Err(self.restart(Reason::NamesChanged));
+            return Some(Err(self.restart(Reason::NamesChanged)));
         }
         if !sample.odd(SPECIAL) {
             self.at.dentry = child;
             self.at_dentry = sample;
-            return Ok(());
+            return Some(Ok(()));
         }
-        self.step_special(child, sample, text, start, end)
+        Some(self.step_special(child, sample, text, start, end))
     }
 
     /// Whether a name of this length that was proved to have no entry does not exist: all names of
@@ -101,6 +118,11 @@ impl Walk<'_> {
         start: usize,
         end: usize,
     ) -> Result<(), Fail> {
+        if self.at_mount.has(mflag::ABSENT)
+            && let Some(done) = self.step_ruled(key, text, start, end)
+        {
+            return done;
+        }
         self.unlazy(Reason::Miss)?;
         let name = &text[start..end];
         self.tell_name(key, name);
@@ -169,7 +191,7 @@ impl Walk<'_> {
         end: usize,
     ) -> Result<bool, Fail> {
         let key = NameKey::of(self.dcache().key, text, start, end);
-        if !self.fast {
+        if !self.straight {
             return self.step_if_positive_slowly(key, &text[start..end]);
         }
         let name = &text[start..end];
@@ -205,6 +227,12 @@ impl Walk<'_> {
 
     #[cold]
     fn step_if_positive_slowly(&mut self, key: NameKey, name: &[u8]) -> Result<bool, Fail> {
+        if self.at_mount.has(mflag::ABSENT) {
+            self.unlazy(Reason::Rules)?;
+            if self.is_hidden(name)? {
+                return Ok(false);
+            }
+        }
         let Look::Entry(child, entry, sample) = self.dcache().look_now(self.at.dentry, key, name)
         else {
             return Ok(false);
@@ -251,7 +279,7 @@ impl Walk<'_> {
 
     /// Tells what the cache knows of a name in the directory stood at.
     #[cold]
-    fn tell_name(&self, key: NameKey, name: &[u8]) {
+    pub(super) fn tell_name(&self, key: NameKey, name: &[u8]) {
         if self.core.is_told() {
             let known = self.dcache().known(self.at.dentry, key, name);
             self.core.tell_name(name, known);

@@ -12,6 +12,7 @@
 //!     is from when the lock is taken, with a pin on it, until the lock is let go.
 //! R2. A place is let go only after the topology lock: that may be the end of a mount.
 
+mod absent;
 mod bind;
 mod info;
 mod mount;

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Asking the rules of absent names: which mounts have them, and what they say of a name.
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | `mflag::ABSENT` | the mount's change, with the topology lock | a sample of its life |
+//! | rules, and where they begin | topology lock | a section |
+//!
+//! # Rules
+//! R1. Rules are there before the flag is set, and stay until it is gone: who sees the flag finds
+//!     rules, or finds that they have just been taken away.
+//! R2. Where rules begin is pinned for as long as the mount has them.
+//! R3. Where a directory is counts only if no directory moved while it was looked for.
+
+use super::{AbsentRules, MountData, Topology, mflag};
+use crate::dcache::{Dcache, dflag};
+use crate::instance::Shared;
+use crate::task::Core;
+use openpath_abi::Errno;
+use openpath_sync::rcu::Guard;
+
+/// The rules of one mount.
+pub(crate) struct Hidden {
+    rules: AbsentRules,
+    /// The directory that patterns with a slash begin at.
+    anchor: u32,
+}
+
+/// What rules say of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Says {
+    /// Nothing.
+    Nothing,
+    /// It is absent; making it is refused with this.
+    Absent(Errno),
+    /// Directories moved while it was looked where this one is.
+    Moved,
+}
+
+impl Core {
+    /// What the rules of the mount at `index` say of `name` in the directory `dir`; something holds
+    /// both.
+    pub(crate) fn absent(
+        &self,
+        index: u32,
+        mount: &MountData,
+        dir: u32,
+        name: &[u8],
+    ) -> Option<Errno> {
+        let word = self.vfs.mounts.at(index).word();
+        loop {
+            let was = word.sample_steady();
+            if !was.has(mflag::ABSENT) {
+                return None;
+            }
+            let says = self.ask_rules(&self.reader.enter(), mount, dir, name);
+            // Where rules begin that were replaced meanwhile may be something else by now.
+            match says {
+                Says::Nothing if word.still(was) => return None,
+                Says::Absent(errno) if word.still(was) => return Some(errno),
+                _ => openpath_sync::relax(),
+            }
+        }
+    }
+
+    /// As [`Core::absent`], in a section and without waiting; if nothing holds `dir`, the answer
+    /// counts if it is then still what it was.
+    pub(crate) fn ask_rules(
+        &self,
+        section: &Guard<'_>,
+        mount: &MountData,
+        dir: u32,
+        name: &[u8],
+    ) -> Says {
+        let Some(Hidden { rules, anchor }) = mount.hidden.read(section) else {
+            return Says::Nothing;
+        };
+        // What no name can be is an error of its own.
+        if name.len() > mount.sb.options().name_max {
+            return Says::Nothing;
+        }
+        if rules.means_name(name) {
+            return Says::Absent(rules.errno());
+        }
+        if !rules.may_mean(name) {
+            return Says::Nothing;
+        }
+        let moves = self.vfs.renames.sample();
+        let place = place_below(&self.vfs.dcache, dir, *anchor);
+        // R3.
+        if moves.busy() || !self.vfs.renames.still(moves) {
+            return Says::Moved;
+        }
+        match place {
+            None => Says::Moved,
+            Some(Some(dirs)) if rules.means_at(&dirs, name) => Says::Absent(rules.errno()),
+            Some(_) => Says::Nothing,
+        }
+    }
+
+    /// The rules of a mount for one directory, for who asks about many names.
+    pub(crate) fn rules_in(&self, index: u32, mount: &MountData, dir: u32) -> Option<RulesIn> {
+        let word = self.vfs.mounts.at(index).word();
+        let section = self.reader.enter();
+        loop {
+            let was = word.sample_steady();
+            if !was.has(mflag::ABSENT) {
+                return None;
+            }
+            let Hidden { rules, anchor } = mount.hidden.read(&section)?;
+            let moves = self.vfs.renames.sample();
+            let place = place_below(&self.vfs.dcache, dir, *anchor);
+            if !moves.busy()
+                && self.vfs.renames.still(moves)
+                && word.still(was)
+                && let Some(dirs) = place
+            {
+                let rules = rules.clone();
+                return Some(RulesIn { rules, dirs });
+            }
+            openpath_sync::relax();
+        }
+    }
+}
+
+/// Rules, and where a directory was at one moment.
+pub(crate) struct RulesIn {
+    rules: AbsentRules,
+    /// The names that lead to it; `None` if it is not below where the rules begin.
+    dirs: Option<Vec<Vec<u8>>>,
+}
+
+impl RulesIn {
+    /// Whether the name is absent there.
+    pub(crate) fn hide(&self, name: &[u8]) -> bool {
+        let at = |dirs: &Vec<Vec<u8>>| self.rules.means_at(dirs, name);
+        self.rules.means_name(name) || self.dirs.as_ref().is_some_and(at)
+    }
+}
+
+/// The names that lead from `anchor` down to `dir`; `Some(None)` if it is not below, `None` if an
+/// entry changed meanwhile.
+fn place_below(dcache: &Dcache, dir: u32, anchor: u32) -> Option<Option<Vec<Vec<u8>>>> {
+    let mut names = Vec::new();
+    let mut at = dir;
+    while at != anchor {
+        if dcache.at(at).word().sample().has(dflag::ROOT) {
+            return Some(None);
+        }
+        let (name, parent) = dcache.name_of(at)?;
+        if parent == at {
+            return Some(None);
+        }
+        names.push(name);
+        at = parent;
+    }
+    names.reverse();
+    Some(Some(names))
+}
+
+impl Shared {
+    /// Gives the mount at `index` rules in place of those it has, beginning at its root. Held: the
+    /// topology lock.
+    ///
+    /// # Errors
+    /// `ENOMEM` when there are no pins left; the mount is then as before.
+    pub(crate) fn set_rules(
+        &self,
+        topology: &mut Topology,
+        index: u32,
+        rules: Option<AbsentRules>,
+    ) -> Result<(), Errno> {
+        let root = self.mounts.at(index).root.get();
+        self.set_hidden(topology, index, rules.map(|rules| (rules, root)))
+    }
+
+    /// Gives the new mount at `to` the rules of the one it was copied from. Held: the topology
+    /// lock.
+    ///
+    /// # Errors
+    /// As [`Shared::set_rules`].
+    pub(super) fn copy_rules(
+        &self,
+        topology: &mut Topology,
+        from: u32,
+        to: u32,
+    ) -> Result<(), Errno> {
+        let rules = &topology.node(from)?.rules;
+        let rules = rules
+            .as_ref()
+            .map(|(rules, pin)| (rules.clone(), pin.dentry()));
+        match rules {
+            None => Ok(()),
+            rules => self.set_hidden(topology, to, rules),
+        }
+    }
+
+    fn set_hidden(
+        &self,
+        topology: &mut Topology,
+        index: u32,
+        hidden: Option<(AbsentRules, u32)>,
+    ) -> Result<(), Errno> {
+        let word = self.mounts.at(index).word();
+        let node = topology.nodes.get_mut(&index).ok_or(Errno::EINVAL)?;
+        let cell = &node.data.hidden;
+        let old = match hidden {
+            Some((rules, anchor)) => {
+                // R2.
+                let pin = self.house.lock().pin_now(0, anchor).ok_or(Errno::ENOMEM)?;
+                let old = node.rules.replace((rules.clone(), pin));
+                // R1.
+                cell.replace(Some(Box::new(Hidden { rules, anchor })));
+                word.change().set(mflag::ABSENT);
+                old
+            }
+            None => {
+                word.change().clear(mflag::ABSENT);
+                cell.replace(None);
+                node.rules.take()
+            }
+        };
+        if let Some((_, pin)) = old {
+            self.dcache.store.release(pin);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A mount is given rules of absent names: a call of the host, which no guest has.
+
+use crate::mount::AbsentRules;
+use crate::ops::resolve;
+use crate::task::{At, Task};
+use crate::walk::lflag;
+use openpath_abi::Errno;
+
+impl Task {
+    /// Gives the mount at `target` these rules in place of those it has; `None` takes them away.
+    /// Divergence: L22.
+    ///
+    /// It is for the host: nobody's capabilities are asked for, and no call of Linux leads here.
+    ///
+    /// # Errors
+    /// In this order: those of the walk; `EINVAL` (`target` is not the root of a mount, or its
+    /// mount is detached); `ENOMEM` when there are no pins left.
+    pub fn set_absent(&self, target: &[u8], rules: Option<AbsentRules>) -> Result<(), Errno> {
+        let core = &self.core;
+        let target = resolve(core, At::Cwd, target, lflag::FOLLOW)?;
+        let mut topology = core.vfs.mounts.topology.lock();
+        if !target.is_usable(&topology) || !target.is_mount_root() {
+            return Err(Errno::EINVAL);
+        }
+        core.vfs
+            .set_rules(&mut topology, target.spot().mount, rules)
+    }
+}

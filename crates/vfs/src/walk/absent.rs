@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Steps in a mount that has rules of absent names.
+//!
+//! # Rules
+//! R1. A name is asked about before the cache is: a rule counts whatever is cached.
+//! R2. Without references a rule's answer counts if mount and directory are still what was sampled.
+
+use super::{Fail, Reason, Walk};
+use crate::explain::Check;
+use crate::mount::Says;
+use crate::name::NameKey;
+use openpath_abi::Errno;
+use openpath_sync::Sample;
+
+impl Walk<'_> {
+    /// The step into `text[start..end]`, as far as rules or the cache decide it; `None`: it is to
+    /// be made with references.
+    #[cold]
+    pub(super) fn step_ruled(
+        &mut self,
+        key: NameKey,
+        text: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Option<Result<(), Fail>> {
+        let name = &text[start..end];
+        match self.is_hidden(name) {
+            Ok(true) => {
+                self.tell_name(key, name);
+                Some(Err(self.refuse(Check::Hidden, Errno::ENOENT)))
+            }
+            Ok(false) if self.fast => self.step_cached(key, text, start, end),
+            Ok(false) => None,
+            Err(fail) => Some(Err(fail)),
+        }
+    }
+
+    /// Whether `name` is absent in the directory stood at, by a rule of the mount.
+    ///
+    /// # Errors
+    /// [`Fail::Restart`] if mount or directory changed (fast mode only).
+    #[cold]
+    pub(super) fn is_hidden(&self, name: &[u8]) -> Result<bool, Fail> {
+        let store = &self.dcache().store;
+        let dir = self.at.dentry;
+        if let Some(pin) = &self.pin {
+            let mount = store.mount_payload(pin);
+            let absent = |mount| self.core.absent(self.at.mount, mount, dir, name);
+            return Ok(mount.and_then(absent).is_some());
+        }
+        let none = Sample::default();
+        let pin = self
+            .core
+            .pins
+            .try_pin(self.at.mount, self.at_mount, 0, none);
+        let pin = pin.ok_or_else(|| self.not_pinned())?;
+        let says = match (store.mount_payload(&pin), &self.section) {
+            (Some(mount), Some(section)) => self.core.ask_rules(section, mount, dir, name),
+            _ => Says::Moved,
+        };
+        self.core.pins.release(pin);
+        // R2.
+        if says == Says::Moved || !self.dcache().at(dir).word().still(self.at_dentry) {
+            return Err(self.restart(Reason::NamesChanged));
+        }
+        Ok(says != Says::Nothing)
+    }
+}

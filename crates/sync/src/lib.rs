@@ -11,6 +11,7 @@
 //! | [`hash`](Table) | `probe`, `missed`, `lock` | a table searched without a lock |
 //! | [`pages`](Pages) | `page` | pages that go back to the system |
 //! | [`region`](Region) | `at` | an array that never moves |
+//! | [`shards`](Shards) | `mine`, `all` | a value for each group of threads |
 //! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
 //! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
 //! | [`lock`](Mutex) | `lock`, `read`, `write` | locks that know their place in the lock order |
@@ -38,6 +39,7 @@ mod prim;
 mod random;
 pub mod rcu;
 mod region;
+mod shards;
 mod slots;
 mod store;
 mod wait;
@@ -63,6 +65,7 @@ pub use once::WriteOnce;
 pub use pages::{PAGE_SIZE, Page, Pages};
 pub use random::random_bytes;
 pub use region::{NoSpace, Region};
+pub use shards::Shards;
 pub use slots::Slots;
 pub use store::{
     FileHead, FileItem, FileRef, FileSlots, Item, LastRef, NoFile, PINS_PER_BLOCK, PayloadCell,

@@ -4,9 +4,10 @@
 //! A fence is dear, so values wait in bags, and one fence serves a bag. Bags are sharded by thread.
 //! The protocol is in the head of [`crate::rcu`].
 
-use super::reader::{Line, READERS, wait_turn};
+use super::reader::{READERS, wait_turn};
 use super::stall;
-use crate::prim::{AtomicBool, AtomicUsize, Mutex, Ordering, SHARDS, global, local};
+use crate::prim::{AtomicBool, AtomicUsize, Mutex, Ordering, global, local};
+use crate::shards::Shards;
 use core::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -139,7 +140,7 @@ impl Drop for Busy {
 }
 
 struct Limbo {
-    open: [Line<Mutex<Bag>>; SHARDS],
+    open: Shards<Mutex<Bag>>,
     waiting: Mutex<Waiting>,
     limits: Mutex<Limits>,
     /// The two limits that every `retire` asks for, apart from their lock. Relaxed: only numbers.
@@ -152,30 +153,10 @@ global! {
     lazy static LIMBO: Limbo = Limbo::new(Limits::default());
 }
 
-/// The shard of this thread.
-fn shard() -> usize {
-    global! {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-    }
-    local! {
-        static SHARD: Cell<usize> = Cell::new(usize::MAX);
-    }
-    if SHARDS == 1 {
-        return 0;
-    }
-    let mine = SHARD.try_with(|shard| {
-        if shard.get() == usize::MAX {
-            shard.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
-        }
-        shard.get()
-    });
-    mine.unwrap_or(0)
-}
-
 impl Limbo {
     fn new(limits: Limits) -> Self {
         Self {
-            open: core::array::from_fn(|_| Line::default()),
+            open: Shards::default(),
             waiting: Mutex::new(Waiting::default()),
             batch: AtomicUsize::new(limits.batch),
             batch_bytes: AtomicUsize::new(limits.batch_bytes),
@@ -186,7 +167,7 @@ impl Limbo {
 
     fn put(&self, value: Box<dyn Send>, bytes: usize) {
         let full = {
-            let mut open = self.open[shard()].0.lock();
+            let mut open = self.open.mine().lock();
             open.items.push(value);
             open.bytes = open.bytes.saturating_add(bytes);
             let full = open.items.len() >= self.batch.load(Ordering::Relaxed)
@@ -273,8 +254,8 @@ impl Limbo {
 
     /// Seals what is in the open bags and returns the number of the next bag.
     fn seal_open(&self) -> u64 {
-        for shard in &self.open {
-            let bag = core::mem::take(&mut *shard.0.lock());
+        for open in self.open.all() {
+            let bag = core::mem::take(&mut *open.lock());
             self.seal(bag);
         }
         self.waiting.lock().sealed
@@ -383,8 +364,8 @@ pub fn drain(patience: Duration) -> bool {
 /// What waits now.
 pub fn backlog() -> Backlog {
     let (mut objects, mut bytes) = (0, 0);
-    for shard in &LIMBO.open {
-        let open = shard.0.lock();
+    for open in LIMBO.open.all() {
+        let open = open.lock();
         objects += open.items.len();
         bytes += open.bytes;
     }

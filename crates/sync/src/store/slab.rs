@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A slab: slots of one type, handed out, reclaimed in batches, and given back to the system in
 //! chunks.
+//!
+//! Free slots lie in one list and, a few of them, in trays, one for each group of threads: whoever
+//! makes and frees items takes slots from its tray and puts them back there, so that threads meet
+//! at the list only once in many times.
+//!
+//! # Locks
+//! A tray, then the list. Nobody holds two trays.
 
 use super::item::Item;
 use crate::apart::Apart;
@@ -8,6 +15,7 @@ use crate::asym;
 use crate::life::{Change, Sample};
 use crate::prim::Mutex;
 use crate::region::{NoSpace, Region};
+use crate::shards::Shards;
 use std::sync::Arc;
 
 /// The free slots of a slab.
@@ -21,8 +29,23 @@ pub(super) struct FreeList {
     floor: u64,
 }
 
+/// Free slots for one group of threads.
+#[derive(Default)]
+struct Tray {
+    free: Vec<u32>,
+    /// The list's floor when slots last came from there.
+    floor: u64,
+}
+
+/// Slots that go from the list to a tray at a time; unused ones begin at a multiple of it, so that
+/// no two trays get neighbours.
+const BATCH: u32 = if cfg!(loom) { 1 } else { 64 };
+/// A tray with more keeps half as many.
+const TRAY_MAX: usize = 4 * BATCH as usize;
+
 pub(super) struct Slab<T: Item> {
     pub(super) items: Region<T>,
+    trays: Shards<Mutex<Tray>>,
     pub(super) list: Apart<Mutex<FreeList>>,
     /// Slot 0 is never used: index 0 means "none" everywhere.
     limit: u32,
@@ -33,6 +56,7 @@ impl<T: Item> Slab<T> {
         let items = Region::new(limit.saturating_add(1))?;
         Ok(Self {
             items,
+            trays: Shards::default(),
             list: Apart(Mutex::new(FreeList {
                 fresh: 1,
                 ..FreeList::default()
@@ -45,24 +69,52 @@ impl<T: Item> Slab<T> {
         &self,
         init: impl FnOnce(u32, &T, &mut Change<'_>),
     ) -> Option<(u32, Sample)> {
-        let (index, floor) = {
-            let mut list = self.list.lock();
-            let index = match list.free.pop() {
-                Some(i) => i,
-                None if list.fresh <= self.limit => {
-                    list.fresh += 1;
-                    list.fresh - 1
-                }
-                None => return None,
-            };
-            (index, list.floor)
-        };
+        let (index, floor) = self.take()?;
         let item = self.items.at(index);
         drop(item.payload().take());
         let mut change = item.life().change();
         change.set_live(floor);
         init(index, item, &mut change);
         Some((index, change.finish()))
+    }
+
+    /// A free slot, and what its new sequence has to be above.
+    fn take(&self) -> Option<(u32, u64)> {
+        let pop = |tray: &mut Tray| tray.free.pop().map(|index| (index, tray.floor));
+        {
+            let mut tray = self.trays.mine().lock();
+            if tray.free.is_empty() {
+                self.refill(&mut tray);
+            }
+            if let Some(slot) = pop(&mut tray) {
+                return Some(slot);
+            }
+        }
+        self.trays.all().find_map(|tray| pop(&mut tray.lock()))
+    }
+
+    /// Brings slots from the list, used ones first.
+    fn refill(&self, tray: &mut Tray) {
+        let mut list = self.list.lock();
+        tray.floor = list.floor;
+        let from = list.free.len().saturating_sub(BATCH as usize);
+        tray.free.extend(list.free.drain(from..));
+        if tray.free.is_empty() {
+            let end = (list.fresh / BATCH + 1).saturating_mul(BATCH);
+            let end = end.min(self.limit.saturating_add(1));
+            tray.free.extend((list.fresh..end).rev());
+            list.fresh = end;
+        }
+    }
+
+    /// Puts free slots into this thread's tray; what is too much there goes to the list.
+    fn give(&self, free: &mut Vec<u32>) {
+        let mut tray = self.trays.mine().lock();
+        tray.free.append(free);
+        if tray.free.len() > TRAY_MAX {
+            let more = tray.free.len() - TRAY_MAX / 2;
+            self.list.lock().free.extend(tray.free.drain(..more));
+        }
     }
 
     /// Marks the victims, asks `pinned` after the heavy fence, frees what is neither pinned nor by
@@ -108,7 +160,7 @@ impl<T: Item> Slab<T> {
             free.push(i);
             false
         });
-        self.list.lock().free.append(&mut free);
+        self.give(&mut free);
     }
 
     /// Marks the victims and asks `pinned` after the heavy fence. All of them stay marked if none
@@ -159,6 +211,10 @@ impl<T: Item> Slab<T> {
     /// Gives whole free chunks of memory back; returns how many slots they held.
     pub(super) fn trim(&self, mut also: impl FnMut(u32, u32)) -> u32 {
         const CHUNK: u32 = 1024;
+        for tray in self.trays.all() {
+            let mut tray = tray.lock();
+            self.list.lock().free.append(&mut tray.free);
+        }
         let mut list = self.list.lock();
         let mut per_chunk = vec![0u32; (list.fresh / CHUNK) as usize];
         for &i in &list.free {
@@ -184,8 +240,11 @@ impl<T: Item> Slab<T> {
     }
 
     pub(super) fn in_use(&self) -> u32 {
+        // A slot on its way from a tray to the list counts twice.
+        let in_trays: usize = self.trays.all().map(|tray| tray.lock().free.len()).sum();
         let list = self.list.lock();
-        list.fresh - 1 - u32::try_from(list.free.len()).unwrap_or(u32::MAX)
+        let free = u32::try_from(in_trays + list.free.len()).unwrap_or(u32::MAX);
+        (list.fresh - 1).saturating_sub(free)
     }
 }
 

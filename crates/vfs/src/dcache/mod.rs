@@ -63,7 +63,7 @@ use crate::name::NameKey;
 use names::Names;
 use openpath_abi::Errno;
 use openpath_sync::{
-    Chain, HashKey, Item, Locked, Mutex, Region, Store, Table, Word, Word32, slab_item,
+    Chain, HashKey, Item, Locked, Mutex, Region, Shards, Store, Table, Word, Word32, slab_item,
 };
 use std::sync::Arc;
 
@@ -129,7 +129,7 @@ pub(crate) struct Dcache {
     knows_complete: bool,
     clocks: Region<clock::ClockSlot>,
     changing: Mutex<clock::Changing, crate::lock_order::PathClock>,
-    graveyard: Mutex<reclaim::Graves, Graveyard>,
+    graveyard: Shards<Mutex<reclaim::Graves, Graveyard>>,
     collections: reclaim::Collections,
     books: book::Books,
     /// Entries on books, by kind.
@@ -160,7 +160,7 @@ impl Dcache {
             key,
             clocks: Region::new(superblocks).map_err(space)?,
             changing: Mutex::new(clock::Changing::default()),
-            graveyard: Mutex::new(reclaim::Graves::default()),
+            graveyard: Shards::default(),
             collections: reclaim::Collections::default(),
             books: book::Books::default(),
             entries: Default::default(),
@@ -187,6 +187,14 @@ impl Dcache {
         ];
         spans.extend(self.names.spans().map(|span| ("names", span)));
         spans
+    }
+
+    /// The address ranges of one entry.
+    pub(crate) fn entry_spans(&self, index: u32) -> [(usize, usize); 2] {
+        fn span<T>(of: &T) -> (usize, usize) {
+            (core::ptr::from_ref(of).addr(), size_of::<T>())
+        }
+        [span(self.at(index)), span(self.cold.at(index))]
     }
 
     /// Locks the chain that the entry at `index` is in.

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entries that nobody pins give their slot and their inode back.
 //!
-//! Unlinked entries wait in the graveyard until enough have come together to pay for one fence and
-//! one scan of the pins; those that are still open stay there. Evicted entries go the same way,
-//! still hashed: while a reclaimer asks, whoever finds such an entry waits for the answer.
+//! Unlinked entries wait in the graveyard, a group of trees in each of its parts, until enough have
+//! come together in one to pay for one fence and one scan of the pins; those that are still open
+//! stay there. Evicted entries go the same way, still hashed: while a reclaimer asks, whoever finds
+//! such an entry waits for the answer.
 
 use super::book::Shelf;
 use super::{Dcache, dflag};
 use crate::inode::Inode;
+use crate::lock_order::Graveyard;
 use openpath_abi::Errno;
-use openpath_sync::{Sample, Word};
+use openpath_sync::{Mutex, Sample, Word};
 use std::sync::Arc;
 
 /// Unlinked entries that wait for their last pin to go.
@@ -55,13 +57,15 @@ pub(super) fn leaf(now: Sample) -> bool {
 impl Dcache {
     /// Leaves an unhashed entry to be reclaimed when nobody pins it any more.
     pub(crate) fn bury(&self, index: u32) {
+        // By tree: a directory is in the same part as what was in it, and behind it.
+        let part = self.graveyard.of(self.at(index).sb.get());
         let full = {
-            let mut graves = self.graveyard.lock();
+            let mut graves = part.lock();
             graves.waiting.push(index);
             graves.waiting.len() >= BATCH + 2 * graves.survivors
         };
         if full {
-            self.collect();
+            self.collect_from(part);
         }
     }
 
@@ -71,7 +75,7 @@ impl Dcache {
     pub(crate) fn closed_unlinked(&self) {
         const PINS_PER_CLOSE: usize = 4096;
         let due = {
-            let mut graves = self.graveyard.lock();
+            let mut graves = self.graveyard.mine().lock();
             graves.closed += 1;
             graves.closed * PINS_PER_CLOSE >= self.store.pins_touched() as usize
         };
@@ -82,10 +86,16 @@ impl Dcache {
 
     /// Reclaims what can be of the graveyard, now.
     pub(crate) fn collect(&self) {
+        self.graveyard
+            .all()
+            .for_each(|part| self.collect_from(part));
+    }
+
+    fn collect_from(&self, part: &Mutex<Graves, Graveyard>) {
         self.collections.now.add(1);
         let collecting = Collecting(&self.collections);
         let mut victims = {
-            let mut graves = self.graveyard.lock();
+            let mut graves = part.lock();
             graves.closed = 0;
             core::mem::take(&mut graves.waiting)
         };
@@ -100,7 +110,7 @@ impl Dcache {
         // go by the same collection.
         let (_, inodes) = self.reclaim(&mut victims, unlinked);
         {
-            let mut graves = self.graveyard.lock();
+            let mut graves = part.lock();
             graves.survivors = victims.len();
             // Those that were buried meanwhile stay behind them.
             victims.append(&mut graves.waiting);
@@ -138,12 +148,16 @@ impl Dcache {
 
     /// Unlinked entries that wait.
     pub(crate) fn buried(&self) -> usize {
-        self.graveyard.lock().waiting.len()
+        let waiting = self.graveyard.all().map(|part| part.lock().waiting.len());
+        waiting.sum()
     }
 
     /// Unlinked entries of superblock `sb` that wait.
     pub(crate) fn buried_of(&self, sb: u32) -> Vec<u32> {
-        let mut buried = self.graveyard.lock().waiting.clone();
+        let mut buried = Vec::new();
+        for part in self.graveyard.all() {
+            buried.extend_from_slice(&part.lock().waiting);
+        }
         buried.retain(|&i| self.at(i).sb.get() == sb);
         buried
     }

@@ -9,6 +9,7 @@
 
 pub mod bars;
 pub mod counts;
+pub mod create;
 pub mod error;
 pub mod failed;
 pub mod fd;

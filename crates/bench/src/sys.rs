@@ -47,6 +47,13 @@ pub fn close(fd: i32) -> i32 {
     unsafe { libc::close(fd) }
 }
 
+/// unlink(2); whether it worked.
+#[inline]
+pub fn unlink(path: &CStr) -> bool {
+    // SAFETY: `path` ends in NUL.
+    unsafe { libc::unlink(path.as_ptr()) == 0 }
+}
+
 /// dup(2): the descriptor, or the negated errno.
 #[inline]
 pub fn dup(fd: i32) -> i32 {

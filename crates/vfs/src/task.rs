@@ -397,4 +397,14 @@ impl Task {
     pub fn restarts(&self) -> u64 {
         self.reasons().total()
     }
+
+    /// The address ranges of its root directory's entry, for tests that count stores to it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn root_spans(&self) -> [(usize, usize); 2] {
+        self.core
+            .vfs
+            .dcache
+            .entry_spans(self.core.root.get().dentry)
+    }
 }

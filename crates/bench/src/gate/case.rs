@@ -28,6 +28,14 @@ pub enum Via {
     Mount,
     /// A mount at the beginning, one for each path.
     Mounts,
+    /// Two mounts at the beginning, one in the other.
+    Nested,
+    /// A mount at the beginning, entered, left by `..` and entered again.
+    MountUp,
+    /// A mount at the beginning, of a relative path.
+    Relative,
+    /// A mount at the beginning, in a mount namespace of the task's own.
+    Namespace,
     /// A directory that the caller may not search: every operation is refused.
     Barred,
 }
@@ -58,12 +66,16 @@ const OPS: [Op; 9] = [
     Op::Denied,
     Op::DupClose,
 ];
-const VIAS: [(&str, Via); 6] = [
+const VIAS: [(&str, Via); 10] = [
     ("symlink", Via::Symlink),
     ("dirlink", Via::DirLink),
     ("dotdot", Via::DotDot),
     ("mount", Via::Mount),
     ("mounts", Via::Mounts),
+    ("nested", Via::Nested),
+    ("mount-up", Via::MountUp),
+    ("relative-mount", Via::Relative),
+    ("namespace", Via::Namespace),
     ("barred", Via::Barred),
 ];
 const USER: u32 = 1000;
@@ -128,16 +140,22 @@ impl Case {
     /// `Setup` with the errno.
     pub fn lay(self, maker: &Task, chains: &mut [Chain]) -> Result<(), Error> {
         let (of_each, prefix) = match self.via {
-            Via::Mount => (chains.len(), &b"/mounted-"[..]),
             Via::Mounts => (1, &b"/."[..]),
+            Via::Mount | Via::Nested | Via::MountUp | Via::Relative | Via::Namespace => {
+                (chains.len(), &b"/mounted-"[..])
+            }
             _ => (0, &b""[..]),
         };
         if of_each != 0 {
             for chains in chains.chunks_mut(of_each) {
                 let top = chains.first().map_or(&b""[..], Chain::top);
-                let point = &[prefix, top].concat();
-                mount(maker, point)?;
-                chains.iter_mut().for_each(|chain| chain.below(point));
+                let mut point = [prefix, top].concat();
+                mount(maker, &point)?;
+                if self.via == Via::Nested {
+                    point.extend(b"/inner");
+                    mount(maker, &point)?;
+                }
+                chains.iter_mut().for_each(|chain| chain.below(&point));
             }
         }
         ours::grow(maker, chains)?;
@@ -157,7 +175,16 @@ impl Case {
         };
         maker.fchmodat2(AT_FDCWD, file, mode, 0)?;
         match self.via {
-            Via::Dirs | Via::Mount | Via::Mounts => {}
+            Via::Dirs | Via::Mount | Via::Mounts | Via::Nested | Via::Namespace => {}
+            Via::MountUp => {
+                let again = [b"/", chain.top(), b"/.."].concat();
+                chain.below(&again);
+            }
+            Via::Relative => {
+                for path in [&mut chain.file, &mut chain.missing] {
+                    *path = c_string(path.to_bytes().get(1..).unwrap_or_default());
+                }
+            }
             Via::Symlink => {
                 for path in [&mut chain.file, &mut chain.missing] {
                     let link = [path.to_bytes(), b"~"].concat();
@@ -188,6 +215,10 @@ impl Case {
     /// `Setup` with the errno.
     pub fn doer(self, vfs: &Vfs) -> Result<Doer, Error> {
         let task = task(vfs, self.user)?;
+        if self.via == Via::Namespace {
+            let unshared = task.unshare_mounts();
+            unshared.map_err(|e| Error::setup("take a mount namespace", e))?;
+        }
         let sharer = self.shared.then(|| task.clone_files()).transpose();
         let sharer = sharer.map_err(|e| Error::setup("share a table", e))?;
         Ok(Doer { task, sharer })

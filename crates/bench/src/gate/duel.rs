@@ -306,7 +306,7 @@ impl Stage<'_> {
         if let Some(marks) = marks {
             marks.set(2 + 2 * me);
         }
-        right
+        right && pair.deeds[me].undo(task, path)
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Deed {
     Cached(Op),
     /// Create a file exclusively, and unlink it.
     CreateUnlink,
+    /// Create a file exclusively; it is unlinked when nobody looks.
+    Create,
     /// Create a directory, and remove it.
     MkdirRmdir,
     /// Rename the file away, and back.
@@ -49,6 +51,7 @@ impl Deed {
         match self {
             Deed::Cached(op) => op.name(),
             Deed::CreateUnlink => "create-unlink",
+            Deed::Create => "create",
             Deed::MkdirRmdir => "mkdir-rmdir",
             Deed::Rename => "rename",
             Deed::Chmod => "chmod",
@@ -72,6 +75,12 @@ impl Deed {
         self.change(task, chain).is_ok()
     }
 
+    /// Undoes what would be in the way of the next time; whether that worked.
+    pub fn undo(self, task: &Task, chain: &Chain) -> bool {
+        let missing = chain.missing.to_bytes();
+        self != Deed::Create || task.unlinkat(AT_FDCWD, missing, 0).is_ok()
+    }
+
     fn change(self, task: &Task, chain: &Chain) -> Result<(), Errno> {
         let (file, missing) = (chain.file.to_bytes(), chain.missing.to_bytes());
         let mut data = [0; 8];
@@ -83,9 +92,12 @@ impl Deed {
         match self {
             Deed::Cached(_) => Ok(()),
             Deed::CreateUnlink => {
-                let flags = O_CREAT | O_EXCL | O_RDWR;
-                task.close(task.open(missing, flags, 0o644)?)?;
+                Deed::Create.change(task, chain)?;
                 task.unlinkat(AT_FDCWD, missing, 0)
+            }
+            Deed::Create => {
+                let flags = O_CREAT | O_EXCL | O_RDWR;
+                task.close(task.open(missing, flags, 0o644)?)
             }
             Deed::MkdirRmdir => {
                 task.mkdirat(AT_FDCWD, missing, 0o755)?;
@@ -179,6 +191,10 @@ pub fn all() -> Vec<Pair> {
     }
     for op in SAME {
         add([op; 2].map(Deed::Cached), false, how(Via::Dirs, true, 5));
+        add([op; 2].map(Deed::Cached), true, how(Via::Mounts, false, 2));
+        for via in [Via::Nested, Via::MountUp, Via::Relative] {
+            add([op; 2].map(Deed::Cached), false, how(via, false, 2));
+        }
     }
     let shared = Case {
         shared: true,
@@ -189,6 +205,9 @@ pub fn all() -> Vec<Pair> {
     }
     for (first, second, elsewhere) in WATCHED {
         add([first, second], elsewhere, how(Via::Dirs, false, 2));
+    }
+    for deed in [Deed::Create, Deed::CreateUnlink] {
+        add([deed; 2], true, how(Via::Mounts, false, 2));
     }
     pairs
 }

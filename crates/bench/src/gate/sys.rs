@@ -114,6 +114,17 @@ fn map(at: usize, bytes: usize) -> io::Result<usize> {
     Ok(got as usize)
 }
 
+/// The arena, this program's variables and `spans`: whole pages that may be shared.
+pub fn shared(spans: Vec<Span>) -> Vec<Span> {
+    let used = ARENA_USED.load(Relaxed).next_multiple_of(PAGE);
+    let arena = Span::new("arena", ARENA_START.load(Relaxed), used.min(ARENA_BYTES));
+    let mut all = spans;
+    all.push(arena);
+    all.extend(variables());
+    all.retain(|span| span.bytes > 0);
+    all
+}
+
 /// Runs `body` with the arena, this program's variables and `spans` read-only: the first store to
 /// them ends the process with [`STORE_SEEN`] and says on standard error where it went and who
 /// made it.
@@ -121,13 +132,7 @@ fn map(at: usize, bytes: usize) -> io::Result<usize> {
 /// # Errors
 /// What mprotect(2) says.
 pub fn sealed<T>(spans: Vec<Span>, body: impl FnOnce() -> T) -> io::Result<T> {
-    let used = ARENA_USED.load(Relaxed).next_multiple_of(PAGE);
-    let arena = Span::new("arena", ARENA_START.load(Relaxed), used.min(ARENA_BYTES));
-    let mut all = spans;
-    all.push(arena);
-    all.extend(variables());
-    all.retain(|span| span.bytes > 0);
-    let all: &'static Vec<Span> = Box::leak(Box::new(all));
+    let all: &'static Vec<Span> = Box::leak(Box::new(shared(spans)));
     SEALED.store(std::ptr::from_ref(all).cast_mut(), Relaxed);
     exit_on_forbidden_store();
     for span in all {

@@ -9,7 +9,7 @@ use openpath_bench::harness::Effort;
 use openpath_bench::row::{Row, shortfalls, write_json, write_table};
 use openpath_bench::{Error, Plant, counts, walk};
 
-use super::bench_seeds::{self, FailedOpen, Many, Timed};
+use super::bench_seeds::{self, CreateExisting, FailedOpen, Many, Timed};
 use crate::Outcome;
 
 #[derive(Debug, clap::Args)]
@@ -28,6 +28,8 @@ enum What {
     FailedOpen(FailedOpen),
     /// Time open and close of one file by several threads (root only).
     SameFile(Timed),
+    /// Time opens with O_CREAT in many mounts under one root, and count their stores (root only).
+    CreateExisting(CreateExisting),
     /// Time the shapes of will-it-scale and FxMark (root only).
     Shapes(Timed),
     /// Time descriptors by how many are open: the bitmaps, and dup and close against the host's.
@@ -90,6 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         }
         What::FailedOpen(args) => report(&args.timed.common, &bench_seeds::failed_open(args)?),
         What::SameFile(args) => report(&args.common, &bench_seeds::same_file(args)?),
+        What::CreateExisting(args) => {
+            report(&args.timed.common, &bench_seeds::create_existing(args)?)
+        }
         What::Shapes(args) => report(&args.common, &bench_seeds::shapes(args)?),
         What::Fd(args) => report(&args.common, &bench_seeds::fd(args)?),
         What::Many(args) => report(&args.timed.common, &bench_seeds::many(args)?),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath bench failed-open | same-file | shapes | fd | many`: changes of Linux and
-//! known shapes, reproduced.
+//! `openpath bench failed-open | same-file | create-existing | shapes | fd | many`: changes of
+//! Linux and known shapes, reproduced.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use openpath_bench::harness::Effort;
 use openpath_bench::page::{Page, load, write};
 use openpath_bench::row::Row;
-use openpath_bench::{Ask, Error, failed, fd, many, same, shapes};
+use openpath_bench::{Ask, Error, create, failed, fd, many, same, shapes};
 
 use super::bench::{Common, at_least_one};
 
@@ -54,6 +54,19 @@ pub(crate) struct Many {
     tasks: u64,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct CreateExisting {
+    #[command(flatten)]
+    pub(crate) timed: Timed,
+    /// Numbers of mounts under the root.
+    #[arg(long, default_values_t = [64, 1024], value_delimiter = ',', value_name = "N",
+          value_parser = at_least_one)]
+    mounts: Vec<u64>,
+    /// Tasks at once, instead of one for each processor.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    tasks: Option<u64>,
+}
+
 const FAILED: &str = "\
 Opens that fail, which Linux 6.7 made cheaper (\"vfs: shave work on failed file open\"):\n\
 `openneg` is the loop of that change, one path over and over, and the same for other ways to\n\
@@ -65,6 +78,24 @@ Open and close of one and the same file by every thread, the loop by which Linux
 that tells of lock contexts (\"fs: track the inode having file locks with a flag in\n\
 ->i_opflags\"). Times are per operation of all threads together. `switch` rows set ours against\n\
 ours with the lock context read from its field.";
+const CREATE: &str = "\
+Opens with `O_CREAT` in many mounts under one root (64, 1,024), where Linux tasks met at the\n\
+root directory's entry (\"namei: clear nd->root.mnt before O_CREAT unlazy\"):\n\
+`create-existing` opens files that exist and closes them; `create-new` creates, closes and\n\
+unlinks. `absolute` paths begin at the root, `relative` ones in it. Times are per operation\n\
+of all threads together, each thread in mounts of its own.\n\
+\n\
+`root counted` sets `root_reset_before_unlazy` off: who leaves lock-free mode counts a\n\
+reference on the root. `locked first` sets `create_looks_first` off: the directory is locked\n\
+before it is known whether the file exists, as in Linux before 6.12. Only with both off do\n\
+opens of existing files write the root's entry. `switch` sets the first against its being\n\
+off, both with `locked first`.\n\
+\n\
+Stores are those of one operation to memory that other tasks may use, counted one by one:\n\
+`root` to the root directory's entry, `common` to lines of 64 bytes that operations in other\n\
+mounts store to as well, `all` with those that only one mount sees. One task does them all,\n\
+so `common` has what it or its thread keeps for itself, as the free entries that it uses\n\
+again in the next mount.";
 const SHAPES: &str = "The shapes of will-it-scale (`open1`, `open2`, `open3`, `dup1`) and FxMark \
 (`MRPL`, `MRPM`, `MRPH`),\nwritten anew. Times are per operation of all threads together.";
 const FD: &str = "\
@@ -142,6 +173,17 @@ pub(crate) fn failed_open(args: &FailedOpen) -> Result<Vec<Row>, Error> {
 pub(crate) fn same_file(args: &Timed) -> Result<Vec<Row>, Error> {
     let page = ["The same file", SAME, "bench same-file"];
     args.page(page, || same::run(&args.ask()))
+}
+
+pub(crate) fn create_existing(args: &CreateExisting) -> Result<Vec<Row>, Error> {
+    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let options = create::Options {
+        ask: args.timed.ask(),
+        mounts: args.mounts.iter().copied().map(number).collect(),
+        tasks: args.tasks.map_or(0, number),
+    };
+    let page = ["Create in many mounts", CREATE, "bench create-existing"];
+    args.timed.page(page, || create::run(&options))
 }
 
 pub(crate) fn shapes(args: &Timed) -> Result<Vec<Row>, Error> {

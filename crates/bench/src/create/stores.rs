@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How many stores to shared memory one operation makes, and where.
+//!
+//! What exists before the task that is measured may be shared: the tree is built by another thread
+//! in an arena, with the regions of the instance and the program's variables the memory that is
+//! watched. What the task itself owns is not.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use openpath_vfs::{Task, Vfs};
+
+use super::scene::Scene;
+use super::sys::logged;
+use crate::error::Error;
+use crate::gate::sys::{in_arena, shared};
+use crate::{gate, ours};
+
+/// Stores of one operation, on average over one in each mount.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Stores {
+    /// To the root directory's entry.
+    pub(super) root: f64,
+    /// To lines that operations in other mounts store to as well.
+    pub(super) common: f64,
+    /// All.
+    pub(super) all: f64,
+    /// Where the common ones go, most first.
+    pub(super) places: Vec<(String, f64)>,
+}
+
+/// How often every path is walked before anything is counted, and then counted.
+const HEAT: usize = 4;
+const ROUNDS: usize = 2;
+const LINE: usize = 64;
+
+/// Counts what `scene` does on an instance made by `make`.
+///
+/// # Errors
+/// `Setup` if it cannot be built or watched, `Wrong` if an operation's result was.
+pub(super) fn count(
+    scene: &Scene,
+    make: impl FnOnce() -> Result<Vfs, Error> + Send,
+) -> Result<Stores, Error> {
+    let (built, tree) = channel();
+    let (end, ended) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let build = || {
+                let vfs = make()?;
+                let maker = scene.grow_ours(&vfs)?;
+                Ok((vfs, maker))
+            };
+            let _ = built.send(in_arena(build));
+            let _ = ended.recv();
+        });
+        let _end = end;
+        let made = tree
+            .recv()
+            .map_err(|_| Error::Setup("the builder ended".to_owned()))?;
+        let made: Result<(Vfs, Task), Error> = made.map_err(|e| Error::host("map an arena", e))?;
+        let (vfs, _maker) = made?;
+        watch(scene, &vfs)
+    })
+}
+
+fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
+    let task = ours::task(vfs)?;
+    let paths = scene.all_paths();
+    let once = |path: &[u8]| scene.deed.ours(&task, path);
+    let mut wrong = 0;
+    for _ in 0..HEAT {
+        wrong += paths.iter().filter(|path| !once(path.to_bytes())).count();
+    }
+    let spans = shared(gate::spans(vfs));
+    let names = spans.clone();
+    let seen = logged(spans, |log| {
+        let mut seen = Vec::with_capacity(ROUNDS * paths.len());
+        for (mount, path) in (0..ROUNDS).flat_map(|_| paths.iter().enumerate()) {
+            let first = log.count();
+            wrong += usize::from(!once(path.to_bytes()));
+            seen.push((mount, log.since(first)));
+        }
+        seen
+    });
+    let seen = seen.map_err(|e| Error::host("watch the shared memory", e))?;
+    if wrong != 0 {
+        return Err(Error::Wrong(format!("{}: {wrong} operations", scene.name)));
+    }
+    let root = task.root_spans();
+    let is_root = |at| {
+        let inside = |&(start, bytes): &(usize, usize)| (start..start + bytes).contains(&at);
+        root.iter().any(inside)
+    };
+    let name = |at| {
+        let span = names.iter().find(|span| span.place(at).is_some());
+        span.map_or("", |span| &span.name)
+    };
+    Ok(sum(&seen, is_root, name))
+}
+
+/// Sums up stores by mount.
+fn sum<'n>(
+    seen: &[(usize, Vec<usize>)],
+    is_root: impl Fn(usize) -> bool,
+    name: impl Fn(usize) -> &'n str,
+) -> Stores {
+    // The mount whose operations alone store to a line; none if several do.
+    let mut owner: HashMap<usize, Option<usize>> = HashMap::new();
+    for (mount, stores) in seen {
+        for at in stores {
+            let line = owner.entry(at / LINE).or_insert(Some(*mount));
+            *line = line.filter(|known| known == mount);
+        }
+    }
+    let all = || seen.iter().flat_map(|(_, stores)| stores);
+    let common = || all().filter(|&at| owner[&(at / LINE)].is_none());
+    let each = |count: usize| count as f64 / seen.len().max(1) as f64;
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for &at in common() {
+        *places.entry(name(at)).or_default() += 1;
+    }
+    let mut places: Vec<(&str, usize)> = places.into_iter().collect();
+    places.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let place = |(name, count): (&str, usize)| (name.to_owned(), each(count));
+    Stores {
+        root: each(all().filter(|&&at| is_root(at)).count()),
+        common: each(common().count()),
+        all: each(all().count()),
+        places: places.into_iter().map(place).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_two_mounts_store_to_is_common() {
+        let seen = vec![(0, vec![0, 8, 640]), (1, vec![16]), (0, vec![640, 704])];
+        let name = |at| if at < 64 { "low" } else { "high" };
+        let stores = sum(&seen, |at| at == 8, name);
+        let third = |n: f64| n / 3.0;
+        assert_eq!(stores.root, third(1.0));
+        assert_eq!((stores.common, stores.all), (third(3.0), third(6.0)));
+        assert_eq!(stores.places, [("low".to_owned(), third(3.0))]);
+    }
+}

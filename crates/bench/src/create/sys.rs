@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A log of every store to memory: the pages are read-only, and each store that faults is written
+//! down and then made, one instruction at a time.
+//!
+//! # States of a page
+//! Read-only -> open for the one instruction that faulted -> read-only.
+//!
+//! # Rules
+//! R1. Only the thread that logs runs meanwhile; a store of another one would be logged too.
+#![expect(unsafe_code, reason = "raw system calls have no other face")]
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+
+use crate::gate::sys::Span;
+
+const PAGE: usize = 4096;
+/// The processor's flag for a trap after one instruction.
+const TRAP: i64 = 0x100;
+/// Pages that one instruction may write.
+const OPEN_MAX: usize = 4;
+/// Stores that are remembered; more are counted only.
+const KEPT_MAX: usize = 1 << 20;
+
+/// What was stored to, in order.
+pub(super) struct Log {
+    spans: Vec<Span>,
+    stores: Vec<AtomicUsize>,
+    count: AtomicUsize,
+    open: [AtomicUsize; OPEN_MAX],
+}
+
+/// The log that the handlers write; null when there is none.
+static CURRENT: AtomicPtr<Log> = AtomicPtr::new(null_mut());
+
+impl Log {
+    /// Stores seen so far.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    /// The addresses from store `first` on.
+    pub(super) fn since(&self, first: usize) -> Vec<usize> {
+        let end = self.count().min(KEPT_MAX);
+        let stores = self.stores.get(first..end).unwrap_or_default();
+        stores.iter().map(|at| at.load(Relaxed)).collect()
+    }
+}
+
+/// Runs `body` with every store to `spans` logged.
+///
+/// # Errors
+/// What sigaction(2) and mprotect(2) say.
+pub(super) fn logged<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
+    let log = Log {
+        spans,
+        stores: (0..KEPT_MAX).map(|_| AtomicUsize::new(0)).collect(),
+        count: AtomicUsize::new(0),
+        open: Default::default(),
+    };
+    CURRENT.store(std::ptr::from_ref(&log).cast_mut(), Relaxed);
+    let before = [
+        (libc::SIGSEGV, handle(libc::SIGSEGV, on_store)?),
+        (libc::SIGTRAP, handle(libc::SIGTRAP, on_step)?),
+    ];
+    let sealed = log.spans.iter().try_for_each(|span| {
+        let done = protect(span.start, span.bytes, false);
+        if done {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    });
+    let out = sealed.map(|()| body(&log));
+    for span in &log.spans {
+        protect(span.start, span.bytes, true);
+    }
+    for (signal, action) in before {
+        // SAFETY: what sigaction gave out before.
+        unsafe { libc::sigaction(signal, &raw const action, null_mut()) };
+    }
+    CURRENT.store(null_mut(), Relaxed);
+    out
+}
+
+fn handle(
+    signal: c_int,
+    handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void),
+) -> io::Result<libc::sigaction> {
+    // SAFETY: a zeroed sigaction is valid, and the handler has the three-argument signature.
+    unsafe {
+        let (mut action, mut old): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        if libc::sigaction(signal, &raw const action, &raw mut old) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(old)
+    }
+}
+
+fn protect(start: usize, bytes: usize, open: bool) -> bool {
+    let write = if open { libc::PROT_WRITE } else { 0 };
+    // SAFETY: whole pages that were readable and writable before, and will be again.
+    unsafe { libc::mprotect(start as *mut c_void, bytes, libc::PROT_READ | write) == 0 }
+}
+
+/// Sets or clears the trap after the next instruction.
+fn step(context: *mut c_void, on: bool) {
+    // SAFETY: the kernel hands a valid context to a handler with SA_SIGINFO.
+    unsafe {
+        let context = &mut *context.cast::<libc::ucontext_t>();
+        let flags = &mut context.uc_mcontext.gregs[libc::REG_EFL as usize];
+        *flags = if on { *flags | TRAP } else { *flags & !TRAP };
+    }
+}
+
+extern "C" fn on_store(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel hands a valid siginfo; the log outlives the handler.
+    let (at, log) = unsafe { ((*info).si_addr() as usize, CURRENT.load(Relaxed).as_ref()) };
+    let inside = |span: &Span| (span.start..span.start + span.bytes).contains(&at);
+    let log = log.filter(|log| log.spans.iter().any(inside));
+    let slot = log.and_then(|log| log.open.iter().find(|page| page.load(Relaxed) == 0));
+    let (Some(log), Some(slot)) = (log, slot) else {
+        // A fault of another kind ends the process.
+        // SAFETY: no pointer.
+        unsafe { libc::_exit(2) };
+    };
+    let number = log.count.fetch_add(1, Relaxed);
+    if let Some(place) = log.stores.get(number) {
+        place.store(at, Relaxed);
+    }
+    let page = at & !(PAGE - 1);
+    slot.store(page, Relaxed);
+    protect(page, PAGE, true);
+    step(context, true);
+}
+
+extern "C" fn on_step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the log outlives the handler.
+    if let Some(log) = unsafe { CURRENT.load(Relaxed).as_ref() } {
+        for slot in &log.open {
+            let page = slot.swap(0, Relaxed);
+            if page != 0 {
+                protect(page, PAGE, false);
+            }
+        }
+    }
+    step(context, false);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page of words in memory of its own.
+    fn page() -> Span {
+        // SAFETY: a fresh private mapping that stays.
+        let at = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(null_mut(), 2 * PAGE, access, kind, -1, 0)
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        Span::new("page", at as usize, 2 * PAGE)
+    }
+
+    #[test]
+    fn every_store_is_seen_and_made() {
+        let span = page();
+        let word = |at: usize| (span.start + 8 * at) as *const AtomicUsize;
+        // SAFETY: words of the page, which stays.
+        let word = |at: usize| unsafe { &*word(at) };
+        let seen = logged(vec![span.clone()], |log| {
+            word(1).store(7, Relaxed);
+            word(600).fetch_add(2, Relaxed);
+            let first = log.count();
+            assert_eq!(word(1).load(Relaxed), 7);
+            word(1).store(8, Relaxed);
+            (first, log.since(first), log.count())
+        });
+        let (first, later, all) = seen.unwrap();
+        assert_eq!((first, all, later), (2, 3, vec![span.start + 8]));
+        assert_eq!((word(1).load(Relaxed), word(600).load(Relaxed)), (8, 2));
+        word(2).store(1, Relaxed);
+    }
+}

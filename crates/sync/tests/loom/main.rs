@@ -14,6 +14,7 @@ mod rcu;
 mod seize;
 mod slots;
 mod store;
+mod wait;
 
 use loom::cell::UnsafeCell;
 use std::sync::Arc;

@@ -20,6 +20,7 @@ mod faults;
 mod history;
 mod model;
 mod names;
+mod pipes;
 mod races;
 mod schedule;
 mod sure;

@@ -60,24 +60,30 @@ impl Dcache {
 
     #[cold]
     fn make_room(&self, book: &Book, kind: Kind, max: u32) -> Result<(), Errno> {
-        let inodes = {
-            let _alone = book.evicting.lock();
-            if book.len(kind) < max {
-                return Ok(());
-            }
-            self.evict(book, kind, self.batch(max)).1
-        };
-        drop(inodes);
-        if book.len(kind) < max {
+        if self.evict_own(book, kind, max) {
             return Ok(());
         }
-        // What was unlinked may be all that can go.
+        // What was unlinked may be all that can go, or others were at what could be evicted.
         self.collect_all();
-        if book.len(kind) < max {
+        if self.evict_own(book, kind, max) {
             Ok(())
         } else {
             Err(Errno::ENOMEM)
         }
+    }
+
+    /// Whether a book has room for one more, or an entry went for it: others may have taken that
+    /// place already, and passed the bound.
+    fn evict_own(&self, book: &Book, kind: Kind, max: u32) -> bool {
+        let (gone, inodes) = {
+            let _alone = book.evicting.lock();
+            if book.len(kind) < max {
+                return true;
+            }
+            self.evict(book, kind, self.batch(max))
+        };
+        drop(inodes);
+        gone != 0 || book.len(kind) < max
     }
 
     /// Evicts about `goal` leaves of a book that nobody pins, at least one if there is any; how

@@ -13,6 +13,7 @@
 //! * Resident memory is of the whole process: one suite runs at a time, in a process of its own.
 
 mod blind;
+mod chains;
 mod deep;
 mod field;
 mod files;
@@ -43,6 +44,10 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "failing-names-of-others",
         run: names::failing_beside_others,
+    },
+    Attack {
+        name: "collisions",
+        run: chains::collisions,
     },
     Attack {
         name: "long-paths",
@@ -79,6 +84,10 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "descriptors",
         run: tables::descriptors,
+    },
+    Attack {
+        name: "pipes",
+        run: tables::pipes,
     },
     Attack {
         name: "watches",

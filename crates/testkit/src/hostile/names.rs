@@ -107,7 +107,7 @@ fn flood(f: &mut Field, host: &Host, dir: &str, names: u64) -> Result<[u64; 2], 
     let mut first = 0;
     let mut path = Vec::new();
     let salt = f.rng.bits();
-    for n in 0..names.max(settled) {
+    for n in 0..names.max(settled + 1) {
         if n == settled {
             first = resident();
         }

@@ -2,7 +2,7 @@
 //! Descriptors, open files and watches: tables with a limit.
 
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDWR};
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_NONBLOCK, O_RDWR};
 use openpath_vfs::{Limits, Task, TenantLimits};
 
 use super::field::{Field, Host, mib, resident};
@@ -56,6 +56,67 @@ pub(super) fn descriptors(f: &mut Field) -> Result<(), Errno> {
     });
     let copy = guest.fork()?;
     drop((copy, second));
+    guest.close_range(0, u32::MAX, 0)?;
+    host.settle();
+    let after = host.vfs.usage();
+    f.must(after.pins == before.1.pins, || {
+        format!("{:?} before, {after:?} after", before.1)
+    });
+    Ok(())
+}
+
+/// As many pipes as one user and all of them may have, each as full as it gets.
+pub(super) fn pipes(f: &mut Field) -> Result<(), Errno> {
+    let pipe_pages_max = f.size(400_000);
+    let limits = Limits {
+        pipe_pages_max,
+        pipe_user_pages_soft: u32::try_from(pipe_pages_max / 2).unwrap_or(u32::MAX),
+        ..Limits::default()
+    };
+    let host = Host::new(limits, TenantLimits::default())?;
+    let guest = &host.guest;
+    guest.set_rlimit_nofile(u64::MAX);
+    guest.set_cred(openpath_vfs::Cred::user(1000, 1000, &[]));
+    // The mount that pipes are on stays.
+    guest.pipe2(0)?;
+    guest.close_range(0, u32::MAX, 0)?;
+    let before = (resident(), host.vfs.usage());
+    let (mut made, mut bytes) = (0, 0);
+    let refused = loop {
+        let end = match guest.pipe2(O_NONBLOCK) {
+            Ok((_, end)) => end,
+            Err(e) => break e,
+        };
+        made += 1;
+        let full = loop {
+            match guest.write(end, &[1; 65536]) {
+                Ok(written) => bytes += written as u64,
+                Err(e) => break e,
+            }
+        };
+        f.refused("a full pipe", Err::<(), _>(full), Errno::EAGAIN);
+        if !f.found.is_empty() {
+            return Ok(());
+        }
+    };
+    let full = resident().saturating_sub(before.0);
+    f.say(&format!(
+        "{made} pipes with {} MiB: {} MiB; then {refused}",
+        mib(bytes),
+        mib(full)
+    ));
+    f.refused("one more pipe", Err::<(), _>(refused), Errno::ENFILE);
+    let allowed = pipe_pages_max * 4096;
+    f.must(full < allowed + allowed / 20 + (16 << 20), || {
+        format!("{} MiB of {} allowed", mib(full), mib(allowed))
+    });
+    // Others have theirs: what is in one is read from it.
+    guest.close_range(0, u32::MAX, 0)?;
+    host.task.close_range(0, u32::MAX, 0)?;
+    let (from, to) = guest.pipe2(0)?;
+    let mut byte = [0];
+    guest.write(to, b"x")?;
+    guest.read(from, &mut byte)?;
     guest.close_range(0, u32::MAX, 0)?;
     host.settle();
     let after = host.vfs.usage();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A storm: threads that rename, remove, make, mount, change modes, live in namespaces of their own
-//! and press on memory while others walk, open and look, and never may anybody see what is not
+//! A storm: threads that rename, remove, make, mount, change modes, live in namespaces of their own,
+//! meet at FIFOs and press on memory while others walk, open and look, and never may anybody see what is not
 //! there.
 //!
 //! # What is checked
@@ -16,6 +16,7 @@
 //! * All random choices come from the seed; the interleaving does not.
 
 mod act;
+mod pipes;
 mod spaces;
 mod walk;
 mod world;
@@ -25,7 +26,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use openpath_sync::Word;
-use openpath_vfs::{Task, Tenant, Usage, Vfs};
+use openpath_vfs::{Interrupter, Task, Tenant, Usage, Vfs};
 
 use crate::rng::Rng;
 use crate::sys;
@@ -70,6 +71,8 @@ pub(crate) struct Pulse {
     doing: Word,
     /// Its thread, as the kernel numbers them.
     tid: Word,
+    /// What ends its waits.
+    waits: std::sync::Mutex<Option<Interrupter>>,
 }
 
 /// What all threads share.
@@ -106,6 +109,13 @@ impl Place<'_> {
     pub(crate) fn join(&mut self, task: &Task) {
         let tenant = self.rng.below(self.sky.tenants.len());
         task.set_tenant(&self.sky.tenants[tenant]);
+    }
+
+    /// Has calls of this task interrupted, now and then and at the end.
+    pub(crate) fn can_be_interrupted(&self, task: &Task) {
+        if let Ok(mut waits) = self.pulse.waits.lock() {
+            *waits = Some(task.interrupter());
+        }
     }
 
     /// A step begins: an operation of this number.
@@ -233,13 +243,15 @@ impl Crowd {
             threads: Vec::new(),
             notes: Vec::new(),
         };
-        let actors: [(&str, Body, Calls); 7] = [
+        let actors: [(&str, Body, Calls); 9] = [
             ("writer 1", act::write, act::write_calls),
             ("writer 2", act::write, act::write_calls),
             ("mounter", act::mount, act::mount_calls),
             ("moder", act::mode, |_| "fchmodat2"),
             ("namespace 1", spaces::apart, spaces::apart_calls),
             ("namespace 2", spaces::apart, spaces::apart_calls),
+            ("FIFO writer", pipes::write, pipes::write_calls),
+            ("FIFO reader", pipes::read, pipes::read_calls),
             ("press", spaces::press, spaces::press_calls),
         ];
         for (i, (name, body, calls)) in actors.into_iter().enumerate() {
@@ -265,6 +277,7 @@ impl Crowd {
             steps: Word::new(0),
             doing: Word::new(0),
             tid: Word::new(0),
+            waits: std::sync::Mutex::default(),
         });
         let (sky, own) = (Arc::clone(&self.sky), Arc::clone(&pulse));
         let work = move || {
@@ -299,6 +312,7 @@ impl Crowd {
         let mut held = plan.stall_seconds == 0;
         while begun.elapsed() < whole && !self.sky.over() {
             std::thread::sleep(LOOK);
+            self.interrupt();
             if !held && begun.elapsed() > whole / 3 {
                 held = true;
                 self.hold(Duration::from_secs(plan.stall_seconds));
@@ -394,7 +408,23 @@ impl Crowd {
         named
     }
 
+    /// Ends all waits.
+    fn interrupt(&self) {
+        for pulse in &self.pulses {
+            if let Ok(waits) = pulse.waits.lock()
+                && let Some(waits) = &*waits
+            {
+                waits.interrupt();
+            }
+        }
+    }
+
     fn join(&mut self) -> Vec<(String, u64)> {
+        // Who waits for somebody who is gone already would do so for ever.
+        while self.threads.iter().any(|thread| !thread.is_finished()) {
+            self.interrupt();
+            std::thread::sleep(Duration::from_millis(1));
+        }
         for thread in self.threads.drain(..) {
             // A panic was noted by the thread itself.
             let _ = thread.join();

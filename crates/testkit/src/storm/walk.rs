@@ -64,8 +64,14 @@ impl Place<'_> {
     fn strange(&self, what: &str, path: &str, e: Errno, scoped: bool) {
         let expected = EXPECTED.contains(&e) || scoped && SCOPED.contains(&e);
         if !expected {
+            let names = self.sky.tenants.each_ref().map(|tenant| {
+                let stats = tenant.stats();
+                (stats.positive, stats.negative)
+            });
+            let text = format!("{}: {what} {path}: {e}", self.pulse.name);
+            let usage = self.sky.vfs.usage();
             self.sky
-                .wrong(format!("{}: {what} {path}: {e}", self.pulse.name));
+                .wrong(format!("{text}; {usage:?}, names {names:?}"));
         }
     }
 

@@ -85,8 +85,8 @@ impl World {
         let vfs = Vfs::builder().limits(limits).tuning(tuning).build(tree())?;
         let root = vfs.task(Cred::root())?;
         let narrow = TenantLimits {
-            positive_max: 96,
-            negative_max: 32,
+            positive_max: 256,
+            negative_max: 64,
             ..TenantLimits::default()
         };
         let tenants = [TenantLimits::default(), narrow].map(|limits| vfs.tenant(limits));
@@ -140,6 +140,7 @@ impl World {
                 dir(format!("/j{j}/{part}"))?;
             }
         }
+        super::pipes::furnish(t)?;
         // What is mounted in this one goes to all namespaces.
         t.bind(SHARED, SHARED)?;
         t.set_propagation(SHARED, m::MS_SHARED)

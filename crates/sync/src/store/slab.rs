@@ -118,7 +118,8 @@ impl<T: Item> Slab<T> {
     }
 
     /// Marks the victims, asks `pinned` after the heavy fence, frees what is neither pinned nor by
-    /// `in_use` kept, and leaves the rest in `victims`.
+    /// `in_use` kept, and leaves the rest in `victims`. So it does with what somebody else has
+    /// marked, who may yet find it pinned.
     pub(super) fn reclaim(
         &self,
         victims: &mut Vec<u32>,
@@ -127,6 +128,7 @@ impl<T: Item> Slab<T> {
         in_use: impl Fn(u32) -> bool,
         mut freed: impl FnMut(u32, &T, Option<Arc<T::Payload>>),
     ) {
+        let mut asked_of = Vec::new();
         victims.retain(|&i| {
             // R3: pins name items by their own index, so a victim must be named so too.
             if self.items.wrap(i) != i {
@@ -134,13 +136,18 @@ impl<T: Item> Slab<T> {
             }
             let mut change = self.items.at(i).life().change();
             let now = change.now();
-            let ours = now.live() && !now.dying() && eligible(now);
+            let ours = now.live() && eligible(now);
+            if ours && now.dying() {
+                asked_of.push(i);
+                return false;
+            }
             if ours {
                 change.set_dying(true);
             }
             ours
         });
         if victims.is_empty() {
+            victims.append(&mut asked_of);
             return;
         }
         // PAIR(store.pin): the marks are out before any pin word is read.
@@ -161,6 +168,7 @@ impl<T: Item> Slab<T> {
             false
         });
         self.give(&mut free);
+        victims.append(&mut asked_of);
     }
 
     /// Marks the victims and asks `pinned` after the heavy fence. All of them stay marked if none

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A storm: threads that rename, remove, make, mount, change modes, live in namespaces of their own,
-//! meet at FIFOs and press on memory while others walk, open and look, and never may anybody see what is not
-//! there.
+//! A storm: threads that rename, remove, make, mount, change modes, live in namespaces of their
+//! own, meet at FIFOs and press on memory while others walk, open and look, and never may anybody
+//! see what is not there.
 //!
 //! # What is checked
 //! * No escape: what a scoped open or a chrooted task opens carries the mark of its jail.

@@ -164,8 +164,8 @@ pub(super) const ALL: &[Mutant] = &[
         name: "pwrite-at-offset",
         wrong: "pwrite heeds its offset in spite of O_APPEND",
         file: "io/write.rs",
-        right: "write_pieces(&[IoSlice::new(data)], place, 0)?",
-        planted: "write_pieces(&[IoSlice::new(data)], place, RWF_NOAPPEND)?",
+        right: "file.write(data, place)?",
+        planted: "file.write_pieces(&[IoSlice::new(data)], place, RWF_NOAPPEND)?",
     },
     Mutant {
         name: "fork-shares",

@@ -132,6 +132,13 @@ impl View {
     pub fn key(&self) -> HashKey {
         self.key
     }
+    /// Whether entries were moving to another key when the view was taken: what is not in its chain
+    /// may be [`super::Missed::Elsewhere`].
+    #[inline(always)]
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.shape & MOVING != 0
+    }
     /// The bucket of `hash`.
     #[inline(always)]
     pub(super) fn bucket(&self, hash: u64) -> u32 {

@@ -2,7 +2,7 @@
 //! Finding the mount that covers a directory, without a lock.
 
 use super::{Mounts, hash_at};
-use openpath_sync::{CHAIN_MAX, Missed, Sample};
+use openpath_sync::{CHAIN_MAX, Missed, Probe, Sample, View};
 
 /// What a look at the mount table gave.
 pub(crate) enum Cover {
@@ -38,17 +38,31 @@ impl Mounts {
                 let m = self.at(at);
                 break Cover::Mount(at, m.word().sample(), m.root.get());
             }
-            let hash = |key| hash_at(parent, point, key);
-            match self.table.missed(&view, probe, hash) {
-                Missed::Elsewhere(next) => probe = next,
-                Missed::Proved | Missed::Open => break Cover::None,
-            }
+            let Some(next) = self.elsewhere(&view, probe, parent, point) else {
+                break Cover::None;
+            };
+            probe = next;
         };
         // Whatever changes the table is a change of the mounts, so this covers the search.
         if steps == 0 || !self.changes.still(changes) {
             return Cover::Changed;
         }
         found
+    }
+
+    /// The other chain to look in, while the table changes its key.
+    #[inline(always)]
+    fn elsewhere(&self, view: &View, probe: Probe, parent: u32, point: u32) -> Option<Probe> {
+        if !view.is_moving() {
+            return None;
+        }
+        match self
+            .table
+            .missed(view, probe, |key| hash_at(parent, point, key))
+        {
+            Missed::Elsewhere(next) => Some(next),
+            Missed::Proved | Missed::Open => None,
+        }
     }
 
     /// As [`Mounts::cover`], waiting for changes to end.

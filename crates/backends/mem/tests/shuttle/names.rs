@@ -9,6 +9,7 @@ use openpath_abi::rename::RENAME_EXCHANGE;
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, MountFlags, SuperBlock, Task, Vfs};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn tree() -> Arc<SuperBlock> {
     MemFs::new(MemOptions::default())
@@ -66,6 +67,58 @@ fn a_renamed_file_is_never_lost() {
         task.rename(b"/a", b"/d/b").expect("rename");
         join(walker);
         assert_eq!(letter(&task, b"/a"), Err(Errno::ENOENT));
+        drop(task);
+        at_rest(&vfs);
+    });
+}
+
+/// A name that another file is renamed to is there at any time.
+#[test]
+fn a_replaced_name_is_always_there() {
+    explore(|| {
+        let (vfs, task) = world();
+        dir(&task, b"/d");
+        put(&task, b"/d/a", b'a');
+        put(&task, b"/b", b'b');
+        let other = task.fork().expect("a task");
+        let walker = spawn(move || {
+            let found = letter(&other, b"/d/a");
+            assert!(matches!(found, Ok(b'a' | b'b')), "{found:?}");
+        });
+        task.rename(b"/b", b"/d/a").expect("rename");
+        join(walker);
+        assert_eq!(letter(&task, b"/d/a"), Ok(b'b'));
+        drop(task);
+        at_rest(&vfs);
+    });
+}
+
+/// While entries are evicted, and directories become complete again, what exists is found and what
+/// does not is not.
+#[test]
+fn completeness_comes_and_goes_with_the_entries() {
+    explore(|| {
+        let (vfs, task) = world();
+        dir(&task, b"/d");
+        put(&task, b"/d/a", b'a');
+        let other = task.fork().expect("a task");
+        let made = Arc::new(AtomicBool::new(false));
+        let said = Arc::clone(&made);
+        let walker = spawn(move || {
+            for _ in 0..2 {
+                assert_eq!(letter(&other, b"/d/none"), Err(Errno::ENOENT));
+                assert_eq!(letter(&other, b"/d/a"), Ok(b'a'));
+                let before = made.load(Ordering::SeqCst);
+                let found = other.stat(b"/d/b");
+                assert!(found.is_ok() || !before, "it was made");
+            }
+        });
+        vfs.shrink(u32::MAX);
+        assert_eq!(letter(&task, b"/d/none"), Err(Errno::ENOENT));
+        put(&task, b"/d/b", b'b');
+        said.store(true, Ordering::SeqCst);
+        vfs.shrink(u32::MAX);
+        join(walker);
         drop(task);
         at_rest(&vfs);
     });

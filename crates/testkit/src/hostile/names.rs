@@ -19,14 +19,49 @@ const POSITIVE_MAX: u32 = 1 << 16;
 const OTHERS: usize = 500;
 /// Calls that are timed together.
 const BATCH: u32 = 64;
+/// Times that are kept: few, so that the measure takes no part in the memory that is measured.
+const TIMES: usize = 1 << 14;
+
+/// Times from the whole of a run, evenly spaced, and never more than [`TIMES`] of them.
+struct Times {
+    kept: Vec<Duration>,
+    /// One batch of so many is kept.
+    stride: u64,
+    batches: u64,
+}
+
+impl Times {
+    fn new() -> Times {
+        Times {
+            kept: Vec::with_capacity(TIMES),
+            stride: 1,
+            batches: 0,
+        }
+    }
+
+    /// When there is no room, every second time goes, and half as many come from then on.
+    fn add(&mut self, time: Duration) {
+        if self.batches.is_multiple_of(self.stride) {
+            if self.kept.len() == TIMES {
+                let mut nth = 0;
+                self.kept.retain(|_| {
+                    nth += 1;
+                    nth % 2 == 1
+                });
+                self.stride *= 2;
+            }
+            self.kept.push(time);
+        }
+        self.batches += 1;
+    }
+}
 
 /// What the other tenant saw.
-#[derive(Default)]
 struct Seen {
     calls: u64,
     /// Names that were not cached any more.
     misses: u64,
-    batches: Vec<Duration>,
+    times: Times,
 }
 
 impl Seen {
@@ -38,7 +73,11 @@ impl Seen {
 /// Opens its files until told otherwise, timing as it goes.
 fn other_tenant(task: &Task, dir: &str, files: usize, over: &Word) -> Result<Seen, Errno> {
     let paths: Vec<String> = (0..files).map(|n| format!("{dir}/{n}")).collect();
-    let mut seen = Seen::default();
+    let mut seen = Seen {
+        calls: 0,
+        misses: 0,
+        times: Times::new(),
+    };
     let mut next = paths.iter().cycle();
     let misses = task.reasons().of(Reason::Miss);
     while over.get() == 0 {
@@ -47,11 +86,8 @@ fn other_tenant(task: &Task, dir: &str, files: usize, over: &Word) -> Result<See
             let path = next.next().map_or("", String::as_str);
             task.close(task.open(path.as_bytes(), O_RDONLY, 0)?)?;
         }
-        seen.batches.push(begun.elapsed() / BATCH);
+        seen.times.add(begun.elapsed() / BATCH);
         seen.calls += u64::from(BATCH);
-        if seen.batches.len() > 1 << 20 {
-            seen.batches.truncate(1 << 10);
-        }
     }
     seen.misses = task.reasons().of(Reason::Miss) - misses;
     Ok(seen)
@@ -156,7 +192,7 @@ fn attack(f: &mut Field, dir: &str, others: &str, files: usize) -> Result<(), Er
         beside(&host.task, others, files, || flood(f, &host, dir, names))?;
     let taken = begun.elapsed();
     let entries = host.vfs.usage().dentries.saturating_sub(start);
-    let [quiet, busy] = [&mut before, &mut during].map(|seen| median(&mut seen.batches));
+    let [quiet, busy] = [&mut before, &mut during].map(|seen| median(&mut seen.times.kept));
     f.say(&format!(
         "{names} names in {dir} in {taken:?}: {entries} entries more, {} MiB early, {} at the end",
         mib(first),

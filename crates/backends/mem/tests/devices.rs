@@ -207,9 +207,13 @@ fn a_driver_of_the_host_has_positions_and_errors_of_its_own() {
     }
     node("/c0", mode::S_IFCHR, 0);
     node("/b16", mode::S_IFBLK, 16);
+    task.node("/misc", mode::S_IFCHR | 0o666, stat::makedev(10, 251));
+    task.node("/b10", mode::S_IFBLK | 0o666, stat::makedev(10, 251));
     let open = |path: &str, flags| task.open(path.as_bytes(), flags, 0).map(drop);
     assert_eq!(open("/c0", O_RDWR), Err(Errno::ENXIO), "another kind");
     assert_eq!(open("/b16", O_RDWR), Err(Errno::ENXIO), "another number");
+    assert_eq!(open("/misc", O_RDWR), Err(Errno::ENODEV), "miscellaneous");
+    assert_eq!(open("/b10", O_RDWR), Err(Errno::ENXIO), "blocks have none");
     assert_eq!(open("/b1", O_RDWR), Err(Errno::EIO));
     assert_eq!(open("/b2", O_RDWR | O_NONBLOCK), Err(Errno::EBUSY));
     assert_eq!(open("/b2", O_RDWR), Err(Errno::ENODEV));

@@ -74,6 +74,10 @@ pub(crate) struct Driver {
     pub(crate) ops: Arc<dyn DeviceOps>,
 }
 
+/// Character devices with this major number share one driver, which always answers
+/// (`MISC_MAJOR`).
+const MISC_MAJOR: u32 = 10;
+
 /// The drivers of a `Vfs` (R1).
 pub(crate) struct Devices(Vec<Driver>);
 
@@ -95,7 +99,7 @@ impl Devices {
 /// The driver of a device.
 ///
 /// # Errors
-/// `ENXIO`: none has the number.
+/// `ENXIO`: none has the number; `ENODEV`: none of the miscellaneous devices has (`misc_open`).
 pub(crate) fn driver_of<'c>(core: &'c Core, inode: &Inode) -> Result<&'c dyn DeviceOps, Errno> {
     let kind = if inode.kind() == mode::S_IFBLK {
         DeviceKind::Block
@@ -104,13 +108,17 @@ pub(crate) fn driver_of<'c>(core: &'c Core, inode: &Inode) -> Result<&'c dyn Dev
     };
     let (major, minor) = (stat::major(inode.rdev()), stat::minor(inode.rdev()));
     let driver = core.vfs.devices.find(kind, major, minor);
-    driver.ok_or(Errno::ENXIO)
+    driver.ok_or(if kind == DeviceKind::Char && major == MISC_MAJOR {
+        Errno::ENODEV
+    } else {
+        Errno::ENXIO
+    })
 }
 
 /// Opens a device.
 ///
 /// # Errors
-/// `ENXIO` (no driver has the number), what the driver meets.
+/// `ENXIO` and `ENODEV` (no driver has the number), what the driver meets.
 pub(crate) fn open_device(
     core: &Core,
     inode: &Inode,

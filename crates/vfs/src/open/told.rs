@@ -112,7 +112,7 @@ fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Resul
 /// Whether opening a FIFO would wait for a peer, or a device can be opened at all.
 ///
 /// # Errors
-/// `ENXIO`, `EINVAL`, as for an open; a driver is not asked.
+/// `ENXIO`, `ENODEV`, `EINVAL`, as for an open; a driver is not asked.
 fn would_wait(core: &Core, inode: &Inode, flags: u32) -> Result<bool, Errno> {
     match inode.kind() {
         kinds::S_IFIFO => would_meet(inode, flags),

@@ -14,6 +14,7 @@ use openpath_abi::rename::RENAME_EXCHANGE;
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_IN_ROOT, RESOLVE_NO_SYMLINKS};
 use openpath_abi::{Errno, OpenHow, stat};
 use openpath_vfs::{MountFlags, Task, Vfs};
+use std::sync::Arc;
 use tasks::{NOBODY, Short, root, says, tree, user, vfs};
 
 fn mount(t: &Task, target: &str) -> String {
@@ -654,4 +655,14 @@ fn mounts_have_a_limit() {
     assert_eq!(vfs.usage().mounts, 4);
     assert_eq!(mount(&t, "/b"), "0");
     assert_eq!(mount(&t, "/b"), "ENOSPC");
+    // A tree that found no room has left nothing, and is nobody's.
+    let before = vfs.usage();
+    let refused = tree();
+    for _ in 0..3 {
+        let again = t.mount(Arc::clone(&refused), b"/b", MountFlags::default());
+        assert_eq!(says(again), "ENOSPC");
+    }
+    vfs.collect();
+    assert_eq!(vfs.usage(), before);
+    Vfs::builder().build(refused).expect("a Vfs of its own");
 }

@@ -53,7 +53,8 @@ impl Shared {
             };
         }
         let number = self.superblocks.lock().take().ok_or(Errno::ENOMEM)?;
-        let root = self.dcache.add_root(Arc::clone(sb.root()), number)?;
+        let root = self.dcache.add_root(Arc::clone(sb.root()), number);
+        let root = root.inspect_err(|_| self.superblocks.lock().give(number))?;
         let options = sb.options();
         let dev = if options.dev == 0 {
             stat::makedev(0, number + 20)
@@ -84,6 +85,22 @@ impl Shared {
         flags: u64,
     ) -> Result<u32, Errno> {
         let seat = self.seat(sb)?;
+        let new = self.new_mount_of(topology, sb, seat, root, flags);
+        if new.is_err() {
+            self.vacate(sb);
+        }
+        new
+    }
+
+    /// As [`Shared::new_mount`], of a superblock that has a place.
+    fn new_mount_of(
+        &self,
+        topology: &mut Topology,
+        sb: &Arc<SuperBlock>,
+        seat: Seat,
+        root: Option<u32>,
+        flags: u64,
+    ) -> Result<u32, Errno> {
         let root = root.unwrap_or(seat.root);
         let pin = self.house.lock().pin_now(0, root).ok_or(Errno::ENOMEM)?;
         let new = self.dcache.store.new_mount(|m, change| {
@@ -256,15 +273,18 @@ impl Shared {
         }
     }
 
-    /// Counts one mount less of `sb`; the last one takes its entries along.
+    /// Counts one mount less of `sb`.
     fn leave_seat(&self, sb: &SuperBlock) {
-        let mut seat = sb.seat.lock();
-        let Some(mine) = &mut *seat else { return };
-        mine.mounts -= 1;
-        if mine.mounts == 0 {
-            let gone = *mine;
-            *seat = None;
-            drop(seat);
+        if let Some(seat) = &mut *sb.seat.lock() {
+            seat.mounts -= 1;
+        }
+        self.vacate(sb);
+    }
+
+    /// Takes the place of `sb` away, and its entries along, if nothing is mounted of it.
+    fn vacate(&self, sb: &SuperBlock) {
+        let gone = sb.seat.lock().take_if(|seat| seat.mounts == 0);
+        if let Some(gone) = gone {
             self.tell_unmounted(sb);
             self.dcache.forget_tree(gone.root);
             self.dcache.bury_root(gone.root);

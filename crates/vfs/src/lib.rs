@@ -36,9 +36,11 @@ mod path_cache;
 mod perm;
 mod pipe;
 mod pressure;
+mod stand_in;
 mod superblock;
 mod task;
 mod tenant;
+mod tried;
 mod walk;
 
 pub use clock::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -64,9 +66,10 @@ pub use mount::{
 pub use ops::{DirEntry, LSMT_ROOT, MountAttr};
 pub use path::VfsPath;
 pub use pressure::{Pressure, Relief, Shrinker};
-pub use superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
+pub use superblock::{Caching, SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
 pub use tenant::{Activity, Tenant, TenantLimits, TenantStats};
+pub use tried::TryError;
 pub use walk::{Reason, Reasons};
 
 #[doc(inline)]

@@ -31,6 +31,19 @@ pub trait SuperBlockOps: Send + Sync + 'static {
     fn trim(&self) {}
 }
 
+/// For how long the core may rely on what a backend told it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Caching {
+    /// Names, absent ones too, and attributes stay until a call of ours changes them or the backend
+    /// has them forgotten.
+    #[default]
+    Keep,
+    /// Each use of a cached name, absent ones too, asks [`crate::InodeOps::lookup`] again, and a
+    /// call that goes by a descriptor, or ends where no name led, asks
+    /// [`crate::InodeOps::refresh`]. Access times are the backend's own.
+    Confirm,
+}
+
 /// What the core must know of a tree.
 #[derive(Clone, Debug)]
 pub struct SuperBlockOptions {
@@ -43,6 +56,15 @@ pub struct SuperBlockOptions {
     pub dev: u64,
     /// Nothing may be changed (a read-only superblock, a thing apart from a read-only mount).
     pub read_only: bool,
+    /// For how long names and attributes hold.
+    pub caching: Caching,
+    /// The backend answers at once, from memory or by saying that it would have to wait, whenever
+    /// it is asked with [`crate::Patience::Cached`]. A call that must not wait then asks it; of
+    /// other trees only what is cached already is answered without a wait.
+    pub tries: bool,
+    /// Reading and writing data may wait, as for a disk: a ring leaves them to its workers. The
+    /// core itself does not look at it.
+    pub blocking_io: bool,
 }
 
 impl Default for SuperBlockOptions {
@@ -52,6 +74,9 @@ impl Default for SuperBlockOptions {
             name_max: 255,
             dev: 0,
             read_only: false,
+            caching: Caching::Keep,
+            tries: false,
+            blocking_io: false,
         }
     }
 }

@@ -15,11 +15,12 @@ use crate::dcache::{Dentry, Kind};
 use crate::explain::Story;
 use crate::fd::FdTable;
 use crate::file::{Fd, FileBody, Filp};
+use crate::inode::Patience;
 use crate::instance::Shared;
 use crate::lock_order::Deferred;
 use crate::mount::{MountSlot, Namespace};
 use crate::tenant::Tenant;
-use crate::walk::{ReasonCounts, Reasons, Spot};
+use crate::walk::{Reason, ReasonCounts, Reasons, Spot};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_sync::rcu::Reader;
@@ -92,6 +93,8 @@ pub(crate) struct Core {
     buffers: RefCell<[Buffer; BUFFERS]>,
     /// Why walks left the lock-free mode, in memory of its own.
     pub(crate) reasons: Arc<ReasonCounts>,
+    /// Why the last call that was not to wait answered `EAGAIN`, or the last walk started over.
+    pub(crate) gave_up: Cell<Option<Reason>>,
     /// What its calls wait by.
     pub(crate) sleeper: Sleeper,
     /// Files to be freed when the call ends; see `open::early`.
@@ -140,6 +143,24 @@ impl Core {
         self.reader.counts()[what].bump();
     }
 
+    /// A call that is not to wait cannot go on: counts why.
+    #[cold]
+    pub(crate) fn give_up(&self, why: Reason) -> Errno {
+        self.reasons.count(why);
+        self.gave_up.set(Some(why));
+        Errno::EAGAIN
+    }
+
+    /// What a backend said: with `EAGAIN` and no patience, that it would have had to wait.
+    #[cold]
+    pub(crate) fn would_wait(&self, patience: Patience, errno: Errno) -> Errno {
+        if patience == Patience::Cached && errno == Errno::EAGAIN {
+            self.give_up(Reason::WouldWait)
+        } else {
+            errno
+        }
+    }
+
     /// Makes what `pin` holds the root (0) or the working directory (1).
     fn settle(&self, which: usize, pin: Pin) {
         let spot = Spot {
@@ -181,6 +202,12 @@ impl Core {
             cred: self.cred.replace(Arc::new(cred)),
             serial: self.cred_serial.replace(self.vfs.next_cred.add(1)),
         }
+    }
+
+    /// Acts with the credentials of another task, by their number too.
+    pub(crate) fn act_like(&self, other: &Self) {
+        self.cred.replace(Arc::clone(&other.cred()));
+        self.cred_serial.set(other.cred_serial());
     }
 
     /// Makes room for one more cached name.
@@ -307,6 +334,7 @@ impl Task {
             pivots_seen: Cell::new(0),
             buffers: RefCell::default(),
             reasons: Arc::default(),
+            gave_up: Cell::new(None),
             sleeper: Sleeper::default(),
             deferred: Mutex::default(),
         };
@@ -324,6 +352,13 @@ impl Task {
         Ok(Self { core })
     }
 
+    /// Why the last call that was not to wait, a try or with `RESOLVE_CACHED`, answered that it
+    /// would have to. Later calls leave it as it is, unless they start over for a reason of theirs.
+    #[must_use]
+    pub fn last_reason(&self) -> Option<Reason> {
+        self.core.gave_up.get()
+    }
+
     /// A task like this one, but for an empty descriptor table.
     ///
     /// # Errors
@@ -337,8 +372,7 @@ impl Task {
             core.cwd.get(),
         )?;
         sibling.core.pivots_seen.set(core.pivots_seen.get());
-        sibling.core.cred.replace(Arc::clone(&core.cred()));
-        sibling.core.cred_serial.set(core.cred_serial());
+        sibling.core.act_like(core);
         sibling.core.umask.set(core.umask.get());
         sibling.core.nofile.set(core.nofile.get());
         sibling.set_tenant(&core.tenant());

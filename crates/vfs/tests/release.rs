@@ -66,7 +66,7 @@ impl InodeOps for File {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn open(&self, _: &Inode, _: u32) -> Result<Option<Box<dyn FileOps>>, Errno> {
+    fn open(&self, _: &Inode, _: u32, _: Patience) -> Result<Option<Box<dyn FileOps>>, Errno> {
         self.0.note("open");
         if self.0.refuses.load(Ordering::Relaxed) {
             return Err(Errno::EMEDIUMTYPE);

@@ -230,7 +230,7 @@ impl InodeOps for Node {
         self.list_entries(from, emit)
     }
 
-    fn readlink(&self, _inode: &Inode) -> Result<Cow<'_, [u8]>, Errno> {
+    fn readlink(&self, _inode: &Inode, _patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
         let Kind::Symlink(link) = &self.kind else {
             return Err(Errno::EINVAL);
         };

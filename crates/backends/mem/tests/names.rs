@@ -172,11 +172,14 @@ fn symbolic_links_keep_their_body() {
         let a = l.attr();
         assert_eq!((a.size, a.blocks, a.nlink), (body.len() as u64, blocks, 1));
         assert_eq!(a.mode, mode::S_IFLNK | 0o777);
-        let answer = l.ops().readlink(&l).expect("readlink");
+        let answer = l.ops().readlink(&l, Patience::Wait).expect("readlink");
         assert!(matches!(answer, std::borrow::Cow::Borrowed(b) if b == body));
     }
     let f = fs.root().file("f", 4);
-    assert_eq!(f.ops().readlink(&f).err(), Some(Errno::EINVAL));
+    assert_eq!(
+        f.ops().readlink(&f, Patience::Wait).err(),
+        Some(Errno::EINVAL)
+    );
 }
 
 #[test]

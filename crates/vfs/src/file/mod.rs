@@ -39,6 +39,7 @@ pub use running::Running;
 use crate::inode::Inode;
 use crate::lock_order::FilePosition;
 use crate::mount::MountData;
+use crate::open::{QUICK, TRIED};
 use crate::task::Core;
 use crate::walk::Spot;
 use openpath_abi::fcntl::{
@@ -219,7 +220,8 @@ impl Core {
         if self.vfs.config.limits.files_max != u64::MAX {
             self.vfs.files.add(1);
         }
-        let flags = making.flags & !(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC);
+        const OPENING: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC | QUICK | TRIED;
+        let flags = making.flags & !OPENING;
         self.pins.open_file(pin, making.shared, |body| {
             body.flags.poke(flags);
             body.bits.poke(u32::from(making.created) * fbit::CREATED);

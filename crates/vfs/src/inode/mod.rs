@@ -303,11 +303,11 @@ impl Inode {
     ///
     /// # Errors
     /// Those of [`InodeOps::readlink`]; `ENOENT` for an empty body.
-    pub(crate) fn read_link(&self) -> Result<&[u8], Errno> {
+    pub(crate) fn read_link(&self, patience: Patience) -> Result<&[u8], Errno> {
         if let Some(body) = self.link.get() {
             return Ok(body);
         }
-        let body = self.shielded(|ops| ops.readlink(self))?;
+        let body = self.shielded(|ops| ops.readlink(self, patience))?;
         if body.is_empty() {
             return Err(Errno::ENOENT);
         }

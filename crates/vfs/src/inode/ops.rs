@@ -226,8 +226,8 @@ pub trait InodeOps: Send + Sync + 'static {
     /// The body of a symbolic link: asked once, since a body never changes.
     ///
     /// # Errors
-    /// `EINVAL` by default.
-    fn readlink(&self, inode: &Inode) -> Result<Cow<'_, [u8]>, Errno> {
+    /// `EINVAL` by default; `EAGAIN` if it would have to wait and may not.
+    fn readlink(&self, inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
         Err(Errno::EINVAL)
     }
 
@@ -261,11 +261,18 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::EINVAL)
     }
 
-    /// Begins one opening: the state it keeps and the calls it takes over, if any.
+    /// Begins one opening: the state it keeps and the calls it takes over, if any. Asked only while
+    /// [`super::flag::OPEN_HOOK`] is set, which a backend may set and clear at any time.
     ///
     /// # Errors
-    /// What open(2) is to return, after everything else was granted.
-    fn open(&self, inode: &Inode, flags: u32) -> Result<Option<Box<dyn FileOps>>, Errno> {
+    /// What open(2) is to return, after everything else was granted; `EAGAIN` if it would have to
+    /// wait and may not.
+    fn open(
+        &self,
+        inode: &Inode,
+        flags: u32,
+        patience: Patience,
+    ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         Ok(None)
     }
 

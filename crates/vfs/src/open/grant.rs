@@ -2,16 +2,17 @@
 //! What stands at the end of an open: may it be opened so, by this task (`do_open`, `may_open`,
 //! `do_dentry_open`)?
 
-use super::OpenOp;
+use super::{OpenOp, QUICK, TRIED};
 use crate::device::open_device;
 use crate::explain::Check;
 use crate::file::{FileOps, Filp, Making};
-use crate::inode::{Inode, SetAttr, flag};
+use crate::inode::{Inode, Patience, SetAttr, flag};
 use crate::mount::{MountData, Writing, mflag};
 use crate::perm::{self, MAY_WRITE};
 use crate::pipe::open_fifo;
+use crate::superblock::SuperBlock;
 use crate::task::Core;
-use crate::walk::lflag;
+use crate::walk::{Reason, lflag};
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY,
     O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC,
@@ -122,7 +123,8 @@ fn make(core: &Core, pin: Pin, flags: u32, created: bool) -> FileRef {
 }
 
 /// Flags that change nothing about whether a regular file may be opened for reading.
-const IDLE: u32 = O_LARGEFILE | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+const IDLE: u32 =
+    O_LARGEFILE | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC | QUICK | TRIED;
 
 /// The answer for a regular file opened only for reading, which needs no more than its permissions.
 #[inline(always)]
@@ -356,12 +358,19 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
     };
     write_access(core, pin, mount, inode, flags)?;
     lock_context(core, inode);
-    if inode.flags() & flag::OPEN_HOOK != 0 {
-        let own = inode.shielded(|ops| ops.open(inode, flags))?;
-        return Ok(own.map(Arc::new));
-    }
-    if !is_special(inode) {
+    let hooked = inode.flags() & flag::OPEN_HOOK != 0;
+    if !hooked && !is_special(inode) {
         return Ok(None);
+    }
+    let quick = flags & QUICK != 0;
+    let flags = if flags & TRIED != 0 {
+        flags & !(QUICK | TRIED) | O_NONBLOCK
+    } else {
+        flags & !QUICK
+    };
+    if hooked {
+        let own = ask_hook(core, inode, &mount.sb, flags, quick)?;
+        return Ok(own.map(Arc::new));
     }
     let own: Box<dyn FileOps> = match inode.kind() {
         mode::S_IFIFO => Box::new(open_fifo(core, inode, flags)?),
@@ -370,6 +379,31 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
         _ => return Err(Errno::ENXIO),
     };
     Ok(Some(Arc::new(own)))
+}
+
+/// Asks the backend to open a file; at once, or not at all, if the open is not to wait.
+///
+/// # Errors
+/// `EAGAIN`, what the backend meets.
+#[cold]
+fn ask_hook(
+    core: &Core,
+    inode: &Inode,
+    sb: &SuperBlock,
+    flags: u32,
+    quick: bool,
+) -> Result<Option<Box<dyn FileOps>>, Errno> {
+    if !quick {
+        return inode.shielded(|ops| ops.open(inode, flags, Patience::Wait));
+    }
+    if !sb.options().tries {
+        return Err(core.give_up(Reason::OpenHook));
+    }
+    let own = inode.shielded(|ops| ops.open(inode, flags, Patience::Cached));
+    if matches!(own, Err(Errno::EAGAIN)) {
+        core.give_up(Reason::OpenHook);
+    }
+    own
 }
 
 /// Whether the inode has locks or leases that an open must mind, by the flag in its read-mostly

@@ -41,6 +41,12 @@ const VALID: u32 = O_ACCMODE
 /// Flags that mean something with `O_PATH`.
 const VALID_WITH_PATH: u32 = O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
 
+/// Not to wait: what the file's backend is asked, it is asked with [`crate::Patience::Cached`].
+/// Ours alone, and gone once the file is open.
+pub(crate) const QUICK: u32 = 1 << 31;
+/// Opened as with `O_NONBLOCK`, which the file does not keep. Ours alone, as [`QUICK`] is.
+pub(crate) const TRIED: u32 = 1 << 30;
+
 /// An open, decided as far as its arguments decide it (`struct open_flags`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OpenOp {
@@ -55,6 +61,15 @@ pub(crate) struct OpenOp {
 }
 
 impl OpenOp {
+    /// The same open, as a try.
+    pub(super) fn tried(self) -> Self {
+        Self {
+            flags: self.flags | QUICK | TRIED,
+            lookup: self.lookup | lflag::CACHED,
+            ..self
+        }
+    }
+
     /// Whether all bits of `flag` are asked for.
     #[inline(always)]
     pub(crate) fn has(&self, flag: u32) -> bool {
@@ -231,8 +246,13 @@ pub(crate) fn build(how: &OpenHow, profile: Profile) -> Result<OpenOp, Errno> {
     if flags & O_APPEND != 0 {
         access |= MAY_APPEND;
     }
+    let quick = if how.resolve & RESOLVE_CACHED != 0 {
+        QUICK
+    } else {
+        0
+    };
     Ok(OpenOp {
-        flags,
+        flags: flags | quick,
         mode,
         access,
         lookup: lookup_flags(flags, how.resolve)? | if regular { lflag::REGULAR } else { 0 },

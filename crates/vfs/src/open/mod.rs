@@ -15,9 +15,10 @@ mod how;
 mod last;
 mod tmpfile;
 mod told;
+mod tried;
 
 pub(crate) use grant::without_privileges;
-pub(crate) use how::OpenOp;
+pub(crate) use how::{OpenOp, QUICK, TRIED};
 pub(crate) use told::{lenient_op, strict_op, told};
 
 use crate::config::Tuning;

@@ -40,6 +40,18 @@ impl Task {
         want: u32,
         at_flags: u32,
     ) -> Result<(), Errno> {
+        self.faccessat2_by(dirfd, path, (want, at_flags), 0)
+    }
+
+    /// As [`Task::faccessat2`], walking with these flags besides.
+    #[inline(always)]
+    pub(super) fn faccessat2_by(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        (want, at_flags): (u32, u32),
+        lookup: u32,
+    ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
         if want & !(R_OK | W_OK | X_OK) != 0 {
@@ -54,7 +66,7 @@ impl Task {
             (at_flags & AT_EACCESS == 0 && !is_real(&cred)).then(|| cred.as_real())
         };
         let _acting = real.map(|cred| core.act_as(cred));
-        let held = resolve(core, at, path, at_lookup(at_flags))?;
+        let held = resolve(core, at, path, at_lookup(at_flags) | lookup)?;
         let target = held.target()?;
         let kind = target.inode.kind();
         if want & X_OK != 0 && kind == mode::S_IFREG && target.mount_flags().has(mflag::NO_EXEC) {

@@ -20,6 +20,7 @@ mod rename;
 mod stat;
 mod target;
 mod times;
+mod tried;
 mod truncate;
 mod unlink;
 mod xattr;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a symbolic link says: readlink(2), readlinkat(2).
 
-use super::resolve;
+use super::{Target, resolve};
 use crate::file::Fd;
-use crate::inode::flag;
+use crate::inode::{Patience, flag};
 use crate::task::Task;
-use crate::walk::lflag;
+use crate::walk::{Reason, lflag};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{Errno, mode};
 
@@ -25,9 +25,19 @@ impl Task {
     /// `ENAMETOOLONG`, those of the walk, `EINVAL` (not a link), `ENOENT` (not a link, empty path),
     /// what the backend meets.
     pub fn readlinkat(&self, dirfd: Fd, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.readlinkat_by(dirfd, path, 0)
+    }
+
+    /// As [`Task::readlinkat`], walking with these flags besides.
+    pub(super) fn readlinkat_by(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        lookup: u32,
+    ) -> Result<Vec<u8>, Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
-        let held = resolve(&self.core, at, path, lflag::EMPTY)?;
+        let held = resolve(&self.core, at, path, lflag::EMPTY | lookup)?;
         let target = held.target()?;
         let inode = target.inode;
         if inode.kind() != mode::S_IFLNK {
@@ -37,12 +47,39 @@ impl Task {
                 Errno::EINVAL
             });
         }
-        target.touch_atime();
+        let patience = if lookup & lflag::CACHED == 0 {
+            target.touch_atime();
+            Patience::Wait
+        } else {
+            target.reads_link_at_once()?;
+            Patience::Cached
+        };
         if inode.flags() & flag::MAGIC == 0 {
-            return inode.read_link().map(<[u8]>::to_vec);
+            let body = inode.read_link(patience).map(<[u8]>::to_vec);
+            return body.map_err(|errno| self.core.would_wait(patience, errno));
         }
         // What a magic link says may be another thing each time.
-        let body = inode.shielded(|ops| ops.readlink(inode))?;
+        let body = inode.shielded(|ops| ops.readlink(inode, patience));
+        let body = body.map_err(|errno| self.core.would_wait(patience, errno))?;
         Ok(body.into_owned())
+    }
+}
+
+impl Target<'_> {
+    /// Whether the link can be read without a wait: its access time need not move, and its body was
+    /// read before, or its backend answers at once.
+    ///
+    /// # Errors
+    /// `EAGAIN`.
+    fn reads_link_at_once(&self) -> Result<(), Errno> {
+        if self.is_atime_due() {
+            return Err(self.core.give_up(Reason::AccessTime));
+        }
+        let known = self.inode.flags() & flag::MAGIC == 0 && self.inode.cached_link().is_some();
+        if known || self.mount.sb.options().tries {
+            Ok(())
+        } else {
+            Err(self.core.give_up(Reason::LinkBody))
+        }
     }
 }

@@ -62,6 +62,18 @@ impl Task {
     /// `EBADF` (such a descriptor, not open), `EINVAL` (flags), then as [`Task::stat`].
     #[doc(alias = "newfstatat")]
     pub fn fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, Errno> {
+        self.fstatat_by(dirfd, path, at_flags, 0)
+    }
+
+    /// As [`Task::fstatat`], walking with these flags besides.
+    #[inline(always)]
+    pub(super) fn fstatat_by(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        at_flags: u32,
+        lookup: u32,
+    ) -> Result<Stat, Errno> {
         if is_descriptor_alone(dirfd, path, at_flags) {
             return self.fstat(dirfd);
         }
@@ -69,7 +81,7 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let base = self.core.base(dirfd);
-        let held = resolve(&self.core, base.at(), path, at_lookup(at_flags))?;
+        let held = resolve(&self.core, base.at(), path, at_lookup(at_flags) | lookup)?;
         Ok(held.target()?.stat())
     }
 
@@ -83,6 +95,18 @@ impl Task {
     /// `EINVAL` (reserved bit of the mask, both kinds of synchronisation), `EBADF` (such a
     /// descriptor, not open), `EINVAL` (flags), then as [`Task::stat`].
     pub fn statx(&self, dirfd: Fd, path: &[u8], at_flags: u32, mask: u32) -> Result<Statx, Errno> {
+        self.statx_by(dirfd, path, (at_flags, mask), 0)
+    }
+
+    /// As [`Task::statx`], walking with these flags besides.
+    #[inline(always)]
+    pub(super) fn statx_by(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        (at_flags, mask): (u32, u32),
+        lookup: u32,
+    ) -> Result<Statx, Errno> {
         if mask & STATX_RESERVED != 0 || at_flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE {
             return Err(Errno::EINVAL);
         }
@@ -93,7 +117,7 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let base = self.core.base(dirfd);
-        let held = resolve(&self.core, base.at(), path, at_lookup(at_flags))?;
+        let held = resolve(&self.core, base.at(), path, at_lookup(at_flags) | lookup)?;
         Ok(held.target()?.statx(mask))
     }
 }

@@ -90,6 +90,12 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// Whether an access now would move the access time.
+    pub(crate) fn is_atime_due(&self) -> bool {
+        let now = self.core.vfs.clock.now();
+        !self.is_read_only() && atime::is_due(self.inode, self.mount_flags(), now)
+    }
+
     /// Moves the access time, if it is due (`touch_atime`).
     pub(crate) fn touch_atime(&self) {
         let now = self.core.vfs.clock.now();

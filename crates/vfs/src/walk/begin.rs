@@ -107,10 +107,10 @@ impl<'w> Walk<'w> {
 
     #[cold]
     fn unlazy_at(&mut self, spot: Spot) -> Result<(), Fail> {
-        self.core.reasons.count(Reason::Busy);
         if self.wants(lflag::CACHED) {
-            return Err(Errno::EAGAIN.into());
+            return Err(self.core.give_up(Reason::Busy).into());
         }
+        self.core.reasons.count(Reason::Busy);
         self.leave_fast();
         self.stand_pinned(spot)
     }

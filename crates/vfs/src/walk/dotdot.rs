@@ -218,6 +218,7 @@ impl Walk<'_> {
         if self.mode == Mode::Fast && self.fast && !self.wants(lflag::CACHED) {
             return Err(self.restart(Reason::ScopeMoved));
         }
+        self.core.gave_up.set(Some(Reason::ScopeMoved));
         Err(self.refuse(Check::Moved, Errno::EAGAIN))
     }
 }

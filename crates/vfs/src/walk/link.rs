@@ -4,7 +4,7 @@
 use super::{Fail, Reason, Text, Walk, lflag};
 use crate::atime;
 use crate::explain::{Check, Step, Would};
-use crate::inode::flag;
+use crate::inode::{Patience, flag};
 use crate::mount::mflag;
 use openpath_abi::{Errno, Timespec, limits, mode};
 
@@ -90,7 +90,12 @@ impl Walk<'_> {
         if self.with_inode(|inode| inode.cached_link().is_none())? {
             self.unlazy(Reason::LinkBody)?;
         }
-        self.with_inode(|inode| inode.read_link().map(|body| text.splice(core, body, rest)))??;
+        let patience = Patience::Wait;
+        self.with_inode(|inode| {
+            inode
+                .read_link(patience)
+                .map(|body| text.splice(core, body, rest))
+        })??;
         self.dcache().at(self.at.dentry).touch();
         let absolute = text.bytes().first() == Some(&b'/');
         if absolute {
@@ -113,7 +118,11 @@ impl Walk<'_> {
         }
         let (magic, body) = self.with_inode(|inode| {
             let magic = inode.flags() & flag::MAGIC != 0;
-            let body = if magic { None } else { inode.read_link().ok() };
+            let body = if magic {
+                None
+            } else {
+                inode.read_link(Patience::Wait).ok()
+            };
             (magic, body.map(<[u8]>::to_vec).unwrap_or_default())
         })?;
         let number = u32::try_from(self.links).unwrap_or(u32::MAX);

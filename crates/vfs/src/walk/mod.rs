@@ -293,8 +293,7 @@ impl<'w> Walk<'w> {
         }
         // R2: before anything is pinned.
         if self.wants(lflag::CACHED) {
-            self.core.reasons.count(why);
-            return Err(Errno::EAGAIN.into());
+            return Err(self.core.give_up(why).into());
         }
         let pin = self
             .core
@@ -311,6 +310,7 @@ impl<'w> Walk<'w> {
     #[cold]
     pub(crate) fn restart(&self, why: Reason) -> Fail {
         self.core.reasons.count(why);
+        self.core.gave_up.set(Some(why));
         self.core.tell(|| Step::Again(why));
         Fail::Restart
     }

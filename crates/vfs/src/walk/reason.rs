@@ -57,6 +57,10 @@ reasons! {
     Refusal, "refusal", "an error is certain only of a place that is held";
     Rules, "rules", "a file may have to be made where names can be absent";
     Stale, "stale", "a backend disowned what was cached";
+    WouldWait, "would-wait", "a backend that was asked to answer at once would have had to wait";
+    Held, "held", "someone else held the names of a directory, or was asking for the same name";
+    OpenHook, "open-hook", "the backend wants to be asked at each open of the file";
+    Change, "change", "what the call is to do changes something";
     NoPin, "no-pin", "the pins of the `Vfs` are used up";
 }
 

@@ -33,7 +33,9 @@ pub(crate) fn climb<R>(
             Ok(r) => return Ok(r),
             Err(Fail::Errno(e)) => return Err(e),
             Err(Fail::Restart) => {}
-            Err(Fail::Stale) => core.reasons.count(Reason::Stale),
+            Err(Fail::Stale) => {
+                core.give_up(Reason::Stale);
+            }
         }
     }
     climb_slowly(attempt)

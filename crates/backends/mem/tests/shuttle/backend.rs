@@ -94,7 +94,12 @@ impl InodeOps for File {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
-    fn open(&self, inode: &Inode, _flags: u32) -> Result<Option<Box<dyn FileOps>>, Errno> {
+    fn open(
+        &self,
+        inode: &Inode,
+        _flags: u32,
+        _patience: Patience,
+    ) -> Result<Option<Box<dyn FileOps>>, Errno> {
         let mut openings = self.book.lock();
         openings.push((0, 0));
         Ok(Some(Box::new(Opening {

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls that never wait, and tasks that act for others.
+
+use openpath_abi::fcntl::{
+    AT_EMPTY_PATH, AT_FDCWD, F_GETFL, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY,
+};
+use openpath_abi::{Errno, OpenHow, mode, resolve};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, MountFlags, Reason, Task, TryError, Vfs};
+use std::thread;
+
+fn task() -> (Vfs, Task) {
+    let vfs = Vfs::builder()
+        .build(MemFs::new(MemOptions::default()))
+        .expect("a vfs");
+    let task = vfs.task(Cred::root()).expect("a task");
+    (vfs, task)
+}
+
+fn how(flags: u32) -> OpenHow {
+    OpenHow {
+        flags: u64::from(flags),
+        mode: 0,
+        resolve: 0,
+    }
+}
+
+const WOULD_BLOCK: TryError = TryError::WouldBlock;
+
+#[test]
+fn a_try_opens_what_is_cached_and_says_of_the_rest_that_it_would_wait() {
+    let (vfs, t) = task();
+    t.mkdir(b"/d", 0o755).expect("mkdir");
+    t.creat(b"/d/f", 0o600).expect("creat");
+    let fd = t
+        .try_openat2(AT_FDCWD, b"/d/f", &how(O_RDONLY))
+        .expect("open");
+    let flags = t.fcntl(fd, F_GETFL, 0).expect("flags") as u32;
+    assert_eq!(flags & O_NONBLOCK, 0, "taken back");
+    let kept = t.try_openat(AT_FDCWD, b"/d/f", O_RDWR | O_NONBLOCK, 0);
+    let flags = t.fcntl(kept.expect("open"), F_GETFL, 0).expect("flags") as u32;
+    assert_ne!(flags & O_NONBLOCK, 0, "asked for");
+    assert_eq!(flags >> 30, 0, "nothing of ours is seen");
+    let made = t.creat(b"/d/g", 0o600).expect("creat");
+    t.close(made).expect("close");
+    vfs.shrink(u32::MAX);
+    assert_eq!(t.try_open(b"/d/g", O_RDONLY, 0), Err(WOULD_BLOCK));
+    assert_eq!(t.last_reason(), Some(Reason::Miss));
+    assert_eq!(
+        t.try_statx(AT_FDCWD, b"/d/g", 0, 0).err(),
+        Some(WOULD_BLOCK)
+    );
+    t.stat(b"/d/g").expect("stat");
+    assert!(t.try_statx(AT_FDCWD, b"/d/g", 0, 0).is_ok());
+    assert!(t.try_fstatat(AT_FDCWD, b"/d/g", 0).is_ok());
+    assert!(t.try_faccessat2(AT_FDCWD, b"/d/g", 4, 0).is_ok());
+    assert!(
+        t.try_statx(kept.expect("open"), b"", AT_EMPTY_PATH, 0)
+            .is_ok()
+    );
+}
+
+#[test]
+fn what_changes_something_is_not_tried_and_wrong_arguments_stay_wrong() {
+    let (_vfs, t) = task();
+    t.creat(b"/f", 0o600).expect("creat");
+    assert_eq!(t.try_open(b"/f", O_RDWR | O_CREAT, 0), Err(WOULD_BLOCK));
+    assert_eq!(t.last_reason(), Some(Reason::Change));
+    let cached = OpenHow {
+        resolve: resolve::RESOLVE_CACHED,
+        ..how(O_RDWR | O_CREAT)
+    };
+    assert_eq!(t.try_openat2(AT_FDCWD, b"/f", &cached), Err(WOULD_BLOCK));
+    let wrong = OpenHow {
+        mode: 0o7,
+        ..how(O_RDONLY)
+    };
+    let answer = t.try_openat2(AT_FDCWD, b"/f", &wrong);
+    assert_eq!(answer, Err(TryError::Errno(Errno::EINVAL)));
+}
+
+#[test]
+fn a_fifo_is_tried_as_through_io_uring() {
+    let (_vfs, t) = task();
+    t.mknod(b"/p", mode::S_IFIFO | 0o600, 0).expect("mknod");
+    let alone = t.try_open(b"/p", O_WRONLY, 0);
+    assert_eq!(alone, Err(TryError::Errno(Errno::ENXIO)));
+    let reader = t.try_open(b"/p", O_RDONLY, 0).expect("a reader");
+    let flags = t.fcntl(reader, F_GETFL, 0).expect("flags") as u32;
+    assert_eq!(flags & O_NONBLOCK, 0);
+    let writer = t.try_open(b"/p", O_WRONLY, 0).expect("a writer");
+    assert_eq!(t.write(writer, b"x"), Ok(1));
+    assert_eq!(t.read(reader, &mut [0; 8]), Ok(1));
+}
+
+#[test]
+fn a_link_is_read_without_a_wait_once_its_body_is_known() {
+    let (_vfs, t) = task();
+    t.creat(b"/f", 0o600).expect("creat");
+    t.symlink(b"f", b"/l").expect("symlink");
+    assert_eq!(t.try_readlinkat(AT_FDCWD, b"/l"), Err(WOULD_BLOCK));
+    assert_eq!(t.last_reason(), Some(Reason::AccessTime));
+    t.readlink(b"/l").expect("readlink");
+    assert_eq!(t.try_readlinkat(AT_FDCWD, b"/l"), Ok(b"f".to_vec()));
+    assert!(t.try_open(b"/l", O_RDONLY, 0).is_ok());
+}
+
+#[test]
+fn a_stand_in_acts_as_its_task_does_and_the_task_installs_what_it_opened() {
+    let (vfs, t) = task();
+    t.mkdir(b"/d", 0o755).expect("mkdir");
+    let stand_in = t.stand_in().expect("a stand-in");
+    assert_eq!(stand_in.getcwd(), Ok(b"/".to_vec()));
+    t.chdir(b"/d").expect("chdir");
+    t.umask(0o077);
+    t.set_cred(Cred::user(1000, 1000, &[]));
+    t.set_rlimit_nofile(7);
+    let tenant = vfs.tenant(openpath_vfs::TenantLimits::default());
+    t.set_tenant(&tenant);
+    t.brief(&stand_in).expect("briefed");
+    assert_eq!(stand_in.getcwd(), Ok(b"/d".to_vec()));
+    assert_eq!(stand_in.umask(0o077), 0o077);
+    assert_eq!(stand_in.cred().fsuid, 1000);
+    assert_eq!(stand_in.tenant().number(), tenant.number());
+    let worker = thread::spawn(move || {
+        let refused = stand_in.open(b"f", O_RDWR | O_CREAT, 0o666);
+        let fd = stand_in.open(b".", O_RDONLY, 0).expect("open");
+        let file = stand_in.file(fd).expect("a file");
+        stand_in.close(fd).expect("close");
+        (stand_in, refused, file)
+    });
+    let (stand_in, refused, file) = worker.join().expect("a worker");
+    assert_eq!(refused, Err(Errno::EACCES));
+    let fd = t.install(&file, 0).expect("install");
+    assert_eq!(t.fstat(fd), t.stat(b"/d"));
+    assert!(stand_in.descriptors().is_empty());
+    let (_other, stranger) = task();
+    assert_eq!(stranger.brief(&stand_in), Err(Errno::EXDEV));
+}
+
+#[test]
+fn a_stand_in_follows_a_chroot_and_a_namespace() {
+    let (_vfs, t) = task();
+    t.mkdir(b"/r", 0o755).expect("mkdir");
+    t.mkdir(b"/r/in", 0o755).expect("mkdir");
+    let stand_in = t.stand_in().expect("a stand-in");
+    t.unshare_mounts().expect("unshare");
+    t.mount(
+        MemFs::new(MemOptions::default()),
+        b"/r/in",
+        MountFlags::default(),
+    )
+    .expect("mount");
+    t.creat(b"/r/in/only-there", 0o600).expect("creat");
+    t.chroot(b"/r").expect("chroot");
+    t.chdir(b"/").expect("chdir");
+    assert_eq!(
+        stand_in.stat(b"/r/in/only-there").err(),
+        Some(Errno::ENOENT)
+    );
+    t.brief(&stand_in).expect("briefed");
+    assert!(stand_in.stat(b"/in/only-there").is_ok());
+    t.brief(&stand_in).expect("briefed again");
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opens that never wait.
+//!
+//! # Rules
+//! R1. What is to be made or cut is not tried: that takes its directory's lock.
+//! R2. A file is opened as with `O_NONBLOCK`, and is without it afterwards unless it was asked for.
+//!     So a FIFO answers as through `io_uring`: it opens for reading at once, and for writing with
+//!     `ENXIO` while nobody reads.
+
+use super::{do_open, how};
+use crate::file::Fd;
+use crate::task::Task;
+use crate::tried::TryError;
+use crate::walk::Reason;
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_TMPFILE_ONLY, O_TRUNC};
+use openpath_abi::{Errno, OpenHow};
+
+/// What waits for a lock at least (R1).
+const CHANGING: u32 = O_CREAT | O_TRUNC | O_TMPFILE_ONLY;
+
+impl Task {
+    /// As [`Task::open`], but without a wait.
+    ///
+    /// # Errors
+    /// As [`Task::try_openat`].
+    #[inline]
+    pub fn try_open(&self, path: &[u8], flags: u32, mode: u32) -> Result<Fd, TryError> {
+        self.try_openat(AT_FDCWD, path, flags, mode)
+    }
+
+    /// As [`Task::openat`], but without a wait.
+    ///
+    /// # Errors
+    /// [`TryError::WouldBlock`], at once for what is to be made or cut; those of [`Task::openat`].
+    #[inline]
+    pub fn try_openat(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        flags: u32,
+        mode: u32,
+    ) -> Result<Fd, TryError> {
+        self.tried(|| {
+            let op = match how::plain(flags) {
+                Some(op) => op,
+                None => {
+                    let profile = self.core.vfs.config.profile;
+                    how::build(&how::lenient(flags, mode, profile), profile)?
+                }
+            };
+            self.try_op(dirfd, path, op)
+        })
+    }
+
+    /// As [`Task::openat2`], but without a wait: `RESOLVE_CACHED` need not be asked for.
+    ///
+    /// # Errors
+    /// [`TryError::WouldBlock`], at once for what is to be made or cut; those of [`Task::openat2`].
+    #[inline]
+    pub fn try_openat2(&self, dirfd: Fd, path: &[u8], how: &OpenHow) -> Result<Fd, TryError> {
+        self.tried(|| {
+            let profile = self.core.vfs.config.profile;
+            let op = how::build(&how::strict(how), profile).map_err(|errno| match errno {
+                // The one cause: a change with `RESOLVE_CACHED`.
+                Errno::EAGAIN => self.core.give_up(Reason::Change),
+                errno => errno,
+            })?;
+            self.try_op(dirfd, path, op)
+        })
+    }
+
+    #[inline(always)]
+    fn try_op(&self, dirfd: Fd, path: &[u8], op: how::OpenOp) -> Result<Fd, Errno> {
+        if op.flags & CHANGING != 0 {
+            return Err(self.core.give_up(Reason::Change));
+        }
+        do_open(&self.core, dirfd, path, &op.tried())
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls on paths that never wait, besides open.
+
+use crate::file::Fd;
+use crate::task::Task;
+use crate::tried::TryError;
+use crate::walk::lflag;
+use openpath_abi::{Stat, Statx};
+
+impl Task {
+    /// As [`Task::statx`], but without a wait.
+    ///
+    /// # Errors
+    /// [`TryError::WouldBlock`]; those of [`Task::statx`].
+    pub fn try_statx(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        at_flags: u32,
+        mask: u32,
+    ) -> Result<Statx, TryError> {
+        self.tried(|| self.statx_by(dirfd, path, (at_flags, mask), lflag::CACHED))
+    }
+
+    /// As [`Task::fstatat`], but without a wait.
+    ///
+    /// # Errors
+    /// [`TryError::WouldBlock`]; those of [`Task::fstatat`].
+    pub fn try_fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, TryError> {
+        self.tried(|| self.fstatat_by(dirfd, path, at_flags, lflag::CACHED))
+    }
+
+    /// As [`Task::faccessat2`], but without a wait.
+    ///
+    /// # Errors
+    /// [`TryError::WouldBlock`]; those of [`Task::faccessat2`].
+    pub fn try_faccessat2(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        want: u32,
+        at_flags: u32,
+    ) -> Result<(), TryError> {
+        self.tried(|| self.faccessat2_by(dirfd, path, (want, at_flags), lflag::CACHED))
+    }
+
+    /// As [`Task::readlinkat`], but without a wait.
+    ///
+    /// # Errors
+    /// [`TryError::WouldBlock`], also where the access time of the link is due; those of
+    /// [`Task::readlinkat`].
+    pub fn try_readlinkat(&self, dirfd: Fd, path: &[u8]) -> Result<Vec<u8>, TryError> {
+        self.tried(|| self.readlinkat_by(dirfd, path, lflag::CACHED))
+    }
+}

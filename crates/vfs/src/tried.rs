@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls that never wait: what they answer is what the call itself would answer, or that it would
+//! have to wait.
+//!
+//! # Kernel analogue
+//! What `io_uring` does before it hands a call to a worker: `RESOLVE_CACHED`, and `O_NONBLOCK` for
+//! the opening alone. There both kinds of `EAGAIN` are one.
+//!
+//! # Rules
+//! R1. A try ends with [`TryError::WouldBlock`] only where the core itself gave up and said why
+//!     ([`Task::last_reason`]); an `EAGAIN` of the file that is opened is an errno like others.
+
+use crate::task::Task;
+use openpath_abi::Errno;
+
+/// Why a try gave nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TryError {
+    /// The call would have to wait, or may: make it where waiting does no harm.
+    WouldBlock,
+    /// What the call answers.
+    Errno(Errno),
+}
+
+impl std::fmt::Display for TryError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::WouldBlock => f.write_str("the call would have to wait"),
+            Self::Errno(errno) => write!(f, "{errno:?}"),
+        }
+    }
+}
+
+impl std::error::Error for TryError {}
+
+impl Task {
+    /// Runs a call that is not to wait.
+    ///
+    /// # Errors
+    /// [`TryError::WouldBlock`] if the core gave up (R1); those of the call.
+    #[inline(always)]
+    pub(crate) fn tried<R>(&self, call: impl FnOnce() -> Result<R, Errno>) -> Result<R, TryError> {
+        self.core.gave_up.set(None);
+        call().map_err(|errno| {
+            if errno == Errno::EAGAIN && self.core.gave_up.get().is_some() {
+                TryError::WouldBlock
+            } else {
+                TryError::Errno(errno)
+            }
+        })
+    }
+}

@@ -42,7 +42,9 @@ impl Task {
     /// its namespace, in a shared mount, in another namespace, or a tree that holds `to`; `to` is
     /// in another namespace; unbindable mounts would come into a shared one; beneath: what cannot
     /// be covered from below); `ELOOP` (`to` is in what moves); `ENOSPC` (limit of mounts);
-    /// `ENOMEM`.
+    /// `ENOMEM`. With `MOVE_MOUNT_SET_GROUP` after the walks only `EINVAL`: one is not the root of a
+    /// mount, or was taken out of its namespace, whichever that is; `to` is not private, shows
+    /// another tree or more of it than `from`, or `from` has neither peers nor master.
     pub fn move_mount(
         &self,
         from_dirfd: Fd,
@@ -222,8 +224,9 @@ fn may_go_beneath(
 fn set_group(core: &Core, source: &Held<'_>, target: &Held<'_>) -> Result<(), Errno> {
     let topology = &mut *core.vfs.mounts.topology.lock();
     let (from, to) = (source.spot(), target.spot());
-    let local = source.is_local(topology) && target.is_local(topology);
-    if !local || !source.is_mount_root() || !target.is_mount_root() {
+    // Another namespace's as well, and detached trees (`may_change_propagation`).
+    let placed = |at: Spot| topology.namespace_of(at.mount) != 0;
+    if !placed(from) || !placed(to) || !source.is_mount_root() || !target.is_mount_root() {
         return Err(Errno::EINVAL);
     }
     let (giver, taker) = (topology.node(from.mount)?, topology.node(to.mount)?);

@@ -296,7 +296,7 @@ impl Shared {
 /// Numbers of superblocks in one `Vfs`.
 #[derive(Default)]
 pub(crate) struct Numbers {
-    free: Vec<u32>,
+    free: BTreeSet<u32>,
     fresh: u32,
 }
 
@@ -304,8 +304,9 @@ pub(crate) struct Numbers {
 pub(crate) const SUPERBLOCKS_MAX: u32 = 1 << 16;
 
 impl Numbers {
+    /// The lowest one that is free, as devices without a disk get (`get_anon_bdev`).
     fn take(&mut self) -> Option<u32> {
-        self.free.pop().or_else(|| {
+        self.free.pop_first().or_else(|| {
             (self.fresh < SUPERBLOCKS_MAX - 1).then(|| {
                 self.fresh += 1;
                 self.fresh
@@ -314,6 +315,6 @@ impl Numbers {
     }
 
     fn give(&mut self, number: u32) {
-        self.free.push(number);
+        self.free.insert(number);
     }
 }

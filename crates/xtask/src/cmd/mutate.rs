@@ -4,7 +4,7 @@
 //! A copy of the sources below `target/mutants` is changed in one place, the oracle is built from
 //! it and must find a divergence; the unchanged copy must pass first, or nothing would be shown.
 
-use super::mutants::{ALL, Mutant};
+use super::mutants::{Mutant, SETS, Set};
 use super::{Done, root, target};
 use clap::Args;
 use std::io::{self, Error};
@@ -18,6 +18,9 @@ pub(crate) struct Options {
     /// Only the wrong rule of this name.
     #[arg(long)]
     only: Option<String>,
+    /// Only those of this part of the core: names, descriptors, mounts.
+    #[arg(long)]
+    set: Option<String>,
     /// Random operations for each wrong rule that the golden facts do not catch.
     #[arg(long, default_value_t = 100_000)]
     ops: u64,
@@ -26,10 +29,21 @@ pub(crate) struct Options {
     list: bool,
 }
 
+impl Options {
+    /// The wrong rules to plant, each with its set.
+    fn wanted(&self) -> Vec<(&'static Set, &'static Mutant)> {
+        let among = |wanted: &Option<String>, name| wanted.as_deref().is_none_or(|w| w == name);
+        let sets = SETS.iter().filter(|s| among(&self.set, s.name));
+        let all = sets.flat_map(|s| s.mutants.iter().map(move |m| (s, m)));
+        all.filter(|(_, m)| among(&self.only, m.name)).collect()
+    }
+}
+
 /// What became of one wrong rule.
 #[derive(PartialEq, Eq)]
 enum Fate {
-    Caught(&'static str),
+    /// By this part of the oracle, which said this.
+    Caught(&'static str, String),
     Survived,
 }
 
@@ -38,33 +52,41 @@ enum Fate {
 /// # Errors
 /// If the copy cannot be made, a place is not found once, or the oracle does not build.
 pub(crate) fn run(options: &Options) -> Done {
-    let wanted = |m: &&Mutant| options.only.as_deref().is_none_or(|name| name == m.name);
-    let mutants: Vec<&Mutant> = ALL.iter().filter(wanted).collect();
+    let mutants = options.wanted();
     if mutants.is_empty() {
         return Err(Error::other(
             "there is no wrong rule of this name; see --list",
         ));
     }
     if options.list {
-        for m in mutants {
-            println!("{:22} {}", m.name, m.wrong);
+        for (set, m) in mutants {
+            println!("{:22} {:12} {}", m.name, set.name, m.wrong);
         }
         return Ok(ExitCode::SUCCESS);
     }
     let field = Field::lay_out()?;
     field.build()?;
-    if field.hunt(options.ops)? != Fate::Survived {
-        return Err(Error::other(
-            "the oracle reports divergences with none planted; mend those first",
-        ));
+    let mut clean: Vec<&[&str]> = Vec::new();
+    for (set, _) in &mutants {
+        if clean.contains(&set.parts) {
+            continue;
+        }
+        if let Fate::Caught(part, said) = field.hunt(set.parts, options.ops)? {
+            return Err(Error::other(format!(
+                "{part} finds divergences with none planted; mend those first: {said}"
+            )));
+        }
+        clean.push(set.parts);
     }
     let mut survivors = 0;
-    for m in mutants {
+    for (set, m) in mutants {
         let began = Instant::now();
-        let fate = field.with_planted(m, || field.hunt(options.ops))?;
+        let fate = field.with_planted(m, || field.hunt(set.parts, options.ops))?;
         let seconds = began.elapsed().as_secs();
         match fate {
-            Fate::Caught(part) => println!("{:22} caught by {part} ({seconds} s)", m.name),
+            Fate::Caught(part, said) => {
+                println!("{:22} caught by {part} ({seconds} s): {said}", m.name);
+            }
             Fate::Survived => {
                 survivors += 1;
                 println!("{:22} SURVIVED: {} ({seconds} s)", m.name, m.wrong);
@@ -123,6 +145,10 @@ impl Field {
             .args(["--bin", "oracle"])
             .env("CARGO_TARGET_DIR", &self.target)
             .env("RUSTFLAGS", "-Awarnings")
+            // It is built anew for each, and runs for seconds.
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_PROFILE_ORACLE_OPT_LEVEL", "0")
+            .env("CARGO_PROFILE_ORACLE_DEBUG", "0")
             .current_dir(&self.source)
             .status()?;
         if built.success() {
@@ -133,15 +159,15 @@ impl Field {
     }
 
     /// Whether the oracle, as built, finds a divergence, and in which part first.
-    fn hunt(&self, ops: u64) -> io::Result<Fate> {
+    fn hunt(&self, parts: &[&'static str], ops: u64) -> io::Result<Fate> {
         let ops = ops.to_string();
-        for part in ["golden", "random"] {
+        for &part in parts {
             let mut oracle = Command::new(self.target.join("oracle/oracle"));
             oracle.args(["--part", part, "--reports", "1", "--ops", &ops]);
             let found = oracle.current_dir(&self.source).output()?;
             match found.status.code() {
                 Some(0) => {}
-                Some(1) => return Ok(Fate::Caught(part)),
+                Some(1) => return Ok(Fate::Caught(part, first_divergence(&found.stdout))),
                 other => {
                     let text = String::from_utf8_lossy(&found.stderr).into_owned();
                     return Err(Error::other(format!(
@@ -175,6 +201,13 @@ impl Field {
     }
 }
 
+/// The line of a report that names its first divergence.
+fn first_divergence(report: &[u8]) -> String {
+    let text = String::from_utf8_lossy(report);
+    let mut lines = text.lines().filter(|l| l.starts_with("DIVERGENCE"));
+    lines.next().map_or_else(|| text.to_string(), str::to_owned)
+}
+
 /// Copies a folder with all that is in it.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     if !from.exists() {
@@ -199,7 +232,7 @@ mod tests {
 
     #[test]
     fn every_wrong_rule_has_exactly_one_place() {
-        for m in ALL {
+        for m in SETS.iter().flat_map(|s| s.mutants) {
             let path = root().join("crates/vfs/src").join(m.file);
             let text = std::fs::read_to_string(path).expect("reading the source");
             assert_eq!(text.matches(m.right).count(), 1, "{} in {}", m.name, m.file);

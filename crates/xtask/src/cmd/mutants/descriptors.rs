@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Wrong rules of descriptors and of reading and writing.
+
+use super::Mutant;
+
+/// All of them.
+pub(super) const ALL: &[Mutant] = &[
+    Mutant {
+        name: "dup2-keeps-the-mark",
+        wrong: "dup2 leaves the close-on-exec mark of what was there",
+        file: "fd/calls.rs",
+        right: "        map.set_cloexec(slot, cloexec);\n",
+        planted: "        if cloexec {\n            map.set_cloexec(slot, true);\n        }\n",
+    },
+    Mutant {
+        name: "lowest-forgotten",
+        wrong: "closing a descriptor does not make its number the lowest free one",
+        file: "fd/map.rs",
+        right: "        if fd < self.next {\n            self.next = fd;\n        }\n        true",
+        planted: "        true",
+    },
+    Mutant {
+        name: "setfl-access-mode",
+        wrong: "F_SETFL changes the access mode that F_GETFL shows",
+        file: "fd/control.rs",
+        right: "let new = wanted & changeable | now & !changeable;",
+        planted: "let new = wanted & (changeable | 3) | now & !(changeable | 3);",
+    },
+    Mutant {
+        name: "pwrite-at-offset",
+        wrong: "pwrite heeds its offset in spite of O_APPEND",
+        file: "io/write.rs",
+        right: "file.write(data, place)?",
+        planted: "file.write_pieces(&[IoSlice::new(data)], place, RWF_NOAPPEND)?",
+    },
+    Mutant {
+        name: "fork-shares",
+        wrong: "fork shares the table instead of copying it",
+        file: "fd/share.rs",
+        right: "let copy = self.core.fds().copy(&self.core, None)?;",
+        planted: "let copy = self.core.fds().share(&self.core);",
+    },
+    Mutant {
+        name: "range-without-its-end",
+        wrong: "close_range leaves the last descriptor open",
+        file: "fd/range.rs",
+        right: "slot.filter(|&slot| slot <= last)?",
+        planted: "slot.filter(|&slot| slot < last)?",
+    },
+    Mutant {
+        name: "dup3-itself",
+        wrong: "dup3 of a descriptor to itself is allowed",
+        file: "fd/calls.rs",
+        right: "if flags & !O_CLOEXEC != 0 || old == new {",
+        planted: "if flags & !O_CLOEXEC != 0 {",
+    },
+    Mutant {
+        name: "dup2-at-the-limit",
+        wrong: "dup2 reaches the limit itself",
+        file: "fd/calls.rs",
+        right: "if slot >= core.fd_end() {",
+        planted: "if slot > core.fd_end() {",
+    },
+    Mutant {
+        name: "dupfd-at-the-limit",
+        wrong: "F_DUPFD from the limit on says EMFILE, not EINVAL",
+        file: "fd/control.rs",
+        right: "if start >= end {",
+        planted: "if start > end {",
+    },
+    Mutant {
+        name: "exec-spares-the-first",
+        wrong: "descriptor 0 survives exec though it is marked",
+        file: "fd/range.rs",
+        right: "self.core.close_each(0, u32::MAX, true);",
+        planted: "self.core.close_each(1, u32::MAX, true);",
+    },
+    Mutant {
+        name: "full-table-last",
+        wrong: "an open without a free descriptor says first that there is no such file",
+        file: "open/mod.rs",
+        right: "if !core.fds().has_room(core.fd_end()) {",
+        planted: "if core.fd_end() == 0 && !core.fds().has_room(core.fd_end()) {",
+    },
+    Mutant {
+        name: "opened-unmarked",
+        wrong: "O_CLOEXEC is forgotten by a cached open",
+        file: "open/mod.rs",
+        right: "return core.add_fd(file?, op.has(O_CLOEXEC));",
+        planted: "return core.add_fd(file?, false);",
+    },
+];

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Wrong rules of mounts and namespaces.
+
+use super::Mutant;
+
+/// All of them.
+pub(super) const ALL: &[Mutant] = &[
+    Mutant {
+        name: "slave-deaf",
+        wrong: "what is mounted does not reach a slave",
+        file: "mount/graft.rs",
+        right: "group if group == 0 || moves => {",
+        planted: "group if group == 0 && moves => {",
+    },
+    Mutant {
+        name: "copy-no-peer",
+        wrong: "a copy of a shared mount gets peers of its own",
+        file: "mount/make.rs",
+        right: "                topology.join(new, group);\n",
+        planted: "                if group != 0 {\n                    topology.share(new);\n                }\n",
+    },
+    Mutant {
+        name: "unbindable-inside",
+        wrong: "a recursive bind takes along what cannot be bound",
+        file: "mount/make.rs",
+        right: "depth == Depth::Bindable && topology",
+        planted: "depth == Depth::One && topology",
+    },
+    Mutant {
+        name: "unbindable-into-shared",
+        wrong: "of a tree that moves into a shared mount only the top must be bindable",
+        file: "ops/mounts/move_mount.rs",
+        right: "topology.tree(old).iter().any(unbindable)",
+        planted: "[old].iter().any(unbindable)",
+    },
+    Mutant {
+        name: "move-from-shared",
+        wrong: "a mount moves out of a shared one",
+        file: "ops/mounts/move_mount.rs",
+        right: "if topology.group_of(from) != 0 || theirs != own {",
+        planted: "if theirs != own {",
+    },
+    Mutant {
+        name: "move-into-own-tree",
+        wrong: "a mount moves into a mount that is mounted in it",
+        file: "ops/mounts/move_mount.rs",
+        right: "if topology.is_ancestor(&core.vfs.mounts, old, at.mount) {",
+        planted: "if old == at.mount {",
+    },
+    Mutant {
+        name: "pivot-to-directory",
+        wrong: "the new root of pivot_root may be any directory of a mount",
+        file: "ops/mounts/pivot_root.rs",
+        right: "        || !is_root_of(new_at)\n",
+        planted: "",
+    },
+    Mutant {
+        name: "pivot-moves-all",
+        wrong: "who stands anywhere in the old root's mount follows an exchange of roots",
+        file: "mount/pivot.rs",
+        right: "if *place == pivot.from {",
+        planted: "if place.mount == pivot.from.mount {",
+    },
+    Mutant {
+        name: "umount-in-use",
+        wrong: "a mount goes though its copy in a peer is in use",
+        file: "mount/uproot.rs",
+        right: "if topology.children(cognate).len() == covered {",
+        planted: "if topology.children(cognate).len() < covered {",
+    },
+    Mutant {
+        name: "umount-here-only",
+        wrong: "what was mounted elsewhere because of a mount stays when that goes",
+        file: "mount/uproot.rs",
+        right: "Uproot::Everywhere => self.with_cognates(topology, top),\n            Uproot::Here | Uproot::Together =>",
+        planted: "Uproot::Everywhere | Uproot::Here | Uproot::Together =>",
+    },
+    Mutant {
+        name: "cognate-with-guests",
+        wrong: "what was mounted elsewhere goes though something else is mounted in it",
+        file: "mount/uproot.rs",
+        right: "fates.candidates.contains(&mount) && inside.all(whole);",
+        planted: "fates.candidates.contains(&mount) && inside.all(|_| true);",
+    },
+    Mutant {
+        name: "expire-at-once",
+        wrong: "the first MNT_EXPIRE unmounts",
+        file: "ops/mounts/umount.rs",
+        right: "target.mount()?.expiring.set_bits(1) == 0 {",
+        planted: "target.mount()?.expiring.set_bits(1) == 2 {",
+    },
+    Mutant {
+        name: "expiry-moves-along",
+        wrong: "a mount that moves keeps the mark of its first MNT_EXPIRE",
+        file: "ops/mounts/move_mount.rs",
+        right: "node.data.expiring.set(0);",
+        planted: "node.data.expiring.set(node.data.expiring.get());",
+    },
+    Mutant {
+        name: "tree-of-strangers",
+        wrong: "a detached tree that was copied in another namespace may be mounted",
+        file: "mount/topology.rs",
+        right: "anonymous.is_some_and(|ns| ns.origin == 0 || ns.origin == own)",
+        planted: "anonymous.is_some()",
+    },
+    Mutant {
+        name: "detached-tree-apart",
+        wrong: "a detached tree falls apart with its last descriptor, in use or not",
+        file: "mount/namespace.rs",
+        right: "self.uproot(topology, top, Uproot::Together);",
+        planted: "self.uproot(topology, top, Uproot::Here);",
+    },
+    Mutant {
+        name: "remount-resets-atime",
+        wrong: "a remount without flags of access times makes them relative",
+        file: "mount/flags.rs",
+        right: "Self(new.0 & !ATIME | self.0 & ATIME)",
+        planted: "new",
+    },
+    Mutant {
+        name: "setattr-first-child",
+        wrong: "AT_RECURSIVE of mount_setattr ends with the first mount inside",
+        file: "ops/mounts/setattr.rs",
+        right: "            topology.tree(top)\n",
+        planted: "            topology.tree(top).into_iter().take(2).collect()\n",
+    },
+    Mutant {
+        name: "orphans-forgotten",
+        wrong: "slaves of a group that ends lose what its last member received from",
+        file: "mount/group.rs",
+        right: "self.receive_from(orphan, master);",
+        planted: "self.receive_from(orphan, 0 & master);",
+    },
+    Mutant {
+        name: "lone-slave",
+        wrong: "a slave without other peers that is made a slave again loses its master",
+        file: "mount/group.rs",
+        right: "self.groups.members(group).len() < 2;",
+        planted: "self.groups.members(group).is_empty();",
+    },
+    Mutant {
+        name: "mountpoint-anywhere",
+        wrong: "what is a mountpoint in another namespace cannot be removed",
+        file: "mount/topology.rs",
+        right: "covering.any(|m| self.namespace_of(m) == namespace)",
+        planted: "covering.any(|m| self.namespace_of(m) | namespace != 0)",
+    },
+];

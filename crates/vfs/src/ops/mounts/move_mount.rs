@@ -42,8 +42,8 @@ impl Task {
     /// its namespace, in a shared mount, in another namespace, or a tree that holds `to`; `to` is
     /// in another namespace; unbindable mounts would come into a shared one; beneath: what cannot
     /// be covered from below); `ELOOP` (`to` is in what moves); `ENOSPC` (limit of mounts);
-    /// `ENOMEM`. With `MOVE_MOUNT_SET_GROUP` after the walks only `EINVAL`: one is not the root of a
-    /// mount, or was taken out of its namespace, whichever that is; `to` is not private, shows
+    /// `ENOMEM`. With `MOVE_MOUNT_SET_GROUP` after the walks only `EINVAL`: one is not the root of
+    /// a mount, or was taken out of its namespace, whichever that is; `to` is not private, shows
     /// another tree or more of it than `from`, or `from` has neither peers nor master.
     pub fn move_mount(
         &self,

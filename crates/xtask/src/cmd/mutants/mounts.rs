@@ -17,7 +17,8 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "a copy of a shared mount gets peers of its own",
         file: "mount/make.rs",
         right: "                topology.join(new, group);\n",
-        planted: "                if group != 0 {\n                    topology.share(new);\n                }\n",
+        planted: "                if group != 0 {\n\
+                  topology.share(new);\n                }\n",
     },
     Mutant {
         name: "unbindable-inside",
@@ -72,7 +73,8 @@ pub(super) const ALL: &[Mutant] = &[
         name: "umount-here-only",
         wrong: "what was mounted elsewhere because of a mount stays when that goes",
         file: "mount/uproot.rs",
-        right: "Uproot::Everywhere => self.with_cognates(topology, top),\n            Uproot::Here | Uproot::Together =>",
+        right: "Uproot::Everywhere => self.with_cognates(topology, top),\n            \
+                Uproot::Here | Uproot::Together =>",
         planted: "Uproot::Everywhere | Uproot::Here | Uproot::Together =>",
     },
     Mutant {

@@ -210,6 +210,13 @@ impl Vfs {
         self.0.dcache.census()
     }
 
+    /// A line for each cached name, for tests that look for one that should not be there.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn inventory(&self) -> Vec<String> {
+        self.0.dcache.inventory()
+    }
+
     /// The address ranges that a cached call must not write, and what lies there, for tests that
     /// write-protect them.
     #[doc(hidden)]

@@ -135,6 +135,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const STUCK: Duration = Duration::from_secs(20);
 /// Growth of resident memory, past the first quarter, that is too much.
 const GROWTH_MAX_KIB: u64 = 192 << 10;
+/// Lines about names that are left when something leaked.
+const INVENTORY_MAX: usize = 100;
 /// Unlinked entries that may wait at any time.
 const BURIED_MAX: usize = 200_000;
 
@@ -169,7 +171,12 @@ pub fn run(plan: Plan) -> Result<Outcome, openpath_abi::Errno> {
     outcome
         .notes
         .push(format!("before {before:?}, after {after:?}"));
-    outcome.wrong.extend(leaks(before, after));
+    let leaks = leaks(before, after);
+    if !leaks.is_empty() {
+        let names = world.vfs.inventory().into_iter().take(INVENTORY_MAX);
+        outcome.notes.extend(names);
+    }
+    outcome.wrong.extend(leaks);
     Ok(outcome)
 }
 

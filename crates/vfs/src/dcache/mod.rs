@@ -43,6 +43,7 @@ mod complete;
 mod crowd;
 mod evict;
 mod find;
+mod inventory;
 mod kids;
 mod names;
 mod queue;

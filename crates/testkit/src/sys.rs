@@ -166,6 +166,13 @@ calls! {
     fremovexattr = SYS_fremovexattr(fd: i, key: p);
 }
 
+/// openat2(2) with a null pointer for the path, and a whole `struct open_how` of 24 bytes.
+pub fn openat2_null(dir: i32, how: &[u8]) -> Ret {
+    assert_eq!(how.len(), 24, "the first version of open_how");
+    let a = &mut [n(dir), Arg::Null, Arg::In(how), u(24)];
+    raw(libc::SYS_openat2, a)
+}
+
 /// openat2(2), with the bytes that `how` points to and the size told to the kernel.
 ///
 /// A size above the bytes at hand is only allowed where the kernel refuses it unread.

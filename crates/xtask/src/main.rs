@@ -31,6 +31,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// The suite of RESOLVE_CACHED, on the running kernel and on openpath (needs root).
+    Conformance {
+        /// Passed on to the test programs: a filter.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Plant wrong rules, one at a time, and see that the oracle reports each.
     Mutate(cmd::mutate::Options),
     /// Every interleaving of the protocols in `sync`, up to LOOM_MAX_PREEMPTIONS (3 unless set).
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
         Command::Tidy => cmd::tidy::run(),
         Command::Gates(options) => cmd::gates::run(&options),
         Command::Oracle { args } => cmd::proof::testkit("oracle", &args),
+        Command::Conformance { args } => cmd::proof::conformance(&args),
         Command::Mutate(options) => cmd::mutate::run(&options),
         Command::Loom { args } => cmd::proof::loom(&args),
         Command::Shuttle { args } => cmd::proof::shuttle(&args),

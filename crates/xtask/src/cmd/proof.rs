@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask oracle`, `loom` and `shuttle`: programs of other crates with the flags they need.
+//! `cargo xtask oracle`, `conformance`, `loom` and `shuttle`: programs of other crates with the
+//! flags they need.
 
 use super::{Done, cargo, pass_on, target};
 use std::env;
@@ -16,6 +17,15 @@ pub(crate) fn testkit(program: &str, args: &[OsString]) -> Done {
         "openpath-testkit",
     ]);
     pass_on(run.args(["--bin", program, "--"]).args(args))
+}
+
+/// Runs the suite of `RESOLVE_CACHED` on every host there is, and shows what was skipped.
+pub(crate) fn conformance(args: &[OsString]) -> Done {
+    let mut test = cargo(&["test", "--quiet", "-p", "openpath-conformance", "--"]);
+    pass_on(
+        test.args(["--include-ignored", "--nocapture", "--test-threads=1"])
+            .args(args),
+    )
 }
 
 /// Runs the loom tests of `sync` in a build folder of their own.

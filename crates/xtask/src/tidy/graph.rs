@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rule `graph`: dependencies point down, outside crates are on a list, one lint table rules all.
 //!
-//! `abi <- sync <- vfs <- mem <- {testkit, bench} <- {cli, xtask}`. What is built for tests may
-//! use any library of the tree; what ships may not.
+//! `abi <- sync <- vfs <- mem <- {testkit, bench} <- {cli, xtask}`; `conformance` stands alone.
+//! What is built for tests may use any library of the tree; what ships may not.
 
 use super::{Report, Source, Tree};
 
@@ -56,6 +56,11 @@ const GRAPH: &[Node] = &[
         name: BENCH,
         own: &[ABI, SYNC, VFS, MEM],
         outside: TOOLS,
+    },
+    Node {
+        name: "openpath-conformance",
+        own: &[],
+        outside: &["rustix"],
     },
     Node {
         name: "openpath-cli",

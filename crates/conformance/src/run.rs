@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs cases on a host.
+//!
+//! # Rules
+//! * Each case has a directory of its own, and is given back a host that acts as root.
+//! * A case with rows is two checks. *Cold*: everything is forgotten, then twice tried, so that a
+//!   try that fails is seen to bring nothing into the cache. *Warm*: opened, then tried.
+//! * A check goes on after a wrong answer, and ends with a step that cannot be done.
+//! * What a host lacks makes a check skipped, with its reason; it never passes for it.
+
+use crate::case::{Answer, Call, Case, Expect, From, Step};
+use crate::errno::Errno;
+use crate::host::{At, Host, Need, Node};
+use crate::how::How;
+use crate::report::{Outcome, Report, Verdict};
+use std::collections::BTreeMap;
+
+/// Seconds by which an access time is set ahead, so that following a link leaves it alone.
+const AHEAD: i64 = 3600;
+/// Seconds by which it is set back, so that the next use has to write it: more than a day.
+const BACK: i64 = -200_000;
+
+/// Which part of a case with rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Whole,
+    Cold,
+    Warm,
+}
+
+/// Runs the cases whose names contain `filter`.
+pub fn run(host: &mut dyn Host, cases: &[Case], filter: &str) -> Report {
+    let mut outcomes = Vec::new();
+    for case in cases.iter().filter(|case| case.id.contains(filter)) {
+        let halves: &[(Half, &str)] = if case.has_rows() {
+            &[(Half::Cold, "/cold"), (Half::Warm, "/warm")]
+        } else {
+            &[(Half::Whole, "")]
+        };
+        for (half, suffix) in halves {
+            outcomes.push(Outcome {
+                id: format!("{}{suffix}", case.id),
+                says: case.says.clone(),
+                verdict: check(host, case, *half),
+            });
+        }
+    }
+    Report {
+        host: host.name(),
+        outcomes,
+    }
+}
+
+fn check(host: &mut dyn Host, case: &Case, half: Half) -> Verdict {
+    let mut needs = case.needs();
+    if half == Half::Cold {
+        needs.push(Need::Cold);
+    }
+    if let Some(why) = needs.into_iter().find_map(|need| host.lacks(need)) {
+        return Verdict::Skipped(why);
+    }
+    let here = match host.begin() {
+        Ok(here) => here,
+        Err(why) => return Verdict::Failed(vec![format!("no directory: {why}")]),
+    };
+    let mut check = Check {
+        host,
+        half,
+        here,
+        held: BTreeMap::new(),
+        nodes: 0,
+        swapping: false,
+        wrong: Vec::new(),
+    };
+    for line in &case.steps {
+        if let Err(why) = check.step(&line.step) {
+            let (number, text) = (line.number, &line.text);
+            check.wrong.push(format!("line {number}: {text}: {why}"));
+            break;
+        }
+        check.mark(line.number);
+    }
+    let mut wrong = std::mem::take(&mut check.wrong);
+    if let Err(why) = host.act_as(0) {
+        wrong.push(format!("cannot become root again: {why}"));
+    }
+    if let Err(why) = host.end() {
+        wrong.push(format!("left behind: {why}"));
+    }
+    if wrong.is_empty() {
+        Verdict::Passed
+    } else {
+        Verdict::Failed(wrong)
+    }
+}
+
+/// A check under way.
+struct Check<'a> {
+    host: &'a mut dyn Host,
+    half: Half,
+    here: Vec<u8>,
+    held: BTreeMap<String, i32>,
+    nodes: u64,
+    swapping: bool,
+    wrong: Vec<String>,
+}
+
+/// Why a step could not be done.
+type Stuck = String;
+
+impl Check<'_> {
+    fn step(&mut self, step: &Step) -> Result<(), Stuck> {
+        match step {
+            Step::Hold(name, call) => {
+                let fd = self.call(call, call.how)?.map_err(told)?;
+                self.held.insert(name.clone(), fd);
+                Ok(())
+            }
+            Step::Release(name) => {
+                let fd = self.held.remove(name).ok_or("nothing is held")?;
+                self.host.close(fd).map_err(told)
+            }
+            Step::Open(call, expect) => self.ask("open", call, call.how, expect),
+            Step::Try(call, expect) => self.ask("try", call, call.how.cached(), expect),
+            Step::Tries(count, call, expect) => {
+                let before = self.wrong.len();
+                for _ in 0..*count {
+                    self.ask("try", call, call.how.cached(), expect)?;
+                    if self.wrong.len() > before {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Step::Row(call, answers) => self.row(call, answers),
+            Step::Stat(path, expect) => {
+                let path = self.fill(path)?;
+                let got = self.host.stat(&path);
+                self.judge("stat", &path, got, expect);
+                Ok(())
+            }
+            Step::Umount(path, expect) => {
+                let path = self.fill(path)?;
+                let got = self.host.umount(&path);
+                self.judge("umount", &path, got, expect);
+                Ok(())
+            }
+            Step::Nodes(compare) => {
+                let free = self.host.free_nodes().map_err(told)?;
+                if *compare && free != self.nodes {
+                    let before = self.nodes;
+                    self.wrong
+                        .push(format!("{free} free inodes, {before} before"));
+                }
+                self.nodes = free;
+                Ok(())
+            }
+            Step::Settled => self.settled(),
+            _ => self.prepare(step),
+        }
+    }
+
+    /// The steps that judge nothing.
+    fn prepare(&mut self, step: &Step) -> Result<(), Stuck> {
+        match step {
+            Step::Dir(path, mode) => self.make(path, Node::Dir, *mode),
+            Step::File(path, mode) => self.make(path, Node::File(path.as_bytes()), *mode),
+            Step::Fifo(path, mode) => self.make(path, Node::Fifo, *mode),
+            Step::Link(path, target) => {
+                let target = self.fill(target)?;
+                self.make(path, Node::Link(&target), 0o777)?;
+                if self.host.lacks(Need::AccessTimes).is_some() {
+                    return Ok(());
+                }
+                let path = self.fill(path)?;
+                self.host.set_atime(&path, AHEAD).map_err(told)
+            }
+            Step::Age(path) => {
+                let path = self.fill(path)?;
+                self.host.set_atime(&path, BACK).map_err(told)
+            }
+            Step::Remove(path) => {
+                let path = self.fill(path)?;
+                self.host.remove(&path).map_err(told)
+            }
+            Step::Chmod(path, mode) => {
+                let path = self.fill(path)?;
+                self.host.chmod(&path, *mode).map_err(told)
+            }
+            Step::Rename(old, new) => {
+                let (old, new) = (self.fill(old)?, self.fill(new)?);
+                self.host.rename(&old, &new, false).map_err(told)
+            }
+            Step::Swap(one, other) => {
+                let (one, other) = (self.fill(one)?, self.fill(other)?);
+                self.host.rename(&one, &other, true).map_err(told)
+            }
+            Step::Mount(path) => {
+                let path = self.fill(path)?;
+                self.host.mount(&path).map_err(told)
+            }
+            Step::Bind(source, target) => {
+                let (source, target) = (self.fill(source)?, self.fill(target)?);
+                self.host.bind(&source, &target).map_err(told)
+            }
+            Step::Swapping(one, other) => {
+                let (one, other) = (self.fill(one)?, self.fill(other)?);
+                self.swapping = true;
+                self.host.start_swapping(&one, &other).map_err(told)
+            }
+            Step::User(uid) => self.host.act_as(*uid).map_err(told),
+            Step::Cold => self.host.evict().map_err(told),
+            _ => Ok(()),
+        }
+    }
+
+    fn row(&mut self, call: &Call, [cold, open, warm]: &[Expect; 3]) -> Result<(), Stuck> {
+        if self.half == Half::Cold {
+            self.host.evict().map_err(told)?;
+            for which in ["first try", "second try"] {
+                self.ask(which, call, call.how.cached(), cold)?;
+            }
+        } else {
+            self.ask("open", call, call.how, open)?;
+            self.ask("try", call, call.how.cached(), warm)?;
+        }
+        Ok(())
+    }
+
+    /// The thread that swaps has done so, and ends.
+    fn settled(&mut self) -> Result<(), Stuck> {
+        if !std::mem::take(&mut self.swapping) {
+            return Err("nothing is swapping".to_owned());
+        }
+        match self.host.stop_swapping().map_err(told)? {
+            0 => Err("nothing was swapped".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn make(&mut self, path: &str, node: Node<'_>, mode: u32) -> Result<(), Stuck> {
+        let path = self.fill(path)?;
+        self.host.make(&path, node, mode).map_err(told)
+    }
+
+    fn call(&mut self, call: &Call, how: How) -> Result<Result<i32, Errno>, Stuck> {
+        let at = match &call.from {
+            From::Cwd => At::Cwd,
+            From::Bad => At::Bad,
+            From::Held(name) => At::Fd(*self.held.get(name).ok_or("nothing is held")?),
+        };
+        let path = call
+            .path
+            .as_deref()
+            .map(|path| self.fill(path))
+            .transpose()?;
+        Ok(self.host.openat2(at, path.as_deref(), how))
+    }
+
+    /// Opens, compares the answer, and closes.
+    fn ask(&mut self, verb: &str, call: &Call, how: How, expect: &Expect) -> Result<(), Stuck> {
+        let got = self.call(call, how)?;
+        let path = call.path.as_deref().unwrap_or("NULL").as_bytes().to_vec();
+        let Ok(fd) = got else {
+            self.judge(verb, &path, got.map(|_| ()), expect);
+            return Ok(());
+        };
+        if !expect.0.contains(&Answer::Ok) {
+            let content = self.content(fd);
+            let right = expect.0.iter().any(|answer| match answer {
+                Answer::Content(wanted) => content.as_deref() == Ok(wanted.as_bytes()),
+                _ => false,
+            });
+            if !right {
+                let path = String::from_utf8_lossy(&path);
+                let held = content.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                self.wrong
+                    .push(format!("{verb} {path:.60}: ok={held:?}, not {expect}"));
+            }
+        }
+        self.host.close(fd).map_err(told)
+    }
+
+    fn content(&mut self, fd: i32) -> Result<Vec<u8>, Errno> {
+        let mut buf = vec![0; 4096];
+        let count = self.host.read(fd, &mut buf)?;
+        buf.truncate(count);
+        Ok(buf)
+    }
+
+    fn judge(&mut self, verb: &str, path: &[u8], got: Result<(), Errno>, expect: &Expect) {
+        let right = match got {
+            Ok(()) => expect.0.contains(&Answer::Ok),
+            Err(errno) => expect.allows(errno, self.host.knowledge()),
+        };
+        if !right {
+            let path = String::from_utf8_lossy(path);
+            let got = got.map_or_else(|errno| errno.to_string(), |()| "ok".to_owned());
+            self.wrong
+                .push(format!("{verb} {path:.60}: {got}, not {expect}"));
+        }
+    }
+
+    /// Puts the number of the line before what was found wrong there.
+    fn mark(&mut self, number: usize) {
+        for wrong in &mut self.wrong {
+            if !wrong.starts_with("line ") {
+                *wrong = format!("line {number}: {wrong}");
+            }
+        }
+    }
+
+    /// The path with what stands in braces filled in.
+    fn fill(&self, text: &str) -> Result<Vec<u8>, Stuck> {
+        let mut all = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (inner, after) = after.split_once('}').ok_or("a brace is open")?;
+            all.extend_from_slice(before.as_bytes());
+            match inner.rsplit_once('*') {
+                Some((unit, count)) => {
+                    let count: usize = count.parse().map_err(|_| "no count")?;
+                    all.extend_from_slice(unit.repeat(count).as_bytes());
+                }
+                None if inner == "here" => all.extend_from_slice(&self.here),
+                None => {
+                    let fd = self.held.get(inner).ok_or("nothing is held")?;
+                    all.extend_from_slice(fd.to_string().as_bytes());
+                }
+            }
+            rest = after;
+        }
+        all.extend_from_slice(rest.as_bytes());
+        Ok(all)
+    }
+}
+
+fn told(errno: Errno) -> String {
+    errno.to_string()
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The suite on the running kernel, whose answers are the truth. It fails without root.
+
+#![cfg(feature = "kernel")]
+
+use openpath_conformance::kernel::{Kernel, Place};
+use openpath_conformance::{Errno, How, run, suite};
+use openpath_testkit::sys;
+
+/// openat2(2) with a null pointer.
+fn null_open(dirfd: i32, how: How) -> Result<i32, Errno> {
+    let fields = [how.flags, how.mode, how.resolve];
+    let bytes = fields.map(u64::to_ne_bytes).concat();
+    let done = sys::openat2_null(dirfd, &bytes);
+    done.map(|_| 0).map_err(|why| Errno(why.raw()))
+}
+
+/// On a thread of its own, whose mount namespace goes with it.
+fn ask(place: Place) {
+    let asking = std::thread::spawn(move || {
+        let mut kernel = Kernel::new(&place)?.with_null_open(null_open);
+        Ok::<_, String>(run(&mut kernel, &suite(), ""))
+    });
+    let report = asking
+        .join()
+        .expect("a report")
+        .expect("the kernel can be asked");
+    println!("{}", report.text());
+    assert!(report.is_clean(), "{}", report.text());
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask conformance"]
+fn ext4() {
+    ask(Place::Ext4);
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask conformance"]
+fn tmpfs() {
+    ask(Place::Tmpfs);
+}

@@ -42,13 +42,6 @@ pub(super) const ALL: &[Mutant] = &[
         planted: "if theirs != own {",
     },
     Mutant {
-        name: "move-into-own-tree",
-        wrong: "a mount moves into a mount that is mounted in it",
-        file: "ops/mounts/move_mount.rs",
-        right: "if topology.is_ancestor(&core.vfs.mounts, old, at.mount) {",
-        planted: "if old == at.mount {",
-    },
-    Mutant {
         name: "pivot-to-directory",
         wrong: "the new root of pivot_root may be any directory of a mount",
         file: "ops/mounts/pivot_root.rs",

@@ -87,6 +87,12 @@ pub trait Host {
     /// What it knows of absent names.
     fn knowledge(&self) -> Knowledge;
 
+    /// May it answer `EAGAIN` for what others do? Linux does when anything is renamed or mounted
+    /// anywhere while it walks, and when memory is short. A wrong `EAGAIN` is then asked again.
+    fn is_disturbed(&self) -> bool {
+        false
+    }
+
     /// Makes an empty directory for a case and stands in it, as root. Its absolute path.
     ///
     /// # Errors

@@ -163,6 +163,10 @@ impl Host for Kernel {
         }
     }
 
+    fn is_disturbed(&self) -> bool {
+        true
+    }
+
     fn begin(&mut self) -> Result<Vec<u8>, String> {
         self.begin_case().map_err(|why| why.to_string())?;
         Ok(self.case.clone().into_os_string().into_vec())

@@ -95,13 +95,18 @@ fn rule(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'stat
             Outcome::Bytes(host),
             Outcome::Bytes(ours),
         ) if host.len() == ours.len() && lends(before) => Some("L17"),
-        (Op::Umount { flags, .. }, Outcome::Err(Errno::EAGAIN), Outcome::Ok)
-            if flags.low() & MNT_EXPIRE != 0 =>
-        {
-            Some("L3")
-        }
+        (
+            Op::Umount { flags, .. },
+            Outcome::Err(Errno::EAGAIN),
+            Outcome::Ok | Outcome::Err(Errno::EBUSY),
+        ) if flags.low() & MNT_EXPIRE != 0 && before.iter().any(expires) => Some("L3"),
         _ => None,
     }
+}
+
+/// Does it mark a mount, or take one off that was marked?
+fn expires(op: &Op) -> bool {
+    matches!(op, Op::Umount { flags, .. } if flags.low() & MNT_EXPIRE != 0)
 }
 
 /// Was a file's data passed on, maybe to a pipe that is read only now?

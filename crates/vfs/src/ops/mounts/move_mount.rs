@@ -97,7 +97,12 @@ pub(super) fn carry_out(
     core.vfs.sweep_mounts();
     let old = source.spot().mount;
     if beneath {
+        let named = target.spot().mount;
         return beneath_top(core, target, |topology, place, over| {
+            // The first mount of a tree that is apart is its own parent: Linux takes it for what
+            // covers the place.
+            let apart = named == place.mount && topology.is_anonymous_root(named);
+            let over = if apart { named } else { over };
             let from = may_move(core, topology, source, place.mount)?;
             may_go_beneath(core, topology, old, over, place)?;
             graft(core, topology, old, place, from)
@@ -210,9 +215,10 @@ fn may_go_beneath(
     }
     // A copy must not come on top of what is to cover it, nor on what moves.
     let heard = topology.receivers(place.mount);
+    let itself = |mount: u32| mount == place.mount && topology.group_of(mount) != 0;
     let would_cover = |mount: u32| {
         let root = vfs.mounts.at(mount).root.get();
-        heard.contains(&mount) && place.dentry == root
+        (itself(mount) || heard.contains(&mount)) && place.dentry == root
     };
     if would_cover(over) || topology.namespace_of(old) == core.namespace_id() && would_cover(old) {
         return Err(Errno::EINVAL);

@@ -24,7 +24,8 @@ pub(crate) fn is_due(inode: &Inode, mount: Sample, now: Timespec) -> bool {
             return false;
         }
     }
-    attr.atime != now
+    // The backend of a tree that confirms keeps them itself.
+    attr.atime != now && !inode.is_confirmed()
 }
 
 /// Moves the access time if it is due, and the mount and its superblock may be written.

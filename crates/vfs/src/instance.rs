@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     /// Who watches inodes.
     pub(crate) notify: Notify,
     pub(crate) id: u64,
+    /// Itself, once it is where it stays.
+    pub(crate) home: WriteOnce<Weak<Shared>>,
 }
 
 impl Shared {
@@ -376,9 +378,17 @@ impl VfsBuilder {
             told: self.told,
             notify: Notify::default(),
             id,
+            home: WriteOnce::default(),
         };
         let lowest = rootfs(shared.clock.now());
         shared.initial = shared.first_namespace(&lowest, &root)?;
-        Ok(Vfs(Arc::new(shared)))
+        let shared = Arc::new(shared);
+        let home = shared.home.set(Arc::downgrade(&shared));
+        for tree in shared.trees() {
+            if let Some(seat) = &mut *tree.seat.lock() {
+                seat.home = Weak::clone(home);
+            }
+        }
+        Ok(Vfs(shared))
     }
 }

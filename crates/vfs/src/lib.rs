@@ -21,6 +21,7 @@ mod device;
 mod explain;
 mod fd;
 mod file;
+mod forget;
 mod inode;
 mod instance;
 mod interrupt;

@@ -54,6 +54,8 @@ openpath_sync::lock_classes! {
     pub NotifyBooks;
     /// Who watches an inode.
     pub InodeMarks;
+    /// Entries that a directory has in the cache besides its first.
+    pub InodeEntries;
     /// Events that nobody has read yet (`notification_lock`).
     pub NotifyQueue;
     /// Entries of a directory of the memory backend.

@@ -5,11 +5,13 @@
 //! # Kernel analogue
 //! `struct super_block` with `super_operations`.
 
+use crate::dcache::dflag;
 use crate::inode::{Inode, shield};
+use crate::instance::Shared;
 use crate::lock_order::{RenameTopology, SuperRoot};
 use openpath_abi::{Errno, StatFs};
 use openpath_sync::{Mutex, Word};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What a backend does for a whole tree.
 pub trait SuperBlockOps: Send + Sync + 'static {
@@ -35,7 +37,7 @@ pub trait SuperBlockOps: Send + Sync + 'static {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Caching {
     /// Names, absent ones too, and attributes stay until a call of ours changes them or the backend
-    /// has them forgotten.
+    /// has them forgotten ([`SuperBlock::forget_name`] and its kin).
     #[default]
     Keep,
     /// Each use of a cached name, absent ones too, asks [`crate::InodeOps::lookup`] again, and a
@@ -67,6 +69,17 @@ pub struct SuperBlockOptions {
     pub blocking_io: bool,
 }
 
+impl SuperBlockOptions {
+    /// What every entry of the tree says in its life word.
+    pub(crate) fn of_tree(&self) -> u64 {
+        let confirm = match self.caching {
+            Caching::Keep => 0,
+            Caching::Confirm => dflag::CONFIRM,
+        };
+        confirm | if self.tries { dflag::TRIES } else { 0 }
+    }
+}
+
 impl Default for SuperBlockOptions {
     fn default() -> Self {
         Self {
@@ -94,10 +107,12 @@ pub struct SuperBlock {
 }
 
 /// A superblock's place in the one `Vfs` that uses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Seat {
     /// Which `Vfs`.
     pub(crate) vfs: u64,
+    /// The same, for who comes from the backend.
+    pub(crate) home: Weak<Shared>,
     /// Its root dentry there.
     pub(crate) root: u32,
     /// Its number there, by which the path cache finds its clock.

@@ -12,7 +12,7 @@
 use crate::buffer::Buffer;
 use crate::cred::Cred;
 use crate::dcache::{Dentry, Kind};
-use crate::explain::Story;
+use crate::explain::{Check, Story};
 use crate::fd::FdTable;
 use crate::file::{Fd, FileBody, Filp};
 use crate::inode::Patience;
@@ -95,6 +95,8 @@ pub(crate) struct Core {
     pub(crate) reasons: Arc<ReasonCounts>,
     /// Why the last call that was not to wait answered `EAGAIN`, or the last walk started over.
     pub(crate) gave_up: Cell<Option<Reason>>,
+    /// The entry that a walk under way had confirmed last, while it stands there.
+    pub(crate) confirmed: Cell<u32>,
     /// What its calls wait by.
     pub(crate) sleeper: Sleeper,
     /// Files to be freed when the call ends; see `open::early`.
@@ -148,7 +150,7 @@ impl Core {
     pub(crate) fn give_up(&self, why: Reason) -> Errno {
         self.reasons.count(why);
         self.gave_up.set(Some(why));
-        Errno::EAGAIN
+        self.refused(Check::Cached, Errno::EAGAIN)
     }
 
     /// What a backend said: with `EAGAIN` and no patience, that it would have had to wait.
@@ -335,6 +337,7 @@ impl Task {
             buffers: RefCell::default(),
             reasons: Arc::default(),
             gave_up: Cell::new(None),
+            confirmed: Cell::new(0),
             sleeper: Sleeper::default(),
             deferred: Mutex::default(),
         };

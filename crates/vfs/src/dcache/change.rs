@@ -2,8 +2,9 @@
 //! Entries come, change their name or meaning, and go out of sight.
 
 use super::book::{Book, Shelf};
+use super::forget::Seen;
 use super::queue::Kind;
-use super::{Dcache, dflag, type_flags};
+use super::{Dcache, dflag};
 use crate::inode::Inode;
 use crate::name::NameKey;
 use openpath_abi::Errno;
@@ -18,11 +19,11 @@ impl Dcache {
         &self,
         book: Option<&Book>,
         parent: u32,
-        key: NameKey,
-        name: &[u8],
+        (key, name): (NameKey, &[u8]),
         inode: Option<Arc<Inode>>,
         sb: u32,
         extra: u64,
+        seen: Option<Seen>,
     ) -> Result<(u32, Sample), Errno> {
         let exists = inode.is_some();
         let block = if key.is_long() {
@@ -32,7 +33,11 @@ impl Dcache {
         } else {
             0
         };
-        let flags = type_flags(inode.as_deref()) | self.begins_as(inode.as_deref()) | extra;
+        let extra = extra | self.at(parent).word().sample().flags() & dflag::OF_TREE;
+        let flags = self.flags_of(inode.as_deref(), sb, extra);
+        if let Some(inode) = inode.as_deref().filter(|_| flags & dflag::CONFIRM != 0) {
+            inode.confirm_attributes();
+        }
         let mut payload = inode;
         let kind = match payload {
             Some(_) => Kind::Positive,
@@ -55,6 +60,7 @@ impl Dcache {
                     self.enter_book(book, index, kind);
                 }
                 if let Some(inode) = payload.take() {
+                    inode.note_entry(index);
                     // A fresh slot has no payload, so this cannot be refused.
                     let _taken = self.store.set_dentry_payload(index, inode);
                 }
@@ -62,7 +68,14 @@ impl Dcache {
                     self.link_kid(parent, index);
                 }
                 if flags & dflag::UNHASHED == 0 {
-                    self.lock_chain_of(index).insert(self, index);
+                    let mut chain = self.lock_chain_of(index);
+                    chain.insert(self, index);
+                    // PAIR(dcache.forget): whoever forgets has counted before the chain is looked
+                    // through.
+                    if seen.is_some_and(|seen| self.is_outdated(sb, seen)) {
+                        change.set(dflag::REVALIDATE).clear(dflag::COMPLETE);
+                    }
+                    drop(chain);
                     if exists {
                         self.count_name(parent);
                     }
@@ -84,11 +97,12 @@ impl Dcache {
         Errno::ENOMEM
     }
 
-    /// The root entry of a superblock.
-    pub(crate) fn add_root(&self, inode: Arc<Inode>, sb: u32) -> Result<u32, Errno> {
-        let extra = dflag::ROOT | dflag::UNHASHED;
-        let (index, _) =
-            self.new_entry(None, 0, NameKey::default(), b"", Some(inode), sb, extra)?;
+    /// The root entry of a superblock; `of_tree` is what all entries of the tree have.
+    pub(crate) fn add_root(&self, inode: Arc<Inode>, sb: u32, of_tree: u64) -> Result<u32, Errno> {
+        self.forgets(sb).set(0);
+        let extra = dflag::ROOT | dflag::UNHASHED | of_tree;
+        let name = (NameKey::default(), &b""[..]);
+        let (index, _) = self.new_entry(None, 0, name, Some(inode), sb, extra, None)?;
         let change = self.at(index).word().change();
         self.at(index).parent.set(index);
         drop(change);
@@ -98,7 +112,8 @@ impl Dcache {
     /// Adds the entry `name` of `parent`, which has none of that name, to a book; negative without
     /// an inode. Whether the book has room was asked before ([`Dcache::room`]).
     ///
-    /// Held: the parent's names, and the flight of the name if only shared. The parent is pinned.
+    /// What it means was asked for after `seen`. Held: the parent's names, and the flight of the
+    /// name if only shared. The parent is pinned.
     ///
     /// # Errors
     /// `ENOMEM` at the limit when nothing can be evicted.
@@ -109,10 +124,11 @@ impl Dcache {
         key: NameKey,
         name: &[u8],
         inode: Option<Arc<Inode>>,
+        seen: Seen,
     ) -> Result<(u32, Sample), Errno> {
         let sb = self.at(parent).sb.get();
         self.uncrowd(parent, key);
-        let made = self.new_entry(Some(book), parent, key, name, inode, sb, 0)?;
+        let made = self.new_entry(Some(book), parent, (key, name), inode, sb, 0, Some(seen))?;
         self.table.grow(self);
         Ok(made)
     }
@@ -133,11 +149,11 @@ impl Dcache {
         self.new_entry(
             Some(book),
             parent,
-            key,
-            &name,
+            (key, &name),
             Some(inode),
             sb,
             dflag::UNHASHED,
+            None,
         )
     }
 
@@ -147,19 +163,26 @@ impl Dcache {
         let _step = unfailing();
         self.leave_book(&mut Shelf::default(), index);
         self.enter_book(book, index, Kind::Positive);
-        let flags = type_flags(Some(&inode)) | self.begins_as(Some(&inode));
         let d = self.at(index);
-        d.last_change.set(self.clock(d.sb.get()).get());
+        let sb = d.sb.get();
+        let of_tree = d.word().sample().flags() & dflag::OF_TREE;
+        let flags = self.flags_of(Some(&inode), sb, of_tree);
+        if flags & dflag::CONFIRM != 0 {
+            inode.confirm_attributes();
+        }
+        inode.note_entry(index);
+        d.last_change.set(self.clock(sb).get());
         // The entry is negative, so it has no payload and this cannot be refused.
         let _taken = self.store.set_dentry_payload(index, inode);
         let mut change = d.word().change();
-        let mounted = change.flags() & dflag::MOUNTED;
-        change.replace(flags | mounted);
+        let kept = change.flags() & (dflag::MOUNTED | dflag::REVALIDATE);
+        change.replace(flags | kept);
         self.count_name(d.parent.get());
         change.finish()
     }
 
-    /// Takes an entry out of sight (`d_drop`). Held: the parent's names, exclusively.
+    /// Takes an entry out of sight (`d_drop`). Held: the parent's names, exclusively, or shared
+    /// with the flight of the name and a pin on the entry.
     pub(crate) fn unhash(&self, index: u32) {
         let _step = unfailing();
         let d = self.at(index);
@@ -178,6 +201,7 @@ impl Dcache {
     /// # Errors
     /// `ENOMEM` for want of room for a long name.
     pub(crate) fn reserve_name(&self, parent: u32, name: &[u8]) -> Result<NewName<'_>, Errno> {
+        let seen = self.seen(parent);
         let key = NameKey::of(self.key, name, 0, name.len());
         self.uncrowd(parent, key);
         let block = if key.is_long() {
@@ -186,7 +210,12 @@ impl Dcache {
             0
         };
         let dcache = self;
-        Ok(NewName { dcache, key, block })
+        Ok(NewName {
+            dcache,
+            key,
+            block,
+            seen,
+        })
     }
 
     /// Gives an entry a new parent and name (`d_move`), in place of the entry `replaced` that has
@@ -221,6 +250,10 @@ impl Dcache {
             self.uncount_name(old_parent);
         }
         change.clear(dflag::UNHASHED);
+        // PAIR(dcache.forget): both chains are locked.
+        if self.is_outdated(d.sb.get(), name.seen) {
+            change.set(dflag::REVALIDATE);
+        }
         let target = new.as_mut().unwrap_or(&mut old);
         if let (Some(gone), Some(other)) = (&mut gone, replaced) {
             target.remove(self, other);
@@ -247,16 +280,21 @@ impl Dcache {
         drop((change, gone));
     }
 
-    /// Swaps names and parents of two entries (`d_exchange`). Held: as for [`Dcache::rename`], for
-    /// both.
-    pub(crate) fn exchange(&self, one: u32, other: u32) {
+    /// Swaps names and parents of two entries (`d_exchange`), at the backend after `seen`. Held: as
+    /// for [`Dcache::rename`], for both.
+    pub(crate) fn exchange(&self, one: u32, other: u32, seen: Seen) {
         let _step = unfailing();
         let (a, b) = (self.at(one.min(other)), self.at(one.max(other)));
-        let changes = (a.word().change(), b.word().change());
+        let mut changes = (a.word().change(), b.word().change());
         let (a, b) = (self.at(one), self.at(other));
         let (mut chain_a, mut chain_b) = self
             .table
             .lock_two(|key| self.hash(one, key), |key| self.hash(other, key));
+        // PAIR(dcache.forget): both chains are locked.
+        if self.is_outdated(a.sb.get(), seen) {
+            changes.0.set(dflag::REVALIDATE);
+            changes.1.set(dflag::REVALIDATE);
+        }
         chain_a.remove(self, one);
         chain_b.as_mut().unwrap_or(&mut chain_a).remove(self, other);
         let parents = (a.parent.get(), b.parent.get());
@@ -348,6 +386,8 @@ pub(crate) struct NewName<'a> {
     dcache: &'a Dcache,
     key: NameKey,
     block: u32,
+    /// What was forgotten before the backend was asked to rename.
+    pub(crate) seen: Seen,
 }
 
 impl Drop for NewName<'_> {

@@ -20,11 +20,12 @@ openpath_sync::zero_valid! {
     /// The clock of one superblock, alone on its lines.
     pub(crate) struct ClockSlot {
         pub(crate) value: Word,
+        /// How often something of it was forgotten; see `forget`.
+        pub(super) forgets: Word,
         _pad0: [Word; 4],
         _pad1: [Word; 4],
         _pad2: [Word; 4],
         _pad3: [Word32; 4],
-        _pad4: Word,
     }
 }
 
@@ -41,6 +42,11 @@ pub(crate) struct DirChange<'a> {
 }
 
 impl Dcache {
+    /// How often something of the superblock with this number was forgotten.
+    pub(super) fn forgets(&self, sb: u32) -> &Word {
+        &self.clocks.at(sb).forgets
+    }
+
     /// The clock of the superblock with this number.
     #[inline(always)]
     pub(crate) fn clock(&self, sb: u32) -> &Word {

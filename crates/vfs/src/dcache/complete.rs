@@ -24,6 +24,11 @@
 //! R4. A name that moves is in the table all the time, or its chain is locked, which leaves nothing
 //!     to prove: [`super::Dcache::rename`] holds both chains.
 //!
+//! R5. What a backend has forgotten may have been a name too many, or too few: from then on no
+//!     directory of its tree is proved complete. Who forgets counts that before the directory says
+//!     so no more, and the count is looked at within the change that would say so. In a tree that
+//!     confirms no directory is.
+//!
 //! # Limits
 //! A tree that is complete from its root on may hold no entry for an absent name; entries that were
 //! made before stay until they are evicted.
@@ -37,16 +42,17 @@ pub(crate) const NAME_MAX: usize = 255;
 
 impl Dcache {
     /// The flags that a new entry of `inode` begins with besides its type's.
-    pub(super) fn begins_as(&self, inode: Option<&Inode>) -> u64 {
+    pub(super) fn begins_as(&self, inode: Option<&Inode>, sb: u32) -> u64 {
         match inode {
-            Some(dir) if dir.is_dir() && self.names_in(dir) == Some(0) => dflag::COMPLETE,
+            Some(dir) if dir.is_dir() && self.names_in(dir, sb) == Some(0) => dflag::COMPLETE,
             _ => 0,
         }
     }
 
-    /// How many names the backend says are in the directory, if it vouches for that.
-    fn names_in(&self, dir: &Inode) -> Option<u64> {
-        if !self.knows_complete {
+    /// How many names the backend says are in the directory, if it vouches for that, and nothing of
+    /// its tree was ever forgotten (R5).
+    fn names_in(&self, dir: &Inode, sb: u32) -> Option<u64> {
+        if !self.knows_complete || self.forgets(sb).get() != 0 {
             return None;
         }
         dir.shielded(|ops| Ok(ops.names(dir))).ok().flatten()
@@ -90,7 +96,8 @@ impl Dcache {
     /// Finds out whether all names of `dir`, which is `inode`, are cached. Held: its names, at
     /// least shared, and a pin on it.
     pub(crate) fn try_complete(&self, dir: u32, inode: &Inode) -> bool {
-        let Some(names) = self.names_in(inode) else {
+        let sb = self.at(dir).sb.get();
+        let Some(names) = self.names_in(inode, sb) else {
             return false;
         };
         let known = &self.cold.at(dir).known;
@@ -102,7 +109,7 @@ impl Dcache {
         }
         let mut change = self.at(dir).word().change();
         // PAIR(dcache.complete): a read-modify-write, so that evictions come before it or see it.
-        let complete = u64::from(known.add(0)) == names;
+        let complete = u64::from(known.add(0)) == names && self.forgets(sb).get() == 0;
         if complete {
             change.set(dflag::COMPLETE);
         }

@@ -43,6 +43,7 @@ mod complete;
 mod crowd;
 mod evict;
 mod find;
+mod forget;
 mod inventory;
 mod kids;
 mod names;
@@ -53,6 +54,7 @@ pub(crate) use book::Book;
 pub(crate) use change::NewName;
 pub(crate) use complete::NAME_MAX;
 pub(crate) use find::Look;
+pub(crate) use forget::Seen;
 pub(crate) use queue::Kind;
 
 use crate::clock::Secrets;
@@ -82,12 +84,20 @@ pub(crate) mod dflag {
     pub(crate) const SLOW_SEARCH: u64 = 1 << 7;
     /// Not found by name any more.
     pub(crate) const UNHASHED: u64 = 1 << 8;
-    /// The backend wants to be asked at each use.
+    /// The backend is to be asked at the next use of the name.
     pub(crate) const REVALIDATE: u64 = 1 << 9;
     /// Root of a superblock.
     pub(crate) const ROOT: u64 = 1 << 10;
     /// All names in this directory are cached: what is not found does not exist.
     pub(crate) const COMPLETE: u64 = 1 << 11;
+    /// Of a tree that confirms ([`crate::Caching::Confirm`]); `REVALIDATE` and, on directories,
+    /// `SLOW_SEARCH` are set for good.
+    pub(crate) const CONFIRM: u64 = 1 << 12;
+    /// Of a tree whose backend answers at once when it is asked to
+    /// ([`crate::SuperBlockOptions::tries`]).
+    pub(crate) const TRIES: u64 = 1 << 13;
+    /// What an entry has from the tree it is in.
+    pub(crate) const OF_TREE: u64 = CONFIRM | TRIES;
 }
 
 slab_item! {

@@ -188,7 +188,7 @@ impl Dcache {
                 self.leave_book(&mut shelf, index);
                 self.names.free(d.block.get());
                 gone += 1;
-                inodes.extend(payload);
+                inodes.extend(payload.inspect(|inode| inode.drop_entry(index)));
             });
         for inode in inodes.iter().filter(|inode| inode.nlink() == 0) {
             inode.tell_gone();

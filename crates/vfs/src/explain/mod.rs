@@ -176,12 +176,17 @@ impl Task {
         };
         let fast = probe::ask(core, core.base(dirfd).at(), path, op.lookup, last);
         let cached = op.lookup & lflag::CACHED != 0;
-        if cached && !fast.is_lock_free() && open::admit(core, path, &op).is_ok() {
+        let left = cached && !fast.is_lock_free() && open::admit(core, path, &op).is_ok();
+        if left && !fast.goes_on {
             return Explanation::not_cached(call, path, fast);
         }
         let op = open::OpenOp {
-            // What answers from the cache answers the same with references.
-            lookup: op.lookup & !lflag::CACHED,
+            lookup: if left {
+                op.lookup
+            } else {
+                // What answers from the cache answers the same with references.
+                op.lookup & !lflag::CACHED
+            },
             ..op
         };
         let telling = Telling::begin(core);

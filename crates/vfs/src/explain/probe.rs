@@ -46,6 +46,8 @@ pub struct Fast {
     pub left: Option<Reason>,
     /// Where it stood then.
     pub at: Option<Place>,
+    /// Whether a call that must not wait goes on from there, asking a backend that answers at once.
+    pub goes_on: bool,
 }
 
 /// What is asked of the last component.
@@ -63,6 +65,7 @@ pub(super) fn ask(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last) 
         lane,
         left: None,
         at: None,
+        goes_on: false,
     };
     if !core.lock_free.get() && flags & lflag::CACHED == 0 {
         return none(Lane::References);
@@ -76,10 +79,12 @@ pub(super) fn ask(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last) 
             Plain::Leave => {}
         }
     }
-    let before = core.reasons.read();
+    let (before, gave_up) = (core.reasons.read(), core.gave_up.get());
+    core.story.take_try();
     let fast = walk(core, at, path, flags, last, &before);
     // What was asked here is no walk of a call.
     core.reasons.put_back(&before);
+    core.gave_up.set(gave_up);
     fast
 }
 
@@ -88,9 +93,20 @@ fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last, before: &R
         lane: Lane::LockFree,
         left: None,
         at: None,
+        goes_on: false,
     };
-    let Ok(mut walk) = Walk::begin(core, at, path, flags | lflag::CACHED, Mode::Fast) else {
-        return done;
+    let flags = flags | lflag::CACHED | lflag::LOCK_FREE;
+    let mut walk = match Walk::begin(core, at, path, flags, Mode::Fast) {
+        Ok(walk) => walk,
+        Err(Fail::Errno(errno)) if errno != Errno::EAGAIN => return done,
+        Err(_) => {
+            return Fast {
+                lane: Lane::References,
+                left: core.reasons.read().first_since(before),
+                at: None,
+                goes_on: core.story.take_try(),
+            };
+        }
     };
     let mut text = Text::new(path);
     let ended = enter(&mut walk, &mut text, last);
@@ -98,18 +114,21 @@ fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32, last: Last, before: &R
     let spot = walk.at;
     drop(walk);
     let left = core.reasons.read().first_since(before);
+    let goes_on = core.story.take_try();
     match ended {
         Ok(true) => done,
         Ok(false) => Fast {
             lane: Lane::References,
             left: Some(Reason::Create),
             at: Some(Place::of(core, spot)),
+            goes_on,
         },
         Err(Fail::Errno(errno)) if errno != Errno::EAGAIN => done,
         Err(_) => Fast {
             lane: Lane::References,
             left,
             at: Some(Place::of(core, spot)),
+            goes_on,
         },
     }
 }

@@ -25,6 +25,20 @@ pub(crate) struct Story {
     on: Cell<bool>,
     steps: RefCell<Vec<Step>>,
     stopped: Cell<bool>,
+    /// Where the lock-free walk was left, a try would have gone on.
+    goes_on: Cell<bool>,
+}
+
+impl Story {
+    /// Notes whether a call that must not wait goes on where the lock-free walk is left.
+    pub(crate) fn note_try(&self, goes_on: bool) {
+        self.goes_on.set(goes_on);
+    }
+
+    /// What was noted since this was asked last.
+    pub(super) fn take_try(&self) -> bool {
+        self.goes_on.take()
+    }
 }
 
 /// A call is being told until this is dropped.

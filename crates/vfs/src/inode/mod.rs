@@ -21,18 +21,19 @@
 //!     held.
 
 mod attr;
+mod entries;
 mod ops;
 
 pub use attr::Attr;
 pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 
-use crate::lock_order::InodeNames;
+use crate::lock_order::{InodeEntries, InodeNames};
 use crate::notify::Marks;
 use crate::pipe::InodePipe;
 use attr::{AttrWords, high, low};
 use openpath_abi::xattr::CAPABILITY_NAME;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, Word, WriteOnce};
+use openpath_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Word, Word32, WriteOnce};
 use std::sync::Arc;
 
 /// Bits of the read-mostly flags word.
@@ -70,6 +71,8 @@ pub(crate) struct Rare {
     pub(crate) marks: Marks,
     /// The pipe of a FIFO that is open.
     pub(crate) pipe: InodePipe,
+    /// Entries of a directory besides its first: where it was found before it moved without us.
+    entries: Mutex<Vec<u32>, InodeEntries>,
 }
 
 /// A file of any type, whatever names it has.
@@ -82,6 +85,8 @@ pub struct Inode {
     /// How often writing is denied (`i_writecount` below 0); who writes is known by its pins.
     denials: Word,
     names: RwLock<(), InodeNames>,
+    /// Of a directory: the entry it has in the cache, or 0; further ones are in `rare`.
+    entry: Word32,
     /// Body of a symbolic link, once it was read: what the lock-free walk follows.
     link: WriteOnce<Box<[u8]>>,
     /// What few inodes have.
@@ -109,6 +114,7 @@ impl Inode {
             attr: words,
             denials: Word::new(0),
             names: RwLock::new(()),
+            entry: Word32::new(0),
             link: WriteOnce::default(),
             rare: WriteOnce::default(),
             ops,
@@ -213,6 +219,10 @@ impl Inode {
         }
     }
 
+    /// As [`Inode::hold_names`], if nobody has them locked.
+    pub(crate) fn try_hold_names(&self) -> Option<RwLockReadGuard<'_, (), InodeNames>> {
+        self.names.try_read()
+    }
     /// Holds the names in this directory, or the file's data and attributes, as they are
     /// (`i_rwsem`, shared).
     pub fn hold_names(&self) -> RwLockReadGuard<'_, (), InodeNames> {

@@ -180,6 +180,7 @@ fn check_copy(
     // The kernel adds without signs here: only an offset below 0 overflows.
     let end = |start: i64| start.cast_unsigned().checked_add(wide.cast_unsigned());
     end(start_in).zip(end(start_out)).ok_or(Errno::EOVERFLOW)?;
+    from.target()?.confirm()?;
     let left = inode_in.size().cast_signed().saturating_sub(start_in);
     let mut count = wide.min(left.max(0));
     if count > 0 {

@@ -126,6 +126,7 @@ impl Filp<'_> {
         }
         let inode = self.inode()?;
         if request == FIONREAD && inode.kind() == mode::S_IFREG {
+            self.target()?.confirm()?;
             let left = inode.size().cast_signed().wrapping_sub(self.pos());
             // As in Linux, what does not fit is cut.
             return write_int(arg, left as i32);

@@ -61,7 +61,10 @@ impl Filp<'_> {
         let inode = target.inode;
         let extent = match whence {
             SEEK_CUR => return Ok(self.pos().wrapping_add(offset)),
-            SEEK_END => return Ok(inode.size().cast_signed().wrapping_add(offset)),
+            SEEK_END => {
+                target.confirm()?;
+                return Ok(inode.size().cast_signed().wrapping_add(offset));
+            }
             SEEK_DATA => Extent::Data,
             SEEK_HOLE => Extent::Hole,
             _ => return Ok(offset),

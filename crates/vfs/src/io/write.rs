@@ -170,6 +170,7 @@ impl Filp<'_> {
         }
         let _held = inode.lock_names();
         let from = if self.at_end(&target, flags)? {
+            target.confirm()?;
             inode.size()
         } else {
             offset.cast_unsigned()

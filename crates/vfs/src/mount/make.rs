@@ -45,17 +45,18 @@ impl Shared {
     /// `EBUSY` if another `Vfs` uses it; `ENOMEM`.
     fn seat(&self, sb: &SuperBlock) -> Result<Seat, Errno> {
         let mut seat = sb.seat.lock();
-        if let Some(taken) = *seat {
+        if let Some(taken) = &*seat {
             return if taken.vfs == self.id {
-                Ok(taken)
+                Ok(taken.clone())
             } else {
                 Err(Errno::EBUSY)
             };
         }
         let number = self.superblocks.lock().take().ok_or(Errno::ENOMEM)?;
-        let root = self.dcache.add_root(Arc::clone(sb.root()), number);
-        let root = root.inspect_err(|_| self.superblocks.lock().give(number))?;
         let options = sb.options();
+        let root = Arc::clone(sb.root());
+        let root = self.dcache.add_root(root, number, options.of_tree());
+        let root = root.inspect_err(|_| self.superblocks.lock().give(number))?;
         let dev = if options.dev == 0 {
             stat::makedev(0, number + 20)
         } else {
@@ -63,12 +64,13 @@ impl Shared {
         };
         let new = Seat {
             vfs: self.id,
+            home: self.home.get().cloned().unwrap_or_default(),
             root,
             number,
             dev,
             mounts: 0,
         };
-        *seat = Some(new);
+        *seat = Some(new.clone());
         Ok(new)
     }
 

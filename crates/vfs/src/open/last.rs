@@ -138,6 +138,7 @@ fn find_or_make(
 ) -> Result<(Pin, Sample, bool), Fail> {
     let core = place.core;
     place.tell(name);
+    let seen = core.vfs.dcache.seen(place.at.dentry);
     let found = place.find(name);
     let negative = match found.map_err(|errno| core.refused(Check::of_lookup(errno), errno))? {
         Some((pin, sample)) if !sample.has(dflag::NEGATIVE) => {
@@ -157,7 +158,7 @@ fn find_or_make(
             Ok((pin, sample, true))
         }
         (Ok(inode), None) => {
-            let (pin, sample) = place.add(name, inode)?;
+            let (pin, sample) = place.add(name, inode, seen)?;
             core.vfs.tell_created(place.inode, name, false);
             Ok((pin, sample, true))
         }
@@ -166,7 +167,7 @@ fn find_or_make(
             Err(errno.into())
         }
         (Err(errno), None) => {
-            place.note(name, None);
+            place.note(name, None, seen);
             Err(errno.into())
         }
     }

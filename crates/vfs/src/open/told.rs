@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An open that is explained: up to what would change something, and no further.
 
-use super::how::{self, OpenOp};
+use super::how::{self, OpenOp, QUICK};
 use super::{admit, enter, grant, tmpfile};
 use crate::device::driver_of;
 use crate::explain::{Check, Step, Would};
@@ -9,7 +9,7 @@ use crate::file::Fd;
 use crate::inode::{Inode, flag};
 use crate::pipe::would_meet;
 use crate::task::{At, Core};
-use crate::walk::{self, Fail, Mode, Spot, Text, Walk};
+use crate::walk::{self, Fail, Mode, Reason, Spot, Text, Walk};
 use openpath_abi::fcntl::{O_DIRECT, O_PATH, O_TMPFILE_ONLY};
 use openpath_abi::{Errno, OpenHow, mode as kinds};
 use openpath_sync::Pin;
@@ -42,6 +42,14 @@ pub(crate) fn told(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<(
     admit(core, path, op)?;
     let base = core.base(dirfd);
     let at = base.at();
+    if op.lookup & walk::lflag::CACHED != 0 {
+        // The lock-free walk was left where a try goes on.
+        return match tried(core, at, path, op) {
+            Ok(()) => Ok(()),
+            Err(Fail::Errno(errno)) => Err(errno),
+            Err(Fail::Restart | Fail::Stale) => Err(core.refused(Check::Cached, Errno::EAGAIN)),
+        };
+    }
     if op.has(O_PATH) {
         let (pin, _) = walk::lookup(core, at, path, op.lookup)?;
         core.pins.release(pin);
@@ -51,6 +59,16 @@ pub(crate) fn told(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<(
         return tmpfile::open(core, at, path, op).map(drop);
     }
     walk::climb(core, op.lookup, |mode| attempt(core, at, path, op, mode))
+}
+
+/// As an open that must not wait, with references from the start.
+fn tried(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp) -> Result<(), Fail> {
+    if !op.has(O_PATH) {
+        return attempt(core, at, path, op, Mode::Try);
+    }
+    let (pin, _) = walk::lookup_once(core, at, path, op.lookup, Mode::Try)?;
+    core.pins.release(pin);
+    Ok(())
 }
 
 /// One attempt, as `open_once` makes it.
@@ -93,6 +111,10 @@ fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Resul
             Ok(())
         })
         .map_err(|errno| core.refused(Check::of_writing(errno), errno))?;
+    let hooked = inode.flags() & flag::OPEN_HOOK != 0;
+    if hooked && op.flags & QUICK != 0 && !mount.sb.options().tries {
+        return Err(core.give_up(Reason::OpenHook));
+    }
     let waits = if grant::is_special(inode) && inode.flags() & flag::OPEN_HOOK == 0 {
         would_wait(core, inode, op.flags).map_err(|errno| core.refused(Check::Special, errno))?
     } else {

@@ -14,7 +14,6 @@
 use super::resolve;
 use super::target::{Target, at_lookup};
 use crate::cred::Cred;
-use crate::dcache::{dflag, type_flags};
 use crate::file::Fd;
 use crate::inode::SetAttr;
 use crate::task::Task;
@@ -98,7 +97,10 @@ impl Task {
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), then as [`Task::fchmodat2`] from `EROFS` on.
     pub fn fchmod(&self, fd: Fd, mode: u32) -> Result<(), Errno> {
-        self.core.fdget_full(fd)?.target()?.chmod(mode)
+        let file = self.core.fdget_full(fd)?;
+        let target = file.target()?;
+        target.confirm()?;
+        target.chmod(mode)
     }
 
     /// Sets owner and group of the file at `fd`; `u32::MAX` leaves one as it is. Linux: fchown(2).
@@ -106,7 +108,10 @@ impl Task {
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), then as [`Task::fchownat`] from `EROFS` on.
     pub fn fchown(&self, fd: Fd, uid: u32, gid: u32) -> Result<(), Errno> {
-        self.core.fdget_full(fd)?.target()?.chown(uid, gid)
+        let file = self.core.fdget_full(fd)?;
+        let target = file.target()?;
+        target.confirm()?;
+        target.chown(uid, gid)
     }
 }
 
@@ -224,8 +229,7 @@ impl Target<'_> {
         // R1
         let moved = dcache.begin_dir_change(dir);
         let result = self.setattr(change);
-        let ask = type_flags(Some(self.inode)) & dflag::SLOW_SEARCH;
-        dcache.set_flags(dir, ask, dflag::SLOW_SEARCH & !ask);
+        dcache.note_search(dir, self.inode);
         drop(moved);
         result
     }

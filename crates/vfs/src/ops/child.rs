@@ -71,11 +71,12 @@ impl Held<'_> {
         if self.hides(name)?.is_some() {
             return Err(Errno::ENOENT);
         }
+        let seen = self.core.vfs.dcache.seen(self.spot().dentry);
         match self.child(name)? {
             Some(child) if !child.is_negative() => Ok(child),
             Some(_) => Err(Errno::ENOENT),
             None => {
-                self.locked()?.note(name, None);
+                self.locked()?.note(name, None, seen);
                 Err(Errno::ENOENT)
             }
         }

@@ -62,6 +62,7 @@ pub(super) fn make_name(
     let writing = dir.begin_write();
     let inode = dir.inode()?;
     let _names = inode.lock_names();
+    let seen = core.vfs.dcache.seen(dir.spot().dentry);
     let entry = dir.new_child(&name)?;
     if entry.as_ref().is_some_and(|e| !e.is_negative()) {
         return Err(Errno::EEXIST);
@@ -86,14 +87,14 @@ pub(super) fn make_name(
                     let dcache = &core.vfs.dcache;
                     dcache.instantiate(tenant.book(), entry.spot().dentry, made);
                 }
-                None => dir.locked()?.note(&name, Some(made)),
+                None => dir.locked()?.note(&name, Some(made), seen),
             }
             core.vfs.tell_created(inode, &name, is_dir);
             Ok(())
         }
         (Err(errno), entry) => {
             if entry.is_none() {
-                dir.locked()?.note(&name, None);
+                dir.locked()?.note(&name, None, seen);
             }
             Err(errno)
         }

@@ -380,7 +380,7 @@ fn follow(core: &Core, pair: &Pair<'_>, parent: u32, name: NewName<'_>, how: How
     // Whoever is on the way up through what moves is told that it did.
     let _moving = (changes.0.is_some() || changes.1.is_some()).then(|| core.vfs.renames.change());
     if let Some(swapped) = swapped {
-        dcache.exchange(moved, swapped.spot().dentry);
+        dcache.exchange(moved, swapped.spot().dentry, name.seen);
         return false;
     }
     // What is replaced goes out of sight in the same step: the new name is never absent.

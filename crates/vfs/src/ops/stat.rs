@@ -2,14 +2,15 @@
 //! What a file is: stat(2), lstat(2), fstat(2), newfstatat(2), statx(2).
 //!
 //! # Rules
-//! R1. The core's attributes answer: no backend is called, nothing is allocated and no lock is
-//!     taken. They are read once, so that all of an answer belongs to one moment.
+//! R1. The core's attributes answer: no backend is called, but in trees that confirm, nothing is
+//!     allocated and no lock is taken. They are read once, so that all of an answer belongs to one
+//!     moment.
 
 use super::resolve;
 use super::target::{Target, at_lookup};
 use crate::config::Profile;
 use crate::file::Fd;
-use crate::inode::flag;
+use crate::inode::{Attr, Patience, flag};
 use crate::task::{At, Task};
 use crate::walk::lflag;
 use openpath_abi::fcntl::{
@@ -75,7 +76,7 @@ impl Task {
         lookup: u32,
     ) -> Result<Stat, Errno> {
         if is_descriptor_alone(dirfd, path, at_flags) {
-            return self.fstat(dirfd);
+            return self.fstat_by(dirfd, lookup);
         }
         if at_flags & !KNOWN != 0 {
             return Err(Errno::EINVAL);
@@ -111,14 +112,18 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         if is_descriptor_alone(dirfd, path, at_flags) {
-            return Ok(self.core.fdget(dirfd)?.target()?.statx(mask));
+            let file = self.core.fdget(dirfd)?;
+            let target = file.target()?;
+            let attr = target.confirmed_attr(lookup)?;
+            return Ok(target.statx(&attr, mask));
         }
         if at_flags & !KNOWN != 0 {
             return Err(Errno::EINVAL);
         }
         let base = self.core.base(dirfd);
         let held = resolve(&self.core, base.at(), path, at_lookup(at_flags) | lookup)?;
-        Ok(held.target()?.statx(mask))
+        let target = held.target()?;
+        Ok(target.statx(&target.inode.attr(), mask))
     }
 }
 
@@ -133,14 +138,38 @@ impl Task {
     /// # Errors
     /// `EBADF`.
     pub fn fstat(&self, fd: Fd) -> Result<Stat, Errno> {
-        Ok(self.core.fdget(fd)?.target()?.stat())
+        self.fstat_by(fd, 0)
+    }
+
+    #[inline(always)]
+    fn fstat_by(&self, fd: Fd, lookup: u32) -> Result<Stat, Errno> {
+        let file = self.core.fdget(fd)?;
+        let target = file.target()?;
+        Ok(target.stat_of(&target.confirmed_attr(lookup)?))
     }
 }
 
 impl Target<'_> {
     #[inline(always)]
     fn stat(&self) -> Stat {
-        let a = self.inode.attr();
+        self.stat_of(&self.inode.attr())
+    }
+
+    /// The attributes, up to date, for a call by a descriptor that would walk with these flags.
+    #[inline(always)]
+    fn confirmed_attr(&self, lookup: u32) -> Result<Attr, Errno> {
+        self.inode.confirmed_attr(|_| {
+            let patience = if lookup & lflag::CACHED == 0 {
+                Patience::Wait
+            } else {
+                Patience::Cached
+            };
+            self.refresh(patience)
+        })
+    }
+
+    #[inline(always)]
+    fn stat_of(&self, a: &Attr) -> Stat {
         Stat {
             dev: self.mount.dev,
             ino: self.inode.ino(),
@@ -158,8 +187,8 @@ impl Target<'_> {
         }
     }
 
-    fn statx(&self, mask: u32) -> Statx {
-        let s = self.stat();
+    fn statx(&self, attr: &Attr, mask: u32) -> Statx {
+        let s = self.stat_of(attr);
         let mut filled = STATX_BASIC_STATS | mask & STATX_BTIME;
         // What pipefs keeps is no more than any file system does.
         let bare = self.inode.kind() == S_IFIFO

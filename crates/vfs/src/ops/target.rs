@@ -4,11 +4,11 @@
 use super::Held;
 use crate::atime;
 use crate::file::Filp;
-use crate::inode::{Inode, SetAttr, flag};
+use crate::inode::{Inode, Patience, SetAttr, flag};
 use crate::mount::{MountData, Writing, mflag};
 use crate::open::without_privileges;
 use crate::task::Core;
-use crate::walk::{Spot, lflag};
+use crate::walk::{Reason, Spot, lflag};
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::Sample;
@@ -88,6 +88,32 @@ impl<'a> Target<'a> {
         } else {
             Err(Errno::EPERM)
         }
+    }
+
+    /// Brings the attributes up to date, where they are to be confirmed: for calls by a descriptor.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    #[inline]
+    pub(crate) fn confirm(&self) -> Result<(), Errno> {
+        if self.inode.is_confirmed() {
+            self.refresh(Patience::Wait)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Asks the backend to bring the attributes up to date.
+    ///
+    /// # Errors
+    /// What it meets; `EAGAIN` if it would have to wait and may not.
+    #[cold]
+    pub(super) fn refresh(&self, patience: Patience) -> Result<(), Errno> {
+        if patience == Patience::Cached && !self.mount.sb.options().tries {
+            return Err(self.core.give_up(Reason::Revalidate));
+        }
+        let fresh = self.inode.refresh(patience);
+        fresh.map_err(|errno| self.core.would_wait(patience, errno))
     }
 
     /// Whether an access now would move the access time.

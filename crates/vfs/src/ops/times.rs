@@ -69,7 +69,10 @@ impl Task {
         if is_nothing(&times) {
             return Ok(());
         }
-        self.core.fdget_full(fd)?.target()?.utimens(&times)
+        let file = self.core.fdget_full(fd)?;
+        let target = file.target()?;
+        target.confirm()?;
+        target.utimens(&times)
     }
 }
 

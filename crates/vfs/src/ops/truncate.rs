@@ -65,6 +65,7 @@ impl Task {
         if target.inode.flags() & flag::APPEND_ONLY != 0 {
             return Err(Errno::EPERM);
         }
+        target.confirm()?;
         target.set_length(len, true)
     }
 }

@@ -2,6 +2,7 @@
 //! Where a walk starts (`path_init`), and what its root is.
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
+use crate::dcache::dflag;
 use crate::explain::{Check, Step};
 use crate::mount::mflag;
 use crate::task::{At, Core};
@@ -22,7 +23,7 @@ impl<'w> Walk<'w> {
         flags: u32,
         mode: Mode,
     ) -> Result<Self, Fail> {
-        if mode != Mode::Fast && flags & lflag::CACHED != 0 {
+        if flags & lflag::CACHED != 0 && !matches!(mode, Mode::Fast | Mode::Try) {
             return Err(Errno::EAGAIN.into());
         }
         if path.is_empty() && flags & lflag::EMPTY == 0 {
@@ -85,7 +86,7 @@ impl<'w> Walk<'w> {
         if self.fast {
             let mount = self.mounts().at(spot.mount).word().sample();
             let dentry = self.dcache().at(spot.dentry).word().sample();
-            if mount.odd(mflag::ABSENT) || !dentry.steady() {
+            if mount.odd(mflag::ABSENT) || dentry.odd(dflag::CONFIRM) {
                 return self.stand_oddly(spot, mount, dentry);
             }
             self.go(spot, mount, dentry, None);
@@ -98,7 +99,11 @@ impl<'w> Walk<'w> {
     #[cold]
     fn stand_oddly(&mut self, spot: Spot, mount: Sample, dentry: Sample) -> Result<(), Fail> {
         if !mount.steady() || !dentry.steady() {
-            return self.unlazy_at(spot);
+            return self.unlazy_at(spot, Reason::Busy);
+        }
+        // R5
+        if dentry.has(dflag::CONFIRM) {
+            return self.unlazy_at(spot, Reason::Revalidate);
         }
         self.straight = false;
         self.go(spot, mount, dentry, None);
@@ -106,11 +111,10 @@ impl<'w> Walk<'w> {
     }
 
     #[cold]
-    fn unlazy_at(&mut self, spot: Spot) -> Result<(), Fail> {
-        if self.wants(lflag::CACHED) {
-            return Err(self.core.give_up(Reason::Busy).into());
-        }
-        self.core.reasons.count(Reason::Busy);
+    fn unlazy_at(&mut self, spot: Spot, why: Reason) -> Result<(), Fail> {
+        let dentry = self.dcache().at(spot.dentry).word().sample();
+        self.may_leave(why, dentry.has(dflag::TRIES))?;
+        self.core.reasons.count(why);
         self.leave_fast();
         self.stand_pinned(spot)
     }
@@ -123,6 +127,7 @@ impl<'w> Walk<'w> {
         let mount = self.mounts().at(spot.mount).word().sample();
         let dentry = self.dcache().at(spot.dentry).word().sample_steady();
         self.go(spot, mount, dentry, Some(pin));
+        self.core.confirmed.set(0);
         if self.core.is_told() {
             self.flags |= lflag::TOLD;
             self.core.tell_place(spot, Step::At);

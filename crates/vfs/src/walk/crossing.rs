@@ -5,6 +5,7 @@ use super::{Fail, Reason, Spot, Walk};
 use crate::dcache::dflag;
 use crate::explain::Step;
 use crate::mount::{Cover, mflag};
+use openpath_sync::Sample;
 
 impl Walk<'_> {
     /// From a covered directory to the root of the topmost mount on it.
@@ -48,8 +49,8 @@ impl Walk<'_> {
         let dentry = self.dcache().at(root).word().sample();
         // R4: the mount still holds its root, so what was sampled is its root.
         let held = sample.steady() && self.mounts().at(mount).word().still(sample);
-        if !held || !dentry.steady() {
-            return Err(self.restart(Reason::MountsChanged));
+        if !held || dentry.odd(dflag::CONFIRM) {
+            return self.cross_oddly(held && dentry.steady(), dentry);
         }
         self.go(
             Spot {
@@ -62,6 +63,16 @@ impl Walk<'_> {
         );
         self.straight = !sample.has(mflag::ABSENT);
         Ok(true)
+    }
+
+    /// One mount up the stack, where that changed or confirms (R5).
+    #[cold]
+    fn cross_oddly(&mut self, steady: bool, root: Sample) -> Result<bool, Fail> {
+        if !steady {
+            return Err(self.restart(Reason::MountsChanged));
+        }
+        self.unlazy_to(Reason::Revalidate, root.has(dflag::TRIES))?;
+        self.cross_pinned()
     }
 
     /// One mount up the stack, pinned; whether there was one.
@@ -89,6 +100,7 @@ impl Walk<'_> {
             dentry,
             Some(pin),
         );
+        self.core.confirmed.set(0);
         self.core.tell_place(self.at, Step::Mount);
         Ok(true)
     }

@@ -113,9 +113,13 @@ impl Walk<'_> {
             {
                 return Err(self.restart(Reason::MountsChanged));
             }
-            self.go(to, mount, dentry, None);
-            self.straight = !mount.has(mflag::ABSENT);
-            return Ok(());
+            if !dentry.has(dflag::CONFIRM) {
+                self.go(to, mount, dentry, None);
+                self.straight = !mount.has(mflag::ABSENT);
+                return Ok(());
+            }
+            // R5
+            self.unlazy_to(Reason::Revalidate, dentry.has(dflag::TRIES))?;
         }
         let Some(pin) = self.core.pins.pin_now(to.mount, to.dentry) else {
             return Err(self.restart(Reason::MountsChanged));
@@ -128,6 +132,7 @@ impl Walk<'_> {
         let mount = mounts.at(to.mount).word().sample_steady();
         let dentry = dcache.at(to.dentry).word().sample_steady();
         self.go(to, mount, dentry, Some(pin));
+        self.core.confirmed.set(0);
         self.core.tell_place(to, Step::Up);
         Ok(())
     }
@@ -185,6 +190,7 @@ impl Walk<'_> {
                 sample,
                 Some(pin),
             );
+            self.core.confirmed.set(0);
             self.core.tell_place(self.at, Step::Up);
             return Ok(());
         }

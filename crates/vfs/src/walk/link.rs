@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Following a symbolic link (`pick_link`).
 
-use super::{Fail, Reason, Text, Walk, lflag};
+use super::{Fail, Mode, Reason, Text, Walk, lflag};
 use crate::atime;
 use crate::explain::{Check, Step, Would};
 use crate::inode::{Patience, flag};
@@ -79,6 +79,7 @@ impl Walk<'_> {
         let now = self.core.vfs.clock.now();
         let flags = self.at_mount;
         if self.with_inode(|inode| atime::is_due(inode, flags, now))? {
+            self.may_wait(Reason::AccessTime)?;
             self.unlazy(Reason::AccessTime)?;
             self.touch_link(now)?;
         }
@@ -87,15 +88,18 @@ impl Walk<'_> {
         }
         let core = self.core;
         // R3: without references only a body that was read before is followed.
-        if self.with_inode(|inode| inode.cached_link().is_none())? {
+        let patience = if self.with_inode(|inode| inode.cached_link().is_none())? {
             self.unlazy(Reason::LinkBody)?;
-        }
-        let patience = Patience::Wait;
-        self.with_inode(|inode| {
+            self.patience(Reason::LinkBody)?
+        } else {
+            Patience::Wait
+        };
+        let spliced = self.with_inode(|inode| {
             inode
                 .read_link(patience)
                 .map(|body| text.splice(core, body, rest))
-        })??;
+        })?;
+        spliced.map_err(|errno| core.would_wait(patience, errno))?;
         self.dcache().at(self.at.dentry).touch();
         let absolute = text.bytes().first() == Some(&b'/');
         if absolute {
@@ -116,12 +120,16 @@ impl Walk<'_> {
         if self.at_mount.has(mflag::NO_SYM_FOLLOW) {
             return Err(self.refuse(Check::LinkMount, Errno::ELOOP));
         }
+        let patience = match self.mode {
+            Mode::Try => Patience::Cached,
+            _ => Patience::Wait,
+        };
         let (magic, body) = self.with_inode(|inode| {
             let magic = inode.flags() & flag::MAGIC != 0;
             let body = if magic {
                 None
             } else {
-                inode.read_link(Patience::Wait).ok()
+                inode.read_link(patience).ok()
             };
             (magic, body.map(<[u8]>::to_vec).unwrap_or_default())
         })?;
@@ -178,6 +186,7 @@ impl Walk<'_> {
     /// What the link's owner meets; `ELOOP` (magic links not wanted), `EXDEV` (scoped, or to
     /// another mount that must not be entered).
     fn jump(&mut self, text: &mut Text<'_>, rest: usize) -> Result<(), Fail> {
+        self.may_wait(Reason::Magic)?;
         self.unlazy(Reason::Magic)?;
         let target = self.with_inode(|inode| inode.shielded(|ops| ops.jump(inode)))??;
         if self.wants(lflag::NO_MAGICLINKS) {

@@ -4,10 +4,13 @@
 //! # Rules
 //! R1. An entry is pinned before anything is done with it: only then it is the one that was found,
 //!     and stays. Nothing else keeps an entry that nobody uses from being evicted.
+//! R2. An entry that is to be confirmed is asked for again, unless something is mounted on it: that
+//!     has to go where no lock is held, and what is mounted on cannot be changed anyway.
 
 use super::Spot;
-use crate::dcache::Kind;
-use crate::inode::{Found, Inode, Patience, flag};
+use super::confirm::Compared;
+use crate::dcache::{Kind, Seen, dflag};
+use crate::inode::{Inode, Patience, flag};
 use crate::name::NameKey;
 use crate::superblock::SuperBlock;
 use crate::task::Core;
@@ -35,21 +38,53 @@ impl LockedDir<'_> {
         let dcache = &self.core.vfs.dcache;
         let key = NameKey::of(dcache.key, name, 0, name.len());
         loop {
-            let (child, sample) = match dcache.find_locked(self.at.dentry, key, name) {
+            let cached = dcache.find_locked(self.at.dentry, key, name);
+            let (child, sample) = match cached {
+                // R2
+                Some((child, sample))
+                    if sample.has(dflag::REVALIDATE) && !sample.has(dflag::MOUNTED) =>
+                {
+                    match self.confirm(name, child, sample)? {
+                        Some(entry) => entry,
+                        None => continue,
+                    }
+                }
                 Some(entry) => {
                     dcache.at(entry.0).touch();
                     entry
                 }
-                None => match self.ask(name)? {
-                    Some(inode) => {
-                        self.core.room(Kind::Positive)?;
-                        self.enter(key, name, Some(inode))?
+                None => {
+                    let seen = dcache.seen(self.at.dentry);
+                    match self.ask(name)? {
+                        Some(inode) => {
+                            self.core.room(Kind::Positive)?;
+                            self.enter(key, name, Some(inode), seen)?
+                        }
+                        None => return Ok(None),
                     }
-                    None => return Ok(None),
-                },
+                }
             };
             if let Some(pinned) = self.pin(child, sample)? {
                 return Ok(Some(pinned));
+            }
+        }
+    }
+
+    /// The entry of a name that is to be confirmed, if it is what it was; else it is gone.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    #[cold]
+    fn confirm(self, name: &[u8], child: u32, was: Sample) -> Result<Option<(u32, Sample)>, Errno> {
+        let core = self.core;
+        core.count(count::MISSES);
+        let inode = core.ask_backend(self.inode, name, Patience::Wait)?;
+        match core.compare(child, was, inode.as_deref()) {
+            Compared::Same(sample) => Ok(Some((child, sample))),
+            Compared::Moved => Ok(None),
+            Compared::Other => {
+                core.vfs.dcache.bury(child);
+                Ok(None)
             }
         }
     }
@@ -65,22 +100,28 @@ impl LockedDir<'_> {
         }
     }
 
-    /// The entry of `name`, which had none, with what was just made there.
+    /// The entry of `name`, which had none, with what was made there after `seen`.
     ///
     /// # Errors
     /// As [`LockedDir::find`].
-    pub(crate) fn add(self, name: &[u8], inode: Arc<Inode>) -> Result<(Pin, Sample), Errno> {
+    pub(crate) fn add(
+        self,
+        name: &[u8],
+        inode: Arc<Inode>,
+        seen: Seen,
+    ) -> Result<(Pin, Sample), Errno> {
         let dcache = &self.core.vfs.dcache;
         let key = NameKey::of(dcache.key, name, 0, name.len());
-        let (child, sample) = self.enter(key, name, Some(inode))?;
+        let (child, sample) = self.enter(key, name, Some(inode), seen)?;
         match self.pin(child, sample)? {
             Some(pinned) => Ok(pinned),
             None => self.find(name)?.ok_or(Errno::ENOENT),
         }
     }
 
-    /// Caches what `name`, which has no entry, is or that it is not, if that is not known anyway.
-    pub(crate) fn note(self, name: &[u8], inode: Option<Arc<Inode>>) {
+    /// Caches what `name`, which has no entry, is or that it is not, if that is not known anyway;
+    /// the backend said so after `seen`.
+    pub(crate) fn note(self, name: &[u8], inode: Option<Arc<Inode>>, seen: Seen) {
         let dcache = &self.core.vfs.dcache;
         if inode.is_none() && dcache.is_complete(self.at.dentry) {
             return;
@@ -92,7 +133,7 @@ impl LockedDir<'_> {
             None => Kind::Negative,
         };
         if self.core.room(kind).is_ok() {
-            let _cached = self.enter(key, name, inode);
+            let _cached = self.enter(key, name, inode, seen);
         }
     }
 
@@ -101,10 +142,11 @@ impl LockedDir<'_> {
         key: NameKey,
         name: &[u8],
         inode: Option<Arc<Inode>>,
+        seen: Seen,
     ) -> Result<(u32, Sample), Errno> {
         let book = self.core.tenant();
         let dcache = &self.core.vfs.dcache;
-        dcache.add(book.book(), self.at.dentry, key, name, inode)
+        dcache.add(book.book(), self.at.dentry, key, name, inode, seen)
     }
 
     /// Pins an entry as it was found; `None` if it was evicted in between.
@@ -131,13 +173,10 @@ impl LockedDir<'_> {
             return Ok(None);
         }
         self.core.count(count::MISSES);
-        match dir.shielded(|ops| ops.lookup(dir, name, Patience::Wait))? {
-            Found::Inode(inode) => Ok(Some(inode)),
-            Found::Absent => {
-                dcache.try_complete(self.at.dentry, dir);
-                Ok(None)
-            }
-            Found::WouldBlock => Err(Errno::EIO),
+        let found = self.core.ask_backend(dir, name, Patience::Wait)?;
+        if found.is_none() {
+            dcache.try_complete(self.at.dentry, dir);
         }
+        Ok(found)
     }
 }

@@ -2,10 +2,11 @@
 //! Asking the backend for a name that is not cached (`lookup_slow`), once for all who ask at the
 //! same time.
 
+use super::confirm::Compared;
 use super::{Fail, Mode, Reason, Walk};
 use crate::dcache::{Kind, dflag};
 use crate::explain::Check;
-use crate::inode::{Found, Inode, Patience, flag};
+use crate::inode::{Inode, Patience, flag};
 use crate::lock_order::{Flight, FlightTable};
 use crate::name::NameKey;
 use crate::tenant::count;
@@ -31,12 +32,17 @@ impl Flights {
         &self.shards[(key.lo ^ key.lo >> 17) as usize & 15]
     }
 
-    /// Runs `ask` if nobody asks for this name now; else waits for who does, and answers `None`.
-    fn once<R>(&self, dir: u32, key: NameKey, name: &[u8], ask: impl FnOnce() -> R) -> Option<R> {
+    /// Runs `ask` if nobody asks for this name now; else has `other` wait for who does, or not.
+    fn once<R>(
+        &self,
+        (dir, key, name): (u32, NameKey, &[u8]),
+        ask: impl FnOnce() -> R,
+        other: impl FnOnce(&Mutex<(), Flight>) -> R,
+    ) -> R {
         let shard = self.shard(key);
         let lock = FlightLock::default();
         let held = lock.lock();
-        if let Some(other) = {
+        if let Some(asked) = {
             let mut table = shard.lock();
             let found = table.get(&(dir, name.to_vec())).map(Arc::clone);
             if found.is_none() {
@@ -45,8 +51,7 @@ impl Flights {
             found
         } {
             drop(held);
-            drop(other.lock());
-            return None;
+            return other(&asked);
         }
         // Dropped in this order: nobody finds a flight that is over, and waits for nothing.
         let _held = held;
@@ -54,9 +59,12 @@ impl Flights {
             shard,
             name: (dir, name.to_vec()),
         };
-        Some(ask())
+        ask()
     }
 }
+
+/// What asking for a name came to.
+type Answer = Result<Option<(u32, Sample)>, Errno>;
 
 /// Takes a flight out of its table when it is over, however it ends.
 struct Over<'a> {
@@ -80,6 +88,21 @@ impl Walk<'_> {
         key: NameKey,
         name: &[u8],
     ) -> Result<Option<(Pin, Sample)>, Fail> {
+        let mut disowned = None;
+        let found = self.look_up_held(key, name, &mut disowned);
+        if let Some(entry) = disowned {
+            self.core.vfs.bury_disowned(entry);
+        }
+        found
+    }
+
+    /// As [`Walk::look_up`]; an entry that means something else by now is out of sight afterwards.
+    fn look_up_held(
+        &mut self,
+        key: NameKey,
+        name: &[u8],
+        disowned: &mut Option<u32>,
+    ) -> Result<Option<(Pin, Sample)>, Fail> {
         let Some(pin) = &self.pin else {
             return Err(self.restart(Reason::Busy));
         };
@@ -87,7 +110,12 @@ impl Walk<'_> {
         let Some(dir) = store.dentry_payload(pin) else {
             return Err(self.refuse(Check::NotDirectory, Errno::ENOTDIR));
         };
-        let _names = dir.hold_names();
+        let patience = self.patience(Reason::Miss)?;
+        let held = || self.core.give_up(Reason::Held);
+        let _names = match patience {
+            Patience::Wait => dir.hold_names(),
+            Patience::Cached => dir.try_hold_names().ok_or_else(held)?,
+        };
         if dir.flags() & flag::DEAD != 0 {
             return Err(self.refuse(Check::Removed, Errno::ENOENT));
         }
@@ -97,64 +125,68 @@ impl Walk<'_> {
         if name.len() > limit {
             return Err(self.refuse(Check::NameLength, Errno::ENAMETOOLONG));
         }
-        let found = self
-            .core
-            .vfs
-            .flights
-            .once(self.at.dentry, key, name, || self.ask(dir, key, name));
-        match found {
-            None => Ok(None),
-            Some(entry) => {
-                let (child, sample) = entry.map_err(|errno| {
-                    let check = match errno {
-                        Errno::ENOENT => Check::Absent,
-                        _ => Check::Backend,
-                    };
-                    self.core.refused(check, errno)
-                })?;
-                let mount = self.mounts().at(self.at.mount).word().sample_steady();
-                let pin = self.core.pins.try_pin(self.at.mount, mount, child, sample);
-                if pin.is_none() && !self.core.pins.has_room() {
-                    return Err(self.refuse(Check::Pins, Errno::ENOMEM));
+        let found = self.core.vfs.flights.once(
+            (self.at.dentry, key, name),
+            || self.ask(dir, (key, name), patience, disowned),
+            |asked| match patience {
+                Patience::Wait => {
+                    drop(asked.lock());
+                    Ok(None)
                 }
-                self.at_mount = mount;
-                Ok(pin.map(|pin| (pin, sample)))
-            }
+                Patience::Cached => Err(held()),
+            },
+        );
+        let found = found.map_err(|errno| match errno {
+            Errno::EAGAIN if patience == Patience::Cached => errno,
+            Errno::ENOENT => self.core.refused(Check::Absent, errno),
+            _ => self.core.refused(Check::Backend, errno),
+        })?;
+        let Some((child, sample)) = found else {
+            return Ok(None);
+        };
+        let mount = self.mounts().at(self.at.mount).word().sample_steady();
+        let pin = self.core.pins.try_pin(self.at.mount, mount, child, sample);
+        if pin.is_none() && !self.core.pins.has_room() {
+            return Err(self.refuse(Check::Pins, Errno::ENOMEM));
         }
+        self.at_mount = mount;
+        self.core.confirmed.set(child);
+        Ok(pin.map(|pin| (pin, sample)))
     }
 
-    /// The entry of the name, entered now if it was not there. The directory's names and the flight
-    /// are held.
+    /// The entry of the name, entered now if it was not there; `None`: the cache may know by now.
+    /// The directory's names and the flight are held.
     ///
     /// # Errors
     /// `ENOENT` for what is not in a directory all of whose names are cached; what the backend
     /// meets; `ENOMEM`.
-    fn ask(&self, dir: &Inode, key: NameKey, name: &[u8]) -> Result<(u32, Sample), Errno> {
+    fn ask(
+        &self,
+        dir: &Inode,
+        (key, name): (NameKey, &[u8]),
+        patience: Patience,
+        disowned: &mut Option<u32>,
+    ) -> Answer {
         let dcache = self.dcache();
         let cached = dcache.find_locked(self.at.dentry, key, name);
         if let Some((child, sample)) = cached
             && self.mode != Mode::Revalidate
             && !sample.has(dflag::REVALIDATE)
         {
-            return Ok((child, sample));
+            return Ok(Some((child, sample)));
         }
         if cached.is_none() && dcache.is_complete(self.at.dentry) {
             return Err(Errno::ENOENT);
         }
+        let seen = dcache.seen(self.at.dentry);
         self.core.count(count::MISSES);
-        let inode = match dir.shielded(|ops| ops.lookup(dir, name, Patience::Wait))? {
-            Found::Inode(inode) => Some(inode),
-            Found::Absent => None,
-            Found::WouldBlock => return Err(Errno::EIO),
-        };
+        let inode = self.core.ask_backend(dir, name, patience)?;
         if let Some((child, sample)) = cached {
-            if self.is_entry_of(child, inode.as_deref()) {
-                return Ok((child, sample));
+            match self.core.compare(child, sample, inode.as_deref()) {
+                Compared::Same(sample) => return Ok(Some((child, sample))),
+                Compared::Moved => return Ok(None),
+                Compared::Other => *disowned = Some(child),
             }
-            // Until it is entered again, the name cannot be found.
-            dcache.set_incomplete(self.at.dentry);
-            dcache.unhash(child);
-            dcache.bury(child);
         } else if inode.is_none() && dcache.try_complete(self.at.dentry, dir) {
             return Err(Errno::ENOENT);
         }
@@ -163,20 +195,8 @@ impl Walk<'_> {
             None => Kind::Negative,
         };
         self.core.room(kind)?;
-        dcache.add(self.core.tenant().book(), self.at.dentry, key, name, inode)
-    }
-
-    /// Whether the cached entry `child` still means `inode`.
-    fn is_entry_of(&self, child: u32, inode: Option<&Inode>) -> bool {
-        let Some(pin) = self.core.pins.pin_now(0, child) else {
-            return false;
-        };
-        let same = match (self.dcache().store.dentry_payload(&pin), inode) {
-            (None, None) => true,
-            (Some(a), Some(b)) => core::ptr::eq(a, b),
-            _ => false,
-        };
-        self.core.pins.release(pin);
-        same
+        let book = self.core.tenant();
+        let entry = dcache.add(book.book(), self.at.dentry, key, name, inode, seen)?;
+        Ok(Some(entry))
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! # States
 //! Fast (no pins; every step confirmed by samples) -> reference (the position is pinned). A walk
-//! never goes back.
+//! never goes back. Under `RESOLVE_CACHED` it goes on only in trees whose backends answer at once,
+//! and takes no lock there that it would have to wait for: that is a try.
 //! What fast mode cannot decide is asked again in reference mode from where it stands, or, if what
 //! it stood on
 //! changed, from the start.
@@ -28,6 +29,7 @@
 //! R4. A mount is asked `still` before its sample is given up, and after a root was taken from it:
 //!     a mount that went may have left its number, and its root's, to another. So may the
 //!     directory it covered, which is asked too.
+//! R5. In a tree that confirms, a walk is never fast: it leaves fast mode where it comes in.
 //!
 //! # Guarantees
 //! G1. At most 40 links are followed; a path's length is checked once and not again when bodies are
@@ -35,6 +37,7 @@
 
 mod absent;
 mod begin;
+mod confirm;
 mod crossing;
 mod dotdot;
 mod link;
@@ -51,12 +54,12 @@ pub(crate) use lookup::Flights;
 pub(crate) use reason::ReasonCounts;
 pub use reason::{Reason, Reasons};
 pub(crate) use retry::{Mode, climb};
-pub(crate) use run::{lookup, lookup_parent};
+pub(crate) use run::{lookup, lookup_once, lookup_parent};
 
 use crate::buffer::Buffer;
 use crate::dcache::dflag;
 use crate::explain::{Check, Step};
-use crate::inode::Inode;
+use crate::inode::{Inode, Patience};
 use crate::task::Core;
 use crate::tenant::count;
 use openpath_abi::Errno;
@@ -92,6 +95,8 @@ pub(crate) mod lflag {
     pub(crate) const MOUNTPOINT: u32 = 1 << 10;
     /// `OPENAT2_REGULAR`: only a regular file will do.
     pub(crate) const REGULAR: u32 = 1 << 11;
+    /// As [`CACHED`], and no backend is asked, whatever its tree says (see `explain`).
+    pub(crate) const LOCK_FREE: u32 = 1 << 13;
     /// The walk is explained: tested together with what is rare, where both kinds of walk pass.
     pub(crate) const TOLD: u32 = 1 << 12;
 }
@@ -286,15 +291,19 @@ impl<'w> Walk<'w> {
     /// Leaves fast mode where it stands (`try_to_unlazy`), and counts why.
     ///
     /// # Errors
-    /// `EAGAIN` under `RESOLVE_CACHED`; [`Fail::Restart`] if the position changed.
+    /// `EAGAIN` under `RESOLVE_CACHED`, but for trees that answer at once; [`Fail::Restart`] if the
+    /// position changed.
     pub(crate) fn unlazy(&mut self, why: Reason) -> Result<(), Fail> {
         if !self.fast {
             return Ok(());
         }
+        self.unlazy_to(why, self.at_dentry.has(dflag::TRIES))
+    }
+
+    /// As [`Walk::unlazy`], on the way into a tree that answers at once or does not.
+    fn unlazy_to(&mut self, why: Reason, tries: bool) -> Result<(), Fail> {
         // R2: before anything is pinned.
-        if self.wants(lflag::CACHED) {
-            return Err(self.core.give_up(why).into());
-        }
+        self.may_leave(why, tries)?;
         let pin = self
             .core
             .pins
@@ -302,7 +311,72 @@ impl<'w> Walk<'w> {
             .ok_or_else(|| self.not_pinned())?;
         self.core.reasons.count(why);
         self.pin = Some(pin);
+        self.core.confirmed.set(0);
         self.leave_fast();
+        Ok(())
+    }
+
+    /// Whether the walk may go on with references; under `RESOLVE_CACHED` it goes on without a
+    /// wait.
+    ///
+    /// # Errors
+    /// `EAGAIN`.
+    fn may_leave(&mut self, why: Reason, tries: bool) -> Result<(), Fail> {
+        if self.wants(lflag::CACHED) {
+            if self.wants(lflag::LOCK_FREE) {
+                self.core.story.note_try(tries);
+                return Err(self.core.give_up(why).into());
+            }
+            if !tries {
+                return Err(self.core.give_up(why).into());
+            }
+            self.mode = Mode::Try;
+        }
+        Ok(())
+    }
+
+    /// Whether the walk may do what can make it wait.
+    ///
+    /// # Errors
+    /// `EAGAIN` under `RESOLVE_CACHED`.
+    fn may_wait(&self, why: Reason) -> Result<(), Fail> {
+        if self.wants(lflag::CACHED) {
+            Err(self.core.give_up(why).into())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// How backends are asked from where the walk stands.
+    ///
+    /// # Errors
+    /// `EAGAIN` under `RESOLVE_CACHED` in a tree that does not answer at once.
+    fn patience(&self, why: Reason) -> Result<Patience, Fail> {
+        if self.mode != Mode::Try {
+            return Ok(Patience::Wait);
+        }
+        if self.at_dentry.has(dflag::TRIES) {
+            Ok(Patience::Cached)
+        } else {
+            Err(self.core.give_up(why).into())
+        }
+    }
+
+    /// Brings the attributes of what is stood at up to date, in a tree that confirms, unless a name
+    /// that was confirmed just now led there (`d_weak_revalidate`).
+    ///
+    /// # Errors
+    /// What the backend meets; `EAGAIN` as [`Walk::patience`].
+    #[cold]
+    fn refresh(&self) -> Result<(), Fail> {
+        let known = self.core.confirmed.get() == self.at.dentry;
+        if known || !self.at_dentry.has(dflag::CONFIRM) {
+            return Ok(());
+        }
+        let patience = self.patience(Reason::Revalidate)?;
+        let fresh = self.with_inode(|inode| inode.refresh(patience))?;
+        fresh.map_err(|errno| self.core.would_wait(patience, errno))?;
+        self.core.confirmed.set(self.at.dentry);
         Ok(())
     }
 
@@ -389,6 +463,8 @@ impl<'w> Walk<'w> {
             self.dcache().at(self.at.dentry).touch();
             self.core.count(count::HITS);
             self.leave_fast();
+        } else if self.at_dentry.has(dflag::CONFIRM) {
+            self.refresh()?;
         }
         if self.flags & lflag::SCOPED != 0 {
             self.check_scope()?;

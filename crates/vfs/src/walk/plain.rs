@@ -102,7 +102,7 @@ pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
     let end = start.to(&hit);
     if !hit.state.odd(LAST) {
         Plain::End(end)
-    } else if hit.state.steady() && hit.state.has(dflag::NEGATIVE) {
+    } else if is_absent(hit.state) {
         Plain::Absent
     } else {
         let mut end = end;
@@ -112,6 +112,12 @@ pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
             None => Plain::Leave,
         }
     }
+}
+
+/// Whether an entry says for certain that its name does not exist.
+#[inline(always)]
+fn is_absent(state: Sample) -> bool {
+    state.steady() && state.has(dflag::NEGATIVE) && !state.has(dflag::REVALIDATE)
 }
 
 /// Whether the path cache has `path`, as [`walk`] would ask it.
@@ -156,7 +162,7 @@ fn across(core: &Core, at: &mut End, path: &[u8], mut gone: usize, flags: u32) -
         if !hit.state.odd(LAST) {
             return Some(true);
         }
-        if hit.state.steady() && hit.state.has(dflag::NEGATIVE) {
+        if is_absent(hit.state) {
             return Some(false);
         }
         gone += hit.rest;

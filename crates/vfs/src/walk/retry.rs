@@ -12,6 +12,8 @@ pub(crate) enum Mode {
     Fast,
     /// With references.
     Reference,
+    /// With references, but without a wait: under `RESOLVE_CACHED`, from where it left the first.
+    Try,
     /// With references, and every cached entry is asked for at its backend.
     Revalidate,
 }

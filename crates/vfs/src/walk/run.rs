@@ -93,6 +93,9 @@ impl<'w> Walk<'w> {
     /// Whether the directory stood at may be searched (`may_lookup`); asked when not everyone may.
     #[cold]
     pub(crate) fn may_search(&mut self) -> Result<(), Fail> {
+        if self.at_dentry.has(dflag::CONFIRM) {
+            self.refresh()?;
+        }
         let cred = self.core.cred();
         let allowed = self.with_inode(|inode| {
             self.core.tell_permission(inode, perm::MAY_EXEC);
@@ -175,7 +178,8 @@ pub(crate) fn lookup(
     retry::climb(core, flags, |mode| lookup_once(core, at, path, flags, mode))
 }
 
-fn lookup_once(
+/// One attempt at [`lookup`].
+pub(crate) fn lookup_once(
     core: &Core,
     at: At<'_>,
     path: &[u8],

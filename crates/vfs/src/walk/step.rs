@@ -166,6 +166,7 @@ impl Walk<'_> {
                 if let Some(pin) = self.core.pins.try_pin(self.at.mount, mount, child, sample) {
                     self.at_mount = mount;
                     entry.touch();
+                    self.core.confirmed.set(0);
                     return Ok((pin, sample));
                 }
                 if !self.core.pins.has_room() {

@@ -102,11 +102,11 @@ fn mounts_of(topology: &Topology, sb: &Arc<SuperBlock>) -> Vec<(u32, Arc<MountDa
 
 /// Whether some file of the tree has no name left and is kept by who uses it (`s_remove_count`).
 fn nameless_in_use(core: &Core, sb: &SuperBlock) -> bool {
-    let Some(seat) = *sb.seat.lock() else {
+    let Some(number) = sb.seat.lock().as_ref().map(|seat| seat.number) else {
         return false;
     };
     let dcache = &core.vfs.dcache;
-    dcache.buried_of(seat.number).into_iter().any(|entry| {
+    dcache.buried_of(number).into_iter().any(|entry| {
         let Some(pin) = core.pins.pin_now(0, entry) else {
             return false;
         };

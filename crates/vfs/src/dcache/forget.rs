@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names that a backend has forgotten: what they mean is asked again at the next use.
+//!
+//! # Kernel analogue
+//! `d_invalidate`, and `d_revalidate` of file systems whose trees others change too. There the
+//! entry is dropped at once; here it is marked, since who drops it must hold the directory's names,
+//! and somebody may hold those for as long as a backend keeps him waiting.
+//!
+//! # States
+//! Believed -> to be confirmed (`REVALIDATE`) -> believed again, if the backend says what it said
+//! before; else out of sight, as a removed name is, and what the backend says is entered.
+//!
+//! # Rules
+//! R1. Who forgets counts that first, for the superblock, and then looks through the chain that the
+//!     name would be in. Who asks a backend reads the count before, and compares it while the chain
+//!     of what he enters is locked. PAIR(dcache.forget): of the two, one has the chain first;
+//!     either the count has moved when the entry is entered, and it begins as one to be confirmed,
+//!     or who forgets finds it.
+//! R2. A mark changes the entry's life word, so no sample and no path of before leads there. A
+//!     directory is marked within a change of what is found below it, so no path leads through it.
+//! R3. A mark goes only by a change of the word as it was before the backend was asked: a name that
+//!     is forgotten meanwhile stays marked.
+//! R4. A directory of which a name is forgotten is complete no more (see `complete`).
+
+use super::{Dcache, dflag, type_flags};
+use crate::inode::Inode;
+use crate::name::NameKey;
+use openpath_sync::Sample;
+
+/// How often something of a superblock had been forgotten when a backend was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen(u64);
+
+impl Dcache {
+    /// What was forgotten so far in the tree that the entry `dir` is in: to be asked before a
+    /// backend is.
+    pub(crate) fn seen(&self, dir: u32) -> Seen {
+        Seen(self.forgets(self.at(dir).sb.get()).get())
+    }
+
+    /// Whether something was forgotten since.
+    pub(super) fn is_outdated(&self, sb: u32, seen: Seen) -> bool {
+        self.forgets(sb).get() != seen.0
+    }
+
+    /// The flags that an entry of `inode` begins with in a tree with these.
+    pub(super) fn flags_of(&self, inode: Option<&Inode>, sb: u32, extra: u64) -> u64 {
+        let flags = type_flags(inode) | extra;
+        if extra & dflag::CONFIRM == 0 {
+            return flags | self.begins_as(inode, sb);
+        }
+        let searched = inode.is_some_and(Inode::is_dir);
+        flags | dflag::REVALIDATE | if searched { dflag::SLOW_SEARCH } else { 0 }
+    }
+
+    /// Has the entry of a directory say whether walks must ask who may search it.
+    pub(crate) fn note_search(&self, dir: u32, inode: &Inode) {
+        let confirmed = self.at(dir).word().sample().flags() & dflag::CONFIRM != 0;
+        let ask = type_flags(Some(inode)) & dflag::SLOW_SEARCH;
+        if !confirmed {
+            self.set_flags(dir, ask, dflag::SLOW_SEARCH & !ask);
+        }
+    }
+
+    /// The backend has said again what the entry, sampled as `was` before it was asked, means; how
+    /// the entry is then. `None`: it was forgotten or moved meanwhile. The entry is pinned.
+    pub(crate) fn confirm(&self, index: u32, was: Sample, inode: Option<&Inode>) -> Option<Sample> {
+        let word = self.at(index).word();
+        if was.has(dflag::CONFIRM) || !was.has(dflag::REVALIDATE) {
+            return Some(was);
+        }
+        // R3
+        let mut change = word.change_if(was)?;
+        change.clear(dflag::REVALIDATE);
+        if let Some(dir) = inode.filter(|inode| inode.is_dir()) {
+            let ask = type_flags(Some(dir)) & dflag::SLOW_SEARCH;
+            change.set(ask).clear(dflag::SLOW_SEARCH & !ask);
+        }
+        Some(change.finish())
+    }
+
+    /// Takes an entry out of sight that means something else by now, to be buried when no lock is
+    /// held. Held: as for [`Dcache::unhash`], and a pin on it.
+    pub(crate) fn disown(&self, index: u32) {
+        let d = self.at(index);
+        // Until it is entered again, the name cannot be found.
+        self.set_incomplete(d.parent.get());
+        let is_dir = !d.word().sample().has(dflag::NOT_DIR);
+        let _changed = is_dir.then(|| self.begin_dir_change(index));
+        self.unhash(index);
+    }
+
+    /// The entries that something is mounted on, of `top` and what is cached below it.
+    pub(crate) fn mounted_below(&self, top: u32) -> Vec<u32> {
+        let mut all = vec![top];
+        let mut next = 0;
+        while let Some(&at) = all.get(next) {
+            all.extend(self.kids(at));
+            next += 1;
+        }
+        all.retain(|&at| self.at(at).word().sample().has(dflag::MOUNTED));
+        all
+    }
+
+    /// Counts that something of the superblock is forgotten (R1).
+    pub(crate) fn count_forgotten(&self, sb: u32) {
+        self.forgets(sb).add(1);
+    }
+
+    /// Forgets `name` of the directory entry `dir`. It was counted.
+    pub(crate) fn forget_one(&self, dir: u32, name: &[u8]) {
+        let key = NameKey::of(self.key, name, 0, name.len());
+        self.forget_complete(dir);
+        while let Some((index, was)) = self.find_locked(dir, key, name) {
+            if self.mark(index, was) {
+                return;
+            }
+        }
+    }
+
+    /// Forgets all names of the directory entry `dir`. It was counted.
+    pub(crate) fn forget_kids_of(&self, dir: u32) {
+        self.forget_complete(dir);
+        for kid in self.kids(dir) {
+            self.forget_entry(kid, |d| d.parent.get() == dir);
+        }
+    }
+
+    /// Forgets all names of a superblock. It was counted.
+    pub(crate) fn forget_all(&self, sb: u32) {
+        // Entries that come later than this look were asked for later, or see the count.
+        for index in 1..self.store.dentries_touched() {
+            if self.at(index).sb.get() == sb {
+                self.forget_complete(index);
+                self.forget_entry(index, |d| d.sb.get() == sb);
+            }
+        }
+    }
+
+    fn forget_entry(&self, index: u32, is_it: impl Fn(&super::Dentry) -> bool) {
+        loop {
+            let was = self.at(index).word().sample_steady();
+            let hidden = was.flags() & (dflag::UNHASHED | dflag::ROOT) != 0;
+            if !was.live() || hidden || !is_it(self.at(index)) || self.mark(index, was) {
+                return;
+            }
+        }
+    }
+
+    /// Has an entry asked for at its next use, if it is as it was sampled; whether it was.
+    fn mark(&self, index: u32, was: Sample) -> bool {
+        let d = self.at(index);
+        // R2
+        let is_dir = !was.has(dflag::NOT_DIR);
+        let _changed = is_dir.then(|| self.begin_dir_change(index));
+        match d.word().change_if(was) {
+            Some(mut change) => {
+                change.set(dflag::REVALIDATE);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// R4
+    fn forget_complete(&self, dir: u32) {
+        let word = self.at(dir).word();
+        loop {
+            let was = word.sample_steady();
+            if !was.live() || !was.has(dflag::COMPLETE) {
+                return;
+            }
+            if let Some(mut change) = word.change_if(was) {
+                change.clear(dflag::COMPLETE);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A tree that a test changes behind the core's back, that counts what it is asked, and that keeps
+//! a lookup waiting, or says that it would, as it is told.
+
+use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_vfs::{
+    Attr, Caching, Cred, FileOps, Found, Inode, InodeOps, NewInode, Patience, Rename, SuperBlock,
+    SuperBlockOps, SuperBlockOptions, Task, Vfs,
+};
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+type Names = BTreeMap<Vec<u8>, Arc<Inode>>;
+
+/// A closed gate: for which calls, whom to tell, and whom to wait for.
+type Closed = (At, Sender<()>, Receiver<()>);
+
+/// What the test and the tree's inodes share.
+#[derive(Default)]
+pub(crate) struct World {
+    dirs: Mutex<HashMap<u64, Names>>,
+    next: AtomicU64,
+    /// Whoever asks without patience is told that it would have to wait.
+    pub(crate) slow: AtomicBool,
+    lookups: AtomicU64,
+    refreshed: AtomicU64,
+    /// Keeps the next call of this kind waiting, once it is carried out.
+    gate: Mutex<Option<Closed>>,
+}
+
+/// Which call stands at a gate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Lookup,
+    Change,
+}
+
+/// The test's side of a gate.
+pub(crate) struct Gate {
+    reached: Receiver<()>,
+    open: Sender<()>,
+}
+
+impl Gate {
+    /// Waits until a call stands at the gate.
+    pub(crate) fn wait(&self) {
+        self.reached.recv().expect("somebody comes");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn open(self) {
+        self.open.send(()).expect("somebody waits");
+    }
+}
+
+struct Node(Arc<World>);
+
+struct Tree;
+
+impl SuperBlockOps for Tree {
+    fn statfs(&self) -> Result<StatFs, Errno> {
+        Ok(StatFs::default())
+    }
+}
+
+impl World {
+    pub(crate) fn dirs(&self) -> MutexGuard<'_, HashMap<u64, Names>> {
+        self.dirs.lock().expect("no test dies with it")
+    }
+
+    /// A new inode, under no name.
+    pub(crate) fn inode(self: &Arc<Self>, mode: u32) -> Arc<Inode> {
+        let ino = 1 + self.next.fetch_add(1, Ordering::Relaxed);
+        let attr = Attr {
+            mode,
+            nlink: 1,
+            ..Attr::default()
+        };
+        self.dirs().insert(ino, Names::new());
+        Inode::new(
+            ino,
+            0,
+            attr,
+            Timespec::default(),
+            Box::new(Node(Arc::clone(self))),
+        )
+    }
+
+    /// Puts an inode under a name, without telling anyone.
+    pub(crate) fn put(&self, dir: &Inode, name: &str, inode: &Arc<Inode>) {
+        let mut dirs = self.dirs();
+        let names = dirs.get_mut(&dir.ino()).expect("a directory");
+        names.insert(name.as_bytes().to_vec(), Arc::clone(inode));
+    }
+
+    /// A new file under a name.
+    pub(crate) fn file(self: &Arc<Self>, dir: &Inode, name: &str) -> Arc<Inode> {
+        let file = self.inode(mode::S_IFREG | 0o644);
+        self.put(dir, name, &file);
+        file
+    }
+
+    /// A new directory under a name.
+    pub(crate) fn dir(self: &Arc<Self>, dir: &Inode, name: &str) -> Arc<Inode> {
+        let new = self.inode(mode::S_IFDIR | 0o755);
+        self.put(dir, name, &new);
+        new
+    }
+
+    /// Takes a name away, without telling anyone.
+    pub(crate) fn take(&self, dir: &Inode, name: &str) {
+        let mut dirs = self.dirs();
+        dirs.get_mut(&dir.ino())
+            .expect("a directory")
+            .remove(name.as_bytes());
+    }
+
+    /// How many names were asked for since this was asked last.
+    pub(crate) fn lookups(&self) -> u64 {
+        self.lookups.swap(0, Ordering::Relaxed)
+    }
+
+    /// How many attributes were asked for since this was asked last.
+    pub(crate) fn refreshed(&self) -> u64 {
+        self.refreshed.swap(0, Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_slow(&self, slow: bool) {
+        self.slow.store(slow, Ordering::Relaxed);
+    }
+
+    /// Keeps the next call of this kind that may wait at a gate, its answer decided.
+    pub(crate) fn close_gate(&self, at: At) -> Gate {
+        let (reach, reached) = channel();
+        let (open, opened) = channel();
+        *self.gate.lock().expect("gate") = Some((at, reach, opened));
+        Gate { reached, open }
+    }
+
+    fn pass_gate(&self, at: At) {
+        let gate = self.gate.lock().expect("gate").take_if(|gate| gate.0 == at);
+        if let Some((_, reach, opened)) = gate {
+            reach.send(()).expect("the test waits");
+            opened.recv().expect("the test opens");
+        }
+    }
+
+    fn would_block(&self, patience: Patience) -> bool {
+        patience == Patience::Cached && self.slow.load(Ordering::Relaxed)
+    }
+}
+
+impl InodeOps for Node {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn lookup(&self, dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+        self.0.lookups.fetch_add(1, Ordering::Relaxed);
+        if self.0.would_block(patience) {
+            return Ok(Found::WouldBlock);
+        }
+        let found = self.0.dirs()[&dir.ino()].get(name).map(Arc::clone);
+        if patience == Patience::Wait {
+            self.0.pass_gate(At::Lookup);
+        }
+        Ok(found.map_or(Found::Absent, Found::Inode))
+    }
+
+    fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        let made = self.0.inode(new.mode);
+        let name = str::from_utf8(name).expect("a name of the test");
+        self.0.put(dir, name, &made);
+        self.0.pass_gate(At::Change);
+        Ok(made)
+    }
+
+    fn unlink(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        _victim: &Arc<Inode>,
+        _now: Timespec,
+    ) -> Result<(), Errno> {
+        let name = str::from_utf8(name).expect("a name of the test");
+        self.0.take(dir, name);
+        self.0.pass_gate(At::Change);
+        Ok(())
+    }
+
+    fn rename(&self, rename: &Rename<'_>) -> Result<(), Errno> {
+        {
+            let mut dirs = self.0.dirs();
+            let from = dirs.get_mut(&rename.old_dir.ino()).ok_or(Errno::ESTALE)?;
+            from.remove(rename.old_name);
+            let to = dirs.get_mut(&rename.new_dir.ino()).ok_or(Errno::ESTALE)?;
+            to.insert(rename.new_name.to_vec(), Arc::clone(rename.source));
+        }
+        self.0.pass_gate(At::Change);
+        Ok(())
+    }
+
+    fn readlink(&self, _inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
+        if self.0.would_block(patience) {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(Cow::Borrowed(b"f"))
+    }
+
+    fn open(
+        &self,
+        _inode: &Inode,
+        _flags: u32,
+        patience: Patience,
+    ) -> Result<Option<Box<dyn FileOps>>, Errno> {
+        if self.0.would_block(patience) {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(None)
+    }
+
+    fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
+        self.0.refreshed.fetch_add(1, Ordering::Relaxed);
+        if self.0.would_block(patience) {
+            return Err(Errno::EAGAIN);
+        }
+        if inode.kind() == mode::S_IFREG {
+            inode.update(|attr| attr.size += 1);
+        }
+        Ok(())
+    }
+}
+
+/// A tree, its world, and a task whose root it is.
+pub(crate) struct Scene {
+    pub(crate) world: Arc<World>,
+    pub(crate) tree: Arc<SuperBlock>,
+    pub(crate) root: Arc<Inode>,
+    pub(crate) vfs: Vfs,
+    pub(crate) task: Task,
+}
+
+/// A `Vfs` over one tree with these options.
+pub(crate) fn scene(caching: Caching, tries: bool) -> Scene {
+    let (world, tree) = tree(caching, tries);
+    let root = Arc::clone(tree.root());
+    let vfs = Vfs::builder().build(Arc::clone(&tree)).expect("a vfs");
+    let task = vfs.task(Cred::root()).expect("a task");
+    Scene {
+        world,
+        tree,
+        root,
+        vfs,
+        task,
+    }
+}
+
+/// A tree with these options.
+pub(crate) fn tree(caching: Caching, tries: bool) -> (Arc<World>, Arc<SuperBlock>) {
+    let world = Arc::new(World::default());
+    let root = world.inode(mode::S_IFDIR | 0o755);
+    let options = SuperBlockOptions {
+        kind: "foreign",
+        caching,
+        tries,
+        ..SuperBlockOptions::default()
+    };
+    let tree = SuperBlock::new(root, Box::new(Tree), options);
+    (world, tree)
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Trees that confirm: each use of a name asks, and so does each look at attributes.
+
+use super::backend::{scene, tree};
+use openpath_abi::fcntl::{AT_EMPTY_PATH, O_APPEND, O_RDONLY, O_RDWR, SEEK_END};
+use openpath_abi::{Errno, mode};
+use openpath_vfs::{Caching, MountFlags};
+use std::sync::Arc;
+
+#[test]
+fn each_use_of_a_name_asks_and_an_absent_one_too() {
+    let s = scene(Caching::Confirm, false);
+    let d = s.world.dir(&s.root, "d");
+    let f = s.world.file(&d, "f");
+    for _ in 0..3 {
+        assert_eq!(s.task.stat(b"/d/f").map(|st| st.ino), Ok(f.ino()));
+        assert_eq!(s.world.lookups(), 2);
+        assert_eq!(s.task.stat(b"/d/none").err(), Some(Errno::ENOENT));
+        assert_eq!(s.world.lookups(), 2);
+    }
+    let other = s.world.file(&d, "f");
+    assert_eq!(s.task.stat(b"/d/f").map(|st| st.ino), Ok(other.ino()));
+    let none = s.world.file(&d, "none");
+    assert_eq!(s.task.stat(b"/d/none").map(|st| st.ino), Ok(none.ino()));
+    s.world.take(&d, "f");
+    assert_eq!(s.task.open(b"/d/f", O_RDONLY, 0), Err(Errno::ENOENT));
+}
+
+#[test]
+fn an_open_file_stays_what_it_was_when_its_name_means_something_else() {
+    let s = scene(Caching::Confirm, false);
+    let f = s.world.file(&s.root, "f");
+    let fd = s.task.open(b"/f", O_RDONLY, 0).expect("open");
+    let other = s.world.file(&s.root, "f");
+    assert_eq!(s.task.stat(b"/f").map(|st| st.ino), Ok(other.ino()));
+    assert_eq!(s.task.fstat(fd).map(|st| st.ino), Ok(f.ino()));
+    s.task.close(fd).expect("close");
+    s.vfs.collect();
+    assert_eq!(s.vfs.usage().buried, 0);
+}
+
+#[test]
+fn whoever_changes_a_directory_is_told_what_its_names_are_now() {
+    let s = scene(Caching::Confirm, false);
+    s.world.file(&s.root, "f");
+    s.task.stat(b"/f").expect("cached");
+    s.world.take(&s.root, "f");
+    assert_eq!(s.task.unlink(b"/f"), Err(Errno::ENOENT));
+    assert_eq!(s.task.stat(b"/g").err(), Some(Errno::ENOENT));
+    s.world.file(&s.root, "g");
+    assert_eq!(s.task.mkdir(b"/g", 0o755), Err(Errno::EEXIST));
+    s.task.mkdir(b"/made", 0o755).expect("mkdir");
+    s.world.take(&s.root, "made");
+    assert_eq!(
+        s.task.stat(b"/made").err(),
+        Some(Errno::ENOENT),
+        "made by us, confirmed too"
+    );
+    s.task.rename(b"/g", b"/h").expect("rename");
+    s.world.take(&s.root, "h");
+    assert_eq!(s.task.stat(b"/h").err(), Some(Errno::ENOENT));
+}
+
+#[test]
+fn attributes_by_a_descriptor_are_brought_up_to_date() {
+    let s = scene(Caching::Confirm, false);
+    s.world.file(&s.root, "f");
+    let fd = s.task.open(b"/f", O_RDWR | O_APPEND, 0).expect("open");
+    s.world.refreshed();
+    let size = s.task.fstat(fd).map(|st| st.size);
+    assert_eq!(s.world.refreshed(), 1);
+    assert_eq!(s.task.fstat(fd).map(|st| st.size), size.map(|n| n + 1));
+    s.task.statx(fd, b"", AT_EMPTY_PATH, 0).expect("statx");
+    s.task.lseek(fd, 0, SEEK_END).expect("lseek");
+    s.task.fchmod(fd, 0o600).expect("fchmod");
+    assert_eq!(s.world.refreshed(), 4);
+    // Where no name led.
+    s.task.stat(b"/").expect("stat");
+    assert_eq!(s.world.refreshed(), 1);
+    s.task.stat(b"/f").expect("stat");
+    assert_eq!(
+        s.world.refreshed(),
+        1,
+        "the root is searched, and the lookup tells of the file"
+    );
+}
+
+#[test]
+fn who_may_search_is_asked_of_what_the_backend_says_now() {
+    let s = scene(Caching::Confirm, false);
+    let d = s.world.dir(&s.root, "d");
+    s.world.file(&d, "f");
+    s.task.set_cred(openpath_vfs::Cred::user(1000, 1000, &[]));
+    s.task.stat(b"/d/f").expect("stat");
+    d.update(|attr| attr.mode = mode::S_IFDIR | 0o700);
+    assert_eq!(s.task.stat(b"/d/f").err(), Some(Errno::EACCES));
+    d.update(|attr| attr.mode = mode::S_IFDIR | 0o755);
+    s.task.stat(b"/d/f").expect("stat");
+}
+
+#[test]
+fn what_is_mounted_on_a_name_that_means_something_else_goes() {
+    let s = scene(Caching::Confirm, false);
+    let d = s.world.dir(&s.root, "d");
+    s.world.dir(&d, "e");
+    let (inner, upper) = tree(Caching::Keep, false);
+    inner.file(upper.root(), "inside");
+    s.task
+        .mount(Arc::clone(&upper), b"/d/e", MountFlags::default())
+        .expect("mount");
+    s.task.stat(b"/d/e/inside").expect("mounted");
+    let mounts = s.vfs.usage().mounts;
+    s.world.dir(&s.root, "d");
+    assert_eq!(s.task.stat(b"/d/e").err(), Some(Errno::ENOENT));
+    assert_eq!(s.vfs.usage().mounts, mounts - 1);
+}
+
+#[test]
+fn a_tree_that_confirms_is_asked_when_it_is_mounted_on_one_that_does_not() {
+    let s = scene(Caching::Keep, false);
+    s.world.dir(&s.root, "m");
+    let (world, upper) = tree(Caching::Confirm, false);
+    let f = world.file(upper.root(), "f");
+    s.task
+        .mount(Arc::clone(&upper), b"/m", MountFlags::default())
+        .expect("mount");
+    for _ in 0..3 {
+        assert_eq!(s.task.stat(b"/m/f").map(|st| st.ino), Ok(f.ino()));
+        assert_eq!(world.lookups(), 1);
+        s.task.stat(b"/m").expect("stat");
+        assert!(world.refreshed() > 0);
+    }
+    s.task.chdir(b"/m").expect("chdir");
+    world.take(upper.root(), "f");
+    assert_eq!(s.task.stat(b"f").err(), Some(Errno::ENOENT));
+    assert_eq!(s.task.stat(b"../m/f").err(), Some(Errno::ENOENT));
+}
+
+#[test]
+fn who_changes_a_directory_does_not_ask_for_what_is_mounted_on() {
+    let s = scene(Caching::Confirm, false);
+    s.world.dir(&s.root, "d");
+    let (_, upper) = tree(Caching::Keep, false);
+    s.task
+        .mount(upper, b"/d", MountFlags::default())
+        .expect("mount");
+    s.world.file(&s.root, "d");
+    assert_eq!(s.task.unlink(b"/d"), Err(Errno::EISDIR));
+    assert_eq!(s.task.rename(b"/d", b"/e"), Err(Errno::EBUSY));
+    s.task.lstat(b"/d").expect("another one");
+    assert_eq!(s.task.unlink(b"/d"), Ok(()));
+}

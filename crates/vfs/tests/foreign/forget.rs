@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names that a backend has forgotten are asked for at their next use, and no others.
+
+use super::backend::{Scene, scene};
+use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
+use openpath_abi::{Errno, OpenHow, mode, resolve};
+use openpath_vfs::{Caching, Cred, Inode, Reason};
+use std::sync::Arc;
+
+fn kept() -> (Scene, Arc<Inode>, Arc<Inode>) {
+    let s = scene(Caching::Keep, false);
+    let d = s.world.dir(&s.root, "directory-with-a-name");
+    let e = s.world.dir(&d, "another-one");
+    let f = s.world.file(&e, "file-in-it");
+    // Three times: the path cache has it then.
+    for _ in 0..3 {
+        assert_eq!(s.task.stat(PATH).map(|st| st.ino), Ok(f.ino()));
+        assert_eq!(s.task.stat(GONE).err(), Some(Errno::ENOENT));
+    }
+    s.world.lookups();
+    (s, d, e)
+}
+
+const PATH: &[u8] = b"/directory-with-a-name/another-one/file-in-it";
+const GONE: &[u8] = b"/directory-with-a-name/another-one/none-of-it";
+
+#[test]
+fn a_forgotten_name_is_asked_for_once() {
+    let (s, _, e) = kept();
+    let other = s.world.file(&e, "file-in-it");
+    s.task.stat(PATH).expect("not told yet");
+    assert_eq!(s.world.lookups(), 0);
+    s.tree.forget_name(&e, b"file-in-it");
+    for _ in 0..3 {
+        assert_eq!(s.task.stat(PATH).map(|st| st.ino), Ok(other.ino()));
+    }
+    assert_eq!(s.world.lookups(), 1);
+    assert_eq!(s.task.stat(GONE).err(), Some(Errno::ENOENT));
+    assert_eq!(s.world.lookups(), 0, "the other name is still known");
+    s.tree.forget_name(&e, b"file-in-it");
+    assert_eq!(s.task.stat(PATH).map(|st| st.ino), Ok(other.ino()));
+    assert_eq!(s.world.lookups(), 1, "confirmed");
+}
+
+#[test]
+fn an_absent_name_that_was_forgotten_may_exist() {
+    let (s, _, e) = kept();
+    let new = s.world.file(&e, "none-of-it");
+    s.tree.forget_name(&e, b"none-of-it");
+    assert_eq!(s.task.stat(GONE).map(|st| st.ino), Ok(new.ino()));
+}
+
+#[test]
+fn paths_through_a_forgotten_directory_are_walked_again() {
+    let (s, d, e) = kept();
+    // The whole directory is another one.
+    let other = s.world.dir(&d, "another-one");
+    let f = s.world.file(&other, "file-in-it");
+    s.tree.forget_name(&d, b"another-one");
+    for _ in 0..3 {
+        assert_eq!(s.task.stat(PATH).map(|st| st.ino), Ok(f.ino()));
+    }
+    // It comes back, under another name: names in it are still forgotten by it.
+    s.world.put(&d, "back", &e);
+    let back = b"/directory-with-a-name/back/file-in-it";
+    s.task.stat(back).expect("the old one");
+    s.world.take(&e, "file-in-it");
+    s.tree.forget_name(&e, b"file-in-it");
+    assert_eq!(s.task.stat(back).err(), Some(Errno::ENOENT));
+}
+
+#[test]
+fn a_task_that_stands_in_a_directory_that_moved_without_us_hears_of_its_names() {
+    let (s, d, e) = kept();
+    s.task
+        .chdir(b"/directory-with-a-name/another-one")
+        .expect("chdir");
+    s.world.take(&d, "another-one");
+    s.world.put(&d, "moved", &e);
+    s.tree.forget_name(&d, b"another-one");
+    s.tree.forget_name(&d, b"moved");
+    let watcher = s.task.fork().expect("a second task");
+    watcher
+        .stat(b"/directory-with-a-name/moved/file-in-it")
+        .expect("stat");
+    assert_eq!(
+        s.task.stat(b"/directory-with-a-name/another-one").err(),
+        Some(Errno::ENOENT)
+    );
+    s.task.stat(b"file-in-it").expect("by where it stands");
+    s.world.take(&e, "file-in-it");
+    s.tree.forget_name(&e, b"file-in-it");
+    assert_eq!(s.task.stat(b"file-in-it").err(), Some(Errno::ENOENT));
+    let by_path = watcher.stat(b"/directory-with-a-name/moved/file-in-it");
+    assert_eq!(by_path.err(), Some(Errno::ENOENT));
+}
+
+#[test]
+fn all_names_of_a_directory_and_of_the_tree_can_be_forgotten() {
+    let (s, _, e) = kept();
+    s.world.take(&e, "file-in-it");
+    s.world.file(&e, "none-of-it");
+    s.tree.forget_names_of(&e);
+    assert_eq!(s.task.stat(PATH).err(), Some(Errno::ENOENT));
+    s.task.stat(GONE).expect("it exists");
+    assert_eq!(s.world.lookups(), 2);
+    s.tree.forget_all();
+    s.task.stat(GONE).expect("it exists");
+    assert_eq!(s.world.lookups(), 3);
+    s.task.stat(GONE).expect("it exists");
+    assert_eq!(s.world.lookups(), 0);
+}
+
+#[test]
+fn permissions_that_changed_are_asked_again_on_the_way() {
+    let (s, d, _) = kept();
+    s.task.set_cred(Cred::user(1000, 1000, &[]));
+    s.task.stat(PATH).expect("stat");
+    d.update(|attr| attr.mode = mode::S_IFDIR | 0o700);
+    s.tree.forget_permission(&d);
+    assert_eq!(s.task.stat(PATH).err(), Some(Errno::EACCES));
+    d.update(|attr| attr.mode = mode::S_IFDIR | 0o711);
+    s.tree.forget_permission(&d);
+    s.task.stat(PATH).expect("stat");
+    assert_eq!(s.world.lookups(), 0, "no name was forgotten");
+}
+
+#[test]
+fn a_forgotten_name_is_no_answer_of_the_cache() {
+    let (s, _, e) = kept();
+    let how = OpenHow {
+        flags: u64::from(O_RDONLY),
+        mode: 0,
+        resolve: resolve::RESOLVE_CACHED,
+    };
+    s.task.openat2(AT_FDCWD, PATH, &how).expect("cached");
+    s.tree.forget_name(&e, b"file-in-it");
+    assert_eq!(s.task.openat2(AT_FDCWD, PATH, &how), Err(Errno::EAGAIN));
+    assert_eq!(s.task.last_reason(), Some(Reason::Revalidate));
+    s.task.stat(PATH).expect("stat");
+    s.task.openat2(AT_FDCWD, PATH, &how).expect("cached");
+}
+
+#[test]
+fn a_tree_that_is_mounted_nowhere_has_nothing_to_forget() {
+    let (world, tree) = super::backend::tree(Caching::Keep, false);
+    let root = Arc::clone(tree.root());
+    world.file(&root, "f");
+    tree.forget_name(&root, b"f");
+    tree.forget_all();
+    tree.forget_permission(&root);
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Trees that others change too: what the core asks of their backends, and when.
+
+#![forbid(unsafe_code)]
+
+mod backend;
+mod confirm;
+mod forget;
+mod races;
+mod tries;

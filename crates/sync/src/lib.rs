@@ -16,6 +16,7 @@
 //! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
 //! | [`lock`](Mutex) | `lock`, `read`, `write` | locks that know their place in the lock order |
 //! | [`wait`](WaitQueue) | `wait`, `wake_one`, `interrupt` | waiting for what a lock protects |
+//! | [`inbox`](Inbox) | `post`, `take`, `arm` | what other threads have done, for one to take |
 //! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
 //! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
 
@@ -26,6 +27,7 @@ mod biased;
 pub mod fault;
 mod hash;
 mod heap;
+mod inbox;
 mod life;
 mod lock;
 #[cfg(debug_assertions)]
@@ -55,6 +57,7 @@ pub use hash::{
     Table, View,
 };
 pub use heap::trim_heap;
+pub use inbox::{Inbox, Parcel, Taken};
 pub use life::{Change, Life, Sample};
 pub use lock::{
     ClassInfo, LockClass, Mutex, MutexGuard, RawGuard, RawLock, RwLock, RwLockReadGuard,

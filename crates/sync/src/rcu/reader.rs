@@ -27,7 +27,7 @@ pub(super) struct Cold {
 }
 
 /// Counts that a reader keeps beside its section.
-pub const READER_COUNTS: usize = 4;
+pub const READER_COUNTS: usize = 6;
 
 /// What one reader alone writes.
 struct Own {

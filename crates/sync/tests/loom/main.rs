@@ -9,6 +9,7 @@
 mod biased;
 mod files;
 mod hash;
+mod inbox;
 mod life;
 mod rcu;
 mod seize;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Posts against takings, and against who falls asleep.
+
+use crate::{Canary, fault_with, model};
+use loom::sync::{Condvar, Mutex};
+use loom::thread;
+use openpath_sync::{Inbox, Parcel};
+use std::sync::Arc;
+
+/// A canary that its poster has used.
+fn filled() -> Parcel<Canary> {
+    let canary = Canary::new();
+    canary.touch();
+    Parcel::new(canary)
+}
+
+#[test]
+fn what_is_taken_was_filled_and_is_taken_once() {
+    model(|| {
+        let inbox = Arc::new(Inbox::default());
+        let posts = [(); 2].map(|()| {
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || assert!(!inbox.post(filled())))
+        });
+        let mut count = 0;
+        for parcel in inbox.take() {
+            parcel.open().free();
+            count += 1;
+        }
+        for post in posts {
+            post.join().expect("a thread");
+        }
+        inbox.take().for_each(|parcel| {
+            parcel.open().free();
+            count += 1;
+        });
+        assert_eq!(count, 2);
+    });
+}
+
+#[test]
+fn two_may_take() {
+    model(|| {
+        let inbox = Arc::new(Inbox::default());
+        assert!(!inbox.post(filled()));
+        let taker = Arc::clone(&inbox);
+        let taker = thread::spawn(move || {
+            assert!(!taker.post(filled()));
+            taker.take().map(|parcel| parcel.open().free()).count()
+        });
+        let mine = inbox.take().map(|parcel| parcel.open().free()).count();
+        let theirs = taker.join().expect("a thread");
+        assert_eq!(mine + theirs, 2);
+    });
+}
+
+/// Where somebody sleeps until there is a parcel.
+#[derive(Default)]
+struct Bell {
+    woken: Mutex<bool>,
+    wake: Condvar,
+}
+
+/// One who sleeps until a parcel is there, and two who post one each.
+fn sleep_and_post(looks_when_arming: bool) {
+    let both = Arc::new((Inbox::default(), Bell::default()));
+    if !looks_when_arming {
+        // The report of a deadlock unwinds, where the model takes no more steps.
+        std::mem::forget(Arc::clone(&both));
+    }
+    let posts = [(); 2].map(|()| {
+        let both = Arc::clone(&both);
+        thread::spawn(move || {
+            if both.0.post(filled()) {
+                *both.1.woken.lock().expect("a lock") = true;
+                both.1.wake.notify_one();
+            }
+        })
+    });
+    let mut count = 0;
+    while count < 2 {
+        let mut woken = both.1.woken.lock().expect("a lock");
+        *woken = false;
+        if both.0.arm() || !looks_when_arming {
+            while !*woken {
+                woken = both.1.wake.wait(woken).expect("a lock");
+            }
+        }
+        drop(woken);
+        count += both.0.take().map(|parcel| parcel.open().free()).count();
+    }
+    for post in posts {
+        post.join().expect("a thread");
+    }
+}
+
+#[test]
+fn who_armed_the_box_is_woken() {
+    model(|| sleep_and_post(true));
+}
+
+#[test]
+fn sleeping_with_something_in_the_box_is_found() {
+    fault_with("deadlock", || sleep_and_post(false));
+}

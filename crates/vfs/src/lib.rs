@@ -61,6 +61,7 @@ pub use inode::{
 };
 pub use instance::{Usage, Vfs, VfsBuilder};
 pub use interrupt::Interrupter;
+pub use io::DataWait;
 pub use mount::{
     AbsentRules, AbsentRulesBuilder, MountFlags, MountInfo, Namespace, Propagation, mflag,
 };

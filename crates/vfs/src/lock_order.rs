@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock order: every lock class of the core and of the backends beside it, outermost first. The
+//! The lock order: every lock class of the core and of the crates beside it, outermost first. The
 //! only place.
 
 openpath_sync::lock_classes! {
@@ -68,4 +68,10 @@ openpath_sync::lock_classes! {
     pub MemSuper;
     /// Which tasks work for a tenant, and what earlier ones counted.
     pub Tallies;
+    /// What waits for the workers of a pool, and which of them sleep.
+    pub PoolQueues;
+    /// Who is told that a ring's workers have done something.
+    pub RingBell;
+    /// The future that waits for one job.
+    pub RingWaker;
 }

@@ -18,7 +18,10 @@ mod ready;
 mod seek;
 mod space;
 mod sync;
+mod wait;
 mod write;
+
+pub use wait::DataWait;
 
 use crate::file::{FileOps, Filp};
 use crate::file::{Io, RWF_COMMON};

@@ -21,6 +21,10 @@ pub(crate) mod count {
     pub(crate) const NEGATIVE_HITS: usize = 1;
     /// Names that a backend was asked for.
     pub(crate) const MISSES: usize = 2;
+    /// Opens of a ring that were answered where they were submitted.
+    pub(crate) const OPENS_INLINE: usize = 3;
+    /// Opens of a ring that were left to a worker.
+    pub(crate) const OPENS_OFFLOADED: usize = 4;
 }
 
 /// What tasks did: one reading of counters that only rise.
@@ -33,6 +37,10 @@ pub struct Activity {
     pub negative_hits: u64,
     /// Names that a backend was asked for.
     pub misses: u64,
+    /// Opens of a ring that were answered where they were submitted.
+    pub opens_inline: u64,
+    /// Opens of a ring that were left to a worker.
+    pub opens_offloaded: u64,
     /// Why walks left the lock-free mode, or started over.
     pub restarts: Reasons,
 }
@@ -43,6 +51,8 @@ impl Activity {
         self.hits += other.hits;
         self.negative_hits += other.negative_hits;
         self.misses += other.misses;
+        self.opens_inline += other.opens_inline;
+        self.opens_offloaded += other.opens_offloaded;
         self.restarts.add(&other.restarts);
     }
 
@@ -52,6 +62,8 @@ impl Activity {
             hits: self.hits.wrapping_sub(earlier.hits),
             negative_hits: self.negative_hits.wrapping_sub(earlier.negative_hits),
             misses: self.misses.wrapping_sub(earlier.misses),
+            opens_inline: self.opens_inline.wrapping_sub(earlier.opens_inline),
+            opens_offloaded: self.opens_offloaded.wrapping_sub(earlier.opens_offloaded),
             restarts: self.restarts.since(&earlier.restarts),
         }
     }
@@ -77,6 +89,8 @@ impl Tally {
             hits: self.words[count::HITS].peek(),
             negative_hits: self.words[count::NEGATIVE_HITS].peek(),
             misses: self.words[count::MISSES].peek(),
+            opens_inline: self.words[count::OPENS_INLINE].peek(),
+            opens_offloaded: self.words[count::OPENS_OFFLOADED].peek(),
             restarts: self.reasons.read(),
         }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rule `graph`: dependencies point down, outside crates are on a list, one lint table rules all.
 //!
-//! `abi <- sync <- vfs <- mem <- {testkit, bench} <- {cli, xtask}`; `conformance` stands alone.
-//! What is built for tests may use any library of the tree; what ships may not.
+//! `abi <- sync <- vfs <- {mem, ring} <- {testkit, bench} <- {cli, xtask}`; `conformance` stands
+//! alone. What is built for tests may use any library of the tree; what ships may not.
 
 use super::{Report, Source, Tree};
 
@@ -21,6 +21,7 @@ const ABI: &str = "openpath-abi";
 const SYNC: &str = "openpath-sync";
 const VFS: &str = "openpath-vfs";
 const MEM: &str = "openpath-mem";
+const RING: &str = "openpath-ring";
 const TESTKIT: &str = "openpath-testkit";
 const BENCH: &str = "openpath-bench";
 
@@ -48,13 +49,18 @@ const GRAPH: &[Node] = &[
         outside: &[],
     },
     Node {
+        name: RING,
+        own: &[ABI, SYNC, VFS],
+        outside: &["tracing", "shuttle"],
+    },
+    Node {
         name: TESTKIT,
-        own: &[ABI, SYNC, VFS, MEM],
+        own: &[ABI, SYNC, VFS, MEM, RING],
         outside: TOOLS,
     },
     Node {
         name: BENCH,
-        own: &[ABI, SYNC, VFS, MEM],
+        own: &[ABI, SYNC, VFS, MEM, RING],
         outside: TOOLS,
     },
     Node {
@@ -64,12 +70,12 @@ const GRAPH: &[Node] = &[
     },
     Node {
         name: "openpath-cli",
-        own: &[ABI, SYNC, VFS, MEM, TESTKIT, BENCH],
+        own: &[ABI, SYNC, VFS, MEM, RING, TESTKIT, BENCH],
         outside: TOOLS,
     },
     Node {
         name: "xtask",
-        own: &[ABI, SYNC, VFS, MEM, TESTKIT, BENCH],
+        own: &[ABI, SYNC, VFS, MEM, RING, TESTKIT, BENCH],
         outside: TOOLS,
     },
 ];
@@ -88,6 +94,8 @@ const FOR_TESTS: &[&str] = &[
     "loom",
     "shuttle",
     "proptest",
+    RING,
+    "tokio",
 ];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a pool is set up.
+
+use std::time::Duration;
+
+/// How a [`crate::Pool`] is set up.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PoolOptions {
+    /// The most threads at a time; at least one is allowed.
+    pub threads_max: usize,
+    /// The most threads that one ring has at a time; less than all by default, so that no ring
+    /// keeps the others waiting.
+    pub per_ring_max: Option<usize>,
+    /// How long a thread without a job stays.
+    pub idle: Duration,
+    /// What the threads are called, before a hyphen and their number. Linux shows 15 bytes.
+    pub name: String,
+    /// How long the last handle waits, when it is dropped, for threads that still run something.
+    /// After that they are left to end by themselves, with what they hold.
+    pub end_within: Duration,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(4, usize::from);
+        Self {
+            threads_max: (cores * 4).clamp(8, 64),
+            per_ring_max: None,
+            idle: Duration::from_secs(5),
+            name: "openpath-worker".to_owned(),
+            end_within: Duration::from_secs(5),
+        }
+    }
+}
+
+impl PoolOptions {
+    /// How many workers a ring has at most.
+    pub(super) fn share(&self) -> usize {
+        let all = self.threads_max.max(1);
+        let usual = all - all.div_ceil(4).min(all - 1);
+        self.per_ring_max.unwrap_or(usual).clamp(1, all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_leaves_workers_for_others_unless_told_otherwise() {
+        let share = |threads_max, per_ring_max| {
+            let options = PoolOptions {
+                threads_max,
+                per_ring_max,
+                ..PoolOptions::default()
+            };
+            options.share()
+        };
+        assert_eq!(
+            [0, 1, 2, 3, 4, 8, 64].map(|n| share(n, None)),
+            [1, 1, 1, 2, 3, 6, 48]
+        );
+        assert_eq!(
+            [share(8, Some(0)), share(8, Some(8)), share(8, Some(9))],
+            [1, 8, 8]
+        );
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A worker thread, and the jobs it runs.
+
+use super::{Inner, State};
+use crate::desk::{Desk, Signal};
+use crate::op::{Failed, Op, Outcome};
+use crate::perform;
+use openpath_abi::Errno;
+use openpath_sync::{Ended, Sleeper};
+use openpath_vfs::{Interrupter, OpenFile, Task};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A task that does a call on behalf of another.
+pub(crate) struct StandIn {
+    pub(crate) task: Task,
+    pub(crate) interrupter: Interrupter,
+}
+
+impl StandIn {
+    /// A stand-in of `task`.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn of(task: &Task) -> Result<Self, Errno> {
+        let task = task.stand_in()?;
+        let interrupter = task.interrupter();
+        Ok(Self { task, interrupter })
+    }
+}
+
+/// A call on its way to a worker and back.
+pub(crate) struct Job {
+    /// Which request of its ring it is.
+    pub(crate) ticket: u32,
+    pub(crate) op: Option<Op>,
+    /// The files it is about, as they were when it was submitted.
+    pub(crate) files: [Option<OpenFile>; 2],
+    pub(crate) stand_in: StandIn,
+    /// Who is told beside the desk.
+    pub(crate) signal: Option<Signal>,
+    /// Where it is left. It is not there with the job: else neither would ever go.
+    pub(crate) desk: Option<Arc<Desk>>,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+impl Job {
+    fn run(&mut self) {
+        let Some(op) = self.op.take() else { return };
+        let files = std::mem::take(&mut self.files);
+        let call = AssertUnwindSafe(|| perform::perform(&self.stand_in.task, op, files));
+        let outcome = catch_unwind(call).unwrap_or_else(|_| Err(Failed::from(Errno::EIO)));
+        self.outcome = Some(outcome);
+    }
+}
+
+/// What a worker thread does until there is nothing to do for long enough.
+pub(super) fn work(inner: &Arc<Inner>) {
+    let sleeper = Sleeper::default();
+    let mut state = inner.state.lock();
+    let mut until = None;
+    loop {
+        if let Some((lane, mut job)) = state.lanes.next() {
+            drop(state);
+            job.run();
+            let desk = job.desk.take();
+            state = inner.state.lock();
+            // The lane is free before anyone learns that the job is done.
+            state.lanes.done(lane);
+            drop(state);
+            if let Some(desk) = desk {
+                desk.deliver(job);
+            }
+            until = None;
+            state = inner.state.lock();
+            continue;
+        }
+        if state.over {
+            break;
+        }
+        let until = *until.get_or_insert_with(|| Instant::now() + inner.options.idle);
+        state.idle += 1;
+        let waited = inner.state.wait(
+            state,
+            |state: &mut State| &mut state.asleep,
+            &sleeper,
+            Some(until),
+        );
+        let ended;
+        (state, ended) = match waited {
+            Ok(state) => (state, None),
+            Err((state, why)) => (state, Some(why)),
+        };
+        state.idle -= 1;
+        state.woken = state.woken.saturating_sub(1);
+        if ended == Some(Ended::TimedOut) {
+            break;
+        }
+    }
+    state.threads -= 1;
+    let ends = state.ends.wake_all();
+    drop(state);
+    drop(ends);
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How operations begin and end.
+//!
+//! # Kernel analogue
+//! `io_issue_sqe`, `io_queue_iowq`, `io_req_complete_post`.
+
+use super::request::{Request, Stage};
+use super::{Ready, Ring};
+use crate::attempt::{self, Tried};
+use crate::op::{Done, File, Op, Outcome, Where};
+use crate::sqe::{Work, sflag};
+use crate::{Cqe, trace};
+use openpath_abi::Errno;
+use openpath_abi::fcntl::O_CLOEXEC;
+use openpath_vfs::{Fd, Reason, Task};
+
+/// Where an inline attempt led.
+pub(super) enum Attempt {
+    Answered(Outcome),
+    Later(Op, Option<Reason>),
+}
+
+impl Ring {
+    /// Begins an operation whose turn has come.
+    pub(super) fn start(&mut self, id: u32) {
+        let Some(request) = self.requests.get(id) else {
+            return;
+        };
+        let Some(work) = request.work.take() else {
+            return;
+        };
+        self.set_guard(id);
+        match work {
+            Work::Nop => self.finish(id, Ok(Done::default())),
+            Work::Call(op) => self.issue(id, op),
+            Work::ReadMany(file, len) => self.read_many(id, file, len),
+            Work::Timeout(time) => self.start_time(id, time),
+            // Only behind what it watches, which starts it.
+            Work::LinkTimeout(_) => self.finish(id, Err(Errno::EINVAL.into())),
+            Work::TimeoutRemove(of) => {
+                let removed = self.remove_time(of);
+                self.finish(id, answer(removed));
+            }
+            Work::TimeoutUpdate(of, after) => {
+                let updated = self.update_time(of, after);
+                self.finish(id, answer(updated));
+            }
+            Work::Cancel(which, all) => {
+                let cancelled = self.cancel(id, which, all);
+                self.finish(id, answer(cancelled));
+            }
+            Work::Install(slot, cloexec) => {
+                let file = self.direct.file(slot);
+                let flags = if cloexec { O_CLOEXEC } else { 0 };
+                let fd = file.and_then(|file| self.task.install(&file, flags));
+                self.finish(id, fd.map(Done::installed).map_err(Into::into));
+            }
+            Work::Keep(fd, place) => {
+                let file = self.task.file(fd);
+                let kept = file.and_then(|file| self.keep(place, &file));
+                self.finish(id, answer(kept));
+            }
+        }
+    }
+
+    /// Answers a call at once if it can be, and else sends it to a worker.
+    fn issue(&mut self, id: u32, op: Op) {
+        let Some(request) = self.requests.get(id) else {
+            return;
+        };
+        let (flags, data) = (request.flags, request.user_data);
+        let opens = matches!(op, Op::Open(..));
+        let attempted = flags & sflag::ASYNC == 0 && self.options.inline;
+        trace::submit(self.id(), op.code(), data, attempted);
+        let (op, why) = match self.attempt(op, attempted) {
+            Attempt::Answered(outcome) => {
+                if opens {
+                    self.task.count_open(false);
+                }
+                return self.finish(id, outcome);
+            }
+            Attempt::Later(op, why) => (op, why),
+        };
+        if opens {
+            self.task.count_open(true);
+        }
+        trace::queue(self.id(), data, why);
+        self.send(id, op);
+    }
+
+    /// Sends a call to a worker.
+    fn send(&mut self, id: u32, op: Op) {
+        if let Some(request) = self.requests.get(id) {
+            request.stage = Stage::Away(false);
+        }
+        let sent = self.crew.send(&self.task, &self.direct, id, op, None);
+        if let Err(failed) = sent {
+            self.finish(id, Err(failed));
+        }
+    }
+
+    /// Tries to answer a call without a wait.
+    fn attempt(&mut self, mut op: Op, wanted: bool) -> Attempt {
+        if let Op::Open(_, how, into) = &op
+            && *into != Where::Fd
+            && let Err(errno) = self.check_slot(*into, how)
+        {
+            return Attempt::Answered(Err(errno.into()));
+        }
+        if !wanted {
+            return Attempt::Later(op, None);
+        }
+        if matches!(&op, Op::Open(_, _, into) if *into != Where::Fd) {
+            return self.open_into_slot(op);
+        }
+        let Some((task, fd)) = self.table_of(op.file()) else {
+            return Attempt::Answered(Err(Errno::EBADF.into()));
+        };
+        if let Some(moved) = attempt::move_data(task, fd, &mut op) {
+            return Attempt::Answered(moved);
+        }
+        match attempt::attempt(task, fd, &mut op) {
+            Tried::Answer(answer) => Attempt::Answered(answer.map_err(Into::into)),
+            Tried::Later(why) => Attempt::Later(op, why),
+        }
+    }
+
+    /// Whose table a file is in, and at which number; by a path, the owner's.
+    fn table_of(&self, file: Option<File>) -> Option<(&Task, Fd)> {
+        match file {
+            None => Some((&self.task, -1)),
+            Some(File::Fd(fd)) => Some((&self.task, fd)),
+            Some(File::Slot(slot)) => self.direct.task().zip(self.direct.fd(slot)),
+        }
+    }
+
+    /// Reads once more from a stream, and posts what there is.
+    fn read_many(&mut self, id: u32, file: File, len: usize) {
+        let again = Work::ReadMany(file, len);
+        let Some(request) = self.requests.get(id) else {
+            return;
+        };
+        request.work = Some(again);
+        let inline = request.flags & sflag::ASYNC == 0 && self.options.inline;
+        let op = Op::Read(file, vec![0; len], -1);
+        trace::submit(self.id(), op.code(), self.data_of(id), inline);
+        match self.attempt(op, inline) {
+            Attempt::Answered(outcome) => self.finish(id, outcome),
+            Attempt::Later(op, why) => {
+                trace::queue(self.id(), self.data_of(id), why);
+                self.send(id, op);
+            }
+        }
+    }
+
+    fn data_of(&mut self, id: u32) -> u64 {
+        self.requests.get(id).map_or(0, |request| request.user_data)
+    }
+
+    /// A worker has done its part.
+    pub(super) fn returned(&mut self, id: u32, outcome: Outcome) {
+        let Some(request) = self.requests.get(id) else {
+            return;
+        };
+        let asked = request.stage == Stage::Away(true);
+        let outcome = match outcome {
+            Err(mut failed) if asked && failed.errno == Errno::EINTR => {
+                failed.errno = Errno::ECANCELED;
+                Err(failed)
+            }
+            outcome => outcome,
+        };
+        if asked {
+            // It is not to go on.
+            request.work = None;
+        }
+        self.finish(id, outcome);
+    }
+
+    /// Posts what came of an operation, and lets what waited for it begin.
+    pub(super) fn finish(&mut self, id: u32, outcome: Outcome) {
+        if self.goes_on(id, &outcome) {
+            let data = self.data_of(id);
+            self.post(data, outcome, true);
+            if let Some(request) = self.requests.get(id) {
+                request.stage = Stage::Held;
+            }
+            self.runnable.push_back(id);
+            return;
+        }
+        let Some(request) = self.requests.remove(id) else {
+            return;
+        };
+        self.forget_time(id, &request);
+        let is_time = request.deadline.is_some();
+        let etime_is_fine = is_time && is_success(&request);
+        let outcome = self.take_in(request.into, outcome);
+        let failed = match &outcome {
+            Ok(done) => done.short,
+            Err(failed) => !(etime_is_fine && failed.errno == Errno::ETIME),
+        };
+        self.count_off(&request);
+        let silent = request.flags & sflag::SKIP != 0 && outcome.is_ok();
+        if !silent {
+            self.post(request.user_data, outcome, false);
+            if is_time {
+                self.posted -= 1;
+            }
+        }
+        self.relieve_guard(request.guard);
+        let broken = failed && request.flags & sflag::HARDLINK == 0;
+        self.go_on(request.next, broken);
+    }
+
+    /// Whether an operation that is done again and again goes on.
+    fn goes_on(&mut self, id: u32, outcome: &Outcome) -> bool {
+        let some = matches!(outcome, Ok(done) if done.result > 0);
+        let room = self.has_room(1);
+        let request = self.requests.get(id);
+        some && room
+            && request.is_some_and(|request| matches!(request.work, Some(Work::ReadMany(..))))
+    }
+
+    /// Gives what was opened its number (R3 of the module); a file without a place is closed.
+    fn take_in(&mut self, into: Where, outcome: Outcome) -> Outcome {
+        let mut done = outcome?;
+        let Some((file, cloexec)) = done.opened.take() else {
+            return Ok(done);
+        };
+        if into != Where::Fd {
+            return answer(self.keep(into, &file));
+        }
+        let flags = if cloexec { O_CLOEXEC } else { 0 };
+        Ok(self.task.install(&file, flags).map(Done::installed)?)
+    }
+
+    /// Posts a completion; there is room for it.
+    pub(super) fn post(&mut self, user_data: u64, outcome: Outcome, more: bool) {
+        let (result, output, installed) = match outcome {
+            Ok(done) => (Ok(done.result), done.output, done.installed),
+            Err(failed) => (Err(failed.errno), failed.returned.into(), None),
+        };
+        trace::complete(self.id(), user_data, result);
+        let cqe = Cqe {
+            user_data,
+            result,
+            output,
+            more,
+        };
+        self.posted += 1;
+        self.completions.push_back(Ready { cqe, installed });
+    }
+}
+
+/// Whether a time that is up breaks no chain.
+fn is_success(request: &Request) -> bool {
+    matches!(&request.work, Some(Work::Timeout(time)) if time.is_success)
+}
+
+/// A number, or an error.
+fn answer(result: Result<u64, Errno>) -> Outcome {
+    Ok(Done::of(result?))
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How threads are started: by the system, or by shuttle, which chooses who runs.
+
+use std::io;
+
+/// Starts a named thread, which nobody joins.
+///
+/// # Errors
+/// The system has none.
+#[cfg(not(shuttle))]
+pub(crate) fn start(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name(name);
+    thread.spawn(body).map(drop)
+}
+
+/// As without shuttle.
+///
+/// # Errors
+/// None.
+#[cfg(shuttle)]
+pub(crate) fn start(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = shuttle::thread::Builder::new().name(name);
+    thread.spawn(body).map(drop)
+}

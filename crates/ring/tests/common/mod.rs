@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What these tests share: a tree in memory, and beside it one whose names are asked for in vain
+//! until a gate is opened.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
+use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_ring::{Cqe, Pool, PoolOptions, Ring, RingOptions, Sqe};
+use openpath_vfs::{
+    Attr, Cred, Found, Inode, InodeOps, Limits, MountFlags, Patience, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Usage, Vfs,
+};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Shut, it holds up who looks for a name that begins with `w`.
+#[derive(Default)]
+pub(crate) struct Gate {
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1 += 1;
+        self.changed.notify_all();
+        while !state.0 {
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.1 -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Lets everyone through from now on.
+    pub(crate) fn open(&self) {
+        self.state.lock().unwrap().0 = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many stand before it.
+    pub(crate) fn await_waiting(&self, count: usize) {
+        let mut state = self.state.lock().unwrap();
+        while state.1 < count {
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+}
+
+struct Slow(Arc<Gate>);
+
+struct Plain;
+
+fn inode(ino: u64, bits: u32, ops: Box<dyn InodeOps>) -> Arc<Inode> {
+    let attr = Attr {
+        mode: bits,
+        nlink: 1,
+        size: 8,
+        ..Attr::default()
+    };
+    Inode::new(ino, 0, attr, Timespec::default(), ops)
+}
+
+impl InodeOps for Plain {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn read_at(&self, _inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        let left = 8usize.saturating_sub(offset as usize).min(buf.len());
+        buf[..left].fill(b's');
+        Ok(left)
+    }
+}
+
+impl InodeOps for Slow {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn lookup(&self, _dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+        match name[0] {
+            b'w' if patience == Patience::Cached => return Ok(Found::WouldBlock),
+            b'w' => self.0.pass(),
+            b'e' => return Err(Errno::EIO),
+            b'a' => return Ok(Found::Absent),
+            b'p' => panic!("a backend that breaks"),
+            _ => {}
+        }
+        let ino = name.iter().fold(7, |sum, b| sum * 31 + u64::from(*b));
+        Ok(Found::Inode(inode(
+            ino,
+            mode::S_IFREG | 0o644,
+            Box::new(Plain),
+        )))
+    }
+}
+
+struct Tree;
+
+impl SuperBlockOps for Tree {
+    fn statfs(&self) -> Result<StatFs, Errno> {
+        Ok(StatFs::default())
+    }
+}
+
+/// `/d/f0` to `/d/f9` with ten bytes each, a FIFO `/fifo`, and the slow tree at `/slow`.
+pub(crate) struct World {
+    pub(crate) vfs: Vfs,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) pool: Pool,
+    /// What was in use before anything was done.
+    pub(crate) before: Usage,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(PoolOptions::default(), false)
+    }
+
+    pub(crate) fn with(options: PoolOptions, blocking_io: bool) -> Self {
+        let limits = Limits {
+            pins_max: 1 << 18,
+            ..Limits::default()
+        };
+        let root = MemFs::new(MemOptions::default());
+        let vfs = Vfs::builder().limits(limits).build(root).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        for dir in [&b"/d"[..], b"/slow"] {
+            task.mkdir(dir, 0o755).expect("a directory");
+        }
+        for n in 0..10 {
+            let fd = task.creat(format!("/d/f{n}").as_bytes(), 0o644);
+            let fd = fd.expect("a file");
+            task.write(fd, b"0123456789").expect("ten bytes");
+            task.close(fd).expect("close");
+        }
+        task.mknod(b"/fifo", mode::S_IFIFO | 0o666, 0)
+            .expect("a FIFO");
+        let gate = Arc::new(Gate::default());
+        let dir = inode(1, mode::S_IFDIR | 0o755, Box::new(Slow(Arc::clone(&gate))));
+        let options_of_tree = SuperBlockOptions {
+            blocking_io,
+            ..SuperBlockOptions::default()
+        };
+        let slow = SuperBlock::new(dir, Box::new(Tree), options_of_tree);
+        task.mount(slow, b"/slow", MountFlags::default())
+            .expect("a mount");
+        drop(task);
+        let before = vfs.usage();
+        Self {
+            vfs,
+            gate,
+            pool: Pool::new(options),
+            before,
+        }
+    }
+
+    pub(crate) fn task(&self) -> Task {
+        self.vfs.task(Cred::root()).expect("a task")
+    }
+
+    pub(crate) fn ring(&self) -> Ring {
+        self.ring_with(|_| {})
+    }
+
+    pub(crate) fn ring_with(&self, set: impl FnOnce(&mut RingOptions)) -> Ring {
+        let mut options = RingOptions::default();
+        set(&mut options);
+        Ring::new(self.task(), &self.pool, options).expect("a ring")
+    }
+
+    /// Nothing is held any more, once the workers have ended what they do.
+    pub(crate) fn assert_at_rest(self) {
+        let Self {
+            vfs, pool, before, ..
+        } = self;
+        drop(pool);
+        vfs.collect();
+        let now = vfs.usage();
+        assert_eq!((now.pins, now.mounts), (before.pins, before.mounts));
+    }
+}
+
+/// Submits one entry, and waits for its completion.
+pub(crate) fn one(ring: &mut Ring, sqe: Sqe) -> Cqe {
+    let mut all = all(ring, [sqe]);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+/// Submits entries together, and waits until all is done.
+pub(crate) fn all(ring: &mut Ring, sqes: impl IntoIterator<Item = Sqe>) -> Vec<Cqe> {
+    for sqe in sqes {
+        ring.prepare(sqe).expect("room");
+    }
+    ring.submit().expect("submitted");
+    rest(ring)
+}
+
+/// Waits until all is done.
+pub(crate) fn rest(ring: &mut Ring) -> Vec<Cqe> {
+    let mut done = Vec::new();
+    loop {
+        done.extend(std::iter::from_fn(|| ring.next_completion()));
+        if ring.in_flight() == 0 {
+            done.extend(std::iter::from_fn(|| ring.next_completion()));
+            return done;
+        }
+        ring.wait(1, Some(Duration::from_secs(60)))
+            .expect("progress");
+    }
+}
+
+/// What there is to say of completions, by their marks.
+pub(crate) fn results(mut done: Vec<Cqe>) -> Vec<(u64, Result<u64, Errno>)> {
+    done.sort_by_key(|cqe| cqe.user_data);
+    done.iter().map(|cqe| (cqe.user_data, cqe.result)).collect()
+}
+
+pub(crate) fn open(path: &str) -> Sqe {
+    Sqe::openat(AT_FDCWD, path, O_RDONLY, 0)
+}
+
+/// A result as a descriptor.
+pub(crate) fn fd(cqe: &Cqe) -> i32 {
+    cqe.result.expect("a descriptor") as i32
+}

@@ -23,6 +23,8 @@ pub(crate) type Hook = Arc<dyn Fn() + Send + Sync>;
 struct Bell {
     asleep: WaitQueue,
     hook: Option<Hook>,
+    /// Futures that wait until something has come back.
+    room: Vec<Waker>,
 }
 
 /// The side of a ring that its workers see.
@@ -55,8 +57,12 @@ impl Desk {
         let mut bell = self.bell.lock();
         let wake = bell.asleep.wake_all();
         let hook = bell.hook.clone();
+        let room = std::mem::take(&mut bell.room);
         drop(bell);
         drop(wake);
+        for waker in room {
+            tell(|| waker.wake());
+        }
         if let Some(hook) = hook {
             tell(|| hook());
         }
@@ -77,6 +83,16 @@ impl Desk {
         waited.map(drop).map_err(|(_bell, why)| why)
     }
 
+    /// Has `waker` told of the next that comes back; `false` if something has already.
+    pub(crate) fn await_room(&self, waker: &Waker) -> bool {
+        let mut bell = self.bell.lock();
+        if !bell.room.iter().any(|other| other.will_wake(waker)) {
+            bell.room.push(waker.clone());
+        }
+        drop(bell);
+        self.inbox.arm()
+    }
+
     /// Has `hook` called from now on.
     pub(crate) fn set_hook(&self, hook: Option<Hook>) {
         let old = std::mem::replace(&mut self.bell.lock().hook, hook);
@@ -89,6 +105,23 @@ impl Desk {
 pub(crate) struct Signal(Arc<Mutex<Option<Waker>, RingWaker>>);
 
 impl Signal {
+    /// Has `waker` told from now on.
+    pub(crate) fn set(&self, waker: &Waker) {
+        let mut place = self.0.lock();
+        let old = match &*place {
+            Some(old) if old.will_wake(waker) => None,
+            _ => place.replace(waker.clone()),
+        };
+        drop(place);
+        drop(old);
+    }
+
+    /// Has nobody told.
+    pub(crate) fn clear(&self) {
+        let old = self.0.lock().take();
+        drop(old);
+    }
+
     fn wake(&self) {
         let waker = self.0.lock().take();
         if let Some(waker) = waker {

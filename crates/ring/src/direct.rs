@@ -43,6 +43,14 @@ impl Direct {
         })
     }
 
+    /// Without any.
+    pub(crate) const fn none() -> Self {
+        Self {
+            task: None,
+            slots: 0,
+        }
+    }
+
     /// What has the slots for descriptors.
     pub(crate) fn task(&self) -> Option<&Task> {
         self.task.as_ref()

@@ -9,6 +9,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`Ring`] | entries in, completions out, as `io_uring` has them |
+//! | [`AsyncTask`] | the same calls as futures, for any runtime |
 //! | [`Pool`] | the workers, shared by any number of rings, fair between them |
 //! | [`trace`] | what a ring tells who listens |
 //!
@@ -27,6 +28,7 @@ mod cqe;
 mod crew;
 mod desk;
 mod direct;
+mod future;
 mod op;
 mod options;
 mod perform;
@@ -38,6 +40,7 @@ pub mod trace;
 
 pub use bytes::Bytes;
 pub use cqe::Cqe;
+pub use future::{AsyncTask, Local};
 pub use op::{File, Output, Where};
 pub use options::RingOptions;
 pub use pool::{Pool, PoolOptions, PoolStats};

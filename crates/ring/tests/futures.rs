@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Futures: ready at once when cached, woken otherwise, and gone without a trace when dropped.
+
+mod common;
+
+use common::World;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR};
+use openpath_ring::{AsyncTask, RingOptions};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Says when it is woken, and counts.
+struct Told(mpsc::Sender<()>, AtomicUsize);
+
+impl Wake for Told {
+    fn wake(self: Arc<Self>) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        let _gone = self.0.send(());
+    }
+}
+
+fn waker() -> (Waker, mpsc::Receiver<()>) {
+    let (told, heard) = mpsc::channel();
+    (Arc::new(Told(told, AtomicUsize::new(0))).into(), heard)
+}
+
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(waker))
+}
+
+/// Polls, and again when woken, until it is ready.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let (waker, heard) = waker();
+    let mut future = pin!(future);
+    loop {
+        match poll(future.as_mut(), &waker) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => heard.recv().expect("a wake-up"),
+        }
+    }
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    match poll(pin!(future), Waker::noop()) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("it should not wait"),
+    }
+}
+
+fn task(world: &World, set: impl FnOnce(&mut RingOptions)) -> AsyncTask {
+    let mut options = RingOptions::default();
+    set(&mut options);
+    AsyncTask::new(world.task(), &world.pool, options).expect("an asynchronous task")
+}
+
+#[test]
+fn what_is_cached_is_ready_at_once() {
+    let world = World::new();
+    let mut task = task(&world, |_| {});
+    for _ in 0..100 {
+        let fd = now(task.open(b"/d/f1", O_RDWR, 0)).unwrap();
+        assert_eq!(now(task.stat(b"/d/f1")).map(|s| s.size), Ok(10));
+        let mut buf = [0; 4];
+        assert_eq!((now(task.read_at(fd, &mut buf, 3)), &buf), (Ok(4), b"3456"));
+        assert_eq!(now(task.write_at(fd, b"3456", 3)), Ok(4));
+        assert_eq!(now(task.close(fd)), Ok(()));
+        assert_eq!(now(task.open(b"/d/none", 0, 0)), Err(Errno::ENOENT));
+    }
+    assert_eq!(world.pool.stats().started, 0);
+    let activity = world.vfs.root_tenant().stats().activity;
+    assert_eq!((activity.opens_inline, activity.opens_offloaded), (200, 0));
+    drop(task);
+    world.assert_at_rest();
+}
+
+#[test]
+fn what_is_not_is_woken_for_and_the_same() {
+    for inline in [true, false] {
+        let world = World::new();
+        let mut task = task(&world, |options| options.inline = inline);
+        assert_eq!(block_on(task.open(b"/slow/x", O_RDONLY, 0)), Ok(0));
+        assert_eq!(
+            block_on(task.open(b"/slow/e", O_RDONLY, 0)),
+            Err(Errno::EIO)
+        );
+        assert_eq!(
+            block_on(task.open(b"/slow/a", O_RDONLY, 0)),
+            Err(Errno::ENOENT)
+        );
+        assert_eq!(
+            block_on(task.openat(AT_FDCWD, b"/d/new", O_CREAT | O_RDWR, 0o600)),
+            Ok(1)
+        );
+        assert_eq!(block_on(task.write(1, b"abc")), Ok(3));
+        let mut buf = [0; 8];
+        assert_eq!(block_on(task.read_at(1, &mut buf, 0)), Ok(3));
+        assert_eq!(&buf[..4], b"abc\0");
+        assert_eq!(block_on(task.fsync(1)), Ok(()));
+        assert_eq!(block_on(task.fdatasync(1)), Ok(()));
+        assert_eq!(block_on(task.ftruncate(1, 2)), Ok(()));
+        assert_eq!(block_on(task.fallocate(1, 0, 0, 9)), Ok(()));
+        assert_eq!(
+            block_on(task.statx(AT_FDCWD, b"/d/new", 0, 0x7ff)).map(|s| s.size),
+            Ok(9)
+        );
+        assert_eq!(block_on(task.mkdirat(AT_FDCWD, b"/e", 0o755)), Ok(()));
+        assert_eq!(block_on(task.symlinkat(b"x", AT_FDCWD, b"/e/l")), Ok(()));
+        assert_eq!(
+            block_on(task.linkat(AT_FDCWD, b"/d/new", AT_FDCWD, b"/e/h", 0)),
+            Ok(())
+        );
+        let moved = task.renameat2(AT_FDCWD, b"/e/h", AT_FDCWD, b"/e/g", 0);
+        assert_eq!(block_on(moved), Ok(()));
+        let dir = block_on(task.open(b"/e", O_RDONLY, 0)).unwrap();
+        assert_eq!(
+            block_on(task.getdents64(dir, 4096)).map(|all| all.len()),
+            Ok(4)
+        );
+        assert_eq!(block_on(task.unlinkat(dir, b"l", 0)), Ok(()));
+        assert_eq!(block_on(task.lstat(b"/e/l")).err(), Some(Errno::ENOENT));
+        assert_eq!(block_on(task.close(dir)), Ok(()));
+        assert_eq!(block_on(task.close(dir)), Err(Errno::EBADF));
+        assert_eq!(task.in_flight(), 0);
+        drop(task);
+        world.assert_at_rest();
+    }
+}
+
+#[test]
+fn each_is_woken_for_its_own_call() {
+    let world = World::new();
+    let task = task(&world, |_| {});
+    let (mine, mine_heard) = waker();
+    let (other, other_heard) = waker();
+    let mut waits = Box::pin(task.local().open(b"/slow/w", O_RDONLY, 0));
+    assert!(poll(waits.as_mut(), &mine).is_pending());
+    world.gate.await_waiting(1);
+    let mut passes = Box::pin(task.local().open(b"/slow/x", O_RDONLY, 0));
+    assert!(poll(passes.as_mut(), Waker::noop()).is_pending());
+    if poll(passes.as_mut(), &other).is_pending() {
+        other_heard.recv().expect("the waker of the last poll");
+        assert_eq!(poll(passes.as_mut(), &other), Poll::Ready(Ok(0)));
+    }
+    assert!(mine_heard.try_recv().is_err(), "it still waits");
+    world.gate.open();
+    mine_heard.recv().expect("a wake-up");
+    assert_eq!(poll(waits.as_mut(), &mine), Poll::Ready(Ok(1)));
+    drop((waits, passes));
+    drop(task);
+    world.assert_at_rest();
+}
+
+#[test]
+fn a_dropped_future_leaves_nothing_open_and_its_place_free() {
+    let world = World::new();
+    let mut task = task(&world, |options| {
+        options.entries = 8;
+        options.completions = 8;
+    });
+    for round in 0..50 {
+        let futures = (0..8).map(|n| {
+            let path = format!("/slow/x{round}-{n}").into_bytes();
+            let local = task.local();
+            let mut future: Pin<Box<dyn Future<Output = _>>> =
+                Box::pin(async move { local.open(&path, O_RDONLY, 0).await });
+            let _first = poll(future.as_mut(), Waker::noop());
+            future
+        });
+        let mut futures: Vec<_> = futures.collect();
+        // Some at once, some when they have come back, one not at all.
+        futures.truncate(4);
+        let last = block_on(futures.swap_remove(0)).expect("a descriptor");
+        drop(futures);
+        now(task.close(last)).expect("closed");
+    }
+    assert_eq!(block_on(task.open(b"/slow/y", O_RDONLY, 0)), Ok(0));
+    while task.in_flight() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(task.task().descriptors(), [0]);
+    drop(task);
+    world.assert_at_rest();
+}
+
+#[test]
+fn who_finds_no_place_waits_for_one() {
+    let world = World::new();
+    let task = task(&world, |options| {
+        options.entries = 2;
+        options.completions = 2;
+    });
+    let opens = (0..20).map(|n| {
+        let local = task.local();
+        let path = format!("/slow/x{n}").into_bytes();
+        Box::pin(async move { local.open(&path, O_RDONLY, 0).await })
+    });
+    let mut opens: Vec<_> = opens.collect();
+    let (waker, heard) = waker();
+    let mut done = 0;
+    while done < 20 {
+        opens.retain_mut(|open| match poll(open.as_mut(), &waker) {
+            Poll::Ready(fd) => {
+                done += 1;
+                fd.is_err()
+            }
+            Poll::Pending => true,
+        });
+        if done < 20 {
+            heard.recv().expect("a wake-up");
+        }
+    }
+    drop(opens);
+    drop(task);
+    world.assert_at_rest();
+}
+
+#[test]
+fn a_storm_of_wakers_and_a_dropped_task_lose_nothing() {
+    let world = World::new();
+    let task = task(&world, |_| {});
+    let mut open = Box::pin(task.local().open(b"/slow/w", O_RDONLY, 0));
+    for _ in 0..1000 {
+        let (waker, _heard) = waker();
+        assert!(poll(open.as_mut(), &waker).is_pending());
+        waker.wake();
+    }
+    world.gate.await_waiting(1);
+    world.gate.open();
+    assert_eq!(block_on(open.as_mut()), Ok(0));
+    drop(open);
+    let mut others: Vec<_> = (0..50)
+        .map(|_| Box::pin(task.local().open(b"/d/f1", O_CREAT | O_RDWR, 0o600)))
+        .collect();
+    for open in &mut others {
+        let _first = poll(open.as_mut(), Waker::noop());
+    }
+    drop(others);
+    let task = task.into_task();
+    assert_eq!(task.descriptors(), [0]);
+    drop(task);
+    world.assert_at_rest();
+}
+
+#[test]
+fn one_at_a_time_may_change_threads() {
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let world = World::new();
+    let mut task = task(&world, |_| {});
+    let task = {
+        let mut open = Box::pin(is_send(async {
+            let fd = is_send(task.open(b"/slow/x", O_RDONLY, 0)).await?;
+            task.close(fd).await
+        }));
+        let _first = poll(open.as_mut(), Waker::noop());
+        std::thread::scope(|s| {
+            let done = s.spawn(move || block_on(open)).join();
+            assert_eq!(done.expect("a thread"), Ok(()));
+        });
+        task
+    };
+    drop(task);
+    world.assert_at_rest();
+}
+
+#[test]
+fn tokio_drives_many_tasks_on_many_threads() {
+    let world = World::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .expect("a runtime");
+    let guests = (0..8).map(|guest| {
+        let mut task = task(&world, |_| {});
+        runtime.spawn(async move {
+            for n in 0..100 {
+                let cached = task.open(b"/d/f1", O_RDONLY, 0).await?;
+                let path = format!("/slow/x{guest}-{n}").into_bytes();
+                let missed = task.open(&path, O_RDONLY, 0).await?;
+                task.close(cached).await?;
+                task.close(missed).await?;
+            }
+            Ok::<_, Errno>(task.task().descriptors().len())
+        })
+    });
+    let guests: Vec<_> = guests.collect();
+    runtime.block_on(async {
+        for guest in guests {
+            assert_eq!(guest.await.expect("a guest"), Ok(0));
+        }
+    });
+    drop(runtime);
+    world.assert_at_rest();
+}

@@ -11,6 +11,7 @@
 //! | [`hash`](Table) | `probe`, `missed`, `lock` | a table searched without a lock |
 //! | [`pages`](Pages) | `page` | pages that go back to the system |
 //! | [`region`](Region) | `at` | an array that never moves |
+//! | [`allowance`](Allowance) | `take`, `give` | a quantity with a bound, for many threads |
 //! | [`shards`](Shards) | `mine`, `all` | a value for each group of threads |
 //! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
 //! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
@@ -20,6 +21,7 @@
 //! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
 //! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
 
+mod allowance;
 mod apart;
 pub mod asym;
 mod biased;
@@ -51,6 +53,7 @@ mod zero;
 #[cfg(not(debug_assertions))]
 use lockdep_disabled as lockdep;
 
+pub use allowance::Allowance;
 pub use biased::{Biased, BiasedGuard};
 pub use hash::{
     CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, HashKey, Locked, Missed, Probe, Relief,

@@ -39,6 +39,15 @@ impl<T: Default> Default for Shards<T> {
 }
 
 impl<T> Shards<T> {
+    /// How many groups there are.
+    pub const COUNT: u32 = SHARDS as u32;
+
+    /// The number of this thread's group, for [`Shards::of`].
+    #[inline]
+    pub fn here(&self) -> u32 {
+        shard() as u32
+    }
+
     /// The value of this thread's group.
     #[inline]
     pub fn mine(&self) -> &T {

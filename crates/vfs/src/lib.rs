@@ -70,7 +70,7 @@ pub use path::VfsPath;
 pub use pressure::{Pressure, Relief, Shrinker};
 pub use superblock::{Caching, SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
-pub use tenant::{Activity, Tenant, TenantLimits, TenantStats};
+pub use tenant::{Activity, Tenant, TenantLimits, TenantRef, TenantStats};
 pub use tried::TryError;
 pub use walk::{Reason, Reasons};
 

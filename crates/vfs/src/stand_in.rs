@@ -72,7 +72,7 @@ impl Task {
         if mine.namespace_id() != its.namespace_id() {
             its.set_namespace(mine.namespace());
         }
-        if !Arc::ptr_eq(&mine.tenant(), &its.tenant()) {
+        if !Arc::ptr_eq(mine.tenant().tenant(), its.tenant().tenant()) {
             stand_in.set_tenant(&self.tenant());
         }
         Ok(())

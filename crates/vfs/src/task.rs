@@ -19,7 +19,7 @@ use crate::inode::Patience;
 use crate::instance::Shared;
 use crate::lock_order::Deferred;
 use crate::mount::{MountSlot, Namespace};
-use crate::tenant::Tenant;
+use crate::tenant::{Tenant, TenantRef};
 use crate::walk::{Reason, ReasonCounts, Reasons, Spot};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
@@ -88,7 +88,7 @@ pub(crate) struct Core {
     /// How many exchanges of roots it has followed; see `mount::pivot`.
     pub(crate) pivots_seen: Cell<u64>,
     /// Whom it works for.
-    tenant: RefCell<Arc<Tenant>>,
+    tenant: RefCell<TenantRef>,
     /// Kept for the next use, and places for more.
     buffers: RefCell<[Buffer; BUFFERS]>,
     /// Why walks left the lock-free mode, in memory of its own.
@@ -221,7 +221,7 @@ impl Core {
     }
 
     /// Whom it works for.
-    pub(crate) fn tenant(&self) -> Ref<'_, Arc<Tenant>> {
+    pub(crate) fn tenant(&self) -> Ref<'_, TenantRef> {
         self.tenant.borrow()
     }
 
@@ -321,7 +321,7 @@ impl Task {
             lock_free: Cell::new(vfs.config.tuning.lock_free_walk),
             story: Story::default(),
             fds: RefCell::new(FdTable::new(&vfs.dcache.store, &vfs.config)),
-            tenant: RefCell::new(Arc::clone(&vfs.tenant)),
+            tenant: RefCell::new(TenantRef::new(&vfs.tenant)),
             vfs,
             pins,
             reader: Reader::new(format!("task {}", thread_name())),
@@ -378,7 +378,7 @@ impl Task {
         sibling.core.act_like(core);
         sibling.core.umask.set(core.umask.get());
         sibling.core.nofile.set(core.nofile.get());
-        sibling.set_tenant(&core.tenant());
+        sibling.set_tenant(core.tenant().tenant());
         Ok(sibling)
     }
 
@@ -401,14 +401,14 @@ impl Task {
         if tenant.is_of(self.core.vfs.id) {
             self.core.tenant().part(&self.core);
             tenant.join(&self.core);
-            self.core.tenant.replace(Arc::clone(tenant));
+            self.core.tenant.replace(TenantRef::new(tenant));
         }
     }
 
     /// Whom it works for.
     #[must_use]
     pub fn tenant(&self) -> Arc<Tenant> {
-        Arc::clone(&self.core.tenant())
+        Arc::clone(self.core.tenant().tenant())
     }
 
     /// Sets the mask of permission bits that new files do not get; the old one. Linux: umask(2).

@@ -17,8 +17,8 @@
 use crate::options::MemOptions;
 use crate::page_map::PAGE;
 use openpath_abi::Errno;
-use openpath_sync::{Page, Pages, Word};
-use openpath_vfs::Tenant;
+use openpath_sync::{Allowance, Page, Pages, Word};
+use openpath_vfs::TenantRef;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -28,19 +28,18 @@ pub(crate) const INODE_ROOM: u64 = 1024;
 /// Pools that pages come from, so that threads seldom wait for each other; a file has one.
 const SHARDS: usize = 4;
 
-/// A quantity with a limit. No two share a cache line.
-#[repr(align(64))]
+/// A quantity with a limit.
 pub(crate) struct Pool {
     /// 0: no limit, and nothing is counted.
     limit: u64,
-    free: Word,
+    used: Allowance<1>,
 }
 
 impl Pool {
     fn new(limit: u64) -> Self {
         Self {
             limit,
-            free: Word::new(limit),
+            used: Allowance::new([limit]),
         }
     }
 
@@ -49,15 +48,10 @@ impl Pool {
     /// # Errors
     /// `ENOSPC` if less is left.
     pub(crate) fn take(&self, amount: u64) -> Result<(), Errno> {
-        if self.limit == 0 {
-            return Ok(());
-        }
-        loop {
-            let free = self.free.get();
-            let left = free.checked_sub(amount).ok_or(Errno::ENOSPC)?;
-            if self.free.swap_if(free, left) {
-                return Ok(());
-            }
+        if self.limit == 0 || self.used.take(0, amount) {
+            Ok(())
+        } else {
+            Err(Errno::ENOSPC)
         }
     }
 
@@ -73,13 +67,17 @@ impl Pool {
     /// Gives back what was taken.
     pub(crate) fn give(&self, amount: u64) {
         if self.limit != 0 {
-            self.free.add(amount);
+            self.used.give(0, amount);
         }
+    }
+
+    fn left(&self) -> u64 {
+        self.limit - self.used.used(0)
     }
 
     /// The limit and what is left of it; both 0 without a limit.
     pub(crate) fn figures(&self) -> (u64, u64) {
-        (self.limit, self.free.get())
+        (self.limit, self.left())
     }
 }
 
@@ -116,11 +114,11 @@ impl Unit for Byte {
 #[derive(Clone)]
 pub(crate) struct Payer {
     pub(crate) space: Arc<Space>,
-    tenant: Option<Arc<Tenant>>,
+    tenant: Option<TenantRef>,
 }
 
 impl Payer {
-    pub(crate) fn new(space: &Arc<Space>, tenant: Option<&Arc<Tenant>>) -> Self {
+    pub(crate) fn new(space: &Arc<Space>, tenant: Option<&TenantRef>) -> Self {
         Self {
             space: Arc::clone(space),
             tenant: tenant.cloned(),
@@ -139,7 +137,7 @@ impl Payer {
         let bytes = amount.saturating_mul(U::BYTES);
         if let Err(errno) = pool.take(amount) {
             let left = tenant.limits().bytes_max - tenant.stats().bytes;
-            let is_first = amount > 1 && left / U::BYTES < pool.free.get();
+            let is_first = amount > 1 && left / U::BYTES < pool.left();
             return Err(if is_first { Errno::EDQUOT } else { errno });
         }
         tenant

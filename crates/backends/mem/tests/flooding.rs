@@ -63,7 +63,8 @@ fn files_whose_names_collide_scatter_under_another_key() {
         );
     }
     let census = vfs.census();
-    assert!((census.rekeys, census.crowded) == (1, 1), "{census:?}");
+    // The few that came while entries were on their way asked too.
+    assert!(census.rekeys == 1 && census.crowded <= 8, "{census:?}");
     assert_eq!(vfs.usage().dentries, before + 300);
 }
 
@@ -71,7 +72,7 @@ fn files_whose_names_collide_scatter_under_another_key() {
 fn who_learns_every_new_key_gets_no_long_chain_and_few_changes() {
     let (vfs, task) = instance();
     let mut from = 0;
-    for _ in 0..12 {
+    for _ in 0..64 {
         let names: Vec<String> = colliding(key(vfs.census().rekeys), from).take(60).collect();
         from += 1 << 20;
         for name in &names {
@@ -88,7 +89,7 @@ fn who_learns_every_new_key_gets_no_long_chain_and_few_changes() {
     }
     let census = vfs.census();
     assert!(
-        census.rekeys > 2 && census.crowded > 16 * (census.rekeys - 1),
+        census.rekeys > 2 && census.crowded > 256 * (census.rekeys - 1),
         "{census:?}"
     );
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tenants: whom tasks work for.
 
+use openpath_abi::fcntl::O_CREAT;
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, TenantLimits, Vfs};
 use std::sync::Arc;
@@ -19,4 +20,23 @@ fn children_work_for_the_tenant_of_their_parent() {
         child.set_tenant(&vfs.root_tenant());
     }
     assert!(Arc::ptr_eq(&parent.tenant(), &tenant));
+}
+
+#[test]
+fn files_count_on_the_handle_of_their_task_alone() {
+    let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
+    let vfs = vfs.expect("a Vfs");
+    let task = vfs.task(Cred::root()).expect("a task");
+    let tenant = vfs.tenant(TenantLimits::default());
+    task.set_tenant(&tenant);
+    let (owners, files) = (Arc::strong_count(&tenant), tenant.stats().inodes);
+    for n in 0..1000 {
+        let fd = task.open(format!("/{n}").as_bytes(), O_CREAT, 0o644);
+        task.close(fd.expect("a file")).expect("close");
+    }
+    assert_eq!(tenant.stats().inodes, files + 1000);
+    assert_eq!(Arc::strong_count(&tenant), owners);
+    // They keep their tenant when the task goes.
+    drop(task);
+    assert_eq!(Arc::strong_count(&tenant), owners);
 }

@@ -147,7 +147,7 @@ impl Locked<'_> {
     pub fn insert(&mut self, chain: &impl Chain, index: u32) {
         let _step = unfailing();
         self.push(chain, index);
-        self.table.busy.entries.add(1);
+        self.table.count(1);
     }
 
     /// Takes `index` out; whether it was there.
@@ -175,7 +175,7 @@ impl Locked<'_> {
             }
         }
         self.set(head, left);
-        self.table.busy.entries.sub(1);
+        self.table.count(u64::MAX);
         true
     }
 }

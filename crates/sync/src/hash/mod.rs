@@ -52,8 +52,9 @@ pub use rekey::Relief;
 pub use shape::View;
 
 use crate::apart::Apart;
-use crate::prim::{Mutex, unfailing};
+use crate::prim::{Mutex, SHARDS, unfailing};
 use crate::region::{NoSpace, Region};
+use crate::shards::Shards;
 use crate::word::{Word, Word32};
 use rekey::Work;
 use shape::{MOVING, Shape, Side};
@@ -71,7 +72,17 @@ pub const CHAIN_CAP: u32 = 32;
 const CROWDED: u32 = 24;
 /// Tells the place in a certificate from none.
 const MISS: u64 = 1 << 63;
-const START: u32 = if cfg!(loom) { 2 } else { 64 };
+/// Buckets at first: enough that two tasks with a few names each seldom write one line.
+const START: u32 = if cfg!(loom) {
+    2
+} else if cfg!(shuttle) {
+    64
+} else {
+    1024
+};
+/// A thread says what it inserted when that comes to as much as the buckets divided by this: so the
+/// count is off by less than a quarter of the buckets.
+const SAYS: u32 = 4 * SHARDS as u32;
 
 /// How a table reaches the link and the hash of the entry at an index.
 pub trait Chain {
@@ -89,9 +100,12 @@ pub struct Table {
     sides: [Side; 2],
     /// What is written on the way, away from what every search reads.
     busy: Apart<Busy>,
+    /// Entries that threads inserted, less those removed, and have not said; see [`Table::count`].
+    fresh: Shards<Word>,
 }
 
 struct Busy {
+    /// Entries, as far as the threads have said so.
     entries: Word,
     /// While entries move: buckets below this one have none left on the old side.
     moved: Word32,
@@ -179,6 +193,7 @@ impl Table {
                 moved: Word32::new(0),
                 work: Mutex::new(Work::default()),
             }),
+            fresh: Shards::default(),
         })
     }
 
@@ -252,7 +267,24 @@ impl Table {
 
     /// Entries inserted and not removed.
     pub fn len(&self) -> u64 {
-        self.busy.entries.peek()
+        let fresh = self.fresh.all().map(Word::peek);
+        fresh.fold(self.busy.entries.peek(), u64::wrapping_add)
+    }
+
+    /// Notes that entries were inserted, or removed: `change` is added as a number that wraps.
+    fn count(&self, change: u64) {
+        let most = u64::from(Shape(self.shape.peek()).active() / SAYS);
+        if most <= 1 {
+            self.busy.entries.add(change);
+            return;
+        }
+        let mine = self.fresh.mine();
+        let sum = mine.add(change).wrapping_add(change);
+        if sum.cast_signed().unsigned_abs() >= most {
+            // Another thread of the group may have changed it meanwhile: only this much was said.
+            mine.sub(sum);
+            self.busy.entries.add(sum);
+        }
     }
 
     /// Whether there is no entry.
@@ -286,12 +318,22 @@ impl Table {
         }
     }
 
+    /// Entries, as far as the threads have said so; less than none is none.
+    fn said(&self) -> u64 {
+        self.busy
+            .entries
+            .peek()
+            .cast_signed()
+            .max(0)
+            .cast_unsigned()
+    }
+
     /// Splits buckets until there is one for each entry, or moves some to the other side. Call it
     /// after an insertion, with no chain locked.
     #[inline]
     pub fn grow(&self, chain: &impl Chain) {
         let shape = Shape(self.shape.peek());
-        if self.busy.entries.peek() > u64::from(shape.active()) || shape.moving() {
+        if self.said() > u64::from(shape.active()) || shape.moving() {
             self.tend(chain);
         }
     }
@@ -313,7 +355,7 @@ impl Table {
         let most = self.buckets.capacity() / 2;
         loop {
             let active = Shape(self.shape.get()).active();
-            if self.busy.entries.peek() <= u64::from(active) || active >= most {
+            if self.said() <= u64::from(active) || active >= most {
                 return;
             }
             let _step = unfailing();

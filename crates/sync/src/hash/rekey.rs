@@ -66,7 +66,7 @@ impl Table {
             self.move_some(&mut work, chain);
             return Relief::Changed;
         }
-        if self.busy.entries.peek() > u64::from(shape.active()) {
+        if self.said() > u64::from(shape.active()) {
             self.split_all(chain);
             if Shape(self.shape.get()).active() != shape.active() {
                 return Relief::Changed;

@@ -60,7 +60,13 @@ fn everything_inserted_is_found_through_growth_and_gone_after_removal() {
         t.grow(&nodes);
         assert_eq!(search(&t, &nodes, i), Some(true));
     }
-    assert_eq!((t.len(), t.census().buckets), (4999, 4999));
+    // A thread says what it inserted when that comes to a part of the buckets.
+    let buckets = t.census().buckets;
+    assert!(
+        buckets <= 4999 && buckets + buckets / SAYS >= 4999,
+        "{buckets}"
+    );
+    assert_eq!(t.len(), 4999);
     for i in 1..5000u32 {
         assert_eq!(lock(&t, &nodes, i).find(&nodes, |j| j == i), i);
         assert!(lock(&t, &nodes, i).remove(&nodes, i));
@@ -148,7 +154,7 @@ fn a_change_of_key_goes_step_by_step_and_hides_nothing() {
             assert_eq!(search(&t, &nodes, i), Some(false));
             steps += 1;
         }
-        assert!(steps > 9999 / 128, "{steps}");
+        assert!(steps > (9999 - 9999 / SAYS) / 128, "{steps}");
         assert!((1..10_000).all(|i| search(&t, &nodes, i) == Some(true)));
     }
     assert_eq!(t.len(), 9999);
@@ -156,7 +162,8 @@ fn a_change_of_key_goes_step_by_step_and_hides_nothing() {
 
 #[test]
 fn a_certificate_holds_until_its_bucket_changes() {
-    let nodes = Nodes::new(300, |i| [i, 7]);
+    const NAMES: u32 = 3000;
+    let nodes = Nodes::new(u64::from(NAMES), |i| [i, 7]);
     let t = table();
     let absent = |i: u32| {
         let view = t.view();
@@ -166,7 +173,7 @@ fn a_certificate_holds_until_its_bucket_changes() {
     };
     let c = absent(1);
     assert!(t.certifies(&c));
-    let other = (2..300u32).find(|&i| absent(i).place != c.place).unwrap();
+    let other = (2..NAMES).find(|&i| absent(i).place != c.place).unwrap();
     lock(&t, &nodes, other).insert(&nodes, other);
     drop(lock(&t, &nodes, 1));
     assert!(t.certifies(&c));
@@ -176,7 +183,7 @@ fn a_certificate_holds_until_its_bucket_changes() {
     assert!(!t.certifies(&c));
     // A bucket that splits while it is empty, and one that moves, are other buckets.
     let c = absent(1);
-    for i in (2..300).filter(|&i| i != other) {
+    for i in (2..NAMES).filter(|&i| i != other) {
         lock(&t, &nodes, i).insert(&nodes, i);
         t.grow(&nodes);
     }

@@ -1,33 +1,66 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Books: which entries are on whose account, how many, and how many may be.
 //!
+//! A book has a queue of each kind for every group of threads: tasks side by side write different
+//! lines. Whoever makes room goes round them, in each as far as its part of all entries.
+//!
 //! # States
 //! A book is open as long as its tenant lives. Then it is left: what is on it may go before
 //! anything else, and when all of that is gone its number is free.
 
+use super::evict::BUDGET_MIN;
 use super::kids::ColdSlot;
 use super::queue::{Kind, Queue};
 use super::{Dcache, Dentry};
 use crate::lock_order::{Bookshelf, Eviction, Queues};
-use openpath_sync::{Mutex, Word, Word32, unfailing};
+use openpath_sync::{Allowance, Mutex, Shards, Word, Word32, unfailing};
 use std::sync::Arc;
 
 /// The entries of one tenant.
 pub(crate) struct Book {
     number: u32,
-    /// How many entries may be on it, by [`Kind`].
-    limits: [u32; 2],
-    queues: Mutex<[Queue; 2], Queues>,
-    /// How many there are, for who does not hold the queues.
-    lens: [Word32; 2],
+    /// How many entries are on it and may be, by [`Kind`].
+    entries: Allowance<2>,
+    parts: Shards<Part>,
+    /// The part in which the next sweep begins.
+    next: Word32,
     /// How many went to make room, by kind.
     evicted: [Word; 2],
-    /// Bytes of blocks with long names.
-    name_bytes: Word,
     /// Its tenant is gone.
     left: Word32,
     /// Held by who makes room.
     pub(super) evicting: Mutex<(), Eviction>,
+}
+
+/// What the threads of one group entered.
+#[derive(Default)]
+struct Part {
+    queues: Mutex<[Queue; 2], Queues>,
+    /// Bytes of blocks with long names: added here, less what was taken off here. May wrap.
+    name_bytes: Word,
+}
+
+/// Where an entry is, as its cold half has it: kind in bit 0, part, number of the book; 0 is
+/// nowhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place(u32);
+
+const PART_BITS: u32 = 4;
+const _: () = assert!(Shards::<Part>::COUNT <= 1 << PART_BITS);
+
+impl Place {
+    fn new(book: &Book, part: u32, kind: Kind) -> Self {
+        Self((book.number << PART_BITS | part) << 1 | kind as u32)
+    }
+    fn book(self) -> u32 {
+        self.0 >> (1 + PART_BITS)
+    }
+    fn part(self) -> u32 {
+        self.0 >> 1 & ((1 << PART_BITS) - 1)
+    }
+    fn kind(self) -> Kind {
+        Kind::ALL[self.0 as usize & 1]
+    }
 }
 
 /// What is on a book.
@@ -51,11 +84,10 @@ impl Book {
     fn new(number: u32, limits: [u32; 2]) -> Self {
         Self {
             number,
-            limits,
-            queues: Mutex::default(),
-            lens: Default::default(),
+            entries: Allowance::new(limits.map(|max| max.max(BUDGET_MIN).into())),
+            parts: Shards::default(),
+            next: Word32::new(0),
             evicted: Default::default(),
-            name_bytes: Word::new(0),
             left: Word32::new(0),
             evicting: Mutex::default(),
         }
@@ -68,12 +100,17 @@ impl Book {
 
     /// How many entries of a kind are on it.
     pub(super) fn len(&self, kind: Kind) -> u32 {
-        self.lens[kind as usize].peek()
+        self.entries.used(kind as usize) as u32
     }
 
     /// How many entries of a kind may be on it.
     pub(super) fn limit(&self, kind: Kind) -> u32 {
-        self.limits[kind as usize]
+        self.entries.max(kind as usize) as u32
+    }
+
+    /// Whether one more entry of a kind may be on it.
+    pub(super) fn has_room(&self, kind: Kind) -> bool {
+        self.entries.fits(kind as usize, 1)
     }
 
     /// Its tenant is gone.
@@ -103,7 +140,19 @@ impl Book {
         Account {
             entries: Kind::ALL.map(|kind| self.len(kind)),
             evicted: [0, 1].map(|kind: usize| self.evicted[kind].get()),
-            name_bytes: self.name_bytes.get(),
+            name_bytes: self.name_bytes(),
+        }
+    }
+
+    fn name_bytes(&self) -> u64 {
+        let parts = self.parts.all().map(|part| part.name_bytes.get());
+        parts.fold(0, u64::wrapping_add)
+    }
+
+    /// Notes that names take `gets` bytes in place of `had`.
+    fn count_names(&self, gets: u64, had: u64) {
+        if gets != had {
+            self.parts.mine().name_bytes.add(gets.wrapping_sub(had));
         }
     }
 
@@ -111,7 +160,8 @@ impl Book {
         self.evicted[kind as usize].add(count as u64);
     }
 
-    /// As [`Queue::sweep`].
+    /// As [`Queue::sweep`], once round all parts: in each so much of `steps` as it has of all
+    /// entries. No lock is held for longer than a part takes. Held: `evicting`.
     pub(super) fn sweep(
         &self,
         dcache: &Dcache,
@@ -120,7 +170,18 @@ impl Book {
         goal: usize,
         steps: u32,
     ) -> u32 {
-        self.queues.lock()[kind as usize].sweep(dcache, victims, goal, steps)
+        let all = u64::from(self.len(kind).max(1));
+        let mut passed = 0;
+        for _ in 0..Shards::<Part>::COUNT {
+            if victims.len() >= goal {
+                break;
+            }
+            let part = self.parts.of(self.next.add(1));
+            let queue = &mut part.queues.lock()[kind as usize];
+            let share = (u64::from(queue.len) * u64::from(steps)).div_ceil(all);
+            passed += queue.sweep(dcache, victims, goal, share.min(steps.into()) as u32);
+        }
+        passed
     }
 }
 
@@ -169,31 +230,64 @@ impl Dcache {
     /// Puts an entry on a book. Nobody else sees the entry yet, or it is pinned and on no book.
     pub(super) fn enter_book(&self, book: &Book, index: u32, kind: Kind) {
         let _step = unfailing();
-        let mut queues = book.queues.lock();
-        self.cold(index).account.set(book.number << 1 | kind as u32);
-        queues[kind as usize].push(self, index);
-        book.lens[kind as usize].set(queues[kind as usize].len);
-        drop(queues);
-        self.entries[kind as usize].add(1);
-        book.name_bytes
-            .add(self.names.bytes(self.at(index).block.get()));
+        let part = book.parts.here();
+        book.entries.force(kind as usize, 1);
+        {
+            let mut queues = book.parts.of(part).queues.lock();
+            let place = Place::new(book, part, kind);
+            self.cold(index).account.set(place.0);
+            queues[kind as usize].push(self, index);
+        }
+        if kind == Kind::Negative {
+            self.negatives.force(0, 1);
+        }
+        book.count_names(self.names.bytes(self.at(index).block.get()), 0);
     }
 
     /// Takes an entry off the book it is on. It is pinned or about to be freed.
     pub(super) fn leave_book(&self, shelf: &mut Shelf, index: u32) {
+        if let Some(book) = shelf.of(self, self.place(index)) {
+            self.strike(book, index);
+        }
+    }
+
+    /// Moves an entry to a book, as a name that exists. It is pinned.
+    pub(super) fn move_to_book(&self, book: &Book, index: u32) {
         let _step = unfailing();
-        let account = self.cold(index).account.get();
-        let Some((book, kind)) = shelf.of(self, account) else {
-            return;
-        };
-        let mut queues = book.queues.lock();
-        queues[kind as usize].remove(self, index);
-        self.cold(index).account.set(0);
-        book.lens[kind as usize].set(queues[kind as usize].len);
-        drop(queues);
-        self.entries[kind as usize].sub(1);
-        book.name_bytes
-            .sub(self.names.bytes(self.at(index).block.get()));
+        if self.place(index).book() == book.number {
+            // No look at the shelf, which all tenants have in common.
+            self.strike(book, index);
+        } else {
+            self.leave_book(&mut Shelf::default(), index);
+        }
+        self.enter_book(book, index, Kind::Positive);
+    }
+
+    /// Takes an entry off this book, which it is on.
+    fn strike(&self, book: &Book, index: u32) {
+        let _step = unfailing();
+        let place = self.place(index);
+        let kind = place.kind();
+        {
+            let mut queues = book.parts.of(place.part()).queues.lock();
+            queues[kind as usize].remove(self, index);
+            self.cold(index).account.set(0);
+        }
+        book.entries.give(kind as usize, 1);
+        if kind == Kind::Negative {
+            self.negatives.give(0, 1);
+        }
+        book.count_names(0, self.names.bytes(self.at(index).block.get()));
+    }
+
+    fn place(&self, index: u32) -> Place {
+        Place(self.cold(index).account.get())
+    }
+
+    /// Whether two entries are on one book, as the same kind.
+    pub(super) fn same_account(&self, one: u32, other: u32) -> bool {
+        let [one, other] = [one, other].map(|index| self.place(index));
+        (one.book(), one.kind()) == (other.book(), other.kind())
     }
 
     /// Moves the bytes of a name from what an entry had to what it gets.
@@ -201,9 +295,8 @@ impl Dcache {
         if had | gets == 0 {
             return;
         }
-        if let Some((book, _)) = Shelf::default().of(self, self.cold(index).account.get()) {
-            book.name_bytes.add(self.names.bytes(gets));
-            book.name_bytes.sub(self.names.bytes(had));
+        if let Some(book) = Shelf::default().of(self, self.place(index)) {
+            book.count_names(self.names.bytes(gets), self.names.bytes(had));
         }
     }
 }
@@ -213,12 +306,12 @@ impl Dcache {
 pub(super) struct Shelf(Option<Arc<Book>>);
 
 impl Shelf {
-    /// The book and the kind of an account; none for entries that are on no book.
-    fn of(&mut self, dcache: &Dcache, account: u32) -> Option<(&Book, Kind)> {
-        let number = account >> 1;
+    /// The book at a place; none for entries that are on no book.
+    fn of(&mut self, dcache: &Dcache, place: Place) -> Option<&Book> {
+        let number = place.book();
         if self.0.as_ref().is_none_or(|book| book.number != number) {
             self.0 = dcache.books.get(number);
         }
-        Some((self.0.as_deref()?, Kind::ALL[account as usize & 1]))
+        self.0.as_deref()
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entries come, change their name or meaning, and go out of sight.
 
-use super::book::{Book, Shelf};
+use super::book::Book;
 use super::forget::Seen;
 use super::queue::Kind;
 use super::{Dcache, dflag};
@@ -161,8 +161,7 @@ impl Dcache {
     /// parent's names, exclusively, and a pin.
     pub(crate) fn instantiate(&self, book: &Book, index: u32, inode: Arc<Inode>) -> Sample {
         let _step = unfailing();
-        self.leave_book(&mut Shelf::default(), index);
-        self.enter_book(book, index, Kind::Positive);
+        self.move_to_book(book, index);
         let d = self.at(index);
         let sb = d.sb.get();
         let of_tree = d.word().sample().flags() & dflag::OF_TREE;

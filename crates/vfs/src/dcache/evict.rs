@@ -25,7 +25,7 @@ use openpath_abi::Errno;
 use std::sync::Arc;
 
 /// No budget is smaller: what a few calls need at the same time.
-const BUDGET_MIN: u32 = 16;
+pub(super) const BUDGET_MIN: u32 = 16;
 /// Entries that the hand passes before it lets others have the queue.
 const SLICE: u32 = 512;
 /// How often a new entry asks for a slot that others may take first.
@@ -47,13 +47,11 @@ impl Dcache {
     /// # Errors
     /// `ENOMEM` where nothing can be evicted: everything is in use.
     pub(crate) fn room(&self, book: &Book, kind: Kind) -> Result<(), Errno> {
-        let max = book.limit(kind).max(BUDGET_MIN);
-        if book.len(kind) >= max {
-            self.make_room(book, kind, max)?;
+        if !book.has_room(kind) {
+            self.make_room(book, kind, book.limit(kind))?;
         }
-        let max = self.negatives_max.max(BUDGET_MIN);
-        if kind == Kind::Negative && self.entries[kind as usize].get() >= u64::from(max) {
-            self.evict_most(Some(kind), self.batch(max));
+        if kind == Kind::Negative && !self.negatives.fits(0, 1) {
+            self.evict_most(Some(kind), self.batch(self.negatives.max(0) as u32));
         }
         Ok(())
     }
@@ -122,11 +120,10 @@ impl Dcache {
         {
             next += 1;
             let parent = self.at(child).parent.get();
-            let same = |index| self.cold(index).account.get();
             if self.kid_count(parent) == 1
                 && self.at(parent).mark.peek() == 0
                 && leaf(self.at(parent).word().sample())
-                && same(parent) == same(child)
+                && self.same_account(parent, child)
             {
                 victims.push(parent);
             }

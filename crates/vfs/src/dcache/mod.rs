@@ -66,7 +66,8 @@ use crate::name::NameKey;
 use names::Names;
 use openpath_abi::Errno;
 use openpath_sync::{
-    Chain, HashKey, Item, Locked, Mutex, Region, Shards, Store, Table, Word, Word32, slab_item,
+    Allowance, Chain, HashKey, Item, Locked, Mutex, Region, Shards, Store, Table, Word, Word32,
+    slab_item,
 };
 use std::sync::Arc;
 
@@ -143,10 +144,9 @@ pub(crate) struct Dcache {
     graveyard: Shards<Mutex<reclaim::Graves, Graveyard>>,
     collections: reclaim::Collections,
     books: book::Books,
-    /// Entries on books, by kind.
-    entries: [Word; 2],
+    /// Names that do not exist, on all books.
+    negatives: Allowance<1>,
     limit: u32,
-    negatives_max: u32,
 }
 
 impl Dcache {
@@ -174,9 +174,8 @@ impl Dcache {
             graveyard: Shards::default(),
             collections: reclaim::Collections::default(),
             books: book::Books::default(),
-            entries: Default::default(),
+            negatives: Allowance::new([negatives_max.max(evict::BUDGET_MIN).into()]),
             limit,
-            negatives_max,
         })
     }
 

@@ -4,7 +4,7 @@
 use super::Inode;
 use crate::file::FileOps;
 use crate::path::VfsPath;
-use crate::tenant::Tenant;
+use crate::tenant::TenantRef;
 use openpath_abi::{Errno, Timespec};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct NewInode<'a> {
     /// change.
     pub now: Timespec,
     /// Whom its bytes and the inode itself are charged to; `None`: nobody.
-    pub tenant: Option<&'a Arc<Tenant>>,
+    pub tenant: Option<&'a TenantRef>,
 }
 
 /// A rename as a backend carries it out. All checks are done; both directories are locked.

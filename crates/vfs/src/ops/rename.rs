@@ -24,7 +24,7 @@ use crate::inode::{Inode, NewInode, Rename};
 use crate::lock_order::{InodeNames, RenameTopology};
 use crate::perm::{self, MAY_WRITE};
 use crate::task::{Core, Task};
-use crate::tenant::Tenant;
+use crate::tenant::TenantRef;
 use crate::walk::LastKind;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
@@ -352,7 +352,7 @@ fn lock_moved<'a>(
 }
 
 /// What a whiteout in `dir` is: a character device 0:0 that nobody may access.
-fn whiteout<'a>(core: &Core, dir: &Inode, tenant: &'a Arc<Tenant>) -> NewInode<'a> {
+fn whiteout<'a>(core: &Core, dir: &Inode, tenant: &'a TenantRef) -> NewInode<'a> {
     let (uid, gid, mode) = perm::new_owner(&core.cred(), dir, mode::S_IFCHR);
     NewInode {
         mode,

@@ -9,9 +9,13 @@
 //! | field | written under | read under |
 //! |---|---|---|
 //! | limits | never | one load |
-//! | bytes, inodes | compare-and-swap against the limit | one load |
+//! | bytes, inodes | nothing: see [`Allowance`] | the same |
 //! | book | the dentry cache (`dcache::book`) | the same |
 //! | tallies | their lock, when a task comes or goes | the same |
+//!
+//! # Rules
+//! R1. What a task makes names its tenant by the task's own handle ([`TenantRef`]): the count of a
+//!     handle is on a line of its own, so tasks side by side do not write one line for each file.
 //!
 //! # Guarantees
 //! G1. A charge that is refused charges nothing.
@@ -25,8 +29,12 @@ use crate::dcache::{Book, Dcache};
 use crate::lock_order::Tallies as TalliesLock;
 use activity::Tallies;
 use openpath_abi::Errno;
-use openpath_sync::{Mutex, Word};
+use openpath_sync::{Allowance, Mutex};
 use std::sync::Arc;
+
+/// Which of the quantities of a tenant.
+const BYTES: usize = 0;
+const INODES: usize = 1;
 
 /// What the tasks of one tenant may use together. The default is no bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,8 +90,8 @@ pub struct Tenant {
     /// The `Vfs` it is of.
     vfs: u64,
     book: Arc<Book>,
-    bytes: Word,
-    inodes: Word,
+    /// Bytes and inodes.
+    used: Allowance<2>,
     tallies: Mutex<Tallies, TalliesLock>,
 }
 
@@ -108,8 +116,7 @@ impl Tenant {
             limits,
             vfs,
             book: dcache.open_book([limits.positive_max, limits.negative_max]),
-            bytes: Word::new(0),
-            inodes: Word::new(0),
+            used: Allowance::new([limits.bytes_max, limits.inodes_max]),
             tallies: Mutex::default(),
         }
     }
@@ -145,8 +152,8 @@ impl Tenant {
         let [positive, negative] = account.entries;
         let [evicted_positive, evicted_negative] = account.evicted;
         TenantStats {
-            bytes: self.bytes.get(),
-            inodes: self.inodes.get(),
+            bytes: self.used.used(BYTES),
+            inodes: self.used.used(INODES),
             tasks,
             positive,
             negative,
@@ -162,12 +169,12 @@ impl Tenant {
     /// # Errors
     /// `EDQUOT` beyond [`TenantLimits::bytes_max`].
     pub fn charge_bytes(&self, bytes: u64) -> Result<(), Errno> {
-        charge(&self.bytes, bytes, self.limits.bytes_max)
+        self.charge(BYTES, bytes)
     }
 
     /// Takes back a charge of bytes.
     pub fn uncharge_bytes(&self, bytes: u64) {
-        self.bytes.sub(bytes);
+        self.used.give(BYTES, bytes);
     }
 
     /// Charges one file to it; a backend does, before it makes it.
@@ -175,24 +182,55 @@ impl Tenant {
     /// # Errors
     /// `EDQUOT` beyond [`TenantLimits::inodes_max`].
     pub fn charge_inode(&self) -> Result<(), Errno> {
-        charge(&self.inodes, 1, self.limits.inodes_max)
+        self.charge(INODES, 1)
     }
 
     /// Takes back the charge of one file.
     pub fn uncharge_inode(&self) {
-        self.inodes.sub(1);
+        self.used.give(INODES, 1);
+    }
+
+    fn charge(&self, what: usize, more: u64) -> Result<(), Errno> {
+        if self.used.take(what, more) {
+            Ok(())
+        } else {
+            Err(Errno::EDQUOT)
+        }
     }
 }
 
-/// Adds `more` to `used`, unless that goes beyond `max`.
-fn charge(used: &Word, more: u64, max: u64) -> Result<(), Errno> {
-    loop {
-        let now = used.get();
-        let next = now.checked_add(more).filter(|&next| next <= max);
-        let next = next.ok_or(Errno::EDQUOT)?;
-        if used.swap_if(now, next) {
-            return Ok(());
-        }
+/// A tenant as one task names it, to be kept with what the task makes. See R1.
+#[derive(Clone)]
+pub struct TenantRef(Arc<Handle>);
+
+/// Shares no line with anything else.
+#[repr(align(128))]
+struct Handle(Arc<Tenant>);
+
+impl TenantRef {
+    /// A handle of its own.
+    #[must_use]
+    pub fn new(tenant: &Arc<Tenant>) -> Self {
+        Self(Arc::new(Handle(Arc::clone(tenant))))
+    }
+
+    /// The tenant.
+    #[must_use]
+    pub fn tenant(&self) -> &Arc<Tenant> {
+        &self.0.0
+    }
+}
+
+impl std::ops::Deref for TenantRef {
+    type Target = Tenant;
+    fn deref(&self) -> &Tenant {
+        self.tenant()
+    }
+}
+
+impl std::fmt::Debug for TenantRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.tenant().fmt(f)
     }
 }
 

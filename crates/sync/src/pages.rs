@@ -25,7 +25,8 @@
 //!     its chunk, whose first page names the pool.
 //! R2. A chunk with a used page counts as one owner of the pool. So a page may outlive all handles
 //!     of the pool, and when the pool goes no page is used.
-//! R3. A chunk without a used page is unmapped, unless it has many warm ones ([`KEPT_MIN`]).
+//! R3. A chunk without a used page is unmapped, unless it has many warm ones ([`KEPT_MIN`]) or no
+//!     other has room: files that come and go one after the other find their pages warm.
 //!
 //! # Guarantees
 //! G1. A new page holds zeroes but for what it is made with, whoever had it before.
@@ -212,7 +213,7 @@ impl Books {
 
     /// Whether a chunk with this many warm pages stays although none is used.
     fn wants(&self, warm: usize) -> bool {
-        warm >= KEPT_MIN && self.warm <= self.warm_max()
+        (warm >= KEPT_MIN || self.open.len() == 1) && self.warm <= self.warm_max()
     }
 
     /// Gives the memory of warm pages back, of one chunk after the other, until there are few.

@@ -52,8 +52,26 @@ fn what_is_dropped_goes_back_whatever_stays() {
     assert!(keep.iter().all(|(n, page)| page[..8] == n.to_le_bytes()));
     drop((keep, again));
     assert!(pool.warm() <= WARM_MIN);
-    assert!(pool.0.books.lock().open.len() <= WARM_MIN / KEPT_MIN);
+    assert!(pool.0.books.lock().open.len() <= WARM_MIN / KEPT_MIN + 1);
     assert_eq!(Arc::strong_count(&pool.0), 1);
+    pool.cool();
+    assert_eq!((pool.warm(), pool.0.books.lock().open.len()), (0, 0));
+}
+
+#[test]
+fn pages_that_come_and_go_stay_warm() {
+    let pool = Pages::default();
+    for count in [1, 16, 200] {
+        let make = |_| pool.page(b"a", 0).expect("a page");
+        let all: Vec<Page> = (0..count).map(make).collect();
+        let places: Vec<usize> = all.iter().map(address).collect();
+        drop(all);
+        assert_eq!((resident(&places), pool.warm()), (count, count));
+        let again: Vec<Page> = (0..count).map(make).collect();
+        let mut same: Vec<usize> = again.iter().map(address).collect();
+        same.sort_unstable();
+        assert_eq!(same, places);
+    }
     pool.cool();
     assert_eq!((pool.warm(), pool.0.books.lock().open.len()), (0, 0));
 }

@@ -21,8 +21,8 @@ impl Task {
     /// In this order: `EINVAL` (`source` of 4096 bytes or more); those of the walk to `target`;
     /// `EPERM` (without `CAP_SYS_ADMIN`); `EINVAL` (empty `source`); those of the walk to `source`;
     /// `ENOENT` (`target` was removed, or its mount detached); `EINVAL` (the mount of `source` is
-    /// unbindable; one of the two is in another namespace or detached); `ENOENT` (`source` was
-    /// removed); `ENOTDIR` (one is a directory, the other is not); `ENOSPC` (limit of mounts);
+    /// unbindable; one of the two is in another namespace or detached); `ENOTDIR` (one is a
+    /// directory, the other is not); `ENOENT` (`source` was removed); `ENOSPC` (limit of mounts);
     /// `ENOMEM`.
     #[doc(alias = "MS_BIND")]
     pub fn bind(&self, source: &[u8], target: &[u8]) -> Result<(), Errno> {
@@ -77,11 +77,11 @@ fn bind(core: &Core, source: &[u8], target: &[u8], depth: Depth) -> Result<(), E
             return Err(Errno::EINVAL);
         }
         check_source(topology, &source)?;
-        if source.is_removed() {
-            return Err(Errno::ENOENT);
-        }
         if source.inode()?.is_dir() != target.inode()?.is_dir() {
             return Err(Errno::ENOTDIR);
+        }
+        if source.is_removed() {
+            return Err(Errno::ENOENT);
         }
         let made = core
             .vfs

@@ -13,6 +13,7 @@ pub mod mounts;
 pub mod op;
 pub mod ours;
 pub mod outcome;
+pub mod plain;
 pub mod random;
 pub mod rng;
 pub mod scan;

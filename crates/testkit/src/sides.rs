@@ -13,6 +13,9 @@ use crate::host::HostWorld;
 use crate::ours;
 use crate::skips::Counts;
 
+/// Name of the side that stands on a file system of the host.
+pub const OVER_HOST: &str = "ours over the host";
+
 /// How often a difference is looked at again.
 const AGAIN: usize = 10;
 
@@ -23,6 +26,8 @@ pub enum Against {
     Host,
     /// openpath, with the switch of this number off; 0 for none.
     Ours(u32),
+    /// The same, with the root of each case on a tmpfs of the host.
+    OverHost(u32),
 }
 
 /// Both sides.
@@ -88,7 +93,8 @@ impl Sides {
                 let trace = case::run(&mut self.world.begin()?, case, when, Some(&host));
                 ("again", Ok(trace))
             }
-            Against::Ours(switch) => ("ours", self.ours(case, when, &host, switch)),
+            Against::Ours(switch) => ("ours", self.ours(case, when, &host, switch, false)),
+            Against::OverHost(switch) => (OVER_HOST, self.ours(case, when, &host, switch, true)),
         };
         let (other, divergence) = match other {
             Ok(other) => {
@@ -141,10 +147,14 @@ impl Sides {
         when: Pictures,
         host: &Trace,
         switch: u32,
+        over_host: bool,
     ) -> Result<Trace, String> {
         let run = || -> Result<Trace, String> {
-            let world =
+            let mut world =
                 ours::World::new(self.sysctl, switch).map_err(|e| format!("no Vfs: {e}"))?;
+            if over_host {
+                world.over(&self.world);
+            }
             let [first, eye] = world.tasks().map_err(|e| format!("no task: {e}"))?;
             let begun = ours::Ours::new(&world, first, &eye);
             let mut face = begun.map_err(|e| format!("no root: {e}"))?;

@@ -75,8 +75,15 @@ impl Counts {
 
 /// The id of the divergence that allows this difference after these operations, if there is one.
 #[must_use]
-pub fn allowed(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
-    let id = rule(before, op, host, ours)?;
+pub fn allowed(
+    over_host: bool,
+    before: &[Op],
+    op: &Op,
+    host: &Outcome,
+    ours: &Outcome,
+) -> Option<&'static str> {
+    let known = rule(before, op, host, ours);
+    let id = known.or_else(|| rule_over_host(op, host, ours).filter(|_| over_host))?;
     entries(DIVERGENCES)
         .any(|(listed, _)| listed == id)
         .then_some(id)
@@ -107,6 +114,19 @@ fn rule(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'stat
 /// Does it mark a mount, or take one off that was marked?
 fn expires(op: &Op) -> bool {
     matches!(op, Op::Umount { flags, .. } if flags.low() & MNT_EXPIRE != 0)
+}
+
+/// The rules that hold only where the files are in a directory of the host.
+fn rule_over_host(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
+    match (op, host, ours) {
+        (
+            Op::Openat2 { resolve, .. },
+            Outcome::Err(Errno::EAGAIN),
+            Outcome::Err(Errno::ENOTDIR | Errno::ENAMETOOLONG),
+        ) if resolve.0 & RESOLVE_CACHED != 0 => Some("L26"),
+        (Op::SetXattr { .. }, Outcome::Ok, Outcome::Err(Errno::EOPNOTSUPP)) => Some("L33"),
+        _ => None,
+    }
 }
 
 /// Was a file's data passed on, maybe to a pipe that is read only now?

@@ -5,6 +5,8 @@
 openpath_sync::lock_classes! {
     /// All classes, outermost first.
     pub const CLASSES;
+    /// Changes that others made to a directory of the host, being dealt with.
+    pub HostEvents;
     /// Where an open file reads and writes next (`f_pos_lock`).
     pub FilePosition, nests;
     /// Directories moving from one parent to another in one superblock (`s_vfs_rename_mutex`).
@@ -66,6 +68,22 @@ openpath_sync::lock_classes! {
     pub MemXattr;
     /// Books of a superblock of the memory backend.
     pub MemSuper;
+    /// Where the handle of a directory of the host stands, over a listing.
+    pub HostListing;
+    /// Attributes of an inode of the host being brought up to date, over a look at the host.
+    pub HostAttr;
+    /// Descriptors of an inode of the host, and who needs them.
+    pub HostHandles;
+    /// Where an inode of the host was last found.
+    pub HostPlace;
+    /// Inodes of a tree of the host by what the host knows them by.
+    pub HostTable;
+    /// Devices of the host that are part of a tree.
+    pub HostDevices;
+    /// Which directories of the host are watched.
+    pub HostWatches;
+    /// The order in which descriptors of the host are given up.
+    pub HostPool;
     /// Which tasks work for a tenant, and what earlier ones counted.
     pub Tallies;
     /// What waits for the workers of a pool, and which of them sleep.

@@ -27,6 +27,13 @@ enum Which {
     All,
 }
 
+/// What openpath keeps the files of a case in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Back {
+    Mem,
+    Host,
+}
+
 /// Compares openpath with the host kernel.
 #[derive(Debug, Parser)]
 struct Args {
@@ -57,6 +64,9 @@ struct Args {
     /// Turn this switch of the core off: it must not change a result.
     #[arg(long, default_value = "none", value_parser = switch)]
     flip: u32,
+    /// Have openpath stand on a file system of the host instead of its own in memory.
+    #[arg(long, value_enum, default_value = "mem")]
+    back: Back,
     /// Run one case from a file, and print what both sides gave.
     #[arg(long)]
     case: Option<std::path::PathBuf>,
@@ -129,6 +139,8 @@ fn run(args: &Args) -> Fallible<bool> {
     }
     let against = if args.host {
         Against::Host
+    } else if args.back == Back::Host {
+        Against::OverHost(args.flip)
     } else {
         Against::Ours(args.flip)
     };

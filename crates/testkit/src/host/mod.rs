@@ -47,6 +47,8 @@ pub const KINDS: u64 = m::MS_SHARED | m::MS_PRIVATE | m::MS_SLAVE | m::MS_UNBIND
 pub const SLOTS: usize = 4;
 /// Mounts that a task may see before nothing is added: copies of copies double with each operation.
 const MOUNTS: usize = 40;
+/// Descriptors that a backend over the host may have.
+const BACKEND_LIMIT: u64 = 4096;
 /// Mount options of every tmpfs: what would depend on the machine is said.
 pub const TMPFS_OPTIONS: &[u8] = b"mode=0755,huge=never,size=1g,nr_inodes=1m";
 
@@ -58,6 +60,8 @@ pub struct HostWorld {
     /// `/proc` of the host, to look at the actors.
     proc: i32,
     clock: i32,
+    /// Descriptors of this process, for a backend that opens some once more.
+    own: std::sync::Arc<rustix::fd::OwnedFd>,
     /// The soft limit in force.
     limit: Cell<u64>,
 }
@@ -79,6 +83,7 @@ impl HostWorld {
         sys::ignore_signals();
         let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
         let proc = fd(sys::openat(f::AT_FDCWD, b"/proc", flags, 0))?;
+        let own = crate::plain::own_descriptors()?;
         sys::mount(b"none", b"/", b"", m::MS_REC | m::MS_PRIVATE, b"")?;
         sys::mount(b"base", place, b"tmpfs", m::MS_RDONLY, TMPFS_OPTIONS)?;
         sys::mount(b"none", place, b"", m::MS_REMOUNT | m::MS_BIND, b"")?;
@@ -92,6 +97,7 @@ impl HostWorld {
             base,
             proc,
             clock,
+            own: own.into(),
             limit: Cell::new(0),
         })
     }
@@ -131,6 +137,13 @@ impl HostWorld {
         })
     }
 
+    /// An empty tmpfs as those of the cases, and what leads to this process's descriptors; the
+    /// limit on them is out of the way.
+    pub(crate) fn plain(&self) -> Result<crate::plain::Plain, Errno> {
+        self.limit(BACKEND_LIMIT);
+        crate::plain::Plain::new(&self.own)
+    }
+
     /// Puts this soft limit in force.
     fn limit(&self, soft: u64) {
         if self.limit.get() != soft && sys::limit_files(soft).is_ok() {
@@ -158,7 +171,7 @@ impl HostWorld {
     ///
     /// A file whose change time was looked at gets a time that differs from it, and no file gets
     /// an older one afterwards. Twice, because the first may be a tick that was used already.
-    fn tick(&self) -> openpath_abi::Timespec {
+    pub(crate) fn tick(&self) -> openpath_abi::Timespec {
         for _ in 0..2 {
             let _ = sys::fstat(self.clock);
             let _ = sys::pwrite(self.clock, b"t", 0);

@@ -23,24 +23,38 @@ use openpath_vfs::{
 
 use crate::eye::Eye;
 use crate::face::{self, Face};
-use crate::host::{SLOTS, groups};
+use crate::host::{HostWorld, SLOTS, groups};
 use crate::op::{Fd, Op};
 use crate::outcome::{Ids, Names, Outcome, Stamps};
 use crate::scan::{Entry, Readable, Scans};
 use crate::tree::{Depth, RawTask, Tree};
 
-/// A clock that only moves when it is told to.
+/// A clock that only moves when it is told to, in nanoseconds.
 #[derive(Clone, Debug)]
 struct Hand(Arc<Word>);
 
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+impl Hand {
+    fn set(&self, now: Timespec) {
+        let seconds = now.sec.cast_unsigned().saturating_mul(SECOND);
+        self.0.set(seconds.saturating_add(u64::from(now.nsec)));
+    }
+}
+
 impl Clock for Hand {
     fn now(&self) -> Timespec {
-        Timespec::new(self.0.get().cast_signed(), 500)
+        let now = self.0.get();
+        // Less than a second, so the conversion keeps the value.
+        Timespec::new((now / SECOND).cast_signed(), (now % SECOND) as u32)
     }
 }
 
 /// A `Vfs` for one case.
-pub struct World {
+pub struct World<'h> {
+    /// On whose file system the case's root is, and whose clock is the one there.
+    host: Option<&'h HostWorld>,
     clock: Hand,
     vfs: Vfs,
     /// What can be explained is, before it is done.
@@ -94,14 +108,16 @@ fn tmpfs(now: Timespec, read_only: bool) -> Arc<SuperBlock> {
     })
 }
 
-impl World {
+impl<'h> World<'h> {
     /// A fresh one, with the switch of this number off; 0 for none.
     ///
     /// # Errors
     /// What kept it from being built.
-    pub fn new(sysctl: Sysctl, switch: u32) -> Result<World, Errno> {
+    pub fn new(sysctl: Sysctl, switch: u32) -> Result<World<'h>, Errno> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let clock = Hand(Arc::new(Word::new(now.map_or(0, |d| d.as_secs()))));
+        let clock = Hand(Arc::new(Word::new(0)));
+        let seconds = now.map_or(0, |d| d.as_secs());
+        clock.set(Timespec::new(seconds.cast_signed(), 500));
         let base = tmpfs(clock.now(), true);
         let mut tuning = Tuning::default();
         let mut explains = false;
@@ -116,10 +132,26 @@ impl World {
             .clock(Box::new(clock.clone()));
         let vfs = builder.build(base)?;
         Ok(World {
+            host: None,
             clock,
             vfs,
             explains,
         })
+    }
+
+    /// Has the root of the case lie on a tmpfs of the host.
+    pub fn over(&mut self, host: &'h HostWorld) {
+        self.clock.set(host.tick());
+        self.host = Some(host);
+    }
+
+    /// The time of the next operation.
+    fn tick(&self) -> Timespec {
+        match self.host {
+            Some(host) => self.clock.set(host.tick()),
+            None => drop(self.clock.0.add(SECOND)),
+        }
+        self.clock.now()
     }
 
     /// The two tasks of a case: the one that acts, and the one that looks. As on the host a tree
@@ -129,7 +161,10 @@ impl World {
     /// What kept them from being made.
     pub fn tasks(&self) -> Result<[Task; 2], Errno> {
         let [first, eye] = [self.vfs.task(Cred::root())?, self.vfs.task(Cred::root())?];
-        let root = tmpfs(self.clock.now(), false);
+        let root = match self.host {
+            Some(host) => host.plain()?.tree()?,
+            None => tmpfs(self.clock.now(), false),
+        };
         first.mount(root, b"/", MountFlags::from_ms(0))?;
         // `..` of the root is the root, and then what lies on it.
         first.chroot(b"/..")?;
@@ -164,7 +199,7 @@ pub const SWITCHES: &[Switch] = &[
 
 /// One case on openpath.
 pub struct Ours<'t> {
-    world: &'t World,
+    world: &'t World<'t>,
     eye: &'t Task,
     /// What the looking task has open at the root of the case.
     root: Fd,
@@ -185,7 +220,7 @@ impl<'t> Ours<'t> {
     ///
     /// # Errors
     /// What kept the root of the case from being opened.
-    pub fn new(world: &'t World, first: Task, eye: &'t Task) -> Result<Ours<'t>, Errno> {
+    pub fn new(world: &'t World<'t>, first: Task, eye: &'t Task) -> Result<Ours<'t>, Errno> {
         let mut stamps = Stamps::default();
         stamps.start(world.clock.now());
         first.set_rlimit_nofile(face::LIMIT);
@@ -214,8 +249,8 @@ impl<'t> Ours<'t> {
     }
 
     fn tick(&mut self) {
-        self.world.clock.0.add(1);
-        self.stamps.start(self.world.clock.now());
+        let now = self.world.tick();
+        self.stamps.start(now);
     }
 
     fn become_user(&mut self, uid: u32) {

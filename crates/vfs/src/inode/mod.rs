@@ -59,6 +59,8 @@ pub mod flag {
     pub const FILE_CAPS: u64 = 1 << 8;
     /// The backend is asked at each open ([`super::InodeOps::open`]).
     pub const OPEN_HOOK: u64 = 1 << 9;
+    /// As [`OPEN_HOOK`], at each open for writing.
+    pub const WRITE_HOOK: u64 = 1 << 11;
     /// Someone is told what happens to it ([`crate::Task::inotify_add_watch`]). The core's own:
     /// backends leave it alone.
     pub const WATCHED: u64 = 1 << 10;

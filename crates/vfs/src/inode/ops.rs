@@ -262,7 +262,8 @@ pub trait InodeOps: Send + Sync + 'static {
     }
 
     /// Begins one opening: the state it keeps and the calls it takes over, if any. Asked only while
-    /// [`super::flag::OPEN_HOOK`] is set, which a backend may set and clear at any time.
+    /// [`super::flag::OPEN_HOOK`] is set, or for writing [`super::flag::WRITE_HOOK`]; a backend may
+    /// set and clear both at any time.
     ///
     /// # Errors
     /// What open(2) is to return, after everything else was granted; `EAGAIN` if it would have to

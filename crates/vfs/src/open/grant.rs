@@ -93,7 +93,7 @@ fn at_once_ruled(
     let inode = core.vfs.dcache.store.dentry_payload(&pin);
     let waits = inode.is_none_or(|inode| {
         !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR)
-            || inode.flags() & flag::OPEN_HOOK != 0
+            || inode.flags() & hooks(op.flags) != 0
     });
     if waits {
         core.pins.release(pin);
@@ -151,7 +151,7 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
 /// where no rule but permissions and write access is in the way.
 #[inline(always)]
 fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errno>> {
-    const SPECIAL: u64 = flag::OPEN_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY;
+    const SPECIAL: u64 = flag::OPEN_HOOK | flag::WRITE_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY;
     let access = op.flags & O_ACCMODE;
     let ruled = op.flags & !(IDLE | O_ACCMODE | O_CREAT) != 0
         || op.lookup & (lflag::DIRECTORY | lflag::REGULAR) != 0;
@@ -358,7 +358,7 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
     };
     write_access(core, pin, mount, inode, flags)?;
     lock_context(core, inode);
-    let hooked = inode.flags() & flag::OPEN_HOOK != 0;
+    let hooked = inode.flags() & hooks(flags) != 0;
     if !hooked && !is_special(inode) {
         return Ok(None);
     }
@@ -379,6 +379,15 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
         _ => return Err(Errno::ENXIO),
     };
     Ok(Some(Arc::new(own)))
+}
+
+/// The flags of an inode whose backend is asked at an open with these flags.
+pub(super) fn hooks(flags: u32) -> u64 {
+    if flags & O_ACCMODE == O_RDONLY {
+        flag::OPEN_HOOK
+    } else {
+        flag::OPEN_HOOK | flag::WRITE_HOOK
+    }
 }
 
 /// Asks the backend to open a file; at once, or not at all, if the open is not to wait.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rule `graph`: dependencies point down, outside crates are on a list, one lint table rules all.
 //!
-//! `abi <- sync <- vfs <- {mem, ring} <- {testkit, bench} <- {cli, xtask}`; `conformance` stands
-//! alone. What is built for tests may use any library of the tree; what ships may not.
+//! `abi <- sync <- vfs <- {mem, host, ring} <- {testkit, bench} <- {cli, xtask}`; `conformance`
+//! stands alone. What is built for tests may use any library of the tree; what ships may not.
 
 use super::{Report, Source, Tree};
 
@@ -22,10 +22,18 @@ const SYNC: &str = "openpath-sync";
 const VFS: &str = "openpath-vfs";
 const MEM: &str = "openpath-mem";
 const RING: &str = "openpath-ring";
+const HOST: &str = "openpath-host";
 const TESTKIT: &str = "openpath-testkit";
 const BENCH: &str = "openpath-bench";
 
-const TOOLS: &[&str] = &["libc", "parking_lot", "clap", "serde", "serde_json"];
+const TOOLS: &[&str] = &[
+    "libc",
+    "parking_lot",
+    "clap",
+    "rustix",
+    "serde",
+    "serde_json",
+];
 
 const GRAPH: &[Node] = &[
     Node {
@@ -54,8 +62,13 @@ const GRAPH: &[Node] = &[
         outside: &["tracing", "shuttle"],
     },
     Node {
+        name: HOST,
+        own: &[ABI, SYNC, VFS],
+        outside: &["rustix"],
+    },
+    Node {
         name: TESTKIT,
-        own: &[ABI, SYNC, VFS, MEM, RING],
+        own: &[ABI, SYNC, VFS, MEM, HOST, RING],
         outside: TOOLS,
     },
     Node {
@@ -86,6 +99,7 @@ const FOR_TESTS: &[&str] = &[
     SYNC,
     VFS,
     MEM,
+    HOST,
     TESTKIT,
     "libc",
     "parking_lot",

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How the core calls an inode of the host.
+
+use crate::node::{Access, Face, Node};
+use openpath_abi::{Errno, Timespec};
+use openpath_vfs::{
+    Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr,
+};
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+impl InodeOps for Face {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn lookup(&self, _dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+        self.0.find(name, patience)
+    }
+
+    fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        self.0.make(dir, name, new)
+    }
+
+    fn tmpfile(&self, _dir: &Inode, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        self.0.make_nameless(new)
+    }
+
+    fn link(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        target: &Arc<Inode>,
+        _now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.add_name(dir, name, target)
+    }
+
+    fn unlink(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        victim: &Arc<Inode>,
+        _now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.remove(dir, name, victim, false)
+    }
+
+    fn rmdir(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        victim: &Arc<Inode>,
+        _now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.remove(dir, name, victim, true)
+    }
+
+    fn rename(&self, rename: &Rename<'_>) -> Result<(), Errno> {
+        self.0.rename(rename)
+    }
+
+    fn readdir(
+        &self,
+        _dir: &Inode,
+        from: i64,
+        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        self.0.list(from, emit)
+    }
+
+    fn readlink(&self, _inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
+        self.0.body(patience).map(Cow::Owned)
+    }
+
+    fn open(
+        &self,
+        inode: &Inode,
+        flags: u32,
+        patience: Patience,
+    ) -> Result<Option<Box<dyn FileOps>>, Errno> {
+        self.0.opened(inode, flags, patience)
+    }
+
+    fn read_at(&self, inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.0.read_data(inode, buf, offset)
+    }
+
+    fn write_at(
+        &self,
+        inode: &Inode,
+        data: &[u8],
+        offset: u64,
+        _now: Timespec,
+    ) -> Result<usize, Errno> {
+        self.0.write_data(inode, data, offset)
+    }
+
+    fn with_pages(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        len: usize,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Errno> {
+        self.0.show_data(inode, offset, len, show)
+    }
+
+    fn copy_range(
+        &self,
+        inode: &Inode,
+        from: u64,
+        to: &Inode,
+        at: u64,
+        len: u64,
+        _now: Timespec,
+    ) -> Result<usize, Errno> {
+        self.0.copy_data((inode, from), (to, at), len)
+    }
+
+    fn fallocate(
+        &self,
+        inode: &Inode,
+        mode: u32,
+        offset: u64,
+        len: u64,
+        _now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.allocate(inode, mode, offset, len)
+    }
+
+    fn fsync(&self, _inode: &Inode, data_only: bool) -> Result<(), Errno> {
+        self.0.bring_to_disk(data_only)
+    }
+
+    fn seals(&self, inode: &Inode) -> Result<u32, Errno> {
+        self.0.get_seals(inode)
+    }
+
+    fn add_seals(&self, inode: &Inode, seals: u32) -> Result<(), Errno> {
+        self.0.put_seals(inode, seals)
+    }
+
+    fn seek_extent(&self, inode: &Inode, offset: u64, extent: Extent) -> Result<u64, Errno> {
+        self.0.seek_data(inode, offset, extent)
+    }
+
+    fn setattr(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
+        self.0.change(inode, change)
+    }
+
+    fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
+        if self.0.tree.keeps() {
+            return Ok(());
+        }
+        Node::refresh(&self.0, inode, patience, Access::Hosts)
+    }
+
+    fn getxattr(&self, _inode: &Inode, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.0.get_xattr(name)
+    }
+
+    fn setxattr(
+        &self,
+        inode: &Inode,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+        _now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.set_xattr(inode, name, value, flags)
+    }
+
+    fn listxattr(&self, _inode: &Inode) -> Result<Vec<Vec<u8>>, Errno> {
+        self.0.list_xattrs()
+    }
+
+    fn removexattr(&self, inode: &Inode, name: &[u8], _now: Timespec) -> Result<(), Errno> {
+        self.0.remove_xattr(inode, name)
+    }
+}

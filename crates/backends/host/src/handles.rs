@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The handles of one inode: having one, opening it again, and giving it up.
+//!
+//! # Rules
+//! R1. What is opened by name is compared with what the inode is; another file under its name is
+//!     `ESTALE`, never that file.
+//! R2. An inode is looked for by a handle of its own if there is one and the host has a `/proc`,
+//!     else from the nearest directory above it that has one, by the names it was last found under.
+//!
+//! # Guarantees
+//! G1. `OPEN_HOOK` is set while a file or directory has no handle that can be read.
+
+use crate::node::{Access, Node};
+use crate::pool::{Handle, Use};
+use crate::sys::{errno, look};
+use openpath_abi::{Errno, mode};
+use openpath_vfs::{Inode, Patience, flag};
+use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use std::sync::Arc;
+
+/// How often what was moved meanwhile is looked for again.
+const TRIES: usize = 3;
+/// The most directories above one that are looked through.
+const DEPTH_MAX: usize = 1 << 16;
+/// The longest path that is opened at once.
+const PATH_ROOM: usize = 2048;
+
+/// The descriptors of one inode, and who needs them.
+#[derive(Default)]
+pub(crate) struct Handles {
+    held: [Option<Arc<Handle>>; 3],
+    nameless: bool,
+    /// Openings that are told when they end: for reading, for writing.
+    pub(crate) openings: [u64; 2],
+}
+
+impl Node {
+    /// A handle that is held for this use, or for a greater one.
+    pub(crate) fn held(&self, what: Use) -> Option<Arc<Handle>> {
+        let handles = self.handles.lock();
+        let [path, read, write] = &handles.held;
+        let found = match what {
+            Use::Path => path.as_ref().or(read.as_ref()).or(write.as_ref()),
+            Use::Read => read.as_ref().or(write.as_ref().filter(|h| h.reads)),
+            Use::Write => write.as_ref(),
+        };
+        let found = found?;
+        found.touch();
+        Some(Arc::clone(found))
+    }
+
+    /// A handle for this use: the one that is held, or a new one.
+    ///
+    /// # Errors
+    /// Those of the host; `ESTALE` if it is no longer where it was found; `ENFILE` if no handle can
+    /// be given up for it; `EAGAIN` if it would have to wait and may not.
+    pub(crate) fn handle(
+        self: &Arc<Self>,
+        what: Use,
+        patience: Patience,
+    ) -> Result<Arc<Handle>, Errno> {
+        match self.held(what) {
+            Some(handle) => Ok(handle),
+            None => self.open_handle(what, patience),
+        }
+    }
+
+    fn open_handle(self: &Arc<Self>, what: Use, patience: Patience) -> Result<Arc<Handle>, Errno> {
+        let mut plain = OFlags::NONBLOCK | OFlags::NOCTTY;
+        if self.tree.access() == Access::Ours {
+            plain |= OFlags::NOATIME;
+        }
+        let kind = if self.is_dir() {
+            OFlags::DIRECTORY
+        } else {
+            OFlags::empty()
+        };
+        match what {
+            Use::Path => {
+                let fd = self.reopen(OFlags::PATH | kind, patience)?;
+                self.keep(fd, what, false)
+            }
+            Use::Read => {
+                let fd = self.reopen(OFlags::RDONLY | plain | kind, patience)?;
+                self.keep(fd, what, true)
+            }
+            Use::Write => match self.reopen(OFlags::RDWR | plain, patience) {
+                Ok(fd) => self.keep(fd, what, true),
+                // Who may write need not be able to read.
+                Err(Errno::EACCES) => {
+                    let fd = self.reopen(OFlags::WRONLY | plain, patience)?;
+                    self.keep(fd, what, false)
+                }
+                Err(errno) => Err(errno),
+            },
+        }
+    }
+
+    /// Makes a handle of a descriptor on this file.
+    ///
+    /// # Errors
+    /// `ENFILE`.
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        fd: OwnedFd,
+        what: Use,
+        reads: bool,
+    ) -> Result<Arc<Handle>, Errno> {
+        let handle = Handle::new(fd, what, reads, self);
+        let inode = self.inode();
+        let mut handles = self.handles.lock();
+        if let Some(other) = &handles.held[what as usize] {
+            // Someone was faster; this one is closed when it is dropped.
+            return Ok(Arc::clone(other));
+        }
+        handles.held[what as usize] = Some(Arc::clone(&handle));
+        self.note_hook(inode.as_deref(), &handles);
+        drop(handles);
+        if let Err(errno) = self.tree.pool.admit(&handle) {
+            self.take_out(&handle);
+            return Err(errno);
+        }
+        Ok(handle)
+    }
+
+    /// Gives a handle up, unless it is needed; whether it is gone.
+    pub(crate) fn let_go(&self, handle: &Arc<Handle>) -> bool {
+        {
+            let handles = self.handles.lock();
+            if handles.nameless || !self.has_place() {
+                return false;
+            }
+        }
+        self.take_out(handle);
+        true
+    }
+
+    fn take_out(&self, handle: &Arc<Handle>) {
+        let inode = self.inode();
+        let mut handles = self.handles.lock();
+        let slot = &mut handles.held[handle.what as usize];
+        let gone = match slot {
+            Some(held) if Arc::ptr_eq(held, handle) => slot.take(),
+            _ => None,
+        };
+        self.note_hook(inode.as_deref(), &handles);
+        drop(handles);
+        drop(gone);
+    }
+
+    /// Gives up the handle for this use, whoever needs it.
+    pub(crate) fn drop_handle(&self, what: Use) {
+        let inode = self.inode();
+        let mut handles = self.handles.lock();
+        if handles.nameless {
+            return;
+        }
+        let gone = handles.held[what as usize].take();
+        self.note_hook(inode.as_deref(), &handles);
+        drop(handles);
+        drop(gone);
+    }
+
+    /// G1. The handles are locked.
+    fn note_hook(&self, inode: Option<&Inode>, handles: &Handles) {
+        let [_, read, write] = &handles.held;
+        let ready = read.is_some() || write.as_ref().is_some_and(|h| h.reads);
+        let Some(inode) = inode else { return };
+        if !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR) {
+            return;
+        }
+        if ready && self.tree.keeps_handles() {
+            inode.clear_flags(flag::OPEN_HOOK);
+        } else {
+            inode.set_flags(flag::OPEN_HOOK);
+        }
+    }
+
+    /// Says whether nothing but a handle leads to it; then one must be held.
+    pub(crate) fn set_nameless(&self, nameless: bool) {
+        self.handles.lock().nameless = nameless;
+    }
+
+    /// Opens this file of the host once more.
+    fn reopen(self: &Arc<Self>, flags: OFlags, patience: Patience) -> Result<OwnedFd, Errno> {
+        let opened = self.reopen_once(flags, patience);
+        match opened {
+            // A stranger's file.
+            Err(Errno::EPERM) if flags.contains(OFlags::NOATIME) => {
+                self.reopen(flags.difference(OFlags::NOATIME), patience)
+            }
+            Err(Errno::EMFILE | Errno::ENFILE) => {
+                self.tree.pool.relieve();
+                self.reopen_once(flags, patience)
+            }
+            // A lease that must be given back, which takes the time it takes.
+            Err(Errno::EAGAIN)
+                if patience == Patience::Wait && flags.contains(OFlags::NONBLOCK) =>
+            {
+                self.reopen_once(flags.difference(OFlags::NONBLOCK), patience)
+            }
+            other => other,
+        }
+    }
+
+    fn reopen_once(self: &Arc<Self>, flags: OFlags, patience: Patience) -> Result<OwnedFd, Errno> {
+        if patience == Patience::Wait
+            && let (Some(proc), Some(handle)) = (&self.tree.proc, self.held(Use::Path))
+        {
+            return reopen_by_number(proc, &handle, flags);
+        }
+        for _ in 0..TRIES {
+            if self.handles.lock().nameless {
+                return Err(Errno::ESTALE);
+            }
+            let (anchor, path) = self.route(patience)?;
+            let path: &[u8] = if path.is_empty() { b"." } else { &path };
+            let way = self.tree.way;
+            let opened = way.open(&*anchor, path, flags, Mode::empty(), patience);
+            match opened {
+                Ok(fd) => {
+                    if self.is_root() || look(&fd, b"", patience)?.id == self.id {
+                        return Ok(fd);
+                    }
+                }
+                Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::ESTALE)
+    }
+
+    /// A handle on a directory above, and the path from there.
+    fn route(self: &Arc<Self>, patience: Patience) -> Result<(Arc<Handle>, Vec<u8>), Errno> {
+        let mut names: Vec<(Arc<Self>, Box<[u8]>)> = Vec::new();
+        let mut node = Arc::clone(self);
+        let mut anchor = loop {
+            match node.place() {
+                // What others move may have places in a ring, all of them of the past.
+                Some(_) if names.len() > DEPTH_MAX => return Err(Errno::ESTALE),
+                Some(place) => {
+                    names.push((node, place.name));
+                    node = place.parent;
+                    if let Some(handle) = node.held(Use::Path) {
+                        break handle;
+                    }
+                }
+                None => break node.held(Use::Path).ok_or(Errno::ESTALE)?,
+            }
+        };
+        let mut path = Vec::new();
+        while let Some((node, name)) = names.pop() {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&name);
+            if path.len() > PATH_ROOM && !names.is_empty() {
+                let way = self.tree.way;
+                let flags = OFlags::PATH | OFlags::DIRECTORY;
+                let fd = way.open(&*anchor, &path, flags, Mode::empty(), patience)?;
+                anchor = Handle::new(fd, Use::Path, false, &node);
+                path.clear();
+            }
+        }
+        Ok((anchor, path))
+    }
+
+    /// The inode is gone: nobody can ask for more than the way to its children.
+    pub(crate) fn gone(&self) {
+        let mut handles = self.handles.lock();
+        handles.nameless = false;
+        let held = if self.is_dir() {
+            [const { None }; 3]
+        } else {
+            std::mem::take(&mut handles.held)
+        };
+        drop(handles);
+        drop(held);
+    }
+}
+
+/// Opens what `handle` is on once more, whatever its name is.
+fn reopen_by_number(proc: &OwnedFd, handle: &Handle, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC;
+    rustix::fs::openat(proc, number(handle), flags, Mode::empty()).map_err(errno)
+}
+
+/// The name of a handle in `/proc/self/fd`.
+pub(crate) fn number(handle: &Handle) -> String {
+    handle.as_fd().as_raw_fd().to_string()
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Listing a directory, by positions of the host.
+//!
+//! # Rules
+//! R1. All openings share one handle, which stands where the last one listed: it is led to its
+//!     place before each listing, under the directory's `HostListing` lock.
+
+use crate::node::Node;
+use crate::pool::Use;
+use crate::sys::errno;
+use openpath_abi::Errno;
+use openpath_vfs::{Listed, Patience};
+use rustix::fs::{FileType, RawDir, SeekFrom};
+use std::sync::Arc;
+
+/// Room for what is listed at once.
+const ROOM: usize = 32 << 10;
+
+/// One entry of the host, until it is handed on.
+struct Line {
+    name: Vec<u8>,
+    ino: u64,
+    kind: u8,
+    next: i64,
+}
+
+impl Node {
+    /// As `InodeOps::readdir`.
+    pub(crate) fn list(
+        self: &Arc<Self>,
+        from: i64,
+        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        if !self.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        let mut from = from.max(0).cast_unsigned();
+        let mut buf = Vec::with_capacity(ROOM);
+        loop {
+            let lines = self.batch(from, &mut buf)?;
+            let Some(last) = lines.last() else {
+                return Ok(());
+            };
+            from = last.next.cast_unsigned();
+            for line in &lines {
+                let is_self = line.name == b"." || line.name == b"..";
+                let listed = Listed {
+                    name: &line.name,
+                    ino: line.ino,
+                    kind: line.kind,
+                    next: line.next,
+                };
+                if !is_self && !emit(listed) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// What one call of the host lists from a position on.
+    fn batch(self: &Arc<Self>, from: u64, buf: &mut Vec<u8>) -> Result<Vec<Line>, Errno> {
+        let handle = self.handle(Use::Read, Patience::Wait)?;
+        let _turn = self.listing.lock();
+        rustix::fs::seek(&*handle, SeekFrom::Start(from)).map_err(errno)?;
+        let mut lines = Vec::new();
+        let mut entries = RawDir::new(&*handle, buf.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(errno)?;
+            lines.push(Line {
+                name: entry.file_name().to_bytes().to_vec(),
+                ino: self.tree.number_on(self.id.dev, entry.ino()),
+                kind: kind(entry.file_type()),
+                next: entry.next_entry_cookie().cast_signed(),
+            });
+            if entries.is_buffer_empty() {
+                break;
+            }
+        }
+        Ok(lines)
+    }
+}
+
+fn kind(file_type: FileType) -> u8 {
+    use openpath_abi::dirent as d;
+    match file_type {
+        FileType::RegularFile => d::DT_REG,
+        FileType::Directory => d::DT_DIR,
+        FileType::Symlink => d::DT_LNK,
+        FileType::Fifo => d::DT_FIFO,
+        FileType::Socket => d::DT_SOCK,
+        FileType::CharacterDevice => d::DT_CHR,
+        FileType::BlockDevice => d::DT_BLK,
+        FileType::Unknown => d::DT_UNKNOWN,
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names in a directory: looking them up, and taking them away.
+//!
+//! # Rules
+//! R1. A name is one component: neither empty, nor `.` or `..`, nor with a slash; the core sees to
+//!     it, and [`proper`] once more. So a call of the host with a directory and a name stays in the
+//!     directory, and none of those made here follows a link.
+//! R2. What loses its last name gets a handle first, by which its openings go on.
+
+use crate::node::{Node, Place};
+use crate::pool::Use;
+use crate::sys::{Facts, errno, look};
+use openpath_abi::Errno;
+use openpath_vfs::{Found, Inode, Patience};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use std::sync::Arc;
+
+/// Whether a name stays in its directory.
+///
+/// # Errors
+/// `EINVAL`.
+pub(crate) fn proper(name: &[u8]) -> Result<(), Errno> {
+    let leads_on = name.is_empty() || name == b"." || name == b".." || name.contains(&b'/');
+    if leads_on { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+impl Node {
+    /// As `InodeOps::lookup`.
+    pub(crate) fn find(self: &Arc<Self>, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+        proper(name)?;
+        if !self.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        let found = self.watch_names(patience).and_then(|()| match patience {
+            Patience::Wait => self.find_waiting(name),
+            Patience::Cached => self.find_cached(name),
+        });
+        match found {
+            Ok(inode) => Ok(Found::Inode(inode)),
+            Err(Errno::ENOENT) if patience == Patience::Cached || !self.is_root() => {
+                Ok(Found::Absent)
+            }
+            Err(Errno::ENOENT) if !self.is_gone()? => Ok(Found::Absent),
+            Err(Errno::ENOENT) if self.found_again() => match self.find_waiting(name) {
+                Ok(inode) => Ok(Found::Inode(inode)),
+                Err(Errno::ENOENT) => Ok(Found::Absent),
+                Err(errno) => Err(errno),
+            },
+            Err(Errno::ENOENT) => Err(Errno::ESTALE),
+            Err(Errno::EAGAIN) if patience == Patience::Cached => Ok(Found::WouldBlock),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn find_waiting(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Inode>, Errno> {
+        let base = self.handle(Use::Path, Patience::Wait)?;
+        let seen = self.tree.changes.get();
+        let facts = look(&*base, name, Patience::Wait)?;
+        self.may_enter(&facts)?;
+        self.adopt_child(name, facts, seen)
+    }
+
+    /// Makes what was found under `name` an inode of ours.
+    pub(crate) fn adopt_child(
+        self: &Arc<Self>,
+        name: &[u8],
+        facts: Facts,
+        seen: u64,
+    ) -> Result<Arc<Inode>, Errno> {
+        let place = Place {
+            parent: Arc::clone(self),
+            name: name.into(),
+        };
+        if !self.tree.is_kept_by_attribute(&facts) {
+            let facts = self.tree.shown(facts, None)?;
+            return Ok(self.tree.adopt(&facts, Some(place), seen));
+        }
+        let base = self.handle(Use::Path, Patience::Wait)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let way = self.tree.way;
+        let fd = way.open(&*base, name, flags, Mode::empty(), Patience::Wait)?;
+        let facts = look(&fd, b"", Patience::Wait)?;
+        let facts = self.tree.shown_by(facts, &fd)?;
+        let inode = self.tree.adopt(&facts, Some(place), seen);
+        let node = self.sibling(&inode)?;
+        if node.held(Use::Read).is_none() && node.id == facts.id {
+            node.keep(fd, Use::Read, true)?;
+        }
+        Ok(inode)
+    }
+
+    fn find_cached(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Inode>, Errno> {
+        let patience = Patience::Cached;
+        let base = self.handle(Use::Path, patience)?;
+        let seen = self.tree.changes.get();
+        let way = self.tree.way;
+        let fd = way.open(&*base, name, OFlags::PATH, Mode::empty(), patience);
+        let fd = match fd {
+            // A host that knows of no such attempt.
+            Err(Errno::EINVAL) => return Err(Errno::EAGAIN),
+            fd => fd?,
+        };
+        let facts = look(&fd, b"", patience)?;
+        self.may_enter(&facts)?;
+        if self.tree.is_kept_by_attribute(&facts) {
+            return Err(Errno::EAGAIN);
+        }
+        let place = Place {
+            parent: Arc::clone(self),
+            name: name.into(),
+        };
+        let facts = self.tree.shown(facts, None)?;
+        Ok(self.tree.adopt(&facts, Some(place), seen))
+    }
+
+    /// Called when a name was not found.
+    ///
+    /// # Errors
+    /// `ESTALE`: the directory itself is gone from the host.
+    pub(crate) fn must_be_there(self: &Arc<Self>) -> Result<(), Errno> {
+        if self.is_root() && self.is_gone()? {
+            return Err(Errno::ESTALE);
+        }
+        Ok(())
+    }
+
+    /// Whether this directory was removed.
+    fn is_gone(self: &Arc<Self>) -> Result<bool, Errno> {
+        let handle = self.handle(Use::Path, Patience::Wait)?;
+        Ok(look(&*handle, b"", Patience::Wait)?.attr.nlink == 0)
+    }
+
+    /// The root is gone: looks whether there is a directory under its path again, and goes on with
+    /// that.
+    fn found_again(self: &Arc<Self>) -> bool {
+        let Some(path) = &self.tree.options.path else {
+            return false;
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else {
+            return false;
+        };
+        self.drop_handle(Use::Read);
+        self.drop_handle(Use::Path);
+        self.keep(fd, Use::Path, false).is_ok()
+    }
+
+    /// # Errors
+    /// `EXDEV`: another mount, which is not to be entered.
+    pub(crate) fn may_enter(&self, facts: &Facts) -> Result<(), Errno> {
+        if self.tree.way.stay && facts.mnt != self.tree.root_mnt {
+            return Err(Errno::EXDEV);
+        }
+        Ok(())
+    }
+
+    /// As `InodeOps::unlink` and, if it `is_dir`, `InodeOps::rmdir`.
+    pub(crate) fn remove(
+        self: &Arc<Self>,
+        dir: &Inode,
+        name: &[u8],
+        victim: &Arc<Inode>,
+        is_dir: bool,
+    ) -> Result<(), Errno> {
+        proper(name)?;
+        let base = self.handle(Use::Path, Patience::Wait)?;
+        let node = self.sibling(victim)?;
+        node.prepare_loss(victim)?;
+        let flags = if is_dir {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
+        };
+        let done = rustix::fs::unlinkat(&*base, name, flags).map_err(errno);
+        node.after_loss(victim);
+        if done.is_ok() {
+            self.settle(dir);
+        }
+        done
+    }
+
+    /// Sees that what may lose its last name has a handle that stays.
+    ///
+    /// # Errors
+    /// `ENFILE`, and those of the host.
+    pub(crate) fn prepare_loss(self: &Arc<Self>, inode: &Inode) -> Result<(), Errno> {
+        if inode.nlink() > 1 && !self.is_dir() {
+            return Ok(());
+        }
+        self.handle(Use::Path, Patience::Wait)?;
+        self.set_nameless(true);
+        if self.held(Use::Path).is_none() {
+            // Given up in between, for another one.
+            self.set_nameless(false);
+            self.handle(Use::Path, Patience::Wait)?;
+            self.set_nameless(true);
+        }
+        Ok(())
+    }
+
+    /// Looks what became of what was to lose a name.
+    pub(crate) fn after_loss(self: &Arc<Self>, inode: &Inode) {
+        self.settle(inode);
+        self.set_nameless(inode.nlink() == 0);
+    }
+}

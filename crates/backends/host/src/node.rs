@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is behind one inode: which file of the host it is, where it was found, and the handles on
+//! it.
+//!
+//! # Fields
+//! | field | what | under |
+//! |---|---|---|
+//! | place | where it was last found; none: the root, or what has no name | `HostPlace` |
+//! | handles | a descriptor of the host for each use | `HostHandles` |
+//! | changed | the tree's count of changes when it was last brought up to date | `HostAttr` |
+//!
+//! # Rules
+//! R1. `HostAttr` is held over the look at the host and the update that follows, so that of two
+//!     looks the later one stays. The other locks are held over nothing that waits.
+
+use crate::handles::Handles;
+use crate::pool::Use;
+use crate::sys::{Facts, Id, look};
+use crate::tree::Tree;
+use openpath_abi::{Errno, mode};
+use openpath_sync::{Mutex, Word, WriteOnce};
+use openpath_vfs::lock_order::{HostAttr, HostHandles, HostListing, HostPlace};
+use openpath_vfs::{Inode, Patience, SetAttr};
+use std::sync::{Arc, Weak};
+
+/// Whose access time a file is shown with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// The one that reading here moved, if it did since the host's was set.
+    Ours,
+    /// The host's.
+    Hosts,
+}
+
+/// A name in a directory.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) parent: Arc<Node>,
+    pub(crate) name: Box<[u8]>,
+}
+
+/// One inode's side of this backend.
+pub(crate) struct Node {
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) id: Id,
+    pub(crate) mnt: u64,
+    place: Mutex<Option<Place>, HostPlace>,
+    pub(crate) handles: Mutex<Handles, HostHandles>,
+    attr: Mutex<(), HostAttr>,
+    changed: Word,
+    /// Its access time is ours and not the host's.
+    read_here: Word,
+    /// Its names are watched.
+    pub(crate) watch: Word,
+    /// Where the handle that is listed stands.
+    pub(crate) listing: Mutex<(), HostListing>,
+    inode: WriteOnce<Weak<Inode>>,
+}
+
+/// A node as the core calls it.
+pub(crate) struct Face(pub(crate) Arc<Node>);
+
+impl Node {
+    pub(crate) fn new(tree: &Arc<Tree>, facts: &Facts, place: Option<Place>) -> Arc<Self> {
+        Arc::new(Self {
+            tree: Arc::clone(tree),
+            id: facts.id,
+            mnt: facts.mnt,
+            place: Mutex::new(place),
+            handles: Mutex::new(Handles::default()),
+            attr: Mutex::new(()),
+            changed: Word::new(0),
+            read_here: Word::new(0),
+            watch: Word::new(0),
+            listing: Mutex::new(()),
+            inode: WriteOnce::default(),
+        })
+    }
+
+    /// Whose side it is.
+    pub(crate) fn belongs_to(&self, inode: &Arc<Inode>) {
+        self.inode.set(Arc::downgrade(inode));
+    }
+
+    /// The inode, while it lives.
+    pub(crate) fn inode(&self) -> Option<Arc<Inode>> {
+        self.inode.get()?.upgrade()
+    }
+
+    /// What is behind `inode`, if it is one of this backend's.
+    pub(crate) fn of(inode: &Inode) -> Option<&Arc<Self>> {
+        let face: &Face = inode.ops().as_any().downcast_ref()?;
+        Some(&face.0)
+    }
+
+    /// What is behind `inode`.
+    ///
+    /// # Errors
+    /// `EXDEV` if it is not an inode of the same tree.
+    pub(crate) fn sibling<'a>(&self, inode: &'a Inode) -> Result<&'a Arc<Self>, Errno> {
+        Self::of(inode)
+            .filter(|node| Arc::ptr_eq(&node.tree, &self.tree))
+            .ok_or(Errno::EXDEV)
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        mode::is_dir(self.id.kind())
+    }
+
+    /// Whether it is a regular file of the host.
+    pub(crate) fn is_file(&self) -> bool {
+        mode::is_reg(self.id.kind())
+    }
+
+    /// Whether it can be the one that was found there: a directory has one place.
+    pub(crate) fn may_be_at(&self, place: Option<&Place>) -> bool {
+        let known = self.place();
+        match (&known, place) {
+            _ if !self.is_dir() => true,
+            (Some(known), Some(place)) => {
+                known.parent.id == place.parent.id && known.name == place.name
+            }
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// Where it was last found.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.place.lock().clone()
+    }
+
+    /// Notes where it was found; a directory stays where it is, unless we move it.
+    pub(crate) fn found_at(&self, place: Place) {
+        if self.is_dir() {
+            return;
+        }
+        self.moved_to(place);
+    }
+
+    /// Notes where we moved it.
+    pub(crate) fn moved_to(&self, place: Place) {
+        let before = self.place.lock().replace(place);
+        drop(before);
+    }
+
+    /// Whether it was found under a name.
+    pub(crate) fn has_place(&self) -> bool {
+        self.place.lock().is_some()
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        !self.has_place() && self.is_dir()
+    }
+
+    /// What the host says of it now.
+    ///
+    /// # Errors
+    /// Those of the host; `ESTALE` if it is no longer where it was found.
+    pub(crate) fn stat(self: &Arc<Self>, patience: Patience) -> Result<Facts, Errno> {
+        if self.is_owned_by_attribute() {
+            let handle = self.handle(Use::Read, patience)?;
+            let facts = look(&*handle, b"", patience)?;
+            return self.tree.shown(facts, Some(&handle));
+        }
+        if let Some(handle) = self.held(Use::Path) {
+            return self.tree.shown(look(&*handle, b"", patience)?, None);
+        }
+        if patience == Patience::Cached {
+            let handle = self.handle(Use::Path, patience)?;
+            return self.tree.shown(look(&*handle, b"", patience)?, None);
+        }
+        let place = self.place().ok_or(Errno::ESTALE)?;
+        let parent = place.parent.handle(Use::Path, patience)?;
+        match look(&*parent, &place.name, patience) {
+            Ok(facts) if facts.id == self.id => self.tree.shown(facts, None),
+            Ok(_) | Err(Errno::ENOENT) => Err(Errno::ESTALE),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Brings the inode's attributes up to date, after a change of ours or because others may have
+    /// made one.
+    ///
+    /// # Errors
+    /// As [`Node::stat`].
+    pub(crate) fn refresh(
+        self: &Arc<Self>,
+        inode: &Inode,
+        patience: Patience,
+        access: Access,
+    ) -> Result<(), Errno> {
+        let held = match patience {
+            Patience::Wait => self.attr.lock(),
+            Patience::Cached => self.attr.try_lock().ok_or(Errno::EAGAIN)?,
+        };
+        let facts = self.stat(patience)?;
+        self.put(inode, &facts, access);
+        self.changed.set(self.tree.changes.add(1) + 1);
+        drop(held);
+        Ok(())
+    }
+
+    /// As [`Node::refresh`] after a change that is made: whatever comes of it.
+    pub(crate) fn settle(self: &Arc<Self>, inode: &Inode) {
+        let _seen_later = self.refresh(inode, Patience::Wait, self.tree.access());
+    }
+
+    /// Brings the core's attributes up to what the host says. They are locked.
+    fn put(&self, inode: &Inode, facts: &Facts, access: Access) {
+        let known = inode.attr();
+        let mut attr = facts.attr;
+        if access == Access::Hosts {
+            self.read_here.set(0);
+        } else if self.read_here.get() != 0 {
+            attr.atime = known.atime;
+        }
+        if known != attr {
+            inode.update(|words| *words = attr);
+        }
+    }
+
+    /// Reading here moved the access time.
+    pub(crate) fn was_read(&self, inode: &Inode, change: &SetAttr) {
+        let held = self.attr.lock();
+        inode.apply(change);
+        self.read_here.set(1);
+        drop(held);
+    }
+
+    /// Uses a look at the host that began when the tree's count of changes was `seen`.
+    pub(crate) fn learn(&self, inode: &Inode, facts: &Facts, seen: u64) {
+        let held = self.attr.lock();
+        if self.changed.get() <= seen {
+            self.put(inode, facts, self.tree.access());
+        }
+        drop(held);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Directories go one by one, for a path may be deeper than the stack.
+        let mut place = self.place.get_mut().take();
+        while let Some(Place { parent, .. }) = place {
+            place = Arc::into_inner(parent).and_then(|mut parent| parent.place.get_mut().take());
+        }
+    }
+}
+
+impl Drop for Face {
+    fn drop(&mut self) {
+        self.0.tree.forget(&self.0);
+        self.0.gone();
+    }
+}

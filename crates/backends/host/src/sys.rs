@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The host's calls in the words of this crate: its errors, and what it says of a file.
+
+use openpath_abi::stat::makedev;
+use openpath_abi::{Errno, Timespec, mode};
+use openpath_vfs::{Attr, Patience};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp,
+};
+
+/// What every opening has.
+pub(crate) const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW);
+/// How far a path may lead: nowhere but down.
+const SCOPE: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_SYMLINKS);
+
+/// The host's error, as ours.
+pub(crate) fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::checked(error.raw_os_error()).unwrap_or(Errno::EIO)
+}
+
+/// Permission bits for the host.
+pub(crate) fn bits(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode & mode::S_IALLUGO)
+}
+
+/// Which file it is: equal for two looks at one, different for two files, also in turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Id {
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+    btime: Timespec,
+    kind: u32,
+}
+
+impl Id {
+    /// The type bits of its mode on the host.
+    pub(crate) fn kind(self) -> u32 {
+        self.kind
+    }
+}
+
+/// What the host says of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) id: Id,
+    /// Through which mount it was reached; 0: the host does not say.
+    pub(crate) mnt: u64,
+    pub(crate) attr: Attr,
+    pub(crate) rdev: u64,
+    pub(crate) immutable: bool,
+    pub(crate) append_only: bool,
+}
+
+impl Facts {
+    pub(crate) fn btime(&self) -> Timespec {
+        self.id.btime
+    }
+
+    pub(crate) fn kind(&self) -> u32 {
+        self.id.kind
+    }
+
+    fn of(x: &Statx) -> Self {
+        let has = |bit: StatxFlags| x.stx_mask & bit.bits() != 0;
+        let time = |t: &StatxTimestamp| Timespec::new(t.tv_sec, t.tv_nsec);
+        let mode = u32::from(x.stx_mode);
+        let known = has(StatxFlags::BTIME);
+        Self {
+            id: Id {
+                dev: makedev(x.stx_dev_major, x.stx_dev_minor),
+                ino: x.stx_ino,
+                btime: if known {
+                    time(&x.stx_btime)
+                } else {
+                    Timespec::EPOCH
+                },
+                kind: mode::file_type(mode),
+            },
+            mnt: if has(StatxFlags::MNT_ID) {
+                x.stx_mnt_id
+            } else {
+                0
+            },
+            attr: Attr {
+                mode,
+                nlink: x.stx_nlink,
+                uid: x.stx_uid,
+                gid: x.stx_gid,
+                size: x.stx_size,
+                blocks: x.stx_blocks,
+                atime: time(&x.stx_atime),
+                mtime: time(&x.stx_mtime),
+                ctime: time(&x.stx_ctime),
+            },
+            rdev: makedev(x.stx_rdev_major, x.stx_rdev_minor),
+            immutable: x.stx_attributes.contains(StatxAttributes::IMMUTABLE),
+            append_only: x.stx_attributes.contains(StatxAttributes::APPEND),
+        }
+    }
+}
+
+/// What `name` in `dir` is, a link itself; an empty name: `dir`. Linux: statx(2).
+///
+/// # Errors
+/// Those of the host.
+pub(crate) fn look(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<Facts, Errno> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+    let mut flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    if name.is_empty() {
+        flags |= AtFlags::EMPTY_PATH;
+    }
+    if patience == Patience::Cached {
+        flags |= AtFlags::STATX_DONT_SYNC;
+    }
+    let found = rustix::fs::statx(dir, name, flags, wanted).map_err(errno)?;
+    Ok(Facts::of(&found))
+}
+
+/// How names are reached on this host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// By openat2(2).
+    pub(crate) whole: bool,
+    /// Mounts are not crossed.
+    pub(crate) stay: bool,
+}
+
+impl Way {
+    /// Opens what lies at `path` below `dir`: no link, no `..`, no mount (if told so) leads on.
+    ///
+    /// # Errors
+    /// Those of the host; `EAGAIN` if it would have to wait and may not.
+    pub(crate) fn open(
+        self,
+        dir: impl AsFd,
+        path: &[u8],
+        flags: OFlags,
+        mode: Mode,
+        patience: Patience,
+    ) -> Result<OwnedFd, Errno> {
+        let flags = flags | ALWAYS;
+        if !self.whole {
+            if patience == Patience::Cached {
+                return Err(Errno::EAGAIN);
+            }
+            return self.open_by_steps(dir, path, flags, mode);
+        }
+        let mut scope = SCOPE;
+        if self.stay {
+            scope |= ResolveFlags::NO_XDEV;
+        }
+        if patience == Patience::Cached {
+            scope |= ResolveFlags::CACHED;
+        }
+        rustix::fs::openat2(dir, path, flags, mode, scope).map_err(errno)
+    }
+
+    /// As [`Way::open`], a component at a time; each must be a directory and no link.
+    fn open_by_steps(
+        self,
+        dir: impl AsFd,
+        path: &[u8],
+        flags: OFlags,
+        mode: Mode,
+    ) -> Result<OwnedFd, Errno> {
+        let mut names = path.split(|byte| *byte == b'/').peekable();
+        let mut at: Option<OwnedFd> = None;
+        let top = if self.stay {
+            look(&dir, b"", Patience::Wait)?.mnt
+        } else {
+            0
+        };
+        while let Some(name) = names.next() {
+            if name.is_empty() || name == b".." {
+                return Err(Errno::EXDEV);
+            }
+            let step = OFlags::PATH | OFlags::DIRECTORY | ALWAYS;
+            let (flags, mode) = match names.peek() {
+                Some(_) => (step, Mode::empty()),
+                None => (flags, mode),
+            };
+            let opened = match &at {
+                Some(at) => rustix::fs::openat(at, name, flags, mode),
+                None => rustix::fs::openat(&dir, name, flags, mode),
+            };
+            let opened = opened.map_err(errno)?;
+            if self.stay && look(&opened, b"", Patience::Wait)?.mnt != top {
+                return Err(Errno::EXDEV);
+            }
+            at = Some(opened);
+        }
+        at.ok_or(Errno::ENOENT)
+    }
+}
+
+/// Whether openat2(2) can be used on what `dir` is in.
+pub(crate) fn has_openat2(dir: impl AsFd) -> bool {
+    let flags = OFlags::PATH | ALWAYS;
+    rustix::fs::openat2(dir, ".", flags, Mode::empty(), SCOPE).is_ok()
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The storm of the example `escape`, for a moment in each tree.
+
+#[path = "../examples/escape.rs"]
+mod storm;
+
+#[test]
+fn nobody_gets_out() {
+    for (name, options) in storm::trees() {
+        let report = storm::storm(&format!("test-{name}"), options, 0.6, false);
+        assert_eq!(report.escapes, Vec::<String>::new(), "{name}");
+        assert!(
+            report.worked > 0 && report.changes > 0,
+            "{name}: {report:?}"
+        );
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a directory of the host differs from a file system of the kernel's.
+
+mod common;
+
+use common::{Scratch, policy, read, world, write};
+use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
+use openpath_abi::{Errno, OpenHow, resolve};
+use openpath_host::{Crossing, HostOptions, Ownership, Policy};
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Command;
+
+#[test]
+fn numbers_are_the_hosts_and_the_device_is_not() {
+    let s = Scratch::new("numbers");
+    s.put("f", "x");
+    let (_vfs, task) = world(&s, policy(Policy::Exclusive));
+    let (here, there) = (
+        task.stat(b"/f").expect("stat"),
+        std::fs::metadata(s.at("f")).expect("stat"),
+    );
+    assert_eq!(here.ino, there.ino());
+    assert_ne!(here.dev, there.dev());
+}
+
+#[test]
+fn access_times_are_kept_with_the_inode() {
+    let s = Scratch::new("access");
+    s.put("f", "x");
+    let before = std::fs::metadata(s.at("f")).expect("stat").atime_nsec();
+    let (_vfs, task) = world(&s, policy(Policy::Exclusive));
+    let old = task.stat(b"/f").expect("stat").atime;
+    read(&task, "/f").expect("read");
+    let moved = task.stat(b"/f").expect("stat").atime;
+    assert!(moved > old);
+    // Another change leaves it, and the host never hears of it.
+    task.chmod(b"/f", 0o600).expect("chmod");
+    assert_eq!(task.stat(b"/f").expect("stat").atime, moved);
+    assert_eq!(
+        std::fs::metadata(s.at("f")).expect("stat").atime_nsec(),
+        before
+    );
+}
+
+#[test]
+fn a_file_that_others_moved_is_lost_with_its_handle() {
+    let s = Scratch::new("moved");
+    s.put("f", "x");
+    let options = HostOptions {
+        handles_max: 16,
+        ..policy(Policy::Exclusive)
+    };
+    let (_vfs, task) = world(&s, options);
+    let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
+    std::fs::rename(s.at("f"), s.at("elsewhere")).expect("rename");
+    // What took its name is not it.
+    s.put("f", "another");
+    for n in 0..40 {
+        write(&task, &format!("/g{n}"), "x").expect("write");
+        read(&task, &format!("/g{n}")).expect("read");
+    }
+    assert_eq!(task.read(fd, &mut [0; 8]), Err(Errno::ESTALE));
+}
+
+#[test]
+fn links_belong_to_nobody_where_owners_are_kept_in_attributes() {
+    let s = Scratch::new("links");
+    let options = HostOptions {
+        ownership: Ownership::Squash { uid: 7, gid: 8 },
+        ..policy(Policy::Exclusive)
+    };
+    let (_vfs, task) = world(&s, options);
+    task.symlink(b"f", b"/l").expect("symlink");
+    let link = task.lstat(b"/l").expect("lstat");
+    assert_eq!((link.uid, link.gid), (7, 8));
+    assert_eq!(task.lchown(b"/l", 1, 1), Err(Errno::EPERM));
+}
+
+#[test]
+fn mounts_of_the_host_are_crossed_or_not() {
+    let s = Scratch::new("mounts");
+    std::fs::create_dir(s.at("m")).expect("mkdir");
+    let mount = |args: &[&str]| Command::new("mount").args(args).arg(s.at("m")).status();
+    if !mount(&["-t", "tmpfs", "tmpfs"]).is_ok_and(|status| status.success()) {
+        return;
+    }
+    s.put("m/f", "over there");
+    {
+        let (_vfs, task) = world(&s, policy(Policy::Exclusive));
+        assert_eq!(read(&task, "/m/f"), Ok("over there".to_owned()));
+        let (here, below) = (
+            task.stat(b"/").expect("stat"),
+            task.stat(b"/m/f").expect("stat"),
+        );
+        assert_eq!(here.dev, below.dev);
+        assert_ne!(
+            below.ino,
+            std::fs::metadata(s.at("m/f")).expect("stat").ino()
+        );
+        let fd = task.open(b"/m", O_RDONLY | O_DIRECTORY, 0).expect("open");
+        let listed = task.getdents64(fd, 4096).expect("getdents64");
+        let entry = listed
+            .iter()
+            .find(|entry| entry.name == b"f")
+            .expect("listed");
+        assert_eq!(entry.ino, below.ino);
+        let options = HostOptions {
+            crossing: Crossing::Stay,
+            ..policy(Policy::Exclusive)
+        };
+        let (_vfs, task) = world(&s, options);
+        assert_eq!(read(&task, "/m/f"), Err(Errno::EXDEV));
+    }
+    let _unmounted = Command::new("umount").arg("-l").arg(s.at("m")).status();
+}
+
+#[test]
+fn links_lead_nowhere_outside() {
+    let s = Scratch::new("outside");
+    std::os::unix::fs::symlink("/etc/passwd", s.at("absolute")).expect("symlink");
+    std::os::unix::fs::symlink("../../../../../../etc/passwd", s.at("relative")).expect("symlink");
+    std::os::unix::fs::symlink("/proc/self/root/etc/passwd", s.at("magic")).expect("symlink");
+    let (_vfs, task) = world(&s, policy(Policy::Exclusive));
+    for name in ["/absolute", "/relative", "/magic", "/../../etc/passwd"] {
+        assert_eq!(read(&task, name), Err(Errno::ENOENT), "{name}");
+    }
+    let how = OpenHow {
+        flags: u64::from(O_RDONLY),
+        mode: 0,
+        resolve: resolve::RESOLVE_CACHED,
+    };
+    let tried = task.openat2(openpath_abi::fcntl::AT_FDCWD, b"/absolute", &how);
+    assert!(
+        matches!(tried, Err(Errno::ENOENT | Errno::EAGAIN)),
+        "{tried:?}"
+    );
+}

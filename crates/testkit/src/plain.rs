@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plain file system of the host for openpath to stand on: a tmpfs that is mounted nowhere.
+
+use std::sync::Arc;
+
+use openpath_abi::Errno;
+use openpath_host::{HostFs, HostOptions, Policy};
+use openpath_vfs::SuperBlock;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+
+/// Descriptors of the host that a case gets on with: few, so that they are given up and reopened.
+const HANDLES: usize = 24;
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::checked(error.raw_os_error()).unwrap_or(Errno::EIO)
+}
+
+/// What leads to the descriptors of this process, also where there is no `/proc`.
+///
+/// # Errors
+/// Those of open(2).
+pub fn own_descriptors() -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open("/proc/self/fd", flags, Mode::empty()).map_err(errno)
+}
+
+/// An empty tmpfs.
+#[derive(Debug)]
+pub struct Plain {
+    root: OwnedFd,
+    own: Arc<OwnedFd>,
+}
+
+impl Plain {
+    /// A fresh one, with the options of the host's cases.
+    ///
+    /// # Errors
+    /// Those of fsopen(2), fsconfig(2) and fsmount(2).
+    pub fn new(own: &Arc<OwnedFd>) -> Result<Plain, Errno> {
+        let open = || -> rustix::io::Result<OwnedFd> {
+            let fs = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+            for (key, value) in [
+                ("mode", "0755"),
+                ("huge", "never"),
+                ("size", "1g"),
+                ("nr_inodes", "1m"),
+            ] {
+                rustix::mount::fsconfig_set_string(&fs, key, value)?;
+            }
+            rustix::mount::fsconfig_create(&fs)?;
+            let flags = FsMountFlags::FSMOUNT_CLOEXEC;
+            rustix::mount::fsmount(&fs, flags, MountAttrFlags::empty())
+        };
+        Ok(Plain {
+            root: open().map_err(errno)?,
+            own: Arc::clone(own),
+        })
+    }
+
+    /// A tree of openpath over it.
+    ///
+    /// # Errors
+    /// Those of [`HostFs::over`].
+    pub fn tree(self) -> Result<Arc<SuperBlock>, Errno> {
+        HostFs::over(
+            self.root,
+            HostOptions {
+                policy: Policy::Exclusive,
+                handles_max: HANDLES,
+                kind: "tmpfs",
+                descriptors: Some(self.own),
+                ..HostOptions::default()
+            },
+        )
+    }
+}

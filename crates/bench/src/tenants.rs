@@ -87,6 +87,8 @@ fn figures(stats: &TenantStats) -> Vec<(String, u64)> {
         ("hits", activity.hits),
         ("negative hits", activity.negative_hits),
         ("misses", activity.misses),
+        ("opens in place", activity.opens_inline),
+        ("opens offloaded", activity.opens_offloaded),
         ("files", stats.inodes),
         ("bytes of files", stats.bytes),
     ]

@@ -7,6 +7,7 @@
 
 mod cmd;
 mod scene;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ enum Verb {
     Stats(cmd::stats::Args),
     /// Explain a call step by step, in a tree described in text.
     Explain(cmd::explain::Args),
+    /// Open a file through a ring, first not cached and then cached, and print what the ring did.
+    Ring(cmd::ring::Args),
     /// Print the version.
     Version,
     /// Run one operation by itself, for a counter around it.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => cmd::bench::run(&args),
         Verb::Stats(args) => cmd::stats::run(&args),
         Verb::Explain(args) => cmd::explain::run(&args),
+        Verb::Ring(args) => cmd::ring::run(&args),
         Verb::Version => cmd::version::run(),
         Verb::BenchOne(args) => cmd::bench_one::run(&args),
         Verb::BenchTwo(args) => cmd::bench_two::run(&args),

@@ -5,7 +5,7 @@ mod common;
 
 use common::{World, all, one, open, rest, results};
 use openpath_abi::Errno;
-use openpath_ring::{Pool, PoolOptions, Ring, RingOptions, Sqe};
+use openpath_ring::{Cancel, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -112,6 +112,30 @@ fn what_does_not_fit_is_refused_and_stays() {
         let wrong = Ring::new(world.task(), &world.pool, options);
         assert_eq!(wrong.err(), Some(Errno::EINVAL));
     }
+    world.assert_at_rest();
+}
+
+#[test]
+fn what_fills_a_ring_can_be_cancelled_without_a_place() {
+    let world = World::new();
+    let mut ring = world.ring_with(|options| options.entries = 2);
+    for n in 0..4 {
+        let time = Sqe::timeout(Duration::from_secs(600)).user_data(n);
+        ring.prepare(time).unwrap();
+        ring.submit().unwrap();
+    }
+    ring.prepare(Sqe::cancel_all(Cancel::Any)).unwrap();
+    assert_eq!(ring.submit(), Err(Errno::EBUSY));
+    assert_eq!(
+        (
+            ring.cancel_now(Cancel::UserData(2)),
+            ring.cancel_now(Cancel::Any)
+        ),
+        (1, 3)
+    );
+    let done = results(std::iter::from_fn(|| ring.next_completion()).collect());
+    assert_eq!(done, [0, 1, 2, 3].map(|n| (n, Err(Errno::ECANCELED))));
+    drop(ring);
     world.assert_at_rest();
 }
 

@@ -20,6 +20,7 @@ pub mod scan;
 pub mod shrink;
 pub mod sides;
 pub mod skips;
+pub mod soak;
 pub mod storm;
 pub mod sys;
 pub mod tree;

@@ -53,6 +53,8 @@ enum Command {
     },
     /// Threads that change one tree while others walk it, as it is or under a sanitizer.
     Storm(cmd::storm::Options),
+    /// Very many operations through rings and futures, as it is or under a sanitizer.
+    Soak(cmd::storm::Soak),
     /// What a guest may try to use up: every bound must hold.
     #[command(disable_help_flag = true)]
     Hostile {
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Loom { args } => cmd::proof::loom(&args),
         Command::Shuttle { args } => cmd::proof::shuttle(&args),
         Command::Storm(options) => cmd::storm::run(&options),
+        Command::Soak(soak) => cmd::storm::soak(&soak),
         Command::Hostile { args } => cmd::proof::testkit("hostile", &args),
     };
     done.unwrap_or_else(|error| {

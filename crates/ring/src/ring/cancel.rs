@@ -19,6 +19,18 @@ use crate::sqe::{Cancel, Work};
 use openpath_abi::Errno;
 
 impl Ring {
+    /// Cancels all operations that are meant, at once and without an entry; how many. It needs no
+    /// place in a queue, so it works where every place is taken by what does not end. What a worker
+    /// has begun is interrupted, and counts. Linux: `IORING_REGISTER_SYNC_CANCEL`.
+    pub fn cancel_now(&mut self, which: Cancel) -> usize {
+        self.come_by();
+        // No operation has this number.
+        let found = self.cancel(u32::MAX, which, true);
+        self.run();
+        self.leave();
+        found.map_or(0, |found| usize::try_from(found).unwrap_or(usize::MAX))
+    }
+
     /// Cancels what is meant, but for `by` itself; 0, or for all of them how many.
     ///
     /// # Errors

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask storm`: the storm of the testkit, as it is and built by nightly with a sanitizer.
+//! `cargo xtask storm` and `soak`: programs of the testkit, as they are and built by nightly with a
+//! sanitizer.
 //!
-//! The standard library is not rebuilt, so the ABI mismatch is allowed by name. That is why the
-//! storm is a plain program with joined threads, and not a test: the test harness itself, scoped
+//! The standard library is not rebuilt, so the ABI mismatch is allowed by name. That is why each is
+//! a plain program with joined threads, and not a test: the test harness itself, scoped
 //! threads and contended locks of the standard library give false reports.
 
 use super::{Done, cargo, pass_on, root, target};
@@ -12,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// How the storm is built.
+/// How it is built.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Build {
     /// As it is, with every assertion on.
@@ -42,14 +43,45 @@ pub(crate) struct Options {
     args: Vec<OsString>,
 }
 
+/// What `cargo xtask soak` is told.
+#[derive(clap::Args)]
+pub(crate) struct Soak {
+    /// How many operations.
+    #[arg(long, default_value_t = 1_000_000)]
+    ops: u64,
+    /// How it is built.
+    #[arg(long, value_enum, default_value = "plain")]
+    build: Build,
+    /// Seed of the random choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Builds the soak and runs it, in each build that was asked for.
+pub(crate) fn soak(soak: &Soak) -> Done {
+    let mut args = vec![OsString::from("--ops"), soak.ops.to_string().into()];
+    args.extend([OsString::from("--seed"), soak.seed.to_string().into()]);
+    each("soak", soak.build, &args)
+}
+
 /// Builds the storm and lets it pass, in each build that was asked for.
 pub(crate) fn run(options: &Options) -> Done {
-    let builds = match options.build {
+    let mut args = vec![
+        OsString::from("--seconds"),
+        options.seconds.to_string().into(),
+    ];
+    args.extend([OsString::from("--seed"), options.seed.to_string().into()]);
+    args.extend(options.args.iter().cloned());
+    each("storm", options.build, &args)
+}
+
+fn each(program: &str, build: Build, args: &[OsString]) -> Done {
+    let builds = match build {
         Build::All => &[Build::Plain, Build::Asan, Build::Tsan][..],
         one => &[one],
     };
     for build in builds {
-        let code = one(*build, options)?;
+        let code = one(program, *build, args)?;
         if code != ExitCode::SUCCESS {
             return Ok(code);
         }
@@ -57,10 +89,10 @@ pub(crate) fn run(options: &Options) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn one(build: Build, options: &Options) -> Done {
-    let mut storm = match build {
-        Build::Asan => sanitized("address", ("ASAN_OPTIONS", ASAN))?,
-        Build::Tsan => sanitized("thread", ("TSAN_OPTIONS", TSAN))?,
+fn one(program: &str, build: Build, args: &[OsString]) -> Done {
+    let mut run = match build {
+        Build::Asan => sanitized(program, "address", ("ASAN_OPTIONS", ASAN))?,
+        Build::Tsan => sanitized(program, "thread", ("TSAN_OPTIONS", TSAN))?,
         Build::Plain | Build::All => cargo(&[
             "run",
             "--quiet",
@@ -69,20 +101,22 @@ fn one(build: Build, options: &Options) -> Done {
             "-p",
             "openpath-testkit",
             "--bin",
-            "storm",
+            program,
             "--",
         ]),
     };
-    storm.args(["--seconds", &options.seconds.to_string()]);
-    storm.args(["--seed", &options.seed.to_string()]);
-    pass_on(storm.args(&options.args))
+    pass_on(run.args(args))
 }
 
 const ASAN: &str = "detect_leaks=1:quarantine_size_mb=16";
 const TSAN: &str = "halt_on_error=0:suppressions=crates/testkit/tsan.supp";
 
-/// The storm, built with a sanitizer that is given these options unless the environment has some.
-fn sanitized(name: &str, (variable, options): (&str, &str)) -> std::io::Result<Command> {
+/// A program, built with a sanitizer that is given these options unless the environment has some.
+fn sanitized(
+    program: &str,
+    name: &str,
+    (variable, options): (&str, &str),
+) -> std::io::Result<Command> {
     let folder = target(&format!("san-{name}"));
     let mut build = Command::new("rustup");
     build
@@ -92,7 +126,7 @@ fn sanitized(name: &str, (variable, options): (&str, &str)) -> std::io::Result<C
         "-p",
         "openpath-testkit",
         "--bin",
-        "storm",
+        program,
         "--target",
         TRIPLE,
     ]);
@@ -105,12 +139,12 @@ fn sanitized(name: &str, (variable, options): (&str, &str)) -> std::io::Result<C
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     if !build.status()?.success() {
-        return Err(std::io::Error::other("the storm was not built"));
+        return Err(std::io::Error::other(format!("{program} was not built")));
     }
-    let mut storm = Command::new(folder.join(TRIPLE).join("release/storm"));
-    storm.current_dir(root());
+    let mut run = Command::new(folder.join(TRIPLE).join("release").join(program));
+    run.current_dir(root());
     if env::var_os(variable).is_none() {
-        storm.env(variable, options);
+        run.env(variable, options);
     }
-    Ok(storm)
+    Ok(run)
 }

@@ -34,6 +34,7 @@ const TOOLS: &[&str] = &[
     "serde",
     "serde_json",
 ];
+const CLI: &[&str] = &["clap", "serde_json", "tracing"];
 
 const GRAPH: &[Node] = &[
     Node {
@@ -84,7 +85,7 @@ const GRAPH: &[Node] = &[
     Node {
         name: "openpath-cli",
         own: &[ABI, SYNC, VFS, MEM, RING, TESTKIT, BENCH],
-        outside: TOOLS,
+        outside: CLI,
     },
     Node {
         name: "xtask",

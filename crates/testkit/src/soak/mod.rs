@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The soak: very many operations through rings and futures, with cancels, drops, time-outs and a
+//! backend that stalls, fails and breaks. Every submission completes once, and nothing is left.
+
+mod future;
+mod ring;
+mod world;
+
+use crate::rng::Rng;
+use openpath_ring::{Pool, PoolOptions};
+use std::time::Duration;
+use world::World;
+
+/// How long a soak is.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Operations in all.
+    pub ops: u64,
+    /// Of the random choices.
+    pub seed: u64,
+}
+
+/// What was done, and what was wrong.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Operations that were submitted to rings.
+    pub submitted: u64,
+    /// Completions that were taken.
+    pub completed: u64,
+    /// Futures that were polled.
+    pub futures: u64,
+    /// Rings and tasks that were dropped with calls under way.
+    pub dropped: u64,
+    /// Operations that were cancelled, and those that failed otherwise.
+    pub failed: [u64; 2],
+    /// What should not be.
+    pub wrong: Vec<String>,
+}
+
+impl Report {
+    fn note(&mut self, what: impl Into<String>) {
+        if self.wrong.len() < 20 {
+            self.wrong.push(what.into());
+        }
+    }
+}
+
+/// Soaks.
+///
+/// # Errors
+/// What the world could not be made for.
+pub fn run(plan: Plan) -> Result<Report, openpath_abi::Errno> {
+    let mut rng = Rng::new(plan.seed);
+    let mut report = Report::default();
+    let world = World::new(plan.seed)?;
+    let mut options = PoolOptions::default();
+    options.threads_max = 6;
+    options.idle = Duration::from_millis(20);
+    options.end_within = Duration::from_secs(60);
+    let pool = Pool::new(options);
+    while report.submitted + report.futures < plan.ops && report.wrong.is_empty() {
+        if rng.one_in(4) {
+            future::round(&world, &pool, &mut rng, &mut report)?;
+        } else {
+            ring::round(&world, &pool, &mut rng, &mut report)?;
+        }
+    }
+    drop(pool);
+    world.check(&mut report)?;
+    Ok(report)
+}

@@ -118,7 +118,9 @@ impl Node {
         match (&known, place) {
             _ if !self.is_dir() => true,
             (Some(known), Some(place)) => {
-                known.parent.id == place.parent.id && known.name == place.name
+                // Not any directory of that identity: below two entries of one directory that
+                // others moved there would be one inode twice, and a rename would lock it twice.
+                Arc::ptr_eq(&known.parent, &place.parent) && known.name == place.name
             }
             (None, None) => true,
             _ => false,

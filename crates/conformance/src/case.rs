@@ -187,8 +187,10 @@ impl Expect {
     pub fn allows(&self, errno: Errno, knows: Knowledge) -> bool {
         let absent = errno == Errno::ENOENT;
         let waits = errno == Errno::EAGAIN;
+        let refused = knows.refusals && Errno::REFUSALS.contains(&errno);
         self.0.iter().any(|answer| match answer {
             Answer::Ok | Answer::Content(_) => false,
+            Answer::Error(Errno::EAGAIN) => waits || refused,
             Answer::Error(wanted) => *wanted == errno,
             Answer::Unknown => waits || (absent && knows.directories),
             Answer::Negative if knows.negatives => absent,

@@ -51,6 +51,10 @@ impl Errno {
     /// What a name that is known not to exist gives.
     pub const ENOENT: Errno = Errno(2);
 
+    /// Refusals that nothing cached or not yet cached can take back: `EACCES`, `EXDEV`, `ENOTDIR`,
+    /// `ENAMETOOLONG`.
+    pub const REFUSALS: [Errno; 4] = [Errno(13), Errno(18), Errno(20), Errno(36)];
+
     /// The number of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Errno> {

@@ -74,6 +74,10 @@ pub struct Knowledge {
     /// Knows of some directories that all their names are cached, so that what is not cached there
     /// does not exist, whether or not it was ever asked for.
     pub directories: bool,
+    /// Goes on where the lock-free walk of Linux gives up, as long as nothing has to be waited for:
+    /// a refusal that is certain (`EACCES`, `ENOTDIR`, `EXDEV`, `ENAMETOOLONG`) is then given at
+    /// once, where Linux says `EAGAIN`.
+    pub refusals: bool,
 }
 
 /// A host of the suite: a kernel, or what answers as one.

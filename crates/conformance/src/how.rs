@@ -70,6 +70,13 @@ impl How {
         Some(how)
     }
 
+    /// Does it make or truncate, so that no cache can answer?
+    #[must_use]
+    pub fn makes(self) -> bool {
+        const MAKES: u64 = 0o100 | 0o1000 | 0o20_000_000;
+        self.flags & MAKES != 0
+    }
+
     /// The same with `RESOLVE_CACHED`.
     #[must_use]
     pub fn cached(self) -> How {

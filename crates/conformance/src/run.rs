@@ -12,7 +12,7 @@
 
 use crate::case::{Answer, Call, Case, Expect, From, Step};
 use crate::errno::Errno;
-use crate::host::{At, Host, Need, Node};
+use crate::host::{At, Host, Knowledge, Need, Node};
 use crate::how::How;
 use crate::report::{Outcome, Report, Verdict};
 use std::collections::BTreeMap;
@@ -170,13 +170,13 @@ impl Check<'_> {
             Step::Stat(path, expect) => {
                 let path = self.fill(path)?;
                 let got = self.host.stat(&path);
-                self.judge("stat", &path, got, expect);
+                self.judge("stat", &path, got, expect, self.host.knowledge());
                 Ok(())
             }
             Step::Umount(path, expect) => {
                 let path = self.fill(path)?;
                 let got = self.host.umount(&path);
-                self.judge("umount", &path, got, expect);
+                self.judge("umount", &path, got, expect, self.host.knowledge());
                 Ok(())
             }
             Step::Nodes(compare) => {
@@ -317,7 +317,12 @@ impl Check<'_> {
         let got = self.insist(call, how, expect)?;
         let path = call.path.as_deref().unwrap_or("NULL").as_bytes().to_vec();
         let Ok(fd) = got else {
-            self.judge(verb, &path, got.map(|_| ()), expect);
+            let known = self.host.knowledge();
+            let knows = Knowledge {
+                refusals: known.refusals && !how.makes(),
+                ..known
+            };
+            self.judge(verb, &path, got.map(|_| ()), expect, knows);
             return Ok(());
         };
         if !expect.0.contains(&Answer::Ok) {
@@ -344,10 +349,17 @@ impl Check<'_> {
         Ok(buf)
     }
 
-    fn judge(&mut self, verb: &str, path: &[u8], got: Result<(), Errno>, expect: &Expect) {
+    fn judge(
+        &mut self,
+        verb: &str,
+        path: &[u8],
+        got: Result<(), Errno>,
+        expect: &Expect,
+        knows: Knowledge,
+    ) {
         let right = match got {
             Ok(()) => expect.0.contains(&Answer::Ok),
-            Err(errno) => expect.allows(errno, self.host.knowledge()),
+            Err(errno) => expect.allows(errno, knows),
         };
         if !right {
             let path = String::from_utf8_lossy(path);

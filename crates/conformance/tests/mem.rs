@@ -25,6 +25,7 @@ impl Backend for Mem {
         Knowledge {
             negatives: true,
             directories: self.0,
+            refusals: false,
         }
     }
 

@@ -160,6 +160,7 @@ impl Host for Kernel {
         Knowledge {
             negatives: self.ground.keeps_negatives(),
             directories: false,
+            refusals: false,
         }
     }
 

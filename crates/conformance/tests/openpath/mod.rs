@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! openpath as a host of the suite, over any backend.
 
+#![allow(dead_code, reason = "each test takes what it needs")]
+
 use openpath_abi::fcntl as f;
 use openpath_abi::rename::RENAME_EXCHANGE;
 use openpath_abi::{OpenHow, TimeSet, Timespec};
@@ -36,8 +38,14 @@ pub(crate) trait Backend {
     /// What it lacks by itself.
     fn lacks(&self, need: Need) -> Option<String>;
     fn knowledge(&self) -> Knowledge;
+    /// May it answer `EAGAIN` for what others do?
+    fn is_disturbed(&self) -> bool {
+        false
+    }
     /// A fresh, empty tree.
     fn tree(&mut self) -> Result<Arc<SuperBlock>, String>;
+    /// Waits until it has heard of everything that was done.
+    fn settle(&mut self) {}
     /// Makes what lies below it cold.
     fn evict(&mut self) -> Result<(), Errno>;
 }
@@ -175,6 +183,10 @@ impl<B: Backend> Host for Openpath<B> {
         self.backend.knowledge()
     }
 
+    fn is_disturbed(&self) -> bool {
+        self.backend.is_disturbed()
+    }
+
     fn begin(&mut self) -> Result<Vec<u8>, String> {
         self.cases += 1;
         self.here = format!("/case-{}", self.cases).into_bytes();
@@ -264,11 +276,12 @@ impl<B: Backend> Host for Openpath<B> {
     }
 
     fn remove(&mut self, path: &[u8]) -> Result<(), Errno> {
-        match self.task.unlink(path) {
+        let done = match self.task.unlink(path) {
             Err(openpath_abi::Errno::EISDIR) => self.task.rmdir(path),
             done => done,
-        }
-        .map_err(told)
+        };
+        self.backend.settle();
+        done.map_err(told)
     }
 
     fn rename(&mut self, old: &[u8], new: &[u8], exchange: bool) -> Result<(), Errno> {
@@ -324,6 +337,7 @@ impl<B: Backend> Host for Openpath<B> {
     }
 
     fn evict(&mut self) -> Result<(), Errno> {
+        self.backend.settle();
         self.vfs.shrink(u32::MAX);
         self.backend.evict()
     }

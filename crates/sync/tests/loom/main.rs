@@ -6,6 +6,7 @@
 //! plants a fault and fails if the model does not see it.
 #![cfg(loom)]
 
+mod allowance;
 mod biased;
 mod files;
 mod hash;

@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod bars;
+pub mod cached;
 pub mod counts;
 pub mod create;
 pub mod error;

@@ -24,8 +24,6 @@ pub enum Verdict {
     Short,
     /// The contract asks for it, and this run could not measure it.
     NotMeasured,
-    /// What it measures does not exist yet.
-    Pending,
     /// The contract does not speak of it.
     Info,
 }
@@ -78,16 +76,10 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row nobody could measure: pending where the contract says so.
+    /// A row nobody could measure.
     pub fn missing(name: &str, why: &str) -> Self {
-        let pending = bars::find(name).is_some_and(|bar| bar.pending.is_some());
-        let verdict = if pending {
-            Verdict::Pending
-        } else {
-            Verdict::NotMeasured
-        };
         Self {
-            verdict,
+            verdict: Verdict::NotMeasured,
             note: Some(why.to_owned()),
             ..Self::blank(name, "")
         }
@@ -256,7 +248,7 @@ pub fn shortfalls(rows: &[Row], allow_missing: bool) -> Vec<&Row> {
     let fails = |row: &&Row| match row.verdict {
         Verdict::Short => true,
         Verdict::NotMeasured => !allow_missing,
-        Verdict::Goal | Verdict::Ok | Verdict::Pending | Verdict::Info => false,
+        Verdict::Goal | Verdict::Ok | Verdict::Info => false,
     };
     rows.iter().filter(fails).collect()
 }
@@ -321,7 +313,6 @@ fn cells(row: &Row) -> Vec<String> {
         Verdict::Ok => "ok",
         Verdict::Short => "SHORT",
         Verdict::NotMeasured => "NOT MEASURED",
-        Verdict::Pending => "pending",
         Verdict::Info => "",
     };
     let windows = match row.windows + row.dropped {

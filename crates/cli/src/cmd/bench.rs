@@ -30,6 +30,9 @@ enum What {
     SameFile(Timed),
     /// Time opens with O_CREAT in many mounts under one root, and count their stores (root only).
     CreateExisting(CreateExisting),
+    /// Time opens of which a part is cached, in place and offloaded: ring, future, tokio, io_uring
+    /// (root only).
+    Cached(Timed),
     /// Time the shapes of will-it-scale and FxMark (root only).
     Shapes(Timed),
     /// Time descriptors by how many are open: the bitmaps, and dup and close against the host's.
@@ -95,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         What::CreateExisting(args) => {
             report(&args.timed.common, &bench_seeds::create_existing(args)?)
         }
+        What::Cached(args) => report(&args.common, &bench_seeds::cached(args)?),
         What::Shapes(args) => report(&args.common, &bench_seeds::shapes(args)?),
         What::Fd(args) => report(&args.common, &bench_seeds::fd(args)?),
         What::Many(args) => report(&args.timed.common, &bench_seeds::many(args)?),

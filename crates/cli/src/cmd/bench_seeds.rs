@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath bench failed-open | same-file | create-existing | shapes | fd | many`: changes of
-//! Linux and known shapes, reproduced.
+//! `openpath bench failed-open | same-file | create-existing | cached | shapes | fd | many`:
+//! changes of Linux and known shapes, reproduced.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use openpath_bench::harness::Effort;
 use openpath_bench::page::{Page, load, write};
 use openpath_bench::row::Row;
-use openpath_bench::{Ask, Error, create, failed, fd, many, same, shapes};
+use openpath_bench::{Ask, Error, cached, create, failed, fd, many, same, shapes};
 
 use super::bench::{Common, at_least_one};
 
@@ -96,6 +96,23 @@ Stores are those of one operation to memory that other tasks may use, counted on
 mounts store to as well, `all` with those that only one mount sees. One task does them all,\n\
 so `common` has what it or its thread keeps for itself, as the free entries that it uses\n\
 again in the next mount.";
+const CACHED: &str = "\
+Opens by a program that must not wait, of which a part is cached (\"fs: Support for\n\
+LOOKUP_CACHED / RESOLVE_CACHED\"). What is cached is one of 64 empty files, opened and\n\
+closed; what is not is a name that does not exist and that nobody asked for before, so that\n\
+no side can have it cached: a tmpfs keeps no entry of it. Every side gets the same mix.\n\
+`host` is a directory of the host's tmpfs under our host backend, `mem` the same tree in our\n\
+memory, without complete directories; what the host's own calls open is that tmpfs.\n\
+\n\
+`ring` attempts each open where it is submitted and asks a worker for what would wait;\n\
+`always offloaded` asks a worker for each. `1 at once` waits for each answer, `32 at once`\n\
+for 32. `future` is an open awaited on the runtime that `tokio::fs` has, `call` the same\n\
+open as a call. Most sides hand work to other threads, so times are wall time, and medians\n\
+of short windows.\n\
+\n\
+The rows with `p50` and more are single opens of cached files, 20,000 of each kind: answered\n\
+where they are asked, by a worker, and where they are asked while 64 lookups of another ring\n\
+wait for a backend that does not answer.";
 const SHAPES: &str = "The shapes of will-it-scale (`open1`, `open2`, `open3`, `dup1`) and FxMark \
 (`MRPL`, `MRPM`, `MRPH`),\nwritten anew. Times are per operation of all threads together.";
 const FD: &str = "\
@@ -184,6 +201,11 @@ pub(crate) fn create_existing(args: &CreateExisting) -> Result<Vec<Row>, Error> 
     };
     let page = ["Create in many mounts", CREATE, "bench create-existing"];
     args.timed.page(page, || create::run(&options))
+}
+
+pub(crate) fn cached(args: &Timed) -> Result<Vec<Row>, Error> {
+    let page = ["Opens that must not wait", CACHED, "bench cached"];
+    args.page(page, || cached::run(&args.ask()))
 }
 
 pub(crate) fn shapes(args: &Timed) -> Result<Vec<Row>, Error> {

@@ -74,8 +74,8 @@ const GRAPH: &[Node] = &[
     },
     Node {
         name: BENCH,
-        own: &[ABI, SYNC, VFS, MEM, RING],
-        outside: TOOLS,
+        own: &[ABI, SYNC, VFS, MEM, HOST, RING],
+        outside: &["libc", "io-uring", "serde", "serde_json", "tokio"],
     },
     Node {
         name: "openpath-conformance",

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's ring.
+
+#![expect(
+    unsafe_code,
+    reason = "what the kernel's ring reads must outlive the call"
+)]
+
+use std::ffi::CStr;
+use std::io;
+
+use io_uring::{IoUring, opcode, types};
+use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC, O_RDONLY};
+
+/// A ring that opens.
+pub(super) struct KernelRing(IoUring);
+
+impl KernelRing {
+    /// A ring for `depth` opens at once.
+    ///
+    /// # Errors
+    /// What io_uring_setup(2) says.
+    pub(super) fn new(depth: usize) -> io::Result<Self> {
+        let entries = u32::try_from(depth.next_power_of_two()).unwrap_or(u32::MAX);
+        IoUring::new(entries).map(Self)
+    }
+
+    /// Opens all of these at once, no more than the ring is for; `answer` gets the place of each
+    /// and its descriptor, or its errno negative.
+    pub(super) fn open_all<'a>(
+        &mut self,
+        paths: impl ExactSizeIterator<Item = &'a CStr>,
+        mut answer: impl FnMut(usize, i32),
+    ) {
+        let mut left = paths.len();
+        for (at, path) in paths.enumerate() {
+            let open = opcode::OpenAt::new(types::Fd(AT_FDCWD), path.as_ptr())
+                .flags((O_RDONLY | O_CLOEXEC).cast_signed())
+                .build()
+                .user_data(at as u64);
+            // SAFETY: the paths are borrowed until this call returns, and it returns only when all
+            // answers have come; where they cannot be had, the process ends.
+            if unsafe { self.0.submission().push(&open) }.is_err() {
+                std::process::abort();
+            }
+        }
+        while left > 0 {
+            match self.0.submit_and_wait(left) {
+                Err(why) if why.kind() != io::ErrorKind::Interrupted => std::process::abort(),
+                _ => {}
+            }
+            for done in self.0.completion() {
+                left -= 1;
+                answer(done.user_data() as usize, done.result());
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What asynchronous programs do today: every open goes to a pool of threads.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ::tokio::fs::File;
+use ::tokio::runtime::{Builder, Runtime};
+use ::tokio::task::{JoinHandle, spawn_blocking};
+
+use super::contest::Side;
+use super::mix::Name;
+use crate::error::Error;
+
+/// How it is offloaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// `tokio::fs::File::open`.
+    Fs,
+    /// `spawn_blocking` around the standard library's open and close.
+    SpawnBlocking,
+}
+
+/// A runtime that opens, so many files at once.
+pub(super) struct Tokio {
+    runtime: Runtime,
+    way: Way,
+    depth: usize,
+}
+
+impl Tokio {
+    /// # Errors
+    /// `Setup`: there are no threads to be had.
+    pub(super) fn new(way: Way, depth: usize) -> Result<Self, Error> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .build()
+            .map_err(|e| Error::host("start a runtime", e))?;
+        Ok(Self {
+            runtime,
+            way,
+            depth,
+        })
+    }
+}
+
+fn path(name: &Name) -> &Path {
+    Path::new(OsStr::from_bytes(name.path.to_bytes()))
+}
+
+/// Opens and closes; whether it went as it should.
+async fn open(way: Way, name: Name) -> bool {
+    match way {
+        Way::Fs => File::open(path(&name)).await.is_ok() == name.hit,
+        Way::SpawnBlocking => {
+            let opened =
+                spawn_blocking(move || std::fs::File::open(path(&name)).is_ok() == name.hit);
+            opened.await.unwrap_or(false)
+        }
+    }
+}
+
+impl Side for Tokio {
+    /// One after the other on the task of the caller, or a task for each, of which so many run at
+    /// once.
+    fn burst(&mut self, names: &[Name]) -> u64 {
+        let way = self.way;
+        self.runtime.block_on(async {
+            let mut wrong = 0;
+            for names in names.chunks(self.depth) {
+                if let [name] = names {
+                    wrong += u64::from(!open(way, name.clone()).await);
+                    continue;
+                }
+                let spawned = names
+                    .iter()
+                    .map(|name| ::tokio::spawn(open(way, name.clone())));
+                let tasks: Vec<JoinHandle<bool>> = spawned.collect();
+                for task in tasks {
+                    wrong += u64::from(!task.await.unwrap_or(false));
+                }
+            }
+            wrong
+        })
+    }
+}

@@ -108,7 +108,7 @@ impl Scene<'_> {
             if still {
                 return;
             }
-            std::hint::spin_loop();
+            openpath_sync::relax();
         }
     }
 

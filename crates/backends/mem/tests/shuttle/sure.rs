@@ -9,6 +9,7 @@
 use crate::backend::build;
 use crate::{explore_surely, join, spawn};
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY};
+use openpath_abi::inotify::{IN_CLOSE_NOWRITE, IN_NONBLOCK};
 use openpath_abi::{Errno, mount as m};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, MountFlags, Task, Vfs};
@@ -34,10 +35,15 @@ fn number(task: &Task, path: &[u8]) -> Result<u64, Errno> {
 
 /// Nothing is in use but the tree.
 fn at_rest(vfs: &Vfs, tasks: [Task; 2]) {
+    at_rest_with(vfs, tasks, 3);
+}
+
+/// As [`at_rest`], where so many pins stay with the instance.
+fn at_rest_with(vfs: &Vfs, tasks: [Task; 2], pins: usize) {
     drop(tasks);
     vfs.collect();
     let usage = vfs.usage();
-    assert_eq!((usage.buried, usage.pins), (0, 3), "{usage:?}");
+    assert_eq!((usage.buried, usage.pins), (0, pins), "{usage:?}");
 }
 
 /// A name has one of its two places, in this order.
@@ -53,6 +59,41 @@ fn sure_rename_against_lookup() {
         });
         task.rename(b"/d/f", b"/g").expect("rename");
         at_rest(&vfs, [join(walker), task]);
+    });
+}
+
+/// What is told of an open file has its old name in the old directory, or the new one in the new:
+/// whoever reads an entry's name and parent while it moves sees that it does. A lookup does not
+/// show this, since what moves is in no chain while its fields are written: it takes a walker that
+/// stands before the entry in a chain meanwhile, which is a bug of depth 3.
+#[test]
+fn sure_rename_against_news() {
+    const OLD: &[u8] = b"/d/first-half-of-it";
+    const NEW: &[u8] = b"/e/second!part-here";
+    explore_surely(|| {
+        let (vfs, task, other) = world();
+        task.mkdir(b"/e", 0o755).expect("mkdir");
+        put(&task, OLD);
+        let queue = task.inotify_init1(IN_NONBLOCK).expect("a queue");
+        let watch = |dir| task.inotify_add_watch(queue, dir, IN_CLOSE_NOWRITE);
+        assert_eq!((watch(b"/d"), watch(b"/e")), (Ok(1), Ok(2)));
+        let fd = other.open(OLD, O_RDONLY, 0).expect("open");
+        let closer = spawn(move || {
+            other.close(fd).expect("close");
+            other
+        });
+        task.rename(OLD, NEW).expect("rename");
+        let other = join(closer);
+        let mut event = [0; 64];
+        assert_eq!(task.read(queue, &mut event), Ok(48), "one event");
+        let name = event[16..].split(|&byte| byte == 0).next();
+        match (event[0], name.unwrap_or_default()) {
+            (1, name) if name == &OLD[3..] => {}
+            (2, name) if name == &NEW[3..] => {}
+            (watch, name) => panic!("{watch}: {}", name.escape_ascii()),
+        }
+        task.close(queue).expect("close");
+        at_rest_with(&vfs, [other, task], 4);
     });
 }
 

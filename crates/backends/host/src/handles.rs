@@ -282,6 +282,8 @@ impl Node {
 
 /// Opens what `handle` is on once more, whatever its name is.
 fn reopen_by_number(proc: &OwnedFd, handle: &Handle, flags: OFlags) -> Result<OwnedFd, Errno> {
+    #[cfg(test)]
+    crate::stall::pass(handle, b"", Patience::Wait)?;
     let flags = flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC;
     rustix::fs::openat(proc, number(handle), flags, Mode::empty()).map_err(errno)
 }

@@ -78,6 +78,8 @@ mod options;
 mod owner;
 mod pool;
 mod rename;
+#[cfg(test)]
+mod stall;
 mod superblock;
 mod sys;
 mod tree;

@@ -107,6 +107,8 @@ impl Facts {
 /// # Errors
 /// Those of the host.
 pub(crate) fn look(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<Facts, Errno> {
+    #[cfg(test)]
+    crate::stall::pass(&dir, name, patience)?;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
     let mut flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     if name.is_empty() {
@@ -141,6 +143,8 @@ impl Way {
         mode: Mode,
         patience: Patience,
     ) -> Result<OwnedFd, Errno> {
+        #[cfg(test)]
+        crate::stall::pass(&dir, path, patience)?;
         let flags = flags | ALWAYS;
         if !self.whole {
             if patience == Patience::Cached {

@@ -11,6 +11,7 @@
 //! What another program changes is seen here once the host has queued an event and the thread has
 //! dealt with it; until then the old answer is given. [`crate::HostFs::catch_up`] waits for that.
 //! A file that is changed by a name in another directory, which is not watched, is not heard of.
+//! One thread hears for the whole tree: while a look at the host stands still, nothing is told.
 //!
 //! # Rules
 //! R1. An event of a name has the name looked at. If it means what it meant when it was last found

@@ -79,8 +79,9 @@ pub struct Listed<'a> {
     pub ino: u64,
     /// `DT_*`.
     pub kind: u8,
-    /// Where to go on after this entry: greater than any earlier one's, stable while the directory
-    /// changes.
+    /// Where to go on after this entry: handed back as `from`, it lists what follows and nothing
+    /// before. Neither negative nor 0, no other entry's, and the same while the directory changes.
+    /// It need not rise from entry to entry: positions are compared with nothing.
     pub next: i64,
 }
 

@@ -53,6 +53,9 @@ impl Dice {
     }
 }
 
+/// Of so many changes one takes a name away with all below it, so that the tree stays small.
+const PRUNE: u64 = 64;
+
 /// Names that everybody uses.
 const NAMES: [&str; 6] = ["a", "b", "c", "link", "secret", "f"];
 
@@ -115,6 +118,15 @@ fn change(stage: &Stage, dice: &mut Dice, seed: u64, mounts: bool) -> Option<()>
     let (name, second) = (dice.pick(&NAMES), dice.pick(&NAMES));
     let here = AtFlags::empty();
     let all = Mode::RWXU;
+    if dice.roll(PRUNE) == 0 {
+        let away = format!("pruned-{seed}");
+        fs::renameat(&one, name, outer, &away).ok()?;
+        let away = stage.outside().join(away);
+        return match std::fs::remove_file(&away) {
+            Ok(()) => Some(()),
+            Err(_) => std::fs::remove_dir_all(&away).ok(),
+        };
+    }
     match dice.roll(if mounts { 9 } else { 8 }) {
         0 | 1 => {
             let away = format!("parked-{seed}");

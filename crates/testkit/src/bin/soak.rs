@@ -9,7 +9,7 @@ use openpath_testkit::soak::{self, Plan};
 /// Passes operations through rings and futures, with cancels, drops, time-outs and faults.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How many.
+    /// How many: submissions to rings and futures made, not polls of them.
     #[arg(long, default_value_t = 1_000_000)]
     ops: u64,
     /// Seed of the random choices.
@@ -29,7 +29,8 @@ fn main() -> ExitCode {
         }
     };
     println!("submitted to rings: {}", report.submitted);
-    println!("polls of futures:   {}", report.futures);
+    println!("futures made:       {}", report.futures);
+    println!("polls of them:      {}", report.polls);
     println!("completed:          {}", report.completed);
     println!(
         "cancelled, failed:  {}, {}",

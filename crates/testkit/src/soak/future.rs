@@ -64,6 +64,7 @@ pub(super) fn round(
     for _ in 0..rng.below(300) {
         let at = calls.len();
         calls.push(Some(call(task.local(), rng)));
+        report.futures += 1;
         poll(&task, &mut calls, at, &told, report);
         if rng.one_in(3) {
             let other = rng.below(calls.len());
@@ -103,7 +104,7 @@ fn poll(
     let Some(call) = calls.get_mut(at).and_then(Option::as_mut) else {
         return;
     };
-    report.futures += 1;
+    report.polls += 1;
     let Poll::Ready(answer) = call.as_mut().poll(&mut Context::from_waker(&waker)) else {
         return;
     };

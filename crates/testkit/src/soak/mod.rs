@@ -14,7 +14,7 @@ use world::World;
 /// How long a soak is.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Operations in all.
+    /// Operations in all: submissions to rings, and futures that were made.
     pub ops: u64,
     /// Of the random choices.
     pub seed: u64,
@@ -27,8 +27,10 @@ pub struct Report {
     pub submitted: u64,
     /// Completions that were taken.
     pub completed: u64,
-    /// Futures that were polled.
+    /// Futures that were made.
     pub futures: u64,
+    /// How often futures were polled.
+    pub polls: u64,
     /// Rings and tasks that were dropped with calls under way.
     pub dropped: u64,
     /// Operations that were cancelled, and those that failed otherwise.

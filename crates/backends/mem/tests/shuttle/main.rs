@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole core under a scheduler that chooses: threads of a guest that share a table, and names
-//! that change under walks.
+//! The whole core under a scheduler that chooses: threads of a guest that share a table, names that
+//! change under walks, and rings with their workers.
 //!
 //! `cargo xtask shuttle`. Every test runs its scenario many times, first with threads switched at
 //! random, then by probabilistic concurrency testing (PCT): a schedule of `k` points with `n`
@@ -22,6 +22,7 @@ mod model;
 mod names;
 mod pipes;
 mod races;
+mod rings;
 mod schedule;
 mod sure;
 mod table;

@@ -29,7 +29,7 @@ pub(crate) struct Crew {
     desk: Arc<Desk>,
     /// Without a job.
     spare: Vec<StandIn>,
-    /// What interrupts a job, by its ticket.
+    /// What interrupts a job, by its ticket; as many as ever were away at a time.
     away: Vec<Option<Interrupter>>,
     sleeper: Sleeper,
     alarm: AlarmId,
@@ -63,14 +63,14 @@ fn files_of(task: &Task, direct: &Direct, op: &Op) -> [Option<OpenFile>; 2] {
 }
 
 impl Crew {
-    /// For a ring with up to `requests` jobs at a time, on `workers` of the pool.
-    pub(crate) fn new(pool: &Pool, requests: usize, workers: Option<usize>) -> Self {
+    /// For a ring, on `workers` of the pool.
+    pub(crate) fn new(pool: &Pool, workers: Option<usize>) -> Self {
         Self {
             pool: pool.clone(),
             lane: pool.new_lane(workers),
             desk: Arc::default(),
             spare: Vec::new(),
-            away: (0..requests).map(|_| None).collect(),
+            away: Vec::new(),
             sleeper: Sleeper::default(),
             alarm: AlarmId::default(),
         }
@@ -131,7 +131,11 @@ impl Crew {
             desk: Some(Arc::clone(&self.desk)),
             outcome: None,
         };
-        self.away[ticket as usize] = Some(interrupter);
+        let at = ticket as usize;
+        if at >= self.away.len() {
+            self.away.resize_with(at + 1, || None);
+        }
+        self.away[at] = Some(interrupter);
         let queued = self.pool.put(self.lane, Parcel::new(job));
         queued.map_err(|job| self.refuse(job, Errno::EAGAIN))
     }
@@ -153,7 +157,7 @@ impl Crew {
 
     /// Interrupts a job that a worker has.
     pub(crate) fn interrupt(&self, ticket: u32) {
-        if let Some(interrupter) = &self.away[ticket as usize] {
+        if let Some(Some(interrupter)) = self.away.get(ticket as usize) {
             interrupter.interrupt();
         }
     }

@@ -14,19 +14,20 @@ enum Flight {
     Abandoned,
 }
 
-/// Calls by their tickets.
+/// Calls by their tickets. Places are made when they are first needed, since most tasks are idle,
+/// or cached, and there are very many of them.
 pub(super) struct Flights {
     places: Vec<(Flight, Signal)>,
     free: Vec<u32>,
+    max: usize,
 }
 
 impl Flights {
     pub(super) fn new(max: u32) -> Self {
         Self {
-            places: (0..max)
-                .map(|_| (Flight::None, Signal::default()))
-                .collect(),
-            free: (0..max).rev().collect(),
+            places: Vec::new(),
+            free: Vec::new(),
+            max: max as usize,
         }
     }
 
@@ -36,10 +37,23 @@ impl Flights {
 
     /// A place for one more, and what wakes who waits for it.
     pub(super) fn take_off(&mut self) -> Option<(u32, Signal)> {
-        let ticket = self.free.pop()?;
+        let ticket = match self.free.pop() {
+            Some(ticket) => ticket,
+            None => self.grow()?,
+        };
         let place = &mut self.places[ticket as usize];
         place.0 = Flight::Away;
         Some((ticket, place.1.clone()))
+    }
+
+    /// A place more, if there may be one.
+    fn grow(&mut self) -> Option<u32> {
+        let at = self.places.len();
+        if at >= self.max {
+            return None;
+        }
+        self.places.push((Flight::None, Signal::default()));
+        u32::try_from(at).ok()
     }
 
     /// Keeps what came back; it comes out again if nobody asks for it.
@@ -87,5 +101,22 @@ impl Flights {
         // One that is used again wakes nobody of before.
         place.1.clear();
         self.free.push(ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_made_as_they_are_needed_and_used_again() {
+        let mut flights = Flights::new(2);
+        assert_eq!((flights.len(), flights.places.capacity()), (0, 0));
+        let tickets = [(); 3].map(|()| flights.take_off().map(|(ticket, _)| ticket));
+        assert_eq!(tickets, [Some(0), Some(1), None]);
+        flights.free(0);
+        assert_eq!(flights.len(), 1);
+        assert_eq!(flights.take_off().map(|(ticket, _)| ticket), Some(0));
+        assert!(flights.take_off().is_none());
     }
 }

@@ -80,7 +80,7 @@ impl AsyncTask {
     pub fn new(task: Task, pool: &Pool, options: RingOptions) -> Result<Self, Errno> {
         let places = completions_of(&options)?;
         let this = Self {
-            crew: RefCell::new(Crew::new(pool, places as usize, options.workers)),
+            crew: RefCell::new(Crew::new(pool, options.workers)),
             flights: RefCell::new(Flights::new(places)),
             is_crowded: Cell::new(false),
             inline: options.inline,

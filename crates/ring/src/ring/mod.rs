@@ -132,7 +132,7 @@ impl Ring {
         let completions = completions_of(&options)?;
         let direct = Direct::new(&task, options.slots)?;
         let ring = Self {
-            crew: Crew::new(pool, completions as usize, options.workers),
+            crew: Crew::new(pool, options.workers),
             direct,
             submissions: VecDeque::with_capacity(options.entries as usize),
             requests: Requests::new(completions),

@@ -9,9 +9,35 @@ use openpath_vfs::SuperBlock;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use serde::{Deserialize, Serialize};
 
 /// Descriptors of the host that a case gets on with: few, so that they are given up and reopened.
 const HANDLES: usize = 24;
+
+/// What openpath keeps of the file system: the policies of [`openpath_host`], by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+pub enum Trust {
+    /// [`Policy::Exclusive`].
+    #[default]
+    Exclusive,
+    /// [`Policy::Notify`].
+    Notify,
+    /// [`Policy::Revalidate`].
+    Revalidate,
+    /// [`Policy::None`].
+    None,
+}
+
+impl Trust {
+    fn policy(self) -> Policy {
+        match self {
+            Self::Exclusive => Policy::Exclusive,
+            Self::Notify => Policy::Notify,
+            Self::Revalidate => Policy::Revalidate,
+            Self::None => Policy::None,
+        }
+    }
+}
 
 fn errno(error: rustix::io::Errno) -> Errno {
     Errno::checked(error.raw_os_error()).unwrap_or(Errno::EIO)
@@ -63,11 +89,11 @@ impl Plain {
     ///
     /// # Errors
     /// Those of [`HostFs::over`].
-    pub fn tree(self) -> Result<Arc<SuperBlock>, Errno> {
+    pub fn tree(self, trust: Trust) -> Result<Arc<SuperBlock>, Errno> {
         HostFs::over(
             self.root,
             HostOptions {
-                policy: Policy::Exclusive,
+                policy: trust.policy(),
                 handles_max: HANDLES,
                 kind: "tmpfs",
                 descriptors: Some(self.own),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::{self, Case, Divergence, Pictures, Trace};
 use crate::host::HostWorld;
 use crate::ours;
+use crate::plain::Trust;
 use crate::skips::Counts;
 
 /// Name of the side that stands on a file system of the host.
@@ -26,8 +27,8 @@ pub enum Against {
     Host,
     /// openpath, with the switch of this number off; 0 for none.
     Ours(u32),
-    /// The same, with the root of each case on a tmpfs of the host.
-    OverHost(u32),
+    /// The same, with the root of each case on a tmpfs of the host, of which so much is kept.
+    OverHost(u32, Trust),
 }
 
 /// Both sides.
@@ -93,8 +94,11 @@ impl Sides {
                 let trace = case::run(&mut self.world.begin()?, case, when, Some(&host));
                 ("again", Ok(trace))
             }
-            Against::Ours(switch) => ("ours", self.ours(case, when, &host, switch, false)),
-            Against::OverHost(switch) => (OVER_HOST, self.ours(case, when, &host, switch, true)),
+            Against::Ours(switch) => ("ours", self.ours(case, when, &host, switch, None)),
+            Against::OverHost(switch, trust) => {
+                let ours = self.ours(case, when, &host, switch, Some(trust));
+                (OVER_HOST, ours)
+            }
         };
         let (other, divergence) = match other {
             Ok(other) => {
@@ -147,13 +151,13 @@ impl Sides {
         when: Pictures,
         host: &Trace,
         switch: u32,
-        over_host: bool,
+        over_host: Option<Trust>,
     ) -> Result<Trace, String> {
         let run = || -> Result<Trace, String> {
             let mut world =
                 ours::World::new(self.sysctl, switch).map_err(|e| format!("no Vfs: {e}"))?;
-            if over_host {
-                world.over(&self.world);
+            if let Some(trust) = over_host {
+                world.over(&self.world, trust);
             }
             let [first, eye] = world.tasks().map_err(|e| format!("no task: {e}"))?;
             let begun = ours::Ours::new(&world, first, &eye);

@@ -262,7 +262,7 @@ impl<'j> Worker<'j> {
                 ("host", Some(&checked.host)),
                 ("other", checked.other.as_ref()),
             ];
-            let over_host = matches!(self.job.against, Against::OverHost(_));
+            let over_host = matches!(self.job.against, Against::OverHost(..));
             for (name, trace) in traces {
                 // What differs from the host is told as that, or allowed over a directory of it.
                 if checked.divergence.is_some() || (over_host && name == "other") {

@@ -13,6 +13,7 @@ use openpath_testkit::case::{self, Case, Pictures};
 use openpath_testkit::exhaustive;
 use openpath_testkit::golden;
 use openpath_testkit::ours::SWITCHES;
+use openpath_testkit::plain::Trust;
 use openpath_testkit::random;
 use openpath_testkit::sides::{Against, Sides};
 use openpath_testkit::skips::Counts;
@@ -67,6 +68,9 @@ struct Args {
     /// Have openpath stand on a file system of the host instead of its own in memory.
     #[arg(long, value_enum, default_value = "mem")]
     back: Back,
+    /// With `--back host`: what is kept of that file system.
+    #[arg(long, value_enum, default_value = "exclusive")]
+    trust: Trust,
     /// Run one case from a file, and print what both sides gave.
     #[arg(long)]
     case: Option<std::path::PathBuf>,
@@ -140,7 +144,7 @@ fn run(args: &Args) -> Fallible<bool> {
     let against = if args.host {
         Against::Host
     } else if args.back == Back::Host {
-        Against::OverHost(args.flip)
+        Against::OverHost(args.flip, args.trust)
     } else {
         Against::Ours(args.flip)
     };

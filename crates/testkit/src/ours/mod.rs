@@ -26,6 +26,7 @@ use crate::face::{self, Face};
 use crate::host::{HostWorld, SLOTS, groups};
 use crate::op::{Fd, Op};
 use crate::outcome::{Ids, Names, Outcome, Stamps};
+use crate::plain::Trust;
 use crate::scan::{Entry, Readable, Scans};
 use crate::tree::{Depth, RawTask, Tree};
 
@@ -54,7 +55,7 @@ impl Clock for Hand {
 /// A `Vfs` for one case.
 pub struct World<'h> {
     /// On whose file system the case's root is, and whose clock is the one there.
-    host: Option<&'h HostWorld>,
+    host: Option<(&'h HostWorld, Trust)>,
     clock: Hand,
     vfs: Vfs,
     /// What can be explained is, before it is done.
@@ -139,16 +140,16 @@ impl<'h> World<'h> {
         })
     }
 
-    /// Has the root of the case lie on a tmpfs of the host.
-    pub fn over(&mut self, host: &'h HostWorld) {
+    /// Has the root of the case lie on a tmpfs of the host, of which so much is kept.
+    pub fn over(&mut self, host: &'h HostWorld, trust: Trust) {
         self.clock.set(host.tick());
-        self.host = Some(host);
+        self.host = Some((host, trust));
     }
 
     /// The time of the next operation.
     fn tick(&self) -> Timespec {
         match self.host {
-            Some(host) => self.clock.set(host.tick()),
+            Some((host, _)) => self.clock.set(host.tick()),
             None => drop(self.clock.0.add(SECOND)),
         }
         self.clock.now()
@@ -162,7 +163,7 @@ impl<'h> World<'h> {
     pub fn tasks(&self) -> Result<[Task; 2], Errno> {
         let [first, eye] = [self.vfs.task(Cred::root())?, self.vfs.task(Cred::root())?];
         let root = match self.host {
-            Some(host) => host.plain()?.tree()?,
+            Some((host, trust)) => host.plain()?.tree(trust)?,
             None => tmpfs(self.clock.now(), false),
         };
         first.mount(root, b"/", MountFlags::from_ms(0))?;

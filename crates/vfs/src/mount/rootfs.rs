@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tree at the bottom of a namespace: one directory that is always empty (`rootfs`).
 
-use crate::inode::{Attr, Found, Inode, InodeOps, Listed, Patience};
-use crate::superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
-use openpath_abi::{Errno, StatFs, Timespec, mode};
+use super::inner::Inner;
+use crate::inode::{Found, Inode, InodeOps, Listed, Patience};
+use crate::superblock::SuperBlock;
+use openpath_abi::{Errno, Timespec, mode};
 use std::sync::Arc;
 
-/// What statfs(2) calls the tree (`RAMFS_MAGIC`).
-const MAGIC: i64 = 0x8584_58f6;
-/// Number of the directory.
-const INO: u64 = 1;
+const ROOTFS: Inner = Inner {
+    kind: "rootfs",
+    // RAMFS_MAGIC
+    magic: 0x8584_58f6,
+    mode: mode::S_IFDIR | 0o755,
+    nlink: 2,
+};
 
 struct Empty;
 
@@ -32,31 +36,7 @@ impl InodeOps for Empty {
     }
 }
 
-impl SuperBlockOps for Empty {
-    fn statfs(&self) -> Result<StatFs, Errno> {
-        Ok(StatFs {
-            kind: MAGIC,
-            bsize: 4096,
-            namelen: 255,
-            ..StatFs::default()
-        })
-    }
-}
-
 /// A new one.
 pub(crate) fn rootfs(now: Timespec) -> Arc<SuperBlock> {
-    let attr = Attr {
-        mode: mode::S_IFDIR | 0o755,
-        nlink: 2,
-        atime: now,
-        mtime: now,
-        ctime: now,
-        ..Attr::default()
-    };
-    let root = Inode::new(INO, 0, attr, now, Box::new(Empty));
-    let options = SuperBlockOptions {
-        kind: "rootfs",
-        ..SuperBlockOptions::default()
-    };
-    SuperBlock::new(root, Box::new(Empty), options)
+    ROOTFS.tree(Box::new(Empty), now)
 }

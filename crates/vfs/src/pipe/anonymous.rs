@@ -8,17 +8,20 @@ use super::Pipe;
 use super::end::End;
 use crate::file::{Fd, FileOps, Filp, Making};
 use crate::inode::{Attr, Inode, InodeOps};
-use crate::instance::Shared;
-use crate::mount::mflag;
-use crate::superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
+use crate::mount::Inner;
 use crate::task::{Core, Task};
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_EXCL, O_NONBLOCK, O_RDONLY, O_WRONLY};
-use openpath_abi::{Errno, StatFs, mode};
+use openpath_abi::{Errno, mode};
 use openpath_sync::Pin;
 use std::sync::Arc;
 
-/// What statfs(2) calls the tree (`PIPEFS_MAGIC`).
-const MAGIC: i64 = 0x5049_5045;
+const PIPEFS: Inner = Inner {
+    kind: "pipefs",
+    // PIPEFS_MAGIC
+    magic: 0x5049_5045,
+    mode: mode::S_IFDIR | 0o600,
+    nlink: 2,
+};
 /// Messages of the kernel through a pipe (`O_NOTIFICATION_PIPE`).
 const O_NOTIFICATION_PIPE: u32 = O_EXCL;
 
@@ -30,50 +33,6 @@ impl InodeOps for Nowhere {
     }
 }
 
-impl SuperBlockOps for Nowhere {
-    fn statfs(&self) -> Result<StatFs, Errno> {
-        Ok(StatFs {
-            kind: MAGIC,
-            bsize: 4096,
-            namelen: 255,
-            ..StatFs::default()
-        })
-    }
-}
-
-impl Shared {
-    /// The mount of pipes without a name.
-    ///
-    /// # Errors
-    /// `ENOSPC` (no more mounts), `ENOMEM`.
-    fn pipe_mount(&self) -> Result<u32, Errno> {
-        if let Some(&mount) = self.pipe_mount.get() {
-            return Ok(mount);
-        }
-        let mut topology = self.mounts.topology.lock();
-        if let Some(&mount) = self.pipe_mount.get() {
-            return Ok(mount);
-        }
-        let now = self.clock.now();
-        let attr = Attr {
-            mode: mode::S_IFDIR | 0o600,
-            nlink: 2,
-            atime: now,
-            mtime: now,
-            ctime: now,
-            ..Attr::default()
-        };
-        let inode = Inode::new(1, 0, attr, now, Box::new(Nowhere));
-        let options = SuperBlockOptions {
-            kind: "pipefs",
-            ..SuperBlockOptions::default()
-        };
-        let sb = SuperBlock::new(inode, Box::new(Nowhere), options);
-        let mount = self.new_mount(&mut topology, &sb, None, mflag::REL_ATIME)?;
-        Ok(*self.pipe_mount.set(mount))
-    }
-}
-
 impl Core {
     /// Files of a new inode of pipefs: for reading and for writing, with these flags.
     ///
@@ -81,7 +40,8 @@ impl Core {
     /// `ENFILE`, `ENOSPC` (no more mounts), `ENOMEM`.
     fn pipe_files(&self, inode: Arc<Inode>, ends: [(u32, End); 2]) -> Result<[Filp<'_>; 2], Errno> {
         let vfs = &self.vfs;
-        let mount = vfs.pipe_mount()?;
+        let tree = |now| PIPEFS.tree(Box::new(Nowhere), now);
+        let mount = vfs.inner_mount(&vfs.pipe_mount, tree)?;
         let root = vfs.mounts.at(mount).root.get();
         let (entry, _) = vfs.dcache.add_nameless(self.tenant().book(), root, inode)?;
         let pins = [(); 2].map(|()| self.pins.pin_now(mount, entry));

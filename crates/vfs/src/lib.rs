@@ -29,6 +29,7 @@ mod io;
 pub mod lock_order;
 mod mount;
 mod name;
+mod named;
 mod notify;
 mod open;
 mod ops;

@@ -4,83 +4,58 @@
 //! # Rules
 //! R1. A check names the rule, not the errno: one errno has many causes, and that is what is asked.
 
+use crate::named::named;
 use core::fmt;
 use openpath_abi::Errno;
 
-/// Makes the checks, their names and their meanings.
-macro_rules! checks {
-    ($($name:ident, $text:literal, $meaning:literal;)*) => {
-        /// A rule that a call can fail by.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        #[non_exhaustive]
-        pub enum Check {
-            $(#[doc = concat!($meaning, ".")] $name,)*
-        }
-
-        impl Check {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$name),*];
-
-            /// The name, for tables and traces.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
-
-            /// What it asks, in a line.
-            #[must_use]
-            pub const fn meaning(self) -> &'static str {
-                match self { $(Self::$name => $meaning,)* }
-            }
-        }
-    };
-}
-
-checks! {
-    Arguments, "arguments", "flags, mode or size of the call mean nothing together";
-    EmptyPath, "empty-path", "the path is empty";
-    PathLength, "path-length", "the path has 4096 bytes or more";
-    Descriptors, "descriptors", "no descriptor is to be had";
-    Files, "files", "no open file is to be had";
-    Descriptor, "descriptor", "the directory descriptor is not open";
-    Cached, "cached", "only the cache was to answer";
-    NotDirectory, "not-directory", "what is to be searched is no directory";
-    Search, "search", "the directory may not be searched";
-    NameLength, "name-length", "the name is too long for its tree";
-    Removed, "removed", "the directory was removed";
-    Absent, "absent", "there is no such name";
-    Hidden, "hidden", "a rule of the mount says that there is no such name";
-    Backend, "backend", "the backend says so";
-    LinkCount, "link-count", "more than 40 links";
-    LinksUnwanted, "links-unwanted", "links were not to be followed";
-    LinkMount, "link-mount", "the mount forbids to follow links";
-    LinkOwner, "link-owner", "someone else's link in a sticky directory that all may write";
-    LinkEmpty, "link-body", "the link leads nowhere";
-    MagicUnwanted, "magic-unwanted", "magic links were not to be followed";
-    Beneath, "beneath", "the walk was not to leave its start";
-    MountBoundary, "mount-boundary", "the walk was not to leave its mount";
-    Disconnected, "disconnected", "the directory was moved out of what its mount shows";
-    Moved, "moved", "mounts or directories moved while a scoped walk went up";
-    TrailingSlash, "trailing-slash", "a slash follows what is to be a file";
-    WantsDirectory, "wants-directory", "only a directory was to be opened";
-    WantsFile, "wants-file", "only a regular file was to be opened";
-    Exists, "exists", "the name was to be made";
-    IsDirectory, "is-directory", "a directory is not written to, and not made by open";
-    IsLink, "is-link", "a link is not opened itself";
-    Sticky, "sticky", "someone else's file in a sticky directory";
-    ReadOnlyMount, "read-only-mount", "nothing is written through the mount";
-    ReadOnlyTree, "read-only-tree", "nothing is written to the tree";
-    NoDevices, "no-devices", "the mount forbids devices";
-    NoPrograms, "no-programs", "the mount forbids to execute";
-    Immutable, "immutable", "the file cannot be changed";
-    AppendOnly, "append-only", "the file can only be appended to";
-    NoAccessTime, "no-access-time", "only who owns a file leaves its access time alone";
-    Permission, "permission", "mode, owner and capabilities say no";
-    WriteDenied, "write-denied", "the file is being executed";
-    Special, "special", "the FIFO, socket or device refuses";
-    Direct, "direct", "direct I/O is not to be had";
-    Pins, "pins", "the pins of the `Vfs` are used up";
-    Call, "call", "a rule of the call itself";
+named! {
+    /// A rule that a call can fail by.
+    enum Check {
+        Arguments, "arguments", "flags, mode or size of the call mean nothing together";
+        EmptyPath, "empty-path", "the path is empty";
+        PathLength, "path-length", "the path has 4096 bytes or more";
+        Descriptors, "descriptors", "no descriptor is to be had";
+        Files, "files", "no open file is to be had";
+        Descriptor, "descriptor", "the directory descriptor is not open";
+        Cached, "cached", "only the cache was to answer";
+        NotDirectory, "not-directory", "what is to be searched is no directory";
+        Search, "search", "the directory may not be searched";
+        NameLength, "name-length", "the name is too long for its tree";
+        Removed, "removed", "the directory was removed";
+        Absent, "absent", "there is no such name";
+        Hidden, "hidden", "a rule of the mount says that there is no such name";
+        Backend, "backend", "the backend says so";
+        LinkCount, "link-count", "more than 40 links";
+        LinksUnwanted, "links-unwanted", "links were not to be followed";
+        LinkMount, "link-mount", "the mount forbids to follow links";
+        LinkOwner, "link-owner", "someone else's link in a sticky directory that all may write";
+        LinkEmpty, "link-body", "the link leads nowhere";
+        MagicUnwanted, "magic-unwanted", "magic links were not to be followed";
+        Beneath, "beneath", "the walk was not to leave its start";
+        MountBoundary, "mount-boundary", "the walk was not to leave its mount";
+        Disconnected, "disconnected", "the directory was moved out of what its mount shows";
+        Moved, "moved", "mounts or directories moved while a scoped walk went up";
+        TrailingSlash, "trailing-slash", "a slash follows what is to be a file";
+        WantsDirectory, "wants-directory", "only a directory was to be opened";
+        WantsFile, "wants-file", "only a regular file was to be opened";
+        Exists, "exists", "the name was to be made";
+        IsDirectory, "is-directory", "a directory is not written to, and not made by open";
+        IsLink, "is-link", "a link is not opened itself";
+        Sticky, "sticky", "someone else's file in a sticky directory";
+        ReadOnlyMount, "read-only-mount", "nothing is written through the mount";
+        ReadOnlyTree, "read-only-tree", "nothing is written to the tree";
+        NoDevices, "no-devices", "the mount forbids devices";
+        NoPrograms, "no-programs", "the mount forbids to execute";
+        Immutable, "immutable", "the file cannot be changed";
+        AppendOnly, "append-only", "the file can only be appended to";
+        NoAccessTime, "no-access-time", "only who owns a file leaves its access time alone";
+        Permission, "permission", "mode, owner and capabilities say no";
+        WriteDenied, "write-denied", "the file is being executed";
+        Special, "special", "the FIFO, socket or device refuses";
+        Direct, "direct", "direct I/O is not to be had";
+        Pins, "pins", "the pins of the `Vfs` are used up";
+        Call, "call", "a rule of the call itself";
+    }
 }
 
 impl fmt::Display for Check {

@@ -8,60 +8,36 @@
 //! R1. Counting happens only where the lock-free mode has ended already.
 //! R2. A task's counts are written by its thread alone; others read them as they are.
 
+use crate::named::named;
 use core::fmt;
 use openpath_sync::Word;
 
-/// Makes the reasons, their names and their meanings.
-macro_rules! reasons {
-    ($($name:ident, $text:literal, $meaning:literal;)*) => {
-        /// Why a walk left the lock-free mode, or had to start over.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        #[non_exhaustive]
-        #[repr(u8)]
-        pub enum Reason {
-            $(#[doc = concat!($meaning, ".")] $name,)*
-        }
-
-        impl Reason {
-            /// All of them, in the order of their numbers.
-            pub const ALL: &'static [Self] = &[$(Self::$name),*];
-
-            /// The name, for tables and traces.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
-
-            /// What it means, in a line.
-            #[must_use]
-            pub const fn meaning(self) -> &'static str {
-                match self { $(Self::$name => $meaning,)* }
-            }
-        }
-    };
-}
-
-reasons! {
-    Miss, "miss", "a name was not cached";
-    Revalidate, "revalidate", "the backend wants to be asked at each use of a name";
-    Busy, "busy", "an entry was being changed when the walk came by";
-    NamesChanged, "names-changed", "a name changed under the walk";
-    MountsChanged, "mounts-changed", "a mount came or went under the walk";
-    ScopeMoved, "scope-moved", "directories or mounts moved while a scoped walk went up";
-    TreeTop, "tree-top", "`..` of a mount with nothing visible above it";
-    LinkBody, "link-body", "the body of a link was not read before";
-    LinkOwner, "link-owner", "who may follow a link depends on its directory";
-    AccessTime, "access-time", "the access time of a link was due";
-    Magic, "magic", "a magic link was followed";
-    Create, "create", "a file may have to be made";
-    Refusal, "refusal", "an error is certain only of a place that is held";
-    Rules, "rules", "a file may have to be made where names can be absent";
-    Stale, "stale", "a backend disowned what was cached";
-    WouldWait, "would-wait", "a backend that was asked to answer at once would have had to wait";
-    Held, "held", "someone else held the names of a directory, or was asking for the same name";
-    OpenHook, "open-hook", "the backend wants to be asked at each open of the file";
-    Change, "change", "what the call is to do changes something";
-    NoPin, "no-pin", "the pins of the `Vfs` are used up";
+named! {
+    /// Why a walk left the lock-free mode, or had to start over.
+    #[derive(PartialOrd, Ord)]
+    #[repr(u8)]
+    enum Reason {
+        Miss, "miss", "a name was not cached";
+        Revalidate, "revalidate", "the backend wants to be asked at each use of a name";
+        Busy, "busy", "an entry was being changed when the walk came by";
+        NamesChanged, "names-changed", "a name changed under the walk";
+        MountsChanged, "mounts-changed", "a mount came or went under the walk";
+        ScopeMoved, "scope-moved", "directories or mounts moved while a scoped walk went up";
+        TreeTop, "tree-top", "`..` of a mount with nothing visible above it";
+        LinkBody, "link-body", "the body of a link was not read before";
+        LinkOwner, "link-owner", "who may follow a link depends on its directory";
+        AccessTime, "access-time", "the access time of a link was due";
+        Magic, "magic", "a magic link was followed";
+        Create, "create", "a file may have to be made";
+        Refusal, "refusal", "an error is certain only of a place that is held";
+        Rules, "rules", "a file may have to be made where names can be absent";
+        Stale, "stale", "a backend disowned what was cached";
+        WouldWait, "would-wait", "a backend would have had to wait, and was asked not to";
+        Held, "held", "someone else held the names of a directory, or was asking for the same name";
+        OpenHook, "open-hook", "the backend wants to be asked at each open of the file";
+        Change, "change", "what the call is to do changes something";
+        NoPin, "no-pin", "the pins of the `Vfs` are used up";
+    }
 }
 
 impl fmt::Display for Reason {

@@ -32,6 +32,7 @@ use openpath_abi::fcntl::{
 };
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, OpenHow};
+use openpath_sync::Pin;
 
 /// Checks a path as it comes from a caller (`getname`).
 ///
@@ -202,6 +203,19 @@ fn open_once<'t>(
     op: &OpenOp,
     mode: Mode,
 ) -> Result<Filp<'t>, Fail> {
+    let (pin, ended) = reach(core, at, path, op, mode)?;
+    Ok(grant::finish(core, pin, ended, op)?)
+}
+
+/// One walk to the file to be opened, which may be made on the way.
+#[inline(always)]
+fn reach(
+    core: &Core,
+    at: At<'_>,
+    path: &[u8],
+    op: &OpenOp,
+    mode: Mode,
+) -> Result<(Pin, grant::Ended), Fail> {
     let mut walk = Walk::begin(core, at, path, op.lookup, mode)?;
     let mut text = Text::new(path);
     let created = enter(&mut walk, &mut text, op);
@@ -213,7 +227,7 @@ fn open_once<'t>(
         walked: walk.flags,
         created,
     };
-    Ok(grant::finish(core, pin, ended, op)?)
+    Ok((pin, ended))
 }
 
 /// Goes to the file to be opened, through links in the last place; whether it was made on the way.

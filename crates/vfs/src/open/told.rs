@@ -2,14 +2,14 @@
 //! An open that is explained: up to what would change something, and no further.
 
 use super::how::{self, OpenOp, QUICK};
-use super::{admit, enter, grant, tmpfile};
+use super::{admit, grant, reach, tmpfile};
 use crate::device::driver_of;
 use crate::explain::{Check, Step, Would};
 use crate::file::Fd;
 use crate::inode::{Inode, flag};
 use crate::pipe::would_meet;
 use crate::task::{At, Core};
-use crate::walk::{self, Fail, Mode, Reason, Spot, Text, Walk};
+use crate::walk::{self, Fail, Mode, Reason, Spot};
 use openpath_abi::fcntl::{O_DIRECT, O_PATH, O_TMPFILE_ONLY};
 use openpath_abi::{Errno, OpenHow, mode as kinds};
 use openpath_sync::Pin;
@@ -73,17 +73,7 @@ fn tried(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp) -> Result<(), Fail> 
 
 /// One attempt, as `open_once` makes it.
 fn attempt(core: &Core, at: At<'_>, path: &[u8], op: &OpenOp, mode: Mode) -> Result<(), Fail> {
-    let mut walk = Walk::begin(core, at, path, op.lookup, mode)?;
-    let mut text = Text::new(path);
-    let created = enter(&mut walk, &mut text, op);
-    text.done(core);
-    let created = created?;
-    let (pin, sample) = walk.complete()?;
-    let ended = grant::Ended {
-        sample,
-        walked: walk.flags,
-        created,
-    };
+    let (pin, ended) = reach(core, at, path, op, mode)?;
     let would = would_open(core, &pin, ended, op);
     core.pins.release(pin);
     let would = would?;

@@ -40,6 +40,14 @@ pub(crate) struct Place {
     pub(crate) path: Bytes,
 }
 
+impl Place {
+    #[inline(always)]
+    pub(crate) fn new(dir: Fd, path: impl Into<Bytes>) -> Self {
+        let path = path.into();
+        Self { dir, path }
+    }
+}
+
 /// A call.
 #[derive(Debug)]
 pub(crate) enum Op {

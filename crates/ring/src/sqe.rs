@@ -151,15 +151,13 @@ impl Sqe {
 
     /// openat(2); the result is the descriptor (`IORING_OP_OPENAT`).
     pub fn openat(dir: Fd, path: impl Into<Bytes>, flags: u32, mode: u32) -> Self {
-        let path = path.into();
-        let at = Place { dir, path };
+        let at = Place::new(dir, path);
         Self::call(Op::Open(at, How::Flags(flags, mode), Where::Fd))
     }
 
     /// openat2(2); the result is the descriptor (`IORING_OP_OPENAT2`).
     pub fn openat2(dir: Fd, path: impl Into<Bytes>, how: OpenHow) -> Self {
-        let path = path.into();
-        let at = Place { dir, path };
+        let at = Place::new(dir, path);
         Self::call(Op::Open(at, How::Strict(how), Where::Fd))
     }
 
@@ -170,14 +168,12 @@ impl Sqe {
 
     /// newfstatat(2); the attributes are in the output. `io_uring` has statx alone.
     pub fn stat(dir: Fd, path: impl Into<Bytes>, at_flags: u32) -> Self {
-        let path = path.into();
-        Self::call(Op::Stat(Place { dir, path }, at_flags))
+        Self::call(Op::Stat(Place::new(dir, path), at_flags))
     }
 
     /// statx(2); the attributes are in the output (`IORING_OP_STATX`).
     pub fn statx(dir: Fd, path: impl Into<Bytes>, at_flags: u32, mask: u32) -> Self {
-        let path = path.into();
-        Self::call(Op::Statx(Place { dir, path }, at_flags, mask))
+        Self::call(Op::Statx(Place::new(dir, path), at_flags, mask))
     }
 
     /// pread(2) into `buf`, or read(2) with offset -1; the result is how much, and `buf`, as long
@@ -234,8 +230,7 @@ impl Sqe {
 
     /// unlinkat(2) (`IORING_OP_UNLINKAT`).
     pub fn unlinkat(dir: Fd, path: impl Into<Bytes>, flags: u32) -> Self {
-        let path = path.into();
-        Self::call(Op::Unlink(Place { dir, path }, flags))
+        Self::call(Op::Unlink(Place::new(dir, path), flags))
     }
 
     /// renameat2(2) (`IORING_OP_RENAMEAT`).
@@ -246,25 +241,18 @@ impl Sqe {
         new: impl Into<Bytes>,
         flags: u32,
     ) -> Self {
-        let path = old.into();
-        let old = Place { dir, path };
-        let new = Place {
-            dir: new_dir,
-            path: new.into(),
-        };
+        let (old, new) = (Place::new(dir, old), Place::new(new_dir, new));
         Self::call(Op::Rename(old, new, flags))
     }
 
     /// mkdirat(2) (`IORING_OP_MKDIRAT`).
     pub fn mkdirat(dir: Fd, path: impl Into<Bytes>, mode: u32) -> Self {
-        let path = path.into();
-        Self::call(Op::Mkdir(Place { dir, path }, mode))
+        Self::call(Op::Mkdir(Place::new(dir, path), mode))
     }
 
     /// symlinkat(2) (`IORING_OP_SYMLINKAT`).
     pub fn symlinkat(target: impl Into<Bytes>, dir: Fd, path: impl Into<Bytes>) -> Self {
-        let path = path.into();
-        Self::call(Op::Symlink(target.into(), Place { dir, path }))
+        Self::call(Op::Symlink(target.into(), Place::new(dir, path)))
     }
 
     /// linkat(2) (`IORING_OP_LINKAT`).
@@ -275,12 +263,7 @@ impl Sqe {
         new: impl Into<Bytes>,
         flags: u32,
     ) -> Self {
-        let path = old.into();
-        let old = Place { dir, path };
-        let new = Place {
-            dir: new_dir,
-            path: new.into(),
-        };
+        let (old, new) = (Place::new(dir, old), Place::new(new_dir, new));
         Self::call(Op::Link(old, new, flags))
     }
 

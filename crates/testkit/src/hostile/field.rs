@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use openpath_abi::Errno;
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, Limits, Sysctl, Task, Tenant, TenantLimits, Vfs};
+use openpath_vfs::{Cred, Limits, Sysctl, Task, Tenant, TenantLimits, Usage, Vfs};
 
 use crate::rng::Rng;
 
@@ -67,6 +67,15 @@ impl<'p> Field<'p> {
         self.must(got == Some(errno), || {
             let got = got.map_or("success", Errno::name);
             format!("{what}: {got} in place of {errno}")
+        });
+    }
+
+    /// Notes pins that are held now and were not `before`.
+    pub(super) fn pins_are(&mut self, host: &Host, before: Usage) {
+        host.settle();
+        let after = host.vfs.usage();
+        self.must(after.pins == before.pins, || {
+            format!("{before:?} before, {after:?} after")
         });
     }
 

@@ -57,11 +57,7 @@ pub(super) fn descriptors(f: &mut Field) -> Result<(), Errno> {
     let copy = guest.fork()?;
     drop((copy, second));
     guest.close_range(0, u32::MAX, 0)?;
-    host.settle();
-    let after = host.vfs.usage();
-    f.must(after.pins == before.1.pins, || {
-        format!("{:?} before, {after:?} after", before.1)
-    });
+    f.pins_are(&host, before.1);
     Ok(())
 }
 
@@ -122,11 +118,7 @@ pub(super) fn pipes(f: &mut Field) -> Result<(), Errno> {
     guest.write(to, b"x")?;
     guest.read(from, &mut byte)?;
     guest.close_range(0, u32::MAX, 0)?;
-    host.settle();
-    let after = host.vfs.usage();
-    f.must(after.pins == before.1.pins, || {
-        format!("{:?} before, {after:?} after", before.1)
-    });
+    f.pins_are(&host, before.1);
     Ok(())
 }
 

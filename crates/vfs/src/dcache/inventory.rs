@@ -4,7 +4,7 @@
 use super::{Dcache, dflag};
 
 /// What an entry can be, in words.
-const WORDS: [(u64, &str); 9] = [
+const WORDS: [(u64, &str); 11] = [
     (dflag::NEGATIVE, "negative"),
     (dflag::NOT_DIR, "not-dir"),
     (dflag::LINK, "link"),
@@ -14,6 +14,8 @@ const WORDS: [(u64, &str); 9] = [
     (dflag::REVALIDATE, "revalidate"),
     (dflag::ROOT, "root"),
     (dflag::COMPLETE, "complete"),
+    (dflag::CONFIRM, "confirm"),
+    (dflag::TRIES, "tries"),
 ];
 
 impl Dcache {

@@ -74,23 +74,17 @@ fn a_confirmation_is_not_believed_when_the_name_was_forgotten_again_meanwhile() 
 #[test]
 fn what_we_made_is_asked_for_when_it_was_forgotten_before_we_knew() {
     let s = scene(Caching::Keep, false);
-    meanwhile(
-        &s,
-        At::Change,
-        |task| task.mkdir(b"/f", 0o755),
-        || s.world.take(&s.root, "f"),
-    )
-    .expect("mkdir");
-    assert_eq!(s.task.stat(b"/f").err(), Some(Errno::ENOENT));
-    // And where an absent name was cached before.
-    meanwhile(
-        &s,
-        At::Change,
-        |task| task.mkdir(b"/f", 0o755),
-        || s.world.take(&s.root, "f"),
-    )
-    .expect("mkdir");
-    assert_eq!(s.task.stat(b"/f").err(), Some(Errno::ENOENT));
+    // The second time an absent name is cached.
+    for _ in 0..2 {
+        meanwhile(
+            &s,
+            At::Change,
+            |task| task.mkdir(b"/f", 0o755),
+            || s.world.take(&s.root, "f"),
+        )
+        .expect("mkdir");
+        assert_eq!(s.task.stat(b"/f").err(), Some(Errno::ENOENT));
+    }
 }
 
 #[test]

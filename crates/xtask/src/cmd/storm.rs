@@ -6,7 +6,8 @@
 //! a plain program with joined threads, and not a test: the test harness itself, scoped
 //! threads and contended locks of the standard library give false reports.
 
-use super::{Done, cargo, pass_on, root, target};
+use super::proof::testkit;
+use super::{Done, pass_on, root, target};
 use std::env;
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -93,17 +94,7 @@ fn one(program: &str, build: Build, args: &[OsString]) -> Done {
     let mut run = match build {
         Build::Asan => sanitized(program, "address", ("ASAN_OPTIONS", ASAN))?,
         Build::Tsan => sanitized(program, "thread", ("TSAN_OPTIONS", TSAN))?,
-        Build::Plain | Build::All => cargo(&[
-            "run",
-            "--quiet",
-            "--profile",
-            "oracle",
-            "-p",
-            "openpath-testkit",
-            "--bin",
-            program,
-            "--",
-        ]),
+        Build::Plain | Build::All => return testkit(program, args),
     };
     pass_on(run.args(args))
 }

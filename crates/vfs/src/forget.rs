@@ -40,6 +40,7 @@ impl SuperBlock {
                 vfs.dcache.forget_one(entry, name);
             }
         });
+        self.tell_above(|above| above.name(dir, name));
     }
 
     /// As [`SuperBlock::forget_name`], for every name of `dir`.
@@ -50,6 +51,7 @@ impl SuperBlock {
                 vfs.dcache.forget_kids_of(entry);
             }
         });
+        self.tell_above(|above| above.names_of(dir));
     }
 
     /// As [`SuperBlock::forget_name`], for every name of the tree. It takes a look at every cached
@@ -59,10 +61,12 @@ impl SuperBlock {
             vfs.dcache.count_forgotten(number);
             vfs.dcache.forget_all(number);
         });
+        self.tell_above(|above| above.all());
     }
 
     /// Mode or owner of `inode` changed, which [`Inode::update`] was told already: walks through it
-    /// ask again who may search it. What is no directory needs no call.
+    /// ask again who may search it. For what is no directory there is
+    /// [`SuperBlock::forget_attributes`].
     pub fn forget_permission(&self, inode: &Arc<Inode>) {
         self.at_home(|vfs, _| {
             for entry in inode.entries() {
@@ -70,5 +74,12 @@ impl SuperBlock {
                 vfs.dcache.note_search(entry, inode);
             }
         });
+        self.forget_attributes(inode);
+    }
+
+    /// Other attributes of `inode` changed, which [`Inode::update`] was told already, or its data:
+    /// a word for who is above ([`crate::Above`]), for the core needs none.
+    pub fn forget_attributes(&self, inode: &Arc<Inode>) {
+        self.tell_above(|above| above.attributes(inode));
     }
 }

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod above;
 mod atime;
 mod buffer;
 mod clock;
@@ -45,6 +46,7 @@ mod tenant;
 mod tried;
 mod walk;
 
+pub use above::Above;
 pub use clock::{Clock, Entropy, SystemClock, SystemEntropy};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;

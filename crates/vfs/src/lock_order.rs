@@ -18,6 +18,8 @@ openpath_sync::lock_classes! {
     pub MountTopology;
     /// A superblock's place in its `Vfs`.
     pub SuperRoot;
+    /// Who is told what a superblock forgets.
+    pub SuperAbove;
     /// Numbers of superblocks.
     pub SuperNumbers;
     /// The pins that mounts hold.

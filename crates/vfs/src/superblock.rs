@@ -5,10 +5,11 @@
 //! # Kernel analogue
 //! `struct super_block` with `super_operations`.
 
+use crate::above::Above;
 use crate::dcache::dflag;
 use crate::inode::{Inode, shield};
 use crate::instance::Shared;
-use crate::lock_order::{RenameTopology, SuperRoot};
+use crate::lock_order::{RenameTopology, SuperAbove, SuperRoot};
 use openpath_abi::{Errno, StatFs};
 use openpath_sync::{Mutex, Word};
 use std::sync::{Arc, Weak};
@@ -104,6 +105,8 @@ pub struct SuperBlock {
     pub(crate) seat: Mutex<Option<Seat>, SuperRoot>,
     /// Held while a directory moves to another one (`s_vfs_rename_mutex`).
     pub(crate) topology: Mutex<(), RenameTopology>,
+    /// Who is told what is forgotten.
+    pub(crate) above: Mutex<Vec<Weak<dyn Above>>, SuperAbove>,
 }
 
 /// A superblock's place in the one `Vfs` that uses it.
@@ -139,6 +142,7 @@ impl SuperBlock {
             read_only,
             seat: Mutex::new(None),
             topology: Mutex::new(()),
+            above: Mutex::new(Vec::new()),
         })
     }
 

@@ -17,6 +17,7 @@ use crate::handles::Handles;
 use crate::pool::Use;
 use crate::sys::{Facts, Id, look};
 use crate::tree::Tree;
+use crate::watch::same_but_access;
 use openpath_abi::{Errno, mode};
 use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::{HostAttr, HostHandles, HostListing, HostPlace};
@@ -52,6 +53,8 @@ pub(crate) struct Node {
     read_here: Word,
     /// Its names are watched.
     pub(crate) watch: Word,
+    /// A look for another reason saw a change of others, of which nobody was told yet.
+    pub(crate) untold: Word,
     /// Where the handle that is listed stands.
     pub(crate) listing: Mutex<(), HostListing>,
     inode: WriteOnce<Weak<Inode>>,
@@ -72,6 +75,7 @@ impl Node {
             changed: Word::new(0),
             read_here: Word::new(0),
             watch: Word::new(0),
+            untold: Word::new(0),
             listing: Mutex::new(()),
             inode: WriteOnce::default(),
         })
@@ -234,7 +238,11 @@ impl Node {
     pub(crate) fn learn(&self, inode: &Inode, facts: &Facts, seen: u64) {
         let held = self.attr.lock();
         if self.changed.get() <= seen {
+            let before = inode.attr();
             self.put(inode, facts, self.tree.access());
+            if !same_but_access(&before, &inode.attr()) {
+                self.untold.set(1);
+            }
         }
         drop(held);
     }

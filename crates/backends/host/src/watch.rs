@@ -30,7 +30,7 @@ use crate::tree::Tree;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word};
 use openpath_vfs::lock_order::{HostEvents, HostWatches};
-use openpath_vfs::{Patience, SuperBlock};
+use openpath_vfs::{Attr, Inode, Patience, SuperBlock};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
@@ -305,11 +305,16 @@ impl Node {
     }
 
     /// Others may have changed its attributes.
-    fn attributes_changed(self: &Arc<Self>, sb: &SuperBlock, inode: &Arc<openpath_vfs::Inode>) {
-        let before = (inode.mode(), inode.ids());
+    fn attributes_changed(self: &Arc<Self>, sb: &SuperBlock, inode: &Arc<Inode>) {
+        let before = inode.attr();
         self.settle(inode);
-        if inode.is_dir() && before != (inode.mode(), inode.ids()) {
+        let now = inode.attr();
+        let who = |attr: &Attr| (attr.mode, attr.uid, attr.gid);
+        if inode.is_dir() && who(&before) != who(&now) {
+            self.untold.set(0);
             sb.forget_permission(inode);
+        } else if self.untold.swap_if(1, 0) || !same_but_access(&before, &now) {
+            sb.forget_attributes(inode);
         }
     }
 
@@ -332,6 +337,12 @@ impl Node {
         node.place()
             .is_some_and(|place| place.parent.id == self.id && *place.name == *name)
     }
+}
+
+/// Whether nothing changed but the time of access.
+pub(crate) fn same_but_access(before: &Attr, now: &Attr) -> bool {
+    let atime = now.atime;
+    *now == Attr { atime, ..*before }
 }
 
 impl Drop for Tree {

@@ -7,9 +7,9 @@ use common::{POLICIES, Scratch, policy, read, tree, world, write};
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::{Errno, resolve};
 use openpath_host::{HostFs, HostOptions, Ownership, Policy};
-use openpath_vfs::{Cred, SuperBlock, Task, Vfs};
+use openpath_vfs::{Above, Cred, Inode, SuperBlock, Task, Vfs};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A `Vfs` with the tree it is made of.
 fn with_tree(s: &Scratch, options: HostOptions) -> (Arc<SuperBlock>, Vfs, Task) {
@@ -310,4 +310,60 @@ fn a_full_directory_says_so_and_recovers() {
         .arg("-l")
         .arg(s.path())
         .status();
+}
+
+/// Writes down what a tree forgets.
+#[derive(Default)]
+struct Ear(Mutex<Vec<String>>);
+
+impl Ear {
+    fn note(&self, what: &str, name: &[u8]) {
+        let name = String::from_utf8_lossy(name);
+        let mut heard = self.0.lock().expect("nobody panics with it");
+        heard.push(format!("{what} {name}"));
+    }
+
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().expect("nobody panics with it"))
+    }
+}
+
+impl Above for Ear {
+    fn name(&self, _: &Arc<Inode>, name: &[u8]) {
+        self.note("name", name);
+    }
+    fn names_of(&self, _: &Arc<Inode>) {
+        self.note("names", b"");
+    }
+    fn all(&self) {
+        self.note("all", b"");
+    }
+    fn attributes(&self, inode: &Arc<Inode>) {
+        self.note("attributes", inode.size().to_string().as_bytes());
+    }
+}
+
+#[test]
+fn who_is_above_hears_what_others_change() {
+    let s = Scratch::new("above");
+    s.put("f", "1");
+    let (tree, _vfs, task) = with_tree(&s, policy(Policy::Notify));
+    let ear = Arc::new(Ear::default());
+    tree.tell(&(Arc::clone(&ear) as Arc<dyn Above>));
+    assert_eq!(read(&task, "/f"), Ok("1".to_owned()));
+    // What is changed here is not told.
+    write(&task, "/f", "12").expect("write");
+    write(&task, "/mine", "").expect("write");
+    HostFs::catch_up(&tree);
+    assert_eq!(ear.heard(), Vec::<String>::new());
+    s.put("f", "1234567");
+    HostFs::catch_up(&tree);
+    assert!(ear.heard().contains(&"attributes 7".to_owned()));
+    s.put("new", "");
+    std::fs::remove_file(s.at("f")).expect("remove");
+    HostFs::catch_up(&tree);
+    let heard = ear.heard();
+    for name in ["name new", "name f"] {
+        assert!(heard.contains(&name.to_owned()), "{name}: {heard:?}");
+    }
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod above;
 mod backend;
 mod confirm;
 mod forget;

@@ -13,6 +13,7 @@ mod early;
 mod grant;
 mod how;
 mod last;
+mod reopen;
 mod tmpfile;
 mod told;
 mod tried;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opening once more what is open.
+//!
+//! # Kernel analogue
+//! open(2) of `/proc/self/fd/N`, `O_EMPTYPATH` of later kernels: the file itself, whatever became
+//! of the path that led to it, with the permissions that it has now.
+
+use super::{OpenOp, do_open, how};
+use crate::file::Fd;
+use crate::task::Task;
+use crate::walk::lflag;
+use openpath_abi::Errno;
+
+impl Task {
+    /// Opens the file at `fd` once more, as a file of its own: also what has no name any more, and
+    /// what is open with `O_PATH`. Linux: open(2) of `/proc/self/fd/N`.
+    ///
+    /// ```
+    /// # use openpath_abi::fcntl::{O_CREAT, O_PATH, O_RDWR, O_WRONLY};
+    /// # fn shown(task: &openpath_vfs::Task) -> Result<(), openpath_abi::Errno> {
+    /// let place = task.open(b"/notes", O_PATH, 0)?;
+    /// task.unlink(b"/notes")?;
+    /// let fd = task.reopen(place, O_RDWR)?;
+    /// task.write(fd, b"still here")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the flags, `EMFILE`, `ENFILE`, `EBADF`, `ELOOP` (a link), then those of any open
+    /// from the permissions on.
+    pub fn reopen(&self, fd: Fd, flags: u32) -> Result<Fd, Errno> {
+        let profile = self.core.vfs.config.profile;
+        let op = how::build(&how::lenient(flags, 0, profile), profile)?;
+        let op = OpenOp {
+            lookup: op.lookup | lflag::EMPTY,
+            ..op
+        };
+        do_open(&self.core, fd, b"", &op)
+    }
+}

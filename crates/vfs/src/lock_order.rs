@@ -94,4 +94,8 @@ openpath_sync::lock_classes! {
     pub RingBell;
     /// The future that waits for one job.
     pub RingWaker;
+    /// Tasks of a server that have nothing to do.
+    pub FuseTasks;
+    /// What the kernel was told of by a server.
+    pub FuseNodes;
 }

@@ -23,6 +23,7 @@ const VFS: &str = "openpath-vfs";
 const MEM: &str = "openpath-mem";
 const RING: &str = "openpath-ring";
 const HOST: &str = "openpath-host";
+const FUSE: &str = "openpath-fuse";
 const TESTKIT: &str = "openpath-testkit";
 const BENCH: &str = "openpath-bench";
 
@@ -68,6 +69,11 @@ const GRAPH: &[Node] = &[
         outside: &["rustix"],
     },
     Node {
+        name: FUSE,
+        own: &[ABI, SYNC, VFS],
+        outside: &["fuser", "rustix"],
+    },
+    Node {
         name: TESTKIT,
         own: &[ABI, SYNC, VFS, MEM, HOST, RING],
         outside: TOOLS,
@@ -101,6 +107,7 @@ const FOR_TESTS: &[&str] = &[
     VFS,
     MEM,
     HOST,
+    FUSE,
     TESTKIT,
     "libc",
     "parking_lot",

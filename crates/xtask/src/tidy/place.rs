@@ -13,6 +13,7 @@ const FORBIDDING: &[&str] = &[
     "vfs",
     "backends/mem",
     "backends/host",
+    "faces/fuse",
     "ring",
     "conformance",
 ];

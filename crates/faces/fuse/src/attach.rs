@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Putting a mount of FUSE at a directory: what makes the descriptor that a server serves.
+//!
+//! Who may mount may do it: the superuser, and anyone in a user namespace and a mount namespace of
+//! his own. The requests' user ids are those of the user namespace that this was called in.
+
+use crate::options::Options;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The device of FUSE.
+const DEVICE: &str = "/dev/fuse";
+
+/// Mounts FUSE at `dir`, as `options` say, and gives the descriptor that
+/// [`crate::Server::serve`] answers at. Until then who uses the mount waits. Linux: mount(2), type
+/// `fuse`.
+///
+/// # Errors
+/// Those of opening `/dev/fuse` (`ENOENT`, `EACCES`: not there, or not for this user) and of
+/// mount(2) (`EPERM`: not for this user, `ENODEV`: no FUSE, `ENOENT`, `ENOTDIR`).
+pub fn attach(dir: &Path, options: &Options) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let device = rustix::fs::open(DEVICE, flags, Mode::empty())
+        .map_err(|errno| with(errno, "cannot open /dev/fuse"))?;
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        device.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    if options.allow_other {
+        data.push_str(",allow_other");
+    }
+    let mut flags = MountFlags::empty();
+    if options.read_only {
+        flags |= MountFlags::RDONLY;
+    }
+    if !options.trusted {
+        flags |= MountFlags::NOSUID | MountFlags::NODEV;
+    }
+    let data = CString::new(data)?;
+    let source = CString::new(options.source.as_str())?;
+    rustix::mount::mount(&source, dir, "fuse.openpath", flags, data.as_c_str())
+        .map_err(|errno| with(errno, &format!("cannot mount at {}", dir.display())))?;
+    Ok(device)
+}
+
+/// Takes away what is mounted at `dir`: at once, or when nobody uses it any more (`lazily`).
+/// Linux: umount2(2).
+///
+/// # Errors
+/// `EBUSY` (in use, unless `lazily`), `EINVAL` (nothing is mounted there), `EPERM`.
+pub fn detach(dir: &Path, lazily: bool) -> io::Result<()> {
+    use rustix::mount::UnmountFlags;
+    let flags = if lazily {
+        UnmountFlags::NOFOLLOW | UnmountFlags::DETACH
+    } else {
+        UnmountFlags::NOFOLLOW
+    };
+    rustix::mount::unmount(dir, flags)
+        .map_err(|errno| with(errno, &format!("cannot unmount {}", dir.display())))
+}
+
+/// The name of a directory that does not change with the working directory.
+pub(crate) fn settled(dir: &Path) -> io::Result<std::path::PathBuf> {
+    let dir = dir.canonicalize()?;
+    if dir.as_os_str().as_bytes().contains(&0) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(dir)
+}
+
+fn with(errno: Errno, what: &str) -> io::Error {
+    let error = io::Error::from(errno);
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}

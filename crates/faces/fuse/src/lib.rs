@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A tree of openpath as a mount of the host, by FUSE: what any program can use.
+//!
+//! # Kernel analogue
+//! A file system, seen from below. The kernel walks, checks permissions (`default_permissions`),
+//! caches names, attributes and pages, and asks here for what it does not know yet. What it was
+//! told holds for ever unless [`Options`] say otherwise, so a cached open, failed open, stat or
+//! read never comes here.
+//!
+//! # Map
+//! | module | what |
+//! |---|---|
+//! | `attach` | mounting, apart from serving: a process in other namespaces may do it |
+//! | `server` | [`Server`] and [`Session`] |
+//! | `wire`, `answer`, `convert`, `terms` | the requests, as the library `fuser` hands them over |
+//! | `view`, `data`, `listing` | what they mean, as calls of a task |
+//! | `nodes`, `pool` | what the kernel knows; the tasks that answer |
+//!
+//! # Rules
+//! R1. The server never uses its own mount.
+//! R2. A request runs in one task, and waits for no other request.
+//! R3. Numbers of nodes, counts of lookups and descriptors of places are exact: what the kernel
+//!     gives back is let go at once, and what it keeps stays, with or without a name.
+//!
+//! # Limits
+//! * Names and attributes that change other than through the mount are not told to the kernel: for
+//!   such trees [`Options`] say how long it may believe them.
+//! * What the library does not speak: `O_TMPFILE` (`EOPNOTSUPP`), the time of birth, interrupts
+//!   (a request that has begun is finished), splice.
+//! * Locks are the kernel's own, among the users of this mount.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod attach;
+mod convert;
+mod data;
+mod listing;
+mod nodes;
+mod options;
+mod pool;
+mod server;
+mod stats;
+mod terms;
+mod view;
+mod wire;
+
+pub use attach::{attach, detach};
+pub use options::{FOREVER, Opens, Options};
+pub use server::{Server, Session};
+pub use stats::Stats;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Requests about what is in a directory.
+//!
+//! A directory is opened for the length of a request, also where files are opened one by one: a
+//! position in a listing means the same to every opening, whatever comes and goes meanwhile.
+
+use crate::pool::Who;
+use crate::view::{Entry, View};
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY, SEEK_SET};
+
+use openpath_vfs::DirEntry;
+
+/// How many bytes of entries are asked for at once.
+const BATCH_BYTES: usize = 1 << 15;
+
+/// Whether a listing goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    Yes,
+    /// There is no room; what was shown last did not fit.
+    Full,
+}
+
+impl View {
+    /// `READDIR`: shows the entries from `offset` on, each with its number.
+    pub(crate) fn list(
+        &self,
+        number: u64,
+        offset: u64,
+        mut show: impl FnMut(u64, &DirEntry) -> More,
+    ) -> Result<(), Errno> {
+        let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
+        self.walk(number, offset, |entry| {
+            Ok(show(self.nodes.listed(mount, entry.ino), entry))
+        })
+    }
+
+    /// `READDIRPLUS`: the same, with what each entry leads to, counted as a lookup. The directory
+    /// itself and the one above are only shown.
+    pub(crate) fn list_plus(
+        &self,
+        number: u64,
+        offset: u64,
+        mut show: impl FnMut(u64, &DirEntry, Option<&Entry>) -> More,
+    ) -> Result<(), Errno> {
+        let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
+        let dir = self.nodes.place(number)?;
+        self.walk(number, offset, |entry| {
+            if matches!(entry.name.as_slice(), b"." | b"..") {
+                return Ok(show(self.nodes.listed(mount, entry.ino), entry, None));
+            }
+            let found = self
+                .pool
+                .run(Who::Anyone, |w| self.find(w, dir, &entry.name));
+            let found = match found {
+                Ok(found) => found,
+                // It went meanwhile, or cannot be looked at: the name alone.
+                Err(_) => return Ok(show(self.nodes.listed(mount, entry.ino), entry, None)),
+            };
+            let more = show(found.number, entry, Some(&found));
+            if more == More::Full {
+                self.forget(std::iter::once((found.number, 1)));
+            }
+            Ok(more)
+        })
+    }
+
+    /// Goes through the entries from `offset` on.
+    fn walk(
+        &self,
+        number: u64,
+        offset: u64,
+        mut meet: impl FnMut(&DirEntry) -> Result<More, Errno>,
+    ) -> Result<(), Errno> {
+        let place = self.nodes.place(number)?;
+        let mut offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
+        loop {
+            let batch = self.pool.run(Who::Anyone, |w| {
+                w.opened(place, O_RDONLY | O_DIRECTORY, |w, fd| {
+                    w.task.lseek(fd, offset, SEEK_SET)?;
+                    w.task.getdents64(fd, BATCH_BYTES)
+                })
+            })?;
+            let Some(last) = batch.last() else {
+                return Ok(());
+            };
+            offset = last.off;
+            for entry in &batch {
+                if meet(entry)? == More::Full {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

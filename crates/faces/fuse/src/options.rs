@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a mount is to be served.
+
+use std::time::Duration;
+
+/// As good as for ever: what the kernel was told holds until it is told otherwise.
+pub const FOREVER: Duration = Duration::from_secs(1 << 40);
+
+/// When the server is asked to open a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Opens {
+    /// Never: the kernel opens by what it has cached, and the server opens a file for the length of
+    /// a request.
+    #[default]
+    Never,
+    /// At each open(2), and told at each close(2): for trees whose files keep something for each
+    /// opening, or mind its flags (`O_DIRECT`).
+    Each,
+}
+
+/// What a [`crate::Server`] is made with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the table of mounts shows as the source.
+    pub source: String,
+    /// How long the kernel believes that a name means what it did.
+    pub names_hold: Duration,
+    /// How long it believes that a name does not exist; zero: it asks each time.
+    pub absences_hold: Duration,
+    /// How long it believes attributes.
+    pub attributes_hold: Duration,
+    /// When the server is asked to open a file.
+    pub opens: Opens,
+    /// Writes stay in the kernel's page cache, and come when it writes them back.
+    pub writeback: bool,
+    /// Threads that answer, at least 1.
+    pub threads: usize,
+    /// Files, directories and links that the kernel may know at once; what is asked for beyond is
+    /// `ENFILE`.
+    pub nodes_max: usize,
+    /// Users other than who mounted may use it; permissions are checked in either case.
+    pub allow_other: bool,
+    /// Nothing can be changed through the mount.
+    pub read_only: bool,
+    /// Set-id bits, file capabilities and device nodes mean something.
+    pub trusted: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            source: "openpath".to_owned(),
+            names_hold: FOREVER,
+            absences_hold: FOREVER,
+            attributes_hold: FOREVER,
+            opens: Opens::Never,
+            writeback: true,
+            threads: cores.clamp(2, 16),
+            nodes_max: 1 << 19,
+            allow_other: false,
+            read_only: false,
+            trusted: false,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A server, and the session that it runs.
+//!
+//! # States
+//! Server -> session, while the mount is there -> ended, when the mount is gone. When the process
+//! ends, whatever the way, the kernel ends the session: who waits for an answer gets `ECONNABORTED`
+//! and who asks later `ENOTCONN`, until the mount is taken away.
+
+use crate::attach::{attach, detach, settled};
+use crate::options::Options;
+use crate::stats::Stats;
+use crate::view::View;
+use crate::wire::Wire;
+use fuser::{BackgroundSession, Config, SessionACL};
+use openpath_abi::Errno;
+use openpath_vfs::Task;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Shows the tree that the root of a task shows as a mount of the host.
+///
+/// ```no_run
+/// use openpath_fuse::{Options, Server};
+/// use openpath_mem::{MemFs, MemOptions};
+/// use openpath_vfs::{Cred, Vfs};
+///
+/// let vfs = Vfs::builder().build(MemFs::new(MemOptions::default())).expect("a Vfs");
+/// let task = vfs.task(Cred::root()).expect("a task");
+/// let server = Server::new(&task, Options::default()).expect("a server");
+/// let session = server.mount("/mnt".as_ref())?;
+/// std::fs::write("/mnt/hello", "by any program")?;
+/// session.unmount()?;
+/// session.wait()
+/// # ; Ok::<(), std::io::Error>(())
+/// ```
+pub struct Server {
+    view: Arc<View>,
+    options: Options,
+}
+
+impl Server {
+    /// A server of what `task`'s root shows now: its mounts, its rules of absent names, its tenant.
+    /// The task itself is not used afterwards.
+    ///
+    /// # Errors
+    /// `ENOMEM`, what keeps the root from being opened.
+    pub fn new(task: &Task, options: Options) -> Result<Self, Errno> {
+        let view = Arc::new(View::new(task, &options)?);
+        Ok(Self { view, options })
+    }
+
+    /// Mounts at `dir` and serves, in threads of its own.
+    ///
+    /// # Errors
+    /// Those of [`attach`], and of making the threads.
+    pub fn mount(self, dir: &Path) -> io::Result<Session> {
+        let dir = settled(dir)?;
+        let fuse = attach(&dir, &self.options)?;
+        let mut session = self.serve(fuse).inspect_err(|_| {
+            let _gone = detach(&dir, true);
+        })?;
+        session.dir = Some(dir);
+        Ok(session)
+    }
+
+    /// Serves at a descriptor of `/dev/fuse` that was mounted by someone else, maybe in namespaces
+    /// of his own: see [`attach`].
+    ///
+    /// # Errors
+    /// What keeps the kernel and the server from agreeing (`ENOTCONN`: it is mounted no more), and
+    /// of making the threads.
+    pub fn serve(self, fuse: OwnedFd) -> io::Result<Session> {
+        let wire = Wire::new(Arc::clone(&self.view), &self.options);
+        let mut config = Config::default();
+        config.n_threads = Some(self.options.threads.max(1));
+        // The kernel has decided who may ask (`allow_other`).
+        let session = fuser::Session::from_fd(wire, fuse, SessionACL::All, config)?;
+        Ok(Session {
+            running: Some(session.spawn()?),
+            view: self.view,
+            dir: None,
+        })
+    }
+}
+
+/// A mount that is being served. Dropping it takes the mount away lazily, if it was made here.
+pub struct Session {
+    running: Option<BackgroundSession>,
+    view: Arc<View>,
+    /// Where it is mounted, if that was done here.
+    dir: Option<PathBuf>,
+}
+
+impl Session {
+    /// What was asked so far, and what is kept.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::new(&self.view.counts, self.view.nodes.len())
+    }
+
+    /// Takes the mount away. Linux: umount(2).
+    ///
+    /// # Errors
+    /// `EBUSY`: it is in use. `EINVAL`: it was mounted by someone else, or is gone.
+    pub fn unmount(&self) -> io::Result<()> {
+        self.detach(false)
+    }
+
+    /// Takes the mount out of sight at once; the session ends when the last one who uses it does.
+    ///
+    /// # Errors
+    /// `EINVAL`: it was mounted by someone else, or is gone.
+    pub fn unmount_lazily(&self) -> io::Result<()> {
+        self.detach(true)
+    }
+
+    fn detach(&self, lazily: bool) -> io::Result<()> {
+        match &self.dir {
+            Some(dir) => detach(dir, lazily),
+            None => Err(rustix::io::Errno::INVAL.into()),
+        }
+    }
+
+    /// Waits until the mount is gone and every thread has ended.
+    ///
+    /// # Errors
+    /// What went wrong between the kernel and the server.
+    pub fn wait(mut self) -> io::Result<()> {
+        match self.running.take() {
+            Some(running) => running.join(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.running.is_some() && self.dir.is_some() {
+            // It may be gone already.
+            let _gone = self.unmount_lazily();
+        }
+    }
+}

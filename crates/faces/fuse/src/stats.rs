@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was asked, counted.
+
+use openpath_sync::Word;
+
+macro_rules! requests {
+    ($($name:ident = $text:literal,)*) => {
+        /// A kind of request.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Request { $($name),* }
+
+        /// What each is called.
+        const NAMES: &[&str] = &[$($text),*];
+    };
+}
+
+requests! {
+    Lookup = "lookup",
+    Absent = "lookup of absent names",
+    Forget = "forget",
+    Getattr = "getattr",
+    Setattr = "setattr",
+    Readlink = "readlink",
+    Make = "mknod, mkdir, symlink",
+    Create = "create",
+    Link = "link",
+    Remove = "unlink, rmdir",
+    Rename = "rename",
+    Open = "open, opendir",
+    Close = "flush, release",
+    Read = "read",
+    Write = "write",
+    Sync = "fsync",
+    List = "readdir",
+    Space = "fallocate, lseek, copy_file_range",
+    Attribute = "xattr",
+    Statfs = "statfs",
+}
+
+/// One word for each kind.
+pub(crate) struct Counts(Vec<Word>);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self(NAMES.iter().map(|_| Word::new(0)).collect())
+    }
+}
+
+impl Counts {
+    pub(crate) fn add(&self, kind: Request, n: u64) {
+        self.0[kind as usize].add(n);
+    }
+}
+
+/// What a mount was asked, and what it keeps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stats {
+    /// Requests since it began, by kind.
+    pub requests: Vec<(&'static str, u64)>,
+    /// Files, directories and links that the kernel knows.
+    pub nodes: usize,
+}
+
+impl Stats {
+    pub(crate) fn new(counts: &Counts, nodes: usize) -> Self {
+        let words = counts.0.iter().map(Word::get);
+        Self {
+            requests: NAMES.iter().copied().zip(words).collect(),
+            nodes,
+        }
+    }
+
+    /// How many requests there were of the kind with this name.
+    #[must_use]
+    pub fn of(&self, name: &str) -> u64 {
+        let found = self.requests.iter().find(|(kind, _)| *kind == name);
+        found.map_or(0, |(_, n)| *n)
+    }
+}

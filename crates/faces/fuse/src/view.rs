@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a mount shows: nodes over the tree that a task's root is in, and the requests about names
+//! and attributes.
+//!
+//! `data` has the requests about what is in files, `listing` those about what is in directories.
+//!
+//! # Rules
+//! R1. Names are looked up one at a time, in a directory that is held, without following a link:
+//!     the kernel walks, the server says what one name means.
+//! R2. An answer that names a node counts one lookup, and no other answer does.
+
+use crate::nodes::{File, Nodes};
+use crate::options::{Opens, Options};
+use crate::pool::{Pool, Who, Worker};
+use crate::stats::Counts;
+use openpath_abi::fcntl::{
+    AT_EMPTY_PATH, AT_REMOVEDIR, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
+    O_RDWR, O_TRUNC, O_WRONLY,
+};
+use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT};
+use openpath_abi::statx::{STATX_BASIC_STATS, STATX_MNT_ID_UNIQUE};
+use openpath_abi::{Errno, Statx, TimeSet};
+use openpath_vfs::{Fd, Task};
+
+/// What is asked of a file that a node is made for.
+const WANTED: u32 = STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE;
+/// How a node's place is opened.
+const PLACE: u32 = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+
+/// What a name leads to.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) number: u64,
+    pub(crate) attr: Statx,
+}
+
+/// What is to become of attributes.
+#[derive(Clone, Copy)]
+pub(crate) struct Change {
+    pub(crate) mode: Option<u32>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) size: Option<u64>,
+    pub(crate) times: [TimeSet; 2],
+    /// The descriptor that the file is open at, if the kernel says.
+    pub(crate) fd: Option<Fd>,
+}
+
+/// The inside of a [`crate::Server`], shared by the threads that answer.
+pub(crate) struct View {
+    pub(crate) pool: Pool,
+    pub(crate) nodes: Nodes,
+    pub(crate) counts: Counts,
+    pub(crate) opens: Opens,
+    pub(crate) writeback: bool,
+}
+
+/// The file that these attributes are of.
+fn file_of(attr: &Statx) -> File {
+    File {
+        mount: attr.mnt_id,
+        ino: attr.ino,
+    }
+}
+
+/// Descriptors beside those of nodes: what requests have open.
+const SPARE: u64 = 4096;
+
+impl View {
+    /// A view of what the root of `task` shows.
+    ///
+    /// # Errors
+    /// `ENOMEM`, what keeps the root from being opened.
+    pub(crate) fn new(task: &Task, options: &Options) -> Result<Self, Errno> {
+        let own = task.fork()?;
+        for fd in own.descriptors() {
+            own.close(fd)?;
+        }
+        own.set_rlimit_nofile(options.nodes_max as u64 + SPARE);
+        let root = own.open(b"/", PLACE | O_DIRECTORY, 0)?;
+        let attr = own.statx(root, b"", AT_EMPTY_PATH, WANTED)?;
+        Ok(Self {
+            pool: Pool::new(&own, options.threads.max(1))?,
+            nodes: Nodes::new(root, file_of(&attr), options.nodes_max.max(1)),
+            counts: Counts::default(),
+            opens: options.opens,
+            writeback: options.writeback,
+        })
+    }
+
+    /// Looks at what is open at `place`, and makes it a node or counts one more lookup of the node
+    /// that it is. The descriptor is the node's afterwards, or closed.
+    fn enter(&self, task: &Task, place: Fd) -> Result<Entry, Errno> {
+        let attr = task.statx(place, b"", AT_EMPTY_PATH, WANTED);
+        let entered = attr.and_then(|attr| {
+            let (number, needless) = self.nodes.enter(place, file_of(&attr))?;
+            Ok((Entry { number, attr }, needless))
+        });
+        match entered {
+            Ok((entry, needless)) => {
+                if let Some(fd) = needless {
+                    task.close(fd)?;
+                }
+                Ok(entry)
+            }
+            Err(errno) => {
+                task.close(place)?;
+                Err(errno)
+            }
+        }
+    }
+
+    /// What `name` in the directory at `dir` leads to, counted as a lookup.
+    pub(crate) fn find(&self, worker: &Worker, dir: Fd, name: &[u8]) -> Result<Entry, Errno> {
+        let place = worker.task.openat(dir, name, PLACE, 0)?;
+        self.enter(&worker.task, place)
+    }
+
+    /// `LOOKUP`.
+    pub(crate) fn lookup(&self, parent: u64, name: &[u8]) -> Result<Entry, Errno> {
+        let dir = self.nodes.place(parent)?;
+        self.pool.run(Who::Anyone, |w| self.find(w, dir, name))
+    }
+
+    /// `FORGET`.
+    pub(crate) fn forget(&self, all: impl Iterator<Item = (u64, u64)>) {
+        for (number, lookups) in all {
+            if let Some(place) = self.nodes.forget(number, lookups) {
+                // What closing says is nobody's: the place was opened by the server alone.
+                let _closed = self.pool.run(Who::Anyone, |w| w.task.close(place));
+            }
+        }
+    }
+
+    /// `GETATTR`.
+    pub(crate) fn attributes(&self, number: u64) -> Result<Statx, Errno> {
+        let place = self.nodes.place(number)?;
+        self.pool.run(Who::Anyone, |w| attributes_at(w, place))
+    }
+
+    /// `SETATTR`, in the order in which Linux applies the changes of one call.
+    pub(crate) fn change(&self, who: Who, number: u64, change: &Change) -> Result<Statx, Errno> {
+        let place = self.nodes.place(number)?;
+        self.pool.run(who, |w| {
+            if let Some(size) = change.size {
+                let size = i64::try_from(size).map_err(|_| Errno::EFBIG)?;
+                match change.fd {
+                    Some(fd) => w.task.ftruncate(fd, size)?,
+                    None => w.opened(place, O_WRONLY, |w, fd| w.task.ftruncate(fd, size))?,
+                }
+            }
+            if change.uid.is_some() || change.gid.is_some() {
+                let (uid, gid) = (change.uid, change.gid);
+                let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
+                w.task.fchownat(place, b"", uid, gid, AT_EMPTY_PATH)?;
+            }
+            if let Some(mode) = change.mode {
+                let mode = mode & S_IALLUGO;
+                w.task.fchmodat2(place, b"", mode, AT_EMPTY_PATH)?;
+            }
+            w.task
+                .utimensat(place, Some(b""), change.times, AT_EMPTY_PATH)?;
+            attributes_at(w, place)
+        })
+    }
+
+    /// `READLINK`.
+    pub(crate) fn readlink(&self, number: u64) -> Result<Vec<u8>, Errno> {
+        let place = self.nodes.place(number)?;
+        self.pool
+            .run(Who::Anyone, |w| w.task.readlinkat(place, b""))
+    }
+
+    /// `MKNOD` and `MKDIR`: `mode` has the type.
+    pub(crate) fn make(
+        &self,
+        who: Who,
+        (parent, name): (u64, &[u8]),
+        mode: u32,
+        dev: u64,
+    ) -> Result<Entry, Errno> {
+        let dir = self.nodes.place(parent)?;
+        self.pool.run(who, |w| {
+            if mode & S_IFMT == S_IFDIR {
+                w.task.mkdirat(dir, name, mode & !S_IFMT)?;
+            } else {
+                w.task.mknodat(dir, name, mode, dev)?;
+            }
+            self.find(w, dir, name)
+        })
+    }
+
+    /// `SYMLINK`.
+    pub(crate) fn symlink(
+        &self,
+        who: Who,
+        (parent, name): (u64, &[u8]),
+        target: &[u8],
+    ) -> Result<Entry, Errno> {
+        let dir = self.nodes.place(parent)?;
+        self.pool.run(who, |w| {
+            w.task.symlinkat(target, dir, name)?;
+            self.find(w, dir, name)
+        })
+    }
+
+    /// `CREATE`: the entry, and the descriptor it is open at, if files are opened one by one.
+    pub(crate) fn create(
+        &self,
+        who: Who,
+        (parent, name): (u64, &[u8]),
+        mode: u32,
+        flags: u32,
+    ) -> Result<(Entry, Option<Fd>), Errno> {
+        let dir = self.nodes.place(parent)?;
+        let keeps = self.opens == Opens::Each;
+        let how = if keeps {
+            self.kept_flags(flags)
+        } else {
+            O_RDWR
+        };
+        let how = how | O_CREAT | O_NOFOLLOW | flags & (O_EXCL | O_TRUNC);
+        self.pool.run(who, |w| {
+            let fd = w.task.openat(dir, name, how, mode)?;
+            let entry = w.task.reopen(fd, O_PATH | O_CLOEXEC);
+            let entry = entry.and_then(|place| self.enter(&w.task, place));
+            match entry {
+                Ok(entry) if keeps => Ok((entry, Some(fd))),
+                Ok(entry) => {
+                    w.task.close(fd)?;
+                    Ok((entry, None))
+                }
+                Err(errno) => {
+                    w.task.close(fd)?;
+                    Err(errno)
+                }
+            }
+        })
+    }
+
+    /// `LINK`.
+    pub(crate) fn link(&self, number: u64, (parent, name): (u64, &[u8])) -> Result<Entry, Errno> {
+        let (place, dir) = (self.nodes.place(number)?, self.nodes.place(parent)?);
+        self.pool.run(Who::Anyone, |w| {
+            w.task.linkat(place, b"", dir, name, AT_EMPTY_PATH)?;
+            self.find(w, dir, name)
+        })
+    }
+
+    /// `UNLINK` and `RMDIR`.
+    pub(crate) fn remove(&self, (parent, name): (u64, &[u8]), is_dir: bool) -> Result<(), Errno> {
+        let dir = self.nodes.place(parent)?;
+        let flags = if is_dir { AT_REMOVEDIR } else { 0 };
+        self.pool
+            .run(Who::Anyone, |w| w.task.unlinkat(dir, name, flags))
+    }
+
+    /// `RENAME2`.
+    pub(crate) fn rename(
+        &self,
+        who: Who,
+        (from, name): (u64, &[u8]),
+        (to, new): (u64, &[u8]),
+        flags: u32,
+    ) -> Result<(), Errno> {
+        let (from, to) = (self.nodes.place(from)?, self.nodes.place(to)?);
+        self.pool
+            .run(who, |w| w.task.renameat2(from, name, to, new, flags))
+    }
+}
+
+/// What the file at `place` is.
+fn attributes_at(worker: &Worker, place: Fd) -> Result<Statx, Errno> {
+    worker.task.statx(place, b"", AT_EMPTY_PATH, WANTED)
+}

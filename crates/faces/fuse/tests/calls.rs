@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls of the host on a mounted tree in memory.
+
+mod place;
+
+use openpath_fuse::{Opens, Options};
+use place::Place;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+
+/// Runs a test with files opened one by one and not, with pages written back and at once.
+fn each(test: impl Fn(&Place)) {
+    for opens in [Opens::Never, Opens::Each] {
+        for writeback in [true, false] {
+            let options = Options {
+                opens,
+                writeback,
+                ..Options::default()
+            };
+            let Some(place) = Place::new(options) else {
+                return;
+            };
+            test(&place);
+            place.end();
+        }
+    }
+}
+
+#[test]
+fn files_are_made_written_read_and_removed() {
+    each(|place| {
+        let path = place.at("a");
+        fs::write(&path, "one").expect("written");
+        let mut file = OpenOptions::new().append(true).open(&path).expect("opened");
+        file.write_all(b" two").expect("appended");
+        drop(file);
+        assert_eq!(fs::read(&path).expect("read"), b"one two");
+        let meta = fs::metadata(&path).expect("there");
+        assert_eq!((meta.len(), meta.nlink()), (7, 1));
+        let big: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+        fs::write(&path, &big).expect("written");
+        assert_eq!(fs::read(&path).expect("read"), big);
+        let file = File::options().write(true).open(&path).expect("opened");
+        file.set_len(5).expect("cut");
+        assert_eq!(fs::read(&path).expect("read"), big[..5]);
+        fs::remove_file(&path).expect("removed");
+        let gone = fs::metadata(&path).expect_err("gone");
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn directories_are_made_listed_moved_and_removed() {
+    each(|place| {
+        fs::create_dir_all(place.at("x/y/z")).expect("made");
+        for n in 0..500 {
+            fs::write(place.at(&format!("x/file {n:03}")), "").expect("made");
+        }
+        let list = |dir: &str| {
+            let entries = fs::read_dir(place.at(dir)).expect("listed");
+            let mut names: Vec<_> = entries
+                .map(|e| e.expect("an entry"))
+                .map(|e| (e.file_name().into_string().expect("text"), e))
+                .collect();
+            names.sort_by(|a, b| a.0.cmp(&b.0));
+            names
+        };
+        let names = list("x");
+        assert_eq!(names.len(), 501);
+        for (name, entry) in &names {
+            let meta = fs::symlink_metadata(entry.path()).expect("there");
+            assert_eq!(meta.is_dir(), name == "y");
+            use std::os::unix::fs::DirEntryExt;
+            assert_eq!(entry.ino(), meta.ino(), "{name}");
+        }
+        let busy = fs::remove_dir(place.at("x")).expect_err("not empty");
+        assert_eq!(busy.kind(), ErrorKind::DirectoryNotEmpty);
+        fs::rename(place.at("x"), place.at("w")).expect("moved");
+        assert_eq!(list("w").len(), 501);
+        assert!(!place.at("x").exists());
+        fs::remove_dir_all(place.at("w")).expect("removed");
+        assert_eq!(list("").len(), 0);
+    });
+}
+
+#[test]
+fn links_are_one_file_and_point() {
+    each(|place| {
+        fs::write(place.at("one"), "text").expect("made");
+        fs::hard_link(place.at("one"), place.at("two")).expect("linked");
+        let (one, two) = (fs::metadata(place.at("one")), fs::metadata(place.at("two")));
+        let (one, two) = (one.expect("there"), two.expect("there"));
+        assert_eq!((one.ino(), one.nlink()), (two.ino(), 2));
+        fs::write(place.at("two"), "other").expect("written");
+        assert_eq!(fs::read(place.at("one")).expect("read"), b"other");
+        fs::remove_file(place.at("one")).expect("removed");
+        assert_eq!(fs::metadata(place.at("two")).expect("there").nlink(), 1);
+        symlink("two", place.at("link")).expect("made");
+        assert_eq!(fs::read(place.at("link")).expect("read"), b"other");
+        assert_eq!(
+            fs::read_link(place.at("link")).expect("a link").to_str(),
+            Some("two")
+        );
+    });
+}
+
+#[test]
+fn what_is_open_lives_without_a_name() {
+    each(|place| {
+        let path = place.at("file");
+        let options = || {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true);
+            options
+        };
+        let mut file = options().open(&path).expect("made");
+        file.write_all(b"before").expect("written");
+        let before = place.session().stats().nodes;
+        fs::remove_file(&path).expect("removed");
+        file.write_all(b" and after").expect("written");
+        file.sync_all().expect("synced");
+        file.seek(SeekFrom::Start(0)).expect("sought");
+        let mut text = String::new();
+        file.read_to_string(&mut text).expect("read");
+        assert_eq!(text, "before and after");
+        assert_eq!(file.metadata().expect("there").nlink(), 0);
+        let mut other = options().open(&path).expect("made anew");
+        other.write_all(b"new").expect("written");
+        assert_eq!(file.metadata().expect("there").len(), 16);
+        drop((file, other));
+        fs::remove_file(&path).expect("removed");
+        // The kernel gives back what it let go of, in its own time.
+        for _ in 0..1000 {
+            if place.session().stats().nodes < before {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        panic!("{} nodes stay", place.session().stats().nodes);
+    });
+}
+
+#[test]
+fn attributes_are_changed() {
+    each(|place| {
+        let path = place.at("file");
+        fs::write(&path, "x").expect("made");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o4750)).expect("changed");
+        std::os::unix::fs::chown(&path, Some(12), Some(34)).expect("given away");
+        let meta = fs::metadata(&path).expect("there");
+        assert_eq!(
+            (meta.mode() & 0o7777, meta.uid(), meta.gid()),
+            (0o750, 12, 34)
+        );
+        let file = File::open(&path).expect("opened");
+        let early = std::time::UNIX_EPOCH - std::time::Duration::new(5, 250_000_000);
+        let times = fs::FileTimes::new().set_modified(early);
+        file.set_times(times).expect("set");
+        assert_eq!(
+            fs::metadata(&path).expect("there").modified().ok(),
+            Some(early)
+        );
+    });
+}
+
+#[test]
+fn sparse_files_keep_their_holes() {
+    each(|place| {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(place.at("file"))
+            .expect("made");
+        file.write_at(b"end", 1 << 20).expect("written");
+        file.sync_all().expect("synced");
+        let seek = |whence| rustix::fs::seek(&file, whence).expect("found");
+        assert_eq!(seek(rustix::fs::SeekFrom::Data(0)), 1 << 20);
+        assert_eq!(seek(rustix::fs::SeekFrom::Hole(1 << 20)), (1 << 20) + 3);
+        let keep = rustix::fs::FallocateFlags::empty();
+        rustix::fs::fallocate(&file, keep, 0, 1 << 21).expect("room");
+        assert_eq!(file.metadata().expect("there").len(), 1 << 21);
+        let other = File::create_new(place.at("copy")).expect("made");
+        let copied = rustix::fs::copy_file_range(&file, Some(&mut 0), &other, None, 1 << 21);
+        assert_eq!(copied, Ok(1 << 21));
+        assert_eq!(
+            fs::read(place.at("copy")).expect("read")[1 << 20..][..3],
+            *b"end"
+        );
+    });
+}
+
+#[test]
+fn extended_attributes_are_kept() {
+    each(|place| {
+        let path = place.at("file");
+        fs::write(&path, "").expect("made");
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(&path, "user.one", b"1", flags).expect("set");
+        rustix::fs::setxattr(&path, "trusted.two", b"22", flags).expect("set");
+        let mut room = [0; 100];
+        let n = rustix::fs::getxattr(&path, "trusted.two", &mut room).expect("got");
+        assert_eq!(&room[..n], b"22");
+        let n = rustix::fs::listxattr(&path, &mut room).expect("listed");
+        assert_eq!(n, "user.one\0trusted.two\0".len());
+        let small = rustix::fs::getxattr(&path, "trusted.two", &mut room[..1]);
+        assert_eq!(small, Err(rustix::io::Errno::RANGE));
+        rustix::fs::removexattr(&path, "user.one").expect("removed");
+        let gone = rustix::fs::getxattr(&path, "user.one", &mut room);
+        assert_eq!(gone, Err(rustix::io::Errno::NODATA));
+    });
+}
+
+#[test]
+fn what_is_cached_is_not_asked_again() {
+    let Some(place) = Place::new(Options::default()) else {
+        return;
+    };
+    fs::write(place.at("file"), "text").expect("made");
+    let round = || {
+        assert_eq!(fs::read(place.at("file")).expect("read"), b"text");
+        assert!(fs::metadata(place.at("none")).is_err());
+        assert_eq!(fs::read_dir(place.dir()).expect("listed").count(), 1);
+    };
+    round();
+    let before = place.session().stats();
+    for _ in 0..50 {
+        round();
+    }
+    let after = place.session().stats();
+    for kind in [
+        "lookup",
+        "open, opendir",
+        "read",
+        "flush, release",
+        "readdir",
+    ] {
+        assert_eq!(before.of(kind), after.of(kind), "{kind}");
+    }
+    place.end();
+}
+
+#[test]
+fn each_opening_is_seen_where_it_is_asked_for() {
+    let Some(place) = Place::new(Options {
+        opens: Opens::Each,
+        ..Options::default()
+    }) else {
+        return;
+    };
+    fs::write(place.at("file"), "text").expect("made");
+    let before = place.asked("open, opendir");
+    for _ in 0..10 {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOATIME)
+            .open(place.at("file"))
+            .expect("opened");
+        drop(file);
+    }
+    assert_eq!(place.asked("open, opendir") - before, 10);
+    place.end();
+}

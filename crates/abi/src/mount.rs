@@ -129,5 +129,7 @@ pub const ST_NOSYMFOLLOW: u64 = 0x2000;
 
 /// `f_type` of tmpfs.
 pub const TMPFS_MAGIC: i64 = 0x1021994;
+/// `f_type` of overlayfs.
+pub const OVERLAYFS_SUPER_MAGIC: i64 = 0x794c_7630;
 /// `f_type` of ext4.
 pub const EXT4_SUPER_MAGIC: i64 = 0xef53;

@@ -118,11 +118,11 @@ fn in_order<L>(a: &L, b: &L) -> bool {
 
 /// Checks the order, waits by `$wait`, and notes that the lock is held.
 macro_rules! take {
-    ($guard:ident, $ask:expr, $wait:expr) => {{
-        lockdep::check(C::RANK, C::NAME, $ask);
+    ($guard:ident, $class:ty, $ask:expr, $wait:expr) => {{
+        lockdep::check(<$class>::RANK, <$class>::NAME, $ask);
         $guard {
             raw: $wait,
-            _held: lockdep::taken(C::RANK, C::NAME),
+            _held: lockdep::taken(<$class>::RANK, <$class>::NAME),
             class: PhantomData,
         }
     }};
@@ -130,12 +130,12 @@ macro_rules! take {
 
 /// Notes that an attempt got the lock.
 macro_rules! taken {
-    ($guard:ident, $attempt:expr) => {{
-        lockdep::check(C::RANK, C::NAME, Ask::Try);
+    ($guard:ident, $class:ty, $attempt:expr) => {{
+        lockdep::check(<$class>::RANK, <$class>::NAME, Ask::Try);
         let raw = $attempt?;
         Some($guard {
             raw,
-            _held: lockdep::taken(C::RANK, C::NAME),
+            _held: lockdep::taken(<$class>::RANK, <$class>::NAME),
             class: PhantomData,
         })
     }};
@@ -228,7 +228,7 @@ impl<T, C: LockClass> Mutex<T, C> {
     /// In debug builds, if a lock of this class or an inner one is held.
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T, C> {
-        take!(MutexGuard, Ask::Wait, self.raw.lock())
+        take!(MutexGuard, C, Ask::Wait, self.raw.lock())
     }
 
     /// As [`Mutex::lock`], where others of the class may be held, in an order that the caller
@@ -239,12 +239,12 @@ impl<T, C: LockClass> Mutex<T, C> {
     #[track_caller]
     pub fn lock_nested(&self) -> MutexGuard<'_, T, C> {
         const { assert!(C::NESTS, "locks of this class do not nest") };
-        take!(MutexGuard, Ask::Nested, self.raw.lock())
+        take!(MutexGuard, C, Ask::Nested, self.raw.lock())
     }
 
     /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T, C>> {
-        taken!(MutexGuard, self.raw.try_lock())
+        taken!(MutexGuard, C, self.raw.try_lock())
     }
 
     /// Waits for two locks, by address; for one, and `None`, if they are the same.
@@ -294,7 +294,7 @@ impl<T, C: LockClass> RwLock<T, C> {
     /// In debug builds, if a lock of this class or an inner one is held.
     #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T, C> {
-        take!(RwLockReadGuard, Ask::Wait, self.raw.read())
+        take!(RwLockReadGuard, C, Ask::Wait, self.raw.read())
     }
 
     /// Waits for the lock, alone.
@@ -303,7 +303,7 @@ impl<T, C: LockClass> RwLock<T, C> {
     /// As [`RwLock::read`].
     #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T, C> {
-        take!(RwLockWriteGuard, Ask::Wait, self.raw.write())
+        take!(RwLockWriteGuard, C, Ask::Wait, self.raw.write())
     }
 
     /// As [`RwLock::read`], where others of the class may be held, in an order that the caller
@@ -314,7 +314,7 @@ impl<T, C: LockClass> RwLock<T, C> {
     #[track_caller]
     pub fn read_nested(&self) -> RwLockReadGuard<'_, T, C> {
         const { assert!(C::NESTS, "locks of this class do not nest") };
-        take!(RwLockReadGuard, Ask::Nested, self.raw.read())
+        take!(RwLockReadGuard, C, Ask::Nested, self.raw.read())
     }
 
     /// As [`RwLock::write`], where others of the class may be held, in an order that the caller
@@ -325,17 +325,53 @@ impl<T, C: LockClass> RwLock<T, C> {
     #[track_caller]
     pub fn write_nested(&self) -> RwLockWriteGuard<'_, T, C> {
         const { assert!(C::NESTS, "locks of this class do not nest") };
-        take!(RwLockWriteGuard, Ask::Nested, self.raw.write())
+        take!(RwLockWriteGuard, C, Ask::Nested, self.raw.write())
+    }
+
+    /// As [`RwLock::read_nested`], as a lock of class `D`: of a thing that lies beneath another of
+    /// its kind, whose own lock of class `C` and inner ones may be held.
+    ///
+    /// # Panics
+    /// In debug builds, if a lock of a class inside of `D` is held.
+    #[track_caller]
+    pub fn read_beneath<D: LockClass>(&self) -> RwLockReadGuard<'_, T, D> {
+        const {
+            assert!(
+                D::NESTS && C::RANK < D::RANK,
+                "that class is no place for it"
+            )
+        };
+        take!(RwLockReadGuard, D, Ask::Nested, self.raw.read())
+    }
+
+    /// As [`RwLock::read_beneath`], alone.
+    ///
+    /// # Panics
+    /// As [`RwLock::read_beneath`].
+    #[track_caller]
+    pub fn write_beneath<D: LockClass>(&self) -> RwLockWriteGuard<'_, T, D> {
+        const {
+            assert!(
+                D::NESTS && C::RANK < D::RANK,
+                "that class is no place for it"
+            )
+        };
+        take!(RwLockWriteGuard, D, Ask::Nested, self.raw.write())
+    }
+
+    /// As [`RwLock::read_beneath`], if no writer has it.
+    pub fn try_read_beneath<D: LockClass>(&self) -> Option<RwLockReadGuard<'_, T, D>> {
+        taken!(RwLockReadGuard, D, self.raw.try_read())
     }
 
     /// Takes the lock beside other readers if no writer has it.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T, C>> {
-        taken!(RwLockReadGuard, self.raw.try_read())
+        taken!(RwLockReadGuard, C, self.raw.try_read())
     }
 
     /// Takes the lock alone if it is free.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T, C>> {
-        taken!(RwLockWriteGuard, self.raw.try_write())
+        taken!(RwLockWriteGuard, C, self.raw.try_write())
     }
 
     /// Waits for two locks alone, by address; for one, and `None`, if they are the same.

@@ -62,6 +62,15 @@ openpath_sync::lock_classes! {
     pub InodeEntries;
     /// Events that nobody has read yet (`notification_lock`).
     pub NotifyQueue;
+    /// What a stacked tree is doing to a file, and the names, data and attributes of inodes of the
+    /// trees beneath it: the file's, then theirs, from top to bottom.
+    pub Stacked, nests;
+    /// Inodes of a stacked tree by those they stand for.
+    pub StackedTable;
+    /// Listings of merged directories.
+    pub StackedList;
+    /// Attributes of an inode of a stacked tree being brought up to date.
+    pub StackedAttr;
     /// Entries of a directory of the memory backend.
     pub MemDir, nests;
     /// Pages of a file of the memory backend.

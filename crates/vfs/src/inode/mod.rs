@@ -27,7 +27,7 @@ mod ops;
 pub use attr::Attr;
 pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 
-use crate::lock_order::{InodeEntries, InodeNames};
+use crate::lock_order::{InodeEntries, InodeNames, Stacked};
 use crate::notify::Marks;
 use crate::pipe::InodePipe;
 use attr::{AttrWords, high, low};
@@ -239,6 +239,20 @@ impl Inode {
     /// lower address first).
     pub fn lock_names_nested(&self) -> RwLockWriteGuard<'_, (), InodeNames> {
         self.names.write_nested()
+    }
+
+    /// As [`Inode::hold_names`], of an inode in a tree beneath the caller's: for stacked trees,
+    /// whose own inodes the core has locked.
+    pub fn hold_names_beneath(&self) -> RwLockReadGuard<'_, (), Stacked> {
+        self.names.read_beneath()
+    }
+    /// As [`Inode::hold_names_beneath`], if nobody has them locked.
+    pub fn try_hold_names_beneath(&self) -> Option<RwLockReadGuard<'_, (), Stacked>> {
+        self.names.try_read_beneath()
+    }
+    /// As [`Inode::lock_names_nested`], of an inode in a tree beneath the caller's.
+    pub fn lock_names_beneath(&self) -> RwLockWriteGuard<'_, (), Stacked> {
+        self.names.write_beneath()
     }
 
     /// Whether nobody may write to it now (`i_writecount` below 0).

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rule `graph`: dependencies point down, outside crates are on a list, one lint table rules all.
 //!
-//! `abi <- sync <- vfs <- {mem, host, ring} <- {testkit, bench} <- {cli, xtask}`; `conformance`
-//! stands alone. What is built for tests may use any library of the tree; what ships may not.
+//! `abi <- sync <- vfs <- {mem, host, overlay, ring} <- {testkit, bench} <- {cli, xtask}`;
+//! `conformance` stands alone. What is built for tests may use any library of the tree; what ships
+//! may not.
 
 use super::{Report, Source, Tree};
 
@@ -24,6 +25,7 @@ const MEM: &str = "openpath-mem";
 const RING: &str = "openpath-ring";
 const HOST: &str = "openpath-host";
 const FUSE: &str = "openpath-fuse";
+const OVERLAY: &str = "openpath-overlay";
 const TESTKIT: &str = "openpath-testkit";
 const BENCH: &str = "openpath-bench";
 
@@ -74,8 +76,13 @@ const GRAPH: &[Node] = &[
         outside: &["fuser", "rustix"],
     },
     Node {
+        name: OVERLAY,
+        own: &[ABI, SYNC, VFS],
+        outside: &[],
+    },
+    Node {
         name: TESTKIT,
-        own: &[ABI, SYNC, VFS, MEM, HOST, RING],
+        own: &[ABI, SYNC, VFS, MEM, HOST, OVERLAY, RING],
         outside: TOOLS,
     },
     Node {
@@ -108,6 +115,7 @@ const FOR_TESTS: &[&str] = &[
     MEM,
     HOST,
     FUSE,
+    OVERLAY,
     TESTKIT,
     "libc",
     "parking_lot",

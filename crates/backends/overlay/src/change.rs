@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names that come and go.
+//!
+//! # Kernel analogue
+//! `ovl_create_or_link`, `ovl_do_remove`.
+//!
+//! # Rules
+//! R1. What takes the place of a whiteout is made aside, and if it is a directory it is opaque.
+//! R2. What has something beneath leaves a whiteout, by the rename that takes it away.
+
+use crate::aside::Spot;
+use crate::fs::Hit;
+use crate::layer::{change, is_whiteout, lock_both, look, make};
+use crate::marks::IMPURE;
+use crate::node::Node;
+use crate::raise::ALL;
+use openpath_abi::{Errno, Timespec, mode};
+use openpath_vfs::{Inode, NewInode, Patience};
+use std::sync::Arc;
+
+impl Node {
+    /// As `InodeOps::create`.
+    ///
+    /// # Errors
+    /// In this order: `EPERM` (a character device 0:0 would be a whiteout), `EROFS`, `EEXIST`, what
+    /// the upper tree meets.
+    pub(crate) fn create(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        new: &NewInode<'_>,
+    ) -> Result<Arc<Inode>, Errno> {
+        if mode::is_chr(new.mode) && new.rdev == 0 {
+            return Err(Errno::EPERM);
+        }
+        let is_dir = mode::is_dir(new.mode);
+        let made = self.place_new(name, new.now, is_dir, |dir, name| make(dir, name, new))?;
+        let inode = self.fs.adopt(Hit::of_upper(made))?;
+        if is_dir && let Some(node) = Self::of(&inode) {
+            node.ours.set(1);
+        }
+        self.settle(dir);
+        Ok(inode)
+    }
+
+    /// As `InodeOps::tmpfile`.
+    pub(crate) fn create_nameless(&self, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        let upper = self.raise(new.now, ALL)?;
+        let made = change(upper, |ops| ops.tmpfile(upper, new))?;
+        self.fs.adopt(Hit::of_upper(made))
+    }
+
+    /// As `InodeOps::link`.
+    pub(crate) fn link(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        target: &Arc<Inode>,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        let node = self.sibling(target)?;
+        let file = node.raise(now, ALL)?;
+        self.place_new(name, now, false, |dir, name| {
+            let _locked = lock_both(dir, file);
+            dir.ops().link(dir, name, file, now)?;
+            Ok(Arc::clone(file))
+        })?;
+        self.note_impure(target, now)?;
+        node.settle(target);
+        self.settle(dir);
+        Ok(())
+    }
+
+    /// Makes something in the upper tree under a name that shows nothing.
+    fn place_new(
+        &self,
+        name: &[u8],
+        now: Timespec,
+        is_dir: bool,
+        make: impl FnOnce(&Arc<Inode>, &[u8]) -> Result<Arc<Inode>, Errno>,
+    ) -> Result<Arc<Inode>, Errno> {
+        let dir = self.raise(now, ALL)?;
+        let made = match look(dir, name, Patience::Wait)? {
+            None => {
+                let made = make(dir, name)?;
+                if is_dir && !self.lowers().is_empty() {
+                    // There is nothing to hide now; should there be later, it is not ours.
+                    let _unless_it_cannot = self.hide_beneath(&made, now);
+                }
+                made
+            }
+            Some(whiteout) if is_whiteout(&whiteout) => {
+                let mut aside = self.fs.aside(now, make)?;
+                let made = Arc::clone(aside.inode.as_ref().ok_or(Errno::EIO)?);
+                if is_dir {
+                    // R1
+                    self.hide_beneath(&made, now)?;
+                }
+                aside.put(Spot { dir, name }, Some(&whiteout), is_dir)?;
+                made
+            }
+            Some(_) => return Err(Errno::EEXIST),
+        };
+        self.note_change();
+        Ok(made)
+    }
+
+    /// Notes that a file which shows another number than its own is in this directory of the upper
+    /// tree.
+    pub(crate) fn note_impure(&self, file: &Arc<Inode>, now: Timespec) -> Result<(), Errno> {
+        let (Some(dir), Some(node)) = (self.upper(), Self::of(file)) else {
+            return Ok(());
+        };
+        let own = node.upper().map(|upper| self.fs.number(None, upper.ino()));
+        if self.impure.get() == 0 && own != Some(file.ino()) {
+            self.fs.options.marks.set(dir, IMPURE, b"y", now)?;
+            self.impure.set(1);
+        }
+        Ok(())
+    }
+
+    /// As `InodeOps::unlink` and `InodeOps::rmdir`.
+    ///
+    /// # Errors
+    /// `ENOTEMPTY`, `EROFS`, what the upper tree meets.
+    pub(crate) fn remove(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        victim: &Arc<Inode>,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        let node = self.sibling(victim)?;
+        if node.is_dir() {
+            node.must_be_empty()?;
+        }
+        let into = self.raise(now, ALL)?;
+        let hides = self.has_beneath(name)?;
+        let doing = node.doing.lock_nested();
+        let spot = Spot { dir: into, name };
+        match node.upper() {
+            Some(upper) => {
+                if node.is_dir() {
+                    node.lay_bare(upper, now)?;
+                }
+                if hides {
+                    // R2
+                    let mut aside = self.fs.whiteout(now)?;
+                    aside.put(spot, Some(upper), node.is_dir())?;
+                } else {
+                    self.take_away(spot, upper, now)?;
+                }
+                if node.is_dir() {
+                    node.lose_name();
+                }
+            }
+            None if hides => {
+                self.fs.whiteout(now)?.put(spot, None, false)?;
+                node.lose_name();
+            }
+            // A lower layer lost it without us.
+            None => return Err(Errno::ESTALE),
+        }
+        drop(doing);
+        self.note_change();
+        node.settle(victim);
+        self.settle(dir);
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Data and attributes: the calls go to the inode beneath, after copying up if they change it.
+
+use crate::layer::{change, set};
+use crate::node::Node;
+use crate::raise::ALL;
+use openpath_abi::{Errno, Timespec};
+use openpath_vfs::{Extent, Inode, InodeOps, SetAttr};
+use std::sync::Arc;
+
+/// What an ioctl(2) asks that changes nothing: the flags of a file.
+const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
+/// The same, in its other form.
+const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
+
+impl Node {
+    /// Changes the inode of the upper tree, and shows what came of it.
+    fn changed<R>(
+        &self,
+        inode: &Inode,
+        now: Timespec,
+        run: impl FnOnce(&Arc<Inode>, &dyn InodeOps) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let upper = self.raise(now, ALL)?;
+        let done = change(upper, |ops| run(upper, ops));
+        self.settle(inode);
+        done
+    }
+
+    /// As `InodeOps::read_at`.
+    pub(crate) fn read_data(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        let real = self.real();
+        real.ops().read_at(real, buf, offset)
+    }
+
+    /// As `InodeOps::with_pages`.
+    pub(crate) fn show_data(
+        &self,
+        offset: u64,
+        len: usize,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Errno> {
+        let real = self.real();
+        real.ops().with_pages(real, offset, len, show)
+    }
+
+    /// As `InodeOps::seek_extent`.
+    pub(crate) fn seek_data(&self, offset: u64, extent: Extent) -> Result<u64, Errno> {
+        let real = self.real();
+        real.ops().seek_extent(real, offset, extent)
+    }
+
+    /// As `InodeOps::write_at`.
+    pub(crate) fn write_data(
+        &self,
+        inode: &Inode,
+        data: &[u8],
+        offset: u64,
+        now: Timespec,
+    ) -> Result<usize, Errno> {
+        self.changed(inode, now, |upper, ops| {
+            ops.write_at(upper, data, offset, now)
+        })
+    }
+
+    /// As `InodeOps::fallocate`.
+    pub(crate) fn allocate(
+        &self,
+        inode: &Inode,
+        how: u32,
+        (offset, len): (u64, u64),
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        self.changed(inode, now, |upper, ops| {
+            ops.fallocate(upper, how, offset, len, now)
+        })
+    }
+
+    /// As `InodeOps::copy_range`.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for two files of different layers.
+    pub(crate) fn copy_data(
+        &self,
+        from: u64,
+        (to, at): (&Inode, u64),
+        len: u64,
+        now: Timespec,
+    ) -> Result<usize, Errno> {
+        let target = self.sibling(to)?;
+        let into = target.raise(now, ALL)?;
+        // Copied up, if both are the same.
+        let source = self.upper().ok_or(Errno::EOPNOTSUPP)?;
+        let done = change(into, |_| {
+            source.ops().copy_range(source, from, into, at, len, now)
+        });
+        target.settle(to);
+        done
+    }
+
+    /// As `InodeOps::fsync`. What is in a lower tree was not changed here.
+    pub(crate) fn bring_to_disk(&self, data_only: bool) -> Result<(), Errno> {
+        match self.upper() {
+            Some(upper) => upper.ops().fsync(upper, data_only),
+            None => Ok(()),
+        }
+    }
+
+    /// As `InodeOps::ioctl`. A lower tree is only asked.
+    pub(crate) fn request(&self, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+        let asks = matches!(request, FS_IOC_GETFLAGS | FS_IOC_FSGETXATTR);
+        if self.upper().is_none() && !asks {
+            return Err(Errno::ENOTTY);
+        }
+        let real = self.real();
+        real.ops().ioctl(real, request, arg)
+    }
+
+    /// As `InodeOps::setattr`.
+    pub(crate) fn set_attributes(&self, inode: &Inode, to: &SetAttr) -> Result<(), Errno> {
+        let access = SetAttr {
+            atime: to.atime,
+            ..SetAttr::default()
+        };
+        if *to == access {
+            // Reading moves the access time of what is in the upper tree, and of nothing beneath.
+            if let Some(upper) = self.upper() {
+                set(upper, to)?;
+                self.settle(inode);
+            }
+            return Ok(());
+        }
+        let now = to.ctime.unwrap_or_else(|| self.fs.options.clock.now());
+        let upper = self.raise(now, to.size.unwrap_or(ALL))?;
+        let done = set(upper, to);
+        self.settle(inode);
+        done
+    }
+
+    /// As `InodeOps::getxattr`.
+    pub(crate) fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        let real = self.real();
+        let name = self.fs.options.marks.beneath(name);
+        real.ops().getxattr(real, &name)
+    }
+
+    /// As `InodeOps::listxattr`.
+    pub(crate) fn list_xattrs(&self) -> Result<Vec<Vec<u8>>, Errno> {
+        let real = self.real();
+        let names = real.ops().listxattr(real)?;
+        let shown = names
+            .iter()
+            .filter_map(|name| self.fs.options.marks.shown(name));
+        Ok(shown.collect())
+    }
+
+    /// As `InodeOps::setxattr`.
+    pub(crate) fn set_xattr(
+        &self,
+        inode: &Inode,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        let name = self.fs.options.marks.beneath(name);
+        self.changed(inode, now, |upper, ops| {
+            ops.setxattr(upper, &name, value, flags, now)
+        })
+    }
+
+    /// As `InodeOps::removexattr`. What is not there is not copied up for it.
+    pub(crate) fn remove_xattr(
+        &self,
+        inode: &Inode,
+        name: &[u8],
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        let name = self.fs.options.marks.beneath(name);
+        if self.upper().is_none() {
+            let real = self.real();
+            real.ops().getxattr(real, &name)?;
+        }
+        self.changed(inode, now, |upper, ops| ops.removexattr(upper, &name, now))
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Looking a name up through the layers.
+//!
+//! # Rules
+//! R1. The first layer that has the name decides what it is. A directory goes on to the layers
+//!     below, whose directories of the same name show through, until one of them is opaque, has
+//!     something else there, or a whiteout.
+//! R2. A redirect says where the layers below its own are looked in.
+
+use crate::fs::Hit;
+use crate::layer::{is_whiteout, look};
+use crate::marks::{DirMarks, NUMBER};
+use crate::node::{Lower, Node, Origin};
+use openpath_abi::Errno;
+use openpath_vfs::{Found, Inode, Patience};
+use std::sync::Arc;
+
+/// Where the layers below are looked in.
+enum Way {
+    /// In this directory, for this name.
+    Name(Vec<u8>),
+    /// At this path from their roots.
+    Path(Vec<u8>),
+}
+
+impl Way {
+    /// Follows a redirect from here (R2).
+    ///
+    /// # Errors
+    /// `EIO`: it is none that could be followed.
+    fn redirected(&self, to: &[u8]) -> Result<Self, Errno> {
+        let (absolute, to) = match to.strip_prefix(b"/") {
+            Some(rest) => (true, rest),
+            None => (false, to),
+        };
+        let proper = |name: &[u8]| !name.is_empty() && name != b"." && name != b"..";
+        if !to.split(|byte| *byte == b'/').all(proper) {
+            return Err(Errno::EIO);
+        }
+        if absolute {
+            return Ok(Self::Path(to.to_vec()));
+        }
+        if to.contains(&b'/') {
+            return Err(Errno::EIO);
+        }
+        Ok(match self {
+            Self::Name(_) => Self::Name(to.to_vec()),
+            Self::Path(path) => {
+                let dir = path.iter().rposition(|byte| *byte == b'/');
+                let dir = dir.map_or(&path[..0], |slash| &path[..=slash]);
+                Self::Path([dir, to].concat())
+            }
+        })
+    }
+}
+
+impl Node {
+    /// As `InodeOps::lookup`.
+    pub(crate) fn find(&self, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+        if !self.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        let found = match self.search(name, patience) {
+            Err(Errno::EAGAIN) if patience == Patience::Cached => return Ok(Found::WouldBlock),
+            found => found?,
+        };
+        let Some(hit) = found else {
+            return Ok(Found::Absent);
+        };
+        let inode = self.fs.adopt(hit)?;
+        if self.fs.confirms
+            && let Some(node) = Self::of(&inode)
+        {
+            node.settle(&inode);
+        }
+        Ok(Found::Inode(inode))
+    }
+
+    /// What a name in this directory is.
+    ///
+    /// # Errors
+    /// What a layer meets; `EAGAIN` if it would have to wait and may not; `EIO` for a redirect that
+    /// leads nowhere.
+    pub(crate) fn search(&self, name: &[u8], patience: Patience) -> Result<Option<Hit>, Errno> {
+        let mut way = Way::Name(name.to_vec());
+        let mut hit = Hit {
+            upper: None,
+            lowers: Vec::new(),
+            origin: Origin::None,
+            number: None,
+            impure: false,
+        };
+        if let Some(dir) = self.upper() {
+            match look(dir, name, patience)? {
+                None => {}
+                Some(found) if is_whiteout(&found) => return Ok(None),
+                Some(found) if !found.is_dir() => {
+                    return self.upper_file(found, patience).map(Some);
+                }
+                Some(found) => {
+                    let marks = self.marks_of(&found, patience)?;
+                    hit.upper = Some(found);
+                    hit.impure = marks.impure;
+                    if marks.opaque {
+                        return Ok(Some(hit));
+                    }
+                    if let Some(to) = marks.redirect {
+                        way = way.redirected(&to)?;
+                    }
+                }
+            }
+        }
+        self.search_lowers(&mut hit, way, patience)?;
+        Ok(Some(hit).filter(|hit| hit.upper.is_some() || !hit.lowers.is_empty()))
+    }
+
+    /// What is no directory and in the upper tree.
+    fn upper_file(&self, upper: Arc<Inode>, patience: Patience) -> Result<Hit, Errno> {
+        let number = match self.fs.known(&upper) {
+            Some(known) => Some(known.ino()),
+            None if patience == Patience::Cached => return Err(Errno::EAGAIN),
+            None => self.kept_number(&upper)?,
+        };
+        let hit = Hit {
+            number,
+            ..Hit::of_upper(upper)
+        };
+        Ok(hit)
+    }
+
+    /// The number that a file of the upper tree shows, if it is another than its own.
+    ///
+    /// # Errors
+    /// What the layer meets.
+    pub(crate) fn kept_number(&self, upper: &Inode) -> Result<Option<u64>, Errno> {
+        let kept = self.fs.options.marks.get(upper, NUMBER)?;
+        let kept = kept.and_then(|value| String::from_utf8(value).ok());
+        Ok(kept.and_then(|text| text.parse().ok()))
+    }
+
+    fn marks_of(&self, dir: &Inode, patience: Patience) -> Result<DirMarks, Errno> {
+        if patience == Patience::Cached {
+            return Err(Errno::EAGAIN);
+        }
+        self.fs.options.marks.of_dir(dir)
+    }
+
+    /// Adds what the lower layers have (R1).
+    fn search_lowers(&self, hit: &mut Hit, mut way: Way, patience: Patience) -> Result<(), Errno> {
+        let last = self.fs.lowers.len().saturating_sub(1);
+        for layer in 0..self.fs.lowers.len() {
+            let (found, stops) = match &way {
+                Way::Name(name) => {
+                    let dir = self.lowers().iter().find(|lower| lower.layer == layer);
+                    match dir {
+                        Some(dir) => (look(&dir.inode, name, patience)?, false),
+                        None => continue,
+                    }
+                }
+                Way::Path(path) => self.walk(layer, path, patience)?,
+            };
+            if let Some(found) = found {
+                let over = hit.upper.is_some() || !hit.lowers.is_empty();
+                if is_whiteout(&found) || over && !found.is_dir() {
+                    return Ok(());
+                }
+                if hit.lowers.is_empty() {
+                    hit.origin = self.origin(&way)?;
+                }
+                let is_dir = found.is_dir();
+                // Nothing lies below the last layer that a mark could speak of.
+                let marks = match is_dir && layer != last {
+                    true => self.marks_of(&found, patience)?,
+                    false => DirMarks::default(),
+                };
+                hit.lowers.push(Lower {
+                    layer,
+                    inode: found,
+                });
+                if !is_dir || marks.opaque {
+                    return Ok(());
+                }
+                if let Some(to) = marks.redirect {
+                    way = way.redirected(&to)?;
+                }
+            }
+            if stops {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn origin(&self, way: &Way) -> Result<Origin, Errno> {
+        Ok(match way {
+            Way::Name(name) => Origin::Name(self.inode()?, name.as_slice().into()),
+            Way::Path(path) => Origin::Path(path.as_slice().into()),
+        })
+    }
+
+    /// What is at a path of one layer, and whether the layers below are hidden there.
+    fn walk(
+        &self,
+        layer: usize,
+        path: &[u8],
+        patience: Patience,
+    ) -> Result<(Option<Arc<Inode>>, bool), Errno> {
+        let mut at = Arc::clone(self.fs.lowers[layer].root());
+        let mut stops = false;
+        let mut names = path.split(|byte| *byte == b'/').peekable();
+        while let Some(name) = names.next() {
+            let Some(next) = look(&at, name, patience)? else {
+                return Ok((None, stops));
+            };
+            if names.peek().is_some() {
+                if !next.is_dir() {
+                    return Ok((None, true));
+                }
+                stops |= self.marks_of(&next, patience)?.opaque;
+            }
+            at = next;
+        }
+        Ok((Some(at), stops))
+    }
+
+    /// Whether a lower layer has something under this name in this directory, that would show if
+    /// the upper tree did not hide it.
+    ///
+    /// # Errors
+    /// What a layer meets.
+    pub(crate) fn has_beneath(&self, name: &[u8]) -> Result<bool, Errno> {
+        for lower in self.lowers() {
+            if let Some(found) = look(&lower.inode, name, Patience::Wait)? {
+                return Ok(!is_whiteout(&found));
+            }
+        }
+        Ok(false)
+    }
+
+    /// Where a directory is in the lower layers, from their roots and without a slash before it.
+    ///
+    /// # Errors
+    /// `EIO`: nowhere.
+    pub(crate) fn lower_path(&self) -> Result<Vec<u8>, Errno> {
+        let mut names: Vec<Box<[u8]>> = Vec::new();
+        let mut at = match &self.origin {
+            Origin::Name(dir, name) => {
+                names.push(name.clone());
+                Some(Arc::clone(dir))
+            }
+            Origin::Path(path) => return Ok(path.to_vec()),
+            Origin::Root | Origin::None => return Err(Errno::EIO),
+        };
+        while let Some(dir) = at {
+            let node = Self::of(&dir).ok_or(Errno::EIO)?;
+            at = match &node.origin {
+                Origin::Name(dir, name) => {
+                    names.push(name.clone());
+                    Some(Arc::clone(dir))
+                }
+                Origin::Path(path) => {
+                    names.push(path.clone());
+                    None
+                }
+                Origin::Root => None,
+                Origin::None => return Err(Errno::EIO),
+            };
+        }
+        names.reverse();
+        Ok(names.join(&b'/'))
+    }
+}

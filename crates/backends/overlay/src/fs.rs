@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One overlay: what all of its inodes share.
+//!
+//! # Fields
+//! | field | what |
+//! |---|---|
+//! | lowers | the trees that are read, topmost first |
+//! | upper | the tree that takes changes: its shown directory, and where things are made |
+//! | table | inodes by those beneath that they stand for, and directories that are to be dropped |
+//! | lists | listings of merged directories between two calls |
+//!
+//! # Numbers
+//! The number of an inode is that of the inode beneath which it was first seen as, told apart by
+//! the layer in the high byte; the lowest layer's are as they are. What is copied up keeps it, by a
+//! mark.
+//!
+//! # Rules
+//! R1. No inode is dropped while a lock of this crate is held.
+//! R2. A directory lives for as long as an inode does that was found in it. Chains of them are
+//!     dropped one by one, for a path may be deeper than the stack.
+
+use crate::list::Lists;
+use crate::node::{Face, Lower, Node, Origin};
+use crate::options::OverlayOptions;
+use openpath_abi::Errno;
+use openpath_sync::{Mutex, Word, WriteOnce};
+use openpath_vfs::lock_order::{StackedList, StackedTable};
+use openpath_vfs::{Above, Caching, Inode, SuperBlock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+/// Bits of an inode's number that are the layer's own.
+const INO_BITS: u32 = 56;
+
+/// The tree that takes changes.
+pub(crate) struct Upper {
+    pub(crate) sb: Arc<SuperBlock>,
+    /// The directory that is shown.
+    pub(crate) root: Arc<Inode>,
+    /// Where things are made before they are put in place.
+    pub(crate) work: Arc<Inode>,
+}
+
+/// By what an inode is found: one beneath, and where that alone does not tell, the directory
+/// beneath that it was found in and its name there.
+pub(crate) type Key = (usize, usize, Box<[u8]>);
+
+#[derive(Default)]
+struct Table {
+    inodes: BTreeMap<Key, Weak<Inode>>,
+    /// Directories that nothing needs any more (R2).
+    falling: Vec<Arc<Inode>>,
+    /// Someone is dropping them.
+    dropping: bool,
+}
+
+/// What all inodes of an overlay share.
+pub(crate) struct Fs {
+    pub(crate) options: OverlayOptions,
+    pub(crate) lowers: Vec<Arc<SuperBlock>>,
+    pub(crate) upper: Option<Upper>,
+    /// Whether a layer may say something else at each use.
+    pub(crate) confirms: bool,
+    table: Mutex<Table, StackedTable>,
+    pub(crate) lists: Mutex<Lists, StackedList>,
+    /// How many things were made aside.
+    pub(crate) made: Word,
+    pub(crate) home: WriteOnce<Weak<SuperBlock>>,
+    /// Who is told by the layers.
+    pub(crate) ear: WriteOnce<Arc<dyn Above>>,
+}
+
+/// Where an inode beneath is, for keys.
+pub(crate) fn address(inode: &Inode) -> usize {
+    std::ptr::from_ref(inode).addr()
+}
+
+/// What a name was found to be.
+pub(crate) struct Hit {
+    pub(crate) upper: Option<Arc<Inode>>,
+    pub(crate) lowers: Vec<Lower>,
+    pub(crate) origin: Origin,
+    /// The number it shows, if not that of the first inode beneath.
+    pub(crate) number: Option<u64>,
+    /// Some of its files show other numbers than their own.
+    pub(crate) impure: bool,
+}
+
+impl Hit {
+    /// What is in the upper tree alone.
+    pub(crate) fn of_upper(upper: Arc<Inode>) -> Self {
+        Self {
+            upper: Some(upper),
+            lowers: Vec::new(),
+            origin: Origin::None,
+            number: None,
+            impure: false,
+        }
+    }
+}
+
+impl Fs {
+    pub(crate) fn new(options: OverlayOptions, upper: Option<Upper>) -> Arc<Self> {
+        let lowers = options.lowers.clone();
+        let all = lowers.iter().chain(upper.as_ref().map(|upper| &upper.sb));
+        let confirms = all
+            .into_iter()
+            .any(|sb| sb.options().caching == Caching::Confirm);
+        Arc::new(Self {
+            lists: Mutex::new(Lists::new(options.listed_max)),
+            options,
+            lowers,
+            upper,
+            confirms,
+            table: Mutex::new(Table::default()),
+            made: Word::new(0),
+            home: WriteOnce::default(),
+            ear: WriteOnce::default(),
+        })
+    }
+
+    /// The tree that takes changes.
+    ///
+    /// # Errors
+    /// `EROFS`: there is none.
+    pub(crate) fn upper(&self) -> Result<&Upper, Errno> {
+        self.upper.as_ref().ok_or(Errno::EROFS)
+    }
+
+    /// The number of an inode of the lower layer at `place`, or of the upper one.
+    pub(crate) fn number(&self, place: Option<usize>, ino: u64) -> u64 {
+        let height = match place {
+            Some(place) => self.lowers.len() - 1 - place,
+            None => self.lowers.len(),
+        };
+        ino ^ ((height as u64) << INO_BITS)
+    }
+
+    /// The number that what was found shows.
+    pub(crate) fn number_of(&self, hit: &Hit) -> u64 {
+        match (hit.number, hit.lowers.first(), &hit.upper) {
+            (Some(number), _, _) => number,
+            (None, Some(lower), _) => self.number(Some(lower.layer), lower.inode.ino()),
+            (None, None, Some(upper)) => self.number(None, upper.ino()),
+            (None, None, None) => 0,
+        }
+    }
+
+    /// The inode that stands for one of the upper tree, if there is one.
+    pub(crate) fn known(&self, upper: &Inode) -> Option<Arc<Inode>> {
+        let key = (address(upper), 0, Box::default());
+        self.table.lock().inodes.get(&key)?.upgrade()
+    }
+
+    /// The inode for what was found: the one that is known, or a new one.
+    ///
+    /// # Errors
+    /// `EIO`: nothing was found.
+    pub(crate) fn adopt(self: &Arc<Self>, hit: Hit) -> Result<Arc<Inode>, Errno> {
+        let key = hit.key().ok_or(Errno::EIO)?;
+        let known = self.table.lock().inodes.get(&key).and_then(Weak::upgrade);
+        if let Some(inode) = &known
+            && Node::of(inode).is_some_and(|node| node.stands_for(&hit))
+        {
+            return Ok(Arc::clone(inode));
+        }
+        let inode = Node::make(self, hit)?;
+        let Some(node) = Node::of(&inode) else {
+            return Err(Errno::EIO);
+        };
+        // Two may make it at once: the first one entered is it.
+        let mut table = self.table.lock();
+        let other = table.inodes.get(&key).and_then(Weak::upgrade);
+        if let Some(other) = other
+            && !known
+                .as_ref()
+                .is_some_and(|known| Arc::ptr_eq(known, &other))
+        {
+            drop(table);
+            return Ok(other);
+        }
+        table.inodes.insert(key, Arc::downgrade(&inode));
+        for key in node.further_keys() {
+            table.inodes.insert(key, Arc::downgrade(&inode));
+        }
+        drop(table);
+        Ok(inode)
+    }
+
+    /// Enters an inode under one more key, for what it stands for since it was copied up, and takes
+    /// it from under another.
+    pub(crate) fn rekey(&self, inode: &Arc<Inode>, key: Key, old: Option<Key>) {
+        let mut table = self.table.lock();
+        table.inodes.insert(key, Arc::downgrade(inode));
+        if let Some(old) = old {
+            table.inodes.remove(&old);
+        }
+    }
+
+    /// Forgets an inode that goes.
+    pub(crate) fn forget(&self, node: &Node) {
+        let keys = node.all_keys();
+        let mut table = self.table.lock();
+        for key in keys {
+            // Another may have been entered in its place.
+            if table
+                .inodes
+                .get(&key)
+                .is_some_and(|inode| inode.strong_count() == 0)
+            {
+                table.inodes.remove(&key);
+            }
+        }
+        drop(table);
+        self.lists.lock().drop_of(node);
+    }
+
+    /// All inodes that stand for one beneath.
+    pub(crate) fn above(&self, beneath: &Inode) -> Vec<Arc<Inode>> {
+        let at = address(beneath);
+        let range = (at, 0, Box::default())..(at + 1, 0, Box::default());
+        let table = self.table.lock();
+        let found = table.inodes.range::<Key, _>(range);
+        found.filter_map(|(_, inode)| inode.upgrade()).collect()
+    }
+
+    /// All inodes.
+    pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
+        let table = self.table.lock();
+        table.inodes.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Drops a directory that an inode was found in (R2).
+    pub(crate) fn let_go(&self, dir: Arc<Inode>) {
+        {
+            let mut table = self.table.lock();
+            table.falling.push(dir);
+            if table.dropping {
+                return;
+            }
+            table.dropping = true;
+        }
+        loop {
+            let next = {
+                let mut table = self.table.lock();
+                let next = table.falling.pop();
+                table.dropping = next.is_some();
+                next
+            };
+            match next {
+                Some(dir) => drop(dir),
+                None => return,
+            }
+        }
+    }
+}
+
+impl Drop for Face {
+    fn drop(&mut self) {
+        self.0.fs.forget(&self.0);
+    }
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Listing directories.
+//!
+//! # Positions
+//! A directory that is merged, or may come to be, is listed in the order of a hash of its names:
+//! where a name stands depends on nothing but the name, whatever else comes and goes. Other
+//! directories are listed as the one beneath lists itself.
+//!
+//! # Rules
+//! R1. What was put together for one call is kept for the next one that goes on from there, if the
+//!     directory did not change; of all directories together only so many entries are kept. What is
+//!     not kept is put together again.
+
+use crate::layer::{is_whiteout, list, look_held};
+use crate::node::Node;
+use openpath_abi::{Errno, dirent};
+use openpath_vfs::{Inode, Listed, Patience};
+use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::Arc;
+
+/// Bits of a hash that do not fit into a position.
+const SPARE_BITS: u32 = 2;
+
+/// How many entries are listed before their numbers are looked for.
+const BATCH: usize = 128;
+
+/// One name of a merged directory.
+pub(crate) struct Line {
+    pub(crate) name: Box<[u8]>,
+    ino: u64,
+    kind: u8,
+    position: i64,
+}
+
+/// The names of a merged directory, by position.
+pub(crate) struct Listing {
+    changes: u64,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// Listings that were begun, by where their directory's node is.
+pub(crate) struct Lists {
+    kept: HashMap<usize, Arc<Listing>>,
+    order: VecDeque<usize>,
+    entries: usize,
+    max: usize,
+}
+
+impl Lists {
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            kept: HashMap::new(),
+            order: VecDeque::new(),
+            entries: 0,
+            max,
+        }
+    }
+
+    fn get(&self, node: &Node) -> Option<Arc<Listing>> {
+        self.kept.get(&place(node)).map(Arc::clone)
+    }
+
+    fn put(&mut self, node: &Node, listing: &Arc<Listing>) -> Vec<Arc<Listing>> {
+        let mut dropped = Vec::new();
+        dropped.extend(self.take(place(node)));
+        self.entries += listing.lines.len();
+        self.kept.insert(place(node), Arc::clone(listing));
+        self.order.push_back(place(node));
+        while self.entries > self.max
+            && let Some(oldest) = self.order.front().copied()
+        {
+            dropped.extend(self.take(oldest));
+        }
+        dropped
+    }
+
+    fn take(&mut self, at: usize) -> Option<Arc<Listing>> {
+        let listing = self.kept.remove(&at)?;
+        self.entries -= listing.lines.len();
+        self.order.retain(|place| *place != at);
+        Some(listing)
+    }
+
+    /// Drops what is kept of a directory.
+    pub(crate) fn drop_of(&mut self, node: &Node) {
+        drop(self.take(place(node)));
+    }
+}
+
+fn place(node: &Node) -> usize {
+    std::ptr::from_ref(node).addr()
+}
+
+fn position(name: &[u8]) -> i64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    ((hasher.finish() >> SPARE_BITS) | 1).cast_signed()
+}
+
+/// Whether an entry beneath is a whiteout. Held: its directory's names.
+fn hides(dir: &Inode, entry: &Listed<'_>) -> Result<bool, Errno> {
+    if !matches!(entry.kind, dirent::DT_CHR | dirent::DT_UNKNOWN) {
+        return Ok(false);
+    }
+    let found = look_held(dir, entry.name, Patience::Wait)?;
+    Ok(found.is_some_and(|inode| is_whiteout(&inode)))
+}
+
+impl Node {
+    /// As `InodeOps::readdir`.
+    pub(crate) fn list(
+        &self,
+        from: i64,
+        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        if !self.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        if self.is_merged() {
+            self.list_merged(from, emit)
+        } else {
+            self.list_plain(from, emit)
+        }
+    }
+
+    fn list_merged(
+        &self,
+        from: i64,
+        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        let listing = self.listing(from != 0)?;
+        let begin = listing.lines.partition_point(|line| line.position < from);
+        for line in &listing.lines[begin..] {
+            let next = line.position + 1;
+            let goes_on = emit(Listed {
+                name: &line.name,
+                ino: line.ino,
+                kind: line.kind,
+                next,
+            });
+            if !goes_on {
+                let dropped = self.fs.lists.lock().put(self, &listing);
+                drop(dropped);
+                return Ok(());
+            }
+        }
+        self.fs.lists.lock().drop_of(self);
+        Ok(())
+    }
+
+    /// The names in a merged directory; those of before if it `goes_on` and nothing changed.
+    pub(crate) fn listing(&self, goes_on: bool) -> Result<Arc<Listing>, Errno> {
+        let changes = self.changes.get();
+        if goes_on || !self.fs.confirms {
+            let kept = self.fs.lists.lock().get(self);
+            if let Some(kept) = kept.filter(|kept| kept.changes == changes) {
+                return Ok(kept);
+            }
+        }
+        let mut found: HashMap<Box<[u8]>, Option<(u64, u8)>> = HashMap::new();
+        if let Some(upper) = self.upper() {
+            each_name(upper, &mut found, |ino| self.fs.number(None, ino))?;
+        }
+        for lower in self.lowers() {
+            let number = |ino| self.fs.number(Some(lower.layer), ino);
+            each_name(&lower.inode, &mut found, number)?;
+        }
+        let mut lines: Vec<_> = found
+            .into_iter()
+            .filter_map(|(name, entry)| {
+                let (ino, kind) = entry?;
+                let position = position(&name);
+                Some(Line {
+                    name,
+                    ino,
+                    kind,
+                    position,
+                })
+            })
+            .collect();
+        lines.sort_unstable_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));
+        let mut before = 0;
+        for line in &mut lines {
+            line.position = line.position.max(before + 1);
+            before = line.position;
+        }
+        if let Some(upper) = self.upper() {
+            self.renumber(upper, &mut lines)?;
+        }
+        Ok(Arc::new(Listing { changes, lines }))
+    }
+
+    /// Gives what is in the upper tree the numbers it shows.
+    fn renumber(&self, upper: &Inode, lines: &mut [Line]) -> Result<(), Errno> {
+        let own = self.fs.number(None, 0);
+        for line in lines {
+            // What a lower layer has was numbered by it, and is not in the upper tree.
+            if line.ino >> 56 == own >> 56
+                && crate::layer::look(upper, &line.name, Patience::Wait)?.is_some()
+                && let Some(hit) = self.search(&line.name, Patience::Wait)?
+            {
+                line.ino = self.fs.number_of(&hit);
+            }
+        }
+        Ok(())
+    }
+
+    fn list_plain(&self, from: i64, emit: &mut dyn FnMut(Listed<'_>) -> bool) -> Result<(), Errno> {
+        if self.impure.get() != 0 {
+            return self.list_impure(from, emit);
+        }
+        let dir = self.real();
+        let layer = match self.upper() {
+            Some(_) => None,
+            None => self.lowers().first().map(|lower| lower.layer),
+        };
+        list(dir, from, &mut |entry| {
+            let ino = self.fs.number(layer, entry.ino);
+            Ok(hides(dir, &entry)? || emit(Listed { ino, ..entry }))
+        })
+    }
+
+    /// As [`Node::list_plain`], where some files show other numbers than their own.
+    fn list_impure(
+        &self,
+        mut from: i64,
+        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        let dir = self.real();
+        loop {
+            let mut batch = Vec::with_capacity(BATCH);
+            list(dir, from, &mut |entry| {
+                if !hides(dir, &entry)? {
+                    batch.push((entry.name.to_vec(), entry.kind, entry.next));
+                }
+                from = entry.next;
+                Ok(batch.len() < BATCH)
+            })?;
+            for (name, kind, next) in &batch {
+                let (kind, next) = (*kind, *next);
+                // What was removed meanwhile is not there to be listed.
+                let Some(hit) = self.search(name, Patience::Wait)? else {
+                    continue;
+                };
+                let ino = self.fs.number_of(&hit);
+                if !emit(Listed {
+                    name,
+                    ino,
+                    kind,
+                    next,
+                }) {
+                    return Ok(());
+                }
+            }
+            if batch.len() < BATCH {
+                return Ok(());
+            }
+        }
+    }
+
+    /// # Errors
+    /// `ENOTEMPTY`: the directory shows some name.
+    pub(crate) fn must_be_empty(&self) -> Result<(), Errno> {
+        let mut empty = true;
+        self.list(0, &mut |_| {
+            empty = false;
+            false
+        })?;
+        if empty { Ok(()) } else { Err(Errno::ENOTEMPTY) }
+    }
+}
+
+/// Adds the names of one layer that no layer above has, whiteouts among them.
+fn each_name(
+    dir: &Inode,
+    found: &mut HashMap<Box<[u8]>, Option<(u64, u8)>>,
+    number: impl Fn(u64) -> u64,
+) -> Result<(), Errno> {
+    list(dir, 0, &mut |entry| {
+        if let Entry::Vacant(slot) = found.entry(entry.name.into()) {
+            let hides = hides(dir, &entry)?;
+            slot.insert((!hides).then(|| (number(entry.ino), entry.kind)));
+        }
+        Ok(true)
+    })
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Renames, carried out in the upper tree by one rename.
+//!
+//! # Kernel analogue
+//! `ovl_rename`.
+//!
+//! # Rules
+//! R1. What has something beneath its old name leaves a whiteout: the one that hid what is beneath
+//!     the new name, or a new one.
+//! R2. A directory with others beneath gets a redirect, by which they are found from its new name.
+//!     One without becomes opaque where the new name would show some.
+
+use crate::aside::whiteout_of;
+use crate::layer::{is_whiteout, look, rename};
+use crate::marks::REDIRECT;
+use crate::node::Node;
+use crate::raise::ALL;
+use openpath_abi::limits::PATH_MAX;
+use openpath_abi::{Errno, Timespec};
+use openpath_vfs::{Inode, Patience, Rename};
+use std::sync::Arc;
+
+impl Node {
+    /// As `InodeOps::rename`.
+    ///
+    /// # Errors
+    /// In this order: `EINVAL` (a guest's whiteout), `EXDEV` (a directory with others beneath, and
+    /// no redirects), `EROFS`, `ENOTEMPTY`, what the layers meet.
+    pub(crate) fn rename(&self, r: &Rename<'_>) -> Result<(), Errno> {
+        if r.whiteout.is_some() {
+            return Err(Errno::EINVAL);
+        }
+        let (old, new) = (self.sibling(r.old_dir)?, self.sibling(r.new_dir)?);
+        let source = self.sibling(r.source)?;
+        let target = r.target.map(|target| self.sibling(target)).transpose()?;
+        let swapped = target.filter(|_| r.exchange);
+        for node in [Some(source), swapped].into_iter().flatten() {
+            if !self.fs.options.redirects && node.is_dir() && !node.lowers().is_empty() {
+                return Err(Errno::EXDEV);
+            }
+        }
+        if let (Some(target), false) = (target, r.exchange)
+            && target.is_dir()
+        {
+            target.must_be_empty()?;
+        }
+        for node in [old, new, source] {
+            node.raise(r.now, ALL)?;
+        }
+        if let Some(target) = swapped {
+            target.raise(r.now, ALL)?;
+        }
+        // The source has nothing left to be copied up, so its `doing` matters to nobody.
+        let doing = target.map(|target| target.doing.lock_nested());
+        let replaced = target.filter(|_| !r.exchange);
+        if r.exchange {
+            self.swap(r, (old, new), (source, target.ok_or(Errno::ENOENT)?))?;
+        } else {
+            self.replace(r, (old, new), source, replaced)?;
+        }
+        new.note_impure(r.source, r.now)?;
+        if let (Some(_), Some(target)) = (swapped, r.target) {
+            old.note_impure(target, r.now)?;
+        }
+        if let Some(target) = replaced
+            && (target.is_dir() || target.upper().is_none())
+        {
+            target.lose_name();
+        }
+        drop(doing);
+        for (node, inode) in [(old, r.old_dir), (new, r.new_dir)] {
+            node.note_change();
+            node.settle(inode);
+        }
+        source.settle(r.source);
+        if let (Some(node), Some(inode)) = (target, r.target) {
+            node.settle(inode);
+        }
+        Ok(())
+    }
+
+    fn swap(
+        &self,
+        r: &Rename<'_>,
+        (old, new): (&Self, &Self),
+        (source, target): (&Self, &Self),
+    ) -> Result<(), Errno> {
+        source.prepare(new.has_beneath(r.new_name)?, r.now)?;
+        target.prepare(old.has_beneath(r.old_name)?, r.now)?;
+        rename(&Rename {
+            old_dir: raised(old)?,
+            source: raised(source)?,
+            new_dir: raised(new)?,
+            target: Some(raised(target)?),
+            ..*r
+        })
+    }
+
+    fn replace(
+        &self,
+        r: &Rename<'_>,
+        (old, new): (&Self, &Self),
+        source: &Self,
+        target: Option<&Arc<Self>>,
+    ) -> Result<(), Errno> {
+        let leaves = old.has_beneath(r.old_name)?;
+        source.prepare(new.has_beneath(r.new_name)?, r.now)?;
+        let (from, to) = (raised(old)?, raised(new)?);
+        if let Some(target) = target
+            && target.is_dir()
+            && let Some(upper) = target.upper()
+        {
+            target.lay_bare(upper, r.now)?;
+        }
+        let there = look(to, r.new_name, Patience::Wait)?;
+        let whiteout = there.as_ref().filter(|there| is_whiteout(there));
+        // R1
+        let exchange = whiteout.is_some();
+        let left = (leaves && !exchange).then(|| whiteout_of(from, r.now));
+        rename(&Rename {
+            old_dir: from,
+            source: raised(source)?,
+            new_dir: to,
+            target: there.as_ref(),
+            exchange,
+            whiteout: left,
+            ..*r
+        })?;
+        if let (Some(whiteout), false) = (whiteout, leaves) {
+            crate::layer::remove(from, r.old_name, whiteout, r.now)?;
+        }
+        self.fs.sync(to)?;
+        self.fs.sync(from)
+    }
+
+    /// Sees that what moves shows the same where it comes to be (R2); `hides`: it has something
+    /// beneath there.
+    ///
+    /// # Errors
+    /// `EXDEV`: its path beneath is too long to be noted.
+    fn prepare(&self, hides: bool, now: Timespec) -> Result<(), Errno> {
+        if !self.is_dir() {
+            return Ok(());
+        }
+        let upper = raised(self)?;
+        if self.lowers().is_empty() {
+            return match hides {
+                true => self.hide_beneath(upper, now),
+                false => Ok(()),
+            };
+        }
+        let to = [b"/", &self.lower_path()?[..]].concat();
+        if to.len() >= PATH_MAX {
+            return Err(Errno::EXDEV);
+        }
+        let marks = self.fs.options.marks;
+        if marks.get(upper, REDIRECT)?.as_ref() == Some(&to) {
+            return Ok(());
+        }
+        marks.set(upper, REDIRECT, &to, now)
+    }
+}
+
+fn raised(node: &Node) -> Result<&Arc<Inode>, Errno> {
+    node.upper().ok_or(Errno::EIO)
+}

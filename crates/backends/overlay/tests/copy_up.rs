@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is changed is copied up first, whole, and stays the same file to whoever has it.
+
+mod common;
+
+use common::{Stack, beneath, entries, get, inode, mkdir, names, put, shown, task_in};
+use openpath_abi::fcntl::{
+    AT_EMPTY_PATH, AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
+};
+use openpath_abi::{Errno, TimeSet, Timespec, mode};
+use openpath_overlay::OverlayFs;
+use openpath_vfs::NewInode;
+
+/// A call that changes the file at a path.
+type Change = fn(&openpath_vfs::Task, &[u8]) -> Result<(), Errno>;
+
+/// `SEEK_DATA` and `SEEK_HOLE`.
+const SEEK: [u32; 2] = [3, 4];
+
+#[test]
+fn a_copy_has_all_that_the_file_had() {
+    let s = Stack::new(1);
+    let below = &s.below[0];
+    mkdir(below, "/d");
+    let fd = below
+        .open(b"/d/f", O_WRONLY | O_CREAT, 0o644)
+        .expect("open");
+    below.pwrite(fd, b"begin", 0).expect("pwrite");
+    below.pwrite(fd, b"end", 1 << 20).expect("pwrite");
+    below
+        .setxattr(b"/d/f", b"user.x", b"1", 0)
+        .expect("setxattr");
+    below
+        .setxattr(b"/d/f", b"trusted.y", b"2", 0)
+        .expect("setxattr");
+    below.chown(b"/d/f", 7, 8).expect("chown");
+    below.chmod(b"/d/f", 0o4755).expect("chmod");
+    let time = |sec| TimeSet::At(Timespec { sec, nsec: 5 });
+    let times = [time(1000), time(2000)];
+    for path in [&b"/d/f"[..], b"/d"] {
+        below
+            .utimensat(AT_FDCWD, Some(path), times, 0)
+            .expect("utimensat");
+    }
+    let (_vfs, task) = s.mount();
+    let (was, dir) = (task.stat(b"/d/f").expect("stat"), task.stat(b"/d"));
+    assert_eq!((was.uid, was.gid, was.mode & 0o7777), (7, 8, 0o4755));
+    // Opened for writing: copied, and nothing else.
+    let fd = task.open(b"/d/f", O_RDWR, 0).expect("open");
+    assert_eq!(beneath(&s.upper, "/upper/d"), ["f"]);
+    let is = task.stat(b"/d/f").expect("stat");
+    assert_eq!(
+        (is.ino, is.mode, is.nlink, is.size),
+        (was.ino, was.mode, 1, was.size)
+    );
+    assert_eq!(
+        (is.uid, is.gid, is.mtime, is.atime),
+        (7, 8, was.mtime, was.atime)
+    );
+    assert_eq!(is.blocks, was.blocks, "holes stay holes");
+    let ends = SEEK.map(|whence| task.lseek(fd, 4096, whence));
+    assert_eq!(ends, [Ok(1 << 20), Ok(4096)]);
+    assert_eq!(task.stat(b"/d").map(|st| st.mtime), dir.map(|st| st.mtime));
+    let mut list = task.listxattr(b"/d/f").expect("listxattr");
+    list.sort_unstable();
+    let mut wanted = b"user.x\0trusted.y\0".to_vec();
+    wanted.sort_unstable();
+    assert_eq!(list, wanted);
+    assert_eq!(task.getxattr(b"/d/f", b"trusted.y"), Ok(b"2".to_vec()));
+    assert_eq!(beneath(&s.upper, "/work"), Vec::<String>::new());
+}
+
+#[test]
+fn who_has_it_open_reads_what_is_written_later() {
+    let s = Stack::new(1);
+    put(&s.below[0], "/f", "below");
+    let (_vfs, task) = s.mount();
+    let old = task.open(b"/f", O_RDONLY, 0).expect("open");
+    let mut buf = [0; 5];
+    assert_eq!((task.pread(old, &mut buf, 0), &buf), (Ok(5), b"below"));
+    put(&task, "/f", "above");
+    assert_eq!((task.pread(old, &mut buf, 0), &buf), (Ok(5), b"above"));
+    assert_eq!(get(&s.below[0], "/f"), Ok("below".to_owned()));
+}
+
+#[test]
+fn every_change_leaves_the_lower_tree_as_it_was() {
+    let s = Stack::new(1);
+    let below = &s.below[0];
+    let changes: [(&str, Change); 8] = [
+        ("chmod", |t, p| t.chmod(p, 0o600)),
+        ("chown", |t, p| t.chown(p, 5, 6)),
+        ("utimensat", |t, p| {
+            t.utimensat(AT_FDCWD, Some(p), [TimeSet::Now; 2], 0)
+        }),
+        ("truncate", |t, p| t.truncate(p, 2)),
+        ("setxattr", |t, p| t.setxattr(p, b"user.a", b"", 0)),
+        ("link", |t, p| t.link(p, &[p, b"2"].concat())),
+        ("rename", |t, p| t.rename(p, &[p, b"3"].concat())),
+        ("trunc", |t, p| {
+            let fd = t.open(p, O_WRONLY | O_TRUNC, 0)?;
+            t.close(fd)
+        }),
+    ];
+    mkdir(below, "/dir");
+    for (name, _) in changes {
+        put(below, &format!("/dir/{name}"), "four");
+    }
+    let before = shown(below, "/");
+    let (vfs, task) = s.mount();
+    for (name, change) in changes {
+        let path = format!("/dir/{name}");
+        let ino = task.stat(path.as_bytes()).expect("stat").ino;
+        change(&task, path.as_bytes()).expect(name);
+        let now = if name == "rename" {
+            format!("{path}3")
+        } else {
+            path
+        };
+        assert_eq!(
+            task.stat(now.as_bytes()).map(|st| st.ino),
+            Ok(ino),
+            "{name}"
+        );
+    }
+    assert_eq!(get(&task, "/dir/truncate"), Ok("fo".to_owned()));
+    assert_eq!(get(&task, "/dir/trunc"), Ok(String::new()));
+    assert_eq!(get(&task, "/dir/link2"), Ok("four".to_owned()));
+    assert_eq!(shown(below, "/"), before);
+    let first = shown(&task, "/");
+    drop((vfs, task));
+    let (_vfs, task) = s.mount();
+    assert_eq!(shown(&task, "/"), first, "the same to who comes later");
+}
+
+#[test]
+fn names_of_one_file_stay_one_file() {
+    let s = Stack::new(1);
+    put(&s.below[0], "/a", "below");
+    s.below[0].link(b"/a", b"/b").expect("link");
+    put(&s.below[0], "/c", "below");
+    let (_vfs, task) = s.mount();
+    // Beneath they are one; to change one leaves the other.
+    assert_eq!(task.stat(b"/a").map(|st| st.nlink), Ok(2));
+    put(&task, "/a", "above");
+    assert_eq!(get(&task, "/b"), Ok("below".to_owned()));
+    assert_eq!(task.stat(b"/a").map(|st| st.nlink), Ok(1));
+    // Above they are one.
+    task.link(b"/c", b"/d").expect("link");
+    put(&task, "/d", "above");
+    assert_eq!(get(&task, "/c"), Ok("above".to_owned()));
+    task.unlink(b"/c").expect("unlink");
+    assert_eq!(task.stat(b"/d").map(|st| st.nlink), Ok(1));
+    assert_eq!(names(&task, "/"), ["a", "b", "d"]);
+}
+
+#[test]
+fn a_file_that_lost_its_name_can_still_be_changed() {
+    let s = Stack::new(1);
+    put(&s.below[0], "/f", "below");
+    let (_vfs, task) = s.mount();
+    let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
+    task.unlink(b"/f").expect("unlink");
+    assert_eq!(task.fstat(fd).map(|st| st.nlink), Ok(0));
+    put(&task, "/f", "another");
+    task.fchmod(fd, 0o700).expect("fchmod");
+    let st = task.fstat(fd).expect("fstat");
+    assert_eq!((st.mode & 0o777, st.nlink), (0o700, 0));
+    let mut buf = [0; 5];
+    assert_eq!((task.pread(fd, &mut buf, 0), &buf), (Ok(5), b"below"));
+    assert_eq!(get(&task, "/f"), Ok("another".to_owned()));
+}
+
+#[test]
+fn a_file_without_a_name_gets_one() {
+    let s = Stack::new(1);
+    mkdir(&s.below[0], "/d");
+    let (_vfs, task) = s.mount();
+    let fd = task.open(b"/d", O_TMPFILE | O_RDWR, 0o644).expect("open");
+    task.write(fd, b"x").expect("write");
+    assert_eq!(names(&task, "/d"), Vec::<String>::new());
+    task.linkat(fd, b"", AT_FDCWD, b"/d/f", AT_EMPTY_PATH)
+        .expect("linkat");
+    assert_eq!(get(&task, "/d/f"), Ok("x".to_owned()));
+    shown(&task, "/");
+}
+
+#[test]
+fn marks_are_hidden_and_guests_may_have_names_like_them() {
+    let s = Stack::new(1);
+    put(&s.below[0], "/f", "");
+    let (_vfs, task) = s.mount();
+    task.chmod(b"/f", 0o600).expect("chmod");
+    let mark = b"user.overlay.ino";
+    assert_eq!(task.getxattr(b"/f", mark), Err(Errno::ENODATA));
+    assert_eq!(task.listxattr(b"/f"), Ok(Vec::new()));
+    task.setxattr(b"/f", mark, b"mine", 0).expect("setxattr");
+    assert_eq!(task.getxattr(b"/f", mark), Ok(b"mine".to_vec()));
+    assert_eq!(task.listxattr(b"/f"), Ok(b"user.overlay.ino\0".to_vec()));
+    let upper = inode(&s.upper, "/upper/f");
+    let kept = upper.ops().getxattr(&upper, b"user.overlay.overlay.ino");
+    assert_eq!(kept, Ok(b"mine".to_vec()));
+    task.removexattr(b"/f", mark).expect("removexattr");
+    assert_eq!(task.listxattr(b"/f"), Ok(Vec::new()));
+}
+
+#[test]
+fn many_overlays_of_one_tree_know_nothing_of_each_other() {
+    let s = Stack::new(1);
+    mkdir(&s.below[0], "/d");
+    put(&s.below[0], "/d/f", "base");
+    let stacks: Vec<_> = (0..50)
+        .map(|_| {
+            let mut other = Stack::new(0);
+            other.lowers.clone_from(&s.lowers);
+            let mounted = other.mount();
+            (other, mounted)
+        })
+        .collect();
+    for (n, (_, (_, task))) in stacks.iter().enumerate() {
+        put(task, "/d/f", &n.to_string());
+        put(task, &format!("/d/{n}"), "");
+    }
+    for (n, (_, (_, task))) in stacks.iter().enumerate() {
+        assert_eq!(get(task, "/d/f"), Ok(n.to_string()));
+        assert_eq!(entries(task, "/d").len(), 2);
+    }
+    assert_eq!(get(&s.below[0], "/d/f"), Ok("base".to_owned()));
+}
+
+#[test]
+fn an_overlay_can_lie_below_another() {
+    let s = Stack::new(1);
+    mkdir(&s.below[0], "/d");
+    put(&s.below[0], "/d/f", "one");
+    put(&s.below[0], "/d/g", "one");
+    let inner = OverlayFs::new(s.options()).expect("an overlay");
+    let (_inner_vfs, middle) = task_in(&inner);
+    put(&middle, "/d/g", "two");
+    middle.unlink(b"/d/f").expect("unlink");
+    put(&middle, "/d/f", "two");
+    let mut outer = Stack::new(0);
+    outer.lowers.push(inner);
+    let (_vfs, task) = outer.mount();
+    assert_eq!(get(&task, "/d/g"), Ok("two".to_owned()));
+    put(&task, "/d/g", "three");
+    task.rename(b"/d", b"/e").expect("rename");
+    assert_eq!(names(&task, "/e"), ["f", "g"]);
+    assert_eq!(get(&middle, "/d/g"), Ok("two".to_owned()));
+    shown(&task, "/");
+}
+
+#[test]
+fn what_a_crash_left_aside_is_swept_away() {
+    let s = Stack::new(1);
+    drop(s.mount());
+    let work = inode(&s.upper, "/work");
+    let file = mode::S_IFREG | 0o600;
+    let dir = mode::S_IFDIR | 0o700;
+    for (name, mode) in [("#12", file), ("#13", dir), ("not-ours", file)] {
+        let new = NewInode {
+            mode,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            body: &[],
+            now: Timespec::default(),
+            tenant: None,
+        };
+        let made = work.ops().create(&work, name.as_bytes(), &new);
+        made.expect(name);
+    }
+    drop(s.mount());
+    assert_eq!(beneath(&s.upper, "/work"), ["not-ours"]);
+}
+
+#[test]
+fn threads_that_change_one_file_copy_it_up_once() {
+    let s = Stack::new(1);
+    mkdir(&s.below[0], "/d");
+    for n in 0..100 {
+        put(&s.below[0], &format!("/d/{n}"), "below");
+    }
+    let (vfs, _task) = s.mount();
+    std::thread::scope(|scope| {
+        for me in 0..4u8 {
+            let task = vfs.task(openpath_vfs::Cred::root()).expect("a task");
+            scope.spawn(move || {
+                for n in 0..100 {
+                    let path = format!("/d/{n}");
+                    let fd = task.open(path.as_bytes(), O_RDWR, 0).expect("open");
+                    task.pwrite(fd, &[me], i64::from(me) + 5).expect("pwrite");
+                    task.close(fd).expect("close");
+                    let _either = task.rename(path.as_bytes(), format!("/d/x{n}").as_bytes());
+                    let _back = task.rename(format!("/d/x{n}").as_bytes(), path.as_bytes());
+                }
+            });
+        }
+    });
+    let (_vfs, task) = s.mount();
+    for n in 0..100 {
+        let held = get(&task, &format!("/d/{n}")).expect("a file");
+        assert_eq!(held.as_bytes(), b"below\x00\x01\x02\x03", "{n}");
+    }
+}

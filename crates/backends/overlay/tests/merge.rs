@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What shows of several trees stacked on one another, and how names that are removed stay removed.
+
+mod common;
+
+use common::{Stack, beneath, entries, get, mkdir, names, put, shown, task_in};
+use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
+use openpath_abi::{Errno, mode};
+use openpath_overlay::{OverlayFs, OverlayOptions};
+
+#[test]
+fn the_topmost_tree_that_has_a_name_decides_and_directories_are_merged() {
+    let s = Stack::new(2);
+    let (top, bottom) = (&s.below[0], &s.below[1]);
+    for task in [top, bottom] {
+        mkdir(task, "/d");
+    }
+    put(bottom, "/d/both", "bottom");
+    put(bottom, "/d/below", "bottom");
+    put(bottom, "/hidden", "bottom");
+    put(top, "/d/both", "top");
+    put(top, "/d/above", "top");
+    mkdir(top, "/hidden");
+    top.mknod(b"/d/gone", mode::S_IFCHR, 0).expect("a whiteout");
+    put(bottom, "/d/gone", "bottom");
+    let (_vfs, task) = s.mount();
+    assert_eq!(names(&task, "/d"), ["above", "below", "both"]);
+    assert_eq!(get(&task, "/d/both"), Ok("top".to_owned()));
+    assert_eq!(get(&task, "/d/below"), Ok("bottom".to_owned()));
+    assert_eq!(task.stat(b"/d/gone").err(), Some(Errno::ENOENT));
+    assert_eq!(names(&task, "/hidden"), Vec::<String>::new());
+    shown(&task, "/");
+}
+
+#[test]
+fn an_opaque_directory_hides_what_is_below() {
+    let s = Stack::new(2);
+    for task in &s.below {
+        mkdir(task, "/d");
+    }
+    put(&s.below[1], "/d/f", "");
+    s.below[0]
+        .setxattr(b"/d", b"user.overlay.opaque", b"y", 0)
+        .expect("a mark");
+    let (_vfs, task) = s.mount();
+    assert_eq!(names(&task, "/d"), Vec::<String>::new());
+    assert_eq!(get(&task, "/d/f"), Err(Errno::ENOENT));
+}
+
+#[test]
+fn what_is_removed_stays_removed_and_comes_back_new() {
+    let s = Stack::new(1);
+    let below = &s.below[0];
+    mkdir(below, "/d");
+    mkdir(below, "/d/e");
+    put(below, "/d/e/f", "below");
+    put(below, "/g", "below");
+    let before = shown(below, "/");
+    {
+        let (_vfs, task) = s.mount();
+        assert_eq!(task.rmdir(b"/d/e"), Err(Errno::ENOTEMPTY));
+        task.unlink(b"/d/e/f").expect("unlink");
+        assert_eq!(get(&task, "/d/e/f"), Err(Errno::ENOENT));
+        assert_eq!(names(&task, "/d/e"), Vec::<String>::new());
+        task.rmdir(b"/d/e").expect("rmdir");
+        task.unlink(b"/g").expect("unlink");
+        assert_eq!(names(&task, "/"), ["d"]);
+    }
+    let (_vfs, task) = s.mount();
+    assert_eq!(names(&task, "/"), ["d"]);
+    assert_eq!(names(&task, "/d"), Vec::<String>::new());
+    mkdir(&task, "/d/e");
+    assert_eq!(names(&task, "/d/e"), Vec::<String>::new());
+    put(&task, "/g", "above");
+    mkdir(&task, "/d/e/f");
+    drop((_vfs, task));
+    let (_vfs, task) = s.mount();
+    assert_eq!(get(&task, "/g"), Ok("above".to_owned()));
+    assert_eq!(names(&task, "/d/e"), ["f"]);
+    assert_eq!(names(&task, "/d/e/f"), Vec::<String>::new());
+    assert_eq!(shown(below, "/"), before, "nothing below changed");
+    assert_eq!(beneath(&s.upper, "/work"), Vec::<String>::new());
+}
+
+#[test]
+fn a_directory_that_shows_nothing_is_replaced() {
+    let s = Stack::new(1);
+    let below = &s.below[0];
+    for dir in ["/d", "/e"] {
+        mkdir(below, dir);
+    }
+    put(below, "/d/f", "below");
+    put(below, "/e/g", "below");
+    let (_vfs, task) = s.mount();
+    assert_eq!(task.rename(b"/e", b"/d"), Err(Errno::ENOTEMPTY));
+    task.unlink(b"/d/f").expect("unlink");
+    task.rename(b"/e", b"/d").expect("rename");
+    assert_eq!(names(&task, "/"), ["d"]);
+    assert_eq!(names(&task, "/d"), ["g"]);
+    drop((_vfs, task));
+    let (_vfs, task) = s.mount();
+    assert_eq!(names(&task, "/"), ["d"]);
+    assert_eq!(get(&task, "/d/g"), Ok("below".to_owned()));
+    assert_eq!(names(&task, "/d"), ["g"]);
+}
+
+#[test]
+fn without_an_upper_tree_nothing_changes() {
+    let s = Stack::new(1);
+    put(&s.below[0], "/f", "x");
+    let options = OverlayOptions {
+        upper: None,
+        ..s.options()
+    };
+    let (_vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
+    assert_eq!(get(&task, "/f"), Ok("x".to_owned()));
+    assert_eq!(task.unlink(b"/f"), Err(Errno::EROFS));
+    assert_eq!(task.mkdir(b"/d", 0o755), Err(Errno::EROFS));
+    let none = OverlayOptions {
+        upper: Some(s.upper.clone()),
+        ..OverlayOptions::default()
+    };
+    assert_eq!(OverlayFs::new(none).err(), Some(Errno::EINVAL));
+}
+
+#[test]
+fn a_listing_goes_on_where_it_was_whatever_comes_and_goes() {
+    let s = Stack::new(1);
+    mkdir(&s.below[0], "/d");
+    for n in 0..200 {
+        put(&s.below[0], &format!("/d/below-{n}"), "");
+    }
+    let options = OverlayOptions {
+        listed_max: 0,
+        ..s.options()
+    };
+    for options in [s.options(), options] {
+        let (_vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
+        let fd = task
+            .open(b"/d", O_RDONLY | O_DIRECTORY, 0)
+            .expect("a directory");
+        let mut seen = Vec::new();
+        let mut round = 0;
+        loop {
+            let some = task.getdents64(fd, 400).expect("getdents64");
+            if some.is_empty() {
+                break;
+            }
+            seen.extend(some.into_iter().map(|entry| entry.name));
+            let name = format!("/d/new-{round}");
+            put(&task, &name, "");
+            if round > 0 {
+                task.unlink(format!("/d/new-{}", round - 1).as_bytes())
+                    .expect("unlink");
+            }
+            round += 1;
+        }
+        let old = |name: &&Vec<u8>| name.starts_with(b"below");
+        assert_eq!(seen.iter().filter(old).count(), 200);
+        let all = seen.len();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), all, "nothing is listed twice");
+        task.unlink(format!("/d/new-{}", round - 1).as_bytes())
+            .expect("unlink");
+        assert_eq!(entries(&task, "/d").len(), 200);
+    }
+}

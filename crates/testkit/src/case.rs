@@ -168,8 +168,7 @@ pub fn compare(
         if matches!(a, Outcome::Bad(_)) && b.is_ok() {
             counts.add(skips::HOST_LISTING);
         } else if a != b || matches!(b, Outcome::Bad(_)) {
-            let over_host = rn == crate::sides::OVER_HOST;
-            match skips::allowed(over_host, &case.ops[..at], op, a, b) {
+            match skips::allowed(rn, &case.ops[..at], op, a, b) {
                 // The two sides are in different states from here on.
                 Some(id) => {
                     counts.add(id);

@@ -17,6 +17,7 @@ pub mod plain;
 pub mod random;
 pub mod rng;
 pub mod scan;
+mod served;
 pub mod shrink;
 pub mod sides;
 pub mod skips;

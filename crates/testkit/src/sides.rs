@@ -10,12 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{self, Case, Divergence, Pictures, Trace};
 use crate::host::HostWorld;
+use crate::host::fuse::Serve;
 use crate::ours;
 use crate::plain::Trust;
+use crate::served;
 use crate::skips::Counts;
 
 /// Name of the side that stands on a file system of the host.
 pub const OVER_HOST: &str = "ours over the host";
+
+/// Name of the side that is the host kernel on a tree of ours.
+pub const SERVED: &str = "ours through FUSE";
+/// The same, where the kernel writes back what it is given.
+pub const SERVED_LATER: &str = "ours through FUSE, written back";
 
 /// How often a difference is looked at again.
 const AGAIN: usize = 10;
@@ -29,6 +36,8 @@ pub enum Against {
     Ours(u32),
     /// The same, with the root of each case on a tmpfs of the host, of which so much is kept.
     OverHost(u32, Trust),
+    /// The host kernel, on a tree of openpath that is served so.
+    Served(Serve),
 }
 
 /// Both sides.
@@ -88,11 +97,21 @@ impl Sides {
         when: Pictures,
         counts: &mut Counts,
     ) -> Result<Checked, Errno> {
-        let host = case::run(&mut self.world.begin()?, case, when, None);
+        let mut host = case::run(&mut self.world.begin()?, case, when, None);
         let (name, other) = match self.against {
             Against::Host => {
                 let trace = case::run(&mut self.world.begin()?, case, when, Some(&host));
                 ("again", Ok(trace))
+            }
+            Against::Served(serve) => {
+                let mut world = self.world.begin_served(serve)?;
+                let mut trace = case::run(&mut world, case, when, Some(&host));
+                served::leave_out(serve, case, [&mut host, &mut trace], counts);
+                let name = match serve {
+                    Serve::Writeback => SERVED_LATER,
+                    _ => SERVED,
+                };
+                (name, Ok(trace))
             }
             Against::Ours(switch) => ("ours", self.ours(case, when, &host, switch, None)),
             Against::OverHost(switch, trust) => {
@@ -137,7 +156,8 @@ impl Sides {
         for _ in 0..AGAIN {
             let again = self.check(case, when, &mut Counts::default())?;
             // Against itself either run of the host may be the one that was disturbed.
-            let changed = self.against == Against::Host || !again.host.same(&first.host);
+            let itself = matches!(self.against, Against::Host | Against::Served(_));
+            let changed = itself || !again.host.same(&first.host);
             if changed && again.divergence.is_none() {
                 return Ok(false);
             }

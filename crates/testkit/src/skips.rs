@@ -13,6 +13,7 @@ use openpath_abi::resolve::RESOLVE_CACHED;
 
 use crate::op::Op;
 use crate::outcome::Outcome;
+use crate::sides::{OVER_HOST, SERVED, SERVED_LATER};
 
 /// A mount taken away by who stands below the root of the case.
 pub const BELOW: &str = "below-the-case";
@@ -76,14 +77,18 @@ impl Counts {
 /// The id of the divergence that allows this difference after these operations, if there is one.
 #[must_use]
 pub fn allowed(
-    over_host: bool,
+    side: &str,
     before: &[Op],
     op: &Op,
     host: &Outcome,
     ours: &Outcome,
 ) -> Option<&'static str> {
-    let known = rule(before, op, host, ours);
-    let id = known.or_else(|| rule_over_host(op, host, ours).filter(|_| over_host))?;
+    let id = match side {
+        SERVED => rule_served(op, host, ours),
+        SERVED_LATER => rule_served(op, host, ours).or_else(|| rule_later(op)),
+        OVER_HOST => rule(before, op, host, ours).or_else(|| rule_over_host(op, host, ours)),
+        _ => rule(before, op, host, ours),
+    }?;
     entries(DIVERGENCES)
         .any(|(listed, _)| listed == id)
         .then_some(id)
@@ -125,6 +130,39 @@ fn rule_over_host(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static st
             Outcome::Err(Errno::ENOTDIR | Errno::ENAMETOOLONG),
         ) if resolve.0 & RESOLVE_CACHED != 0 => Some("L26"),
         (Op::SetXattr { .. }, Outcome::Ok, Outcome::Err(Errno::EOPNOTSUPP)) => Some("L33"),
+        _ => None,
+    }
+}
+
+/// Is this in the operation, as a case spells it?
+fn word_has(op: &Op, word: &str) -> bool {
+    op.to_string().to_ascii_uppercase().contains(word)
+}
+
+/// The rules that hold only where the kernel asks a server.
+fn rule_served(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
+    match (op, host, ours) {
+        // The access time of a link that would move keeps it from being followed at once.
+        (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), _)
+            if resolve.0 & RESOLVE_CACHED != 0 =>
+        {
+            Some("L55")
+        }
+        (_, _, Outcome::Err(Errno::EOPNOTSUPP)) if word_has(op, "TMP") => Some("L57"),
+        (Op::Chown { .. } | Op::Fchown { .. }, Outcome::Err(Errno::EPERM), Outcome::Ok) => {
+            Some("L61")
+        }
+        (Op::Cookies { .. }, _, Outcome::Bad(_)) => Some("L62"),
+        (Op::Fcntl { .. }, _, Outcome::Err(Errno::EINVAL)) if word_has(op, "_SEALS") => Some("L59"),
+        _ => None,
+    }
+}
+
+/// The rules that hold only where the kernel writes back later.
+fn rule_later(op: &Op) -> Option<&'static str> {
+    match op {
+        Op::Lseek { whence, .. } if matches!(*whence, 3 | 4) => Some("L63"),
+        Op::Ioctl { .. } if word_has(op, "FIOQSIZE") => Some("L63"),
         _ => None,
     }
 }

@@ -262,10 +262,10 @@ impl<'j> Worker<'j> {
                 ("host", Some(&checked.host)),
                 ("other", checked.other.as_ref()),
             ];
-            let over_host = matches!(self.job.against, Against::OverHost(..));
+            let other_too = matches!(self.job.against, Against::OverHost(..) | Against::Served(_));
             for (name, trace) in traces {
-                // What differs from the host is told as that, or allowed over a directory of it.
-                if checked.divergence.is_some() || (over_host && name == "other") {
+                // What differs from the host is told as that, or allowed where it stands in between.
+                if checked.divergence.is_some() || (other_too && name == "other") {
                     break;
                 }
                 if let Some((at, want)) = trace.and_then(|t| fact.wrong(t)) {

@@ -98,7 +98,17 @@ pub(crate) fn attributes(number: u64, attr: &Statx) -> FileAttr {
     }
 }
 
-/// The answer for a name that does not exist, or for an entry that is only shown: no node.
+/// What is shown of the directory itself and the one above in a listing, which the kernel takes for
+/// no answer that names a node.
+pub(crate) fn shown_only(number: u64, kind: FileType) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(number),
+        kind,
+        ..no_node()
+    }
+}
+
+/// The answer for a name that does not exist: no node.
 pub(crate) fn no_node() -> FileAttr {
     FileAttr {
         ino: INodeNo(0),

@@ -149,8 +149,14 @@ impl View {
         })
     }
 
-    /// `LSEEK`, for data and holes.
+    /// `LSEEK`, for data and holes. What the kernel has not written back yet would be holes here:
+    /// then it is to take whole files for data.
+    ///
+    /// Divergence: L63.
     pub(crate) fn seek(&self, at: At, offset: i64, whence: u32) -> Result<i64, Errno> {
+        if self.writeback {
+            return Err(Errno::ENOSYS);
+        }
         self.with(Who::Anyone, at, O_RDONLY, |w, fd| {
             w.task.lseek(fd, offset, whence)
         })

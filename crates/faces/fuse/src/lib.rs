@@ -47,5 +47,5 @@ mod wire;
 
 pub use attach::{attach, detach};
 pub use options::{FOREVER, Opens, Options};
-pub use server::{Server, Session};
+pub use server::{Handle, Server, Session};
 pub use stats::Stats;

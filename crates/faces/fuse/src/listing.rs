@@ -37,7 +37,11 @@ impl View {
     }
 
     /// `READDIRPLUS`: the same, with what each entry leads to, counted as a lookup. The directory
-    /// itself and the one above are only shown.
+    /// itself and the one above are only shown, and what went meanwhile is not.
+    ///
+    /// # Errors
+    /// What keeps the first entry from being looked up; another one ends the answer, and is the
+    /// first of the next.
     pub(crate) fn list_plus(
         &self,
         number: u64,
@@ -46,7 +50,9 @@ impl View {
     ) -> Result<(), Errno> {
         let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
         let dir = self.nodes.place(number)?;
+        let mut first = true;
         self.walk(number, offset, |entry| {
+            let first = std::mem::take(&mut first);
             if matches!(entry.name.as_slice(), b"." | b"..") {
                 return Ok(show(self.nodes.listed(mount, entry.ino), entry, None));
             }
@@ -55,8 +61,9 @@ impl View {
                 .run(Who::Anyone, |w| self.find(w, dir, &entry.name));
             let found = match found {
                 Ok(found) => found,
-                // It went meanwhile, or cannot be looked at: the name alone.
-                Err(_) => return Ok(show(self.nodes.listed(mount, entry.ino), entry, None)),
+                Err(Errno::ENOENT | Errno::ESTALE) => return Ok(More::Yes),
+                Err(errno) if first => return Err(errno),
+                Err(_) => return Ok(More::Full),
             };
             let more = show(found.number, entry, Some(&found));
             if more == More::Full {

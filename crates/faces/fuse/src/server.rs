@@ -8,7 +8,7 @@
 
 use crate::attach::{attach, detach, settled};
 use crate::options::Options;
-use crate::stats::Stats;
+use crate::stats::{Counts, Stats};
 use crate::view::View;
 use crate::wire::Wire;
 use fuser::{BackgroundSession, Config, SessionACL};
@@ -17,7 +17,7 @@ use openpath_vfs::Task;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Shows the tree that the root of a task shows as a mount of the host.
 ///
@@ -61,7 +61,7 @@ impl Server {
         let mut session = self.serve(fuse).inspect_err(|_| {
             let _gone = detach(&dir, true);
         })?;
-        session.dir = Some(dir);
+        session.handle.dir = Some(dir);
         Ok(session)
     }
 
@@ -77,10 +77,14 @@ impl Server {
         config.n_threads = Some(self.options.threads.max(1));
         // The kernel has decided who may ask (`allow_other`).
         let session = fuser::Session::from_fd(wire, fuse, SessionACL::All, config)?;
+        self.view.notifier.set(session.notifier());
         Ok(Session {
             running: Some(session.spawn()?),
-            view: self.view,
-            dir: None,
+            handle: Handle {
+                counts: Arc::clone(&self.view.counts),
+                view: Arc::downgrade(&self.view),
+                dir: None,
+            },
         })
     }
 }
@@ -88,16 +92,25 @@ impl Server {
 /// A mount that is being served. Dropping it takes the mount away lazily, if it was made here.
 pub struct Session {
     running: Option<BackgroundSession>,
-    view: Arc<View>,
+    handle: Handle,
+}
+
+/// What any thread may ask of a session while another waits for its end.
+#[derive(Clone)]
+pub struct Handle {
+    counts: Arc<Counts>,
+    /// Not kept by who only looks: with it goes the descriptor, and what hangs on that.
+    view: Weak<View>,
     /// Where it is mounted, if that was done here.
     dir: Option<PathBuf>,
 }
 
-impl Session {
+impl Handle {
     /// What was asked so far, and what is kept.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::new(&self.view.counts, self.view.nodes.len())
+        let nodes = self.view.upgrade().map_or(0, |view| view.nodes.len());
+        Stats::new(&self.counts, nodes)
     }
 
     /// Takes the mount away. Linux: umount(2).
@@ -122,6 +135,36 @@ impl Session {
             None => Err(rustix::io::Errno::INVAL.into()),
         }
     }
+}
+
+impl Session {
+    /// A handle of it.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// As [`Handle::stats`].
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.handle.stats()
+    }
+
+    /// As [`Handle::unmount`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unmount(&self) -> io::Result<()> {
+        self.handle.unmount()
+    }
+
+    /// As [`Handle::unmount_lazily`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unmount_lazily(&self) -> io::Result<()> {
+        self.handle.unmount_lazily()
+    }
 
     /// Waits until the mount is gone and every thread has ended.
     ///
@@ -137,7 +180,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.running.is_some() && self.dir.is_some() {
+        if self.running.is_some() && self.handle.dir.is_some() {
             // It may be gone already.
             let _gone = self.unmount_lazily();
         }

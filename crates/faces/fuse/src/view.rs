@@ -13,14 +13,17 @@ use crate::nodes::{File, Nodes};
 use crate::options::{Opens, Options};
 use crate::pool::{Pool, Who, Worker};
 use crate::stats::Counts;
+use fuser::Notifier;
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_REMOVEDIR, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
     O_RDWR, O_TRUNC, O_WRONLY,
 };
-use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT};
+use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, is_lnk};
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_MNT_ID_UNIQUE};
 use openpath_abi::{Errno, Statx, TimeSet};
+use openpath_sync::WriteOnce;
 use openpath_vfs::{Fd, Task};
+use std::sync::Arc;
 
 /// What is asked of a file that a node is made for.
 const WANTED: u32 = STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE;
@@ -42,15 +45,28 @@ pub(crate) struct Change {
     pub(crate) gid: Option<u32>,
     pub(crate) size: Option<u64>,
     pub(crate) times: [TimeSet; 2],
-    /// The descriptor that the file is open at, if the kernel says.
+    /// The call was about an open file.
+    pub(crate) by_descriptor: bool,
+    /// The descriptor that it is open at, if there is one.
     pub(crate) fd: Option<Fd>,
+}
+
+impl Change {
+    fn is_nothing(&self) -> bool {
+        let fields = [self.mode, self.uid, self.gid];
+        fields.iter().all(Option::is_none)
+            && self.size.is_none()
+            && self.times == [TimeSet::Omit; 2]
+    }
 }
 
 /// The inside of a [`crate::Server`], shared by the threads that answer.
 pub(crate) struct View {
     pub(crate) pool: Pool,
     pub(crate) nodes: Nodes,
-    pub(crate) counts: Counts,
+    pub(crate) counts: Arc<Counts>,
+    /// What tells the kernel, once there is one.
+    pub(crate) notifier: WriteOnce<Notifier>,
     pub(crate) opens: Opens,
     pub(crate) writeback: bool,
 }
@@ -82,7 +98,8 @@ impl View {
         Ok(Self {
             pool: Pool::new(&own, options.threads.max(1))?,
             nodes: Nodes::new(root, file_of(&attr), options.nodes_max.max(1)),
-            counts: Counts::default(),
+            counts: Arc::default(),
+            notifier: WriteOnce::default(),
             opens: options.opens,
             writeback: options.writeback,
         })
@@ -142,14 +159,19 @@ impl View {
     pub(crate) fn change(&self, who: Who, number: u64, change: &Change) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
         self.pool.run(who, |w| {
-            if let Some(size) = change.size {
+            if let Some(size) = change.size
+                && (change.by_descriptor || cuts(w, place, size)?)
+            {
                 let size = i64::try_from(size).map_err(|_| Errno::EFBIG)?;
                 match change.fd {
                     Some(fd) => w.task.ftruncate(fd, size)?,
                     None => w.opened(place, O_WRONLY, |w, fd| w.task.ftruncate(fd, size))?,
                 }
             }
-            if change.uid.is_some() || change.gid.is_some() {
+            // Nothing at all is what chown(2) to nobody asks for: the time of the change moves.
+            if change.is_nothing() && !may_strip(w, place, who)? {
+                touch(w, place)?;
+            } else if change.uid.is_some() || change.gid.is_some() || change.is_nothing() {
                 let (uid, gid) = (change.uid, change.gid);
                 let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
                 w.task.fchownat(place, b"", uid, gid, AT_EMPTY_PATH)?;
@@ -267,6 +289,41 @@ impl View {
         self.pool
             .run(who, |w| w.task.renameat2(from, name, to, new, flags))
     }
+}
+
+/// Whether truncate(2) by a path changes anything: where it would not, it leaves the times alone,
+/// as ftruncate(2) and `O_TRUNC` do not. The kernel says the same of the latter.
+///
+/// Divergence: L60.
+fn cuts(worker: &Worker, place: Fd, size: u64) -> Result<bool, Errno> {
+    let attr = attributes_at(worker, place)?;
+    Ok(size == 0 || attr.size != size || u32::from(attr.mode) & (S_ISUID | S_ISGID) != 0)
+}
+
+/// Whether chown(2) to nobody is to take a file's set-id bits, if it has any: the kernel leaves that
+/// to who takes them, and asks the same before a write by a stranger, which takes them itself.
+///
+/// Divergence: L61.
+fn may_strip(worker: &Worker, place: Fd, who: Who) -> Result<bool, Errno> {
+    Ok(match who {
+        Who::Owner(uid, _) | Who::Stripped(uid, _) => {
+            uid == 0 || uid == attributes_at(worker, place)?.uid
+        }
+        Who::Anyone => true,
+    })
+}
+
+/// Moves the time of the change.
+fn touch(worker: &Worker, place: Fd) -> Result<(), Errno> {
+    let mode = u32::from(attributes_at(worker, place)?.mode);
+    if is_lnk(mode) {
+        return worker
+            .task
+            .fchownat(place, b"", u32::MAX, u32::MAX, AT_EMPTY_PATH);
+    }
+    worker
+        .task
+        .fchmodat2(place, b"", mode & S_IALLUGO, AT_EMPTY_PATH)
 }
 
 /// What the file at `place` is.

@@ -4,9 +4,9 @@
 //! What a request means is elsewhere; here arguments and answers change their shape.
 
 use crate::answer::{done, fd_of, handle_of, value, written};
-use crate::convert::{attributes, errno, listed_kind, no_node, time_set};
+use crate::convert::{attributes, errno, listed_kind, no_node, shown_only, time_set};
 use crate::listing::More;
-use crate::options::Options;
+use crate::options::{Opens, Options};
 use crate::pool::Who;
 use crate::stats::Request as Kind;
 use crate::terms::agree;
@@ -38,6 +38,15 @@ const GENERATION: Generation = Generation(0);
 
 fn owner(request: &Request) -> Who {
     Who::Owner(request.uid(), request.gid())
+}
+
+/// Who changes what is in a file, where neither the kernel nor the library says whether that takes
+/// its set-id bits: from who is not root it does.
+fn changer(request: &Request) -> Who {
+    match request.uid() {
+        0 => owner(request),
+        uid => Who::Stripped(uid, request.gid()),
+    }
 }
 
 impl Wire {
@@ -117,9 +126,8 @@ impl Filesystem for Wire {
         reply: ReplyAttr,
     ) {
         self.count(Kind::Setattr);
-        // The library drops the flag by which the kernel says whether cutting a file strips it.
-        let who = if size.is_some() && request.uid() != 0 {
-            Who::Stripped(request.uid(), request.gid())
+        let who = if size.is_some() {
+            changer(request)
         } else {
             owner(request)
         };
@@ -129,6 +137,7 @@ impl Filesystem for Wire {
             gid,
             size,
             times: [time_set(atime), time_set(mtime)],
+            by_descriptor: handle.is_some(),
             fd: handle.and_then(fd_of),
         };
         match self.view.change(who, ino.0, &change) {
@@ -276,7 +285,14 @@ impl Filesystem for Wire {
             owner(request)
         };
         let at = (ino.0, fd_of(handle));
-        written(self.view.write(who, at, offset, data), reply);
+        let result = self.view.write(who, at, offset, data);
+        if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE)
+            && let Some(notifier) = self.view.notifier.get()
+        {
+            // The kernel knows how long the file is, and not how many blocks it takes now.
+            let _forgotten = notifier.inval_inode(ino, -1, 0);
+        }
+        written(result, reply);
     }
 
     fn flush(
@@ -319,7 +335,11 @@ impl Filesystem for Wire {
 
     fn opendir(&self, _: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         self.count(Kind::Open);
-        reply.error(fuser::Errno::ENOSYS);
+        match self.view.opens {
+            Opens::Never => reply.error(fuser::Errno::ENOSYS),
+            // Without leave for the kernel to keep what it lists.
+            Opens::Each => reply.opened(handle_of(None), FopenFlags::empty()),
+        }
     }
 
     fn readdir(
@@ -357,10 +377,10 @@ impl Filesystem for Wire {
         self.count(Kind::List);
         let ttl = self.names_hold.min(self.attributes_hold);
         let listed = self.view.list_plus(ino.0, offset, |number, entry, found| {
-            let mut attr = found.map_or_else(no_node, |f| attributes(f.number, &f.attr));
-            if found.is_none() {
-                attr.kind = listed_kind(entry.kind);
-            }
+            let attr = found.map_or_else(
+                || shown_only(number, listed_kind(entry.kind)),
+                |f| attributes(f.number, &f.attr),
+            );
             let name = OsStr::from_bytes(&entry.name);
             let next = entry.off.cast_unsigned();
             if reply.add(INodeNo(number), next, name, &ttl, &attr, GENERATION) {
@@ -485,7 +505,7 @@ impl Filesystem for Wire {
         self.count(Kind::Space);
         let at = (ino.0, fd_of(handle));
         let (mode, range) = (mode.cast_unsigned(), (offset, length));
-        done(self.view.allocate(owner(request), at, mode, range), reply);
+        done(self.view.allocate(changer(request), at, mode, range), reply);
     }
 
     fn lseek(
@@ -521,6 +541,6 @@ impl Filesystem for Wire {
         self.count(Kind::Space);
         let from = ((from.0, fd_of(from_handle)), from_offset);
         let to = ((to.0, fd_of(to_handle)), to_offset);
-        written(self.view.copy(owner(request), from, to, len), reply);
+        written(self.view.copy(changer(request), from, to, len), reply);
     }
 }

@@ -12,6 +12,7 @@ use openpath_testkit::boss::{self, Ended, Place};
 use openpath_testkit::case::{self, Case, Pictures};
 use openpath_testkit::exhaustive;
 use openpath_testkit::golden;
+use openpath_testkit::host::fuse::Serve;
 use openpath_testkit::ours::SWITCHES;
 use openpath_testkit::plain::Trust;
 use openpath_testkit::random;
@@ -33,6 +34,8 @@ enum Which {
 enum Back {
     Mem,
     Host,
+    /// The host kernel does the calls, on a tree in memory that it asks for by FUSE.
+    Fuse,
 }
 
 /// Compares openpath with the host kernel.
@@ -71,6 +74,9 @@ struct Args {
     /// With `--back host`: what is kept of that file system.
     #[arg(long, value_enum, default_value = "exclusive")]
     trust: Trust,
+    /// With `--back fuse`: how the tree is served.
+    #[arg(long, value_enum, default_value = "plain")]
+    serve: Serve,
     /// Run one case from a file, and print what both sides gave.
     #[arg(long)]
     case: Option<std::path::PathBuf>,
@@ -145,6 +151,8 @@ fn run(args: &Args) -> Fallible<bool> {
         Against::Host
     } else if args.back == Back::Host {
         Against::OverHost(args.flip, args.trust)
+    } else if args.back == Back::Fuse {
+        Against::Served(args.serve)
     } else {
         Against::Ours(args.flip)
     };

@@ -18,6 +18,7 @@ use crate::outcome::{Outcome, RawDesc, RawEvent};
 use crate::scan::Entry;
 use crate::sys::{self, RawStatx};
 
+use super::fuse::Ground;
 use super::{CLONE_NEWNS, TMPFS_OPTIONS, fd, groups, look};
 
 const CLONE_FS: u32 = 0x200;
@@ -104,17 +105,22 @@ pub(super) enum Birth {
 }
 
 /// The first actor of a case, and a descriptor of its root in the caller's table.
-pub(super) fn first(below: u64) -> Option<(Actor, i32)> {
-    let (actor, root) = start(Birth::First, 0, below)?;
+pub(super) fn first(below: u64, ground: Option<Ground>) -> Option<(Actor, i32)> {
+    let (actor, root) = start(Birth::First, 0, below, ground)?;
     Some((actor, root?))
 }
 
 /// Makes an actor, as a child of the calling thread.
 pub(super) fn born(birth: Birth, uid: u32, below: u64) -> Option<Actor> {
-    start(birth, uid, below).map(|(actor, _)| actor)
+    start(birth, uid, below, None).map(|(actor, _)| actor)
 }
 
-fn start(birth: Birth, uid: u32, below: u64) -> Option<(Actor, Option<i32>)> {
+fn start(
+    birth: Birth,
+    uid: u32,
+    below: u64,
+    ground: Option<Ground>,
+) -> Option<(Actor, Option<i32>)> {
     let (orders, listen) = channel();
     let (say, answers) = channel();
     let (tell, ready) = channel();
@@ -124,7 +130,7 @@ fn start(birth: Birth, uid: u32, below: u64) -> Option<(Actor, Option<i32>)> {
             below,
             running: Vec::new(),
         };
-        if tell.send(stage.enter(birth)).is_err() {
+        if tell.send(stage.enter(birth, ground)).is_err() {
             return;
         }
         while let Ok(order) = listen.recv() {
@@ -149,10 +155,23 @@ fn start(birth: Birth, uid: u32, below: u64) -> Option<(Actor, Option<i32>)> {
     }
 }
 
-/// Makes a fresh tmpfs over the root of a new namespace the root; a descriptor of it.
-fn own_root() -> Result<i32, Errno> {
+/// Makes a fresh tmpfs, or what is to be served, over the root of a new namespace the root; a
+/// descriptor of it.
+fn own_root(ground: Option<Ground>) -> Result<i32, Errno> {
     sys::unshare(CLONE_NEWNS)?;
-    sys::mount(b"case", b"/", b"tmpfs", 0, TMPFS_OPTIONS)?;
+    match ground {
+        None => {
+            sys::mount(b"case", b"/", b"tmpfs", 0, TMPFS_OPTIONS)?;
+        }
+        Some(ground) => {
+            let fd = ground.device;
+            let data = format!(
+                "fd={fd},rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other"
+            );
+            sys::mount(b"case", b"/", b"fuse.tmpfs", 0, data.as_bytes())?;
+            ground.mounted.send(()).map_err(|_| Errno::EIO)?;
+        }
+    }
     // `..` of the root is the root, and then what lies on it.
     sys::chroot(b"/..")?;
     sys::chdir(b"/")?;
@@ -178,11 +197,11 @@ impl Drop for Stage {
 }
 
 impl Stage {
-    fn enter(&mut self, birth: Birth) -> Result<(i64, Option<i32>), Errno> {
+    fn enter(&mut self, birth: Birth, ground: Option<Ground>) -> Result<(i64, Option<i32>), Errno> {
         sys::unshare(CLONE_FS)?;
         // The table is still the one of the thread that asked.
         let root = match birth {
-            Birth::First => Some(own_root()?),
+            Birth::First => Some(own_root(ground)?),
             Birth::Fork | Birth::Clone => None,
         };
         if birth != Birth::Clone {

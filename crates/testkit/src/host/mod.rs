@@ -23,6 +23,7 @@
 
 mod actor;
 mod apply;
+pub mod fuse;
 mod look;
 mod tasks;
 
@@ -60,6 +61,8 @@ pub struct HostWorld {
     /// `/proc` of the host, to look at the actors.
     proc: i32,
     clock: i32,
+    /// The device of FUSE, to be opened by way of `own`; or why there is none.
+    device: Result<i32, Errno>,
     /// Descriptors of this process, for a backend that opens some once more.
     own: std::sync::Arc<rustix::fd::OwnedFd>,
     /// The soft limit in force.
@@ -84,6 +87,7 @@ impl HostWorld {
         let flags = f::O_PATH | f::O_DIRECTORY | f::O_CLOEXEC;
         let proc = fd(sys::openat(f::AT_FDCWD, b"/proc", flags, 0))?;
         let own = crate::plain::own_descriptors()?;
+        let device = fuse::device();
         sys::mount(b"none", b"/", b"", m::MS_REC | m::MS_PRIVATE, b"")?;
         sys::mount(b"base", place, b"tmpfs", m::MS_RDONLY, TMPFS_OPTIONS)?;
         sys::mount(b"none", place, b"", m::MS_REMOUNT | m::MS_BIND, b"")?;
@@ -97,6 +101,7 @@ impl HostWorld {
             base,
             proc,
             clock,
+            device,
             own: own.into(),
             limit: Cell::new(0),
         })
@@ -107,11 +112,24 @@ impl HostWorld {
     /// # Errors
     /// What the kernel says; the case has not begun.
     pub fn begin(&self) -> Result<Host<'_>, Errno> {
+        self.begin_on(None)
+    }
+
+    /// Starts a case on an empty tree of openpath, served so.
+    ///
+    /// # Errors
+    /// What the kernel says; the case has not begun.
+    pub fn begin_served(&self, serve: fuse::Serve) -> Result<Host<'_>, Errno> {
+        self.begin_on(Some(self.ground(serve)?))
+    }
+
+    fn begin_on(&self, ground: Option<(fuse::Ground, fuse::Served)>) -> Result<Host<'_>, Errno> {
+        let (ground, served) = ground.unzip();
         let mut stamps = Stamps::default();
         self.limit(face::LIMIT);
         stamps.start(self.tick());
         let below = sys::fstat(self.base)?;
-        let (first, root) = actor::first(below.dev).ok_or(Errno::EAGAIN)?;
+        let (first, root) = actor::first(below.dev, ground).ok_or(Errno::EAGAIN)?;
         let there = sys::fstatat(root, b"", f::AT_EMPTY_PATH)?;
         assert_ne!(
             there.dev, below.dev,
@@ -134,6 +152,7 @@ impl HostWorld {
             stamps,
             ids: Ids::default(),
             names: Names::default(),
+            _served: served,
         })
     }
 
@@ -206,6 +225,8 @@ pub struct Host<'w> {
     stamps: Stamps,
     ids: Ids,
     names: Names,
+    /// Who serves its root, ended last.
+    _served: Option<fuse::Served>,
 }
 
 /// The supplementary groups of a test user.

@@ -12,6 +12,10 @@ use crate::outcome::Outcome;
 use crate::sys;
 use crate::tree::{Depth, RawPlace, RawTask};
 
+/// How the table of mounts says that the root of a case is served.
+const SERVED: &str = " - fuse.tmpfs ";
+/// How it says that it is not.
+const PLAIN: &str = " - tmpfs ";
 /// Most bytes of a table of mounts.
 const TABLE: usize = 1 << 18;
 
@@ -111,7 +115,7 @@ impl Host<'_> {
         });
         let text = text.unwrap_or_default();
         RawPlace {
-            mounts: mounts::lines(&String::from_utf8_lossy(&text)),
+            mounts: mounts::lines(&String::from_utf8_lossy(&text).replace(SERVED, PLAIN)),
             root: stat("root"),
             cwd: stat("cwd"),
             cwd_path,

@@ -37,7 +37,7 @@ const TOOLS: &[&str] = &[
     "serde",
     "serde_json",
 ];
-const CLI: &[&str] = &["clap", "serde_json", "tracing"];
+const CLI: &[&str] = &["clap", "rustix", "serde_json", "signal-hook", "tracing"];
 
 const GRAPH: &[Node] = &[
     Node {
@@ -82,7 +82,7 @@ const GRAPH: &[Node] = &[
     },
     Node {
         name: TESTKIT,
-        own: &[ABI, SYNC, VFS, MEM, HOST, OVERLAY, RING],
+        own: &[ABI, SYNC, VFS, MEM, HOST, OVERLAY, RING, FUSE],
         outside: TOOLS,
     },
     Node {
@@ -97,7 +97,7 @@ const GRAPH: &[Node] = &[
     },
     Node {
         name: "openpath-cli",
-        own: &[ABI, SYNC, VFS, MEM, RING, TESTKIT, BENCH],
+        own: &[ABI, SYNC, VFS, MEM, HOST, RING, FUSE, TESTKIT, BENCH],
         outside: CLI,
     },
     Node {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A tree of openpath in memory as the root of a case on the host: the kernel asks it, by FUSE.
+//!
+//! The actors make the calls they make on a tmpfs. Who serves is a thread of the boss's, in the
+//! namespace that no case changes: one in the case's own would keep it, and the mount in it.
+
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use openpath_abi::{Errno, fcntl as f};
+use openpath_fuse::{Opens, Options, Server, Session};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, Vfs};
+use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use super::{HostWorld, fd};
+use crate::sys;
+
+/// How it is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+pub enum Serve {
+    /// No opens, every write at once.
+    #[default]
+    Plain,
+    /// No opens, pages written back.
+    Writeback,
+    /// Each open and close, every write at once.
+    Opens,
+}
+
+/// A mount that is to be made by the first actor of a case.
+pub(super) struct Ground {
+    /// The device, in the boss's table.
+    pub(super) device: i32,
+    /// Is told that it is mounted.
+    pub(super) mounted: Sender<()>,
+}
+
+/// Who serves a case.
+#[derive(Debug)]
+pub(super) struct Served(Option<JoinHandle<Option<Session>>>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let session = self.0.take().and_then(|thread| thread.join().ok());
+        if let Some(Some(session)) = session {
+            // The case is over: its namespace, and with it the mount, is gone.
+            let _ended = session.wait();
+        }
+    }
+}
+
+/// What leads to the device where no file system of the host is in sight.
+///
+/// # Errors
+/// Those of open(2).
+pub(super) fn device() -> Result<i32, Errno> {
+    fd(sys::openat(
+        f::AT_FDCWD,
+        b"/dev/fuse",
+        f::O_PATH | f::O_CLOEXEC,
+        0,
+    ))
+}
+
+impl HostWorld {
+    /// What the first actor of a case mounts, and who serves it then.
+    pub(super) fn ground(&self, serve: Serve) -> Result<(Ground, Served), Errno> {
+        let errno = |e: rustix::io::Errno| Errno::checked(e.raw_os_error()).unwrap_or(Errno::EIO);
+        let place = self.device?.to_string();
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&*self.own, place, flags, Mode::empty());
+        let device = opened.map_err(errno)?;
+        let (mounted, wait) = channel();
+        let ground = Ground {
+            device: device.as_raw_fd(),
+            mounted,
+        };
+        let body = move || {
+            wait.recv().ok()?;
+            self::serve(device, serve)
+        };
+        let thread = std::thread::Builder::new().spawn(body);
+        let thread = thread.map_err(|_| Errno::EAGAIN)?;
+        Ok((ground, Served(Some(thread))))
+    }
+}
+
+/// Serves an empty tree as those of the cases on tmpfs.
+fn serve(device: OwnedFd, serve: Serve) -> Option<Session> {
+    let tree = MemFs::new(MemOptions {
+        mode: 0o755,
+        size: 1 << 30,
+        inodes: 1 << 20,
+        ..MemOptions::default()
+    });
+    let task = Vfs::builder().build(tree).ok()?.task(Cred::root()).ok()?;
+    let options = Options {
+        opens: match serve {
+            Serve::Opens => Opens::Each,
+            _ => Opens::Never,
+        },
+        writeback: serve == Serve::Writeback,
+        threads: 2,
+        ..Options::default()
+    };
+    Server::new(&task, options).ok()?.serve(device).ok()
+}

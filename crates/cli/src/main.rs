@@ -36,6 +36,10 @@ enum Verb {
     Explain(cmd::explain::Args),
     /// Open a file through a ring, first not cached and then cached, and print what the ring did.
     Ring(cmd::ring::Args),
+    /// Mount a tree where any program can use it.
+    Mount(cmd::mount::Args),
+    /// Take a mount away.
+    Umount(cmd::mount::UmountArgs),
     /// Print the version.
     Version,
     /// Run one operation by itself, for a counter around it.
@@ -58,6 +62,8 @@ fn main() -> ExitCode {
         Verb::Stats(args) => cmd::stats::run(&args),
         Verb::Explain(args) => cmd::explain::run(&args),
         Verb::Ring(args) => cmd::ring::run(&args),
+        Verb::Mount(args) => cmd::mount::run(&args),
+        Verb::Umount(args) => cmd::mount::umount(&args),
         Verb::Version => cmd::version::run(),
         Verb::BenchOne(args) => cmd::bench_one::run(&args),
         Verb::BenchTwo(args) => cmd::bench_two::run(&args),

@@ -264,7 +264,7 @@ impl<'j> Worker<'j> {
             ];
             let other_too = matches!(self.job.against, Against::OverHost(..) | Against::Served(_));
             for (name, trace) in traces {
-                // What differs from the host is told as that, or allowed where it stands in between.
+                // What differs from the host is told as that, or allowed where that stands between.
                 if checked.divergence.is_some() || (other_too && name == "other") {
                     break;
                 }

@@ -6,6 +6,7 @@ pub(crate) mod bench_one;
 pub(crate) mod bench_seeds;
 pub(crate) mod bench_two;
 pub(crate) mod explain;
+pub(crate) mod mount;
 pub(crate) mod ring;
 pub(crate) mod stats;
 pub(crate) mod version;

@@ -300,8 +300,8 @@ fn cuts(worker: &Worker, place: Fd, size: u64) -> Result<bool, Errno> {
     Ok(size == 0 || attr.size != size || u32::from(attr.mode) & (S_ISUID | S_ISGID) != 0)
 }
 
-/// Whether chown(2) to nobody is to take a file's set-id bits, if it has any: the kernel leaves that
-/// to who takes them, and asks the same before a write by a stranger, which takes them itself.
+/// Whether chown(2) to nobody is to take a file's set-id bits, if it has any: the kernel leaves
+/// that to who takes them, and asks the same before a write by a stranger, which takes them itself.
 ///
 /// Divergence: L61.
 fn may_strip(worker: &Worker, place: Fd, who: Who) -> Result<bool, Errno> {

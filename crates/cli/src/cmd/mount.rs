@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath mount` and `openpath umount`: a tree as a mount of the host.
+//!
+//! In the foreground it serves until it is told to end (`SIGINT`, `SIGTERM`, `SIGHUP`) or the mount
+//! is taken away. As a daemon it starts itself once more in a session of its own, and ends when
+//! that says that it has mounted.
+
+mod spec;
+
+use std::io::{self, BufRead as _, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use openpath_bench::Error;
+use openpath_fuse::{Opens, Options, Server, Session};
+use openpath_vfs::{Cred, Vfs};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::Outcome;
+use spec::Spec;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What: `mem[:size=64m,inodes=N,mode=0755,uid=N,gid=N]`, or
+    /// `host:PATH[,policy=exclusive|notify|revalidate|none,handles=N,watches=N]`.
+    #[arg(value_parser = clap::value_parser!(Spec))]
+    spec: Spec,
+    /// Where: a directory.
+    dir: PathBuf,
+    /// Return as soon as it is mounted, and serve in the background.
+    #[arg(long)]
+    daemon: bool,
+    /// Nothing can be changed through the mount.
+    #[arg(long)]
+    read_only: bool,
+    /// Other users may use it too.
+    #[arg(long)]
+    allow_other: bool,
+    /// Set-id bits and device nodes mean something.
+    #[arg(long)]
+    trusted: bool,
+    /// Ask the tree at each open and close.
+    #[arg(long)]
+    each_open: bool,
+    /// Write at once instead of when the kernel writes back.
+    #[arg(long)]
+    write_through: bool,
+    /// Threads that answer.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+    /// Files that the kernel may know at once.
+    #[arg(long)]
+    nodes_max: Option<usize>,
+    /// Print what was asked when it ends.
+    #[arg(long)]
+    stats: bool,
+    /// Started by `--daemon`: says that it has mounted.
+    #[arg(long, hide = true)]
+    say_ready: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct UmountArgs {
+    /// The directory that it is mounted at.
+    dir: PathBuf,
+    /// Take it out of sight at once, and end when nobody uses it any more.
+    #[arg(long)]
+    lazy: bool,
+}
+
+/// What is said when it has mounted.
+const READY: &str = "ready";
+/// Descriptors that are left to the program beside those of the tree.
+const KEEP: u64 = 4;
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
+    if args.daemon {
+        return daemon();
+    }
+    if args.say_ready {
+        rustix::process::setsid().map_err(|e| setup("no session of its own", e.into()))?;
+    }
+    // Before any thread is made, so that none is ended by one.
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|e| setup("signals cannot be waited for", e))?;
+    raise_limit();
+    let session = start(args)?;
+    let dir = args.dir.clone();
+    if args.say_ready {
+        println!("{READY}");
+        io::stdout()
+            .flush()
+            .map_err(|e| setup("cannot say so", e))?;
+    } else {
+        eprintln!(
+            "mounted at {}; end with ^C or `openpath umount`",
+            dir.display()
+        );
+    }
+    let handle = session.handle();
+    let stopper = signals.handle();
+    let ended = std::thread::scope(|scope| {
+        let handle = &handle;
+        let signals = &mut signals;
+        scope.spawn(move || {
+            for _signal in signals.forever() {
+                if let Err(why) = handle.unmount_lazily() {
+                    eprintln!("openpath: {why}");
+                }
+            }
+        });
+        let ended = session.wait();
+        stopper.close();
+        ended
+    });
+    ended.map_err(|e| setup("the mount ended", e))?;
+    let stats = handle.stats();
+    if args.stats {
+        for (kind, n) in &stats.requests {
+            println!("{kind:40} {n:>12}");
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn umount(args: &UmountArgs) -> Result<Outcome, Error> {
+    openpath_fuse::detach(&args.dir, args.lazy).map_err(|e| Error::Setup(e.to_string()))?;
+    Ok(Outcome::Done)
+}
+
+/// Makes the tree and mounts it.
+fn start(args: &Args) -> Result<Session, Error> {
+    let tree = args.spec.make();
+    let tree = tree.map_err(|e| Error::Setup(format!("no tree `{}`: {e}", args.spec.source())))?;
+    let vfs = Vfs::builder().build(tree);
+    let vfs = vfs.map_err(|e| Error::Setup(format!("no instance: {e}")))?;
+    let task = vfs.task(Cred::root());
+    let task = task.map_err(|e| Error::Setup(format!("no task: {e}")))?;
+    let mut options = Options {
+        source: args.spec.source(),
+        read_only: args.read_only,
+        allow_other: args.allow_other,
+        trusted: args.trusted,
+        writeback: !args.write_through,
+        ..Options::default()
+    };
+    if args.each_open {
+        options.opens = Opens::Each;
+    }
+    if let Some(threads) = args.threads {
+        options.threads = usize::from(threads);
+    }
+    if let Some(max) = args.nodes_max {
+        options.nodes_max = max;
+    }
+    if !args.spec.holds() {
+        options.names_hold = Duration::ZERO;
+        options.absences_hold = Duration::ZERO;
+        options.attributes_hold = Duration::ZERO;
+    }
+    let server = Server::new(&task, options);
+    let server = server.map_err(|e| Error::Setup(format!("no server: {e}")))?;
+    server
+        .mount(&args.dir)
+        .map_err(|why| Error::Setup(refusal(&why)))
+}
+
+/// Why there is no mount, and what helps.
+fn refusal(why: &io::Error) -> String {
+    let help = match why.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; mounting takes root, or namespaces of one's own: `unshare -Urm openpath mount ...`"
+        }
+        io::ErrorKind::NotFound if why.to_string().contains("/dev/fuse") => {
+            "; load the module `fuse`"
+        }
+        _ => "",
+    };
+    format!("{why}{help}")
+}
+
+fn setup(what: &str, why: io::Error) -> Error {
+    Error::Setup(format!("{what}: {why}"))
+}
+
+/// Takes as many descriptors as may be had: a tree of the host needs them.
+fn raise_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let more = Rlimit {
+        current: limit.maximum.map(|most| most.max(KEEP)),
+        ..limit
+    };
+    // With fewer it works as well.
+    let _more = setrlimit(Resource::Nofile, more);
+}
+
+/// Starts this program once more without `--daemon`, and waits for its word.
+fn daemon() -> Result<Outcome, Error> {
+    let program = std::env::current_exe().map_err(|e| setup("who am I", e))?;
+    let arguments = std::env::args_os().skip(1).filter(|a| a != "--daemon");
+    let (heard, said) = io::pipe().map_err(|e| setup("no pipe", e))?;
+    let words = said.try_clone().map_err(|e| setup("no pipe", e))?;
+    Command::new(program)
+        .args(arguments)
+        .arg("--say-ready")
+        .stdin(Stdio::null())
+        .stdout(said)
+        .stderr(words)
+        .spawn()
+        .map_err(|e| setup("cannot start", e))?;
+    let mut said = String::new();
+    for line in io::BufReader::new(heard).lines() {
+        let line = line.map_err(|e| setup("cannot hear it", e))?;
+        if line == READY {
+            return Ok(Outcome::Done);
+        }
+        said.push_str(line.strip_prefix("openpath: ").unwrap_or(&line));
+    }
+    Err(Error::Setup(said))
+}

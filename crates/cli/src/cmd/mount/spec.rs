@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is to be mounted, in a word: `mem[:size=SIZE,...]` or `host:PATH[,policy=POLICY,...]`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use openpath_abi::Errno;
+use openpath_host::{HostFs, HostOptions, Policy};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::SuperBlock;
+
+/// A tree that can be made.
+#[derive(Clone, Debug)]
+pub(crate) enum Spec {
+    /// A tree in memory.
+    Mem(MemOptions),
+    /// A directory of the host.
+    Host(PathBuf, HostOptions),
+}
+
+impl FromStr for Spec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        match kind {
+            "mem" => mem(rest),
+            "host" => host(rest),
+            _ => Err(format!("no tree is called `{kind}`: mem or host:PATH")),
+        }
+    }
+}
+
+impl Spec {
+    /// Makes the tree.
+    ///
+    /// # Errors
+    /// What its backend meets.
+    pub(crate) fn make(&self) -> Result<Arc<SuperBlock>, Errno> {
+        match self {
+            Self::Mem(options) => Ok(MemFs::new(options.clone())),
+            Self::Host(path, options) => HostFs::open(path, options.clone()),
+        }
+    }
+
+    /// Whether what is known of a name holds until the tree tells otherwise.
+    pub(crate) fn holds(&self) -> bool {
+        match self {
+            Self::Mem(_) => true,
+            Self::Host(_, options) => matches!(options.policy, Policy::Exclusive | Policy::Notify),
+        }
+    }
+
+    /// What the table of mounts shows.
+    pub(crate) fn source(&self) -> String {
+        match self {
+            Self::Mem(_) => "mem".to_owned(),
+            Self::Host(path, _) => path.display().to_string(),
+        }
+    }
+}
+
+/// The settings after what there was to say first: `key=value`, parted by commas.
+fn settings(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let words = text.split(',').filter(|word| !word.is_empty());
+    words.map(|word| word.split_once('=').unwrap_or((word, "")))
+}
+
+fn mem(text: &str) -> Result<Spec, String> {
+    // A program that is not root's may use what it mounts.
+    let mut options = MemOptions {
+        mode: 0o755,
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+        ..MemOptions::default()
+    };
+    for (key, value) in settings(text) {
+        match key {
+            "size" => options.size = amount(value)?,
+            "inodes" => options.inodes = amount(value)?,
+            "mode" => options.mode = octal(value)?,
+            "uid" => options.uid = number(value)?,
+            "gid" => options.gid = number(value)?,
+            _ => {
+                return Err(format!(
+                    "mem has no setting `{key}`: size, inodes, mode, uid, gid"
+                ));
+            }
+        }
+    }
+    Ok(Spec::Mem(options))
+}
+
+fn host(text: &str) -> Result<Spec, String> {
+    let (path, rest) = text.split_once(',').unwrap_or((text, ""));
+    if path.is_empty() {
+        return Err("host needs a directory: host:PATH".to_owned());
+    }
+    let mut options = HostOptions::default();
+    for (key, value) in settings(rest) {
+        match key {
+            "policy" => options.policy = policy(value)?,
+            "handles" => options.handles_max = number(value)? as usize,
+            "watches" => options.watches_max = number(value)? as usize,
+            _ => {
+                return Err(format!(
+                    "host has no setting `{key}`: policy, handles, watches"
+                ));
+            }
+        }
+    }
+    Ok(Spec::Host(path.into(), options))
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    Ok(match text {
+        "exclusive" => Policy::Exclusive,
+        "notify" => Policy::Notify,
+        "revalidate" => Policy::Revalidate,
+        "none" => Policy::None,
+        _ => {
+            return Err(format!(
+                "no policy `{text}`: exclusive, notify, revalidate, none"
+            ));
+        }
+    })
+}
+
+fn number(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("no number: `{text}`"))
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    let mode = mode.filter(|mode| *mode <= 0o7777);
+    mode.ok_or_else(|| format!("no mode: `{text}`"))
+}
+
+/// A number, maybe with `k`, `m`, `g` or `t` for a power of 1024.
+pub(crate) fn amount(text: &str) -> Result<u64, String> {
+    let shift = match text.bytes().last().map(|b| b.to_ascii_lowercase()) {
+        Some(b'k') => 10,
+        Some(b'm') => 20,
+        Some(b'g') => 30,
+        Some(b't') => 40,
+        _ => 0,
+    };
+    let digits = &text[..text.len() - usize::from(shift != 0)];
+    let value = digits.parse::<u64>().ok();
+    let value = value.and_then(|value| value.checked_mul(1 << shift));
+    value.ok_or_else(|| format!("no size: `{text}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_are_said_in_a_word() {
+        let Ok(Spec::Mem(options)) = "mem:size=64m,inodes=10k,mode=1777".parse() else {
+            panic!("a tree in memory");
+        };
+        assert_eq!((options.size, options.inodes), (64 << 20, 10 << 10));
+        assert_eq!(options.mode, 0o1777);
+        let Ok(Spec::Host(path, options)) = "host:/srv/x:y,policy=notify".parse() else {
+            panic!("a directory of the host");
+        };
+        assert_eq!(path.to_str(), Some("/srv/x:y"));
+        assert_eq!(options.policy, Policy::Notify);
+        for wrong in [
+            "",
+            "disk",
+            "host",
+            "host:",
+            "mem:size=1x",
+            "mem:a=1",
+            "host:/,policy=no",
+        ] {
+            assert!(wrong.parse::<Spec>().is_err(), "{wrong}");
+        }
+        assert!(amount("99999999999t").is_err());
+    }
+}

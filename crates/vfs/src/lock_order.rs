@@ -107,4 +107,6 @@ openpath_sync::lock_classes! {
     pub FuseTasks;
     /// What the kernel was told of by a server.
     pub FuseNodes;
+    /// Names that the kernel may have to be told to ask for again.
+    pub FuseTold;
 }

@@ -10,6 +10,7 @@ mod spec;
 use std::io::{self, BufRead as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use openpath_bench::Error;
@@ -134,7 +135,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<Outcome, Error> {
 fn start(args: &Args) -> Result<Session, Error> {
     let tree = args.spec.make();
     let tree = tree.map_err(|e| Error::Setup(format!("no tree `{}`: {e}", args.spec.source())))?;
-    let vfs = Vfs::builder().build(tree);
+    let vfs = Vfs::builder().build(Arc::clone(&tree));
     let vfs = vfs.map_err(|e| Error::Setup(format!("no instance: {e}")))?;
     let task = vfs.task(Cred::root());
     let task = task.map_err(|e| Error::Setup(format!("no task: {e}")))?;
@@ -159,9 +160,13 @@ fn start(args: &Args) -> Result<Session, Error> {
         options.names_hold = Duration::ZERO;
         options.absences_hold = Duration::ZERO;
         options.attributes_hold = Duration::ZERO;
+        options.writeback = false;
     }
     let server = Server::new(&task, options);
-    let server = server.map_err(|e| Error::Setup(format!("no server: {e}")))?;
+    let mut server = server.map_err(|e| Error::Setup(format!("no server: {e}")))?;
+    if args.spec.tells() {
+        server.hear(&tree);
+    }
     server
         .mount(&args.dir)
         .map_err(|why| Error::Setup(refusal(&why)))

@@ -11,7 +11,6 @@ use rustix::mount::MountFlags;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The device of FUSE.
@@ -69,11 +68,8 @@ pub fn detach(dir: &Path, lazily: bool) -> io::Result<()> {
 
 /// The name of a directory that does not change with the working directory.
 pub(crate) fn settled(dir: &Path) -> io::Result<std::path::PathBuf> {
-    let dir = dir.canonicalize()?;
-    if dir.as_os_str().as_bytes().contains(&0) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    Ok(dir)
+    let settled = dir.canonicalize();
+    settled.map_err(|e| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display())))
 }
 
 fn with(errno: Errno, what: &str) -> io::Error {

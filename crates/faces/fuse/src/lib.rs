@@ -14,6 +14,7 @@
 //! | `server` | [`Server`] and [`Session`] |
 //! | `wire`, `answer`, `convert`, `terms` | the requests, as the library `fuser` hands them over |
 //! | `view`, `data`, `listing` | what they mean, as calls of a task |
+//! | `hear`, `told` | what changes other than through the mount, and what the kernel believes |
 //! | `nodes`, `pool` | what the kernel knows; the tasks that answer |
 //!
 //! # Rules
@@ -23,8 +24,9 @@
 //!     gives back is let go at once, and what it keeps stays, with or without a name.
 //!
 //! # Limits
-//! * Names and attributes that change other than through the mount are not told to the kernel: for
-//!   such trees [`Options`] say how long it may believe them.
+//! * What changes other than through the mount is told to the kernel only of trees that are heard
+//!   ([`Server::hear`]) and tell it, a moment later; of others [`Options`] say for how long it may
+//!   believe what it was told.
 //! * What the library does not speak: `O_TMPFILE` (`EOPNOTSUPP`), the time of birth, interrupts
 //!   (a request that has begun is finished), splice.
 //! * Locks are the kernel's own, among the users of this mount.
@@ -35,6 +37,7 @@ mod answer;
 mod attach;
 mod convert;
 mod data;
+mod hear;
 mod listing;
 mod nodes;
 mod options;
@@ -42,6 +45,7 @@ mod pool;
 mod server;
 mod stats;
 mod terms;
+mod told;
 mod view;
 mod wire;
 

@@ -56,6 +56,7 @@ impl View {
             if matches!(entry.name.as_slice(), b"." | b"..") {
                 return Ok(show(self.nodes.listed(mount, entry.ino), entry, None));
             }
+            self.note(number, &entry.name);
             let found = self
                 .pool
                 .run(Who::Anyone, |w| self.find(w, dir, &entry.name));

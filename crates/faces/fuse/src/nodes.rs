@@ -122,6 +122,20 @@ impl Nodes {
         self.books.lock().nodes.get(&number).map(|n| n.file.mount)
     }
 
+    /// The nodes of files with this inode number, in whichever mount.
+    pub(crate) fn of_ino(&self, ino: u64) -> Vec<u64> {
+        let books = self.books.lock();
+        let files = books.mounts.iter().map(|&mount| File { mount, ino });
+        files
+            .filter_map(|file| books.numbers.get(&file).copied())
+            .collect()
+    }
+
+    /// All nodes.
+    pub(crate) fn all(&self) -> Vec<u64> {
+        self.books.lock().nodes.keys().copied().collect()
+    }
+
     /// The number under which a file of this mount is listed.
     pub(crate) fn listed(&self, mount: u64, ino: u64) -> u64 {
         let file = File { mount, ino };

@@ -31,13 +31,17 @@ pub struct Options {
     pub attributes_hold: Duration,
     /// When the server is asked to open a file.
     pub opens: Opens,
-    /// Writes stay in the kernel's page cache, and come when it writes them back.
+    /// Writes stay in the kernel's page cache, and come when it writes them back: only for trees
+    /// that nobody else writes to.
     pub writeback: bool,
     /// Threads that answer, at least 1.
     pub threads: usize,
     /// Files, directories and links that the kernel may know at once; what is asked for beyond is
     /// `ENFILE`.
     pub nodes_max: usize,
+    /// Names that are kept in mind where trees are heard ([`crate::Server::hear`]); what goes
+    /// beyond is asked for again.
+    pub names_max: usize,
     /// Users other than who mounted may use it; permissions are checked in either case.
     pub allow_other: bool,
     /// Nothing can be changed through the mount.
@@ -58,6 +62,7 @@ impl Default for Options {
             writeback: true,
             threads: cores.clamp(2, 16),
             nodes_max: 1 << 19,
+            names_max: 1 << 19,
             allow_other: false,
             read_only: false,
             trusted: false,

@@ -7,17 +7,19 @@
 //! and who asks later `ENOTCONN`, until the mount is taken away.
 
 use crate::attach::{attach, detach, settled};
+use crate::hear;
 use crate::options::Options;
 use crate::stats::{Counts, Stats};
 use crate::view::View;
 use crate::wire::Wire;
 use fuser::{BackgroundSession, Config, SessionACL};
 use openpath_abi::Errno;
-use openpath_vfs::Task;
+use openpath_vfs::{Above, SuperBlock, Task};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 
 /// Shows the tree that the root of a task shows as a mount of the host.
 ///
@@ -38,6 +40,7 @@ use std::sync::{Arc, Weak};
 pub struct Server {
     view: Arc<View>,
     options: Options,
+    trees: Vec<Arc<SuperBlock>>,
 }
 
 impl Server {
@@ -48,7 +51,21 @@ impl Server {
     /// `ENOMEM`, what keeps the root from being opened.
     pub fn new(task: &Task, options: Options) -> Result<Self, Errno> {
         let view = Arc::new(View::new(task, &options)?);
-        Ok(Self { view, options })
+        Ok(Self {
+            view,
+            options,
+            trees: Vec::new(),
+        })
+    }
+
+    /// Hears of changes of this tree, which the mount shows, that are not made through the mount:
+    /// the kernel is told what to ask for again. Writes are not kept back then: of a file that the
+    /// kernel writes back later it believes no size but its own.
+    pub fn hear(&mut self, tree: &Arc<SuperBlock>) {
+        if let Some(view) = Arc::get_mut(&mut self.view) {
+            view.writeback = false;
+        }
+        self.trees.push(Arc::clone(tree));
     }
 
     /// Mounts at `dir` and serves, in threads of its own.
@@ -76,10 +93,21 @@ impl Server {
         let mut config = Config::default();
         config.n_threads = Some(self.options.threads.max(1));
         // The kernel has decided who may ask (`allow_other`).
+        let device = rustix::io::fcntl_dupfd_cloexec(&fuse, 0)?;
         let session = fuser::Session::from_fd(wire, fuse, SessionACL::All, config)?;
         self.view.notifier.set(session.notifier());
+        self.view.device.set(device);
+        let mut hearing = None;
+        if !self.trees.is_empty() {
+            let (above, thread) = hear::begin(&self.view)?;
+            for tree in &self.trees {
+                tree.tell(&above);
+            }
+            hearing = Some((above, thread));
+        }
         Ok(Session {
             running: Some(session.spawn()?),
+            hearing,
             handle: Handle {
                 counts: Arc::clone(&self.view.counts),
                 view: Arc::downgrade(&self.view),
@@ -92,6 +120,8 @@ impl Server {
 /// A mount that is being served. Dropping it takes the mount away lazily, if it was made here.
 pub struct Session {
     running: Option<BackgroundSession>,
+    /// What hears of changes, and its thread.
+    hearing: Option<(Arc<dyn Above>, JoinHandle<()>)>,
     handle: Handle,
 }
 
@@ -171,10 +201,16 @@ impl Session {
     /// # Errors
     /// What went wrong between the kernel and the server.
     pub fn wait(mut self) -> io::Result<()> {
-        match self.running.take() {
+        let ended = match self.running.take() {
             Some(running) => running.join(),
             None => Ok(()),
+        };
+        if let Some((above, thread)) = self.hearing.take() {
+            drop(above);
+            // It passes on what it is told, and can do no more than end.
+            let _ended = thread.join();
         }
+        ended
     }
 }
 

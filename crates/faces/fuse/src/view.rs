@@ -9,10 +9,12 @@
 //!     the kernel walks, the server says what one name means.
 //! R2. An answer that names a node counts one lookup, and no other answer does.
 
+use crate::hear::Queue;
 use crate::nodes::{File, Nodes};
 use crate::options::{Opens, Options};
 use crate::pool::{Pool, Who, Worker};
 use crate::stats::Counts;
+use crate::told::Told;
 use fuser::Notifier;
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_REMOVEDIR, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
@@ -21,9 +23,11 @@ use openpath_abi::fcntl::{
 use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, is_lnk};
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_MNT_ID_UNIQUE};
 use openpath_abi::{Errno, Statx, TimeSet};
-use openpath_sync::WriteOnce;
+use openpath_sync::{Mutex, WriteOnce};
+use openpath_vfs::lock_order::FuseTold;
 use openpath_vfs::{Fd, Task};
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
 
 /// What is asked of a file that a node is made for.
 const WANTED: u32 = STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE;
@@ -67,6 +71,12 @@ pub(crate) struct View {
     pub(crate) counts: Arc<Counts>,
     /// What tells the kernel, once there is one.
     pub(crate) notifier: WriteOnce<Notifier>,
+    /// The same device, for what the library cannot say.
+    pub(crate) device: WriteOnce<OwnedFd>,
+    /// Where changes of heard trees are put down, if any is heard.
+    pub(crate) queue: WriteOnce<Weak<Queue>>,
+    /// Names that such a change may have to take back.
+    pub(crate) told: Mutex<Told, FuseTold>,
     pub(crate) opens: Opens,
     pub(crate) writeback: bool,
 }
@@ -100,6 +110,9 @@ impl View {
             nodes: Nodes::new(root, file_of(&attr), options.nodes_max.max(1)),
             counts: Arc::default(),
             notifier: WriteOnce::default(),
+            device: WriteOnce::default(),
+            queue: WriteOnce::default(),
+            told: Mutex::new(Told::new(options.names_max)),
             opens: options.opens,
             writeback: options.writeback,
         })
@@ -136,6 +149,8 @@ impl View {
     /// `LOOKUP`.
     pub(crate) fn lookup(&self, parent: u64, name: &[u8]) -> Result<Entry, Errno> {
         let dir = self.nodes.place(parent)?;
+        // Before the look: what changes after it is told after it.
+        self.note(parent, name);
         self.pool.run(Who::Anyone, |w| self.find(w, dir, name))
     }
 
@@ -202,6 +217,7 @@ impl View {
         dev: u64,
     ) -> Result<Entry, Errno> {
         let dir = self.nodes.place(parent)?;
+        self.note(parent, name);
         self.pool.run(who, |w| {
             if mode & S_IFMT == S_IFDIR {
                 w.task.mkdirat(dir, name, mode & !S_IFMT)?;
@@ -220,6 +236,7 @@ impl View {
         target: &[u8],
     ) -> Result<Entry, Errno> {
         let dir = self.nodes.place(parent)?;
+        self.note(parent, name);
         self.pool.run(who, |w| {
             w.task.symlinkat(target, dir, name)?;
             self.find(w, dir, name)
@@ -242,6 +259,7 @@ impl View {
             O_RDWR
         };
         let how = how | O_CREAT | O_NOFOLLOW | flags & (O_EXCL | O_TRUNC);
+        self.note(parent, name);
         self.pool.run(who, |w| {
             let fd = w.task.openat(dir, name, how, mode)?;
             let entry = w.task.reopen(fd, O_PATH | O_CLOEXEC);
@@ -263,6 +281,7 @@ impl View {
     /// `LINK`.
     pub(crate) fn link(&self, number: u64, (parent, name): (u64, &[u8])) -> Result<Entry, Errno> {
         let (place, dir) = (self.nodes.place(number)?, self.nodes.place(parent)?);
+        self.note(parent, name);
         self.pool.run(Who::Anyone, |w| {
             w.task.linkat(place, b"", dir, name, AT_EMPTY_PATH)?;
             self.find(w, dir, name)

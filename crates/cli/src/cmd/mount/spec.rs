@@ -52,6 +52,11 @@ impl Spec {
         }
     }
 
+    /// Whether it tells what others change.
+    pub(crate) fn tells(&self) -> bool {
+        matches!(self, Self::Host(_, options) if options.policy == Policy::Notify)
+    }
+
     /// What the table of mounts shows.
     pub(crate) fn source(&self) -> String {
         match self {

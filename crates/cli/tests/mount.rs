@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath mount` and `openpath umount`: as a daemon, killed, and by an ordinary user in
+//! namespaces of his own.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a machine under load; who is not done by then hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn openpath(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_openpath"));
+    command.args(args);
+    command
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// Why a mount cannot be tested here, if it cannot.
+fn lacks() -> Option<&'static str> {
+    let device = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse");
+    if device.is_err() {
+        return Some("skipped: /dev/fuse is not there, or not for this user");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Some("skipped: mounting takes root");
+    }
+    None
+}
+
+/// A directory of this test's own, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let name = format!("openpath-mount-{}-{name}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).expect("a directory");
+        Self(dir)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _gone = openpath(&["umount", "--lazy", self.path()])
+            .stderr(Stdio::null())
+            .status();
+        let _gone = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Waits for a process to end; whether it did.
+fn ends(child: &mut Child) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if child.try_wait().expect("a child").is_some() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    false
+}
+
+#[test]
+fn a_daemon_returns_when_it_has_mounted_and_ends_with_the_mount() {
+    if let Some(why) = lacks() {
+        return eprintln!("{why}");
+    }
+    let place = Scratch::new("daemon");
+    let mounted = openpath(&["mount", "mem:size=1m", place.path(), "--daemon"])
+        .output()
+        .expect("run");
+    assert!(mounted.status.success(), "{}", text(&mounted));
+    let file = place.0.join("file");
+    fs::write(&file, "text").expect("written");
+    assert_eq!(fs::read(&file).expect("read"), b"text");
+    let busy = fs::File::open(&file).expect("opened");
+    let refused = openpath(&["umount", place.path()]).output().expect("run");
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    drop(busy);
+    let gone = openpath(&["umount", place.path()]).output().expect("run");
+    assert!(gone.status.success(), "{}", text(&gone));
+    assert!(!file.exists());
+    let again = openpath(&["umount", place.path()]).output().expect("run");
+    assert_eq!(again.status.code(), Some(2));
+}
+
+#[test]
+fn what_cannot_be_mounted_is_said_in_a_sentence() {
+    if let Some(why) = lacks() {
+        return eprintln!("{why}");
+    }
+    for (spec, dir, words) in [
+        ("mem", "/nowhere/at/all", "/nowhere/at/all"),
+        ("host:/nowhere", "/tmp", "/nowhere"),
+        ("disk", "/tmp", "no tree is called"),
+    ] {
+        for more in [&["--daemon"][..], &[]] {
+            let args = [&["mount", spec, dir], more].concat();
+            let said = openpath(&args).output().expect("run");
+            assert_eq!(said.status.code(), Some(2), "{spec}: {}", text(&said));
+            assert!(text(&said).contains(words), "{spec}: {}", text(&said));
+        }
+    }
+}
+
+/// Serves in the foreground; the server, once it has mounted.
+fn serve(place: &Path) -> Child {
+    let mut server = openpath(&["mount", "mem", place.to_str().expect("text")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("run");
+    let said = server.stderr.take().expect("a pipe");
+    let mut line = String::new();
+    let heard = BufReader::new(said).read_line(&mut line);
+    assert!(heard.is_ok() && line.starts_with("mounted"), "{line}");
+    server
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_nobody_waiting() {
+    if let Some(why) = lacks() {
+        return eprintln!("{why}");
+    }
+    for round in 0..20u64 {
+        let place = Scratch::new(&format!("killed-{round}"));
+        let mut server = serve(&place.0);
+        let work = "cd \"$1\" || exit; n=0; \
+            while mkdir \"$2$n\" && echo text > \"$2$n/file\" && cat \"$2$n/file\" && ls . && \
+            mv \"$2$n\" \"$2-$n\"; do n=$((n + 1)); done";
+        let start = |name: &str| {
+            Command::new("sh")
+                .args(["-c", work, "sh", place.path(), name])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("a shell")
+        };
+        let mut users = [start("a"), start("b"), start("c")];
+        std::thread::sleep(Duration::from_millis(3 + 7 * round));
+        server.kill().expect("killed");
+        server.wait().expect("ended");
+        for user in &mut users {
+            assert!(ends(user), "round {round}: a user hangs");
+        }
+        let after = fs::write(place.0.join("new"), "");
+        assert!(after.is_err(), "round {round}: who served it?");
+        let gone = openpath(&["umount", place.path()]).output().expect("run");
+        assert!(gone.status.success(), "round {round}: {}", text(&gone));
+    }
+}
+
+#[test]
+fn an_ordinary_user_mounts_in_namespaces_of_his_own() {
+    if let Some(why) = lacks() {
+        return eprintln!("{why}");
+    }
+    let place = Scratch::new("user");
+    // The machine's own device may be root's alone; this one is anybody's, in a place of ours.
+    let work = "set -e; cd \"$1\"; chmod 755 .; mknod -m 666 fuse c 10 229; mkdir d; \
+        chown 1000:1000 d; cp \"$2\" ./program; exec setpriv --reuid=1000 --regid=1000 \
+        --clear-groups unshare -Urm sh -e -c ' \
+            mount --bind fuse /dev/fuse; ./program mount mem d --daemon; cd d; \
+            echo text > file; mkdir dir; mv file dir/name; ln -s dir/name link; cat link; \
+            chmod 700 dir; stat -c %u:%g:%a dir; cd ..; ./program umount d; ls d'";
+    let done = Command::new("sh")
+        .args(["-c", work, "sh", place.path()])
+        .arg(env!("CARGO_BIN_EXE_openpath"))
+        .output()
+        .expect("a shell");
+    let said = text(&done);
+    if said.contains("unshare failed") || said.contains("not found") {
+        return eprintln!("skipped: no user namespaces here ({said})");
+    }
+    assert_eq!(said, "text\n0:0:700\n");
+    assert!(done.status.success());
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Trees that change other than through the mount: what they forget, the kernel is made to ask for
+//! again.
+//!
+//! # Rules
+//! R1. Who tells is not held up: what is told is put down, and passed on by a thread of its own.
+//!     The kernel takes the lock of a directory to forget a name in it, which whoever waits for an
+//!     answer of ours may hold.
+//! R2. What cannot be put down is not lost: then everything is taken back.
+//! R3. A name is made to be asked for again, not thrown away: what still means the same stays what
+//!     it is to who uses it, and keeps what is mounted on it.
+
+use crate::told::Name;
+use crate::view::View;
+use fuser::INodeNo;
+use openpath_sync::Word;
+use openpath_vfs::{Above, Inode};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+/// What may be put down at once.
+const EVENTS: usize = 4096;
+
+/// A message that a name is to be asked for again (`FUSE_NOTIFY_INVAL_ENTRY`).
+const INVAL_ENTRY: u32 = 3;
+/// It is not to be thrown away (`FUSE_EXPIRE_ONLY`).
+const EXPIRE_ONLY: u32 = 1;
+
+/// What is to be passed on.
+enum Event {
+    /// A name in a directory, by its nodes.
+    Name(Vec<u64>, Arc<[u8]>),
+    /// All names in one.
+    Names(Vec<u64>),
+    /// What is known of a file.
+    Inode(Vec<u64>),
+    /// Everything.
+    All,
+}
+
+/// Where it is put down.
+pub(crate) struct Queue {
+    events: SyncSender<Event>,
+    /// Something was not put down (R2).
+    lost: Word,
+}
+
+impl Queue {
+    fn put(&self, event: Event) {
+        if self.events.try_send(event).is_err() {
+            self.lost.set(1);
+        }
+    }
+
+    /// A name that is not noted any more.
+    pub(crate) fn displaced(&self, (parent, name): Name) {
+        self.put(Event::Name(vec![parent], name));
+    }
+}
+
+/// What trees tell.
+struct Hearing {
+    view: Weak<View>,
+    queue: Arc<Queue>,
+}
+
+impl Hearing {
+    fn put(&self, inode: &Inode, event: impl FnOnce(Vec<u64>) -> Event) {
+        if let Some(view) = self.view.upgrade() {
+            let nodes = view.nodes.of_ino(inode.ino());
+            if !nodes.is_empty() {
+                self.queue.put(event(nodes));
+            }
+        }
+    }
+}
+
+impl Above for Hearing {
+    fn name(&self, dir: &Arc<Inode>, name: &[u8]) {
+        self.put(dir, |nodes| Event::Name(nodes, Arc::from(name)));
+    }
+
+    fn names_of(&self, dir: &Arc<Inode>) {
+        self.put(dir, Event::Names);
+    }
+
+    fn all(&self) {
+        self.queue.put(Event::All);
+    }
+
+    fn attributes(&self, inode: &Arc<Inode>) {
+        self.put(inode, Event::Inode);
+    }
+}
+
+/// Makes what hears for a view; the thread ends when the view and all that tells it are gone.
+///
+/// # Errors
+/// `EAGAIN`: no thread.
+pub(crate) fn begin(view: &Arc<View>) -> std::io::Result<(Arc<dyn Above>, JoinHandle<()>)> {
+    let (events, told) = sync_channel(EVENTS);
+    let queue = Arc::new(Queue {
+        events,
+        lost: Word::new(0),
+    });
+    view.queue.set(Arc::downgrade(&queue));
+    let weak = Arc::downgrade(view);
+    let lost = Arc::downgrade(&queue);
+    let pass_on = move || pass_on(&weak, &lost, told);
+    let thread = std::thread::Builder::new()
+        .name("openpath-fuse-told".to_owned())
+        .spawn(pass_on)?;
+    let view = Arc::downgrade(view);
+    Ok((Arc::new(Hearing { view, queue }), thread))
+}
+
+fn pass_on(view: &Weak<View>, queue: &Weak<Queue>, told: Receiver<Event>) {
+    for event in told {
+        let Some(view) = view.upgrade() else { return };
+        view.take_back(event);
+        let lost = queue.upgrade().is_some_and(|q| q.lost.swap_if(1, 0));
+        if lost {
+            view.take_back(Event::All);
+        }
+    }
+}
+
+impl View {
+    /// Notes that the kernel is told of a name, where that may have to be taken back.
+    pub(crate) fn note(&self, parent: u64, name: &[u8]) {
+        let Some(queue) = self.queue.get().and_then(Weak::upgrade) else {
+            return;
+        };
+        let displaced = self.told.lock().note(parent, name);
+        if let Some(displaced) = displaced {
+            queue.displaced(displaced);
+        }
+    }
+
+    fn take_back(&self, event: Event) {
+        match event {
+            Event::Name(parents, name) => {
+                for parent in parents {
+                    self.forget_inode(parent);
+                    self.forget_name(parent, &name);
+                }
+            }
+            Event::Names(parents) => {
+                let names = self.told.lock().within(&parents);
+                for parent in parents {
+                    self.forget_inode(parent);
+                }
+                for (parent, name) in names {
+                    self.forget_name(parent, &name);
+                }
+            }
+            Event::Inode(nodes) => nodes.into_iter().for_each(|node| self.forget_inode(node)),
+            Event::All => {
+                let names = self.told.lock().all();
+                for node in self.nodes.all() {
+                    self.forget_inode(node);
+                }
+                for (parent, name) in names {
+                    self.forget_name(parent, &name);
+                }
+            }
+        }
+    }
+
+    /// Attributes, data and listings are asked for again.
+    fn forget_inode(&self, node: u64) {
+        if let Some(notifier) = self.notifier.get() {
+            // What the kernel does not have it need not forget.
+            let _forgotten = notifier.inval_inode(INodeNo(node), 0, 0);
+        }
+    }
+
+    /// A name is asked for again. The library can only throw it away.
+    fn forget_name(&self, parent: u64, name: &[u8]) {
+        let Some(device) = self.device.get() else {
+            return;
+        };
+        let length = name.len() as u32;
+        let mut message = Vec::with_capacity(name.len() + 33);
+        message.extend((33 + length).to_le_bytes());
+        message.extend(INVAL_ENTRY.to_le_bytes());
+        message.extend(0u64.to_le_bytes());
+        message.extend(parent.to_le_bytes());
+        message.extend(length.to_le_bytes());
+        message.extend(EXPIRE_ONLY.to_le_bytes());
+        message.extend(name);
+        message.push(0);
+        // As above.
+        let _forgotten = rustix::io::write(device, &message);
+    }
+}

@@ -4,9 +4,10 @@
 //!
 //! Every side opens the same mix of names (`mix`) and closes what it got: our ring that tries
 //! first, our ring that always asks a worker, our future, our call; and of the host `tokio::fs`,
-//! `spawn_blocking`, its own ring and its own call.
+//! `spawn_blocking`, its own ring and its own call. Beside them, reads of data (`data`).
 
 mod contest;
+mod data;
 mod kernel;
 mod latency;
 mod mix;
@@ -64,6 +65,10 @@ pub fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
         rows.extend(latency::run(label, vfs)?);
     }
     host.leave()?;
+    match &host.ext4 {
+        Ok(ext4) => rows.extend(data::run(ask, &steal, ext4.path())?),
+        Err(why) => rows.push(Row::missing("read 4k", why)),
+    }
     rows.retain(|row| ask.wants(&row.name));
     for bar in bars::CACHED {
         if ask.wants(bar.name) && rows.iter().all(|row| row.name != bar.name) {

@@ -97,6 +97,11 @@ impl Root {
         })
     }
 
+    /// Where it is, from the root directory the process came from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes this the root and the working directory.
     ///
     /// # Errors

@@ -216,6 +216,18 @@ pub fn enter_root(dir: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Drops the pages of a file that are clean from the host's cache.
+///
+/// # Errors
+/// That of posix_fadvise(2).
+pub fn drop_pages(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: a system call without pointers.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
 /// The processors the calling thread may run on.
 pub fn processors() -> Vec<usize> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();

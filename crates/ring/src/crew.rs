@@ -10,6 +10,7 @@
 //! R3. When a crew goes, what is queued goes with it, and what runs is interrupted and comes back
 //!     to nobody: what it opened is closed with the desk.
 
+use crate::carry;
 use crate::desk::{Desk, Signal};
 use crate::direct::Direct;
 use crate::op::{Failed, File, Op, Outcome};
@@ -102,7 +103,7 @@ impl Crew {
         }
     }
 
-    /// Sends a call to the workers.
+    /// Has the tree carry a call out, or sends it to the workers.
     ///
     /// # Errors
     /// `ENOMEM` (no stand-in), `EAGAIN` (no thread).
@@ -130,13 +131,16 @@ impl Crew {
             signal,
             desk: Some(Arc::clone(&self.desk)),
             outcome: None,
+            moved: None,
+            last: None,
         };
         let at = ticket as usize;
         if at >= self.away.len() {
             self.away.resize_with(at + 1, || None);
         }
         self.away[at] = Some(interrupter);
-        let queued = self.pool.put(self.lane, Parcel::new(job));
+        let queued =
+            carry::begin(&self.pool, Parcel::new(job)).or_else(|job| self.pool.put(self.lane, job));
         queued.map_err(|job| self.refuse(job, Errno::EAGAIN))
     }
 

@@ -23,7 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
-mod bytes;
+mod carry;
 mod cqe;
 mod crew;
 mod desk;
@@ -38,7 +38,6 @@ mod sqe;
 mod thread;
 pub mod trace;
 
-pub use bytes::Bytes;
 pub use cqe::Cqe;
 pub use future::{AsyncTask, Local};
 pub use op::{File, Output, Where};
@@ -46,3 +45,5 @@ pub use options::RingOptions;
 pub use pool::{Pool, PoolOptions, PoolStats};
 pub use ring::{Ring, RingInterrupter};
 pub use sqe::{Cancel, Full, Sqe};
+
+pub use openpath_vfs::Bytes;

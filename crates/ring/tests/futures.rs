@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::World;
+use common::{World, over_host};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR};
 use openpath_ring::{AsyncTask, RingOptions};
@@ -58,6 +58,10 @@ fn task(world: &World, set: impl FnOnce(&mut RingOptions)) -> AsyncTask {
 
 #[test]
 fn what_is_cached_is_ready_at_once() {
+    if over_host() {
+        // Data and closes of the host may wait.
+        return;
+    }
     let world = World::new();
     let mut task = task(&world, |_| {});
     for _ in 0..100 {

@@ -63,7 +63,7 @@ pub use heap::trim_heap;
 pub use inbox::{Inbox, Parcel, Taken};
 pub use life::{Change, Life, Sample};
 pub use lock::{
-    ClassInfo, LockClass, Mutex, MutexGuard, RawGuard, RawLock, RwLock, RwLockReadGuard,
+    ClassInfo, Hold, LockClass, Mutex, MutexGuard, RawGuard, RawLock, RwLock, RwLockReadGuard,
     RwLockWriteGuard,
 };
 pub use once::WriteOnce;

@@ -22,8 +22,10 @@
 //! # Limits
 //! Not fair, except that a lock held for long is handed on (parking_lot).
 
+mod hold;
 mod raw;
 
+pub use hold::Hold;
 pub use raw::{RawGuard, RawLock};
 
 use crate::lockdep::{self, Ask, Held};

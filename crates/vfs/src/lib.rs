@@ -14,6 +14,7 @@
 mod above;
 mod atime;
 mod buffer;
+mod bytes;
 mod clock;
 mod config;
 mod cred;
@@ -47,6 +48,7 @@ mod tried;
 mod walk;
 
 pub use above::Above;
+pub use bytes::Bytes;
 pub use clock::{Clock, Entropy, SystemClock, SystemEntropy};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
@@ -58,13 +60,14 @@ pub use explain::{
 #[doc(hidden)]
 pub use fd::FdMap;
 pub use fd::OwnerEx;
-pub use file::{Fd, FileOps, Io, OpenFile, Running};
+pub use file::{Fd, FileOps, Io, LastFile, OpenFile, Running};
 pub use inode::{
-    Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr, flag,
+    Attr, Cargo, Carried, Carrier, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience,
+    Rename, SetAttr, Way, flag,
 };
 pub use instance::{Usage, Vfs, VfsBuilder};
 pub use interrupt::Interrupter;
-pub use io::DataWait;
+pub use io::{Carriage, DataWait};
 pub use mount::{
     AbsentRules, AbsentRulesBuilder, MountFlags, MountInfo, Namespace, Propagation, mflag,
 };

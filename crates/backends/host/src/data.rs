@@ -23,7 +23,7 @@ const COPIED: u64 = 64 << 20;
 impl Node {
     /// # Errors
     /// `EINVAL`: not a regular file, or one that stands for something else.
-    fn must_be_file(&self, inode: &Inode) -> Result<(), Errno> {
+    pub(crate) fn must_be_file(&self, inode: &Inode) -> Result<(), Errno> {
         if self.is_file() && inode.kind() == mode::S_IFREG {
             Ok(())
         } else {

@@ -3,6 +3,8 @@
 
 use crate::node::{Access, Face, Node};
 use openpath_abi::{Errno, Timespec};
+#[cfg(feature = "io-uring")]
+use openpath_vfs::{Carrier, Way};
 use openpath_vfs::{
     Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr,
 };
@@ -95,6 +97,15 @@ impl InodeOps for Face {
         _now: Timespec,
     ) -> Result<usize, Errno> {
         self.0.write_data(inode, data, offset)
+    }
+
+    #[cfg(feature = "io-uring")]
+    fn carrier(&self, inode: &Inode, way: Way) -> Option<Box<dyn Carrier>> {
+        self.0.carrier(inode, way)
+    }
+
+    fn settle(&self, inode: &Inode) {
+        Node::settle(&self.0, inode);
     }
 
     fn with_pages(

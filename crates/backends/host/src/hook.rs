@@ -28,6 +28,10 @@ impl FileOps for Opening {
         self
     }
 
+    fn leaves_data(&self) -> bool {
+        true
+    }
+
     fn release(&self) {
         self.node.closed(self.what);
     }

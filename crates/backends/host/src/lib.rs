@@ -42,7 +42,7 @@
 //! * A file that others moved, and whose handle was given up, is `ESTALE` to who has it open.
 //! * A file by two names, one of which is in a directory without a watch: see `watch`.
 //! * Attributes of links and special files need a `/proc` in the process's namespace.
-//! * io_uring is not used.
+//! * io_uring is used with the feature `io-uring`, for data that a ring moves, and nothing else.
 //!
 //! ```
 //! use openpath_abi::fcntl::O_RDONLY;
@@ -66,6 +66,8 @@
 #![forbid(unsafe_code)]
 
 mod attr;
+#[cfg(feature = "io-uring")]
+mod carry;
 mod create;
 mod data;
 mod face;

@@ -83,6 +83,10 @@ pub struct HostOptions {
     pub handles_max: usize,
     /// The most directories that are watched ([`Policy::Notify`]).
     pub watches_max: usize,
+    /// The most reads, writes and syncs of rings that the kernel's own ring has at a time, 4096 at
+    /// most; 0: it is not used. It is made when it is first needed, with a thread. Without the
+    /// feature `io-uring`, or where the kernel gives none, workers do all.
+    pub kernel_ring: u32,
     /// Where the directory is found again after it was removed; [`crate::HostFs::open`] says it.
     pub path: Option<PathBuf>,
     /// `/proc/self/fd`, where this process's namespace has none; else it is opened. By it a file
@@ -103,6 +107,7 @@ impl Default for HostOptions {
             reach: Reach::default(),
             handles_max: 1024,
             watches_max: 8192,
+            kernel_ring: 128,
             path: None,
             descriptors: None,
             kind: "openpath-host",

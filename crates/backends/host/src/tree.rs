@@ -43,6 +43,8 @@ pub(crate) struct Tree {
     pub(crate) changes: Word,
     pub(crate) watcher: Option<Arc<Watcher>>,
     pub(crate) root_mnt: u64,
+    #[cfg(feature = "io-uring")]
+    pub(crate) kernel_ring: crate::carry::Lazy,
     table: Mutex<HashMap<Key, Weak<Inode>>, HostTable>,
     devices: Mutex<Vec<u64>, HostDevices>,
 }
@@ -72,6 +74,8 @@ impl Tree {
             changes: Word::new(1),
             watcher,
             root_mnt: root.mnt,
+            #[cfg(feature = "io-uring")]
+            kernel_ring: crate::carry::Lazy::default(),
             table: Mutex::new(HashMap::new()),
             devices: Mutex::new(vec![root.id.dev]),
         })

@@ -110,6 +110,10 @@ for 32. `future` is an open awaited on the runtime that `tokio::fs` has, `call` 
 open as a call. Most sides hand work to other threads, so times are wall time, and medians\n\
 of short windows.\n\
 \n\
+`read 4k` are reads of random pages of a file of 128 MiB on ext4, through our host backend, by\n\
+a ring with the kernel\'s io_uring below it (feature `io-uring`) against one whose reads workers\n\
+make, and against the call. What is `not cached` was dropped from the host\'s cache before.\n\
+\n\
 The rows with `p50` and more are single opens of cached files, 20,000 of each kind: answered\n\
 where they are asked, by a worker, and where they are asked while 64 lookups of another ring\n\
 wait for a backend that does not answer.";

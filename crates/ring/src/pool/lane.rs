@@ -95,9 +95,13 @@ impl Lanes {
         }
     }
 
-    pub(super) fn recall(&mut self, LaneId(id): LaneId, ticket: u32) -> Option<Parcel<Job>> {
+    pub(super) fn recall(
+        &mut self,
+        LaneId(id): LaneId,
+        is_it: impl FnMut(&Parcel<Job>) -> bool,
+    ) -> Option<Parcel<Job>> {
         let queue = &mut self.lanes[id].queue;
-        let at = queue.iter().position(|job| job.ticket == ticket)?;
+        let at = queue.iter().position(is_it)?;
         queue.remove(at)
     }
 

@@ -56,6 +56,8 @@ struct Handle(Arc<Inner>);
 
 pub(crate) struct Inner {
     options: PoolOptions,
+    /// The lane of what was carried by a tree and is to be closed.
+    closing: LaneId,
     state: Mutex<State, PoolQueues>,
 }
 
@@ -93,8 +95,10 @@ impl Pool {
     /// A pool, without a thread yet.
     #[must_use]
     pub fn new(options: PoolOptions) -> Self {
+        let mut lanes = Lanes::default();
+        let closing = lanes.add(options.share());
         let state = State {
-            lanes: Lanes::default(),
+            lanes,
             alarms: Alarms::default(),
             asleep: WaitQueue::default(),
             idle: 0,
@@ -106,6 +110,7 @@ impl Pool {
         };
         let inner = Inner {
             options,
+            closing,
             state: Mutex::new(state),
         };
         Self(Arc::new(Handle(Arc::new(inner))))
@@ -149,7 +154,13 @@ impl Pool {
 
     /// Takes a job back that no worker has begun.
     pub(crate) fn recall(&self, lane: LaneId, ticket: u32) -> Option<Parcel<Job>> {
-        self.0.0.state.lock().lanes.recall(lane, ticket)
+        let is_it = |job: &Parcel<Job>| job.ticket == ticket;
+        self.0.0.state.lock().lanes.recall(lane, is_it)
+    }
+
+    /// Who closes jobs that a tree has carried, for as long as that takes.
+    pub(crate) fn closers(&self) -> Closers {
+        Closers(Arc::clone(&self.0.0))
     }
 
     /// Queues a job.
@@ -157,44 +168,73 @@ impl Pool {
     /// # Errors
     /// The job, if there is no thread and none can be started.
     pub(crate) fn put(&self, lane: LaneId, job: Parcel<Job>) -> Result<(), Parcel<Job>> {
-        let inner = &self.0.0;
-        let mut state = inner.state.lock();
-        let ticket = job.ticket;
-        state.lanes.put(lane, job);
-        if !state.lanes.has_next() {
-            // Its lane has its share of workers, who go on with it.
-            return Ok(());
-        }
-        if state.idle > state.woken {
-            state.woken += 1;
-            let wake = state.asleep.wake_one();
-            drop(state);
-            drop(wake);
-            return Ok(());
-        }
-        if state.threads >= inner.options.threads_max.max(1) {
-            return Ok(());
-        }
-        state.threads += 1;
-        state.started += 1;
-        let name = format!("{}-{}", inner.options.name, state.started);
-        drop(state);
-        let theirs = Arc::clone(inner);
-        if crate::thread::start(name, move || worker::work(&theirs)).is_ok() {
-            return Ok(());
-        }
-        let mut state = inner.state.lock();
-        state.threads -= 1;
-        if state.threads > 0 {
-            return Ok(());
-        }
-        // Another may have come and gone with it meanwhile.
-        state.lanes.recall(lane, ticket).map_or(Ok(()), Err)
+        put(&self.0.0, lane, job)
     }
 
     /// Has `desk` rung at `at`, instead of when was said before.
     pub(crate) fn set_alarm(&self, id: &mut AlarmId, desk: &Arc<Desk>, at: Option<Instant>) {
         alarm::set(&self.0.0, id, desk, at);
+    }
+}
+
+/// Where a job lies for as long as it is one.
+fn place_of(job: &Parcel<Job>) -> usize {
+    std::ptr::from_ref::<Job>(job).addr()
+}
+
+/// Queues a job.
+///
+/// # Errors
+/// The job, if there is no thread and none can be started.
+fn put(inner: &Arc<Inner>, lane: LaneId, job: Parcel<Job>) -> Result<(), Parcel<Job>> {
+    let mut state = inner.state.lock();
+    let place = place_of(&job);
+    state.lanes.put(lane, job);
+    if !state.lanes.has_next() {
+        // Its lane has its share of workers, who go on with it.
+        return Ok(());
+    }
+    if state.idle > state.woken {
+        state.woken += 1;
+        let wake = state.asleep.wake_one();
+        drop(state);
+        drop(wake);
+        return Ok(());
+    }
+    if state.threads >= inner.options.threads_max.max(1) {
+        return Ok(());
+    }
+    state.threads += 1;
+    state.started += 1;
+    let name = format!("{}-{}", inner.options.name, state.started);
+    drop(state);
+    let theirs = Arc::clone(inner);
+    if crate::thread::start(name, move || worker::work(&theirs)).is_ok() {
+        return Ok(());
+    }
+    let mut state = inner.state.lock();
+    state.threads -= 1;
+    if state.threads > 0 {
+        return Ok(());
+    }
+    // Another may have come and gone with it meanwhile.
+    state
+        .lanes
+        .recall(lane, |job| place_of(job) == place)
+        .map_or(Ok(()), Err)
+}
+
+/// The workers of a pool, for what a tree has carried.
+pub(crate) struct Closers(Arc<Inner>);
+
+impl Closers {
+    /// Queues a job to be closed. It may come when the pool itself is gone, and is done all the
+    /// same.
+    ///
+    /// # Errors
+    /// The job, if there is no thread and none can be started.
+    pub(crate) fn put(&self, job: Parcel<Job>) -> Result<(), Parcel<Job>> {
+        put(&self.0, self.0.closing, job)
     }
 }
 

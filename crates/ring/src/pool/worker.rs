@@ -2,12 +2,13 @@
 //! A worker thread, and the jobs it runs.
 
 use super::{Inner, State};
+use crate::carry;
 use crate::desk::{Desk, Signal};
 use crate::op::{Failed, Op, Outcome};
 use crate::perform;
 use openpath_abi::Errno;
-use openpath_sync::{Ended, Sleeper};
-use openpath_vfs::{Interrupter, OpenFile, Task};
+use openpath_sync::{Ended, Parcel, Sleeper};
+use openpath_vfs::{Interrupter, LastFile, OpenFile, Task};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,15 +44,41 @@ pub(crate) struct Job {
     /// Where it is left. It is not there with the job: else neither would ever go.
     pub(crate) desk: Option<Arc<Desk>>,
     pub(crate) outcome: Option<Outcome>,
+    /// What came of its data, if the tree carried it.
+    pub(crate) moved: Option<Result<usize, Errno>>,
+    /// The file that the tree carried its data for, if nobody else has it any more.
+    pub(crate) last: Option<LastFile>,
 }
 
 impl Job {
-    fn run(&mut self) {
+    /// Does what is to be done.
+    pub(crate) fn run(&mut self) {
         let Some(op) = self.op.take() else { return };
-        let files = std::mem::take(&mut self.files);
-        let call = AssertUnwindSafe(|| perform::perform(&self.stand_in.task, op, files));
+        let mut files = std::mem::take(&mut self.files);
+        let task = &self.stand_in.task;
+        let moved = self.moved.take();
+        let carried = moved.and_then(|moved| Some((moved, files[0].take()?)));
+        let call = AssertUnwindSafe(|| match &carried {
+            Some((moved, file)) => carry::close(task, op, file, *moved),
+            None => perform::perform(task, op, files),
+        });
         let outcome = catch_unwind(call).unwrap_or_else(|_| Err(Failed::from(Errno::EIO)));
         self.outcome = Some(outcome);
+        self.last = carried.and_then(|(_, file)| file.put());
+    }
+
+    /// As [`Job::run`], and ends what ends with it.
+    pub(crate) fn complete(&mut self) {
+        self.run();
+        let last = AssertUnwindSafe(self.last.take());
+        let _panicked = catch_unwind(move || drop(last));
+    }
+
+    /// Leaves it at the desk it came from.
+    pub(crate) fn deliver(mut job: Parcel<Self>) {
+        if let Some(desk) = job.desk.take() {
+            desk.deliver(job);
+        }
     }
 }
 
@@ -63,15 +90,12 @@ pub(super) fn work(inner: &Arc<Inner>) {
     loop {
         if let Some((lane, mut job)) = state.lanes.next() {
             drop(state);
-            job.run();
-            let desk = job.desk.take();
+            job.complete();
             state = inner.state.lock();
             // The lane is free before anyone learns that the job is done.
             state.lanes.done(lane);
             drop(state);
-            if let Some(desk) = desk {
-                desk.deliver(job);
-            }
+            Job::deliver(job);
             until = None;
             state = inner.state.lock();
             continue;

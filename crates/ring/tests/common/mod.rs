@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What these tests share: a tree in memory, and beside it one whose names are asked for in vain
-//! until a gate is opened.
+//! until a gate is opened. With `OPENPATH_RING_TREE=host` the first is a directory of the host.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Cqe, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{
     Attr, Cred, Found, Inode, InodeOps, Limits, MountFlags, Patience, SuperBlock, SuperBlockOps,
     SuperBlockOptions, Task, Usage, Vfs,
 };
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -107,6 +109,41 @@ impl SuperBlockOps for Tree {
     }
 }
 
+/// A directory of the host that goes with its owner.
+pub(crate) struct Scratch(Option<std::path::PathBuf>);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _goes_if_it_can = std::fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// Whether trees are directories of the host.
+pub(crate) fn over_host() -> bool {
+    std::env::var_os("OPENPATH_RING_TREE").is_some_and(|tree| tree == "host")
+}
+
+/// The tree of a world.
+fn root() -> (Arc<SuperBlock>, Scratch) {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    if !over_host() {
+        return (MemFs::new(MemOptions::default()), Scratch(None));
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("openpath-ring-{}-{number}", std::process::id());
+    let place = std::env::temp_dir().join(name);
+    let _left_over = std::fs::remove_dir_all(&place);
+    std::fs::create_dir_all(&place).expect("a directory to play in");
+    let options = HostOptions {
+        policy: Policy::Exclusive,
+        ..HostOptions::default()
+    };
+    let tree = HostFs::open(&place, options).expect("a tree");
+    (tree, Scratch(Some(place)))
+}
+
 /// `/d/f0` to `/d/f9` with ten bytes each, a FIFO `/fifo`, and the slow tree at `/slow`.
 pub(crate) struct World {
     pub(crate) vfs: Vfs,
@@ -114,6 +151,7 @@ pub(crate) struct World {
     pub(crate) pool: Pool,
     /// What was in use before anything was done.
     pub(crate) before: Usage,
+    scratch: Scratch,
 }
 
 impl World {
@@ -126,7 +164,7 @@ impl World {
             pins_max: 1 << 18,
             ..Limits::default()
         };
-        let root = MemFs::new(MemOptions::default());
+        let (root, scratch) = root();
         let vfs = Vfs::builder().limits(limits).build(root).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
         for dir in [&b"/d"[..], b"/slow"] {
@@ -156,6 +194,7 @@ impl World {
             gate,
             pool: Pool::new(options),
             before,
+            scratch,
         }
     }
 
@@ -176,12 +215,17 @@ impl World {
     /// Nothing is held any more, once the workers have ended what they do.
     pub(crate) fn assert_at_rest(self) {
         let Self {
-            vfs, pool, before, ..
+            vfs,
+            pool,
+            before,
+            scratch,
+            ..
         } = self;
         drop(pool);
         vfs.collect();
         let now = vfs.usage();
         assert_eq!((now.pins, now.mounts), (before.pins, before.mounts));
+        drop(scratch);
     }
 }
 

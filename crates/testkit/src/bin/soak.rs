@@ -15,13 +15,30 @@ struct Args {
     /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Where the files are.
+    #[arg(long, value_enum, default_value = "mem")]
+    back: Back,
+}
+
+/// A backend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Back {
+    /// In memory.
+    Mem,
+    /// In a directory of the host.
+    Host,
 }
 
 fn main() -> ExitCode {
-    let Args { ops, seed } = Args::parse();
+    let Args { ops, seed, back } = Args::parse();
+    let over_host = back == Back::Host;
     // A backend that breaks is part of it.
     std::panic::set_hook(Box::new(|_| {}));
-    let report = match soak::run(Plan { ops, seed }) {
+    let report = match soak::run(Plan {
+        ops,
+        seed,
+        over_host,
+    }) {
         Ok(report) => report,
         Err(errno) => {
             eprintln!("soak: {errno}");

@@ -18,6 +18,8 @@ pub struct Plan {
     pub ops: u64,
     /// Of the random choices.
     pub seed: u64,
+    /// Whether the files are in a directory of the host.
+    pub over_host: bool,
 }
 
 /// What was done, and what was wrong.
@@ -54,7 +56,7 @@ impl Report {
 pub fn run(plan: Plan) -> Result<Report, openpath_abi::Errno> {
     let mut rng = Rng::new(plan.seed);
     let mut report = Report::default();
-    let world = World::new(plan.seed)?;
+    let world = World::new(plan.seed, plan.over_host)?;
     let mut options = PoolOptions::default();
     options.threads_max = 6;
     options.idle = Duration::from_millis(20);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the soak takes place: a tree in memory, and one whose backend is unreliable.
+//! Where the soak takes place: a tree in memory or a directory of the host, and one whose backend
+//! is unreliable.
 
 use super::Report;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_sync::Word;
 use openpath_vfs::{
     Attr, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, MountFlags, Patience, SuperBlock,
     SuperBlockOps, SuperBlockOptions, Task, Usage, Vfs, flag,
 };
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,21 +115,53 @@ fn inode(ino: u64, bits: u32, ops: Box<dyn InodeOps>) -> Arc<Inode> {
     Inode::new(ino, 0, attr, Timespec::default(), ops)
 }
 
-/// A tree in memory with `/d/f0` to `/d/f7` and a FIFO, and the unreliable one at `/bad`.
+/// A tree with `/d/f0` to `/d/f7` and a FIFO, and the unreliable one at `/bad`.
 pub(super) struct World {
     vfs: Vfs,
     book: Arc<Book>,
     before: Usage,
     files: u64,
+    scratch: Option<Scratch>,
+}
+
+/// A directory of the host that goes with its owner.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// # Errors
+    /// `EIO`: there can be none.
+    fn new() -> Result<Self, Errno> {
+        let name = format!("openpath-soak-{}", std::process::id());
+        let place = std::env::temp_dir().join(name);
+        let _left_over = std::fs::remove_dir_all(&place);
+        std::fs::create_dir_all(&place).map_err(|_| Errno::EIO)?;
+        Ok(Self(place))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _goes_if_it_can = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl World {
-    pub(super) fn new(seed: u64) -> Result<Self, Errno> {
+    pub(super) fn new(seed: u64, over_host: bool) -> Result<Self, Errno> {
         let limits = Limits {
             dentries_max: 4096,
             ..Limits::default()
         };
-        let root = MemFs::new(MemOptions::default());
+        let scratch = over_host.then(Scratch::new).transpose()?;
+        let root = match &scratch {
+            Some(scratch) => {
+                let options = HostOptions {
+                    policy: Policy::Exclusive,
+                    ..HostOptions::default()
+                };
+                HostFs::open(&scratch.0, options)?
+            }
+            None => MemFs::new(MemOptions::default()),
+        };
         let vfs = Vfs::builder()
             .secret([seed, 1])
             .limits(limits)
@@ -153,6 +188,7 @@ impl World {
             book,
             before,
             files,
+            scratch,
         })
     }
 
@@ -188,6 +224,7 @@ impl World {
         if opened != released {
             report.note(format!("{opened} openings, {released} released"));
         }
+        drop(self.scratch);
         Ok(())
     }
 }

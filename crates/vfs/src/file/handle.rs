@@ -5,7 +5,7 @@ use crate::instance::Shared;
 use crate::path::VfsPath;
 use crate::task::Core;
 use openpath_abi::Errno;
-use openpath_sync::FileRef;
+use openpath_sync::{FileRef, LastRef};
 use std::sync::Arc;
 
 /// A reference to an open file description, as a message that carries a descriptor holds one
@@ -53,6 +53,34 @@ impl OpenFile {
         let pin = self.vfs.house.lock().dup(self.file.pin());
         let pin = pin.ok_or(Errno::ENOMEM)?;
         Ok(VfsPath::new(Arc::clone(&self.vfs), pin))
+    }
+}
+
+impl OpenFile {
+    /// Puts this reference back without ending the file. If it was the last one, the file ends with
+    /// what this gives, wherever waiting for a backend does no harm.
+    #[must_use]
+    pub fn put(mut self) -> Option<LastFile> {
+        let file = core::mem::replace(&mut self.file, FileRef::none());
+        let last = self.vfs.dcache.store.put_file(file)?;
+        Some(LastFile {
+            vfs: Arc::clone(&self.vfs),
+            last: Some(last),
+        })
+    }
+}
+
+/// A file without references, which ends when this is dropped.
+pub struct LastFile {
+    vfs: Arc<Shared>,
+    last: Option<LastRef>,
+}
+
+impl Drop for LastFile {
+    fn drop(&mut self) {
+        if let Some(last) = self.last.take() {
+            self.vfs.release_anywhere(last);
+        }
     }
 }
 

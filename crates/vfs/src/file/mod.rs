@@ -31,7 +31,7 @@ mod ops;
 mod release;
 mod running;
 
-pub use handle::OpenFile;
+pub use handle::{LastFile, OpenFile};
 pub(crate) use ops::RWF_COMMON;
 pub use ops::{FileOps, Io};
 pub use running::Running;

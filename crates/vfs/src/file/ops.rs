@@ -58,6 +58,12 @@ pub trait FileOps: Send + Sync + 'static {
         None
     }
 
+    /// Whether reads and writes are all left to the inode, which may have them carried out
+    /// ([`crate::InodeOps::carrier`]).
+    fn leaves_data(&self) -> bool {
+        false
+    }
+
     /// The `RWF_*` flags that its reads (or, if `writing`, its writes) take.
     fn rw_flags(&self, _writing: bool) -> u32 {
         RWF_COMMON

@@ -23,18 +23,23 @@ impl Shared {
     /// Puts back a reference to a file that may be in many hands (`fput`). Any thread may.
     pub(crate) fn fput(&self, file: FileRef) {
         if let Some(last) = self.dcache.store.put_file(file) {
-            let awaited = self.tell_closed(None, &last);
-            let own = self.dcache.store.last_payload(&last).is_some();
-            self.end_ops(&last);
-            let unlinked = self.is_unlinked(&last);
-            self.dcache.store.end_file(last);
-            self.ended(unlinked);
-            if awaited {
-                self.end_waits();
-            }
-            if own {
-                self.sweep_mounts();
-            }
+            self.release_anywhere(last);
+        }
+    }
+
+    /// Releases a file whose last reference was put back. Any thread may.
+    pub(crate) fn release_anywhere(&self, last: LastRef) {
+        let awaited = self.tell_closed(None, &last);
+        let own = self.dcache.store.last_payload(&last).is_some();
+        self.end_ops(&last);
+        let unlinked = self.is_unlinked(&last);
+        self.dcache.store.end_file(last);
+        self.ended(unlinked);
+        if awaited {
+            self.end_waits();
+        }
+        if own {
+            self.sweep_mounts();
         }
     }
 

@@ -21,10 +21,12 @@
 //!     held.
 
 mod attr;
+mod carrier;
 mod entries;
 mod ops;
 
 pub use attr::Attr;
+pub use carrier::{Cargo, Carried, Carrier, Way};
 pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 
 use crate::lock_order::{InodeEntries, InodeNames, Stacked};
@@ -33,7 +35,9 @@ use crate::pipe::InodePipe;
 use attr::{AttrWords, high, low};
 use openpath_abi::xattr::CAPABILITY_NAME;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Word, Word32, WriteOnce};
+use openpath_sync::{
+    Hold, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Word, Word32, WriteOnce,
+};
 use std::sync::Arc;
 
 /// Bits of the read-mostly flags word.
@@ -224,6 +228,10 @@ impl Inode {
     /// As [`Inode::hold_names`], if nobody has them locked.
     pub(crate) fn try_hold_names(&self) -> Option<RwLockReadGuard<'_, (), InodeNames>> {
         self.names.try_read()
+    }
+    /// As [`Inode::try_hold_names`], until what this returns is dropped, be it in another thread.
+    pub(crate) fn try_keep_names(self: &Arc<Self>) -> Option<Hold<Self, (), InodeNames>> {
+        Hold::attempt(self, |inode| &inode.names)
     }
     /// Holds the names in this directory, or the file's data and attributes, as they are
     /// (`i_rwsem`, shared).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a backend serves an inode with: the calls, and the words they are made in.
 
-use super::Inode;
+use super::{Carrier, Inode, Way};
 use crate::file::FileOps;
 use crate::path::VfsPath;
 use crate::tenant::TenantRef;
@@ -261,6 +261,16 @@ pub trait InodeOps: Send + Sync + 'static {
     ) -> Result<usize, Errno> {
         Err(Errno::EINVAL)
     }
+
+    /// What will move data of this file by itself, if there is something that can, and asking for
+    /// it does not wait. `None`, the default: the call is made by who waits for it.
+    fn carrier(&self, inode: &Inode, way: Way) -> Option<Box<dyn Carrier>> {
+        None
+    }
+
+    /// Brings size, blocks and times up to date after a [`Carrier`] wrote; it may wait. What
+    /// `write_at` does besides writing.
+    fn settle(&self, inode: &Inode) {}
 
     /// Begins one opening: the state it keeps and the calls it takes over, if any. Asked only while
     /// [`super::flag::OPEN_HOOK`] is set, or for writing [`super::flag::WRITE_HOOK`]; a backend may

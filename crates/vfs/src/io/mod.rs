@@ -11,6 +11,7 @@
 //! core's.
 //! A FIFO is read and written by its end of the pipe, a device by its driver.
 
+mod carry;
 mod copy;
 mod lend;
 mod read;
@@ -21,6 +22,7 @@ mod sync;
 mod wait;
 mod write;
 
+pub use carry::Carriage;
 pub use wait::DataWait;
 
 use crate::file::{FileOps, Filp};

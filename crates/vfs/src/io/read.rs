@@ -87,7 +87,7 @@ impl Task {
 }
 
 impl Filp<'_> {
-    fn read(&self, buf: &mut [u8], place: Place) -> Result<usize, Errno> {
+    pub(super) fn read(&self, buf: &mut [u8], place: Place) -> Result<usize, Errno> {
         if !self.readable() {
             return Err(Errno::EBADF);
         }

@@ -112,7 +112,12 @@ impl Filp<'_> {
         self.write_pieces(&[IoSlice::new(data)], place, 0)
     }
 
-    fn write_pieces(&self, data: &[IoSlice<'_>], place: Place, flags: u32) -> Result<usize, Errno> {
+    pub(super) fn write_pieces(
+        &self,
+        data: &[IoSlice<'_>],
+        place: Place,
+        flags: u32,
+    ) -> Result<usize, Errno> {
         if data.len() > PIECES_MAX {
             return Err(Errno::EINVAL);
         }
@@ -183,7 +188,7 @@ impl Filp<'_> {
     ///
     /// # Errors
     /// `EPERM`: it would not, and the file is append-only.
-    fn at_end(&self, target: &Target<'_>, flags: u32) -> Result<bool, Errno> {
+    pub(super) fn at_end(&self, target: &Target<'_>, flags: u32) -> Result<bool, Errno> {
         if flags & RWF_NOAPPEND != 0 {
             if self.appends() && target.inode.flags() & flag::APPEND_ONLY != 0 {
                 return Err(Errno::EPERM);

@@ -141,6 +141,12 @@ impl<'a> Target<'a> {
         Ok(without_privileges(self.core, self.inode))
     }
 
+    /// Whether [`Target::drop_privileges`] would take nothing.
+    pub(crate) fn keeps_privileges(&self) -> bool {
+        self.inode.flags() & flag::FILE_CAPS == 0
+            && without_privileges(self.core, self.inode).is_none()
+    }
+
     /// Applies a change of attributes at the backend.
     ///
     /// # Errors

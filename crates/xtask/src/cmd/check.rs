@@ -14,11 +14,19 @@ const CLIPPY: &[&str] = &[
     "-Dwarnings",
 ];
 
+/// What a feature changes, built and tested with it.
+const FEATURE: &[&str] = &[
+    "--package=openpath-host",
+    "--package=openpath-ring",
+    "--features=openpath-host/io-uring",
+    "--quiet",
+];
+
 type Step = (&'static str, fn() -> Done);
 
 /// Runs the steps in order; the first that fails ends it.
 pub(crate) fn run() -> Done {
-    let steps: [Step; 5] = [
+    let steps: [Step; 8] = [
         ("fmt", || pass_on(&mut cargo(&["fmt", "--all", "--check"]))),
         ("tidy", super::tidy::run),
         ("clippy", || pass_on(&mut cargo(CLIPPY))),
@@ -28,6 +36,18 @@ pub(crate) fn run() -> Done {
         }),
         ("test", || {
             pass_on(&mut cargo(&["test", "--workspace", "--quiet"]))
+        }),
+        ("clippy with io-uring", || {
+            let mut clippy = cargo(&["clippy", "--all-targets"]);
+            pass_on(clippy.args(FEATURE).args(["--", "-Dwarnings"]))
+        }),
+        ("test with io-uring", || {
+            pass_on(cargo(&["test"]).args(FEATURE))
+        }),
+        ("rings over the host", || {
+            let mut test = cargo(&["test", "--tests", "--package=openpath-ring"]);
+            test.env("OPENPATH_RING_TREE", "host");
+            pass_on(test.args(["--features=openpath-host/io-uring", "--quiet"]))
         }),
     ];
     let start = Instant::now();

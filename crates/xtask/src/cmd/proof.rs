@@ -8,6 +8,11 @@ use std::ffi::OsString;
 
 /// Runs a program of the testkit with the oracle profile and these arguments.
 pub(crate) fn testkit(program: &str, args: &[OsString]) -> Done {
+    testkit_with(&[], program, args)
+}
+
+/// As [`testkit`], built with further arguments for cargo.
+pub(crate) fn testkit_with(how: &[&str], program: &str, args: &[OsString]) -> Done {
     let mut run = cargo(&[
         "run",
         "--quiet",
@@ -16,7 +21,7 @@ pub(crate) fn testkit(program: &str, args: &[OsString]) -> Done {
         "-p",
         "openpath-testkit",
     ]);
-    pass_on(run.args(["--bin", program, "--"]).args(args))
+    pass_on(run.args(how).args(["--bin", program, "--"]).args(args))
 }
 
 /// Runs the suite of `RESOLVE_CACHED` on every host there is, and shows what was skipped.

@@ -6,7 +6,7 @@
 //! a plain program with joined threads, and not a test: the test harness itself, scoped
 //! threads and contended locks of the standard library give false reports.
 
-use super::proof::testkit;
+use super::proof::testkit_with;
 use super::{Done, pass_on, root, target};
 use std::env;
 use std::ffi::OsString;
@@ -56,13 +56,20 @@ pub(crate) struct Soak {
     /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Over a directory of the host, with its kernel's io_uring for data.
+    #[arg(long)]
+    io_uring: bool,
 }
 
 /// Builds the soak and runs it, in each build that was asked for.
 pub(crate) fn soak(soak: &Soak) -> Done {
     let mut args = vec![OsString::from("--ops"), soak.ops.to_string().into()];
     args.extend([OsString::from("--seed"), soak.seed.to_string().into()]);
-    each("soak", soak.build, &args)
+    if !soak.io_uring {
+        return each("soak", soak.build, &[], &args);
+    }
+    args.extend(["--back", "host"].map(OsString::from));
+    each("soak", soak.build, &["--features", "io-uring"], &args)
 }
 
 /// Builds the storm and lets it pass, in each build that was asked for.
@@ -73,16 +80,16 @@ pub(crate) fn run(options: &Options) -> Done {
     ];
     args.extend([OsString::from("--seed"), options.seed.to_string().into()]);
     args.extend(options.args.iter().cloned());
-    each("storm", options.build, &args)
+    each("storm", options.build, &[], &args)
 }
 
-fn each(program: &str, build: Build, args: &[OsString]) -> Done {
+fn each(program: &str, build: Build, features: &[&str], args: &[OsString]) -> Done {
     let builds = match build {
         Build::All => &[Build::Plain, Build::Asan, Build::Tsan][..],
         one => &[one],
     };
     for build in builds {
-        let code = one(program, *build, args)?;
+        let code = one(program, *build, features, args)?;
         if code != ExitCode::SUCCESS {
             return Ok(code);
         }
@@ -90,11 +97,11 @@ fn each(program: &str, build: Build, args: &[OsString]) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn one(program: &str, build: Build, args: &[OsString]) -> Done {
+fn one(program: &str, build: Build, features: &[&str], args: &[OsString]) -> Done {
     let mut run = match build {
-        Build::Asan => sanitized(program, "address", ("ASAN_OPTIONS", ASAN))?,
-        Build::Tsan => sanitized(program, "thread", ("TSAN_OPTIONS", TSAN))?,
-        Build::Plain | Build::All => return testkit(program, args),
+        Build::Asan => sanitized(program, features, "address", ("ASAN_OPTIONS", ASAN))?,
+        Build::Tsan => sanitized(program, features, "thread", ("TSAN_OPTIONS", TSAN))?,
+        Build::Plain | Build::All => return testkit_with(features, program, args),
     };
     pass_on(run.args(args))
 }
@@ -105,6 +112,7 @@ const TSAN: &str = "halt_on_error=0:suppressions=crates/testkit/tsan.supp";
 /// A program, built with a sanitizer that is given these options unless the environment has some.
 fn sanitized(
     program: &str,
+    features: &[&str],
     name: &str,
     (variable, options): (&str, &str),
 ) -> std::io::Result<Command> {
@@ -121,6 +129,7 @@ fn sanitized(
         "--target",
         TRIPLE,
     ]);
+    build.args(features);
     build.arg("--target-dir").arg(&folder);
     build.env(
         "RUSTFLAGS",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rule `graph`: dependencies point down, outside crates are on a list, one lint table rules all.
 //!
-//! `abi <- sync <- vfs <- {mem, host, overlay, ring} <- {testkit, bench} <- {cli, xtask}`;
+//! `abi <- sync <- vfs <- {mem, uring <- host, overlay, ring} <- {testkit, bench} <- {cli, xtask}`;
 //! `conformance` stands alone. What is built for tests may use any library of the tree; what ships
 //! may not.
 
@@ -23,6 +23,7 @@ const SYNC: &str = "openpath-sync";
 const VFS: &str = "openpath-vfs";
 const MEM: &str = "openpath-mem";
 const RING: &str = "openpath-ring";
+const URING: &str = "openpath-uring";
 const HOST: &str = "openpath-host";
 const FUSE: &str = "openpath-fuse";
 const OVERLAY: &str = "openpath-overlay";
@@ -66,8 +67,13 @@ const GRAPH: &[Node] = &[
         outside: &["tracing", "shuttle"],
     },
     Node {
-        name: HOST,
+        name: URING,
         own: &[ABI, SYNC, VFS],
+        outside: &["io-uring", "rustix"],
+    },
+    Node {
+        name: HOST,
+        own: &[ABI, SYNC, VFS, URING],
         outside: &["rustix"],
     },
     Node {

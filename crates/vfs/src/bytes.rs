@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// What is borrowed is copied; a path that is used again and again is best shared.
 ///
 /// ```
-/// use openpath_ring::Bytes;
+/// use openpath_vfs::Bytes;
 /// use std::sync::Arc;
 /// let path: Arc<[u8]> = Arc::from(&b"/etc/passwd"[..]);
 /// let (owned, shared) = (Bytes::from(b"/tmp"), Bytes::from(&path));

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads of 4 KiB at random places of a file of the host, by a program that must not wait: our ring
+//! with the host kernel's ring below it, the same with workers alone, and the call.
+//!
+//! # Rules
+//! R1. Each round has one window of each side, and starts at another one each time. Times are wall
+//!     times, as in `contest`.
+//! R2. For a window that is not cached the file's pages are dropped before it, untimed. Every page
+//!     is read once in it at most.
+//! R3. One wrong answer ends the benchmark.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::time::Instant;
+
+use openpath_abi::fcntl::{O_NOATIME, O_RDONLY};
+use openpath_host::{HostFs, HostOptions, Policy};
+use openpath_ring::{Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
+use openpath_vfs::{Task, Vfs};
+
+use crate::error::Error;
+use crate::harness::Steal;
+use crate::row::Row;
+use crate::stats::Samples;
+use crate::{Ask, ours as instance, sys};
+
+const PAGE: usize = 4096;
+const PAGES: u64 = 32 << 10;
+/// Reads of one window, cached and not.
+const READS: [u64; 2] = [1024, 256];
+/// The file, below the directory that is shown.
+const NAME: &str = "data";
+/// How the file is opened.
+const FLAGS: u32 = O_RDONLY | O_NOATIME;
+
+/// A way to read.
+enum Way {
+    Ring(Box<Ring>, usize),
+    Call(Box<Task>),
+}
+
+struct Side {
+    way: Way,
+    fd: i32,
+    windows: Vec<f64>,
+}
+
+/// Runs every wanted row over `dir`, a directory of a disk.
+///
+/// # Errors
+/// `Setup`, `Wrong`.
+pub(super) fn run(ask: &Ask, steal: &Steal, dir: &Path) -> Result<Vec<Row>, Error> {
+    const KINDS: [(&str, bool); 2] = [("cached", false), ("not cached", true)];
+    let mut kinds: Vec<(bool, String)> = KINDS
+        .map(|(label, cold)| (cold, format!("read 4k {label}")))
+        .into();
+    ask.keep_groups(&mut kinds, |(_, name)| name);
+    if kinds.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !cfg!(feature = "io-uring") {
+        let missing = |(_, name): &(bool, String)| Row::missing(name, "built without `io-uring`");
+        return Ok(kinds.iter().map(missing).collect());
+    }
+    let path = dir.join(NAME);
+    let made = fill(&path).and_then(|()| File::open(&path));
+    let file = made.map_err(|e| Error::host("make the file", e))?;
+    let trees = [tree(dir, 128)?, tree(dir, 0)?];
+    let pool = Pool::new(PoolOptions::default());
+    let mut rows = Vec::new();
+    for (cold, name) in kinds {
+        let mut sides = vec![Side::call(&trees[1])?];
+        for depth in [1, 32] {
+            for vfs in &trees {
+                sides.push(Side::ring(vfs, &pool, depth)?);
+            }
+        }
+        let found = measure(ask, steal, &mut sides, cold.then_some(&file))?;
+        let [call, one, one_by_workers, many, many_by_workers] = &found[..] else {
+            return Err(Error::Wrong("sides".to_owned()));
+        };
+        let at_once = |n| format!("{name}, {n} at once, workers");
+        rows.push(Row::faster(&at_once(1), one, "workers", one_by_workers));
+        rows.push(Row::faster(&at_once(32), many, "workers", many_by_workers));
+        rows.push(Row::growth(
+            &format!("{name}, 1 at once, over the call"),
+            one,
+            "call",
+            call,
+        ));
+    }
+    let _goes_with_its_directory = std::fs::remove_file(&path);
+    Ok(rows)
+}
+
+/// Each page begins with its number.
+fn fill(path: &Path) -> std::io::Result<()> {
+    let mut data = vec![0; PAGES as usize * PAGE];
+    for (number, page) in (0u64..).zip(data.chunks_exact_mut(PAGE)) {
+        page[..8].copy_from_slice(&number.to_le_bytes());
+    }
+    std::fs::write(path, data)?;
+    File::open(path)?.sync_all()
+}
+
+/// The directory, with so many places in the kernel's ring.
+fn tree(dir: &Path, kernel_ring: u32) -> Result<Vfs, Error> {
+    let options = HostOptions {
+        policy: Policy::Exclusive,
+        kernel_ring,
+        ..HostOptions::default()
+    };
+    let tree = HostFs::open(dir, options).map_err(|e| Error::setup("open the directory", e))?;
+    Vfs::builder()
+        .build(tree)
+        .map_err(|e| Error::setup("build an instance", e))
+}
+
+impl Side {
+    fn open(task: &Task) -> Result<i32, Error> {
+        let path = format!("/{NAME}");
+        let opened = task.open(path.as_bytes(), FLAGS, 0);
+        opened.map_err(|e| Error::setup("open the file", e))
+    }
+
+    fn call(vfs: &Vfs) -> Result<Self, Error> {
+        let task = instance::task(vfs)?;
+        Ok(Self {
+            fd: Self::open(&task)?,
+            way: Way::Call(Box::new(task)),
+            windows: Vec::new(),
+        })
+    }
+
+    fn ring(vfs: &Vfs, pool: &Pool, depth: usize) -> Result<Self, Error> {
+        let task = instance::task(vfs)?;
+        let fd = Self::open(&task)?;
+        let ring = Ring::new(task, pool, RingOptions::default());
+        let ring = ring.map_err(|e| Error::setup("make a ring", e))?;
+        Ok(Self {
+            way: Way::Ring(Box::new(ring), depth),
+            fd,
+            windows: Vec::new(),
+        })
+    }
+
+    /// Reads these pages; how many were wrong.
+    fn burst(&mut self, pages: &[u64]) -> u64 {
+        let fd = self.fd;
+        match &mut self.way {
+            Way::Call(task) => {
+                let mut buf = vec![0; PAGE];
+                let wrong = pages.iter().filter(|&&page| {
+                    let read = task.pread(fd, &mut buf, place(page));
+                    read != Ok(PAGE) || buf[..8] != page.to_le_bytes()
+                });
+                wrong.count() as u64
+            }
+            Way::Ring(ring, depth) => {
+                let batches = pages.chunks(*depth);
+                batches.map(|pages| batch(ring, fd, pages)).sum()
+            }
+        }
+    }
+}
+
+fn place(page: u64) -> i64 {
+    (page * PAGE as u64).cast_signed()
+}
+
+fn batch(ring: &mut Ring, fd: i32, pages: &[u64]) -> u64 {
+    for &page in pages {
+        let read = Sqe::read(fd, vec![0; PAGE], place(page)).user_data(page);
+        if ring.prepare(read).is_err() {
+            return pages.len() as u64;
+        }
+    }
+    if ring.submit_and_wait(pages.len()).is_err() {
+        return pages.len() as u64;
+    }
+    let mut right = 0;
+    while let Some(cqe) = ring.next_completion() {
+        let Output::Buffer(read) = cqe.output else {
+            continue;
+        };
+        right += u64::from(read.len() == PAGE && read[..8] == cqe.user_data.to_le_bytes());
+    }
+    (pages.len() as u64).abs_diff(right)
+}
+
+/// Nanoseconds a read of each side; `file` is what is dropped from the cache before each window.
+fn measure(
+    ask: &Ask,
+    steal: &Steal,
+    sides: &mut [Side],
+    file: Option<&File>,
+) -> Result<Vec<Samples>, Error> {
+    let reads = READS[usize::from(file.is_some())];
+    let (begun, count) = (Instant::now(), sides.len());
+    let (mut kept, mut dropped) = (0, 0);
+    let mut seed = 1u64;
+    while kept < ask.effort.rounds && (kept + dropped == 0 || begun.elapsed() < ask.effort.time) {
+        let stolen = steal.ticks();
+        let mut windows = Vec::with_capacity(count);
+        for i in 0..count {
+            let i = (i + kept + dropped) % count;
+            // An odd step through a power of two meets each page once.
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(3);
+            let (first, step) = (seed >> 40, (seed >> 20) | 1);
+            let at = |n: u64| first.wrapping_add(n.wrapping_mul(step)) % PAGES;
+            let pages: Vec<u64> = (0..reads).map(at).collect();
+            if let Some(file) = file {
+                sys::drop_pages(file.as_fd()).map_err(|e| Error::host("drop pages", e))?;
+            }
+            let start = Instant::now();
+            let wrong = sides[i].burst(&pages);
+            let ns = start.elapsed().as_nanos() as f64;
+            if wrong > 0 {
+                return Err(Error::Wrong(format!("{wrong} of {reads} reads")));
+            }
+            windows.push((i, ns / reads as f64));
+        }
+        if steal.ticks() != stolen {
+            dropped += 1;
+            continue;
+        }
+        kept += 1;
+        for (i, ns) in windows {
+            sides[i].windows.push(ns);
+        }
+    }
+    let all = sides.iter_mut();
+    Ok(all
+        .map(|side| Samples::new(std::mem::take(&mut side.windows), dropped))
+        .collect())
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's ring as a carrier: what comes back, when, and from whom. A pipe that nobody has
+//! written to is an operation that does not end.
+
+use openpath_abi::Errno;
+use openpath_uring::KernelRing;
+use openpath_vfs::{Bytes, Cargo};
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+type Moved = (Cargo, Result<usize, Errno>);
+
+/// A ring, or none where the kernel gives none.
+fn ring(places: u32) -> Option<KernelRing> {
+    match KernelRing::new(places, "test-uring") {
+        Ok(ring) => Some(ring),
+        Err(errno) => {
+            eprintln!("skipped: no io_uring here ({errno:?})");
+            None
+        }
+    }
+}
+
+/// Begins; what it comes back with.
+fn begin(
+    ring: &KernelRing,
+    file: impl AsFd + Send + 'static,
+    cargo: Cargo,
+    offset: u64,
+) -> Receiver<Moved> {
+    let (done, moved) = channel();
+    let carrier = ring.carrier(file).expect("a place");
+    carrier.begin(
+        cargo,
+        offset,
+        Box::new(move |cargo, moved| {
+            let _nobody_waits = done.send((cargo, moved));
+        }),
+    );
+    moved
+}
+
+fn scratch(name: &str, data: &[u8]) -> Arc<File> {
+    let path = std::env::temp_dir().join(format!("openpath-uring-{}-{name}", std::process::id()));
+    std::fs::write(&path, data).expect("a file");
+    let file = File::options().read(true).write(true).open(&path);
+    std::fs::remove_file(&path).expect("its name goes");
+    Arc::new(file.expect("opened"))
+}
+
+fn pipe() -> (Arc<PipeReader>, PipeWriter) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    (Arc::new(reader), writer)
+}
+
+#[test]
+fn data_is_moved_at_its_offset_and_comes_back_with_its_buffer() {
+    let Some(ring) = ring(4) else { return };
+    let file = scratch("data", b"0123456789");
+    let read = |offset, len| {
+        let back = begin(&ring, Arc::clone(&file), Cargo::Read(vec![0; len]), offset);
+        match back.recv().expect("it comes back") {
+            (Cargo::Read(buf), moved) => (buf, moved),
+            (cargo, _) => panic!("{cargo:?}"),
+        }
+    };
+    assert_eq!(read(2, 3), (b"234".to_vec(), Ok(3)));
+    assert_eq!(read(8, 4), (b"89\0\0".to_vec(), Ok(2)));
+    assert_eq!(read(99, 2), (vec![0; 2], Ok(0)));
+    let shared: Arc<[u8]> = Arc::from(&b"ab"[..]);
+    let pieces = [
+        Bytes::Shared(shared),
+        Bytes::Static(b"cd"),
+        Bytes::Owned(b"ef".to_vec()),
+    ];
+    for (offset, data) in (4..).step_by(2).zip(pieces) {
+        let back = begin(&ring, Arc::clone(&file), Cargo::Write(data), offset);
+        assert_eq!(back.recv().map(|(_, moved)| moved), Ok(Ok(2)));
+    }
+    for data_only in [true, false] {
+        let back = begin(&ring, Arc::clone(&file), Cargo::Sync(data_only), 0);
+        assert_eq!(back.recv().map(|(_, moved)| moved), Ok(Ok(0)));
+    }
+    let mut whole = [0; 10];
+    assert_eq!(file.read_at(&mut whole, 0).ok(), Some(10));
+    assert_eq!(&whole, b"0123abcdef");
+    let closed = scratch("closed", b"");
+    let only_read = File::open(format!(
+        "/proc/self/fd/{}",
+        std::os::fd::AsRawFd::as_raw_fd(&*closed)
+    ));
+    let only_read = Arc::new(only_read.expect("opened again"));
+    let back = begin(&ring, only_read, Cargo::Write(Bytes::Static(b"x")), 0);
+    assert_eq!(back.recv().map(|(_, moved)| moved), Ok(Err(Errno::EBADF)));
+}
+
+#[test]
+fn there_are_as_many_places_as_were_asked_for() {
+    let Some(ring) = ring(3) else { return };
+    let pipes = [pipe(), pipe()];
+    let waiting = pipes.map(|(reader, writer)| {
+        let back = begin(&ring, reader, Cargo::Read(vec![0; 1]), 0);
+        (writer, back)
+    });
+    let file = scratch("places", b"");
+    let unused = ring.carrier(Arc::clone(&file)).expect("the third");
+    assert!(ring.carrier(Arc::clone(&file)).is_none(), "none is left");
+    assert_eq!(ring.under_way(), 3);
+    drop(unused);
+    assert!(ring.carrier(Arc::clone(&file)).is_some(), "given back");
+    for (mut writer, back) in waiting {
+        assert_eq!(back.try_recv().err(), Some(TryRecvError::Empty));
+        writer.write_all(b"x").expect("room");
+        let (cargo, moved) = back.recv().expect("it comes back");
+        assert_eq!(moved, Ok(1));
+        assert!(matches!(cargo, Cargo::Read(buf) if buf == b"x"));
+    }
+}
+
+#[test]
+fn what_is_under_way_outlives_the_ring_and_its_own_file() {
+    let Some(ring) = ring(2) else { return };
+    let (reader, mut writer) = pipe();
+    let weak = Arc::downgrade(&reader);
+    let back = begin(&ring, reader, Cargo::Read(vec![0; 8]), 0);
+    drop(ring);
+    assert_eq!(weak.strong_count(), 1, "the kernel has it");
+    assert_eq!(back.try_recv().err(), Some(TryRecvError::Empty));
+    writer.write_all(b"late").expect("room");
+    let (cargo, moved) = back.recv().expect("it comes back");
+    assert_eq!(moved, Ok(4));
+    assert!(matches!(cargo, Cargo::Read(buf) if buf == b"late\0\0\0\0"));
+    assert_eq!(weak.strong_count(), 0, "it let go before it told");
+}
+
+#[test]
+fn a_ring_may_be_dropped_by_what_it_calls() {
+    let Some(ring) = ring(2) else { return };
+    let (done, over) = channel();
+    let file = scratch("self", b"x");
+    let carrier = ring.carrier(file).expect("a place");
+    carrier.begin(
+        Cargo::Sync(false),
+        0,
+        Box::new(move |_, moved| {
+            drop(ring);
+            let _heard = done.send(moved);
+        }),
+    );
+    assert_eq!(over.recv(), Ok(Ok(0)));
+}
+
+#[test]
+fn a_panic_of_who_is_told_harms_nobody_else() {
+    let Some(ring) = ring(1) else { return };
+    let file = scratch("panic", b"fine");
+    let carrier = ring.carrier(Arc::clone(&file)).expect("a place");
+    carrier.begin(
+        Cargo::Sync(true),
+        0,
+        Box::new(|_, _| panic!("as it is told")),
+    );
+    let again = loop {
+        // Its place is free once it is over.
+        if let Some(carrier) = ring.carrier(Arc::clone(&file)) {
+            break carrier;
+        }
+        std::thread::yield_now();
+    };
+    let (done, moved) = channel();
+    let then = Box::new(move |_, moved| {
+        let _heard = done.send(moved);
+    });
+    again.begin(Cargo::Read(vec![0; 9]), 0, then);
+    assert_eq!(moved.recv(), Ok(Ok(4)));
+}
+
+#[test]
+fn many_threads_order_and_each_hears_of_its_own() {
+    let Some(ring) = ring(16) else { return };
+    let data: Vec<u8> = (0..=255).collect();
+    let file = scratch("many", &data);
+    std::thread::scope(|scope| {
+        for who in 0..4u64 {
+            let (ring, file) = (&ring, &file);
+            scope.spawn(move || {
+                for turn in 0..500u64 {
+                    let at = (who * 61 + turn * 7) % 256;
+                    let (done, moved) = channel();
+                    let carrier = loop {
+                        if let Some(carrier) = ring.carrier(Arc::clone(file)) {
+                            break carrier;
+                        }
+                        std::thread::yield_now();
+                    };
+                    let then = Box::new(move |cargo, moved| {
+                        let _heard = done.send((cargo, moved));
+                    });
+                    carrier.begin(Cargo::Read(vec![0; 1]), at, then);
+                    let (cargo, moved) = moved.recv().expect("it comes back");
+                    assert_eq!(moved, Ok(1));
+                    assert!(matches!(cargo, Cargo::Read(buf) if u64::from(buf[0]) == at));
+                }
+            });
+        }
+    });
+    // The last places are free when those who were told have returned.
+    while ring.under_way() != 0 {
+        std::thread::yield_now();
+    }
+}

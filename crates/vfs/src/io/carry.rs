@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads, writes and syncs that a backend carries out while the thread that asked goes on.
+//!
+//! # Kernel analogue
+//! `io_read`, `io_write` and `io_fsync` with a `kiocb` that completes later; of direct writes
+//! `inode_dio_begin` and `file_remove_privs` before they begin.
+//!
+//! # States
+//! Asked for ([`Task::carrier`]): there is none, or it is given -> begun ([`Carriage::begin`]),
+//! with buffers of its own -> done, in a thread of the backend -> closed ([`Task::carried`]), which
+//! does what a call does after data was moved.
+//!
+//! # Rules
+//! R1. Only the ordinary is carried: what fails a check, appends, makes the file longer, syncs as
+//!     it writes, takes privileges from the file or moves its access time is for the call itself.
+//!     So no errno is found here, and no rule is told twice.
+//! R2. What goes wrong on the way is for the call too: it reads again, and writes what is left. A
+//!     sync is not done again, since a failure of the disk is told once.
+//! R3. A write holds the file's lock shared while it is under way, as it lets others of its kind
+//!     beside it and keeps all else away: what is cut, appended and chmod(2). It lets go before
+//!     anything waits for anything. Since it makes no file longer, the size that others go by then
+//!     is right.
+
+use super::{ONCE_MAX, Place, verify_area};
+use crate::file::{FileOps, Filp, OpenFile};
+use crate::inode::{Cargo, Carrier, Inode, shield};
+use crate::lock_order::InodeNames;
+use crate::task::Task;
+use openpath_abi::falloc::RWF_NOAPPEND;
+use openpath_abi::fcntl::{O_DSYNC, O_NOATIME};
+use openpath_abi::{Errno, mode};
+use openpath_sync::Hold;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// What will carry out one call.
+#[must_use]
+pub struct Carriage {
+    carrier: Box<dyn Carrier>,
+    held: Option<Hold<Inode, (), InodeNames>>,
+    offset: u64,
+}
+
+impl Carriage {
+    /// Begins, and does not wait. `then` is called once, when it is done, by a thread of the
+    /// backend, and must not keep it waiting: what it is told is for [`Task::carried`].
+    pub fn begin(
+        self,
+        cargo: Cargo,
+        then: impl FnOnce(Cargo, Result<usize, Errno>) + Send + 'static,
+    ) {
+        let Self {
+            carrier,
+            held,
+            offset,
+        } = self;
+        let then = move |cargo, moved| {
+            // R3
+            drop(held);
+            then(cargo, moved);
+        };
+        carrier.begin(cargo, offset, Box::new(then));
+    }
+}
+
+impl Cargo {
+    /// Whether [`Task::carried`] may have to wait after this.
+    #[must_use]
+    pub fn may_wait(&self, moved: &Result<usize, Errno>) -> bool {
+        match self {
+            Self::Read(_) => moved.is_err(),
+            Self::Write(_) => true,
+            Self::Sync(_) => was_not_done(moved),
+        }
+    }
+}
+
+/// Whether it ended without having been done.
+fn was_not_done(moved: &Result<usize, Errno>) -> bool {
+    matches!(moved, Err(Errno::ECANCELED | Errno::EINTR | Errno::EAGAIN))
+}
+
+impl Task {
+    /// What will carry out the call that moves `cargo` at `offset` of `file`; none if it is a call
+    /// for a thread that may wait (R1). It does not wait itself.
+    #[must_use]
+    pub fn carrier(&self, file: &OpenFile, cargo: &Cargo, offset: i64) -> Option<Carriage> {
+        let file = Filp::hold(&self.core, file.lend(&self.core).ok()?);
+        file.carrier(cargo, offset)
+    }
+
+    /// Does what is left after `cargo` was carried and `moved` came of it; what the call answers.
+    /// Where [`Cargo::may_wait`] says so, it may wait.
+    ///
+    /// # Errors
+    /// As [`Task::pread`], [`Task::pwrite`], [`Task::fsync`].
+    pub fn carried(
+        &self,
+        file: &OpenFile,
+        cargo: &mut Cargo,
+        offset: i64,
+        moved: Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let file = Filp::hold(&self.core, file.lend(&self.core)?);
+        match cargo {
+            Cargo::Read(buf) => match moved {
+                Ok(done) => {
+                    file.tell_read(done);
+                    Ok(done)
+                }
+                Err(_) => file.read(buf, Place::At(offset)),
+            },
+            Cargo::Write(data) => file.written(data, offset, moved.unwrap_or(0)),
+            Cargo::Sync(data_only) if was_not_done(&moved) => file.sync(*data_only).map(|()| 0),
+            Cargo::Sync(_) => moved,
+        }
+    }
+}
+
+impl Filp<'_> {
+    /// As [`Task::carrier`].
+    fn carrier(&self, cargo: &Cargo, offset: i64) -> Option<Carriage> {
+        let store = &self.core.vfs.dcache.store;
+        let inode = store.share_dentry_payload(self.file().pin())?;
+        let leaves = self.own_ops().is_none_or(FileOps::leaves_data);
+        if !leaves || self.is_path() || inode.kind() != mode::S_IFREG {
+            return None;
+        }
+        let held = match cargo {
+            Cargo::Read(buf) if self.reads_plainly(buf.len(), offset) => None,
+            Cargo::Read(_) => return None,
+            Cargo::Write(data) => Some(self.hold_to_write(&inode, data.len(), offset)?),
+            Cargo::Sync(_) => None,
+        };
+        let carrier = shield(|| Ok(inode.ops().carrier(&inode, cargo.way())));
+        Some(Carriage {
+            carrier: carrier.ok()??,
+            held,
+            offset: offset.cast_unsigned(),
+        })
+    }
+
+    /// Whether a read is as R1 wants it.
+    fn reads_plainly(&self, len: usize, offset: i64) -> bool {
+        let moves_time = || {
+            let due = self.target().map(|target| target.is_atime_due());
+            self.flags() & O_NOATIME == 0 && due != Ok(false)
+        };
+        self.readable() && is_plain(len, offset) && !moves_time()
+    }
+
+    /// The file's lock for a write that is as R1 wants it, if it can be had at once (R3).
+    fn hold_to_write(
+        &self,
+        inode: &Arc<Inode>,
+        len: usize,
+        offset: i64,
+    ) -> Option<Hold<Inode, (), InodeNames>> {
+        let target = self.target().ok()?;
+        let plain = self.writable() && is_plain(len, offset) && self.flags() & O_DSYNC == 0;
+        if !plain || self.at_end(&target, 0) != Ok(false) {
+            return None;
+        }
+        let held = inode.try_keep_names()?;
+        let end = offset.cast_unsigned().saturating_add(len as u64);
+        (end <= inode.size() && target.keeps_privileges()).then_some(held)
+    }
+
+    /// Ends a write of which a carrier wrote so much (R2).
+    fn written(&self, data: &[u8], offset: i64, carried: usize) -> Result<usize, Errno> {
+        let inode = self.inode()?;
+        if carried > 0 {
+            // What was written is written, whatever becomes of its times.
+            let _settled = inode.shielded(|ops| {
+                ops.settle(inode);
+                Ok(())
+            });
+            self.tell_written(carried);
+        }
+        let Some(rest) = data.get(carried..).filter(|rest| !rest.is_empty()) else {
+            return Ok(data.len());
+        };
+        let at = Place::At(offset.saturating_add_unsigned(carried as u64));
+        match self.write_pieces(&[IoSlice::new(rest)], at, RWF_NOAPPEND) {
+            Ok(more) => {
+                self.tell_written(more);
+                Ok(carried + more)
+            }
+            Err(_) if carried > 0 => Ok(carried),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// Whether there is something to move, and one call moves it.
+fn is_plain(len: usize, offset: i64) -> bool {
+    len > 0 && len <= ONCE_MAX && offset >= 0 && verify_area(offset, len).is_ok()
+}

@@ -15,6 +15,7 @@
 //! | `wire`, `answer`, `convert`, `terms` | the requests, as the library `fuser` hands them over |
 //! | `view`, `data`, `listing` | what they mean, as calls of a task |
 //! | `hear`, `told` | what changes other than through the mount, and what the kernel believes |
+//! | `shown` | one user alone, in a user namespace |
 //! | `nodes`, `pool` | what the kernel knows; the tasks that answer |
 //!
 //! # Rules
@@ -43,6 +44,7 @@ mod nodes;
 mod options;
 mod pool;
 mod server;
+mod shown;
 mod stats;
 mod terms;
 mod told;
@@ -50,6 +52,6 @@ mod view;
 mod wire;
 
 pub use attach::{attach, detach};
-pub use options::{FOREVER, Opens, Options};
+pub use options::{FOREVER, OnlyUser, Opens, Options};
 pub use server::{Handle, Server, Session};
 pub use stats::Stats;

@@ -18,6 +18,17 @@ pub enum Opens {
     Each,
 }
 
+/// The only user and group of a user namespace in which a mount is used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OnlyUser {
+    /// The user, whose files all are shown as; owners' bits are what he may do.
+    pub uid: u32,
+    /// His group.
+    pub gid: u32,
+    /// His further groups.
+    pub groups: Vec<u32>,
+}
+
 /// What a [`crate::Server`] is made with.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -48,6 +59,8 @@ pub struct Options {
     pub read_only: bool,
     /// Set-id bits, file capabilities and device nodes mean something.
     pub trusted: bool,
+    /// The mount is used in a user namespace that knows only this user; `None`: all are known.
+    pub only_user: Option<OnlyUser>,
 }
 
 impl Default for Options {
@@ -66,6 +79,7 @@ impl Default for Options {
             allow_other: false,
             read_only: false,
             trusted: false,
+            only_user: None,
         }
     }
 }

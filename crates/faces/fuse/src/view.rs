@@ -11,7 +11,7 @@
 
 use crate::hear::Queue;
 use crate::nodes::{File, Nodes};
-use crate::options::{Opens, Options};
+use crate::options::{OnlyUser, Opens, Options};
 use crate::pool::{Pool, Who, Worker};
 use crate::stats::Counts;
 use crate::told::Told;
@@ -79,6 +79,7 @@ pub(crate) struct View {
     pub(crate) told: Mutex<Told, FuseTold>,
     pub(crate) opens: Opens,
     pub(crate) writeback: bool,
+    pub(crate) only: Option<OnlyUser>,
 }
 
 /// The file that these attributes are of.
@@ -115,6 +116,7 @@ impl View {
             told: Mutex::new(Told::new(options.names_max)),
             opens: options.opens,
             writeback: options.writeback,
+            only: options.only_user.clone(),
         })
     }
 
@@ -124,6 +126,7 @@ impl View {
         let attr = task.statx(place, b"", AT_EMPTY_PATH, WANTED);
         let entered = attr.and_then(|attr| {
             let (number, needless) = self.nodes.enter(place, file_of(&attr))?;
+            let attr = self.shown(attr);
             Ok((Entry { number, attr }, needless))
         });
         match entered {
@@ -167,13 +170,15 @@ impl View {
     /// `GETATTR`.
     pub(crate) fn attributes(&self, number: u64) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
-        self.pool.run(Who::Anyone, |w| attributes_at(w, place))
+        let attr = self.pool.run(Who::Anyone, |w| attributes_at(w, place));
+        attr.map(|attr| self.shown(attr))
     }
 
     /// `SETATTR`, in the order in which Linux applies the changes of one call.
     pub(crate) fn change(&self, who: Who, number: u64, change: &Change) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
         self.pool.run(who, |w| {
+            self.may_change(w, place, change)?;
             if let Some(size) = change.size
                 && (change.by_descriptor || cuts(w, place, size)?)
             {
@@ -197,7 +202,7 @@ impl View {
             }
             w.task
                 .utimensat(place, Some(b""), change.times, AT_EMPTY_PATH)?;
-            attributes_at(w, place)
+            attributes_at(w, place).map(|attr| self.shown(attr))
         })
     }
 
@@ -292,8 +297,10 @@ impl View {
     pub(crate) fn remove(&self, (parent, name): (u64, &[u8]), is_dir: bool) -> Result<(), Errno> {
         let dir = self.nodes.place(parent)?;
         let flags = if is_dir { AT_REMOVEDIR } else { 0 };
-        self.pool
-            .run(Who::Anyone, |w| w.task.unlinkat(dir, name, flags))
+        self.pool.run(Who::Anyone, |w| {
+            self.may_take(w, dir, name)?;
+            w.task.unlinkat(dir, name, flags)
+        })
     }
 
     /// `RENAME2`.
@@ -305,8 +312,11 @@ impl View {
         flags: u32,
     ) -> Result<(), Errno> {
         let (from, to) = (self.nodes.place(from)?, self.nodes.place(to)?);
-        self.pool
-            .run(who, |w| w.task.renameat2(from, name, to, new, flags))
+        self.pool.run(who, |w| {
+            self.may_take(w, from, name)?;
+            self.may_take(w, to, new)?;
+            w.task.renameat2(from, name, to, new, flags)
+        })
     }
 }
 
@@ -346,6 +356,6 @@ fn touch(worker: &Worker, place: Fd) -> Result<(), Errno> {
 }
 
 /// What the file at `place` is.
-fn attributes_at(worker: &Worker, place: Fd) -> Result<Statx, Errno> {
+pub(crate) fn attributes_at(worker: &Worker, place: Fd) -> Result<Statx, Errno> {
     worker.task.statx(place, b"", AT_EMPTY_PATH, WANTED)
 }

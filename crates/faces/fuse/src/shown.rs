@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A mount in a user namespace that knows one user and one group.
+//!
+//! Files of others have no owner there, and the kernel refuses every change of such a file and in
+//! such a directory, whatever its permission bits say. So every file is shown as the user's, with
+//! the bits of an owner that say what the user may do with it; what only a real owner may do is
+//! asked here.
+//!
+//! # Kernel analogue
+//! `HAS_UNMAPPED_ID`; `check_sticky`, `inode_owner_or_capable`.
+
+use crate::options::OnlyUser;
+use crate::pool::Worker;
+use crate::view::{Change, View, attributes_at};
+use openpath_abi::fcntl::AT_SYMLINK_NOFOLLOW;
+use openpath_abi::mode::S_ISVTX;
+use openpath_abi::statx::STATX_BASIC_STATS;
+use openpath_abi::{Errno, Statx};
+use openpath_vfs::Fd;
+
+/// The owner's bits of a mode.
+const OWNER: u16 = 0o700;
+
+impl OnlyUser {
+    /// Attributes as they are shown.
+    fn shown(&self, attr: Statx) -> Statx {
+        let bits = if attr.uid == self.uid {
+            attr.mode & OWNER
+        } else if attr.gid == self.gid || self.groups.contains(&attr.gid) {
+            (attr.mode & 0o070) << 3
+        } else {
+            (attr.mode & 0o007) << 6
+        };
+        Statx {
+            uid: self.uid,
+            gid: self.gid,
+            mode: attr.mode & !OWNER | bits,
+            ..attr
+        }
+    }
+}
+
+impl View {
+    /// Attributes as the kernel is to see them.
+    pub(crate) fn shown(&self, attr: Statx) -> Statx {
+        match &self.only {
+            Some(only) => only.shown(attr),
+            None => attr,
+        }
+    }
+
+    /// Whether this change is for the file's owner to make, and the user is not.
+    ///
+    /// # Errors
+    /// `EPERM`: so it is.
+    pub(crate) fn may_change(
+        &self,
+        worker: &Worker,
+        place: Fd,
+        change: &Change,
+    ) -> Result<(), Errno> {
+        let Some(only) = &self.only else {
+            return Ok(());
+        };
+        let owners = [change.mode, change.uid, change.gid];
+        if owners.iter().any(Option::is_some) && attributes_at(worker, place)?.uid != only.uid {
+            return Err(Errno::EPERM);
+        }
+        Ok(())
+    }
+
+    /// Whether a name may be taken from a directory in which each takes only his own.
+    ///
+    /// # Errors
+    /// `EPERM`: it is somebody else's.
+    pub(crate) fn may_take(&self, worker: &Worker, dir: Fd, name: &[u8]) -> Result<(), Errno> {
+        let Some(only) = &self.only else {
+            return Ok(());
+        };
+        let sticky = attributes_at(worker, dir)?;
+        if u32::from(sticky.mode) & S_ISVTX == 0 || sticky.uid == only.uid {
+            return Ok(());
+        }
+        let flags = AT_SYMLINK_NOFOLLOW;
+        match worker.task.statx(dir, name, flags, STATX_BASIC_STATS) {
+            Ok(attr) if attr.uid != only.uid => Err(Errno::EPERM),
+            // What is not there is for the call itself to say.
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OnlyUser;
+    use openpath_abi::Statx;
+
+    #[test]
+    fn the_owners_bits_are_what_the_user_may_do() {
+        let only = OnlyUser {
+            uid: 1000,
+            gid: 1000,
+            groups: vec![27],
+        };
+        let shown = |uid, gid, mode| {
+            let attr = only.shown(Statx {
+                uid,
+                gid,
+                mode,
+                ..Statx::default()
+            });
+            assert_eq!((attr.uid, attr.gid), (1000, 1000));
+            attr.mode
+        };
+        assert_eq!(shown(1000, 0, 0o100_640), 0o100_640);
+        assert_eq!(shown(0, 0, 0o100_644), 0o100_444);
+        assert_eq!(shown(0, 27, 0o100_660), 0o100_660);
+        assert_eq!(shown(0, 1000, 0o100_075), 0o100_775);
+        assert_eq!(shown(0, 0, 0o041_777), 0o041_777);
+        assert_eq!(shown(0, 0, 0o040_700), 0o040_000);
+    }
+}

@@ -7,6 +7,7 @@
 
 mod cmd;
 mod scene;
+mod summary;
 mod trace;
 
 use std::process::ExitCode;
@@ -40,6 +41,14 @@ enum Verb {
     Mount(cmd::mount::Args),
     /// Take a mount away.
     Umount(cmd::mount::UmountArgs),
+    /// Run a command on a copy-on-write view of the real tree, and say what it changed.
+    Run(cmd::run::Args),
+    /// List the views that runs have kept.
+    List(cmd::views::List),
+    /// Throw views away, with all that their commands changed.
+    Discard(cmd::views::Discard),
+    /// Check whether a run is possible here, and say what to do if it is not.
+    Doctor(cmd::doctor::Args),
     /// Print the version.
     Version,
     /// Run one operation by itself, for a counter around it.
@@ -48,12 +57,19 @@ enum Verb {
     /// Run pairs of operations on two threads, for a tracer around it.
     #[command(hide = true)]
     BenchTwo(cmd::bench_two::Args),
+    /// Answer for the view of a run.
+    #[command(hide = true, name = openpath_run::SERVE)]
+    RunServe,
+    /// Become the command of a run.
+    #[command(hide = true, name = openpath_run::ENTER)]
+    RunEnter(cmd::run::Enter),
 }
 
 /// How a verb ended, unless it could not be run.
 enum Outcome {
     Done,
     Shortfall,
+    Status(ExitCode),
 }
 
 fn main() -> ExitCode {
@@ -64,13 +80,20 @@ fn main() -> ExitCode {
         Verb::Ring(args) => cmd::ring::run(&args),
         Verb::Mount(args) => cmd::mount::run(&args),
         Verb::Umount(args) => cmd::mount::umount(&args),
+        Verb::Run(args) => cmd::run::run(&args),
+        Verb::List(args) => cmd::views::list(&args),
+        Verb::Discard(args) => cmd::views::discard(&args),
+        Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Version => cmd::version::run(),
         Verb::BenchOne(args) => cmd::bench_one::run(&args),
         Verb::BenchTwo(args) => cmd::bench_two::run(&args),
+        Verb::RunServe => cmd::run::serve(),
+        Verb::RunEnter(args) => cmd::run::enter(&args),
     };
     match done {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Shortfall) => ExitCode::from(1),
+        Ok(Outcome::Status(code)) => code,
         Err(why) => {
             eprintln!("openpath: {why}");
             ExitCode::from(2)

@@ -27,6 +27,7 @@ const URING: &str = "openpath-uring";
 const HOST: &str = "openpath-host";
 const FUSE: &str = "openpath-fuse";
 const OVERLAY: &str = "openpath-overlay";
+const RUN: &str = "openpath-run";
 const TESTKIT: &str = "openpath-testkit";
 const BENCH: &str = "openpath-bench";
 
@@ -38,7 +39,17 @@ const TOOLS: &[&str] = &[
     "serde",
     "serde_json",
 ];
-const CLI: &[&str] = &["clap", "rustix", "serde_json", "signal-hook", "tracing"];
+const CLI: &[&str] = &[
+    "anstream",
+    "anstyle",
+    "clap",
+    "rustix",
+    "serde",
+    "serde_json",
+    "signal-hook",
+    "toml",
+    "tracing",
+];
 
 const GRAPH: &[Node] = &[
     Node {
@@ -82,6 +93,11 @@ const GRAPH: &[Node] = &[
         outside: &["fuser", "rustix"],
     },
     Node {
+        name: RUN,
+        own: &[ABI, VFS, MEM, HOST, OVERLAY, FUSE],
+        outside: &["rustix", "serde", "serde_json", "signal-hook", "toml"],
+    },
+    Node {
         name: OVERLAY,
         own: &[ABI, SYNC, VFS],
         outside: &[],
@@ -103,7 +119,7 @@ const GRAPH: &[Node] = &[
     },
     Node {
         name: "openpath-cli",
-        own: &[ABI, SYNC, VFS, MEM, HOST, RING, FUSE, TESTKIT, BENCH],
+        own: &[ABI, SYNC, VFS, MEM, HOST, RING, FUSE, RUN, TESTKIT, BENCH],
         outside: CLI,
     },
     Node {
@@ -132,6 +148,7 @@ const FOR_TESTS: &[&str] = &[
     "proptest",
     RING,
     "tokio",
+    "rustix",
 ];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath doctor`: whether `openpath run` is possible here, and what to do if it is not.
+
+use crate::Outcome;
+use openpath_bench::Error;
+use openpath_run::Verdict;
+use serde_json::json;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// One JSON array of checks.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
+    let checks = openpath_run::doctor(&openpath_run::Plan::default());
+    let word = |verdict| match verdict {
+        Verdict::Good => "good",
+        Verdict::Bad => "bad",
+        Verdict::Skipped => "skipped",
+    };
+    if args.json {
+        let list = checks.iter().map(
+            |check| json!({"name": check.name, "verdict": word(check.verdict), "text": check.text}),
+        );
+        println!("{}", list.collect::<serde_json::Value>());
+    } else {
+        for check in &checks {
+            println!("{:8}{:12}{}", word(check.verdict), check.name, check.text);
+        }
+    }
+    let good = checks.iter().all(|check| check.verdict == Verdict::Good);
+    Ok(if good {
+        Outcome::Done
+    } else {
+        Outcome::Shortfall
+    })
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath run`: a command on a copy-on-write view of the real tree.
+
+mod config;
+
+use crate::{Outcome, summary};
+use config::{Config, Mount};
+use openpath_bench::Error;
+use openpath_run::{Kept, Plan, Refusal, Upper};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// How a run ends, beside the exit statuses of the command itself.
+const STATUS: &str = "Exit status: the command's, and if it died of a signal so does this; \
+    125 the run failed, 126 the command cannot be executed, 127 there is no such command.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATUS)]
+pub(crate) struct Args {
+    /// Changes below this directory go to the disk.
+    #[arg(long, value_name = "PATH")]
+    rw: Vec<PathBuf>,
+    /// Nothing below this path can be changed.
+    #[arg(long, value_name = "PATH")]
+    ro: Vec<PathBuf>,
+    /// This path is not there, and cannot be made.
+    #[arg(long, value_name = "PATH")]
+    hide: Vec<PathBuf>,
+    /// Names like this are not there, and cannot be made; with a slash, paths like this.
+    #[arg(long, value_name = "GLOB")]
+    absent: Vec<String>,
+    /// This directory is as the host has it, sockets and mounts included; rules end at it.
+    #[arg(long, value_name = "PATH")]
+    pass: Vec<PathBuf>,
+    /// Another tree at a directory: `DIR=mem,size=64M` or `DIR=host:PATH,ro`.
+    #[arg(long, value_name = "SPEC", value_parser = Mount::parse)]
+    mount: Vec<Mount>,
+    /// What takes the changes: `memory`, `memory:SIZE` or a directory, which is as a view's name.
+    #[arg(long, value_name = "UPPER", conflicts_with = "name")]
+    upper: Option<String>,
+    /// Keep the changes, under this name or in this directory; go on with them if there are some.
+    #[arg(long, value_name = "VIEW")]
+    name: Option<String>,
+    /// A file (TOML) that says all this; options add to it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print what the run would be, as such a file, and do not run.
+    #[arg(long)]
+    dry_run: bool,
+    /// The summary as one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// The summary goes to this file, and not to standard error.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// No summary.
+    #[arg(long, short, conflicts_with_all = ["json", "report"])]
+    quiet: bool,
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The command of a run, for the helper.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Enter {
+    #[arg(required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+impl Args {
+    /// The file and the options together.
+    fn config(&self, cwd: &Path) -> Result<Config, String> {
+        let mut config = match &self.config {
+            Some(file) => Config::read(file)?,
+            None => Config::default(),
+        };
+        config.rw.extend_from_slice(&self.rw);
+        config.ro.extend_from_slice(&self.ro);
+        config.hide.extend_from_slice(&self.hide);
+        config.absent.extend_from_slice(&self.absent);
+        config.pass.extend_from_slice(&self.pass);
+        config.mounts.extend_from_slice(&self.mount);
+        config.upper = self.upper.clone().or(config.upper);
+        config.name = self.name.clone().or(config.name);
+        config.settle(cwd);
+        Ok(config)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
+    let code = attempt(args).unwrap_or_else(|refusal| {
+        eprintln!("openpath: {refusal}");
+        refusal.code
+    });
+    Ok(Outcome::Status(ExitCode::from(code)))
+}
+
+fn attempt(args: &Args) -> Result<u8, Refusal> {
+    let cwd = std::env::current_dir()
+        .map_err(|why| Refusal::step("there is no working directory", why))?;
+    let config = args.config(&cwd).map_err(Refusal::new)?;
+    if args.dry_run {
+        let text = toml::to_string(&config)
+            .map_err(|why| Refusal::step("the plan cannot be written", why))?;
+        print!("{text}");
+        return Ok(0);
+    }
+    let mut plan: Plan = config.plan(&cwd)?;
+    let kept = match (&config.name, &plan.upper) {
+        (Some(name), _) => Some(Kept::make(name, &args.command)?),
+        (None, Upper::Directory(dir)) => {
+            let name = format!("{}/", dir.path().display());
+            Some(Kept::make(&name, &args.command)?)
+        }
+        (None, Upper::Memory { .. }) => None,
+    };
+    if let Some(kept) = &kept {
+        plan.keep(kept);
+    }
+    let ended = openpath_run::run(&plan, &args.command)?;
+    if !args.quiet {
+        let format = if args.json {
+            summary::Format::Json
+        } else {
+            summary::Format::Text
+        };
+        summary::tell(&ended, format, args.report.as_deref())
+            .map_err(|why| Refusal::step("the summary cannot be written", why))?;
+    }
+    Ok(ended.leave())
+}
+
+pub(crate) fn enter(args: &Enter) -> Result<Outcome, Error> {
+    let code = openpath_run::enter(&args.command);
+    code.map(Outcome::Status)
+        .map_err(|why| Error::Setup(why.to_string()))
+}
+
+pub(crate) fn serve() -> Result<Outcome, Error> {
+    let done = openpath_run::serve();
+    done.map(|()| Outcome::Done)
+        .map_err(|why| Error::Setup(why.to_string()))
+}

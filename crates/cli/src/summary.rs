@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run changed, for people and for programs.
+
+use anstyle::{AnsiColor, Style};
+use openpath_run::{Change, Ended, Kind, What};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// The most lines of a summary; programs get all.
+const LINES_MAX: usize = 50;
+
+/// How a summary is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+/// Writes the summary of a run to `file`, or to standard error.
+pub(crate) fn tell(ended: &Ended, format: Format, file: Option<&Path>) -> io::Result<()> {
+    let text = match format {
+        Format::Json => format!("{}\n", as_json(ended)),
+        Format::Text => as_text(ended),
+    };
+    match file {
+        Some(file) => anstream::StripStream::new(File::create(file)?).write_all(text.as_bytes()),
+        // Colours go where a terminal is.
+        None => anstream::AutoStream::auto(io::stderr()).write_all(text.as_bytes()),
+    }
+}
+
+/// The changes of a run as data.
+fn as_json(ended: &Ended) -> Value {
+    let changes: Vec<_> = ended.changes.iter().map(change_json).collect();
+    json!({"changes": changes, "left": ended.left})
+}
+
+/// A change as data.
+pub(crate) fn change_json(change: &Change) -> Value {
+    let (_, word) = sign(&change.kind);
+    let mut object = json!({
+        "path": text_of(change.path.path()),
+        "change": word,
+        "type": match change.what {
+            What::File => "file",
+            What::Directory => "directory",
+            What::Link => "link",
+            What::Other => "other",
+        },
+        "size": change.size,
+        "size_before": change.size_before,
+        "mode": format!("{:04o}", change.mode),
+        "mode_before": format!("{:04o}", change.mode_before),
+    });
+    if let Kind::Renamed { from } = &change.kind {
+        object["from"] = text_of(from.path()).into();
+    }
+    object
+}
+
+fn as_text(ended: &Ended) -> String {
+    let mut text = String::new();
+    let lines = collapse(&ended.changes);
+    let count = ended.changes.len();
+    let title = match count {
+        0 => "nothing changed".to_owned(),
+        1 => "1 change".to_owned(),
+        more => format!("{more} changes"),
+    };
+    writeln!(text, "openpath: {title}").ok();
+    for line in lines.iter().take(LINES_MAX) {
+        line.write(&mut text);
+    }
+    if lines.len() > LINES_MAX {
+        writeln!(text, "  and {} more", lines.len() - LINES_MAX).ok();
+    }
+    if ended.left > 0 {
+        writeln!(
+            text,
+            "openpath: {} processes were left and ended",
+            ended.left
+        )
+        .ok();
+    }
+    text
+}
+
+/// A change, and those below it that it stands for.
+struct Line<'a> {
+    change: &'a Change,
+    below: usize,
+    bytes: u64,
+}
+
+/// Directories that came or went stand for all that is in them.
+fn collapse(changes: &[Change]) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for change in changes {
+        if let Some(line) = lines.last_mut() {
+            let top = line.change;
+            let whole = matches!(top.kind, Kind::Added | Kind::Deleted)
+                && top.what == What::Directory
+                && top.kind == change.kind;
+            if whole && change.path.path().starts_with(top.path.path()) {
+                line.below += 1;
+                line.bytes += change.size.max(change.size_before);
+                continue;
+            }
+        }
+        lines.push(Line {
+            change,
+            below: 0,
+            bytes: change.size.max(change.size_before),
+        });
+    }
+    lines
+}
+
+impl Line<'_> {
+    fn write(&self, text: &mut String) {
+        let change = self.change;
+        let (sign, _) = sign(&change.kind);
+        let style = style(&change.kind);
+        let path = text_of(change.path.path());
+        let slash = if change.what == What::Directory {
+            "/"
+        } else {
+            ""
+        };
+        write!(text, "  {style}{sign}{style:#}  ").ok();
+        if let Kind::Renamed { from } = &change.kind {
+            write!(text, "{} -> ", text_of(from.path())).ok();
+        }
+        write!(text, "{path}{slash}").ok();
+        match (&change.kind, change.what) {
+            (Kind::Attributes, _) if change.mode != change.mode_before => {
+                write!(
+                    text,
+                    "  mode {:04o} -> {:04o}",
+                    change.mode_before, change.mode
+                )
+            }
+            (Kind::Modified, What::File) => {
+                let (before, now) = (change.size_before, change.size);
+                write!(text, "  {} -> {}", bytes(before), bytes(now))
+            }
+            (Kind::Added | Kind::Deleted, What::Directory) if self.below > 0 => {
+                write!(text, "  {} names, {}", self.below, bytes(self.bytes))
+            }
+            (Kind::Added | Kind::Deleted, What::File) => write!(text, "  {}", bytes(self.bytes)),
+            _ => Ok(()),
+        }
+        .ok();
+        text.push('\n');
+    }
+}
+
+/// The letter and the word of a change.
+pub(crate) fn sign(kind: &Kind) -> (char, &'static str) {
+    match kind {
+        Kind::Added => ('A', "added"),
+        Kind::Modified => ('M', "modified"),
+        Kind::Deleted => ('D', "deleted"),
+        Kind::Renamed { .. } => ('R', "renamed"),
+        Kind::Attributes => ('m', "attributes"),
+    }
+}
+
+fn style(kind: &Kind) -> Style {
+    let colour = match kind {
+        Kind::Added => AnsiColor::Green,
+        Kind::Deleted => AnsiColor::Red,
+        Kind::Renamed { .. } => AnsiColor::Cyan,
+        Kind::Modified | Kind::Attributes => AnsiColor::Yellow,
+    };
+    colour.on_default()
+}
+
+/// A path for a reader: control characters, which a terminal might obey, and what is no text are
+/// written as `\xHH`.
+pub(crate) fn text_of(path: &Path) -> String {
+    let mut text = String::new();
+    for part in path.as_os_str().as_bytes().utf8_chunks() {
+        for letter in part.valid().chars() {
+            if letter.is_control() || letter == '\\' {
+                let mut buf = [0; 4];
+                for byte in letter.encode_utf8(&mut buf).bytes() {
+                    write!(text, "\\x{byte:02x}").ok();
+                }
+            } else {
+                text.push(letter);
+            }
+        }
+        for byte in part.invalid() {
+            write!(text, "\\x{byte:02x}").ok();
+        }
+    }
+    text
+}
+
+/// A size for people.
+pub(crate) fn bytes(size: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut tenths = u128::from(size) * 10;
+    let mut unit = None;
+    for name in units {
+        if tenths < 10_240 {
+            break;
+        }
+        tenths /= 1024;
+        unit = Some(name);
+    }
+    match unit {
+        None => format!("{size} B"),
+        Some(unit) => format!("{}.{} {unit}", tenths / 10, tenths % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bytes, collapse, text_of};
+    use openpath_run::{Change, Kind, What};
+    use std::path::Path;
+
+    fn change(path: &str, kind: Kind, what: What) -> Change {
+        Change {
+            path: Path::new(path).into(),
+            kind,
+            what,
+            size: 10,
+            size_before: 0,
+            mode: 0o644,
+            mode_before: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_in_a_new_directory_is_counted_with_it() {
+        let changes = [
+            change("/a", Kind::Added, What::Directory),
+            change("/a/b", Kind::Added, What::File),
+            change("/a/c", Kind::Added, What::File),
+            change("/ab", Kind::Added, What::File),
+            change("/d", Kind::Modified, What::File),
+        ];
+        let lines = collapse(&changes);
+        let got: Vec<_> = lines.iter().map(|line| line.below).collect();
+        assert_eq!(got, [2, 0, 0]);
+    }
+
+    #[test]
+    fn names_cannot_give_orders_to_a_terminal() {
+        assert_eq!(text_of(Path::new("a\x1b[31m\nb")), r"a\x1b[31m\x0ab");
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(u64::MAX), "15.9 EiB");
+    }
+}

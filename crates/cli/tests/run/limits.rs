@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a command under `run` meets something else than without: entries L65 and on of LINUX.md.
+
+use crate::place::{GROUP, Place, Who, out};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+
+/// Says whether it can connect to `socket`.
+const CONNECT: &str = "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); \
+    s.connect(\"socket\"); print(\"connected\")' 2>&1 | tail -n 1";
+
+#[test]
+fn set_user_id_gains_nothing() {
+    let Some(place) = Place::new("suid", Who::Ordinary) else {
+        return;
+    };
+    let copy = place.dir.join("whoami");
+    std::fs::copy("/usr/bin/id", &copy).unwrap();
+    chown(&copy, Some(0), Some(0)).unwrap();
+    std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o4755)).unwrap();
+    let line = "./whoami -u; stat -c %u whoami";
+    assert_eq!(out(&place.plain(line)), "0\n0\n");
+    assert_eq!(out(&place.run(&[], line)), "1000\n1000\n");
+}
+
+#[test]
+fn files_of_others_are_shown_as_the_users_with_what_he_may_do() {
+    let Some(place) = Place::new("owners", Who::Ordinary) else {
+        return;
+    };
+    for (name, group, mode) in [
+        ("group", GROUP, 0o660),
+        ("others", 0, 0o664),
+        ("none", 0, 0o600),
+    ] {
+        let path = place.dir.join(name);
+        std::fs::write(&path, name).unwrap();
+        chown(&path, Some(0), Some(group)).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let line = "stat -c '%u %g %a' group others none";
+    assert_eq!(
+        out(&place.run(&[], line)),
+        "1000 1000 660\n1000 1000 464\n1000 1000 0\n"
+    );
+    // What may be done is what may be done without.
+    let line = "for f in group others none; do cat $f && echo x >> $f && echo yes; chmod 644 $f || \
+        echo no; done 2>/dev/null; mkdir /tmp/openpath-run-new && rmdir /tmp/openpath-run-new; \
+        echo $?; rm -f /tmp/openpath-run-other; echo $?";
+    let _other = std::fs::write("/tmp/openpath-run-other", "");
+    let inside = out(&place.run(&[], line));
+    assert_eq!(inside, out(&place.plain(line)));
+    std::fs::remove_file("/tmp/openpath-run-other").unwrap();
+    assert_eq!(inside, "groupyes\nno\nothersno\nno\n0\n1\n");
+}
+
+#[test]
+fn sockets_are_reached_where_the_tree_passes() {
+    for place in Place::all("sockets") {
+        let _listener = UnixListener::bind(place.dir.join("socket")).unwrap();
+        place.own("socket");
+        assert_eq!(out(&place.plain(CONNECT)), "connected\n");
+        let refused = out(&place.run(&[], CONNECT));
+        assert!(refused.contains("refused"), "{refused}");
+        assert_eq!(out(&place.run(&["--pass", "."], CONNECT)), "connected\n");
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath run`, as root and as an ordinary user.
+
+mod limits;
+mod place;
+mod process;
+mod programs;
+mod terminal;
+mod view;

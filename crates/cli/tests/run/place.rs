@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A scratch directory, and the command run in it by root or by an ordinary user.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// An ordinary user, who need not be known to the machine.
+const USER: u32 = 1000;
+/// A further group that the user is in.
+pub(crate) const GROUP: u32 = 2000;
+
+/// The command under test.
+const OPENPATH: &str = env!("CARGO_BIN_EXE_openpath");
+
+/// Who runs the command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Who {
+    /// Who runs the tests.
+    Caller,
+    /// An ordinary user: in a mount namespace where `/dev/fuse` is as distributions have it.
+    Ordinary,
+}
+
+/// Starts what follows as an ordinary user.
+const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/fuse && rm \"$0\" \
+    && exec setpriv --reuid \"$1\" --regid \"$1\" --groups \"$2\" -- \"${@:3}\"";
+
+/// A directory that goes with the value.
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    who: Who,
+}
+
+impl Place {
+    /// A directory that belongs to `who`; `None`, and a word, where that cannot run anything.
+    pub(crate) fn new(name: &str, who: Who) -> Option<Place> {
+        if !can(who) {
+            eprintln!("skipped for {who:?}: a run is not possible here, see `openpath doctor`");
+            return None;
+        }
+        let dir = format!("openpath-run-{name}-{who:?}-{}", std::process::id());
+        let dir = std::env::temp_dir().join(dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        let place = Place { dir, who };
+        place.own(".");
+        Some(place)
+    }
+
+    /// All who can run something here, each in a directory of its own.
+    pub(crate) fn all(name: &str) -> impl Iterator<Item = Place> {
+        let all = [Who::Caller, Who::Ordinary];
+        all.into_iter().filter_map(move |who| Place::new(name, who))
+    }
+
+    pub(crate) fn own(&self, path: &str) {
+        if self.who == Who::Ordinary {
+            let path = self.dir.join(path);
+            std::os::unix::fs::chown(path, Some(USER), Some(USER)).unwrap();
+        }
+    }
+
+    /// Writes a file that belongs to who runs the command.
+    pub(crate) fn write(&self, path: &str, data: impl AsRef<[u8]>) {
+        std::fs::write(self.dir.join(path), data).unwrap();
+        self.own(path);
+    }
+
+    /// Reads a file, in the real tree; empty if there is none.
+    pub(crate) fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.dir.join(path)).unwrap_or_default()
+    }
+
+    pub(crate) fn path(&self, path: &str) -> String {
+        self.dir.join(path).display().to_string()
+    }
+
+    /// `openpath` with these arguments, in this directory.
+    pub(crate) fn openpath<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = as_who(self.who, OPENPATH.as_ref(), &self.dir);
+        command.args(args).current_dir(&self.dir);
+        command.env("XDG_STATE_HOME", self.dir.join("state"));
+        command
+    }
+
+    /// A shell's line, without a run.
+    pub(crate) fn plain(&self, line: &str) -> Output {
+        let mut command = as_who(self.who, "sh".as_ref(), &self.dir);
+        command.args(["-c", line]).current_dir(&self.dir);
+        command.stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// A run of a shell's line.
+    pub(crate) fn run(&self, options: &[&str], line: &str) -> Output {
+        let rest = ["--", "sh", "-c", line];
+        let args = ["run"].iter().chain(options).chain(&rest);
+        self.openpath(args).stdin(Stdio::null()).output().unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.dir).ok();
+    }
+}
+
+fn as_who(who: Who, program: &OsStr, scratch: &Path) -> Command {
+    if who == Who::Caller {
+        return Command::new(program);
+    }
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let device = scratch.join(format!("fuse-{number}"));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "bash", "-c", AS_USER]);
+    command
+        .arg(device)
+        .arg(USER.to_string())
+        .arg(GROUP.to_string());
+    command.arg(program);
+    command
+}
+
+/// Whether `openpath doctor` finds a run possible; asked once for each.
+fn can(who: Who) -> bool {
+    static ANSWERS: [OnceLock<bool>; 2] = [OnceLock::new(), OnceLock::new()];
+    *ANSWERS[who as usize].get_or_init(|| {
+        let scratch = std::env::temp_dir();
+        let doctor = as_who(who, OPENPATH.as_ref(), &scratch)
+            .arg("doctor")
+            .output();
+        doctor.is_ok_and(|output| output.status.success())
+    })
+}
+
+/// Standard output as text.
+pub(crate) fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Standard error as text.
+pub(crate) fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A command under `run` is a process as it would be without: status, signals, streams, place.
+
+use crate::place::{Place, err, out};
+use std::io::{BufReader, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const SIGKILL: i32 = 9;
+const SIGSEGV: i32 = 11;
+const SIGTERM: i32 = 15;
+
+/// A command that says its number and what it was told, in its own words.
+const TALKS: &str = "trap 'echo told; exit 5' TERM; echo $$; while :; do sleep 0.05; done";
+
+fn start(place: &Place, line: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut command = place.openpath(["run", "-q", "--", "sh", "-c", line]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (child, out)
+}
+
+fn line(from: &mut impl std::io::BufRead) -> String {
+    let mut text = String::new();
+    from.read_line(&mut text).unwrap();
+    text.trim_end().to_owned()
+}
+
+fn kill(signal: i32, pid: &str) {
+    let done = Command::new("kill")
+        .arg(format!("-{signal}"))
+        .arg(pid)
+        .status();
+    assert!(done.unwrap().success());
+}
+
+/// Waits until there is no such process, zombies not counted.
+fn gone(pid: &str) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(20) {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if stat.is_empty() || stat.contains(") Z ") {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+/// The children of a process, by what they are called with.
+fn child(pid: u32, verb: &str) -> String {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let mut pids = list.split_whitespace().map(str::to_owned);
+    let called = |pid: &String| {
+        let args = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        args.split(|byte| *byte == 0)
+            .any(|word| word == verb.as_bytes())
+    };
+    pids.find(called).unwrap()
+}
+
+#[test]
+fn the_status_is_the_commands() {
+    for place in Place::all("status") {
+        assert_eq!(place.run(&[], "exit 7").status.code(), Some(7));
+        let killed = place.run(&[], "kill -SEGV $$");
+        assert_eq!(killed.status.signal(), Some(SIGSEGV));
+        assert!(!killed.status.core_dumped());
+        // A directory of the path that cannot be searched would be EACCES.
+        let path = "/usr/bin:/bin";
+        let run = |args: &[&str]| place.openpath(args).env("PATH", path).output().unwrap();
+        let missing = run(&["run", "--", "no-such-command"]);
+        assert_eq!(missing.status.code(), Some(127));
+        assert!(err(&missing).contains("no-such-command"));
+        assert_eq!(run(&["run", "--", "/etc/passwd"]).status.code(), Some(126));
+        let refused = run(&["run", "--pass", "/no/such/place", "--", "true"]);
+        assert_eq!(refused.status.code(), Some(125));
+        assert!(err(&refused).contains("/no/such/place"));
+    }
+}
+
+#[test]
+fn streams_place_and_environment_are_as_they_were() {
+    for place in Place::all("streams") {
+        let mut command = place.openpath(["run", "--", "sh", "-c", "cat; pwd; echo $WORD >&2"]);
+        command.env("WORD", "said").stdin(Stdio::piped());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(b"through\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(out(&output), format!("through\n{}\n", place.dir.display()));
+        assert!(err(&output).starts_with("said\n"));
+        let ids = out(&place.run(&[], "id -u; id -g; umask"));
+        let want = place.plain("id -u; id -g; umask");
+        assert_eq!(ids, out(&want));
+    }
+}
+
+#[test]
+fn a_signal_sent_to_the_front_reaches_the_command_once() {
+    for place in Place::all("passed") {
+        let (mut child, mut stdout) = start(&place, TALKS);
+        line(&mut stdout);
+        kill(SIGTERM, &child.id().to_string());
+        let mut rest = String::new();
+        stdout.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "told\n");
+        assert_eq!(child.wait().unwrap().code(), Some(5));
+    }
+}
+
+#[test]
+fn what_was_ignored_stays_ignored() {
+    for place in Place::all("ignored") {
+        let line = "grep SigIgn /proc/self/status";
+        let mut plain = Command::new("nohup");
+        let plain = plain
+            .args(["sh", "-c", line])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let mut command = Command::new("nohup");
+        let run = place.openpath(["run", "-q", "--", "sh", "-c", line]);
+        command
+            .arg(run.get_program())
+            .args(run.get_args())
+            .stdin(Stdio::null());
+        let output = command.current_dir(&place.dir).output().unwrap();
+        assert_eq!(out(&output), out(&plain));
+    }
+}
+
+#[test]
+fn what_the_command_leaves_behind_is_ended() {
+    for place in Place::all("left") {
+        let begun = Instant::now();
+        let output = place.run(&[], "sleep 1000 >&- 2>&- & echo $!");
+        assert!(gone(out(&output).trim()));
+        assert!(
+            err(&output).contains("1 processes were left"),
+            "{}",
+            err(&output)
+        );
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+}
+
+#[test]
+fn the_command_goes_with_the_front() {
+    for place in Place::all("front") {
+        let (mut child, mut stdout) = start(&place, TALKS);
+        let command = line(&mut stdout);
+        let server = self::child(child.id(), "run-serve");
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(SIGKILL));
+        assert!(gone(&command) && gone(&server));
+    }
+}
+
+#[test]
+fn nothing_hangs_when_the_server_dies() {
+    for place in Place::all("server") {
+        let (mut child, mut stdout) = start(&place, TALKS);
+        let command = line(&mut stdout);
+        kill(SIGKILL, &self::child(child.id(), "run-serve"));
+        let mut said = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(125));
+        assert!(said.contains("the server of the view is gone"), "{said}");
+        assert!(gone(&command));
+    }
+}

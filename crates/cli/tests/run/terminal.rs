@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A command under `run` in a terminal: interrupted, stopped and brought back by a shell.
+
+use crate::place::Place;
+use rustix::pty::OpenptFlags;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// A shell in a terminal of its own.
+struct Shell {
+    terminal: File,
+    shell: Child,
+    heard: Receiver<Vec<u8>>,
+    said: String,
+}
+
+impl Shell {
+    /// `None`, and a word, where there are no terminals to be had.
+    fn start(place: &Place) -> Option<Shell> {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let opened = rustix::pty::openpt(flags).and_then(|fd| {
+            rustix::pty::grantpt(&fd)?;
+            rustix::pty::unlockpt(&fd)?;
+            let name = rustix::pty::ptsname(&fd, Vec::new())?;
+            Ok((File::from(fd), name.to_string_lossy().into_owned()))
+        });
+        let (terminal, name) = match opened {
+            Ok(opened) => opened,
+            Err(why) => {
+                eprintln!("skipped: no terminal to be had here ({why})");
+                return None;
+            }
+        };
+        let slave = || File::options().read(true).write(true).open(&name).unwrap();
+        let run = place.openpath(["run", "-q", "--"]);
+        // The shell that the terminal belongs to is outside; `run` is what a user would type.
+        let words = std::iter::once(run.get_program()).chain(run.get_args());
+        let typed: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
+        let mut shell = Command::new("setsid");
+        shell.args(["--ctty", "bash", "--norc", "--noprofile", "-i"]);
+        shell.env("PS1", "READY ").env("RUN", "");
+        shell.stdin(slave()).stdout(slave()).stderr(slave());
+        let shell = shell.current_dir(&place.dir).spawn().unwrap();
+        let (tell, heard) = channel();
+        let mut reader = terminal.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let mut buf = [0; 4096];
+            while let Ok(got @ 1..) = reader.read(&mut buf) {
+                if tell.send(buf[..got].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut shell = Shell {
+            terminal,
+            shell,
+            heard,
+            said: String::new(),
+        };
+        shell.expect("READY ");
+        shell.send(&format!("run() {{ {} \"$@\"; }}\n", typed.join(" ")));
+        shell.expect("READY ");
+        Some(shell)
+    }
+
+    fn send(&mut self, text: &str) {
+        self.terminal.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` was said, and forgets all until there.
+    fn expect(&mut self, text: &str) {
+        loop {
+            if let Some(at) = self.said.find(text) {
+                self.said.drain(..at + text.len());
+                return;
+            }
+            match self.heard.recv_timeout(Duration::from_secs(60)) {
+                Ok(more) => self.said += &String::from_utf8_lossy(&more),
+                Err(why) => panic!("no `{text}` ({why}) in {:?}", self.said),
+            }
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.shell.kill().ok();
+        self.shell.wait().ok();
+    }
+}
+
+#[test]
+fn an_interrupt_is_the_commands_to_answer() {
+    for place in Place::all("interrupt") {
+        let Some(mut shell) = Shell::start(&place) else {
+            return;
+        };
+        shell.send(
+            "run sh -c 'trap \"echo inter''rupted; exit 5\" INT; echo o''n; \
+             while :; do sleep 0.05; done'\n",
+        );
+        shell.expect("on\r");
+        shell.send("\x03");
+        shell.expect("interrupted\r");
+        shell.send("echo code=$?.\n");
+        shell.expect("code=5.");
+        shell.send("run sh -c 'echo o''n; while :; do sleep 0.05; done'\n");
+        shell.expect("on\r");
+        shell.send("\x03");
+        shell.send("echo code=$?.\n");
+        shell.expect("code=130.");
+    }
+}
+
+#[test]
+fn a_command_stops_and_goes_on_with_its_front() {
+    for place in Place::all("stop") {
+        let Some(mut shell) = Shell::start(&place) else {
+            return;
+        };
+        shell.send("run sh -c 'echo o''n; sleep 1; echo do''ne'\n");
+        shell.expect("on\r");
+        shell.send("\x1a");
+        shell.expect("Stopped");
+        shell.send("fg\n");
+        shell.expect("done\r");
+        shell.send("echo code=$?.\n");
+        shell.expect("code=0.");
+    }
+}
+
+#[test]
+fn a_shell_within_has_jobs_of_its_own() {
+    for place in Place::all("within") {
+        let Some(mut shell) = Shell::start(&place) else {
+            return;
+        };
+        shell.send("run env PS1='WITH''IN ' bash --norc --noprofile -i\n");
+        shell.expect("WITHIN ");
+        shell.send("sleep 100\n");
+        shell.expect("sleep 100");
+        std::thread::sleep(Duration::from_millis(300));
+        shell.send("\x1a");
+        shell.expect("Stopped");
+        shell.send("kill -9 %1; disown -a; suspend\n");
+        shell.expect("Stopped");
+        shell.expect("READY ");
+        shell.send("fg\n");
+        shell.send("echo in''side\n");
+        shell.expect("inside\r");
+        shell.send("exit 9\n");
+        shell.send("echo code=$?.\n");
+        shell.expect("code=9.");
+    }
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a command sees and changes, what of it is left, and what is said of it.
+
+use crate::place::{Place, err, out};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+/// The changes of a run in JSON: paths from the place on, and what became of them.
+fn changes(place: &Place, options: &[&str], line: &str) -> Vec<(String, String)> {
+    let output = place.run(&[&["--json"], options].concat(), line);
+    assert!(output.status.success(), "{}", err(&output));
+    let said = err(&output);
+    let json: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let below = format!("{}/", place.dir.display());
+    let mut all = Vec::new();
+    for change in json["changes"].as_array().unwrap() {
+        let path = change["path"].as_str().unwrap();
+        let path = path.strip_prefix(&below).unwrap_or(path);
+        let from = change["from"]
+            .as_str()
+            .map(|from| from.strip_prefix(&below).unwrap_or(from));
+        let word = change["change"].as_str().unwrap();
+        let word = from.map_or_else(|| word.to_owned(), |from| format!("{word} {from}"));
+        all.push((path.to_owned(), word));
+    }
+    all.sort();
+    all
+}
+
+fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    list.iter()
+        .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_real_tree_is_untouched_and_the_changes_are_told() {
+    for place in Place::all("untouched") {
+        place.write("changed", "before");
+        place.write("removed", "here");
+        place.write("mode", "same");
+        let line = "echo after > changed && rm removed && chmod 751 mode && mkdir -p new/deep && \
+            echo x > new/deep/file && ln -s changed link && cat changed new/deep/file link";
+        let output = place.run(&[], line);
+        assert_eq!(out(&output), "after\nx\nafter\n", "{}", err(&output));
+        assert_eq!(place.read("changed"), "before");
+        assert_eq!(place.read("removed"), "here");
+        let names = std::fs::read_dir(&place.dir).unwrap().count();
+        assert_eq!(names, 3);
+        let want = pairs(&[
+            ("changed", "modified"),
+            ("link", "added"),
+            ("mode", "attributes"),
+            ("new", "added"),
+            ("new/deep", "added"),
+            ("new/deep/file", "added"),
+            ("removed", "deleted"),
+        ]);
+        assert_eq!(changes(&place, &[], line), want);
+        let text = err(&output);
+        assert!(text.starts_with("openpath: 7 changes\n"), "{text}");
+        assert!(
+            text.contains("new/  2 names") && text.contains("mode 0644 -> 0751"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn reading_changes_nothing() {
+    for place in Place::all("reading") {
+        place.write("file", "data");
+        let line =
+            "cat file > /dev/null; ls -lR . > /dev/null; test -x file; stat file > /dev/null";
+        let output = place.run(&[], &format!("{line}; true"));
+        assert_eq!(err(&output), "openpath: nothing changed\n");
+    }
+}
+
+#[test]
+fn renames_are_told_as_renames() {
+    for place in Place::all("renames") {
+        std::fs::create_dir(place.dir.join("dir")).unwrap();
+        place.write("dir/file", "data");
+        place.write("one", "1");
+        place.own("dir");
+        let line = "mv dir moved && mv one two && cat moved/file two";
+        let output = place.run(&[], line);
+        assert_eq!(out(&output), "data1", "{}", err(&output));
+        let told = changes(&place, &[], line);
+        assert!(
+            told.contains(&("moved".to_owned(), "renamed dir".to_owned())),
+            "{told:?}"
+        );
+        assert_eq!(
+            (place.read("dir/file"), place.read("one")),
+            ("data".into(), "1".into())
+        );
+    }
+}
+
+#[test]
+fn what_is_written_through_is_on_the_disk() {
+    for place in Place::all("through") {
+        std::fs::create_dir(place.dir.join("out")).unwrap();
+        place.own("out");
+        place.write("file", "before");
+        let line = "echo kept > out/file && echo lost > file && cat out/file file";
+        let output = place.run(&["--rw", "out"], line);
+        assert_eq!(out(&output), "kept\nlost\n", "{}", err(&output));
+        assert_eq!(
+            (place.read("out/file"), place.read("file")),
+            ("kept\n".into(), "before".into())
+        );
+        let told = changes(&place, &["--rw", "out"], line);
+        assert_eq!(told, pairs(&[("file", "modified")]));
+    }
+}
+
+#[test]
+fn what_others_change_is_seen() {
+    for place in Place::all("others") {
+        std::fs::create_dir(place.dir.join("out")).unwrap();
+        place.own("out");
+        place.write("out/file", "old");
+        place.write("file", "old");
+        let line = "cat file out/file; ls other out/other; echo ready; \
+            for f in file out/file other out/other; do \
+            until grep -q new $f; do sleep 0.02; done; done 2> /dev/null; echo seen";
+        let mut command = place.openpath(["run", "--rw", "out", "--", "sh", "-c", line]);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "oldoldready");
+        for name in ["file", "out/file", "other", "out/other"] {
+            place.write(name, "new");
+        }
+        assert_eq!(said.next().unwrap().unwrap(), "seen");
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn what_is_read_only_cannot_be_changed() {
+    for place in Place::all("ro") {
+        std::fs::create_dir(place.dir.join("dir")).unwrap();
+        place.own("dir");
+        place.write("dir/file", "before");
+        let line = "cat dir/file; echo x > dir/file; echo x > dir/new; rm dir/file; \
+            mv dir/file moved; ln dir/file linked; touch beside";
+        let output = place.run(&["--ro", "dir"], line);
+        assert_eq!(out(&output), "before");
+        assert_eq!(
+            err(&output).matches("Read-only file system").count(),
+            4,
+            "{}",
+            err(&output)
+        );
+        assert!(
+            err(&output).contains("openpath: 2 changes\n"),
+            "{}",
+            err(&output)
+        );
+    }
+}
+
+#[test]
+fn what_is_absent_is_not_there_and_cannot_be_made() {
+    for place in Place::all("absent") {
+        std::fs::create_dir_all(place.dir.join("keys/deep")).unwrap();
+        for name in ["keys", "keys/deep"] {
+            place.own(name);
+        }
+        place.write("keys/a.pem", "secret");
+        place.write("keys/deep/b.pem", "secret");
+        place.write("keys/open", "open");
+        let line = "ls -A keys keys/deep; cat keys/a.pem; cat hid/x; echo x > keys/deep/b.pem; \
+            echo x > keys/c.pem; mkdir hid; mv keys/open keys/d.pem; ln -s x keys/e.pem; \
+            cat ./keys/../keys/a.pem; cat /proc/self/cwd/keys/a.pem; true";
+        for through in [&[][..], &["--rw", "keys"]] {
+            let options = [&["--absent", "*.pem", "--hide", "hid"], through].concat();
+            let output = place.run(&options, line);
+            assert_eq!(
+                out(&output),
+                "keys:\ndeep\nopen\n\nkeys/deep:\n",
+                "{}",
+                err(&output)
+            );
+            let said = err(&output);
+            assert_eq!(said.matches("No such file").count(), 4, "{said}");
+            assert!(!said.contains("secret"));
+            assert!(said.ends_with("openpath: nothing changed\n"), "{said}");
+        }
+        assert_eq!(
+            std::fs::read_dir(place.dir.join("keys")).unwrap().count(),
+            3
+        );
+    }
+}
+
+#[test]
+fn other_trees_are_mounted_with_their_bounds() {
+    for place in Place::all("mounts") {
+        for name in ["small", "other", "host"] {
+            std::fs::create_dir(place.dir.join(name)).unwrap();
+            place.own(name);
+        }
+        place.write("host/file", "there");
+        let options = [
+            "--mount",
+            "small=mem,size=64K",
+            "--mount",
+            &format!("other=host:{},ro", place.path("host")),
+        ];
+        let line = "cat other/file; echo x > other/new; head -c 1000000 /dev/zero > small/big; \
+            wc -c < small/big; true";
+        let output = place.run(&options, line);
+        assert_eq!(out(&output), "there65536\n", "{}", err(&output));
+        let said = err(&output);
+        assert!(
+            said.contains("Read-only file system") && said.contains("No space left"),
+            "{said}"
+        );
+        assert!(said.ends_with("openpath: nothing changed\n"), "{said}");
+    }
+}
+
+#[test]
+fn changes_are_kept_in_a_directory() {
+    for place in Place::all("kept") {
+        place.write("file", "before");
+        place.write("gone", "here");
+        let line = "echo after > file; rm gone; mkdir dir; echo x > dir/x; \
+            echo x > /tmp/openpath-kept";
+        let output = place.run(&["--name", "first"], line);
+        assert!(output.status.success(), "{}", err(&output));
+        assert_eq!(
+            (place.read("file"), place.read("gone")),
+            ("before".into(), "here".into())
+        );
+        let again = place.run(&["--name", "first"], "cat file dir/x; ls gone");
+        assert_eq!(out(&again), "after\nx\n", "{}", err(&again));
+        let other = place.run(&[], "cat file gone");
+        assert_eq!(out(&other), "beforehere");
+        let list = place.openpath(["list"]).output().unwrap();
+        assert!(out(&list).starts_with("first"), "{}", out(&list));
+        let inside = place.run(
+            &["--name", "first"],
+            "ls state/openpath/views/first/upper; true",
+        );
+        assert!(err(&inside).contains("No such file"), "{}", err(&inside));
+        let discarded = place.openpath(["discard", "first"]).output().unwrap();
+        assert!(discarded.status.success(), "{}", err(&discarded));
+        assert!(!place.dir.join("state/openpath/views/first").exists());
+    }
+}
+
+#[test]
+fn a_view_belongs_to_one_run_at_a_time() {
+    for place in Place::all("alone") {
+        let line = format!(
+            "'{}' run --name one -- true; echo $?",
+            env!("CARGO_BIN_EXE_openpath")
+        );
+        let output = place.run(&["--name", "one", "--pass", "state"], &line);
+        // Within the view it is hidden, or found to be in use.
+        assert_ne!(out(&output), "0\n", "{}", err(&output));
+    }
+}
+
+#[test]
+fn full_memory_is_said_and_hurts_nobody() {
+    for place in Place::all("full") {
+        // The room of what is removed is there again a moment later.
+        // The room of what is removed is there again a moment later.
+        let line = "head -c 10000000 /dev/zero > big; echo status $?; rm big; \
+            until echo x > small; do sleep 0.02; done 2> /dev/null; cat small";
+        let output = place.run(&["--upper", "memory:1M"], line);
+        assert_eq!(out(&output), "status 1\nx\n", "{}", err(&output));
+        assert!(err(&output).contains("No space left"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_plan_is_printed_and_can_be_given_back() {
+    for place in Place::all("plan") {
+        let args = [
+            "run",
+            "--dry-run",
+            "--hide",
+            "secret",
+            "--upper",
+            "memory:1M",
+            "true",
+        ];
+        let printed = place.openpath(args).output().unwrap();
+        place.write("plan.toml", &printed.stdout);
+        place.write("secret", "x");
+        let output = place.run(&["--config", "plan.toml"], "cat secret");
+        assert!(err(&output).contains("No such file"), "{}", err(&output));
+        place.write("wrong.toml", "write = 1\n");
+        let output = place.run(&["--config", "wrong.toml"], "true");
+        assert_eq!(output.status.code(), Some(125));
+        assert!(err(&output).contains("wrong.toml"));
+    }
+}

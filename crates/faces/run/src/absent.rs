@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules of absent names, for the view's root and for each mount in it.
+//!
+//! A mount's rules begin at its own root, so a pattern that begins at the root of the view is
+//! followed down to where the mount is, and what is left of it is the mount's.
+
+use crate::Refusal;
+use crate::plan::{PathBytes, Plan};
+use openpath_abi::Errno;
+use openpath_vfs::AbsentRules;
+
+/// Any number of directories, in a pattern.
+const MANY: &[u8] = b"**";
+
+/// What is not there.
+pub(crate) struct Absent {
+    /// Patterns of names in any directory.
+    names: Vec<Vec<u8>>,
+    /// Patterns from the root on, by their parts.
+    patterns: Vec<Vec<Vec<u8>>>,
+    /// Paths, by their parts.
+    paths: Vec<Vec<Vec<u8>>>,
+}
+
+impl Absent {
+    /// The rules of a plan.
+    pub(crate) fn new(plan: &Plan) -> Result<Absent, Refusal> {
+        let (anchored, names) = plan
+            .absent
+            .iter()
+            .map(|glob| glob.as_bytes().to_vec())
+            .partition::<Vec<_>, _>(|glob| glob.contains(&b'/'));
+        let absent = Absent {
+            names,
+            patterns: anchored.iter().map(|glob| parts(glob)).collect(),
+            paths: plan.hidden.iter().map(|path| parts(path.bytes())).collect(),
+        };
+        // What is no pattern is found out before anything is mounted.
+        for glob in &plan.absent {
+            let built = AbsentRules::builder().glob(glob).build();
+            built.map_err(|_| Refusal::new(format!("`{glob}` is no pattern of names or paths")))?;
+        }
+        Ok(absent)
+    }
+
+    /// Whether the place of a mount is there.
+    pub(crate) fn admits(&self, place: &PathBytes) -> Result<(), Refusal> {
+        let Some(rules) = self.below(&PathBytes::root())? else {
+            return Ok(());
+        };
+        let parts = parts(place.bytes());
+        let hidden = (1..=parts.len()).any(|length| rules.means(&parts[..length].join(&b'/')));
+        if hidden {
+            let text = format!("{} is to be there and to be absent", place.path().display());
+            return Err(Refusal::new(text));
+        }
+        Ok(())
+    }
+
+    /// The rules of a mount at `place`; none if nothing in it is meant.
+    pub(crate) fn below(&self, place: &PathBytes) -> Result<Option<AbsentRules>, Refusal> {
+        let place = parts(place.bytes());
+        let mut rules = AbsentRules::builder().deny(Errno::EPERM);
+        let mut any = false;
+        for name in &self.names {
+            rules = rules.glob(name);
+            any = true;
+        }
+        for pattern in &self.patterns {
+            let mut rests = Vec::new();
+            follow(pattern, &place, &mut rests)?;
+            for rest in rests {
+                rules = rules.glob([b"/", &rest.join(&b'/')[..]].concat());
+                any = true;
+            }
+        }
+        for path in &self.paths {
+            if let Some(rest) = path
+                .strip_prefix(&place[..])
+                .filter(|rest| !rest.is_empty())
+            {
+                rules = rules.path(rest.join(&b'/'));
+                any = true;
+            }
+        }
+        let built = rules.build();
+        let built = built.map_err(|why| Refusal::step("the rules of absent names", why))?;
+        Ok(any.then_some(built))
+    }
+}
+
+/// The parts of a path or pattern.
+fn parts(path: &[u8]) -> Vec<Vec<u8>> {
+    let parts = path.split(|byte| *byte == b'/');
+    parts
+        .filter(|part| !part.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+/// What is left of `pattern` below `place`, in all ways to follow it.
+fn follow(
+    pattern: &[Vec<u8>],
+    place: &[Vec<u8>],
+    rests: &mut Vec<Vec<Vec<u8>>>,
+) -> Result<(), Refusal> {
+    let Some((name, deeper)) = place.split_first() else {
+        let rest = pattern.to_vec();
+        if !rest.is_empty() && !rests.contains(&rest) {
+            rests.push(rest);
+        }
+        return Ok(());
+    };
+    let Some((part, further)) = pattern.split_first() else {
+        return Ok(());
+    };
+    if part == MANY {
+        if !further.is_empty() {
+            follow(further, place, rests)?;
+        }
+        return follow(pattern, deeper, rests);
+    }
+    let rule = AbsentRules::builder().glob(part).build();
+    let rule = rule.map_err(|why| Refusal::step("the rules of absent names", why))?;
+    if rule.means(name) {
+        follow(further, deeper, rests)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Absent;
+    use crate::plan::{PathBytes, Plan};
+    use std::path::Path;
+
+    fn path(text: &str) -> PathBytes {
+        Path::new(text).into()
+    }
+
+    fn absent(globs: &[&str], hidden: &[&str]) -> Absent {
+        Absent::new(&Plan {
+            absent: globs.iter().map(|glob| (*glob).to_owned()).collect(),
+            hidden: hidden.iter().map(|hidden| path(hidden)).collect(),
+            ..Plan::default()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn rules_are_followed_into_a_mount() {
+        let globs = ["*.pem", "home/*/.ssh/**", "/home/u/p/secret", "**/.env"];
+        let absent = absent(&globs, &["/home/u/.netrc", "/home/u/p/k"]);
+        let root = absent.below(&path("/")).unwrap().unwrap();
+        let home = absent.below(&path("/home/u")).unwrap().unwrap();
+        let deep = absent.below(&path("/home/u/p")).unwrap().unwrap();
+        for name in ["x.pem", "a/.env", ".env", "home/u/.ssh/id", "home/u/.netrc"] {
+            assert!(root.means(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "x.pem", ".env", "q/.env", ".ssh/id", ".netrc", "p/secret", "p/k",
+        ] {
+            assert!(home.means(name.as_bytes()), "{name}");
+        }
+        assert!(deep.means(b"secret") && deep.means(b"k") && deep.means(b"q/.env"));
+        assert!(!deep.means(b"q/secret") && !deep.means(b".netrc"));
+    }
+
+    #[test]
+    fn a_mount_cannot_be_where_nothing_is() {
+        let absent = absent(&["secret*"], &["/srv/x"]);
+        assert!(absent.admits(&path("/srv/y")).is_ok());
+        for wrong in ["/srv/x", "/srv/x/y", "/a/secrets/b"] {
+            assert!(absent.admits(&path(wrong)).is_err(), "{wrong}");
+        }
+        assert!(
+            Absent::new(&Plan {
+                absent: vec!["a/../b".to_owned()],
+                ..Plan::default()
+            })
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn no_rules_are_none() {
+        assert!(absent(&[], &[]).below(&path("/")).unwrap().is_none());
+        assert!(absent(&[], &["/a"]).below(&path("/b")).unwrap().is_none());
+    }
+}

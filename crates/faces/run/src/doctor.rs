@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a run is possible here, found out by doing what a run does.
+
+use crate::namespaces::{DEVICE, Namespaces, device};
+use crate::{Plan, Refusal};
+
+/// What came of a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// As it must be.
+    Good,
+    /// A run is not possible.
+    Bad,
+    /// An earlier check failed that this one stands on.
+    Skipped,
+}
+
+/// One check.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// What was found; if it is bad, with the remedy.
+    pub text: String,
+}
+
+/// Whether a run of this plan is possible here.
+///
+/// The calling process, which must have one thread, is in other namespaces afterwards, with a view
+/// mounted that nobody answers for: it should end then.
+#[must_use]
+pub fn doctor(plan: &Plan) -> Vec<Check> {
+    let mut checks = vec![kernel(), proc()];
+    let opened = device().map(|_| format!("{DEVICE} can be opened"));
+    let has_device = opened.is_ok();
+    checks.push(check("device", opened));
+    let made = Namespaces::make(plan);
+    let entered = made.as_ref().map_err(Clone::clone).map(|made| {
+        let kind = if made.is_mapped() {
+            "a user namespace and a mount namespace: set-user-ID programs gain nothing in it"
+        } else {
+            "a mount namespace"
+        };
+        format!("a run has {kind}")
+    });
+    checks.push(check("namespaces", entered));
+    checks.push(match made {
+        Ok(made) if has_device => {
+            let mounted = made.mount();
+            check("mount", mounted.map(|_| "FUSE can be mounted".to_owned()))
+        }
+        _ => Check {
+            name: "mount",
+            verdict: Verdict::Skipped,
+            text: "not tried".to_owned(),
+        },
+    });
+    checks
+}
+
+fn check(name: &'static str, found: Result<String, Refusal>) -> Check {
+    let (verdict, text) = match found {
+        Ok(text) => (Verdict::Good, text),
+        Err(refusal) => (Verdict::Bad, refusal.to_string()),
+    };
+    Check {
+        name,
+        verdict,
+        text,
+    }
+}
+
+/// open_tree(2) and move_mount(2) are of Linux 5.2, FUSE in user namespaces is older.
+fn kernel() -> Check {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|word| word.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let text = format!("Linux {release}");
+    let found = if version >= (5, 2) {
+        Ok(text)
+    } else {
+        Err(Refusal::new(format!("{text}: a run needs 5.2 or later")))
+    };
+    check("kernel", found)
+}
+
+fn proc() -> Check {
+    let found = match std::fs::metadata("/proc/self/ns") {
+        Ok(_) => Ok("/proc is mounted".to_owned()),
+        Err(why) => Err(Refusal::new(format!(
+            "/proc is not mounted ({why}): as root, `mount -t proc proc /proc`"
+        ))),
+    };
+    check("proc", found)
+}

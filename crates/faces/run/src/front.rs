@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The front: starts the server and the helper, waits for the command, and ends as it ends.
+
+use crate::change::Change;
+use crate::plan::{FromHelper, FromServer, Plan, ToHelper, ToServer};
+use crate::signals::{End, Signals, die};
+use crate::wire::Wire;
+use crate::{ENTER, Refusal, SERVE, left};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::process::{Pid, Signal};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// This program, whatever became of its file.
+const SELF: &str = "/proc/self/exe";
+/// How long the server may take to let go of the view once the command is gone.
+const FINISH: Duration = Duration::from_secs(60);
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    end: End,
+    /// Processes that the command left behind, and that were ended.
+    pub left: usize,
+    /// What changed.
+    pub changes: Vec<Change>,
+}
+
+impl Ended {
+    /// Dies by the signal that the command died by, or gives its exit status.
+    #[must_use]
+    pub fn leave(self) -> u8 {
+        match self.end {
+            End::Exit(code) => code,
+            End::Signal(signal) => die(signal),
+        }
+    }
+}
+
+/// Runs a command on a view, and waits for it.
+///
+/// # Errors
+/// What kept it from being started, or the server's death.
+pub fn run(plan: &Plan, command: &[OsString]) -> Result<Ended, Refusal> {
+    // Orphans of the command come to this process, which ends them with the view.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|why| Refusal::step("cannot wait for processes", why))?;
+    let server = Server::start(plan)?;
+    match Helper::start(plan, command, &server) {
+        Ok(helper) => wait(&helper, server),
+        Err(refusal) => {
+            server.end();
+            Err(refusal)
+        }
+    }
+}
+
+fn wait(helper: &Helper, server: Server) -> Result<Ended, Refusal> {
+    let waiting = |why: io::Error| Refusal::step("cannot wait for the command", why);
+    // Only now, so that the command was started with the dispositions that we were started with.
+    let mut signals = Signals::take().map_err(waiting)?;
+    let (who, end) = signals.wait(helper.pid, server.pid).map_err(waiting)?;
+    if who == server.pid {
+        rustix::process::kill_process(helper.pid, Signal::KILL).ok();
+        left::end(server.pid);
+        return Err(Server::gone());
+    }
+    let left = left::end(server.pid);
+    let changes = server.finish()?;
+    Ok(Ended { end, left, changes })
+}
+
+/// Starts this program by another verb, one end of a wire its standard input.
+fn spawn(verb: &str, rest: &[OsString], stdout: Stdio) -> Result<(Pid, Wire), Refusal> {
+    let failed = |why: io::Error| Refusal::step("cannot start a process", why);
+    let (wire, theirs) = Wire::pair().map_err(failed)?;
+    let mut command = Command::new(SELF);
+    command.arg0("openpath").arg(verb);
+    if !rest.is_empty() {
+        command.arg("--").args(rest);
+    }
+    let child = command.stdin(theirs).stdout(stdout).spawn();
+    let child = child.map_err(failed)?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| Refusal::new("a process without a number"))?;
+    Ok((pid, wire))
+}
+
+struct Server {
+    pid: Pid,
+    wire: Wire,
+}
+
+impl Server {
+    fn start(plan: &Plan) -> Result<Server, Refusal> {
+        let (pid, wire) = spawn(SERVE, &[], Stdio::null())?;
+        let server = Server { pid, wire };
+        match server.ask(&ToServer::Build(plan.clone()), None) {
+            Ok(_) => Ok(server),
+            Err(refusal) => {
+                server.end();
+                Err(refusal)
+            }
+        }
+    }
+
+    fn ask(&self, what: &ToServer, fd: Option<BorrowedFd<'_>>) -> Result<FromServer, Refusal> {
+        self.wire.send(what, fd).map_err(Self::lost)?;
+        self.hear()
+    }
+
+    fn hear(&self) -> Result<FromServer, Refusal> {
+        match self.wire.recv().map_err(Self::lost)? {
+            Some((FromServer::Refused(refusal), _)) => Err(refusal),
+            Some((answer, _)) => Ok(answer),
+            None => Err(Self::gone()),
+        }
+    }
+
+    fn lost(why: io::Error) -> Refusal {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        match why.kind() {
+            BrokenPipe | ConnectionReset | UnexpectedEof => Self::gone(),
+            _ => Refusal::step("lost the server of the view", why),
+        }
+    }
+
+    fn gone() -> Refusal {
+        Refusal::new("the server of the view is gone, and the command was ended")
+    }
+
+    fn finish(self) -> Result<Vec<Change>, Refusal> {
+        let changes = self.changes();
+        self.end();
+        changes
+    }
+
+    fn changes(&self) -> Result<Vec<Change>, Refusal> {
+        self.wire.patience(FINISH).map_err(Self::lost)?;
+        let mut all = Vec::new();
+        let mut answer = self.ask(&ToServer::Finish, None)?;
+        while let FromServer::Changes(some) = answer {
+            all.extend(some);
+            answer = self.hear()?;
+        }
+        Ok(all)
+    }
+
+    /// Its socket ends, and so does it.
+    fn end(self) {
+        drop(self.wire);
+        rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty()).ok();
+    }
+}
+
+struct Helper {
+    pid: Pid,
+}
+
+impl Helper {
+    /// Starts the command: it runs when this returns.
+    fn start(plan: &Plan, command: &[OsString], server: &Server) -> Result<Helper, Refusal> {
+        let (pid, wire) = spawn(ENTER, command, Stdio::inherit())?;
+        let entered = Self::bring_in(&wire, plan, server);
+        drop(wire);
+        match entered {
+            Ok(()) => Ok(Helper { pid }),
+            Err(refusal) => {
+                rustix::process::kill_process(pid, Signal::KILL).ok();
+                rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).ok();
+                Err(refusal)
+            }
+        }
+    }
+
+    fn bring_in(wire: &Wire, plan: &Plan, server: &Server) -> Result<(), Refusal> {
+        let lost = |why: io::Error| Refusal::step("lost the helper", why);
+        let stdin = io::stdin();
+        let mount = ToHelper::Mount(plan.clone());
+        wire.send(&mount, Some(stdin.as_fd())).map_err(lost)?;
+        let (mapped, fuse): (bool, OwnedFd) = match wire.recv().map_err(lost)? {
+            Some((FromHelper::Mounted { mapped }, Some(fuse))) => (mapped, fuse),
+            Some((FromHelper::Refused(refusal), _)) => return Err(refusal),
+            _ => return Err(Refusal::new("the helper is gone")),
+        };
+        server.ask(&ToServer::Serve { mapped }, Some(fuse.as_fd()))?;
+        drop(fuse);
+        wire.send(&ToHelper::Enter, None).map_err(lost)?;
+        match wire.recv().map_err(lost)? {
+            Some((FromHelper::Refused(refusal), _)) => Err(refusal),
+            Some((FromHelper::Mounted { .. }, _)) => Err(Refusal::new("the helper is confused")),
+            // Its end of the socket closed as it became the command.
+            None => Ok(()),
+        }
+    }
+}

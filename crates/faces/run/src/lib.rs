@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs a command on a view of the real tree.
+//!
+//! # Processes
+//! | process | is | does |
+//! |---|---|---|
+//! | front | what was started, in the terminal's process group | starts the others, waits |
+//! | server | its child, in a session of its own | holds the view, answers through FUSE |
+//! | helper | its child, in the terminal's process group | mounts the view, becomes the command |
+//!
+//! Each is this program executed anew, by a verb of its own ([`serve`], [`enter`]). Nothing is
+//! forked, so nothing here is `unsafe`, and the helper has one thread, as unshare(2) of a user
+//! namespace demands.
+//!
+//! # States
+//! Built (the server has the view), Mounted (the helper has sent the descriptor of FUSE through the
+//! front to the server), Entered (the helper stands in the view and executes the command), Ended
+//! (the command is gone, and whatever it left behind), Summed (the server has told what changed).
+//!
+//! # Rules
+//! R1. The server never looks through the view: it stays in the namespaces it was started in.
+//! R2. Who is left alone ends. When the front is gone the server's socket ends and it lets go of
+//!     the view, and the command is killed (`PR_SET_PDEATHSIG`). When the server is gone its
+//!     descriptor of FUSE closes, every call that waits for it ends with an error, and the front
+//!     ends the rest.
+//! R3. Signals of the terminal reach the command by themselves, since it is in the same process
+//!     group; the front passes on those that were sent to it alone.
+//! R4. When the command stops, the front stops; when the front goes on, the command does.
+//!
+//! # Limits
+//! * A run by root has a mount namespace and no user namespace: it is a view, not a jail, for root
+//!   may mount, and may look through `/proc/PID/root` of others.
+//! * Descriptors that the caller leaves open to the command are the real tree's.
+
+#![forbid(unsafe_code)]
+
+mod absent;
+mod change;
+mod changes;
+mod doctor;
+mod front;
+mod helper;
+mod kept;
+mod left;
+mod namespaces;
+mod plan;
+mod refusal;
+mod server;
+mod signals;
+pub mod spec;
+mod view;
+mod wire;
+
+pub use change::{Change, Kind, What};
+pub use doctor::{Check, Verdict, doctor};
+pub use front::{Ended, run};
+pub use helper::enter;
+pub use kept::{About, Kept};
+pub use plan::{Extra, PathBytes, Plan, Source, Upper};
+pub use refusal::Refusal;
+pub use server::serve;
+
+/// The verb that makes this program a server ([`serve`]).
+pub const SERVE: &str = "run-serve";
+/// The verb that makes this program a helper ([`enter`]); the command and its arguments follow.
+pub const ENTER: &str = "run-enter";

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run is to be, and the messages by which the processes bring it about.
+
+use crate::change::Change;
+use crate::{Kept, Refusal};
+use serde::{Deserialize, Serialize};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// What a run is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What changes are kept in.
+    pub upper: Upper,
+    /// Directories of the host that the command sees as they are, with all that is mounted in them.
+    pub pass: Vec<PathBytes>,
+    /// Directories whose changes go to the disk.
+    pub write_through: Vec<PathBytes>,
+    /// Paths of the view that cannot be changed.
+    pub read_only: Vec<PathBytes>,
+    /// Paths that are not there, and cannot be made.
+    pub hidden: Vec<PathBytes>,
+    /// Patterns of names and paths that are not there, and cannot be made.
+    pub absent: Vec<String>,
+    /// Other trees.
+    pub extra: Vec<Extra>,
+}
+
+impl Default for Plan {
+    /// The host's tree, changes in memory; what the kernel makes up passes.
+    fn default() -> Self {
+        Self {
+            upper: Upper::Memory { size: None },
+            pass: ["/proc", "/sys", "/dev"]
+                .map(|path| Path::new(path).into())
+                .to_vec(),
+            write_through: Vec::new(),
+            read_only: Vec::new(),
+            hidden: Vec::new(),
+            absent: Vec::new(),
+            extra: Vec::new(),
+        }
+    }
+}
+
+impl Plan {
+    /// Keeps the changes in this view, which cannot be seen in itself.
+    pub fn keep(&mut self, kept: &Kept) {
+        let dir = kept.dir.canonicalize();
+        let dir = dir.as_deref().unwrap_or(&kept.dir);
+        self.upper = Upper::Directory(dir.into());
+        self.hidden.push(dir.into());
+    }
+}
+
+/// What the changes of a run are kept in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Upper {
+    /// Memory, gone with the run.
+    Memory {
+        /// Bytes at most; half of the machine's memory unless told.
+        size: Option<u64>,
+    },
+    /// A directory of the host, with `upper` and `work` in it.
+    Directory(PathBytes),
+}
+
+/// A tree that is mounted in the view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extra {
+    /// On which directory.
+    pub place: PathBytes,
+    /// Which tree.
+    pub source: Source,
+    /// It cannot be changed.
+    pub read_only: bool,
+}
+
+/// Where a tree comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// An empty one in memory.
+    Memory {
+        /// Bytes at most; half of the machine's memory unless told.
+        size: Option<u64>,
+    },
+    /// A directory of the host.
+    Host(PathBytes),
+}
+
+/// A path by its bytes, for a path need not be UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PathBytes(Vec<u8>);
+
+impl From<&Path> for PathBytes {
+    fn from(path: &Path) -> Self {
+        Self(path.as_os_str().as_bytes().to_owned())
+    }
+}
+
+impl PathBytes {
+    /// The path itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        Path::new(std::ffi::OsStr::from_bytes(&self.0))
+    }
+
+    /// The root.
+    pub(crate) fn root() -> Self {
+        Self(b"/".to_vec())
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The front to the server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToServer {
+    /// Build the view of this plan.
+    Build(Plan),
+    /// Answer for the view on the descriptor that comes with this.
+    Serve {
+        /// It is of a user namespace that knows this user alone.
+        mapped: bool,
+    },
+    /// The command is gone: say what changed, and end.
+    Finish,
+}
+
+/// The server to the front.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromServer {
+    /// The view is there.
+    Built,
+    /// The view is answered for.
+    Serving,
+    /// Some of what changed; more may follow.
+    Changes(Vec<Change>),
+    /// That was all, and the view is let go.
+    Finished,
+    /// It cannot be done.
+    Refused(Refusal),
+}
+
+/// The front to the helper.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToHelper {
+    /// Mount the view of this plan. The command's standard input comes with it.
+    Mount(Plan),
+    /// The view is answered for: enter it.
+    Enter,
+}
+
+/// The helper to the front; the end of the socket says that the command runs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromHelper {
+    /// The view is mounted. The descriptor of FUSE comes with this.
+    Mounted {
+        /// There is a user namespace, which knows this user alone.
+        mapped: bool,
+    },
+    /// It cannot be done.
+    Refused(Refusal),
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Signals of the front: waits for children, passes on, stops and dies as the command does.
+//!
+//! # Kernel analogue
+//! None; what a shell does for a job, seen from inside the job.
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
+use signal_hook::consts::signal as s;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
+use std::io;
+
+/// Sent by the kernel, by a terminal that is, to all of a process group.
+const SI_KERNEL: i32 = 0x80;
+
+/// What is passed on to the command if it was sent to the front alone.
+const PASSED: &[i32] = &[
+    s::SIGHUP,
+    s::SIGINT,
+    s::SIGQUIT,
+    s::SIGTERM,
+    s::SIGUSR1,
+    s::SIGUSR2,
+    s::SIGALRM,
+    s::SIGWINCH,
+    s::SIGCONT,
+    s::SIGTSTP,
+    s::SIGTTIN,
+    s::SIGTTOU,
+    s::SIGURG,
+    s::SIGIO,
+    s::SIGVTALRM,
+    s::SIGPROF,
+    s::SIGXCPU,
+    s::SIGSYS,
+];
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Exit(u8),
+    Signal(i32),
+}
+
+/// The signals of the front, from when it is made.
+pub(crate) struct Signals(SignalsInfo<WithRawSiginfo>);
+
+impl Signals {
+    /// Takes the signals over. Children started before keep what the front was started with.
+    pub(crate) fn take() -> io::Result<Signals> {
+        let all = PASSED.iter().chain(&[s::SIGCHLD]);
+        Ok(Signals(SignalsInfo::new(all)?))
+    }
+
+    /// Waits until `command` or `server` ends, and says which and how.
+    pub(crate) fn wait(&mut self, command: Pid, server: Pid) -> io::Result<(Pid, End)> {
+        loop {
+            if let Some(end) = self.reap(command, server)? {
+                return Ok(end);
+            }
+            for info in self.0.wait() {
+                if info.si_code != SI_KERNEL && PASSED.contains(&info.si_signo) {
+                    pass(command, info.si_signo);
+                }
+            }
+        }
+    }
+
+    /// Takes in what children have to tell.
+    fn reap(&mut self, command: Pid, server: Pid) -> io::Result<Option<(Pid, End)>> {
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        loop {
+            match rustix::process::wait(options) {
+                Ok(Some((pid, status))) => {
+                    if let Some(end) = ended(status) {
+                        // What the command left behind, and ended later, is nobody's else.
+                        if pid == command || pid == server {
+                            return Ok(Some((pid, end)));
+                        }
+                    } else if pid == command {
+                        self.stop(command)?;
+                    }
+                }
+                Ok(None) => return Ok(None),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+    }
+
+    /// Stops as the command has stopped, and lets it go on when told to go on.
+    fn stop(&mut self, command: Pid) -> io::Result<()> {
+        signal_hook::low_level::emulate_default_handler(s::SIGSTOP)?;
+        // Who told the whole group has told the command, to whom once more does nothing.
+        pass(command, s::SIGCONT);
+        Ok(())
+    }
+}
+
+fn ended(status: WaitStatus) -> Option<End> {
+    let code = status
+        .exit_status()
+        .and_then(|code| u8::try_from(code).ok());
+    let signal = status.terminating_signal();
+    code.map(End::Exit).or(signal.map(End::Signal))
+}
+
+/// Sends a signal; a process that is gone needs none.
+fn pass(pid: Pid, signal: i32) {
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        rustix::process::kill_process(pid, signal).ok();
+    }
+}
+
+/// Dies as the command died; returns the exit status for a signal that cannot be died of.
+pub(crate) fn die(signal: i32) -> u8 {
+    // One core is enough, and it is the command's.
+    let none = Rlimit {
+        current: Some(0),
+        maximum: rustix::process::getrlimit(Resource::Core).maximum,
+    };
+    rustix::process::setrlimit(Resource::Core, none).ok();
+    // It returns for signals that it does not know.
+    signal_hook::low_level::emulate_default_handler(signal).ok();
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sizes and trees as they are written on a command line.
+
+use crate::Refusal;
+use crate::plan::{Extra, PathBytes, Source, Upper};
+use std::path::{Component, Path};
+
+/// Bytes in `text`: a number, and `K`, `M`, `G` or `T` for powers of 1024.
+///
+/// # Errors
+/// What is no such thing.
+pub fn size(text: &str) -> Result<u64, Refusal> {
+    let wrong = || Refusal::new(format!("`{text}` is no size: write 4096, 64M or 2G"));
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let power = match &text[digits.len()..] {
+        "" => 0,
+        "K" | "k" | "KiB" => 10,
+        "M" | "m" | "MiB" => 20,
+        "G" | "g" | "GiB" => 30,
+        "T" | "t" | "TiB" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << power).ok_or_else(wrong)
+}
+
+/// An absolute path without `.` and `..`, from `cwd` on.
+///
+/// # Errors
+/// A path with `..`, for what that means is the file system's to say.
+pub fn absolute(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
+    let mut whole = std::path::PathBuf::new();
+    for part in cwd.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                let text = format!("{}: write the path without `..`", path.display());
+                return Err(Refusal::new(text));
+            }
+            part => whole.push(part),
+        }
+    }
+    Ok(whole.as_path().into())
+}
+
+/// Where a path leads, from `cwd` on; of what is not there, the path itself.
+///
+/// # Errors
+/// Those of [`absolute`].
+pub fn place(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
+    match cwd.join(path).canonicalize() {
+        Ok(path) => Ok(path.as_path().into()),
+        Err(_) => absolute(cwd, path),
+    }
+}
+
+/// What is to be hidden with a path: the name, and where it leads if it is a link.
+///
+/// # Errors
+/// Those of [`absolute`].
+pub fn names(cwd: &Path, path: &Path) -> Result<Vec<PathBytes>, Refusal> {
+    let leads = place(cwd, path)?;
+    let whole = cwd.join(path);
+    let (Some(dir), Some(name)) = (whole.parent(), whole.file_name()) else {
+        return Ok(vec![leads]);
+    };
+    let name: PathBytes = place(cwd, dir)?.path().join(name).as_path().into();
+    let mut names = vec![name, leads];
+    names.dedup();
+    Ok(names)
+}
+
+/// What changes are kept in: `memory`, `memory:SIZE` or a directory.
+///
+/// # Errors
+/// Those of [`size`] and [`absolute`].
+pub fn upper(cwd: &Path, text: &str) -> Result<Upper, Refusal> {
+    match text.split_once(':').unwrap_or((text, "")) {
+        ("memory", "") => Ok(Upper::Memory { size: None }),
+        ("memory", limit) => Ok(Upper::Memory {
+            size: Some(size(limit)?),
+        }),
+        _ => Ok(Upper::Directory(absolute(cwd, Path::new(text))?)),
+    }
+}
+
+/// A tree and its place: `DIR=mem[,size=SIZE][,ro]` or `DIR=host:PATH[,ro]`.
+///
+/// # Errors
+/// What is no such thing, and those of [`size`] and [`absolute`].
+pub fn extra(cwd: &Path, text: &str) -> Result<Extra, Refusal> {
+    let wrong = || {
+        Refusal::new(format!(
+            "`{text}` is no mount: write DIR=mem,size=64M or DIR=host:PATH,ro"
+        ))
+    };
+    let (dir, tree) = text.split_once('=').ok_or_else(wrong)?;
+    let mut words = tree.split(',');
+    let kind = words.next().unwrap_or_default();
+    let mut source = match kind.split_once(':').unwrap_or((kind, "")) {
+        ("mem", "") => Source::Memory { size: None },
+        ("host", path) if !path.is_empty() => Source::Host(place(cwd, Path::new(path))?),
+        _ => return Err(wrong()),
+    };
+    let mut read_only = false;
+    for word in words {
+        match (word.split_once('=').unwrap_or((word, "")), &mut source) {
+            (("ro", ""), _) => read_only = true,
+            (("size", limit), Source::Memory { size: known }) => *known = Some(size(limit)?),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(Extra {
+        place: place(cwd, Path::new(dir))?,
+        source,
+        read_only,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{absolute, extra, size, upper};
+    use crate::plan::{Source, Upper};
+    use std::path::Path;
+
+    #[test]
+    fn sizes_have_powers_of_1024() {
+        assert_eq!(size("4096").unwrap(), 4096);
+        assert_eq!(size("2G").unwrap(), 2 << 30);
+        for wrong in ["", "G", "-1", "1.5M", "5X", "99999999999T"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn paths_are_taken_from_the_working_directory() {
+        let at = |path: &str| absolute(Path::new("/home/u"), Path::new(path));
+        assert_eq!(at("./a//b/").unwrap().path(), Path::new("/home/u/a/b"));
+        assert_eq!(at("/x").unwrap().path(), Path::new("/x"));
+        assert!(at("../v").is_err());
+    }
+
+    #[test]
+    fn a_link_is_hidden_with_what_it_leads_to() {
+        let dir = std::env::temp_dir().join(format!("openpath-spec-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", dir.join("link")).unwrap();
+        let dir = dir.canonicalize().unwrap();
+        let hidden = |path: &str| super::names(&dir, Path::new(path)).unwrap();
+        let at = |name: &str| dir.join(name).as_path().into();
+        assert_eq!(hidden("link"), [at("link"), at("real")]);
+        assert_eq!(hidden("real/"), [at("real")]);
+        assert_eq!(hidden("none"), [at("none")]);
+        assert!(super::place(&dir, Path::new("link/x/../y")).is_err());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn trees_are_told_by_kind_and_options() {
+        let cwd = Path::new("/w");
+        assert_eq!(upper(cwd, "memory").unwrap(), Upper::Memory { size: None });
+        assert!(matches!(upper(cwd, "up").unwrap(), Upper::Directory(path)
+            if path.path() == Path::new("/w/up")));
+        let mem = extra(cwd, "/m=mem,size=1M,ro").unwrap();
+        assert_eq!(
+            mem.source,
+            Source::Memory {
+                size: Some(1 << 20)
+            }
+        );
+        assert!(mem.read_only && mem.place.path() == Path::new("/m"));
+        assert!(
+            matches!(extra(cwd, "d=host:x").unwrap().source, Source::Host(path)
+            if path.path() == Path::new("/w/x"))
+        );
+        for wrong in [
+            "/m",
+            "/m=disk",
+            "/m=mem:x",
+            "/m=host:",
+            "/m=host:/x,size=1",
+            "/m=mem,rw",
+        ] {
+            assert!(extra(cwd, wrong).is_err(), "{wrong}");
+        }
+    }
+}

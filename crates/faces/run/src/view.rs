@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The view: what the command sees, as a tree of openpath.
+//!
+//! # Shape
+//! At the bottom the host's tree, read only; above it an overlay that takes the changes; in it the
+//! directories that are written through and the other trees, each a mount of its own with the rules
+//! of absent names that reach into it.
+
+use crate::Refusal;
+use crate::absent::Absent;
+use crate::change::Change;
+use crate::changes::Compare;
+use crate::plan::{PathBytes, Plan, Source, Upper};
+use openpath_abi::Errno;
+use openpath_fuse::{Server, Session};
+use openpath_host::{HostFs, HostOptions, Ownership, Policy};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_overlay::{OverlayFs, OverlayOptions};
+use openpath_vfs::{Cred, MountFlags, SuperBlock, Task, Vfs};
+use rustix::fd::OwnedFd;
+use rustix::process::{Resource, Rlimit};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How long the last users of the view may take to go, once the command is gone.
+const LEAVE: Duration = Duration::from_secs(10);
+/// Descriptors for the host's tree.
+const HANDLES: usize = 16_384;
+/// Directories of the host that are watched.
+const WATCHES: usize = 65_536;
+
+/// What the command sees.
+pub(crate) struct View {
+    task: Task,
+    lower: Arc<SuperBlock>,
+    upper: Arc<SuperBlock>,
+    session: Option<Session>,
+    /// The trees that others may change, and tell of it.
+    told: Vec<Arc<SuperBlock>>,
+    /// The lock of a directory of changes.
+    _held: Option<OwnedFd>,
+}
+
+impl View {
+    /// Builds what the plan says.
+    pub(crate) fn build(plan: &Plan) -> Result<View, Refusal> {
+        more_descriptors();
+        let held = match &plan.upper {
+            Upper::Memory { .. } => None,
+            Upper::Directory(dir) => Some(crate::kept::lock(dir.path())?),
+        };
+        let failed = |why| Refusal::step("the view cannot be made", why);
+        let lower = host(Path::new("/"), true)?;
+        let upper = match &plan.upper {
+            Upper::Memory { size } => memory(*size),
+            Upper::Directory(dir) => changes_in(dir.path())?,
+        };
+        let overlay = OverlayFs::new(OverlayOptions {
+            lowers: vec![Arc::clone(&lower)],
+            upper: Some(Arc::clone(&upper)),
+            ..OverlayOptions::default()
+        });
+        let overlay = overlay.map_err(failed)?;
+        let vfs = Vfs::builder().build(Arc::clone(&overlay)).map_err(failed)?;
+        let mut view = View {
+            task: vfs.task(Cred::root()).map_err(failed)?,
+            lower,
+            upper,
+            session: None,
+            told: vec![overlay],
+            _held: held,
+        };
+        view.furnish(plan)?;
+        Ok(view)
+    }
+
+    /// Mounts what is in the view, outer ones first, and gives each its rules.
+    fn furnish(&mut self, plan: &Plan) -> Result<(), Refusal> {
+        let mut mounts = Vec::new();
+        for path in &plan.write_through {
+            mounts.push((path, host(path.path(), false)?));
+        }
+        for extra in &plan.extra {
+            let tree = match &extra.source {
+                Source::Memory { size } => memory(*size),
+                Source::Host(path) => host(path.path(), extra.read_only)?,
+            };
+            mounts.push((&extra.place, tree));
+        }
+        mounts.sort_by_key(|(path, _)| path.bytes().to_vec());
+        let absent = Absent::new(plan)?;
+        for (path, tree) in mounts {
+            let failed = |why| failed("mount", path, why);
+            absent.admits(path)?;
+            self.told.push(Arc::clone(&tree));
+            let flags = MountFlags::default();
+            self.task.mount(tree, path.bytes(), flags).map_err(failed)?;
+            let rules = absent.below(path)?;
+            self.task.set_absent(path.bytes(), rules).map_err(failed)?;
+        }
+        let top = PathBytes::root();
+        let rules = absent.below(&top)?;
+        let set = self.task.set_absent(b"/", rules);
+        set.map_err(|why| failed("rule", &top, why))
+    }
+
+    /// Answers for the view at a descriptor of FUSE, which may be of a user namespace.
+    pub(crate) fn serve(&mut self, fuse: OwnedFd, mapped: bool) -> Result<(), Refusal> {
+        let failed = |why: &dyn std::fmt::Display| Refusal::step("the view cannot be served", why);
+        let options = crate::namespaces::options(mapped);
+        let server = Server::new(&self.task, options);
+        let mut server = server.map_err(|why| failed(&why))?;
+        for tree in &self.told {
+            server.hear(tree);
+        }
+        self.session = Some(server.serve(fuse).map_err(|why| failed(&why))?);
+        Ok(())
+    }
+
+    /// Waits until nobody is in the view any more, and everything that was written has come.
+    pub(crate) fn left(&mut self) -> Result<(), Refusal> {
+        let Some(session) = self.session.take() else {
+            return Ok(());
+        };
+        let (told, ended) = channel();
+        std::thread::spawn(move || told.send(session.wait()));
+        match ended.recv_timeout(LEAVE) {
+            Ok(done) => done.map_err(|why| Refusal::step("the view ended badly", why)),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                Err(Refusal::new("someone still uses the view"))
+            }
+        }
+    }
+
+    /// What changed.
+    pub(crate) fn changes(&self) -> Result<Vec<Change>, Refusal> {
+        Compare::new(&self.upper, &self.lower, &self.task)?.all()
+    }
+}
+
+fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
+    Refusal::step(&format!("cannot {what} {}", path.path().display()), why)
+}
+
+/// A directory of the host as a tree.
+fn host(path: &Path, read_only: bool) -> Result<Arc<SuperBlock>, Refusal> {
+    let options = HostOptions {
+        policy: Policy::Notify,
+        ownership: Ownership::PassThrough,
+        handles_max: HANDLES,
+        watches_max: WATCHES,
+        read_only,
+        ..HostOptions::default()
+    };
+    HostFs::open(path, options).map_err(|why| Refusal::step(&path.display().to_string(), why))
+}
+
+/// The directory of a view that is kept, as an upper tree.
+fn changes_in(dir: &Path) -> Result<Arc<SuperBlock>, Refusal> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    let options = HostOptions {
+        policy: Policy::Exclusive,
+        // Who is not root can give files to nobody, and notes whose they are.
+        ownership: if uid.is_root() {
+            Ownership::PassThrough
+        } else {
+            Ownership::Xattr {
+                uid: uid.as_raw(),
+                gid: gid.as_raw(),
+            }
+        },
+        handles_max: HANDLES,
+        ..HostOptions::default()
+    };
+    HostFs::open(dir, options).map_err(|why| Refusal::step(&dir.display().to_string(), why))
+}
+
+/// An empty tree in memory.
+fn memory(size: Option<u64>) -> Arc<SuperBlock> {
+    MemFs::new(MemOptions {
+        mode: 0o755,
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+        size: size.unwrap_or_else(half_of_memory),
+        ..MemOptions::default()
+    })
+}
+
+fn half_of_memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(u64::from(info.mem_unit)) / 2
+}
+
+/// Takes as many descriptors as may be had: the host's tree is held by them.
+fn more_descriptors() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // With fewer it is slower.
+    rustix::process::setrlimit(Resource::Nofile, most).ok();
+}

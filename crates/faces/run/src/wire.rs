@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the processes of a run tell each other: frames over a pair of sockets, with descriptors.
+//!
+//! A frame is its length (4 bytes, little end first) and a message as JSON. Descriptors go with the
+//! length. A process gets its end as standard input, which is the only descriptor that can be taken
+//! over by number without `unsafe`; it makes a copy that does not survive an exec.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+/// The longest message, in bytes: a guest that is wrong, or another program, cannot ask for more.
+const FRAME_MAX: usize = 16 << 20;
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Wire(OwnedFd);
+
+impl Wire {
+    /// Two ends: one to keep and one to give to a child as its standard input.
+    pub(crate) fn pair() -> io::Result<(Wire, OwnedFd)> {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok((Wire(ours), theirs))
+    }
+
+    /// The end that was given to this process as its standard input.
+    pub(crate) fn inherited() -> io::Result<Wire> {
+        Ok(Wire(io::stdin().as_fd().try_clone_to_owned()?))
+    }
+
+    /// The longest that [`Wire::recv`] waits.
+    pub(crate) fn patience(&self, longest: Duration) -> io::Result<()> {
+        let which = rustix::net::sockopt::Timeout::Recv;
+        Ok(rustix::net::sockopt::set_socket_timeout(
+            &self.0,
+            which,
+            Some(longest),
+        )?)
+    }
+
+    /// Sends a message, and a descriptor if there is one.
+    pub(crate) fn send<T: Serialize>(
+        &self,
+        message: &T,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        let body = serde_json::to_vec(message)?;
+        let length = u32::try_from(body.len()).map_err(|_| ErrorKind::InvalidInput)?;
+        if body.len() > FRAME_MAX {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds: Vec<_> = fd.into_iter().collect();
+        if !fds.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        let head = length.to_le_bytes();
+        // Four bytes into a socket go whole or not at all.
+        rustix::io::retry_on_intr(|| {
+            let parts = [IoSlice::new(&head)];
+            rustix::net::sendmsg(&self.0, &parts, &mut control, SendFlags::NOSIGNAL)
+        })?;
+        let mut rest = &body[..];
+        while !rest.is_empty() {
+            let sent = rustix::io::retry_on_intr(|| {
+                rustix::net::send(&self.0, rest, SendFlags::NOSIGNAL)
+            })?;
+            rest = &rest[sent..];
+        }
+        Ok(())
+    }
+
+    /// The next message, and the descriptor that came with it; `None` when the other end is gone.
+    pub(crate) fn recv<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Option<OwnedFd>)>> {
+        let mut head = [0; 4];
+        let Some(fd) = self.recv_head(&mut head)? else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(head) as usize;
+        if length > FRAME_MAX {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        let mut body = vec![0; length];
+        self.recv_whole(&mut body)?;
+        Ok(Some((serde_json::from_slice(&body)?, fd)))
+    }
+
+    /// Reads the length and the descriptor; `None` at the end.
+    fn recv_head(&self, head: &mut [u8; 4]) -> io::Result<Option<Option<OwnedFd>>> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let got = rustix::io::retry_on_intr(|| {
+            let mut parts = [IoSliceMut::new(&mut head[..])];
+            rustix::net::recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+        })?;
+        if got.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        if got.bytes == 0 {
+            return Ok(None);
+        }
+        self.recv_whole(&mut head[got.bytes..])?;
+        let fd = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        Ok(Some(fd))
+    }
+
+    fn recv_whole(&self, buf: &mut [u8]) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < buf.len() {
+            let rest = &mut buf[filled..];
+            let (got, _) = rustix::io::retry_on_intr(|| {
+                rustix::net::recv(&self.0, &mut *rest, RecvFlags::empty())
+            })?;
+            if got == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            filled += got;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wire;
+    use rustix::fd::AsFd as _;
+    use std::fs::File;
+    use std::io::{Read as _, Seek as _, Write as _};
+
+    #[test]
+    fn messages_and_descriptors_arrive_in_order() {
+        let (ours, theirs) = Wire::pair().unwrap();
+        let theirs = Wire(theirs);
+        let path = std::env::temp_dir().join(format!("openpath-wire-{}", std::process::id()));
+        let mut file = File::create_new(&path).unwrap();
+        file.write_all(b"through").unwrap();
+        ours.send(&"first", None).unwrap();
+        let read = File::open(&path).unwrap();
+        ours.send(&vec![7_u8; 20_000], Some(read.as_fd())).unwrap();
+        drop(ours);
+        let (text, fd) = theirs.recv::<String>().unwrap().unwrap();
+        assert_eq!((text.as_str(), fd.is_none()), ("first", true));
+        let (bytes, fd) = theirs.recv::<Vec<u8>>().unwrap().unwrap();
+        assert_eq!(bytes.len(), 20_000);
+        let mut file = File::from(fd.unwrap());
+        file.rewind().unwrap();
+        let mut data = String::new();
+        file.read_to_string(&mut data).unwrap();
+        assert_eq!(data, "through");
+        assert!(theirs.recv::<String>().unwrap().is_none());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_length_beyond_all_bounds_is_refused() {
+        let (ours, theirs) = Wire::pair().unwrap();
+        rustix::io::write(&ours.0, &u32::MAX.to_le_bytes()).unwrap();
+        assert!(Wire(theirs).recv::<String>().is_err());
+    }
+}

@@ -132,7 +132,7 @@ fn changes(op: &Op) -> Option<Depth> {
         Op::Mount { .. } | Op::Bind { .. } | Op::Umount { .. } => Some(Depth::Mounts),
         Op::RemountBind { .. } | Op::RemountSb { .. } => Some(Depth::Mounts),
         Op::Move { .. } | Op::Spread { .. } | Op::Pivot { .. } => Some(Depth::Mounts),
-        Op::UnshareMounts {} | Op::SetNs { .. } => Some(Depth::Mounts),
+        Op::UnshareMounts {} | Op::SetNs { .. } | Op::Stack {} => Some(Depth::Mounts),
         Op::OpenTree { .. } | Op::Fsmount { .. } => Some(Depth::Mounts),
         Op::MoveMount { .. } | Op::MountSetattr { .. } => Some(Depth::Mounts),
         _ => Some(Depth::Light),

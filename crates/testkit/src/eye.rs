@@ -183,7 +183,10 @@ impl Taker<'_> {
                 self.tree.trouble.push(text);
             }
         }
+        // An overlay of Linux does not always list the numbers that it shows (L42).
+        let listed = !self.stamps.stacked;
         for (dot, ino) in [(&b"."[..], Some(stat.ino)), (b"..", up)] {
+            let ino = ino.filter(|_| listed);
             match sorted.remove(dot) {
                 Some(e)
                     if ino.is_none_or(|i| e.ino == i) && e.kind == openpath_abi::dirent::DT_DIR => {
@@ -207,6 +210,7 @@ impl Taker<'_> {
             match self.eye.lstat(&child) {
                 Ok(s) => {
                     let odd = oddity(&entry, &s, stat.dev);
+                    let odd = odd.filter(|odd| listed || *odd != OTHER_INODE);
                     let up = odd.is_none().then_some(stat.ino);
                     self.node(child, &s, odd, up);
                 }
@@ -216,12 +220,15 @@ impl Taker<'_> {
     }
 }
 
+/// An entry with the number of something else, as what is mounted on shows.
+const OTHER_INODE: &str = "other inode";
+
 /// What of a directory entry does not fit the thing that its name leads to.
 fn oddity(entry: &Entry, stat: &Stat, dev: u64) -> Option<&'static str> {
     if stat.dev != dev {
         Some("other device")
     } else if entry.ino != stat.ino {
-        Some("other inode")
+        Some(OTHER_INODE)
     } else if entry.kind != mode::dirent_type(stat.mode) {
         Some("other type")
     } else {

@@ -22,6 +22,7 @@ pub mod shrink;
 pub mod sides;
 pub mod skips;
 pub mod soak;
+pub mod stack;
 pub mod storm;
 pub mod sys;
 pub mod tree;

@@ -39,6 +39,8 @@ impl fmt::Debug for Stamp {
 #[derive(Debug, Default)]
 pub struct Stamps {
     starts: Vec<Timespec>,
+    /// The case goes on over an overlay.
+    pub stacked: bool,
 }
 
 impl Stamps {
@@ -161,18 +163,25 @@ impl StatView {
         // What no file system holds is as old as the machine.
         let real = openpath_abi::mode::file_type(s.mode) != 0;
         let stamp = |t| if real { stamps.of(t) } else { Stamp::Begin };
+        // Of an overlay's directories and links these are not compared (L47, L48).
+        let odd = stamps.stacked && !openpath_abi::mode::is_reg(s.mode);
         StatView {
             inode: ids.known(s.dev, s.ino),
             dev: ids.device(s.dev),
             mode: s.mode,
-            nlink: s.nlink,
+            nlink: match s.nlink {
+                _ if odd => 0,
+                // Of a file beneath that was removed the kernel shows one (L48).
+                0 if stamps.stacked => 1,
+                links => links,
+            },
             uid: s.uid,
             gid: s.gid,
             rdev: s.rdev,
             size: s.size,
             blksize: s.blksize,
             blocks: s.blocks,
-            atime: stamp(s.atime),
+            atime: if odd { Stamp::Begin } else { stamp(s.atime) },
             mtime: stamp(s.mtime),
             ctime: stamp(s.ctime),
         }
@@ -205,11 +214,13 @@ impl StatxView {
             stat.inode = None;
         }
         let real = openpath_abi::mode::file_type(s.stat.mode) != 0;
+        // An overlay shows the birth of what a file was copied to, or from (L49).
+        let born = real && has(x::STATX_BTIME) && !stamps.stacked;
         StatxView {
             mask: if real { s.mask } else { 0 },
             attributes: if real { s.attributes } else { 0 },
             attributes_mask: if real { s.attributes_mask } else { 0 },
-            btime: (real && has(x::STATX_BTIME)).then(|| stamps.of(s.btime)),
+            btime: born.then(|| stamps.of(s.btime)),
             stat,
         }
     }

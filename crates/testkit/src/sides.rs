@@ -23,6 +23,10 @@ pub const OVER_HOST: &str = "ours over the host";
 pub const SERVED: &str = "ours through FUSE";
 /// The same, where the kernel writes back what it is given.
 pub const SERVED_LATER: &str = "ours through FUSE, written back";
+/// Name of the side that stands on an overlay.
+pub const STACKED: &str = "ours stacked";
+/// Name of the side that stands on an overlay of file systems of the host.
+pub const STACKED_OVER_HOST: &str = "ours stacked over the host";
 
 /// How often a difference is looked at again.
 const AGAIN: usize = 10;
@@ -38,6 +42,9 @@ pub enum Against {
     OverHost(u32, Trust),
     /// The host kernel, on a tree of openpath that is served so.
     Served(Serve),
+    /// The same, with what each case begins with below an overlay, on both sides; if so asked, of
+    /// trees of the host.
+    Stacked(u32, bool),
 }
 
 /// Both sides.
@@ -117,6 +124,15 @@ impl Sides {
             Against::OverHost(switch, trust) => {
                 let ours = self.ours(case, when, &host, switch, Some(trust));
                 (OVER_HOST, ours)
+            }
+            Against::Stacked(switch, over_host) => {
+                let trust = over_host.then_some(Trust::Exclusive);
+                let name = if over_host {
+                    STACKED_OVER_HOST
+                } else {
+                    STACKED
+                };
+                (name, self.ours(case, when, &host, switch, trust))
             }
         };
         let (other, divergence) = match other {

@@ -13,7 +13,7 @@ use openpath_abi::resolve::RESOLVE_CACHED;
 
 use crate::op::Op;
 use crate::outcome::Outcome;
-use crate::sides::{OVER_HOST, SERVED, SERVED_LATER};
+use crate::sides::{OVER_HOST, SERVED, SERVED_LATER, STACKED, STACKED_OVER_HOST};
 
 /// A mount taken away by who stands below the root of the case.
 pub const BELOW: &str = "below-the-case";
@@ -87,6 +87,10 @@ pub fn allowed(
         SERVED => rule_served(op, host, ours),
         SERVED_LATER => rule_served(op, host, ours).or_else(|| rule_later(op)),
         OVER_HOST => rule(before, op, host, ours).or_else(|| rule_over_host(op, host, ours)),
+        STACKED => rule(before, op, host, ours).or_else(|| rule_stacked(op, host, ours)),
+        STACKED_OVER_HOST => rule(before, op, host, ours)
+            .or_else(|| rule_stacked(op, host, ours))
+            .or_else(|| rule_over_host(op, host, ours)),
         _ => rule(before, op, host, ours),
     }?;
     entries(DIVERGENCES)
@@ -129,7 +133,28 @@ fn rule_over_host(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static st
             Outcome::Err(Errno::EAGAIN),
             Outcome::Err(Errno::ENOTDIR | Errno::ENAMETOOLONG),
         ) if resolve.0 & RESOLVE_CACHED != 0 => Some("L26"),
-        (Op::SetXattr { .. }, Outcome::Ok, Outcome::Err(Errno::EOPNOTSUPP)) => Some("L33"),
+        (
+            Op::SetXattr { .. },
+            Outcome::Ok | Outcome::Err(Errno::ENODATA),
+            Outcome::Err(Errno::EOPNOTSUPP),
+        ) => Some("L33"),
+        _ => None,
+    }
+}
+
+/// The rules that hold only over an overlay.
+fn rule_stacked(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
+    match (op, host, ours) {
+        (Op::Openat2 { resolve, .. }, Outcome::Err(Errno::EAGAIN), _)
+            if resolve.0 & RESOLVE_CACHED != 0 =>
+        {
+            Some("L51")
+        }
+        (
+            Op::SetXattr { .. } | Op::Fchmod { .. } | Op::Fchown { .. } | Op::Utimens { .. },
+            Outcome::Err(Errno::ENOTDIR | Errno::EEXIST),
+            Outcome::Ok | Outcome::Err(Errno::ENOENT),
+        ) => Some("L48"),
         _ => None,
     }
 }

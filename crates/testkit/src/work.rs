@@ -229,9 +229,12 @@ impl<'j> Worker<'j> {
                 return Ok(());
             }
             self.alive(number);
-            let Some((origin, case)) = self.source.case(number) else {
+            let Some((origin, mut case)) = self.source.case(number) else {
                 break;
             };
+            if matches!(self.job.against, Against::Stacked(..)) {
+                case = crate::stack::stacked(&case);
+            }
             self.one(number, &origin, &case)?;
             number += self.job.step;
         }
@@ -255,7 +258,9 @@ impl<'j> Worker<'j> {
                 n[1] += u64::from(outcome.is_ok());
             }
         }
-        if let Source::Golden(facts) = &self.source {
+        // A fact is one of tmpfs.
+        let stacked = matches!(self.job.against, Against::Stacked(..));
+        if let (Source::Golden(facts), false) = (&self.source, stacked) {
             let fact = &facts[usize::try_from(number).unwrap_or(0)];
             self.done.answers += fact.answers() as u64;
             let traces = [

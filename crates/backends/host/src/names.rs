@@ -179,15 +179,16 @@ impl Node {
         done
     }
 
-    /// Sees that what may lose its last name has a handle that stays.
+    /// Sees that what may lose its last name has a handle that stays, and what loses another one
+    /// that it can be looked at by, for that may be the name it was found under.
     ///
     /// # Errors
     /// `ENFILE`, and those of the host.
     pub(crate) fn prepare_loss(self: &Arc<Self>, inode: &Inode) -> Result<(), Errno> {
+        self.handle(Use::Path, Patience::Wait)?;
         if inode.nlink() > 1 && !self.is_dir() {
             return Ok(());
         }
-        self.handle(Use::Path, Patience::Wait)?;
         self.set_nameless(true);
         if self.held(Use::Path).is_none() {
             // Given up in between, for another one.

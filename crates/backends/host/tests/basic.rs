@@ -228,3 +228,21 @@ fn exclusive_creation_meets_what_is_there() {
         assert_eq!(made, Err(Errno::EEXIST), "{p:?}");
     }
 }
+
+#[test]
+fn a_file_that_loses_the_name_it_was_found_under_has_one_less() {
+    let s = Scratch::new("fewer");
+    s.put("a", "x");
+    std::fs::hard_link(s.at("a"), s.at("b")).expect("link");
+    let (_vfs, task) = world(&s, policy(Policy::Exclusive));
+    task.stat(b"/a").expect("stat");
+    assert_eq!(task.stat(b"/b").map(|st| st.nlink), Ok(2));
+    task.unlink(b"/b").expect("unlink");
+    assert_eq!(task.stat(b"/a").map(|st| st.nlink), Ok(1));
+    s.put("c", "y");
+    std::fs::hard_link(s.at("c"), s.at("d")).expect("link");
+    task.stat(b"/c").expect("stat");
+    task.stat(b"/d").expect("stat");
+    task.rename(b"/a", b"/d").expect("rename");
+    assert_eq!(task.stat(b"/c").map(|st| st.nlink), Ok(1));
+}

@@ -67,6 +67,7 @@
 
 mod aside;
 mod change;
+mod changes;
 mod data;
 mod face;
 mod find;
@@ -82,5 +83,6 @@ mod rename;
 mod superblock;
 mod told;
 
+pub use changes::{Change, ChangeKind};
 pub use options::{Marks, OverlayOptions};
 pub use superblock::OverlayFs;

@@ -204,7 +204,7 @@ impl Node {
         let mut attr = real.attr();
         let gone = u32::try_from(self.gone.get()).unwrap_or(u32::MAX);
         if self.is_dir() && !self.lowers.is_empty() {
-            // As Linux shows a merged directory; see L42 in docs/LINUX.md.
+            // As Linux shows a merged directory.
             let merged = self.lowers.len() > 1 || self.upper().is_some();
             if merged {
                 attr.nlink = 1;

@@ -7,7 +7,7 @@
 
 use crate::node::Node;
 use crate::raise::ALL;
-use openpath_abi::fcntl::{O_ACCMODE, O_RDONLY, O_TRUNC};
+use openpath_abi::fcntl::{O_ACCMODE, O_RDWR, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{FileOps, Inode, Io, Patience, flag};
 use std::any::Any;
@@ -94,7 +94,7 @@ impl Node {
         flags: u32,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
-        let writes = flags & O_ACCMODE != O_RDONLY;
+        let writes = matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR);
         if writes && inode.kind() == mode::S_IFREG && self.upper().is_none() {
             if patience == Patience::Cached {
                 return Err(Errno::EAGAIN);

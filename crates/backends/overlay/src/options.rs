@@ -7,7 +7,8 @@ use std::sync::Arc;
 /// Under which names the overlay keeps what it knows of a file with the file, in the upper tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Marks {
-    /// `user.overlay.*`, which anyone may set on files and directories (`userxattr`).
+    /// `user.overlay.*`, which anyone may set on files and directories (`userxattr`). Linux follows
+    /// no redirects there, and links and special files keep no numbers.
     #[default]
     User,
     /// `trusted.overlay.*`, as Linux has it by default. A directory of the host then takes the

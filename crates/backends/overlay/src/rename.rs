@@ -39,20 +39,20 @@ impl Node {
                 return Err(Errno::EXDEV);
             }
         }
-        if let (Some(target), false) = (target, r.exchange)
-            && target.is_dir()
-        {
-            target.must_be_empty()?;
-        }
+        let replaced = target.filter(|_| !r.exchange);
+        // As the kernel does it, which leaves others to the upper tree.
+        let merged = replaced.filter(|node| node.is_dir() && !node.lowers().is_empty());
+        merged.map_or(Ok(()), |node| node.must_be_empty())?;
         for node in [old, new, source] {
             node.raise(r.now, ALL)?;
         }
+        let plain = replaced.filter(|node| node.is_dir() && node.lowers().is_empty());
+        plain.map_or(Ok(()), |node| node.must_be_empty())?;
         if let Some(target) = swapped {
             target.raise(r.now, ALL)?;
         }
         // The source has nothing left to be copied up, so its `doing` matters to nobody.
         let doing = target.map(|target| target.doing.lock_nested());
-        let replaced = target.filter(|_| !r.exchange);
         if r.exchange {
             self.swap(r, (old, new), (source, target.ok_or(Errno::ENOENT)?))?;
         } else {

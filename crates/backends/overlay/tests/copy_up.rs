@@ -4,9 +4,11 @@
 mod common;
 
 use common::{Stack, beneath, entries, get, inode, mkdir, names, put, shown, task_in};
+use openpath_abi::falloc::RWF_NOAPPEND;
 use openpath_abi::fcntl::{
-    AT_EMPTY_PATH, AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
+    AT_EMPTY_PATH, AT_FDCWD, O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
+use openpath_abi::statx::STATX_BTIME;
 use openpath_abi::{Errno, TimeSet, Timespec, mode};
 use openpath_overlay::OverlayFs;
 use openpath_vfs::NewInode;
@@ -58,6 +60,11 @@ fn a_copy_has_all_that_the_file_had() {
         (7, 8, was.mtime, was.atime)
     );
     assert_eq!(is.blocks, was.blocks, "holes stay holes");
+    let born = |task: &openpath_vfs::Task| {
+        let all = task.statx(AT_FDCWD, b"/d/f", 0, STATX_BTIME);
+        all.map(|st| st.btime)
+    };
+    assert_eq!(born(&task), born(below));
     let ends = SEEK.map(|whence| task.lseek(fd, 4096, whence));
     assert_eq!(ends, [Ok(1 << 20), Ok(4096)]);
     assert_eq!(task.stat(b"/d").map(|st| st.mtime), dir.map(|st| st.mtime));
@@ -141,8 +148,10 @@ fn names_of_one_file_stay_one_file() {
     put(&s.below[0], "/c", "below");
     let (_vfs, task) = s.mount();
     // Beneath they are one; to change one leaves the other.
-    assert_eq!(task.stat(b"/a").map(|st| st.nlink), Ok(2));
+    let was = task.stat(b"/a").expect("stat");
+    assert_eq!(was.nlink, 2);
     put(&task, "/a", "above");
+    assert_eq!(task.stat(b"/a").map(|st| st.ino), Ok(was.ino));
     assert_eq!(get(&task, "/b"), Ok("below".to_owned()));
     assert_eq!(task.stat(b"/a").map(|st| st.nlink), Ok(1));
     // Above they are one.
@@ -169,6 +178,33 @@ fn a_file_that_lost_its_name_can_still_be_changed() {
     let mut buf = [0; 5];
     assert_eq!((task.pread(fd, &mut buf, 0), &buf), (Ok(5), b"below"));
     assert_eq!(get(&task, "/f"), Ok("another".to_owned()));
+}
+
+#[test]
+fn a_fifo_is_copied_up_for_its_times() {
+    let s = Stack::new(1);
+    let made = s.below[0].mknod(b"/p", mode::S_IFIFO | 0o600, 0);
+    made.expect("mknod");
+    let (_vfs, task) = s.mount();
+    let was = task.stat(b"/p").expect("stat");
+    let fd = task.open(b"/p", O_RDWR, 0).expect("open");
+    assert_eq!(beneath(&s.upper, "/upper"), Vec::<String>::new());
+    task.write(fd, b"x").expect("write");
+    assert_eq!(beneath(&s.upper, "/upper"), ["p"]);
+    assert!(task.stat(b"/p").expect("stat").mtime > was.mtime);
+    let mut buf = [0; 1];
+    assert_eq!((task.read(fd, &mut buf), &buf), (Ok(1), b"x"));
+}
+
+#[test]
+fn a_write_that_does_not_append_does_not() {
+    let s = Stack::new(1);
+    put(&s.below[0], "/f", "below");
+    let (_vfs, task) = s.mount();
+    let fd = task.open(b"/f", O_WRONLY | O_APPEND, 0).expect("open");
+    let data = [std::io::IoSlice::new(b"X")];
+    assert_eq!(task.pwritev2(fd, &data, 1, RWF_NOAPPEND), Ok(1));
+    assert_eq!(get(&task, "/f"), Ok("bXlow".to_owned()));
 }
 
 #[test]

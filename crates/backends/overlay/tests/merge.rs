@@ -166,3 +166,29 @@ fn a_listing_goes_on_where_it_was_whatever_comes_and_goes() {
         assert_eq!(entries(&task, "/d").len(), 200);
     }
 }
+
+#[test]
+fn the_root_is_its_own_parent() {
+    let s = Stack::new(1);
+    let (_vfs, task) = s.mount();
+    let fd = task.open(b"/", O_RDONLY | O_DIRECTORY, 0).expect("open");
+    let some = task.getdents64(fd, 300).expect("getdents64");
+    let root = task.stat(b"/").expect("stat").ino;
+    assert_eq!((some[0].ino, some[1].ino), (root, root));
+}
+
+#[test]
+fn a_whiteout_is_a_file_of_the_upper_tree() {
+    let s = Stack::new(1);
+    for n in 0..5 {
+        put(&s.below[0], &format!("/{n}"), "");
+    }
+    let (_vfs, task) = s.mount();
+    let free = || task.statfs(b"/").expect("statfs").ffree;
+    let before = free();
+    for n in 0..5 {
+        task.unlink(format!("/{n}").as_bytes()).expect("unlink");
+    }
+    assert_eq!(before - free(), 5);
+    assert_eq!(beneath(&s.upper, "/upper").len(), 5);
+}

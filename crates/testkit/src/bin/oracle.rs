@@ -36,6 +36,10 @@ enum Back {
     Host,
     /// The host kernel does the calls, on a tree in memory that it asks for by FUSE.
     Fuse,
+    /// An overlay of trees in memory.
+    Overlay,
+    /// An overlay of trees of the host.
+    OverlayHost,
 }
 
 /// Compares openpath with the host kernel.
@@ -149,12 +153,14 @@ fn run(args: &Args) -> Fallible<bool> {
     }
     let against = if args.host {
         Against::Host
-    } else if args.back == Back::Host {
-        Against::OverHost(args.flip, args.trust)
-    } else if args.back == Back::Fuse {
-        Against::Served(args.serve)
     } else {
-        Against::Ours(args.flip)
+        match args.back {
+            Back::Mem => Against::Ours(args.flip),
+            Back::Host => Against::OverHost(args.flip, args.trust),
+            Back::Fuse => Against::Served(args.serve),
+            Back::Overlay => Against::Stacked(args.flip, false),
+            Back::OverlayHost => Against::Stacked(args.flip, true),
+        }
     };
     let place = Place::new()?;
     if let Some(file) = &args.case {

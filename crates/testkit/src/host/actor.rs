@@ -39,6 +39,8 @@ pub(super) enum Order {
     List(Fd),
     /// The table, up to this number, and what the working directory is called.
     Table(i32),
+    /// Go on over an overlay of what there is.
+    Stack,
     /// Take a descriptor of the thread of this number.
     Take(i64, Fd),
     /// setns(2) to a namespace that the thread of this number has a descriptor of.
@@ -229,6 +231,10 @@ impl Stage {
             Order::Enter(tid, fd) => {
                 let done = enter_namespace(tid, fd).map(|_| Outcome::Ok);
                 Raw::Done(done.unwrap_or_else(Outcome::Err))
+            }
+            Order::Stack => {
+                let done = self.as_root(|_| super::stack::stack());
+                Raw::Done(done.map_or_else(Outcome::Err, |()| Outcome::Ok))
             }
             Order::Take(tid, fd) => take(tid, fd.0)
                 .and_then(|n| super::fd(Ok(n)))

@@ -25,6 +25,7 @@ mod actor;
 mod apply;
 pub mod fuse;
 mod look;
+mod stack;
 mod tasks;
 
 use std::cell::Cell;

@@ -57,6 +57,16 @@ impl Host<'_> {
                 self.world.limit(soft);
                 Outcome::Ok
             }
+            Op::Stack {} => {
+                let done = self.order(Order::Stack);
+                let root = self.roots().next();
+                if let Some(root) = root {
+                    let _ = sys::close(self.root);
+                    self.root = root;
+                }
+                self.stamps.stacked = true;
+                self.said(done)
+            }
             Op::SaveNs { slot } => self.keep(*slot).unwrap_or_else(Outcome::Err),
             Op::SetNs { slot } => match slot_of(*slot).and_then(|s| self.kept[s]) {
                 Some(kept) => {

@@ -314,6 +314,9 @@ ops! {
     Pivot = "pivot" { new: Path, old: Path }
     /// unshare(2) with `CLONE_NEWNS`.
     UnshareMounts = "unsharemounts" {}
+    /// All that there is becomes the lower tree of an overlay, which is the root from then on. Only
+    /// where one task is, at the root of the case, as root, with nothing open.
+    Stack = "stack" {}
     /// Keep the namespace of mounts under a number, in place of what was kept there.
     SaveNs = "savens" { slot: i64 }
     /// setns(2) into a namespace that was kept.

@@ -12,6 +12,7 @@ mod apply;
 mod explained;
 mod look;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use openpath_abi::{Errno, Timespec, fcntl as f};
@@ -60,6 +61,8 @@ pub struct World<'h> {
     vfs: Vfs,
     /// What can be explained is, before it is done.
     explains: bool,
+    /// The tree that a case begins with.
+    root: OnceCell<Arc<SuperBlock>>,
 }
 
 /// The kernel's `protected_*`, for both sides to obey the same.
@@ -137,6 +140,7 @@ impl<'h> World<'h> {
             clock,
             vfs,
             explains,
+            root: OnceCell::new(),
         })
     }
 
@@ -162,15 +166,23 @@ impl<'h> World<'h> {
     /// What kept them from being made.
     pub fn tasks(&self) -> Result<[Task; 2], Errno> {
         let [first, eye] = [self.vfs.task(Cred::root())?, self.vfs.task(Cred::root())?];
-        let root = match self.host {
-            Some((host, trust)) => host.plain()?.tree(trust)?,
-            None => tmpfs(self.clock.now(), false),
-        };
+        let root = self.layer()?;
+        let _first = self.root.set(Arc::clone(&root));
         first.mount(root, b"/", MountFlags::from_ms(0))?;
         // `..` of the root is the root, and then what lies on it.
         first.chroot(b"/..")?;
         first.chdir(b"/")?;
         Ok([first, eye])
+    }
+}
+
+impl World<'_> {
+    /// An empty tree of the kind that cases of this world are in.
+    fn layer(&self) -> Result<Arc<SuperBlock>, Errno> {
+        match self.host {
+            Some((host, trust)) => host.plain()?.tree(trust),
+            None => Ok(tmpfs(self.clock.now(), false)),
+        }
     }
 }
 
@@ -265,6 +277,26 @@ impl<'t> Ours<'t> {
         if uid != 0 {
             self.task().set_cred(cred(uid));
         }
+    }
+
+    /// Goes on over an overlay of what there is. As on the host, two trees are mounted for it.
+    fn stack(&self) -> Result<(), Errno> {
+        let task = self.task();
+        // What is open would be open beneath.
+        task.close_range(0, u32::MAX, 0)?;
+        task.set_cred(cred(0));
+        let lower = self.world.root.get().ok_or(Errno::ENOENT)?;
+        let clock = Arc::new(self.world.clock.clone());
+        let overlay = crate::stack::over(Arc::clone(lower), self.world.layer()?, clock)?;
+        for tree in [tmpfs(self.world.clock.now(), false), overlay] {
+            task.mount(tree, b"/", MountFlags::from_ms(0))?;
+            task.chroot(b"/..")?;
+            task.chdir(b"/")?;
+        }
+        let root = self.eye.open(b"/..", f::O_PATH | f::O_DIRECTORY, 0)?;
+        self.eye.dup2(root, self.root.0)?;
+        self.renew();
+        self.eye.close(root)
     }
 
     /// What all tasks show of themselves.

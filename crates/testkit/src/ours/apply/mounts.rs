@@ -37,6 +37,10 @@ impl Ours<'_> {
             Op::Spread { flags, .. } if flags.0 & KINDS == 0 => Err(Errno::EINVAL),
             Op::Spread { path, flags } => task.set_propagation(&path.0, flags.0),
             Op::Pivot { new, old } => task.pivot_root(&new.0, &old.0),
+            Op::Stack {} => {
+                self.stamps.stacked = true;
+                self.stack()
+            }
             Op::UnshareMounts {} => task.unshare_mounts(),
             Op::MountSetattr {
                 at,

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the upper tree says that was changed.
+//!
+//! # Rules
+//! R1. A file is modified if its data differs from that beneath: it has another length, or was
+//!     written since and holds something else. What was copied up and is the same is no change.
+//! R2. A directory is renamed if it is found beneath by a redirect; a file, if it shows the number
+//!     of one that is gone.
+
+use crate::fs::Hit;
+use crate::layer::{is_whiteout, list, look};
+use crate::node::{Node, Origin};
+use crate::superblock::OverlayFs;
+use openpath_abi::{Errno, mode};
+use openpath_vfs::{Inode, Patience, SuperBlock};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// How much of two files is compared at once.
+const BUFFER: usize = 1 << 16;
+
+/// What became of a name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Deleted,
+    /// It holds something else, or is another kind of file.
+    Modified,
+    /// Owner, mode, times or extended attributes are others.
+    Attributes,
+    /// It has this path in the lower trees; it may be changed besides, which is told apart.
+    Renamed(Vec<u8>),
+}
+
+/// One name that is not as it is in the lower trees.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Its path from the root, with a slash before it.
+    pub path: Vec<u8>,
+    /// What became of it.
+    pub kind: ChangeKind,
+}
+
+/// A name that has something beneath and does not show it.
+struct Gone {
+    path: Vec<u8>,
+    /// Where it was beneath.
+    from: Vec<u8>,
+    number: u64,
+    lower: Arc<Inode>,
+}
+
+/// A new file that shows the number of one beneath.
+struct Moved {
+    path: Vec<u8>,
+    number: u64,
+    upper: Arc<Inode>,
+}
+
+/// What was found so far.
+struct Found {
+    all: BTreeMap<Vec<u8>, Vec<ChangeKind>>,
+    count: usize,
+    max: usize,
+    gone: Vec<Gone>,
+    moved: Vec<Moved>,
+    /// Where directories that moved were beneath.
+    left: HashSet<Vec<u8>>,
+}
+
+impl Found {
+    fn note(&mut self, path: &[u8], kind: ChangeKind) -> Result<(), Errno> {
+        self.count += 1;
+        if self.count > self.max {
+            return Err(Errno::E2BIG);
+        }
+        self.all.entry(path.to_vec()).or_default().push(kind);
+        Ok(())
+    }
+
+    /// Joins what was renamed (R2); all changes, by path.
+    fn joined(mut self) -> Result<Vec<Change>, Errno> {
+        let numbers: HashMap<u64, usize> = self
+            .gone
+            .iter()
+            .enumerate()
+            .map(|(at, gone)| (gone.number, at))
+            .collect();
+        for moved in &self.moved {
+            let gone = numbers.get(&moved.number).map(|at| &self.gone[*at]);
+            if let Some(gone) = gone
+                && let Some(kinds) = self.all.get_mut(&moved.path)
+            {
+                kinds.retain(|kind| *kind != ChangeKind::Added);
+                kinds.push(ChangeKind::Renamed(gone.from.clone()));
+                if !same_data(&moved.upper, &gone.lower)? {
+                    kinds.push(ChangeKind::Modified);
+                }
+                self.left.insert(gone.from.clone());
+            }
+        }
+        for gone in &self.gone {
+            if self.left.contains(&gone.from)
+                && let Some(kinds) = self.all.get_mut(&gone.path)
+            {
+                kinds.retain(|kind| *kind != ChangeKind::Deleted);
+            }
+        }
+        let all = self.all.into_iter().flat_map(|(path, kinds)| {
+            let with = move |kind| Change {
+                path: path.clone(),
+                kind,
+            };
+            kinds.into_iter().map(with)
+        });
+        Ok(all.collect())
+    }
+}
+
+impl OverlayFs {
+    /// What is not as it is in the lower trees, by path; what is below a new directory as well. It
+    /// is asked for while nobody changes anything, or tells of some changes and not of others.
+    ///
+    /// # Errors
+    /// `EINVAL`: `sb` is no overlay. `E2BIG`: more than `max` changes. What the layers meet.
+    pub fn changes(sb: &SuperBlock, max: usize) -> Result<Vec<Change>, Errno> {
+        if Node::of(sb.root()).is_none() {
+            return Err(Errno::EINVAL);
+        }
+        let mut found = Found {
+            all: BTreeMap::new(),
+            count: 0,
+            max,
+            gone: Vec::new(),
+            moved: Vec::new(),
+            left: HashSet::new(),
+        };
+        let mut dirs = vec![(Arc::clone(sb.root()), Vec::new())];
+        while let Some((dir, path)) = dirs.pop() {
+            let node = Node::of(&dir).ok_or(Errno::EIO)?;
+            let Some(upper) = node.upper() else {
+                continue;
+            };
+            let mut names = Vec::new();
+            list(upper, 0, &mut |entry| {
+                names.push(entry.name.to_vec());
+                Ok(true)
+            })?;
+            for name in names {
+                let path = [&path[..], b"/", &name].concat();
+                if let Some(below) = node.compare(&name, &path, &mut found)? {
+                    dirs.push((below, path));
+                }
+            }
+        }
+        found.joined()
+    }
+}
+
+impl Node {
+    /// Compares a name of the upper directory with what it is beneath; the directory, if it is one.
+    fn compare(
+        &self,
+        name: &[u8],
+        path: &[u8],
+        found: &mut Found,
+    ) -> Result<Option<Arc<Inode>>, Errno> {
+        let beneath = self.beneath(name)?;
+        let Some(hit) = self.search(name, Patience::Wait)? else {
+            return self.lost(beneath, (name, path), found).map(|()| None);
+        };
+        let Some(upper) = hit.upper.clone() else {
+            return Ok(None);
+        };
+        if !upper.is_dir() {
+            self.compare_file(&hit, &upper, beneath, (name, path), found)?;
+            return Ok(None);
+        }
+        match hit.lowers.first() {
+            None => {
+                self.lost(beneath, (name, path), found)?;
+                found.note(path, ChangeKind::Added)?;
+            }
+            Some(lower) => {
+                let is_same = same_attributes(&upper, &lower.inode, self)?;
+                let inode = self.fs.adopt(hit)?;
+                let node = Self::of(&inode).ok_or(Errno::EIO)?;
+                let from = [b"/", &node.lower_path()?[..]].concat();
+                if from != self.below(name)? {
+                    self.lost(beneath, (name, path), found)?;
+                    found.note(path, ChangeKind::Renamed(from.clone()))?;
+                    found.left.insert(from);
+                }
+                if !is_same {
+                    found.note(path, ChangeKind::Attributes)?;
+                }
+                return Ok(Some(inode));
+            }
+        }
+        self.fs.adopt(hit).map(Some)
+    }
+
+    fn compare_file(
+        &self,
+        hit: &Hit,
+        upper: &Arc<Inode>,
+        beneath: Option<(u64, Arc<Inode>)>,
+        (name, path): (&[u8], &[u8]),
+        found: &mut Found,
+    ) -> Result<(), Errno> {
+        let Some((number, lower)) = beneath else {
+            Self::came(hit, upper, path, found);
+            return found.note(path, ChangeKind::Added);
+        };
+        if hit.number.is_some_and(|own| own != number) {
+            // Another file came here, from where it had been beneath.
+            self.lost(Some((number, lower)), (name, path), found)?;
+            Self::came(hit, upper, path, found);
+            return found.note(path, ChangeKind::Added);
+        }
+        if !same_data(upper, &lower)? {
+            return found.note(path, ChangeKind::Modified);
+        }
+        let touched = upper.attr().mtime != lower.attr().mtime;
+        if touched || !same_attributes(upper, &lower, self)? {
+            found.note(path, ChangeKind::Attributes)?;
+        }
+        Ok(())
+    }
+
+    /// What a name has beneath does not show.
+    fn lost(
+        &self,
+        beneath: Option<(u64, Arc<Inode>)>,
+        (name, path): (&[u8], &[u8]),
+        found: &mut Found,
+    ) -> Result<(), Errno> {
+        let Some((number, lower)) = beneath else {
+            return Ok(());
+        };
+        found.gone.push(Gone {
+            path: path.to_vec(),
+            from: self.below(name)?,
+            number,
+            lower,
+        });
+        found.note(path, ChangeKind::Deleted)
+    }
+
+    /// A file that may be one from beneath.
+    fn came(hit: &Hit, upper: &Arc<Inode>, path: &[u8], found: &mut Found) {
+        if let Some(number) = hit.number {
+            found.moved.push(Moved {
+                path: path.to_vec(),
+                number,
+                upper: Arc::clone(upper),
+            });
+        }
+    }
+
+    /// Where a name of this directory would be in the lower layers, with a slash before it.
+    fn below(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        Ok(match &self.origin {
+            Origin::Root | Origin::None => [b"/", name].concat(),
+            _ => [b"/", &self.lower_path()?[..], b"/", name].concat(),
+        })
+    }
+
+    /// What a name is in the lower layers, and the number it shows.
+    fn beneath(&self, name: &[u8]) -> Result<Option<(u64, Arc<Inode>)>, Errno> {
+        for lower in self.lowers() {
+            if let Some(found) = look(&lower.inode, name, Patience::Wait)? {
+                let number = self.fs.number(Some(lower.layer), found.ino());
+                return Ok(Some((number, found)).filter(|(_, found)| !is_whiteout(found)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether two inodes have the same owner, mode and extended attributes, marks aside.
+fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Errno> {
+    let (a, b) = (upper.attr(), lower.attr());
+    if (a.mode, a.uid, a.gid) != (b.mode, b.uid, b.gid) {
+        return Ok(false);
+    }
+    let marks = node.fs.options.marks;
+    let values = |inode: &Inode| -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Errno> {
+        let names = match inode.ops().listxattr(inode) {
+            Err(Errno::EOPNOTSUPP) => return Ok(BTreeMap::new()),
+            names => names?,
+        };
+        let mut all = BTreeMap::new();
+        for name in names {
+            if marks.shown(&name).is_some() {
+                let value = inode.ops().getxattr(inode, &name)?;
+                all.insert(name, value);
+            }
+        }
+        Ok(all)
+    };
+    Ok(values(upper)? == values(lower)?)
+}
+
+/// Whether two files are of one kind and hold the same (R1).
+fn same_data(upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
+    if upper.kind() != lower.kind() || upper.rdev() != lower.rdev() {
+        return Ok(false);
+    }
+    if mode::is_lnk(upper.mode()) {
+        let body = |inode: &Inode| -> Result<Vec<u8>, Errno> {
+            let body = inode.ops().readlink(inode, Patience::Wait)?;
+            Ok(body.into_owned())
+        };
+        return Ok(body(upper)? == body(lower)?);
+    }
+    if !mode::is_reg(upper.mode()) {
+        return Ok(true);
+    }
+    if upper.size() != lower.size() {
+        return Ok(false);
+    }
+    if upper.attr().mtime == lower.attr().mtime {
+        return Ok(true);
+    }
+    let (mut a, mut b) = (vec![0; BUFFER], vec![0; BUFFER]);
+    let mut at = 0;
+    while at < upper.size() {
+        let read = upper.ops().read_at(upper, &mut a, at)?;
+        let other = read_whole(lower, &mut b[..read], at)?;
+        if read == 0 || read != other || a[..read] != b[..read] {
+            return Ok(false);
+        }
+        at += read as u64;
+    }
+    Ok(true)
+}
+
+/// Reads until the buffer is full or the file ends.
+fn read_whole(inode: &Inode, buf: &mut [u8], at: u64) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < buf.len() {
+        match inode
+            .ops()
+            .read_at(inode, &mut buf[done..], at + done as u64)?
+        {
+            0 => break,
+            read => done += read,
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the upper tree says that was changed.
+
+mod common;
+
+use common::{Stack, mkdir, put, task_in};
+use openpath_abi::{Errno, mode};
+use openpath_overlay::{ChangeKind, OverlayFs};
+use openpath_vfs::SuperBlock;
+
+fn told(tree: &SuperBlock) -> Vec<(String, ChangeKind)> {
+    let changes = OverlayFs::changes(tree, 100).expect("changes");
+    let told = changes.into_iter().map(|change| {
+        let path = String::from_utf8(change.path).expect("text");
+        (path, change.kind)
+    });
+    told.collect()
+}
+
+/// What the first test changes.
+fn wanted() -> Vec<(String, ChangeKind)> {
+    use ChangeKind::{Added, Attributes, Deleted, Modified, Renamed};
+    [
+        ("/d/a", Modified),
+        ("/d/b", Attributes),
+        ("/d/c", Deleted),
+        ("/d/moved", Renamed(b"/moves".to_vec())),
+        ("/d/moved/in/more", Added),
+        ("/d/same", Attributes),
+        ("/deep", Renamed(b"/moves/deep".to_vec())),
+        ("/fifo", Added),
+        ("/g", Renamed(b"/moves/g".to_vec())),
+        ("/gone", Deleted),
+        ("/h2", Renamed(b"/h".to_vec())),
+        ("/h2", Modified),
+        ("/new-again", Deleted),
+        ("/new-again", Added),
+        ("/new-again/x", Added),
+    ]
+    .map(|(path, kind)| (path.to_owned(), kind))
+    .to_vec()
+}
+
+#[test]
+fn each_change_is_told_and_nothing_else() {
+    let s = Stack::new(1);
+    let below = &s.below[0];
+    for dir in [
+        "/d",
+        "/moves",
+        "/moves/in",
+        "/moves/deep",
+        "/gone",
+        "/new-again",
+    ] {
+        mkdir(below, dir);
+    }
+    for file in [
+        "/d/a",
+        "/d/b",
+        "/d/c",
+        "/d/same",
+        "/moves/in/f",
+        "/gone/f",
+        "/moves/g",
+        "/h",
+    ] {
+        put(below, file, file);
+    }
+    put(below, "/new-again/old", "");
+    let tree = OverlayFs::new(s.options()).expect("an overlay");
+    let (vfs, task) = task_in(&tree);
+    put(&task, "/d/a", "changed");
+    task.chmod(b"/d/b", 0o600).expect("chmod");
+    task.unlink(b"/d/c").expect("unlink");
+    // Copied up and written with what it held.
+    put(&task, "/d/same", "/d/same");
+    let fd = task.open(b"/moves/in/f", openpath_abi::fcntl::O_RDWR, 0);
+    task.close(fd.expect("open")).expect("close");
+    task.rename(b"/moves", b"/d/moved").expect("rename");
+    task.rename(b"/d/moved/g", b"/g").expect("rename");
+    put(&task, "/d/moved/in/more", "");
+    task.rename(b"/d/moved/deep", b"/deep").expect("rename");
+    task.rename(b"/h", b"/h2").expect("rename");
+    put(&task, "/h2", "changed");
+    task.unlink(b"/gone/f").expect("unlink");
+    task.rmdir(b"/gone").expect("rmdir");
+    task.unlink(b"/new-again/old").expect("unlink");
+    task.rmdir(b"/new-again").expect("rmdir");
+    mkdir(&task, "/new-again");
+    put(&task, "/new-again/x", "");
+    task.mknod(b"/fifo", mode::S_IFIFO | 0o600, 0)
+        .expect("mknod");
+    assert_eq!(told(&tree), wanted());
+    drop((vfs, task, tree));
+    // So it is to who comes later.
+    let tree = OverlayFs::new(s.options()).expect("an overlay");
+    assert_eq!(told(&tree), wanted());
+    assert_eq!(OverlayFs::changes(&tree, 5), Err(Errno::E2BIG));
+    assert_eq!(OverlayFs::changes(&s.upper, 5), Err(Errno::EINVAL));
+}
+
+#[test]
+fn what_was_not_changed_is_not_told() {
+    let s = Stack::new(1);
+    mkdir(&s.below[0], "/d");
+    put(&s.below[0], "/d/f", "");
+    let tree = OverlayFs::new(s.options()).expect("an overlay");
+    let (_vfs, task) = task_in(&tree);
+    put(&task, "/d/new", "");
+    task.unlink(b"/d/new").expect("unlink");
+    let fd = task.open(b"/d/f", openpath_abi::fcntl::O_RDWR, 0);
+    task.close(fd.expect("open")).expect("close");
+    assert_eq!(OverlayFs::changes(&tree, 10), Ok(Vec::new()));
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Directories of the host as layers, which others change meanwhile.
+
+mod common;
+
+use common::{get, names, put, task_in};
+use openpath_abi::Errno;
+use openpath_host::{HostFs, HostOptions, Ownership, Policy};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_overlay::{OverlayFs, OverlayOptions};
+use openpath_vfs::{SuperBlock, Task, Vfs};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory that goes with its owner.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let place = std::env::temp_dir();
+        let place = place.join(format!("openpath-stack-{}-{name}", std::process::id()));
+        let _left_over = std::fs::remove_dir_all(&place);
+        std::fs::create_dir_all(place.join("lower/d")).expect("a directory to play in");
+        std::fs::create_dir(place.join("view")).expect("a directory to play in");
+        Self(place)
+    }
+
+    fn put(&self, name: &str, data: &str) {
+        std::fs::write(self.0.join("lower").join(name), data).expect("a file");
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _goes_if_it_can = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tree(dir: &Path, policy: Policy) -> Arc<SuperBlock> {
+    let options = HostOptions {
+        policy,
+        ..HostOptions::default()
+    };
+    HostFs::open(dir, options).expect("a tree")
+}
+
+/// An overlay of the directory below one in memory; the lower tree with it.
+fn over_memory(s: &Scratch, policy: Policy) -> (Arc<SuperBlock>, Vfs, Task) {
+    let lower = tree(&s.0.join("lower"), policy);
+    let options = OverlayOptions {
+        lowers: vec![Arc::clone(&lower)],
+        upper: Some(MemFs::new(MemOptions::default())),
+        ..OverlayOptions::default()
+    };
+    let (vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
+    (lower, vfs, task)
+}
+
+#[test]
+fn what_others_change_below_is_seen() {
+    for policy in [Policy::Notify, Policy::Revalidate, Policy::None] {
+        let s = Scratch::new(&format!("{policy:?}"));
+        s.put("d/f", "one");
+        s.put("d/gone", "");
+        s.put("d/mine", "below");
+        let (lower, _vfs, task) = over_memory(&s, policy);
+        assert_eq!(get(&task, "/d/f"), Ok("one".to_owned()));
+        assert_eq!(get(&task, "/d/new"), Err(Errno::ENOENT));
+        assert_eq!(names(&task, "/d"), ["f", "gone", "mine"]);
+        put(&task, "/d/mine", "above");
+        // In place, so that it stays the same file.
+        s.put("d/f", "another");
+        s.put("d/new", "two");
+        s.put("d/mine", "not seen");
+        let dir = s.0.join("lower/d");
+        std::fs::remove_file(dir.join("gone")).expect("remove");
+        let mode = std::fs::Permissions::from_mode(0o751);
+        std::fs::set_permissions(s.0.join("lower/d/f"), mode).expect("chmod");
+        HostFs::catch_up(&lower);
+        assert_eq!(get(&task, "/d/f"), Ok("another".to_owned()), "{policy:?}");
+        let st = task.stat(b"/d/f").expect("stat");
+        assert_eq!((st.size, st.mode & 0o777), (7, 0o751), "{policy:?}");
+        assert_eq!(get(&task, "/d/new"), Ok("two".to_owned()), "{policy:?}");
+        assert_eq!(get(&task, "/d/gone"), Err(Errno::ENOENT), "{policy:?}");
+        assert_eq!(get(&task, "/d/mine"), Ok("above".to_owned()), "{policy:?}");
+        assert_eq!(names(&task, "/d"), ["f", "mine", "new"], "{policy:?}");
+    }
+}
+
+#[test]
+fn a_cached_open_of_what_is_below_needs_nothing_of_the_host() {
+    let s = Scratch::new("cached");
+    s.put("d/f", "below");
+    let (_lower, _vfs, task) = over_memory(&s, Policy::Exclusive);
+    assert_eq!(get(&task, "/d/f"), Ok("below".to_owned()));
+    std::fs::remove_dir_all(s.0.join("lower/d")).expect("remove");
+    assert_eq!(get(&task, "/d/f"), Ok("below".to_owned()));
+}
+
+#[test]
+fn an_upper_directory_of_anyones_takes_changes() {
+    let s = Scratch::new("anyones");
+    s.put("d/f", "below");
+    s.put("g", "below");
+    let squashed = HostOptions {
+        policy: Policy::Exclusive,
+        ownership: Ownership::Squash { uid: 0, gid: 0 },
+        ..HostOptions::default()
+    };
+    let mount = || {
+        let upper = HostFs::open(s.0.join("view"), squashed.clone()).expect("a tree");
+        let options = OverlayOptions {
+            lowers: vec![tree(&s.0.join("lower"), Policy::Exclusive)],
+            upper: Some(upper),
+            syncs: true,
+            ..OverlayOptions::default()
+        };
+        task_in(&OverlayFs::new(options).expect("an overlay"))
+    };
+    let (vfs, task) = mount();
+    let ino = |task: &Task, path: &[u8]| task.stat(path).map(|st| st.ino);
+    let before = ino(&task, b"/d/f");
+    put(&task, "/d/f", "above");
+    task.rename(b"/d", b"/e").expect("rename");
+    task.unlink(b"/g").expect("unlink");
+    assert_eq!(ino(&task, b"/e/f"), before);
+    drop((vfs, task));
+    let (_vfs, task) = mount();
+    assert_eq!(names(&task, "/"), ["e"]);
+    assert_eq!(get(&task, "/e/f"), Ok("above".to_owned()));
+    assert_eq!(ino(&task, b"/e/f"), before);
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cases over an overlay: what a case begins with becomes the lower tree.
+
+use openpath_abi::falloc::RWF_NOAPPEND;
+use openpath_abi::fcntl::O_TMPFILE;
+use openpath_abi::{Errno, mode};
+use openpath_overlay::{OverlayFs, OverlayOptions};
+use openpath_vfs::{Clock, SuperBlock};
+use std::sync::Arc;
+
+use crate::case::Case;
+use crate::op::{Keep, Op};
+
+/// The size of a block.
+const FIGETBSZ: u32 = 2;
+/// More than there is room for, and modes that tmpfs knows: what fails takes set-id bits all the
+/// same on Linux (L52).
+const TOO_MUCH: i64 = 1 << 30;
+const ON_TMPFS: u64 = 3;
+/// What a file takes.
+const FIOQSIZE: u32 = 0x5460;
+
+/// The mask that a prepared tree ends with.
+const USUAL: u64 = 0o22;
+
+/// The same case, with the tree that it begins with below an overlay on both sides, but for what is
+/// not compared. Second names come when it is stacked: one that is beneath already shows another
+/// number once it is copied up on Linux (L44).
+#[must_use]
+pub fn stacked(case: &Case) -> Case {
+    let (below, rest) = case.ops.split_at(base(case));
+    let (links, mut ops): (Vec<Op>, Vec<Op>) = below
+        .iter()
+        .cloned()
+        .partition(|op| matches!(op, Op::Link { .. }));
+    ops.retain(is_compared);
+    ops.push(Op::Stack {});
+    ops.extend(links);
+    // Files without a name are told by numbers, which are each side's own (L50).
+    let watches = case
+        .ops
+        .iter()
+        .any(|op| matches!(op, Op::InotifyInit { .. }));
+    let set_up = case.setup.saturating_sub(below.len());
+    let mut setup = ops.len();
+    for (n, op) in rest.iter().enumerate() {
+        let told = watches && makes_nameless(op);
+        if is_compared(op) && !told {
+            setup += usize::from(n < set_up);
+            ops.push(op.clone());
+        }
+    }
+    Case { ops, setup }
+}
+
+/// Whether it makes a file without a name.
+fn makes_nameless(op: &Op) -> bool {
+    match op {
+        Op::Open { flags, .. } | Op::Openat2 { flags, .. } => {
+            flags.0 & u64::from(O_TMPFILE) == u64::from(O_TMPFILE)
+        }
+        Op::Tmplink { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether an operation is the same over an overlay: what is counted is not (L46), nor times of
+/// FIFOs that are written to (L45), of a read of nothing or by copying (L47), nor what a file takes
+/// (L43), nor a write that does not append (L53).
+fn is_compared(op: &Op) -> bool {
+    match op {
+        Op::Statfs { .. } | Op::Fstatfs { .. } | Op::CopyRange { .. } => false,
+        Op::Mknod { mode, .. } => mode.0 & u64::from(mode::S_IFMT) != u64::from(mode::S_IFIFO),
+        Op::Read { len, .. } | Op::Pread { len, .. } => *len != 0,
+        Op::Fallocate { mode, len, .. } => *len < TOO_MUCH && mode.0 & !ON_TMPFS == 0,
+        Op::Ioctl { request, .. } => !matches!(request.0, FIGETBSZ | FIOQSIZE),
+        Op::Pwritev2 { flags, .. } => flags.0 & u64::from(RWF_NOAPPEND) == 0,
+        _ => true,
+    }
+}
+
+/// How many operations at the beginning make a tree, and leave nothing open.
+fn base(case: &Case) -> usize {
+    let (mut at, mut usual, mut root) = (0, 0, true);
+    for (n, op) in case.ops.iter().take(case.setup).enumerate() {
+        match op {
+            Op::Mkdir { .. } | Op::Mknod { .. } | Op::Symlink { .. } | Op::Link { .. } => {}
+            Op::Chmod { .. } | Op::Chown { .. } | Op::Utimens { .. } | Op::Umask { .. } => {}
+            Op::SetXattr { .. } | Op::Pwrite { .. } | Op::Write { .. } => {}
+            Op::Cred { uid } => root = *uid == 0,
+            Op::Open {
+                keep: Keep::Look, ..
+            }
+            | Op::Close { .. } => {}
+            // Closed again before the mask is set back.
+            Op::Open {
+                keep: Keep::At(0), ..
+            } => {}
+            _ => break,
+        }
+        if !root {
+            continue;
+        }
+        at = n + 1;
+        if matches!(op, Op::Umask { mask } if mask.0 == USUAL) {
+            usual = at;
+        }
+    }
+    let opens = |op: &Op| {
+        matches!(
+            op,
+            Op::Open {
+                keep: Keep::At(_),
+                ..
+            }
+        )
+    };
+    match usual {
+        0 if case.ops[..at].iter().any(opens) => 0,
+        0 => at,
+        _ => usual,
+    }
+}
+
+/// An overlay of `lower` and an empty tree.
+///
+/// # Errors
+/// Those of [`OverlayFs::new`].
+pub fn over(
+    lower: Arc<SuperBlock>,
+    upper: Arc<SuperBlock>,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<SuperBlock>, Errno> {
+    OverlayFs::new(OverlayOptions {
+        lowers: vec![lower],
+        upper: Some(upper),
+        marks: openpath_overlay::Marks::Trusted,
+        clock,
+        ..OverlayOptions::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_begins_with_the_tree_that_was_prepared() {
+        for name in ["plain", "links", "people", "deep", "special"] {
+            let tree = crate::random::tree(name).expect("a tree");
+            let mut case = tree.clone();
+            case.setup = case.ops.len();
+            let stacked = stacked(&case);
+            assert_eq!(stacked.ops.last(), Some(&Op::Stack {}), "{name}");
+        }
+    }
+}

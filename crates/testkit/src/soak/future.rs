@@ -2,23 +2,16 @@
 //! One asynchronous task of the soak: futures that are polled, dropped and waited for at random.
 
 use super::Report;
+use super::bell::{Bell, Told};
 use super::world::World;
 use crate::rng::Rng;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_ring::{AsyncTask, Local, Pool, RingOptions};
 use std::pin::Pin;
-use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-struct Told(mpsc::Sender<usize>, usize);
-
-impl Wake for Told {
-    fn wake(self: Arc<Self>) {
-        let _gone = self.0.send(self.1);
-    }
-}
 
 type Call<'a> = Pin<Box<dyn Future<Output = Result<i32, Errno>> + 'a>>;
 
@@ -59,16 +52,16 @@ pub(super) fn round(
     options.entries = 1 << rng.below(5);
     options.inline = !rng.one_in(4);
     let task = AsyncTask::new(world.task()?, pool, options)?;
-    let (told, heard) = mpsc::channel();
+    let bell = Bell::default();
     let mut calls: Vec<Option<Call<'_>>> = Vec::new();
     for _ in 0..rng.below(300) {
         let at = calls.len();
         calls.push(Some(call(task.local(), rng)));
         report.futures += 1;
-        poll(&task, &mut calls, at, &told, report);
+        poll(&task, &mut calls, at, &bell, report);
         if rng.one_in(3) {
             let other = rng.below(calls.len());
-            poll(&task, &mut calls, other, &told, report);
+            poll(&task, &mut calls, other, &bell, report);
         }
         if rng.one_in(4) {
             let other = rng.below(calls.len());
@@ -81,11 +74,11 @@ pub(super) fn round(
         calls.clear();
     }
     while calls.iter().any(Option::is_some) {
-        let Ok(at) = heard.recv_timeout(Duration::from_secs(60)) else {
+        let Some(at) = bell.next(Duration::from_secs(60)) else {
             report.note("a wake-up was lost");
             break;
         };
-        poll(&task, &mut calls, at, &told, report);
+        poll(&task, &mut calls, at, &bell, report);
     }
     drop(calls);
     drop(task.into_task());
@@ -97,10 +90,10 @@ fn poll(
     task: &AsyncTask,
     calls: &mut [Option<Call<'_>>],
     at: usize,
-    told: &mpsc::Sender<usize>,
+    bell: &Bell,
     report: &mut Report,
 ) {
-    let waker = Waker::from(Arc::new(Told(told.clone(), at)));
+    let waker = Waker::from(Arc::new(Told(bell.clone(), at)));
     let Some(call) = calls.get_mut(at).and_then(Option::as_mut) else {
         return;
     };

@@ -2,6 +2,7 @@
 //! The soak: very many operations through rings and futures, with cancels, drops, time-outs and a
 //! backend that stalls, fails and breaks. Every submission completes once, and nothing is left.
 
+mod bell;
 mod future;
 mod ring;
 mod world;

@@ -203,7 +203,8 @@ impl Use<'_> {
     /// Ends everything, and sees that all has completed.
     fn end(mut self) {
         let mut patience = 2000;
-        while self.ring.submit() == Err(Errno::EBUSY) || self.ring.in_flight() > 0 {
+        // What did not fit is prepared still, and is submitted when there is room.
+        while self.ring.submit() != Ok(0) || self.ring.in_flight() > 0 {
             self.ring.cancel_now(Cancel::Any);
             let _late = self.ring.wait(1, Some(Duration::from_millis(1)));
             while let Some(cqe) = self.ring.next_completion() {
@@ -221,7 +222,9 @@ impl Use<'_> {
         let left = left.filter(|(_, (expect, done))| *expect == Expect::One && !done);
         let left = left.count();
         if left > 0 {
-            self.report.note(format!("{left} did not complete"));
+            let ring = &self.ring;
+            self.report
+                .note(format!("{left} did not complete: {ring:?}"));
         }
     }
 

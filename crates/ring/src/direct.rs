@@ -92,6 +92,12 @@ impl Direct {
         placed.map(drop)
     }
 
+    /// Empties a slot.
+    pub(crate) fn clear(&self, slot: u32) {
+        let place = self.task.as_ref().zip(self.fd(slot));
+        drop(place.and_then(|(task, fd)| task.take_file(fd).ok()));
+    }
+
     /// The file in a slot.
     ///
     /// # Errors

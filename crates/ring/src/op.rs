@@ -137,6 +137,15 @@ impl Op {
         }
     }
 
+    /// What its file must be open for: to read or to write (true), if it matters.
+    pub(crate) fn writes(&self) -> Option<bool> {
+        match self {
+            Self::Read(..) | Self::Readv(..) => Some(false),
+            Self::Write(..) | Self::Writev(..) => Some(true),
+            _ => None,
+        }
+    }
+
     /// What its paths are relative to.
     pub(crate) fn dirs(&self) -> [Option<Fd>; 2] {
         match self {

@@ -31,7 +31,7 @@ pub enum Cancel {
     UserData(u64),
     /// Those on this file (`IORING_ASYNC_CANCEL_FD`).
     File(File),
-    /// Every one (`IORING_ASYNC_CANCEL_ANY`).
+    /// All there are (`IORING_ASYNC_CANCEL_ANY`).
     Any,
 }
 
@@ -130,7 +130,8 @@ impl Sqe {
         self.with(sflag::ASYNC)
     }
 
-    /// Completes in silence if it succeeds (`IOSQE_CQE_SKIP_SUCCESS`).
+    /// Completes in silence if it succeeds, and moves all it was asked to. If it does not, what is
+    /// cancelled with it is silent (`IOSQE_CQE_SKIP_SUCCESS`).
     pub fn skip_success(self) -> Self {
         self.with(sflag::SKIP)
     }
@@ -322,8 +323,9 @@ impl Sqe {
         Self::new(Work::TimeoutUpdate(user_data, after))
     }
 
-    /// Cancels the first operation that is meant (`IORING_OP_ASYNC_CANCEL`): `ENOENT` if there is
-    /// none, `EALREADY` if a worker has begun it, which is interrupted then.
+    /// Cancels the first operation that is meant (`IORING_OP_ASYNC_CANCEL`): `EBADF` if it is by a
+    /// file that is not open, `ENOENT` if there is none, `EALREADY` if a worker has begun it, which
+    /// is interrupted then. With [`Cancel::Any`] it is [`Sqe::cancel_all`].
     pub fn cancel(which: Cancel) -> Self {
         Self::new(Work::Cancel(which, false))
     }

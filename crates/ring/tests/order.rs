@@ -156,7 +156,7 @@ fn what_waits_is_cancelled_and_what_runs_is_interrupted() {
         );
         let time = Sqe::timeout(LONG).user_data(1);
         let done = all(ring, [time, Sqe::cancel(Cancel::Any).user_data(2)]);
-        assert_eq!(results(done), [(1, CANCELED), (2, OK)]);
+        assert_eq!(results(done), [(1, CANCELED), (2, Ok(1))]);
         let none = [
             Sqe::cancel(Cancel::UserData(77)).user_data(1),
             Sqe::cancel_all(Cancel::Any).user_data(2),

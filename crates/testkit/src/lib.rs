@@ -26,4 +26,5 @@ pub mod stack;
 pub mod storm;
 pub mod sys;
 pub mod tree;
+pub mod uring;
 pub mod work;

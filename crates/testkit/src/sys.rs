@@ -2,7 +2,8 @@
 //! The host kernel's system calls, raw: no C library behaviour between the oracle and the kernel.
 //!
 //! # Rules
-//! * The only file of this crate with `unsafe`; every wrapper is safe for any argument values.
+//! * The only file of this crate with `unsafe` but that of the kernel's ring; every wrapper is safe
+//!   for any argument values.
 //! * A wrapper hands the kernel exactly what it was given and returns exactly what came back.
 //! * Numbers and structure layouts are those of x86-64 Linux.
 //! * The calls on descriptors, attributes and extended attributes are in the modules beneath, which

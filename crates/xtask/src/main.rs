@@ -55,6 +55,13 @@ enum Command {
     Storm(cmd::storm::Options),
     /// Very many operations through rings and futures, as it is or under a sanitizer.
     Soak(cmd::storm::Soak),
+    /// Random entries to the kernel's io_uring and to the ring: every answer must be the same.
+    #[command(disable_help_flag = true)]
+    Uring {
+        /// Passed on; try `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// What a guest may try to use up: every bound must hold.
     #[command(disable_help_flag = true)]
     Hostile {
@@ -76,6 +83,7 @@ fn main() -> ExitCode {
         Command::Shuttle { args } => cmd::proof::shuttle(&args),
         Command::Storm(options) => cmd::storm::run(&options),
         Command::Soak(soak) => cmd::storm::soak(&soak),
+        Command::Uring { args } => cmd::proof::testkit("uring", &args),
         Command::Hostile { args } => cmd::proof::testkit("hostile", &args),
     };
     done.unwrap_or_else(|error| {

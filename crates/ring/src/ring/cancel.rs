@@ -31,11 +31,17 @@ impl Ring {
         found.map_or(0, |found| usize::try_from(found).unwrap_or(usize::MAX))
     }
 
-    /// Cancels what is meant, but for `by` itself; 0, or for all of them how many.
+    /// Cancels what is meant, but for `by` itself; 0, or for all of them how many. Any is all.
     ///
     /// # Errors
-    /// `ENOENT`, `EALREADY`.
+    /// `EBADF` (the file is not open), `ENOENT`, `EALREADY`.
     pub(super) fn cancel(&mut self, by: u32, which: Cancel, all: bool) -> Result<u64, Errno> {
+        if let Cancel::File(file) = which
+            && self.is_closed(Some(file), None)
+        {
+            return Err(Errno::EBADF);
+        }
+        let all = all || which == Cancel::Any;
         let meant = |(id, request): &(u32, &Request)| *id != by && is_meant(request, which);
         let found = self.requests.iter().filter(meant).map(|(id, _)| id);
         let found: Vec<u32> = found.take(if all { usize::MAX } else { 1 }).collect();

@@ -10,7 +10,7 @@
 //!     asked to, cancels the rest, unless it is linked hard.
 //! R2. A chain that has a drained member is drained as a whole. It begins when nothing else is
 //!     under way that was submitted before, and what is submitted after waits until it is done.
-//! R3. A chain with an entry that is wrong by itself does not begin: the entry is `EINVAL`, the
+//! R3. A chain with an entry that is wrong by itself does not begin: what is wrong is `EINVAL`, the
 //!     others are cancelled.
 
 use super::Ring;
@@ -19,6 +19,7 @@ use super::request::{Request, Stage};
 use crate::op::{Failed, Op, Where};
 use crate::sqe::{Sqe, Work, sflag};
 use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_REMOVEDIR, O_CLOEXEC};
 use std::collections::VecDeque;
 
 /// A chain that has not begun.
@@ -47,30 +48,17 @@ impl Ring {
 
     /// Submits the first `members` entries, which are a chain.
     pub(super) fn submit_chain(&mut self, members: usize) {
-        let is_time = |sqe: &Sqe| matches!(sqe.work, Work::LinkTimeout(_));
         let chain = || self.submissions.iter().take(members);
-        // A linked time-out follows what it watches.
         let mut watched = false;
-        let wrong = chain().position(|sqe| {
-            let wrong = is_time(sqe) && !watched;
-            watched = !is_time(sqe);
-            wrong
-        });
+        if chain().any(|sqe| is_wrong(sqe, &mut watched)) {
+            return self.refuse_chain(members);
+        }
         let drains = chain().any(|sqe| sqe.flags & sflag::DRAIN != 0);
         let (mut head, mut last) = (None, None);
-        for at in 0..members {
+        for _ in 0..members {
             let Some(sqe) = self.submissions.pop_front() else {
                 break;
             };
-            if let Some(wrong) = wrong {
-                let errno = if at == wrong {
-                    Errno::EINVAL
-                } else {
-                    Errno::ECANCELED
-                };
-                self.post(sqe.user_data, Err(Failed::from(errno)), false);
-                continue;
-            }
             let id = self.requests.add(request(sqe, drains));
             match last.and_then(|last| self.requests.get(last)) {
                 Some(last) => last.next = id,
@@ -88,6 +76,27 @@ impl Ring {
             });
         } else {
             self.runnable.push_back(head);
+        }
+    }
+
+    /// Ends a chain that is not to begin (R3). The first entry ends it: if that was to be silent,
+    /// the others are.
+    #[cold]
+    fn refuse_chain(&mut self, members: usize) {
+        let (mut watched, mut silent) = (false, false);
+        for at in 0..members {
+            let Some(sqe) = self.submissions.pop_front() else {
+                break;
+            };
+            let errno = if is_wrong(&sqe, &mut watched) {
+                Errno::EINVAL
+            } else {
+                Errno::ECANCELED
+            };
+            if !silent {
+                self.post(sqe.user_data, Err(Failed::from(errno)), false);
+            }
+            silent |= at == 0 && sqe.flags & sflag::SKIP != 0;
         }
     }
 
@@ -112,8 +121,9 @@ impl Ring {
         any
     }
 
-    /// Lets what follows a member that is done begin, or cancels it (R1).
-    pub(super) fn go_on(&mut self, next: Option<u32>, broken: bool) {
+    /// Lets what follows a member that is done begin, or cancels it (R1); in silence if the one
+    /// that failed was to be silent.
+    pub(super) fn go_on(&mut self, next: Option<u32>, broken: bool, silent: bool) {
         if !broken {
             self.runnable.extend(next);
             return;
@@ -122,7 +132,9 @@ impl Ring {
         while let Some(request) = next.and_then(|id| self.requests.remove(id)) {
             next = request.next;
             self.count_off(&request);
-            self.post(request.user_data, Err(Errno::ECANCELED.into()), false);
+            if !silent {
+                self.post(request.user_data, Err(Errno::ECANCELED.into()), false);
+            }
         }
     }
 
@@ -131,6 +143,21 @@ impl Ring {
         if request.is_barrier {
             self.deferred.barrier -= 1;
         }
+    }
+}
+
+/// Whether an entry is wrong whatever else there is (R3): the `prep` of its operation refuses it.
+/// Whether there is something that a linked time-out can watch goes from one entry to the next.
+fn is_wrong(sqe: &Sqe, watched: &mut bool) -> bool {
+    let is_time = matches!(sqe.work, Work::LinkTimeout(_));
+    let was_watched = std::mem::replace(watched, !is_time);
+    match &sqe.work {
+        Work::LinkTimeout(_) => !was_watched,
+        Work::Call(Op::Open(_, how, into)) if *into != Where::Fd => {
+            how.flags() & u64::from(O_CLOEXEC) != 0
+        }
+        Work::Call(Op::Unlink(_, flags)) => flags & !AT_REMOVEDIR != 0,
+        _ => false,
     }
 }
 

@@ -4,27 +4,37 @@
 use super::Ring;
 use super::issue::Attempt;
 use crate::attempt::{self, Tried};
-use crate::op::{Done, How, Op, Where};
+use crate::op::{Done, File, Op, Where};
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC};
-use openpath_vfs::OpenFile;
+use openpath_abi::fcntl::{AT_FDCWD, F_GETFL, O_ACCMODE, O_PATH, O_RDONLY, O_WRONLY};
+use openpath_vfs::{Fd, OpenFile};
 
 impl Ring {
-    /// Whether a file may be opened into a slot at all (`__io_open_prep`, `io_fixed_fd_install`).
+    /// Whether there is this slot at all.
     ///
     /// # Errors
-    /// `EINVAL` (`O_CLOEXEC`), `ENXIO` (there are none), `EINVAL` (no such slot), `ENFILE`.
-    pub(super) fn check_slot(&self, place: Where, how: &How) -> Result<(), Errno> {
-        if how.flags() & u64::from(O_CLOEXEC) != 0 {
-            return Err(Errno::EINVAL);
-        }
-        match place {
-            Where::Fd => Ok(()),
-            Where::AnySlot if self.direct.task().is_none() => Err(Errno::ENFILE),
-            Where::AnySlot => Ok(()),
-            Where::Slot(_) if self.direct.task().is_none() => Err(Errno::ENXIO),
-            Where::Slot(slot) => self.direct.fd(slot).map(drop).ok_or(Errno::EINVAL),
-        }
+    /// `ENXIO` (there are none), `EINVAL` (no such slot).
+    pub(super) fn check_slot(&self, slot: u32) -> Result<(), Errno> {
+        self.direct.task().ok_or(Errno::ENXIO)?;
+        self.direct.fd(slot).map(drop).ok_or(Errno::EINVAL)
+    }
+
+    /// Whether a file is not open, or not for writing or reading: `EBADF` before anything that is
+    /// wrong else (`io_assign_file`, `io_rw_init_file`).
+    pub(super) fn is_closed(&self, file: Option<File>, writes: Option<bool>) -> bool {
+        let found = self.table_of(file);
+        let Some((task, fd)) = found.filter(|_| file.is_some()) else {
+            return file.is_some();
+        };
+        let lacks = match writes {
+            None => return task.data_wait(fd).is_none(),
+            Some(true) => O_RDONLY,
+            Some(false) => O_WRONLY,
+        };
+        let flags = task.fcntl(fd, F_GETFL, 0);
+        let lacks = [u64::from(lacks), u64::from(O_ACCMODE)];
+        flags.is_ok_and(|f| lacks.contains(&(f & u64::from(O_ACCMODE))))
+            || task.data_wait(fd).is_none()
     }
 
     /// Opens into a slot at once, if it can be: a stand-in opens, so that the owner needs no
@@ -49,13 +59,46 @@ impl Ring {
         }
         let answered = match tried {
             Tried::Answer(opened) => {
-                let kept = opened.and_then(|file| self.keep(*into, &file?));
+                let kept = opened.and_then(|file| self.keep_opened(*into, &file?));
                 Attempt::Answered(kept.map(Done::of).map_err(Into::into))
             }
             Tried::Later(why) => Attempt::Later(op, why),
         };
         self.crew.relieve(stand_in);
         answered
+    }
+
+    /// Keeps a file that was opened for a slot, which is looked at no earlier
+    /// (`io_fixed_fd_install`).
+    ///
+    /// # Errors
+    /// `ENXIO`, `EINVAL`, `ENFILE`, `ENOMEM`.
+    pub(super) fn keep_opened(&self, place: Where, file: &OpenFile) -> Result<u64, Errno> {
+        match self.keep(place, file) {
+            Err(Errno::ENXIO) if place == Where::AnySlot => Err(Errno::ENFILE),
+            kept => kept,
+        }
+    }
+
+    /// Keeps the file of a descriptor in a slot as well. A slot that was chosen is emptied even if
+    /// there is no such file (`__io_sqe_files_update`).
+    ///
+    /// # Errors
+    /// `ENXIO`, `EINVAL`, `EBADF`, `ENFILE`, `ENOMEM`.
+    pub(super) fn keep_too(&self, fd: Fd, place: Where) -> Result<u64, Errno> {
+        if let Where::Slot(slot) = place {
+            self.check_slot(slot)?;
+        }
+        // What is open for its path alone is not.
+        let flags = self.task.fcntl(fd, F_GETFL, 0);
+        let file = match flags {
+            Ok(flags) if flags & u64::from(O_PATH) == 0 => self.task.file(fd),
+            _ => Err(Errno::EBADF),
+        };
+        if let (Where::Slot(slot), Err(_)) = (place, &file) {
+            self.direct.clear(slot);
+        }
+        self.keep(place, &file?)
     }
 
     /// Keeps a file in a slot; what its caller is told of the place.

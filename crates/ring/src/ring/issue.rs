@@ -7,7 +7,8 @@
 use super::request::{Request, Stage};
 use super::{Ready, Ring};
 use crate::attempt::{self, Tried};
-use crate::op::{Done, File, Op, Outcome, Where};
+use crate::op::{Done, Failed, File, Op, Outcome, Where};
+use crate::perform::buffers_of;
 use crate::sqe::{Work, sflag};
 use crate::{Cqe, trace};
 use openpath_abi::Errno;
@@ -56,8 +57,7 @@ impl Ring {
                 self.finish(id, fd.map(Done::installed).map_err(Into::into));
             }
             Work::Keep(fd, place) => {
-                let file = self.task.file(fd);
-                let kept = file.and_then(|file| self.keep(place, &file));
+                let kept = self.keep_too(fd, place);
                 self.finish(id, answer(kept));
             }
         }
@@ -70,12 +70,19 @@ impl Ring {
         };
         let (flags, data) = (request.flags, request.user_data);
         let opens = matches!(op, Op::Open(..));
+        let file = op.file().filter(|_| !matches!(op, Op::Close(_)));
+        let writes = op.writes();
         let attempted = flags & sflag::ASYNC == 0 && self.options.inline;
         trace::submit(self.id(), op.code(), data, attempted);
         let (op, why) = match self.attempt(op, attempted) {
-            Attempt::Answered(outcome) => {
+            Attempt::Answered(mut outcome) => {
                 if opens {
                     self.task.count_open(false);
+                }
+                if let Err(failed) = &mut outcome
+                    && self.is_closed(file, writes)
+                {
+                    failed.errno = Errno::EBADF;
                 }
                 return self.finish(id, outcome);
             }
@@ -90,6 +97,10 @@ impl Ring {
 
     /// Sends a call to a worker.
     fn send(&mut self, id: u32, op: Op) {
+        if self.is_closed(op.file(), op.writes()) {
+            let (errno, returned) = (Errno::EBADF, buffers_of(op));
+            return self.finish(id, Err(Failed { errno, returned }));
+        }
         if let Some(request) = self.requests.get(id) {
             request.stage = Stage::Away(false);
         }
@@ -101,9 +112,8 @@ impl Ring {
 
     /// Tries to answer a call without a wait.
     fn attempt(&mut self, mut op: Op, wanted: bool) -> Attempt {
-        if let Op::Open(_, how, into) = &op
-            && *into != Where::Fd
-            && let Err(errno) = self.check_slot(*into, how)
+        if let Op::Close(File::Slot(slot)) = op
+            && let Err(errno) = self.check_slot(slot)
         {
             return Attempt::Answered(Err(errno.into()));
         }
@@ -126,7 +136,7 @@ impl Ring {
     }
 
     /// Whose table a file is in, and at which number; by a path, the owner's.
-    fn table_of(&self, file: Option<File>) -> Option<(&Task, Fd)> {
+    pub(super) fn table_of(&self, file: Option<File>) -> Option<(&Task, Fd)> {
         match file {
             None => Some((&self.task, -1)),
             Some(File::Fd(fd)) => Some((&self.task, fd)),
@@ -200,8 +210,8 @@ impl Ring {
             Err(failed) => !(etime_is_fine && failed.errno == Errno::ETIME),
         };
         self.count_off(&request);
-        let silent = request.flags & sflag::SKIP != 0 && outcome.is_ok();
-        if !silent {
+        let silent = request.flags & sflag::SKIP != 0;
+        if !silent || failed {
             self.post(request.user_data, outcome, false);
             if is_time {
                 self.posted -= 1;
@@ -209,7 +219,7 @@ impl Ring {
         }
         self.relieve_guard(request.guard);
         let broken = failed && request.flags & sflag::HARDLINK == 0;
-        self.go_on(request.next, broken);
+        self.go_on(request.next, broken, silent);
     }
 
     /// Whether an operation that is done again and again goes on.
@@ -228,7 +238,7 @@ impl Ring {
             return Ok(done);
         };
         if into != Where::Fd {
-            return answer(self.keep(into, &file));
+            return answer(self.keep_opened(into, &file));
         }
         let flags = if cloexec { O_CLOEXEC } else { 0 };
         Ok(self.task.install(&file, flags).map(Done::installed)?)

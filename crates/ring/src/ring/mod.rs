@@ -21,7 +21,7 @@
 //! R3. The owner's table is written by the owner: a file that a worker opened gets its descriptor
 //!     here, when the owner comes by.
 //!
-//! # Divergence: L34, L35, L36, L37, L38
+//! # Divergence: L23, L34, L35, L36, L37, L38
 //! What is begun is not ended by force; what comes late comes with the owner.
 
 mod cancel;

@@ -39,6 +39,7 @@ const TOOLS: &[&str] = &[
     "serde",
     "serde_json",
 ];
+const TESTKIT_TOOLS: &[&str] = &["libc", "clap", "io-uring", "rustix", "serde", "serde_json"];
 const CLI: &[&str] = &[
     "anstream",
     "anstyle",
@@ -105,7 +106,7 @@ const GRAPH: &[Node] = &[
     Node {
         name: TESTKIT,
         own: &[ABI, SYNC, VFS, MEM, HOST, OVERLAY, RING, FUSE],
-        outside: TOOLS,
+        outside: TESTKIT_TOOLS,
     },
     Node {
         name: BENCH,

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A scene on the kernel's ring: in a thread with a table and a working directory of its own.
+
+use super::sys::{KernelRing, SHIFT};
+use super::{
+    Act, DIRS, Desc, ENTRIES, Entry, FDS, Leaf, PATIENCE, SLOTS, Scene, Step, Trace, flag, paths,
+};
+use crate::sys;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{F_GETFD, F_GETFL, O_RDWR, SEEK_CUR};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+const CLONE_FS: u32 = 0x200;
+const CLONE_FILES: u32 = 0x400;
+const S_IFIFO: u32 = 0o010_000;
+const CWD: i32 = -100;
+
+/// An empty directory of the host, until it is dropped.
+pub(super) struct Place(pub(super) PathBuf);
+
+impl Place {
+    pub(super) fn new() -> Result<Self, String> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("openpath-uring-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What stays of a few small files does no harm.
+        let _left = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a call of the host that must work says if it does not.
+fn must<T>(what: &str, done: Result<T, Errno>) -> Result<T, String> {
+    done.map_err(|errno| format!("{what} on the host: {errno}"))
+}
+
+/// Does a scene of which so many completions are expected.
+pub(super) fn run(scene: &Scene, expected: usize) -> Result<Trace, String> {
+    let place = Place::new()?;
+    let inside = || inside(&place.0, scene, expected);
+    let mut trace = std::thread::scope(|scope| {
+        let thread = scope.spawn(inside);
+        thread
+            .join()
+            .map_err(|_| "the kernel's side broke".to_owned())?
+    })?;
+    for path in paths() {
+        if let Some(leaf) = leaf(&place.0.join(&path)) {
+            trace.files.insert(path, leaf);
+        }
+    }
+    Ok(trace)
+}
+
+/// A file as it is.
+fn leaf(path: &Path) -> Option<Leaf> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    if meta.is_dir() {
+        return Some((meta.mode(), 0, 0, Vec::new()));
+    }
+    let bytes = if meta.is_symlink() {
+        std::fs::read_link(path)
+            .ok()?
+            .as_os_str()
+            .as_bytes()
+            .to_vec()
+    } else {
+        std::fs::read(path).unwrap_or_default()
+    };
+    Some((meta.mode(), meta.nlink(), meta.size().cast_signed(), bytes))
+}
+
+/// Makes what a scene begins with, and opens it.
+fn furnish() -> Result<(), String> {
+    must("mknod", sys::mknodat(CWD, b"fifo", S_IFIFO | 0o644, 0))?;
+    let fifo = must("open", sys::openat(CWD, b"fifo", O_RDWR, 0))?;
+    if fifo != i64::from(SHIFT) {
+        return Err(format!("the FIFO has descriptor {fifo}"));
+    }
+    for k in 0..DIRS {
+        let (dir, file) = (format!("k{k}"), format!("k{k}/f"));
+        must("mkdir", sys::mkdirat(CWD, dir.as_bytes(), 0o755))?;
+        let flags = O_RDWR | openpath_abi::fcntl::O_CREAT;
+        let fd = must("open", sys::openat(CWD, file.as_bytes(), flags, 0o644))?;
+        // A descriptor.
+        must("write", sys::pwrite(fd as i32, b"0123456789", 0))?;
+    }
+    Ok(())
+}
+
+fn inside(dir: &Path, scene: &Scene, expected: usize) -> Result<Trace, String> {
+    must("unshare", sys::unshare(CLONE_FS | CLONE_FILES))?;
+    must("chdir", sys::chdir(dir.as_os_str().as_bytes()))?;
+    must("umask", sys::umask(0o022))?;
+    must("close_range", sys::close_range(0, u32::MAX, 0))?;
+    let ring = KernelRing::new(ENTRIES, SLOTS);
+    let ring = ring.map_err(|e| format!("no ring: {e}"))?;
+    furnish()?;
+    let mut side = Side {
+        ring,
+        trace: Trace::default(),
+    };
+    for step in &scene.0 {
+        side.step(step)?;
+    }
+    side.until(expected)?;
+    side.end(scene)?;
+    for fd in 0..FDS {
+        if let Some(desc) = descriptor(fd + SHIFT) {
+            side.trace.table.insert(fd, desc);
+        }
+    }
+    Ok(side.trace)
+}
+
+fn descriptor(fd: i32) -> Option<Desc> {
+    let own = sys::fcntl(fd, F_GETFD, 0).ok()?;
+    let flags = sys::fcntl(fd, F_GETFL, 0).unwrap_or(-1);
+    let stat = sys::fstat(fd).ok()?;
+    let is_file = stat.mode & 0o170_000 == 0o100_000;
+    let size = if is_file { stat.size } else { 0 };
+    Some((own, flags, sys::lseek(fd, 0, SEEK_CUR), stat.mode, size))
+}
+
+struct Side {
+    ring: KernelRing,
+    trace: Trace,
+}
+
+impl Side {
+    fn step(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Submit(entries) => match self.ring.submit(entries) {
+                Ok(n) if n == entries.len() => Ok(()),
+                other => Err(format!(
+                    "the kernel took {other:?} of {} entries",
+                    entries.len()
+                )),
+            },
+            Step::Feed(n) => must("write", sys::write(SHIFT, &vec![b'x'; *n])).map(drop),
+            Step::Await(n) => self.until(*n),
+        }
+    }
+
+    /// Waits until so many completions have come.
+    fn until(&mut self, count: usize) -> Result<(), String> {
+        let begun = Instant::now();
+        while self.trace.answers.len() < count {
+            let came = self
+                .ring
+                .take(100)
+                .map_err(|e| format!("io_uring_enter: {e}"))?;
+            self.trace.answers.extend(came);
+            if begun.elapsed() > PATIENCE {
+                let answers = &self.trace.answers;
+                return Err(format!(
+                    "the kernel gave {} of {count} completions: {answers:?}; under way: {:?}",
+                    answers.len(),
+                    self.ring.under_way(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees whether more comes than was expected.
+    fn end(&mut self, scene: &Scene) -> Result<(), String> {
+        let came = self.trace.answers.len();
+        if scene.entries().any(|entry| entry.flags & flag::SKIP != 0) {
+            // A ring that was asked for silence drains no more, so nothing tells that all is done.
+            let late = self.ring.take(20).map_err(|e| e.to_string())?;
+            self.trace.answers.extend(late);
+            return Ok(());
+        }
+        let marker = Entry {
+            act: Act::Nop,
+            data: 0,
+            flags: flag::DRAIN,
+        };
+        self.step(&Step::Submit(vec![marker]))?;
+        self.until(came + 1)?;
+        while self.trace.answers.iter().all(|answer| answer.data != 0) {
+            self.until(self.trace.answers.len() + 1)?;
+        }
+        self.trace.answers.retain(|answer| answer.data != 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ring beside the kernel's; `cargo xtask uring` does very many scenes.
+
+use openpath_testkit::uring::{Back, available, check, named, scene, soft};
+
+/// Whether the kernel gives a ring; says so if it does not.
+fn is_there() -> bool {
+    let there = available();
+    if let Err(why) = &there {
+        eprintln!("skipped: the kernel gives no ring: {why}");
+    }
+    there.is_ok()
+}
+
+#[test]
+fn what_random_scenes_found_is_answered_as_by_the_kernel() {
+    if !is_there() {
+        return;
+    }
+    for (name, scene) in named() {
+        for back in [Back::Mem, Back::Host] {
+            if let Err(text) = check(&scene, back) {
+                panic!("{name}, over {back:?}\n{scene}{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_on_names_that_fails_breaks_a_chain_and_silence_here_alone() {
+    if !is_there() {
+        return;
+    }
+    let shown = ["result: Err(ECANCELED)", "gave 1 of 2 completions"];
+    for (scene, shown) in soft().into_iter().zip(shown) {
+        let text = check(&scene, Back::Mem).expect_err("L23");
+        assert!(text.contains(shown), "{text}");
+    }
+}
+
+#[test]
+fn random_scenes_are_answered_as_by_the_kernel() {
+    if !is_there() {
+        return;
+    }
+    for seed in 0..300 {
+        let (scene, back) = (scene(seed), [Back::Mem, Back::Host][seed as usize % 2]);
+        if let Err(text) = check(&scene, back) {
+            panic!("seed {seed}, over {back:?}\n{scene}{text}");
+        }
+    }
+}

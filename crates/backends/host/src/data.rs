@@ -40,6 +40,8 @@ impl Node {
     ) -> Result<usize, Errno> {
         self.must_be_file(inode)?;
         let handle = self.handle(Use::Read, WAIT)?;
+        #[cfg(test)]
+        crate::stall::pass(&*handle, b"", WAIT)?;
         retry_on_intr(|| rustix::io::pread(&*handle, &mut *buf, offset)).map_err(errno)
     }
 

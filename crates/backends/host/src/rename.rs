@@ -96,5 +96,7 @@ fn carry_out(
     new: &[u8],
     flags: RenameFlags,
 ) -> Result<(), Errno> {
+    #[cfg(test)]
+    crate::stall::pass(from, old, WAIT)?;
     rustix::fs::renameat_with(from, old, to, new, flags).map_err(errno)
 }

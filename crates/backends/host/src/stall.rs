@@ -3,10 +3,11 @@
 //! meanwhile.
 //!
 //! # Rules
-//! R1. Who looks at or opens what is below the directory waits at its gate; who may not wait is
-//!     told `EAGAIN`. Everything else passes.
+//! R1. Who looks at, opens, reads or renames what is below the directory waits at its gate; who may
+//!     not wait is told `EAGAIN`. Everything else passes.
 
 mod goes_on;
+mod moves;
 mod told;
 
 use openpath_abi::Errno;

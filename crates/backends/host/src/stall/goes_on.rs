@@ -9,9 +9,9 @@ use openpath_vfs::{Cred, Task, TenantLimits, Vfs};
 use std::path::Path;
 
 /// Rounds of what is known.
-const ROUNDS: usize = 500;
+pub(super) const ROUNDS: usize = 500;
 
-fn world(place: &Path, policy: Policy) -> (Vfs, [Task; 2]) {
+pub(super) fn world(place: &Path, policy: Policy) -> (Vfs, [Task; 2]) {
     let options = HostOptions {
         policy,
         ..HostOptions::default()
@@ -29,7 +29,7 @@ fn world(place: &Path, policy: Policy) -> (Vfs, [Task; 2]) {
 }
 
 /// A try to open that is not to wait.
-fn tries(task: &Task, path: &str) -> Result<(), Errno> {
+pub(super) fn tries(task: &Task, path: &str) -> Result<(), Errno> {
     let how = OpenHow {
         flags: u64::from(O_RDONLY),
         mode: 0,
@@ -40,7 +40,7 @@ fn tries(task: &Task, path: &str) -> Result<(), Errno> {
 }
 
 /// What must go on in the other directory, whoever waits in the slow one.
-fn the_quick_one_goes_on(tasks: &[Task; 2]) {
+pub(super) fn the_quick_one_goes_on(tasks: &[Task; 2]) {
     for n in 0..OTHERS {
         let task = &tasks[n % 2];
         opens(task, &format!("/quick/f{n}"), O_RDONLY).expect("not asked for before");

@@ -66,7 +66,7 @@ pub enum Pictures {
 }
 
 /// What a run of a case gave.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// For each operation.
     pub outcomes: Vec<Outcome>,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Proof of openpath: the oracle against the host kernel, fixtures, stress.
 
+mod accesses;
 pub mod boss;
 pub mod case;
 pub mod exhaustive;

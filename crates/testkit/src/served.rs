@@ -118,7 +118,7 @@ fn refused(stat: &mut StatView) {
 }
 
 /// Does something with all attributes that a run has seen.
-fn each(trace: &mut Trace, work: fn(&mut StatView)) {
+pub(crate) fn each(trace: &mut Trace, work: fn(&mut StatView)) {
     for outcome in &mut trace.outcomes {
         match outcome {
             Outcome::Stat(s) => work(s),

@@ -45,6 +45,8 @@ enum Verb {
     Run(cmd::run::Args),
     /// List the views that runs have kept.
     List(cmd::views::List),
+    /// Show what a kept view changed, as unified diffs.
+    Diff(cmd::diff::Args),
     /// Throw views away, with all that their commands changed.
     Discard(cmd::views::Discard),
     /// Check whether a run is possible here, and say what to do if it is not.
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Verb::Umount(args) => cmd::mount::umount(&args),
         Verb::Run(args) => cmd::run::run(&args),
         Verb::List(args) => cmd::views::list(&args),
+        Verb::Diff(args) => cmd::diff::run(&args),
         Verb::Discard(args) => cmd::views::discard(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Version => cmd::version::run(),

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod bench_one;
 pub(crate) mod bench_seeds;
 pub(crate) mod bench_two;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod mount;

@@ -253,6 +253,30 @@ fn changes_are_kept_in_a_directory() {
             "ls state/openpath/views/first/upper; true",
         );
         assert!(err(&inside).contains("No such file"), "{}", err(&inside));
+        let diff = place.openpath(["diff", "first", "."]).output().unwrap();
+        let said = out(&diff);
+        for part in [
+            "-before",
+            "+after",
+            "-here",
+            "+++ /dev/null",
+            "new directory mode",
+            "+x",
+        ] {
+            assert!(said.contains(part), "no {part} in {said}{}", err(&diff));
+        }
+        assert!(!said.contains("openpath-kept") && !said.contains('\x1b'));
+        let stat = place
+            .openpath(["diff", "--stat", "first", "file"])
+            .output()
+            .unwrap();
+        assert!(out(&stat).ends_with("/file  +1 -1\n"), "{}", out(&stat));
+        let json = place
+            .openpath(["diff", "--json", "first"])
+            .output()
+            .unwrap();
+        let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert!(json["changes"].as_array().unwrap().len() >= 5);
         let discarded = place.openpath(["discard", "first"]).output().unwrap();
         assert!(discarded.status.success(), "{}", err(&discarded));
         assert!(!place.dir.join("state/openpath/views/first").exists());

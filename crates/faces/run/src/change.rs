@@ -53,3 +53,18 @@ pub struct Change {
     /// Permission bits before.
     pub mode_before: u32,
 }
+
+impl Change {
+    /// A name, and what became of it; what it is and was is not known yet.
+    pub(crate) fn bare(path: PathBytes, kind: Kind) -> Change {
+        Change {
+            path,
+            kind,
+            what: What::Other,
+            size: 0,
+            size_before: 0,
+            mode: 0,
+            mode_before: 0,
+        }
+    }
+}

@@ -49,7 +49,7 @@ fn attempt() -> io::Result<()> {
 fn finish(wire: &Wire, view: Option<View>) -> Result<(), Refusal> {
     let mut view = view.ok_or_else(|| Refusal::new("there is no view"))?;
     view.left()?;
-    for some in view.changes()?.chunks(CHANGES) {
+    for some in view.compare()?.all()?.chunks(CHANGES) {
         let sent = wire.send(&FromServer::Changes(some.to_vec()), None);
         sent.map_err(|why| Refusal::step("lost the front", why))?;
     }

@@ -8,7 +8,6 @@
 
 use crate::Refusal;
 use crate::absent::Absent;
-use crate::change::Change;
 use crate::changes::Compare;
 use crate::plan::{PathBytes, Plan, Source, Upper};
 use openpath_abi::Errno;
@@ -35,7 +34,7 @@ const WATCHES: usize = 65_536;
 pub(crate) struct View {
     task: Task,
     lower: Arc<SuperBlock>,
-    upper: Arc<SuperBlock>,
+    overlay: Arc<SuperBlock>,
     session: Option<Session>,
     /// The trees that others may change, and tell of it.
     told: Vec<Arc<SuperBlock>>,
@@ -59,7 +58,7 @@ impl View {
         };
         let overlay = OverlayFs::new(OverlayOptions {
             lowers: vec![Arc::clone(&lower)],
-            upper: Some(Arc::clone(&upper)),
+            upper: Some(upper),
             ..OverlayOptions::default()
         });
         let overlay = overlay.map_err(failed)?;
@@ -67,7 +66,7 @@ impl View {
         let mut view = View {
             task: vfs.task(Cred::root()).map_err(failed)?,
             lower,
-            upper,
+            overlay: Arc::clone(&overlay),
             session: None,
             told: vec![overlay],
             _held: held,
@@ -134,9 +133,9 @@ impl View {
         }
     }
 
-    /// What changed.
-    pub(crate) fn changes(&self) -> Result<Vec<Change>, Refusal> {
-        Compare::new(&self.upper, &self.lower, &self.task)?.all()
+    /// What the changes are found by.
+    pub(crate) fn compare(&self) -> Result<Compare, Refusal> {
+        Compare::new(&self.overlay, &self.lower, &self.task)
     }
 }
 

@@ -48,6 +48,7 @@ const CLI: &[&str] = &[
     "serde",
     "serde_json",
     "signal-hook",
+    "similar",
     "toml",
     "tracing",
 ];

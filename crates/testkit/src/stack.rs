@@ -151,7 +151,11 @@ mod tests {
             let mut case = tree.clone();
             case.setup = case.ops.len();
             let stacked = stacked(&case);
-            assert_eq!(stacked.ops.last(), Some(&Op::Stack {}), "{name}");
+            let at = stacked.ops.iter().position(|op| *op == Op::Stack {});
+            let above = &stacked.ops[at.expect("it is stacked")..];
+            let links = above.iter().filter(|op| matches!(op, Op::Link { .. }));
+            assert_eq!(links.count() + 1, above.len(), "{name}");
+            assert_eq!(stacked.setup, stacked.ops.len(), "{name}");
         }
     }
 }

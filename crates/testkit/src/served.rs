@@ -9,7 +9,9 @@ use crate::outcome::{Outcome, Stamp, StatView, StatxView};
 use crate::skips::Counts;
 use crate::tree::{Node, Tree};
 use openpath_abi::mode;
-use openpath_abi::statx::{STATX_BTIME, STATX_CTIME, STATX_DIOALIGN, STATX_MTIME};
+use openpath_abi::statx::{
+    STATX_BTIME, STATX_CTIME, STATX_DIOALIGN, STATX_MTIME, STATX_NLINK, STATX_SIZE,
+};
 
 /// Leaves out of both runs of a case what cannot be the same, and counts what was left out.
 pub(crate) fn leave_out(serve: Serve, case: &Case, both: [&mut Trace; 2], counts: &mut Counts) {
@@ -28,7 +30,11 @@ pub(crate) fn leave_out(serve: Serve, case: &Case, both: [&mut Trace; 2], counts
         each(host, empty);
         each(served, empty);
     }
-    let asked = |(op, o): (&Op, &Outcome)| matches!(op, Op::Fallocate { .. }) && !o.is_ok();
+    let asked = |(op, o): (&Op, &Outcome)| match op {
+        Op::Fallocate { .. } => !o.is_ok(),
+        Op::Truncate { .. } => serve == Serve::Writeback,
+        _ => false,
+    };
     if case.ops.iter().zip(&host.outcomes).any(asked) {
         let work = match serve {
             Serve::Writeback => refused,
@@ -37,10 +43,15 @@ pub(crate) fn leave_out(serve: Serve, case: &Case, both: [&mut Trace; 2], counts
         each(host, work);
         each(served, work);
     }
-    for (a, b) in host.outcomes.iter_mut().zip(&mut served.outcomes) {
-        if let (Outcome::Statx(a), Outcome::Statx(b)) = (a, b) {
-            unasked(a, b);
+    let outcomes = host.outcomes.iter().zip(&mut served.outcomes);
+    for (op, (a, b)) in case.ops.iter().zip(outcomes) {
+        if let (Op::Statx { mask, .. }, Outcome::Statx(a), Outcome::Statx(b)) = (op, a, b) {
+            unasked(mask.low(), a, b);
         }
+    }
+    if serve != Serve::Opens {
+        let pictures = served.pictures.iter_mut().flatten();
+        pictures.chain([&mut served.end]).for_each(moved);
     }
     for trace in [host, served] {
         each(trace, stat);
@@ -73,8 +84,20 @@ fn statx(statx: &mut StatxView) {
     statx.attributes_mask = 0;
 }
 
-/// L56: change times that were not asked for, and that the host left out.
-fn unasked(host: &StatxView, served: &mut StatxView) {
+/// L62: what a listing that was kept calls the directory above, if its own moved since.
+fn moved(tree: &mut Tree) {
+    tree.trouble.retain(|line| !line.contains(": ..: "));
+}
+
+/// L56: what was not asked for is what the kernel knew last; of change times the host leaves out
+/// what nobody asked for.
+fn unasked(asked: u32, host: &StatxView, served: &mut StatxView) {
+    if asked & STATX_SIZE == 0 {
+        (served.stat.size, served.stat.blocks) = (host.stat.size, host.stat.blocks);
+    }
+    if asked & STATX_NLINK == 0 {
+        served.stat.nlink = host.stat.nlink;
+    }
     const CHANGES: u32 = STATX_MTIME | STATX_CTIME;
     if host.mask & CHANGES == 0 {
         served.mask &= !CHANGES;
@@ -96,10 +119,12 @@ fn set_id(stat: &mut StatView) {
     }
 }
 
-/// L63: the blocks of what was not written back yet.
+/// L63: the blocks of what was not written back yet, and a change time that may be that of writing
+/// back.
 fn unwritten(stat: &mut StatView) {
     if mode::is_reg(stat.mode) {
         stat.blocks = 0;
+        stat.ctime = Stamp::Begin;
     }
 }
 
@@ -110,7 +135,8 @@ fn used(outcome: &mut Outcome) {
     }
 }
 
-/// L63: the times of a change that was refused: the kernel has moved them already.
+/// L63: the times of a change that was refused, which the kernel has moved already, and of one that
+/// leaves a file as long as it is, which it has not.
 fn refused(stat: &mut StatView) {
     if mode::is_reg(stat.mode) {
         (stat.mtime, stat.ctime) = (Stamp::Begin, Stamp::Begin);

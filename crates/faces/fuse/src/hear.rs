@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees that change other than through the mount: what they forget, the kernel is made to ask for
-//! again.
+//! What the kernel is made to forget: what changes other than through the mount, which it then asks
+//! for again, and what it keeps beyond our bound.
 //!
 //! # Rules
 //! R1. Who tells is not held up: what is told is put down, and passed on by a thread of its own.
@@ -9,6 +9,9 @@
 //! R2. What cannot be put down is not lost: then everything is taken back.
 //! R3. A name is made to be asked for again, not thrown away: what still means the same stays what
 //!     it is to who uses it, and keeps what is mounted on it.
+//! R4. From three quarters of the nodes that may be on, the kernel is asked to give back a quarter:
+//!     it does so with what nobody uses. It is asked again when they are fewer, or have grown by a
+//!     sixteenth all the same. A kernel before 6.18 does not know how, and gives back as it likes.
 
 use crate::told::Name;
 use crate::view::View;
@@ -24,6 +27,10 @@ const EVENTS: usize = 4096;
 
 /// A message that a name is to be asked for again (`FUSE_NOTIFY_INVAL_ENTRY`).
 const INVAL_ENTRY: u32 = 3;
+/// A message that nodes are to be given back (`FUSE_NOTIFY_PRUNE`).
+const PRUNE: u32 = 9;
+/// How many of them it names at most.
+const PRUNED: usize = 512;
 /// It is not to be thrown away (`FUSE_EXPIRE_ONLY`).
 const EXPIRE_ONLY: u32 = 1;
 
@@ -37,6 +44,8 @@ enum Event {
     Inode(Vec<u64>),
     /// Everything.
     All,
+    /// There are many nodes.
+    Crowd,
 }
 
 /// Where it is put down.
@@ -56,6 +65,11 @@ impl Queue {
     /// A name that is not noted any more.
     pub(crate) fn displaced(&self, (parent, name): Name) {
         self.put(Event::Name(vec![parent], name));
+    }
+
+    /// There are many nodes; whether that was put down.
+    pub(crate) fn crowd(&self) -> bool {
+        self.events.try_send(Event::Crowd).is_ok()
     }
 }
 
@@ -94,7 +108,7 @@ impl Above for Hearing {
     }
 }
 
-/// Makes what hears for a view; the thread ends when the view and all that tells it are gone.
+/// Makes what hears for a view; its thread ends when that and the view are gone.
 ///
 /// # Errors
 /// `EAGAIN`: no thread.
@@ -129,6 +143,9 @@ fn pass_on(view: &Weak<View>, queue: &Weak<Queue>, told: Receiver<Event>) {
 impl View {
     /// Notes that the kernel is told of a name, where that may have to be taken back.
     pub(crate) fn note(&self, parent: u64, name: &[u8]) {
+        if !self.hears {
+            return;
+        }
         let Some(queue) = self.queue.get().and_then(Weak::upgrade) else {
             return;
         };
@@ -140,6 +157,7 @@ impl View {
 
     fn take_back(&self, event: Event) {
         match event {
+            Event::Crowd => self.prune(),
             Event::Name(parents, name) => {
                 for parent in parents {
                     self.forget_inode(parent);
@@ -168,6 +186,33 @@ impl View {
         }
     }
 
+    /// Asks the kernel to give nodes back (R4).
+    fn prune(&self) {
+        let all = self.nodes.all();
+        for batch in all[..all.len() / 4].chunks(PRUNED) {
+            let length = 16 + 16 + 8 * batch.len();
+            let mut message = Vec::with_capacity(length);
+            message.extend((length as u32).to_le_bytes());
+            message.extend(PRUNE.to_le_bytes());
+            message.extend(0u64.to_le_bytes());
+            message.extend((batch.len() as u64).to_le_bytes());
+            message.extend(0u64.to_le_bytes());
+            for node in batch {
+                message.extend(node.to_le_bytes());
+            }
+            if self.send(&message).is_err() {
+                break;
+            }
+        }
+        self.nodes.pruned();
+    }
+
+    /// Sends a message that the library does not know.
+    fn send(&self, message: &[u8]) -> rustix::io::Result<usize> {
+        let device = self.device.get().ok_or(rustix::io::Errno::NOTCONN)?;
+        rustix::io::write(device, message)
+    }
+
     /// Attributes, data and listings are asked for again.
     fn forget_inode(&self, node: u64) {
         if let Some(notifier) = self.notifier.get() {
@@ -178,9 +223,6 @@ impl View {
 
     /// A name is asked for again. The library can only throw it away.
     fn forget_name(&self, parent: u64, name: &[u8]) {
-        let Some(device) = self.device.get() else {
-            return;
-        };
         let length = name.len() as u32;
         let mut message = Vec::with_capacity(name.len() + 33);
         message.extend((33 + length).to_le_bytes());
@@ -192,6 +234,6 @@ impl View {
         message.extend(name);
         message.push(0);
         // As above.
-        let _forgotten = rustix::io::write(device, &message);
+        let _forgotten = self.send(&message);
     }
 }

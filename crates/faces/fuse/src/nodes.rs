@@ -63,6 +63,8 @@ struct Books {
     /// Mounts in the order they were met; the root's first.
     mounts: Vec<u64>,
     counted: u64,
+    /// So many are many.
+    many: usize,
 }
 
 impl Books {
@@ -79,6 +81,11 @@ impl Books {
     }
 }
 
+/// How many of at most `max` are many.
+fn many_of(max: usize) -> usize {
+    max - max / 4
+}
+
 impl Nodes {
     /// A table with the root in it, at this descriptor.
     pub(crate) fn new(place: Fd, file: File, max: usize) -> Self {
@@ -92,6 +99,7 @@ impl Nodes {
             numbers: HashMap::from([(file, ROOT)]),
             mounts: vec![file.mount],
             counted: 0,
+            many: many_of(max),
         };
         Self {
             books: Mutex::new(books),
@@ -129,6 +137,27 @@ impl Nodes {
         files
             .filter_map(|file| books.numbers.get(&file).copied())
             .collect()
+    }
+
+    /// Whether there are so many that the kernel is to give some back; once, until
+    /// [`Nodes::pruned`].
+    pub(crate) fn are_many(&self) -> bool {
+        let mut books = self.books.lock();
+        if books.nodes.len() < many_of(self.max) {
+            books.many = books.many.min(many_of(self.max));
+        }
+        let are = books.nodes.len() >= books.many;
+        if are {
+            books.many = usize::MAX;
+        }
+        are
+    }
+
+    /// The kernel was asked to.
+    pub(crate) fn pruned(&self) {
+        let mut books = self.books.lock();
+        let grown = books.nodes.len() + self.max / 16;
+        books.many = grown.max(many_of(self.max));
     }
 
     /// All nodes.

@@ -47,8 +47,8 @@ pub struct Options {
     pub writeback: bool,
     /// Threads that answer, at least 1.
     pub threads: usize,
-    /// Files, directories and links that the kernel may know at once; what is asked for beyond is
-    /// `ENFILE`.
+    /// Files, directories and links that the kernel may know at once. From three quarters on it is
+    /// asked to give back what nobody uses; what is asked for beyond all is `ENFILE`.
     pub nodes_max: usize,
     /// Names that are kept in mind where trees are heard ([`crate::Server::hear`]); what goes
     /// beyond is asked for again.

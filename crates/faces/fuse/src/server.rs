@@ -64,6 +64,7 @@ impl Server {
     pub fn hear(&mut self, tree: &Arc<SuperBlock>) {
         if let Some(view) = Arc::get_mut(&mut self.view) {
             view.writeback = false;
+            view.hears = true;
         }
         self.trees.push(Arc::clone(tree));
     }
@@ -97,17 +98,13 @@ impl Server {
         let session = fuser::Session::from_fd(wire, fuse, SessionACL::All, config)?;
         self.view.notifier.set(session.notifier());
         self.view.device.set(device);
-        let mut hearing = None;
-        if !self.trees.is_empty() {
-            let (above, thread) = hear::begin(&self.view)?;
-            for tree in &self.trees {
-                tree.tell(&above);
-            }
-            hearing = Some((above, thread));
+        let (above, thread) = hear::begin(&self.view)?;
+        for tree in &self.trees {
+            tree.tell(&above);
         }
         Ok(Session {
             running: Some(session.spawn()?),
-            hearing,
+            hearing: Some((above, thread)),
             handle: Handle {
                 counts: Arc::clone(&self.view.counts),
                 view: Arc::downgrade(&self.view),

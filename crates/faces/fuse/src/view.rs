@@ -77,6 +77,8 @@ pub(crate) struct View {
     pub(crate) queue: WriteOnce<Weak<Queue>>,
     /// Names that such a change may have to take back.
     pub(crate) told: Mutex<Told, FuseTold>,
+    /// Whether there are any.
+    pub(crate) hears: bool,
     pub(crate) opens: Opens,
     pub(crate) writeback: bool,
     pub(crate) only: Option<OnlyUser>,
@@ -113,6 +115,7 @@ impl View {
             notifier: WriteOnce::default(),
             device: WriteOnce::default(),
             queue: WriteOnce::default(),
+            hears: false,
             told: Mutex::new(Told::new(options.names_max)),
             opens: options.opens,
             writeback: options.writeback,
@@ -131,6 +134,13 @@ impl View {
         });
         match entered {
             Ok((entry, needless)) => {
+                if self.nodes.are_many()
+                    && let Some(queue) = self.queue.get().and_then(Weak::upgrade)
+                    && !queue.crowd()
+                {
+                    // It is said again when they are more.
+                    self.nodes.pruned();
+                }
                 if let Some(fd) = needless {
                     task.close(fd)?;
                 }
@@ -320,13 +330,15 @@ impl View {
     }
 }
 
-/// Whether truncate(2) by a path changes anything: where it would not, it leaves the times alone,
-/// as ftruncate(2) and `O_TRUNC` do not. The kernel says the same of the latter.
+/// Whether truncate(2) by a path changes anything: of a file without data that is as long already
+/// it leaves the times alone, as ftruncate(2) and `O_TRUNC` do not. The kernel says the same of the
+/// latter.
 ///
 /// Divergence: L60.
 fn cuts(worker: &Worker, place: Fd, size: u64) -> Result<bool, Errno> {
     let attr = attributes_at(worker, place)?;
-    Ok(size == 0 || attr.size != size || u32::from(attr.mode) & (S_ISUID | S_ISGID) != 0)
+    let set_id = u32::from(attr.mode) & (S_ISUID | S_ISGID) != 0;
+    Ok(size == 0 || attr.size != size || attr.blocks != 0 || set_id)
 }
 
 /// Whether chown(2) to nobody is to take a file's set-id bits, if it has any: the kernel leaves

@@ -259,6 +259,50 @@ fn what_is_cached_is_not_asked_again() {
     place.end();
 }
 
+/// Whether the kernel knows how to give nodes back: from Linux 6.18 on.
+fn can_be_asked() -> bool {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut numbers = release.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(18))
+}
+
+#[test]
+fn the_kernel_gives_back_what_it_knows_beyond_the_bound() {
+    const BOUND: usize = 400;
+    let Some(place) = Place::new(Options {
+        nodes_max: BOUND,
+        ..Options::default()
+    }) else {
+        return;
+    };
+    let made = |n: u32| {
+        let fd = place.task.open(
+            format!("/{n}").as_bytes(),
+            openpath_abi::fcntl::O_CREAT | openpath_abi::fcntl::O_WRONLY,
+            0o644,
+        );
+        place.task.close(fd.expect("made")).expect("closed");
+    };
+    (0..2000).for_each(made);
+    let begun = std::time::Instant::now();
+    for n in 0..2000u32 {
+        while let Err(why) = fs::metadata(place.at(&n.to_string())) {
+            // The kernel gives back in its own time, and one before 6.18 only when it likes.
+            assert_eq!(why.raw_os_error(), Some(libc::ENFILE), "{n}");
+            if begun.elapsed().as_secs() > 60 {
+                assert!(!can_be_asked(), "nothing is given back");
+                return eprintln!("skipped: this kernel cannot be asked to give back");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(place.session().stats().nodes <= BOUND);
+    }
+    place.end();
+}
+
 #[test]
 fn each_opening_is_seen_where_it_is_asked_for() {
     let Some(place) = Place::new(Options {

@@ -36,9 +36,8 @@ impl Node {
             RenameFlags::empty()
         };
         if rename.whiteout.is_some() {
-            if matches!(self.tree.options.ownership, Ownership::Xattr { .. }) {
-                return Err(Errno::EINVAL);
-            }
+            // A device 0:0 that anyone may make: it is what it is also where owners are kept in
+            // attributes, of which it has none.
             flags |= RenameFlags::WHITEOUT;
         }
         let loses = target.filter(|_| !rename.exchange);

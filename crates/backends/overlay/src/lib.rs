@@ -30,8 +30,6 @@
 //!   on Linux without an index.
 //! * What is copied up is charged to no tenant.
 //! * Whiteouts that are no devices (of overlays inside of overlays on the host) are not known.
-//! * A directory of the host that keeps owners in attributes cannot be the upper tree of renames
-//!   that leave a whiteout.
 //!
 //! ```
 //! use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_WRONLY};

@@ -101,6 +101,31 @@ fn renames_are_told_as_renames() {
 }
 
 #[test]
+fn renames_are_kept_in_a_directory() {
+    for place in Place::all("moved") {
+        std::fs::create_dir(place.dir.join("dir")).unwrap();
+        place.write("dir/file", "data");
+        place.write("one", "1");
+        place.own("dir");
+        let options = ["--name", "view"];
+        let line = "mv dir moved && mv one two && cat moved/file two; ls -d dir one";
+        let output = place.run(&options, line);
+        assert_eq!(out(&output), "data1", "{}", err(&output));
+        let told = changes(
+            &place,
+            &options,
+            "cat moved/file two > /dev/null; ! ls one dir",
+        );
+        let want = pairs(&[("moved", "renamed dir"), ("two", "renamed one")]);
+        assert_eq!(told, want);
+        assert_eq!(
+            (place.read("dir/file"), place.read("one")),
+            ("data".into(), "1".into())
+        );
+    }
+}
+
+#[test]
 fn what_is_written_through_is_on_the_disk() {
     for place in Place::all("through") {
         std::fs::create_dir(place.dir.join("out")).unwrap();

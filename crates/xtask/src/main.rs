@@ -62,6 +62,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Other people's suites over a mount of ours, beside the host's tmpfs (needs root).
+    Outside(cmd::outside::Options),
     /// What a guest may try to use up: every bound must hold.
     #[command(disable_help_flag = true)]
     Hostile {
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Storm(options) => cmd::storm::run(&options),
         Command::Soak(soak) => cmd::storm::soak(&soak),
         Command::Uring { args } => cmd::proof::testkit("uring", &args),
+        Command::Outside(options) => cmd::outside::run(&options),
         Command::Hostile { args } => cmd::proof::testkit("hostile", &args),
     };
     done.unwrap_or_else(|error| {

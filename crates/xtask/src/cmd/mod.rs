@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod gates;
 mod mutants;
 pub(crate) mod mutate;
+pub(crate) mod outside;
 pub(crate) mod proof;
 pub(crate) mod storm;
 pub(crate) mod tidy;

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask outside`: other people's suites over a mount of ours, beside the host's tmpfs.
+//!
+//! Everything happens in a mount namespace of its own (root is needed), so that nothing stays
+//! mounted whatever ends it.
+
+mod judge;
+mod stage;
+mod tools;
+
+use super::{Done, pass_on};
+use judge::{Verdicts, worse};
+use stage::Stage;
+use std::env;
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Which suite.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Suite {
+    /// What POSIX says of names, modes, owners, times and links: each case that passes on tmpfs
+    /// must pass on the mount.
+    Pjdfstest,
+    /// Random reads, writes, mappings and changes of length of one file, each checked.
+    Fsx,
+    /// One after the other.
+    All,
+}
+
+/// What `cargo xtask outside` is told.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Which suite.
+    #[arg(long, value_enum, default_value = "all")]
+    suite: Suite,
+    /// What is mounted, as `openpath mount` takes it.
+    #[arg(long, default_value = "mem")]
+    over: String,
+    /// How many operations of fsx.
+    #[arg(long, default_value_t = 100_000)]
+    ops: u64,
+    /// Seed of fsx.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Cases of pjdfstest, by a part of their name.
+    cases: Vec<String>,
+    /// In a mount namespace already.
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+/// Enters a mount namespace, and there runs what was asked for.
+pub(crate) fn run(options: &Options) -> Done {
+    if !options.inside {
+        let mut again = Command::new("unshare");
+        again.args(["--mount", "--propagation", "private"]);
+        again
+            .arg(env::current_exe()?)
+            .args(env::args_os().skip(1))
+            .arg("--inside");
+        return pass_on(&mut again);
+    }
+    let stage = Stage::set(&options.over)?;
+    let mut well = true;
+    if options.suite != Suite::Fsx {
+        well &= pjdfstest(&stage, &options.cases)?;
+    }
+    if options.suite != Suite::Pjdfstest {
+        well &= fsx(&stage, options.ops, options.seed)?;
+    }
+    well &= stage.strike()?;
+    Ok(ExitCode::from(u8::from(!well)))
+}
+
+/// Runs pjdfstest on tmpfs and on the mount; whether the mount is as good.
+fn pjdfstest(stage: &Stage, cases: &[String]) -> io::Result<bool> {
+    let program = tools::installed("pjdfstest", "0.2.2")?;
+    let settings = stage.folder().join("pjdfstest.toml");
+    std::fs::write(&settings, tools::PJDFSTEST)?;
+    let verdicts = |on: &Path| -> io::Result<Verdicts> {
+        let mut run = Command::new(&program);
+        run.arg("--configuration-file").arg(&settings);
+        run.arg("--path").arg(on);
+        run.arg("--secondary-fs").arg(stage.second());
+        run.args(cases).current_dir(stage.folder());
+        Ok(Verdicts::read(&String::from_utf8_lossy(
+            &run.output()?.stdout,
+        )))
+    };
+    let host = verdicts(stage.host())?;
+    let ours = verdicts(stage.ours())?;
+    println!("pjdfstest on tmpfs: {host}");
+    println!("pjdfstest on {}: {ours}", stage.what());
+    let worse = worse(&host, &ours);
+    for (case, verdict) in &worse {
+        println!("  {case}: passes on tmpfs, here {verdict}");
+    }
+    if host.passed() == 0 {
+        println!("no case passes on tmpfs: nothing was compared");
+    }
+    Ok(worse.is_empty() && host.passed() > 0)
+}
+
+/// Runs fsx on the mount; whether it found nothing.
+fn fsx(stage: &Stage, ops: u64, seed: u64) -> io::Result<bool> {
+    let program = tools::installed("fsx", "0.3.2")?;
+    let mut run = Command::new(program);
+    run.args(["-q", "-N", &ops.to_string(), "-S", &seed.to_string()]);
+    run.arg("-P").arg(stage.folder()).arg("fsx");
+    let well = run.current_dir(stage.ours()).status()?.success();
+    let word = if well { "nothing wrong" } else { "FAILED" };
+    println!(
+        "fsx on {}: {ops} operations, seed {seed}: {word}",
+        stage.what()
+    );
+    Ok(well)
+}

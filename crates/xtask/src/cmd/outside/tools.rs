@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The suites as programs: built once, in a folder of their own.
+
+use crate::cmd::{cargo, target};
+use std::io;
+use std::path::PathBuf;
+
+/// How pjdfstest is set up: two users that every system has, and sleeps that are longer than a tick
+/// of the coarse clock that times are taken from.
+pub(super) const PJDFSTEST: &str = r#"
+[features]
+posix_fallocate = {}
+rename_ctime = {}
+utime_now = {}
+utimensat = {}
+
+[settings]
+naptime = 0.02
+allow_remount = false
+
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
+"#;
+
+/// Where program `name` of this version is, which is built if it is not there.
+///
+/// # Errors
+/// It cannot be built.
+pub(super) fn installed(name: &str, version: &str) -> io::Result<PathBuf> {
+    let folder = target("outside");
+    let mut install = cargo(&["install", "--quiet", "--locked", "--version", version, name]);
+    install.arg("--root").arg(&folder);
+    install.arg("--target-dir").arg(folder.join("build"));
+    if !install.status()?.success() {
+        return Err(io::Error::other(format!("{name} {version} was not built")));
+    }
+    Ok(folder.join("bin").join(name))
+}

@@ -123,6 +123,14 @@ pub const CACHED: &[Bar] = &[
     most("future 100% cached, host, over the call", 2.0, 1.3),
 ];
 
+/// The rows of `bench run`.
+pub const PROGRAMS: &[Bar] = &[
+    most("run compile", 1.1, 1.02),
+    most("run tar", 3.0, 2.0),
+    least("run geometric mean, fuse-overlayfs", 1.5, 3.0),
+    least("run geometric mean, proot", 2.0, 3.0),
+];
+
 /// The rows of `bench fd`.
 pub const FD: &[Bar] = &[most("fd-churn 1M over 10", 6.0, 4.0)];
 
@@ -188,7 +196,7 @@ pub const SEEDS: &[Bar] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Bar> {
-    let rest = FD.iter().chain(COUNTS).chain(SEEDS);
+    let rest = FD.iter().chain(COUNTS).chain(SEEDS).chain(PROGRAMS);
     WALK.iter().chain(CACHED).chain(rest)
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Each with the failed open's file freed inline, and with its release deferred as before.
 
-mod project;
+pub(crate) mod project;
 mod record;
 mod replay;
 mod trace;

@@ -24,6 +24,7 @@ pub mod ops;
 pub mod ours;
 pub mod page;
 pub mod paths;
+pub mod programs;
 pub mod row;
 pub mod same;
 pub mod scale;

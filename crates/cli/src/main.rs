@@ -65,6 +65,9 @@ enum Verb {
     /// Become the command of a run.
     #[command(hide = true, name = openpath_run::ENTER)]
     RunEnter(cmd::run::Enter),
+    /// Run scripts from the standard input in one of the places that `bench run` compares.
+    #[command(hide = true)]
+    BenchWorker(cmd::bench_run::Worker),
 }
 
 /// How a verb ended, unless it could not be run.
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Verb::BenchTwo(args) => cmd::bench_two::run(&args),
         Verb::RunServe => cmd::run::serve(),
         Verb::RunEnter(args) => cmd::run::enter(&args),
+        Verb::BenchWorker(args) => cmd::bench_run::work(&args),
     };
     match done {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

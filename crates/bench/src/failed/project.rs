@@ -56,7 +56,7 @@ const OF_TEN: usize = 9;
 ///
 /// # Errors
 /// What the file system says, or that there is no compiler.
-pub(super) fn write(dir: &Path, units: usize) -> io::Result<String> {
+pub(crate) fn write(dir: &Path, units: usize) -> io::Result<String> {
     let places = search_list()?;
     fs::create_dir_all(dir.join(OWN_DIR))?;
     fs::create_dir_all(dir.join("tmp"))?;

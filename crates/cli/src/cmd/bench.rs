@@ -9,6 +9,7 @@ use openpath_bench::harness::Effort;
 use openpath_bench::row::{Row, shortfalls, write_json, write_table};
 use openpath_bench::{Error, Plant, counts, walk};
 
+use super::bench_run::{self, Run};
 use super::bench_seeds::{self, CreateExisting, FailedOpen, Many, Timed};
 use crate::Outcome;
 
@@ -37,6 +38,9 @@ enum What {
     Shapes(Timed),
     /// Time descriptors by how many are open: the bitmaps, and dup and close against the host's.
     Fd(Timed),
+    /// Time whole programs under `openpath run`, the bare system, fuse-overlayfs and proot (root
+    /// only).
+    Run(Run),
     /// Measure a million descriptors in one table, and ten thousand tasks (root only).
     Many(Many),
 }
@@ -100,6 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         }
         What::Cached(args) => report(&args.common, &bench_seeds::cached(args)?),
         What::Shapes(args) => report(&args.common, &bench_seeds::shapes(args)?),
+        What::Run(args) => report(&args.common, &bench_run::run(args)?),
         What::Fd(args) => report(&args.common, &bench_seeds::fd(args)?),
         What::Many(args) => report(&args.timed.common, &bench_seeds::many(args)?),
     }

@@ -2,7 +2,7 @@
 //! `openpath bench failed-open | same-file | create-existing | cached | shapes | fd | many`:
 //! changes of Linux and known shapes, reproduced.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use openpath_bench::harness::Effort;
@@ -161,23 +161,32 @@ impl Timed {
     /// Runs it, and writes the page if one is asked for.
     fn page(
         &self,
-        [title, about, command]: [&str; 3],
+        words: [&str; 3],
         run: impl FnOnce() -> Result<Vec<Row>, Error>,
     ) -> Result<Vec<Row>, Error> {
-        let load = load();
-        let rows = run()?;
-        if let Some(file) = &self.page {
-            let load = load.as_str();
-            let page = Page {
-                title,
-                about,
-                command,
-                load,
-            };
-            write(file, &page, &rows)?;
-        }
-        Ok(rows)
+        paged(self.page.as_deref(), words, run)
     }
+}
+
+/// Runs it, and writes the page if one is asked for.
+pub(crate) fn paged(
+    file: Option<&Path>,
+    [title, about, command]: [&str; 3],
+    run: impl FnOnce() -> Result<Vec<Row>, Error>,
+) -> Result<Vec<Row>, Error> {
+    let load = load();
+    let rows = run()?;
+    if let Some(file) = file {
+        let load = load.as_str();
+        let page = Page {
+            title,
+            about,
+            command,
+            load,
+        };
+        write(file, &page, &rows)?;
+    }
+    Ok(rows)
 }
 
 pub(crate) fn failed_open(args: &FailedOpen) -> Result<Vec<Row>, Error> {

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod bench_one;
+pub(crate) mod bench_run;
 pub(crate) mod bench_seeds;
 pub(crate) mod bench_two;
 pub(crate) mod diff;

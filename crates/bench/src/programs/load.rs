@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What programs do: scripts of the shell, run in the folder of the scene.
+
+use super::scene::Scene;
+
+/// Modules of Python's library that import many others.
+const MODULES: &str = "argparse, asyncio, bz2, concurrent.futures, csv, ctypes, dataclasses, \
+    decimal, difflib, doctest, email.message, fractions, gzip, html.parser, http.client, \
+    http.server, importlib.metadata, inspect, ipaddress, json, logging.handlers, lzma, \
+    multiprocessing, optparse, pathlib, pdb, pickle, platform, pprint, random, shutil, smtplib, \
+    sqlite3, ssl, statistics, subprocess, tarfile, tempfile, typing, unittest.mock, urllib.request, \
+    uuid, xml.etree.ElementTree, zipfile";
+
+/// One load.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    /// How rows call it.
+    pub(super) name: String,
+    /// Makes ready; not timed.
+    pub(super) before: String,
+    /// What is timed.
+    pub(super) work: String,
+    /// Prints what must be the same everywhere; not timed.
+    pub(super) check: String,
+}
+
+impl Load {
+    fn new(name: &str, [before, work, check]: [&str; 3]) -> Self {
+        let [before, work, check] = [before, work, check].map(str::to_owned);
+        Self {
+            name: name.to_owned(),
+            before,
+            work,
+            check,
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(scene: &Scene) -> Vec<Self> {
+        let python = format!("{} -c 'import {MODULES}'", scene.python);
+        let sums = "cd \"$OUT\"; find . -type f | LC_ALL=C sort | xargs -d '\\n' cksum";
+        let again = "rm -rf \"$OUT\"; mkdir -p \"$OUT\"";
+        vec![
+            Self::new("run compile", [again, &scene.build, sums]),
+            Self::new("run python imports", ["true", &python, "true"]),
+            Self::new(
+                "run git status",
+                [
+                    "true",
+                    "GIT_OPTIONAL_LOCKS=0 git -C repository status --porcelain",
+                    "GIT_OPTIONAL_LOCKS=0 git -C repository status --porcelain | wc -l",
+                ],
+            ),
+            Self::new(
+                "run find",
+                [
+                    "true",
+                    "find repository -type f -size +0 | wc -l",
+                    "find repository -type f -size +0 | wc -l",
+                ],
+            ),
+            Self::new(
+                "run tar",
+                [
+                    again,
+                    "tar -xf archive.tar -C \"$OUT\"",
+                    "cd \"$OUT\"; find . | wc -l",
+                ],
+            ),
+            Self::new(
+                "run sqlite",
+                [
+                    again,
+                    "sqlite3 \"$OUT/db\" < inserts.sql",
+                    "sqlite3 \"$OUT/db\" 'select count(*), sum(length(name)) from item'",
+                ],
+            ),
+        ]
+    }
+}

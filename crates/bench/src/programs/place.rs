@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The places that loads run in, and how a worker gets there.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use super::Options;
+use super::scene::Scene;
+use super::worker::Answer;
+use crate::error::Error;
+
+/// What is between a load and the files of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Nothing; the files are on the disk.
+    Disk,
+    /// Nothing; the files are a copy on a tmpfs.
+    Tmpfs,
+    /// `openpath run`, its changes kept in memory.
+    Run,
+    /// fuse-overlayfs over the whole tree, its changes kept on a tmpfs.
+    FuseOverlayfs,
+    /// proot, which catches system calls and keeps no changes apart.
+    Proot,
+}
+
+impl Kind {
+    /// All of them.
+    pub(super) const ALL: [Self; 5] = [
+        Self::Disk,
+        Self::Tmpfs,
+        Self::Run,
+        Self::FuseOverlayfs,
+        Self::Proot,
+    ];
+
+    /// How tables call it.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Disk => "native",
+            Self::Tmpfs => "tmpfs",
+            Self::Run => "openpath",
+            Self::FuseOverlayfs => "fuse-overlayfs",
+            Self::Proot => "proot",
+        }
+    }
+
+    /// Whether there is nothing to say without it.
+    pub(super) fn is_needed(self) -> bool {
+        matches!(self, Self::Disk | Self::Run)
+    }
+
+    /// Whether it does what we do.
+    pub(super) fn is_rival(self) -> bool {
+        matches!(self, Self::FuseOverlayfs | Self::Proot)
+    }
+
+    /// The program and its arguments, before those of the worker.
+    fn around(self, options: &Options, scene: &Scene) -> Command {
+        let exe = &options.exe;
+        match self {
+            Self::Disk | Self::Tmpfs => Command::new(exe),
+            Self::Run => {
+                let mut run = Command::new(exe);
+                run.args(["run", "--upper", "memory", "--"]).arg(exe);
+                run
+            }
+            Self::FuseOverlayfs => {
+                let mut run = Command::new("unshare");
+                run.args(["--mount", "--propagation", "private", "sh", "-ec", OVERLAY]);
+                run.arg(&scene.spare).arg(exe);
+                run
+            }
+            Self::Proot => {
+                let mut run = Command::new("proot");
+                run.args(["-r", "/"]).arg(exe);
+                run
+            }
+        }
+    }
+}
+
+/// Mounts fuse-overlayfs over the whole tree and enters it; `$0` is an empty folder.
+const OVERLAY: &str = r#"
+mount -t tmpfs none "$0"
+mkdir "$0/up" "$0/work" "$0/all"
+fuse-overlayfs -o "lowerdir=/,upperdir=$0/up,workdir=$0/work" "$0/all"
+for folder in proc sys dev; do mount --rbind "/$folder" "$0/all/$folder"; done
+exec chroot "$0/all" "$@"
+"#;
+
+/// A place with its worker.
+pub(super) struct Place {
+    /// What it is.
+    pub(super) kind: Kind,
+    worker: Child,
+    asks: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Place {
+    /// Makes the place and starts its worker, which has answered once.
+    ///
+    /// # Errors
+    /// `Setup`: what it needs is not here, or it does not answer.
+    pub(super) fn enter(kind: Kind, options: &Options, scene: &Scene) -> Result<Self, Error> {
+        let failed = |why: std::io::Error| Error::setup(kind.label(), why);
+        let folder: &Path = match kind {
+            Kind::Tmpfs => &scene.copy,
+            _ => &scene.folder,
+        };
+        let mut start = kind.around(options, scene);
+        start.arg("bench-worker").arg(folder);
+        start.arg(folder.join("out").join(kind.label()));
+        start.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut worker = start.spawn().map_err(failed)?;
+        let (asks, answers) = (worker.stdin.take(), worker.stdout.take());
+        let Some(answers) = answers else {
+            return Err(Error::setup(kind.label(), "its worker has no output"));
+        };
+        let answers = BufReader::new(answers);
+        let mut place = Self {
+            kind,
+            worker,
+            asks,
+            answers,
+        };
+        place.does("mkdir -p \"$OUT\"")?;
+        Ok(place)
+    }
+
+    /// Has a script done: its nanoseconds and what it printed.
+    ///
+    /// # Errors
+    /// `Setup`: the script or the place failed.
+    pub(super) fn does(&mut self, script: &str) -> Result<(f64, String), Error> {
+        let failed = |why: std::io::Error| Error::setup(self.kind.label(), why);
+        let Some(asks) = &mut self.asks else {
+            return Err(Error::setup(self.kind.label(), "it is closed"));
+        };
+        let mut line = serde_json::to_string(script).map_err(|why| failed(why.into()))?;
+        line.push('\n');
+        asks.write_all(line.as_bytes()).map_err(failed)?;
+        line.clear();
+        if self.answers.read_line(&mut line).map_err(failed)? == 0 {
+            return Err(Error::setup(self.kind.label(), "its worker ended"));
+        }
+        let answer: Answer = serde_json::from_str(&line).map_err(|why| failed(why.into()))?;
+        match answer.failed {
+            None => Ok((answer.ns, answer.out)),
+            Some(why) => Err(Error::setup(self.kind.label(), why)),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The worker ends with its input, and the place with it.
+        self.asks = None;
+        let _status = self.worker.wait();
+    }
+}

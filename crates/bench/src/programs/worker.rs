@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program in each place: it runs scripts that it is given, and says how long each took.
+//!
+//! A line on its input is a script as a JSON string; a line on its output is an [`Answer`].
+
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+/// How a script went.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Answer {
+    /// From its start to its end.
+    pub(super) ns: f64,
+    /// What it printed.
+    pub(super) out: String,
+    /// What went wrong, if it ended with anything but 0.
+    pub(super) failed: Option<String>,
+}
+
+/// Runs scripts in `folder` until the input ends; `OUT` tells them where to write.
+///
+/// # Errors
+/// What its input and output say, or that there is no shell.
+pub fn serve(folder: &Path, out: &Path) -> io::Result<()> {
+    let (input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    for line in input.lines() {
+        let script: String = serde_json::from_str(&line?)?;
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-ec", &script]).current_dir(folder);
+        shell.env("OUT", out).stdin(Stdio::null());
+        let begun = Instant::now();
+        let done = shell.output()?;
+        let ns = begun.elapsed().as_nanos() as f64;
+        let failed = (!done.status.success()).then(|| {
+            let said = String::from_utf8_lossy(&done.stderr);
+            format!("{}: {}", done.status, said.trim())
+        });
+        let out = String::from_utf8_lossy(&done.stdout).into_owned();
+        serde_json::to_writer(&mut output, &Answer { ns, out, failed })?;
+        writeln!(output)?;
+        output.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath bench run`: whole programs under `openpath run`, and beside it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use openpath_bench::harness::Effort;
+use openpath_bench::row::Row;
+use openpath_bench::{Ask, Error, programs};
+
+use super::bench::{Common, at_least_one};
+use super::bench_seeds::paged;
+use crate::Outcome;
+
+const ABOUT: &str = "\
+Whole programs on the same files: under `openpath run` with its changes in memory (`ours`), on the\n\
+bare system with the files on its disk (`native`) and on a tmpfs, under fuse-overlayfs over the\n\
+whole tree with its changes on a tmpfs, and under proot, which keeps no changes apart. What each\n\
+place takes to set up is in no row. `compile` is gcc, unit by unit; `python imports` a start of\n\
+Python that imports 45 modules of its library; `git status` and `find` look at a repository;\n\
+`tar` unpacks small files into an empty folder; `sqlite` fills a database of 10,000 rows in 200\n\
+transactions without forcing it to the disk. What a load leaves is compared in all places.";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Rounds, of which the first is not counted.
+    #[arg(long, default_value_t = 12, value_name = "N", value_parser = at_least_one)]
+    rounds: u64,
+    /// A C project to compile instead of one that is made.
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// Where the files are made: a folder on a disk.
+    #[arg(long, default_value = "/var/tmp", value_name = "DIR")]
+    folder: PathBuf,
+    /// Files in the repository.
+    #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = at_least_one)]
+    tracked: u64,
+    /// Files in the archive.
+    #[arg(long, default_value_t = 30_000, value_name = "N", value_parser = at_least_one)]
+    archived: u64,
+    /// Write a page of results here.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Worker {
+    /// Where scripts start.
+    folder: PathBuf,
+    /// Where they write.
+    out: PathBuf,
+}
+
+pub(crate) fn run(args: &Run) -> Result<Vec<Row>, Error> {
+    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let exe = std::env::current_exe().map_err(|e| Error::host("find this program", e))?;
+    let options = programs::Options {
+        ask: Ask {
+            effort: Effort {
+                rounds: number(args.rounds),
+                time: Duration::MAX,
+            },
+            filter: args.common.filter.clone(),
+        },
+        exe,
+        folder: args.folder.clone(),
+        project: args.project.clone(),
+        tracked: number(args.tracked),
+        archived: number(args.archived),
+    };
+    let words = ["Programs", ABOUT, "bench run"];
+    paged(args.page.as_deref(), words, || programs::run(&options))
+}
+
+pub(crate) fn work(args: &Worker) -> Result<Outcome, Error> {
+    programs::serve(&args.folder, &args.out)?;
+    Ok(Outcome::Done)
+}

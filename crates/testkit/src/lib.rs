@@ -25,6 +25,7 @@ pub mod skips;
 pub mod soak;
 pub mod stack;
 pub mod storm;
+pub mod stress;
 pub mod sys;
 pub mod tree;
 pub mod uring;

@@ -62,7 +62,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Other people's suites over a mount of ours, beside the host's tmpfs (needs root).
+    /// Suites and stress over a mount of ours, beside the host's tmpfs (needs root).
     Outside(cmd::outside::Options),
     /// What a guest may try to use up: every bound must hold.
     #[command(disable_help_flag = true)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask outside`: other people's suites over a mount of ours, beside the host's tmpfs.
+//! `cargo xtask outside`: other people's suites, and the stress of the testkit, over a mount of ours,
+//! beside the host's tmpfs.
 //!
 //! Everything happens in a mount namespace of its own (root is needed), so that nothing stays
 //! mounted whatever ends it.
@@ -8,10 +9,12 @@ mod judge;
 mod stage;
 mod tools;
 
+use super::proof::testkit;
 use super::{Done, pass_on};
 use judge::{Verdicts, worse};
 use stage::Stage;
 use std::env;
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -24,6 +27,8 @@ enum Suite {
     Pjdfstest,
     /// Random reads, writes, mappings and changes of length of one file, each checked.
     Fsx,
+    /// Many processes that do the same to the mount and to a tmpfs, and compare.
+    Stress,
     /// One after the other.
     All,
 }
@@ -40,7 +45,13 @@ pub(crate) struct Options {
     /// How many operations of fsx.
     #[arg(long, default_value_t = 100_000)]
     ops: u64,
-    /// Seed of fsx.
+    /// How many processes of the stress.
+    #[arg(long, default_value_t = 16)]
+    processes: u64,
+    /// How long the stress lasts.
+    #[arg(long, default_value_t = 30)]
+    seconds: u64,
+    /// Seed of fsx and of the stress.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Cases of pjdfstest, by a part of their name.
@@ -62,12 +73,16 @@ pub(crate) fn run(options: &Options) -> Done {
         return pass_on(&mut again);
     }
     let stage = Stage::set(&options.over)?;
+    let wants = |suite| options.suite == suite || options.suite == Suite::All;
     let mut well = true;
-    if options.suite != Suite::Fsx {
+    if wants(Suite::Pjdfstest) {
         well &= pjdfstest(&stage, &options.cases)?;
     }
-    if options.suite != Suite::Pjdfstest {
+    if wants(Suite::Fsx) {
         well &= fsx(&stage, options.ops, options.seed)?;
+    }
+    if wants(Suite::Stress) {
+        well &= stress(&stage, options)?;
     }
     well &= stage.strike()?;
     Ok(ExitCode::from(u8::from(!well)))
@@ -114,5 +129,22 @@ fn fsx(stage: &Stage, ops: u64, seed: u64) -> io::Result<bool> {
         "fsx on {}: {ops} operations, seed {seed}: {word}",
         stage.what()
     );
+    Ok(well)
+}
+
+/// Runs the stress on the mount; whether it found nothing.
+fn stress(stage: &Stage, options: &Options) -> io::Result<bool> {
+    let mut args = vec![OsString::from("--on"), stage.ours().into()];
+    args.extend([OsString::from("--beside"), stage.host().into()]);
+    for (name, value) in [
+        ("--processes", options.processes),
+        ("--seconds", options.seconds),
+        ("--seed", options.seed),
+    ] {
+        args.extend([OsString::from(name), value.to_string().into()]);
+    }
+    let well = testkit("stress", &args)? == ExitCode::SUCCESS;
+    let word = if well { "nothing wrong" } else { "FAILED" };
+    println!("stress on {}: {word}", stage.what());
     Ok(well)
 }

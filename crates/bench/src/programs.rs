@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench run`: whole programs under `openpath run`, beside the bare system and other tools that put
-//! something between a program and the files of the machine.
+//! `bench run`: whole programs under `openpath run`, beside the bare system and other tools that
+//! put something between a program and the files of the machine.
 //!
-//! Every place ([`place`]) has a worker that stays for the whole run, so that what it takes to set a
-//! place up is not in any figure but the row that asks for it. All do the same loads ([`load`]) on
-//! the same files, turn by turn, each writing to a folder of its own.
+//! Every place ([`place`]) has a worker that stays for the whole run, so that what it takes to set
+//! a place up is in no figure. All do the same loads ([`load`]) on the same files, turn by turn,
+//! each writing to a folder of its own.
 //!
 //! # Rules
 //! R1. What a load leaves must be the same in every place, or the benchmark ends.

@@ -8,8 +8,8 @@ const MODULES: &str = "argparse, asyncio, bz2, concurrent.futures, csv, ctypes, 
     decimal, difflib, doctest, email.message, fractions, gzip, html.parser, http.client, \
     http.server, importlib.metadata, inspect, ipaddress, json, logging.handlers, lzma, \
     multiprocessing, optparse, pathlib, pdb, pickle, platform, pprint, random, shutil, smtplib, \
-    sqlite3, ssl, statistics, subprocess, tarfile, tempfile, typing, unittest.mock, urllib.request, \
-    uuid, xml.etree.ElementTree, zipfile";
+    sqlite3, ssl, statistics, subprocess, tarfile, tempfile, typing, unittest.mock, \
+    urllib.request, uuid, xml.etree.ElementTree, zipfile";
 
 /// One load.
 #[derive(Clone, Debug)]

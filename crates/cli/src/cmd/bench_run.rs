@@ -13,13 +13,14 @@ use super::bench_seeds::paged;
 use crate::Outcome;
 
 const ABOUT: &str = "\
-Whole programs on the same files: under `openpath run` with its changes in memory (`ours`), on the\n\
-bare system with the files on its disk (`native`) and on a tmpfs, under fuse-overlayfs over the\n\
-whole tree with its changes on a tmpfs, and under proot, which keeps no changes apart. What each\n\
-place takes to set up is in no row. `compile` is gcc, unit by unit; `python imports` a start of\n\
-Python that imports 45 modules of its library; `git status` and `find` look at a repository;\n\
-`tar` unpacks small files into an empty folder; `sqlite` fills a database of 10,000 rows in 200\n\
-transactions without forcing it to the disk. What a load leaves is compared in all places.";
+Whole programs on the same files: under `openpath run` with its changes in memory (`ours`), on\n\
+the bare system with the files on its disk (`native`) and on a tmpfs, under fuse-overlayfs over\n\
+the whole tree with its changes on a tmpfs, and under proot, which keeps no changes apart. What\n\
+each place takes to set up is in no row. `compile` is gcc, unit by unit; `python imports` a\n\
+start of Python that imports 45 modules of its library; `git status` and `find` look at a\n\
+repository; `tar` unpacks small files into an empty folder; `sqlite` fills a database of 10,000\n\
+rows in 200 transactions without forcing it to the disk. What a load leaves is compared in all\n\
+places.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {

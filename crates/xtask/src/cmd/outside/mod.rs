@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask outside`: other people's suites, and the stress of the testkit, over a mount of ours,
-//! beside the host's tmpfs.
+//! `cargo xtask outside`: other people's suites, and the stress of the testkit, over a mount of
+//! ours, beside the host's tmpfs.
 //!
 //! Everything happens in a mount namespace of its own (root is needed), so that nothing stays
 //! mounted whatever ends it.

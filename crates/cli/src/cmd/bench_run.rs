@@ -17,7 +17,7 @@ Whole programs on the same files: under `openpath run` with its changes in memor
 the bare system with the files on its disk (`native`) and on a tmpfs, under fuse-overlayfs over\n\
 the whole tree with its changes on a tmpfs, and under proot, which keeps no changes apart. What\n\
 each place takes to set up is in no row. `compile` is gcc, unit by unit; `python imports` a\n\
-start of Python that imports 45 modules of its library; `git status` and `find` look at a\n\
+start of Python that imports 44 modules of its library; `git status` and `find` look at a\n\
 repository; `tar` unpacks small files into an empty folder; `sqlite` fills a database of 10,000\n\
 rows in 200 transactions without forcing it to the disk. What a load leaves is compared in all\n\
 places.";

@@ -11,7 +11,7 @@ use crate::inode::{Inode, shield};
 use crate::instance::Shared;
 use crate::lock_order::{RenameTopology, SuperAbove, SuperRoot};
 use openpath_abi::{Errno, StatFs};
-use openpath_sync::{Mutex, Word};
+use openpath_sync::{Mutex, MutexGuard, Word};
 use std::sync::{Arc, Weak};
 
 /// What a backend does for a whole tree.
@@ -105,6 +105,8 @@ pub struct SuperBlock {
     pub(crate) seat: Mutex<Option<Seat>, SuperRoot>,
     /// Held while a directory moves to another one (`s_vfs_rename_mutex`).
     pub(crate) topology: Mutex<(), RenameTopology>,
+    /// Names come and go by calls alone: which directory is above which is as it is cached.
+    ours_alone: bool,
     /// Who is told what is forgotten.
     pub(crate) above: Mutex<Vec<Weak<dyn Above>>, SuperAbove>,
 }
@@ -135,6 +137,7 @@ impl SuperBlock {
         options: SuperBlockOptions,
     ) -> Arc<Self> {
         let read_only = Word::new(u64::from(options.read_only));
+        let ours_alone = root.shielded(|ops| Ok(ops.names(&root).is_some())) == Ok(true);
         Arc::new(Self {
             ops,
             root,
@@ -142,8 +145,16 @@ impl SuperBlock {
             read_only,
             seat: Mutex::new(None),
             topology: Mutex::new(()),
+            ours_alone,
             above: Mutex::new(Vec::new()),
         })
+    }
+
+    /// Held by who locks a directory and one in it, where others change the tree too: a directory
+    /// that they moved may be cached at both places, so that for one task it is above what for
+    /// another is above it. One such pair is locked at a time.
+    pub(crate) fn lock_shape(&self) -> Option<MutexGuard<'_, (), RenameTopology>> {
+        (!self.ours_alone).then(|| self.topology.lock())
     }
 
     /// The root directory.

@@ -5,7 +5,8 @@
 //! `do_renameat2`, `lock_rename`, `vfs_rename`.
 //!
 //! # Locks
-//! In this order: the superblock's topology, if the directories differ; the directories, the
+//! In this order: the superblock's topology, if the directories differ or others change the tree
+//! too; the directories, the
 //! ancestor first, unrelated ones by address; of what is moved or replaced, a directory whose
 //! parent changes or that goes, then what is no directory, by address. A directory that stays in
 //! its parent is not locked: two children of one directory must not be, without the topology.
@@ -145,15 +146,16 @@ struct Dirs<'a> {
 fn lock_dirs<'a>(core: &Core, from: &'a Held<'_>, to: &'a Held<'_>) -> Result<Dirs<'a>, Errno> {
     let (old, new) = (from.spot().dentry, to.spot().dentry);
     let (old_dir, new_dir) = (from.inode()?, to.inode()?);
-    if old == new {
+    let sb = &from.mount()?.sb;
+    if std::ptr::eq(old_dir, new_dir) {
         return Ok(Dirs {
-            _topology: None,
+            _topology: sb.lock_shape(),
             _first: old_dir.lock_names(),
             _second: None,
             trap: 0,
         });
     }
-    let topology = from.mount()?.sb.topology.lock();
+    let topology = sb.topology.lock();
     let dcache = &core.vfs.dcache;
     let (old_first, trap) = if let Some(trap) = dcache.branch(new, old) {
         (true, trap)
@@ -214,11 +216,18 @@ fn find<'t>(
     if !source_inode.is_dir() && (from.last.slash || !how.exchange && to.last.slash) {
         return Err(Errno::ENOTDIR);
     }
-    let trapped = |entry: &Held<'_>| dirs.trap != 0 && entry.spot().dentry == dirs.trap;
-    if trapped(&source) {
+    let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);
+    // A directory that others moved may be cached below itself.
+    let trapped = |entry: &Held<'_>, inode: &Inode| {
+        dirs.trap != 0 && entry.spot().dentry == dirs.trap
+            || std::ptr::eq(inode, old_dir)
+            || std::ptr::eq(inode, new_dir)
+    };
+    if trapped(&source, &source_inode) {
         return Err(Errno::EINVAL);
     }
-    if target.as_ref().is_some_and(trapped) {
+    let over = target.as_ref().zip(target_inode.as_ref());
+    if over.is_some_and(|(entry, inode)| trapped(entry, inode)) {
         return Err(if how.exchange {
             Errno::EINVAL
         } else {

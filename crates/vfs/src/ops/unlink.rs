@@ -70,7 +70,8 @@ fn unlink(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
     if parent.last.kind != LastKind::Norm {
         return Err(Errno::EISDIR);
     }
-    remove(core, &parent, |victim| {
+    let _writing = parent.dir.begin_write()?;
+    let left = remove(core, &parent, |victim| {
         let inode = victim.entry.inode()?;
         if victim.parent.last.slash {
             // The lookup was told to look for a directory; this says what it found.
@@ -81,7 +82,9 @@ fn unlink(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
             });
         }
         unlink_locked(core, victim, inode)
-    })
+    })?;
+    left.map(bury);
+    Ok(())
 }
 
 fn rmdir(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
@@ -92,16 +95,20 @@ fn rmdir(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
         LastKind::DotDot => return Err(Errno::ENOTEMPTY),
         LastKind::Root => return Err(Errno::EBUSY),
     }
-    remove(core, &parent, |victim| rmdir_locked(core, victim))
+    let _writing = parent.dir.begin_write()?;
+    let shape = parent.dir.mount()?.sb.lock_shape();
+    let left = remove(core, &parent, |victim| rmdir_locked(core, victim))?;
+    drop(shape);
+    left.map(bury);
+    Ok(())
 }
 
-/// Finds what is to go, has `take` remove it and its name, and buries it.
+/// Finds what is to go, and has `take` remove it and its name; what is to be buried.
 fn remove<'t>(
     core: &'t Core,
     parent: &Parent<'t>,
     take: impl FnOnce(&Victim<'_, 't>) -> Result<(), Errno>,
-) -> Result<(), Errno> {
-    let _writing = parent.dir.begin_write()?;
+) -> Result<Option<Held<'t>>, Errno> {
     let dir = parent.dir.inode()?;
     let names = dir.lock_names();
     let entry = parent.dir.existing_child(&parent.name)?;
@@ -113,8 +120,7 @@ fn remove<'t>(
     core.vfs.dcache.unhash(entry.spot().dentry);
     let left = tell_removed(core, parent, dir, entry);
     drop(names);
-    left.map(bury);
-    Ok(())
+    Ok(left)
 }
 
 /// Tells watchers that a name went, its inode's own first; the entry, unless that was the end of

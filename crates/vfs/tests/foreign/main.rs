@@ -7,5 +7,6 @@ mod above;
 mod backend;
 mod confirm;
 mod forget;
+mod moved;
 mod races;
 mod tries;

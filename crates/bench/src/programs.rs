@@ -2,8 +2,8 @@
 //! `bench run`: whole programs under `openpath run`, beside the bare system and other tools that
 //! put something between a program and the files of the machine.
 //!
-//! Every place ([`place`]) has a worker that stays for the whole run, so that what it takes to set
-//! a place up is in no figure. All do the same loads ([`load`]) on the same files, turn by turn,
+//! Every place (`place`) has a worker that stays for the whole run, so that what it takes to set
+//! a place up is in no figure. All do the same loads (`load`) on the same files, turn by turn,
 //! each writing to a folder of its own.
 //!
 //! # Rules

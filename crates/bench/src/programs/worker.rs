@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program in each place: it runs scripts that it is given, and says how long each took.
 //!
-//! A line on its input is a script as a JSON string; a line on its output is an [`Answer`].
+//! A line on its input is a script as a JSON string; a line on its output is an `Answer`.
 
 use std::io::{self, BufRead, Write};
 use std::path::Path;

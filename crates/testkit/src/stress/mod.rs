@@ -4,8 +4,8 @@
 //!
 //! # Rules
 //! R1. Every process has a folder of its own on both sides, where all answers must agree
-//!     ([`twin`]), and all share one folder of the mount, where nothing is compared but that
-//!     answers are ones that the call can give ([`crowd`]).
+//!     (`twin`), and all share one folder of the mount, where nothing is compared but that
+//!     answers are ones that the call can give (`crowd`).
 //! R2. A process is a child of this program, started again with its number; what it finds is on its
 //!     standard output, a line each.
 //! R3. At the end the folders are removed, which must succeed: a lost name or count shows then.

@@ -50,6 +50,18 @@ fn names_that_others_change_are_seen() {
 }
 
 #[test]
+fn a_directory_is_sent_nowhere() {
+    for p in POLICIES {
+        let s = Scratch::new("sent");
+        std::fs::create_dir(s.at("d")).expect("mkdir");
+        let (_vfs, task) = world(&s, policy(p));
+        let to = task.open(b"/f", O_CREAT | O_RDWR, 0o644).expect("a file");
+        let dir = task.open(b"/d", O_RDONLY, 0).expect("a directory");
+        assert_eq!(task.sendfile(to, dir, None, 1), Err(Errno::EINVAL), "{p:?}");
+    }
+}
+
+#[test]
 fn attributes_that_others_change_are_seen() {
     for p in SEEING {
         let s = Scratch::new("changes");

@@ -131,9 +131,10 @@ fn send(
 impl Filp<'_> {
     /// Whether data can be taken from it by reference (`splice_read`).
     pub(crate) fn splices(&self) -> bool {
+        let inode = self.inode();
         match self.own_ops() {
-            Some(own) => own.splices(false),
-            None => self.inode().is_ok_and(|inode| !inode.is_dir()),
+            Some(own) => own.splices(false) && !inode.is_ok_and(|inode| inode.is_dir()),
+            None => inode.is_ok_and(|inode| !inode.is_dir()),
         }
     }
 

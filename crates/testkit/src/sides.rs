@@ -19,6 +19,8 @@ use crate::skips::Counts;
 
 /// Name of the side that stands on a file system of the host.
 pub const OVER_HOST: &str = "ours over the host";
+/// The same, where names are confirmed and access times are the host's.
+pub const OVER_HOST_CONFIRMED: &str = "ours over the host, which is asked";
 
 /// Name of the side that is the host kernel on a tree of ours.
 pub const SERVED: &str = "ours through FUSE";
@@ -124,7 +126,11 @@ impl Sides {
             Against::Ours(switch) => ("ours", self.ours(case, when, &host, switch, None)),
             Against::OverHost(switch, trust) => {
                 let ours = self.ours(case, when, &host, switch, Some(trust));
-                (OVER_HOST, ours)
+                let name = match trust {
+                    Trust::Revalidate | Trust::None => OVER_HOST_CONFIRMED,
+                    Trust::Exclusive | Trust::Notify => OVER_HOST,
+                };
+                (name, ours)
             }
             Against::Stacked(switch, over_host) => {
                 let trust = over_host.then_some(Trust::Exclusive);

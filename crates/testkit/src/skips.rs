@@ -13,7 +13,9 @@ use openpath_abi::resolve::RESOLVE_CACHED;
 
 use crate::op::Op;
 use crate::outcome::Outcome;
-use crate::sides::{OVER_HOST, SERVED, SERVED_LATER, STACKED, STACKED_OVER_HOST};
+use crate::sides::{
+    OVER_HOST, OVER_HOST_CONFIRMED, SERVED, SERVED_LATER, STACKED, STACKED_OVER_HOST,
+};
 
 /// A mount taken away by who stands below the root of the case.
 pub const BELOW: &str = "below-the-case";
@@ -87,6 +89,9 @@ pub fn allowed(
         SERVED => rule_served(op, host, ours),
         SERVED_LATER => rule_served(op, host, ours).or_else(|| rule_later(op)),
         OVER_HOST => rule(before, op, host, ours).or_else(|| rule_over_host(op, host, ours)),
+        OVER_HOST_CONFIRMED => rule(before, op, host, ours)
+            .or_else(|| rule_over_host(op, host, ours))
+            .or_else(|| rule_confirmed(op, host, ours)),
         STACKED => rule(before, op, host, ours).or_else(|| rule_stacked(op, host, ours)),
         STACKED_OVER_HOST => rule(before, op, host, ours)
             .or_else(|| rule_stacked(op, host, ours))
@@ -190,6 +195,14 @@ fn rule_later(op: &Op) -> Option<&'static str> {
         Op::Ioctl { .. } if word_has(op, "FIOQSIZE") => Some("L63"),
         _ => None,
     }
+}
+
+/// The rule that holds only where names are confirmed: no access time of a link, which would keep
+/// it from being followed at once, is to be moved here.
+fn rule_confirmed(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> {
+    let cached = matches!(op, Op::Openat2 { resolve, .. } if resolve.0 & RESOLVE_CACHED != 0);
+    let moves = *host == Outcome::Err(Errno::EAGAIN) && ours.is_ok();
+    (cached && moves).then_some("L29")
 }
 
 /// Was a file's data passed on, maybe to a pipe that is read only now?

@@ -16,7 +16,8 @@
 //! # Rules
 //! R1. An event of a name has the name looked at. If it means what it meant when it was last found
 //!     here, its attributes are brought up to date and it stays: so changes of our own, which cause
-//!     events as well, cost a look and no names. Else it is forgotten.
+//!     events as well, cost a look and no names, unless they are heard of while the call is still
+//!     going on. Else it is forgotten.
 //! R2. When events were lost everything is forgotten.
 //! R3. The thread has the tree and its superblock weakly, and nobody waits for its end.
 

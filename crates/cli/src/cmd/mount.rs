@@ -24,8 +24,9 @@ use spec::Spec;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What: `mem[:size=64m,inodes=N,mode=0755,uid=N,gid=N]`, or
-    /// `host:PATH[,policy=exclusive|notify|revalidate|none,handles=N,watches=N]`.
+    /// What: `mem[:size=64m,inodes=N,mode=0755,uid=N,gid=N]`,
+    /// `host:PATH[,policy=exclusive|notify|revalidate|none,handles=N,watches=N]`, or
+    /// `overlay:lower=PATH[,lower=PATH...][,upper=PATH|memory][,policy=...]`.
     #[arg(value_parser = clap::value_parser!(Spec))]
     spec: Spec,
     /// Where: a directory.

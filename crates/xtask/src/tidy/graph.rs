@@ -121,7 +121,9 @@ const GRAPH: &[Node] = &[
     },
     Node {
         name: "openpath-cli",
-        own: &[ABI, SYNC, VFS, MEM, HOST, RING, FUSE, RUN, TESTKIT, BENCH],
+        own: &[
+            ABI, SYNC, VFS, MEM, HOST, OVERLAY, RING, FUSE, RUN, TESTKIT, BENCH,
+        ],
         outside: CLI,
     },
     Node {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is to be mounted, in a word: `mem[:size=SIZE,...]` or `host:PATH[,policy=POLICY,...]`.
+//! What is to be mounted, in a word: `mem[:size=SIZE,...]`, `host:PATH[,policy=POLICY,...]` or
+//! `overlay:lower=PATH[,lower=PATH...][,upper=PATH][,policy=POLICY]`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use openpath_abi::Errno;
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
+use openpath_overlay::{OverlayFs, OverlayOptions};
 use openpath_vfs::SuperBlock;
 
 /// A tree that can be made.
@@ -17,6 +19,26 @@ pub(crate) enum Spec {
     Mem(MemOptions),
     /// A directory of the host.
     Host(PathBuf, HostOptions),
+    /// Directories of the host, and what takes the changes.
+    Overlay(Layers),
+}
+
+/// The layers of an overlay.
+#[derive(Clone, Debug)]
+pub(crate) struct Layers {
+    /// Topmost first.
+    lowers: Vec<PathBuf>,
+    /// `None`: nothing can be changed.
+    upper: Option<Upper>,
+    /// Who else changes the lower ones.
+    policy: Policy,
+}
+
+/// What takes the changes of an overlay.
+#[derive(Clone, Debug)]
+enum Upper {
+    Memory,
+    Dir(PathBuf),
 }
 
 impl FromStr for Spec {
@@ -27,7 +49,10 @@ impl FromStr for Spec {
         match kind {
             "mem" => mem(rest),
             "host" => host(rest),
-            _ => Err(format!("no tree is called `{kind}`: mem or host:PATH")),
+            "overlay" => overlay(rest),
+            _ => Err(format!(
+                "no tree is called `{kind}`: mem, host:PATH or overlay:lower=PATH"
+            )),
         }
     }
 }
@@ -41,6 +66,7 @@ impl Spec {
         match self {
             Self::Mem(options) => Ok(MemFs::new(options.clone())),
             Self::Host(path, options) => HostFs::open(path, options.clone()),
+            Self::Overlay(layers) => layers.stack(),
         }
     }
 
@@ -48,13 +74,20 @@ impl Spec {
     pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Mem(_) => true,
-            Self::Host(_, options) => matches!(options.policy, Policy::Exclusive | Policy::Notify),
+            Self::Host(_, HostOptions { policy, .. }) | Self::Overlay(Layers { policy, .. }) => {
+                matches!(policy, Policy::Exclusive | Policy::Notify)
+            }
         }
     }
 
     /// Whether it tells what others change.
     pub(crate) fn tells(&self) -> bool {
-        matches!(self, Self::Host(_, options) if options.policy == Policy::Notify)
+        match self {
+            Self::Mem(_) => false,
+            Self::Host(_, HostOptions { policy, .. }) | Self::Overlay(Layers { policy, .. }) => {
+                *policy == Policy::Notify
+            }
+        }
     }
 
     /// What the table of mounts shows.
@@ -62,7 +95,32 @@ impl Spec {
         match self {
             Self::Mem(_) => "mem".to_owned(),
             Self::Host(path, _) => path.display().to_string(),
+            Self::Overlay(_) => "overlay".to_owned(),
         }
+    }
+}
+
+impl Layers {
+    /// Makes the overlay.
+    fn stack(&self) -> Result<Arc<SuperBlock>, Errno> {
+        let dir = |path: &PathBuf, policy| {
+            let options = HostOptions {
+                policy,
+                ..HostOptions::default()
+            };
+            HostFs::open(path, options)
+        };
+        let lowers = self.lowers.iter().map(|path| dir(path, self.policy));
+        let upper = match &self.upper {
+            None => None,
+            Some(Upper::Memory) => Some(MemFs::new(MemOptions::default())),
+            Some(Upper::Dir(path)) => Some(dir(path, Policy::Exclusive)?),
+        };
+        OverlayFs::new(OverlayOptions {
+            lowers: lowers.collect::<Result<_, _>>()?,
+            upper,
+            ..OverlayOptions::default()
+        })
     }
 }
 
@@ -116,6 +174,31 @@ fn host(text: &str) -> Result<Spec, String> {
         }
     }
     Ok(Spec::Host(path.into(), options))
+}
+
+fn overlay(text: &str) -> Result<Spec, String> {
+    let mut layers = Layers {
+        lowers: Vec::new(),
+        upper: None,
+        policy: Policy::Exclusive,
+    };
+    for (key, value) in settings(text) {
+        match key {
+            "lower" => layers.lowers.push(value.into()),
+            "upper" if value == "memory" => layers.upper = Some(Upper::Memory),
+            "upper" => layers.upper = Some(Upper::Dir(value.into())),
+            "policy" => layers.policy = policy(value)?,
+            _ => {
+                return Err(format!(
+                    "overlay has no setting `{key}`: lower, upper, policy"
+                ));
+            }
+        }
+    }
+    if layers.lowers.is_empty() {
+        return Err("overlay needs a directory: overlay:lower=PATH".to_owned());
+    }
+    Ok(Spec::Overlay(layers))
 }
 
 fn policy(text: &str) -> Result<Policy, String> {
@@ -173,7 +256,14 @@ mod tests {
         };
         assert_eq!(path.to_str(), Some("/srv/x:y"));
         assert_eq!(options.policy, Policy::Notify);
+        let Ok(Spec::Overlay(layers)) = "overlay:lower=/a,lower=/b,upper=memory".parse() else {
+            panic!("an overlay");
+        };
+        assert_eq!(layers.lowers, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert!(matches!(layers.upper, Some(Upper::Memory)));
         for wrong in [
+            "overlay:upper=/a",
+            "overlay:lower=/a,size=1",
             "",
             "disk",
             "host",

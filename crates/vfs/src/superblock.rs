@@ -11,7 +11,7 @@ use crate::inode::{Inode, shield};
 use crate::instance::Shared;
 use crate::lock_order::{RenameTopology, SuperAbove, SuperRoot};
 use openpath_abi::{Errno, StatFs};
-use openpath_sync::{Mutex, MutexGuard, Word};
+use openpath_sync::{Mutex, Word};
 use std::sync::{Arc, Weak};
 
 /// What a backend does for a whole tree.
@@ -150,11 +150,11 @@ impl SuperBlock {
         })
     }
 
-    /// Held by who locks a directory and one in it, where others change the tree too: a directory
-    /// that they moved may be cached at both places, so that for one task it is above what for
-    /// another is above it. One such pair is locked at a time.
-    pub(crate) fn lock_shape(&self) -> Option<MutexGuard<'_, (), RenameTopology>> {
-        (!self.ours_alone).then(|| self.topology.lock())
+    /// Whether names come and go by calls alone. If not, a directory that others moved may be
+    /// cached at both places, so that for one task it is above what for another is above it: who
+    /// locks a directory and one in it must not wait for the second, unless the topology is held.
+    pub(crate) fn is_ours_alone(&self) -> bool {
+        self.ours_alone
     }
 
     /// The root directory.

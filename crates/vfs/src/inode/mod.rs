@@ -243,6 +243,14 @@ impl Inode {
     pub fn lock_names(&self) -> RwLockWriteGuard<'_, (), InodeNames> {
         self.names.write()
     }
+    /// As [`Inode::lock_names_nested`], if nobody has them locked or holds them.
+    pub(crate) fn try_lock_names(&self) -> Option<RwLockWriteGuard<'_, (), InodeNames>> {
+        self.names.try_write()
+    }
+    /// Waits until nobody has them locked. Held: nothing that who has them may wait for.
+    pub(crate) fn wait_for_names(&self) {
+        drop(self.names.write());
+    }
     /// As [`Inode::lock_names`] for a second inode, where the caller keeps the order (ancestor or
     /// lower address first).
     pub fn lock_names_nested(&self) -> RwLockWriteGuard<'_, (), InodeNames> {

@@ -5,8 +5,7 @@
 //! `do_renameat2`, `lock_rename`, `vfs_rename`.
 //!
 //! # Locks
-//! In this order: the superblock's topology, if the directories differ or others change the tree
-//! too; the directories, the
+//! In this order: the superblock's topology, if the directories differ; the directories, the
 //! ancestor first, unrelated ones by address; of what is moved or replaced, a directory whose
 //! parent changes or that goes, then what is no directory, by address. A directory that stays in
 //! its parent is not locked: two children of one directory must not be, without the topology.
@@ -96,15 +95,37 @@ impl Task {
             });
         }
         let _writing = from.dir.begin_write()?;
-        let dirs = lock_dirs(core, &from.dir, &to.dir)?;
-        let pair = find(&from, &to, how, &dirs)?;
-        let replaced = carry_out(core, &from, &to, &pair, how)?;
-        drop(dirs);
-        let Pair { target, .. } = pair;
-        if replaced && let Some(target) = target {
-            bury(target);
+        loop {
+            let dirs = lock_dirs(core, &from.dir, &to.dir)?;
+            let pair = find(&from, &to, how, &dirs)?;
+            let waits = dirs.topology.is_some() || from.dir.mount()?.sb.is_ours_alone();
+            let done = carry_out(core, &from, &to, &pair, how, waits);
+            drop(dirs);
+            match done {
+                Ok(false) => return Ok(()),
+                Ok(true) => {
+                    pair.target.map(bury);
+                    return Ok(());
+                }
+                Err(Stop::Refused(errno)) => return Err(errno),
+                Err(Stop::Busy(inode)) => inode.wait_for_names(),
+            }
         }
-        Ok(())
+    }
+}
+
+/// Why something was not done with a directory locked.
+pub(super) enum Stop {
+    /// It cannot be.
+    Refused(Errno),
+    /// Someone has the names of this one, for which it must not wait: see
+    /// [`crate::SuperBlock::is_ours_alone`].
+    Busy(Arc<Inode>),
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Self {
+        Self::Refused(errno)
     }
 }
 
@@ -136,7 +157,7 @@ impl How {
 
 /// Both directories, locked (`lock_rename`).
 struct Dirs<'a> {
-    _topology: Option<MutexGuard<'a, (), RenameTopology>>,
+    topology: Option<MutexGuard<'a, (), RenameTopology>>,
     _first: Names<'a>,
     _second: Option<Names<'a>>,
     /// The entry that leads from the one directory down to the other, if there is one; else 0.
@@ -146,16 +167,15 @@ struct Dirs<'a> {
 fn lock_dirs<'a>(core: &Core, from: &'a Held<'_>, to: &'a Held<'_>) -> Result<Dirs<'a>, Errno> {
     let (old, new) = (from.spot().dentry, to.spot().dentry);
     let (old_dir, new_dir) = (from.inode()?, to.inode()?);
-    let sb = &from.mount()?.sb;
     if std::ptr::eq(old_dir, new_dir) {
         return Ok(Dirs {
-            _topology: sb.lock_shape(),
+            topology: None,
             _first: old_dir.lock_names(),
             _second: None,
             trap: 0,
         });
     }
-    let topology = sb.topology.lock();
+    let topology = from.mount()?.sb.topology.lock();
     let dcache = &core.vfs.dcache;
     let (old_first, trap) = if let Some(trap) = dcache.branch(new, old) {
         (true, trap)
@@ -170,7 +190,7 @@ fn lock_dirs<'a>(core: &Core, from: &'a Held<'_>, to: &'a Held<'_>) -> Result<Di
         (new_dir, old_dir)
     };
     Ok(Dirs {
-        _topology: Some(topology),
+        topology: Some(topology),
         _first: first.lock_names(),
         _second: Some(second.lock_names_nested()),
         trap,
@@ -250,16 +270,17 @@ fn carry_out(
     to: &Parent<'_>,
     pair: &Pair<'_>,
     how: How,
-) -> Result<bool, Errno> {
+    waits: bool,
+) -> Result<bool, Stop> {
     let (source, target) = (&pair.source_inode, pair.target_inode.as_ref());
     if target.is_some_and(|target| Arc::ptr_eq(source, target)) {
         return Ok(false);
     }
     let crosses = from.dir.spot().dentry != to.dir.spot().dentry;
     permitted(core, from, to, pair, how, crosses)?;
-    let _locked = lock_moved(source, target.map(|t| &**t), how, crosses);
+    let _locked = lock_moved(source, target, how, crosses, waits)?;
     if pair.source.is_mountpoint() || pair.target.as_ref().is_some_and(Held::is_mountpoint) {
-        return Err(Errno::EBUSY);
+        return Err(Errno::EBUSY.into());
     }
     let tenant = core.tenant();
     // R1: the name's room is had before anything changes.
@@ -335,29 +356,37 @@ fn permitted(
     Ok(())
 }
 
-/// Locks of what is moved or replaced all that must be; see the module head.
+/// Locks of what is moved or replaced all that must be; see the module head. Unless it may wait, a
+/// directory is locked only if it is free.
 fn lock_moved<'a>(
-    source: &'a Inode,
-    target: Option<&'a Inode>,
+    source: &'a Arc<Inode>,
+    target: Option<&'a Arc<Inode>>,
     how: How,
     crosses: bool,
-) -> [Option<Names<'a>>; 2] {
-    let lock = |inode: &'a Inode| Some(inode.lock_names_nested());
+    waits: bool,
+) -> Result<[Option<Names<'a>>; 2], Stop> {
+    let lock = |inode: &'a Arc<Inode>| -> Result<Option<Names<'a>>, Stop> {
+        if waits || !inode.is_dir() {
+            return Ok(Some(inode.lock_names_nested()));
+        }
+        let free = inode.try_lock_names();
+        Ok(Some(free.ok_or_else(|| Stop::Busy(Arc::clone(inode)))?))
+    };
     let target_leaves = crosses || !how.exchange;
-    match target {
+    Ok(match target {
         _ if source.is_dir() => {
-            let first = if crosses { lock(source) } else { None };
+            let first = if crosses { lock(source)? } else { None };
             let second = target.filter(|t| !t.is_dir() || target_leaves);
-            [first, second.and_then(lock)]
+            [first, second.map_or(Ok(None), lock)?]
         }
-        None => [lock(source), None],
+        None => [lock(source)?, None],
         Some(target) if target.is_dir() => {
-            let first = if target_leaves { lock(target) } else { None };
-            [first, lock(source)]
+            let first = if target_leaves { lock(target)? } else { None };
+            [first, lock(source)?]
         }
-        Some(target) if by_address(source, target) => [lock(source), lock(target)],
-        Some(target) => [lock(target), lock(source)],
-    }
+        Some(target) if by_address(source, target) => [lock(source)?, lock(target)?],
+        Some(target) => [lock(target)?, lock(source)?],
+    })
 }
 
 /// What a whiteout in `dir` is: a character device 0:0 that nobody may access.

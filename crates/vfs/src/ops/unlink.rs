@@ -9,6 +9,7 @@
 //! made in it.
 
 use super::child::bury;
+use super::rename::Stop;
 use super::{Held, Parent, resolve_parent};
 use crate::dcache::Dcache;
 use crate::file::Fd;
@@ -18,6 +19,7 @@ use crate::task::{At, Core, Task};
 use crate::walk::LastKind;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_REMOVEDIR;
+use std::sync::Arc;
 
 impl Task {
     /// Removes a name that is not a directory. Linux: unlink(2).
@@ -96,19 +98,24 @@ fn rmdir(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
         LastKind::Root => return Err(Errno::EBUSY),
     }
     let _writing = parent.dir.begin_write()?;
-    let shape = parent.dir.mount()?.sb.lock_shape();
-    let left = remove(core, &parent, |victim| rmdir_locked(core, victim))?;
-    drop(shape);
-    left.map(bury);
-    Ok(())
+    loop {
+        match remove(core, &parent, |victim| rmdir_locked(core, victim)) {
+            Ok(left) => {
+                left.map(bury);
+                return Ok(());
+            }
+            Err(Stop::Refused(errno)) => return Err(errno),
+            Err(Stop::Busy(inode)) => inode.wait_for_names(),
+        }
+    }
 }
 
 /// Finds what is to go, and has `take` remove it and its name; what is to be buried.
-fn remove<'t>(
+fn remove<'t, E: From<Errno>>(
     core: &'t Core,
     parent: &Parent<'t>,
-    take: impl FnOnce(&Victim<'_, 't>) -> Result<(), Errno>,
-) -> Result<Option<Held<'t>>, Errno> {
+    take: impl FnOnce(&Victim<'_, 't>) -> Result<(), E>,
+) -> Result<Option<Held<'t>>, E> {
     let dir = parent.dir.inode()?;
     let names = dir.lock_names();
     let entry = parent.dir.existing_child(&parent.name)?;
@@ -166,14 +173,20 @@ fn unlink_locked(core: &Core, victim: &Victim<'_, '_>, inode: &Inode) -> Result<
 }
 
 /// Removes a directory with its parent locked (`vfs_rmdir`).
-fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Errno> {
+fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Stop> {
     let Victim { parent, dir, entry } = *victim;
     let sb = &parent.dir.mount()?.sb;
     let inode = entry.share_inode()?;
     perm::may_delete(&core.cred(), sb, dir, &inode, true)?;
-    let _names = inode.lock_names_nested();
+    let _names = match sb.is_ours_alone() {
+        true => inode.lock_names_nested(),
+        false => match inode.try_lock_names() {
+            Some(names) => names,
+            None => return Err(Stop::Busy(Arc::clone(&inode))),
+        },
+    };
     if entry.is_mountpoint() {
-        return Err(Errno::EBUSY);
+        return Err(Errno::EBUSY.into());
     }
     let now = core.vfs.clock.now();
     dir.shielded(|ops| ops.rmdir(dir, &parent.name, &inode, now))?;

@@ -323,12 +323,16 @@ fn threads_that_change_one_file_copy_it_up_once() {
             let task = vfs.task(openpath_vfs::Cred::root()).expect("a task");
             scope.spawn(move || {
                 for n in 0..100 {
-                    let path = format!("/d/{n}");
-                    let fd = task.open(path.as_bytes(), O_RDWR, 0).expect("open");
+                    let names = [format!("/d/{n}"), format!("/d/x{n}")];
+                    let [here, there] = [names[0].as_bytes(), names[1].as_bytes()];
+                    // Others move it to and fro: it is under the one name or the other.
+                    let mut tries = (0..1_000_000).map(|n| [here, there][n % 2]);
+                    let fd = tries.find_map(|name| task.open(name, O_RDWR, 0).ok());
+                    let fd = fd.expect("open");
                     task.pwrite(fd, &[me], i64::from(me) + 5).expect("pwrite");
                     task.close(fd).expect("close");
-                    let _either = task.rename(path.as_bytes(), format!("/d/x{n}").as_bytes());
-                    let _back = task.rename(format!("/d/x{n}").as_bytes(), path.as_bytes());
+                    let _either = task.rename(here, there);
+                    let _back = task.rename(there, here);
                 }
             });
         }

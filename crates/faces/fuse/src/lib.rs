@@ -15,6 +15,7 @@
 //! | `wire`, `answer`, `convert`, `terms` | the requests, as the library `fuser` hands them over |
 //! | `view`, `data`, `listing` | what they mean, as calls of a task |
 //! | `hear`, `told` | what changes other than through the mount, and what the kernel believes |
+//! | `watch` | who looks on |
 //! | `shown` | one user alone, in a user namespace |
 //! | `nodes`, `pool` | what the kernel knows; the tasks that answer |
 //!
@@ -49,9 +50,11 @@ mod stats;
 mod terms;
 mod told;
 mod view;
+mod watch;
 mod wire;
 
 pub use attach::{attach, detach};
 pub use options::{FOREVER, OnlyUser, Opens, Options};
 pub use server::{Handle, Server, Session};
 pub use stats::Stats;
+pub use watch::{Asker, Sight, Told, Watch};

@@ -50,6 +50,15 @@ impl Worker {
         }
     }
 
+    /// Does something with other credentials.
+    pub(crate) fn as_cred<T>(&mut self, cred: Cred, work: impl FnOnce(&Task) -> T) -> T {
+        self.task.set_cred(cred);
+        let done = work(&self.task);
+        self.task.set_cred(Cred::root());
+        self.acting = Who::Owner(0, 0);
+        done
+    }
+
     /// Opens what the descriptor `place` is at for the length of `work`.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::hear;
 use crate::options::Options;
 use crate::stats::{Counts, Stats};
 use crate::view::View;
+use crate::watch::Watch;
 use crate::wire::Wire;
 use fuser::{BackgroundSession, Config, SessionACL};
 use openpath_abi::Errno;
@@ -67,6 +68,13 @@ impl Server {
             view.hears = true;
         }
         self.trees.push(Arc::clone(tree));
+    }
+
+    /// Has someone look on while it serves.
+    pub fn watch(&mut self, watch: Arc<dyn Watch>) {
+        if let Some(view) = Arc::get_mut(&mut self.view) {
+            view.watch = Some(watch);
+        }
     }
 
     /// Mounts at `dir` and serves, in threads of its own.

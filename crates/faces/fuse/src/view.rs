@@ -15,6 +15,7 @@ use crate::options::{OnlyUser, Opens, Options};
 use crate::pool::{Pool, Who, Worker};
 use crate::stats::Counts;
 use crate::told::Told;
+use crate::watch::Watch;
 use fuser::Notifier;
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_REMOVEDIR, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
@@ -79,6 +80,8 @@ pub(crate) struct View {
     pub(crate) told: Mutex<Told, FuseTold>,
     /// Whether there are any.
     pub(crate) hears: bool,
+    /// Who looks on.
+    pub(crate) watch: Option<Arc<dyn Watch>>,
     pub(crate) opens: Opens,
     pub(crate) writeback: bool,
     pub(crate) only: Option<OnlyUser>,
@@ -116,6 +119,7 @@ impl View {
             device: WriteOnce::default(),
             queue: WriteOnce::default(),
             hears: false,
+            watch: None,
             told: Mutex::new(Told::new(options.names_max)),
             opens: options.opens,
             writeback: options.writeback,

@@ -11,6 +11,7 @@ use crate::pool::Who;
 use crate::stats::Request as Kind;
 use crate::terms::agree;
 use crate::view::{Change, Entry, View};
+use crate::watch::Asker;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -49,6 +50,14 @@ fn changer(request: &Request) -> Who {
     }
 }
 
+fn asker(request: &Request) -> Asker {
+    Asker {
+        thread: request.pid(),
+        uid: request.uid(),
+        gid: request.gid(),
+    }
+}
+
 impl Wire {
     pub(crate) fn new(view: Arc<View>, options: &Options) -> Self {
         Self {
@@ -63,12 +72,26 @@ impl Wire {
         self.view.counts.add(kind, 1);
     }
 
+    /// How long the kernel believes what a listing says of names: who looks on is not asked about
+    /// each.
+    fn listed_hold(&self) -> Duration {
+        match self.view.watch {
+            Some(_) => Duration::ZERO,
+            None => self.names_hold.min(self.attributes_hold),
+        }
+    }
+
     /// Answers with an entry.
     fn entry(&self, found: Result<Entry, Errno>, reply: ReplyEntry) {
+        self.entry_for(&self.names_hold, found, reply);
+    }
+
+    /// Answers with an entry whose name holds for so long.
+    fn entry_for(&self, names: &Duration, found: Result<Entry, Errno>, reply: ReplyEntry) {
         match found {
             Ok(entry) => {
                 let attr = attributes(entry.number, &entry.attr);
-                let (attributes, names) = (&self.attributes_hold, &self.names_hold);
+                let attributes = &self.attributes_hold;
                 reply.entry_with_ttls(attributes, names, &attr, GENERATION);
             }
             Err(e) => reply.error(errno(e)),
@@ -82,16 +105,23 @@ impl Filesystem for Wire {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.count(Kind::Lookup);
-        let found = self.view.lookup(parent.0, name.as_bytes());
+        let place = (parent.0, name.as_bytes());
+        let found = self.view.lookup(place.0, place.1);
+        let keep = self.view.may_keep(asker(request), place, &found);
         if matches!(found, Err(Errno::ENOENT)) {
             self.count(Kind::Absent);
-            if !self.absences_hold.is_zero() {
+            if keep && !self.absences_hold.is_zero() {
                 return reply.entry(&self.absences_hold, &no_node(), GENERATION);
             }
         }
-        self.entry(found, reply);
+        let names = if keep {
+            &self.names_hold
+        } else {
+            &Duration::ZERO
+        };
+        self.entry_for(names, found, reply);
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, lookups: u64) {
@@ -99,8 +129,9 @@ impl Filesystem for Wire {
         self.view.forget(std::iter::once((ino.0, lookups)));
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         self.count(Kind::Getattr);
+        self.view.looks_at(asker(request), ino.0);
         match self.view.attributes(ino.0) {
             Ok(attr) => reply.attr(&self.attributes_hold, &attributes(ino.0, &attr)),
             Err(e) => reply.error(errno(e)),
@@ -234,9 +265,11 @@ impl Filesystem for Wire {
         self.entry(self.view.link(ino.0, place), reply);
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.count(Kind::Open);
-        match self.view.open(ino.0, flags.0.cast_unsigned()) {
+        let flags = flags.0.cast_unsigned();
+        let (by, view) = (asker(request), &self.view);
+        match view.seen(by, (ino.0, None), flags, || view.open(ino.0, flags)) {
             Ok(fd) => reply.opened(handle_of(Some(fd)), FopenFlags::FOPEN_KEEP_CACHE),
             Err(e) => reply.error(errno(e)),
         }
@@ -375,7 +408,7 @@ impl Filesystem for Wire {
         mut reply: ReplyDirectoryPlus,
     ) {
         self.count(Kind::List);
-        let ttl = self.names_hold.min(self.attributes_hold);
+        let ttl = self.listed_hold();
         let listed = self.view.list_plus(ino.0, offset, |number, entry, found| {
             let attr = found.map_or_else(
                 || shown_only(number, listed_kind(entry.kind)),
@@ -467,7 +500,9 @@ impl Filesystem for Wire {
         self.count(Kind::Create);
         let place = (parent.0, name.as_bytes());
         let flags = flags.cast_unsigned();
-        match self.view.create(owner(request), place, mode, flags) {
+        let (by, seen) = (asker(request), (parent.0, Some(place.1)));
+        let create = || self.view.create(owner(request), place, mode, flags);
+        match self.view.seen(by, seen, flags, create) {
             Ok((entry, fd)) => {
                 let attr = attributes(entry.number, &entry.attr);
                 let ttl = self.names_hold.min(self.attributes_hold);

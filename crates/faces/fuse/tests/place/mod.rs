@@ -33,11 +33,16 @@ impl Place {
 
     /// A mount of what this task's root shows.
     pub(crate) fn of(task: Task, options: Options) -> Option<Self> {
+        let server = Server::new(&task, options).expect("a server");
+        Self::serving(task, server)
+    }
+
+    /// A mount that this server of it makes.
+    pub(crate) fn serving(task: Task, server: Server) -> Option<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("openpath-fuse-{}-{number}", std::process::id());
         let dir = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&dir).expect("a directory");
-        let server = Server::new(&task, options).expect("a server");
         match server.mount(&dir) {
             Ok(session) => Some(Self {
                 dir,

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who looks on sees every open, every name that may not be kept, and who is refused.
+
+mod place;
+
+use openpath_abi::Errno;
+use openpath_abi::access::R_OK;
+use openpath_abi::mode::S_IFREG;
+use openpath_abi::statx::Statx;
+use openpath_fuse::{Asker, Opens, Options, Server, Sight, Told, Watch};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Check, Cred, Vfs};
+use place::Place;
+use std::fs;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+/// Someone who is in nobody's group.
+const USER: u32 = 1000;
+
+/// Notes what it sees, a line each; names that begin with `fresh` may not be kept.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    fn note(&self, line: String) {
+        self.0.lock().expect("notes").push(line);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().expect("notes"))
+    }
+}
+
+fn path(at: &Sight<'_>) -> String {
+    String::from_utf8(at.path().expect("a path")).expect("text")
+}
+
+impl Watch for Notes {
+    fn name(&self, _: Asker, dir: &Sight<'_>, name: &[u8], found: Result<&Statx, Errno>) -> bool {
+        let name = String::from_utf8_lossy(name);
+        self.note(format!("name {} {name} {}", path(dir), found.is_ok()));
+        !name.starts_with("fresh")
+    }
+
+    fn attributes(&self, by: Asker, at: &Sight<'_>) {
+        let why = at.access(Cred::user(by.uid, by.gid, &[]), R_OK);
+        if why.expect("explained").refused_by() == Some(Check::Permission) {
+            self.note(format!("refused {} {}", by.uid, path(at)));
+        }
+    }
+
+    fn opening<'a>(
+        &'a self,
+        by: Asker,
+        at: &Sight<'_>,
+        name: Option<&'a [u8]>,
+        _: u32,
+    ) -> Option<Told<'a>> {
+        assert!(by.thread > 0);
+        let name = String::from_utf8_lossy(name.unwrap_or_default());
+        let line = format!("open {} {name}", path(at));
+        Some(Box::new(move |done| {
+            self.note(format!("{line} {}", done.is_ok()));
+        }))
+    }
+}
+
+/// A mount that is looked on.
+fn watched() -> Option<(Place, Arc<Notes>)> {
+    let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
+    let task = vfs.expect("a Vfs").task(Cred::root()).expect("a task");
+    let options = Options {
+        opens: Opens::Each,
+        allow_other: true,
+        ..Options::default()
+    };
+    let notes = Arc::new(Notes::default());
+    let mut server = Server::new(&task, options).expect("a server");
+    server.watch(Arc::clone(&notes) as Arc<dyn Watch>);
+    Some((Place::serving(task, server)?, notes))
+}
+
+#[test]
+fn opens_are_seen_and_how_they_went() {
+    let Some((place, notes)) = watched() else {
+        return;
+    };
+    fs::write(place.at("a"), "one").expect("written");
+    assert!(notes.take().contains(&"open / a true".to_owned()));
+    fs::read(place.at("a")).expect("read");
+    assert_eq!(notes.take(), ["open /a  true"]);
+    place.end();
+}
+
+#[test]
+fn names_that_may_not_be_kept_are_asked_for_at_each_use() {
+    let Some((place, notes)) = watched() else {
+        return;
+    };
+    // What is made through the mount is kept: that it is there is no answer to a question.
+    for name in [b"/fresh", &b"/kept"[..]] {
+        let made = place.task.mknod(name, S_IFREG | 0o644, 0);
+        made.expect("made");
+    }
+    for name in ["fresh", "fresh-none", "kept", "kept-none"] {
+        let _first = fs::metadata(place.at(name));
+        notes.take();
+        for _ in 0..2 {
+            let there = fs::metadata(place.at(name)).is_ok();
+            let seen = notes.take();
+            let line = format!("name / {name} {there}");
+            let want = Vec::from_iter(name.starts_with("fresh").then_some(line));
+            assert_eq!(seen, want, "{name}");
+        }
+    }
+    // A listing does not make them believed.
+    assert_eq!(fs::read_dir(place.at("")).expect("listed").count(), 2);
+    notes.take();
+    fs::metadata(place.at("fresh")).expect("there");
+    assert_eq!(notes.take(), ["name / fresh true"]);
+    place.end();
+}
+
+#[test]
+fn whoever_is_refused_is_seen_each_time() {
+    let Some((place, notes)) = watched() else {
+        return;
+    };
+    fs::write(place.at("file"), "").expect("written");
+    fs::create_dir(place.at("dir")).expect("made");
+    fs::write(place.at("dir/file"), "").expect("written");
+    for (path, mode) in [("file", 0o600), ("dir", 0o700)] {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(place.at(path), PermissionsExt::from_mode(mode)).expect("set");
+    }
+    let user = USER.to_string();
+    let read = |path: &str| {
+        let mut cat = Command::new("setpriv");
+        cat.args(["--reuid", &user, "--regid", &user, "--clear-groups", "cat"]);
+        cat.arg(place.at(path)).output().expect("started").status
+    };
+    for (what, whose) in [
+        ("file", "/file"),
+        ("dir/file", "/dir"),
+        ("dir/none", "/dir"),
+    ] {
+        read(what);
+        notes.take();
+        for _ in 0..3 {
+            assert!(!read(what).success());
+            let want = format!("refused {USER} {whose}");
+            assert_eq!(notes.take(), [want], "{what}");
+        }
+    }
+    place.end();
+}

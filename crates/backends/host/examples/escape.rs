@@ -233,8 +233,9 @@ fn holds(task: &Task, fd: i32) -> bool {
     read == Ok(SECRET.len()) && buf == SECRET
 }
 
-/// Whether anything outside is other than it was made.
-fn touched(outside: &Path) -> Option<String> {
+/// What is other outside than it was made: the files, and names that nobody puts there but a guest.
+fn touched(stage: &Stage) -> Option<String> {
+    let outside = stage.outside();
     for dir in ["", "b", "b/c"] {
         for name in ["secret", "f"] {
             let file = outside.join(dir).join(name);
@@ -243,7 +244,20 @@ fn touched(outside: &Path) -> Option<String> {
             }
         }
     }
-    None
+    let above = Path::new("/");
+    let around = [
+        (outside.join(""), &["b", "secret", "f"][..]),
+        (outside.join("b"), &["c", "secret", "f"]),
+        (outside.join("b/c"), &["secret", "f"]),
+        (stage.place.clone(), &[]),
+        (above.to_owned(), &[]),
+    ];
+    let made = around.iter().find_map(|(dir, own)| {
+        let strange = NAMES.iter().filter(|name| !own.contains(name));
+        let mut paths = strange.map(|name| dir.join(name));
+        paths.find(|path| path.symlink_metadata().is_ok())
+    });
+    made.map(|path| format!("{} was made", path.display()))
 }
 
 /// A storm of so many seconds against a tree with these options.
@@ -295,7 +309,7 @@ pub(crate) fn storm(name: &str, options: HostOptions, seconds: f64, mounts: bool
         }
     });
     let mut report = report.into_inner().expect("nobody panicked");
-    report.escapes.extend(touched(&stage.outside()));
+    report.escapes.extend(touched(&stage));
     report
 }
 

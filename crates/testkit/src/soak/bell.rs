@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 lock_classes! {
     /// Of the soak.
-    #[allow(dead_code, reason = "printed by nobody")]
     const CLASSES;
     /// Futures that were woken.
     Woken;

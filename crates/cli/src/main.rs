@@ -12,7 +12,7 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Allocations are counted, so that `bench counts` can tell what an operation takes.
 #[global_allocator]
@@ -51,6 +51,10 @@ enum Verb {
     Discard(cmd::views::Discard),
     /// Check whether a run is possible here, and say what to do if it is not.
     Doctor(cmd::doctor::Args),
+    /// Print what a shell needs to complete words of this command.
+    Completions(cmd::completions::Args),
+    /// Write the manual pages into a directory.
+    Man(cmd::man::Args),
     /// Print the version.
     Version,
     /// Run one operation by itself, for a counter around it.
@@ -90,6 +94,8 @@ fn main() -> ExitCode {
         Verb::Diff(args) => cmd::diff::run(&args),
         Verb::Discard(args) => cmd::views::discard(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),
+        Verb::Completions(args) => cmd::completions::run(&args, Cli::command()),
+        Verb::Man(args) => cmd::man::run(&args, Cli::command()),
         Verb::Version => cmd::version::run(),
         Verb::BenchOne(args) => cmd::bench_one::run(&args),
         Verb::BenchTwo(args) => cmd::bench_two::run(&args),

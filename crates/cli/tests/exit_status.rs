@@ -140,3 +140,55 @@ fn a_recorded_compilation_is_replayed() {
     let rows = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(refused || rows.contains("header-search failed"));
 }
+
+/// The verbs that the help lists.
+fn verbs() -> Vec<String> {
+    let help = String::from_utf8(openpath(&["--help"]).stdout).unwrap();
+    let list = help.split("Commands:\n").nth(1).unwrap();
+    let list = list.split("\n\n").next().unwrap();
+    let words = list
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn each_verb_has_a_page() {
+    let dir = std::env::temp_dir().join(format!("openpath-man-{}", std::process::id()));
+    assert_eq!(status(&["man", dir.to_str().unwrap()]), 0);
+    let text = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    assert!(text("openpath.1").contains("openpath\\-run(1)"));
+    let verbs = verbs();
+    for verb in verbs.iter().filter(|verb| *verb != "help") {
+        assert!(
+            text(&format!("openpath-{verb}.1")).contains(".SH SYNOPSIS"),
+            "{verb}"
+        );
+    }
+    assert!(text("openpath-run.1").contains("\\-\\-hide"));
+    assert!(!dir.join("openpath-run-serve.1").exists());
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn bash_completes_each_verb() {
+    let script = openpath(&["completions", "bash"]).stdout;
+    let script = String::from_utf8(script).unwrap();
+    let ask = "COMP_WORDS=(openpath ''); COMP_CWORD=1; _openpath openpath '' openpath; \
+               printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let mut bash = Command::new("bash");
+    let said = bash
+        .arg("-c")
+        .arg(format!("{script}\n{ask}"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    for verb in verbs() {
+        assert!(said.lines().any(|word| word == verb), "{verb} in {said}");
+    }
+    assert!(
+        !said.contains("run-serve") && !said.contains("bench-one"),
+        "{said}"
+    );
+    assert_eq!(status(&["completions", "no-shell"]), 2);
+}

@@ -44,6 +44,8 @@ const CLI: &[&str] = &[
     "anstream",
     "anstyle",
     "clap",
+    "clap_complete",
+    "clap_mangen",
     "rustix",
     "serde",
     "serde_json",

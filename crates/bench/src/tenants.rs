@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two tenants of one instance: one uses the same files again and again, the other looks for names
-//! that do not exist, each once. What each of them has and did, for `openpath stats`.
+//! that do not exist, each once. What each of them has and did, for `openpath bench tenants`.
 
 use openpath_vfs::{TenantLimits, TenantStats};
 

@@ -31,7 +31,7 @@ struct Cli {
 enum Verb {
     /// Measure openpath: times against the host kernel, or counts.
     Bench(cmd::bench::Args),
-    /// Run two tenants, one of which floods the cache with names, and print what became of each.
+    /// Tell what mounts and views that run now were asked, and what they keep.
     Stats(cmd::stats::Args),
     /// Explain a call step by step, in a tree described in text.
     Explain(cmd::explain::Args),
@@ -43,7 +43,9 @@ enum Verb {
     Umount(cmd::mount::UmountArgs),
     /// Run a command on a copy-on-write view of the real tree, and say what it changed.
     Run(cmd::run::Args),
-    /// List the views that runs have kept.
+    /// Run a further command in a view that runs.
+    Exec(cmd::exec::Args),
+    /// List the views that run, and those that runs have kept.
     List(cmd::views::List),
     /// Show what a kept view changed, as unified diffs.
     Diff(cmd::diff::Args),
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Mount(args) => cmd::mount::run(&args),
         Verb::Umount(args) => cmd::mount::umount(&args),
         Verb::Run(args) => cmd::run::run(&args),
+        Verb::Exec(args) => Ok(cmd::exec::run(&args)),
         Verb::List(args) => cmd::views::list(&args),
         Verb::Diff(args) => cmd::diff::run(&args),
         Verb::Discard(args) => cmd::views::discard(&args),

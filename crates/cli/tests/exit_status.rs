@@ -39,7 +39,8 @@ fn what_cannot_be_run_is_said_and_is_2() {
 #[test]
 fn stats_say_who_flooded_and_who_was_left_alone() {
     let args = [
-        "stats",
+        "bench",
+        "tenants",
         "--files",
         "50",
         "--names",

@@ -199,3 +199,45 @@ fn an_ordinary_user_mounts_in_namespaces_of_his_own() {
     assert_eq!(said, "text\n0:0:700\n");
     assert!(done.status.success());
 }
+
+#[test]
+fn a_mount_tells_what_it_was_asked() {
+    if let Some(why) = lacks() {
+        eprintln!("{why}");
+        return;
+    }
+    let place = Scratch::new("figures");
+    let mounted = openpath(&["mount", "mem", place.path(), "--daemon"]).output();
+    let mounted = mounted.expect("run");
+    assert!(mounted.status.success(), "{}", text(&mounted));
+    let ask = || {
+        let told = openpath(&["stats", place.path(), "--json"]).output();
+        let told = told.expect("run");
+        assert!(told.status.success(), "{}", text(&told));
+        serde_json::from_slice::<serde_json::Value>(&told.stdout).expect("JSON")
+    };
+    let creates = |told: &serde_json::Value| told["requests"]["create"].as_u64();
+    let told = ask();
+    assert_eq!(
+        (&told["kind"], &told["command"]),
+        (&"mount".into(), &"mem".into())
+    );
+    assert_eq!(creates(&told), Some(0));
+    fs::write(place.0.join("a"), "").expect("written");
+    assert_eq!(creates(&ask()), Some(1));
+    // It can be asked by its process as well, and is gone with the mount.
+    let pid = told["pid"].as_u64().expect("a number").to_string();
+    assert!(text(&openpath(&["stats", &pid]).output().expect("run")).contains(place.path()));
+    let entered = openpath(&["exec", &pid, "true"]).output().expect("run");
+    assert_eq!(entered.status.code(), Some(125));
+    unmount(&place);
+    let begun = Instant::now();
+    while openpath(&["stats", &pid])
+        .output()
+        .expect("run")
+        .status
+        .success()
+    {
+        assert!(begun.elapsed() < PATIENCE);
+    }
+}

@@ -65,6 +65,8 @@ pub(crate) struct Fs {
     pub(crate) lists: Mutex<Lists, StackedList>,
     /// How many things were made aside.
     pub(crate) made: Word,
+    /// What was copied up.
+    pub(crate) copied: crate::copied::Counts,
     pub(crate) home: WriteOnce<Weak<SuperBlock>>,
     /// Who is told by the layers.
     pub(crate) ear: WriteOnce<Arc<dyn Above>>,
@@ -114,6 +116,7 @@ impl Fs {
             confirms,
             table: Mutex::new(Table::default()),
             made: Word::new(0),
+            copied: crate::copied::Counts::default(),
             home: WriteOnce::default(),
             ear: WriteOnce::default(),
         })

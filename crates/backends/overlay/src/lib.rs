@@ -66,6 +66,7 @@
 mod aside;
 mod change;
 mod changes;
+mod copied;
 mod data;
 mod face;
 mod find;
@@ -82,5 +83,6 @@ mod superblock;
 mod told;
 
 pub use changes::{Change, ChangeKind};
+pub use copied::Copied;
 pub use options::{Marks, OverlayOptions};
 pub use superblock::OverlayFs;

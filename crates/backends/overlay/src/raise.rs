@@ -79,6 +79,7 @@ impl Node {
             let into = parent.upper().ok_or(Errno::EIO)?;
             Self::with_times(into, || self.copy(Spot { dir: into, name }, now, data))?
         };
+        self.fs.copied.file();
         let old = self.lower_key();
         let upper = self.put_upper(upper);
         self.fs
@@ -139,7 +140,9 @@ impl Node {
         data: u64,
     ) -> Result<(), Errno> {
         if mode::is_reg(attr.mode) {
-            copy_data(lower, made, attr.size.min(data), now)?;
+            let size = attr.size.min(data);
+            copy_data(lower, made, size, now)?;
+            self.fs.copied.bytes(size);
         }
         self.copy_xattrs(lower, made, now)?;
         if !mode::is_dir(attr.mode) && attr.nlink == 1 {

@@ -343,3 +343,32 @@ fn threads_that_change_one_file_copy_it_up_once() {
         assert_eq!(held.as_bytes(), b"below\x00\x01\x02\x03", "{n}");
     }
 }
+
+#[test]
+fn what_was_copied_up_is_counted_and_known() {
+    let s = Stack::new(1);
+    mkdir(&s.below[0], "/d");
+    put(&s.below[0], "/d/f", "eleven byte");
+    put(&s.below[0], "/d/g", "more");
+    let tree = OverlayFs::new(s.options()).expect("an overlay");
+    let (_vfs, task) = task_in(&tree);
+    let copied = || {
+        let copied = OverlayFs::copied(&tree).expect("an overlay");
+        (copied.files, copied.bytes)
+    };
+    let above = |path: &str| OverlayFs::is_above(&tree, path.as_bytes()).expect("an overlay");
+    assert_eq!((get(&task, "/d/f").is_ok(), copied()), (true, (0, 0)));
+    assert!(above("/") && !above("/d") && !above("/d/f"));
+    task.chmod(b"/d/f", 0o600).expect("chmod");
+    assert_eq!(copied(), (2, 11));
+    assert!(above("/d/f") && !above("/d/g") && !above("/d/f/x"));
+    task.chmod(b"/d/f", 0o644).expect("chmod");
+    assert_eq!(copied(), (2, 11));
+    // Cut to nothing, none of it is needed. What is new is no copy, and what is gone is not there.
+    put(&task, "/d/g", "x");
+    put(&task, "/d/h", "new");
+    assert_eq!(copied(), (3, 11));
+    task.unlink(b"/d/f").expect("unlink");
+    assert!(above("/d/h") && !above("/d/f"));
+    assert_eq!(OverlayFs::copied(&s.upper), Err(Errno::EINVAL));
+}

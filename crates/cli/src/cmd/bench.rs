@@ -11,6 +11,7 @@ use openpath_bench::{Error, Plant, counts, walk};
 
 use super::bench_run::{self, Run};
 use super::bench_seeds::{self, CreateExisting, FailedOpen, Many, Timed};
+use super::bench_tenants::{self, Tenants};
 use crate::Outcome;
 
 #[derive(Debug, clap::Args)]
@@ -41,6 +42,8 @@ enum What {
     /// Time whole programs under `openpath run`, the bare system, fuse-overlayfs and proot (root
     /// only).
     Run(Run),
+    /// Run two tenants, one of which floods the cache with names, and print what became of each.
+    Tenants(Tenants),
     /// Measure a million descriptors in one table, and ten thousand tasks (root only).
     Many(Many),
 }
@@ -106,6 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         What::Shapes(args) => report(&args.common, &bench_seeds::shapes(args)?),
         What::Run(args) => report(&args.common, &bench_run::run(args)?),
         What::Fd(args) => report(&args.common, &bench_seeds::fd(args)?),
+        What::Tenants(args) => bench_tenants::run(args),
         What::Many(args) => report(&args.timed.common, &bench_seeds::many(args)?),
     }
 }

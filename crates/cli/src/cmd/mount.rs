@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use openpath_bench::Error;
 use openpath_fuse::{Opens, Options, Server, Session};
+use openpath_run::live::{Beacon, Label, LiveKind, Sources};
 use openpath_vfs::{Cred, Vfs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -88,8 +89,11 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|e| setup("signals cannot be waited for", e))?;
     raise_limit();
-    let session = start(args)?;
+    let label = label(args);
+    let (session, sources) = start(args)?;
     let dir = args.dir.clone();
+    // A mount that nobody can ask is a mount.
+    let beacon = Beacon::light(label, sources).ok();
     if args.say_ready {
         println!("{READY}");
         io::stdout()
@@ -117,6 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         stopper.close();
         ended
     });
+    drop(beacon);
     ended.map_err(|e| setup("the mount ended", e))?;
     let stats = handle.stats();
     if args.stats {
@@ -132,8 +137,16 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// Makes the tree and mounts it.
-fn start(args: &Args) -> Result<Session, Error> {
+/// What the mount is known by.
+fn label(args: &Args) -> Label {
+    let mut label = Label::new(LiveKind::Mount, std::process::id(), args.spec.source());
+    let dir = args.dir.canonicalize();
+    label.directory = dir.ok().map(|dir| dir.display().to_string());
+    label
+}
+
+/// Makes the tree and mounts it; the session, and what figures are read from.
+fn start(args: &Args) -> Result<(Session, Sources), Error> {
     let tree = args.spec.make();
     let tree = tree.map_err(|e| Error::Setup(format!("no tree `{}`: {e}", args.spec.source())))?;
     let vfs = Vfs::builder().build(Arc::clone(&tree));
@@ -168,9 +181,10 @@ fn start(args: &Args) -> Result<Session, Error> {
     if args.spec.tells() {
         server.hear(&tree);
     }
-    server
-        .mount(&args.dir)
-        .map_err(|why| Error::Setup(refusal(&why)))
+    let session = server.mount(&args.dir);
+    let session = session.map_err(|why| Error::Setup(refusal(&why)))?;
+    let handle = session.handle();
+    Ok((session, Sources { handle, vfs, tree }))
 }
 
 /// Why there is no mount, and what helps.

@@ -1,72 +1,154 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath stats`: what tenants of a small instance have cached, and what they did.
-
-use std::io::Write;
-
-use openpath_bench::Error;
-use openpath_bench::tenants::{self, Load, Row};
+//! `openpath stats`: what the mounts and views that run now were asked, and what they keep.
+//!
+//! Opens that the kernel answers from its own cache are nobody's to count: a server is not asked.
 
 use crate::Outcome;
+use crate::summary::{bytes, text_of};
+use openpath_bench::Error;
+use openpath_run::Refusal;
+use openpath_run::live::{Figures, Live, LiveKind, Tenant, prometheus};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
 
+/// Options of `stats`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files that one tenant uses again and again.
-    #[arg(long, default_value_t = 1000)]
-    files: u32,
-    /// Names that do not exist, for which the other one looks.
-    #[arg(long, default_value_t = 100_000)]
-    names: u32,
-    /// How many names that do not exist each may have cached.
-    #[arg(long, default_value_t = 4096)]
-    negative_max: u32,
-    /// Print a line of JSON for each tenant.
+    /// The name of a view that runs, a directory that is mounted, or the process of either, as
+    /// `openpath list` shows it; all unless told.
+    #[arg(value_name = "VIEW")]
+    which: Option<String>,
+    /// A JSON object a line for each.
     #[arg(long)]
     json: bool,
+    /// As Prometheus reads it.
+    #[arg(long, conflicts_with_all = ["json", "watch"])]
+    prometheus: bool,
+    /// Again after so many seconds, until it ends.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    watch: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or("a number of seconds is needed, 0.01 at least")?;
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
-    let rows = tenants::run(Load {
-        files: args.files,
-        names: args.names,
-        negative_max: args.negative_max,
-    })?;
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        for row in &rows {
-            writeln!(out, "{}", json(row))?;
+    let said = |why: Refusal| Error::Setup(why.to_string());
+    let mut all = match &args.which {
+        Some(which) => vec![Live::find(which).map_err(said)?],
+        None => Live::all(),
+    };
+    let mut before = BTreeMap::new();
+    loop {
+        let figures: Vec<Figures> = all.iter().map(|live| live.figures.clone()).collect();
+        match tell(args, &figures, &before) {
+            // Who reads it has enough.
+            Err(why) if why.kind() == io::ErrorKind::BrokenPipe => return Ok(Outcome::Done),
+            done => done?,
         }
-    } else {
-        table(&mut out, &rows)?;
+        let Some(pause) = args.watch else {
+            return Ok(Outcome::Done);
+        };
+        before = figures.into_iter().map(|f| (f.label.pid, f)).collect();
+        std::thread::sleep(pause);
+        all = match &args.which {
+            Some(_) => all.iter().filter_map(|live| live.again().ok()).collect(),
+            None => Live::all(),
+        };
+        if args.which.is_some() && all.is_empty() {
+            return Ok(Outcome::Done);
+        }
     }
-    Ok(Outcome::Done)
 }
 
-/// A column for each tenant; what is 0 for all is left out.
-fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
-    write!(out, "{:24}", "tenant")?;
-    for row in rows {
-        write!(out, " {:>12}", row.name)?;
+fn tell(args: &Args, all: &[Figures], before: &BTreeMap<u32, Figures>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if args.prometheus {
+        out.write_all(prometheus(all).as_bytes())?;
+        return out.flush();
     }
-    writeln!(out)?;
-    let names = rows.first().map_or(&[][..], |row| &row.figures[..]);
-    for (at, (name, _)) in names.iter().enumerate() {
-        let line: Vec<u64> = rows.iter().map(|row| row.figures[at].1).collect();
-        if line.iter().all(|&n| n == 0) {
+    for figures in all {
+        if args.json {
+            serde_json::to_writer(&mut out, figures)?;
+            writeln!(out)?;
+        } else {
+            table(&mut out, figures, before.get(&figures.label.pid))?;
+        }
+    }
+    out.flush()
+}
+
+/// What is told of one, a line each; what is 0 is left out, and what came since `before` beside it.
+fn table(out: &mut impl Write, figures: &Figures, before: Option<&Figures>) -> io::Result<()> {
+    let label = &figures.label;
+    let kind = match label.kind {
+        LiveKind::Run => "run",
+        LiveKind::Mount => "mount",
+    };
+    let begun = SystemTime::UNIX_EPOCH + Duration::from_secs(label.begun);
+    let age = begun.elapsed().unwrap_or_default().as_secs();
+    write!(out, "{kind} {}", label.pid)?;
+    for word in [&label.name, &label.directory].into_iter().flatten() {
+        write!(out, " {}", text_of(word.as_ref()))?;
+    }
+    writeln!(out, ", {age} s: {}", text_of(label.command.as_ref()))?;
+    let earlier = before.map(rows).unwrap_or_default();
+    for (name, n) in rows(figures) {
+        if n == 0 {
             continue;
         }
-        write!(out, "{name:24}")?;
-        for n in line {
-            write!(out, " {n:>12}")?;
+        let was = earlier.iter().find(|(other, _)| *other == name);
+        let more = was.map_or(0, |(_, was)| n.saturating_sub(*was));
+        write!(out, "  {name:42} {n:>14}")?;
+        if more > 0 {
+            write!(out, " {:>12}", format!("+{more}"))?;
+        }
+        if name.ends_with("bytes") && n >= 1024 {
+            write!(out, "  ({})", bytes(n))?;
         }
         writeln!(out)?;
     }
     Ok(())
 }
 
-/// All figures of a tenant. No name has anything in it that must be quoted.
-fn json(row: &Row) -> String {
-    let figures = row.figures.iter();
-    let figures = figures.map(|(name, n)| format!(", \"{name}\": {n}"));
-    let figures: String = figures.collect();
-    format!("{{\"tenant\": \"{}\"{figures}}}", row.name)
+/// All figures by name, in the order to be printed.
+fn rows(figures: &Figures) -> Vec<(String, u64)> {
+    let requests = figures.requests.iter();
+    let mut rows: Vec<(String, u64)> = requests.map(|(kind, n)| (kind.clone(), *n)).collect();
+    let mut add = |name: &str, n: u64| rows.push((name.to_owned(), n));
+    add("known to the kernel", figures.nodes);
+    add("cached names", figures.cached.names);
+    add("copied up", figures.copied_up.files);
+    add("copied up, bytes", figures.copied_up.bytes);
+    for tenant in &figures.tenants {
+        rows.extend(of_tenant(tenant));
+    }
+    rows
+}
+
+fn of_tenant(tenant: &Tenant) -> Vec<(String, u64)> {
+    let number = tenant.tenant;
+    let named = |(name, n): (&str, u64)| (format!("tenant {number}: {name}"), n);
+    let figures = [
+        ("tasks", tenant.tasks),
+        ("names that exist", tenant.positive),
+        ("names that do not exist", tenant.negative),
+        ("names, bytes", tenant.cached_bytes),
+        ("evicted that existed", tenant.evicted_positive),
+        ("evicted that did not exist", tenant.evicted_negative),
+        ("hits", tenant.hits),
+        ("negative hits", tenant.negative_hits),
+        ("misses", tenant.misses),
+        ("files", tenant.files),
+        ("files, bytes", tenant.bytes),
+    ];
+    let mut rows: Vec<_> = figures.map(named).to_vec();
+    let restarts = tenant.restarts.iter();
+    rows.extend(restarts.map(|(why, n)| (format!("tenant {number}: restart: {why}"), *n)));
+    rows
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath list` and `openpath discard`: views that runs have kept.
+//! `openpath list` and `openpath discard`: views that run, and those that runs have kept.
 
 use crate::Outcome;
 use crate::summary::text_of;
 use openpath_bench::Error;
 use openpath_run::Kept;
+use openpath_run::live::{Live, LiveKind};
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 
@@ -24,26 +25,75 @@ pub(crate) struct Discard {
     views: Vec<String>,
 }
 
-pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
+/// A line of the list: a view that is kept, or runs, or both.
+struct Row {
+    name: Option<String>,
+    directory: Option<String>,
+    made: u64,
+    command: String,
+    used: bool,
+    pid: Option<u32>,
+}
+
+/// Those that are kept by name, then others that run by process.
+fn rows() -> Result<Vec<Row>, Error> {
     let all = Kept::all().map_err(|why| Error::Setup(why.to_string()))?;
+    let mut live = Live::all();
+    live.retain(|live| live.label().kind == LiveKind::Run);
+    let mut rows = Vec::new();
+    for kept in all {
+        let dir = kept.dir.canonicalize();
+        let dir = text_of(dir.as_ref().unwrap_or(&kept.dir));
+        let at = live
+            .iter()
+            .position(|live| live.label().directory.as_ref() == Some(&dir));
+        let pid = at.map(|at| live.remove(at).label().pid);
+        rows.push(Row {
+            used: pid.is_some() || kept.is_used(),
+            name: Some(kept.name),
+            directory: Some(text_of(&kept.dir)),
+            made: kept.about.made,
+            command: kept.about.command,
+            pid,
+        });
+    }
+    let others = live.into_iter().map(|live| live.figures.label);
+    rows.extend(others.map(|label| Row {
+        name: label.name,
+        directory: label.directory,
+        made: label.begun,
+        command: label.command,
+        used: true,
+        pid: Some(label.pid),
+    }));
+    Ok(rows)
+}
+
+pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
+    let rows = rows()?;
     if args.json {
-        let list = all.iter().map(|kept| {
+        let list = rows.iter().map(|row| {
             json!({
-                "name": kept.name,
-                "directory": text_of(&kept.dir),
-                "made": kept.about.made,
-                "command": kept.about.command,
-                "used": kept.is_used(),
+                "name": row.name,
+                "directory": row.directory,
+                "made": row.made,
+                "command": row.command,
+                "used": row.used,
+                "pid": row.pid,
             })
         });
         println!("{}", list.collect::<serde_json::Value>());
         return Ok(Outcome::Done);
     }
-    for kept in all {
-        let used = if kept.is_used() { "in use" } else { "" };
-        let age = age(kept.about.made);
-        let command = text_of(kept.about.command.as_ref());
-        println!("{:20} {age:>10} {used:8}{command}", kept.name);
+    for row in rows {
+        let state = match row.pid {
+            Some(pid) => format!("runs: {pid}"),
+            None if row.used => "in use".to_owned(),
+            None => String::new(),
+        };
+        let name = text_of(row.name.as_deref().unwrap_or("-").as_ref());
+        let command = text_of(row.command.as_ref());
+        println!("{name:20} {:>10} {state:14}{command}", age(row.made));
     }
     Ok(Outcome::Done)
 }

@@ -2,6 +2,7 @@
 //! `openpath run`, as root and as an ordinary user.
 
 mod limits;
+mod live;
 mod place;
 mod process;
 mod programs;

@@ -2,7 +2,7 @@
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
 use crate::change::Change;
-use crate::plan::{FromHelper, FromServer, Plan, ToHelper, ToServer};
+use crate::plan::{FromHelper, FromServer, Mounted, Plan, ToHelper, ToServer};
 use crate::signals::{End, Signals, die};
 use crate::wire::Wire;
 use crate::{ENTER, Refusal, SERVE, left};
@@ -23,7 +23,7 @@ const FINISH: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Ended {
     end: End,
-    /// Processes that the command left behind, and that were ended.
+    /// Processes that the command left behind, or that had entered the view, and that were ended.
     pub left: usize,
     /// What changed.
     pub changes: Vec<Change>,
@@ -48,7 +48,7 @@ pub fn run(plan: &Plan, command: &[OsString]) -> Result<Ended, Refusal> {
     // Orphans of the command come to this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
-    let server = Server::start(plan)?;
+    let server = Server::start(plan, command)?;
     match Helper::start(plan, command, &server) {
         Ok(helper) => wait(&helper, server),
         Err(refusal) => {
@@ -69,7 +69,8 @@ fn wait(helper: &Helper, server: Server) -> Result<Ended, Refusal> {
         return Err(Server::gone());
     }
     let left = left::end(server.pid);
-    let changes = server.finish()?;
+    let (changes, guests) = server.finish()?;
+    let left = left + guests;
     Ok(Ended { end, left, changes })
 }
 
@@ -95,10 +96,15 @@ struct Server {
 }
 
 impl Server {
-    fn start(plan: &Plan) -> Result<Server, Refusal> {
+    fn start(plan: &Plan, command: &[OsString]) -> Result<Server, Refusal> {
         let (pid, wire) = spawn(SERVE, &[], Stdio::null())?;
         let server = Server { pid, wire };
-        match server.ask(&ToServer::Build(plan.clone()), None) {
+        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let build = ToServer::Build {
+            plan: plan.clone(),
+            command: words.join(" "),
+        };
+        match server.ask(&build, None) {
             Ok(_) => Ok(server),
             Err(refusal) => {
                 server.end();
@@ -132,21 +138,25 @@ impl Server {
         Refusal::new("the server of the view is gone, and the command was ended")
     }
 
-    fn finish(self) -> Result<Vec<Change>, Refusal> {
+    /// What changed, and how many had entered the view and were ended.
+    fn finish(self) -> Result<(Vec<Change>, usize), Refusal> {
         let changes = self.changes();
         self.end();
         changes
     }
 
-    fn changes(&self) -> Result<Vec<Change>, Refusal> {
+    fn changes(&self) -> Result<(Vec<Change>, usize), Refusal> {
         self.wire.patience(FINISH).map_err(Self::lost)?;
         let mut all = Vec::new();
         let mut answer = self.ask(&ToServer::Finish, None)?;
-        while let FromServer::Changes(some) = answer {
-            all.extend(some);
+        loop {
+            match answer {
+                FromServer::Changes(some) => all.extend(some),
+                FromServer::Finished { ended } => return Ok((all, ended)),
+                _ => return Err(Refusal::new("the server of the view is confused")),
+            }
             answer = self.hear()?;
         }
-        Ok(all)
     }
 
     /// Its socket ends, and so does it.
@@ -181,17 +191,22 @@ impl Helper {
         let stdin = io::stdin();
         let mount = ToHelper::Mount(plan.clone());
         wire.send(&mount, Some(stdin.as_fd())).map_err(lost)?;
-        let (mapped, fuse): (bool, OwnedFd) = match wire.recv().map_err(lost)? {
-            Some((FromHelper::Mounted { mapped }, Some(fuse))) => (mapped, fuse),
-            Some((FromHelper::Refused(refusal), _)) => return Err(refusal),
-            _ => return Err(Refusal::new("the helper is gone")),
+        let (mounted, fuse): (Mounted, OwnedFd) = loop {
+            match wire.recv().map_err(lost)? {
+                Some((FromHelper::Namespace, Some(namespace))) => {
+                    server.ask(&ToServer::Namespace, Some(namespace.as_fd()))?;
+                }
+                Some((FromHelper::Mounted(mounted), Some(fuse))) => break (mounted, fuse),
+                Some((FromHelper::Refused(refusal), _)) => return Err(refusal),
+                _ => return Err(Refusal::new("the helper is gone")),
+            }
         };
-        server.ask(&ToServer::Serve { mapped }, Some(fuse.as_fd()))?;
+        server.ask(&ToServer::Serve(mounted), Some(fuse.as_fd()))?;
         drop(fuse);
         wire.send(&ToHelper::Enter, None).map_err(lost)?;
         match wire.recv().map_err(lost)? {
             Some((FromHelper::Refused(refusal), _)) => Err(refusal),
-            Some((FromHelper::Mounted { .. }, _)) => Err(Refusal::new("the helper is confused")),
+            Some(_) => Err(Refusal::new("the helper is confused")),
             // Its end of the socket closed as it became the command.
             None => Ok(()),
         }

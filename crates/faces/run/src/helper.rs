@@ -3,7 +3,7 @@
 
 use crate::Refusal;
 use crate::namespaces::Namespaces;
-use crate::plan::{FromHelper, ToHelper};
+use crate::plan::{FromHelper, Mounted, ToHelper};
 use crate::wire::Wire;
 use rustix::fd::AsFd as _;
 use std::convert::Infallible;
@@ -34,10 +34,13 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Infallible, Refusal> {
     rustix::stdio::dup2_stdin(stdin).map_err(|why| Refusal::step("standard input", why))?;
     let cwd = std::env::current_dir().map_err(|why| Refusal::step("working directory", why))?;
     let namespaces = Namespaces::make(&plan)?;
-    let fuse = namespaces.mount()?;
-    let mounted = FromHelper::Mounted {
-        mapped: namespaces.is_mapped(),
-    };
+    let (fuse, device) = namespaces.mount()?;
+    for namespace in namespaces.own() {
+        let sent = wire.send(&FromHelper::Namespace, Some(namespace.as_fd()));
+        sent.map_err(lost)?;
+    }
+    let mapped = namespaces.is_mapped();
+    let mounted = FromHelper::Mounted(Mounted { mapped, device });
     wire.send(&mounted, Some(fuse.as_fd())).map_err(lost)?;
     // Whoever holds it keeps the view from ending with the server.
     drop(fuse);

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use std::time::{Duration, Instant};
 
 /// How long they have.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 

@@ -26,6 +26,7 @@
 //! R3. Signals of the terminal reach the command by themselves, since it is in the same process
 //!     group; the front passes on those that were sent to it alone.
 //! R4. When the command stops, the front stops; when the front goes on, the command does.
+//! R5. Who enters a view later ([`exec`]) belongs to it: the first command's end is the end of all.
 //!
 //! # Limits
 //! * A run by root has a mount namespace and no user namespace: it is a view, not a jail, for root
@@ -39,10 +40,13 @@ mod change;
 mod changes;
 mod doctor;
 mod front;
+mod guests;
 mod helper;
 mod inspect;
+mod join;
 mod kept;
 mod left;
+pub mod live;
 mod namespaces;
 mod plan;
 mod refusal;
@@ -57,6 +61,7 @@ pub use doctor::{Check, Verdict, doctor};
 pub use front::{Ended, run};
 pub use helper::enter;
 pub use inspect::{Inspect, Side};
+pub use join::exec;
 pub use kept::{About, Kept};
 pub use plan::{Extra, PathBytes, Plan, Source, Upper};
 pub use refusal::Refusal;

@@ -8,7 +8,7 @@
 use crate::Refusal;
 use crate::plan::{PathBytes, Plan};
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
@@ -27,6 +27,8 @@ pub(crate) const DEVICE: &str = "/dev/fuse";
 pub(crate) struct Namespaces {
     /// In a user namespace.
     mapped: bool,
+    /// The namespaces themselves, the user namespace first.
+    own: Vec<OwnedFd>,
     /// What passes through, each with its place.
     passed: Vec<(OwnedFd, PathBytes)>,
 }
@@ -35,6 +37,13 @@ impl Namespaces {
     /// Leaves the namespaces of the caller and takes copies of what is to pass.
     pub(crate) fn make(plan: &Plan) -> Result<Namespaces, Refusal> {
         let mapped = unshare()?;
+        let names = if mapped {
+            &["user", "mnt"][..]
+        } else {
+            &["mnt"]
+        };
+        let own = names.iter().map(|name| namespace(name));
+        let own = own.collect::<Result<_, _>>()?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         rustix::mount::mount_change("/", private)
             .map_err(|why| no_mount("the mounts cannot be made private", &why.into()))?;
@@ -47,7 +56,11 @@ impl Namespaces {
                 .map_err(|why| failed("pass", pass, why))?;
             passed.push((tree, pass.clone()));
         }
-        Ok(Namespaces { mapped, passed })
+        Ok(Namespaces {
+            mapped,
+            own,
+            passed,
+        })
     }
 
     /// Is there a user namespace, and so are others than the caller nobody?
@@ -55,12 +68,23 @@ impl Namespaces {
         self.mapped
     }
 
-    /// Mounts the view, and gives the descriptor by which it is answered for.
-    pub(crate) fn mount(&self) -> Result<OwnedFd, Refusal> {
+    /// By which others can enter them.
+    pub(crate) fn own(&self) -> &[OwnedFd] {
+        &self.own
+    }
+
+    /// Mounts the view, and gives the descriptor by which it is answered for, and its device.
+    pub(crate) fn mount(&self) -> Result<(OwnedFd, String), Refusal> {
         // Apart from the mount, so that what is refused is known.
         device()?;
-        openpath_fuse::attach(Path::new(STAGE), &options(self.mapped))
-            .map_err(|why| no_mount("the view cannot be mounted", &why))
+        let fuse = openpath_fuse::attach(Path::new(STAGE), &options(self.mapped))
+            .map_err(|why| no_mount("the view cannot be mounted", &why))?;
+        // Nobody answers yet, so nothing is to be asked.
+        let unasked = AtFlags::STATX_DONT_SYNC;
+        let stat = rustix::fs::statx(CWD, STAGE, unasked, StatxFlags::empty());
+        let stat = stat.map_err(|why| no_mount("the view is not to be seen", &why.into()))?;
+        let device = format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor);
+        Ok((fuse, device))
     }
 
     /// Makes the view, which must be answered for, the root, and goes to `cwd`.
@@ -87,6 +111,13 @@ impl Namespaces {
             Refusal::step(&text, why)
         })
     }
+}
+
+/// A namespace that this process is in.
+fn namespace(name: &str) -> Result<OwnedFd, Refusal> {
+    let path = format!("/proc/self/ns/{name}");
+    rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|why| Refusal::step(&path, why))
 }
 
 fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {

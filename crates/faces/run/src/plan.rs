@@ -10,6 +10,8 @@ use std::path::Path;
 /// What a run is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
+    /// Under which name the changes are kept.
+    pub name: Option<String>,
     /// What changes are kept in.
     pub upper: Upper,
     /// Directories of the host that the command sees as they are, with all that is mounted in them.
@@ -30,6 +32,7 @@ impl Default for Plan {
     /// The host's tree, changes in memory; what the kernel makes up passes.
     fn default() -> Self {
         Self {
+            name: None,
             upper: Upper::Memory { size: None },
             pass: ["/proc", "/sys", "/dev"]
                 .map(|path| Path::new(path).into())
@@ -48,6 +51,7 @@ impl Plan {
     pub fn keep(&mut self, kept: &Kept) {
         let dir = kept.dir.canonicalize();
         let dir = dir.as_deref().unwrap_or(&kept.dir);
+        self.name = Some(kept.name.clone());
         self.upper = Upper::Directory(dir.into());
         self.hidden.push(dir.into());
     }
@@ -120,12 +124,15 @@ impl PathBytes {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToServer {
     /// Build the view of this plan.
-    Build(Plan),
-    /// Answer for the view on the descriptor that comes with this.
-    Serve {
-        /// It is of a user namespace that knows this user alone.
-        mapped: bool,
+    Build {
+        plan: Plan,
+        /// What it is for.
+        command: String,
     },
+    /// A namespace of the view comes with this, the user namespace first.
+    Namespace,
+    /// Answer for the view on the descriptor that comes with this.
+    Serve(Mounted),
     /// The command is gone: say what changed, and end.
     Finish,
 }
@@ -135,14 +142,28 @@ pub(crate) enum ToServer {
 pub(crate) enum FromServer {
     /// The view is there.
     Built,
+    /// The namespace is kept.
+    Kept,
     /// The view is answered for.
     Serving,
     /// Some of what changed; more may follow.
     Changes(Vec<Change>),
     /// That was all, and the view is let go.
-    Finished,
+    Finished {
+        /// Processes that had entered it, and were ended.
+        ended: usize,
+    },
     /// It cannot be done.
     Refused(Refusal),
+}
+
+/// How the view was mounted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Mounted {
+    /// There is a user namespace, which knows this user alone.
+    pub(crate) mapped: bool,
+    /// Its device, as `/proc/PID/mountinfo` writes it.
+    pub(crate) device: String,
 }
 
 /// The front to the helper.
@@ -157,11 +178,10 @@ pub(crate) enum ToHelper {
 /// The helper to the front; the end of the socket says that the command runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromHelper {
+    /// A namespace of the view comes with this, the user namespace first.
+    Namespace,
     /// The view is mounted. The descriptor of FUSE comes with this.
-    Mounted {
-        /// There is a user namespace, which knows this user alone.
-        mapped: bool,
-    },
+    Mounted(Mounted),
     /// It cannot be done.
     Refused(Refusal),
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The server: holds the view and answers for it.
 
-use crate::Refusal;
-use crate::plan::{FromServer, ToServer};
+use crate::live::{Beacon, Inside, Label, LiveKind};
+use crate::plan::{FromServer, Mounted, Plan, ToServer, Upper};
 use crate::view::View;
 use crate::wire::Wire;
+use crate::{Refusal, guests};
+use rustix::fd::OwnedFd;
 use std::io;
 
 /// Changes in a message.
@@ -23,35 +25,89 @@ fn attempt() -> io::Result<()> {
     // Out of reach of the terminal's signals, and of its end.
     rustix::process::setsid()?;
     std::env::set_current_dir("/")?;
-    let mut view = None;
+    let mut server = Server::default();
     while let Some((message, fd)) = wire.recv()? {
         let done = match message {
-            ToServer::Build(plan) => View::build(&plan).map(|built| {
-                view = Some(built);
-                FromServer::Built
-            }),
-            ToServer::Serve { mapped } => match (&mut view, fd) {
-                (Some(view), Some(fuse)) => view.serve(fuse, mapped).map(|()| FromServer::Serving),
-                _ => Err(Refusal::new("there is nothing to serve")),
-            },
-            ToServer::Finish => finish(&wire, view.take()).map(|()| FromServer::Finished),
+            ToServer::Build { plan, command } => server.build(&plan, command),
+            ToServer::Namespace => {
+                server.namespaces.extend(fd);
+                Ok(FromServer::Kept)
+            }
+            ToServer::Serve(mounted) => server.serve(mounted, fd),
+            ToServer::Finish => server.finish(&wire),
         };
         wire.send(&done.unwrap_or_else(FromServer::Refused), None)?;
     }
     // The front is gone, and the command with it: what it has written still comes.
-    if let Some(view) = &mut view {
+    server.end_guests();
+    if let Some(view) = &mut server.view {
         view.left().ok();
     }
     Ok(())
 }
 
-/// Lets go of the view and says what changed.
-fn finish(wire: &Wire, view: Option<View>) -> Result<(), Refusal> {
-    let mut view = view.ok_or_else(|| Refusal::new("there is no view"))?;
-    view.left()?;
-    for some in view.compare()?.all()?.chunks(CHANGES) {
-        let sent = wire.send(&FromServer::Changes(some.to_vec()), None);
-        sent.map_err(|why| Refusal::step("lost the front", why))?;
+/// What there is of a view.
+#[derive(Default)]
+struct Server {
+    view: Option<View>,
+    label: Option<Label>,
+    /// Those of the view, until it is served.
+    namespaces: Vec<OwnedFd>,
+    /// What answers who asks, and the device that its guests have mounted.
+    beacon: Option<(Beacon, String)>,
+}
+
+impl Server {
+    fn build(&mut self, plan: &Plan, command: String) -> Result<FromServer, Refusal> {
+        self.view = Some(View::build(plan)?);
+        let front = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid().cast_unsigned());
+        let mut label = Label::new(LiveKind::Run, front, command);
+        label.name = plan.name.clone();
+        if let Upper::Directory(dir) = &plan.upper {
+            label.directory = Some(dir.path().display().to_string());
+        }
+        self.label = Some(label);
+        Ok(FromServer::Built)
     }
-    Ok(())
+
+    fn serve(&mut self, mounted: Mounted, fuse: Option<OwnedFd>) -> Result<FromServer, Refusal> {
+        let (Some(view), Some(fuse), Some(label)) = (&mut self.view, fuse, self.label.take())
+        else {
+            return Err(Refusal::new("there is nothing to serve"));
+        };
+        let handle = view.serve(fuse, mounted.mapped)?;
+        let device = mounted.device;
+        let inside = Inside {
+            namespaces: std::mem::take(&mut self.namespaces),
+            device: device.clone(),
+        };
+        // A view that cannot be found is a view all the same.
+        let beacon = Beacon::begin(label, view.sources(handle), Some(inside)).ok();
+        self.beacon = beacon.map(|beacon| (beacon, device));
+        Ok(FromServer::Serving)
+    }
+
+    /// Lets nobody in any more, and ends who came; how many there were.
+    fn end_guests(&mut self) -> usize {
+        let Some((beacon, device)) = self.beacon.take() else {
+            return 0;
+        };
+        if beacon.stop() == 0 {
+            return 0;
+        }
+        guests::end(&device)
+    }
+
+    /// Lets go of the view and says what changed.
+    fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
+        let ended = self.end_guests();
+        let view = self.view.take();
+        let mut view = view.ok_or_else(|| Refusal::new("there is no view"))?;
+        view.left()?;
+        for some in view.compare()?.all()?.chunks(CHANGES) {
+            let sent = wire.send(&FromServer::Changes(some.to_vec()), None);
+            sent.map_err(|why| Refusal::step("lost the front", why))?;
+        }
+        Ok(FromServer::Finished { ended })
+    }
 }

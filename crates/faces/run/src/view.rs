@@ -9,9 +9,10 @@
 use crate::Refusal;
 use crate::absent::Absent;
 use crate::changes::Compare;
+use crate::live::Sources;
 use crate::plan::{PathBytes, Plan, Source, Upper};
 use openpath_abi::Errno;
-use openpath_fuse::{Server, Session};
+use openpath_fuse::{Handle, Server, Session};
 use openpath_host::{HostFs, HostOptions, Ownership, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_overlay::{OverlayFs, OverlayOptions};
@@ -32,6 +33,7 @@ const WATCHES: usize = 65_536;
 
 /// What the command sees.
 pub(crate) struct View {
+    vfs: Vfs,
     task: Task,
     lower: Arc<SuperBlock>,
     overlay: Arc<SuperBlock>,
@@ -65,6 +67,7 @@ impl View {
         let vfs = Vfs::builder().build(Arc::clone(&overlay)).map_err(failed)?;
         let mut view = View {
             task: vfs.task(Cred::root()).map_err(failed)?,
+            vfs,
             lower,
             overlay: Arc::clone(&overlay),
             session: None,
@@ -106,7 +109,7 @@ impl View {
     }
 
     /// Answers for the view at a descriptor of FUSE, which may be of a user namespace.
-    pub(crate) fn serve(&mut self, fuse: OwnedFd, mapped: bool) -> Result<(), Refusal> {
+    pub(crate) fn serve(&mut self, fuse: OwnedFd, mapped: bool) -> Result<Handle, Refusal> {
         let failed = |why: &dyn std::fmt::Display| Refusal::step("the view cannot be served", why);
         let options = crate::namespaces::options(mapped);
         let server = Server::new(&self.task, options);
@@ -114,8 +117,19 @@ impl View {
         for tree in &self.told {
             server.hear(tree);
         }
-        self.session = Some(server.serve(fuse).map_err(|why| failed(&why))?);
-        Ok(())
+        let session = server.serve(fuse).map_err(|why| failed(&why))?;
+        let handle = session.handle();
+        self.session = Some(session);
+        Ok(handle)
+    }
+
+    /// What its figures are read from.
+    pub(crate) fn sources(&self, handle: Handle) -> Sources {
+        Sources {
+            handle,
+            vfs: self.vfs.clone(),
+            tree: Arc::clone(&self.overlay),
+        }
     }
 
     /// Waits until nobody is in the view any more, and everything that was written has come.

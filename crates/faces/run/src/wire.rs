@@ -37,6 +37,11 @@ impl Wire {
         Ok(Wire(io::stdin().as_fd().try_clone_to_owned()?))
     }
 
+    /// One over a socket of another making.
+    pub(crate) fn over(socket: OwnedFd) -> Wire {
+        Wire(socket)
+    }
+
     /// The longest that [`Wire::recv`] waits.
     pub(crate) fn patience(&self, longest: Duration) -> io::Result<()> {
         let which = rustix::net::sockopt::Timeout::Recv;

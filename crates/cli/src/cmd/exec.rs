@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath exec`: a further command in a view that runs.
+
+use crate::Outcome;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// How it ends, beside the exit statuses of the command itself.
+const STATUS: &str = "Exit status: the command's; 125 the view cannot be entered, 126 the command \
+    cannot be executed, 127 there is no such command. When the first command of the view ends, \
+    all others in it are asked to end, and killed two seconds later.";
+
+/// Options of `exec`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATUS)]
+pub(crate) struct Args {
+    /// The name of a view that runs, its directory, or its process, as `openpath list` shows it.
+    view: String,
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let Err(refusal) = openpath_run::exec(&args.view, &args.command);
+    eprintln!("openpath: {refusal}");
+    Outcome::Status(ExitCode::from(refusal.code))
+}

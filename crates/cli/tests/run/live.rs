@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Views that run are found, asked and entered, by their user and the superuser alone.
+
+use crate::place::{Place, Who, err, out};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A run whose command waits for a line, or for the end of its input.
+struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Starts it: `line` is done when this returns.
+    fn start(place: &Place, options: &[&str], line: &str) -> Running {
+        let line = format!("{line}; echo ready; read word; exit 3");
+        let rest = ["--", "sh", "-c", &line];
+        let mut command = place.openpath(["run"].iter().chain(options).chain(&rest));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        output.read_line(&mut said).unwrap();
+        assert_eq!(said, "ready\n");
+        Running {
+            input: child.stdin.take(),
+            child,
+            output,
+        }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// Lets the command end; its status, and what was said on standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.input.take());
+        let mut said = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+}
+
+/// A name that no other test has.
+fn name(place: &Place, word: &str) -> String {
+    let dir = place.dir.file_name().unwrap().to_str().unwrap();
+    format!("{word}-{dir}")
+}
+
+fn call(place: &Place, args: &[&str]) -> Output {
+    place.openpath(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// The figures of a view.
+fn figures(place: &Place, which: &str) -> Value {
+    let output = call(place, &["stats", which, "--json"]);
+    assert!(output.status.success(), "{}", err(&output));
+    serde_json::from_str(&out(&output)).unwrap()
+}
+
+#[test]
+fn a_further_command_sees_what_the_first_one_did() {
+    for place in Place::all("enter") {
+        place.write("file", "before");
+        let view = name(&place, "enter");
+        let line = "echo after > file; echo new > made";
+        let run = Running::start(&place, &["--name", &view], line);
+        for which in [&view, &run.pid()] {
+            let seen = call(&place, &["exec", which, "--", "cat", "file", "made"]);
+            assert_eq!(out(&seen), "after\nnew\n", "{}", err(&seen));
+        }
+        let line = "echo here > other; pwd; id -u; umask; exit 7";
+        let other = call(&place, &["exec", &view, "--", "sh", "-c", line]);
+        assert_eq!(other.status.code(), Some(7));
+        let plain = place.plain("pwd; id -u; umask");
+        assert_eq!(out(&other), out(&plain));
+        let back = call(&place, &["exec", &view, "--", "cat", "other"]);
+        assert_eq!(
+            (out(&back), place.read("other")),
+            ("here\n".into(), String::new())
+        );
+        // A directory of the path that cannot be searched would be EACCES.
+        let mut missing = place.openpath(["exec", &view, "--", "no-such-command-here"]);
+        let missing = missing.env("PATH", "/usr/bin:/bin").output().unwrap();
+        assert_eq!(missing.status.code(), Some(127));
+        let (code, said) = run.end();
+        assert_eq!(code, Some(3), "{said}");
+        assert!(
+            said.contains("other") && !said.contains("were left"),
+            "{said}"
+        );
+        assert_eq!(place.read("file"), "before");
+        let gone = call(&place, &["exec", &view, "--", "true"]);
+        assert_eq!(gone.status.code(), Some(125));
+        assert!(err(&gone).contains("nothing runs"), "{}", err(&gone));
+    }
+}
+
+#[test]
+fn who_entered_ends_with_the_first_command() {
+    for place in Place::all("guests") {
+        let run = Running::start(&place, &[], "true");
+        let pid = run.pid();
+        let enter = |line: &str| {
+            let mut command = place.openpath(["exec", &pid, "--", "sh", "-c", line]);
+            command.stdin(Stdio::null()).stdout(Stdio::piped());
+            let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+            let mut said = String::new();
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            output.read_line(&mut said).unwrap();
+            assert_eq!(said, "in\n");
+            (child, output)
+        };
+        // One that ends when asked, one that does not, and one that is in namespaces of its own.
+        let asked = enter("echo in; exec sleep 1000");
+        let deaf = enter("trap '' TERM; echo in; exec sleep 1000");
+        let apart = enter("exec unshare -Urm sh -c 'echo in; exec sleep 1000'");
+        let begun = Instant::now();
+        let (code, said) = run.end();
+        assert_eq!(code, Some(3));
+        assert!(said.contains("3 processes were left"), "{said}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(9),
+            "{:?}",
+            begun.elapsed()
+        );
+        for (mut child, _) in [asked, deaf, apart] {
+            assert!(!child.wait().unwrap().success());
+        }
+    }
+}
+
+#[test]
+fn what_runs_is_listed_with_its_process() {
+    for place in Place::all("listed") {
+        let view = name(&place, "listed");
+        let kept = Running::start(&place, &["--name", &view], "true");
+        let other = Running::start(&place, &[], "true");
+        let list = call(&place, &["list", "--json"]);
+        let list: Value = serde_json::from_str(&out(&list)).unwrap();
+        let by = |key: &str, value: Value| {
+            let mut rows = list.as_array().unwrap().iter();
+            rows.find(|row| row[key] == value).cloned().unwrap()
+        };
+        let row = by("name", view.as_str().into());
+        assert_eq!(
+            (&row["pid"], &row["used"]),
+            (&kept.child.id().into(), &true.into())
+        );
+        let row = by("pid", other.child.id().into());
+        assert!(row["name"].is_null() && row["command"].as_str().unwrap().contains("read word"));
+        let text = out(&call(&place, &["list"]));
+        assert!(text.contains(&format!("runs: {}", other.pid())), "{text}");
+        kept.end();
+        other.end();
+        let text = out(&call(&place, &["list"]));
+        assert!(text.contains(&view) && !text.contains("runs: "), "{text}");
+    }
+}
+
+#[test]
+fn figures_are_those_of_the_view_and_rise() {
+    for place in Place::all("figures") {
+        place.write("file", "x".repeat(5000));
+        let view = name(&place, "figures");
+        let run = Running::start(&place, &["--name", &view], "cat file > /dev/null");
+        let first = figures(&place, &view);
+        let said = (&first["version"], &first["kind"], &first["pid"]);
+        assert_eq!(said, (&1.into(), &"run".into(), &run.child.id().into()));
+        assert_eq!(first["copied_up"]["bytes"], 0);
+        assert!(first["requests"]["lookup"].as_u64().unwrap() > 0);
+        assert!(first["tenants"][0]["misses"].as_u64().unwrap() > 0);
+        let line = "echo y >> file; cat no-such-name 2> /dev/null; true";
+        assert!(
+            call(&place, &["exec", &view, "--", "sh", "-c", line])
+                .status
+                .success()
+        );
+        let then = figures(&place, &view);
+        let n = |of: &Value, key: &str| of["requests"][key].as_u64().unwrap();
+        assert_eq!(then["copied_up"]["bytes"], 5000);
+        assert!(then["copied_up"]["files"].as_u64().unwrap() >= 1);
+        let absent = "lookup of absent names";
+        assert!(n(&then, absent) > n(&first, absent));
+        // Asked again and again, until it ends.
+        let args = ["stats", &view, "--json", "--watch", "0.01"];
+        let mut watch = place.openpath(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+        for _ in 0..3 {
+            let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            assert_eq!(line["pid"], run.child.id());
+        }
+        let text = out(&call(&place, &["stats", &run.pid()]));
+        assert!(
+            text.starts_with(&format!("run {} {view}", run.pid())),
+            "{text}"
+        );
+        let metrics = out(&call(&place, &["stats", &view, "--prometheus"]));
+        let labels = format!("{{pid=\"{}\",name=\"{view}\"", run.pid());
+        for line in metrics.lines() {
+            let about = ["# HELP openpath_", "# TYPE openpath_"];
+            let sample = line.starts_with("openpath_")
+                && line.contains(&labels)
+                && line.rsplit(' ').next().unwrap().parse::<u64>().is_ok();
+            assert!(
+                sample || about.iter().any(|a| line.starts_with(a)),
+                "{line}"
+            );
+        }
+        run.end();
+        assert!(lines.all(|line| line.is_ok()) && watch.wait().unwrap().success());
+        assert_eq!(call(&place, &["stats", &view]).status.code(), Some(2));
+    }
+}
+
+#[test]
+fn a_view_is_neither_asked_nor_entered_from_within() {
+    for place in Place::all("within") {
+        let view = name(&place, "within");
+        // The directory of the sockets passes: the server itself has to refuse.
+        for pass in [&[][..], &["--pass", "/tmp", "--pass", "/run"]] {
+            let options = [&["--name", view.as_str()], pass].concat();
+            let run = Running::start(&place, &options, "true");
+            let own = env!("CARGO_BIN_EXE_openpath");
+            for verb in ["stats", "exec"] {
+                let args = ["exec", &view, "--", own, verb, &view, "true"];
+                let args = &args[..args.len() - usize::from(verb == "stats")];
+                let asked = call(&place, args);
+                assert!(!asked.status.success());
+                assert!(err(&asked).contains("nothing runs"), "{}", err(&asked));
+            }
+            run.end();
+        }
+    }
+}
+
+#[test]
+fn the_superuser_enters_as_the_views_user_and_others_do_not() {
+    let (Some(user), Some(root)) = (
+        Place::new("theirs", Who::Ordinary),
+        Place::new("mine", Who::Caller),
+    ) else {
+        return;
+    };
+    let theirs = Running::start(&user, &[], "echo secret > made");
+    let mine = Running::start(&root, &[], "true");
+    let made = user.path("made");
+    let args = ["exec", &theirs.pid(), "--", "sh", "-c"];
+    // As itself it would not be known there, and may not be more than the user.
+    let line = format!("id -u; id -G; cat {made}; echo more >> {made} && cat {made}");
+    let seen = call(&root, &[&args[..], &[line.as_str()]].concat());
+    assert_eq!(
+        out(&seen),
+        "1000\n1000\nsecret\nsecret\nmore\n",
+        "{}",
+        err(&seen)
+    );
+    assert_eq!(figures(&root, &theirs.pid())["pid"], theirs.child.id());
+    let refused = call(&user, &["exec", &mine.pid(), "--", "true"]);
+    assert_eq!(refused.status.code(), Some(125));
+    assert_eq!(call(&user, &["stats", &mine.pid()]).status.code(), Some(2));
+    theirs.end();
+    mine.end();
+}
+
+#[test]
+fn a_further_command_has_its_callers_streams() {
+    for place in Place::all("input") {
+        let run = Running::start(&place, &[], "true");
+        let mut command = place.openpath(["exec", &run.pid(), "--", "cat"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut cat = command.spawn().unwrap();
+        cat.stdin.take().unwrap().write_all(b"through").unwrap();
+        assert_eq!(out(&cat.wait_with_output().unwrap()), "through");
+        run.end();
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A further command in a view that runs.
+//!
+//! The process that was started becomes the command, so terminal, signals, job control and exit
+//! status are its own. It belongs to the view from then on, with all that it leaves behind: when
+//! the view's first command is gone, the server asks what is still there to end, and makes it.
+//!
+//! # Kernel analogue
+//! setns(2), as nsenter(1) uses it.
+//!
+//! # Rules
+//! R1. The superuser enters another user's view as that user, with his group and no other, before
+//!     anything of his is touched: who serves a view shows its programs as he likes.
+
+use crate::Refusal;
+use crate::live::Live;
+use rustix::fd::AsFd as _;
+use rustix::net::UCred;
+use rustix::thread::LinkNameSpaceType;
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+/// Becomes `command` in the view that `which` means: its name, directory or process. The process
+/// must have one thread.
+///
+/// # Errors
+/// Nothing runs that is called so; it is a mount, or lets nobody in; the view has no such working
+/// directory; the command cannot be executed.
+pub fn exec(which: &str, command: &[OsString]) -> Result<Infallible, Refusal> {
+    let live = Live::find(which)?;
+    let cwd = std::env::current_dir().map_err(|why| Refusal::step("working directory", why))?;
+    let (namespaces, server) = live.namespaces()?;
+    become_user(server).map_err(|why| Refusal::step("cannot become the view's user", why))?;
+    let kinds: &[_] = match namespaces.len() {
+        1 => &[LinkNameSpaceType::Mount],
+        _ => &[LinkNameSpaceType::User, LinkNameSpaceType::Mount],
+    };
+    for (namespace, kind) in namespaces.iter().zip(kinds) {
+        rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(*kind))
+            .map_err(|why| Refusal::step("cannot enter the view", why))?;
+    }
+    // Whoever holds one keeps the view from ending.
+    drop(namespaces);
+    rustix::process::chdir(&cwd).map_err(|why| {
+        let text = format!("the view has no directory {}", cwd.display());
+        Refusal::step(&text, why)
+    })?;
+    let (name, args) = command
+        .split_first()
+        .ok_or_else(|| Refusal::new("no command"))?;
+    let why = Command::new(name).args(args).exec();
+    Err(Refusal::exec(name, &why))
+}
+
+/// R1
+fn become_user(server: UCred) -> rustix::io::Result<()> {
+    if rustix::process::geteuid() == server.uid {
+        return Ok(());
+    }
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_gid(server.gid)?;
+    rustix::thread::set_thread_uid(server.uid)
+}

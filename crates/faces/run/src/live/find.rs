@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The side of who asks: what runs, by process, name or directory.
+
+use super::figures::{Figures, Label};
+use super::place::Place;
+use super::{Answer, Ask, PATIENCE, VERSION};
+use crate::Refusal;
+use crate::wire::Wire;
+use rustix::fd::OwnedFd;
+use rustix::net::{UCred, sockopt};
+use std::io;
+
+/// A server that answered.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// What it said first.
+    pub figures: Figures,
+    /// Whose it is.
+    uid: u32,
+}
+
+impl Live {
+    /// All that run now and are this user's, or anybody's for the superuser; by process.
+    #[must_use]
+    pub fn all() -> Vec<Live> {
+        let mut all = Vec::new();
+        for place in Place::all() {
+            for id in place.ids() {
+                // What goes while it is looked for does not run.
+                all.extend(figures(&place, id));
+            }
+        }
+        all.sort_by_key(|live| live.figures.label.pid);
+        all.dedup_by_key(|live| live.figures.label.pid);
+        all
+    }
+
+    /// The one that `text` means: its process, its name, or its directory.
+    ///
+    /// # Errors
+    /// There is none, or several.
+    pub fn find(text: &str) -> Result<Live, Refusal> {
+        let mut all = Self::all();
+        all.retain(|live| live.label().is(text));
+        let found = all.pop();
+        match (found, all.pop()) {
+            (Some(live), None) => Ok(live),
+            (Some(a), Some(b)) => Err(Refusal::new(format!(
+                "{text} is the name of several: say the process, {} or {}",
+                b.label().pid,
+                a.label().pid
+            ))),
+            (None, _) => Err(Refusal::new(format!(
+                "nothing runs that is called {text}: see `openpath list`"
+            ))),
+        }
+    }
+
+    /// What it is known by.
+    #[must_use]
+    pub fn label(&self) -> &Label {
+        &self.figures.label
+    }
+
+    /// Asks once more.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn again(&self) -> Result<Live, Refusal> {
+        let pid = self.label().pid;
+        let mut places = Place::all().into_iter();
+        let found = places.find_map(|place| figures(&place, pid));
+        found.ok_or_else(|| Refusal::new(format!("{pid} has ended")))
+    }
+
+    /// The namespaces of the view, the user namespace first, and whose server it is.
+    pub(crate) fn namespaces(&self) -> Result<(Vec<OwnedFd>, UCred), Refusal> {
+        let pid = self.label().pid;
+        let lost = |why: io::Error| Refusal::step(&format!("{pid} does not answer"), why);
+        let gone = || Refusal::new(format!("{pid} has ended"));
+        let mut places = Place::all().into_iter();
+        let connect = |place: Place| connect(&place, pid).ok();
+        let (wire, server) = places.find_map(connect).ok_or_else(gone)?;
+        wire.send(&Ask::Enter, None).map_err(lost)?;
+        let count = match wire.recv().map_err(lost)?.ok_or_else(gone)?.0 {
+            Answer::Enter { namespaces } => namespaces,
+            Answer::Refused(why) => return Err(Refusal::new(why)),
+            _ => return Err(Refusal::new(format!("{pid} is confused"))),
+        };
+        let mut all = Vec::new();
+        for _ in 0..count {
+            match wire.recv().map_err(lost)?.ok_or_else(gone)? {
+                (Answer::Namespace, Some(fd)) => all.push(fd),
+                _ => return Err(Refusal::new(format!("{pid} is confused"))),
+            }
+        }
+        Ok((all, server))
+    }
+}
+
+/// Connects to a server, and makes sure that it is its user's.
+fn connect(place: &Place, id: u32) -> io::Result<(Wire, UCred)> {
+    let stream = place.connect(id)?;
+    stream.set_read_timeout(Some(2 * PATIENCE))?;
+    stream.set_write_timeout(Some(2 * PATIENCE))?;
+    let server = sockopt::socket_peercred(&stream)?;
+    if server.uid.as_raw() != place.uid {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok((Wire::over(stream.into()), server))
+}
+
+fn figures(place: &Place, id: u32) -> Option<Live> {
+    let (wire, _) = connect(place, id).ok()?;
+    wire.send(&Ask::Figures, None).ok()?;
+    match wire.recv().ok()?? {
+        (Answer::Figures(figures), _) if figures.version == VERSION && figures.label.pid == id => {
+            Some(Live {
+                figures: *figures,
+                uid: place.uid,
+            })
+        }
+        _ => None,
+    }
+}
+
+impl Live {
+    /// Whose it is.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Directories with the sockets of servers: one for each user, closed to others.
+//!
+//! It is `openpath` in `$XDG_RUNTIME_DIR`; without that, in `/run/user/UID`, or `/run` for the
+//! superuser; where there is none, `/tmp/openpath-UID`.
+
+use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// The directory in the one of the user.
+const NAME: &str = "openpath";
+/// What a socket's name ends with.
+const SUFFIX: &str = ".sock";
+/// How often a directory that goes away is made again.
+const TRIES: u32 = 16;
+
+/// A directory of sockets.
+#[derive(Debug)]
+pub(super) struct Place {
+    fd: OwnedFd,
+    path: PathBuf,
+    /// Whose it is.
+    pub(super) uid: u32,
+}
+
+impl Place {
+    /// That of the user, made if there is none.
+    ///
+    /// # Errors
+    /// What the file system says; it is somebody else's, or open to others.
+    fn own() -> io::Result<Place> {
+        let path = own_path();
+        match rustix::fs::mkdir(&path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(why) => return Err(why.into()),
+        }
+        let place = Self::open(path)?;
+        if place.uid == me() {
+            Ok(place)
+        } else {
+            Err(Errno::PERM.into())
+        }
+    }
+
+    /// Those that this user may look into: his own; of the superuser, everybody's.
+    pub(super) fn all() -> Vec<Place> {
+        let mut paths = vec![own_path()];
+        if me() == 0 {
+            let users = std::fs::read_dir("/run/user").into_iter().flatten();
+            paths.extend(users.flatten().map(|user| user.path().join(NAME)));
+            let others = std::fs::read_dir("/tmp").into_iter().flatten();
+            let name = format!("{NAME}-");
+            let theirs = others.flatten().filter(|entry| {
+                let file = entry.file_name();
+                file.to_str().is_some_and(|file| file.starts_with(&name))
+            });
+            paths.extend(theirs.map(|entry| entry.path()));
+        }
+        paths.dedup();
+        let places = paths.into_iter().filter_map(|path| Self::open(path).ok());
+        places
+            .filter(|place| me() == 0 || place.uid == me())
+            .collect()
+    }
+
+    fn open(path: PathBuf) -> io::Result<Place> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&path, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        if stat.st_mode & 0o077 != 0 {
+            return Err(Errno::PERM.into());
+        }
+        Ok(Place {
+            fd,
+            path,
+            uid: stat.st_uid,
+        })
+    }
+
+    /// The numbers of the servers that have a socket here.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        let names = std::fs::read_dir(&self.path).into_iter().flatten();
+        let mut ids: Vec<u32> = names
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter_map(|name| name.strip_suffix(SUFFIX)?.parse().ok())
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The user's own directory, and in it a socket that is listened at, under the number of its
+    /// server. It has its name once it can be connected to.
+    ///
+    /// # Errors
+    /// Those of [`Place::own`], what the kernel says.
+    pub(super) fn listen(id: u32) -> io::Result<(Place, UnixListener)> {
+        let mut tries = 0..TRIES;
+        loop {
+            let place = Self::own()?;
+            match place.listen_at(id) {
+                // Whoever was the last there took the directory away.
+                Err(why) if why.kind() == io::ErrorKind::NotFound && tries.next().is_some() => {}
+                listener => return Ok((place, listener?)),
+            }
+        }
+    }
+
+    fn listen_at(&self, id: u32) -> io::Result<UnixListener> {
+        let (name, first) = (format!("{id}{SUFFIX}"), format!(".{id}.new"));
+        self.remove(&first);
+        let listener = UnixListener::bind(self.at(&first))?;
+        rustix::fs::renameat(&self.fd, &first, &self.fd, &name)?;
+        Ok(listener)
+    }
+
+    /// Connects to the server of this number; a socket nobody listens at is removed.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) fn connect(&self, id: u32) -> io::Result<UnixStream> {
+        let stream = UnixStream::connect(self.at(&format!("{id}{SUFFIX}")));
+        stream.inspect_err(|why| {
+            if why.kind() == io::ErrorKind::ConnectionRefused && self.uid == me() {
+                self.forget(id);
+            }
+        })
+    }
+
+    /// Removes the socket of this number, and the directory with the last one.
+    pub(super) fn forget(&self, id: u32) {
+        self.remove(&format!("{id}{SUFFIX}"));
+        // Not while there are others.
+        std::fs::remove_dir(&self.path).ok();
+    }
+
+    fn remove(&self, name: &str) {
+        // It need not be there.
+        rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()).ok();
+    }
+
+    /// A path that is short enough for a socket, however long that of the directory is.
+    fn at(&self, name: &str) -> PathBuf {
+        Path::new("/proc/self/fd")
+            .join(self.fd.as_raw_fd().to_string())
+            .join(name)
+    }
+}
+
+/// This user.
+fn me() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn own_path() -> PathBuf {
+    let told = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let told = told.filter(|dir| dir.is_absolute() && is_mine(dir));
+    let usual = match me() {
+        0 => PathBuf::from("/run"),
+        uid => format!("/run/user/{uid}").into(),
+    };
+    match told.or_else(|| Some(usual).filter(|dir| is_mine(dir))) {
+        Some(dir) => dir.join(NAME),
+        None => format!("/tmp/{NAME}-{}", me()).into(),
+    }
+}
+
+fn is_mine(dir: &Path) -> bool {
+    rustix::fs::stat(dir).is_ok_and(|stat| stat.st_uid == me())
+}

@@ -76,10 +76,9 @@ fn stat(stat: &mut StatView) {
     }
 }
 
-/// L56: the time of birth, and attributes.
+/// L56: attributes.
 fn statx(statx: &mut StatxView) {
-    statx.mask &= !(STATX_BTIME | STATX_DIOALIGN);
-    statx.btime = None;
+    statx.mask &= !STATX_DIOALIGN;
     statx.attributes = 0;
     statx.attributes_mask = 0;
 }
@@ -94,6 +93,10 @@ fn moved(tree: &mut Tree) {
 fn unasked(asked: u32, host: &StatxView, served: &mut StatxView) {
     if asked & STATX_SIZE == 0 {
         (served.stat.size, served.stat.blocks) = (host.stat.size, host.stat.blocks);
+    }
+    if asked & STATX_BTIME == 0 {
+        served.mask &= !STATX_BTIME | host.mask;
+        served.btime = host.btime;
     }
     if asked & STATX_NLINK == 0 {
         served.stat.nlink = host.stat.nlink;

@@ -12,7 +12,7 @@ use openpath_abi::mount::MNT_EXPIRE;
 use openpath_abi::resolve::RESOLVE_CACHED;
 
 use crate::op::Op;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, RawEvent};
 use crate::sides::{
     OVER_HOST, OVER_HOST_CONFIRMED, SERVED, SERVED_LATER, STACKED, STACKED_OVER_HOST,
 };
@@ -178,14 +178,23 @@ fn rule_served(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> 
         {
             Some("L55")
         }
-        (_, _, Outcome::Err(Errno::EOPNOTSUPP)) if word_has(op, "TMP") => Some("L57"),
         (Op::Chown { .. } | Op::Fchown { .. }, Outcome::Err(Errno::EPERM), Outcome::Ok) => {
             Some("L61")
         }
         (Op::Cookies { .. }, _, Outcome::Bad(_)) => Some("L62"),
         (Op::Fcntl { .. }, _, Outcome::Err(Errno::EINVAL)) if word_has(op, "_SEALS") => Some("L59"),
+        (_, Outcome::Events(a), Outcome::Events(b)) if told_alike(a, b) => Some("L74"),
         _ => None,
     }
+}
+
+/// Are these the same events but for what files without a name are called?
+fn told_alike(host: &[RawEvent], served: &[RawEvent]) -> bool {
+    let alike = |(a, b): (&RawEvent, &RawEvent)| {
+        let nameless = a.name.starts_with(b"#") && b.name == b"/";
+        (a.wd, a.mask, a.cookie) == (b.wd, b.mask, b.cookie) && (a.name == b.name || nameless)
+    };
+    host.len() == served.len() && host.iter().zip(served).all(alike)
 }
 
 /// The rules that hold only where the kernel writes back later.

@@ -103,8 +103,8 @@ openpath_sync::lock_classes! {
     pub RingBell;
     /// The future that waits for one job.
     pub RingWaker;
-    /// Tasks of a server that have nothing to do.
-    pub FuseTasks;
+    /// Which request a thread of a server is at.
+    pub FuseRequests;
     /// What the kernel was told of by a server.
     pub FuseNodes;
     /// Names that the kernel may have to be told to ask for again.

@@ -6,8 +6,9 @@
 //! sees to.
 
 use crate::options::Opens;
-use crate::pool::{Who, Worker};
 use crate::view::View;
+use crate::wire::Answer;
+use crate::worker::{Who, Worker};
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, O_ACCMODE, O_DIRECT, O_DSYNC, O_NOATIME, O_NONBLOCK, O_RDONLY, O_RDWR, O_SYNC,
     O_WRONLY,
@@ -18,25 +19,25 @@ use openpath_vfs::Fd;
 /// A file, and the descriptor that it is open at, if it is one of the kernel's own opening.
 pub(crate) type At = (u64, Option<Fd>);
 
-/// Most that one request reads.
-const READ_MAX: usize = 1 << 20;
 /// Most that one request copies between files, so that none holds a thread for long.
 const COPY_MAX: u64 = 64 << 20;
+/// After so much it asks whether who waits still does.
+const COPY_STEP: usize = 1 << 20;
 
 impl View {
     /// Does something with an open file.
     fn with<T>(
         &self,
-        who: Who,
+        w: &mut Worker,
         (number, fd): At,
         access: u32,
         work: impl FnOnce(&mut Worker, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         if let Some(fd) = fd {
-            return self.pool.run(who, |w| work(w, fd));
+            return work(w, fd);
         }
         let place = self.nodes.place(number)?;
-        self.pool.run(who, |w| w.opened(place, access, work))
+        w.opened(place, access, work)
     }
 
     /// The flags with which a file is opened that the kernel opens with `flags`.
@@ -52,63 +53,63 @@ impl View {
     }
 
     /// `OPEN`; no descriptor if the kernel is not to ask again.
-    pub(crate) fn open(&self, number: u64, flags: u32) -> Result<Fd, Errno> {
+    pub(crate) fn open(&self, w: &Worker, number: u64, flags: u32) -> Result<Fd, Errno> {
         if self.opens == Opens::Never {
             return Err(Errno::ENOSYS);
         }
         let place = self.nodes.place(number)?;
-        let flags = self.kept_flags(flags);
-        self.pool.run(Who::Anyone, |w| w.task.reopen(place, flags))
+        w.task.reopen(place, self.kept_flags(flags))
     }
 
     /// `FLUSH`: what closing one of several descriptors of an open file says.
-    pub(crate) fn flush(&self, fd: Option<Fd>) -> Result<(), Errno> {
-        let fd = fd.ok_or(Errno::ENOSYS)?;
-        self.pool.run(Who::Anyone, |w| {
-            let copy = w.task.dup(fd)?;
-            w.task.close(copy)
-        })
+    pub(crate) fn flush(&self, w: &Worker, fd: Option<Fd>) -> Result<(), Errno> {
+        let copy = w.task.dup(fd.ok_or(Errno::ENOSYS)?)?;
+        w.task.close(copy)
     }
 
     /// `RELEASE`.
-    pub(crate) fn release(&self, fd: Option<Fd>) -> Result<(), Errno> {
-        let Some(fd) = fd else { return Ok(()) };
-        self.pool.run(Who::Anyone, |w| w.task.close(fd))
+    pub(crate) fn release(&self, w: &Worker, fd: Option<Fd>) -> Result<(), Errno> {
+        fd.map_or(Ok(()), |fd| w.task.close(fd))
     }
 
-    /// `READ`: gives what was read to `show`.
+    /// `READ`: what there is of `size` bytes, straight into the answer.
     pub(crate) fn read(
         &self,
+        w: &mut Worker,
         at: At,
-        offset: u64,
-        size: usize,
-        show: impl FnOnce(&[u8]),
+        (offset, size): (u64, usize),
+        answer: &mut Answer,
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        let size = size.min(READ_MAX);
-        self.with(Who::Anyone, at, O_RDONLY, |w, fd| {
-            if w.buffer.len() < size {
-                w.buffer.resize(size, 0);
-            }
-            let mut done = 0;
-            while done < size {
-                let more = &mut w.buffer[done..size];
-                match w.task.pread(fd, more, offset.saturating_add(done as i64)) {
-                    Ok(0) => break,
-                    Ok(read) => done += read,
-                    Err(errno) if done == 0 => return Err(errno),
-                    Err(_) => break,
+        self.with(w, at, O_RDONLY, |w, fd| {
+            answer.filled(size, |room| {
+                let mut done = 0;
+                while done < room.len() {
+                    let more = &mut room[done..];
+                    match w.task.pread(fd, more, offset.saturating_add(done as i64)) {
+                        Ok(0) => break,
+                        Ok(read) => done += read,
+                        Err(errno) if done == 0 => return Err(errno),
+                        Err(_) => break,
+                    }
                 }
-            }
-            show(&w.buffer[..done]);
-            Ok(())
+                Ok(done)
+            })
         })
     }
 
     /// `WRITE`: how much was written.
-    pub(crate) fn write(&self, who: Who, at: At, offset: u64, data: &[u8]) -> Result<usize, Errno> {
+    pub(crate) fn write(
+        &self,
+        w: &mut Worker,
+        who: Who,
+        at: At,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize, Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        self.with(who, at, O_WRONLY, |w, fd| {
+        w.act_for(who);
+        self.with(w, at, O_WRONLY, |w, fd| {
             let mut done = 0;
             while done < data.len() {
                 let more = &data[done..];
@@ -124,8 +125,8 @@ impl View {
     }
 
     /// `FSYNC` and `FSYNCDIR`.
-    pub(crate) fn sync(&self, at: At, data_only: bool) -> Result<(), Errno> {
-        self.with(Who::Anyone, at, O_RDONLY, |w, fd| {
+    pub(crate) fn sync(&self, w: &mut Worker, at: At, data_only: bool) -> Result<(), Errno> {
+        self.with(w, at, O_RDONLY, |w, fd| {
             if data_only {
                 w.task.fdatasync(fd)
             } else {
@@ -137,6 +138,7 @@ impl View {
     /// `FALLOCATE`.
     pub(crate) fn allocate(
         &self,
+        w: &mut Worker,
         who: Who,
         at: At,
         mode: u32,
@@ -144,7 +146,8 @@ impl View {
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         let len = i64::try_from(len).map_err(|_| Errno::EFBIG)?;
-        self.with(who, at, O_WRONLY, |w, fd| {
+        w.act_for(who);
+        self.with(w, at, O_WRONLY, |w, fd| {
             w.task.fallocate(fd, mode, offset, len)
         })
     }
@@ -153,18 +156,23 @@ impl View {
     /// then it is to take whole files for data.
     ///
     /// Divergence: L63.
-    pub(crate) fn seek(&self, at: At, offset: i64, whence: u32) -> Result<i64, Errno> {
+    pub(crate) fn seek(
+        &self,
+        w: &mut Worker,
+        at: At,
+        offset: i64,
+        whence: u32,
+    ) -> Result<i64, Errno> {
         if self.writeback {
             return Err(Errno::ENOSYS);
         }
-        self.with(Who::Anyone, at, O_RDONLY, |w, fd| {
-            w.task.lseek(fd, offset, whence)
-        })
+        self.with(w, at, O_RDONLY, |w, fd| w.task.lseek(fd, offset, whence))
     }
 
-    /// `COPY_FILE_RANGE`: how much was copied.
+    /// `COPY_FILE_RANGE`: how much was copied. Who is interrupted has copied less.
     pub(crate) fn copy(
         &self,
+        w: &mut Worker,
         who: Who,
         (from, from_offset): (At, u64),
         (to, to_offset): (At, u64),
@@ -174,10 +182,13 @@ impl View {
         let mut to_offset = i64::try_from(to_offset).map_err(|_| Errno::EINVAL)?;
         let len = len.min(COPY_MAX) as usize;
         let source = self.nodes.place(from.0)?;
-        self.with(who, to, O_WRONLY, |w, fd| {
+        w.act_for(who);
+        self.with(w, to, O_WRONLY, |w, fd| {
             let mut copy = |w: &mut Worker, from: Fd| {
-                let (a, b) = (&mut from_offset, &mut to_offset);
-                w.task.copy_file_range(from, Some(a), fd, Some(b), len, 0)
+                steps(w, len, |w, step| {
+                    let (a, b) = (&mut from_offset, &mut to_offset);
+                    w.task.copy_file_range(from, Some(a), fd, Some(b), step, 0)
+                })
             };
             match from.1 {
                 Some(from) => copy(w, from),
@@ -187,47 +198,66 @@ impl View {
     }
 
     /// `STATFS`.
-    pub(crate) fn figures(&self, number: u64) -> Result<StatFs, Errno> {
+    pub(crate) fn figures(&self, w: &Worker, number: u64) -> Result<StatFs, Errno> {
         let place = self.nodes.place(number)?;
-        self.pool.run(Who::Anyone, |w| w.task.fstatfs(place))
+        w.task.fstatfs(place)
     }
 
     /// `GETXATTR`.
-    pub(crate) fn getxattr(&self, number: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn getxattr(&self, w: &Worker, number: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
         let place = self.nodes.place(number)?;
-        self.pool.run(Who::Anyone, |w| {
-            w.task.getxattrat(place, b"", AT_EMPTY_PATH, name)
-        })
+        w.task.getxattrat(place, b"", AT_EMPTY_PATH, name)
     }
 
     /// `LISTXATTR`.
-    pub(crate) fn listxattr(&self, number: u64) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn listxattr(&self, w: &Worker, number: u64) -> Result<Vec<u8>, Errno> {
         let place = self.nodes.place(number)?;
-        self.pool.run(Who::Anyone, |w| {
-            w.task.listxattrat(place, b"", AT_EMPTY_PATH)
-        })
+        w.task.listxattrat(place, b"", AT_EMPTY_PATH)
     }
 
     /// `SETXATTR`.
     pub(crate) fn setxattr(
         &self,
+        w: &Worker,
         number: u64,
         name: &[u8],
         value: &[u8],
         flags: u32,
     ) -> Result<(), Errno> {
         let place = self.nodes.place(number)?;
-        self.pool.run(Who::Anyone, |w| {
-            w.task
-                .setxattrat(place, b"", AT_EMPTY_PATH, name, value, flags)
-        })
+        w.task
+            .setxattrat(place, b"", AT_EMPTY_PATH, name, value, flags)
     }
 
     /// `REMOVEXATTR`.
-    pub(crate) fn removexattr(&self, number: u64, name: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn removexattr(&self, w: &Worker, number: u64, name: &[u8]) -> Result<(), Errno> {
         let place = self.nodes.place(number)?;
-        self.pool.run(Who::Anyone, |w| {
-            w.task.removexattrat(place, b"", AT_EMPTY_PATH, name)
-        })
+        w.task.removexattrat(place, b"", AT_EMPTY_PATH, name)
     }
+}
+
+/// Does something long in steps, until it is done or nobody waits for it.
+///
+/// # Errors
+/// `EINTR`: interrupted before the first. Those of the first step.
+fn steps(
+    w: &mut Worker,
+    len: usize,
+    mut step: impl FnMut(&mut Worker, usize) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < len {
+        let asked = (len - done).min(COPY_STEP);
+        let more = if w.seat.is_interrupted() {
+            Err(Errno::EINTR)
+        } else {
+            step(w, asked)
+        };
+        match more {
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) | Ok(0) => break,
+            Ok(more) => done += more,
+        }
+    }
+    Ok(done)
 }

@@ -15,7 +15,6 @@
 
 use crate::told::Name;
 use crate::view::View;
-use fuser::INodeNo;
 use openpath_sync::Word;
 use openpath_vfs::{Above, Inode};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -24,15 +23,6 @@ use std::thread::JoinHandle;
 
 /// What may be put down at once.
 const EVENTS: usize = 4096;
-
-/// A message that a name is to be asked for again (`FUSE_NOTIFY_INVAL_ENTRY`).
-const INVAL_ENTRY: u32 = 3;
-/// A message that nodes are to be given back (`FUSE_NOTIFY_PRUNE`).
-const PRUNE: u32 = 9;
-/// How many of them it names at most.
-const PRUNED: usize = 512;
-/// It is not to be thrown away (`FUSE_EXPIRE_ONLY`).
-const EXPIRE_ONLY: u32 = 1;
 
 /// What is to be passed on.
 enum Event {
@@ -189,51 +179,26 @@ impl View {
     /// Asks the kernel to give nodes back (R4).
     fn prune(&self) {
         let all = self.nodes.all();
-        for batch in all[..all.len() / 4].chunks(PRUNED) {
-            let length = 16 + 16 + 8 * batch.len();
-            let mut message = Vec::with_capacity(length);
-            message.extend((length as u32).to_le_bytes());
-            message.extend(PRUNE.to_le_bytes());
-            message.extend(0u64.to_le_bytes());
-            message.extend((batch.len() as u64).to_le_bytes());
-            message.extend(0u64.to_le_bytes());
-            for node in batch {
-                message.extend(node.to_le_bytes());
-            }
-            if self.send(&message).is_err() {
-                break;
-            }
+        if let Some(notifier) = self.notifier.get() {
+            // Who does not know how gives back as he likes.
+            let _asked = notifier.prune(&all[..all.len() / 4]);
         }
         self.nodes.pruned();
-    }
-
-    /// Sends a message that the library does not know.
-    fn send(&self, message: &[u8]) -> rustix::io::Result<usize> {
-        let device = self.device.get().ok_or(rustix::io::Errno::NOTCONN)?;
-        rustix::io::write(device, message)
     }
 
     /// Attributes, data and listings are asked for again.
     fn forget_inode(&self, node: u64) {
         if let Some(notifier) = self.notifier.get() {
             // What the kernel does not have it need not forget.
-            let _forgotten = notifier.inval_inode(INodeNo(node), 0, 0);
+            let _forgotten = notifier.inode(node, 0, 0);
         }
     }
 
-    /// A name is asked for again. The library can only throw it away.
+    /// A name is asked for again.
     fn forget_name(&self, parent: u64, name: &[u8]) {
-        let length = name.len() as u32;
-        let mut message = Vec::with_capacity(name.len() + 33);
-        message.extend((33 + length).to_le_bytes());
-        message.extend(INVAL_ENTRY.to_le_bytes());
-        message.extend(0u64.to_le_bytes());
-        message.extend(parent.to_le_bytes());
-        message.extend(length.to_le_bytes());
-        message.extend(EXPIRE_ONLY.to_le_bytes());
-        message.extend(name);
-        message.push(0);
-        // As above.
-        let _forgotten = self.send(&message);
+        if let Some(notifier) = self.notifier.get() {
+            // As above.
+            let _forgotten = notifier.expire(parent, name);
+        }
     }
 }

@@ -12,12 +12,15 @@
 //! |---|---|
 //! | `attach` | mounting, apart from serving: a process in other namespaces may do it |
 //! | `server` | [`Server`] and [`Session`] |
-//! | `wire`, `answer`, `convert`, `terms` | the requests, as the library `fuser` hands them over |
+//! | `thread` | what each of its threads does: reads a request, answers it |
+//! | `wire` | the messages of the protocol |
+//! | `answer` | from a request to what it means, and back |
 //! | `view`, `data`, `listing` | what they mean, as calls of a task |
 //! | `hear`, `told` | what changes other than through the mount, and what the kernel believes |
 //! | `watch` | who looks on |
 //! | `shown` | one user alone, in a user namespace |
-//! | `nodes`, `pool` | what the kernel knows; the tasks that answer |
+//! | `nodes` | what the kernel knows |
+//! | `worker`, `seat` | the tasks that answer, and what interrupts them |
 //!
 //! # Rules
 //! R1. The server never uses its own mount.
@@ -29,29 +32,29 @@
 //! * What changes other than through the mount is told to the kernel only of trees that are heard
 //!   ([`Server::hear`]) and tell it, a moment later; of others [`Options`] say for how long it may
 //!   believe what it was told.
-//! * What the library does not speak: `O_TMPFILE` (`EOPNOTSUPP`), the time of birth, interrupts
-//!   (a request that has begun is finished), splice.
+//! * What is interrupted ends where it waits, or between two pieces of a long copy; another request
+//!   that has begun is finished.
 //! * Locks are the kernel's own, among the users of this mount.
 
 #![forbid(unsafe_code)]
 
 mod answer;
 mod attach;
-mod convert;
 mod data;
 mod hear;
 mod listing;
 mod nodes;
 mod options;
-mod pool;
+mod seat;
 mod server;
 mod shown;
 mod stats;
-mod terms;
+mod thread;
 mod told;
 mod view;
 mod watch;
 mod wire;
+mod worker;
 
 pub use attach::{attach, detach};
 pub use options::{FOREVER, OnlyUser, Opens, Options};

@@ -4,11 +4,10 @@
 //! A directory is opened for the length of a request, also where files are opened one by one: a
 //! position in a listing means the same to every opening, whatever comes and goes meanwhile.
 
-use crate::pool::Who;
 use crate::view::{Entry, View};
+use crate::worker::Worker;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY, SEEK_SET};
-
 use openpath_vfs::DirEntry;
 
 /// How many bytes of entries are asked for at once.
@@ -26,12 +25,13 @@ impl View {
     /// `READDIR`: shows the entries from `offset` on, each with its number.
     pub(crate) fn list(
         &self,
+        w: &mut Worker,
         number: u64,
         offset: u64,
         mut show: impl FnMut(u64, &DirEntry) -> More,
     ) -> Result<(), Errno> {
         let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
-        self.walk(number, offset, |entry| {
+        self.walk(w, number, offset, |_, entry| {
             Ok(show(self.nodes.listed(mount, entry.ino), entry))
         })
     }
@@ -44,6 +44,7 @@ impl View {
     /// first of the next.
     pub(crate) fn list_plus(
         &self,
+        w: &mut Worker,
         number: u64,
         offset: u64,
         mut show: impl FnMut(u64, &DirEntry, Option<&Entry>) -> More,
@@ -51,16 +52,13 @@ impl View {
         let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
         let dir = self.nodes.place(number)?;
         let mut first = true;
-        self.walk(number, offset, |entry| {
+        self.walk(w, number, offset, |w, entry| {
             let first = std::mem::take(&mut first);
             if matches!(entry.name.as_slice(), b"." | b"..") {
                 return Ok(show(self.nodes.listed(mount, entry.ino), entry, None));
             }
             self.note(number, &entry.name);
-            let found = self
-                .pool
-                .run(Who::Anyone, |w| self.find(w, dir, &entry.name));
-            let found = match found {
+            let found = match self.find(w, dir, &entry.name) {
                 Ok(found) => found,
                 Err(Errno::ENOENT | Errno::ESTALE) => return Ok(More::Yes),
                 Err(errno) if first => return Err(errno),
@@ -68,7 +66,7 @@ impl View {
             };
             let more = show(found.number, entry, Some(&found));
             if more == More::Full {
-                self.forget(std::iter::once((found.number, 1)));
+                self.forget(w, [(found.number, 1)]);
             }
             Ok(more)
         })
@@ -77,25 +75,24 @@ impl View {
     /// Goes through the entries from `offset` on.
     fn walk(
         &self,
+        w: &mut Worker,
         number: u64,
         offset: u64,
-        mut meet: impl FnMut(&DirEntry) -> Result<More, Errno>,
+        mut meet: impl FnMut(&Worker, &DirEntry) -> Result<More, Errno>,
     ) -> Result<(), Errno> {
         let place = self.nodes.place(number)?;
         let mut offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         loop {
-            let batch = self.pool.run(Who::Anyone, |w| {
-                w.opened(place, O_RDONLY | O_DIRECTORY, |w, fd| {
-                    w.task.lseek(fd, offset, SEEK_SET)?;
-                    w.task.getdents64(fd, BATCH_BYTES)
-                })
+            let batch = w.opened(place, O_RDONLY | O_DIRECTORY, |w, fd| {
+                w.task.lseek(fd, offset, SEEK_SET)?;
+                w.task.getdents64(fd, BATCH_BYTES)
             })?;
             let Some(last) = batch.last() else {
                 return Ok(());
             };
             offset = last.off;
             for entry in &batch {
-                if meet(entry)? == More::Full {
+                if meet(w, entry)? == More::Full {
                     return Ok(());
                 }
             }

@@ -13,9 +13,9 @@
 //! | `lookups` | answers that the kernel has not given back |
 //!
 //! # Rules
-//! R1. A node's number is the file's inode number, where that is unique in the mount: the library
-//!     below shows the one as the other. The tree that the root is in keeps its numbers; others
-//!     get theirs with the number of their mount above bit 48.
+//! R1. A node's number is the file's inode number, where that is unique in the mount: what stat(2)
+//!     shows then outlives a node. The tree that the root is in keeps its numbers; others get
+//!     theirs with the number of their mount above bit 48.
 //! R2. A descriptor is closed by who took it out, when no lock is held.
 
 use openpath_abi::Errno;

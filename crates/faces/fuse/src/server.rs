@@ -6,14 +6,16 @@
 //! ends, whatever the way, the kernel ends the session: who waits for an answer gets `ECONNABORTED`
 //! and who asks later `ENOTCONN`, until the mount is taken away.
 
+use crate::answer::Clerk;
 use crate::attach::{attach, detach, settled};
 use crate::hear;
 use crate::options::Options;
 use crate::stats::{Counts, Stats};
+use crate::thread;
 use crate::view::View;
 use crate::watch::Watch;
-use crate::wire::Wire;
-use fuser::{BackgroundSession, Config, SessionACL};
+use crate::wire::{Device, Notifier, init};
+use crate::worker::Worker;
 use openpath_abi::Errno;
 use openpath_vfs::{Above, SuperBlock, Task};
 use std::io;
@@ -40,6 +42,7 @@ use std::thread::JoinHandle;
 /// ```
 pub struct Server {
     view: Arc<View>,
+    workers: Vec<Worker>,
     options: Options,
     trees: Vec<Arc<SuperBlock>>,
 }
@@ -51,9 +54,10 @@ impl Server {
     /// # Errors
     /// `ENOMEM`, what keeps the root from being opened.
     pub fn new(task: &Task, options: Options) -> Result<Self, Errno> {
-        let view = Arc::new(View::new(task, &options)?);
+        let (view, workers) = View::new(task, &options)?;
         Ok(Self {
-            view,
+            view: Arc::new(view),
+            workers,
             options,
             trees: Vec::new(),
         })
@@ -95,23 +99,19 @@ impl Server {
     /// of his own: see [`attach`].
     ///
     /// # Errors
-    /// What keeps the kernel and the server from agreeing (`ENOTCONN`: it is mounted no more), and
-    /// of making the threads.
+    /// What keeps the kernel and the server from agreeing (`ENOTCONN`: it is mounted no more;
+    /// `Unsupported`: the kernel is older than Linux 5.4), and of making the threads.
     pub fn serve(self, fuse: OwnedFd) -> io::Result<Session> {
-        let wire = Wire::new(Arc::clone(&self.view), &self.options);
-        let mut config = Config::default();
-        config.n_threads = Some(self.options.threads.max(1));
-        // The kernel has decided who may ask (`allow_other`).
-        let device = rustix::io::fcntl_dupfd_cloexec(&fuse, 0)?;
-        let session = fuser::Session::from_fd(wire, fuse, SessionACL::All, config)?;
-        self.view.notifier.set(session.notifier());
-        self.view.device.set(device);
+        let device = Arc::new(Device::new(fuse)?);
+        let terms = init::agree(&device, self.view.writeback)?;
+        self.view.notifier.set(Notifier::new(Arc::clone(&device)));
         let (above, thread) = hear::begin(&self.view)?;
         for tree in &self.trees {
             tree.tell(&above);
         }
+        let clerk = Clerk::new(Arc::clone(&self.view), &self.options, terms);
         Ok(Session {
-            running: Some(session.spawn()?),
+            running: thread::begin(clerk, &device, self.workers)?,
             hearing: Some((above, thread)),
             handle: Handle {
                 counts: Arc::clone(&self.view.counts),
@@ -124,7 +124,8 @@ impl Server {
 
 /// A mount that is being served. Dropping it takes the mount away lazily, if it was made here.
 pub struct Session {
-    running: Option<BackgroundSession>,
+    /// The threads that answer.
+    running: Vec<JoinHandle<io::Result<()>>>,
     /// What hears of changes, and its thread.
     hearing: Option<(Arc<dyn Above>, JoinHandle<()>)>,
     handle: Handle,
@@ -206,10 +207,11 @@ impl Session {
     /// # Errors
     /// What went wrong between the kernel and the server.
     pub fn wait(mut self) -> io::Result<()> {
-        let ended = match self.running.take() {
-            Some(running) => running.join(),
-            None => Ok(()),
-        };
+        let mut ended = Ok(());
+        for thread in std::mem::take(&mut self.running) {
+            let end = thread.join().unwrap_or_else(|_| Err(lost()));
+            ended = ended.and(end);
+        }
         if let Some((above, thread)) = self.hearing.take() {
             drop(above);
             // It passes on what it is told, and can do no more than end.
@@ -221,9 +223,13 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.running.is_some() && self.handle.dir.is_some() {
+        if !self.running.is_empty() && self.handle.dir.is_some() {
             // It may be gone already.
             let _gone = self.unmount_lazily();
         }
     }
+}
+
+fn lost() -> io::Error {
+    io::Error::other("a thread of the server was lost")
 }

@@ -10,8 +10,8 @@
 //! `HAS_UNMAPPED_ID`; `check_sticky`, `inode_owner_or_capable`.
 
 use crate::options::OnlyUser;
-use crate::pool::Worker;
 use crate::view::{Change, View, attributes_at};
+use crate::worker::Worker;
 use openpath_abi::fcntl::AT_SYMLINK_NOFOLLOW;
 use openpath_abi::mode::S_ISVTX;
 use openpath_abi::statx::STATX_BASIC_STATS;

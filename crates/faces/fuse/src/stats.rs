@@ -35,6 +35,8 @@ requests! {
     Space = "fallocate, lseek, copy_file_range",
     Attribute = "xattr",
     Statfs = "statfs",
+    Interrupt = "interrupt",
+    Malformed = "malformed",
 }
 
 /// One word for each kind.

@@ -12,28 +12,31 @@
 use crate::hear::Queue;
 use crate::nodes::{File, Nodes};
 use crate::options::{OnlyUser, Opens, Options};
-use crate::pool::{Pool, Who, Worker};
+use crate::seat::Seat;
 use crate::stats::Counts;
 use crate::told::Told;
 use crate::watch::Watch;
-use fuser::Notifier;
+use crate::wire::Notifier;
+use crate::worker::{Who, Worker};
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_REMOVEDIR, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
-    O_RDWR, O_TRUNC, O_WRONLY,
+    O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
 use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, is_lnk};
-use openpath_abi::statx::{STATX_BASIC_STATS, STATX_MNT_ID_UNIQUE};
+use openpath_abi::statx::{STATX_BASIC_STATS, STATX_BTIME, STATX_MNT_ID_UNIQUE};
 use openpath_abi::{Errno, Statx, TimeSet};
 use openpath_sync::{Mutex, WriteOnce};
 use openpath_vfs::lock_order::FuseTold;
 use openpath_vfs::{Fd, Task};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
 /// What is asked of a file that a node is made for.
 const WANTED: u32 = STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE;
 /// How a node's place is opened.
 const PLACE: u32 = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+
+/// A name in a directory, by its node.
+pub(crate) type Name<'a> = (u64, &'a [u8]);
 
 /// What a name leads to.
 #[derive(Clone, Copy)]
@@ -67,13 +70,12 @@ impl Change {
 
 /// The inside of a [`crate::Server`], shared by the threads that answer.
 pub(crate) struct View {
-    pub(crate) pool: Pool,
     pub(crate) nodes: Nodes,
     pub(crate) counts: Arc<Counts>,
+    /// Where its threads answer.
+    pub(crate) seats: Vec<Arc<Seat>>,
     /// What tells the kernel, once there is one.
     pub(crate) notifier: WriteOnce<Notifier>,
-    /// The same device, for what the library cannot say.
-    pub(crate) device: WriteOnce<OwnedFd>,
     /// Where changes of heard trees are put down, if any is heard.
     pub(crate) queue: WriteOnce<Weak<Queue>>,
     /// Names that such a change may have to take back.
@@ -99,11 +101,11 @@ fn file_of(attr: &Statx) -> File {
 const SPARE: u64 = 4096;
 
 impl View {
-    /// A view of what the root of `task` shows.
+    /// A view of what the root of `task` shows, and who answers for it.
     ///
     /// # Errors
     /// `ENOMEM`, what keeps the root from being opened.
-    pub(crate) fn new(task: &Task, options: &Options) -> Result<Self, Errno> {
+    pub(crate) fn new(task: &Task, options: &Options) -> Result<(Self, Vec<Worker>), Errno> {
         let own = task.fork()?;
         for fd in own.descriptors() {
             own.close(fd)?;
@@ -111,12 +113,12 @@ impl View {
         own.set_rlimit_nofile(options.nodes_max as u64 + SPARE);
         let root = own.open(b"/", PLACE | O_DIRECTORY, 0)?;
         let attr = own.statx(root, b"", AT_EMPTY_PATH, WANTED)?;
-        Ok(Self {
-            pool: Pool::new(&own, options.threads.max(1))?,
+        let workers = Worker::some(&own, options.threads.max(1))?;
+        let view = Self {
             nodes: Nodes::new(root, file_of(&attr), options.nodes_max.max(1)),
             counts: Arc::default(),
+            seats: workers.iter().map(|w| Arc::clone(&w.seat)).collect(),
             notifier: WriteOnce::default(),
-            device: WriteOnce::default(),
             queue: WriteOnce::default(),
             hears: false,
             watch: None,
@@ -124,7 +126,8 @@ impl View {
             opens: options.opens,
             writeback: options.writeback,
             only: options.only_user.clone(),
-        })
+        };
+        Ok((view, workers))
     }
 
     /// Looks at what is open at `place`, and makes it a node or counts one more lookup of the node
@@ -164,173 +167,210 @@ impl View {
     }
 
     /// `LOOKUP`.
-    pub(crate) fn lookup(&self, parent: u64, name: &[u8]) -> Result<Entry, Errno> {
+    pub(crate) fn lookup(&self, w: &Worker, (parent, name): Name<'_>) -> Result<Entry, Errno> {
         let dir = self.nodes.place(parent)?;
         // Before the look: what changes after it is told after it.
         self.note(parent, name);
-        self.pool.run(Who::Anyone, |w| self.find(w, dir, name))
+        self.find(w, dir, name)
     }
 
     /// `FORGET`.
-    pub(crate) fn forget(&self, all: impl Iterator<Item = (u64, u64)>) {
+    pub(crate) fn forget(&self, w: &Worker, all: impl IntoIterator<Item = (u64, u64)>) {
         for (number, lookups) in all {
             if let Some(place) = self.nodes.forget(number, lookups) {
                 // What closing says is nobody's: the place was opened by the server alone.
-                let _closed = self.pool.run(Who::Anyone, |w| w.task.close(place));
+                let _closed = w.task.close(place);
             }
         }
     }
 
     /// `GETATTR`.
-    pub(crate) fn attributes(&self, number: u64) -> Result<Statx, Errno> {
+    pub(crate) fn attributes(&self, w: &Worker, number: u64) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
-        let attr = self.pool.run(Who::Anyone, |w| attributes_at(w, place));
-        attr.map(|attr| self.shown(attr))
+        attributes_at(w, place).map(|attr| self.shown(attr))
+    }
+
+    /// `STATX`: the same with the time of birth.
+    pub(crate) fn birth(&self, w: &Worker, number: u64) -> Result<Statx, Errno> {
+        let place = self.nodes.place(number)?;
+        let wanted = WANTED | STATX_BTIME;
+        let attr = w.task.statx(place, b"", AT_EMPTY_PATH, wanted)?;
+        Ok(self.shown(attr))
     }
 
     /// `SETATTR`, in the order in which Linux applies the changes of one call.
-    pub(crate) fn change(&self, who: Who, number: u64, change: &Change) -> Result<Statx, Errno> {
+    pub(crate) fn change(
+        &self,
+        w: &mut Worker,
+        who: Who,
+        number: u64,
+        change: &Change,
+    ) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
-        self.pool.run(who, |w| {
-            self.may_change(w, place, change)?;
-            if let Some(size) = change.size
-                && (change.by_descriptor || cuts(w, place, size)?)
-            {
-                let size = i64::try_from(size).map_err(|_| Errno::EFBIG)?;
-                match change.fd {
-                    Some(fd) => w.task.ftruncate(fd, size)?,
-                    None => w.opened(place, O_WRONLY, |w, fd| w.task.ftruncate(fd, size))?,
-                }
+        w.act_for(who);
+        self.may_change(w, place, change)?;
+        if let Some(size) = change.size
+            && (change.by_descriptor || cuts(w, place, size)?)
+        {
+            let size = i64::try_from(size).map_err(|_| Errno::EFBIG)?;
+            match change.fd {
+                Some(fd) => w.task.ftruncate(fd, size)?,
+                None => w.opened(place, O_WRONLY, |w, fd| w.task.ftruncate(fd, size))?,
             }
-            // Nothing at all is what chown(2) to nobody asks for: the time of the change moves.
-            if change.is_nothing() && !may_strip(w, place, who)? {
-                touch(w, place)?;
-            } else if change.uid.is_some() || change.gid.is_some() || change.is_nothing() {
-                let (uid, gid) = (change.uid, change.gid);
-                let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
-                w.task.fchownat(place, b"", uid, gid, AT_EMPTY_PATH)?;
-            }
-            if let Some(mode) = change.mode {
-                let mode = mode & S_IALLUGO;
-                w.task.fchmodat2(place, b"", mode, AT_EMPTY_PATH)?;
-            }
-            w.task
-                .utimensat(place, Some(b""), change.times, AT_EMPTY_PATH)?;
-            attributes_at(w, place).map(|attr| self.shown(attr))
-        })
+        }
+        // Nothing at all is what chown(2) to nobody asks for: the time of the change moves.
+        if change.is_nothing() && !may_strip(w, place, who)? {
+            touch(w, place)?;
+        } else if change.uid.is_some() || change.gid.is_some() || change.is_nothing() {
+            let (uid, gid) = (change.uid, change.gid);
+            let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
+            w.task.fchownat(place, b"", uid, gid, AT_EMPTY_PATH)?;
+        }
+        if let Some(mode) = change.mode {
+            let mode = mode & S_IALLUGO;
+            w.task.fchmodat2(place, b"", mode, AT_EMPTY_PATH)?;
+        }
+        w.task
+            .utimensat(place, Some(b""), change.times, AT_EMPTY_PATH)?;
+        attributes_at(w, place).map(|attr| self.shown(attr))
     }
 
     /// `READLINK`.
-    pub(crate) fn readlink(&self, number: u64) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn readlink(&self, w: &Worker, number: u64) -> Result<Vec<u8>, Errno> {
         let place = self.nodes.place(number)?;
-        self.pool
-            .run(Who::Anyone, |w| w.task.readlinkat(place, b""))
+        w.task.readlinkat(place, b"")
     }
 
     /// `MKNOD` and `MKDIR`: `mode` has the type.
     pub(crate) fn make(
         &self,
+        w: &mut Worker,
         who: Who,
-        (parent, name): (u64, &[u8]),
+        (parent, name): Name<'_>,
         mode: u32,
         dev: u64,
     ) -> Result<Entry, Errno> {
         let dir = self.nodes.place(parent)?;
         self.note(parent, name);
-        self.pool.run(who, |w| {
-            if mode & S_IFMT == S_IFDIR {
-                w.task.mkdirat(dir, name, mode & !S_IFMT)?;
-            } else {
-                w.task.mknodat(dir, name, mode, dev)?;
-            }
-            self.find(w, dir, name)
-        })
+        w.act_for(who);
+        if mode & S_IFMT == S_IFDIR {
+            w.task.mkdirat(dir, name, mode & !S_IFMT)?;
+        } else {
+            w.task.mknodat(dir, name, mode, dev)?;
+        }
+        self.find(w, dir, name)
     }
 
     /// `SYMLINK`.
     pub(crate) fn symlink(
         &self,
+        w: &mut Worker,
         who: Who,
-        (parent, name): (u64, &[u8]),
+        (parent, name): Name<'_>,
         target: &[u8],
     ) -> Result<Entry, Errno> {
         let dir = self.nodes.place(parent)?;
         self.note(parent, name);
-        self.pool.run(who, |w| {
-            w.task.symlinkat(target, dir, name)?;
-            self.find(w, dir, name)
-        })
+        w.act_for(who);
+        w.task.symlinkat(target, dir, name)?;
+        self.find(w, dir, name)
     }
 
     /// `CREATE`: the entry, and the descriptor it is open at, if files are opened one by one.
     pub(crate) fn create(
         &self,
+        w: &mut Worker,
         who: Who,
-        (parent, name): (u64, &[u8]),
+        (parent, name): Name<'_>,
         mode: u32,
         flags: u32,
     ) -> Result<(Entry, Option<Fd>), Errno> {
         let dir = self.nodes.place(parent)?;
+        let how = O_CREAT | O_NOFOLLOW | flags & (O_EXCL | O_TRUNC);
+        self.note(parent, name);
+        w.act_for(who);
+        self.opened_new(w, (dir, name), how, mode, flags)
+    }
+
+    /// `TMPFILE`: the same of a file without a name, in a directory's file system.
+    pub(crate) fn unnamed(
+        &self,
+        w: &mut Worker,
+        who: Who,
+        parent: u64,
+        mode: u32,
+        flags: u32,
+    ) -> Result<(Entry, Option<Fd>), Errno> {
+        let dir = self.nodes.place(parent)?;
+        w.act_for(who);
+        self.opened_new(w, (dir, b"."), O_TMPFILE | flags & O_EXCL, mode, flags)
+    }
+
+    /// Makes a file by opening it, as `how` and the kernel's `flags` say.
+    fn opened_new(
+        &self,
+        w: &Worker,
+        (dir, name): (Fd, &[u8]),
+        how: u32,
+        mode: u32,
+        flags: u32,
+    ) -> Result<(Entry, Option<Fd>), Errno> {
         let keeps = self.opens == Opens::Each;
-        let how = if keeps {
+        let access = if keeps {
             self.kept_flags(flags)
         } else {
             O_RDWR
         };
-        let how = how | O_CREAT | O_NOFOLLOW | flags & (O_EXCL | O_TRUNC);
-        self.note(parent, name);
-        self.pool.run(who, |w| {
-            let fd = w.task.openat(dir, name, how, mode)?;
-            let entry = w.task.reopen(fd, O_PATH | O_CLOEXEC);
-            let entry = entry.and_then(|place| self.enter(&w.task, place));
-            match entry {
-                Ok(entry) if keeps => Ok((entry, Some(fd))),
-                Ok(entry) => {
-                    w.task.close(fd)?;
-                    Ok((entry, None))
-                }
-                Err(errno) => {
-                    w.task.close(fd)?;
-                    Err(errno)
-                }
-            }
-        })
+        let fd = w.task.openat(dir, name, access | how, mode)?;
+        let entry = w.task.reopen(fd, O_PATH | O_CLOEXEC);
+        let entry = entry.and_then(|place| self.enter(&w.task, place));
+        if keeps && let Ok(entry) = entry {
+            return Ok((entry, Some(fd)));
+        }
+        w.task.close(fd)?;
+        entry.map(|entry| (entry, None))
     }
 
     /// `LINK`.
-    pub(crate) fn link(&self, number: u64, (parent, name): (u64, &[u8])) -> Result<Entry, Errno> {
+    pub(crate) fn link(
+        &self,
+        w: &Worker,
+        number: u64,
+        (parent, name): Name<'_>,
+    ) -> Result<Entry, Errno> {
         let (place, dir) = (self.nodes.place(number)?, self.nodes.place(parent)?);
         self.note(parent, name);
-        self.pool.run(Who::Anyone, |w| {
-            w.task.linkat(place, b"", dir, name, AT_EMPTY_PATH)?;
-            self.find(w, dir, name)
-        })
+        w.task.linkat(place, b"", dir, name, AT_EMPTY_PATH)?;
+        self.find(w, dir, name)
     }
 
     /// `UNLINK` and `RMDIR`.
-    pub(crate) fn remove(&self, (parent, name): (u64, &[u8]), is_dir: bool) -> Result<(), Errno> {
+    pub(crate) fn remove(
+        &self,
+        w: &Worker,
+        (parent, name): Name<'_>,
+        is_dir: bool,
+    ) -> Result<(), Errno> {
         let dir = self.nodes.place(parent)?;
         let flags = if is_dir { AT_REMOVEDIR } else { 0 };
-        self.pool.run(Who::Anyone, |w| {
-            self.may_take(w, dir, name)?;
-            w.task.unlinkat(dir, name, flags)
-        })
+        self.may_take(w, dir, name)?;
+        w.task.unlinkat(dir, name, flags)
     }
 
     /// `RENAME2`.
     pub(crate) fn rename(
         &self,
+        w: &mut Worker,
         who: Who,
-        (from, name): (u64, &[u8]),
-        (to, new): (u64, &[u8]),
+        (from, name): Name<'_>,
+        (to, new): Name<'_>,
         flags: u32,
     ) -> Result<(), Errno> {
         let (from, to) = (self.nodes.place(from)?, self.nodes.place(to)?);
-        self.pool.run(who, |w| {
-            self.may_take(w, from, name)?;
-            self.may_take(w, to, new)?;
-            w.task.renameat2(from, name, to, new, flags)
-        })
+        w.act_for(who);
+        self.may_take(w, from, name)?;
+        self.may_take(w, to, new)?;
+        w.task.renameat2(from, name, to, new, flags)
     }
 }
 
@@ -354,7 +394,6 @@ fn may_strip(worker: &Worker, place: Fd, who: Who) -> Result<bool, Errno> {
         Who::Owner(uid, _) | Who::Stripped(uid, _) => {
             uid == 0 || uid == attributes_at(worker, place)?.uid
         }
-        Who::Anyone => true,
     })
 }
 

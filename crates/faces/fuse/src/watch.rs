@@ -15,11 +15,12 @@
 //! R1. Who asks waits until the watch returns: it stands still in its call, and can be looked at.
 //! R2. The answer is what it would be without a watch; only how long it holds may be another.
 
-use crate::pool::Who;
-use crate::view::{Entry, View};
+use crate::view::{Entry, Name, View};
+use crate::worker::Worker;
 use openpath_abi::fcntl::{AT_EACCESS, AT_EMPTY_PATH};
 use openpath_abi::{Errno, Statx};
 use openpath_vfs::{Cred, ExplainOp, Explanation, Fd};
+use std::cell::RefCell;
 
 /// Who asks: the kernel's numbers for it, in the namespaces that it was mounted from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +57,7 @@ pub trait Watch: Send + Sync {
 /// A file of the mount, for who looks on.
 pub struct Sight<'a> {
     view: &'a View,
+    worker: RefCell<&'a mut Worker>,
     node: u64,
 }
 
@@ -66,8 +68,7 @@ impl Sight<'_> {
     /// `ESTALE` (the kernel has given it back), `ENAMETOOLONG`.
     pub fn path(&self) -> Result<Vec<u8>, Errno> {
         let place = self.view.nodes.place(self.node)?;
-        let pool = &self.view.pool;
-        pool.run(Who::Anyone, |w| w.task.path_name(place))
+        self.worker.borrow().task.path_name(place)
     }
 
     /// Its attributes.
@@ -75,7 +76,7 @@ impl Sight<'_> {
     /// # Errors
     /// `ESTALE`, what its tree meets.
     pub fn attributes(&self) -> Result<Statx, Errno> {
-        self.view.attributes(self.node)
+        self.view.attributes(&self.worker.borrow(), self.node)
     }
 
     /// Explains what `cred` may do with it: `want` is of `R_OK`, `W_OK` and `X_OK`.
@@ -109,48 +110,52 @@ impl Sight<'_> {
         op: impl FnOnce(Fd) -> ExplainOp<'p>,
     ) -> Result<Explanation, Errno> {
         let place = self.view.nodes.place(self.node)?;
-        let pool = &self.view.pool;
-        pool.run(Who::Anyone, |w| {
-            Ok(w.as_cred(cred, |task| task.explain(&op(place))))
-        })
+        let mut worker = self.worker.borrow_mut();
+        Ok(worker.as_cred(cred, |task| task.explain(&op(place))))
     }
 }
 
 impl View {
-    fn sight(&self, node: u64) -> Sight<'_> {
-        Sight { view: self, node }
+    fn sight<'a>(&'a self, worker: &'a mut Worker, node: u64) -> Sight<'a> {
+        Sight {
+            view: self,
+            worker: RefCell::new(worker),
+            node,
+        }
     }
 
-    /// Whether the kernel may keep what `name` was found to be.
+    /// Whether the kernel may keep what a name was found to be.
     pub(crate) fn may_keep(
         &self,
+        w: &mut Worker,
         by: Asker,
-        (parent, name): (u64, &[u8]),
+        (parent, name): Name<'_>,
         found: &Result<Entry, Errno>,
     ) -> bool {
         let found = found.as_ref().map(|entry| &entry.attr).map_err(|e| *e);
         let watch = self.watch.as_ref();
-        watch.is_none_or(|watch| watch.name(by, &self.sight(parent), name, found))
+        watch.is_none_or(|watch| watch.name(by, &self.sight(w, parent), name, found))
     }
 
     /// Attributes are asked for.
-    pub(crate) fn looks_at(&self, by: Asker, node: u64) {
+    pub(crate) fn looks_at(&self, w: &mut Worker, by: Asker, node: u64) {
         if let Some(watch) = &self.watch {
-            watch.attributes(by, &self.sight(node));
+            watch.attributes(by, &self.sight(w, node));
         }
     }
 
     /// Opens, or makes and opens, as whoever looks on sees it.
     pub(crate) fn seen<T>(
         &self,
+        w: &mut Worker,
         by: Asker,
         (node, name): (u64, Option<&[u8]>),
         flags: u32,
-        open: impl FnOnce() -> Result<T, Errno>,
+        open: impl FnOnce(&mut Worker) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let watch = self.watch.as_ref();
-        let told = watch.and_then(|watch| watch.opening(by, &self.sight(node), name, flags));
-        let opened = open();
+        let told = watch.and_then(|watch| watch.opening(by, &self.sight(w, node), name, flags));
+        let opened = open(w);
         if let Some(told) = told {
             told(opened.as_ref().map(drop).map_err(|e| *e));
         }

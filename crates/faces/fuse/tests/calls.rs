@@ -130,14 +130,7 @@ fn what_is_open_lives_without_a_name() {
         assert_eq!(file.metadata().expect("there").len(), 16);
         drop((file, other));
         fs::remove_file(&path).expect("removed");
-        // The kernel gives back what it let go of, in its own time.
-        for _ in 0..1000 {
-            if place.session().stats().nodes < before {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        panic!("{} nodes stay", place.session().stats().nodes);
+        settles(place, before - 1);
     });
 }
 
@@ -228,6 +221,105 @@ fn extended_attributes_are_kept() {
         let gone = rustix::fs::getxattr(&path, "user.one", &mut room);
         assert_eq!(gone, Err(rustix::io::Errno::NODATA));
     });
+}
+
+#[test]
+fn a_file_without_a_name_gets_one_or_goes() {
+    each(|place| {
+        let unnamed = |flags| {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .mode(0o640)
+                .custom_flags(libc::O_TMPFILE | flags)
+                .open(place.dir())
+                .expect("made")
+        };
+        let link = |file: &File, to: &str| {
+            use rustix::fs::{AtFlags, CWD, linkat};
+            linkat(file, "", CWD, place.at(to), AtFlags::EMPTY_PATH)
+        };
+        let before = place.session().stats().nodes;
+        let mut file = unnamed(0);
+        file.write_all(b"hidden").expect("written");
+        assert_eq!(file.metadata().expect("there").nlink(), 0);
+        assert_eq!(fs::read_dir(place.dir()).expect("listed").count(), 0);
+        assert_eq!(link(&file, "named"), Ok(()));
+        assert_eq!(fs::read(place.at("named")).expect("read"), b"hidden");
+        let (open, named) = (file.metadata(), fs::metadata(place.at("named")));
+        let (open, named) = (open.expect("there"), named.expect("there"));
+        assert_eq!((open.ino(), open.nlink()), (named.ino(), 1));
+        assert_eq!(named.mode() & 0o7777, 0o640);
+        let mut alone = unnamed(libc::O_EXCL);
+        alone.write_all(b"never seen").expect("written");
+        assert_eq!(link(&alone, "other"), Err(rustix::io::Errno::NOENT));
+        drop((file, alone));
+        fs::remove_file(place.at("named")).expect("removed");
+        settles(place, before);
+    });
+}
+
+#[test]
+fn the_time_of_birth_is_that_of_the_tree() {
+    each(|place| {
+        fs::write(place.at("file"), "x").expect("made");
+        let ours = place.task.statx(
+            openpath_abi::fcntl::AT_FDCWD,
+            b"/file",
+            0,
+            openpath_abi::statx::STATX_BTIME,
+        );
+        let ours = ours.expect("there").btime;
+        let born = fs::metadata(place.at("file")).and_then(|m| m.created());
+        let since = born.expect("said").duration_since(std::time::UNIX_EPOCH);
+        let since = since.expect("after the epoch");
+        assert_eq!(since.as_secs(), ours.sec.cast_unsigned());
+        assert_eq!(since.subsec_nanos(), ours.nsec);
+    });
+}
+
+#[test]
+fn who_is_killed_in_a_long_copy_leaves_it_unfinished() {
+    // More than one request copies, and not a multiple of what one does.
+    const LEN: usize = 100 << 20;
+    const ONCE: u64 = 64 << 20;
+    let Some(place) = Place::new(Options::default()) else {
+        return;
+    };
+    fs::write(place.at("from"), vec![b'x'; LEN]).expect("written");
+    // The kill may come too early or too late.
+    for _ in 0..50 {
+        let _gone = fs::remove_file(place.at("to"));
+        let before = place.asked("fallocate, lseek, copy_file_range");
+        let copying = std::process::Command::new("cp")
+            .arg("--sparse=never")
+            .args([place.at("from"), place.at("to")])
+            .spawn();
+        let mut copying = copying.expect("begun");
+        while place.asked("fallocate, lseek, copy_file_range") == before
+            && copying.try_wait().expect("a child").is_none()
+        {
+            std::thread::yield_now();
+        }
+        copying.kill().expect("killed");
+        copying.wait().expect("ended");
+        let len = fs::metadata(place.at("to")).map_or(0, |m| m.len());
+        if place.asked("interrupt") > 0 && !len.is_multiple_of(ONCE) && len < LEN as u64 {
+            return place.end();
+        }
+    }
+    panic!("no copy was interrupted");
+}
+
+/// Waits until the kernel has given back what it let go of, which it does in its own time.
+fn settles(place: &Place, nodes: usize) {
+    for _ in 0..1000 {
+        if place.session().stats().nodes <= nodes {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("{} nodes stay", place.session().stats().nodes);
 }
 
 #[test]

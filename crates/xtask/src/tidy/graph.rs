@@ -94,7 +94,7 @@ const GRAPH: &[Node] = &[
     Node {
         name: FUSE,
         own: &[ABI, SYNC, VFS],
-        outside: &["fuser", "rustix"],
+        outside: &["rustix", "tracing"],
     },
     Node {
         name: RUN,

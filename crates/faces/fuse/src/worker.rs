@@ -1,42 +1,57 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tasks of a server: one for each thread that answers, all with one descriptor table.
+//! The task of a thread that answers. All share one descriptor table.
 //!
 //! # Rules
-//! R1. A request has a task to itself for as long as it runs. There are as many as threads, so that
-//!     none ever waits for one.
+//! R1. A thread has a task to itself, so that none ever waits for one.
 //! R2. Tasks act with every capability: the kernel has checked permissions before it asks
 //!     (`default_permissions`). Who asks matters for what is made, which is his, and for what a
 //!     change of data takes from a file.
 
+use crate::seat::Seat;
 use openpath_abi::Errno;
 use openpath_abi::caps::CAP_FSETID;
-use openpath_sync::Mutex;
-use openpath_vfs::lock_order::FuseTasks;
 use openpath_vfs::{Cred, Fd, Task};
+use std::sync::Arc;
 
 /// Whom a task acts for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
-    /// It does not matter.
-    Anyone,
     /// What is made is this user's and this group's.
     Owner(u32, u32),
     /// The same, and what he changes loses its set-id bits and capabilities.
     Stripped(u32, u32),
 }
 
-/// A task, and what it has at hand.
+/// A task, and where it answers.
 pub(crate) struct Worker {
     pub(crate) task: Task,
+    pub(crate) seat: Arc<Seat>,
     acting: Who,
-    /// What was read last; kept for its memory.
-    pub(crate) buffer: Vec<u8>,
 }
 
 impl Worker {
-    fn act_for(&mut self, who: Who) {
+    /// `count` tasks beside `first`, whose table all share.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn some(first: &Task, count: usize) -> Result<Vec<Self>, Errno> {
+        let make = |_| {
+            let task = first.clone_files()?;
+            task.set_cred(Cred::root());
+            // The kernel has applied the umask of who asks.
+            task.umask(0);
+            Ok(Self {
+                seat: Arc::new(Seat::new(task.interrupter())),
+                task,
+                acting: Who::Owner(0, 0),
+            })
+        };
+        (0..count).map(make).collect()
+    }
+
+    /// Acts for this user from now on.
+    pub(crate) fn act_for(&mut self, who: Who) {
         let (uid, gid, taken) = match who {
-            Who::Anyone => return,
             Who::Owner(uid, gid) => (uid, gid, 0),
             Who::Stripped(uid, gid) => (uid, gid, 1 << CAP_FSETID),
         };
@@ -75,47 +90,5 @@ impl Worker {
         let done = done?;
         closed?;
         Ok(done)
-    }
-}
-
-/// The tasks that have nothing to do.
-pub(crate) struct Pool(Mutex<Vec<Worker>, FuseTasks>);
-
-impl Pool {
-    /// `count` tasks beside `first`, whose table all share.
-    ///
-    /// # Errors
-    /// `ENOMEM`.
-    pub(crate) fn new(first: &Task, count: usize) -> Result<Self, Errno> {
-        let make = |_| {
-            let task = first.clone_files()?;
-            task.set_cred(Cred::root());
-            // The kernel has applied the umask of who asks.
-            task.umask(0);
-            Ok(Worker {
-                task,
-                acting: Who::Owner(0, 0),
-                buffer: Vec::new(),
-            })
-        };
-        let all = (0..count).map(make).collect::<Result<Vec<_>, Errno>>()?;
-        Ok(Self(Mutex::new(all)))
-    }
-
-    /// Runs `work` with a task that acts for `who`.
-    ///
-    /// # Errors
-    /// `EAGAIN` (R1 is broken), those of `work`.
-    pub(crate) fn run<T>(
-        &self,
-        who: Who,
-        work: impl FnOnce(&mut Worker) -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
-        let taken = self.0.lock().pop();
-        let mut worker = taken.ok_or(Errno::EAGAIN)?;
-        worker.act_for(who);
-        let done = work(&mut worker);
-        self.0.lock().push(worker);
-        done
     }
 }

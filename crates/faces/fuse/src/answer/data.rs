@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Requests about what is in files and directories.
+
+use super::{Asked, Clerk, fd_of, handle_of, opened, shown};
+use crate::listing::More;
+use crate::options::Opens;
+use crate::stats::Request as Kind;
+use crate::wire::entries::{plain, plus};
+use crate::wire::numbers::{FOPEN_KEEP_CACHE, WRITE_CACHE, WRITE_KILL_SUIDGID};
+use crate::wire::request::{CopyRange, Span};
+use openpath_abi::Errno;
+
+type Done = Result<(), Errno>;
+
+/// Whether a listing goes on after an entry that had room or not.
+fn more(had_room: bool) -> More {
+    if had_room { More::Yes } else { More::Full }
+}
+
+impl Clerk {
+    pub(super) fn open(&self, asked: &mut Asked<'_>, flags: u32) -> Done {
+        self.count(Kind::Open);
+        let (by, node) = (asked.by(), asked.node());
+        let fd = self.view.seen(asked.w, by, (node, None), flags, |w| {
+            self.view.open(w, node, flags)
+        })?;
+        opened(asked, handle_of(Some(fd)), FOPEN_KEEP_CACHE);
+        Ok(())
+    }
+
+    pub(super) fn opendir(&self, asked: &mut Asked<'_>) -> Done {
+        self.count(Kind::Open);
+        match self.view.opens {
+            Opens::Never => return Err(Errno::ENOSYS),
+            // Without leave for the kernel to keep what it lists.
+            Opens::Each => opened(asked, handle_of(None), 0),
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&self, asked: &mut Asked<'_>, handle: u64) -> Done {
+        self.count(Kind::Close);
+        self.view.flush(asked.w, fd_of(handle))
+    }
+
+    pub(super) fn release(&self, asked: &mut Asked<'_>, handle: u64) -> Done {
+        self.count(Kind::Close);
+        self.view.release(asked.w, fd_of(handle))
+    }
+
+    pub(super) fn read(&self, asked: &mut Asked<'_>, span: Span) -> Done {
+        self.count(Kind::Read);
+        let at = (asked.node(), fd_of(span.handle));
+        let span = (span.offset, span.size as usize);
+        self.view.read(asked.w, at, span, asked.answer)
+    }
+
+    pub(super) fn write(
+        &self,
+        asked: &mut Asked<'_>,
+        (handle, offset): (u64, u64),
+        flags: u32,
+        data: &[u8],
+    ) -> Done {
+        self.count(Kind::Write);
+        let who = asked.changer(flags & WRITE_KILL_SUIDGID != 0);
+        let node = asked.node();
+        let at = (node, fd_of(handle));
+        let written = self.view.write(asked.w, who, at, offset, data);
+        if flags & WRITE_CACHE != 0
+            && let Some(notifier) = self.view.notifier.get()
+        {
+            // The kernel knows how long the file is, and not how many blocks it takes now.
+            let _forgotten = notifier.inode(node, -1, 0);
+        }
+        // No request is larger than its 32 bits.
+        asked.answer.u32(written? as u32);
+        asked.answer.u32(0);
+        Ok(())
+    }
+
+    pub(super) fn fsync(&self, asked: &mut Asked<'_>, handle: u64, data_only: bool) -> Done {
+        self.count(Kind::Sync);
+        let at = (asked.node(), fd_of(handle));
+        self.view.sync(asked.w, at, data_only)
+    }
+
+    pub(super) fn readdir(&self, asked: &mut Asked<'_>, offset: u64, size: u32) -> Done {
+        self.count(Kind::List);
+        let (node, answer) = (asked.node(), &mut *asked.answer);
+        self.view.list(asked.w, node, offset, |number, listed| {
+            more(plain(answer, size as usize, number, listed))
+        })
+    }
+
+    pub(super) fn readdirplus(&self, asked: &mut Asked<'_>, offset: u64, size: u32) -> Done {
+        self.count(Kind::List);
+        let (node, answer) = (asked.node(), &mut *asked.answer);
+        let (view, holds) = (&self.view, self.listed_hold());
+        view.list_plus(asked.w, node, offset, |number, listed, found| {
+            let found = found.map(|entry| shown(entry.number, &entry.attr));
+            let found = found.as_ref().map(|shown| (shown, holds));
+            more(plus(answer, size as usize, number, listed, found))
+        })
+    }
+
+    pub(super) fn fallocate(
+        &self,
+        asked: &mut Asked<'_>,
+        handle: u64,
+        mode: u32,
+        range: (u64, u64),
+    ) -> Done {
+        self.count(Kind::Space);
+        let at = (asked.node(), fd_of(handle));
+        let who = asked.guessed();
+        self.view.allocate(asked.w, who, at, mode, range)
+    }
+
+    pub(super) fn lseek(
+        &self,
+        asked: &mut Asked<'_>,
+        handle: u64,
+        offset: u64,
+        whence: u32,
+    ) -> Done {
+        self.count(Kind::Space);
+        let at = (asked.node(), fd_of(handle));
+        let offset = offset.cast_signed();
+        let to = self.view.seek(asked.w, at, offset, whence)?;
+        asked.answer.u64(to.cast_unsigned());
+        Ok(())
+    }
+
+    pub(super) fn copy(&self, asked: &mut Asked<'_>, range: &CopyRange) -> Done {
+        self.count(Kind::Space);
+        let from = ((asked.node(), fd_of(range.handle)), range.offset);
+        let to = ((range.to, fd_of(range.to_handle)), range.to_offset);
+        let who = asked.guessed();
+        let copied = self.view.copy(asked.w, who, from, to, range.len)?;
+        if range.wide {
+            asked.answer.u64(copied as u64);
+        } else {
+            // It is no more than one request copies.
+            asked.answer.u32(copied as u32);
+            asked.answer.u32(0);
+        }
+        Ok(())
+    }
+}

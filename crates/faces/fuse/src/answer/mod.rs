@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a request to calls of the view, and from what they give to an answer.
+//!
+//! What a request means is elsewhere; here arguments and answers change their shape. `names` has
+//! the requests about names and attributes, `data` those about what is in files and directories.
+
+mod data;
+mod names;
+
+use crate::nodes::ROOT;
+use crate::options::Options;
+use crate::stats::Request as Kind;
+use crate::view::{Entry, View};
+use crate::watch::Asker;
+use crate::wire::attributes::{Holds, Shown, entry};
+use crate::wire::init::Terms;
+use crate::wire::request::Span;
+use crate::wire::{Answer, Header, Request};
+use crate::worker::{Who, Worker};
+use openpath_abi::{Errno, Statx};
+use openpath_vfs::Fd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What every thread of a server answers from.
+pub(crate) struct Clerk {
+    view: Arc<View>,
+    holds: Holds,
+    absences_hold: Duration,
+    terms: Terms,
+}
+
+/// One request, who is at it, and its answer.
+pub(crate) struct Asked<'a> {
+    pub(crate) w: &'a mut Worker,
+    pub(crate) header: Header,
+    pub(crate) answer: &'a mut Answer,
+}
+
+impl Asked<'_> {
+    fn node(&self) -> u64 {
+        self.header.node
+    }
+
+    fn by(&self) -> Asker {
+        Asker {
+            thread: self.header.pid,
+            uid: self.header.uid,
+            gid: self.header.gid,
+        }
+    }
+
+    fn owner(&self) -> Who {
+        Who::Owner(self.header.uid, self.header.gid)
+    }
+
+    /// Who changes what is in a file, and whether that takes its set-id bits.
+    fn changer(&self, strips: bool) -> Who {
+        if strips {
+            Who::Stripped(self.header.uid, self.header.gid)
+        } else {
+            self.owner()
+        }
+    }
+
+    /// The same where the kernel does not say: from who is not root it does.
+    fn guessed(&self) -> Who {
+        self.changer(self.header.uid != 0)
+    }
+}
+
+/// The descriptor in a handle: none in 0.
+fn fd_of(handle: u64) -> Option<Fd> {
+    Fd::try_from(handle.checked_sub(1)?).ok()
+}
+
+/// The handle that a descriptor goes into.
+fn handle_of(fd: Option<Fd>) -> u64 {
+    fd.map_or(0, |fd| u64::from(fd.cast_unsigned()) + 1)
+}
+
+/// Answers with a handle (`fuse_open_out`).
+fn opened(asked: &mut Asked<'_>, handle: u64, flags: u32) {
+    asked.answer.u64(handle);
+    asked.answer.u32(flags);
+    asked.answer.u32(0);
+}
+
+/// A node with the number that it is shown with: its own; but of the root, whose inode's is.
+fn shown(number: u64, attr: &Statx) -> Shown<'_> {
+    Shown {
+        node: number,
+        ino: if number == ROOT { attr.ino } else { number },
+        attr,
+    }
+}
+
+impl Clerk {
+    pub(crate) fn new(view: Arc<View>, options: &Options, terms: Terms) -> Self {
+        Self {
+            view,
+            holds: Holds {
+                name: options.names_hold,
+                attributes: options.attributes_hold,
+            },
+            absences_hold: options.absences_hold,
+            terms,
+        }
+    }
+
+    pub(crate) fn count(&self, kind: Kind) {
+        self.view.counts.add(kind, 1);
+    }
+
+    /// Answers a request; whether it wants an answer.
+    pub(crate) fn answer(&self, asked: &mut Asked<'_>, request: Request<'_>) -> bool {
+        match request {
+            Request::Forget(lookups) => {
+                self.count(Kind::Forget);
+                self.view.forget(asked.w, [(asked.node(), lookups)]);
+                return false;
+            }
+            Request::Forgets(all) => {
+                self.count(Kind::Forget);
+                self.view.forget(asked.w, all);
+                return false;
+            }
+            Request::Interrupt(request) => {
+                self.count(Kind::Interrupt);
+                let mut seats = self.view.seats.iter();
+                if seats.any(|seat| seat.interrupt(request)) {
+                    return false;
+                }
+                // It may be on its way to a thread: the kernel says so once more.
+                asked.answer.fail(Errno::EAGAIN);
+                return true;
+            }
+            _ => {}
+        }
+        if let Err(errno) = self.asked(asked, request) {
+            asked.answer.fail(errno);
+        }
+        asked.header.is_answered()
+    }
+
+    fn asked(&self, asked: &mut Asked<'_>, request: Request<'_>) -> Result<(), Errno> {
+        match request {
+            Request::Lookup(name) => self.lookup(asked, name),
+            Request::Getattr => self.getattr(asked),
+            Request::Statx => self.statx(asked),
+            Request::Setattr(change) => self.setattr(asked, &change),
+            Request::Readlink => self.readlink(asked),
+            Request::Symlink { name, target } => self.symlink(asked, name, target),
+            Request::Mknod { name, mode, rdev } => self.mknod(asked, name, mode, rdev),
+            Request::Mkdir { name, mode } => self.mkdir(asked, name, mode),
+            Request::Unlink(name) => self.remove(asked, name, false),
+            Request::Rmdir(name) => self.remove(asked, name, true),
+            Request::Rename {
+                name,
+                to,
+                new,
+                flags,
+            } => self.rename(asked, name, (to, new), flags),
+            Request::Link { node, name } => self.link(asked, node, name),
+            Request::Open { flags } => self.open(asked, flags),
+            Request::Opendir => self.opendir(asked),
+            Request::Create { name, mode, flags } => self.create(asked, name, mode, flags),
+            Request::Tmpfile { mode, flags } => self.tmpfile(asked, mode, flags),
+            Request::Read(span) => self.read(asked, span),
+            Request::Readdir(Span { offset, size, .. }) => self.readdir(asked, offset, size),
+            Request::ReaddirPlus(Span { offset, size, .. }) => {
+                self.readdirplus(asked, offset, size)
+            }
+            Request::Write {
+                handle,
+                offset,
+                flags,
+                data,
+            } => self.write(asked, (handle, offset), flags, data),
+            Request::Statfs => self.statfs(asked),
+            Request::Flush { handle } => self.flush(asked, handle),
+            Request::Release { handle } => self.release(asked, handle),
+            Request::Fsync { handle, data_only } => self.fsync(asked, handle, data_only),
+            Request::Fsyncdir { data_only } => self.fsync(asked, 0, data_only),
+            Request::Setxattr { name, value, flags } => self.setxattr(asked, name, value, flags),
+            Request::Getxattr { name, room } => self.getxattr(asked, name, room),
+            Request::Listxattr { room } => self.listxattr(asked, room),
+            Request::Removexattr(name) => self.removexattr(asked, name),
+            Request::Ioctl => Err(Errno::ENOTTY),
+            Request::Fallocate {
+                handle,
+                offset,
+                len,
+                mode,
+            } => self.fallocate(asked, handle, mode, (offset, len)),
+            Request::Lseek {
+                handle,
+                offset,
+                whence,
+            } => self.lseek(asked, handle, offset, whence),
+            Request::CopyRange(range) => self.copy(asked, &range),
+            Request::Releasedir | Request::Destroy => Ok(()),
+            // Those without an answer were dealt with.
+            Request::Forget(_) | Request::Forgets(_) | Request::Interrupt(_) | Request::Unknown => {
+                Err(Errno::ENOSYS)
+            }
+        }
+    }
+
+    /// How long the kernel believes what a listing says of names: who looks on is not asked about
+    /// each.
+    fn listed_hold(&self) -> Holds {
+        match self.view.watch {
+            Some(_) => Holds::default(),
+            None => self.holds,
+        }
+    }
+}
+
+/// Answers with an entry that holds for so long.
+fn entry_for(
+    asked: &mut Asked<'_>,
+    found: Result<Entry, Errno>,
+    holds: Holds,
+) -> Result<(), Errno> {
+    let found = found?;
+    entry(asked.answer, &shown(found.number, &found.attr), holds);
+    Ok(())
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What each thread of a server does, until the mount is gone: reads a request, and answers it.
+//!
+//! # Rules
+//! R1. What is no request is answered where it says whom (`EINVAL`; `EIO` where its length lies),
+//!     counted, and said in the log; the thread goes on.
+
+use crate::answer::{Asked, Clerk};
+use crate::wire::device::REQUEST_MAX;
+use crate::wire::fields::Malformed;
+use crate::wire::{Answer, Device, Header, Request};
+use crate::worker::Worker;
+use openpath_abi::Errno;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Begins a thread for each worker.
+///
+/// # Errors
+/// `EAGAIN`: no thread.
+pub(crate) fn begin(
+    clerk: Clerk,
+    device: &Arc<Device>,
+    workers: Vec<Worker>,
+) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
+    let clerk = Arc::new(clerk);
+    let begin = |worker| {
+        let (clerk, device) = (Arc::clone(&clerk), Arc::clone(device));
+        let body = move || run(&clerk, &device, worker);
+        let named = std::thread::Builder::new().name("openpath-fuse".to_owned());
+        named.spawn(body)
+    };
+    workers.into_iter().map(begin).collect()
+}
+
+fn run(clerk: &Clerk, device: &Device, mut worker: Worker) -> io::Result<()> {
+    let mut room = vec![0; REQUEST_MAX];
+    let mut answer = Answer::new();
+    while let Some(len) = device.read(&mut room)? {
+        if one(clerk, &mut worker, &room[..len], &mut answer) {
+            // Who does not wait any more was torn down with the mount.
+            let _sent = device.send(answer.message());
+        }
+    }
+    Ok(())
+}
+
+/// Answers one message; whether there is an answer.
+fn one(clerk: &Clerk, worker: &mut Worker, message: &[u8], answer: &mut Answer) -> bool {
+    let (header, body) = match Header::of(message) {
+        Ok(parts) => parts,
+        Err(why) => {
+            strange(clerk, None, why);
+            return false;
+        }
+    };
+    answer.begin(header.unique);
+    let (errno, why) = match body {
+        Ok(body) => match Request::of(&header, body) {
+            Ok(request) => {
+                let seat = Arc::clone(&worker.seat);
+                seat.begin(header.unique);
+                let mut asked = Asked {
+                    w: worker,
+                    header,
+                    answer,
+                };
+                let answered = clerk.answer(&mut asked, request);
+                seat.end();
+                return answered;
+            }
+            Err(why) => (Errno::EINVAL, why),
+        },
+        Err(why) => (Errno::EIO, why),
+    };
+    strange(clerk, Some(&header), why);
+    answer.fail(errno);
+    header.is_answered()
+}
+
+fn strange(clerk: &Clerk, header: Option<&Header>, why: Malformed) {
+    clerk.count(crate::stats::Request::Malformed);
+    tracing::warn!(target: "openpath::fuse", ?header, %why, "what came is no request");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel and the server agree on when a mount begins (`FUSE_INIT`).
+
+use super::fields::{Fields, Malformed};
+use super::numbers::{MAJOR, MINOR, MINOR_LEAST, can, op};
+use super::{Answer, Device, Header, ONCE_MAX, device};
+use openpath_abi::Errno;
+use std::io;
+
+/// Requests that the kernel may have under way in the background, and from how many on it waits
+/// with more.
+const BACKGROUND: [u16; 2] = [64, 48];
+/// Pages in one request.
+const PAGES: u16 = (ONCE_MAX / 4096) as u16;
+/// What is asked of the kernel, each where it has it.
+const WANTED: u64 = can::ASYNC_READ
+    | can::BIG_WRITES
+    | can::DO_READDIRPLUS
+    | can::READDIRPLUS_AUTO
+    | can::ASYNC_DIO
+    | can::NO_OPEN_SUPPORT
+    | can::PARALLEL_DIROPS
+    | can::MAX_PAGES
+    | can::CACHE_SYMLINKS
+    | can::NO_OPENDIR_SUPPORT
+    | can::HANDLE_KILLPRIV_V2
+    | can::INIT_EXT;
+
+/// What the kernel offers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Offer {
+    major: u32,
+    minor: u32,
+    readahead: u32,
+    flags: u64,
+}
+
+impl Offer {
+    fn of(body: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields::new(body);
+        let (major, minor) = (fields.u32()?, fields.u32()?);
+        if (major, minor) < (MAJOR, 6) {
+            // So old that it offers nothing else.
+            return Ok(Self {
+                major,
+                minor,
+                readahead: 0,
+                flags: 0,
+            });
+        }
+        let readahead = fields.u32()?;
+        let mut flags = u64::from(fields.u32()?);
+        if flags & can::INIT_EXT != 0 {
+            flags |= u64::from(fields.u32()?) << 32;
+        }
+        Ok(Self {
+            major,
+            minor,
+            readahead,
+            flags,
+        })
+    }
+}
+
+/// What both keep to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Terms {
+    flags: u64,
+}
+
+impl Terms {
+    /// Whether the kernel says when a change of data takes set-id bits.
+    pub(crate) fn says_what_strips(self) -> bool {
+        self.flags & can::HANDLE_KILLPRIV_V2 != 0
+    }
+}
+
+/// Agrees with the kernel on a mount that has just been made.
+///
+/// # Errors
+/// `ENOTCONN`: it is mounted no more. `Unsupported`: the kernel is too old, which it is told.
+/// `InvalidData`: what comes is no beginning.
+pub(crate) fn agree(device: &Device, writeback: bool) -> io::Result<Terms> {
+    let mut room = vec![0; device::REQUEST_MAX];
+    let mut answer = Answer::new();
+    loop {
+        let len = device.read(&mut room)?;
+        let len = len.ok_or(io::Error::from(rustix::io::Errno::NOTCONN))?;
+        let (header, body) = Header::of(&room[..len]).map_err(strange)?;
+        let offer = Offer::of(body.map_err(strange)?).map_err(strange)?;
+        if header.opcode != op::INIT {
+            return Err(strange("a request before the beginning"));
+        }
+        answer.begin(header.unique);
+        let terms = meet(&mut answer, offer, writeback);
+        device.send(answer.message())?;
+        if let Some(terms) = terms? {
+            return Ok(terms);
+        }
+    }
+}
+
+fn strange(what: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("/dev/fuse: {what}"))
+}
+
+/// Answers an offer; what is agreed on, or nothing where the kernel is to offer an older version.
+fn meet(answer: &mut Answer, offer: Offer, writeback: bool) -> io::Result<Option<Terms>> {
+    if offer.major > MAJOR {
+        // It offers this one next.
+        answer.u32(MAJOR);
+        answer.zeros(60);
+        return Ok(None);
+    }
+    if (offer.major, offer.minor) < (MAJOR, MINOR_LEAST) {
+        answer.fail(Errno::EPROTO);
+        let (has, minor) = (offer.major, offer.minor);
+        let why = format!(
+            "this kernel speaks FUSE {has}.{minor}, and {MAJOR}.{MINOR_LEAST} is the oldest that \
+             works (Linux 5.4)"
+        );
+        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+    }
+    let mut wanted = WANTED;
+    if writeback {
+        wanted |= can::WRITEBACK_CACHE;
+    }
+    let flags = wanted & offer.flags;
+    answer.u32(MAJOR);
+    answer.u32(offer.minor.min(MINOR));
+    answer.u32(offer.readahead.min(ONCE_MAX as u32));
+    answer.u32(flags as u32);
+    answer.u16(BACKGROUND[0]);
+    answer.u16(BACKGROUND[1]);
+    answer.u32(ONCE_MAX as u32);
+    // Times are exact to the nanosecond.
+    answer.u32(1);
+    answer.u16(PAGES);
+    answer.u16(0);
+    answer.u32((flags >> 32) as u32);
+    answer.zeros(28);
+    Ok(Some(Terms { flags }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(major: u32, minor: u32) -> Offer {
+        Offer {
+            major,
+            minor,
+            readahead: 131_072,
+            flags: u64::MAX,
+        }
+    }
+
+    fn said(offer: Offer, writeback: bool) -> (io::Result<Option<Terms>>, Vec<u8>) {
+        let mut answer = Answer::new();
+        answer.begin(2);
+        let terms = meet(&mut answer, offer, writeback);
+        (terms, answer.message().to_vec())
+    }
+
+    #[test]
+    fn what_is_agreed_on_is_what_both_have() {
+        let (terms, message) = said(offer(7, 60), false);
+        let terms = terms.expect("agreed").expect("at once");
+        assert!(terms.says_what_strips());
+        assert_eq!(terms.flags & can::WRITEBACK_CACHE, 0);
+        assert_eq!(message.len(), 16 + 64);
+        assert_eq!(message[20..24], MINOR.to_ne_bytes());
+        let bare = Offer {
+            flags: 0,
+            ..offer(7, 31)
+        };
+        let (terms, message) = said(bare, true);
+        assert_eq!(terms.expect("agreed"), Some(Terms { flags: 0 }));
+        assert_eq!(message[20..24], 31u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_refused_precisely() {
+        let (terms, message) = said(offer(7, 30), false);
+        let why = terms.expect_err("too old").to_string();
+        assert!(why.contains("7.30") && why.contains("7.31"), "{why}");
+        assert_eq!(message[4..8], (-Errno::EPROTO.raw()).to_ne_bytes());
+    }
+
+    #[test]
+    fn a_kernel_that_is_too_new_is_asked_for_an_older_version() {
+        let (terms, message) = said(offer(8, 0), false);
+        assert_eq!(terms.expect("no refusal"), None);
+        assert_eq!(message[16..20], MAJOR.to_ne_bytes());
+    }
+
+    #[test]
+    fn the_second_word_of_flags_is_read_where_there_is_one() {
+        let mut body = Vec::new();
+        for n in [7u32, 45, 9, can::INIT_EXT as u32, 3] {
+            body.extend(n.to_ne_bytes());
+        }
+        let offer = Offer::of(&body).expect("an offer");
+        assert_eq!(offer.flags, can::INIT_EXT | 3 << 32);
+        assert!(Offer::of(&body[..18]).is_err());
+        assert!(Offer::of(&body[..6]).is_err());
+    }
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is asked: a message's body, taken apart.
+
+use super::Header;
+use super::fields::{Fields, Malformed};
+use super::numbers::{FSYNC_FDATASYNC, fattr, op};
+use openpath_abi::{TimeSet, Timespec};
+
+/// A request. `handle` is what an open was answered with, 0 where opens are not asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Request<'a> {
+    Lookup(&'a [u8]),
+    /// So many lookups of the node are given back.
+    Forget(u64),
+    /// The same of several.
+    Forgets(Forgets<'a>),
+    Getattr,
+    Statx,
+    Setattr(Setattr),
+    Readlink,
+    Symlink {
+        name: &'a [u8],
+        target: &'a [u8],
+    },
+    Mknod {
+        name: &'a [u8],
+        mode: u32,
+        rdev: u32,
+    },
+    Mkdir {
+        name: &'a [u8],
+        mode: u32,
+    },
+    Unlink(&'a [u8]),
+    Rmdir(&'a [u8]),
+    Rename {
+        name: &'a [u8],
+        to: u64,
+        new: &'a [u8],
+        flags: u32,
+    },
+    /// The node gets the name in the directory that the header names.
+    Link {
+        node: u64,
+        name: &'a [u8],
+    },
+    Open {
+        flags: u32,
+    },
+    Opendir,
+    Create {
+        name: &'a [u8],
+        mode: u32,
+        flags: u32,
+    },
+    Tmpfile {
+        mode: u32,
+        flags: u32,
+    },
+    Read(Span),
+    Readdir(Span),
+    ReaddirPlus(Span),
+    Write {
+        handle: u64,
+        offset: u64,
+        flags: u32,
+        data: &'a [u8],
+    },
+    Statfs,
+    Flush {
+        handle: u64,
+    },
+    Release {
+        handle: u64,
+    },
+    Releasedir,
+    Fsync {
+        handle: u64,
+        data_only: bool,
+    },
+    Fsyncdir {
+        data_only: bool,
+    },
+    Setxattr {
+        name: &'a [u8],
+        value: &'a [u8],
+        flags: u32,
+    },
+    Getxattr {
+        name: &'a [u8],
+        room: u32,
+    },
+    Listxattr {
+        room: u32,
+    },
+    Removexattr(&'a [u8]),
+    /// Nobody wants to wait for that request any longer.
+    Interrupt(u64),
+    Destroy,
+    Ioctl,
+    Fallocate {
+        handle: u64,
+        offset: u64,
+        len: u64,
+        mode: u32,
+    },
+    Lseek {
+        handle: u64,
+        offset: u64,
+        whence: u32,
+    },
+    CopyRange(CopyRange),
+    /// What the kernel does without.
+    Unknown,
+}
+
+/// A part of a file or a listing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) handle: u64,
+    pub(crate) offset: u64,
+    pub(crate) size: u32,
+}
+
+/// What is to become of attributes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setattr {
+    pub(crate) handle: Option<u64>,
+    pub(crate) mode: Option<u32>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) size: Option<u64>,
+    pub(crate) times: [TimeSet; 2],
+    /// It takes set-id bits.
+    pub(crate) strips: bool,
+}
+
+/// What is copied between files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyRange {
+    pub(crate) handle: u64,
+    pub(crate) offset: u64,
+    pub(crate) to: u64,
+    pub(crate) to_handle: u64,
+    pub(crate) to_offset: u64,
+    pub(crate) len: u64,
+    /// The answer has 64 bits.
+    pub(crate) wide: bool,
+}
+
+/// Nodes, and how many lookups of each are given back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forgets<'a>(&'a [u8]);
+
+impl Iterator for Forgets<'_> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let mut fields = Fields::new(self.0);
+        let pair = (fields.u64().ok()?, fields.u64().ok()?);
+        self.0 = &self.0[16..];
+        Some(pair)
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Takes a body apart.
+    ///
+    /// # Errors
+    /// It is shorter than it should be, or its lengths lie.
+    pub(crate) fn of(header: &Header, body: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields::new(body);
+        let f = &mut fields;
+        Ok(match header.opcode {
+            op::LOOKUP => Self::Lookup(f.name()?),
+            op::FORGET => Self::Forget(f.u64()?),
+            op::BATCH_FORGET => Self::Forgets(forgets(f)?),
+            op::GETATTR => Self::Getattr,
+            op::STATX => Self::Statx,
+            op::SETATTR => Self::Setattr(setattr(f)?),
+            op::READLINK => Self::Readlink,
+            op::SYMLINK => Self::Symlink {
+                name: f.name()?,
+                target: f.name()?,
+            },
+            op::MKNOD => {
+                let (mode, rdev) = (f.u32()?, f.u32()?);
+                f.skip(8)?;
+                let name = f.name()?;
+                Self::Mknod { name, mode, rdev }
+            }
+            op::MKDIR => {
+                let mode = f.u32()?;
+                f.skip(4)?;
+                let name = f.name()?;
+                Self::Mkdir { name, mode }
+            }
+            op::UNLINK => Self::Unlink(f.name()?),
+            op::RMDIR => Self::Rmdir(f.name()?),
+            op::RENAME | op::RENAME2 => rename(f, header.opcode == op::RENAME2)?,
+            op::LINK => Self::Link {
+                node: f.u64()?,
+                name: f.name()?,
+            },
+            op::OPEN => Self::Open { flags: f.u32()? },
+            op::OPENDIR => Self::Opendir,
+            op::CREATE => {
+                let (flags, mode) = (f.u32()?, f.u32()?);
+                f.skip(8)?;
+                let name = f.name()?;
+                Self::Create { name, mode, flags }
+            }
+            op::TMPFILE => {
+                let (flags, mode) = (f.u32()?, f.u32()?);
+                Self::Tmpfile { mode, flags }
+            }
+            op::STATFS => Self::Statfs,
+            op::SETXATTR => {
+                let (len, flags) = (f.u32()?, f.u32()?);
+                let (name, value) = (f.name()?, f.bytes(len as usize)?);
+                Self::Setxattr { name, value, flags }
+            }
+            op::GETXATTR => {
+                let room = f.u32()?;
+                f.skip(4)?;
+                let name = f.name()?;
+                Self::Getxattr { name, room }
+            }
+            op::LISTXATTR => Self::Listxattr { room: f.u32()? },
+            op::REMOVEXATTR => Self::Removexattr(f.name()?),
+            op::INTERRUPT => Self::Interrupt(f.u64()?),
+            op::DESTROY => Self::Destroy,
+            op::IOCTL => Self::Ioctl,
+            op::RELEASEDIR => Self::Releasedir,
+            _ => Self::of_open(header.opcode, f)?,
+        })
+    }
+
+    /// Those about an open file, whose handle comes first.
+    fn of_open(opcode: u32, f: &mut Fields<'a>) -> Result<Self, Malformed> {
+        Ok(match opcode {
+            op::READ => Self::Read(span(f)?),
+            op::READDIR => Self::Readdir(span(f)?),
+            op::READDIRPLUS => Self::ReaddirPlus(span(f)?),
+            op::WRITE => write(f)?,
+            op::FLUSH => Self::Flush { handle: f.u64()? },
+            op::RELEASE => Self::Release { handle: f.u64()? },
+            op::FSYNC | op::FSYNCDIR => {
+                let handle = f.u64()?;
+                let data_only = f.u32()? & FSYNC_FDATASYNC != 0;
+                match opcode {
+                    op::FSYNC => Self::Fsync { handle, data_only },
+                    _ => Self::Fsyncdir { data_only },
+                }
+            }
+            op::FALLOCATE => Self::Fallocate {
+                handle: f.u64()?,
+                offset: f.u64()?,
+                len: f.u64()?,
+                mode: f.u32()?,
+            },
+            op::LSEEK => Self::Lseek {
+                handle: f.u64()?,
+                offset: f.u64()?,
+                whence: f.u32()?,
+            },
+            op::COPY_FILE_RANGE | op::COPY_FILE_RANGE_64 => Self::CopyRange(CopyRange {
+                handle: f.u64()?,
+                offset: f.u64()?,
+                to: f.u64()?,
+                to_handle: f.u64()?,
+                to_offset: f.u64()?,
+                len: f.u64()?,
+                wide: opcode == op::COPY_FILE_RANGE_64,
+            }),
+            _ => Self::Unknown,
+        })
+    }
+}
+
+fn forgets<'a>(f: &mut Fields<'a>) -> Result<Forgets<'a>, Malformed> {
+    let count = f.u32()? as usize;
+    f.skip(4)?;
+    let len = count.checked_mul(16).ok_or(Malformed("too many"))?;
+    Ok(Forgets(f.bytes(len)?))
+}
+
+fn rename<'a>(f: &mut Fields<'a>, has_flags: bool) -> Result<Request<'a>, Malformed> {
+    let to = f.u64()?;
+    let mut flags = 0;
+    if has_flags {
+        flags = f.u32()?;
+        f.skip(4)?;
+    }
+    let (name, new) = (f.name()?, f.name()?);
+    Ok(Request::Rename {
+        name,
+        to,
+        new,
+        flags,
+    })
+}
+
+fn span(f: &mut Fields<'_>) -> Result<Span, Malformed> {
+    Ok(Span {
+        handle: f.u64()?,
+        offset: f.u64()?,
+        size: f.u32()?,
+    })
+}
+
+fn write<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
+    let Span {
+        handle,
+        offset,
+        size,
+    } = span(f)?;
+    let flags = f.u32()?;
+    // Who locks, and the flags of the open file.
+    f.skip(16)?;
+    let data = f.bytes(size as usize)?;
+    Ok(Request::Write {
+        handle,
+        offset,
+        flags,
+        data,
+    })
+}
+
+fn setattr(f: &mut Fields<'_>) -> Result<Setattr, Malformed> {
+    let valid = f.u32()?;
+    f.skip(4)?;
+    let (handle, size) = (f.u64()?, f.u64()?);
+    // Who locks.
+    f.skip(8)?;
+    let seconds = [f.u64()?, f.u64()?];
+    // The time of the change is not the kernel's to set.
+    f.skip(8)?;
+    let nanoseconds = [f.u32()?, f.u32()?];
+    f.skip(4)?;
+    let mode = f.u32()?;
+    f.skip(4)?;
+    let (uid, gid) = (f.u32()?, f.u32()?);
+    let has = |bit| valid & bit != 0;
+    let time = |at: usize, set, now| match (has(set), has(now)) {
+        (false, _) => TimeSet::Omit,
+        (true, true) => TimeSet::Now,
+        (true, false) => TimeSet::At(Timespec::new(seconds[at].cast_signed(), nanoseconds[at])),
+    };
+    Ok(Setattr {
+        handle: has(fattr::FH).then_some(handle),
+        mode: has(fattr::MODE).then_some(mode),
+        uid: has(fattr::UID).then_some(uid),
+        gid: has(fattr::GID).then_some(gid),
+        size: has(fattr::SIZE).then_some(size),
+        times: [
+            time(0, fattr::ATIME, fattr::ATIME_NOW),
+            time(1, fattr::MTIME, fattr::MTIME_NOW),
+        ],
+        strips: has(fattr::KILL_SUIDGID),
+    })
+}

@@ -10,6 +10,7 @@ pub mod face;
 pub mod golden;
 pub mod host;
 pub mod hostile;
+pub mod kills;
 pub mod mounts;
 pub mod op;
 pub mod ours;

@@ -64,6 +64,13 @@ enum Command {
     },
     /// Suites and stress over a mount of ours, beside the host's tmpfs (needs root).
     Outside(cmd::outside::Options),
+    /// Kill processes of a run at random moments, and look what is left (needs root).
+    #[command(disable_help_flag = true)]
+    Kills {
+        /// Passed on; try `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// What a guest may try to use up: every bound must hold.
     #[command(disable_help_flag = true)]
     Hostile {
@@ -87,6 +94,7 @@ fn main() -> ExitCode {
         Command::Soak(soak) => cmd::storm::soak(&soak),
         Command::Uring { args } => cmd::proof::testkit("uring", &args),
         Command::Outside(options) => cmd::outside::run(&options),
+        Command::Kills { args } => cmd::proof::kills(&args),
         Command::Hostile { args } => cmd::proof::testkit("hostile", &args),
     };
     done.unwrap_or_else(|error| {

@@ -231,16 +231,54 @@ fn what_was_open_stays() {
 fn a_place_is_where_the_directory_is_now() {
     let (_vfs, task) = tree(rules());
     let passed = |path: &str| task.stat(path.as_bytes()).is_ok();
+    let rename = |old: &str, new: &str| task.rename(old.as_bytes(), new.as_bytes());
     assert!(passed("/m/pub/etc/shadow") && !passed("/m/etc/shadow"));
-    task.rename(b"/m/etc", b"/m/old").expect("a rename");
+    // By a mount without rules.
+    rename("/bare/etc", "/bare/old").expect("a rename");
     assert!(passed("/m/old/shadow"));
-    task.rename(b"/m/pub/etc", b"/m/etc").expect("a rename");
+    rename("/m/pub/etc", "/m/etc").expect("a rename");
     assert!(!passed("/m/etc/shadow"));
     assert_eq!(task.unlink(b"/m/etc/shadow"), Err(Errno::ENOENT));
     // A directory that is not empty for the backend is not removed.
     assert_eq!(task.rmdir(b"/m/etc"), Err(Errno::ENOTEMPTY));
-    task.rename(b"/m/etc", b"/m/pub/etc").expect("a rename");
+    rename("/bare/etc", "/bare/pub/etc").expect("a rename");
     assert!(passed("/m/pub/etc/shadow"));
+}
+
+#[test]
+fn no_directory_is_moved_out_of_what_a_rule_means() {
+    let (_vfs, task) = tree(rules().stay(b"pub/etc/passwd"));
+    for path in ["/m/etc/deep", "/m/pub/deep", "/m/other", "/m/other/etc"] {
+        task.dir(path, 0o755, (0, 0));
+    }
+    let rename = |old: &str, new: &str| task.rename(old.as_bytes(), new.as_bytes());
+    let swap = |old: &str, new: &str| {
+        let (old, new) = (old.as_bytes(), new.as_bytes());
+        task.renameat2(AT_FDCWD, old, AT_FDCWD, new, RENAME_EXCHANGE)
+    };
+    for (old, new) in [
+        ("/m/etc", "/m/old"),
+        ("/m/etc", "/m/other/etc2"),
+        ("/m/etc", "/m/other/etc"),
+        ("/m/pub", "/m/public"),
+        ("/m/pub/etc", "/m/pub/old"),
+    ] {
+        assert_eq!(rename(old, new), Err(Errno::EXDEV), "{old} {new}");
+    }
+    for (old, new) in [("/m/etc", "/m/other"), ("/m/other", "/m/pub")] {
+        assert_eq!(swap(old, new), Err(Errno::EXDEV), "{old} {new}");
+    }
+    assert_eq!(task.stat(b"/m/etc/shadow"), Err(Errno::ENOENT));
+    for (old, new) in [
+        ("/m/etc/passwd", "/m/passwd"),
+        ("/m/etc/deep", "/m/deep"),
+        ("/m/pub/deep", "/m/other/deep"),
+        ("/m/other", "/m/another"),
+    ] {
+        assert_eq!(rename(old, new), Ok(()), "{old} {new}");
+    }
+    // What has no rules moves what it likes.
+    assert_eq!(rename("/bare/pub/etc", "/bare/pub/old"), Ok(()));
 }
 
 #[test]
@@ -301,7 +339,8 @@ fn what_the_path_cache_knew_does_not_count() {
 
 #[test]
 fn what_is_absent_on_both_ends_of_a_move_is_never_found() {
-    let (vfs, task) = tree(rules().path(b"pub/here/shadow"));
+    let rules = AbsentRules::builder().glob(b"*.pem").glob(b"**/shadow");
+    let (vfs, task) = tree(rules);
     task.rename(b"/m/pub/etc", b"/m/pub/here")
         .expect("a rename");
     task.rename(b"/m/etc", b"/m/old").expect("a rename");

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath run`, as root and as an ordinary user.
 
+mod builds;
+mod escape;
+mod faults;
 mod limits;
 mod live;
 mod place;

@@ -25,12 +25,15 @@ pub(crate) enum Who {
 
 /// Starts what follows as an ordinary user.
 const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/fuse && rm \"$0\" \
+    && { [ -z \"$TOOLS\" ] || mount --bind \"$TOOLS\" \"${0%/*}/tools\"; } \
     && exec setpriv --reuid \"$1\" --regid \"$1\" --groups \"$2\" -- \"${@:3}\"";
 
 /// A directory that goes with the value.
 pub(crate) struct Place {
     pub(crate) dir: PathBuf,
     who: Who,
+    /// What is to be seen as `tools`, where the user cannot enter it.
+    tools: Option<PathBuf>,
 }
 
 impl Place {
@@ -43,7 +46,11 @@ impl Place {
         let dir = format!("openpath-run-{name}-{who:?}-{}", std::process::id());
         let dir = std::env::temp_dir().join(dir);
         std::fs::create_dir_all(&dir).unwrap();
-        let place = Place { dir, who };
+        let place = Place {
+            dir,
+            who,
+            tools: None,
+        };
         place.own(".");
         Some(place)
     }
@@ -58,6 +65,16 @@ impl Place {
         if self.who == Who::Ordinary {
             let path = self.dir.join(path);
             std::os::unix::fs::chown(path, Some(USER), Some(USER)).unwrap();
+        }
+    }
+
+    /// Shows `dir`, which need not be the user's, as `tools`.
+    pub(crate) fn show(&mut self, dir: &Path) {
+        if self.who == Who::Caller {
+            std::os::unix::fs::symlink(dir, self.dir.join("tools")).unwrap();
+        } else {
+            std::fs::create_dir(self.dir.join("tools")).unwrap();
+            self.tools = Some(dir.to_owned());
         }
     }
 
@@ -78,15 +95,21 @@ impl Place {
 
     /// `openpath` with these arguments, in this directory.
     pub(crate) fn openpath<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = as_who(self.who, OPENPATH.as_ref(), &self.dir);
+        let mut command = self.start(OPENPATH);
         command.args(args).current_dir(&self.dir);
         command.env("XDG_STATE_HOME", self.dir.join("state"));
         command
     }
 
+    fn start(&self, program: &str) -> Command {
+        let mut command = as_who(self.who, program.as_ref(), &self.dir);
+        command.env("TOOLS", self.tools.as_deref().unwrap_or(Path::new("")));
+        command
+    }
+
     /// A shell's line, without a run.
     pub(crate) fn plain(&self, line: &str) -> Output {
-        let mut command = as_who(self.who, "sh".as_ref(), &self.dir);
+        let mut command = self.start("sh");
         command.args(["-c", line]).current_dir(&self.dir);
         command.stdin(Stdio::null()).output().unwrap()
     }

@@ -2,29 +2,75 @@
 //! Real programs under `run`: what they say is what they say without, and the tree is as it was.
 
 use crate::place::{Place, err, out};
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Runs a script beside a run of it, each in an empty directory, and compares what they say.
-fn same(name: &str, needs: &[&str], script: &str) {
-    for program in needs {
-        if Command::new(program).arg("--version").output().is_err() {
-            eprintln!("skipped: there is no {program} here");
-            return;
+/// All that is in a directory; sums of contents follow.
+const LIST: &str =
+    "find . -mindepth 1 -type d -printf '%P %m d\\n' -o -printf '%P %y %m %n %l\\n' | sort";
+
+/// Whether all of these programs are there.
+pub(crate) fn have(needs: &[&str]) -> bool {
+    let missing = |program: &&&str| Command::new(program).arg("--version").output().is_err();
+    if let Some(program) = needs.iter().find(missing) {
+        eprintln!("skipped: there is no {program} here");
+        return false;
+    }
+    true
+}
+
+/// Runs a script beside a run of it, each in an empty directory; what they say and what they leave
+/// must be the same, in contents too but for what `apart` finds, which differs from run to run.
+fn same(name: &str, needs: &[&str], apart: &str, script: &str) {
+    if have(needs) {
+        for place in Place::all(name) {
+            same_at(&place, apart, script);
         }
     }
-    for place in Place::all(name) {
-        // The same directory for both, since its path may be said; first the one that leaves none.
-        std::fs::create_dir(place.dir.join("work")).unwrap();
-        place.own("work");
-        let script =
-            format!("export HOME=$PWD/work PATH=/usr/bin:/bin; cd work && {{ {script}\n}} 2>&1");
-        let within = place.run(&[], &script);
-        let left = std::fs::read_dir(place.dir.join("work")).unwrap().count();
-        assert_eq!(left, 0, "{name} reached the real tree");
-        let without = place.plain(&script);
-        assert_eq!(out(&within), out(&without), "{}", err(&within));
-        assert!(without.status.success(), "{}", out(&without));
-    }
+}
+
+/// As [`same`], in one place.
+pub(crate) fn same_at(place: &Place, apart: &str, script: &str) {
+    // The same directory for both, since its path may be said; first the one that leaves none.
+    std::fs::create_dir(place.dir.join("work")).unwrap();
+    place.own("work");
+    let script = format!(
+        "export TOP=$PWD HOME=$PWD/work PATH=/usr/bin:/bin; cd work && {{ {script}\n}} 2>&1; \
+        cd $TOP/work; {LIST}; find . -type f ! \\( {apart} \\) | sort | xargs -d '\\n' cksum"
+    );
+    let within = place.run(&["--name", "view"], &script);
+    let left = std::fs::read_dir(place.dir.join("work")).unwrap().count();
+    assert_eq!(left, 0, "the real tree was reached");
+    let changed = changed(place);
+    let discarded = place.openpath(["discard", "view"]).output().unwrap();
+    assert!(discarded.status.success(), "{}", err(&discarded));
+    let views = place.dir.join("state/openpath/views");
+    assert_eq!(std::fs::read_dir(views).unwrap().count(), 0);
+    let without = place.plain(&script);
+    assert_eq!(out(&within), out(&without), "{}", err(&within));
+    assert!(without.status.success(), "{}", out(&without));
+    let names = out(&place.plain("find work -mindepth 1"));
+    let names: BTreeSet<_> = names.lines().map(|name| place.path(name)).collect();
+    assert_eq!(changed, names, "the changes that are told");
+}
+
+/// What was added in the directory, as `openpath diff` tells it; nothing else was changed there.
+fn changed(place: &Place) -> BTreeSet<String> {
+    let diff = place
+        .openpath(["diff", "--json", "view", "work"])
+        .output()
+        .unwrap();
+    assert!(diff.status.success(), "{}", err(&diff));
+    let json: Value = serde_json::from_slice(&diff.stdout).unwrap();
+    let all = json["changes"].as_array().unwrap().iter();
+    let work = place.path("work");
+    let all = all.filter(|change| change["path"] != work.as_str());
+    all.map(|change| {
+        assert_eq!(change["change"], "added", "{change}");
+        change["path"].as_str().unwrap().to_owned()
+    })
+    .collect()
 }
 
 #[test]
@@ -32,6 +78,7 @@ fn git_makes_clones_and_packs_a_repository() {
     same(
         "git",
         &["git"],
+        "-name index",
         "git config --global user.name n; git config --global user.email e@x; \
         git config --global init.defaultBranch main; git config --global gc.auto 0; \
         git init -q a && cd a && export GIT_COMMITTER_DATE='2001-01-01 00:00 +0000' \
@@ -49,6 +96,7 @@ fn make_builds_a_program_with_several_jobs() {
     same(
         "make",
         &["make", "cc"],
+        "-name nothing",
         "for i in $(seq 12); do echo \"int f$i(void) { return $i; }\" > f$i.c; done; \
         { for i in $(seq 12); do echo \"int f$i(void);\"; done; echo 'int main(void) { int n = \
         0;'; \
@@ -65,6 +113,7 @@ fn sqlite_keeps_its_promises() {
     same(
         "sqlite",
         &["sqlite3"],
+        "-name '*.db*'",
         "for mode in delete wal; do sqlite3 $mode.db \"pragma journal_mode=$mode; \
         create table t (a integer primary key, b text);\"; for i in 1 2 3 4; do \
         sqlite3 -cmd '.timeout 20000' $mode.db \"begin; with recursive c(x) as (select 1 union all \
@@ -80,6 +129,7 @@ fn python_imports_compiles_maps_and_walks() {
     same(
         "python",
         &["python3"],
+        "-name '*.pyc' -o -name z.zip",
         "mkdir -p pkg && echo 'VALUE = 42' > pkg/__init__.py && python3 -c 'import pkg; \
         print(pkg.VALUE)' && ls pkg && python3 -c \"
 import json, mmap, os, tempfile, shutil, zipfile
@@ -100,6 +150,7 @@ fn tar_brings_back_what_it_took() {
     same(
         "tar",
         &["tar"],
+        "-name t.tar",
         "mkdir -p src/a/b && echo x > src/a/f && ln -s a/f src/l && ln src/a/f src/a/b/h && \
         mkfifo src/p && chmod 2750 src/a && chmod 4711 src/a/f && truncate -s 1M src/hole && \
         touch -d '2001-02-03 04:05:06' src/a/f && tar cf t.tar src && mv src old && tar xf t.tar \
@@ -114,6 +165,7 @@ fn an_editor_writes_over_a_file() {
     same(
         "vim",
         &["vim"],
+        "-name nothing",
         "echo one > file && ln file other && vim -u NONE -es -c 's/one/two/' -c 'set backup' -c \
         wq file; \
         cat file file~ other; stat -c '%h %a' file",

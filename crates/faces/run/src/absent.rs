@@ -3,6 +3,9 @@
 //!
 //! A mount's rules begin at its own root, so a pattern that begins at the root of the view is
 //! followed down to where the mount is, and what is left of it is the mount's.
+//!
+//! What is read only is a rule as well: it is there, but no directory on the way to it may move.
+//! The mount that protects it would move along, and its path would be free for something else.
 
 use crate::Refusal;
 use crate::plan::{PathBytes, Plan};
@@ -20,6 +23,8 @@ pub(crate) struct Absent {
     patterns: Vec<Vec<Vec<u8>>>,
     /// Paths, by their parts.
     paths: Vec<Vec<Vec<u8>>>,
+    /// Paths that stay where they are, by their parts.
+    stays: Vec<Vec<Vec<u8>>>,
 }
 
 impl Absent {
@@ -34,6 +39,11 @@ impl Absent {
             names,
             patterns: anchored.iter().map(|glob| parts(glob)).collect(),
             paths: plan.hidden.iter().map(|path| parts(path.bytes())).collect(),
+            stays: plan
+                .protected()
+                .iter()
+                .map(|path| parts(path.bytes()))
+                .collect(),
         };
         // What is no pattern is found out before anything is mounted.
         for glob in &plan.absent {
@@ -80,6 +90,13 @@ impl Absent {
                 .filter(|rest| !rest.is_empty())
             {
                 rules = rules.path(rest.join(&b'/'));
+                any = true;
+            }
+        }
+        for path in &self.stays {
+            let rest = path.strip_prefix(&place[..]);
+            if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+                rules = rules.stay(rest.join(&b'/'));
                 any = true;
             }
         }

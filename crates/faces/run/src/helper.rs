@@ -58,6 +58,7 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Infallible, Refusal> {
     let (name, args) = command
         .split_first()
         .ok_or_else(|| Refusal::new("no command"))?;
+    crate::inherited::close_ways_out()?;
     let why = Command::new(name).args(args).exec();
     Err(Refusal::exec(name, &why))
 }

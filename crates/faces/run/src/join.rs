@@ -50,6 +50,7 @@ pub fn exec(which: &str, command: &[OsString]) -> Result<Infallible, Refusal> {
     let (name, args) = command
         .split_first()
         .ok_or_else(|| Refusal::new("no command"))?;
+    crate::inherited::close_ways_out()?;
     let why = Command::new(name).args(args).exec();
     Err(Refusal::exec(name, &why))
 }

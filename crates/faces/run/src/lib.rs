@@ -31,7 +31,11 @@
 //! # Limits
 //! * A run by root has a mount namespace and no user namespace: it is a view, not a jail, for root
 //!   may mount, and may look through `/proc/PID/root` of others.
-//! * Descriptors that the caller leaves open to the command are the real tree's.
+//! * Files that the caller leaves open to the command are the real tree's; directories are closed.
+//! * Rules are of paths: a file that has a second name elsewhere is seen and changed by that.
+//! * Terminal, network and processes are the caller's: what others do when the command asks them
+//!   (at a socket, by a signal, a shell that is fed by `TIOCSTI` where the kernel still has it) is
+//!   done to the real tree.
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +46,7 @@ mod doctor;
 mod front;
 mod guests;
 mod helper;
+mod inherited;
 mod inspect;
 mod join;
 mod kept;

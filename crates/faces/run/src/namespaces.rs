@@ -96,11 +96,7 @@ impl Namespaces {
             moved.map_err(|why| failed("pass", &path, why))?;
         }
         // Outer ones first, for an inner one is mounted upon them.
-        let mut read_only = plan.read_only.clone();
-        let extra = plan.extra.iter().filter(|extra| extra.read_only);
-        read_only.extend(extra.map(|extra| extra.place.clone()));
-        read_only.sort();
-        for path in read_only {
+        for path in plan.protected() {
             let flags = MountFlags::BIND | MountFlags::RDONLY;
             rustix::mount::mount_bind(path.path(), path.path())
                 .and_then(|()| rustix::mount::mount_remount(path.path(), flags, c""))

@@ -47,6 +47,15 @@ impl Default for Plan {
 }
 
 impl Plan {
+    /// All that cannot be changed, outer paths first.
+    pub(crate) fn protected(&self) -> Vec<PathBytes> {
+        let extra = self.extra.iter().filter(|extra| extra.read_only);
+        let mut all = self.read_only.clone();
+        all.extend(extra.map(|extra| extra.place.clone()));
+        all.sort();
+        all
+    }
+
     /// Keeps the changes in this view, which cannot be seen in itself.
     pub fn keep(&mut self, kept: &Kept) {
         let dir = kept.dir.canonicalize();

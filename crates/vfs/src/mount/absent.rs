@@ -19,8 +19,9 @@
 //! G3. A rule with a slash looks at where the directory is at one moment between the beginning and
 //!     the end of the step. Whoever moves a directory meanwhile has moved it before the step or
 //!     after it.
-//! G4. Moving a directory is asked about its own new name, and not about what is in it: what comes
-//!     to match by that is absent from then on, and back when it is moved back.
+//! G4. What comes to match because a directory was moved is absent from then on. No directory is
+//!     moved to where a rule means less of what is below it (`EXDEV`, as between mounts), so
+//!     nothing that is absent comes back. Nor is one on the way to a path that is to stay.
 //! G5. A copy of the mount (bind, copy of a namespace) has the same rules, and they begin at the
 //!     same directory. Another mount of the tree has not, nor do open files and working
 //!     directories lose what they have; paths from them are asked at each name, as all are.
@@ -59,6 +60,8 @@ struct Rules {
     globs: Vec<Glob>,
     /// Patterns that begin at the root.
     anchored: Vec<Anchored>,
+    /// Paths that are there, and of which no directory on the way may move.
+    stays: Vec<Anchored>,
     deny: Errno,
 }
 
@@ -85,6 +88,7 @@ enum Part {
 pub struct AbsentRulesBuilder {
     globs: Vec<Vec<u8>>,
     paths: Vec<Vec<u8>>,
+    stays: Vec<Vec<u8>>,
     deny: Errno,
 }
 
@@ -95,6 +99,7 @@ impl AbsentRules {
         AbsentRulesBuilder {
             globs: Vec::new(),
             paths: Vec::new(),
+            stays: Vec::new(),
             deny: Errno::EACCES,
         }
     }
@@ -137,6 +142,16 @@ impl AbsentRules {
         let mut rules = self.0.anchored.iter();
         rules.any(|rule| rule.last.matches(name) && sweep(&rule.dirs, dirs, many, meets))
     }
+
+    /// Whether all that is meant below the directory that the names `old` lead to is meant as well
+    /// once these lead to it that are `new`.
+    pub(super) fn let_move<D: AsRef<[u8]>>(&self, old: &[D], new: &[D]) -> bool {
+        let mut rules = self.0.anchored.iter().chain(&self.0.stays);
+        rules.all(|rule| {
+            let (before, after) = (rule.ways(old), rule.ways(new));
+            before.iter().zip(&after).all(|(was, is)| !was || *is)
+        })
+    }
 }
 
 impl AbsentRulesBuilder {
@@ -151,6 +166,14 @@ impl AbsentRulesBuilder {
     #[must_use]
     pub fn path(mut self, path: impl AsRef<[u8]>) -> Self {
         self.paths.push(path.as_ref().to_vec());
+        self
+    }
+
+    /// What is at this path, from the root of the mount on, is there, and no directory on the way
+    /// to it can be moved.
+    #[must_use]
+    pub fn stay(mut self, path: impl AsRef<[u8]>) -> Self {
+        self.stays.push(path.as_ref().to_vec());
         self
     }
 
@@ -174,6 +197,7 @@ impl AbsentRulesBuilder {
             names: Vec::new(),
             globs: Vec::new(),
             anchored: Vec::new(),
+            stays: Vec::new(),
             deny: self.deny,
         };
         for pattern in &self.globs {
@@ -190,6 +214,10 @@ impl AbsentRulesBuilder {
         for path in &self.paths {
             let (dirs, last) = parts_of(path)?;
             rules.anchored.push(Anchored::of_path((&dirs, last)));
+        }
+        for path in &self.stays {
+            let (dirs, last) = parts_of(path)?;
+            rules.stays.push(Anchored::of_path((&dirs, last)));
         }
         rules.names.sort();
         rules.names.dedup();
@@ -236,6 +264,33 @@ impl Anchored {
         Self {
             dirs: dirs.collect(),
             last: Glob::exact(last),
+        }
+    }
+
+    /// How far the pattern may have been followed when these directories are behind: for each of
+    /// its parts, and for the last name, whether it may be the next.
+    fn ways<D: AsRef<[u8]>>(&self, dirs: &[D]) -> Vec<bool> {
+        let mut ways = vec![false; self.dirs.len() + 1];
+        ways[0] = true;
+        self.pass_many(&mut ways);
+        for dir in dirs {
+            let mut next = vec![false; ways.len()];
+            for (at, part) in self.dirs.iter().enumerate() {
+                match part {
+                    Part::Many => next[at] |= ways[at],
+                    Part::One(glob) => next[at + 1] |= ways[at] && glob.matches(dir.as_ref()),
+                }
+            }
+            self.pass_many(&mut next);
+            ways = next;
+        }
+        ways
+    }
+
+    /// Any number of directories may be none.
+    fn pass_many(&self, ways: &mut [bool]) {
+        for (at, part) in self.dirs.iter().enumerate() {
+            ways[at + 1] |= *part == Part::Many && ways[at];
         }
     }
 }
@@ -288,6 +343,38 @@ mod tests {
         let rules = rules(&[], &["etc/shadow", "*", "/a/[b]"]);
         assert!(rules.means(b"etc/shadow") && rules.means(b"*") && rules.means(b"a/[b]"));
         assert!(!rules.means(b"x") && !rules.means(b"a/b") && !rules.means(b"x/etc/shadow"));
+    }
+
+    #[test]
+    fn a_directory_moves_only_to_where_as_much_is_meant() {
+        let globs = ["*.pem", "home/*/.ssh/**", "**/.env", "a/**/b/c"];
+        let rules = rules(&globs, &["etc/shadow"]);
+        let AbsentRules(mut inner) = rules;
+        let stays = Arc::get_mut(&mut inner).expect("no other");
+        stays.stays.push(Anchored::of_path((&[b"ro"], b"x")));
+        let rules = AbsentRules(inner);
+        for (old, new, may) in [
+            ("etc", "etd", false),
+            ("etc", "x/etc", false),
+            ("x/etc", "etc", true),
+            ("etc/deep", "deep", true),
+            ("home", "house", false),
+            ("home/u", "home/v", true),
+            ("home/u", "u", false),
+            ("home/u/.ssh", "home/u/ssh", false),
+            ("home/u/.ssh", "home/v/.ssh", true),
+            ("home/u/work", "work", true),
+            ("a", "b", false),
+            ("a/x/b", "a/b", true),
+            ("a/x/b", "a/c", false),
+            ("a/x", "a/y/z", true),
+            ("ro", "rw", false),
+            ("ro/x", "x", true),
+            ("p", "q", true),
+        ] {
+            let parts = |path: &'static str| path.split('/').collect::<Vec<_>>();
+            assert_eq!(rules.let_move(&parts(old), &parts(new)), may, "{old} {new}");
+        }
     }
 
     #[test]

@@ -99,6 +99,31 @@ impl Core {
         }
     }
 
+    /// Whether the rules of the mount at `index` let the directory `name` of `from` become that of
+    /// `to` with the name `new`; something holds both, and no directory moves with their names
+    /// locked but for those above.
+    ///
+    /// Every move by itself loses nothing that is meant, so the places where several are at one
+    /// moment need not be one place.
+    pub(crate) fn let_move(
+        &self,
+        index: u32,
+        mount: &MountData,
+        (from, name): (u32, &[u8]),
+        (to, new): (u32, &[u8]),
+    ) -> bool {
+        let place = |dir, name: &[u8]| {
+            let RulesIn { rules, dirs } = self.rules_in(index, mount, dir)?;
+            let mut dirs = dirs?;
+            dirs.push(name.to_vec());
+            Some((rules, dirs))
+        };
+        let Some((rules, old)) = place(from, name) else {
+            return true;
+        };
+        place(to, new).is_some_and(|(_, new)| rules.let_move(&old, &new))
+    }
+
     /// The rules of a mount for one directory, for who asks about many names.
     pub(crate) fn rules_in(&self, index: u32, mount: &MountData, dir: u32) -> Option<RulesIn> {
         let word = self.vfs.mounts.at(index).word();

@@ -59,8 +59,9 @@ impl Task {
     /// tree); `EBUSY` (`old` ends in no name), `EBUSY`, or `EEXIST` with `RENAME_NOREPLACE` (`new`
     /// does); `EROFS`; `ENOENT` (`old`); `EEXIST` (`RENAME_NOREPLACE`), `ENOENT`
     /// (`RENAME_EXCHANGE`); `ENOTDIR` (a slash after what is no directory); `EINVAL` (`new` is
-    /// below `old`); `ENOTEMPTY`, or `EINVAL` with `RENAME_EXCHANGE` (`old` is below `new`). Then
-    /// it is done if both are one file. Else: `EACCES`, `EPERM` (sticky, append-only, immutable),
+    /// below `old`); `ENOTEMPTY`, or `EINVAL` with `RENAME_EXCHANGE` (`old` is below `new`);
+    /// `EXDEV` (a directory to where the host's rules of absent names mean less, L22). Then it is
+    /// done if both are one file. Else: `EACCES`, `EPERM` (sticky, append-only, immutable),
     /// `ENOTDIR`, `EISDIR`, `ENOENT` (removed directory) of the one, then of the other; `EACCES`
     /// (a directory that cannot be written gets another parent); `EBUSY` (something is mounted on
     /// one); `ENOTEMPTY` and what else the backend meets.
@@ -97,7 +98,7 @@ impl Task {
         let _writing = from.dir.begin_write()?;
         loop {
             let dirs = lock_dirs(core, &from.dir, &to.dir)?;
-            let pair = find(&from, &to, how, &dirs)?;
+            let pair = find(core, &from, &to, how, &dirs)?;
             let waits = dirs.topology.is_some() || from.dir.mount()?.sb.is_ours_alone();
             let done = carry_out(core, &from, &to, &pair, how, waits);
             drop(dirs);
@@ -213,6 +214,7 @@ struct Pair<'t> {
 
 /// Finds both, as far as names and the shape of the tree decide.
 fn find<'t>(
+    core: &Core,
     from: &Parent<'t>,
     to: &Parent<'t>,
     how: How,
@@ -253,6 +255,17 @@ fn find<'t>(
         } else {
             Errno::ENOTEMPTY
         });
+    }
+    let mount = from.dir.mount()?;
+    let moves = |inode: &Inode, from: &Parent<'_>, to: &Parent<'_>| {
+        let (old, new) = (from.dir.spot().dentry, to.dir.spot().dentry);
+        let (old, new) = ((old, &from.name[..]), (new, &to.name[..]));
+        let index = from.dir.spot().mount;
+        !inode.is_dir() || core.let_move(index, mount, old, new)
+    };
+    let swapped = target_inode.as_ref().filter(|_| how.exchange);
+    if !moves(&source_inode, from, to) || swapped.is_some_and(|inode| !moves(inode, to, from)) {
+        return Err(Errno::EXDEV);
     }
     Ok(Pair {
         source,

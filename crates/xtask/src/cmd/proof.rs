@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask oracle`, `conformance`, `loom` and `shuttle`: programs of other crates with the
-//! flags they need.
+//! `cargo xtask oracle`, `conformance`, `kills`, `loom` and `shuttle`: programs of other crates
+//! with the flags they need.
 
 use super::{Done, cargo, pass_on, target};
 use std::env;
 use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
 
 /// Runs a program of the testkit with the oracle profile and these arguments.
 pub(crate) fn testkit(program: &str, args: &[OsString]) -> Done {
@@ -22,6 +24,35 @@ pub(crate) fn testkit_with(how: &[&str], program: &str, args: &[OsString]) -> Do
         "openpath-testkit",
     ]);
     pass_on(run.args(how).args(["--bin", program, "--"]).args(args))
+}
+
+/// Builds the command, with every assertion on; where it is.
+///
+/// # Errors
+/// It cannot be built.
+pub(crate) fn openpath() -> io::Result<PathBuf> {
+    let args = [
+        "build",
+        "--quiet",
+        "--profile",
+        "oracle",
+        "-p",
+        "openpath-cli",
+    ];
+    let status = cargo(&args).status()?;
+    if !status.success() {
+        return Err(io::Error::other(format!(
+            "openpath was not built: {status}"
+        )));
+    }
+    Ok(target("oracle").join("openpath"))
+}
+
+/// Runs the kills of the testkit on the command.
+pub(crate) fn kills(args: &[OsString]) -> Done {
+    let mut all = vec![OsString::from("--openpath"), openpath()?.into()];
+    all.extend_from_slice(args);
+    testkit("kills", &all)
 }
 
 /// Runs the suite of `RESOLVE_CACHED` on every host there is, and shows what was skipped.

@@ -99,7 +99,14 @@ const GRAPH: &[Node] = &[
     Node {
         name: RUN,
         own: &[ABI, VFS, MEM, HOST, OVERLAY, FUSE],
-        outside: &["rustix", "serde", "serde_json", "signal-hook", "toml"],
+        outside: &[
+            "nix",
+            "rustix",
+            "serde",
+            "serde_json",
+            "signal-hook",
+            "toml",
+        ],
     },
     Node {
         name: OVERLAY,

@@ -90,6 +90,15 @@ impl Config {
             ..Plan::default()
         };
         plan.pass.extend(all(&self.pass)?);
+        for hidden in &plan.hidden {
+            let passes = |pass: &&PathBytes| hidden.path().starts_with(pass.path());
+            if let Some(pass) = plan.pass.iter().find(passes) {
+                let (hidden, pass) = (hidden.path().display(), pass.path().display());
+                let text =
+                    format!("{hidden} cannot be hidden: {pass} passes, and no rule holds in it");
+                return Err(Refusal::new(text));
+            }
+        }
         for mount in &self.mounts {
             plan.extra.push(spec::extra(cwd, &mount.text())?);
         }
@@ -159,6 +168,17 @@ mod tests {
         );
         let again: Config = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
         assert_eq!(again.plan(Path::new("/w")).unwrap(), plan);
+    }
+
+    #[test]
+    fn what_passes_cannot_be_hidden() {
+        let text = "hide = [\"/x/y\", \"/proc/openpath\"]\n";
+        let config: Config = toml::from_str(text).unwrap();
+        let why = config.plan(Path::new("/w")).unwrap_err().to_string();
+        assert!(
+            why.contains("/proc/openpath") && why.contains("/proc passes"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The three mounts that a suite is run on: the host's tmpfs, ours, and a second one beside.
 
-use crate::cmd::{cargo, target};
+use crate::cmd::{proof, target};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ impl Stage {
     /// # Errors
     /// Whatever stands in the way.
     pub(super) fn set(what: &str) -> io::Result<Self> {
-        let program = build()?;
+        let program = proof::openpath()?;
         let folder = target("outside").join("stage");
         let mounts = ["host", "second", "ours"].map(|name| folder.join(name));
         for mount in &mounts {
@@ -116,19 +116,6 @@ impl Stage {
     pub(super) fn ours(&self) -> &Path {
         &self.mounts[2]
     }
-}
-
-/// Builds the command, with every assertion on; where it is.
-fn build() -> io::Result<PathBuf> {
-    succeed(&mut cargo(&[
-        "build",
-        "--quiet",
-        "--profile",
-        "oracle",
-        "-p",
-        "openpath-cli",
-    ]))?;
-    Ok(target("oracle").join("openpath"))
 }
 
 /// Runs a program that must succeed.

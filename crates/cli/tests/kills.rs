@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kills at random moments of a run; `cargo xtask kills` plays more of them.
+
+use openpath_testkit::kills::{self, Plan};
+use std::time::Duration;
+
+#[test]
+fn twenty_kills_hang_nobody_and_lose_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: this is for root");
+        return;
+    }
+    let plan = Plan {
+        openpath: env!("CARGO_BIN_EXE_openpath").into(),
+        folder: std::env::temp_dir(),
+        rounds: 20,
+        seed: 20,
+        longest: Duration::from_millis(700),
+    };
+    let report = kills::storm(&plan, |round| println!("{round}")).unwrap();
+    assert_eq!(report.wrong, Vec::<String>::new());
+    assert!(report.kept > 5 && report.promises > 0, "{report:?}");
+}

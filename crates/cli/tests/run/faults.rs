@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run stands on gives way: the directory of changes is full, the tree below is gone.
+
+use crate::place::{Place, err, out};
+use std::process::{Command, Output};
+
+/// A command with its arguments, as a shell reads it.
+fn words(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let quoted = words.map(|word| format!("'{}'", word.display()));
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// A shell's line in a mount namespace of its own, by root, ended after a minute: `RUN` runs a line
+/// in the view `up/view`, `DIFF` compares it.
+fn apart(place: &Place, options: &[&str], line: &str) -> Output {
+    let view = place.path("up/view/");
+    let args = [
+        &["run", "-q", "--name", &view],
+        options,
+        &["--", "sh", "-c"],
+    ]
+    .concat();
+    let run = words(&place.openpath(args));
+    let diff = words(&place.openpath(["diff", "--stat", &view]));
+    let line = format!("RUN() {{ {run} \"$1\"; }}; DIFF() {{ {diff}; }}\n{line}");
+    let mut apart = Command::new("unshare");
+    apart.args(["--mount", "timeout", "60", "bash", "-c", &line]);
+    apart.current_dir(&place.dir).output().unwrap()
+}
+
+#[test]
+fn a_full_directory_is_said_and_hurts_nobody() {
+    for place in Place::all("full-dir") {
+        place.write("file", "before\n");
+        let long = "b".repeat(3_000_000);
+        place.write("long", &long);
+        std::fs::create_dir(place.dir.join("up")).unwrap();
+        let line = "mount -t tmpfs -o size=2M,mode=777 none up
+            RUN 'head -c 8000000 /dev/zero > big; echo big $?; cat file; echo x >> long; \
+                echo long $?; wc -c < long; rm big; until echo y > after; do sleep 0.02; done; \
+                cat after; echo z >> file; cat file'
+            echo run $?; DIFF; echo diff $?; RUN 'ls; cat file; wc -c < long'; echo again $?";
+        let output = apart(&place, &[], line);
+        let said = out(&output);
+        assert!(err(&output).contains("No space left"), "{}", err(&output));
+        let begins = "big 1\nbefore\nlong 1\n3000000\ny\nbefore\nz\nrun 0\n";
+        assert!(said.starts_with(begins), "{said}{}", err(&output));
+        assert!(
+            said.contains("diff 0\nafter\nfile\nlong\nup\n"),
+            "{said}{}",
+            err(&output)
+        );
+        assert!(said.ends_with("before\nz\n3000000\nagain 0\n"), "{said}");
+        assert_eq!(
+            (place.read("file"), place.read("long")),
+            ("before\n".into(), long)
+        );
+    }
+}
+
+#[test]
+fn a_tree_that_is_gone_hangs_nobody() {
+    for (name, gone) in [("unmounted", "umount -l low"), ("removed", "rm -rf low/*")] {
+        for place in Place::all(name) {
+            for dir in ["up", "low", "out"] {
+                std::fs::create_dir(place.dir.join(dir)).unwrap();
+                place.own(dir);
+            }
+            let line = format!(
+                "mount -t tmpfs -o mode=777 none low; mkdir -m 777 low/deep low/cold
+                for f in low/file low/deep/file low/deep/more low/cold/file; do echo before > $f; \
+                    chmod 666 $f; done
+                RUN 'cat low/file; echo changed > low/deep/file; echo new > low/new; \
+                    exec 3< low/deep/more; touch out/ready; \
+                    until [ -e out/go ]; do sleep 0.02; done; \
+                    ls -R low; cat low/file low/deep/more low/cold/file <&3; \
+                    echo y >> low/file; echo z > low/cold/new; mv low/deep low/moved; \
+                    rm -r low/cold; \
+                    cat low/deep/file low/moved/file low/new; find . > /dev/null; echo ended' &
+                until [ -e out/ready ]; do sleep 0.02; done; {gone}; touch out/go
+                wait $!; echo run $?; DIFF; echo diff $?; RUN 'cat low/new; echo again'
+                echo over $?"
+            );
+            let output = apart(&place, &["--rw", "out"], &line);
+            let said = out(&output);
+            for part in ["before\n", "ended\nrun 0\n", "diff 0\n", "again\nover 0\n"] {
+                assert!(
+                    said.contains(part),
+                    "{name}: no {part:?} in {said}{}",
+                    err(&output)
+                );
+            }
+        }
+    }
+}

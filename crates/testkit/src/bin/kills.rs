@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kills at random moments of a run. Exit status 1 if anything was wrong.
+
+use clap::Parser;
+use openpath_testkit::kills::{self, Plan};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Kills processes of `openpath run` while programs work in the view, and looks what is left
+/// (needs root).
+#[derive(Debug, Parser)]
+struct Args {
+    /// The command under test.
+    #[arg(long, value_name = "FILE")]
+    openpath: PathBuf,
+    /// How many rounds.
+    #[arg(long, default_value_t = 20)]
+    rounds: u64,
+    /// Seed of the random choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The longest that a load works before the kill, in milliseconds.
+    #[arg(long, default_value_t = 1500)]
+    longest: u64,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let plan = Plan {
+        openpath: args.openpath,
+        folder: std::env::temp_dir(),
+        rounds: args.rounds,
+        seed: args.seed,
+        longest: Duration::from_millis(args.longest),
+    };
+    let report = match kills::storm(&plan, |round| println!("{round}")) {
+        Ok(report) => report,
+        Err(why) => {
+            eprintln!("kills: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    let kills::Report {
+        rounds,
+        late,
+        kept,
+        promises,
+        ..
+    } = report;
+    println!("rounds: {rounds}, too late in {late}");
+    println!("views compared, run again and discarded: {kept}; promises kept: {promises}");
+    for wrong in &report.wrong {
+        println!("WRONG: {wrong}");
+    }
+    ExitCode::from(u8::from(!report.wrong.is_empty()))
+}

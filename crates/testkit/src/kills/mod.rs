@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath run` whose processes are killed at random moments while programs work in the view.
+//!
+//! # Round
+//! A tree, a load in a view of it (`load`), whose output says what is on the disk for good. After a
+//! random time the server, the front, the command or all of them get SIGKILL. Then (`scene`):
+//!
+//! # Rules
+//! R1. No process of the round is left, in whatever state, after half a minute.
+//! R2. The tree is what it was, bit for bit, times of change included.
+//! R3. A view in a directory is compared without an error, and run again: what was said to be on
+//!     the disk is in it, whole. It is discarded, and nothing is left of it.
+//! R4. What ends tells how: the front dies by the signal that it or the command got, and says that
+//!     the server is gone when it is.
+
+mod hunt;
+mod load;
+mod scene;
+
+use crate::rng::Rng;
+use hunt::Victim;
+use load::Load;
+use scene::Scene;
+use std::fmt;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long a load may take to say what is waited for.
+const SLOWLY: Duration = Duration::from_secs(20);
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The command under test.
+    pub openpath: PathBuf,
+    /// A directory for the trees, which any user may enter.
+    pub folder: PathBuf,
+    /// How many rounds.
+    pub rounds: u64,
+    /// Seed of the random choices.
+    pub seed: u64,
+    /// The longest that a load works before the kill.
+    pub longest: Duration,
+}
+
+/// What was done, and what was wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Rounds.
+    pub rounds: u64,
+    /// Rounds in which the load had ended before it could be killed.
+    pub late: u64,
+    /// Rounds with a view in a directory.
+    pub kept: u64,
+    /// Things that were said to be on the disk, and were looked for.
+    pub promises: u64,
+    /// What was wrong.
+    pub wrong: Vec<String>,
+}
+
+/// What a round is.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    number: u64,
+    load: Load,
+    victim: Victim,
+    /// By an ordinary user.
+    ordinary: bool,
+    /// The changes are in a directory.
+    kept: bool,
+    /// It is left alone until it has said so much.
+    lines: usize,
+    after: Duration,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            number,
+            load,
+            victim,
+            after,
+            ..
+        } = self;
+        let who = if self.ordinary { "a user" } else { "root" };
+        let upper = if self.kept { "a directory" } else { "memory" };
+        write!(
+            f,
+            "round {number}: {victim:?} of {load:?} by {who} over {upper} after {after:?}"
+        )
+    }
+}
+
+/// Plays all rounds, and stops at the tenth wrong thing. `tell` hears of each round.
+///
+/// # Errors
+/// A round cannot be set up: this is for root.
+pub fn storm(plan: &Plan, tell: impl Fn(&str)) -> io::Result<Report> {
+    let mut rng = Rng::new(plan.seed);
+    let mut report = Report::default();
+    let longest = usize::try_from(plan.longest.as_millis()).unwrap_or(usize::MAX);
+    for number in 0..plan.rounds {
+        let round = Round {
+            number,
+            load: *rng.pick(&Load::ALL),
+            victim: *rng.pick(&Victim::ALL),
+            ordinary: !rng.one_in(3),
+            kept: !rng.one_in(4),
+            // Some are to be killed while they are being set up.
+            lines: rng.below(9),
+            after: Duration::from_millis(rng.below(longest) as u64),
+        };
+        tell(&round.to_string());
+        let wrong = report.wrong.len();
+        play(plan, round, &mut report)?;
+        for said in &mut report.wrong[wrong..] {
+            *said = format!("{round}: {said}");
+        }
+        report.rounds += 1;
+        if report.wrong.len() >= 10 {
+            break;
+        }
+    }
+    Ok(report)
+}
+
+fn play(plan: &Plan, round: Round, report: &mut Report) -> io::Result<()> {
+    let scene = Scene::set(plan, round)?;
+    let before = scene.whole()?;
+    let mut front = scene.start(round.load.script())?;
+    let pid = front.id();
+    // The pipe is read to its end, which comes when nobody of the round holds it any more.
+    let output = BufReader::new(front.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?);
+    let (tell, heard) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut promises = Vec::new();
+        for line in output.lines().map_while(Result::ok) {
+            promises.extend(line.strip_prefix("kept ").map(str::to_owned));
+            tell.send(()).ok();
+        }
+        promises
+    });
+    let by = Instant::now() + SLOWLY;
+    for _ in 0..round.lines.min(round.load.lines()) {
+        heard
+            .recv_timeout(by.saturating_duration_since(Instant::now()))
+            .ok();
+    }
+    std::thread::sleep(round.after);
+    let late = front.try_wait()?.is_some();
+    round.victim.kill(pid);
+    report.late += u64::from(late);
+    let wrong = &mut report.wrong;
+    match hunt::ended(&mut front)? {
+        None => wrong.push("the front does not end".to_owned()),
+        Some(status) if !late => wrong.extend(round.victim.amiss(status)),
+        Some(_) => {}
+    }
+    let left = hunt::left(&scene.mark());
+    // Who is left may hold the pipe.
+    let promises = if left.is_empty() {
+        reader.join().unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    wrong.extend(left.iter().map(|left| format!("still there: {left}")));
+    let after = scene.whole()?;
+    if after != before {
+        wrong.push(format!("the tree changed:\n{}", differ(&before, &after)));
+    }
+    if round.kept {
+        report.kept += 1;
+        report.promises += promises.len() as u64;
+        wrong.extend(scene.judge(&promises)?);
+    }
+    scene.strike()
+}
+
+/// The lines of which one has more.
+fn differ(before: &str, after: &str) -> String {
+    let only = |one: &str, other: &str, sign: char| -> String {
+        let lines = one.lines().filter(|line| !other.contains(line));
+        lines
+            .take(5)
+            .map(|line| format!("{sign} {line}\n"))
+            .collect()
+    };
+    only(before, after, '-') + &only(after, before, '+')
+}

@@ -36,7 +36,7 @@ pub(crate) fn tell(ended: &Ended, format: Format, file: Option<&Path>) -> io::Re
 /// The changes of a run as data.
 fn as_json(ended: &Ended) -> Value {
     let changes: Vec<_> = ended.changes.iter().map(change_json).collect();
-    json!({"changes": changes, "left": ended.left})
+    json!({"changes": changes, "left": ended.left, "lost": ended.lost})
 }
 
 /// A change as data.
@@ -77,6 +77,15 @@ fn as_text(ended: &Ended) -> String {
     }
     if lines.len() > LINES_MAX {
         writeln!(text, "  and {} more", lines.len() - LINES_MAX).ok();
+    }
+    if ended.lost > 0 {
+        let why = "had no room, or no disk, when they came; files are not whole";
+        writeln!(
+            text,
+            "openpath: what was written {why} ({} times)",
+            ended.lost
+        )
+        .ok();
     }
     if ended.left > 0 {
         writeln!(

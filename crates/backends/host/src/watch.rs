@@ -17,13 +17,14 @@
 //! R1. An event of a name has the name looked at. If it means what it meant when it was last found
 //!     here, its attributes are brought up to date and it stays: so changes of our own, which cause
 //!     events as well, cost a look and no names, unless they are heard of while the call is still
-//!     going on. Else it is forgotten.
+//!     going on. Else it is forgotten; also if the file is shorter now, which a mount above can
+//!     only say of a name.
 //! R2. When events were lost everything is forgotten.
 //! R3. The thread has the tree and its superblock weakly, and nobody waits for its end.
 
 use crate::handles::number;
 use crate::names::proper;
-use crate::node::Node;
+use crate::node::{Node, Place};
 use crate::options::Policy;
 use crate::pool::Use;
 use crate::sys::{errno, look};
@@ -334,9 +335,12 @@ impl Node {
         let Some(node) = Node::of(&inode) else {
             return false;
         };
+        // What was looked at meanwhile and not told may have been longer.
+        let (len, looked_at) = (inode.attr().size, node.untold.get() != 0);
         node.attributes_changed(sb, &inode);
-        node.place()
-            .is_some_and(|place| place.parent.id == self.id && *place.name == *name)
+        let shorter = !inode.is_dir() && (looked_at || inode.attr().size < len);
+        let same = |place: &Place| !shorter && place.parent.id == self.id && *place.name == *name;
+        node.place().is_some_and(|place| same(&place))
     }
 }
 

@@ -39,6 +39,10 @@ pub(crate) struct Args {
     /// What takes the changes: `memory`, `memory:SIZE` or a directory, which is as a view's name.
     #[arg(long, value_name = "UPPER", conflicts_with = "name")]
     upper: Option<String>,
+    /// Writes come to the view at once: it is slower, and a full one is told to who writes. So it
+    /// always is with --rw.
+    #[arg(long)]
+    write_through: bool,
     /// Keep the changes, under this name or in this directory; go on with them if there are some.
     #[arg(long, value_name = "VIEW")]
     name: Option<String>,
@@ -82,6 +86,7 @@ impl Args {
         config.absent.extend_from_slice(&self.absent);
         config.pass.extend_from_slice(&self.pass);
         config.mounts.extend_from_slice(&self.mount);
+        config.write_through |= self.write_through;
         config.upper = self.upper.clone().or(config.upper);
         config.name = self.name.clone().or(config.name);
         config.settle(cwd);

@@ -11,3 +11,4 @@ mod process;
 mod programs;
 mod terminal;
 mod view;
+mod written;

@@ -6,6 +6,7 @@
 //! sees to.
 
 use crate::options::Opens;
+use crate::stats::Request;
 use crate::view::View;
 use crate::wire::Answer;
 use crate::worker::{Who, Worker};
@@ -33,6 +34,9 @@ impl View {
         access: u32,
         work: impl FnOnce(&mut Worker, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
+        if access == O_WRONLY && self.hears {
+            self.nodes.ours(number);
+        }
         if let Some(fd) = fd {
             return work(w, fd);
         }
@@ -98,7 +102,9 @@ impl View {
         })
     }
 
-    /// `WRITE`: how much was written.
+    /// `WRITE`: how much was written. Of what the kernel kept back there is all or an error, for it
+    /// takes what is short for whole; what is not written is lost then, and who closes the file or
+    /// forces it to the disk is told.
     pub(crate) fn write(
         &self,
         w: &mut Worker,
@@ -109,19 +115,24 @@ impl View {
     ) -> Result<usize, Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         w.act_for(who);
-        self.with(w, at, O_WRONLY, |w, fd| {
+        let written = self.with(w, at, O_WRONLY, |w, fd| {
             let mut done = 0;
             while done < data.len() {
                 let more = &data[done..];
                 match w.task.pwrite(fd, more, offset.saturating_add(done as i64)) {
+                    Ok(0) if self.writeback => return Err(Errno::EIO),
                     Ok(0) => break,
                     Ok(written) => done += written,
-                    Err(errno) if done == 0 => return Err(errno),
+                    Err(errno) if done == 0 || self.writeback => return Err(errno),
                     Err(_) => break,
                 }
             }
             Ok(done)
-        })
+        });
+        if self.writeback && written.is_err() {
+            self.counts.add(Request::Lost, 1);
+        }
+        written
     }
 
     /// `FSYNC` and `FSYNCDIR`.

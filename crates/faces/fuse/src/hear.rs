@@ -9,7 +9,11 @@
 //! R2. What cannot be put down is not lost: then everything is taken back.
 //! R3. A name is made to be asked for again, not thrown away: what still means the same stays what
 //!     it is to who uses it, and keeps what is mounted on it.
-//! R4. From three quarters of the nodes that may be on, the kernel is asked to give back a quarter:
+//! R4. Where writes are kept back the kernel believes no length but its own. So of a file that
+//!     others made longer it is given the last byte, and believes that length; one that they made
+//!     shorter is another node from the next lookup on, which its tree tells to make. What is open
+//!     keeps the length that it had.
+//! R5. From three quarters of the nodes that may be on, the kernel is asked to give back a quarter:
 //!     it does so with what nobody uses. It is asked again when they are fewer, or have grown by a
 //!     sixteenth all the same. A kernel before 6.18 does not know how, and gives back as it likes.
 
@@ -17,6 +21,7 @@ use crate::told::Name;
 use crate::view::View;
 use openpath_sync::Word;
 use openpath_vfs::{Above, Inode};
+use std::cmp::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -30,8 +35,8 @@ enum Event {
     Name(Vec<u64>, Arc<[u8]>),
     /// All names in one.
     Names(Vec<u64>),
-    /// What is known of a file.
-    Inode(Vec<u64>),
+    /// What is known of a file, which is so long now.
+    Inode(Vec<u64>, u64),
     /// Everything.
     All,
     /// There are many nodes.
@@ -94,7 +99,7 @@ impl Above for Hearing {
     }
 
     fn attributes(&self, inode: &Arc<Inode>) {
-        self.put(inode, Event::Inode);
+        self.put(inode, |nodes| Event::Inode(nodes, inode.attr().size));
     }
 }
 
@@ -163,11 +168,19 @@ impl View {
                     self.forget_name(parent, &name);
                 }
             }
-            Event::Inode(nodes) => nodes.into_iter().for_each(|node| self.forget_inode(node)),
+            Event::Inode(nodes, len) => {
+                for node in nodes {
+                    self.forget_inode(node);
+                    self.resize(node, len);
+                }
+            }
             Event::All => {
                 let names = self.told.lock().all();
                 for node in self.nodes.all() {
                     self.forget_inode(node);
+                    if self.writeback {
+                        self.nodes.retire(node);
+                    }
                 }
                 for (parent, name) in names {
                     self.forget_name(parent, &name);
@@ -176,7 +189,7 @@ impl View {
         }
     }
 
-    /// Asks the kernel to give nodes back (R4).
+    /// Asks the kernel to give nodes back (R5).
     fn prune(&self) {
         let all = self.nodes.all();
         if let Some(notifier) = self.notifier.get() {
@@ -184,6 +197,29 @@ impl View {
             let _asked = notifier.prune(&all[..all.len() / 4]);
         }
         self.nodes.pruned();
+    }
+
+    /// Others made a file so long (R4). What was written here has come: the kernel wrote it back
+    /// before it forgot what it had.
+    fn resize(&self, node: u64, len: u64) {
+        if !self.writeback {
+            return;
+        }
+        match self.nodes.resized(node, len) {
+            Ordering::Less => self.nodes.retire(node),
+            Ordering::Equal => {}
+            Ordering::Greater => self.lengthen(node, len),
+        }
+    }
+
+    /// Gives the kernel a byte at the end of a file, and has it ask for what is there.
+    fn lengthen(&self, node: u64, len: u64) {
+        // What the kernel does not have it need not know.
+        if let Some(notifier) = self.notifier.get()
+            && notifier.store(node, len - 1, 0).is_ok()
+        {
+            self.forget_inode(node);
+        }
     }
 
     /// Attributes, data and listings are asked for again.

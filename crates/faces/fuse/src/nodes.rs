@@ -11,17 +11,22 @@
 //! | `place` | `O_PATH` descriptor in the table that all tasks of the server share |
 //! | `file` | mount and inode number: names that lead to one file are one node |
 //! | `lookups` | answers that the kernel has not given back |
+//! | `told` | length of a file that the kernel believes, as long as nothing was written here |
 //!
 //! # Rules
 //! R1. A node's number is the file's inode number, where that is unique in the mount: what stat(2)
 //!     shows then outlives a node. The tree that the root is in keeps its numbers; others get
 //!     theirs with the number of their mount above bit 48.
 //! R2. A descriptor is closed by who took it out, when no lock is held.
+//! R3. Where writes are kept back the kernel believes no length of a file but its own. A file that
+//!     others made shorter gets a number of its own at the next lookup ([`Nodes::retire`]), and so
+//!     its length; what is open stays at the old number, which is told of changes as well.
 
 use openpath_abi::Errno;
 use openpath_sync::Mutex;
 use openpath_vfs::Fd;
 use openpath_vfs::lock_order::FuseNodes;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// The number of the root (`FUSE_ROOT_ID`).
@@ -49,6 +54,8 @@ struct Node {
     place: Fd,
     file: File,
     lookups: u64,
+    /// Nothing for what is no regular file, and for what was written here: that is nobody else's.
+    told: Option<u64>,
 }
 
 /// The table of nodes.
@@ -60,6 +67,8 @@ pub(crate) struct Nodes {
 struct Books {
     nodes: HashMap<u64, Node>,
     numbers: HashMap<File, u64>,
+    /// Numbers of files that have another one now.
+    former: HashMap<File, Vec<u64>>,
     /// Mounts in the order they were met; the root's first.
     mounts: Vec<u64>,
     counted: u64,
@@ -93,10 +102,12 @@ impl Nodes {
             place,
             file,
             lookups: 1,
+            told: None,
         };
         let books = Books {
             nodes: HashMap::from([(ROOT, root)]),
             numbers: HashMap::from([(file, ROOT)]),
+            former: HashMap::new(),
             mounts: vec![file.mount],
             counted: 0,
             many: many_of(max),
@@ -134,9 +145,11 @@ impl Nodes {
     pub(crate) fn of_ino(&self, ino: u64) -> Vec<u64> {
         let books = self.books.lock();
         let files = books.mounts.iter().map(|&mount| File { mount, ino });
-        files
-            .filter_map(|file| books.numbers.get(&file).copied())
-            .collect()
+        let numbers = files.flat_map(|file| {
+            let former = books.former.get(&file).into_iter().flatten();
+            former.chain(books.numbers.get(&file))
+        });
+        numbers.copied().collect()
     }
 
     /// Whether there are so many that the kernel is to give some back; once, until
@@ -171,12 +184,50 @@ impl Nodes {
         self.books.lock().number(file).unwrap_or(ino)
     }
 
-    /// Counts a lookup of the file at `place`: its number, and the descriptor if it is not needed,
-    /// because another one leads to the file already.
+    /// A regular file was written to, or cut, here: it is nobody else's any more.
+    pub(crate) fn ours(&self, number: u64) {
+        if let Some(node) = self.books.lock().nodes.get_mut(&number) {
+            node.told = None;
+        }
+    }
+
+    /// Others made a file this long: how that is to what the kernel believes, which believes it
+    /// now if it was shorter.
+    pub(crate) fn resized(&self, number: u64, len: u64) -> Ordering {
+        let mut books = self.books.lock();
+        let node = books.nodes.get_mut(&number);
+        let Some(told) = node.and_then(|node| node.told.as_mut()) else {
+            return Ordering::Equal;
+        };
+        let how = len.cmp(told);
+        *told = len.max(*told);
+        how
+    }
+
+    /// Gives the file another number at its next lookup (R3), unless it was written here.
+    pub(crate) fn retire(&self, number: u64) {
+        let mut books = self.books.lock();
+        let node = books.nodes.get(&number).filter(|n| n.told.is_some());
+        if let Some(file) = node.map(|node| node.file)
+            && books.numbers.get(&file) == Some(&number)
+        {
+            books.numbers.remove(&file);
+            books.former.entry(file).or_default().push(number);
+        }
+    }
+
+    /// Counts a lookup of the file at `place`, which is `told` long if it is a regular one: its
+    /// number, and the descriptor if it is not needed, because another one leads to the file
+    /// already.
     ///
     /// # Errors
     /// `ENFILE`: there are as many as may be; the descriptor is the caller's.
-    pub(crate) fn enter(&self, place: Fd, file: File) -> Result<(u64, Option<Fd>), Errno> {
+    pub(crate) fn enter(
+        &self,
+        place: Fd,
+        file: File,
+        told: Option<u64>,
+    ) -> Result<(u64, Option<Fd>), Errno> {
         let mut books = self.books.lock();
         let books = &mut *books;
         if let Some(&number) = books.numbers.get(&file) {
@@ -191,7 +242,8 @@ impl Nodes {
         if !books.mounts.contains(&file.mount) {
             books.mounts.push(file.mount);
         }
-        let number = books.number(file).unwrap_or_else(|| {
+        let free = |number: &u64| !books.nodes.contains_key(number);
+        let number = books.number(file).filter(free).unwrap_or_else(|| {
             books.counted += 1;
             COUNTED | books.counted
         });
@@ -199,6 +251,7 @@ impl Nodes {
             place,
             file,
             lookups: 1,
+            told,
         };
         books.nodes.insert(number, node);
         books.numbers.insert(file, number);
@@ -218,7 +271,14 @@ impl Nodes {
         }
         let (place, file) = (node.place, node.file);
         books.nodes.remove(&number);
-        books.numbers.remove(&file);
+        if books.numbers.get(&file) == Some(&number) {
+            books.numbers.remove(&file);
+        } else if let Some(former) = books.former.get_mut(&file) {
+            former.retain(|other| *other != number);
+            if former.is_empty() {
+                books.former.remove(&file);
+            }
+        }
         // R2
         Some(place)
     }
@@ -241,9 +301,9 @@ mod tests {
     #[test]
     fn a_node_lives_until_its_last_lookup_is_given_back() {
         let nodes = table();
-        assert_eq!(nodes.enter(3, file(7, 5)), Ok((5, None)));
-        assert_eq!(nodes.enter(4, file(7, 5)), Ok((5, Some(4))));
-        assert_eq!(nodes.enter(4, file(7, 5)), Ok((5, Some(4))));
+        assert_eq!(nodes.enter(3, file(7, 5), None), Ok((5, None)));
+        assert_eq!(nodes.enter(4, file(7, 5), None), Ok((5, Some(4))));
+        assert_eq!(nodes.enter(4, file(7, 5), None), Ok((5, Some(4))));
         assert_eq!(nodes.forget(5, 2), None);
         assert_eq!(nodes.place(5), Ok(3));
         assert_eq!(nodes.forget(5, 1), Some(3));
@@ -255,7 +315,7 @@ mod tests {
     #[test]
     fn numbers_are_those_of_the_tree_and_never_meet() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let number = |f| nodes.enter(9, f).expect("room").0;
+        let number = |f| nodes.enter(9, f, None).expect("room").0;
         let all = [
             number(file(7, 5)),
             number(file(7, 1)),
@@ -279,11 +339,34 @@ mod tests {
     fn there_are_no_more_than_may_be() {
         let nodes = table();
         for ino in 2..5 {
-            assert!(nodes.enter(3, file(7, ino)).is_ok());
+            assert!(nodes.enter(3, file(7, ino), None).is_ok());
         }
-        assert_eq!(nodes.enter(3, file(7, 5)), Err(Errno::ENFILE));
-        assert_eq!(nodes.enter(8, file(7, 4)), Ok((4, Some(8))));
+        assert_eq!(nodes.enter(3, file(7, 5), None), Err(Errno::ENFILE));
+        assert_eq!(nodes.enter(8, file(7, 4), None), Ok((4, Some(8))));
         assert_eq!(nodes.forget(4, 2), Some(3));
-        assert_eq!(nodes.enter(3, file(7, 5)), Ok((5, None)));
+        assert_eq!(nodes.enter(3, file(7, 5), None), Ok((5, None)));
+    }
+
+    #[test]
+    fn what_others_made_shorter_gets_another_number_and_what_is_ours_does_not() {
+        let nodes = Nodes::new(0, FIRST, 100);
+        let enter = |len| nodes.enter(9, file(7, 5), Some(len)).expect("room").0;
+        assert_eq!(enter(10), 5);
+        assert_eq!(nodes.resized(5, 12), Ordering::Greater);
+        assert_eq!(nodes.resized(5, 12), Ordering::Equal);
+        assert_eq!(nodes.resized(5, 3), Ordering::Less);
+        nodes.retire(5);
+        let second = enter(3);
+        assert_ne!(second, 5);
+        assert_eq!(nodes.of_ino(5), [5, second]);
+        assert_eq!(nodes.listed(7, 5), second);
+        assert_eq!(nodes.forget(5, 1), Some(9));
+        assert_eq!(nodes.of_ino(5), [second]);
+        nodes.ours(second);
+        assert_eq!(nodes.resized(second, 1), Ordering::Equal);
+        nodes.retire(second);
+        assert_eq!(enter(1), second);
+        assert_eq!(nodes.forget(second, 2), Some(9));
+        assert_eq!(enter(1), 5);
     }
 }

@@ -69,6 +69,16 @@ impl Server {
     pub fn hear(&mut self, tree: &Arc<SuperBlock>) {
         if let Some(view) = Arc::get_mut(&mut self.view) {
             view.writeback = false;
+        }
+        self.hear_others(tree);
+    }
+
+    /// As [`Server::hear`], of a tree in which others never change a file that was changed through
+    /// the mount, as an overlay's lower files: writes may be kept back.
+    ///
+    /// Divergence: L75.
+    pub fn hear_others(&mut self, tree: &Arc<SuperBlock>) {
+        if let Some(view) = Arc::get_mut(&mut self.view) {
             view.hears = true;
         }
         self.trees.push(Arc::clone(tree));

@@ -30,6 +30,7 @@ requests! {
     Close = "flush, release",
     Read = "read",
     Write = "write",
+    Lost = "write kept back and lost",
     Sync = "fsync",
     List = "readdir",
     Space = "fallocate, lseek, copy_file_range",
@@ -70,6 +71,12 @@ impl Stats {
             requests: NAMES.iter().copied().zip(words).collect(),
             nodes,
         }
+    }
+
+    /// Writes that the kernel had kept back and that failed when they came: their data is lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.of(NAMES[Request::Lost as usize])
     }
 
     /// How many requests there were of the kind with this name.

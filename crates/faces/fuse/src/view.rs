@@ -22,7 +22,7 @@ use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_REMOVEDIR, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
     O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
-use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, is_lnk};
+use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, is_lnk, is_reg};
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_BTIME, STATX_MNT_ID_UNIQUE};
 use openpath_abi::{Errno, Statx, TimeSet};
 use openpath_sync::{Mutex, WriteOnce};
@@ -135,7 +135,8 @@ impl View {
     fn enter(&self, task: &Task, place: Fd) -> Result<Entry, Errno> {
         let attr = task.statx(place, b"", AT_EMPTY_PATH, WANTED);
         let entered = attr.and_then(|attr| {
-            let (number, needless) = self.nodes.enter(place, file_of(&attr))?;
+            let told = is_reg(u32::from(attr.mode)).then_some(attr.size);
+            let (number, needless) = self.nodes.enter(place, file_of(&attr), told)?;
             let attr = self.shown(attr);
             Ok((Entry { number, attr }, needless))
         });
@@ -213,6 +214,7 @@ impl View {
             && (change.by_descriptor || cuts(w, place, size)?)
         {
             let size = i64::try_from(size).map_err(|_| Errno::EFBIG)?;
+            self.nodes.ours(number);
             match change.fd {
                 Some(fd) => w.task.ftruncate(fd, size)?,
                 None => w.opened(place, O_WRONLY, |w, fd| w.task.ftruncate(fd, size))?,

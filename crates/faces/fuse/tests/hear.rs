@@ -5,10 +5,11 @@ mod place;
 
 use openpath_fuse::{Options, Server};
 use openpath_host::{HostFs, HostOptions, Policy};
-use openpath_vfs::{Cred, Vfs};
+use openpath_vfs::{Cred, SuperBlock, Vfs};
 use place::cannot;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// As long as a machine under load may take to pass on one event.
@@ -31,6 +32,16 @@ fn scratch(name: &str) -> PathBuf {
 
 /// Runs a test with a directory of the host, and where it is shown.
 fn shown(name: &str, options: Options, test: impl Fn(&Path, &Path)) {
+    shown_as(name, options, Server::hear, test);
+}
+
+/// The same, heard so.
+fn shown_as(
+    name: &str,
+    options: Options,
+    hear: fn(&mut Server, &Arc<SuperBlock>),
+    test: impl Fn(&Path, &Path),
+) {
     let [below, above] = ["below", "above"].map(|what| scratch(&format!("{name}-{what}")));
     let host = HostOptions {
         policy: Policy::Notify,
@@ -40,7 +51,7 @@ fn shown(name: &str, options: Options, test: impl Fn(&Path, &Path)) {
     let vfs = Vfs::builder().build(tree.clone()).expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");
     let mut server = Server::new(&task, options).expect("a server");
-    server.hear(&tree);
+    hear(&mut server, &tree);
     match server.mount(&above) {
         Ok(session) => {
             test(&below, &above);
@@ -115,5 +126,51 @@ fn what_is_in_use_stays_what_it_is() {
         use std::os::unix::fs::MetadataExt;
         let (held, named) = (open.metadata(), fs::metadata(above.join("in")));
         assert_eq!(held.expect("there").ino(), named.expect("there").ino());
+    });
+}
+
+#[test]
+fn lengths_that_others_change_are_seen_though_writes_are_kept_back() {
+    let hear = Server::hear_others;
+    shown_as("kept-back", Options::default(), hear, changes_are_seen);
+    shown_as("lengths", Options::default(), hear, |below, above| {
+        use std::io::{Read, Seek, Write};
+        fs::write(below.join("log"), "begun\n").expect("made");
+        let mut followed = fs::File::open(above.join("log")).expect("opened");
+        let mut text = String::new();
+        followed.read_to_string(&mut text).expect("read");
+        // A file that grows grows for who has it open, across pages as well.
+        let mut log = fs::File::options();
+        let mut log = log.append(true).open(below.join("log")).expect("opened");
+        for n in 0..3 {
+            let line = format!("{n}").repeat(3000) + "\n";
+            log.write_all(line.as_bytes()).expect("written");
+            let whole = fs::read_to_string(below.join("log")).expect("read");
+            becomes("the length", || {
+                let now = followed.metadata().expect("there").len();
+                now == whole.len() as u64
+            });
+            becomes("the text", || {
+                let mut open = &followed;
+                let mut text = String::new();
+                open.rewind().expect("rewound");
+                open.read_to_string(&mut text).expect("read");
+                text == whole
+            });
+        }
+        // One that is cut is another one to who opens it next.
+        fs::write(below.join("log"), "anew\n").expect("written");
+        becomes("the shorter one", || {
+            fs::read(above.join("log")).is_ok_and(|t| t == b"anew\n")
+        });
+        drop(followed);
+        fs::write(below.join("log"), "1\n").expect("written");
+        becomes("the shortest one", || {
+            fs::read(above.join("log")).is_ok_and(|t| t == b"1\n")
+        });
+        fs::write(below.join("log"), "longer again\n").expect("written");
+        becomes("the longer one", || {
+            fs::read(above.join("log")).is_ok_and(|t| t == b"longer again\n")
+        });
     });
 }

@@ -27,6 +27,8 @@ pub struct Ended {
     pub left: usize,
     /// What changed.
     pub changes: Vec<Change>,
+    /// Writes that were kept back, and had no room when they came: their data is lost.
+    pub lost: u64,
 }
 
 impl Ended {
@@ -69,9 +71,13 @@ fn wait(helper: &Helper, server: Server) -> Result<Ended, Refusal> {
         return Err(Server::gone());
     }
     let left = left::end(server.pid);
-    let (changes, guests) = server.finish()?;
-    let left = left + guests;
-    Ok(Ended { end, left, changes })
+    let (changes, guests, lost) = server.finish()?;
+    Ok(Ended {
+        end,
+        left: left + guests,
+        changes,
+        lost,
+    })
 }
 
 /// Starts this program by another verb, one end of a wire its standard input.
@@ -138,21 +144,21 @@ impl Server {
         Refusal::new("the server of the view is gone, and the command was ended")
     }
 
-    /// What changed, and how many had entered the view and were ended.
-    fn finish(self) -> Result<(Vec<Change>, usize), Refusal> {
+    /// What changed, how many had entered the view and were ended, and how many writes were lost.
+    fn finish(self) -> Result<(Vec<Change>, usize, u64), Refusal> {
         let changes = self.changes();
         self.end();
         changes
     }
 
-    fn changes(&self) -> Result<(Vec<Change>, usize), Refusal> {
+    fn changes(&self) -> Result<(Vec<Change>, usize, u64), Refusal> {
         self.wire.patience(FINISH).map_err(Self::lost)?;
         let mut all = Vec::new();
         let mut answer = self.ask(&ToServer::Finish, None)?;
         loop {
             match answer {
                 FromServer::Changes(some) => all.extend(some),
-                FromServer::Finished { ended } => return Ok((all, ended)),
+                FromServer::Finished { ended, lost } => return Ok((all, ended, lost)),
                 _ => return Err(Refusal::new("the server of the view is confused")),
             }
             answer = self.hear()?;

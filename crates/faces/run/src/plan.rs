@@ -26,6 +26,8 @@ pub struct Plan {
     pub absent: Vec<String>,
     /// Other trees.
     pub extra: Vec<Extra>,
+    /// What is written comes to the view at once, and not when the kernel writes it back.
+    pub at_once: bool,
 }
 
 impl Default for Plan {
@@ -42,6 +44,7 @@ impl Default for Plan {
             hidden: Vec::new(),
             absent: Vec::new(),
             extra: Vec::new(),
+            at_once: false,
         }
     }
 }
@@ -54,6 +57,12 @@ impl Plan {
         all.extend(extra.map(|extra| extra.place.clone()));
         all.sort();
         all
+    }
+
+    /// Whether the kernel may keep writes back: not where they go to files that others change.
+    pub(crate) fn keeps_back(&self) -> bool {
+        let shared = |extra: &Extra| !extra.read_only && matches!(extra.source, Source::Host(_));
+        !self.at_once && self.write_through.is_empty() && !self.extra.iter().any(shared)
     }
 
     /// Keeps the changes in this view, which cannot be seen in itself.
@@ -161,6 +170,8 @@ pub(crate) enum FromServer {
     Finished {
         /// Processes that had entered it, and were ended.
         ended: usize,
+        /// Writes that were kept back, and had no room when they came.
+        lost: u64,
     },
     /// It cannot be done.
     Refused(Refusal),

@@ -41,7 +41,7 @@ fn attempt() -> io::Result<()> {
     // The front is gone, and the command with it: what it has written still comes.
     server.end_guests();
     if let Some(view) = &mut server.view {
-        view.left().ok();
+        view.left(|| ()).ok();
     }
     Ok(())
 }
@@ -103,11 +103,13 @@ impl Server {
         let ended = self.end_guests();
         let view = self.view.take();
         let mut view = view.ok_or_else(|| Refusal::new("there is no view"))?;
-        view.left()?;
+        // The front waits for as long as something is told.
+        let going_on = || drop(wire.send(&FromServer::Changes(Vec::new()), None));
+        let lost = view.left(going_on)?;
         for some in view.compare()?.all()?.chunks(CHANGES) {
             let sent = wire.send(&FromServer::Changes(some.to_vec()), None);
             sent.map_err(|why| Refusal::step("lost the front", why))?;
         }
-        Ok(FromServer::Finished { ended })
+        Ok(FromServer::Finished { ended, lost })
     }
 }

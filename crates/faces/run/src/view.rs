@@ -21,10 +21,11 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long the last users of the view may take to go, once the command is gone.
+/// How long the last users of the view may take to go, once the command is gone, without asking
+/// anything: what the kernel kept back is written then.
 const LEAVE: Duration = Duration::from_secs(10);
 /// Descriptors for the host's tree.
 const HANDLES: usize = 16_384;
@@ -40,6 +41,8 @@ pub(crate) struct View {
     session: Option<Session>,
     /// The trees that others may change, and tell of it.
     told: Vec<Arc<SuperBlock>>,
+    /// Writes may be kept back.
+    keeps_back: bool,
     /// The lock of a directory of changes.
     _held: Option<OwnedFd>,
 }
@@ -72,6 +75,7 @@ impl View {
             overlay: Arc::clone(&overlay),
             session: None,
             told: vec![overlay],
+            keeps_back: plan.keeps_back(),
             _held: held,
         };
         view.furnish(plan)?;
@@ -115,7 +119,11 @@ impl View {
         let server = Server::new(&self.task, options);
         let mut server = server.map_err(|why| failed(&why))?;
         for tree in &self.told {
-            server.hear(tree);
+            if self.keeps_back {
+                server.hear_others(tree);
+            } else {
+                server.hear(tree);
+            }
         }
         let session = server.serve(fuse).map_err(|why| failed(&why))?;
         let handle = session.handle();
@@ -132,17 +140,28 @@ impl View {
         }
     }
 
-    /// Waits until nobody is in the view any more, and everything that was written has come.
-    pub(crate) fn left(&mut self) -> Result<(), Refusal> {
+    /// Waits until nobody is in the view any more, and everything that was written has come; says
+    /// how many writes came and had no room. While some come `going_on` is called now and then.
+    pub(crate) fn left(&mut self, going_on: impl Fn()) -> Result<u64, Refusal> {
         let Some(session) = self.session.take() else {
-            return Ok(());
+            return Ok(0);
         };
+        let handle = session.handle();
+        let asked = || handle.stats().requests.iter().map(|(_, n)| n).sum::<u64>();
         let (told, ended) = channel();
         std::thread::spawn(move || told.send(session.wait()));
-        match ended.recv_timeout(LEAVE) {
-            Ok(done) => done.map_err(|why| Refusal::step("the view ended badly", why)),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                Err(Refusal::new("someone still uses the view"))
+        let mut before = asked();
+        loop {
+            match ended.recv_timeout(LEAVE) {
+                Ok(Ok(())) => return Ok(handle.stats().lost()),
+                Ok(Err(why)) => return Err(Refusal::step("the view ended badly", why)),
+                Err(_) if asked() == before => {
+                    return Err(Refusal::new("someone still uses the view"));
+                }
+                Err(_) => {
+                    before = asked();
+                    going_on();
+                }
             }
         }
     }

@@ -30,6 +30,9 @@ pub(crate) struct Config {
     pub(crate) hide: Vec<PathBuf>,
     pub(crate) absent: Vec<String>,
     pub(crate) pass: Vec<PathBuf>,
+    /// Writes come to the view at once.
+    #[serde(rename = "write-through")]
+    pub(crate) write_through: bool,
     pub(crate) mounts: Vec<Mount>,
 }
 
@@ -87,6 +90,7 @@ impl Config {
             read_only: all(&self.ro)?,
             hidden: hidden.collect::<Result<Vec<_>, _>>()?.concat(),
             absent: self.absent.clone(),
+            at_once: self.write_through,
             ..Plan::default()
         };
         plan.pass.extend(all(&self.pass)?);

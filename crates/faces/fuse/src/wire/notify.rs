@@ -49,6 +49,21 @@ impl Notifier {
         self.tell(notice::INVAL_ENTRY, &message)
     }
 
+    /// A byte of a file, which is at least as long then: what the kernel believes also of a file
+    /// that it writes back itself.
+    ///
+    /// # Errors
+    /// `ENOENT`: the kernel does not have it.
+    pub(crate) fn store(&self, node: u64, offset: u64, byte: u8) -> Result<()> {
+        let mut message = Vec::with_capacity(25);
+        message.extend(node.to_ne_bytes());
+        message.extend(offset.to_ne_bytes());
+        message.extend(1u32.to_ne_bytes());
+        message.extend(0u32.to_ne_bytes());
+        message.push(byte);
+        self.tell(notice::STORE, &message)
+    }
+
     /// Nodes are to be given back, if nobody uses them. Linux 6.18.
     ///
     /// # Errors

@@ -99,6 +99,7 @@ pub(crate) const FSYNC_FDATASYNC: u32 = 1;
 pub(crate) mod notice {
     pub(crate) const INVAL_INODE: u32 = 2;
     pub(crate) const INVAL_ENTRY: u32 = 3;
+    pub(crate) const STORE: u32 = 4;
     pub(crate) const PRUNE: u32 = 9;
     /// A name is to be asked for again, not thrown away.
     pub(crate) const EXPIRE_ONLY: u32 = 1;

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel keeps back and writes later: that it comes, whole, and what is said if not.
+
+use crate::place::{Place, err, out};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
+/// Changes a file in the ways in which pages can be ahead of the server: mapped, appended, cut,
+/// before and after it is copied up, and all that without closing or forcing anything.
+const LATE: &str = r#"
+import mmap, os
+def page(c): return bytes([ord(c)]) * 4096
+mapped = os.open("mapped", os.O_RDWR)
+view = mmap.mmap(mapped, 0)
+os.close(mapped)
+view[4096:8192] = page("m")
+view[0:1] = b"!"
+appended = os.open("appended", os.O_WRONLY | os.O_APPEND)
+for n in range(1000): os.write(appended, b"%07d\n" % n)
+cut = os.open("cut", os.O_RDWR)
+os.pwrite(cut, page("c"), 8192)
+os.ftruncate(cut, 10000)
+os.pwrite(cut, b"end", 20000)
+assert os.fstat(cut).st_size == 20003
+other = os.open("cut", os.O_RDONLY)
+assert os.pread(other, 4, 19999) == b"\0end", os.pread(other, 4, 19999)
+os.rename("moved", "moved away")
+moved = os.open("moved away", os.O_RDWR)
+os.unlink("moved away")
+os.write(moved, page("x"))
+new = os.open("new", os.O_RDWR | os.O_CREAT)
+os.ftruncate(new, 1 << 20)
+mmap.mmap(new, 0)[1 << 19] = 7
+os.kill(os.getpid(), 9)
+"#;
+
+#[test]
+fn what_is_written_late_is_there_at_the_end() {
+    for place in Place::all("late") {
+        for name in ["mapped", "cut", "moved"] {
+            place.write(name, [b'o'; 12_288]);
+        }
+        place.write("appended", "begun\n");
+        place.write("late.py", LATE);
+        let output = place.run(&["--name", "late"], "exec python3 late.py");
+        assert_eq!(output.status.code(), None, "{}", err(&output));
+        assert!(!err(&output).contains("had no room"), "{}", err(&output));
+        let lengths = "cat cut | wc -c; head -c 1 mapped; tr -d m < mapped | wc -c; \
+            grep -c 0 appended; tail -n 1 appended; tr -d '\\0' < cut | tr -s oc; \
+            tr -d '\\0' < new | wc -c; wc -c < new; ls moved*";
+        let output = place.run(&["--name", "late"], lengths);
+        let expected = "20003\n!8192\n1000\n0000999\nocend1\n1048576\n";
+        assert_eq!(out(&output), expected, "{}", err(&output));
+        assert_eq!(place.read("appended"), "begun\n");
+    }
+}
+
+#[test]
+fn a_full_view_is_said_at_closing_and_in_the_summary() {
+    for place in Place::all("late-full") {
+        // A shell does not look at what closing says, so the summary has it.
+        let line = "head -c 3000000 /dev/zero > big; echo status $?; echo x > small";
+        let output = place.run(&["--upper", "memory:1M"], line);
+        assert_eq!(out(&output), "status 1\n", "{}", err(&output));
+        let said = err(&output);
+        assert!(said.contains("No space left"), "{said}");
+        assert!(said.contains("had no room"), "{said}");
+        let line = "head -c 3000000 /dev/zero > big; echo status $?; echo x > small; cat small";
+        let options = ["--upper", "memory:1M", "--write-through"];
+        let output = place.run(&options, line);
+        assert_eq!(out(&output), "status 1\n", "{}", err(&output));
+        assert!(!err(&output).contains("had no room"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_log_that_is_followed_grows() {
+    for place in Place::all("follow") {
+        place.write("log", "first\n");
+        let line = ["run", "-q", "--", "tail", "-f", "-s", "0.02", "log"];
+        let mut command = place.openpath(line);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "first");
+        let mut log = File::options();
+        let mut log = log.append(true).open(place.dir.join("log")).unwrap();
+        for n in 0..20 {
+            let line = format!("{n}").repeat(500);
+            writeln!(log, "{line}").unwrap();
+            assert_eq!(said.next().unwrap().unwrap(), line);
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        child.wait().unwrap();
+    }
+}

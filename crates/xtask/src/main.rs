@@ -71,6 +71,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Run what the picture of the README shows, and draw it anew.
+    Picture,
     /// What a guest may try to use up: every bound must hold.
     #[command(disable_help_flag = true)]
     Hostile {
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Command::Uring { args } => cmd::proof::testkit("uring", &args),
         Command::Outside(options) => cmd::outside::run(&options),
         Command::Kills { args } => cmd::proof::kills(&args),
+        Command::Picture => cmd::picture::run(),
         Command::Hostile { args } => cmd::proof::testkit("hostile", &args),
     };
     done.unwrap_or_else(|error| {

@@ -6,6 +6,7 @@ pub(crate) mod gates;
 mod mutants;
 pub(crate) mod mutate;
 pub(crate) mod outside;
+pub(crate) mod picture;
 pub(crate) mod proof;
 pub(crate) mod storm;
 pub(crate) mod tidy;

@@ -31,14 +31,6 @@ const RUN: &str = "openpath-run";
 const TESTKIT: &str = "openpath-testkit";
 const BENCH: &str = "openpath-bench";
 
-const TOOLS: &[&str] = &[
-    "libc",
-    "parking_lot",
-    "clap",
-    "rustix",
-    "serde",
-    "serde_json",
-];
 const TESTKIT_TOOLS: &[&str] = &["libc", "clap", "io-uring", "rustix", "serde", "serde_json"];
 const CLI: &[&str] = &[
     "anstream",
@@ -137,8 +129,8 @@ const GRAPH: &[Node] = &[
     },
     Node {
         name: "xtask",
-        own: &[ABI, SYNC, VFS, MEM, RING, TESTKIT, BENCH],
-        outside: TOOLS,
+        own: &[],
+        outside: &["anstyle-svg", "clap", "serde_json"],
     },
 ];
 

@@ -12,11 +12,14 @@ use openpath_testkit::stress::{self, Plan};
 #[derive(Debug, Parser)]
 struct Args {
     /// A folder of the mount.
-    #[arg(long, value_name = "DIR")]
-    on: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "fill")]
+    on: Option<PathBuf>,
     /// A folder of a file system that is trusted.
+    #[arg(long, value_name = "DIR", required_unless_present = "fill")]
+    beside: Option<PathBuf>,
+    /// Make in this folder what both may begin with, and end.
     #[arg(long, value_name = "DIR")]
-    beside: PathBuf,
+    fill: Option<PathBuf>,
     /// How many processes.
     #[arg(long, default_value_t = 16)]
     processes: u64,
@@ -33,9 +36,18 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(folder) = &args.fill {
+        return match stress::fill(folder, args.processes, args.seed) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("stress: {}: {why}", folder.display());
+                ExitCode::from(2)
+            }
+        };
+    }
     let plan = Plan {
-        on: args.on,
-        beside: args.beside,
+        on: args.on.unwrap_or_default(),
+        beside: args.beside.unwrap_or_default(),
         time: Duration::from_secs(args.seconds),
         seed: args.seed,
     };

@@ -8,13 +8,15 @@
 //!     answers are ones that the call can give (`crowd`).
 //! R2. A process is a child of this program, started again with its number; what it finds is on its
 //!     standard output, a line each.
-//! R3. At the end the folders are removed, which must succeed: a lost name or count shows then.
+//! R3. The folders may be there before, with the same in them on both sides (`fill`): what lies
+//!     below an overlay.
+//! R4. At the end the folders are removed, which must succeed: a lost name or count shows then.
 
 mod crowd;
 mod twin;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -54,7 +56,7 @@ const ROUND: usize = 200;
 /// # Errors
 /// The folders cannot be made.
 pub fn one(plan: &Plan, number: u64) -> io::Result<Report> {
-    let name = format!("process{number}");
+    let name = name_of(number);
     let mut twin = twin::Twin::new(plan.on.join(&name), plan.beside.join(&name))?;
     let mut crowd = crowd::Crowd::new(plan.on.join("crowd"), number)?;
     let mut rng = Rng::new(plan.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -71,6 +73,23 @@ pub fn one(plan: &Plan, number: u64) -> io::Result<Report> {
     }
     twin.end(&mut report.wrong);
     Ok(report)
+}
+
+/// Makes what the folders of `processes` begin with, in `folder`.
+///
+/// # Errors
+/// A folder cannot be made.
+pub fn fill(folder: &Path, processes: u64, seed: u64) -> io::Result<()> {
+    let mut rng = Rng::new(seed);
+    for number in 0..processes {
+        twin::Twin::fill(folder.join(name_of(number)), &mut rng)?;
+    }
+    Ok(())
+}
+
+/// What the folder of a process is called.
+fn name_of(number: u64) -> String {
+    format!("process{number}")
 }
 
 /// Starts `processes` of them and waits for all.

@@ -29,6 +29,8 @@ const NAMES: [&str; 12] = [
 ];
 /// Files held open at most, with a name or without.
 const OPEN_MAX: usize = 8;
+/// What is tried to fill a folder.
+const FILL: usize = 600;
 /// Offsets go up to here, and lengths to a sixteenth of it.
 const SIZE: usize = 1 << 18;
 
@@ -87,12 +89,16 @@ fn sum(bytes: &[u8]) -> u64 {
 /// What of a file's attributes must agree.
 fn shown(meta: &fs::Metadata) -> String {
     let kind = meta.file_type();
-    let size = if kind.is_dir() { 0 } else { meta.len() };
+    // A directory of an overlay has one link, whatever is in it.
+    let (size, links) = if kind.is_dir() {
+        (0, 0)
+    } else {
+        (meta.len(), meta.nlink())
+    };
     let char = kind.is_char_device();
     format!(
-        "mode {:o} links {} owner {}:{} size {size} char {char}",
+        "mode {:o} links {links} owner {}:{} size {size} char {char}",
         meta.mode(),
-        meta.nlink(),
         meta.uid(),
         meta.gid()
     )
@@ -247,6 +253,19 @@ impl Twin {
         Ok(Self {
             sides: [Side::new(on)?, Side::new(beside)?],
         })
+    }
+
+    /// Makes a folder of all sorts of things, without second names.
+    pub(super) fn fill(top: PathBuf, rng: &mut Rng) -> io::Result<()> {
+        let mut side = Side::new(top)?;
+        for _ in 0..FILL {
+            let act = act(rng);
+            if !matches!(act, Act::Link(..)) {
+                // What cannot be done at this point is not.
+                side.does(&act).ok();
+            }
+        }
+        Ok(())
     }
 
     /// Does one thing on both sides.

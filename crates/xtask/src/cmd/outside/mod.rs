@@ -39,7 +39,8 @@ pub(crate) struct Options {
     /// Which suite.
     #[arg(long, value_enum, default_value = "all")]
     suite: Suite,
-    /// What is mounted, as `openpath mount` takes it.
+    /// What is mounted, as `openpath mount` takes it; `overlay` and `overlay-dir` are of a tree
+    /// that is made for it, with changes in memory and in a directory.
     #[arg(long, default_value = "mem")]
     over: String,
     /// How many operations of fsx.
@@ -72,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Done {
             .arg("--inside");
         return pass_on(&mut again);
     }
-    let stage = Stage::set(&options.over)?;
+    let stage = Stage::set(&options.over, options.processes, options.seed)?;
     let wants = |suite| options.suite == suite || options.suite == Suite::All;
     let mut well = true;
     if wants(Suite::Pjdfstest) {

@@ -2,10 +2,11 @@
 //! The three mounts that a suite is run on: the host's tmpfs, ours, and a second one beside.
 
 use crate::cmd::{proof, target};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitCode};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -23,11 +24,11 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Mounts all three; `what` as `openpath mount` takes it.
+    /// Mounts all three; `what` as `openpath mount` takes it, or a word for an overlay.
     ///
     /// # Errors
     /// Whatever stands in the way.
-    pub(super) fn set(what: &str) -> io::Result<Self> {
+    pub(super) fn set(what: &str, processes: u64, seed: u64) -> io::Result<Self> {
         let program = proof::openpath()?;
         let folder = target("outside").join("stage");
         let mounts = ["host", "second", "ours"].map(|name| folder.join(name));
@@ -36,17 +37,31 @@ impl Stage {
         }
         let [host, second, ours] = &mounts;
         for place in [host, second] {
-            let mut mount = Command::new("mount");
-            mount
-                .args(["-t", "tmpfs", "-o", "mode=1777", "none"])
-                .arg(place);
-            succeed(&mut mount)?;
+            tmpfs(place)?;
         }
+        let upper = match what {
+            "overlay" => Some("memory".to_owned()),
+            "overlay-dir" => {
+                let upper = folder.join("upper");
+                tmpfs(&upper)?;
+                Some(upper.display().to_string())
+            }
+            _ => None,
+        };
+        let what = match upper {
+            None => what.to_owned(),
+            Some(upper) => {
+                let lower = folder.join("lower");
+                tmpfs(&lower)?;
+                fill(&lower, host, processes, seed)?;
+                format!("overlay:lower={},upper={upper}", lower.display())
+            }
+        };
         let mut serve = Command::new(program);
         serve.args(["mount", "--allow-other", "--trusted"]);
-        let server = serve.arg(what).arg(ours).spawn()?;
+        let server = serve.arg(&what).arg(ours).spawn()?;
         let mut stage = Self {
-            what: what.to_owned(),
+            what,
             folder,
             mounts,
             server,
@@ -116,6 +131,26 @@ impl Stage {
     pub(super) fn ours(&self) -> &Path {
         &self.mounts[2]
     }
+}
+
+/// Mounts a tmpfs at `place`.
+fn tmpfs(place: &Path) -> io::Result<()> {
+    fs::create_dir_all(place)?;
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "mode=1777", "none"]);
+    succeed(mount.arg(place))
+}
+
+/// Makes what the stress begins with, below and on the host's side.
+fn fill(lower: &Path, host: &Path, processes: u64, seed: u64) -> io::Result<()> {
+    let mut args = vec![OsString::from("--fill"), lower.into()];
+    for (name, value) in [("--processes", processes), ("--seed", seed)] {
+        args.extend([OsString::from(name), value.to_string().into()]);
+    }
+    if proof::testkit("stress", &args)? != ExitCode::SUCCESS {
+        return Err(io::Error::other("nothing to begin with"));
+    }
+    succeed(Command::new("cp").arg("-a").arg(lower.join(".")).arg(host))
 }
 
 /// Runs a program that must succeed.

@@ -189,26 +189,9 @@ fn style(kind: &Kind) -> Style {
     colour.on_default()
 }
 
-/// A path for a reader: control characters, which a terminal might obey, and what is no text are
-/// written as `\xHH`.
+/// A path for a reader.
 pub(crate) fn text_of(path: &Path) -> String {
-    let mut text = String::new();
-    for part in path.as_os_str().as_bytes().utf8_chunks() {
-        for letter in part.valid().chars() {
-            if letter.is_control() || letter == '\\' {
-                let mut buf = [0; 4];
-                for byte in letter.encode_utf8(&mut buf).bytes() {
-                    write!(text, "\\x{byte:02x}").ok();
-                }
-            } else {
-                text.push(letter);
-            }
-        }
-        for byte in part.invalid() {
-            write!(text, "\\x{byte:02x}").ok();
-        }
-    }
-    text
+    openpath_run::text_of(path.as_os_str().as_bytes())
 }
 
 /// A size for people.

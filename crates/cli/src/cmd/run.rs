@@ -6,8 +6,10 @@ mod config;
 use crate::{Outcome, summary};
 use config::{Config, Mount};
 use openpath_bench::Error;
-use openpath_run::{Kept, Plan, Refusal, Upper};
+use openpath_run::{Kept, LogFile, Plan, Refusal, Upper};
 use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -58,6 +60,11 @@ pub(crate) struct Args {
     /// The summary goes to this file, and not to standard error.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Every open that is refused, or goes elsewhere than the command thinks, as a line in this
+    /// file (`-` for standard error), with the reason: as text, or as JSON with `--json` or if the
+    /// name ends in `.jsonl`. The command is slower for it.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     /// No summary.
     #[arg(long, short, conflicts_with_all = ["json", "report"])]
     quiet: bool,
@@ -74,6 +81,22 @@ pub(crate) struct Enter {
 }
 
 impl Args {
+    /// What the log is written to.
+    fn log_file(&self) -> Result<Option<LogFile>, Refusal> {
+        let Some(path) = &self.log else {
+            return Ok(None);
+        };
+        let file = if path.as_os_str() == "-" {
+            std::io::stderr().as_fd().try_clone_to_owned()
+        } else {
+            let file = File::options().append(true).create(true).open(path);
+            file.map(OwnedFd::from)
+        };
+        let file = file.map_err(|why| Refusal::step(&path.display().to_string(), why))?;
+        let json = self.json || path.extension().is_some_and(|end| end == "jsonl");
+        Ok(Some(LogFile { file, json }))
+    }
+
     /// The file and the options together.
     fn config(&self, cwd: &Path) -> Result<Config, String> {
         let mut config = match &self.config {
@@ -124,7 +147,10 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
     if let Some(kept) = &kept {
         plan.keep(kept);
     }
-    let ended = openpath_run::run(&plan, &args.command)?;
+    let ended = openpath_run::run(&plan, &args.command, args.log_file()?)?;
+    if ended.unlogged > 0 {
+        eprintln!("openpath: {} lines of the log were lost", ended.unlogged);
+    }
     if !args.quiet {
         let format = if args.json {
             summary::Format::Json

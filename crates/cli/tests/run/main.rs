@@ -6,6 +6,7 @@ mod escape;
 mod faults;
 mod limits;
 mod live;
+mod log;
 mod place;
 mod process;
 mod programs;

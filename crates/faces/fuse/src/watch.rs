@@ -79,14 +79,15 @@ impl Sight<'_> {
         self.view.attributes(&self.worker.borrow(), self.node)
     }
 
-    /// Explains what `cred` may do with it: `want` is of `R_OK`, `W_OK` and `X_OK`.
+    /// Explains what `cred` may do with what a path from it on leads to, or with itself (an empty
+    /// path): `want` is of `R_OK`, `W_OK` and `X_OK`.
     ///
     /// # Errors
     /// `ESTALE`.
-    pub fn access(&self, cred: Cred, want: u32) -> Result<Explanation, Errno> {
+    pub fn access(&self, path: &[u8], cred: Cred, want: u32) -> Result<Explanation, Errno> {
         self.explain(cred, |dirfd| ExplainOp::Access {
             dirfd,
-            path: b"",
+            path,
             want,
             at_flags: AT_EMPTY_PATH | AT_EACCESS,
         })
@@ -101,6 +102,19 @@ impl Sight<'_> {
             dirfd,
             path,
             at_flags,
+        })
+    }
+
+    /// Explains an open of a path from it on, for who may do everything.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub fn open(&self, path: &[u8], flags: u32) -> Result<Explanation, Errno> {
+        self.explain(Cred::root(), |dirfd| ExplainOp::Openat {
+            dirfd,
+            path,
+            flags,
+            mode: 0,
         })
     }
 

@@ -44,7 +44,7 @@ impl Watch for Notes {
     }
 
     fn attributes(&self, by: Asker, at: &Sight<'_>) {
-        let why = at.access(Cred::user(by.uid, by.gid, &[]), R_OK);
+        let why = at.access(b"", Cred::user(by.uid, by.gid, &[]), R_OK);
         if why.expect("explained").refused_by() == Some(Check::Permission) {
             self.note(format!("refused {} {}", by.uid, path(at)));
         }

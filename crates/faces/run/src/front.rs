@@ -2,7 +2,7 @@
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
 use crate::change::Change;
-use crate::plan::{FromHelper, FromServer, Mounted, Plan, ToHelper, ToServer};
+use crate::plan::{FromHelper, FromServer, Mounted, Plan, Rest, ToHelper, ToServer};
 use crate::signals::{End, Signals, die};
 use crate::wire::Wire;
 use crate::{ENTER, Refusal, SERVE, left};
@@ -19,6 +19,15 @@ const SELF: &str = "/proc/self/exe";
 /// How long the server may take to let go of the view once the command is gone.
 const FINISH: Duration = Duration::from_secs(60);
 
+/// Where opens that were refused or redirected are told of.
+#[derive(Debug)]
+pub struct LogFile {
+    /// What is written to.
+    pub file: OwnedFd,
+    /// A JSON object a line, and not text.
+    pub json: bool,
+}
+
 /// How a run ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -29,6 +38,8 @@ pub struct Ended {
     pub changes: Vec<Change>,
     /// Writes that were kept back, and had no room when they came: their data is lost.
     pub lost: u64,
+    /// Lines of the log that did not come to be written.
+    pub unlogged: u64,
 }
 
 impl Ended {
@@ -46,11 +57,11 @@ impl Ended {
 ///
 /// # Errors
 /// What kept it from being started, or the server's death.
-pub fn run(plan: &Plan, command: &[OsString]) -> Result<Ended, Refusal> {
+pub fn run(plan: &Plan, command: &[OsString], log: Option<LogFile>) -> Result<Ended, Refusal> {
     // Orphans of the command come to this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
-    let server = Server::start(plan, command)?;
+    let server = Server::start(plan, command, log)?;
     match Helper::start(plan, command, &server) {
         Ok(helper) => wait(&helper, server),
         Err(refusal) => {
@@ -71,12 +82,13 @@ fn wait(helper: &Helper, server: Server) -> Result<Ended, Refusal> {
         return Err(Server::gone());
     }
     let left = left::end(server.pid);
-    let (changes, guests, lost) = server.finish()?;
+    let (changes, rest) = server.finish()?;
     Ok(Ended {
         end,
-        left: left + guests,
+        left: left + rest.ended,
         changes,
-        lost,
+        lost: rest.lost,
+        unlogged: rest.unlogged,
     })
 }
 
@@ -102,15 +114,16 @@ struct Server {
 }
 
 impl Server {
-    fn start(plan: &Plan, command: &[OsString]) -> Result<Server, Refusal> {
+    fn start(plan: &Plan, command: &[OsString], log: Option<LogFile>) -> Result<Server, Refusal> {
         let (pid, wire) = spawn(SERVE, &[], Stdio::null())?;
         let server = Server { pid, wire };
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         let build = ToServer::Build {
             plan: plan.clone(),
             command: words.join(" "),
+            json: log.as_ref().is_some_and(|log| log.json),
         };
-        match server.ask(&build, None) {
+        match server.ask(&build, log.as_ref().map(|log| log.file.as_fd())) {
             Ok(_) => Ok(server),
             Err(refusal) => {
                 server.end();
@@ -144,21 +157,21 @@ impl Server {
         Refusal::new("the server of the view is gone, and the command was ended")
     }
 
-    /// What changed, how many had entered the view and were ended, and how many writes were lost.
-    fn finish(self) -> Result<(Vec<Change>, usize, u64), Refusal> {
+    /// What changed, and what else there is to say.
+    fn finish(self) -> Result<(Vec<Change>, Rest), Refusal> {
         let changes = self.changes();
         self.end();
         changes
     }
 
-    fn changes(&self) -> Result<(Vec<Change>, usize, u64), Refusal> {
+    fn changes(&self) -> Result<(Vec<Change>, Rest), Refusal> {
         self.wire.patience(FINISH).map_err(Self::lost)?;
         let mut all = Vec::new();
         let mut answer = self.ask(&ToServer::Finish, None)?;
         loop {
             match answer {
                 FromServer::Changes(some) => all.extend(some),
-                FromServer::Finished { ended, lost } => return Ok((all, ended, lost)),
+                FromServer::Finished(rest) => return Ok((all, rest)),
                 _ => return Err(Refusal::new("the server of the view is confused")),
             }
             answer = self.hear()?;

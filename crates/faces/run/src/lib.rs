@@ -52,18 +52,20 @@ mod join;
 mod kept;
 mod left;
 pub mod live;
+mod log;
 mod namespaces;
 mod plan;
 mod refusal;
 mod server;
 mod signals;
 pub mod spec;
+mod text;
 mod view;
 mod wire;
 
 pub use change::{Change, Kind, What};
 pub use doctor::{Check, Verdict, doctor};
-pub use front::{Ended, run};
+pub use front::{Ended, LogFile, run};
 pub use helper::enter;
 pub use inspect::{Inspect, Side};
 pub use join::exec;
@@ -71,6 +73,7 @@ pub use kept::{About, Kept};
 pub use plan::{Extra, PathBytes, Plan, Source, Upper};
 pub use refusal::Refusal;
 pub use server::serve;
+pub use text::text_of;
 
 /// The verb that makes this program a server ([`serve`]).
 pub const SERVE: &str = "run-serve";

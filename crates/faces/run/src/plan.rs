@@ -141,11 +141,13 @@ impl PathBytes {
 /// The front to the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToServer {
-    /// Build the view of this plan.
+    /// Build the view of this plan. The file of a log comes with this, if there is to be one.
     Build {
         plan: Plan,
         /// What it is for.
         command: String,
+        /// The log is written as JSON.
+        json: bool,
     },
     /// A namespace of the view comes with this, the user namespace first.
     Namespace,
@@ -167,12 +169,7 @@ pub(crate) enum FromServer {
     /// Some of what changed; more may follow.
     Changes(Vec<Change>),
     /// That was all, and the view is let go.
-    Finished {
-        /// Processes that had entered it, and were ended.
-        ended: usize,
-        /// Writes that were kept back, and had no room when they came.
-        lost: u64,
-    },
+    Finished(Rest),
     /// It cannot be done.
     Refused(Refusal),
 }
@@ -184,6 +181,17 @@ pub(crate) struct Mounted {
     pub(crate) mapped: bool,
     /// Its device, as `/proc/PID/mountinfo` writes it.
     pub(crate) device: String,
+}
+
+/// What there is to say of a run beside its changes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Rest {
+    /// Processes that had entered the view, and were ended.
+    pub(crate) ended: usize,
+    /// Writes that were kept back, and had no room when they came.
+    pub(crate) lost: u64,
+    /// Lines of the log that did not come to be written.
+    pub(crate) unlogged: u64,
 }
 
 /// The front to the helper.

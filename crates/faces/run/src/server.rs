@@ -2,10 +2,10 @@
 //! The server: holds the view and answers for it.
 
 use crate::live::{Beacon, Inside, Label, LiveKind};
-use crate::plan::{FromServer, Mounted, Plan, ToServer, Upper};
+use crate::plan::{FromServer, Mounted, Plan, Rest, ToServer, Upper};
 use crate::view::View;
 use crate::wire::Wire;
-use crate::{Refusal, guests};
+use crate::{LogFile, Refusal, guests};
 use rustix::fd::OwnedFd;
 use std::io;
 
@@ -28,7 +28,11 @@ fn attempt() -> io::Result<()> {
     let mut server = Server::default();
     while let Some((message, fd)) = wire.recv()? {
         let done = match message {
-            ToServer::Build { plan, command } => server.build(&plan, command),
+            ToServer::Build {
+                plan,
+                command,
+                json,
+            } => server.build(&plan, command, fd.map(|file| LogFile { file, json })),
             ToServer::Namespace => {
                 server.namespaces.extend(fd);
                 Ok(FromServer::Kept)
@@ -58,8 +62,17 @@ struct Server {
 }
 
 impl Server {
-    fn build(&mut self, plan: &Plan, command: String) -> Result<FromServer, Refusal> {
-        self.view = Some(View::build(plan)?);
+    fn build(
+        &mut self,
+        plan: &Plan,
+        command: String,
+        log: Option<LogFile>,
+    ) -> Result<FromServer, Refusal> {
+        let mut view = View::build(plan)?;
+        if let Some(log) = log {
+            view.log(plan, log)?;
+        }
+        self.view = Some(view);
         let front = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid().cast_unsigned());
         let mut label = Label::new(LiveKind::Run, front, command);
         label.name = plan.name.clone();
@@ -106,10 +119,15 @@ impl Server {
         // The front waits for as long as something is told.
         let going_on = || drop(wire.send(&FromServer::Changes(Vec::new()), None));
         let lost = view.left(going_on)?;
+        let unlogged = view.logged();
         for some in view.compare()?.all()?.chunks(CHANGES) {
             let sent = wire.send(&FromServer::Changes(some.to_vec()), None);
             sent.map_err(|why| Refusal::step("lost the front", why))?;
         }
-        Ok(FromServer::Finished { ended, lost })
+        Ok(FromServer::Finished(Rest {
+            ended,
+            lost,
+            unlogged,
+        }))
     }
 }

@@ -6,13 +6,15 @@
 //! directories that are written through and the other trees, each a mount of its own with the rules
 //! of absent names that reach into it.
 
+use crate::LogFile;
 use crate::Refusal;
 use crate::absent::Absent;
 use crate::changes::Compare;
 use crate::live::Sources;
+use crate::log::{Log, Writing};
 use crate::plan::{PathBytes, Plan, Source, Upper};
 use openpath_abi::Errno;
-use openpath_fuse::{Handle, Server, Session};
+use openpath_fuse::{Handle, Opens, Server, Session};
 use openpath_host::{HostFs, HostOptions, Ownership, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_overlay::{OverlayFs, OverlayOptions};
@@ -27,6 +29,10 @@ use std::time::Duration;
 /// How long the last users of the view may take to go, once the command is gone, without asking
 /// anything: what the kernel kept back is written then.
 const LEAVE: Duration = Duration::from_secs(10);
+/// How long a slow log may take then.
+const LOG: Duration = Duration::from_secs(2);
+/// Threads that answer where somebody looks on: he reads in the memory of who waits.
+const LOOKERS: usize = 8;
 /// Descriptors for the host's tree.
 const HANDLES: usize = 16_384;
 /// Directories of the host that are watched.
@@ -39,6 +45,9 @@ pub(crate) struct View {
     lower: Arc<SuperBlock>,
     overlay: Arc<SuperBlock>,
     session: Option<Session>,
+    /// Who looks on, until it is served, and what he says is written by.
+    log: Option<Log>,
+    writing: Option<Writing>,
     /// The trees that others may change, and tell of it.
     told: Vec<Arc<SuperBlock>>,
     /// Writes may be kept back.
@@ -74,6 +83,8 @@ impl View {
             lower,
             overlay: Arc::clone(&overlay),
             session: None,
+            log: None,
+            writing: None,
             told: vec![overlay],
             keeps_back: plan.keeps_back(),
             _held: held,
@@ -112,12 +123,32 @@ impl View {
         set.map_err(|why| failed("rule", &top, why))
     }
 
+    /// Has refused and redirected opens be told of.
+    pub(crate) fn log(&mut self, plan: &Plan, to: LogFile) -> Result<(), Refusal> {
+        let opened = Log::open(plan, &self.overlay, to.file, to.json);
+        let (log, writing) = opened.map_err(|why| Refusal::step("no log", why))?;
+        (self.log, self.writing) = (Some(log), Some(writing));
+        Ok(())
+    }
+
+    /// Waits until the log is written, once nobody is in the view; how many lines were not.
+    pub(crate) fn logged(&mut self) -> u64 {
+        self.writing.take().map_or(0, |writing| writing.end(LOG))
+    }
+
     /// Answers for the view at a descriptor of FUSE, which may be of a user namespace.
     pub(crate) fn serve(&mut self, fuse: OwnedFd, mapped: bool) -> Result<Handle, Refusal> {
         let failed = |why: &dyn std::fmt::Display| Refusal::step("the view cannot be served", why);
-        let options = crate::namespaces::options(mapped);
+        let mut options = crate::namespaces::options(mapped);
+        if self.log.is_some() {
+            options.opens = Opens::Each;
+            options.threads = options.threads.max(LOOKERS);
+        }
         let server = Server::new(&self.task, options);
         let mut server = server.map_err(|why| failed(&why))?;
+        if let Some(log) = self.log.take() {
+            server.watch(Arc::new(log));
+        }
         for tree in &self.told {
             if self.keeps_back {
                 server.hear_others(tree);

@@ -90,7 +90,7 @@ const GRAPH: &[Node] = &[
     },
     Node {
         name: RUN,
-        own: &[ABI, VFS, MEM, HOST, OVERLAY, FUSE],
+        own: &[ABI, SYNC, VFS, MEM, HOST, OVERLAY, FUSE],
         outside: &[
             "nix",
             "rustix",

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who waits for an answer, and in which call: what `/proc` says of a thread that stands still.
+//!
+//! # Kernel analogue
+//! `/proc/TID/syscall`, `/proc/TID/mem`.
+//!
+//! # Rules
+//! R1. It is a guess that can only be missing: a thread that cannot be looked into, because it has
+//!     made itself so or is gone, is in no call that is known.
+
+use openpath_abi::access::{R_OK, W_OK, X_OK};
+use openpath_abi::fcntl::{
+    AT_FDCWD, O_ACCMODE, O_CREAT, O_PATH, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY,
+};
+use openpath_fuse::Asker;
+use openpath_vfs::Cred;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
+
+/// The longest path.
+const PATH_MAX: usize = 4096;
+/// How much of a path is read at once: what does not go beyond a page.
+const PIECE: u64 = 256;
+/// How long a thread is looked at that does not stand still yet, for want of a processor, and the
+/// pauses between, from the first on.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_micros(10);
+
+/// Numbers of calls on x86-64.
+mod number {
+    pub(super) const OPEN: u64 = 2;
+    pub(super) const EXECVE: u64 = 59;
+    pub(super) const CREAT: u64 = 85;
+    pub(super) const OPENAT: u64 = 257;
+    pub(super) const EXECVEAT: u64 = 322;
+    pub(super) const OPENAT2: u64 = 437;
+}
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To open, with these flags.
+    Open(u32),
+    /// To execute.
+    Execute,
+}
+
+impl Purpose {
+    /// What it must be allowed: of `R_OK`, `W_OK` and `X_OK`.
+    pub(super) fn access(self) -> u32 {
+        let Self::Open(flags) = self else { return X_OK };
+        if flags & O_PATH != 0 {
+            return 0;
+        }
+        let access = match flags & O_ACCMODE {
+            O_RDONLY => R_OK,
+            O_WRONLY => W_OK,
+            _ => R_OK | W_OK,
+        };
+        if flags & O_TRUNC == 0 {
+            access
+        } else {
+            access | W_OK
+        }
+    }
+
+    /// Whether it makes what is not there.
+    pub(super) fn creates(self) -> bool {
+        matches!(self, Self::Open(flags) if flags & (O_CREAT | O_PATH) == O_CREAT)
+    }
+
+    /// In words.
+    pub(super) fn words(self) -> String {
+        let Self::Open(flags) = self else {
+            return "execute".to_owned();
+        };
+        if flags & O_PATH != 0 {
+            return "path".to_owned();
+        }
+        let mut words = match flags & O_ACCMODE {
+            O_RDONLY => "read",
+            O_WRONLY => "write",
+            O_RDWR => "read+write",
+            _ => "nothing",
+        }
+        .to_owned();
+        for (flag, word) in [(O_CREAT, "+create"), (O_TRUNC, "+truncate")] {
+            if flags & flag != 0 {
+                words += word;
+            }
+        }
+        words
+    }
+}
+
+/// A call that opens or executes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) purpose: Purpose,
+    /// The path from the root of the view on, as the caller wrote it.
+    pub(super) path: Vec<u8>,
+}
+
+impl Call {
+    /// The call that a thread waits in; `None` if it is another one, or not to be known.
+    pub(super) fn of(thread: u32) -> Option<Call> {
+        let line = standing(thread)?;
+        let (number, args) = words(&line)?;
+        let (dir, path, purpose) = match number {
+            number::OPEN => (AT_FDCWD, args[0], Purpose::Open(args[1] as u32)),
+            number::CREAT => (
+                AT_FDCWD,
+                args[0],
+                Purpose::Open(O_CREAT | O_WRONLY | O_TRUNC),
+            ),
+            number::OPENAT => (args[0] as i32, args[1], Purpose::Open(args[2] as u32)),
+            number::OPENAT2 => {
+                let mut flags = [0; 8];
+                memory(thread)?.read_exact_at(&mut flags, args[2]).ok()?;
+                let flags = u64::from_le_bytes(flags) as u32;
+                (args[0] as i32, args[1], Purpose::Open(flags))
+            }
+            number::EXECVE => (AT_FDCWD, args[0], Purpose::Execute),
+            number::EXECVEAT => (args[0] as i32, args[1], Purpose::Execute),
+            _ => return None,
+        };
+        let path = whole(thread, dir, text(thread, path)?)?;
+        Some(Call { purpose, path })
+    }
+}
+
+/// What `/proc` says of the call of a thread, once it stands still.
+fn standing(thread: u32) -> Option<String> {
+    let begun = Instant::now();
+    let mut pause = PAUSE;
+    loop {
+        let line = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
+        if !line.starts_with("running") {
+            return Some(line);
+        }
+        if begun.elapsed() > PATIENCE {
+            return None;
+        }
+        std::thread::sleep(pause);
+        pause = pause.saturating_mul(2).min(100 * PAUSE);
+    }
+}
+
+/// The number of a call and its arguments.
+fn words(line: &str) -> Option<(u64, [u64; 6])> {
+    let mut words = line.split_ascii_whitespace();
+    let number = words.next()?.parse().ok()?;
+    let mut args = [0; 6];
+    for arg in &mut args {
+        let digits = words.next()?.strip_prefix("0x")?;
+        *arg = u64::from_str_radix(digits, 16).ok()?;
+    }
+    Some((number, args))
+}
+
+fn memory(thread: u32) -> Option<File> {
+    File::open(format!("/proc/{thread}/mem")).ok()
+}
+
+/// A string in the memory of a thread.
+fn text(thread: u32, mut at: u64) -> Option<Vec<u8>> {
+    let memory = memory(thread)?;
+    let mut text = Vec::new();
+    while text.len() < PATH_MAX {
+        let mut piece = [0; PIECE as usize];
+        let room = (PIECE - at % PIECE) as usize;
+        let got = memory.read_at(&mut piece[..room], at).ok()?;
+        let piece = &piece[..got];
+        if let Some(end) = piece.iter().position(|byte| *byte == 0) {
+            text.extend_from_slice(&piece[..end]);
+            return Some(text);
+        }
+        if got == 0 {
+            return None;
+        }
+        text.extend_from_slice(piece);
+        at += got as u64;
+    }
+    None
+}
+
+/// The path from the root of the view on.
+fn whole(thread: u32, dir: i32, path: Vec<u8>) -> Option<Vec<u8>> {
+    let from = match path.first() {
+        Some(b'/') => "root".to_owned(),
+        _ if dir == AT_FDCWD => "cwd".to_owned(),
+        _ => format!("fd/{dir}"),
+    };
+    let from = std::fs::read_link(format!("/proc/{thread}/{from}")).ok()?;
+    let from = from.as_os_str().as_bytes();
+    if path.is_empty() {
+        return Some(from.to_vec());
+    }
+    let from = from.strip_suffix(b"/").unwrap_or(from);
+    let path = path.strip_prefix(b"/").unwrap_or(&path);
+    Some([from, b"/", path].concat())
+}
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) pid: u32,
+    pub(super) program: String,
+    pub(super) cred: Cred,
+}
+
+impl Caller {
+    /// Whoever asks.
+    pub(super) fn of(by: Asker) -> Caller {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", by.thread));
+        let status = status.unwrap_or_default();
+        let field = |name: &str| {
+            let mut lines = status.lines();
+            let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            found.unwrap_or_default().trim()
+        };
+        let groups = field("Groups").split_ascii_whitespace();
+        let groups: Vec<u32> = groups.filter_map(|group| group.parse().ok()).collect();
+        // Capabilities of another user namespace are none over these files.
+        let space = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/user")).ok();
+        let ours = space(&by.thread.to_string()) == space("self");
+        let caps = u64::from_str_radix(field("CapEff"), 16).ok();
+        Caller {
+            pid: field("Tgid").parse().unwrap_or(by.thread),
+            program: field("Name").to_owned(),
+            cred: Cred {
+                caps: caps.filter(|_| ours).unwrap_or(0),
+                ..Cred::user(by.uid, by.gid, &groups)
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_read_as_the_kernel_writes_them() {
+        let line = "257 0xffffff9c 0x7ffe5c 0x241 0x1b6 0x0 0x0 0x7ffe 0x7f2a\n";
+        let (number, args) = words(line).unwrap();
+        assert_eq!(
+            (number, args[0] as i32, args[2]),
+            (number::OPENAT, AT_FDCWD, 0x241)
+        );
+        assert_eq!(words("-1 0x7ffe 0x7f2a\n"), None);
+        assert_eq!(words("running\n"), None);
+        let open = Purpose::Open(0x241);
+        assert_eq!(
+            (open.words().as_str(), open.access()),
+            ("write+create+truncate", W_OK)
+        );
+        assert!(open.creates() && !Purpose::Execute.creates());
+        assert_eq!(Purpose::Open(O_PATH | O_CREAT).access(), 0);
+    }
+
+    #[test]
+    fn a_thread_of_our_own_is_known() {
+        let here = rustix::process::getpid()
+            .as_raw_nonzero()
+            .get()
+            .cast_unsigned();
+        let by = Asker {
+            thread: here,
+            uid: 7,
+            gid: 8,
+        };
+        let caller = Caller::of(by);
+        assert_eq!((caller.pid, caller.cred.fsuid), (here, 7));
+        assert!(!caller.program.is_empty());
+        let cwd = std::env::current_dir().unwrap();
+        let whole = whole(here, AT_FDCWD, b"a/b".to_vec()).unwrap();
+        assert_eq!(whole, cwd.join("a/b").as_os_str().as_bytes());
+        let word = Box::new(*b"in memory\0");
+        assert_eq!(
+            text(here, word.as_ptr().addr() as u64).unwrap(),
+            b"in memory"
+        );
+        assert_eq!(text(here, 8), None);
+    }
+}

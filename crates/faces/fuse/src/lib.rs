@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `attach` | mounting, apart from serving: a process in other namespaces may do it |
 //! | `server` | [`Server`] and [`Session`] |
-//! | `thread` | what each of its threads does: reads a request, answers it |
+//! | `thread`, `shift` | what each of its threads does, and which of them wait |
 //! | `wire` | the messages of the protocol |
 //! | `answer` | from a request to what it means, and back |
 //! | `view`, `data`, `listing` | what they mean, as calls of a task |
@@ -24,7 +24,7 @@
 //!
 //! # Rules
 //! R1. The server never uses its own mount.
-//! R2. A request runs in one task, and waits for no other request.
+//! R2. A request runs in one task, and waits behind no other for more than a tick (`shift`).
 //! R3. Numbers of nodes, counts of lookups and descriptors of places are exact: what the kernel
 //!     gives back is let go at once, and what it keeps stays, with or without a name.
 //!
@@ -47,6 +47,7 @@ mod nodes;
 mod options;
 mod seat;
 mod server;
+mod shift;
 mod shown;
 mod stats;
 mod thread;

@@ -6,7 +6,8 @@
 //!     counted, and said in the log; the thread goes on.
 
 use crate::answer::{Asked, Clerk};
-use crate::wire::device::REQUEST_MAX;
+use crate::shift::{Shift, Turn};
+use crate::wire::device::{Came, REQUEST_MAX};
 use crate::wire::fields::Malformed;
 use crate::wire::{Answer, Device, Header, Request};
 use crate::worker::Worker;
@@ -14,6 +15,9 @@ use openpath_abi::Errno;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+
+/// After so many requests without a pause it looks whether there are still more.
+const MANY: u32 = 16;
 
 /// Begins a thread for each worker.
 ///
@@ -25,25 +29,45 @@ pub(crate) fn begin(
     workers: Vec<Worker>,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let clerk = Arc::new(clerk);
-    let begin = |worker| {
+    let shift = Arc::new(Shift::new(workers.len()));
+    let begin = |(number, worker)| {
         let (clerk, device) = (Arc::clone(&clerk), Arc::clone(device));
-        let body = move || run(&clerk, &device, worker);
+        let shift = Arc::clone(&shift);
+        let body = move || run(&clerk, &device, &shift.join(number), worker);
         let named = std::thread::Builder::new().name("openpath-fuse".to_owned());
         named.spawn(body)
     };
-    workers.into_iter().map(begin).collect()
+    workers.into_iter().enumerate().map(begin).collect()
 }
 
-fn run(clerk: &Clerk, device: &Device, mut worker: Worker) -> io::Result<()> {
+fn run(clerk: &Clerk, device: &Device, turn: &Turn<'_>, mut worker: Worker) -> io::Result<()> {
     let mut room = vec![0; REQUEST_MAX];
     let mut answer = Answer::new();
-    while let Some(len) = device.read(&mut room)? {
-        if one(clerk, &mut worker, &room[..len], &mut answer) {
-            // Who does not wait any more was torn down with the mount.
-            let _sent = device.send(answer.message());
+    let mut in_a_row = 0u32;
+    loop {
+        turn.wait();
+        match device.read(&mut room)? {
+            Came::Request(len) => {
+                turn.begin();
+                in_a_row = in_a_row.wrapping_add(1);
+                if in_a_row.is_multiple_of(MANY) && device.has_more() {
+                    turn.more();
+                }
+                if one(clerk, &mut worker, &room[..len], &mut answer) {
+                    // Who does not wait any more was torn down with the mount.
+                    let _sent = device.send(answer.message());
+                }
+                turn.end();
+            }
+            Came::Nothing => {
+                in_a_row = 0;
+                if !turn.leaves() {
+                    device.wait()?;
+                }
+            }
+            Came::End => return Ok(()),
         }
     }
-    Ok(())
 }
 
 /// Answers one message; whether there is an answer.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel and the server agree on when a mount begins (`FUSE_INIT`).
 
+use super::device::Came;
 use super::fields::{Fields, Malformed};
 use super::numbers::{MAJOR, MINOR, MINOR_LEAST, can, op};
 use super::{Answer, Device, Header, ONCE_MAX, device};
@@ -84,8 +85,14 @@ pub(crate) fn agree(device: &Device, writeback: bool) -> io::Result<Terms> {
     let mut room = vec![0; device::REQUEST_MAX];
     let mut answer = Answer::new();
     loop {
-        let len = device.read(&mut room)?;
-        let len = len.ok_or(io::Error::from(rustix::io::Errno::NOTCONN))?;
+        let len = match device.read(&mut room)? {
+            Came::Request(len) => len,
+            Came::Nothing => {
+                device.wait()?;
+                continue;
+            }
+            Came::End => return Err(rustix::io::Errno::NOTCONN.into()),
+        };
         let (header, body) = Header::of(&room[..len]).map_err(strange)?;
         let offer = Offer::of(body.map_err(strange)?).map_err(strange)?;
         if header.opcode != op::INIT {

@@ -13,9 +13,11 @@
 
 mod load;
 mod place;
+mod plot;
 mod scene;
 mod worker;
 
+pub use plot::plot;
 pub use worker::serve;
 
 use std::path::PathBuf;

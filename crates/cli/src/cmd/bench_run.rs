@@ -44,6 +44,9 @@ pub(crate) struct Run {
     /// Write a page of results here.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Draw the results here, as SVG; the page shows a picture beside it.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,8 +74,21 @@ pub(crate) fn run(args: &Run) -> Result<Vec<Row>, Error> {
         tracked: number(args.tracked),
         archived: number(args.archived),
     };
-    let words = ["Programs", ABOUT, "bench run"];
-    paged(args.page.as_deref(), words, || programs::run(&options))
+    let picture = args.svg.as_ref().and_then(|svg| svg.file_name());
+    let picture = picture.map(|name| {
+        let name = name.to_string_lossy();
+        format!("\n\n![How many times the bare system's time each took]({name})")
+    });
+    let about = format!("{ABOUT}{}", picture.unwrap_or_default());
+    let words = ["Programs", about.as_str(), "bench run"];
+    paged(args.page.as_deref(), words, || {
+        let rows = programs::run(&options)?;
+        if let Some(svg) = &args.svg {
+            let drawn = std::fs::write(svg, programs::plot(&rows));
+            drawn.map_err(|why| Error::setup(&svg.display().to_string(), why))?;
+        }
+        Ok(rows)
+    })
 }
 
 pub(crate) fn work(args: &Worker) -> Result<Outcome, Error> {

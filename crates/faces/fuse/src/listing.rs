@@ -12,6 +12,10 @@ use openpath_vfs::DirEntry;
 
 /// How many bytes of entries are asked for at once.
 const BATCH_BYTES: usize = 1 << 15;
+/// What an entry takes of them at most, beside its name.
+const ENTRY: usize = 32;
+/// The longest name.
+const NAME_MAX: usize = 255;
 
 /// Whether a listing goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,10 +95,15 @@ impl View {
                 return Ok(());
             };
             offset = last.off;
+            let names: usize = batch.iter().map(|entry| entry.name.len()).sum();
             for entry in &batch {
                 if meet(w, entry)? == More::Full {
                     return Ok(());
                 }
+            }
+            if names + ENTRY * (batch.len() + 1) + NAME_MAX < BATCH_BYTES {
+                // One more would have had room: this was all, and the kernel asks again for that.
+                return Ok(());
             }
         }
     }

@@ -6,6 +6,7 @@
 //!     place before each listing, under the directory's `HostListing` lock.
 
 use crate::node::Node;
+use crate::options::Ownership;
 use crate::pool::Use;
 use crate::sys::errno;
 use openpath_abi::Errno;
@@ -69,7 +70,7 @@ impl Node {
             lines.push(Line {
                 name: entry.file_name().to_bytes().to_vec(),
                 ino: self.tree.number_on(self.id.dev, entry.ino()),
-                kind: kind(entry.file_type()),
+                kind: self.kind(entry.file_type()),
                 next: entry.next_entry_cookie().cast_signed(),
             });
             if entries.is_buffer_empty() {
@@ -77,6 +78,18 @@ impl Node {
             }
         }
         Ok(lines)
+    }
+}
+
+impl Node {
+    /// The kind of an entry, as far as its name alone tells.
+    fn kind(&self, file_type: FileType) -> u8 {
+        let kept = matches!(self.tree.options.ownership, Ownership::Xattr { .. });
+        match file_type {
+            // It may stand for a device, a FIFO or a socket.
+            FileType::RegularFile if kept => openpath_abi::dirent::DT_UNKNOWN,
+            other => kind(other),
+        }
     }
 }
 

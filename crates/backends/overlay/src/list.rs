@@ -13,7 +13,7 @@
 
 use crate::layer::{is_whiteout, list, look_held};
 use crate::node::Node;
-use openpath_abi::{Errno, dirent};
+use openpath_abi::{Errno, dirent, mode};
 use openpath_vfs::{Inode, Listed, Patience};
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, VecDeque};
@@ -99,13 +99,16 @@ fn position(name: &[u8]) -> i64 {
     ((hasher.finish() >> SPARE_BITS) | 1).cast_signed()
 }
 
-/// Whether an entry beneath is a whiteout. Held: its directory's names.
-fn hides(dir: &Inode, entry: &Listed<'_>) -> Result<bool, Errno> {
+/// What kind of thing an entry beneath is; none of a whiteout. Held: its directory's names.
+fn kind(dir: &Inode, entry: &Listed<'_>) -> Result<Option<u8>, Errno> {
     if !matches!(entry.kind, dirent::DT_CHR | dirent::DT_UNKNOWN) {
-        return Ok(false);
+        return Ok(Some(entry.kind));
     }
-    let found = look_held(dir, entry.name, Patience::Wait)?;
-    Ok(found.is_some_and(|inode| is_whiteout(&inode)))
+    Ok(match look_held(dir, entry.name, Patience::Wait)? {
+        Some(inode) if is_whiteout(&inode) => None,
+        Some(inode) => Some(mode::dirent_type(inode.mode())),
+        None => Some(entry.kind),
+    })
 }
 
 impl Node {
@@ -218,7 +221,10 @@ impl Node {
         };
         list(dir, from, &mut |entry| {
             let ino = self.fs.number(layer, entry.ino);
-            Ok(hides(dir, &entry)? || emit(Listed { ino, ..entry }))
+            let Some(kind) = kind(dir, &entry)? else {
+                return Ok(true);
+            };
+            Ok(emit(Listed { ino, kind, ..entry }))
         })
     }
 
@@ -232,8 +238,8 @@ impl Node {
         loop {
             let mut batch = Vec::with_capacity(BATCH);
             list(dir, from, &mut |entry| {
-                if !hides(dir, &entry)? {
-                    batch.push((entry.name.to_vec(), entry.kind, entry.next));
+                if let Some(kind) = kind(dir, &entry)? {
+                    batch.push((entry.name.to_vec(), kind, entry.next));
                 }
                 from = entry.next;
                 Ok(batch.len() < BATCH)
@@ -280,8 +286,8 @@ fn each_name(
 ) -> Result<(), Errno> {
     list(dir, 0, &mut |entry| {
         if let Entry::Vacant(slot) = found.entry(entry.name.into()) {
-            let hides = hides(dir, &entry)?;
-            slot.insert((!hides).then(|| (number(entry.ino), entry.kind)));
+            let kind = kind(dir, &entry)?;
+            slot.insert(kind.map(|kind| (number(entry.ino), kind)));
         }
         Ok(true)
     })

@@ -49,6 +49,8 @@ enum Verb {
     List(cmd::views::List),
     /// Show what a kept view changed, as unified diffs.
     Diff(cmd::diff::Args),
+    /// Bring what a kept view changed to the real tree, all of it or a part.
+    Commit(cmd::commit::Args),
     /// Throw views away, with all that their commands changed.
     Discard(cmd::views::Discard),
     /// Check whether a run is possible here, and say what to do if it is not.
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Verb::Exec(args) => Ok(cmd::exec::run(&args)),
         Verb::List(args) => cmd::views::list(&args),
         Verb::Diff(args) => cmd::diff::run(&args),
+        Verb::Commit(args) => cmd::commit::run(&args),
         Verb::Discard(args) => cmd::views::discard(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Completions(args) => cmd::completions::run(&args, Cli::command()),

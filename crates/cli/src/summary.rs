@@ -64,7 +64,6 @@ pub(crate) fn change_json(change: &Change) -> Value {
 
 fn as_text(ended: &Ended) -> String {
     let mut text = String::new();
-    let lines = collapse(&ended.changes);
     let count = ended.changes.len();
     let title = match count {
         0 => "nothing changed".to_owned(),
@@ -72,12 +71,7 @@ fn as_text(ended: &Ended) -> String {
         more => format!("{more} changes"),
     };
     writeln!(text, "openpath: {title}").ok();
-    for line in lines.iter().take(LINES_MAX) {
-        line.write(&mut text);
-    }
-    if lines.len() > LINES_MAX {
-        writeln!(text, "  and {} more", lines.len() - LINES_MAX).ok();
-    }
+    list(&mut text, &ended.changes);
     if ended.lost > 0 {
         let why = "had no room, or no disk, when they came; files are not whole";
         writeln!(
@@ -96,6 +90,17 @@ fn as_text(ended: &Ended) -> String {
         .ok();
     }
     text
+}
+
+/// Changes, a line each.
+pub(crate) fn list(text: &mut String, changes: &[Change]) {
+    let lines = collapse(changes);
+    for line in lines.iter().take(LINES_MAX) {
+        line.write(text);
+    }
+    if lines.len() > LINES_MAX {
+        writeln!(text, "  and {} more", lines.len() - LINES_MAX).ok();
+    }
 }
 
 /// A change, and those below it that it stands for.

@@ -30,9 +30,9 @@ pub(crate) struct Args {
 }
 
 /// The data of a change before and now, if both are text.
-struct Text {
-    before: String,
-    now: String,
+pub(crate) struct Text {
+    pub(crate) before: String,
+    pub(crate) now: String,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
@@ -97,7 +97,7 @@ fn texts(inspect: &Inspect, change: &Change) -> Result<Option<Text>, Refusal> {
     let before = match &change.kind {
         Kind::Added => none(),
         Kind::Renamed { from } => read(Side::Before, from),
-        _ => read(Side::Before, &change.path),
+        _ => read(Side::Before, &inspect.place(&change.path)),
     }?;
     let now = match &change.kind {
         Kind::Deleted => none(),
@@ -161,7 +161,7 @@ fn unified(text: &mut String, change: &Change, both: Option<&Text>) {
 }
 
 /// The lines of a unified diff; those of the files cannot give orders to a terminal.
-fn lines(text: &mut String, both: &Text, (from, to): (&str, &str)) {
+pub(crate) fn lines(text: &mut String, both: &Text, (from, to): (&str, &str)) {
     let diff = TextDiff::from_lines(&both.before, &both.now);
     let unified = diff.unified_diff().header(from, to).to_string();
     for line in unified.lines() {

@@ -7,6 +7,7 @@ pub(crate) mod bench_run;
 pub(crate) mod bench_seeds;
 pub(crate) mod bench_tenants;
 pub(crate) mod bench_two;
+pub(crate) mod commit;
 pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod doctor;

@@ -4,8 +4,8 @@
 use crate::Outcome;
 use crate::summary::text_of;
 use openpath_bench::Error;
-use openpath_run::Kept;
 use openpath_run::live::{Live, LiveKind};
+use openpath_run::{Committed, Kept};
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 
@@ -33,6 +33,7 @@ struct Row {
     command: String,
     used: bool,
     pid: Option<u32>,
+    commit: Committed,
 }
 
 /// Those that are kept by name, then others that run by process.
@@ -48,7 +49,9 @@ fn rows() -> Result<Vec<Row>, Error> {
             .iter()
             .position(|live| live.label().directory.as_ref() == Some(&dir));
         let pid = at.map(|at| live.remove(at).label().pid);
+        let commit = kept.committed();
         rows.push(Row {
+            commit: commit.unwrap_or(Committed::No),
             used: pid.is_some() || kept.is_used(),
             name: Some(kept.name),
             directory: Some(text_of(&kept.dir)),
@@ -65,6 +68,7 @@ fn rows() -> Result<Vec<Row>, Error> {
         command: label.command,
         used: true,
         pid: Some(label.pid),
+        commit: Committed::No,
     }));
     Ok(rows)
 }
@@ -80,6 +84,11 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
                 "command": row.command,
                 "used": row.used,
                 "pid": row.pid,
+                "commit": match row.commit {
+                    Committed::No => "",
+                    Committed::Yes => "done",
+                    Committed::Interrupted => "interrupted",
+                },
             })
         });
         println!("{}", list.collect::<serde_json::Value>());
@@ -89,7 +98,11 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
         let state = match row.pid {
             Some(pid) => format!("runs: {pid}"),
             None if row.used => "in use".to_owned(),
-            None => String::new(),
+            None => match row.commit {
+                Committed::No => String::new(),
+                Committed::Yes => "can be undone".to_owned(),
+                Committed::Interrupted => "interrupted".to_owned(),
+            },
         };
         let name = text_of(row.name.as_deref().unwrap_or("-").as_ref());
         let command = text_of(row.command.as_ref());

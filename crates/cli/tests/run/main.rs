@@ -2,6 +2,7 @@
 //! `openpath run`, as root and as an ordinary user.
 
 mod builds;
+mod commit;
 mod escape;
 mod faults;
 mod limits;

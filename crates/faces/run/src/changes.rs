@@ -11,7 +11,7 @@ use openpath_vfs::{Cred, SuperBlock, Task, Vfs};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The most changes that are told.
 const CHANGES_MAX: usize = 4_000_000;
@@ -21,6 +21,8 @@ pub(crate) struct Compare {
     overlay: Arc<SuperBlock>,
     lower: Task,
     view: Task,
+    /// Directories that moved: where they are in the view, and where they are beneath.
+    moved: OnceLock<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Compare {
@@ -36,6 +38,7 @@ impl Compare {
             overlay: Arc::clone(overlay),
             lower: lower.map_err(failed)?,
             view: view.fork().map_err(failed)?,
+            moved: OnceLock::new(),
         })
     }
 
@@ -63,6 +66,14 @@ impl Compare {
                 _ => all.push(Change::bare(path, kind)),
             }
         }
+        let moved = all.iter().filter_map(|change| match &change.kind {
+            Kind::Renamed { from } => {
+                let (to, from) = (change.path.bytes(), from.bytes());
+                Some((to.to_vec(), from.to_vec()))
+            }
+            _ => None,
+        });
+        self.moved.get_or_init(|| moved.collect());
         for change in &mut all {
             self.fill(change).map_err(failed)?;
         }
@@ -74,7 +85,7 @@ impl Compare {
         let before = match &change.kind {
             Kind::Added => None,
             Kind::Renamed { from } => there(self.lower.lstat(from.bytes()))?,
-            _ => there(self.lower.lstat(change.path.bytes()))?,
+            _ => there(self.lower.lstat(&self.beneath(change.path.bytes())))?,
         };
         let now = match &change.kind {
             Kind::Deleted => None,
@@ -95,6 +106,21 @@ impl Compare {
         (change.size, change.size_before) = (size(now), size(before));
         (change.mode, change.mode_before) = (bits(now.or(before)), bits(before));
         Ok(())
+    }
+
+    /// Where a path of the view is beneath, once the changes are known; other paths are there
+    /// already.
+    pub(crate) fn beneath(&self, path: &[u8]) -> Vec<u8> {
+        let inside = |to: &[u8]| {
+            let rest = path.strip_prefix(to);
+            rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        let moved = self.moved.get().map_or(&[][..], Vec::as_slice);
+        let above = moved.iter().filter(|(to, _)| inside(to));
+        match above.max_by_key(|(to, _)| to.len()) {
+            Some((to, from)) => [from, &path[to.len()..]].concat(),
+            None => path.to_vec(),
+        }
     }
 
     /// As [`crate::Inspect::data`].

@@ -6,6 +6,10 @@ use crate::changes::Compare;
 use crate::plan::{PathBytes, Plan};
 use crate::view::View;
 use crate::{Kept, Refusal};
+use rustix::fd::OwnedFd;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// Which of the two trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +23,7 @@ pub enum Side {
 /// A kept view and the real tree beside it. Nobody can use the view meanwhile.
 pub struct Inspect {
     compare: Compare,
-    _view: View,
+    view: View,
 }
 
 impl Inspect {
@@ -28,13 +32,26 @@ impl Inspect {
     /// # Errors
     /// Someone uses it; it cannot be read.
     pub fn open(kept: &Kept) -> Result<Inspect, Refusal> {
+        let held = kept.lock()?;
+        crate::commit::whole(&kept.dir)?;
+        Inspect::hold(kept, held)
+    }
+
+    /// Opens a view that is locked by this process.
+    pub(crate) fn hold(kept: &Kept, held: OwnedFd) -> Result<Inspect, Refusal> {
         let mut plan = Plan::default();
         plan.keep(kept);
-        let view = View::build(&plan)?;
+        let view = View::hold(&plan, Some(held))?;
         Ok(Inspect {
             compare: view.compare()?,
-            _view: view,
+            view,
         })
+    }
+
+    /// Lets go of the view, and keeps its lock.
+    pub(crate) fn close(self) -> Option<OwnedFd> {
+        drop(self.compare);
+        self.view.close()
     }
 
     /// What changed, by path.
@@ -43,6 +60,14 @@ impl Inspect {
     /// It cannot be read.
     pub fn changes(&self) -> Result<Vec<Change>, Refusal> {
         self.compare.all()
+    }
+
+    /// Where a path of the view is in the real tree: elsewhere, if a directory above it was
+    /// renamed. The changes must have been asked for.
+    #[must_use]
+    pub fn place(&self, path: &PathBytes) -> PathBytes {
+        let path = self.compare.beneath(path.bytes());
+        Path::new(OsStr::from_bytes(&path)).into()
     }
 
     /// The data of a regular file, or where a symbolic link leads; `None` of a longer one than

@@ -7,8 +7,9 @@
 //! | `work` | what is being made, before it is put in place |
 //! | `lock` | locked (flock(2)) by who uses the view |
 //! | `view.toml` | when it was made and by which command |
+//! | `commit`, `next`, `known` | what was committed of it, see `commit` |
 
-use crate::Refusal;
+use crate::{Committed, Refusal};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -110,20 +111,33 @@ impl Kept {
         lock(&self.dir).is_err()
     }
 
-    /// Removes the view with all that is in it.
+    /// Whether it has been committed.
     ///
     /// # Errors
-    /// Someone uses it; what the file system says.
+    /// It cannot be read.
+    pub fn committed(&self) -> Result<Committed, Refusal> {
+        crate::commit::committed(&self.dir)
+    }
+
+    /// Removes the view with all that is in it; what it has committed cannot be undone any more.
+    ///
+    /// # Errors
+    /// Someone uses it; a commit of it was interrupted; what the file system says.
     pub fn discard(self) -> Result<(), Refusal> {
         let held = self.lock()?;
+        crate::commit::whole(&self.dir)?;
         // First what makes it a view, so that half of one is none.
         let removed = std::fs::remove_file(self.dir.join(ABOUT))
             .and_then(|()| {
-                ["upper", "work"]
+                ["upper", "work", "commit", "next"]
                     .iter()
                     .try_for_each(|name| clear(&self.dir.join(name)))
             })
             .and_then(|()| std::fs::remove_file(self.dir.join("lock")))
+            .and_then(|()| match std::fs::remove_file(self.dir.join("known")) {
+                Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
+                done => done,
+            })
             .and_then(|()| match std::fs::remove_dir(&self.dir) {
                 // What others have put there is theirs.
                 Err(why) if why.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
@@ -175,9 +189,9 @@ pub(crate) fn lock(dir: &Path) -> Result<OwnedFd, Refusal> {
 
 /// Removes a tree, of which directories may have lost their permissions.
 fn clear(dir: &Path) -> io::Result<()> {
-    match std::fs::remove_dir_all(dir) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
+    match (dir.parent(), dir.file_name()) {
+        (Some(parent), Some(name)) => crate::commit::remove(parent, name),
+        _ => Ok(()),
     }
 }
 

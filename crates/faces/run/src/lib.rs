@@ -42,6 +42,7 @@
 mod absent;
 mod change;
 mod changes;
+mod commit;
 mod doctor;
 mod front;
 mod guests;
@@ -64,6 +65,7 @@ mod view;
 mod wire;
 
 pub use change::{Change, Kind, What};
+pub use commit::{Commit, Committed, Conflict, Did, Phase, Undone, Watch, abort, resume, undo};
 pub use doctor::{Check, Verdict, doctor};
 pub use front::{Ended, LogFile, run};
 pub use helper::enter;

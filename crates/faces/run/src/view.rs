@@ -53,17 +53,26 @@ pub(crate) struct View {
     /// Writes may be kept back.
     keeps_back: bool,
     /// The lock of a directory of changes.
-    _held: Option<OwnedFd>,
+    held: Option<OwnedFd>,
 }
 
 impl View {
     /// Builds what the plan says.
     pub(crate) fn build(plan: &Plan) -> Result<View, Refusal> {
-        more_descriptors();
         let held = match &plan.upper {
             Upper::Memory { .. } => None,
-            Upper::Directory(dir) => Some(crate::kept::lock(dir.path())?),
+            Upper::Directory(dir) => {
+                let held = crate::kept::lock(dir.path())?;
+                crate::commit::whole(dir.path())?;
+                Some(held)
+            }
         };
+        View::hold(plan, held)
+    }
+
+    /// Builds what the plan says, its directory being locked.
+    pub(crate) fn hold(plan: &Plan, held: Option<OwnedFd>) -> Result<View, Refusal> {
+        more_descriptors();
         let failed = |why| Refusal::step("the view cannot be made", why);
         let lower = host(Path::new("/"), true)?;
         let upper = match &plan.upper {
@@ -87,7 +96,7 @@ impl View {
             writing: None,
             told: vec![overlay],
             keeps_back: plan.keeps_back(),
-            _held: held,
+            held,
         };
         view.furnish(plan)?;
         Ok(view)
@@ -195,6 +204,17 @@ impl View {
                 }
             }
         }
+    }
+
+    /// Acts in it.
+    #[cfg(test)]
+    pub(crate) fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// Lets go of all but the lock of the directory.
+    pub(crate) fn close(self) -> Option<OwnedFd> {
+        self.held
     }
 
     /// What the changes are found by.

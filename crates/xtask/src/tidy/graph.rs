@@ -38,6 +38,7 @@ const CLI: &[&str] = &[
     "clap",
     "clap_complete",
     "clap_mangen",
+    "indicatif",
     "rustix",
     "serde",
     "serde_json",

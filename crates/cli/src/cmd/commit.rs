@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath commit`: what a kept view changed, brought to the real tree.
+
+mod bars;
+
+use crate::Outcome;
+use crate::cmd::diff::Text;
+use crate::summary::{change_json, list, sign, text_of};
+use anstyle::AnsiColor;
+use bars::Bars;
+use openpath_bench::Error;
+use openpath_run::{Change, Commit, Conflict, Did, Kept, PathBytes, Refusal, Side, spec};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+/// Files that are longer are not compared line by line.
+const TEXT_MAX: usize = 4 << 20;
+
+/// How a commit ends.
+const STATUS: &str = "Exit status: 0 done, or there was nothing to do; 1 others changed the same, \
+    and nothing was done; 2 it could not be done.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATUS)]
+pub(crate) struct Args {
+    /// Name of a view, or its directory.
+    view: String,
+    /// Only these paths, what is below them, and the new directories above them.
+    paths: Vec<PathBuf>,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Also where others changed the same; owners that cannot be given are let go.
+    #[arg(long)]
+    force: bool,
+    /// Undo the last commit; the view has its changes again.
+    #[arg(long, conflicts_with_all = ["paths", "dry_run", "go_on", "abort"])]
+    undo: bool,
+    /// Go on with a commit that was interrupted, or with its undoing.
+    #[arg(long = "continue", conflicts_with_all = ["paths", "dry_run", "force", "abort"])]
+    go_on: bool,
+    /// Go back from a commit that was interrupted.
+    #[arg(long, conflicts_with_all = ["paths", "dry_run", "force"])]
+    abort: bool,
+}
+
+/// What is told.
+struct Told {
+    changes: Vec<Change>,
+    conflicts: Vec<Both>,
+    /// What was done, in a word.
+    done: &'static str,
+}
+
+/// What was changed on both sides.
+struct Both {
+    conflict: Conflict,
+    /// What the view did, or its commit.
+    what: &'static str,
+    diff: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
+    let told = attempt(args).map_err(|why| Error::Setup(why.to_string()))?;
+    let text = if args.json {
+        format!("{}\n", as_json(args, &told))
+    } else {
+        as_text(&told)
+    };
+    let shown = anstream::AutoStream::auto(io::stdout()).write_all(text.as_bytes());
+    match shown {
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => return Err(why.into()),
+        _ => {}
+    }
+    if told.done == "refused" {
+        return Ok(Outcome::Shortfall);
+    }
+    Ok(Outcome::Done)
+}
+
+fn attempt(args: &Args) -> Result<Told, Refusal> {
+    let kept = Kept::open(&args.view)?;
+    let mut bars = Bars::new(!args.json);
+    let plain = |changes, done| Told {
+        changes,
+        conflicts: Vec::new(),
+        done,
+    };
+    if args.undo {
+        let undone = openpath_run::undo(&kept, args.force, &mut bars)?;
+        let refused = !args.force && !undone.conflicts.is_empty();
+        let conflicts = undone.conflicts.into_iter().map(|conflict| Both {
+            conflict,
+            what: "committed",
+            diff: None,
+        });
+        return Ok(Told {
+            changes: undone.changes,
+            conflicts: conflicts.collect(),
+            done: if refused { "refused" } else { "undone" },
+        });
+    }
+    if args.go_on {
+        let changes = openpath_run::resume(&kept, &mut bars)?;
+        return Ok(plain(changes, "finished"));
+    }
+    if args.abort {
+        let changes = openpath_run::abort(&kept, &mut bars)?;
+        return Ok(plain(changes, "aborted"));
+    }
+    commit(args, &kept, &mut bars)
+}
+
+fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
+    let cwd = std::env::current_dir()
+        .map_err(|why| Refusal::step("there is no working directory", why))?;
+    let only = args.paths.iter().map(|path| spec::absolute(&cwd, path));
+    let only: Vec<PathBytes> = only.collect::<Result<_, _>>()?;
+    let commit = Commit::plan(kept, &only, args.force)?;
+    let mut conflicts = Vec::new();
+    for conflict in commit.conflicts() {
+        let mut changes = commit.changes().iter();
+        let change = changes.find(|change| change.path == conflict.path);
+        conflicts.push(Both {
+            conflict: conflict.clone(),
+            what: change.map_or("deleted", |change| sign(&change.kind).1),
+            diff: difference(&commit, conflict),
+        });
+    }
+    let changes = commit.changes().to_vec();
+    let done = if !args.force && !conflicts.is_empty() {
+        "refused"
+    } else if args.dry_run {
+        "possible"
+    } else {
+        commit.carry_out(bars)?;
+        "committed"
+    };
+    Ok(Told {
+        changes,
+        conflicts,
+        done,
+    })
+}
+
+/// The real tree's file and the view's as a unified diff, if both are text.
+fn difference(commit: &Commit, conflict: &Conflict) -> Option<String> {
+    let read = |side, path: &PathBytes| -> Option<String> {
+        // What is not there, or no file, has no text.
+        let data = commit.data(side, path, TEXT_MAX).ok().flatten()?;
+        String::from_utf8(data)
+            .ok()
+            .filter(|text| !text.contains('\0'))
+    };
+    let before = read(Side::Before, &conflict.place);
+    let now = read(Side::Now, &conflict.path);
+    let (before, now) = before.zip(now)?;
+    let path = text_of(conflict.path.path());
+    let text = Text { before, now };
+    let mut lines = String::new();
+    let names = (&*format!("real{path}"), &*format!("view{path}"));
+    crate::cmd::diff::lines(&mut lines, &text, names);
+    Some(lines)
+}
+
+fn word(did: Did) -> &'static str {
+    match did {
+        Did::Changed => "changed",
+        Did::Made => "made",
+        Did::Removed => "removed",
+    }
+}
+
+fn as_json(args: &Args, told: &Told) -> Value {
+    let conflicts = told.conflicts.iter().map(|both| {
+        json!({
+            "path": text_of(both.conflict.path.path()),
+            "place": text_of(both.conflict.place.path()),
+            "view": both.what,
+            "others": word(both.conflict.did),
+            "diff": both.diff.as_deref().map(plain),
+        })
+    });
+    json!({
+        "view": args.view,
+        "result": told.done,
+        "changes": told.changes.iter().map(change_json).collect::<Vec<_>>(),
+        "conflicts": conflicts.collect::<Vec<_>>(),
+    })
+}
+
+/// A diff without colours.
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+fn as_text(told: &Told) -> String {
+    let mut text = String::new();
+    let red = AnsiColor::Red.on_default();
+    for both in &told.conflicts {
+        let (what, conflict) = (both.what, &both.conflict);
+        let (path, did) = (text_of(conflict.path.path()), word(conflict.did));
+        writeln!(
+            text,
+            "  {red}C{red:#}  {path}: {what} in the view, {did} by others since"
+        )
+        .ok();
+        if conflict.place != conflict.path {
+            let place = text_of(conflict.place.path());
+            writeln!(text, "     it is {place} in the real tree").ok();
+        }
+        text.push_str(both.diff.as_deref().unwrap_or_default());
+    }
+    if told.done != "refused" {
+        list(&mut text, &told.changes);
+    }
+    let count = match told.changes.len() {
+        1 => "1 change".to_owned(),
+        more => format!("{more} changes"),
+    };
+    let line = match (told.done, told.changes.is_empty()) {
+        ("refused", _) => {
+            let both = told.conflicts.len();
+            format!("nothing was done: {both} paths were changed on both sides, see `--force`")
+        }
+        ("committed" | "possible", true) => "nothing to commit".to_owned(),
+        ("possible", _) => format!("{count} can be committed"),
+        ("undone", _) => format!("{count} undone; the view has them again"),
+        ("aborted", _) => format!("the commit of {count} was taken back"),
+        _ => format!("{count} committed; `--undo` takes that back"),
+    };
+    writeln!(text, "openpath: {line}").ok();
+    text
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kept views committed to the real tree, as root and as an ordinary user.
+
+use crate::place::{GROUP, Place, Who, err, out};
+use serde_json::Value;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
+use std::process::{Command, Output, Stdio};
+
+/// `openpath` with the view first among what is given to a verb.
+fn verb(place: &Place, verb: &str, rest: &[&str]) -> Output {
+    let args = [verb, "view"].into_iter().chain(rest.iter().copied());
+    place.openpath(args).output().unwrap()
+}
+
+fn run(place: &Place, line: &str) {
+    let output = place.run(&["--name", "view", "--quiet"], line);
+    assert!(output.status.success(), "{}", err(&output));
+}
+
+/// All of the place but the views, as find(1) and sums see it.
+const LOOK: &str = "find . -mindepth 1 -path ./state -prune -o \
+    -printf '%p %M %U %G %l %T@\\n' | sort; \
+    find . -mindepth 1 -path ./state -prune -o -type f -exec sha256sum {} + | sort";
+
+fn look(place: &Place) -> String {
+    out(&place.plain(LOOK))
+}
+
+const FURNISH: &str = "mkdir -p state dir/deep gone/deep && echo 1 > file && echo 2 > mode && \
+    echo 3 > dir/a && echo 4 > dir/deep/b && echo 5 > gone/deep/c && echo 6 > one && \
+    ln one two && ln -s file link";
+const CHANGE: &str = "echo changed > file && chmod 751 mode && mv dir moved && \
+    echo x > moved/new && echo z >> moved/a && \
+    rm -r gone && mkdir -p made/in && echo y > made/in/f && ln made/in/f again && \
+    mkfifo fifo && ln -sf elsewhere link && truncate -s 1M made/holes && rm two && \
+    chmod 500 made/in";
+
+#[test]
+fn a_view_is_committed_and_undone() {
+    for place in Place::all("commit") {
+        place.plain(FURNISH);
+        let before = look(&place);
+        run(&place, CHANGE);
+        let shown = place.run(&["--name", "view", "--quiet"], LOOK);
+        let differs = verb(&place, "diff", &["--stat"]);
+        assert!(
+            out(&differs).contains("moved/a  +1 -0\n"),
+            "{}{}",
+            out(&differs),
+            err(&differs)
+        );
+        let tried = verb(&place, "commit", &["--dry-run"]);
+        assert!(
+            out(&tried).ends_with("changes can be committed\n"),
+            "{}",
+            out(&tried)
+        );
+        assert_eq!(look(&place), before);
+        let done = verb(&place, "commit", &["--json"]);
+        assert!(done.status.success(), "{}", err(&done));
+        let json: Value = serde_json::from_str(&out(&done)).unwrap();
+        assert_eq!(
+            (&json["result"], &json["conflicts"]),
+            (&"committed".into(), &Value::Array(vec![]))
+        );
+        assert_eq!(look(&place), out(&shown));
+        let blocks = std::fs::metadata(place.dir.join("made/holes"))
+            .unwrap()
+            .blocks();
+        assert_eq!(blocks, 0);
+        assert_eq!(out(&verb(&place, "diff", &[])), "");
+        let listed = out(&place.openpath(["list"]).output().unwrap());
+        assert!(listed.contains("can be undone"), "{listed}");
+        let undone = verb(&place, "commit", &["--undo"]);
+        assert!(undone.status.success(), "{}", err(&undone));
+        assert_eq!(look(&place), before);
+        let again = place.run(&["--name", "view", "--quiet"], LOOK);
+        assert_eq!(out(&again), out(&shown));
+        assert!(verb(&place, "discard", &[]).status.success());
+        assert_eq!(look(&place), before);
+    }
+}
+
+#[test]
+fn both_sides_are_shown_where_others_changed_the_same() {
+    for place in Place::all("both") {
+        place.write("file", "base\n");
+        place.write("other", "base\n");
+        run(&place, "echo view > file; echo view > other");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        place.write("file", "theirs\n");
+        let refused = verb(&place, "commit", &[]);
+        let text = out(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{text}");
+        assert!(
+            text.contains("file: modified in the view, changed by others since"),
+            "{text}"
+        );
+        assert!(
+            text.contains("-theirs\n+view\n") && text.contains("nothing was done"),
+            "{text}"
+        );
+        assert_eq!(
+            (place.read("file"), place.read("other")),
+            ("theirs\n".into(), "base\n".into())
+        );
+        assert_eq!(verb(&place, "commit", &["other"]).status.code(), Some(0));
+        assert_eq!(
+            (place.read("file"), place.read("other")),
+            ("theirs\n".into(), "view\n".into())
+        );
+        assert_eq!(verb(&place, "commit", &["--force"]).status.code(), Some(0));
+        assert_eq!(place.read("file"), "view\n");
+        assert_eq!(
+            out(&verb(&place, "commit", &[])),
+            "openpath: nothing to commit\n"
+        );
+    }
+}
+
+#[test]
+fn files_of_others_do_not_become_the_users() {
+    let Some(place) = Place::new("foreign", Who::Ordinary) else {
+        return;
+    };
+    let path = place.dir.join("group");
+    std::fs::write(&path, "base").unwrap();
+    chown(&path, Some(0), Some(GROUP)).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o664)).unwrap();
+    place.write("own", "base");
+    run(&place, "echo view > group; echo view > own");
+    let refused = verb(&place, "commit", &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        err(&refused).contains("belongs to user 0"),
+        "{}",
+        err(&refused)
+    );
+    assert_eq!(
+        (place.read("group"), place.read("own")),
+        ("base".into(), "base".into())
+    );
+    assert!(verb(&place, "commit", &["own"]).status.success());
+    let own = std::fs::metadata(place.dir.join("own")).unwrap();
+    assert_eq!((own.uid(), place.read("own")), (1000, "view\n".into()));
+    assert!(verb(&place, "commit", &["--force"]).status.success());
+    let group = std::fs::metadata(&path).unwrap();
+    assert_eq!(
+        (group.uid(), group.gid(), group.mode() & 0o777),
+        (1000, GROUP, 0o664)
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_found_before_anything_is() {
+    let Some(place) = Place::new("rights", Who::Ordinary) else {
+        return;
+    };
+    place.plain("mkdir closed; echo base > closed/file; echo base > file");
+    run(
+        &place,
+        "echo view > closed/file; echo view > file; echo new > closed/new",
+    );
+    place.plain("chmod 555 closed");
+    let refused = verb(&place, "commit", &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        err(&refused).contains("closed: Permission denied"),
+        "{}",
+        err(&refused)
+    );
+    assert_eq!(place.read("file"), "base\n");
+    assert!(!place.dir.join("state/openpath/views/view/next").exists());
+}
+
+#[test]
+fn a_view_on_another_file_system_is_committed_and_undone() {
+    for place in Place::all("across") {
+        let shared = format!("/dev/shm/openpath-commit-{}", std::process::id());
+        let _old = std::fs::remove_dir_all(&shared);
+        if std::fs::create_dir(&shared).is_err() {
+            return;
+        }
+        std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o777)).unwrap();
+        place.plain(FURNISH);
+        let state = place.dir.join("state");
+        std::fs::remove_dir(&state).unwrap();
+        std::os::unix::fs::symlink(&shared, &state).unwrap();
+        let before = look(&place);
+        run(&place, CHANGE);
+        let shown = place.run(&["--name", "view", "--quiet"], LOOK);
+        let done = verb(&place, "commit", &[]);
+        assert!(done.status.success(), "{}", err(&done));
+        assert_eq!(look(&place), out(&shown));
+        let undone = verb(&place, "commit", &["--undo"]);
+        assert!(undone.status.success(), "{}", err(&undone));
+        assert_eq!(look(&place), before);
+        std::fs::remove_dir_all(&shared).unwrap();
+    }
+}
+
+#[test]
+fn a_commit_that_is_killed_goes_on_or_back() {
+    for place in Place::all("killed") {
+        place.plain("mkdir state tree; for i in $(seq 300); do echo base $i > tree/$i; done");
+        let before = look(&place);
+        let line = "for i in $(seq 300); do echo view $i > tree/$i; done; mv tree moved";
+        run(&place, line);
+        let shown = out(&place.run(&["--name", "view", "--quiet"], LOOK));
+        let mut interrupted = 0;
+        for moment in 0..12_u64 {
+            let mut commit = place.openpath(["commit", "view"]);
+            commit.stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = commit.spawn().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20 + 25 * moment));
+            kill_tree(child.id());
+            child.wait().unwrap();
+            let said = verb(&place, "diff", &[]);
+            if err(&said).contains("--continue") {
+                interrupted += 1;
+                let run = place.run(&["--name", "view"], "true");
+                assert_eq!(run.status.code(), Some(125));
+                let (option, want) = match moment % 2 {
+                    0 => ("--continue", &shown),
+                    _ => ("--abort", &before),
+                };
+                let done = verb(&place, "commit", &[option]);
+                assert!(done.status.success(), "{}", err(&done));
+                assert_eq!(&look(&place), want, "{option}");
+            }
+            // And back to where it began.
+            if look(&place) != before {
+                assert_eq!(look(&place), shown);
+                let undone = verb(&place, "commit", &["--undo"]);
+                assert!(undone.status.success(), "{}{}", out(&undone), err(&undone));
+                assert_eq!(look(&place), before);
+            }
+        }
+        eprintln!("{interrupted} of 12 were interrupted");
+    }
+}
+
+/// Kills a process and what it started.
+fn kill_tree(pid: u32) {
+    let line = format!("kill -9 {pid} $(cat /proc/{pid}/task/{pid}/children) 2> /dev/null");
+    Command::new("sh").args(["-c", &line]).status().unwrap();
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A commit undone: the real tree and the view are as they were before.
+//!
+//! # Rules
+//! R1. What others changed since the commit, and what the view changed since, is found before the
+//!     first step; with force the commit is undone over it in the real tree, and the view keeps
+//!     what is newer.
+//! R2. As forth: what was put away is brought back under hidden names first, then names are
+//!     exchanged, last ones first, and each step can be tried again.
+
+use crate::Refusal;
+use crate::commit::carry::{Carry, kept, now, put_away};
+use crate::commit::facts::Time;
+use crate::commit::journal::{Act, Known, State, Sweep};
+use crate::commit::scan::{failed, told};
+use crate::commit::since::{Conflict, Did};
+use crate::commit::tree::{Tree, join};
+use crate::commit::{Phase, facts::Noted};
+use rustix::fs::RenameFlags;
+
+const WHOLE: RenameFlags = RenameFlags::NOREPLACE;
+
+impl Carry<'_> {
+    /// Goes back from a state until the commit is undone, and forgotten.
+    pub(crate) fn back(&mut self, state: State) -> Result<(), Refusal> {
+        if state == State::Preparing {
+            self.unprepare()?;
+            return self.forget();
+        }
+        self.take_place()?;
+        if matches!(state, State::Settling | State::Done | State::Recalling) {
+            self.place.enter(State::Recalling)?;
+            self.recall()?;
+            self.place.write(&self.journal)?;
+            self.sync()?;
+        }
+        self.place.enter(State::Undoing)?;
+        self.undo()?;
+        self.sync()?;
+        let moments = self
+            .journal
+            .moments
+            .iter()
+            .map(|moment| (&moment.path, false));
+        let acts = self.journal.acts.iter().map(|act| (&act.path, true));
+        let touches = self
+            .journal
+            .touches
+            .iter()
+            .map(|touch| (&touch.path, false));
+        let since = now();
+        let known = moments
+            .chain(touches)
+            .chain(acts)
+            .map(|(path, below)| Known {
+                path: path.clone(),
+                since,
+                below,
+            });
+        Known::add(&self.place.view, known.collect())?;
+        self.forget()
+    }
+
+    /// Removes all that is known of the commit.
+    pub(crate) fn forget(&mut self) -> Result<(), Refusal> {
+        let name = if self.place.is_next() {
+            "next"
+        } else {
+            "commit"
+        };
+        let view = Tree::open(&self.place.view)?;
+        // First what makes it one.
+        let state = format!("/{name}/state").into_bytes();
+        view.remove(&state).map_err(|why| failed(&state, why))?;
+        let dir = format!("/{name}").into_bytes();
+        view.remove(&dir).map_err(|why| failed(&dir, why))
+    }
+
+    /// R2
+    fn recall(&mut self) -> Result<(), Refusal> {
+        let all = self.journal.acts.len();
+        for number in 0..all {
+            self.step(Phase::Undoing, number as u64, 2 * all as u64)?;
+            let act = &self.journal.acts[number];
+            if act.old.is_none() {
+                continue;
+            }
+            let said = |why| failed(&act.path, why);
+            let from = kept("old", number);
+            let watch = &mut *self.watch;
+            let to = (&self.base, &act.hidden[..]);
+            put_away(&self.store, &from, to, &mut |bytes| watch.copied(bytes))?;
+            let ino = self.base.number(&act.hidden).map_err(said)?;
+            self.journal.acts[number].old = ino;
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self) -> Result<(), Refusal> {
+        for touch in self.journal.touches.iter().rev() {
+            self.touch(touch, false)?;
+        }
+        let all = self.journal.acts.len();
+        for number in (0..all).rev() {
+            self.step(Phase::Undoing, (2 * all - number) as u64, 2 * all as u64)?;
+            let act = &self.journal.acts[number];
+            put_back(&self.base, act).map_err(|why| failed(&act.path, why))?;
+        }
+        for number in (0..self.journal.moves.len()).rev() {
+            self.step(Phase::Undoing, all as u64, all as u64)?;
+            let moved = &self.journal.moves[number];
+            let said = |why| failed(&moved.from, why);
+            if self.base.number(&moved.stage).map_err(said)? == Some(moved.ino) {
+                let done = self.base.rename(&moved.stage, &moved.from, WHOLE);
+                done.map_err(said)?;
+            }
+        }
+        for number in 0..all {
+            self.step(Phase::Undoing, all as u64, all as u64)?;
+            let act = &self.journal.acts[number];
+            let is_moved = act.items.is_empty() && act.new.is_some();
+            if !is_moved {
+                let removed = self.base.remove(&act.before);
+                removed.map_err(|why| failed(&act.before, why))?;
+            }
+        }
+        for number in (0..self.journal.sweeps.len()).rev() {
+            self.step(Phase::Undoing, all as u64, all as u64)?;
+            match &self.journal.sweeps[number] {
+                Sweep::Take(path) => {
+                    self.give_back(&kept("view", number), path, &mut |_| {}, true)?;
+                }
+                Sweep::Mark(path) => self.mark(path, false)?,
+                Sweep::Unmark(path) => self.mark(path, true)?,
+            }
+        }
+        for moment in self.journal.moments.iter().filter(|moment| moment.ino != 0) {
+            let (path, ino) = (&moment.path_before, moment.ino);
+            self.moment(path, ino, moment.atime, moment.before)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the view back what was taken out of it, where it has nothing newer; what is in the way
+    /// is told. Nothing is done unless `moves`.
+    fn give_back(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        told: &mut dyn FnMut(&[u8]),
+        moves: bool,
+    ) -> Result<(), Refusal> {
+        let said = |why| failed(to, why);
+        let Some(old) = self.store.look(from).map_err(said)? else {
+            return Ok(());
+        };
+        let Some(newer) = self.upper.look(to).map_err(said)? else {
+            if moves {
+                return self
+                    .store
+                    .rename_to(from, &self.upper, to, WHOLE)
+                    .map_err(said);
+            }
+            return Ok(());
+        };
+        if !old.is_dir() || !newer.is_dir() {
+            told(to);
+            return Ok(());
+        }
+        let marks = Noted::read(&self.store, from, old).map_err(said)?;
+        if marks.mark("opaque").is_some() || marks.mark("redirect").is_some() {
+            told(to);
+            return Ok(());
+        }
+        for name in self.store.names(from).map_err(said)? {
+            self.give_back(&join(from, &name), &join(to, &name), told, moves)?;
+        }
+        Ok(())
+    }
+
+    /// R1
+    pub(crate) fn later(&self) -> Result<Vec<Conflict>, Refusal> {
+        let done = self.journal.done.unwrap_or_default();
+        let mut found = Vec::new();
+        let mut note = |path: &[u8], did| {
+            found.push(Conflict {
+                path: told(path),
+                place: told(path),
+                did,
+            });
+        };
+        for act in &self.journal.acts {
+            let said = |why| failed(&act.path, why);
+            let there = self.base.look(&act.path).map_err(said)?;
+            match (act.new, there) {
+                (None, Some(_)) => note(&act.path, Did::Made),
+                (None, None) => {}
+                (Some(_), None) => note(&act.path, Did::Removed),
+                (Some(new), Some(there)) if there.ino != new => note(&act.path, Did::Changed),
+                // What moved may change: it moves back as it is.
+                (Some(_), Some(_)) if act.items.is_empty() => {}
+                (Some(_), Some(_)) => self.changed_below(&act.path, done, &mut note)?,
+            }
+        }
+        for touch in &self.journal.touches {
+            let there = self.base.look(&touch.path);
+            match there.map_err(|why| failed(&touch.path, why))? {
+                None => note(&touch.path, Did::Removed),
+                Some(there) if there.ino != touch.ino || there.ctime > done => {
+                    if !there.is_dir() || there.ctime != there.mtime {
+                        note(&touch.path, Did::Changed);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        for (number, sweep) in self.journal.sweeps.iter().enumerate() {
+            if let Sweep::Take(path) = sweep {
+                let mut newer = |path: &[u8]| note(path, Did::Changed);
+                self.give_back(&kept("view", number), path, &mut newer, false)?;
+            }
+        }
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        found.dedup_by(|a, b| a.path == b.path);
+        Ok(found)
+    }
+
+    /// Notes what changed of what was made.
+    fn changed_below(
+        &self,
+        path: &[u8],
+        done: Time,
+        note: &mut impl FnMut(&[u8], Did),
+    ) -> Result<(), Refusal> {
+        let mut todo = vec![path.to_vec()];
+        while let Some(path) = todo.pop() {
+            let said = |why| failed(&path, why);
+            let Some(facts) = self.base.look(&path).map_err(said)? else {
+                continue;
+            };
+            if facts.ctime > done {
+                note(&path, Did::Changed);
+            }
+            let moved = self.journal.moves.iter().any(|moved| moved.to == path);
+            if facts.is_dir() && !moved {
+                let names = self.base.names(&path).map_err(said)?;
+                todo.extend(names.iter().map(|name| join(&path, name)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has a name stand for what it stood for before; done twice it is done once.
+fn put_back(base: &Tree, act: &Act) -> rustix::io::Result<()> {
+    let aside = [&act.hidden[..], b"+"].concat();
+    if let Some(old) = act.old
+        && base.number(&aside)? == Some(old)
+    {
+        // Where exchanging was given up in the middle.
+        if act.new.is_some() && base.number(&act.hidden)?.is_none() {
+            base.rename(&act.path, &act.hidden, WHOLE)?;
+        }
+        return base.rename(&aside, &act.path, WHOLE);
+    }
+    let there = base.number(&act.path)?;
+    let waits = act.old.is_some() && base.number(&act.hidden)? == act.old;
+    match there {
+        Some(_) if waits => match base.rename(&act.hidden, &act.path, RenameFlags::EXCHANGE) {
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => {
+                base.rename(&act.hidden, &aside, WHOLE)?;
+                base.rename(&act.path, &act.hidden, WHOLE)?;
+                base.rename(&aside, &act.path, WHOLE)
+            }
+            done => done,
+        },
+        None if waits => base.rename(&act.hidden, &act.path, WHOLE),
+        Some(there) if act.old.is_none() && act.new == Some(there) => {
+            base.rename(&act.path, &act.hidden, WHOLE)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which entries of a view are to be committed.
+//!
+//! # Rules
+//! R1. A path takes what is below it, and the new directories above it, but not what else is in
+//!     those.
+//! R2. Both halves of a rename go together, and so do the names of one file. What would tear them
+//!     apart is refused, the missing half named.
+
+use crate::Refusal;
+use crate::change::Kind;
+use crate::commit::scan::{Entry, Is, Scan, text};
+use crate::commit::tree::is_below;
+use crate::plan::PathBytes;
+use std::collections::HashMap;
+
+/// What is chosen of the entries of a scan.
+pub(crate) struct Choice {
+    only: Vec<Vec<u8>>,
+    /// Those that were asked for.
+    pub(crate) chosen: Vec<bool>,
+    /// Directories that others need.
+    pub(crate) needed: Vec<bool>,
+    /// Those of which nothing is left that is not chosen.
+    pub(crate) covered: Vec<bool>,
+}
+
+impl Choice {
+    /// Chooses what is at these paths and below; without any, everything.
+    pub(crate) fn new(scan: &Scan, only: &[PathBytes]) -> Result<Choice, Refusal> {
+        let bare = |path: &PathBytes| {
+            let path = path.bytes();
+            path.strip_suffix(b"/").unwrap_or(path).to_vec()
+        };
+        let mut choice = Choice {
+            only: only.iter().map(bare).collect(),
+            chosen: Vec::new(),
+            needed: vec![false; scan.entries.len()],
+            covered: Vec::new(),
+        };
+        let chosen = scan.entries.iter().map(|entry| choice.takes(&entry.path));
+        choice.chosen = chosen.collect();
+        choice.covered.clone_from(&choice.chosen);
+        for (at, entry) in scan.entries.iter().enumerate().skip(1).rev() {
+            if !choice.covered[at] {
+                choice.covered[entry.parent] = false;
+            }
+        }
+        choice.need(scan)?;
+        choice.renames_are_whole(scan)?;
+        choice.names_stay_together(scan)?;
+        Ok(choice)
+    }
+
+    /// Whether an entry is committed.
+    pub(crate) fn goes(&self, at: usize) -> bool {
+        self.chosen[at] || self.needed[at]
+    }
+
+    fn takes(&self, path: &[u8]) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| is_below(path, only))
+    }
+
+    /// R1
+    fn need(&mut self, scan: &Scan) -> Result<(), Refusal> {
+        for (at, entry) in scan.entries.iter().enumerate() {
+            if !self.chosen[at] || !changes(entry) {
+                continue;
+            }
+            let mut above = entry.parent;
+            while above != 0 && !self.goes(above) {
+                let dir = &scan.entries[above];
+                if dir.is_moved() {
+                    return Err(torn(&entry.path, &dir.path, "which was renamed"));
+                }
+                if matches!(dir.is, Is::New | Is::Lost) {
+                    if dir.here.is_some() {
+                        return Err(torn(&entry.path, &dir.path, "which replaces another"));
+                    }
+                    self.needed[above] = true;
+                }
+                above = dir.parent;
+            }
+        }
+        Ok(())
+    }
+
+    /// R2
+    fn renames_are_whole(&self, scan: &Scan) -> Result<(), Refusal> {
+        for (at, entry) in scan.entries.iter().enumerate() {
+            let from = match (&entry.kind, &entry.beneath) {
+                (_, Some((from, _))) if entry.is_moved() => from,
+                (Some(Kind::Renamed { from }), None) => &from.bytes().to_vec(),
+                _ => continue,
+            };
+            let source = scan.shown(from);
+            let (new, old) = (self.goes(at), self.takes(&source));
+            let (taken, missing) = match (new, old) {
+                (true, false) => (&entry.path, &source),
+                (false, true) => (&source, &entry.path),
+                _ => continue,
+            };
+            return Err(torn(taken, missing, "the other half of a rename"));
+        }
+        Ok(())
+    }
+
+    /// R2
+    fn names_stay_together(&self, scan: &Scan) -> Result<(), Refusal> {
+        let mut first: HashMap<u64, usize> = HashMap::new();
+        for (at, entry) in scan.entries.iter().enumerate() {
+            if entry.is != Is::File || entry.noted.facts.nlink < 2 || !changes(entry) {
+                continue;
+            }
+            let known = *first.entry(entry.noted.facts.ino).or_insert(at);
+            let (taken, missing) = match (self.goes(known), self.goes(at)) {
+                (true, false) => (known, at),
+                (false, true) => (at, known),
+                _ => continue,
+            };
+            let path = |at: usize| &scan.entries[at].path;
+            return Err(torn(path(taken), path(missing), "a name of the same file"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether an entry is something that the real tree has not.
+pub(crate) fn changes(entry: &Entry) -> bool {
+    match entry.is {
+        Is::Whiteout => entry.here.is_some(),
+        Is::File => entry.kind.is_some(),
+        Is::New | Is::Lost => true,
+        Is::Merged => entry.is_moved(),
+    }
+}
+
+fn torn(taken: &[u8], missing: &[u8], why: &str) -> Refusal {
+    Refusal::new(format!(
+        "{} cannot be committed without {}, {why}: name both",
+        text(taken),
+        text(missing)
+    ))
+}

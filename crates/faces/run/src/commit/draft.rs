@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what a view holds to what is to be done.
+//!
+//! # Rules
+//! R1. Directories that move wait under hidden names where nothing goes away above them, those
+//!     deepest in the tree first; then all other acts follow by path, so that a directory is in its
+//!     place before what is in it.
+//! R2. A file whose attributes alone change is changed in place, unless the real tree has further
+//!     names for it, which the view shows unchanged.
+//! R3. A directory is given the time that the view shows if all of it was committed and nobody else
+//!     changed it since.
+
+use crate::Refusal;
+use crate::change::{Change, Kind};
+use crate::commit::choice::{Choice, changes};
+use crate::commit::facts::{Attributes, Facts};
+use crate::commit::journal::{Act, Journal, Moment, Move, Sweep, Touch};
+use crate::commit::scan::{Entry, Is, Scan, failed, text};
+use crate::commit::since::Since;
+use crate::commit::tree::{Tree, join, split};
+use openpath_abi::mode;
+use std::collections::{HashMap, HashSet};
+
+/// What a journal is made from.
+pub(crate) struct Draft<'a> {
+    pub(crate) base: &'a Tree,
+    pub(crate) scan: &'a Scan,
+    pub(crate) choice: &'a Choice,
+    pub(crate) since: &'a Since,
+    journal: Journal,
+    /// Acts of entries that are made with what is in them.
+    roots: HashMap<usize, usize>,
+    next: usize,
+}
+
+impl<'a> Draft<'a> {
+    /// All that is to be done.
+    pub(crate) fn journal(
+        base: &'a Tree,
+        scan: &'a Scan,
+        choice: &'a Choice,
+        since: &'a Since,
+        id: String,
+    ) -> Result<Journal, Refusal> {
+        let mut draft = Draft {
+            base,
+            scan,
+            choice,
+            since,
+            journal: Journal {
+                id,
+                changes: Vec::new(),
+                moves: Vec::new(),
+                acts: Vec::new(),
+                touches: Vec::new(),
+                moments: Vec::new(),
+                sweeps: Vec::new(),
+                links: Vec::new(),
+                any_owner: false,
+                done: None,
+            },
+            roots: HashMap::new(),
+            next: 0,
+        };
+        for (at, entry) in scan.entries.iter().enumerate() {
+            if choice.goes(at) {
+                draft.enter(at, entry)?;
+            }
+        }
+        draft.stage()?;
+        let journal = &mut draft.journal;
+        journal.moves.sort_by_key(|moved| {
+            let depth = moved.from.iter().filter(|byte| **byte == b'/').count();
+            std::cmp::Reverse(depth)
+        });
+        journal.acts.sort_by(|a, b| a.path.cmp(&b.path));
+        draft.moments();
+        draft.sweeps();
+        Ok(draft.journal)
+    }
+
+    fn enter(&mut self, at: usize, entry: &Entry) -> Result<(), Refusal> {
+        match entry.is {
+            Is::Whiteout => {
+                if let Some(old) = self.displaced(entry) {
+                    self.act(entry, None, Some(old.ino), Vec::new())?;
+                }
+            }
+            Is::File => self.file(entry)?,
+            Is::New | Is::Lost => self.put(at, entry)?,
+            Is::Merged => {
+                if entry.is_moved() {
+                    self.moved(entry)?;
+                }
+                self.touch_dir(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, entry: &Entry) -> Result<(), Refusal> {
+        let facts = &entry.noted.facts;
+        let here = entry.here.as_ref();
+        let alone = here.filter(|here| here.nlink == 1);
+        if let (true, Some(here), Some(place)) = (facts.nlink > 1, alone, &entry.place)
+            && matches!(entry.kind, None | Some(Kind::Attributes))
+        {
+            // Further names are names of what is there.
+            if mode::file_type(here.mode) == mode::file_type(facts.mode) {
+                self.journal.links.push((facts.ino, place.clone()));
+            }
+        }
+        match (&entry.kind, alone, &entry.place) {
+            (None, ..) => Ok(()),
+            (Some(Kind::Attributes), Some(here), Some(place)) => {
+                self.touch(&entry.path, place, here, &entry.noted.attributes)
+            }
+            // R2
+            _ => {
+                let at = entry.parent;
+                match self.roots.get(&at) {
+                    Some(root) => self.journal.acts[*root].items.push(entry.path.clone()),
+                    None => {
+                        let old = self.displaced(entry).map(|old| old.ino);
+                        self.act(entry, Some(0), old, vec![entry.path.clone()])?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A directory with nothing beneath it.
+    fn put(&mut self, at: usize, entry: &Entry) -> Result<(), Refusal> {
+        let root = match self.roots.get(&entry.parent) {
+            Some(root) => {
+                self.journal.acts[*root].items.push(entry.path.clone());
+                *root
+            }
+            None => {
+                let old = self.displaced(entry).map(|old| old.ino);
+                self.act(entry, Some(0), old, vec![entry.path.clone()])?
+            }
+        };
+        self.roots.insert(at, root);
+        Ok(())
+    }
+
+    /// What the real tree has under an entry's name, and is to go from there.
+    fn displaced<'e>(&self, entry: &'e Entry) -> Option<&'e Facts> {
+        let place = entry.place.as_ref()?;
+        let here = entry.here.as_ref()?;
+        (!self.scan.sources.contains(place)).then_some(here)
+    }
+
+    /// An act on an entry whose directory is in the real tree.
+    fn act(
+        &mut self,
+        entry: &Entry,
+        new: Option<u64>,
+        old: Option<u64>,
+        items: Vec<Vec<u8>>,
+    ) -> Result<usize, Refusal> {
+        let hidden = self.hidden();
+        let place = entry.place.as_ref();
+        let place =
+            place.ok_or_else(|| Refusal::new(format!("{} is nowhere", text(&entry.path))))?;
+        let acts = &mut self.journal.acts;
+        acts.push(Act {
+            path: entry.path.clone(),
+            hidden: join(split(&entry.path).0, &hidden),
+            before: join(split(place).0, &hidden),
+            new,
+            old,
+            items,
+        });
+        Ok(acts.len() - 1)
+    }
+
+    fn moved(&mut self, entry: &Entry) -> Result<(), Refusal> {
+        let Some((from, facts)) = &entry.beneath else {
+            return Ok(());
+        };
+        self.journal.moves.push(Move {
+            from: from.clone(),
+            to: entry.path.clone(),
+            stage: Vec::new(),
+            ino: facts.ino,
+        });
+        let old = self.displaced(entry).map(|old| old.ino);
+        self.journal.acts.push(Act {
+            path: entry.path.clone(),
+            hidden: Vec::new(),
+            before: Vec::new(),
+            new: Some(facts.ino),
+            old,
+            items: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn touch_dir(&mut self, entry: &Entry) -> Result<(), Refusal> {
+        match &entry.beneath {
+            Some((real, facts)) => {
+                let mut after = entry.noted.attributes.clone();
+                // Its times come last of all.
+                (after.atime, after.mtime) = (facts.atime, facts.mtime);
+                self.touch(&entry.path, real, facts, &after)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn touch(
+        &mut self,
+        path: &[u8],
+        real: &[u8],
+        facts: &Facts,
+        after: &Attributes,
+    ) -> Result<(), Refusal> {
+        let before = Attributes::read(self.base, real, facts);
+        let before = before.map_err(|why| failed(path, why))?;
+        if !before.same(after) || before.mtime != after.mtime {
+            self.journal.touches.push(Touch {
+                path: path.to_vec(),
+                ino: facts.ino,
+                before,
+                after: after.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// A name that nobody has.
+    fn hidden(&mut self) -> Vec<u8> {
+        self.next += 1;
+        format!(".openpath-{}-{}", self.journal.id, self.next).into_bytes()
+    }
+
+    /// Finds places for what moves to wait in (R1).
+    fn stage(&mut self) -> Result<(), Refusal> {
+        let mut going: HashSet<Vec<u8>> = self.scan.sources.clone();
+        for (at, entry) in self.scan.entries.iter().enumerate() {
+            let leaves = self.choice.goes(at) && changes(entry) && entry.here.is_some();
+            going.extend(entry.place.clone().filter(|_| leaves));
+        }
+        for number in 0..self.journal.moves.len() {
+            let name = self.hidden();
+            let (from, to) = {
+                let moved = &self.journal.moves[number];
+                (moved.from.clone(), moved.to.clone())
+            };
+            let mut top = &from[..];
+            let mut at = &from[..];
+            while !at.is_empty() {
+                if going.contains(at) {
+                    top = at;
+                }
+                at = split(at).0;
+            }
+            let above = split(top).0;
+            self.one_mount(&from, above, &to)?;
+            let stage = join(above, &name);
+            self.journal.moves[number].stage.clone_from(&stage);
+            let act = self.journal.acts.iter_mut().find(|act| act.path == to);
+            if let Some(act) = act {
+                act.hidden.clone_from(&stage);
+                act.before = stage;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a move from one file system to another.
+    fn one_mount(&self, from: &[u8], stage: &[u8], to: &[u8]) -> Result<(), Refusal> {
+        let mount = |path: &[u8]| {
+            let facts = self.base.look(path).map_err(|why| failed(path, why))?;
+            Ok(facts.map(|facts| facts.mount))
+        };
+        let mut dir = split(to).0;
+        let known = loop {
+            let entry = self.scan.entries.iter().find(|entry| entry.path == dir);
+            match entry.and_then(|entry| entry.beneath.as_ref()) {
+                Some((_, facts)) => break Some(facts.mount),
+                None if dir.is_empty() => break None,
+                None => dir = split(dir).0,
+            }
+        };
+        let own = mount(from)?;
+        if own == known && own == mount(stage)? && own == mount(split(from).0)? {
+            return Ok(());
+        }
+        Err(Refusal::new(format!(
+            "{} was renamed to {}, which is on another file system: copy it in the view instead",
+            text(from),
+            text(to)
+        )))
+    }
+
+    /// R3
+    fn moments(&mut self) {
+        let mut touched: HashSet<&[u8]> = HashSet::new();
+        for act in &self.journal.acts {
+            touched.insert(split(&act.before).0);
+            touched.insert(split(&act.path).0);
+        }
+        for moved in &self.journal.moves {
+            touched.insert(split(&moved.from).0);
+            touched.insert(split(&moved.stage).0);
+        }
+        let mut moments = Vec::new();
+        for (at, entry) in self.scan.entries.iter().enumerate() {
+            let shown = entry.noted.facts.mtime;
+            let Some((real, facts)) = &entry.beneath else {
+                // A new one, into which something moves.
+                if touched.contains(&entry.path[..]) && self.choice.goes(at) {
+                    moments.push(Moment {
+                        path: entry.path.clone(),
+                        path_before: entry.path.clone(),
+                        ino: 0,
+                        atime: entry.noted.facts.atime,
+                        before: shown,
+                        after: Some(shown),
+                    });
+                }
+                continue;
+            };
+            let whole = self.choice.covered[at] && !self.since.later(entry, facts.mtime);
+            let differs = whole && shown != facts.mtime;
+            if differs || touched.contains(&real[..]) || touched.contains(&entry.path[..]) {
+                moments.push(Moment {
+                    path: entry.path.clone(),
+                    path_before: real.clone(),
+                    ino: facts.ino,
+                    atime: facts.atime,
+                    before: facts.mtime,
+                    after: whole.then_some(shown),
+                });
+            }
+        }
+        self.journal.moments = moments;
+    }
+
+    /// What leaves the view: whole directories by one name.
+    fn sweeps(&mut self) {
+        let covered = &self.choice.covered;
+        for (at, entry) in self.scan.entries.iter().enumerate().skip(1) {
+            let top = entry.parent == 0 || !covered[entry.parent];
+            let sweep = if covered[at] && top {
+                Sweep::Take(entry.path.clone())
+            } else if self.choice.needed[at] {
+                Sweep::Unmark(entry.path.clone())
+            } else if entry.is == Is::New && self.choice.needed[entry.parent] && !covered[at] {
+                Sweep::Mark(entry.path.clone())
+            } else {
+                continue;
+            };
+            self.journal.sweeps.push(sweep);
+        }
+    }
+
+    /// What of the changes of a view is committed.
+    pub(crate) fn told(scan: &Scan, choice: &Choice, all: Vec<Change>) -> Vec<Change> {
+        let goes: HashSet<&[u8]> = scan
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| choice.goes(*at))
+            .map(|(_, entry)| &entry.path[..])
+            .collect();
+        let bare = |change: &Change| {
+            let path = change.path.bytes();
+            path.strip_suffix(b"/").unwrap_or(path).to_vec()
+        };
+        let all = all.into_iter();
+        all.filter(|change| goes.contains(&bare(change)[..]))
+            .collect()
+    }
+}

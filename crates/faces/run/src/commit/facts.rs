@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a file is: what the host says of it, and what an upper tree notes with it.
+//!
+//! # Rules
+//! R1. An upper tree of an ordinary user keeps owner, mode and kind in `user.openpath.attr`, as the
+//!     back end `host` writes it; marks of the overlay are `user.overlay.*`, and a guest's own such
+//!     attribute is kept as `user.overlay.overlay.*`.
+
+use crate::commit::tree::{Tree, by_handle};
+use openpath_abi::mode;
+use openpath_abi::stat::makedev;
+use rustix::fs::{Statx, StatxAttributes, StatxFlags, StatxTimestamp};
+use rustix::io::{Errno, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Seconds since 1970, and nanoseconds.
+pub(crate) type Time = (i64, u32);
+
+/// What begins the names of the back end's own attributes.
+const OWN: &[u8] = b"user.openpath.";
+/// The attribute that keeps owner and mode.
+const KEPT: &[u8] = b"user.openpath.attr";
+/// What begins the names of marks.
+const MARK: &[u8] = b"user.overlay.";
+/// What begins a guest's own name behind that.
+const ESCAPE: &[u8] = b"overlay.";
+/// The longest list of names, and the longest value.
+const XATTR_MAX: usize = 1 << 16;
+
+/// What the host says of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) rdev: u64,
+    pub(crate) ino: u64,
+    pub(crate) device: (u32, u32),
+    pub(crate) mount: u64,
+    pub(crate) nlink: u32,
+    pub(crate) size: u64,
+    pub(crate) bytes: u64,
+    pub(crate) atime: Time,
+    pub(crate) mtime: Time,
+    pub(crate) ctime: Time,
+    pub(crate) btime: Option<Time>,
+    /// It is marked so that nothing may change it.
+    pub(crate) fixed: bool,
+}
+
+impl Facts {
+    pub(crate) fn new(stat: &Statx) -> Facts {
+        let time = |time: StatxTimestamp| (time.tv_sec, time.tv_nsec);
+        let mask = StatxFlags::from_bits_retain(stat.stx_mask);
+        let fixed = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+        Facts {
+            mode: u32::from(stat.stx_mode),
+            uid: stat.stx_uid,
+            gid: stat.stx_gid,
+            rdev: makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
+            ino: stat.stx_ino,
+            device: (stat.stx_dev_major, stat.stx_dev_minor),
+            mount: stat.stx_mnt_id,
+            nlink: stat.stx_nlink,
+            size: stat.stx_size,
+            bytes: stat.stx_blocks * 512,
+            atime: time(stat.stx_atime),
+            mtime: time(stat.stx_mtime),
+            ctime: time(stat.stx_ctime),
+            btime: mask
+                .contains(StatxFlags::BTIME)
+                .then(|| time(stat.stx_btime)),
+            fixed: stat.stx_attributes.intersects(fixed),
+        }
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        mode::is_dir(self.mode)
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        mode::is_reg(self.mode)
+    }
+
+    /// A device 0:0, which stands for a name that is gone.
+    pub(crate) fn is_whiteout(&self) -> bool {
+        mode::is_chr(self.mode) && self.rdev == 0
+    }
+}
+
+/// What a file is to have, beside its data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Attributes {
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) rdev: u64,
+    pub(crate) atime: Time,
+    pub(crate) mtime: Time,
+    #[serde(with = "pairs")]
+    pub(crate) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// Names need not be text, which keys in JSON are.
+mod pairs {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+    use std::collections::BTreeMap;
+
+    type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    pub(super) fn serialize<S: Serializer>(map: &Map, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(map)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Map, D::Error> {
+        let pairs = Vec::<(Vec<u8>, Vec<u8>)>::deserialize(from)?;
+        Ok(pairs.into_iter().collect())
+    }
+}
+
+impl Attributes {
+    /// As the host has them.
+    pub(crate) fn read(tree: &Tree, path: &[u8], facts: &Facts) -> Result<Attributes> {
+        Ok(Attributes {
+            mode: facts.mode,
+            uid: facts.uid,
+            gid: facts.gid,
+            rdev: facts.rdev,
+            atime: facts.atime,
+            mtime: facts.mtime,
+            xattrs: xattrs(tree, path)?,
+        })
+    }
+
+    /// Whether mode, owner and those extended attributes that this process can change are equal.
+    pub(crate) fn same(&self, other: &Attributes) -> bool {
+        let mine = |all: &BTreeMap<Vec<u8>, Vec<u8>>| -> Vec<_> {
+            let all = all.iter().filter(|(name, _)| is_ours(name));
+            all.map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        };
+        (self.mode, self.uid, self.gid) == (other.mode, other.uid, other.gid)
+            && mine(&self.xattrs) == mine(&other.xattrs)
+    }
+}
+
+/// Whether this process may change an attribute of its own files.
+pub(crate) fn is_ours(name: &[u8]) -> bool {
+    name.starts_with(b"user.") || rustix::process::geteuid().is_root()
+}
+
+/// What an upper tree says of a file (R1).
+pub(crate) struct Noted {
+    /// What the host says, kind, owner and mode as the view has them.
+    pub(crate) facts: Facts,
+    pub(crate) attributes: Attributes,
+    pub(crate) marks: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Noted {
+    /// Reads it.
+    pub(crate) fn read(upper: &Tree, path: &[u8], mut facts: Facts) -> Result<Noted> {
+        let mut plain = BTreeMap::new();
+        let mut marks = BTreeMap::new();
+        let mut kept = None;
+        let has = facts.is_dir() || facts.is_file() || rustix::process::geteuid().is_root();
+        let all = if has {
+            xattrs(upper, path)?
+        } else {
+            BTreeMap::new()
+        };
+        for (name, value) in all {
+            if name == KEPT {
+                kept = parse(&value);
+            } else if let Some(mark) = name.strip_prefix(MARK) {
+                match mark.strip_prefix(ESCAPE) {
+                    Some(own) => plain.insert([MARK, own].concat(), value),
+                    None => marks.insert(mark.to_vec(), value),
+                };
+            } else if !name.starts_with(OWN) {
+                plain.insert(name, value);
+            }
+        }
+        if let Some((mode, uid, gid, rdev)) = kept {
+            (facts.mode, facts.uid, facts.gid, facts.rdev) = (mode, uid, gid, rdev);
+        }
+        let attributes = Attributes {
+            mode: facts.mode,
+            uid: facts.uid,
+            gid: facts.gid,
+            rdev: facts.rdev,
+            atime: facts.atime,
+            mtime: facts.mtime,
+            xattrs: plain,
+        };
+        Ok(Noted {
+            facts,
+            attributes,
+            marks,
+        })
+    }
+
+    pub(crate) fn mark(&self, name: &str) -> Option<&[u8]> {
+        self.marks.get(name.as_bytes()).map(Vec::as_slice)
+    }
+}
+
+/// Mode, owner, group and device number as they are kept.
+fn parse(value: &[u8]) -> Option<(u32, u32, u32, u64)> {
+    let text = std::str::from_utf8(value).ok()?;
+    let mut numbers = text.split(' ').map(str::parse::<u64>);
+    let mut next = || numbers.next()?.ok();
+    let (mode, uid, gid, rdev) = (next()?, next()?, next()?, next()?);
+    let short = |number: u64| u32::try_from(number).ok();
+    Some((short(mode)?, short(uid)?, short(gid)?, rdev))
+}
+
+/// All extended attributes.
+fn xattrs(tree: &Tree, path: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    let (dir, name) = tree.spot(path)?;
+    let path = by_handle(&dir, name);
+    let mut list = vec![0; XATTR_MAX];
+    let length = match rustix::fs::llistxattr(&path, &mut list[..]) {
+        Err(Errno::OPNOTSUPP) => return Ok(BTreeMap::new()),
+        length => length?,
+    };
+    let mut all = BTreeMap::new();
+    let names = list[..length].split(|byte| *byte == 0);
+    for name in names.filter(|name| !name.is_empty()) {
+        let mut value = vec![0; XATTR_MAX];
+        match rustix::fs::lgetxattr(&path, name, &mut value[..]) {
+            // It went, or is not for everyone to read.
+            Err(Errno::NODATA | Errno::ACCESS | Errno::PERM | Errno::OPNOTSUPP) => {}
+            length => {
+                value.truncate(length?);
+                all.insert(name.to_vec(), value);
+            }
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn owner_and_mode_are_read_as_the_back_end_writes_them() {
+        assert_eq!(
+            super::parse(b"33188 1000 100 0"),
+            Some((33188, 1000, 100, 0))
+        );
+        for wrong in ["", "1 2 3", "1 2 x 4", "-1 2 3 4", "1 4294967296 3 4"] {
+            assert_eq!(super::parse(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kept view, brought to the real tree.
+//!
+//! # Order
+//! Both trees are looked at (`scan`), what is wanted of the view is chosen (`choice`), what others
+//! did meanwhile is found (`since`), all that is to be done is written down (`draft`, `journal`),
+//! what would keep it from being done is found (`rights`); then it is carried out (`carry`). The
+//! way back is `back`.
+//!
+//! # Guarantees
+//! G1. A name of the real tree stands for what it stood for before, or for all of what it is to
+//!     stand for: never for half of it, and never for nothing, whenever the machine stops. Where a
+//!     file system cannot exchange two names (`RENAME_EXCHANGE`) it may be gone for a moment.
+//! G2. Nothing is done if others changed what is to be changed, unless with force.
+//! G3. What was interrupted is gone on with, or gone back from; nothing else can be done with the
+//!     view before.
+//! G4. The last commit can be undone: what it replaced is in the view's directory.
+//!
+//! # Limits
+//! * A directory that was renamed to another file system is refused.
+//! * An attribute of a file that has one name is changed in place.
+//! * Extended attributes that only the host's root may set are root's to commit.
+
+mod back;
+mod carry;
+mod choice;
+mod copy;
+mod draft;
+mod facts;
+mod journal;
+mod rights;
+mod scan;
+mod since;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use since::{Conflict, Did};
+
+use crate::change::Change;
+use crate::inspect::{Inspect, Side};
+use crate::plan::PathBytes;
+use crate::{Kept, Refusal};
+use carry::Carry;
+use choice::Choice;
+use draft::Draft;
+use journal::{Journal, Known, Place, State};
+use rights::Rights;
+use rustix::fd::OwnedFd;
+use scan::Scan;
+use since::Since;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use tree::Tree;
+
+/// What a commit is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// New files are made under hidden names.
+    Copying,
+    /// Names are exchanged.
+    Exchanging,
+    /// What was replaced is put away.
+    Settling,
+    /// It is undone.
+    Undoing,
+}
+
+/// Who is told how far a commit is.
+pub trait Watch {
+    /// So many steps of so many are done. With `false` all ends where it is, as by a crash.
+    fn step(&mut self, phase: Phase, done: u64, of: u64) -> bool;
+
+    /// So many bytes more were copied.
+    fn copied(&mut self, bytes: u64) {
+        let _nobody_asks = bytes;
+    }
+}
+
+/// Whether a view has been committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Committed {
+    /// There is nothing to be undone.
+    No,
+    /// A commit was interrupted.
+    Interrupted,
+    /// The last commit can be undone.
+    Yes,
+}
+
+/// What is going to be done. Nobody can use the view meanwhile.
+pub struct Commit {
+    inspect: Inspect,
+    view: std::path::PathBuf,
+    journal: Journal,
+    conflicts: Vec<Conflict>,
+}
+
+impl Commit {
+    /// Finds out what is to be done to have what is at these paths of a view, and below, in the
+    /// real tree; without paths, everything. With force owners that cannot be given are let go.
+    ///
+    /// # Errors
+    /// In this order: someone uses the view; it is somebody else's; a commit of it was interrupted;
+    /// it cannot be read; a path cannot go without another; what would keep it from being done.
+    pub fn plan(kept: &Kept, only: &[PathBytes], force: bool) -> Result<Commit, Refusal> {
+        let held = enter(kept)?;
+        let inspect = Inspect::hold(kept, held)?;
+        let changes = inspect.changes()?;
+        let base = Tree::open(Path::new("/"))?;
+        let upper = Tree::open(&kept.dir.join("upper"))?;
+        let kinds: HashMap<_, _> = changes
+            .iter()
+            .map(|change| (change.path.bytes().to_vec(), change.kind.clone()))
+            .collect();
+        let scan = Scan::new(&base, &upper, kinds)?;
+        let choice = Choice::new(&scan, only)?;
+        let since = Since::new(Known::read(&kept.dir)?, kept.about.made);
+        let conflicts = since.conflicts(&base, &scan, &choice)?;
+        let (seconds, part) = carry::now();
+        let id = format!("{:x}{part:08x}", seconds & 0xffff_ffff);
+        let mut journal = Draft::journal(&base, &scan, &choice, &since, id)?;
+        journal.any_owner = force;
+        journal.changes = Draft::told(&scan, &choice, changes);
+        Rights::check(&base, &upper, &journal, &scan, &choice)?;
+        Ok(Commit {
+            inspect,
+            view: kept.dir.clone(),
+            journal,
+            conflicts,
+        })
+    }
+
+    /// What is committed, by path.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.journal.changes
+    }
+
+    /// What others changed as well.
+    #[must_use]
+    pub fn conflicts(&self) -> &[Conflict] {
+        &self.conflicts
+    }
+
+    /// As [`Inspect::data`].
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn data(
+        &self,
+        side: Side,
+        path: &PathBytes,
+        max: usize,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        self.inspect.data(side, path, max)
+    }
+
+    /// Does it, whatever others changed.
+    ///
+    /// # Errors
+    /// It cannot be done, with nothing done; or it was interrupted, and is to be gone on with
+    /// ([`resume`]) or gone back from ([`abort`]).
+    pub fn carry_out(self, watch: &mut dyn Watch) -> Result<(), Refusal> {
+        // The view is let go, and still nobody else's.
+        let _held = self.inspect.close();
+        let place = Place::next(&self.view)?;
+        place.write(&self.journal)?;
+        place.enter(State::Preparing)?;
+        let mut carry = Carry::open(place, self.journal, watch)?;
+        let done = carry.forward(State::Preparing);
+        if done.is_err() && carry.place.is_next() && !carry.stopped {
+            carry.forget()?;
+        }
+        done.map_err(|why| match carry.stopped || !carry.place.is_next() {
+            true => Refusal::step(&format!("interrupted, {}", remedy()), why),
+            false => why,
+        })
+    }
+}
+
+/// Takes a view that is this user's, and has no commit that was interrupted.
+fn enter(kept: &Kept) -> Result<OwnedFd, Refusal> {
+    let held = kept.lock()?;
+    own(kept)?;
+    whole(&kept.dir)?;
+    Ok(held)
+}
+
+fn own(kept: &Kept) -> Result<(), Refusal> {
+    let owner = std::fs::metadata(&kept.dir)
+        .map_err(|why| Refusal::step(&kept.dir.display().to_string(), why))?
+        .uid();
+    if owner == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(Refusal::new(format!(
+        "the view {} belongs to another user",
+        kept.name
+    )))
+}
+
+fn remedy() -> &'static str {
+    "`openpath commit VIEW --continue` goes on with it and `--abort` goes back"
+}
+
+/// Refuses a view of which a commit was interrupted.
+pub(crate) fn whole(view: &Path) -> Result<(), Refusal> {
+    match committed(view)? {
+        Committed::Interrupted => Err(Refusal::new(format!(
+            "a commit of the view in {} was interrupted: {}",
+            view.display(),
+            remedy()
+        ))),
+        Committed::No | Committed::Yes => Ok(()),
+    }
+}
+
+/// Whether the view in a directory has been committed.
+pub(crate) fn committed(view: &Path) -> Result<Committed, Refusal> {
+    Ok(match Place::find(view)? {
+        None => Committed::No,
+        Some((_, State::Done)) => Committed::Yes,
+        Some(_) => Committed::Interrupted,
+    })
+}
+
+/// Removes a name, and of a directory all that is in it, whatever its permissions.
+pub(crate) fn remove(dir: &Path, name: &OsStr) -> io::Result<()> {
+    let tree = Tree::open(dir).map_err(io::Error::other)?;
+    Ok(tree.remove(&tree::join(b"", name.as_bytes()))?)
+}
+
+/// Goes on with what was interrupted: a commit, or its undoing; tells what was to be committed.
+///
+/// # Errors
+/// There is no such commit; what keeps it from being done.
+pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal> {
+    let (_held, place, state) = interrupted(kept)?;
+    let journal = place.read()?;
+    let mut carry = Carry::open(place, journal, watch)?;
+    match state {
+        State::Recalling | State::Undoing => carry.back(state)?,
+        state => carry.forward(state)?,
+    }
+    Ok(carry.journal.changes)
+}
+
+/// Goes back from a commit that was interrupted; tells what was to be committed.
+///
+/// # Errors
+/// There is no such commit; what keeps it from being done.
+pub fn abort(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal> {
+    let (_held, place, state) = interrupted(kept)?;
+    let journal = place.read()?;
+    let mut carry = Carry::open(place, journal, watch)?;
+    carry.back(state)?;
+    Ok(carry.journal.changes)
+}
+
+fn interrupted(kept: &Kept) -> Result<(OwnedFd, Place, State), Refusal> {
+    let held = kept.lock()?;
+    own(kept)?;
+    match Place::find(&kept.dir)? {
+        Some((place, state)) if state != State::Done => Ok((held, place, state)),
+        _ => Err(Refusal::new(format!(
+            "no commit of the view {} was interrupted",
+            kept.name
+        ))),
+    }
+}
+
+/// What undoing a commit came to.
+#[derive(Debug)]
+pub struct Undone {
+    /// What had been committed.
+    pub changes: Vec<Change>,
+    /// What others changed since, or the view: if there is any, and no force, nothing was done.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// Undoes the last commit; the view has its changes again.
+///
+/// # Errors
+/// There is no commit; what keeps it from being undone.
+pub fn undo(kept: &Kept, force: bool, watch: &mut dyn Watch) -> Result<Undone, Refusal> {
+    let _held = enter(kept)?;
+    let Some((place, state)) = Place::find(&kept.dir)? else {
+        let text = format!("the view {} has no commit to undo", kept.name);
+        return Err(Refusal::new(text));
+    };
+    let journal = place.read()?;
+    let mut carry = Carry::open(place, journal, watch)?;
+    let conflicts = carry.later()?;
+    if force || conflicts.is_empty() {
+        carry.back(state)?;
+    }
+    Ok(Undone {
+        changes: carry.journal.changes,
+        conflicts,
+    })
+}

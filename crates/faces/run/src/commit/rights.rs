@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What would keep a commit from being carried out, found before its first step.
+
+use crate::Refusal;
+use crate::commit::choice::Choice;
+use crate::commit::facts::{Attributes, Facts};
+use crate::commit::journal::{Act, Journal};
+use crate::commit::scan::{Scan, failed, text};
+use crate::commit::tree::{Tree, join, split};
+use openpath_abi::mode::S_ISVTX;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Access, AtFlags};
+use std::collections::{HashMap, HashSet};
+
+/// Looks at everything that is to be done.
+pub(crate) struct Rights<'a> {
+    base: &'a Tree,
+    journal: &'a Journal,
+    uid: u32,
+    groups: HashSet<u32>,
+    /// Bytes that are needed, by file system: of which path, and how many.
+    room: HashMap<(u32, u32), (Vec<u8>, u64)>,
+    /// The file system of the view.
+    view: (u32, u32),
+}
+
+impl<'a> Rights<'a> {
+    /// Refuses what cannot be done.
+    pub(crate) fn check(
+        base: &'a Tree,
+        upper: &Tree,
+        journal: &'a Journal,
+        scan: &Scan,
+        choice: &Choice,
+    ) -> Result<(), Refusal> {
+        let facts = upper.look(b"").map_err(|why| failed(b"/", why))?;
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        let mut groups: HashSet<u32> = groups.into_iter().map(|gid| gid.as_raw()).collect();
+        groups.insert(rustix::process::getegid().as_raw());
+        let mut rights = Rights {
+            base,
+            journal,
+            uid: rustix::process::geteuid().as_raw(),
+            groups,
+            room: HashMap::new(),
+            view: facts.map_or((0, 0), |facts| facts.device),
+        };
+        for act in &journal.acts {
+            rights.act(act)?;
+        }
+        for moved in &journal.moves {
+            for path in [&moved.from, &moved.stage] {
+                rights.dir(split(path).0)?;
+            }
+            rights.leaves(&moved.from)?;
+        }
+        for touch in &journal.touches {
+            rights.touch(&touch.path, &touch.before, &touch.after)?;
+        }
+        let made: HashSet<&Vec<u8>> = journal.acts.iter().flat_map(|act| &act.items).collect();
+        for (at, entry) in scan.entries.iter().enumerate() {
+            if choice.goes(at) && made.contains(&entry.path) {
+                rights.owner(&entry.path, &entry.noted.attributes)?;
+            }
+        }
+        rights.sizes(upper)
+    }
+
+    fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    fn act(&mut self, act: &Act) -> Result<(), Refusal> {
+        if act.before.is_empty() {
+            return Ok(());
+        }
+        let name = split(&act.path).1;
+        let dir = split(&act.before).0;
+        if act.items.is_empty() && act.new.is_some() {
+            // It moves; where to may not be there yet.
+            return Ok(());
+        }
+        self.dir(dir)?;
+        if act.old.is_some() {
+            self.leaves(&join(dir, name))?;
+        }
+        Ok(())
+    }
+
+    /// Names can be made in this directory, and taken from it.
+    fn dir(&self, path: &[u8]) -> Result<(), Refusal> {
+        let said = |why| failed(path, why);
+        let dir = self.base.dir(path).map_err(said)?;
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::accessat(&*dir, ".", access, AtFlags::EACCESS).map_err(said)?;
+        let facts = self.base.look(path).map_err(said)?;
+        if facts.is_some_and(|facts| facts.fixed) {
+            return Err(failed(path, rustix::io::Errno::PERM));
+        }
+        Ok(())
+    }
+
+    /// A name can be taken from its directory, with all that is in it.
+    fn leaves(&mut self, path: &[u8]) -> Result<(), Refusal> {
+        let said = |why| failed(path, why);
+        let no = |why: &str| Err(Refusal::new(format!("{}: {why}", text(path))));
+        let (dir, facts) = (split(path).0, self.base.look(path).map_err(said)?);
+        let dir = self.base.look(dir).map_err(said)?;
+        let (Some(dir), Some(facts)) = (dir, facts) else {
+            return Err(said(rustix::io::Errno::NOENT));
+        };
+        if facts.fixed {
+            return no("it is marked so that nothing may change it");
+        }
+        if facts.mount != dir.mount {
+            return no("something is mounted there");
+        }
+        let own = self.uid == facts.uid || self.uid == dir.uid;
+        if dir.mode & S_ISVTX != 0 && !own && !self.is_root() {
+            return no("only its owner may take it from that directory");
+        }
+        self.kept(path, &facts)
+    }
+
+    /// What goes can be kept for an undo.
+    fn kept(&mut self, path: &[u8], facts: &Facts) -> Result<(), Refusal> {
+        let mut todo = vec![(path.to_vec(), facts.clone())];
+        while let Some((path, at)) = todo.pop() {
+            if at.mount != facts.mount {
+                let text = format!("{}: something is mounted there", text(&path));
+                return Err(Refusal::new(text));
+            }
+            if at.device != self.view {
+                self.need(self.view, b"", at.bytes);
+                if at.uid != self.uid && !self.is_root() {
+                    return Err(Refusal::new(format!(
+                        "{} belongs to another user, and the view, which would keep it, is on \
+                         another file system",
+                        text(&path)
+                    )));
+                }
+            }
+            if !at.is_dir() {
+                continue;
+            }
+            for name in self.base.names(&path).map_err(|why| failed(&path, why))? {
+                let below = join(&path, &name);
+                let facts = self.base.look(&below).map_err(|why| failed(&below, why))?;
+                todo.extend(facts.map(|facts| (below, facts)));
+            }
+        }
+        Ok(())
+    }
+
+    fn touch(&self, path: &[u8], before: &Attributes, after: &Attributes) -> Result<(), Refusal> {
+        if self.is_root() {
+            return Ok(());
+        }
+        if before.uid != self.uid {
+            let text = format!("{}: only its owner may change its attributes", text(path));
+            return Err(Refusal::new(text));
+        }
+        self.owner(path, after)
+    }
+
+    /// A new file can be given its owner.
+    fn owner(&self, path: &[u8], to: &Attributes) -> Result<(), Refusal> {
+        let mine = to.uid == self.uid && self.groups.contains(&to.gid);
+        let link = openpath_abi::mode::is_lnk(to.mode);
+        if mine || link || self.is_root() || self.journal.any_owner {
+            return Ok(());
+        }
+        Err(Refusal::new(format!(
+            "{} belongs to user {} and group {}, and what you replace becomes yours: `--force` \
+             does it all the same",
+            text(path),
+            to.uid,
+            to.gid
+        )))
+    }
+
+    fn need(&mut self, device: (u32, u32), path: &[u8], bytes: u64) {
+        let known = self.room.entry(device).or_insert((path.to_vec(), 0));
+        known.1 = known.1.saturating_add(bytes);
+    }
+
+    /// There is room for what is new, and for what is kept.
+    fn sizes(&mut self, upper: &Tree) -> Result<(), Refusal> {
+        let mut known: HashSet<u64> = HashSet::new();
+        for act in &self.journal.acts {
+            let dir = split(&act.before).0;
+            if act.items.is_empty() {
+                continue;
+            }
+            let facts = self.base.look(dir).map_err(|why| failed(dir, why))?;
+            let device = facts.map_or((0, 0), |facts| facts.device);
+            for item in &act.items {
+                let facts = upper.look(item).map_err(|why| failed(item, why))?;
+                if let Some(facts) = facts
+                    && known.insert(facts.ino)
+                {
+                    self.need(device, dir, facts.bytes);
+                }
+            }
+        }
+        for (device, (path, bytes)) in &self.room {
+            let tree = if path.is_empty() && *device == self.view {
+                upper
+            } else {
+                self.base
+            };
+            let dir = tree.dir(path).map_err(|why| failed(path, why))?;
+            let free = self.free(&dir).map_err(|why| failed(path, why))?;
+            if free < *bytes {
+                return Err(Refusal::new(format!(
+                    "{bytes} bytes are needed on the file system of {}, and {free} are free",
+                    text(path)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn free(&self, dir: &OwnedFd) -> rustix::io::Result<u64> {
+        let figures = rustix::fs::fstatvfs(dir)?;
+        let blocks = if self.is_root() {
+            figures.f_bfree
+        } else {
+            figures.f_bavail
+        };
+        Ok(blocks.saturating_mul(figures.f_frsize))
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an upper tree holds, beside what the real tree has there now.
+//!
+//! # Rules
+//! R1. A directory of the upper tree shows what is beneath it unless it is marked `opaque`; with
+//!     `redirect` that is at another place.
+//! R2. A new directory in one that shows something beneath is always `opaque`. One that is not, and
+//!     has nothing beneath, had something once: it was lost.
+
+use crate::Refusal;
+use crate::change::Kind;
+use crate::commit::facts::{Facts, Noted, Time};
+use crate::commit::tree::{Tree, join, split};
+use crate::plan::PathBytes;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// What an entry of the upper tree is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Is {
+    /// A name that is gone.
+    Whiteout,
+    /// Anything but a directory.
+    File,
+    /// A directory that shows what is beneath it.
+    Merged,
+    /// A directory with nothing beneath.
+    New,
+    /// A directory that had something beneath, which is gone.
+    Lost,
+}
+
+/// What a directory shows, and where that is.
+type Beneath = Option<(Vec<u8>, Facts)>;
+
+/// An entry of the upper tree.
+pub(crate) struct Entry {
+    /// Its path in the view.
+    pub(crate) path: Vec<u8>,
+    /// Its directory, by its place among the entries; the root's is itself.
+    pub(crate) parent: usize,
+    pub(crate) noted: Noted,
+    pub(crate) is: Is,
+    /// What became of it, if it is no directory.
+    pub(crate) kind: Option<Kind>,
+    /// Where its name is in the real tree, if its directory is there.
+    pub(crate) place: Option<Vec<u8>>,
+    /// What the real tree has there.
+    pub(crate) here: Option<Facts>,
+    /// Of a directory: what it shows, and where that is.
+    pub(crate) beneath: Beneath,
+}
+
+impl Entry {
+    /// Is it a directory that has another place in the real tree?
+    pub(crate) fn is_moved(&self) -> bool {
+        let beneath = self.beneath.as_ref().map(|(path, _)| path);
+        beneath.is_some() && beneath != self.place.as_ref()
+    }
+
+    /// When the view took it.
+    pub(crate) fn taken(&self) -> Option<Time> {
+        match self.is {
+            // A whiteout may have hidden another name before.
+            Is::Whiteout => Some(self.noted.facts.ctime),
+            _ => self.noted.facts.btime,
+        }
+    }
+}
+
+/// All entries, each directory before what is in it.
+pub(crate) struct Scan {
+    pub(crate) entries: Vec<Entry>,
+    /// Places in the real tree that directories were moved from.
+    pub(crate) sources: HashSet<Vec<u8>>,
+    /// Those, with where in the view they are.
+    moves: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Scan {
+    /// Looks at both trees; `kinds` says what became of which path.
+    pub(crate) fn new(
+        base: &Tree,
+        upper: &Tree,
+        mut kinds: HashMap<Vec<u8>, Kind>,
+    ) -> Result<Scan, Refusal> {
+        let mut scan = Scan {
+            entries: Vec::new(),
+            sources: HashSet::new(),
+            moves: Vec::new(),
+        };
+        let top = |why| failed(b"/", why);
+        let facts = upper.look(b"").map_err(top)?;
+        let facts = facts.ok_or_else(|| Refusal::new("the view has lost its changes"))?;
+        let noted = Noted::read(upper, b"", facts).map_err(top)?;
+        let here = base.look(b"").map_err(top)?;
+        scan.entries.push(Entry {
+            path: Vec::new(),
+            parent: 0,
+            noted,
+            is: Is::Merged,
+            kind: None,
+            place: Some(Vec::new()),
+            here: here.clone(),
+            beneath: here.map(|facts| (Vec::new(), facts)),
+        });
+        // Last in, first out: names in reverse keep all that is below one together, in order.
+        let mut todo = vec![0];
+        while let Some(at) = todo.pop() {
+            let first = scan.entries.len();
+            let path = scan.entries[at].path.clone();
+            for name in upper.names(&path).map_err(|why| failed(&path, why))? {
+                let entry = scan.entry(base, upper, at, &name, &mut kinds);
+                let entry = entry.map_err(|why| failed(&join(&path, &name), why))?;
+                scan.entries.extend(entry);
+            }
+            let dirs = first..scan.entries.len();
+            todo.extend(dirs.filter(|at| scan.entries[*at].noted.facts.is_dir()));
+        }
+        for entry in &scan.entries {
+            if let (true, Some((from, _))) = (entry.is_moved(), &entry.beneath) {
+                scan.sources.insert(from.clone());
+                scan.moves.push((from.clone(), entry.path.clone()));
+            }
+        }
+        Ok(scan)
+    }
+
+    fn entry(
+        &self,
+        base: &Tree,
+        upper: &Tree,
+        parent: usize,
+        name: &[u8],
+        kinds: &mut HashMap<Vec<u8>, Kind>,
+    ) -> rustix::io::Result<Option<Entry>> {
+        let dir = &self.entries[parent];
+        let path = join(&dir.path, name);
+        let Some(facts) = upper.look(&path)? else {
+            return Ok(None);
+        };
+        let noted = Noted::read(upper, &path, facts)?;
+        let place = dir.beneath.as_ref().map(|(dir, _)| join(dir, name));
+        let here = match &place {
+            Some(place) => base.look(place)?,
+            None => None,
+        };
+        let (is, beneath) = if noted.facts.is_whiteout() {
+            (Is::Whiteout, None)
+        } else if !noted.facts.is_dir() {
+            (Is::File, None)
+        } else {
+            Self::below(base, &noted, place.as_ref(), here.as_ref())?
+        };
+        let kind = kinds.remove(&path);
+        Ok(Some(Entry {
+            path,
+            parent,
+            noted,
+            is,
+            kind,
+            place,
+            here,
+            beneath,
+        }))
+    }
+
+    /// What a directory of the upper tree shows (R1, R2).
+    fn below(
+        base: &Tree,
+        noted: &Noted,
+        place: Option<&Vec<u8>>,
+        here: Option<&Facts>,
+    ) -> rustix::io::Result<(Is, Beneath)> {
+        if noted.mark("opaque") == Some(b"y") {
+            return Ok((Is::New, None));
+        }
+        let (path, facts) = match (noted.mark("redirect"), place) {
+            (Some([b'/', rest @ ..]), _) => {
+                let path = [b"/", rest].concat();
+                let facts = base.look(&path)?;
+                (path, facts)
+            }
+            (Some(name), Some(place)) => {
+                let path = join(split(place).0, name);
+                let facts = base.look(&path)?;
+                (path, facts)
+            }
+            (None, Some(place)) => (place.clone(), here.cloned()),
+            (_, None) => return Ok((Is::New, None)),
+        };
+        match facts.filter(Facts::is_dir) {
+            Some(facts) => Ok((Is::Merged, Some((path, facts)))),
+            None => Ok((Is::Lost, None)),
+        }
+    }
+
+    /// Where a path of the real tree is in the view, unless it is hidden there.
+    pub(crate) fn shown(&self, real: &[u8]) -> Vec<u8> {
+        let inside = |from: &[u8]| {
+            let rest = real.strip_prefix(from);
+            rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        let outer = self.moves.iter().filter(|(from, _)| inside(from));
+        let best = outer.max_by_key(|(from, _)| from.len());
+        match best {
+            Some((from, to)) => [&to[..], &real[from.len()..]].concat(),
+            None => real.to_vec(),
+        }
+    }
+}
+
+/// A path for people.
+pub(crate) fn text(path: &[u8]) -> String {
+    let path = if path.is_empty() { b"/" } else { path };
+    Path::new(OsStr::from_bytes(path)).display().to_string()
+}
+
+/// A path as it is told.
+pub(crate) fn told(path: &[u8]) -> PathBytes {
+    let path = if path.is_empty() { b"/" } else { path };
+    Path::new(OsStr::from_bytes(path)).into()
+}
+
+/// A call on a path failed.
+pub(crate) fn failed(path: &[u8], why: rustix::io::Errno) -> Refusal {
+    Refusal::step(&text(path), std::io::Error::from(why))
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Views that are changed by calls of the engine, committed, and compared with what they showed.
+
+mod kinds;
+mod random;
+mod steps;
+
+use crate::commit::{Commit, Conflict, Phase, Watch};
+use crate::plan::{PathBytes, Plan};
+use crate::view::View;
+use crate::{Kept, Refusal};
+use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_TRUNC, O_WRONLY};
+use openpath_abi::{Stat, mode};
+use openpath_vfs::Task;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// What a name is, in words that can be compared.
+pub(super) type Shown = BTreeMap<String, String>;
+
+/// A base tree and a view beside it; gone with the value.
+pub(super) struct Scene {
+    top: PathBuf,
+}
+
+impl Scene {
+    pub(super) fn new(name: &str) -> Scene {
+        let top = std::env::temp_dir().canonicalize().unwrap();
+        let top = top.join(format!("openpath-commit-{name}-{}", std::process::id()));
+        std::fs::remove_dir_all(&top).ok();
+        std::fs::create_dir_all(top.join("base")).unwrap();
+        Scene { top }
+    }
+
+    pub(super) fn base(&self, path: &str) -> PathBuf {
+        self.top.join("base").join(path)
+    }
+
+    /// A path in the view, as the engine takes it.
+    pub(super) fn at(&self, path: &str) -> Vec<u8> {
+        self.base(path).as_os_str().as_bytes().to_vec()
+    }
+
+    pub(super) fn path(&self, path: &str) -> PathBytes {
+        self.base(path).as_path().into()
+    }
+
+    pub(super) fn write(&self, path: &str, data: &str) {
+        std::fs::write(self.base(path), data).unwrap();
+    }
+
+    pub(super) fn kept(&self) -> Kept {
+        Kept::make(&self.top.join("view").display().to_string(), &[]).unwrap()
+    }
+
+    /// Does something in the view.
+    pub(super) fn view<R>(&self, run: impl FnOnce(&Task) -> R) -> R {
+        let mut plan = Plan::default();
+        plan.keep(&self.kept());
+        let view = View::build(&plan).unwrap();
+        run(view.task())
+    }
+
+    pub(super) fn plan(&self, only: &[&str]) -> Result<Commit, Refusal> {
+        let only: Vec<_> = only.iter().map(|path| self.path(path)).collect();
+        Commit::plan(&self.kept(), &only, false)
+    }
+
+    /// Commits what there is no conflict about.
+    pub(super) fn commit(&self, only: &[&str]) -> Vec<Conflict> {
+        let commit = self.plan(only).unwrap();
+        let conflicts = commit.conflicts().to_vec();
+        if conflicts.is_empty() {
+            commit.carry_out(&mut Until(u64::MAX)).unwrap();
+        }
+        conflicts
+    }
+
+    /// How many changes the view holds.
+    pub(super) fn left(&self) -> usize {
+        let commit = self.plan(&[]).unwrap();
+        commit.changes().len()
+    }
+
+    /// The base tree as it is.
+    pub(super) fn real(&self) -> Shown {
+        let mut all = Vec::new();
+        self.real_below(&self.base(""), &mut all);
+        named(all)
+    }
+
+    fn real_below(&self, dir: &Path, all: &mut Vec<(String, Stat, String)>) {
+        let mut names: Vec<_> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap())
+            .collect();
+        names.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in names {
+            let path = entry.path();
+            let found = std::fs::symlink_metadata(&path).unwrap();
+            let body = match found.mode() & mode::S_IFMT {
+                mode::S_IFREG => std::fs::read(&path).unwrap(),
+                mode::S_IFLNK => std::fs::read_link(&path)
+                    .unwrap()
+                    .as_os_str()
+                    .as_bytes()
+                    .to_vec(),
+                _ => Vec::new(),
+            };
+            let mut value = [0; 64];
+            let length = rustix::fs::lgetxattr(&path, "user.test", &mut value[..]).unwrap_or(0);
+            let stat = Stat {
+                mode: found.mode(),
+                uid: found.uid(),
+                gid: found.gid(),
+                ino: found.ino(),
+                nlink: found.nlink(),
+                mtime: openpath_abi::Timespec {
+                    sec: found.mtime(),
+                    nsec: u32::try_from(found.mtime_nsec()).unwrap(),
+                },
+                ..Stat::default()
+            };
+            all.push((self.short(&path), stat, body_of(&body, &value[..length])));
+            if found.is_dir() {
+                self.real_below(&path, all);
+            }
+        }
+    }
+
+    /// The base tree as the view shows it.
+    pub(super) fn shown(&self) -> Shown {
+        self.view(|task| {
+            let mut all = Vec::new();
+            self.shown_below(task, &self.base(""), &mut all);
+            named(all)
+        })
+    }
+
+    fn shown_below(&self, task: &Task, dir: &Path, all: &mut Vec<(String, Stat, String)>) {
+        for name in names(task, dir.as_os_str().as_bytes()) {
+            let path = dir.join(OsStr::from_bytes(&name));
+            let bytes = path.as_os_str().as_bytes();
+            let stat = task.lstat(bytes).unwrap();
+            let body = match stat.mode & mode::S_IFMT {
+                mode::S_IFREG => read(task, bytes),
+                mode::S_IFLNK => task.readlink(bytes).unwrap(),
+                _ => Vec::new(),
+            };
+            let value = task.lgetxattr(bytes, b"user.test").unwrap_or_default();
+            all.push((self.short(&path), stat, body_of(&body, &value)));
+            if mode::is_dir(stat.mode) {
+                self.shown_below(task, &path, all);
+            }
+        }
+    }
+
+    fn short(&self, path: &Path) -> String {
+        let path = path.strip_prefix(self.top.join("base")).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.top).ok();
+    }
+}
+
+fn body_of(body: &[u8], value: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    format!(
+        "{text:.40} {} {}",
+        body.len(),
+        String::from_utf8_lossy(value)
+    )
+}
+
+/// Names of one file are told by the first of them.
+fn named(all: Vec<(String, Stat, String)>) -> Shown {
+    let mut first: BTreeMap<u64, String> = BTreeMap::new();
+    let mut shown = Shown::new();
+    for (path, stat, body) in all {
+        let mut one = String::new();
+        if !mode::is_dir(stat.mode) && stat.nlink > 1 {
+            one.clone_from(first.entry(stat.ino).or_insert_with(|| path.clone()));
+        }
+        let Stat { mode, uid, gid, .. } = stat;
+        let (sec, nsec) = (stat.mtime.sec, stat.mtime.nsec);
+        let text = format!("{mode:o} {uid} {gid} {sec}.{nsec} {one} {body}");
+        shown.insert(path, text);
+    }
+    shown
+}
+
+/// The names in a directory of a view.
+pub(super) fn names(task: &Task, dir: &[u8]) -> Vec<Vec<u8>> {
+    let fd = task.open(dir, O_RDONLY | O_DIRECTORY, 0).unwrap();
+    let mut names = Vec::new();
+    loop {
+        let some = task.getdents64(fd, 4096).unwrap();
+        if some.is_empty() {
+            break;
+        }
+        names.extend(some.into_iter().map(|entry| entry.name));
+    }
+    task.close(fd).unwrap();
+    names.retain(|name| name != b"." && name != b"..");
+    names.sort();
+    names
+}
+
+pub(super) fn read(task: &Task, path: &[u8]) -> Vec<u8> {
+    let fd = task.open(path, O_RDONLY, 0).unwrap();
+    let mut data = vec![0; 1 << 20];
+    let length = task.read(fd, &mut data).unwrap();
+    task.close(fd).unwrap();
+    data.truncate(length);
+    data
+}
+
+/// Replaces the data of a file, which is made if there is none.
+pub(super) fn put(task: &Task, path: &[u8], data: &str) -> Result<(), openpath_abi::Errno> {
+    let fd = task.open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o644)?;
+    task.write(fd, data.as_bytes())?;
+    task.close(fd)
+}
+
+/// Goes on for so many steps.
+pub(super) struct Until(pub(super) u64);
+
+impl Watch for Until {
+    fn step(&mut self, _phase: Phase, done: u64, of: u64) -> bool {
+        assert!(done <= of, "{done} of {of}");
+        let goes_on = self.0 > 0;
+        self.0 = self.0.saturating_sub(1);
+        goes_on
+    }
+}

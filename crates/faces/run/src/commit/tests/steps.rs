@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A commit, and its undoing, stopped before each of its steps and gone on with or back from.
+
+use super::kinds::{change, furnish};
+use super::{Scene, Until};
+use crate::Committed;
+use crate::commit::{abort, resume, undo};
+
+/// More steps than there are.
+const MANY: u64 = 1000;
+
+#[test]
+fn a_commit_goes_on_from_every_step() {
+    let mut steps = 0;
+    for stop in 0..MANY {
+        let scene = Scene::new("on");
+        furnish(&scene);
+        change(&scene);
+        let wanted = scene.shown();
+        let commit = scene.plan(&[]).unwrap();
+        if commit.carry_out(&mut Until(stop)).is_ok() {
+            steps = stop;
+            break;
+        }
+        // Once more in the middle of what is left.
+        let again = resume(&scene.kept(), &mut Until(3));
+        if again.is_err() {
+            resume(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+        }
+        assert_eq!(scene.real(), wanted, "stopped before step {stop}");
+        assert_eq!(scene.shown(), wanted, "stopped before step {stop}");
+        assert_eq!(
+            (scene.left(), scene.kept().committed().unwrap()),
+            (0, Committed::Yes)
+        );
+    }
+    assert!(steps > 40, "{steps} steps");
+}
+
+#[test]
+fn a_commit_goes_back_from_every_step() {
+    for stop in 0..MANY {
+        let scene = Scene::new("back");
+        furnish(&scene);
+        let before = scene.real();
+        change(&scene);
+        let wanted = scene.shown();
+        if scene.plan(&[]).unwrap().carry_out(&mut Until(stop)).is_ok() {
+            break;
+        }
+        if abort(&scene.kept(), &mut Until(stop % 7)).is_err() {
+            abort(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+        }
+        assert_eq!(scene.real(), before, "stopped before step {stop}");
+        assert_eq!(scene.shown(), wanted, "stopped before step {stop}");
+        assert_eq!(scene.commit(&[]), []);
+        assert_eq!(scene.real(), wanted);
+    }
+}
+
+#[test]
+fn undoing_goes_on_from_every_step() {
+    for stop in 0..MANY {
+        let scene = Scene::new("undo");
+        furnish(&scene);
+        let before = scene.real();
+        change(&scene);
+        let wanted = scene.shown();
+        assert_eq!(scene.commit(&[]), []);
+        if undo(&scene.kept(), false, &mut Until(stop)).is_ok() {
+            break;
+        }
+        if resume(&scene.kept(), &mut Until(2)).is_err() {
+            resume(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+        }
+        assert_eq!(scene.real(), before, "stopped before step {stop}");
+        assert_eq!(scene.shown(), wanted, "stopped before step {stop}");
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A tree of the host, in which others may change things meanwhile.
+//!
+//! # Rules
+//! R1. Every path is followed from the tree's root by openat2(2) without symbolic links and without
+//!     a way out, as far as the directory; the last name is given to a call that follows nothing.
+//! R2. Paths begin with a slash; the root's is empty.
+
+use crate::Refusal;
+use crate::commit::facts::Facts;
+use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
+use rustix::io::{Errno, Result};
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+/// How directories are followed (R1).
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS);
+
+/// A tree of the host.
+pub(crate) struct Tree {
+    root: Rc<OwnedFd>,
+    /// The directory that was asked for last.
+    last: RefCell<Option<(Vec<u8>, Rc<OwnedFd>)>>,
+}
+
+impl Tree {
+    /// The tree below this directory.
+    pub(crate) fn open(path: &Path) -> std::result::Result<Tree, Refusal> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, path, flags, Mode::empty())
+            .map_err(|why| Refusal::step(&path.display().to_string(), why))?;
+        Ok(Tree {
+            root: Rc::new(root),
+            last: RefCell::new(None),
+        })
+    }
+
+    /// A directory of it.
+    pub(crate) fn dir(&self, path: &[u8]) -> Result<Rc<OwnedFd>> {
+        if path.is_empty() {
+            return Ok(Rc::clone(&self.root));
+        }
+        if let Some((known, dir)) = &*self.last.borrow()
+            && known == path
+        {
+            return Ok(Rc::clone(dir));
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat2(&self.root, &path[1..], flags)?;
+        let dir = Rc::new(dir);
+        *self.last.borrow_mut() = Some((path.to_vec(), Rc::clone(&dir)));
+        Ok(dir)
+    }
+
+    /// The directory that has a path's last name, and that name.
+    pub(crate) fn spot<'p>(&self, path: &'p [u8]) -> Result<(Rc<OwnedFd>, &'p [u8])> {
+        let (dir, name) = split(path);
+        let name = if path.is_empty() { b"." } else { name };
+        Ok((self.dir(dir)?, name))
+    }
+
+    /// What is at a path, if anything.
+    pub(crate) fn look(&self, path: &[u8]) -> Result<Option<Facts>> {
+        let (dir, name) = match self.spot(path) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            spot => spot?,
+        };
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+        match rustix::fs::statx(&*dir, name, flags, mask) {
+            Err(Errno::NOENT) => Ok(None),
+            found => Ok(Some(Facts::new(&found?))),
+        }
+    }
+
+    /// The inode at a path, if there is one.
+    pub(crate) fn number(&self, path: &[u8]) -> Result<Option<u64>> {
+        Ok(self.look(path)?.map(|facts| facts.ino))
+    }
+
+    /// Opens a file to read it.
+    pub(crate) fn read(&self, path: &[u8]) -> Result<OwnedFd> {
+        let (dir, name) = self.spot(path)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        openat2(&dir, name, flags)
+    }
+
+    /// The names in a directory, in order.
+    pub(crate) fn names(&self, path: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let dir = self.dir(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(&*dir, ".", flags, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::new(dir)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Renames, within this tree.
+    pub(crate) fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
+        self.rename_to(from, self, to, flags)
+    }
+
+    /// Renames into another tree.
+    pub(crate) fn rename_to(
+        &self,
+        from: &[u8],
+        tree: &Tree,
+        to: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let (old, old_name) = self.spot(from)?;
+        let (new, new_name) = tree.spot(to)?;
+        let done = match rustix::fs::renameat_with(&*old, old_name, &*new, new_name, flags) {
+            // A file system without these flags.
+            Err(Errno::INVAL) if flags == RenameFlags::NOREPLACE => {
+                rustix::fs::renameat(&*old, old_name, &*new, new_name)
+            }
+            done => done,
+        };
+        // A directory that was known by its path may have another.
+        self.forget();
+        tree.forget();
+        done
+    }
+
+    /// Removes a name, and of a directory all that is in it; nothing there is well.
+    pub(crate) fn remove(&self, path: &[u8]) -> Result<()> {
+        let Some(facts) = self.look(path)? else {
+            return Ok(());
+        };
+        let (dir, name) = self.spot(path)?;
+        if !facts.is_dir() {
+            return rustix::fs::unlinkat(&*dir, name, AtFlags::empty());
+        }
+        if facts.mode & 0o700 != 0o700 {
+            // Only so its names can be taken.
+            chmod(&dir, name, facts.mode | 0o700).ok();
+        }
+        for name in self.names(path)? {
+            self.remove(&join(path, &name))?;
+        }
+        self.forget();
+        rustix::fs::unlinkat(&*dir, name, AtFlags::REMOVEDIR)
+    }
+
+    /// Brings all that was changed in the file system of a directory to the disk.
+    pub(crate) fn sync(&self, path: &[u8]) -> Result<()> {
+        let dir = self.dir(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match rustix::fs::openat(&*dir, ".", flags, Mode::empty()) {
+            Ok(dir) => rustix::fs::syncfs(dir),
+            // Who may not read it has everything synced.
+            Err(Errno::ACCESS) => {
+                rustix::fs::sync();
+                Ok(())
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    fn forget(&self) {
+        *self.last.borrow_mut() = None;
+    }
+}
+
+fn openat2(dir: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
+    rustix::fs::openat2(dir, path, flags, Mode::empty(), BENEATH)
+}
+
+/// A path by which the kernel finds a name in a directory; the name is the last part of it.
+pub(crate) fn by_handle(dir: &OwnedFd, name: &[u8]) -> Vec<u8> {
+    let dir = format!("/proc/self/fd/{}/", dir.as_raw_fd());
+    [dir.as_bytes(), name].concat()
+}
+
+/// Sets permission bits of what is no symbolic link.
+pub(crate) fn chmod(dir: &OwnedFd, name: &[u8], mode: u32) -> Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::chmod(path, Mode::from_raw_mode(mode & 0o7777))
+}
+
+/// A path's directory and its last name.
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (b"", path),
+    }
+}
+
+/// A name in a directory.
+pub(crate) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    [dir, b"/", name].concat()
+}
+
+/// Whether `path` is `top` or below it.
+pub(crate) fn is_below(path: &[u8], top: &[u8]) -> bool {
+    let rest = path.strip_prefix(top);
+    rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}

@@ -72,15 +72,6 @@ fn as_text(ended: &Ended) -> String {
     };
     writeln!(text, "openpath: {title}").ok();
     list(&mut text, &ended.changes);
-    if ended.lost > 0 {
-        let why = "had no room, or no disk, when they came; files are not whole";
-        writeln!(
-            text,
-            "openpath: what was written {why} ({} times)",
-            ended.lost
-        )
-        .ok();
-    }
     if ended.left > 0 {
         writeln!(
             text,

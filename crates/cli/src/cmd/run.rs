@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// name ends in `.jsonl`. The command is slower for it.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// No summary.
+    /// No summary; what was lost is still said.
     #[arg(long, short, conflicts_with_all = ["json", "report"])]
     quiet: bool,
     /// The command and its arguments.
@@ -150,6 +150,10 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
     let ended = openpath_run::run(&plan, &args.command, args.log_file()?)?;
     if ended.unlogged > 0 {
         eprintln!("openpath: {} lines of the log were lost", ended.unlogged);
+    }
+    if ended.lost > 0 {
+        let why = "had no room, or no disk, when they came; files are not whole";
+        eprintln!("openpath: {} late writes {why}", ended.lost);
     }
     if !args.quiet {
         let format = if args.json {

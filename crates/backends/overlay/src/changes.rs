@@ -95,7 +95,7 @@ impl Found {
             {
                 kinds.retain(|kind| *kind != ChangeKind::Added);
                 kinds.push(ChangeKind::Renamed(gone.from.clone()));
-                if !same_data(&moved.upper, &gone.lower)? {
+                if !same_data(&moved.upper, &gone.lower, true)? {
                     kinds.push(ChangeKind::Modified);
                 }
                 self.left.insert(gone.from.clone());
@@ -220,7 +220,8 @@ impl Node {
             Self::came(hit, upper, path, found);
             return found.note(path, ChangeKind::Added);
         }
-        if !same_data(upper, &lower)? {
+        // What has no number may have come from another name.
+        if !same_data(upper, &lower, hit.number.is_some())? {
             return found.note(path, ChangeKind::Modified);
         }
         let touched = upper.attr().mtime != lower.attr().mtime;
@@ -304,8 +305,9 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
     Ok(values(upper)? == values(lower)?)
 }
 
-/// Whether two files are of one kind and hold the same (R1).
-fn same_data(upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
+/// Whether two files are of one kind and hold the same (R1); `copied`: the one is known to be a
+/// copy of the other, so that one time of change says it.
+fn same_data(upper: &Inode, lower: &Inode, copied: bool) -> Result<bool, Errno> {
     if upper.kind() != lower.kind() || upper.rdev() != lower.rdev() {
         return Ok(false);
     }
@@ -322,7 +324,7 @@ fn same_data(upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
     if upper.size() != lower.size() {
         return Ok(false);
     }
-    if upper.attr().mtime == lower.attr().mtime {
+    if copied && upper.attr().mtime == lower.attr().mtime {
         return Ok(true);
     }
     let (mut a, mut b) = (vec![0; BUFFER], vec![0; BUFFER]);

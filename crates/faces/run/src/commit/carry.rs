@@ -117,7 +117,16 @@ impl<'a> Carry<'a> {
         for moment in self.journal.moments.iter().filter(|moment| moment.ino != 0) {
             self.moment(&moment.path_before, moment.ino, moment.atime, moment.before)?;
         }
-        Ok(())
+        // Further names came and went, and times were put back.
+        let moments = self.journal.moments.iter().map(|moment| &moment.path);
+        let links = self.journal.links.iter().map(|(_, _, path)| path);
+        let since = now();
+        let known = moments.chain(links).map(|path| Known {
+            path: path.clone(),
+            since,
+            below: false,
+        });
+        Known::add(&self.place.view, known.collect())
     }
 
     /// R1
@@ -130,7 +139,9 @@ impl<'a> Carry<'a> {
     }
 
     fn prepare_all(&mut self) -> Result<(), Refusal> {
-        let mut first: HashMap<u64, Vec<u8>> = self.journal.links.iter().cloned().collect();
+        let links = self.journal.links.iter();
+        let links = links.map(|(ino, place, _)| (*ino, place.clone()));
+        let mut first: HashMap<u64, Vec<u8>> = links.collect();
         let all: u64 = self
             .journal
             .acts

@@ -107,7 +107,8 @@ impl<'a> Draft<'a> {
         {
             // Further names are names of what is there.
             if mode::file_type(here.mode) == mode::file_type(facts.mode) {
-                self.journal.links.push((facts.ino, place.clone()));
+                let link = (facts.ino, place.clone(), entry.path.clone());
+                self.journal.links.push(link);
             }
         }
         match (&entry.kind, alone, &entry.place) {

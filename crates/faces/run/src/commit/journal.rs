@@ -123,9 +123,9 @@ pub(crate) struct Journal {
     pub(crate) touches: Vec<Touch>,
     pub(crate) moments: Vec<Moment>,
     pub(crate) sweeps: Vec<Sweep>,
-    /// Files of the view that have other names: their inode there, and the same file in the real
-    /// tree.
-    pub(crate) links: Vec<(u64, Bytes)>,
+    /// Files of the view that have other names: their inode there, the same file in the real tree,
+    /// and in the view.
+    pub(crate) links: Vec<(u64, Bytes, Bytes)>,
     /// Owners that cannot be given are let go.
     pub(crate) any_owner: bool,
     /// When it was done.

@@ -179,15 +179,17 @@ fn body_of(body: &[u8], value: &[u8]) -> String {
     )
 }
 
-/// Names of one file are told by the first of them.
+/// Names of one file are told by the first of them. A further one may be in what an undo keeps.
 fn named(all: Vec<(String, Stat, String)>) -> Shown {
-    let mut first: BTreeMap<u64, String> = BTreeMap::new();
+    let mut first: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for (path, stat, _) in all.iter().filter(|(_, stat, _)| !mode::is_dir(stat.mode)) {
+        first.entry(stat.ino).or_default().push(path.clone());
+    }
     let mut shown = Shown::new();
     for (path, stat, body) in all {
-        let mut one = String::new();
-        if !mode::is_dir(stat.mode) && stat.nlink > 1 {
-            one.clone_from(first.entry(stat.ino).or_insert_with(|| path.clone()));
-        }
+        let names = first.get(&stat.ino).filter(|names| names.len() > 1);
+        let one = names.and_then(|names| names.iter().min()).cloned();
+        let one = one.unwrap_or_default();
         let Stat { mode, uid, gid, .. } = stat;
         let (sec, nsec) = (stat.mtime.sec, stat.mtime.nsec);
         let text = format!("{mode:o} {uid} {gid} {sec}.{nsec} {one} {body}");

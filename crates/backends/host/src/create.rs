@@ -9,7 +9,7 @@
 
 use crate::handles::number;
 use crate::names::proper;
-use crate::node::{Access, Node, Place};
+use crate::node::{Access, Node};
 use crate::options::Ownership;
 use crate::owner::Guest;
 use crate::pool::{Handle, Use};
@@ -142,10 +142,7 @@ impl Node {
         fd: Option<OwnedFd>,
         seen: u64,
     ) -> Result<Arc<Inode>, Errno> {
-        let place = Place {
-            parent: Arc::clone(self),
-            name: name.into(),
-        };
+        let place = self.place_of(name);
         let (facts, fd) = match fd {
             Some(fd) => (self.put_right(&fd, new, plan)?, Some(fd)),
             None => self.put_right_at(base, name, new, plan)?,
@@ -275,10 +272,7 @@ impl Node {
             (linked, _) => linked,
         };
         linked.map_err(errno)?;
-        node.found_at(Place {
-            parent: Arc::clone(self),
-            name: name.into(),
-        });
+        node.found_at(self.place_of(name));
         node.settle(target);
         node.set_nameless(false);
         self.settle(dir);

@@ -5,12 +5,15 @@
 //! R1. What is opened by name is compared with what the inode is; another file under its name is
 //!     `ESTALE`, never that file.
 //! R2. An inode is looked for by a handle of its own if there is one and the host has a `/proc`,
-//!     else from the nearest directory above it that has one, by the names it was last found under.
+//!     else from the nearest directory above it that has one, by each of the names it was found
+//!     under, the last one first.
+//! R3. What has no known name keeps the handles it has.
 //!
 //! # Guarantees
 //! G1. `OPEN_HOOK` is set while a file or directory has no handle that can be read.
 
 use crate::node::{Access, Node};
+use crate::places::Place;
 use crate::pool::{Handle, Use};
 use crate::sys::{errno, look};
 use openpath_abi::{Errno, mode};
@@ -210,33 +213,66 @@ impl Node {
         {
             return reopen_by_number(proc, &handle, flags);
         }
+        let mut end = Errno::ESTALE;
         for _ in 0..TRIES {
             if self.handles.lock().nameless {
                 return Err(Errno::ESTALE);
             }
-            let (anchor, path) = self.route(patience)?;
-            let path: &[u8] = if path.is_empty() { b"." } else { &path };
-            let way = self.tree.way;
-            let opened = way.open(&*anchor, path, flags, Mode::empty(), patience);
-            match opened {
-                Ok(fd) => {
-                    if self.is_root() || look(&fd, b"", patience)?.id == self.id {
-                        return Ok(fd);
-                    }
+            let places = self.places();
+            if places.is_empty() {
+                return match self.is_dir() {
+                    true => self.reopen_at(None, flags, patience),
+                    // By its number it could be, which may wait.
+                    false if patience == Patience::Cached => Err(Errno::EAGAIN),
+                    false => Err(Errno::ESTALE),
+                };
+            }
+            for place in places {
+                match self.reopen_at(Some(place), flags, patience) {
+                    Err(Errno::ESTALE) => {}
+                    // Another name may be in a directory that can be searched.
+                    Err(Errno::EACCES) => end = Errno::EACCES,
+                    opened => return opened,
                 }
-                Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => {}
-                Err(errno) => return Err(errno),
+            }
+            if end != Errno::ESTALE {
+                break;
             }
         }
-        Err(Errno::ESTALE)
+        Err(end)
+    }
+
+    /// Opens this file by one of its names; without one it is the root.
+    ///
+    /// # Errors
+    /// `ESTALE` if it is not there, those of the host.
+    fn reopen_at(
+        self: &Arc<Self>,
+        place: Option<Place>,
+        flags: OFlags,
+        patience: Patience,
+    ) -> Result<OwnedFd, Errno> {
+        let (anchor, path) = self.route(place, patience)?;
+        let path: &[u8] = if path.is_empty() { b"." } else { &path };
+        let way = self.tree.way;
+        match way.open(&*anchor, path, flags, Mode::empty(), patience) {
+            Ok(fd) if self.is_root() || look(&fd, b"", patience)?.id == self.id => Ok(fd),
+            Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Err(Errno::ESTALE),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// A handle on a directory above, and the path from there.
-    fn route(self: &Arc<Self>, patience: Patience) -> Result<(Arc<Handle>, Vec<u8>), Errno> {
+    fn route(
+        self: &Arc<Self>,
+        place: Option<Place>,
+        patience: Patience,
+    ) -> Result<(Arc<Handle>, Vec<u8>), Errno> {
         let mut names: Vec<(Arc<Self>, Box<[u8]>)> = Vec::new();
         let mut node = Arc::clone(self);
+        let mut next = place;
         let mut anchor = loop {
-            match node.place() {
+            match next {
                 // What others move may have places in a ring, all of them of the past.
                 Some(_) if names.len() > DEPTH_MAX => return Err(Errno::ESTALE),
                 Some(place) => {
@@ -245,6 +281,7 @@ impl Node {
                     if let Some(handle) = node.held(Use::Path) {
                         break handle;
                     }
+                    next = node.place();
                 }
                 None => break node.held(Use::Path).ok_or(Errno::ESTALE)?,
             }

@@ -39,7 +39,8 @@
 //! # Limits
 //! * Calls of the host are made with the process's own rights; guests' are checked by the core.
 //! * Two writers that append through the host and through here may overwrite each other's data.
-//! * A file that others moved, and whose handle was given up, is `ESTALE` to who has it open.
+//! * A file that others moved, and whose handle was given up, is `ESTALE` to who has it open,
+//!   unless it has another name that was met here.
 //! * A file by two names, one of which is in a directory without a watch: see `watch`.
 //! * Attributes of links and special files need a `/proc` in the process's namespace.
 //! * io_uring is used with the feature `io-uring`, for data that a ring moves, and nothing else.
@@ -78,6 +79,7 @@ mod names;
 mod node;
 mod options;
 mod owner;
+mod places;
 mod pool;
 mod rename;
 #[cfg(test)]

@@ -5,9 +5,11 @@
 //! R1. A name is one component: neither empty, nor `.` or `..`, nor with a slash; the core sees to
 //!     it, and [`proper`] once more. So a call of the host with a directory and a name stays in the
 //!     directory, and none of those made here follows a link.
-//! R2. What loses its last name gets a handle first, by which its openings go on.
+//! R2. What loses the last name that is known of it gets a handle first, by which its openings go
+//!     on.
 
-use crate::node::{Node, Place};
+use crate::node::Node;
+use crate::places::Place;
 use crate::pool::Use;
 use crate::sys::{Facts, errno, look};
 use openpath_abi::Errno;
@@ -67,10 +69,7 @@ impl Node {
         facts: Facts,
         seen: u64,
     ) -> Result<Arc<Inode>, Errno> {
-        let place = Place {
-            parent: Arc::clone(self),
-            name: name.into(),
-        };
+        let place = self.place_of(name);
         if !self.tree.is_kept_by_attribute(&facts) {
             let facts = self.tree.shown(facts, None)?;
             return Ok(self.tree.adopt(&facts, Some(place), seen));
@@ -105,10 +104,7 @@ impl Node {
         if self.tree.is_kept_by_attribute(&facts) {
             return Err(Errno::EAGAIN);
         }
-        let place = Place {
-            parent: Arc::clone(self),
-            name: name.into(),
-        };
+        let place = self.place_of(name);
         let facts = self.tree.shown(facts, None)?;
         Ok(self.tree.adopt(&facts, Some(place), seen))
     }
@@ -165,28 +161,35 @@ impl Node {
         proper(name)?;
         let base = self.handle(Use::Path, Patience::Wait)?;
         let node = self.sibling(victim)?;
-        node.prepare_loss(victim)?;
+        let place = self.place_of(name);
+        node.prepare_loss(victim, &place)?;
         let flags = if is_dir {
             AtFlags::REMOVEDIR
         } else {
             AtFlags::empty()
         };
         let done = rustix::fs::unlinkat(&*base, name, flags).map_err(errno);
-        node.after_loss(victim);
+        node.after_loss(victim, &place, done.is_ok());
         if done.is_ok() {
             self.settle(dir);
         }
         done
     }
 
-    /// Sees that what may lose its last name has a handle that stays, and what loses another one
-    /// that it can be looked at by, for that may be the name it was found under.
+    /// Sees that what is to lose this name has a handle to be looked at by, which stays if no other
+    /// name leads to it.
     ///
     /// # Errors
     /// `ENFILE`, and those of the host.
-    pub(crate) fn prepare_loss(self: &Arc<Self>, inode: &Inode) -> Result<(), Errno> {
+    pub(crate) fn prepare_loss(
+        self: &Arc<Self>,
+        inode: &Inode,
+        place: &Place,
+    ) -> Result<(), Errno> {
+        self.found_at(place.clone());
         self.handle(Use::Path, Patience::Wait)?;
-        if inode.nlink() > 1 && !self.is_dir() {
+        // The count may be of the past: dead names are taken out whatever it says.
+        if !self.is_dir() && self.is_found_but_at(place) && inode.nlink() > 1 {
             return Ok(());
         }
         self.set_nameless(true);
@@ -199,8 +202,25 @@ impl Node {
         Ok(())
     }
 
-    /// Looks what became of what was to lose a name.
-    pub(crate) fn after_loss(self: &Arc<Self>, inode: &Inode) {
+    /// Whether a known name but this one leads to it; dead ones before it are taken out.
+    fn is_found_but_at(&self, lost: &Place) -> bool {
+        for place in self.places() {
+            if place.is(lost) {
+                continue;
+            }
+            if self.look_at(&place, Patience::Wait).is_ok() {
+                return true;
+            }
+            self.lost(&place);
+        }
+        false
+    }
+
+    /// Looks what became of what was to lose a name, and whether it did.
+    pub(crate) fn after_loss(self: &Arc<Self>, inode: &Inode, place: &Place, lost: bool) {
+        if lost && !self.is_dir() {
+            self.lost(place);
+        }
         self.settle(inode);
         self.set_nameless(inode.nlink() == 0);
     }

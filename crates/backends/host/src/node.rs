@@ -5,7 +5,7 @@
 //! # Fields
 //! | field | what | under |
 //! |---|---|---|
-//! | place | where it was last found; none: the root, or what has no name | `HostPlace` |
+//! | places | where it was found; none: the root, or what has no known name | `HostPlace` |
 //! | handles | a descriptor of the host for each use | `HostHandles` |
 //! | changed | the tree's count of changes when it was last brought up to date | `HostAttr` |
 //!
@@ -14,6 +14,7 @@
 //!     looks the later one stays. The other locks are held over nothing that waits.
 
 use crate::handles::Handles;
+use crate::places::{Place, Places};
 use crate::pool::Use;
 use crate::sys::{Facts, Id, look};
 use crate::tree::Tree;
@@ -33,19 +34,12 @@ pub(crate) enum Access {
     Hosts,
 }
 
-/// A name in a directory.
-#[derive(Clone)]
-pub(crate) struct Place {
-    pub(crate) parent: Arc<Node>,
-    pub(crate) name: Box<[u8]>,
-}
-
 /// One inode's side of this backend.
 pub(crate) struct Node {
     pub(crate) tree: Arc<Tree>,
     pub(crate) id: Id,
     pub(crate) mnt: u64,
-    place: Mutex<Option<Place>, HostPlace>,
+    places: Mutex<Places, HostPlace>,
     pub(crate) handles: Mutex<Handles, HostHandles>,
     attr: Mutex<(), HostAttr>,
     changed: Word,
@@ -69,7 +63,7 @@ impl Node {
             tree: Arc::clone(tree),
             id: facts.id,
             mnt: facts.mnt,
-            place: Mutex::new(place),
+            places: Mutex::new(Places::of(place)),
             handles: Mutex::new(Handles::default()),
             attr: Mutex::new(()),
             changed: Word::new(0),
@@ -133,7 +127,20 @@ impl Node {
 
     /// Where it was last found.
     pub(crate) fn place(&self) -> Option<Place> {
-        self.place.lock().clone()
+        self.places.lock().last().cloned()
+    }
+
+    /// Where it was found, the latest first.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        self.places.lock().all()
+    }
+
+    /// A name in this directory.
+    pub(crate) fn place_of(self: &Arc<Self>, name: &[u8]) -> Place {
+        Place {
+            parent: Arc::clone(self),
+            name: name.into(),
+        }
     }
 
     /// Notes where it was found; a directory stays where it is, unless we move it.
@@ -141,18 +148,32 @@ impl Node {
         if self.is_dir() {
             return;
         }
-        self.moved_to(place);
+        let over = self.places.lock().enter(place);
+        drop(over);
     }
 
     /// Notes where we moved it.
-    pub(crate) fn moved_to(&self, place: Place) {
-        let before = self.place.lock().replace(place);
-        drop(before);
+    pub(crate) fn moved(&self, from: &Place, to: Place) {
+        if self.is_dir() {
+            let before = self.places.lock().replace(to);
+            drop(before);
+            return;
+        }
+        let mut places = self.places.lock();
+        let gone = (places.take_out(from), places.enter(to));
+        drop(places);
+        drop(gone);
+    }
+
+    /// Notes that it is no longer found there.
+    pub(crate) fn lost(&self, place: &Place) {
+        let gone = self.places.lock().take_out(place);
+        drop(gone);
     }
 
     /// Whether it was found under a name.
     pub(crate) fn has_place(&self) -> bool {
-        self.place.lock().is_some()
+        self.places.lock().last().is_some()
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -176,10 +197,26 @@ impl Node {
             let handle = self.handle(Use::Path, patience)?;
             return self.tree.shown(look(&*handle, b"", patience)?, None);
         }
-        let place = self.place().ok_or(Errno::ESTALE)?;
+        let mut end = Errno::ESTALE;
+        for place in self.places() {
+            match self.look_at(&place, patience) {
+                Ok(facts) => return self.tree.shown(facts, None),
+                Err(Errno::ESTALE) => {}
+                Err(Errno::EACCES) => end = Errno::EACCES,
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(end)
+    }
+
+    /// What the host says of it under one of its names.
+    ///
+    /// # Errors
+    /// `ESTALE` if it is not there, those of the host.
+    pub(crate) fn look_at(&self, place: &Place, patience: Patience) -> Result<Facts, Errno> {
         let parent = place.parent.handle(Use::Path, patience)?;
         match look(&*parent, &place.name, patience) {
-            Ok(facts) if facts.id == self.id => self.tree.shown(facts, None),
+            Ok(facts) if facts.id == self.id => Ok(facts),
             Ok(_) | Err(Errno::ENOENT) => Err(Errno::ESTALE),
             Err(errno) => Err(errno),
         }
@@ -251,9 +288,12 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         // Directories go one by one, for a path may be deeper than the stack.
-        let mut place = self.place.get_mut().take();
-        while let Some(Place { parent, .. }) = place {
-            place = Arc::into_inner(parent).and_then(|mut parent| parent.place.get_mut().take());
+        let places = self.places.get_mut();
+        while let Some(place) = places.pop() {
+            let mut above = Some(place.parent);
+            while let Some(mut node) = above.take().and_then(Arc::into_inner) {
+                above = node.places.get_mut().pop().map(|place| place.parent);
+            }
         }
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! # States
 //! A handle is made, admitted, used, and given up: then its inode lets go of it, and the last call
-//! that still uses it closes it. What lost its name keeps its handles, for nothing else leads to
-//! it; when all are such, no more are admitted (`ENFILE`).
+//! that still uses it closes it. What lost its last known name keeps its handles, for nothing else
+//! leads to it; when all are such, no more are admitted (`ENFILE`).
 //!
 //! # Rules
 //! R1. The pool's lock is held for bookkeeping alone: no call of the host, and no handle dropped.

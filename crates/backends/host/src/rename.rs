@@ -2,7 +2,7 @@
 //! Renames, carried out by the host in one call.
 
 use crate::names::proper;
-use crate::node::{Node, Place};
+use crate::node::Node;
 use crate::options::Ownership;
 use crate::pool::Use;
 use crate::sys::{errno, look};
@@ -41,8 +41,9 @@ impl Node {
             flags |= RenameFlags::WHITEOUT;
         }
         let loses = target.filter(|_| !rename.exchange);
+        let (from_place, to_place) = (old.place_of(rename.old_name), new.place_of(rename.new_name));
         if let Some((node, inode)) = loses {
-            node.prepare_loss(inode)?;
+            node.prepare_loss(inode, &to_place)?;
         }
         let from = old.handle(Use::Path, WAIT)?;
         let to = new.handle(Use::Path, WAIT)?;
@@ -55,18 +56,12 @@ impl Node {
             done => done,
         };
         if let Some((node, inode)) = loses {
-            node.after_loss(inode);
+            node.after_loss(inode, &to_place, done.is_ok());
         }
         done?;
-        source.moved_to(Place {
-            parent: Arc::clone(new),
-            name: rename.new_name.into(),
-        });
+        source.moved(&from_place, to_place.clone());
         if let (Some((node, inode)), true) = (target, rename.exchange) {
-            node.moved_to(Place {
-                parent: Arc::clone(old),
-                name: rename.old_name.into(),
-            });
+            node.moved(&to_place, from_place);
             node.settle(inode);
         }
         if let Some(whiteout) = &rename.whiteout

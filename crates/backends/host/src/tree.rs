@@ -14,8 +14,9 @@
 //! # Rules
 //! R1. No lock of the tree is held over a call of the host, nor while an inode is dropped.
 
-use crate::node::{Access, Face, Node, Place};
+use crate::node::{Access, Face, Node};
 use crate::options::{HostOptions, Policy};
+use crate::places::Place;
 use crate::pool::Pool;
 use crate::sys::{Facts, Id, Way};
 use crate::watch::Watcher;
@@ -141,6 +142,11 @@ impl Tree {
             let same = Node::of(&other).is_some_and(|node| node.id == facts.id);
             if !taken_over && same {
                 drop(table);
+                if let (Some(first), Some(late)) = (Node::of(&other), Node::of(&inode))
+                    && let Some(place) = late.place()
+                {
+                    first.found_at(place);
+                }
                 return other;
             }
             table.insert(key, Arc::downgrade(&inode));

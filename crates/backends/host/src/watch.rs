@@ -24,8 +24,9 @@
 
 use crate::handles::number;
 use crate::names::proper;
-use crate::node::{Node, Place};
+use crate::node::Node;
 use crate::options::Policy;
+use crate::places::Place;
 use crate::pool::Use;
 use crate::sys::{errno, look};
 use crate::tree::Tree;

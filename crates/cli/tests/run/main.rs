@@ -5,6 +5,7 @@ mod builds;
 mod commit;
 mod escape;
 mod faults;
+mod guide;
 mod limits;
 mod live;
 mod log;

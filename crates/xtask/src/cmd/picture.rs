@@ -80,5 +80,5 @@ fn session(work: &Path, home: &Path) -> io::Result<String> {
         let _never_fails = write!(shown, "\x1b[1m$ {line}\x1b[0m\n{text}");
     }
     // Where it was run is nobody's matter.
-    Ok(shown.replace(&home.display().to_string(), "~"))
+    Ok(shown.replace(&home.display().to_string(), "/home/me"))
 }

@@ -3,7 +3,8 @@
 //!
 //! A script says a word when it begins, and a line `kept ...` when something is on the disk: synced
 //! by fsync(2), or what the program itself says is. It is then given back these lines on standard
-//! input, and says `LOST ...` of what is not so.
+//! input, and says `LOST ...` of what is not so. A line is said by the shell itself: of what another
+//! process computes while all are being killed, half may come.
 
 /// A load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,8 +22,8 @@ pub(super) enum Load {
 }
 
 /// Whether each file has the checksum that was said.
-const SUMS: &str = "while read -r path sum; do \
-    [ \"$(cksum < \"$path\")\" = \"$sum\" ] || echo \"LOST $path\"; done";
+const SUMS: &str = "while read -r path sum; do now=$(cksum < \"$path\"); \
+    [ \"$now\" = \"$sum\" ] || echo \"LOST $path: $sum, now $now\"; done";
 
 impl Load {
     pub(super) const ALL: [Load; 5] = [Self::Sync, Self::Tar, Self::Sqlite, Self::Git, Self::Make];
@@ -34,9 +35,10 @@ impl Load {
                 "echo on; i=0; while [ $i -lt 400 ]; do i=$((i + 1)); d=d$((i % 5)); \
                 case $((i % 4)) in 0) f=$d/f$((i / 4 % 12)).c.new;; 1) f=$d/n$i;; \
                 2) mkdir -p $d/e$i; f=$d/e$i/n;; 3) f=$d/big$i;; esac; \
+                sum=$(seq $i $((i * 97)) | cksum); \
                 seq $i $((i * 97)) | dd of=$f conv=fsync 2> /dev/null || exit; \
                 case $f in *.new) mv $f ${f%.new} && sync $d || exit; f=${f%.new};; esac; \
-                echo kept $f $(seq $i $((i * 97)) | cksum); done"
+                echo kept $f $sum; done"
             }
             Self::Tar => {
                 "echo on; tar cf ../in.tar . 2> /dev/null || tar cf in.tar d0 d1 d2 d3 d4; \

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A tree, a view of it, and what is asked of both once everything is dead.
 
-use super::{Plan, Round};
+use super::{Plan, Round, SLOWLY};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// An ordinary user, who need not be known to the machine.
 const USER: u32 = 1000;
@@ -141,7 +142,15 @@ impl Scene {
                 vec!["no view".to_owned()]
             });
         }
-        let diff = self.openpath(&["diff", "--stat", &view]).output()?;
+        let by = Instant::now() + SLOWLY;
+        let diff = loop {
+            let diff = self.openpath(&["diff", "--stat", &view]).output()?;
+            // A process that ends loses its memory, by which it is found, before its locks.
+            if !said(&diff).contains("is in use") || Instant::now() > by {
+                break diff;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
         if !diff.status.success() {
             wrong.push(format!("diff: {}", said(&diff)));
         }

@@ -108,6 +108,7 @@ impl Found {
                 kinds.retain(|kind| *kind != ChangeKind::Deleted);
             }
         }
+        self.replaced()?;
         let all = self.all.into_iter().flat_map(|(path, kinds)| {
             let with = move |kind| Change {
                 path: path.clone(),
@@ -116,6 +117,33 @@ impl Found {
             kinds.into_iter().map(with)
         });
         Ok(all.collect())
+    }
+}
+
+impl Found {
+    /// Tells of a new file in the place of one that is gone as of one file that changed.
+    fn replaced(&mut self) -> Result<(), Errno> {
+        let places: HashMap<&[u8], &Gone> = self
+            .gone
+            .iter()
+            .map(|gone| (&gone.path[..], gone))
+            .collect();
+        for moved in &self.moved {
+            let (Some(gone), Some(kinds)) =
+                (places.get(&moved.path[..]), self.all.get_mut(&moved.path))
+            else {
+                continue;
+            };
+            if *kinds == [ChangeKind::Deleted, ChangeKind::Added] {
+                let same = same_data(&moved.upper, &gone.lower, false)?;
+                *kinds = vec![if same {
+                    ChangeKind::Attributes
+                } else {
+                    ChangeKind::Modified
+                }];
+            }
+        }
+        Ok(())
     }
 }
 

@@ -26,7 +26,9 @@ fn wanted() -> Vec<(String, ChangeKind)> {
         ("/d/c", Deleted),
         ("/d/moved", Renamed(b"/moves".to_vec())),
         ("/d/moved/in/more", Added),
+        ("/d/over", Modified),
         ("/d/same", Attributes),
+        ("/d/twin", Attributes),
         ("/deep", Renamed(b"/moves/deep".to_vec())),
         ("/fifo", Added),
         ("/g", Renamed(b"/moves/g".to_vec())),
@@ -59,7 +61,9 @@ fn each_change_is_told_and_nothing_else() {
         "/d/a",
         "/d/b",
         "/d/c",
+        "/d/over",
         "/d/same",
+        "/d/twin",
         "/moves/in/f",
         "/gone/f",
         "/moves/g",
@@ -73,6 +77,11 @@ fn each_change_is_told_and_nothing_else() {
     put(&task, "/d/a", "changed");
     task.chmod(b"/d/b", 0o600).expect("chmod");
     task.unlink(b"/d/c").expect("unlink");
+    // As editors write: a new file is renamed over the old one.
+    put(&task, "/d/new", "changed");
+    task.rename(b"/d/new", b"/d/over").expect("rename");
+    put(&task, "/d/new", "/d/twin");
+    task.rename(b"/d/new", b"/d/twin").expect("rename");
     // Copied up and written with what it held.
     put(&task, "/d/same", "/d/same");
     let fd = task.open(b"/moves/in/f", openpath_abi::fcntl::O_RDWR, 0);

@@ -40,16 +40,24 @@ fn the_real_tree_is_untouched_and_the_changes_are_told() {
         place.write("changed", "before");
         place.write("removed", "here");
         place.write("mode", "same");
+        place.write("edited", "before");
+        std::fs::create_dir(place.dir.join("again")).unwrap();
+        place.own("again");
+        place.write("again/file", "before");
         let line = "echo after > changed && rm removed && chmod 751 mode && mkdir -p new/deep && \
-            echo x > new/deep/file && ln -s changed link && cat changed new/deep/file link";
+            echo x > new/deep/file && \
+            sed -i s/before/after/ edited && rm -r again && mkdir again && \
+            ln -s changed link && cat changed new/deep/file link";
         let output = place.run(&[], line);
         assert_eq!(out(&output), "after\nx\nafter\n", "{}", err(&output));
         assert_eq!(place.read("changed"), "before");
         assert_eq!(place.read("removed"), "here");
         let names = std::fs::read_dir(&place.dir).unwrap().count();
-        assert_eq!(names, 3);
+        assert_eq!(names, 5);
         let want = pairs(&[
+            ("again", "modified"),
             ("changed", "modified"),
+            ("edited", "modified"),
             ("link", "added"),
             ("mode", "attributes"),
             ("new", "added"),
@@ -59,7 +67,7 @@ fn the_real_tree_is_untouched_and_the_changes_are_told() {
         ]);
         assert_eq!(changes(&place, &[], line), want);
         let text = err(&output);
-        assert!(text.starts_with("openpath: 7 changes\n"), "{text}");
+        assert!(text.starts_with("openpath: 9 changes\n"), "{text}");
         assert!(
             text.contains("new/  2 names") && text.contains("mode 0644 -> 0751"),
             "{text}"

@@ -59,7 +59,9 @@ impl Compare {
             let path = path_of(&change.path);
             match all.last_mut() {
                 Some(last) if last.path == path => {
-                    if weight(&kind) > weight(&last.kind) {
+                    if (&last.kind, &kind) == (&Kind::Deleted, &Kind::Added) {
+                        last.kind = Kind::Modified;
+                    } else if weight(&kind) > weight(&last.kind) {
                         last.kind = kind;
                     }
                 }

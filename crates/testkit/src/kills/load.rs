@@ -3,8 +3,8 @@
 //!
 //! A script says a word when it begins, and a line `kept ...` when something is on the disk: synced
 //! by fsync(2), or what the program itself says is. It is then given back these lines on standard
-//! input, and says `LOST ...` of what is not so. A line is said by the shell itself: of what another
-//! process computes while all are being killed, half may come.
+//! input, and says `LOST ...` of what is not so. A line is said by the shell itself: of what
+//! another process computes while all are being killed, half may come.
 
 /// A load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

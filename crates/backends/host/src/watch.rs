@@ -18,7 +18,8 @@
 //!     here, its attributes are brought up to date and it stays: so changes of our own, which cause
 //!     events as well, cost a look and no names, unless they are heard of while the call is still
 //!     going on. Else it is forgotten; also if the file is shorter now, which a mount above can
-//!     only say of a name.
+//!     only say of a name, and if the name may have come back: what is known may have been found
+//!     by it before it went, and may be said to be absent since.
 //! R2. When events were lost everything is forgotten.
 //! R3. The thread has the tree and its superblock weakly, and nobody waits for its end.
 
@@ -222,7 +223,8 @@ impl Watcher {
         node.attributes_changed(sb, &dir);
         if let Some(name) = event.name
             && proper(&name).is_ok()
-            && !node.still_means(sb, &name)
+            && (!node.still_means(sb, &name, event.what.contains(ReadFlags::CREATE))
+                || event.what.contains(ReadFlags::MOVED_TO))
         {
             sb.forget_name(&dir, &name);
         }
@@ -322,8 +324,8 @@ impl Node {
     }
 
     /// Whether `name` means what it meant when it was last found; then its attributes are brought
-    /// up to date.
-    fn still_means(self: &Arc<Self>, sb: &SuperBlock, name: &[u8]) -> bool {
+    /// up to date. `made`: the name is new, and so is the file if it has no other.
+    fn still_means(self: &Arc<Self>, sb: &SuperBlock, name: &[u8], made: bool) -> bool {
         let Ok(base) = self.handle(Use::Path, Patience::Wait) else {
             return false;
         };
@@ -340,6 +342,9 @@ impl Node {
         let (len, looked_at) = (inode.attr().size, node.untold.get() != 0);
         node.attributes_changed(sb, &inode);
         let shorter = !inode.is_dir() && (looked_at || inode.attr().size < len);
+        if made && !inode.is_dir() && inode.attr().nlink > 1 {
+            return false;
+        }
         let same = |place: &Place| !shorter && place.parent.id == self.id && *place.name == *name;
         node.place().is_some_and(|place| same(&place))
     }

@@ -50,6 +50,34 @@ fn names_that_others_change_are_seen() {
 }
 
 #[test]
+fn what_is_in_use_and_comes_back_is_there_again() {
+    for p in SEEING {
+        let s = Scratch::new("back");
+        for name in ["f", "linked"] {
+            s.put(name, name);
+        }
+        std::fs::create_dir(s.at("d")).expect("mkdir");
+        let (tree, _vfs, task) = with_tree(&s, policy(p));
+        let names = ["/f", "/linked", "/d"];
+        let held = names.map(|name| task.open(name.as_bytes(), O_RDONLY, 0).expect("open"));
+        let away = |name: &str| s.at(&format!("{name}.away"));
+        for name in ["f", "linked", "d"] {
+            std::fs::rename(s.at(name), away(name)).expect("rename");
+        }
+        HostFs::catch_up(&tree);
+        let there = |name: &str| task.stat(name.as_bytes()).map(|_| ());
+        assert_eq!(names.map(there), [Err(Errno::ENOENT); 3], "{p:?}");
+        for name in ["f", "d"] {
+            std::fs::rename(away(name), s.at(name)).expect("rename");
+        }
+        std::fs::hard_link(away("linked"), s.at("linked")).expect("link");
+        HostFs::catch_up(&tree);
+        assert_eq!(names.map(there), [Ok(()); 3], "{p:?}");
+        held.map(|fd| task.close(fd).expect("close"));
+    }
+}
+
+#[test]
 fn a_directory_is_sent_nowhere() {
     for p in POLICIES {
         let s = Scratch::new("sent");

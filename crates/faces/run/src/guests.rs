@@ -2,8 +2,13 @@
 //! Processes that came into a view by another way than its command: they end with it.
 //!
 //! They are found by their mounts, whatever namespaces they have made since.
+//!
+//! # Rules
+//! R1. The view's own namespace is held meanwhile. When the last of them goes its mount goes, and
+//!     the kernel gives the device's number to the next mount: that of another run, perhaps.
 
 use crate::left::GRACE;
+use crate::live::Inside;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::time::{Duration, Instant};
@@ -21,7 +26,9 @@ pub(crate) fn holds(device: &str, pid: Pid) -> bool {
 }
 
 /// Asks all of them to end, and after a moment makes them; how many there were.
-pub(crate) fn end(device: &str) -> usize {
+pub(crate) fn end(inside: &Inside) -> usize {
+    // R1
+    let device = &inside.device;
     let mut asked: Vec<Pid> = Vec::new();
     let begun = Instant::now();
     loop {

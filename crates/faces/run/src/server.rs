@@ -8,6 +8,7 @@ use crate::wire::Wire;
 use crate::{LogFile, Refusal, guests};
 use rustix::fd::OwnedFd;
 use std::io;
+use std::sync::Arc;
 
 /// Changes in a message.
 const CHANGES: usize = 500;
@@ -57,8 +58,8 @@ struct Server {
     label: Option<Label>,
     /// Those of the view, until it is served.
     namespaces: Vec<OwnedFd>,
-    /// What answers who asks, and the device that its guests have mounted.
-    beacon: Option<(Beacon, String)>,
+    /// What answers who asks, and what entering takes.
+    beacon: Option<(Beacon, Arc<Inside>)>,
 }
 
 impl Server {
@@ -89,26 +90,25 @@ impl Server {
             return Err(Refusal::new("there is nothing to serve"));
         };
         let handle = view.serve(fuse, mounted.mapped)?;
-        let device = mounted.device;
-        let inside = Inside {
+        let inside = Arc::new(Inside {
             namespaces: std::mem::take(&mut self.namespaces),
-            device: device.clone(),
-        };
+            device: mounted.device,
+        });
         // A view that cannot be found is a view all the same.
-        let beacon = Beacon::begin(label, view.sources(handle), Some(inside)).ok();
-        self.beacon = beacon.map(|beacon| (beacon, device));
+        let beacon = Beacon::begin(label, view.sources(handle), Some(Arc::clone(&inside))).ok();
+        self.beacon = beacon.map(|beacon| (beacon, inside));
         Ok(FromServer::Serving)
     }
 
     /// Lets nobody in any more, and ends who came; how many there were.
     fn end_guests(&mut self) -> usize {
-        let Some((beacon, device)) = self.beacon.take() else {
+        let Some((beacon, inside)) = self.beacon.take() else {
             return 0;
         };
         if beacon.stop() == 0 {
             return 0;
         }
-        guests::end(&device)
+        guests::end(&inside)
     }
 
     /// Lets go of the view and says what changed.

@@ -58,7 +58,7 @@ impl Beacon {
     pub(crate) fn begin(
         label: Label,
         sources: Sources,
-        inside: Option<Inside>,
+        inside: Option<Arc<Inside>>,
     ) -> io::Result<Beacon> {
         let id = label.pid;
         let (place, listener) = Place::listen(id)?;
@@ -109,7 +109,7 @@ struct Answering {
     listener: UnixListener,
     label: Label,
     sources: Sources,
-    inside: Option<Inside>,
+    inside: Option<Arc<Inside>>,
     entered: usize,
 }
 

@@ -126,8 +126,10 @@ fn a_command_stops_and_goes_on_with_its_front() {
         shell.expect("on\r");
         shell.send("\x1a");
         shell.expect("Stopped");
+        shell.expect("READY ");
         shell.send("fg\n");
-        shell.expect("run sh");
+        // The shell says what goes on.
+        shell.expect("\"$@\"");
         shell.send("word\n");
         shell.expect("done\r");
         shell.send("echo code=$?.\n");

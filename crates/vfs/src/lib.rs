@@ -71,7 +71,7 @@ pub use io::{Carriage, DataWait};
 pub use mount::{
     AbsentRules, AbsentRulesBuilder, MountFlags, MountInfo, Namespace, Propagation, mflag,
 };
-pub use ops::{DirEntry, LSMT_ROOT, MountAttr};
+pub use ops::{Beneath, DirEntry, LSMT_ROOT, MountAttr};
 pub use path::VfsPath;
 pub use pressure::{Pressure, Relief, Shrinker};
 pub use superblock::{Caching, SuperBlock, SuperBlockOps, SuperBlockOptions};

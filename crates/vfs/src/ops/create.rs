@@ -43,7 +43,8 @@ pub(super) struct Place<'a> {
     pub(super) name: &'a [u8],
 }
 
-/// Finds the place of a new name and has `make` fill it (`filename_create`).
+/// Finds the place of a new name, walking with `lookup`, and has `make` fill it
+/// (`filename_create`).
 ///
 /// # Errors
 /// Those of the walk, `EEXIST`, `ENOENT` (slash refused), `ENAMETOOLONG`, `EROFS`, those of `make`.
@@ -51,10 +52,10 @@ pub(super) fn make_name(
     core: &Core,
     at: At<'_>,
     path: &[u8],
-    slash: Slash,
+    (slash, lookup): (Slash, u32),
     make: impl FnOnce(&Place<'_>) -> Result<Arc<Inode>, Errno>,
 ) -> Result<(), Errno> {
-    let Parent { dir, last, name } = resolve_parent(core, at, path)?;
+    let Parent { dir, last, name } = resolve_parent(core, at, path, lookup)?;
     if last.kind != LastKind::Norm {
         return Err(Errno::EEXIST);
     }
@@ -171,11 +172,22 @@ impl Task {
     /// (removed directory), `EPERM` (immutable directory), `EACCES`; `EMLINK`, `ENOSPC` and what
     /// else the backend meets.
     pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: u32) -> Result<(), Errno> {
+        self.mkdirat_by(dirfd, path, mode, 0)
+    }
+
+    /// As [`Task::mkdirat`], walking with these flags besides.
+    pub(super) fn mkdirat_by(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        mode: u32,
+        lookup: u32,
+    ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
         // Of the bits above the permissions, only the sticky one can be asked for.
         let wanted = S_IFDIR | mode & (0o777 | mode::S_ISVTX);
-        make_name(&self.core, at, path, Slash::Allowed, |place| {
+        make_name(&self.core, at, path, (Slash::Allowed, lookup), |place| {
             place.may_create()?;
             place.create(place.mode(wanted), 0, b"")
         })
@@ -207,7 +219,7 @@ impl Task {
             _ => (false, 0),
         };
         let is_whiteout = wanted & S_IFMT == S_IFCHR && rdev == 0;
-        make_name(&self.core, at, path, Slash::Refused, |place| {
+        make_name(&self.core, at, path, (Slash::Refused, 0), |place| {
             place.may_create()?;
             if is_device && !is_whiteout && !self.core.cred().capable(caps::CAP_MKNOD) {
                 return Err(Errno::EPERM);
@@ -230,10 +242,21 @@ impl Task {
     /// In this order: `ENOENT` (empty target), `ENAMETOOLONG` (target of 4096 bytes or more); then
     /// as [`Task::mkdirat`], with `ENOENT` for a slash after an absent name before `EROFS`.
     pub fn symlinkat(&self, target: &[u8], dirfd: Fd, path: &[u8]) -> Result<(), Errno> {
+        self.symlinkat_by(target, dirfd, path, 0)
+    }
+
+    /// As [`Task::symlinkat`], walking with these flags besides.
+    pub(super) fn symlinkat_by(
+        &self,
+        target: &[u8],
+        dirfd: Fd,
+        path: &[u8],
+        lookup: u32,
+    ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
         check_path(target, false)?;
-        make_name(&self.core, at, path, Slash::Refused, |place| {
+        make_name(&self.core, at, path, (Slash::Refused, lookup), |place| {
             place.may_create()?;
             place.create(S_IFLNK | 0o777, 0, target)
         })

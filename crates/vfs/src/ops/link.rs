@@ -47,12 +47,24 @@ impl Task {
         new: &[u8],
         flags: u32,
     ) -> Result<(), Errno> {
+        self.linkat_by(dirfd, old, (new_dirfd, new), flags, 0)
+    }
+
+    /// As [`Task::linkat`], walking with these flags besides.
+    pub(super) fn linkat_by(
+        &self,
+        dirfd: Fd,
+        old: &[u8],
+        (new_dirfd, new): (Fd, &[u8]),
+        flags: u32,
+        walks: u32,
+    ) -> Result<(), Errno> {
         let (base, new_base) = (self.core.base(dirfd), self.core.base(new_dirfd));
         let (at, new_at) = (base.at(), new_base.at());
         if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
             return Err(Errno::EINVAL);
         }
-        let mut lookup = 0;
+        let mut lookup = walks;
         if flags & AT_EMPTY_PATH != 0 {
             lookup |= lflag::EMPTY | lflag::LINKAT_EMPTY;
         }
@@ -61,7 +73,7 @@ impl Task {
         }
         let core = &self.core;
         let source = resolve(core, at, old, lookup)?;
-        make_name(core, new_at, new, Slash::Refused, |place| {
+        make_name(core, new_at, new, (Slash::Refused, walks), |place| {
             if place.dir.spot().mount != source.spot().mount {
                 return Err(Errno::EXDEV);
             }

@@ -8,6 +8,7 @@
 
 mod access;
 mod attr;
+mod beneath;
 mod child;
 mod create;
 mod cwd;
@@ -25,6 +26,7 @@ mod truncate;
 mod unlink;
 mod xattr;
 
+pub use beneath::Beneath;
 pub(crate) use cwd::path_of;
 pub use dir::DirEntry;
 pub use mounts::{LSMT_ROOT, MountAttr};
@@ -154,7 +156,8 @@ pub(crate) struct Parent<'t> {
     pub(crate) name: Vec<u8>,
 }
 
-/// Walks to the directory of the last component of `path` (`filename_parentat`).
+/// Walks to the directory of the last component of `path` (`filename_parentat`). `flags` are those
+/// of [`lflag`].
 ///
 /// # Errors
 /// `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk.
@@ -162,9 +165,10 @@ pub(crate) fn resolve_parent<'t>(
     core: &'t Core,
     at: At<'_>,
     path: &[u8],
+    flags: u32,
 ) -> Result<Parent<'t>, Errno> {
     check_path(path, false)?;
-    let (pin, last, name) = walk::lookup_parent(core, at, path, 0)?;
+    let (pin, last, name) = walk::lookup_parent(core, at, path, flags)?;
     let sample = core.vfs.dcache.at(pin.dentry()).word().sample();
     Ok(Parent {
         dir: Held::new(core, pin, sample),

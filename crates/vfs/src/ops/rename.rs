@@ -76,12 +76,24 @@ impl Task {
         new: &[u8],
         flags: u32,
     ) -> Result<(), Errno> {
+        self.renameat2_by(dirfd, old, (new_dirfd, new), flags, 0)
+    }
+
+    /// As [`Task::renameat2`], walking with these flags besides.
+    pub(super) fn renameat2_by(
+        &self,
+        dirfd: Fd,
+        old: &[u8],
+        (new_dirfd, new): (Fd, &[u8]),
+        flags: u32,
+        lookup: u32,
+    ) -> Result<(), Errno> {
         let (base, new_base) = (self.core.base(dirfd), self.core.base(new_dirfd));
         let (at, new_at) = (base.at(), new_base.at());
         let core = &self.core;
         let how = How::of(flags)?;
-        let from = resolve_parent(core, at, old)?;
-        let to = resolve_parent(core, new_at, new)?;
+        let from = resolve_parent(core, at, old, lookup)?;
+        let to = resolve_parent(core, new_at, new, lookup)?;
         if from.dir.spot().mount != to.dir.spot().mount {
             return Err(Errno::EXDEV);
         }

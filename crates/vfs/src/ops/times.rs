@@ -37,6 +37,17 @@ impl Task {
         times: [TimeSet; 2],
         at_flags: u32,
     ) -> Result<(), Errno> {
+        self.utimensat_by(dirfd, path, times, (at_flags, 0))
+    }
+
+    /// As [`Task::utimensat`], walking with these flags besides.
+    pub(super) fn utimensat_by(
+        &self,
+        dirfd: Fd,
+        path: Option<&[u8]>,
+        times: [TimeSet; 2],
+        (at_flags, lookup): (u32, u32),
+    ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
         if is_nothing(&times) {
@@ -54,7 +65,7 @@ impl Task {
         if at_flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
             return Err(Errno::EINVAL);
         }
-        let held = resolve(&self.core, at, path, at_lookup(at_flags))?;
+        let held = resolve(&self.core, at, path, at_lookup(at_flags) | lookup)?;
         held.target()?.utimens(&times)
     }
 }

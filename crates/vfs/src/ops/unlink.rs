@@ -27,7 +27,7 @@ impl Task {
     /// # Errors
     /// As [`Task::unlinkat`].
     pub fn unlink(&self, path: &[u8]) -> Result<(), Errno> {
-        unlink(&self.core, At::Cwd, path)
+        unlink(&self.core, At::Cwd, path, 0)
     }
 
     /// Removes an empty directory. Linux: rmdir(2).
@@ -35,7 +35,7 @@ impl Task {
     /// # Errors
     /// As [`Task::unlinkat`] with `AT_REMOVEDIR`.
     pub fn rmdir(&self, path: &[u8]) -> Result<(), Errno> {
-        rmdir(&self.core, At::Cwd, path)
+        rmdir(&self.core, At::Cwd, path, 0)
     }
 
     /// Removes a name: an empty directory's with `AT_REMOVEDIR`, else any other. Linux:
@@ -49,11 +49,22 @@ impl Task {
     /// directory, append-only or immutable file or directory); `ENOTDIR`, `EISDIR`; `EBUSY`
     /// (something is mounted on it); `ENOTEMPTY` and what else the backend meets.
     pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<(), Errno> {
+        self.unlinkat_by(dirfd, path, flags, 0)
+    }
+
+    /// As [`Task::unlinkat`], walking with these flags besides.
+    pub(super) fn unlinkat_by(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        flags: u32,
+        lookup: u32,
+    ) -> Result<(), Errno> {
         let base = self.core.base(dirfd);
         let at = base.at();
         match flags {
-            0 => unlink(&self.core, at, path),
-            AT_REMOVEDIR => rmdir(&self.core, at, path),
+            0 => unlink(&self.core, at, path, lookup),
+            AT_REMOVEDIR => rmdir(&self.core, at, path, lookup),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -67,8 +78,8 @@ struct Victim<'a, 't> {
     entry: &'a Held<'t>,
 }
 
-fn unlink(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
-    let parent = resolve_parent(core, at, path)?;
+fn unlink(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno> {
+    let parent = resolve_parent(core, at, path, lookup)?;
     if parent.last.kind != LastKind::Norm {
         return Err(Errno::EISDIR);
     }
@@ -89,8 +100,8 @@ fn unlink(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-fn rmdir(core: &Core, at: At<'_>, path: &[u8]) -> Result<(), Errno> {
-    let parent = resolve_parent(core, at, path)?;
+fn rmdir(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno> {
+    let parent = resolve_parent(core, at, path, lookup)?;
     match parent.last.kind {
         LastKind::Norm => {}
         LastKind::Dot => return Err(Errno::EINVAL),

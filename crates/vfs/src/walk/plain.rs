@@ -78,7 +78,7 @@ const START: u64 = MIDDLE & !dflag::MOUNTED;
 /// Walks `path` from `at` if it is plain.
 #[inline(always)]
 pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
-    if !core.lock_free.get() || flags & lflag::SCOPED != 0 {
+    if !core.lock_free.get() || flags & lflag::SCOPED != 0 && leaves_scope(path, flags) {
         return Plain::Leave;
     }
     let start = match (path.first(), at) {
@@ -112,6 +112,13 @@ pub(crate) fn walk(core: &Core, at: At<'_>, path: &[u8], flags: u32) -> Plain {
             None => Plain::Leave,
         }
     }
+}
+
+/// Whether a plain path may not be answered for a walk that stays in its scope: names alone never
+/// lead out of where they start, but a root does, and with `IN_ROOT` it is another one.
+#[cold]
+fn leaves_scope(path: &[u8], flags: u32) -> bool {
+    flags & lflag::IN_ROOT != 0 || path.first() == Some(&b'/')
 }
 
 /// Whether an entry says for certain that its name does not exist.

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Path calls that may not leave the directory they start from.
+
+use openpath_abi::fcntl::{AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, O_CREAT, O_DIRECTORY, O_WRONLY};
+use openpath_abi::{Errno, TimeSet};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, Fd, Task, Vfs};
+
+/// `/out` with a file, and `/in` with one, a directory, and links that lead out and that do not.
+fn world() -> Result<(Task, Fd), Errno> {
+    let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()))?;
+    let task = vfs.task(Cred::root())?;
+    for dir in ["/out", "/in", "/in/d"] {
+        task.mkdir(dir.as_bytes(), 0o755)?;
+    }
+    for file in ["/out/f", "/in/f"] {
+        task.close(task.open(file.as_bytes(), O_CREAT | O_WRONLY, 0o644)?)?;
+    }
+    for (target, path) in [
+        ("/out", "/in/absolute"),
+        ("../out", "/in/up"),
+        ("../../out", "/in/d/up"),
+        ("d", "/in/good"),
+        ("../f", "/in/d/good"),
+    ] {
+        task.symlink(target.as_bytes(), path.as_bytes())?;
+    }
+    let dir = task.open(b"/in", O_DIRECTORY, 0)?;
+    Ok((task, dir))
+}
+
+/// Paths to what is not beneath, from `/in`; all of them exist but the last name of some.
+const OUT: &[&str] = &[
+    "/out/f",
+    "../out/f",
+    "d/../../out/f",
+    "absolute/f",
+    "up/f",
+    "d/up/f",
+    "good/up/f",
+    "./d/../../in/f",
+];
+
+#[test]
+fn no_call_leads_out() -> Result<(), Errno> {
+    let (task, dir) = world()?;
+    let beneath = task.beneath();
+    let now = [TimeSet::Now; 2];
+    let before = task.stat(b"/out/f")?;
+    // Once with what is cached, once again with the same walks done before.
+    for out in OUT.iter().chain(OUT) {
+        let out = out.as_bytes();
+        let answers = [
+            ("open", beneath.openat(dir, out, 0, 0).map(|_| ())),
+            ("stat", beneath.fstatat(dir, out, 0).map(|_| ())),
+            ("readlink", beneath.readlinkat(dir, out).map(|_| ())),
+            ("utimens", beneath.utimensat(dir, out, now, 0)),
+            ("mkdir", beneath.mkdirat(dir, out, 0o755)),
+            ("symlink", beneath.symlinkat(b"x", dir, out)),
+            ("unlink", beneath.unlinkat(dir, out, 0)),
+            ("rmdir", beneath.unlinkat(dir, out, AT_REMOVEDIR)),
+            ("link from", beneath.linkat(dir, out, dir, b"new", 0)),
+            ("link to", beneath.linkat(dir, b"f", dir, out, 0)),
+            ("rename from", beneath.renameat2(dir, out, dir, b"new", 0)),
+            ("rename to", beneath.renameat2(dir, b"f", dir, out, 0)),
+        ];
+        for (call, answer) in answers {
+            let path = String::from_utf8_lossy(out);
+            assert_eq!(answer, Err(Errno::EXDEV), "{call} {path}");
+        }
+    }
+    assert_eq!(task.stat(b"/out/f")?, before);
+    assert!(task.stat(b"/in/f").is_ok());
+    Ok(())
+}
+
+#[test]
+fn what_is_beneath_answers_as_ever() -> Result<(), Errno> {
+    let (task, dir) = world()?;
+    let beneath = task.beneath();
+    for path in [
+        "f",
+        "d/../f",
+        "good/good",
+        "./f",
+        "d/./../f",
+        "gone",
+        "f/x",
+        "good",
+        "d/",
+    ] {
+        let path = path.as_bytes();
+        for flags in [0, AT_SYMLINK_NOFOLLOW] {
+            let stat = task.fstatat(dir, path, flags);
+            assert_eq!(beneath.fstatat(dir, path, flags), stat);
+        }
+    }
+    beneath.mkdirat(dir, b"good/new", 0o755)?;
+    beneath.symlinkat(b"/out", dir, b"d/link")?;
+    assert_eq!(beneath.readlinkat(dir, b"good/link"), Ok(b"/out".to_vec()));
+    beneath.renameat2(dir, b"d/new", dir, b"moved", 0)?;
+    beneath.linkat(dir, b"f", dir, b"moved/f", 0)?;
+    assert_eq!(beneath.fstatat(dir, b"moved/f", 0)?.nlink, 2);
+    beneath.unlinkat(dir, b"moved/f", 0)?;
+    beneath.unlinkat(dir, b"moved", AT_REMOVEDIR)?;
+    beneath.unlinkat(dir, b"d/link", 0)?;
+    assert_eq!(task.stat(b"/in/moved"), Err(Errno::ENOENT));
+    Ok(())
+}
+
+#[test]
+fn a_try_answers_what_is_cached() -> Result<(), Errno> {
+    let (task, dir) = world()?;
+    let beneath = task.beneath();
+    assert_eq!(beneath.fstatat(dir, b"d", 0)?.mode & 0o777, 0o755);
+    assert!(beneath.try_fstatat(dir, b"d", 0).is_ok());
+    let fd = beneath.try_openat(dir, b"f", 0, 0);
+    assert!(fd.is_ok());
+    // A `..` is refused where the walk can hold on, as by the kernel.
+    assert_eq!(
+        beneath.try_fstatat(dir, b"../out", 0),
+        Err(openpath_vfs::TryError::WouldBlock)
+    );
+    Ok(())
+}

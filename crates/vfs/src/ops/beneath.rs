@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The path calls for who may not leave the directories that he names.
+//!
+//! # Kernel analogue
+//! `RESOLVE_BENEATH`, which only openat2(2) has there: here every call on paths has it.
+//!
+//! # Rules
+//! R1. Each path of a call stays beneath its own directory: `/`, a link to somewhere above and a
+//!     `..` too many are refused where the walk meets them, whatever the text looks like.
+
+use crate::file::Fd;
+use crate::task::Task;
+use crate::tried::TryError;
+use crate::walk::lflag;
+use openpath_abi::resolve::RESOLVE_BENEATH;
+use openpath_abi::{Errno, OpenHow, Stat, TimeSet};
+
+/// The calls of a task whose paths stay beneath the directories that they start from. Those that
+/// lead out are `EXDEV`; else each answers as the call of the same name.
+///
+/// ```no_run
+/// # fn example(task: &openpath_vfs::Task, dir: i32) -> Result<(), openpath_abi::Errno> {
+/// let guest = task.beneath();
+/// guest.mkdirat(dir, b"work", 0o755)?;
+/// assert!(guest.fstatat(dir, b"work/../../etc", 0).is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Beneath<'t>(&'t Task);
+
+impl Task {
+    /// The calls whose paths stay beneath the directories that they start from.
+    #[must_use]
+    #[inline]
+    pub fn beneath(&self) -> Beneath<'_> {
+        Beneath(self)
+    }
+}
+
+impl Beneath<'_> {
+    /// As [`Task::openat2`] with `RESOLVE_BENEATH`.
+    ///
+    /// # Errors
+    /// Those of [`Task::openat2`].
+    #[inline]
+    pub fn openat(&self, dirfd: Fd, path: &[u8], flags: u32, mode: u32) -> Result<Fd, Errno> {
+        self.0.openat2(dirfd, path, &how(flags, mode))
+    }
+
+    /// As [`Beneath::openat`], but without a wait.
+    ///
+    /// # Errors
+    /// Those of [`Task::try_openat2`].
+    #[inline]
+    pub fn try_openat(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        flags: u32,
+        mode: u32,
+    ) -> Result<Fd, TryError> {
+        self.0.try_openat2(dirfd, path, &how(flags, mode))
+    }
+
+    /// As [`Task::fstatat`].
+    ///
+    /// # Errors
+    /// `EXDEV`, those of [`Task::fstatat`].
+    #[inline]
+    pub fn fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, Errno> {
+        self.0.fstatat_by(dirfd, path, at_flags, lflag::BENEATH)
+    }
+
+    /// As [`Beneath::fstatat`], but without a wait.
+    ///
+    /// # Errors
+    /// [`TryError::WouldBlock`]; those of [`Beneath::fstatat`].
+    #[inline]
+    pub fn try_fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, TryError> {
+        let lookup = lflag::BENEATH | lflag::CACHED;
+        self.0
+            .tried(|| self.0.fstatat_by(dirfd, path, at_flags, lookup))
+    }
+
+    /// As [`Task::readlinkat`].
+    ///
+    /// # Errors
+    /// `EXDEV`, those of [`Task::readlinkat`].
+    pub fn readlinkat(&self, dirfd: Fd, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.0.readlinkat_by(dirfd, path, lflag::BENEATH)
+    }
+
+    /// As [`Task::utimensat`] of a path.
+    ///
+    /// # Errors
+    /// `EXDEV`, those of [`Task::utimensat`].
+    pub fn utimensat(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        times: [TimeSet; 2],
+        at_flags: u32,
+    ) -> Result<(), Errno> {
+        let flags = (at_flags, lflag::BENEATH);
+        self.0.utimensat_by(dirfd, Some(path), times, flags)
+    }
+
+    /// As [`Task::mkdirat`].
+    ///
+    /// # Errors
+    /// `EXDEV`, those of [`Task::mkdirat`].
+    pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: u32) -> Result<(), Errno> {
+        self.0.mkdirat_by(dirfd, path, mode, lflag::BENEATH)
+    }
+
+    /// As [`Task::symlinkat`]; what the link says is not looked at.
+    ///
+    /// # Errors
+    /// `EXDEV`, those of [`Task::symlinkat`].
+    pub fn symlinkat(&self, target: &[u8], dirfd: Fd, path: &[u8]) -> Result<(), Errno> {
+        self.0.symlinkat_by(target, dirfd, path, lflag::BENEATH)
+    }
+
+    /// As [`Task::unlinkat`].
+    ///
+    /// # Errors
+    /// `EXDEV`, those of [`Task::unlinkat`].
+    pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<(), Errno> {
+        self.0.unlinkat_by(dirfd, path, flags, lflag::BENEATH)
+    }
+
+    /// As [`Task::linkat`]. `EXDEV` also says that the two are in different mounts.
+    ///
+    /// # Errors
+    /// Those of [`Task::linkat`].
+    pub fn linkat(
+        &self,
+        dirfd: Fd,
+        old: &[u8],
+        new_dirfd: Fd,
+        new: &[u8],
+        flags: u32,
+    ) -> Result<(), Errno> {
+        let new = (new_dirfd, new);
+        self.0.linkat_by(dirfd, old, new, flags, lflag::BENEATH)
+    }
+
+    /// As [`Task::renameat2`]. `EXDEV` also says that the two are in different mounts.
+    ///
+    /// # Errors
+    /// Those of [`Task::renameat2`].
+    pub fn renameat2(
+        &self,
+        dirfd: Fd,
+        old: &[u8],
+        new_dirfd: Fd,
+        new: &[u8],
+        flags: u32,
+    ) -> Result<(), Errno> {
+        let new = (new_dirfd, new);
+        self.0.renameat2_by(dirfd, old, new, flags, lflag::BENEATH)
+    }
+}
+
+fn how(flags: u32, mode: u32) -> OpenHow {
+    OpenHow::new(u64::from(flags), u64::from(mode)).resolve(RESOLVE_BENEATH)
+}

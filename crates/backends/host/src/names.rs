@@ -9,9 +9,10 @@
 //!     on.
 
 use crate::node::Node;
+use crate::options::Crossing;
 use crate::places::Place;
 use crate::pool::Use;
-use crate::sys::{Facts, errno, look};
+use crate::sys::{Facts, errno, is_made_up, look};
 use openpath_abi::Errno;
 use openpath_vfs::{Found, Inode, Patience};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -58,7 +59,14 @@ impl Node {
         let base = self.handle(Use::Path, Patience::Wait)?;
         let seen = self.tree.changes.get();
         let facts = look(&*base, name, Patience::Wait)?;
-        self.may_enter(&facts)?;
+        self.may_enter(&facts, || {
+            let way = self.tree.way;
+            let fd = way.open(&*base, name, OFlags::PATH, Mode::empty(), Patience::Wait)?;
+            // Another may have been mounted meanwhile.
+            let again = look(&fd, b"", Patience::Wait)?;
+            let same = (again.mnt, again.id.dev) == (facts.mnt, facts.id.dev);
+            Ok(!same || is_made_up(&fd)?)
+        })?;
         self.adopt_child(name, facts, seen)
     }
 
@@ -100,7 +108,7 @@ impl Node {
             fd => fd?,
         };
         let facts = look(&fd, b"", patience)?;
-        self.may_enter(&facts)?;
+        self.may_enter(&facts, || is_made_up(&fd))?;
         if self.tree.is_kept_by_attribute(&facts) {
             return Err(Errno::EAGAIN);
         }
@@ -141,13 +149,22 @@ impl Node {
         self.keep(fd, Use::Path, false).is_ok()
     }
 
+    /// `made_up` says of another mount whether the kernel makes it up; it is asked if need be.
+    ///
     /// # Errors
-    /// `EXDEV`: another mount, which is not to be entered.
-    pub(crate) fn may_enter(&self, facts: &Facts) -> Result<(), Errno> {
-        if self.tree.way.stay && facts.mnt != self.tree.root_mnt {
-            return Err(Errno::EXDEV);
-        }
-        Ok(())
+    /// `EXDEV`: another mount, which is not to be entered; those of `made_up`.
+    pub(crate) fn may_enter(
+        &self,
+        facts: &Facts,
+        made_up: impl FnOnce() -> Result<bool, Errno>,
+    ) -> Result<(), Errno> {
+        let crosses = facts.mnt != self.mnt || facts.id.dev != self.id.dev;
+        let refused = match self.tree.options.crossing {
+            Crossing::Cross => false,
+            Crossing::Stay => facts.mnt != self.tree.root_mnt,
+            Crossing::Stored => crosses && made_up()?,
+        };
+        if refused { Err(Errno::EXDEV) } else { Ok(()) }
     }
 
     /// As `InodeOps::unlink` and, if it `is_dir`, `InodeOps::rmdir`.

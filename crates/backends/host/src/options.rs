@@ -55,6 +55,10 @@ pub enum Crossing {
     Cross,
     /// It cannot be entered: `EXDEV`.
     Stay,
+    /// It is part of the tree, unless the kernel makes it up (proc, sysfs and their like): that
+    /// cannot be entered, and no such tree can be made: `EXDEV`. Of this process such files say
+    /// what a guest of it is not to know, and writing them changes it.
+    Stored,
 }
 
 /// How the host is asked for names.

@@ -4,7 +4,7 @@
 use crate::node::Node;
 use crate::options::{Crossing, HostOptions, Policy, Reach};
 use crate::pool::Use;
-use crate::sys::{Way, errno, has_openat2, look};
+use crate::sys::{Way, errno, has_openat2, is_made_up, look};
 use crate::tree::Tree;
 use crate::watch::Watcher;
 use openpath_abi::{Errno, StatFs};
@@ -28,7 +28,8 @@ impl HostFs {
     /// A tree that shows the directory at `path`, whose name is followed once, now.
     ///
     /// # Errors
-    /// Those of open(2) with `O_PATH | O_DIRECTORY`; `EMFILE`, `EAGAIN` (no thread for watches).
+    /// Those of open(2) with `O_PATH | O_DIRECTORY`; `EMFILE`, `EAGAIN` (no thread for watches);
+    /// `EXDEV` ([`Crossing::Stored`]).
     pub fn open(path: impl AsRef<Path>, options: HostOptions) -> Result<Arc<SuperBlock>, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = std::path::absolute(path.as_ref()).map_err(|_| Errno::ENOENT)?;
@@ -53,11 +54,14 @@ impl HostFs {
     /// A tree that shows the directory that `dir` is open at; `O_PATH` is enough.
     ///
     /// # Errors
-    /// `ENOTDIR`, those of the host.
+    /// `ENOTDIR`, `EXDEV` ([`Crossing::Stored`]), those of the host.
     pub fn over(dir: OwnedFd, options: HostOptions) -> Result<Arc<SuperBlock>, Errno> {
         let facts = look(&dir, b"", Patience::Wait)?;
         if !openpath_abi::mode::is_dir(facts.attr.mode) {
             return Err(Errno::ENOTDIR);
+        }
+        if options.crossing == Crossing::Stored && is_made_up(&dir)? {
+            return Err(Errno::EXDEV);
         }
         let mut options = options;
         options.handles_max = handles(options.handles_max);

@@ -200,6 +200,37 @@ impl Way {
     }
 }
 
+/// Kinds of file systems that the kernel makes up, as statfs(2) numbers them: proc, sysfs, debugfs,
+/// tracefs, securityfs, configfs, bpf, cgroup and cgroup2, pstore, efivarfs, fusectl, selinuxfs,
+/// `binfmt_misc`, nsfs.
+const MADE_UP: &[u64] = &[
+    0x9fa0,
+    0x6265_6572,
+    0x6462_6720,
+    0x7472_6163,
+    0x7363_6673,
+    0x6265_6570,
+    0xcafe_4a11,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x6165_676c,
+    0xde5e_81e4,
+    0x6573_5543,
+    0xf97c_ff8c,
+    0x4249_4e4d,
+    0x6e73_6673,
+];
+
+/// Whether the kernel makes up what `fd` is of. Linux: fstatfs(2).
+///
+/// # Errors
+/// Those of the host.
+pub(crate) fn is_made_up(fd: impl AsFd) -> Result<bool, Errno> {
+    let kind = rustix::fs::fstatfs(fd).map_err(errno)?.f_type;
+    // The field is signed on some machines, and the numbers are of 32 bits.
+    Ok(u64::try_from(i128::from(kind) & 0xffff_ffff).is_ok_and(|kind| MADE_UP.contains(&kind)))
+}
+
 /// Whether openat2(2) can be used on what `dir` is in.
 pub(crate) fn has_openat2(dir: impl AsFd) -> bool {
     let flags = OFlags::PATH | ALWAYS;

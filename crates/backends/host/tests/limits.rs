@@ -6,7 +6,7 @@ mod common;
 use common::{Scratch, policy, read, world, write};
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
 use openpath_abi::{Errno, OpenHow, resolve};
-use openpath_host::{Crossing, HostOptions, Ownership, Policy};
+use openpath_host::{Crossing, HostFs, HostOptions, Ownership, Policy};
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
@@ -112,6 +112,47 @@ fn mounts_of_the_host_are_crossed_or_not() {
         assert_eq!(read(&task, "/m/f"), Err(Errno::EXDEV));
     }
     let _unmounted = Command::new("umount").arg("-l").arg(s.at("m")).status();
+}
+
+#[test]
+fn what_the_kernel_makes_up_is_not_entered_if_told_so() {
+    let s = Scratch::new("made-up");
+    for name in ["proc", "tmpfs"] {
+        std::fs::create_dir(s.at(name)).expect("mkdir");
+        let mount = Command::new("mount")
+            .args(["-t", name, name])
+            .arg(s.at(name))
+            .status();
+        if !mount.is_ok_and(|status| status.success()) {
+            return;
+        }
+    }
+    s.put("tmpfs/f", "stored");
+    std::fs::write(s.at("version"), "").expect("write");
+    let file = ["--bind", "/proc/version"];
+    let mount = Command::new("mount")
+        .args(file)
+        .arg(s.at("version"))
+        .status();
+    assert!(mount.expect("mount").success());
+    let options = |crossing| HostOptions {
+        crossing,
+        ..policy(Policy::Exclusive)
+    };
+    {
+        let (_vfs, task) = world(&s, options(Crossing::Cross));
+        assert!(read(&task, "/proc/version").is_ok() && read(&task, "/version").is_ok());
+        let (_vfs, task) = world(&s, options(Crossing::Stored));
+        assert_eq!(read(&task, "/tmpfs/f"), Ok("stored".to_owned()));
+        for refused in ["/proc/version", "/proc/self/environ", "/version"] {
+            assert_eq!(read(&task, refused), Err(Errno::EXDEV), "{refused}");
+        }
+        let top = HostFs::open(s.at("proc"), options(Crossing::Stored));
+        assert_eq!(top.err(), Some(Errno::EXDEV));
+    }
+    for name in ["proc", "tmpfs", "version"] {
+        let _unmounted = Command::new("umount").arg("-l").arg(s.at(name)).status();
+    }
 }
 
 #[test]

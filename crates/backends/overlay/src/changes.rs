@@ -2,8 +2,9 @@
 //! What the upper tree says that was changed.
 //!
 //! # Rules
-//! R1. A file is modified if its data differs from that beneath: it has another length, or was
-//!     written since and holds something else. What was copied up and is the same is no change.
+//! R1. A file is modified if its data differs from that beneath: it has another length, or holds
+//!     something else. No time says that it does not, for who writes can set it back. What was
+//!     copied up and is the same is no change.
 //! R2. A directory is renamed if it is found beneath by a redirect; a file, if it shows the number
 //!     of one that is gone.
 
@@ -95,7 +96,7 @@ impl Found {
             {
                 kinds.retain(|kind| *kind != ChangeKind::Added);
                 kinds.push(ChangeKind::Renamed(gone.from.clone()));
-                if !same_data(&moved.upper, &gone.lower, true)? {
+                if !same_data(&moved.upper, &gone.lower)? {
                     kinds.push(ChangeKind::Modified);
                 }
                 self.left.insert(gone.from.clone());
@@ -135,7 +136,7 @@ impl Found {
                 continue;
             };
             if *kinds == [ChangeKind::Deleted, ChangeKind::Added] {
-                let same = same_data(&moved.upper, &gone.lower, false)?;
+                let same = same_data(&moved.upper, &gone.lower)?;
                 *kinds = vec![if same {
                     ChangeKind::Attributes
                 } else {
@@ -248,8 +249,7 @@ impl Node {
             Self::came(hit, upper, path, found);
             return found.note(path, ChangeKind::Added);
         }
-        // What has no number may have come from another name.
-        if !same_data(upper, &lower, hit.number.is_some())? {
+        if !same_data(upper, &lower)? {
             return found.note(path, ChangeKind::Modified);
         }
         let touched = upper.attr().mtime != lower.attr().mtime;
@@ -333,9 +333,8 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
     Ok(values(upper)? == values(lower)?)
 }
 
-/// Whether two files are of one kind and hold the same (R1); `copied`: the one is known to be a
-/// copy of the other, so that one time of change says it.
-fn same_data(upper: &Inode, lower: &Inode, copied: bool) -> Result<bool, Errno> {
+/// Whether two files are of one kind and hold the same (R1).
+fn same_data(upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
     if upper.kind() != lower.kind() || upper.rdev() != lower.rdev() {
         return Ok(false);
     }
@@ -351,9 +350,6 @@ fn same_data(upper: &Inode, lower: &Inode, copied: bool) -> Result<bool, Errno> 
     }
     if upper.size() != lower.size() {
         return Ok(false);
-    }
-    if copied && upper.attr().mtime == lower.attr().mtime {
-        return Ok(true);
     }
     let (mut a, mut b) = (vec![0; BUFFER], vec![0; BUFFER]);
     let mut at = 0;

@@ -67,6 +67,7 @@ mod aside;
 mod change;
 mod changes;
 mod copied;
+mod copying;
 mod data;
 mod face;
 mod find;
@@ -84,5 +85,6 @@ mod told;
 
 pub use changes::{Change, ChangeKind};
 pub use copied::Copied;
+pub use copying::Copying;
 pub use options::{Marks, OverlayOptions};
 pub use superblock::OverlayFs;

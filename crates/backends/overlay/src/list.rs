@@ -144,12 +144,16 @@ impl Node {
                 next,
             });
             if !goes_on {
-                let dropped = self.fs.lists.lock().put(self, &listing);
-                drop(dropped);
-                return Ok(());
+                break;
             }
         }
-        self.fs.lists.lock().drop_of(self);
+        // Who was given something asks once more, if only to hear that this was all.
+        if begin < listing.lines.len() {
+            let dropped = self.fs.lists.lock().put(self, &listing);
+            drop(dropped);
+        } else {
+            self.fs.lists.lock().drop_of(self);
+        }
         Ok(())
     }
 

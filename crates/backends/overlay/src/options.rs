@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an overlay is made with.
 
+use crate::copying::Copying;
 use openpath_vfs::{Clock, SuperBlock, SystemClock};
 use std::sync::Arc;
 
@@ -57,6 +58,8 @@ pub struct OverlayOptions {
     pub kind: &'static str,
     /// Whose time a file gets that is copied up because it is opened.
     pub clock: Arc<dyn Clock>,
+    /// Who is told how far copying up is.
+    pub copying: Option<Arc<dyn Copying>>,
 }
 
 impl Default for OverlayOptions {
@@ -73,6 +76,7 @@ impl Default for OverlayOptions {
             read_only: false,
             kind: "overlay",
             clock: Arc::new(SystemClock),
+            copying: None,
         }
     }
 }

@@ -12,6 +12,7 @@
 //! R3. What has lost its name gets a copy without one.
 
 use crate::aside::Spot;
+use crate::copying::Way;
 use crate::fs::address;
 use crate::layer::{change, set};
 use crate::marks::NUMBER;
@@ -31,7 +32,8 @@ impl Node {
     /// needed.
     ///
     /// # Errors
-    /// `EROFS`: there is no upper tree. What the layers meet.
+    /// `EROFS`: there is no upper tree. `EINTR`: the copy is not wanted any more. What the layers
+    /// meet.
     pub(crate) fn raise(&self, now: Timespec, data: u64) -> Result<&Arc<Inode>, Errno> {
         if let Some(upper) = self.upper() {
             return Ok(upper);
@@ -141,7 +143,8 @@ impl Node {
     ) -> Result<(), Errno> {
         if mode::is_reg(attr.mode) {
             let size = attr.size.min(data);
-            copy_data(lower, made, size, now)?;
+            let mut way = Way::begin(&self.fs, size);
+            copy_data(lower, made, size, now, &mut way)?;
             self.fs.copied.bytes(size);
         }
         self.copy_xattrs(lower, made, now)?;
@@ -214,12 +217,19 @@ fn new_of<'a>(attr: &Attr, rdev: u64, body: &'a [u8], now: Timespec) -> NewInode
 }
 
 /// Copies the first `size` bytes, and leaves holes where there are some.
-fn copy_data(from: &Inode, to: &Inode, size: u64, now: Timespec) -> Result<(), Errno> {
+fn copy_data(
+    from: &Inode,
+    to: &Inode,
+    size: u64,
+    now: Timespec,
+    way: &mut Way<'_>,
+) -> Result<(), Errno> {
     let mut buffer = vec![0; BUFFER];
     let mut at = 0;
     while at < size {
         let (begin, end) = next_data(from, at, size)?;
         at = begin;
+        way.reached(at, size)?;
         while at < end {
             let room = usize::try_from(end - at).unwrap_or(BUFFER).min(BUFFER);
             let read = from.ops().read_at(from, &mut buffer[..room], at)?;
@@ -236,6 +246,7 @@ fn copy_data(from: &Inode, to: &Inode, size: u64, now: Timespec) -> Result<(), E
                 done += written;
             }
             at += read as u64;
+            way.reached(at, size)?;
         }
     }
     if to.size() != size {

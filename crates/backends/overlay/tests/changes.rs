@@ -4,7 +4,8 @@
 mod common;
 
 use common::{Stack, mkdir, put, task_in};
-use openpath_abi::{Errno, mode};
+use openpath_abi::fcntl::AT_FDCWD;
+use openpath_abi::{Errno, TimeSet, mode};
 use openpath_overlay::{ChangeKind, OverlayFs};
 use openpath_vfs::SuperBlock;
 
@@ -121,4 +122,18 @@ fn what_was_not_changed_is_not_told() {
     let fd = task.open(b"/d/f", openpath_abi::fcntl::O_RDWR, 0);
     task.close(fd.expect("open")).expect("close");
     assert_eq!(OverlayFs::changes(&tree, 10), Ok(Vec::new()));
+}
+
+#[test]
+fn what_was_written_is_told_though_its_time_was_set_back() {
+    let s = Stack::new(1);
+    put(&s.below[0], "/f", "before");
+    let time = s.below[0].stat(b"/f").expect("stat").mtime;
+    let tree = OverlayFs::new(s.options()).expect("an overlay");
+    let (_vfs, task) = task_in(&tree);
+    put(&task, "/f", "behind");
+    let times = [TimeSet::Omit, TimeSet::At(time)];
+    task.utimensat(AT_FDCWD, Some(b"/f"), times, 0)
+        .expect("set");
+    assert_eq!(told(&tree), [("/f".to_owned(), ChangeKind::Modified)]);
 }

@@ -10,6 +10,7 @@ use openpath_abi::fcntl::{
 };
 use openpath_abi::statx::STATX_BTIME;
 use openpath_abi::{Errno, TimeSet, Timespec, mode};
+use openpath_mem::{MemFs, MemOptions};
 use openpath_overlay::OverlayFs;
 use openpath_vfs::NewInode;
 
@@ -371,4 +372,84 @@ fn what_was_copied_up_is_counted_and_known() {
     task.unlink(b"/d/f").expect("unlink");
     assert!(above("/d/h") && !above("/d/f"));
     assert_eq!(OverlayFs::copied(&s.upper), Err(Errno::EINVAL));
+}
+
+/// Hears how far copying up is: what was begun, what moved, and what was left at each end.
+#[derive(Default)]
+struct Ear(std::sync::Mutex<(Vec<u64>, u64, Vec<u64>)>, Option<u64>);
+
+impl openpath_overlay::Copying for Ear {
+    fn begin(&self, bytes: u64) {
+        self.0.lock().unwrap().0.push(bytes);
+    }
+    fn moved(&self, bytes: u64) -> bool {
+        let mut heard = self.0.lock().unwrap();
+        heard.1 += bytes;
+        self.1.is_none_or(|enough| heard.1 < enough)
+    }
+    fn end(&self, left: u64) {
+        self.0.lock().unwrap().2.push(left);
+    }
+}
+
+#[test]
+fn how_far_a_copy_is_is_told() {
+    let s = Stack::new(1);
+    let large = "x".repeat(1 << 20);
+    put(&s.below[0], "/large", &large);
+    let fd = s.below[0].open(b"/holes", O_RDWR | O_CREAT, 0o644);
+    let fd = fd.expect("open");
+    s.below[0].pwrite(fd, b"end", 5 << 20).expect("pwrite");
+    s.below[0].ftruncate(fd, 7 << 20).expect("ftruncate");
+    s.below[0].close(fd).expect("close");
+    let ear = std::sync::Arc::new(Ear::default());
+    let mut options = s.options();
+    options.copying = Some(ear.clone());
+    let (_vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
+    task.chmod(b"/large", 0o600).expect("chmod");
+    task.chmod(b"/holes", 0o600).expect("chmod");
+    task.truncate(b"/large", 0).expect("truncate");
+    let heard = std::mem::take(&mut *ear.0.lock().unwrap());
+    let (begun, moved, left) = heard;
+    assert_eq!((begun, moved), (vec![1 << 20, 7 << 20], 8 << 20));
+    assert_eq!(left, [0, 0], "holes are on the way too");
+}
+
+#[test]
+fn a_copy_that_fails_is_told_of_as_ended() {
+    let small = MemOptions {
+        size: 1 << 20,
+        ..MemOptions::default()
+    };
+    let s = Stack::of(vec![MemFs::new(MemOptions::default())], MemFs::new(small));
+    put(&s.below[0], "/large", &"x".repeat(2 << 20));
+    let ear = std::sync::Arc::new(Ear::default());
+    let mut options = s.options();
+    options.copying = Some(ear.clone());
+    let (_vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
+    assert_eq!(task.chmod(b"/large", 0o600), Err(Errno::ENOSPC));
+    let (begun, moved, left) = std::mem::take(&mut *ear.0.lock().unwrap());
+    assert_eq!(begun, [2 << 20]);
+    assert!(
+        moved < 2 << 20 && left == [(2 << 20) - moved],
+        "{moved} {left:?}"
+    );
+}
+
+#[test]
+fn a_copy_that_is_not_wanted_any_more_leaves_nothing() {
+    let s = Stack::new(1);
+    put(&s.below[0], "/large", &"x".repeat(2 << 20));
+    let ear = std::sync::Arc::new(Ear(std::sync::Mutex::default(), Some(1 << 20)));
+    let mut options = s.options();
+    options.copying = Some(ear.clone());
+    let (_vfs, task) = task_in(&OverlayFs::new(options).expect("an overlay"));
+    assert_eq!(task.open(b"/large", O_RDWR, 0), Err(Errno::EINTR));
+    assert_eq!(ear.0.lock().unwrap().2, [1 << 20]);
+    assert_eq!(beneath(&s.upper, "/upper"), [""; 0]);
+    assert_eq!(beneath(&s.upper, "/work"), [""; 0]);
+    assert_eq!(task.stat(b"/large").expect("as it was").size, 2 << 20);
+    // The next one is wanted: nothing is in its way.
+    let (_vfs, task) = s.mount();
+    task.chmod(b"/large", 0o600).expect("chmod");
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who is told how far copying up is, and may end it.
+//!
+//! # Kernel analogue
+//! overlayfs ends a copy when who waits for it is killed; how far it is nobody says.
+
+use crate::fs::Fs;
+use openpath_abi::Errno;
+
+/// Is told how far copying up is; several files may be on their way at once, each in a thread of
+/// its own. What is called must be quick: the copy waits for it.
+pub trait Copying: Send + Sync {
+    /// A file with so many bytes is begun.
+    fn begin(&self, bytes: u64);
+
+    /// So many more bytes of it are there, holes among them. Says whether to go on: else the call
+    /// that took the copy ends with `EINTR`, and nothing has changed.
+    fn moved(&self, bytes: u64) -> bool;
+
+    /// It is done, or given up: of what was begun so much did not move.
+    fn end(&self, left: u64);
+}
+
+/// One file that is on its way.
+pub(crate) struct Way<'a> {
+    who: Option<&'a dyn Copying>,
+    left: u64,
+}
+
+impl<'a> Way<'a> {
+    pub(crate) fn begin(fs: &'a Fs, bytes: u64) -> Self {
+        let who = fs.options.copying.as_deref();
+        if let Some(who) = who {
+            who.begin(bytes);
+        }
+        Self { who, left: bytes }
+    }
+
+    /// All of the `size` bytes before `at` are there.
+    ///
+    /// # Errors
+    /// `EINTR`: the rest is not wanted.
+    pub(crate) fn reached(&mut self, at: u64, size: u64) -> Result<(), Errno> {
+        let left = size.saturating_sub(at).min(self.left);
+        let moved = self.left - left;
+        self.left = left;
+        match self.who {
+            Some(who) if moved > 0 && !who.moved(moved) => Err(Errno::EINTR),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Way<'_> {
+    fn drop(&mut self) {
+        if let Some(who) = self.who {
+            who.end(self.left);
+        }
+    }
+}

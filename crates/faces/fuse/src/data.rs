@@ -7,7 +7,7 @@
 
 use crate::options::Opens;
 use crate::stats::Request;
-use crate::view::View;
+use crate::view::{View, attributes_at};
 use crate::wire::Answer;
 use crate::worker::{Who, Worker};
 use openpath_abi::fcntl::{
@@ -34,14 +34,23 @@ impl View {
         access: u32,
         work: impl FnOnce(&mut Worker, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        if access == O_WRONLY && self.hears {
-            self.nodes.ours(number);
+        let others = if access == O_WRONLY && self.hears {
+            self.nodes.ours(number)
+        } else {
+            Vec::new()
+        };
+        let done = match fd {
+            Some(fd) => work(w, fd),
+            None => {
+                let place = self.nodes.place(number)?;
+                w.opened(place, access, work)
+            }
+        };
+        if !others.is_empty() {
+            let attr = attributes_at(w, self.nodes.place(number)?)?;
+            self.has_length(others, attr.size);
         }
-        if let Some(fd) = fd {
-            return work(w, fd);
-        }
-        let place = self.nodes.place(number)?;
-        w.opened(place, access, work)
+        done
     }
 
     /// The flags with which a file is opened that the kernel opens with `flags`.
@@ -76,7 +85,8 @@ impl View {
         fd.map_or(Ok(()), |fd| w.task.close(fd))
     }
 
-    /// `READ`: what there is of `size` bytes, straight into the answer.
+    /// `READ`: what there is of `size` bytes, straight into the answer. Less is the end of the file
+    /// to the kernel, which shows zeros or a shorter file then: what fails on the way is an error.
     pub(crate) fn read(
         &self,
         w: &mut Worker,
@@ -87,30 +97,22 @@ impl View {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         self.with(w, at, O_RDONLY, |w, fd| {
             answer.filled(size, |room| {
-                let mut done = 0;
-                while done < room.len() {
-                    let more = &mut room[done..];
-                    match w.task.pread(fd, more, offset.saturating_add(done as i64)) {
-                        Ok(0) => break,
-                        Ok(read) => done += read,
-                        Err(errno) if done == 0 => return Err(errno),
-                        Err(_) => break,
-                    }
-                }
-                Ok(done)
+                all_of(room, |done, more| {
+                    w.task.pread(fd, more, offset.saturating_add(done as i64))
+                })
             })
         })
     }
 
-    /// `WRITE`: how much was written. Of what the kernel kept back there is all or an error, for it
-    /// takes what is short for whole; what is not written is lost then, and who closes the file or
-    /// forces it to the disk is told.
+    /// `WRITE`: how much was written. Of what the kernel `kept` back there is all or an error, for
+    /// it takes what is short for whole; what is not written is lost then, and who closes the file
+    /// or forces it to the disk is told. Who writes past the cache is told how much went.
     pub(crate) fn write(
         &self,
         w: &mut Worker,
         who: Who,
         at: At,
-        offset: u64,
+        (offset, kept): (u64, bool),
         data: &[u8],
     ) -> Result<usize, Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
@@ -120,16 +122,16 @@ impl View {
             while done < data.len() {
                 let more = &data[done..];
                 match w.task.pwrite(fd, more, offset.saturating_add(done as i64)) {
-                    Ok(0) if self.writeback => return Err(Errno::EIO),
+                    Ok(0) if kept => return Err(Errno::EIO),
                     Ok(0) => break,
                     Ok(written) => done += written,
-                    Err(errno) if done == 0 || self.writeback => return Err(errno),
+                    Err(errno) if done == 0 || kept => return Err(errno),
                     Err(_) => break,
                 }
             }
             Ok(done)
         });
-        if self.writeback && written.is_err() {
+        if kept && written.is_err() {
             self.counts.add(Request::Lost, 1);
         }
         written
@@ -247,6 +249,24 @@ impl View {
     }
 }
 
+/// Fills `room` until nothing comes any more: how much did.
+///
+/// # Errors
+/// The first of `read`, however much came before.
+fn all_of(
+    room: &mut [u8],
+    mut read: impl FnMut(usize, &mut [u8]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < room.len() {
+        match read(done, &mut room[done..])? {
+            0 => break,
+            more => done += more,
+        }
+    }
+    Ok(done)
+}
+
 /// Does something long in steps, until it is done or nobody waits for it.
 ///
 /// # Errors
@@ -271,4 +291,44 @@ fn steps(
         }
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ROOT;
+    use crate::options::Options;
+    use crate::stats::Stats;
+    use openpath_mem::{MemFs, MemOptions};
+    use openpath_vfs::{Cred, Vfs};
+
+    #[test]
+    fn a_write_past_the_cache_may_be_short_and_one_kept_back_may_not() {
+        let tree = MemFs::new(MemOptions {
+            size: 1 << 19,
+            ..MemOptions::default()
+        });
+        let vfs = Vfs::builder().build(tree).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        let (view, mut workers) = View::new(&task, &Options::default()).expect("a view");
+        let (w, who) = (&mut workers[0], Who::Owner(0, 0));
+        let made = view.create(w, who, (ROOT, b"file"), 0o600, O_RDWR);
+        let at = (made.expect("made").0.number, None);
+        let data = vec![1; 1 << 20];
+        let short = view.write(w, who, at, (0, false), &data);
+        assert!(short.is_ok_and(|n| n > 0 && n < data.len()), "{short:?}");
+        assert_eq!(Stats::new(&view.counts, 0).lost(), 0);
+        let lost = view.write(w, who, at, (0, true), &data);
+        assert_eq!(lost, Err(Errno::ENOSPC));
+        assert_eq!(Stats::new(&view.counts, 0).lost(), 1);
+    }
+
+    #[test]
+    fn what_fails_after_a_first_piece_is_no_end_of_the_file() {
+        let mut room = [0; 8];
+        let fails = |done, _: &mut [u8]| if done == 0 { Ok(3) } else { Err(Errno::EIO) };
+        assert_eq!(all_of(&mut room, fails), Err(Errno::EIO));
+        let ends = |done, _: &mut [u8]| Ok(if done < 6 { 3 } else { 0 });
+        assert_eq!(all_of(&mut room, ends), Ok(6));
+    }
 }

@@ -6,7 +6,8 @@
 //! R1. Who tells is not held up: what is told is put down, and passed on by a thread of its own.
 //!     The kernel takes the lock of a directory to forget a name in it, which whoever waits for an
 //!     answer of ours may hold.
-//! R2. What cannot be put down is not lost: then everything is taken back.
+//! R2. What cannot be put down is not lost: then everything is taken back. Lengths are compared
+//!     when a name is looked up again (R4); what nobody changed stays the node that it is.
 //! R3. A name is made to be asked for again, not thrown away: what still means the same stays what
 //!     it is to who uses it, and keeps what is mounted on it.
 //! R4. Where writes are kept back the kernel believes no length but its own. So of a file that
@@ -15,17 +16,25 @@
 //!     keeps the length that it had.
 //! R5. From three quarters of the nodes that may be on, the kernel is asked to give back a quarter:
 //!     it does so with what nobody uses. It is asked again when they are fewer, or have grown by a
-//!     sixteenth all the same. A kernel before 6.18 does not know how, and gives back as it likes.
+//!     sixteenth all the same, or there is no room for one more. A kernel before 6.18 does not know
+//!     how, and gives back as it likes.
+//! R6. What is told while an answer is made may come before the kernel knows the node. So tells are
+//!     counted: where one came since the attributes were read the answer holds for nothing; and
+//!     who is not known is told once more a moment later.
 
 use crate::told::Name;
 use crate::view::View;
 use openpath_sync::Word;
 use openpath_vfs::{Above, Inode};
+use rustix::io::Errno;
 use std::cmp::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+/// How long an answer that is made already may take to the kernel.
+const MOMENT: Duration = Duration::from_millis(1);
 /// What may be put down at once.
 const EVENTS: usize = 4096;
 
@@ -37,8 +46,12 @@ enum Event {
     Names(Vec<u64>),
     /// What is known of a file, which is so long now.
     Inode(Vec<u64>, u64),
+    /// A name in a directory by its node, which did not change.
+    Displaced(Name),
     /// Everything.
     All,
+    /// Something was not put down (R2).
+    Lost,
     /// There are many nodes.
     Crowd,
 }
@@ -54,12 +67,14 @@ impl Queue {
     fn put(&self, event: Event) {
         if self.events.try_send(event).is_err() {
             self.lost.set(1);
+            // All may have been read meanwhile; else this finds no room either, and is not needed.
+            let _needless = self.events.try_send(Event::Lost);
         }
     }
 
     /// A name that is not noted any more.
-    pub(crate) fn displaced(&self, (parent, name): Name) {
-        self.put(Event::Name(vec![parent], name));
+    pub(crate) fn displaced(&self, name: Name) {
+        self.put(Event::Displaced(name));
     }
 
     /// There are many nodes; whether that was put down.
@@ -77,6 +92,8 @@ struct Hearing {
 impl Hearing {
     fn put(&self, inode: &Inode, event: impl FnOnce(Vec<u64>) -> Event) {
         if let Some(view) = self.view.upgrade() {
+            // Before the look (R6).
+            view.tells.add(1);
             let nodes = view.nodes.of_ino(inode.ino());
             if !nodes.is_empty() {
                 self.queue.put(event(nodes));
@@ -150,9 +167,21 @@ impl View {
         }
     }
 
+    /// Nodes of a file are so long, which the kernel does not know of them yet.
+    pub(crate) fn has_length(&self, nodes: Vec<u64>, len: u64) {
+        if !nodes.is_empty()
+            && let Some(queue) = self.queue.get().and_then(Weak::upgrade)
+        {
+            queue.put(Event::Inode(nodes, len));
+        }
+    }
+
     fn take_back(&self, event: Event) {
         match event {
             Event::Crowd => self.prune(),
+            Event::Displaced((parent, name)) => self.forget_name(parent, &name),
+            // It is looked at after each.
+            Event::Lost => {}
             Event::Name(parents, name) => {
                 for parent in parents {
                     self.forget_inode(parent);
@@ -169,18 +198,21 @@ impl View {
                 }
             }
             Event::Inode(nodes, len) => {
-                for node in nodes {
-                    self.forget_inode(node);
-                    self.resize(node, len);
+                let unknown: Vec<u64> = nodes
+                    .into_iter()
+                    .filter(|node| !self.tell_length(*node, len))
+                    .collect();
+                if !unknown.is_empty() {
+                    std::thread::sleep(MOMENT);
+                    for node in unknown {
+                        self.tell_length(node, len);
+                    }
                 }
             }
             Event::All => {
                 let names = self.told.lock().all();
                 for node in self.nodes.all() {
                     self.forget_inode(node);
-                    if self.writeback {
-                        self.nodes.retire(node);
-                    }
                 }
                 for (parent, name) in names {
                     self.forget_name(parent, &name);
@@ -197,6 +229,16 @@ impl View {
             let _asked = notifier.prune(&all[..all.len() / 4]);
         }
         self.nodes.pruned();
+    }
+
+    /// Has the kernel ask again for a file that is so long; false if it does not know it, though we
+    /// do (R6).
+    fn tell_length(&self, node: u64, len: u64) -> bool {
+        let known = self.forget_inode(node);
+        if known {
+            self.resize(node, len);
+        }
+        known || self.nodes.place(node).is_err()
     }
 
     /// Others made a file so long (R4). What was written here has come: the kernel wrote it back
@@ -222,12 +264,11 @@ impl View {
         }
     }
 
-    /// Attributes, data and listings are asked for again.
-    fn forget_inode(&self, node: u64) {
-        if let Some(notifier) = self.notifier.get() {
-            // What the kernel does not have it need not forget.
-            let _forgotten = notifier.inode(node, 0, 0);
-        }
+    /// Attributes, data and listings are asked for again; whether the kernel has any. What it does
+    /// not have it need not forget.
+    fn forget_inode(&self, node: u64) -> bool {
+        let notifier = self.notifier.get();
+        notifier.is_some_and(|notifier| notifier.inode(node, 0, 0) != Err(Errno::NOENT))
     }
 
     /// A name is asked for again.

@@ -42,6 +42,7 @@ mod answer;
 mod attach;
 mod data;
 mod hear;
+mod linger;
 mod listing;
 mod nodes;
 mod options;
@@ -59,6 +60,7 @@ mod worker;
 
 pub use attach::{attach, detach};
 pub use options::{FOREVER, OnlyUser, Opens, Options};
+pub use seat::is_given_up;
 pub use server::{Handle, Server, Session};
 pub use stats::Stats;
 pub use watch::{Asker, Sight, Told, Watch};

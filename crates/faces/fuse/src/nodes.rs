@@ -11,7 +11,8 @@
 //! | `place` | `O_PATH` descriptor in the table that all tasks of the server share |
 //! | `file` | mount and inode number: names that lead to one file are one node |
 //! | `lookups` | answers that the kernel has not given back |
-//! | `told` | length of a file that the kernel believes, as long as nothing was written here |
+//! | `told` | length of a file that the kernel believes, as long as nothing was written here; of
+//! |   | regular files whose writes are kept back, and that others change |
 //!
 //! # Rules
 //! R1. A node's number is the file's inode number, where that is unique in the mount: what stat(2)
@@ -19,8 +20,9 @@
 //!     theirs with the number of their mount above bit 48.
 //! R2. A descriptor is closed by who took it out, when no lock is held.
 //! R3. Where writes are kept back the kernel believes no length of a file but its own. A file that
-//!     others made shorter gets a number of its own at the next lookup ([`Nodes::retire`]), and so
-//!     its length; what is open stays at the old number, which is told of changes as well.
+//!     others made shorter gets a number of its own at the next lookup ([`Nodes::retire`],
+//!     [`Nodes::enter`]), and so its length; what is open stays at the old number, which is told of
+//!     changes as well, those made by way of the other number too ([`Nodes::ours`]).
 
 use openpath_abi::Errno;
 use openpath_sync::Mutex;
@@ -87,6 +89,16 @@ impl Books {
             return (file.ino > ROOT && file.ino < OTHER).then_some(file.ino);
         }
         (at < MOUNTS && file.ino >> INO_BITS == 0).then_some(OTHER | at << INO_BITS | file.ino)
+    }
+
+    fn retire(&mut self, number: u64) {
+        let node = self.nodes.get(&number).filter(|n| n.told.is_some());
+        if let Some(file) = node.map(|node| node.file)
+            && self.numbers.get(&file) == Some(&number)
+        {
+            self.numbers.remove(&file);
+            self.former.entry(file).or_default().push(number);
+        }
     }
 }
 
@@ -170,7 +182,8 @@ impl Nodes {
     pub(crate) fn pruned(&self) {
         let mut books = self.books.lock();
         let grown = books.nodes.len() + self.max / 16;
-        books.many = grown.max(many_of(self.max));
+        // What cannot be reached would never be asked again.
+        books.many = grown.clamp(many_of(self.max), self.max);
     }
 
     /// All nodes.
@@ -184,11 +197,27 @@ impl Nodes {
         self.books.lock().number(file).unwrap_or(ino)
     }
 
-    /// A regular file was written to, or cut, here: it is nobody else's any more.
-    pub(crate) fn ours(&self, number: u64) {
-        if let Some(node) = self.books.lock().nodes.get_mut(&number) {
-            node.told = None;
-        }
+    /// A regular file is written to, or cut, here: it is nobody else's any more. Its other numbers,
+    /// which nobody wrote to.
+    pub(crate) fn ours(&self, number: u64) -> Vec<u64> {
+        let mut books = self.books.lock();
+        let books = &mut *books;
+        let Some(node) = books.nodes.get_mut(&number) else {
+            return Vec::new();
+        };
+        node.told = None;
+        let Some(former) = books.former.get(&node.file) else {
+            return Vec::new();
+        };
+        let all = former.iter().chain(books.numbers.get(&node.file));
+        all.copied().filter(|other| *other != number).collect()
+    }
+
+    /// Whether a file that is so long now is longer than the kernel believes.
+    pub(crate) fn has_grown(&self, number: u64, len: u64) -> bool {
+        let books = self.books.lock();
+        let told = books.nodes.get(&number).and_then(|node| node.told);
+        told.is_some_and(|told| told < len)
     }
 
     /// Others made a file this long: how that is to what the kernel believes, which believes it
@@ -206,19 +235,12 @@ impl Nodes {
 
     /// Gives the file another number at its next lookup (R3), unless it was written here.
     pub(crate) fn retire(&self, number: u64) {
-        let mut books = self.books.lock();
-        let node = books.nodes.get(&number).filter(|n| n.told.is_some());
-        if let Some(file) = node.map(|node| node.file)
-            && books.numbers.get(&file) == Some(&number)
-        {
-            books.numbers.remove(&file);
-            books.former.entry(file).or_default().push(number);
-        }
+        self.books.lock().retire(number);
     }
 
-    /// Counts a lookup of the file at `place`, which is `told` long if it is a regular one: its
-    /// number, and the descriptor if it is not needed, because another one leads to the file
-    /// already.
+    /// Counts a lookup of the file at `place`, which is `told` long if the kernel is to be kept
+    /// right about that (R3): its number, and the descriptor if it is not needed, because another
+    /// one leads to the file already.
     ///
     /// # Errors
     /// `ENFILE`: there are as many as may be; the descriptor is the caller's.
@@ -230,7 +252,14 @@ impl Nodes {
     ) -> Result<(u64, Option<Fd>), Errno> {
         let mut books = self.books.lock();
         let books = &mut *books;
-        if let Some(&number) = books.numbers.get(&file) {
+        let known = books.numbers.get(&file).copied();
+        let is_shorter = known.is_some_and(|number| {
+            let believed = books.nodes.get(&number).and_then(|node| node.told);
+            told.zip(believed).is_some_and(|(len, told)| len < told)
+        });
+        if let Some(number) = known.filter(|_| is_shorter) {
+            books.retire(number);
+        } else if let Some(number) = known {
             if let Some(node) = books.nodes.get_mut(&number) {
                 node.lookups += 1;
             }
@@ -348,6 +377,18 @@ mod tests {
     }
 
     #[test]
+    fn where_there_is_no_room_it_is_asked_for_again() {
+        let nodes = table();
+        for ino in 2..5 {
+            assert!(nodes.enter(3, file(7, ino), None).is_ok());
+        }
+        for _ in 0..2 {
+            assert!(nodes.are_many() && !nodes.are_many());
+            nodes.pruned();
+        }
+    }
+
+    #[test]
     fn what_others_made_shorter_gets_another_number_and_what_is_ours_does_not() {
         let nodes = Nodes::new(0, FIRST, 100);
         let enter = |len| nodes.enter(9, file(7, 5), Some(len)).expect("room").0;
@@ -362,11 +403,28 @@ mod tests {
         assert_eq!(nodes.listed(7, 5), second);
         assert_eq!(nodes.forget(5, 1), Some(9));
         assert_eq!(nodes.of_ino(5), [second]);
-        nodes.ours(second);
+        assert_eq!(nodes.ours(second), []);
         assert_eq!(nodes.resized(second, 1), Ordering::Equal);
         nodes.retire(second);
         assert_eq!(enter(1), second);
         assert_eq!(nodes.forget(second, 2), Some(9));
         assert_eq!(enter(1), 5);
+    }
+
+    #[test]
+    fn a_lookup_finds_out_what_was_not_told() {
+        let nodes = Nodes::new(0, FIRST, 100);
+        let enter = |len| nodes.enter(9, file(7, 5), Some(len)).expect("room").0;
+        assert_eq!((enter(10), enter(10)), (5, 5));
+        assert!(!nodes.has_grown(5, 10) && nodes.has_grown(5, 11));
+        assert_eq!(enter(11), 5);
+        let second = enter(3);
+        assert_ne!(second, 5);
+        // What is written by way of one number is told to the other.
+        assert_eq!(nodes.ours(5), [second]);
+        assert!(!nodes.has_grown(5, 11));
+        assert_eq!(nodes.resized(second, 11), Ordering::Greater);
+        assert_eq!(nodes.ours(second), [5]);
+        assert_eq!((enter(1), enter(20)), (second, second));
     }
 }

@@ -17,7 +17,7 @@ use crate::watch::Watch;
 use crate::wire::{Device, Notifier, init};
 use crate::worker::Worker;
 use openpath_abi::Errno;
-use openpath_vfs::{Above, SuperBlock, Task};
+use openpath_vfs::{SuperBlock, Task};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -119,10 +119,10 @@ impl Server {
         for tree in &self.trees {
             tree.tell(&above);
         }
-        let clerk = Clerk::new(Arc::clone(&self.view), &self.options, terms);
+        let clerk = Clerk::new(Arc::clone(&self.view), &self.options, terms).heard_by(above);
         Ok(Session {
             running: thread::begin(clerk, &device, self.workers)?,
-            hearing: Some((above, thread)),
+            hearing: Some(thread),
             handle: Handle {
                 counts: Arc::clone(&self.view.counts),
                 view: Arc::downgrade(&self.view),
@@ -136,8 +136,9 @@ impl Server {
 pub struct Session {
     /// The threads that answer.
     running: Vec<JoinHandle<io::Result<()>>>,
-    /// What hears of changes, and its thread.
-    hearing: Option<(Arc<dyn Above>, JoinHandle<()>)>,
+    /// What passes changes on. It hears of them until the last thread that answers has ended, also
+    /// where nobody waits for that.
+    hearing: Option<JoinHandle<()>>,
     handle: Handle,
 }
 
@@ -222,8 +223,7 @@ impl Session {
             let end = thread.join().unwrap_or_else(|_| Err(lost()));
             ended = ended.and(end);
         }
-        if let Some((above, thread)) = self.hearing.take() {
-            drop(above);
+        if let Some(thread) = self.hearing.take() {
             // It passes on what it is told, and can do no more than end.
             let _ended = thread.join();
         }

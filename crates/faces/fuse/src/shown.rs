@@ -13,9 +13,9 @@ use crate::options::OnlyUser;
 use crate::view::{Change, View, attributes_at};
 use crate::worker::Worker;
 use openpath_abi::fcntl::AT_SYMLINK_NOFOLLOW;
-use openpath_abi::mode::S_ISVTX;
+use openpath_abi::mode::{S_ISVTX, S_IWUSR};
 use openpath_abi::statx::STATX_BASIC_STATS;
-use openpath_abi::{Errno, Statx};
+use openpath_abi::{Errno, Statx, TimeSet};
 use openpath_vfs::Fd;
 
 /// The owner's bits of a mode.
@@ -49,10 +49,12 @@ impl View {
         }
     }
 
-    /// Whether this change is for the file's owner to make, and the user is not.
+    /// Whether this change is for the file's owner to make, and the user is not. Who may write to
+    /// a file may set its times to now, and the kernel brings the time of what it wrote itself: one
+    /// of modification alone, which it also brings unchanged.
     ///
     /// # Errors
-    /// `EPERM`: so it is.
+    /// `EPERM`: so it is. `EACCES`: times are to be now, and he may not write.
     pub(crate) fn may_change(
         &self,
         worker: &Worker,
@@ -63,10 +65,23 @@ impl View {
             return Ok(());
         };
         let owners = [change.mode, change.uid, change.gid];
-        if owners.iter().any(Option::is_some) && attributes_at(worker, place)?.uid != only.uid {
-            return Err(Errno::EPERM);
+        let owners = owners.iter().any(Option::is_some);
+        if !owners && change.times == [TimeSet::Omit; 2] {
+            return Ok(());
         }
-        Ok(())
+        let attr = attributes_at(worker, place)?;
+        if attr.uid == only.uid {
+            return Ok(());
+        }
+        let writes = u32::from(only.shown(attr).mode) & S_IWUSR != 0;
+        match change.times {
+            _ if owners => Err(Errno::EPERM),
+            [TimeSet::At(_), _] => Err(Errno::EPERM),
+            [TimeSet::Omit, TimeSet::At(time)] if self.writeback && time == attr.mtime => Ok(()),
+            [_, TimeSet::At(_)] if !(self.writeback && writes) => Err(Errno::EPERM),
+            _ if !writes => Err(Errno::EACCES),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a name may be taken from a directory in which each takes only his own.
@@ -93,7 +108,61 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::OnlyUser;
-    use openpath_abi::Statx;
+    use crate::nodes::ROOT;
+    use crate::options::Options;
+    use crate::view::{Change, View};
+    use crate::worker::Who;
+    use openpath_abi::{Errno, Statx, TimeSet, Timespec};
+    use openpath_mem::{MemFs, MemOptions};
+    use openpath_vfs::{Cred, Vfs};
+
+    #[test]
+    fn times_are_their_owners_and_now_is_for_who_may_write() {
+        let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
+        let task = vfs.expect("a Vfs").task(Cred::root()).expect("a task");
+        let options = Options {
+            only_user: Some(OnlyUser {
+                uid: 1000,
+                gid: 1000,
+                groups: Vec::new(),
+            }),
+            ..Options::default()
+        };
+        let (view, mut workers) = View::new(&task, &options).expect("a view");
+        let w = &mut workers[0];
+        let mut set = |name: &[u8], owner, mode: u32, times: [TimeSet; 2]| {
+            let who = Who::Owner(owner, owner);
+            let made = view.make(w, who, (ROOT, name), 0o100_000 | mode, 0);
+            let number = match made {
+                Ok(made) => made.number,
+                Err(_) => view.lookup(w, (ROOT, name)).expect("there").number,
+            };
+            let change = Change {
+                mode: None,
+                uid: None,
+                gid: None,
+                size: None,
+                times,
+                by_descriptor: false,
+                fd: None,
+            };
+            let set = view.change(w, Who::Owner(1000, 1000), number, &change);
+            set.map(|attr| attr.mtime)
+        };
+        let (now, omit) = (TimeSet::Now, TimeSet::Omit);
+        let old = TimeSet::At(Timespec::new(946_684_800, 0));
+        assert_eq!(set(b"a", 0, 0o644, [old, old]), Err(Errno::EPERM));
+        assert_eq!(set(b"a", 0, 0o644, [omit, old]), Err(Errno::EPERM));
+        assert_eq!(set(b"a", 0, 0o644, [now, old]), Err(Errno::EPERM));
+        assert_eq!(set(b"a", 0, 0o644, [now, now]), Err(Errno::EACCES));
+        assert_eq!(set(b"b", 0, 0o666, [old, omit]), Err(Errno::EPERM));
+        assert!(set(b"b", 0, 0o666, [now, now]).is_ok());
+        // As the kernel brings what it kept.
+        assert!(set(b"b", 0, 0o666, [omit, old]).is_ok());
+        let same = set(b"a", 0, 0o644, [omit, omit]).expect("nothing");
+        assert!(set(b"a", 0, 0o644, [omit, TimeSet::At(same)]).is_ok());
+        assert!(set(b"c", 1000, 0o400, [old, old]).is_ok());
+    }
 
     #[test]
     fn the_owners_bits_are_what_the_user_may_do() {

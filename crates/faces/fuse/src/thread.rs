@@ -6,6 +6,7 @@
 //!     counted, and said in the log; the thread goes on.
 
 use crate::answer::{Asked, Clerk};
+use crate::linger::Linger;
 use crate::shift::{Shift, Turn};
 use crate::wire::device::{Came, REQUEST_MAX};
 use crate::wire::fields::Malformed;
@@ -14,12 +15,13 @@ use crate::worker::Worker;
 use openpath_abi::Errno;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 /// After so many requests without a pause it looks whether there are still more.
 const MANY: u32 = 16;
 
-/// Begins a thread for each worker.
+/// Begins a thread for each worker; all of them, or none answers.
 ///
 /// # Errors
 /// `EAGAIN`: no thread.
@@ -30,22 +32,36 @@ pub(crate) fn begin(
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let clerk = Arc::new(clerk);
     let shift = Arc::new(Shift::new(workers.len()));
+    let mut gates = Vec::with_capacity(workers.len());
     let begin = |(number, worker)| {
         let (clerk, device) = (Arc::clone(&clerk), Arc::clone(device));
         let shift = Arc::clone(&shift);
-        let body = move || run(&clerk, &device, &shift.join(number), worker);
+        let (gate, opens) = sync_channel::<()>(1);
+        gates.push(gate);
+        let body = move || match opens.recv() {
+            Ok(()) => run(&clerk, &device, &shift.join(number), worker),
+            Err(_) => Ok(()),
+        };
         let named = std::thread::Builder::new().name("openpath-fuse".to_owned());
         named.spawn(body)
     };
-    workers.into_iter().enumerate().map(begin).collect()
+    let begun = workers.into_iter().enumerate().map(begin);
+    let begun: Vec<_> = begun.collect::<io::Result<_>>()?;
+    for gate in gates {
+        // There is room for it, and who waits is there.
+        let _opened = gate.send(());
+    }
+    Ok(begun)
 }
 
 fn run(clerk: &Clerk, device: &Device, turn: &Turn<'_>, mut worker: Worker) -> io::Result<()> {
+    worker.seat.take();
     let mut room = vec![0; REQUEST_MAX];
     let mut answer = Answer::new();
+    let mut linger = Linger::default();
     let mut in_a_row = 0u32;
     loop {
-        turn.wait();
+        turn.wait(|| device.has_more());
         match device.read(&mut room)? {
             Came::Request(len) => {
                 turn.begin();
@@ -62,7 +78,8 @@ fn run(clerk: &Clerk, device: &Device, turn: &Turn<'_>, mut worker: Worker) -> i
             Came::Nothing => {
                 in_a_row = 0;
                 if !turn.leaves() {
-                    device.wait()?;
+                    let wait = || device.wait(turn.patience());
+                    linger.pause(|| device.has_more(), wait)?;
                 }
             }
             Came::End => return Ok(()),
@@ -84,7 +101,7 @@ fn one(clerk: &Clerk, worker: &mut Worker, message: &[u8], answer: &mut Answer) 
         Ok(body) => match Request::of(&header, body) {
             Ok(request) => {
                 let seat = Arc::clone(&worker.seat);
-                seat.begin(header.unique);
+                seat.begin(header.unique, header.pid);
                 let mut asked = Asked {
                     w: worker,
                     header,

@@ -25,7 +25,7 @@ use openpath_abi::fcntl::{
 use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, is_lnk, is_reg};
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_BTIME, STATX_MNT_ID_UNIQUE};
 use openpath_abi::{Errno, Statx, TimeSet};
-use openpath_sync::{Mutex, WriteOnce};
+use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::FuseTold;
 use openpath_vfs::{Fd, Task};
 use std::sync::{Arc, Weak};
@@ -43,6 +43,8 @@ pub(crate) type Name<'a> = (u64, &'a [u8]);
 pub(crate) struct Entry {
     pub(crate) number: u64,
     pub(crate) attr: Statx,
+    /// Whether the kernel may believe it: nothing was told since it was looked at.
+    pub(crate) holds: bool,
 }
 
 /// What is to become of attributes.
@@ -78,6 +80,8 @@ pub(crate) struct View {
     pub(crate) notifier: WriteOnce<Notifier>,
     /// Where changes of heard trees are put down, if any is heard.
     pub(crate) queue: WriteOnce<Weak<Queue>>,
+    /// How often something was told.
+    pub(crate) tells: Word,
     /// Names that such a change may have to take back.
     pub(crate) told: Mutex<Told, FuseTold>,
     /// Whether there are any.
@@ -120,6 +124,7 @@ impl View {
             seats: workers.iter().map(|w| Arc::clone(&w.seat)).collect(),
             notifier: WriteOnce::default(),
             queue: WriteOnce::default(),
+            tells: Word::new(0),
             hears: false,
             watch: None,
             told: Mutex::new(Told::new(options.names_max)),
@@ -133,22 +138,34 @@ impl View {
     /// Looks at what is open at `place`, and makes it a node or counts one more lookup of the node
     /// that it is. The descriptor is the node's afterwards, or closed.
     fn enter(&self, task: &Task, place: Fd) -> Result<Entry, Errno> {
+        let tells = self.tells.get();
         let attr = task.statx(place, b"", AT_EMPTY_PATH, WANTED);
         let entered = attr.and_then(|attr| {
-            let told = is_reg(u32::from(attr.mode)).then_some(attr.size);
+            let is_file = is_reg(u32::from(attr.mode));
+            let told = (is_file && self.hears && self.writeback).then_some(attr.size);
             let (number, needless) = self.nodes.enter(place, file_of(&attr), told)?;
+            if told.is_some_and(|len| self.nodes.has_grown(number, len)) {
+                self.has_length(vec![number], attr.size);
+            }
             let attr = self.shown(attr);
-            Ok((Entry { number, attr }, needless))
+            // What is told from now on finds the node.
+            let holds = self.tells.get() == tells;
+            let entry = Entry {
+                number,
+                attr,
+                holds,
+            };
+            Ok((entry, needless))
         });
+        if self.nodes.are_many()
+            && let Some(queue) = self.queue.get().and_then(Weak::upgrade)
+            && !queue.crowd()
+        {
+            // It is said again when they are more.
+            self.nodes.pruned();
+        }
         match entered {
             Ok((entry, needless)) => {
-                if self.nodes.are_many()
-                    && let Some(queue) = self.queue.get().and_then(Weak::upgrade)
-                    && !queue.crowd()
-                {
-                    // It is said again when they are more.
-                    self.nodes.pruned();
-                }
                 if let Some(fd) = needless {
                     task.close(fd)?;
                 }
@@ -214,11 +231,12 @@ impl View {
             && (change.by_descriptor || cuts(w, place, size)?)
         {
             let size = i64::try_from(size).map_err(|_| Errno::EFBIG)?;
-            self.nodes.ours(number);
+            let others = self.nodes.ours(number);
             match change.fd {
                 Some(fd) => w.task.ftruncate(fd, size)?,
                 None => w.opened(place, O_WRONLY, |w, fd| w.task.ftruncate(fd, size))?,
             }
+            self.has_length(others, size.cast_unsigned());
         }
         // Nothing at all is what chown(2) to nobody asks for: the time of the change moves.
         if change.is_nothing() && !may_strip(w, place, who)? {

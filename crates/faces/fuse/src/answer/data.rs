@@ -5,6 +5,7 @@ use super::{Asked, Clerk, fd_of, handle_of, opened, shown};
 use crate::listing::More;
 use crate::options::Opens;
 use crate::stats::Request as Kind;
+use crate::wire::attributes::Holds;
 use crate::wire::entries::{plain, plus};
 use crate::wire::numbers::{FOPEN_KEEP_CACHE, WRITE_CACHE, WRITE_KILL_SUIDGID};
 use crate::wire::request::{CopyRange, Span};
@@ -66,10 +67,9 @@ impl Clerk {
         let who = asked.changer(flags & WRITE_KILL_SUIDGID != 0);
         let node = asked.node();
         let at = (node, fd_of(handle));
-        let written = self.view.write(asked.w, who, at, offset, data);
-        if flags & WRITE_CACHE != 0
-            && let Some(notifier) = self.view.notifier.get()
-        {
+        let kept = flags & WRITE_CACHE != 0;
+        let written = self.view.write(asked.w, who, at, (offset, kept), data);
+        if kept && let Some(notifier) = self.view.notifier.get() {
             // The kernel knows how long the file is, and not how many blocks it takes now.
             let _forgotten = notifier.inode(node, -1, 0);
         }
@@ -98,6 +98,10 @@ impl Clerk {
         let (node, answer) = (asked.node(), &mut *asked.answer);
         let (view, holds) = (&self.view, self.listed_hold());
         view.list_plus(asked.w, node, offset, |number, listed, found| {
+            let holds = match found {
+                Some(entry) if !entry.holds => Holds::default(),
+                _ => holds,
+            };
             let found = found.map(|entry| shown(entry.number, &entry.attr));
             let found = found.as_ref().map(|shown| (shown, holds));
             more(plus(answer, size as usize, number, listed, found))

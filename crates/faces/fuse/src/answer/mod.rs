@@ -18,7 +18,7 @@ use crate::wire::request::Span;
 use crate::wire::{Answer, Header, Request};
 use crate::worker::{Who, Worker};
 use openpath_abi::{Errno, Statx};
-use openpath_vfs::Fd;
+use openpath_vfs::{Above, Fd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(crate) struct Clerk {
     holds: Holds,
     absences_hold: Duration,
     terms: Terms,
+    /// Trees tell it for as long as somebody answers.
+    _above: Option<Arc<dyn Above>>,
 }
 
 /// One request, who is at it, and its answer.
@@ -105,6 +107,15 @@ impl Clerk {
             },
             absences_hold: options.absences_hold,
             terms,
+            _above: None,
+        }
+    }
+
+    /// The same, for which this hears.
+    pub(crate) fn heard_by(self, above: Arc<dyn Above>) -> Self {
+        Self {
+            _above: Some(above),
+            ..self
         }
     }
 
@@ -224,6 +235,7 @@ fn entry_for(
     holds: Holds,
 ) -> Result<(), Errno> {
     let found = found?;
+    let holds = if found.holds { holds } else { Holds::default() };
     entry(asked.answer, &shown(found.number, &found.attr), holds);
     Ok(())
 }

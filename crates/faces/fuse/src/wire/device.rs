@@ -7,7 +7,8 @@
 //! # Rules
 //! R1. Of threads that have nothing to do the one that was last at work is woken, which is warm.
 //!     Those that wait in read(2) the kernel wakes in turn; so they wait in epoll_wait(2).
-//! R2. A request is told once. Who is woken reads until there is nothing, and only then waits.
+//! R2. A request is told once, and two that come together may wake one thread. Who is woken reads
+//!     until there is nothing, and only then waits; `shift` sees to what is left meanwhile.
 
 use super::ONCE_MAX;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -16,6 +17,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// Room for the longest request: data, and what stands before it.
 pub(crate) const REQUEST_MAX: usize = ONCE_MAX + 4096;
@@ -76,16 +78,20 @@ impl Device {
         }
     }
 
-    /// Waits until there may be one, which there was not.
+    /// Waits until there may be one, which there was not, or for so long.
     ///
     /// # Errors
     /// Those of epoll_wait(2).
-    pub(crate) fn wait(&self) -> io::Result<()> {
+    pub(crate) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
+        let at_most = at_most.map(|time| Timespec {
+            tv_sec: time.as_secs().cast_signed(),
+            tv_nsec: time.subsec_nanos().into(),
+        });
         let mut events = [Event {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
         }];
-        match epoll::wait(&self.waits, &mut events[..], None) {
+        match epoll::wait(&self.waits, &mut events[..], at_most.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }

@@ -88,7 +88,7 @@ pub(crate) fn agree(device: &Device, writeback: bool) -> io::Result<Terms> {
         let len = match device.read(&mut room)? {
             Came::Request(len) => len,
             Came::Nothing => {
-                device.wait()?;
+                device.wait(None)?;
                 continue;
             }
             Came::End => return Err(rustix::io::Errno::NOTCONN.into()),

@@ -2,10 +2,11 @@
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
 use crate::change::Change;
+use crate::left::{self, Callers};
 use crate::plan::{FromHelper, FromServer, Mounted, Plan, Rest, ToHelper, ToServer};
 use crate::signals::{End, Signals, die};
 use crate::wire::Wire;
-use crate::{ENTER, Refusal, SERVE, left};
+use crate::{ENTER, Refusal, SERVE};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 /// This program, whatever became of its file.
 const SELF: &str = "/proc/self/exe";
-/// How long the server may take to let go of the view once the command is gone.
+/// How long the server may say nothing once the command is gone.
 const FINISH: Duration = Duration::from_secs(60);
 
 /// Where opens that were refused or redirected are told of.
@@ -36,6 +37,8 @@ pub struct Ended {
     pub left: usize,
     /// What changed.
     pub changes: Vec<Change>,
+    /// Why it is not known what changed, nor what was lost.
+    pub untold: Option<Refusal>,
     /// Writes that were kept back, and had no room when they came: their data is lost.
     pub lost: u64,
     /// Lines of the log that did not come to be written.
@@ -43,6 +46,27 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// A guest of this process, which leaves nobody behind and keeps nothing back.
+    pub(crate) fn here(end: End, changes: Vec<Change>) -> Ended {
+        Ended {
+            end,
+            left: 0,
+            changes,
+            untold: None,
+            lost: 0,
+            unlogged: 0,
+        }
+    }
+
+    /// A guest of this process of whose changes nothing is known.
+    #[must_use]
+    pub fn untold(end: End, why: Refusal) -> Ended {
+        Ended {
+            untold: Some(why),
+            ..Ended::here(end, Vec::new())
+        }
+    }
+
     /// Dies by the signal that the command died by, or gives its exit status.
     #[must_use]
     pub fn leave(self) -> u8 {
@@ -53,17 +77,27 @@ impl Ended {
     }
 }
 
+/// What is told of a run beside how it ended.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Where opens that were refused or redirected are told of.
+    pub log: Option<LogFile>,
+    /// Standard error is shown how far copying up of a large file is.
+    pub progress: bool,
+}
+
 /// Runs a command on a view, and waits for it.
 ///
 /// # Errors
 /// What kept it from being started, or the server's death.
-pub fn run(plan: &Plan, command: &[OsString], log: Option<LogFile>) -> Result<Ended, Refusal> {
+pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refusal> {
     // Orphans of the command come to this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
-    let server = Server::start(plan, command, log)?;
+    let callers = Callers::now();
+    let server = Server::start(plan, command, told)?;
     match Helper::start(plan, command, &server) {
-        Ok(helper) => wait(&helper, server),
+        Ok(helper) => wait(&helper, server, &callers),
         Err(refusal) => {
             server.end();
             Err(refusal)
@@ -71,22 +105,33 @@ pub fn run(plan: &Plan, command: &[OsString], log: Option<LogFile>) -> Result<En
     }
 }
 
-fn wait(helper: &Helper, server: Server) -> Result<Ended, Refusal> {
+fn wait(helper: &Helper, server: Server, callers: &Callers) -> Result<Ended, Refusal> {
     let waiting = |why: io::Error| Refusal::step("cannot wait for the command", why);
     // Only now, so that the command was started with the dispositions that we were started with.
     let mut signals = Signals::take().map_err(waiting)?;
     let (who, end) = signals.wait(helper.pid, server.pid).map_err(waiting)?;
+    signals.let_go().map_err(waiting)?;
     if who == server.pid {
         rustix::process::kill_process(helper.pid, Signal::KILL).ok();
-        left::end(server.pid);
-        return Err(Server::gone());
+        callers.end_others(server.pid);
+        return Err(Server::died());
     }
-    let left = left::end(server.pid);
-    let (changes, rest) = server.finish()?;
+    // Then the command ended because nothing could be read any more: that was first.
+    let died = left::is_ending(server.pid);
+    let left = callers.end_others(server.pid);
+    if died {
+        return Err(Server::died());
+    }
+    // The command ran, and ended as it did, whatever is known of its changes.
+    let (changes, rest, untold) = match server.finish() {
+        Ok((changes, rest)) => (changes, rest, None),
+        Err(why) => (Vec::new(), Rest::default(), Some(why)),
+    };
     Ok(Ended {
         end,
         left: left + rest.ended,
         changes,
+        untold,
         lost: rest.lost,
         unlogged: rest.unlogged,
     })
@@ -114,16 +159,18 @@ struct Server {
 }
 
 impl Server {
-    fn start(plan: &Plan, command: &[OsString], log: Option<LogFile>) -> Result<Server, Refusal> {
+    fn start(plan: &Plan, command: &[OsString], told: &Told) -> Result<Server, Refusal> {
         let (pid, wire) = spawn(SERVE, &[], Stdio::null())?;
         let server = Server { pid, wire };
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let log = told.log.as_ref();
         let build = ToServer::Build {
             plan: plan.clone(),
             command: words.join(" "),
-            json: log.as_ref().is_some_and(|log| log.json),
+            json: log.is_some_and(|log| log.json),
+            progress: told.progress,
         };
-        match server.ask(&build, log.as_ref().map(|log| log.file.as_fd())) {
+        match server.ask(&build, log.map(|log| log.file.as_fd())) {
             Ok(_) => Ok(server),
             Err(refusal) => {
                 server.end();
@@ -154,7 +201,11 @@ impl Server {
     }
 
     fn gone() -> Refusal {
-        Refusal::new("the server of the view is gone, and the command was ended")
+        Refusal::new("the server of the view is gone")
+    }
+
+    fn died() -> Refusal {
+        Refusal::new("the server of the view is gone, and the command has ended")
     }
 
     /// What changed, and what else there is to say.

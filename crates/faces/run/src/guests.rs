@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that came into a view by another way than its command: they end with it.
+//! Processes that came into a view by another way than its command: they end with it. So does all
+//! that is in it when the front, which would have ended the rest, is gone.
 //!
 //! They are found by their mounts, whatever namespaces they have made since.
 //!

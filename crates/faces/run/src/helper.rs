@@ -8,8 +8,7 @@ use crate::wire::Wire;
 use rustix::fd::AsFd as _;
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Becomes `command` in the view that the front, at standard input, tells; gives an exit status if
 /// it cannot, and the front says why.
@@ -55,10 +54,5 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Infallible, Refusal> {
     if rustix::process::getppid() != front {
         return Err(Refusal::new("the front is gone"));
     }
-    let (name, args) = command
-        .split_first()
-        .ok_or_else(|| Refusal::new("no command"))?;
-    crate::inherited::close_ways_out()?;
-    let why = Command::new(name).args(args).exec();
-    Err(Refusal::exec(name, &why))
+    crate::inherited::execute(command)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the caller left open: directories are closed before the command is executed.
+//! How a process becomes the command: what the caller left open of directories is closed before.
 //!
 //! # Kernel analogue
 //! None: a descriptor goes through exec(2) unless it was opened with `O_CLOEXEC`.
@@ -10,8 +10,12 @@
 //! R2. Any other is the command's: a file that the caller opened is the real file (L76).
 
 use crate::Refusal;
+use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 /// The descriptors of this process.
 const OPEN: &str = "/proc/self/fd";
@@ -20,12 +24,22 @@ const FIRST: i32 = 3;
 /// `O_PATH`, as the kernel writes it for a descriptor.
 const O_PATH: u32 = 0o10_000_000;
 
-/// Closes what leads into the real tree. Only for the moment before an exec: nobody in this process
-/// owns any of it then.
+/// Becomes the command, to which nothing that leads into the real tree is left open.
 ///
 /// # Errors
-/// A standard stream is such; what is open cannot be read.
-pub(crate) fn close_ways_out() -> Result<(), Refusal> {
+/// A standard stream is such; what is open cannot be read; the command cannot be executed.
+pub(crate) fn execute(command: &[OsString]) -> Result<Infallible, Refusal> {
+    let (name, args) = command
+        .split_first()
+        .ok_or_else(|| Refusal::new("no command"))?;
+    close_ways_out()?;
+    let why = Command::new(name).args(args).exec();
+    Err(Refusal::exec(name, &why))
+}
+
+/// Closes what leads into the real tree. Only for the moment before an exec: nobody in this process
+/// owns any of it then.
+fn close_ways_out() -> Result<(), Refusal> {
     let ways = ways_out().map_err(|why| Refusal::step("open descriptors", why))?;
     for number in ways {
         if number < FIRST {

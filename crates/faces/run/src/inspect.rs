@@ -4,7 +4,7 @@
 use crate::change::Change;
 use crate::changes::Compare;
 use crate::plan::{PathBytes, Plan};
-use crate::view::View;
+use crate::view::{How, View};
 use crate::{Kept, Refusal};
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
@@ -32,8 +32,7 @@ impl Inspect {
     /// # Errors
     /// Someone uses it; it cannot be read.
     pub fn open(kept: &Kept) -> Result<Inspect, Refusal> {
-        let held = kept.lock()?;
-        crate::commit::whole(&kept.dir)?;
+        let held = crate::kept::take(&kept.dir)?;
         Inspect::hold(kept, held)
     }
 
@@ -41,7 +40,7 @@ impl Inspect {
     pub(crate) fn hold(kept: &Kept, held: OwnedFd) -> Result<Inspect, Refusal> {
         let mut plan = Plan::default();
         plan.keep(kept);
-        let view = View::hold(&plan, Some(held))?;
+        let view = View::hold(&plan, Some(held), &How::default())?;
         Ok(Inspect {
             compare: view.compare()?,
             view,

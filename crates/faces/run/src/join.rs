@@ -19,8 +19,6 @@ use rustix::net::UCred;
 use rustix::thread::LinkNameSpaceType;
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 
 /// Becomes `command` in the view that `which` means: its name, directory or process. The process
 /// must have one thread.
@@ -47,12 +45,7 @@ pub fn exec(which: &str, command: &[OsString]) -> Result<Infallible, Refusal> {
         let text = format!("the view has no directory {}", cwd.display());
         Refusal::step(&text, why)
     })?;
-    let (name, args) = command
-        .split_first()
-        .ok_or_else(|| Refusal::new("no command"))?;
-    crate::inherited::close_ways_out()?;
-    let why = Command::new(name).args(args).exec();
-    Err(Refusal::exec(name, &why))
+    crate::inherited::execute(command)
 }
 
 /// R1

@@ -7,7 +7,7 @@
 //! | `work` | what is being made, before it is put in place |
 //! | `lock` | locked (flock(2)) by who uses the view |
 //! | `view.toml` | when it was made and by which command |
-//! | `commit`, `next`, `known` | what was committed of it, see `commit` |
+//! | `commit`, `next`, `known`, `taken` | what was committed of it, see `commit` |
 
 use crate::{Committed, Refusal};
 use rustix::fd::OwnedFd;
@@ -124,8 +124,7 @@ impl Kept {
     /// # Errors
     /// Someone uses it; a commit of it was interrupted; what the file system says.
     pub fn discard(self) -> Result<(), Refusal> {
-        let held = self.lock()?;
-        crate::commit::whole(&self.dir)?;
+        let held = take(&self.dir)?;
         // First what makes it a view, so that half of one is none.
         let removed = std::fs::remove_file(self.dir.join(ABOUT))
             .and_then(|()| {
@@ -134,9 +133,10 @@ impl Kept {
                     .try_for_each(|name| clear(&self.dir.join(name)))
             })
             .and_then(|()| std::fs::remove_file(self.dir.join("lock")))
-            .and_then(|()| match std::fs::remove_file(self.dir.join("known")) {
-                Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
-                done => done,
+            .and_then(|()| {
+                ["known", "taken"]
+                    .iter()
+                    .try_for_each(|name| clear(&self.dir.join(name)))
             })
             .and_then(|()| match std::fs::remove_dir(&self.dir) {
                 // What others have put there is theirs.
@@ -171,8 +171,19 @@ impl Kept {
     }
 }
 
+/// Takes a directory of changes: its lock, until what this gives is dropped. Whoever puts an
+/// overlay above its `upper` takes it so.
+///
+/// # Errors
+/// Someone else has it; a commit of it was interrupted; what the file system says.
+pub fn take(dir: &Path) -> Result<OwnedFd, Refusal> {
+    let held = lock(dir)?;
+    crate::commit::whole(dir)?;
+    Ok(held)
+}
+
 /// Takes the lock of a view's directory.
-pub(crate) fn lock(dir: &Path) -> Result<OwnedFd, Refusal> {
+fn lock(dir: &Path) -> Result<OwnedFd, Refusal> {
     let said = |why: rustix::io::Errno| Refusal::step(&dir.display().to_string(), why);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
     let file = rustix::fs::open(dir.join("lock"), flags, Mode::from_raw_mode(0o600));

@@ -2,8 +2,17 @@
 //! What a command leaves behind: processes whose parent ended, which the front inherits.
 //!
 //! The view ends with the command, so they are asked to end, and after a moment made to.
+//!
+//! # Rules
+//! R1. A program keeps its children through exec(2): those that the front has before it starts any
+//!     are the caller's, and go on. What they leave behind meanwhile comes to the front as well; it
+//!     is told by its mount namespace, which is the front's own and never that of a view.
 
 use rustix::process::{Pid, Signal, WaitOptions};
+use std::collections::HashSet;
+use std::fs;
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// How long they have.
@@ -11,53 +20,127 @@ pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Ends all children but `spared`, and all that they leave; gives how many there were.
-pub(crate) fn end(spared: Pid) -> usize {
-    let mut asked = Vec::new();
-    let begun = Instant::now();
-    loop {
-        reap(spared);
-        let left = children(spared);
-        if left.is_empty() {
-            return asked.len();
-        }
-        let late = begun.elapsed() > GRACE;
-        for pid in left {
-            let known = asked.contains(&pid);
-            if !known {
-                asked.push(pid);
+/// Children that the front had before it started any.
+pub(crate) struct Callers(HashSet<Pid>);
+
+impl Callers {
+    /// All that there are.
+    pub(crate) fn now() -> Callers {
+        Callers(children().into_iter().collect())
+    }
+
+    /// Ends all children but these and `server`, and all that they leave; gives how many there
+    /// were.
+    pub(crate) fn end_others(&self, server: Pid) -> usize {
+        let own = mounts("self");
+        let is_left = |pid: &Pid| {
+            let spared = *pid == server || self.0.contains(pid);
+            // R1. What is gone meanwhile has none.
+            !spared && (own.is_none() || mounts(&pid.to_string()) != own)
+        };
+        let mut asked = Vec::new();
+        let begun = Instant::now();
+        loop {
+            reap(server);
+            let left: Vec<Pid> = children().into_iter().filter(is_left).collect();
+            if left.is_empty() {
+                return asked.len();
             }
-            // One that is gone, or may not be told, needs nothing.
-            if late {
-                rustix::process::kill_process(pid, Signal::KILL).ok();
-            } else if !known {
-                rustix::process::kill_process(pid, Signal::TERM).ok();
-                rustix::process::kill_process(pid, Signal::CONT).ok();
+            let late = begun.elapsed() > GRACE;
+            for pid in left {
+                let known = asked.contains(&pid);
+                if !known {
+                    asked.push(pid);
+                }
+                // One that is gone, or may not be told, needs nothing.
+                if late {
+                    rustix::process::kill_process(pid, Signal::KILL).ok();
+                } else if !known {
+                    rustix::process::kill_process(pid, Signal::TERM).ok();
+                    rustix::process::kill_process(pid, Signal::CONT).ok();
+                }
             }
+            if begun.elapsed() > 2 * GRACE {
+                return asked.len();
+            }
+            std::thread::sleep(PAUSE);
         }
-        if begun.elapsed() > 2 * GRACE {
-            return asked.len();
-        }
-        std::thread::sleep(PAUSE);
     }
 }
 
 /// Takes in those that have ended; the server among them is found out by its socket.
-fn reap(spared: Pid) {
+fn reap(server: Pid) {
     while let Ok(Some((pid, _))) = rustix::process::wait(WaitOptions::NOHANG) {
-        if pid == spared {
+        if pid == server {
             return;
         }
     }
 }
 
+/// The mount namespace of a process, if that may be known.
+fn mounts(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/mnt")).ok()
+}
+
 /// Children of this process's only thread.
-fn children(spared: Pid) -> Vec<Pid> {
-    let pid = rustix::process::getpid().as_raw_pid();
-    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let list = list.unwrap_or_default();
+fn children() -> Vec<Pid> {
+    let pid = rustix::process::getpid();
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let Ok(list) = list else {
+        // A kernel without that list (`CONFIG_PROC_CHILDREN`).
+        return children_of(pid);
+    };
     let pids = list.split_whitespace().filter_map(|word| word.parse().ok());
+    pids.filter_map(Pid::from_raw).collect()
+}
+
+/// The same by asking all processes for their parent.
+fn children_of(parent: Pid) -> Vec<Pid> {
+    let names = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(Pid::from_raw)
-        .filter(|pid| *pid != spared)
+        .filter(|pid| parent_of(*pid) == Some(parent))
         .collect()
+}
+
+/// The parent of a process.
+fn parent_of(pid: Pid) -> Option<Pid> {
+    Pid::from_raw(stat(pid, 2)?)
+}
+
+/// Whether a process is gone, or has begun to end, which it does before any file of its own is
+/// closed.
+pub(crate) fn is_ending(pid: Pid) -> bool {
+    /// `PF_EXITING`.
+    const EXITING: u32 = 4;
+    stat(pid, 7).is_none_or(|flags: u32| flags & EXITING != 0)
+}
+
+/// A number of `/proc/PID/stat`, counted from the end of the name, which may be anything.
+fn stat<T: FromStr>(pid: Pid, at: usize) -> Option<T> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let mut words = stat[end + 1..].split(|byte| *byte == b' ');
+    std::str::from_utf8(words.nth(at)?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{children_of, is_ending};
+    use rustix::process::Pid;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn children_are_found_by_their_parent() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let found = children_of(rustix::process::getpid());
+        let its = children_of(pid);
+        assert!(!is_ending(pid));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(is_ending(pid));
+        assert!(found.contains(&pid) && its.is_empty());
+        assert!(!children_of(rustix::process::getpid()).contains(&pid));
+    }
 }

@@ -19,14 +19,18 @@
 //!
 //! # Rules
 //! R1. The server never looks through the view: it stays in the namespaces it was started in.
-//! R2. Who is left alone ends. When the front is gone the server's socket ends and it lets go of
-//!     the view, and the command is killed (`PR_SET_PDEATHSIG`). When the server is gone its
-//!     descriptor of FUSE closes, every call that waits for it ends with an error, and the front
-//!     ends the rest.
+//! R2. Who is left alone ends. When the front is gone the command is killed (`PR_SET_PDEATHSIG`),
+//!     and the server's socket ends: it ends all who are in the view, and lets go of it. When the
+//!     server is gone its descriptor of FUSE closes, every call that waits for it ends with an
+//!     error, and the front ends the rest. What the caller had started before goes on.
 //! R3. Signals of the terminal reach the command by themselves, since it is in the same process
 //!     group; the front passes on those that were sent to it alone.
 //! R4. When the command stops, the front stops; when the front goes on, the command does.
 //! R5. Who enters a view later ([`exec`]) belongs to it: the first command's end is the end of all.
+//!
+//! # Without processes
+//! What is no program of the kernel's needs neither: a host of guests builds the same view in its
+//! own process and asks it by the engine's calls ([`Here`]).
 //!
 //! # Limits
 //! * A run by root has a mount namespace and no user namespace: it is a view, not a jail, for root
@@ -47,6 +51,7 @@ mod doctor;
 mod front;
 mod guests;
 mod helper;
+mod here;
 mod inherited;
 mod inspect;
 mod join;
@@ -67,14 +72,17 @@ mod wire;
 pub use change::{Change, Kind, What};
 pub use commit::{Commit, Committed, Conflict, Did, Phase, Undone, Watch, abort, resume, undo};
 pub use doctor::{Check, Verdict, doctor};
-pub use front::{Ended, LogFile, run};
+pub use front::{Ended, LogFile, Told, run};
 pub use helper::enter;
+pub use here::Here;
 pub use inspect::{Inspect, Side};
 pub use join::exec;
-pub use kept::{About, Kept};
+pub use kept::{About, Kept, take};
+pub use openpath_overlay::Copying;
 pub use plan::{Extra, PathBytes, Plan, Source, Upper};
 pub use refusal::Refusal;
 pub use server::serve;
+pub use signals::End;
 pub use text::text_of;
 
 /// The verb that makes this program a server ([`serve`]).

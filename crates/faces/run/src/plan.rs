@@ -108,6 +108,14 @@ pub enum Source {
     },
     /// A directory of the host.
     Host(PathBytes),
+    /// Directories of the host, topmost first, and what takes the changes; without that nothing
+    /// can be changed.
+    Overlay {
+        /// What is read.
+        lowers: Vec<PathBytes>,
+        /// What changes are kept in.
+        upper: Option<Upper>,
+    },
 }
 
 /// A path by its bytes, for a path need not be UTF-8.
@@ -148,6 +156,8 @@ pub(crate) enum ToServer {
         command: String,
         /// The log is written as JSON.
         json: bool,
+        /// How far long work is may be shown.
+        progress: bool,
     },
     /// A namespace of the view comes with this, the user namespace first.
     Namespace,
@@ -184,7 +194,7 @@ pub(crate) struct Mounted {
 }
 
 /// What there is to say of a run beside its changes.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Rest {
     /// Processes that had entered the view, and were ended.
     pub(crate) ended: usize,

@@ -33,6 +33,22 @@ impl Refusal {
         Refusal::new(format!("{what}: {why}"))
     }
 
+    /// There is such a command, and it is nothing that can be run.
+    #[must_use]
+    pub fn not_executable(command: &std::ffi::OsStr, why: impl fmt::Display) -> Refusal {
+        let text = format!("{}: {why}", command.display());
+        let code = NOT_EXECUTABLE;
+        Refusal { code, text }
+    }
+
+    /// There is no such command.
+    #[must_use]
+    pub fn not_found(command: &std::ffi::OsStr, why: impl fmt::Display) -> Refusal {
+        let text = format!("{}: {why}", command.display());
+        let code = NOT_FOUND;
+        Refusal { code, text }
+    }
+
     /// The command cannot be executed.
     pub(crate) fn exec(command: &std::ffi::OsStr, why: &std::io::Error) -> Refusal {
         let missing = why.kind() == std::io::ErrorKind::NotFound;

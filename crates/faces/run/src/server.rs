@@ -3,25 +3,31 @@
 
 use crate::live::{Beacon, Inside, Label, LiveKind};
 use crate::plan::{FromServer, Mounted, Plan, Rest, ToServer, Upper};
-use crate::view::View;
+use crate::view::{How, Telling, View};
 use crate::wire::Wire;
 use crate::{LogFile, Refusal, guests};
+use openpath_overlay::Copying;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// Changes in a message.
 const CHANGES: usize = 500;
+/// How often the front is told that there is more to come.
+const PULSE: Duration = Duration::from_secs(10);
 
-/// Serves the front at standard input until that is gone.
+/// Serves the front at standard input until that is gone. What `copying` makes is told how far
+/// copying up is, and may show it if the front says so.
 ///
 /// # Errors
 /// What keeps it from hearing the front.
-pub fn serve() -> Result<(), Refusal> {
-    attempt().map_err(|why| Refusal::step("the server of the view", why))
+pub fn serve(copying: fn(bool) -> Arc<dyn Copying>) -> Result<(), Refusal> {
+    attempt(copying).map_err(|why| Refusal::step("the server of the view", why))
 }
 
-fn attempt() -> io::Result<()> {
+fn attempt(copying: fn(bool) -> Arc<dyn Copying>) -> io::Result<()> {
     let wire = Wire::inherited()?;
     // Out of reach of the terminal's signals, and of its end.
     rustix::process::setsid()?;
@@ -33,7 +39,11 @@ fn attempt() -> io::Result<()> {
                 plan,
                 command,
                 json,
-            } => server.build(&plan, command, fd.map(|file| LogFile { file, json })),
+                progress,
+            } => {
+                let log = fd.map(|file| LogFile { file, json });
+                server.build(&plan, command, log, Some(copying(progress)))
+            }
             ToServer::Namespace => {
                 server.namespaces.extend(fd);
                 Ok(FromServer::Kept)
@@ -43,8 +53,9 @@ fn attempt() -> io::Result<()> {
         };
         wire.send(&done.unwrap_or_else(FromServer::Refused), None)?;
     }
-    // The front is gone, and the command with it: what it has written still comes.
-    server.end_guests();
+    // The front is gone, and the command with it, but not what that started: to the server they
+    // are guests. What they have written still comes.
+    server.end_guests(true);
     if let Some(view) = &mut server.view {
         view.left(|| ()).ok();
     }
@@ -58,8 +69,10 @@ struct Server {
     label: Option<Label>,
     /// Those of the view, until it is served.
     namespaces: Vec<OwnedFd>,
-    /// What answers who asks, and what entering takes.
-    beacon: Option<(Beacon, Arc<Inside>)>,
+    /// What answers who asks.
+    beacon: Option<Beacon>,
+    /// What entering takes, once it is served.
+    inside: Option<Arc<Inside>>,
 }
 
 impl Server {
@@ -68,8 +81,13 @@ impl Server {
         plan: &Plan,
         command: String,
         log: Option<LogFile>,
+        telling: Telling,
     ) -> Result<FromServer, Refusal> {
-        let mut view = View::build(plan)?;
+        let how = How {
+            telling,
+            ..How::default()
+        };
+        let mut view = View::build(plan, &how)?;
         if let Some(log) = log {
             view.log(plan, log)?;
         }
@@ -95,32 +113,32 @@ impl Server {
             device: mounted.device,
         });
         // A view that cannot be found is a view all the same.
-        let beacon = Beacon::begin(label, view.sources(handle), Some(Arc::clone(&inside))).ok();
-        self.beacon = beacon.map(|beacon| (beacon, inside));
+        self.beacon = Beacon::begin(label, view.sources(handle), Some(Arc::clone(&inside))).ok();
+        self.inside = Some(inside);
         Ok(FromServer::Serving)
     }
 
-    /// Lets nobody in any more, and ends who came; how many there were.
-    fn end_guests(&mut self) -> usize {
-        let Some((beacon, inside)) = self.beacon.take() else {
-            return 0;
-        };
-        if beacon.stop() == 0 {
-            return 0;
+    /// Lets nobody in any more, and ends who came; without a front, `alone`, ends all that are
+    /// there. How many there were.
+    fn end_guests(&mut self, alone: bool) -> usize {
+        let came = self.beacon.take().map_or(0, Beacon::stop);
+        match self.inside.take() {
+            Some(inside) if alone || came > 0 => guests::end(&inside),
+            _ => 0,
         }
-        guests::end(&inside)
     }
 
     /// Lets go of the view and says what changed.
     fn finish(&mut self, wire: &Wire) -> Result<FromServer, Refusal> {
-        let ended = self.end_guests();
+        let ended = self.end_guests(false);
         let view = self.view.take();
         let mut view = view.ok_or_else(|| Refusal::new("there is no view"))?;
         // The front waits for as long as something is told.
         let going_on = || drop(wire.send(&FromServer::Changes(Vec::new()), None));
         let lost = view.left(going_on)?;
         let unlogged = view.logged();
-        for some in view.compare()?.all()?.chunks(CHANGES) {
+        let changes = meanwhile(PULSE, going_on, || view.compare()?.all())?;
+        for some in changes.chunks(CHANGES) {
             let sent = wire.send(&FromServer::Changes(some.to_vec()), None);
             sent.map_err(|why| Refusal::step("lost the front", why))?;
         }
@@ -129,5 +147,38 @@ impl Server {
             lost,
             unlogged,
         }))
+    }
+}
+
+/// Does what may take long; `going_on` is called each `pulse` while it does.
+fn meanwhile<T>(pulse: Duration, going_on: impl Fn() + Send, long: impl FnOnce() -> T) -> T {
+    std::thread::scope(|scope| {
+        let (working, ended) = channel::<()>();
+        scope.spawn(move || {
+            while ended.recv_timeout(pulse) == Err(RecvTimeoutError::Timeout) {
+                going_on();
+            }
+        });
+        let done = long();
+        drop(working);
+        done
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::meanwhile;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn who_waits_for_something_long_hears_of_it() {
+        let (tell, told) = channel();
+        let pulse = Duration::from_millis(1);
+        let going_on = move || tell.send(()).unwrap();
+        // Ends only when it was told of.
+        let done = meanwhile(pulse, going_on, || told.recv().is_ok());
+        assert!(done);
+        assert_eq!(meanwhile(Duration::MAX, || panic!("too early"), || 7), 7);
     }
 }

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Signals of the front: waits for children, passes on, stops and dies as the command does.
+//! Signals of the front: waits for children, passes on, stops and dies as the command does; after
+//! it ended, the second that asks to end is obeyed.
 //!
 //! # Kernel analogue
 //! None; what a shell does for a job, seen from inside the job.
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
 use signal_hook::consts::signal as s;
+use signal_hook::flag;
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Sent by the kernel, by a terminal that is, to all of a process group.
 const SI_KERNEL: i32 = 0x80;
@@ -35,10 +39,16 @@ const PASSED: &[i32] = &[
     s::SIGSYS,
 ];
 
-/// How a child ended.
+/// What ends the front once the command is gone, when it comes again: the first may have been what
+/// the command ended by.
+const ENDING: &[i32] = &[s::SIGINT, s::SIGQUIT, s::SIGTERM];
+
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
+    /// With this exit status.
     Exit(u8),
+    /// By this signal.
     Signal(i32),
 }
 
@@ -64,6 +74,16 @@ impl Signals {
                 }
             }
         }
+    }
+
+    /// There is nobody any more to pass signals on to: the second that asks to end ends the front.
+    pub(crate) fn let_go(self) -> io::Result<()> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in ENDING {
+            flag::register_conditional_default(*signal, Arc::clone(&asked))?;
+            flag::register(*signal, Arc::clone(&asked))?;
+        }
+        Ok(())
     }
 
     /// Takes in what children have to tell.

@@ -84,14 +84,16 @@ pub fn upper(cwd: &Path, text: &str) -> Result<Upper, Refusal> {
     }
 }
 
-/// A tree and its place: `DIR=mem[,size=SIZE][,ro]` or `DIR=host:PATH[,ro]`.
+/// A tree and its place: `DIR=mem[,size=SIZE][,ro]`, `DIR=host:PATH[,ro]` or
+/// `DIR=overlay,lower=PATH[,lower=PATH...][,upper=UPPER][,ro]`, of which UPPER is as in [`upper`].
 ///
 /// # Errors
 /// What is no such thing, and those of [`size`] and [`absolute`].
 pub fn extra(cwd: &Path, text: &str) -> Result<Extra, Refusal> {
     let wrong = || {
         Refusal::new(format!(
-            "`{text}` is no mount: write DIR=mem,size=64M or DIR=host:PATH,ro"
+            "`{text}` is no mount: write DIR=mem,size=64M, DIR=host:PATH,ro or \
+             DIR=overlay,lower=PATH,upper=memory"
         ))
     };
     let (dir, tree) = text.split_once('=').ok_or_else(wrong)?;
@@ -100,6 +102,10 @@ pub fn extra(cwd: &Path, text: &str) -> Result<Extra, Refusal> {
     let mut source = match kind.split_once(':').unwrap_or((kind, "")) {
         ("mem", "") => Source::Memory { size: None },
         ("host", path) if !path.is_empty() => Source::Host(place(cwd, Path::new(path))?),
+        ("overlay", "") => Source::Overlay {
+            lowers: Vec::new(),
+            upper: None,
+        },
         _ => return Err(wrong()),
     };
     let mut read_only = false;
@@ -107,8 +113,19 @@ pub fn extra(cwd: &Path, text: &str) -> Result<Extra, Refusal> {
         match (word.split_once('=').unwrap_or((word, "")), &mut source) {
             (("ro", ""), _) => read_only = true,
             (("size", limit), Source::Memory { size: known }) => *known = Some(size(limit)?),
+            (("lower", path), Source::Overlay { lowers, .. }) if !path.is_empty() => {
+                lowers.push(place(cwd, Path::new(path))?);
+            }
+            (("upper", what), Source::Overlay { upper: known, .. })
+                if known.is_none() && !what.is_empty() =>
+            {
+                *known = Some(upper(cwd, what)?);
+            }
             _ => return Err(wrong()),
         }
+    }
+    if matches!(&source, Source::Overlay { lowers, .. } if lowers.is_empty()) {
+        return Err(wrong());
     }
     Ok(Extra {
         place: place(cwd, Path::new(dir))?,
@@ -173,7 +190,24 @@ mod tests {
             matches!(extra(cwd, "d=host:x").unwrap().source, Source::Host(path)
             if path.path() == Path::new("/w/x"))
         );
+        let stack = extra(cwd, "/m=overlay,lower=a,lower=/b,upper=memory:1M").unwrap();
+        assert_eq!(
+            stack.source,
+            Source::Overlay {
+                lowers: [Path::new("/w/a"), Path::new("/b")]
+                    .map(Into::into)
+                    .to_vec(),
+                upper: Some(Upper::Memory {
+                    size: Some(1 << 20)
+                }),
+            }
+        );
         for wrong in [
+            "/m=overlay",
+            "/m=overlay,upper=memory",
+            "/m=overlay,lower=",
+            "/m=overlay,lower=/a,upper=/b,upper=/c",
+            "/m=mem,lower=/a",
             "/m",
             "/m=disk",
             "/m=mem:x",

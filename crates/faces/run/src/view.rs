@@ -15,9 +15,9 @@ use crate::log::{Log, Writing};
 use crate::plan::{PathBytes, Plan, Source, Upper};
 use openpath_abi::Errno;
 use openpath_fuse::{Handle, Opens, Server, Session};
-use openpath_host::{HostFs, HostOptions, Ownership, Policy};
+use openpath_host::{Crossing, HostFs, HostOptions, Ownership, Policy};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_overlay::{OverlayFs, OverlayOptions};
+use openpath_overlay::{Copying, OverlayFs, OverlayOptions};
 use openpath_vfs::{Cred, MountFlags, SuperBlock, Task, Vfs};
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit};
@@ -38,6 +38,17 @@ const HANDLES: usize = 16_384;
 /// Directories of the host that are watched.
 const WATCHES: usize = 65_536;
 
+/// Who is told how far copying up is, if anyone is.
+pub(crate) type Telling = Option<Arc<dyn Copying>>;
+
+/// How the trees of a view are made.
+#[derive(Clone, Default)]
+pub(crate) struct How {
+    pub(crate) telling: Telling,
+    /// What of the host's mounts is part of them.
+    pub(crate) crossing: Crossing,
+}
+
 /// What the command sees.
 pub(crate) struct View {
     vfs: Vfs,
@@ -54,27 +65,30 @@ pub(crate) struct View {
     keeps_back: bool,
     /// The lock of a directory of changes.
     held: Option<OwnedFd>,
+    /// Those of other trees' directories of changes.
+    taken: Vec<OwnedFd>,
 }
 
 impl View {
     /// Builds what the plan says.
-    pub(crate) fn build(plan: &Plan) -> Result<View, Refusal> {
+    pub(crate) fn build(plan: &Plan, how: &How) -> Result<View, Refusal> {
         let held = match &plan.upper {
             Upper::Memory { .. } => None,
             Upper::Directory(dir) => {
-                let held = crate::kept::lock(dir.path())?;
-                crate::commit::whole(dir.path())?;
+                let held = crate::kept::take(dir.path())?;
+                // What cannot be read for this cannot be committed either.
+                let _noted = crate::commit::note(dir.path());
                 Some(held)
             }
         };
-        View::hold(plan, held)
+        View::hold(plan, held, how)
     }
 
     /// Builds what the plan says, its directory being locked.
-    pub(crate) fn hold(plan: &Plan, held: Option<OwnedFd>) -> Result<View, Refusal> {
+    pub(crate) fn hold(plan: &Plan, held: Option<OwnedFd>, how: &How) -> Result<View, Refusal> {
         more_descriptors();
         let failed = |why| Refusal::step("the view cannot be made", why);
-        let lower = host(Path::new("/"), true)?;
+        let lower = how.host(Path::new("/"), true)?;
         let upper = match &plan.upper {
             Upper::Memory { size } => memory(*size),
             Upper::Directory(dir) => changes_in(dir.path())?,
@@ -82,6 +96,7 @@ impl View {
         let overlay = OverlayFs::new(OverlayOptions {
             lowers: vec![Arc::clone(&lower)],
             upper: Some(upper),
+            copying: how.telling.clone(),
             ..OverlayOptions::default()
         });
         let overlay = overlay.map_err(failed)?;
@@ -97,21 +112,28 @@ impl View {
             told: vec![overlay],
             keeps_back: plan.keeps_back(),
             held,
+            taken: Vec::new(),
         };
-        view.furnish(plan)?;
+        view.furnish(plan, how)?;
         Ok(view)
     }
 
     /// Mounts what is in the view, outer ones first, and gives each its rules.
-    fn furnish(&mut self, plan: &Plan) -> Result<(), Refusal> {
+    fn furnish(&mut self, plan: &Plan, how: &How) -> Result<(), Refusal> {
         let mut mounts = Vec::new();
         for path in &plan.write_through {
-            mounts.push((path, host(path.path(), false)?));
+            mounts.push((path, how.host(path.path(), false)?));
         }
         for extra in &plan.extra {
             let tree = match &extra.source {
                 Source::Memory { size } => memory(*size),
-                Source::Host(path) => host(path.path(), extra.read_only)?,
+                Source::Host(path) => how.host(path.path(), extra.read_only)?,
+                Source::Overlay { lowers, upper } => {
+                    if let Some(Upper::Directory(dir)) = upper {
+                        self.taken.push(crate::kept::take(dir.path())?);
+                    }
+                    how.stack(lowers, upper.as_ref())?
+                }
             };
             mounts.push((&extra.place, tree));
         }
@@ -206,8 +228,7 @@ impl View {
         }
     }
 
-    /// Acts in it.
-    #[cfg(test)]
+    /// Acts in it, as root.
     pub(crate) fn task(&self) -> &Task {
         &self.task
     }
@@ -227,20 +248,44 @@ fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
     Refusal::step(&format!("cannot {what} {}", path.path().display()), why)
 }
 
-/// A directory of the host as a tree.
-fn host(path: &Path, read_only: bool) -> Result<Arc<SuperBlock>, Refusal> {
-    let options = HostOptions {
-        policy: Policy::Notify,
-        ownership: Ownership::PassThrough,
-        handles_max: HANDLES,
-        watches_max: WATCHES,
-        read_only,
-        ..HostOptions::default()
-    };
-    HostFs::open(path, options).map_err(|why| Refusal::step(&path.display().to_string(), why))
+impl How {
+    /// A directory of the host as a tree.
+    pub(crate) fn host(&self, path: &Path, read_only: bool) -> Result<Arc<SuperBlock>, Refusal> {
+        let options = HostOptions {
+            policy: Policy::Notify,
+            ownership: Ownership::PassThrough,
+            crossing: self.crossing,
+            handles_max: HANDLES,
+            watches_max: WATCHES,
+            read_only,
+            ..HostOptions::default()
+        };
+        HostFs::open(path, options).map_err(|why| Refusal::step(&path.display().to_string(), why))
+    }
+
+    /// An overlay of directories of the host.
+    fn stack(
+        &self,
+        lowers: &[PathBytes],
+        upper: Option<&Upper>,
+    ) -> Result<Arc<SuperBlock>, Refusal> {
+        let beneath = lowers.iter().map(|lower| self.host(lower.path(), true));
+        let upper = match upper {
+            None => None,
+            Some(Upper::Memory { size }) => Some(memory(*size)),
+            Some(Upper::Directory(dir)) => Some(changes_in(dir.path())?),
+        };
+        let overlay = OverlayFs::new(OverlayOptions {
+            lowers: beneath.collect::<Result<_, _>>()?,
+            upper,
+            copying: self.telling.clone(),
+            ..OverlayOptions::default()
+        });
+        overlay.map_err(|why| Refusal::step("an overlay cannot be made", why))
+    }
 }
 
-/// The directory of a view that is kept, as an upper tree.
+/// The directory of changes, as an upper tree.
 fn changes_in(dir: &Path) -> Result<Arc<SuperBlock>, Refusal> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let options = HostOptions {

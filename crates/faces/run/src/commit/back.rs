@@ -9,12 +9,13 @@
 //!     exchanged, last ones first, and each step can be tried again.
 
 use crate::Refusal;
-use crate::commit::carry::{Carry, kept, now, put_away};
+use crate::commit::away::Way;
+use crate::commit::carry::{Carry, kept, now};
 use crate::commit::facts::Time;
 use crate::commit::journal::{Act, Known, State, Sweep};
 use crate::commit::scan::{failed, told};
 use crate::commit::since::{Conflict, Did};
-use crate::commit::tree::{Tree, join};
+use crate::commit::tree::{Tree, is_below, join};
 use crate::commit::{Phase, facts::Noted};
 use rustix::fs::RenameFlags;
 
@@ -37,27 +38,17 @@ impl Carry<'_> {
         self.place.enter(State::Undoing)?;
         self.undo()?;
         self.sync()?;
-        let moments = self
-            .journal
-            .moments
-            .iter()
-            .map(|moment| (&moment.path, false));
-        let acts = self.journal.acts.iter().map(|act| (&act.path, true));
-        let touches = self
-            .journal
-            .touches
-            .iter()
-            .map(|touch| (&touch.path, false));
-        let since = now();
-        let known = moments
-            .chain(touches)
-            .chain(acts)
-            .map(|(path, below)| Known {
-                path: path.clone(),
-                since,
-                below,
-            });
-        Known::add(&self.place.view, known.collect())?;
+        let (journal, since) = (&self.journal, now());
+        let moments = journal.moments.iter().map(|moment| &moment.path);
+        let touches = journal.touches.iter().map(|touch| &touch.path);
+        let mut known = journal.known(moments.chain(touches), since, false);
+        let contested = |act: &&Act| match &act.seen {
+            Some((place, _)) => journal.contested.iter().any(|path| is_below(path, place)),
+            None => false,
+        };
+        let acts = journal.acts.iter().filter(|act| !contested(act));
+        known.extend(journal.known(acts.map(|act| &act.path), since, true));
+        Known::add(&self.place.view, known)?;
         self.forget()
     }
 
@@ -79,19 +70,13 @@ impl Carry<'_> {
     /// R2
     fn recall(&mut self) -> Result<(), Refusal> {
         let all = self.journal.acts.len();
+        self.put_away(Way::Back, Phase::Undoing, 2 * all as u64)?;
         for number in 0..all {
-            self.step(Phase::Undoing, number as u64, 2 * all as u64)?;
             let act = &self.journal.acts[number];
-            if act.old.is_none() {
-                continue;
+            if act.old.is_some() {
+                let ino = self.base.number(&act.hidden);
+                self.journal.acts[number].old = ino.map_err(|why| failed(&act.path, why))?;
             }
-            let said = |why| failed(&act.path, why);
-            let from = kept("old", number);
-            let watch = &mut *self.watch;
-            let to = (&self.base, &act.hidden[..]);
-            put_away(&self.store, &from, to, &mut |bytes| watch.copied(bytes))?;
-            let ino = self.base.number(&act.hidden).map_err(said)?;
-            self.journal.acts[number].old = ino;
         }
         Ok(())
     }

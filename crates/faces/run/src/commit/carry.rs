@@ -11,10 +11,12 @@
 //! R4. What the view holds is taken out of it last, by a rename.
 
 use crate::Refusal;
-use crate::commit::copy::{Heard, copy, copy_tree, dress};
+use crate::commit::away::Way;
+use crate::commit::copy::{copy, dress};
 use crate::commit::facts::{Noted, Time};
 use crate::commit::journal::{Act, Journal, Known, Place, State, Sweep, Touch};
-use crate::commit::scan::{failed, text};
+use crate::commit::scan::failed;
+use crate::commit::seen::changed;
 use crate::commit::tree::{Tree, join, split};
 use crate::commit::{Phase, Watch};
 use rustix::fs::{AtFlags, Mode, RenameFlags, XattrFlags};
@@ -65,13 +67,22 @@ impl<'a> Carry<'a> {
         Err(Refusal::new("stopped"))
     }
 
-    /// Goes on from a state until all is done.
-    pub(crate) fn forward(&mut self, state: State) -> Result<(), Refusal> {
+    /// Goes on from a state until all is done; back, if no name was exchanged and it cannot be.
+    pub(crate) fn forth(&mut self, state: State) -> Result<(), Refusal> {
+        let done = self.forward(state);
+        if done.is_err() && self.place.is_next() && !self.stopped {
+            self.back(State::Preparing)?;
+        }
+        done
+    }
+
+    fn forward(&mut self, state: State) -> Result<(), Refusal> {
         if state == State::Preparing {
             self.prepare()?;
             self.place.write(&self.journal)?;
             self.sync()?;
             self.step(Phase::Copying, 1, 1)?;
+            self.look_again()?;
             self.place.enter(State::Applying)?;
         }
         self.take_place()?;
@@ -82,12 +93,9 @@ impl<'a> Carry<'a> {
         }
         self.settle()?;
         let done = now();
-        let moments = self.journal.moments.iter().map(|moment| Known {
-            path: moment.path.clone(),
-            since: done,
-            below: false,
-        });
-        Known::add(&self.place.view, moments.collect())?;
+        let moments = self.journal.moments.iter().map(|moment| &moment.path);
+        let known = self.journal.known(moments, done, false);
+        Known::add(&self.place.view, known)?;
         self.journal.done = Some(done);
         self.place.write(&self.journal)?;
         self.sync()?;
@@ -101,6 +109,8 @@ impl<'a> Carry<'a> {
         }
         let view = Tree::open(&self.place.view)?;
         let said = |why| failed(b"/commit", why);
+        // First what makes it one.
+        view.remove(b"/commit/state").map_err(said)?;
         view.remove(b"/commit").map_err(said)?;
         let whole = RenameFlags::NOREPLACE;
         view.rename(b"/next", b"/commit", whole).map_err(said)?;
@@ -120,25 +130,12 @@ impl<'a> Carry<'a> {
         // Further names came and went, and times were put back.
         let moments = self.journal.moments.iter().map(|moment| &moment.path);
         let links = self.journal.links.iter().map(|(_, _, path)| path);
-        let since = now();
-        let known = moments.chain(links).map(|path| Known {
-            path: path.clone(),
-            since,
-            below: false,
-        });
-        Known::add(&self.place.view, known.collect())
+        let known = self.journal.known(moments.chain(links), now(), false);
+        Known::add(&self.place.view, known)
     }
 
     /// R1
     fn prepare(&mut self) -> Result<(), Refusal> {
-        let done = self.prepare_all();
-        if done.is_err() && !self.stopped {
-            self.unprepare()?;
-        }
-        done
-    }
-
-    fn prepare_all(&mut self) -> Result<(), Refusal> {
         let links = self.journal.links.iter();
         let links = links.map(|(ino, place, _)| (*ino, place.clone()));
         let mut first: HashMap<u64, Vec<u8>> = links.collect();
@@ -245,6 +242,7 @@ impl<'a> Carry<'a> {
         for number in 0..self.journal.acts.len() {
             self.step(Phase::Exchanging, done, all)?;
             let act = &self.journal.acts[number];
+            self.look_at(act)?;
             exchange(&self.base, act).map_err(|why| failed(&act.path, why))?;
             done += 1;
         }
@@ -276,17 +274,7 @@ impl<'a> Carry<'a> {
     fn settle(&mut self) -> Result<(), Refusal> {
         let (acts, sweeps) = (self.journal.acts.len(), self.journal.sweeps.len());
         let all = (acts + sweeps) as u64;
-        for number in 0..acts {
-            self.step(Phase::Settling, number as u64, all)?;
-            let act = &self.journal.acts[number];
-            if act.old.is_some() {
-                let to = (&self.store, &kept("old", number)[..]);
-                let watch = &mut *self.watch;
-                put_away(&self.base, &act.hidden, to, &mut |bytes| {
-                    watch.copied(bytes)
-                })?;
-            }
-        }
+        self.put_away(Way::Away, Phase::Settling, all)?;
         for number in 0..sweeps {
             self.step(Phase::Settling, (acts + number) as u64, all)?;
             match &self.journal.sweeps[number] {
@@ -361,7 +349,9 @@ impl<'a> Carry<'a> {
     /// Brings every file system that is worked on to the disk.
     pub(crate) fn sync(&self) -> Result<(), Refusal> {
         let mut known = Vec::new();
-        for path in self.journal.acts.iter().map(|act| split(&act.before).0) {
+        let places = self.journal.acts.iter();
+        let places = places.flat_map(|act| [&act.before, &act.hidden]);
+        for path in places.map(|place| split(place).0) {
             let facts = self.base.look(path).map_err(|why| failed(path, why))?;
             let Some(facts) = facts else { continue };
             if !known.contains(&facts.device) {
@@ -423,40 +413,6 @@ fn must_be(base: &Tree, path: &[u8], ino: u64) -> rustix::io::Result<()> {
     } else {
         Err(Errno::STALE)
     }
-}
-
-/// Moves a tree from one place to another, which may be in another file system; done twice it is
-/// done once.
-pub(crate) fn put_away(
-    from: &Tree,
-    path: &[u8],
-    (to, new): (&Tree, &[u8]),
-    heard: Heard<'_>,
-) -> Result<(), Refusal> {
-    let said = |why| failed(path, why);
-    if from.look(path).map_err(said)?.is_none() {
-        return Ok(());
-    }
-    if to.look(new).map_err(said)?.is_some() {
-        // It came there whole, and what is left here is to go.
-        return from.remove(path).map_err(said);
-    }
-    match from.rename_to(path, to, new, RenameFlags::NOREPLACE) {
-        Err(Errno::XDEV | Errno::ACCESS | Errno::PERM) => {
-            let half = [new, b"+"].concat();
-            to.remove(&half).map_err(said)?;
-            copy_tree((from, path), (to, &half), heard)?;
-            let whole = RenameFlags::NOREPLACE;
-            to.rename(&half, new, whole).map_err(said)?;
-            from.remove(path).map_err(said)
-        }
-        done => done.map_err(said),
-    }
-}
-
-/// What the plan was made for is not there any more.
-fn changed(path: &[u8]) -> Refusal {
-    Refusal::new(format!("{} was changed during the commit", text(path)))
 }
 
 /// The time now.

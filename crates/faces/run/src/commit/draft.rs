@@ -16,6 +16,7 @@ use crate::commit::choice::{Choice, changes};
 use crate::commit::facts::{Attributes, Facts};
 use crate::commit::journal::{Act, Journal, Moment, Move, Sweep, Touch};
 use crate::commit::scan::{Entry, Is, Scan, failed, text};
+use crate::commit::seen::Seen;
 use crate::commit::since::Since;
 use crate::commit::tree::{Tree, join, split};
 use openpath_abi::mode;
@@ -56,6 +57,7 @@ impl<'a> Draft<'a> {
                 moments: Vec::new(),
                 sweeps: Vec::new(),
                 links: Vec::new(),
+                contested: Vec::new(),
                 any_owner: false,
                 done: None,
             },
@@ -166,6 +168,7 @@ impl<'a> Draft<'a> {
         let place = entry.place.as_ref();
         let place =
             place.ok_or_else(|| Refusal::new(format!("{} is nowhere", text(&entry.path))))?;
+        let seen = self.seen(entry)?;
         let acts = &mut self.journal.acts;
         acts.push(Act {
             path: entry.path.clone(),
@@ -174,6 +177,7 @@ impl<'a> Draft<'a> {
             new,
             old,
             items,
+            seen,
         });
         Ok(acts.len() - 1)
     }
@@ -189,6 +193,7 @@ impl<'a> Draft<'a> {
             ino: facts.ino,
         });
         let old = self.displaced(entry).map(|old| old.ino);
+        let seen = self.seen(entry)?;
         self.journal.acts.push(Act {
             path: entry.path.clone(),
             hidden: Vec::new(),
@@ -196,8 +201,26 @@ impl<'a> Draft<'a> {
             new: Some(facts.ino),
             old,
             items: Vec::new(),
+            seen,
         });
         Ok(())
+    }
+
+    /// What is under an entry's name, but for what moves away.
+    fn seen(&self, entry: &Entry) -> Result<Option<(Vec<u8>, Seen)>, Refusal> {
+        let sources = &self.scan.sources;
+        match entry
+            .place
+            .as_ref()
+            .filter(|place| !sources.contains(*place))
+        {
+            Some(place) => {
+                let leaves = |path: &[u8]| sources.contains(path);
+                let seen = Seen::look(self.base, place, &leaves)?;
+                Ok(Some((place.clone(), seen)))
+            }
+            None => Ok(None),
+        }
     }
 
     fn touch_dir(&mut self, entry: &Entry) -> Result<(), Refusal> {
@@ -224,6 +247,7 @@ impl<'a> Draft<'a> {
         if !before.same(after) || before.mtime != after.mtime {
             self.journal.touches.push(Touch {
                 path: path.to_vec(),
+                place: real.to_vec(),
                 ino: facts.ino,
                 before,
                 after: after.clone(),

@@ -122,15 +122,19 @@ mod pairs {
 impl Attributes {
     /// As the host has them.
     pub(crate) fn read(tree: &Tree, path: &[u8], facts: &Facts) -> Result<Attributes> {
-        Ok(Attributes {
+        Ok(Self::of(facts, xattrs(tree, path)?))
+    }
+
+    fn of(facts: &Facts, xattrs: BTreeMap<Vec<u8>, Vec<u8>>) -> Attributes {
+        Attributes {
             mode: facts.mode,
             uid: facts.uid,
             gid: facts.gid,
             rdev: facts.rdev,
             atime: facts.atime,
             mtime: facts.mtime,
-            xattrs: xattrs(tree, path)?,
-        })
+            xattrs,
+        }
     }
 
     /// Whether mode, owner and those extended attributes that this process can change are equal.
@@ -185,15 +189,7 @@ impl Noted {
         if let Some((mode, uid, gid, rdev)) = kept {
             (facts.mode, facts.uid, facts.gid, facts.rdev) = (mode, uid, gid, rdev);
         }
-        let attributes = Attributes {
-            mode: facts.mode,
-            uid: facts.uid,
-            gid: facts.gid,
-            rdev: facts.rdev,
-            atime: facts.atime,
-            mtime: facts.mtime,
-            xattrs: plain,
-        };
+        let attributes = Attributes::of(&facts, plain);
         Ok(Noted {
             facts,
             attributes,

@@ -11,6 +11,7 @@
 //! | `.../old/N` | what an act took out of the real tree |
 //! | `.../view/N` | what was taken out of the view, being committed |
 //! | `known` | since when paths are as the view knows them, whatever commits did to them |
+//! | `taken` | when the view took what its last run found in it |
 //!
 //! # States
 //! Preparing -> Applying -> Settling -> Done; from the second and on also -> Recalling -> Undoing
@@ -22,6 +23,8 @@
 use crate::Refusal;
 use crate::change::Change;
 use crate::commit::facts::{Attributes, Time};
+use crate::commit::seen::Seen;
+use crate::commit::tree::is_below;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -76,12 +79,17 @@ pub(crate) struct Act {
     pub(crate) old: Option<u64>,
     /// What is to be made for it, directories first; none of what moved.
     pub(crate) items: Vec<Bytes>,
+    /// What the real tree had under the name when all this was planned, and where that was; none if
+    /// it moves.
+    pub(crate) seen: Option<(Bytes, Seen)>,
 }
 
 /// A file whose attributes change.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Touch {
     pub(crate) path: Bytes,
+    /// Where it is before directories move.
+    pub(crate) place: Bytes,
     pub(crate) ino: u64,
     pub(crate) before: Attributes,
     pub(crate) after: Attributes,
@@ -126,10 +134,39 @@ pub(crate) struct Journal {
     /// Files of the view that have other names: their inode there, the same file in the real tree,
     /// and in the view.
     pub(crate) links: Vec<(u64, Bytes, Bytes)>,
+    /// What others had changed as well, which was forced.
+    #[serde(default)]
+    pub(crate) contested: Vec<Bytes>,
     /// Owners that cannot be given are let go.
     pub(crate) any_owner: bool,
     /// When it was done.
     pub(crate) done: Option<Time>,
+}
+
+impl Journal {
+    /// What is as the view knows it from now on: what this commit touched, or its going back, but
+    /// for what others had changed as well. `below`: with what is below.
+    pub(crate) fn known<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a Bytes>,
+        since: Time,
+        below: bool,
+    ) -> Vec<Known> {
+        let known = |path: &Bytes| {
+            let within = |other: &Bytes| other == path || below && is_below(other, path);
+            (!self.contested.iter().any(within)).then(|| Known {
+                path: path.clone(),
+                since,
+                below,
+            })
+        };
+        paths.into_iter().filter_map(known).collect()
+    }
+
+    /// Has the real tree all of it already?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.moves.is_empty() && self.acts.is_empty() && self.touches.is_empty()
+    }
 }
 
 /// Since when a path is as the view knows it, whatever commits did to it.
@@ -139,6 +176,13 @@ pub(crate) struct Known {
     pub(crate) since: Time,
     /// And what is below.
     pub(crate) below: bool,
+}
+
+/// When a view took what it has at a path, whatever replaced that in the view since.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Taken {
+    pub(crate) path: Bytes,
+    pub(crate) since: Time,
 }
 
 /// A commit's place on the disk.
@@ -209,13 +253,19 @@ impl Place {
     }
 }
 
+impl Taken {
+    pub(crate) fn read(view: &Path) -> Result<Vec<Taken>, Refusal> {
+        read_all(&view.join("taken"))
+    }
+
+    pub(crate) fn write(view: &Path, all: &[Taken]) -> Result<(), Refusal> {
+        write(&view.join("taken"), &all)
+    }
+}
+
 impl Known {
     pub(crate) fn read(view: &Path) -> Result<Vec<Known>, Refusal> {
-        let path = view.join("known");
-        match std::fs::read(&path) {
-            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            text => read(text, &path),
-        }
+        read_all(&view.join("known"))
     }
 
     /// Adds some to those that are known.
@@ -225,6 +275,14 @@ impl Known {
         all.retain(|known| !paths.contains(&known.path));
         all.extend(more);
         write(&view.join("known"), &all)
+    }
+}
+
+/// Reads what may not be there yet.
+fn read_all<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Refusal> {
+    match std::fs::read(path) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        text => read(text, path),
     }
 }
 

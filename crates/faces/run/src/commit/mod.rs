@@ -18,9 +18,12 @@
 //!
 //! # Limits
 //! * A directory that was renamed to another file system is refused.
+//! * Names of one file that are kept on another file system for an undo come back as files of their
+//!   own.
 //! * An attribute of a file that has one name is changed in place.
 //! * Extended attributes that only the host's root may set are root's to commit.
 
+mod away;
 mod back;
 mod carry;
 mod choice;
@@ -30,11 +33,13 @@ mod facts;
 mod journal;
 mod rights;
 mod scan;
+mod seen;
 mod since;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub(crate) use since::note;
 pub use since::{Conflict, Did};
 
 use crate::change::Change;
@@ -44,7 +49,7 @@ use crate::{Kept, Refusal};
 use carry::Carry;
 use choice::Choice;
 use draft::Draft;
-use journal::{Journal, Known, Place, State};
+use journal::{Journal, Place, State};
 use rights::Rights;
 use rustix::fd::OwnedFd;
 use scan::Scan;
@@ -119,12 +124,13 @@ impl Commit {
             .collect();
         let scan = Scan::new(&base, &upper, kinds)?;
         let choice = Choice::new(&scan, only)?;
-        let since = Since::new(Known::read(&kept.dir)?, kept.about.made);
+        let since = Since::new(&kept.dir, kept.about.made)?;
         let conflicts = since.conflicts(&base, &scan, &choice)?;
         let (seconds, part) = carry::now();
         let id = format!("{:x}{part:08x}", seconds & 0xffff_ffff);
         let mut journal = Draft::journal(&base, &scan, &choice, &since, id)?;
         journal.any_owner = force;
+        journal.contested = contested(&conflicts);
         journal.changes = Draft::told(&scan, &choice, changes);
         Rights::check(&base, &upper, &journal, &scan, &choice)?;
         Ok(Commit {
@@ -160,27 +166,37 @@ impl Commit {
         self.inspect.data(side, path, max)
     }
 
-    /// Does it, whatever others changed.
+    /// Does it, whatever others had changed when it was planned. Where there is nothing to do
+    /// nothing is done, and the commit before can still be undone.
     ///
     /// # Errors
-    /// It cannot be done, with nothing done; or it was interrupted, and is to be gone on with
-    /// ([`resume`]) or gone back from ([`abort`]).
+    /// It cannot be done, or others changed something since, with nothing done; or it was
+    /// interrupted, and is to be gone on with ([`resume`]) or gone back from ([`abort`]).
     pub fn carry_out(self, watch: &mut dyn Watch) -> Result<(), Refusal> {
         // The view is let go, and still nobody else's.
         let _held = self.inspect.close();
+        if self.journal.is_empty() {
+            return Ok(());
+        }
         let place = Place::next(&self.view)?;
         place.write(&self.journal)?;
         place.enter(State::Preparing)?;
         let mut carry = Carry::open(place, self.journal, watch)?;
-        let done = carry.forward(State::Preparing);
-        if done.is_err() && carry.place.is_next() && !carry.stopped {
-            carry.forget()?;
-        }
+        let done = carry.forth(State::Preparing);
         done.map_err(|why| match carry.stopped || !carry.place.is_next() {
             true => Refusal::step(&format!("interrupted, {}", remedy()), why),
             false => why,
         })
     }
+}
+
+/// Where conflicts are, in the view and in the real tree.
+fn contested(conflicts: &[Conflict]) -> Vec<Vec<u8>> {
+    let both = conflicts.iter();
+    let both = both.flat_map(|conflict| [&conflict.path, &conflict.place]);
+    both.map(|path| path.bytes().strip_suffix(b"/").unwrap_or(path.bytes()))
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 /// Takes a view that is this user's, and has no commit that was interrupted.
@@ -238,14 +254,15 @@ pub(crate) fn remove(dir: &Path, name: &OsStr) -> io::Result<()> {
 /// Goes on with what was interrupted: a commit, or its undoing; tells what was to be committed.
 ///
 /// # Errors
-/// There is no such commit; what keeps it from being done.
+/// There is no such commit; what keeps it from being done, or that others changed something since:
+/// if no name was exchanged yet it is gone back from.
 pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal> {
     let (_held, place, state) = interrupted(kept)?;
     let journal = place.read()?;
     let mut carry = Carry::open(place, journal, watch)?;
     match state {
         State::Recalling | State::Undoing => carry.back(state)?,
-        state => carry.forward(state)?,
+        state => carry.forth(state)?,
     }
     Ok(carry.journal.changes)
 }

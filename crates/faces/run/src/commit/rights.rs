@@ -4,12 +4,13 @@
 use crate::Refusal;
 use crate::commit::choice::Choice;
 use crate::commit::facts::{Attributes, Facts};
-use crate::commit::journal::{Act, Journal};
+use crate::commit::journal::{Act, Journal, Move};
 use crate::commit::scan::{Scan, failed, text};
 use crate::commit::tree::{Tree, join, split};
-use openpath_abi::mode::S_ISVTX;
+use openpath_abi::mode::{S_IRUSR, S_ISVTX};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Access, AtFlags};
+use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 
 /// Looks at everything that is to be done.
@@ -52,7 +53,7 @@ impl<'a> Rights<'a> {
             for path in [&moved.from, &moved.stage] {
                 rights.dir(split(path).0)?;
             }
-            rights.leaves(&moved.from)?;
+            rights.moves(moved)?;
         }
         for touch in &journal.touches {
             rights.touch(&touch.path, &touch.before, &touch.after)?;
@@ -82,9 +83,22 @@ impl<'a> Rights<'a> {
         }
         self.dir(dir)?;
         if act.old.is_some() {
-            self.leaves(&join(dir, name))?;
+            let path = join(dir, name);
+            let facts = self.leaves(&path)?;
+            // A rename writes the `..` of a directory; what cannot be renamed is copied.
+            let copied = facts.device != self.view || facts.is_dir() && !self.writes(&path)?;
+            self.kept(&path, &facts, copied)?;
         }
         Ok(())
+    }
+
+    fn moves(&mut self, moved: &Move) -> Result<(), Refusal> {
+        let facts = self.leaves(&moved.from)?;
+        let dirs = [&moved.stage, &moved.to].map(|path| split(path).0);
+        if dirs.iter().any(|dir| *dir != split(&moved.from).0) && !self.writes(&moved.from)? {
+            return Err(failed(&moved.from, Errno::ACCESS));
+        }
+        self.kept(&moved.from, &facts, false)
     }
 
     /// Names can be made in this directory, and taken from it.
@@ -95,50 +109,44 @@ impl<'a> Rights<'a> {
         rustix::fs::accessat(&*dir, ".", access, AtFlags::EACCESS).map_err(said)?;
         let facts = self.base.look(path).map_err(said)?;
         if facts.is_some_and(|facts| facts.fixed) {
-            return Err(failed(path, rustix::io::Errno::PERM));
+            return Err(failed(path, Errno::PERM));
         }
         Ok(())
     }
 
     /// A name can be taken from its directory, with all that is in it.
-    fn leaves(&mut self, path: &[u8]) -> Result<(), Refusal> {
+    fn leaves(&self, path: &[u8]) -> Result<Facts, Refusal> {
         let said = |why| failed(path, why);
-        let no = |why: &str| Err(Refusal::new(format!("{}: {why}", text(path))));
+        let no = |why: &str| Refusal::new(format!("{}: {why}", text(path)));
         let (dir, facts) = (split(path).0, self.base.look(path).map_err(said)?);
         let dir = self.base.look(dir).map_err(said)?;
         let (Some(dir), Some(facts)) = (dir, facts) else {
-            return Err(said(rustix::io::Errno::NOENT));
+            return Err(said(Errno::NOENT));
         };
         if facts.fixed {
-            return no("it is marked so that nothing may change it");
+            return Err(no("it is marked so that nothing may change it"));
         }
         if facts.mount != dir.mount {
-            return no("something is mounted there");
+            return Err(no("something is mounted there"));
         }
         let own = self.uid == facts.uid || self.uid == dir.uid;
         if dir.mode & S_ISVTX != 0 && !own && !self.is_root() {
-            return no("only its owner may take it from that directory");
+            return Err(no("only its owner may take it from that directory"));
         }
-        self.kept(path, &facts)
+        Ok(facts)
     }
 
-    /// What goes can be kept for an undo.
-    fn kept(&mut self, path: &[u8], facts: &Facts) -> Result<(), Refusal> {
+    /// What goes can be kept for an undo, as a copy if need be.
+    fn kept(&mut self, path: &[u8], facts: &Facts, copied: bool) -> Result<(), Refusal> {
         let mut todo = vec![(path.to_vec(), facts.clone())];
         while let Some((path, at)) = todo.pop() {
             if at.mount != facts.mount {
                 let text = format!("{}: something is mounted there", text(&path));
                 return Err(Refusal::new(text));
             }
-            if at.device != self.view {
+            if copied {
                 self.need(self.view, b"", at.bytes);
-                if at.uid != self.uid && !self.is_root() {
-                    return Err(Refusal::new(format!(
-                        "{} belongs to another user, and the view, which would keep it, is on \
-                         another file system",
-                        text(&path)
-                    )));
-                }
+                self.copies(&path, &at)?;
             }
             if !at.is_dir() {
                 continue;
@@ -148,6 +156,33 @@ impl<'a> Rights<'a> {
                 let facts = self.base.look(&below).map_err(|why| failed(&below, why))?;
                 todo.extend(facts.map(|facts| (below, facts)));
             }
+        }
+        Ok(())
+    }
+
+    /// This process may write a directory.
+    fn writes(&self, path: &[u8]) -> Result<bool, Refusal> {
+        let said = |why| failed(path, why);
+        let dir = self.base.dir(path).map_err(said)?;
+        match rustix::fs::accessat(&*dir, ".", Access::WRITE_OK, AtFlags::EACCESS) {
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Ok(false),
+            done => done.map(|()| true).map_err(said),
+        }
+    }
+
+    /// What goes can be copied as it is.
+    fn copies(&self, path: &[u8], facts: &Facts) -> Result<(), Refusal> {
+        let no = |why: &str| Err(Refusal::new(format!("{}: {why}", text(path))));
+        if self.is_root() {
+            return Ok(());
+        }
+        if facts.uid != self.uid || !self.groups.contains(&facts.gid) {
+            return no(
+                "it belongs to another user or group, so the view cannot keep it for an undo",
+            );
+        }
+        if facts.is_file() && facts.mode & S_IRUSR == 0 {
+            return no("it may not be read, so the view cannot keep it for an undo");
         }
         Ok(())
     }

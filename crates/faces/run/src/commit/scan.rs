@@ -84,7 +84,21 @@ impl Scan {
     pub(crate) fn new(
         base: &Tree,
         upper: &Tree,
+        kinds: HashMap<Vec<u8>, Kind>,
+    ) -> Result<Scan, Refusal> {
+        Self::read(base, upper, kinds, true)
+    }
+
+    /// The same without what is in directories with nothing beneath.
+    pub(crate) fn above(base: &Tree, upper: &Tree) -> Result<Scan, Refusal> {
+        Self::read(base, upper, HashMap::new(), false)
+    }
+
+    fn read(
+        base: &Tree,
+        upper: &Tree,
         mut kinds: HashMap<Vec<u8>, Kind>,
+        all: bool,
     ) -> Result<Scan, Refusal> {
         let mut scan = Scan {
             entries: Vec::new(),
@@ -117,7 +131,10 @@ impl Scan {
                 scan.entries.extend(entry);
             }
             let dirs = first..scan.entries.len();
-            todo.extend(dirs.filter(|at| scan.entries[*at].noted.facts.is_dir()));
+            todo.extend(dirs.filter(|at| {
+                let entry = &scan.entries[*at];
+                entry.noted.facts.is_dir() && (all || entry.is == Is::Merged)
+            }));
         }
         for entry in &scan.entries {
             if let (true, Some((from, _))) = (entry.is_moved(), &entry.beneath) {

@@ -4,10 +4,13 @@
 //! # Rules
 //! R1. A view took a file when its copy was born, and a name that is gone when the whiteout last
 //!     changed. What the real tree has there is as it was if it last changed (`ctime`) no later.
+//!     What replaces these in the view is younger, and took nothing: so the times are noted before
+//!     each run (`taken`), and the first one counts.
 //! R2. What a commit touched, or its undoing, is as it was if it did not change since then.
 //! R3. Both sides alike is no conflict. A directory may gain and lose other names.
 //!
 //! # Limits
+//! * What the view replaced twice in one run, it took the second time.
 //! * Changes within one tick of the kernel's clock (4 ms at most) count as one.
 //! * That others removed a file is not seen in a directory into which the view moved some.
 //! * A directory's attributes that others changed are not seen once a name in it changed after.
@@ -16,11 +19,12 @@ use crate::Refusal;
 use crate::change::Kind;
 use crate::commit::choice::Choice;
 use crate::commit::facts::{Attributes, Facts, Time};
-use crate::commit::journal::Known;
+use crate::commit::journal::{Known, Taken};
 use crate::commit::scan::{Entry, Is, Scan, failed, told};
 use crate::commit::tree::{Tree, join, split};
 use crate::plan::PathBytes;
 use std::collections::HashMap;
+use std::path::Path;
 
 /// What others did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,22 +51,30 @@ pub struct Conflict {
 /// When a view took what it changed.
 pub(crate) struct Since {
     known: HashMap<Vec<u8>, Known>,
+    /// When it took what its last run found in it.
+    first: HashMap<Vec<u8>, Time>,
     /// When the view was made, for file systems that know no births.
     made: Time,
 }
 
 impl Since {
-    pub(crate) fn new(known: Vec<Known>, made: u64) -> Since {
-        let known = known.into_iter().map(|known| (known.path.clone(), known));
-        Since {
-            known: known.collect(),
+    /// Reads what is noted in the directory of a view, made at this second.
+    pub(crate) fn new(view: &Path, made: u64) -> Result<Since, Refusal> {
+        let known = Known::read(view)?.into_iter();
+        let taken = Taken::read(view)?.into_iter();
+        Ok(Since {
+            known: known.map(|known| (known.path.clone(), known)).collect(),
+            first: taken.map(|taken| (taken.path, taken.since)).collect(),
             made: (i64::try_from(made).unwrap_or(i64::MAX), 0),
-        }
+        })
     }
 
     /// Whether a time is later than the view took an entry.
     pub(crate) fn later(&self, entry: &Entry, time: Time) -> bool {
         let mut taken = entry.taken().unwrap_or(self.made);
+        if let Some(first) = self.first.get(&entry.path) {
+            taken = taken.min(*first);
+        }
         let mut at = &entry.path[..];
         loop {
             match self.known.get(at) {
@@ -217,6 +229,40 @@ impl Since {
         }
         Ok(())
     }
+}
+
+/// Notes when a view took what it has over the real tree, before a run may replace it (R1).
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn note(view: &Path) -> Result<(), Refusal> {
+    let Ok(upper) = Tree::open(&view.join("upper")) else {
+        // It has not run yet.
+        return Ok(());
+    };
+    let scan = Scan::above(&Tree::open(Path::new("/"))?, &upper)?;
+    let before = Taken::read(view)?;
+    let first: HashMap<_, _> = before
+        .iter()
+        .map(|taken| (&taken.path, taken.since))
+        .collect();
+    // What a directory shows it has not taken.
+    let hide = scan.entries.iter();
+    let hide = hide.filter(|entry| entry.is != Is::Merged && entry.here.is_some());
+    let now: Vec<Taken> = hide
+        .filter_map(|entry| {
+            let taken = entry.taken()?;
+            let first = first.get(&entry.path).copied();
+            Some(Taken {
+                path: entry.path.clone(),
+                since: first.map_or(taken, |first| first.min(taken)),
+            })
+        })
+        .collect();
+    if now == before {
+        return Ok(());
+    }
+    Taken::write(view, &now)
 }
 
 /// R3

@@ -135,11 +135,26 @@ impl Tree {
 
     /// Removes a name, and of a directory all that is in it; nothing there is well.
     pub(crate) fn remove(&self, path: &[u8]) -> Result<()> {
+        self.remove_while(path, &mut || true)
+    }
+
+    /// The same for as long as `goes_on`, asked before each name.
+    ///
+    /// # Errors
+    /// `ECANCELED`: it did not.
+    pub(crate) fn remove_while(
+        &self,
+        path: &[u8],
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         let Some(facts) = self.look(path)? else {
             return Ok(());
         };
         let (dir, name) = self.spot(path)?;
         if !facts.is_dir() {
+            if !goes_on() {
+                return Err(Errno::CANCELED);
+            }
             return rustix::fs::unlinkat(&*dir, name, AtFlags::empty());
         }
         if facts.mode & 0o700 != 0o700 {
@@ -147,7 +162,10 @@ impl Tree {
             chmod(&dir, name, facts.mode | 0o700).ok();
         }
         for name in self.names(path)? {
-            self.remove(&join(path, &name))?;
+            self.remove_while(&join(path, &name), goes_on)?;
+        }
+        if !goes_on() {
+            return Err(Errno::CANCELED);
         }
         self.forget();
         rustix::fs::unlinkat(&*dir, name, AtFlags::REMOVEDIR)

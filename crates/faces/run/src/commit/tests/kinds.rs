@@ -102,6 +102,23 @@ fn all_kinds_of_changes_are_committed_and_undone() {
 }
 
 #[test]
+fn a_commit_of_nothing_leaves_the_one_before_to_be_undone() {
+    let scene = Scene::new("nothing");
+    furnish(&scene);
+    let before = scene.real();
+    change(&scene);
+    assert_eq!(scene.commit(&[]), []);
+    let real = scene.real();
+    for only in [&[][..], &["nowhere"]] {
+        assert_eq!(scene.commit(only), []);
+    }
+    assert_eq!(scene.real(), real);
+    let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    assert!(undone.changes.len() > 10, "{undone:?}");
+    assert_eq!(scene.real(), before);
+}
+
+#[test]
 fn a_part_takes_what_it_needs() {
     let scene = Scene::new("part");
     scene.write("file", "base");

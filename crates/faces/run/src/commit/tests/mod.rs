@@ -2,6 +2,7 @@
 //! Views that are changed by calls of the engine, committed, and compared with what they showed.
 
 mod kinds;
+mod meanwhile;
 mod random;
 mod steps;
 
@@ -24,6 +25,8 @@ pub(super) type Shown = BTreeMap<String, String>;
 /// A base tree and a view beside it; gone with the value.
 pub(super) struct Scene {
     top: PathBuf,
+    /// The view's directory.
+    view: PathBuf,
 }
 
 impl Scene {
@@ -32,7 +35,27 @@ impl Scene {
         let top = top.join(format!("openpath-commit-{name}-{}", std::process::id()));
         std::fs::remove_dir_all(&top).ok();
         std::fs::create_dir_all(top.join("base")).unwrap();
-        Scene { top }
+        let view = top.join("view");
+        Scene { top, view }
+    }
+
+    /// The same with the view on another file system, where there is one.
+    pub(super) fn across(name: &str) -> Scene {
+        let mut scene = Scene::new(&format!("{name}-across"));
+        let shared = Path::new("/dev/shm");
+        if shared.is_dir() {
+            scene.view = shared.join(scene.top.file_name().unwrap());
+            std::fs::remove_dir_all(&scene.view).ok();
+        }
+        scene
+    }
+
+    /// Has no file with two names if the view is on another file system, where each is kept as a
+    /// file of its own.
+    pub(super) fn keep_apart(&self) {
+        if !self.view.starts_with(&self.top) {
+            std::fs::remove_file(self.base("dir/linked")).unwrap();
+        }
     }
 
     pub(super) fn base(&self, path: &str) -> PathBuf {
@@ -53,14 +76,14 @@ impl Scene {
     }
 
     pub(super) fn kept(&self) -> Kept {
-        Kept::make(&self.top.join("view").display().to_string(), &[]).unwrap()
+        Kept::make(&self.view.display().to_string(), &[]).unwrap()
     }
 
     /// Does something in the view.
     pub(super) fn view<R>(&self, run: impl FnOnce(&Task) -> R) -> R {
         let mut plan = Plan::default();
         plan.keep(&self.kept());
-        let view = View::build(&plan).unwrap();
+        let view = View::build(&plan, &crate::view::How::default()).unwrap();
         run(view.task())
     }
 
@@ -166,6 +189,7 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.view).ok();
         std::fs::remove_dir_all(&self.top).ok();
     }
 }
@@ -240,5 +264,26 @@ impl Watch for Until {
         let goes_on = self.0 > 0;
         self.0 = self.0.saturating_sub(1);
         goes_on
+    }
+}
+
+/// Does something once, at the first step of a phase, and goes on.
+pub(super) struct Meanwhile<F: FnOnce()>(pub(super) Phase, pub(super) Option<F>);
+
+impl<F: FnOnce()> Watch for Meanwhile<F> {
+    fn step(&mut self, phase: Phase, _done: u64, _of: u64) -> bool {
+        if let Some(something) = self.1.take_if(|_| phase == self.0) {
+            something();
+        }
+        true
+    }
+}
+
+/// Ends at the first step of a phase.
+pub(super) struct Before(pub(super) Phase);
+
+impl Watch for Before {
+    fn step(&mut self, phase: Phase, _done: u64, _of: u64) -> bool {
+        phase != self.0
     }
 }

@@ -9,11 +9,43 @@ use crate::commit::{abort, resume, undo};
 /// More steps than there are.
 const MANY: u64 = 1000;
 
+/// A view beside its tree, or on another file system.
+type Make = fn(&str) -> Scene;
+
 #[test]
 fn a_commit_goes_on_from_every_step() {
+    goes_on(Scene::new);
+}
+
+#[test]
+fn a_commit_goes_on_from_every_step_across() {
+    goes_on(Scene::across);
+}
+
+#[test]
+fn a_commit_goes_back_from_every_step() {
+    goes_back(Scene::new);
+}
+
+#[test]
+fn a_commit_goes_back_from_every_step_across() {
+    goes_back(Scene::across);
+}
+
+#[test]
+fn undoing_goes_on_from_every_step() {
+    undoing_goes_on(Scene::new);
+}
+
+#[test]
+fn undoing_goes_on_from_every_step_across() {
+    undoing_goes_on(Scene::across);
+}
+
+fn goes_on(make: Make) {
     let mut steps = 0;
     for stop in 0..MANY {
-        let scene = Scene::new("on");
+        let scene = make("on");
         furnish(&scene);
         change(&scene);
         let wanted = scene.shown();
@@ -37,11 +69,11 @@ fn a_commit_goes_on_from_every_step() {
     assert!(steps > 40, "{steps} steps");
 }
 
-#[test]
-fn a_commit_goes_back_from_every_step() {
+fn goes_back(make: Make) {
     for stop in 0..MANY {
-        let scene = Scene::new("back");
+        let scene = make("back");
         furnish(&scene);
+        scene.keep_apart();
         let before = scene.real();
         change(&scene);
         let wanted = scene.shown();
@@ -58,11 +90,11 @@ fn a_commit_goes_back_from_every_step() {
     }
 }
 
-#[test]
-fn undoing_goes_on_from_every_step() {
+fn undoing_goes_on(make: Make) {
     for stop in 0..MANY {
-        let scene = Scene::new("undo");
+        let scene = make("undo");
         furnish(&scene);
+        scene.keep_apart();
         let before = scene.real();
         change(&scene);
         let wanted = scene.shown();

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the real tree had where something is to go or to come, so that it is known again: from the
+//! plan until names are exchanged others may change it, while files are copied or, after an
+//! interruption, for days.
+//!
+//! # Rules
+//! R1. Everything is looked at before the first name is exchanged, and each name again before its
+//!     own turn. What differs is left, and told.
+//! R2. Files are known by number and time of change (`ctime`), a directory by what is in it: what
+//!     moves out of it does not count, nor do its own times, which that changes.
+//!
+//! # Limits
+//! * A file that has several names changes when one of them is exchanged, so its time does not
+//!   count once some are.
+
+use crate::Refusal;
+use crate::commit::carry::Carry;
+use crate::commit::facts::{Attributes, Facts, Time};
+use crate::commit::journal::Act;
+use crate::commit::scan::{failed, text};
+use crate::commit::tree::{Tree, join};
+use serde::{Deserialize, Serialize};
+
+/// What was under a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    /// Files, with all that are in a directory.
+    files: u64,
+    /// Directories.
+    dirs: u64,
+    /// When the last file changed; none: there is none.
+    last: Option<Time>,
+    /// The same of those that have several names.
+    last_shared: Option<Time>,
+}
+
+impl Seen {
+    /// Looks at a name, and at all that is in a directory but for what `leaves` it.
+    pub(crate) fn look(
+        base: &Tree,
+        path: &[u8],
+        leaves: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Seen, Refusal> {
+        let mut seen = Seen::default();
+        let mut todo = vec![path.to_vec()];
+        while let Some(path) = todo.pop() {
+            let said = |why| failed(&path, why);
+            match base.look(&path).map_err(said)? {
+                Some(facts) if facts.is_dir() => {
+                    seen.dirs += 1;
+                    let names = base.names(&path).map_err(said)?;
+                    let below = names.iter().map(|name| join(&path, name));
+                    todo.extend(below.filter(|path| !leaves(path)));
+                }
+                Some(facts) => seen.add(&facts),
+                None => {}
+            }
+        }
+        Ok(seen)
+    }
+
+    fn add(&mut self, facts: &Facts) {
+        self.files += 1;
+        let last = match facts.nlink {
+            0 | 1 => &mut self.last,
+            _ => &mut self.last_shared,
+        };
+        *last = (*last).max(Some(facts.ctime));
+    }
+}
+
+impl Carry<'_> {
+    /// Refuses if anything is not as it was planned for, no name being exchanged yet (R1).
+    pub(crate) fn look_again(&self) -> Result<(), Refusal> {
+        for moved in &self.journal.moves {
+            let said = |why| failed(&moved.from, why);
+            if self.base.number(&moved.from).map_err(said)? != Some(moved.ino) {
+                return Err(changed(&moved.from));
+            }
+        }
+        for act in &self.journal.acts {
+            if let Some((place, seen)) = &act.seen
+                && Seen::look(&self.base, place, &self.leaves())? != *seen
+            {
+                return Err(changed(place));
+            }
+        }
+        for touch in &self.journal.touches {
+            let (place, before) = (&touch.place, &touch.before);
+            let said = |why| failed(place, why);
+            let there = self.base.look(place).map_err(said)?;
+            let there = there.filter(|there| there.ino == touch.ino);
+            let there = there.ok_or_else(|| changed(place))?;
+            let now = Attributes::read(&self.base, place, &there).map_err(said)?;
+            let written = !there.is_dir() && now.mtime != before.mtime;
+            if written || !now.same(before) {
+                return Err(changed(place));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses if what has a name is not as it was planned for, though it is the same (R1).
+    pub(crate) fn look_at(&self, act: &Act) -> Result<(), Refusal> {
+        let there = self.base.number(&act.path);
+        if act.old.is_none() || there.map_err(|why| failed(&act.path, why))? != act.old {
+            // It is exchanged already, or that finds out.
+            return Ok(());
+        }
+        let Some((place, seen)) = &act.seen else {
+            return Ok(());
+        };
+        // What leaves has left.
+        let now = Seen::look(&self.base, &act.path, &|_| false)?;
+        let ours = Seen {
+            last_shared: seen.last_shared,
+            ..now
+        };
+        if ours == *seen {
+            Ok(())
+        } else {
+            Err(changed(place))
+        }
+    }
+
+    /// What moves away.
+    fn leaves(&self) -> impl Fn(&[u8]) -> bool {
+        let moves = &self.journal.moves;
+        move |path: &[u8]| moves.iter().any(|moved| moved.from == path)
+    }
+}
+
+/// What the plan was made for is not there any more.
+pub(crate) fn changed(path: &[u8]) -> Refusal {
+    Refusal::new(format!("{} was changed during the commit", text(path)))
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What others change between two looks: of the view, of a commit that is at work, of one that was
+//! interrupted, and after one that was taken back.
+
+use super::kinds::{change, furnish};
+use super::{Before, Meanwhile, Scene, Until, put};
+use crate::Committed;
+use crate::commit::{Commit, Did, Phase, abort, resume, undo};
+
+/// The clock of files has ticks.
+fn tick() {
+    std::thread::sleep(std::time::Duration::from_millis(20));
+}
+
+/// Replaces a file in the view as an editor does, or `sed -i`.
+fn replace(scene: &Scene, path: &str, data: &str) {
+    let beside = scene.at("beside");
+    scene.view(|task| {
+        put(task, &beside, data).unwrap();
+        task.rename(&beside, &scene.at(path)).unwrap();
+    });
+}
+
+/// No hidden name is left.
+fn no_hidden(scene: &Scene) -> bool {
+    let hidden = |name: &String| name.contains(".openpath-");
+    !scene.real().keys().any(hidden)
+}
+
+fn said(scene: &Scene) -> Vec<(std::path::PathBuf, Did)> {
+    let conflicts = scene.commit(&[]);
+    let said = conflicts.iter();
+    said.map(|one| (one.path.path().to_owned(), one.did))
+        .collect()
+}
+
+#[test]
+fn what_the_view_replaced_again_is_a_conflict_all_the_same() {
+    let scene = Scene::new("again");
+    for path in ["file", "gone", "made", "dir/in", "two/in"] {
+        std::fs::create_dir_all(scene.base(path).parent().unwrap()).unwrap();
+        scene.write(path, "base");
+    }
+    replace(&scene, "file", "view 1");
+    scene.view(|task| {
+        task.unlink(&scene.at("gone")).unwrap();
+        task.unlink(&scene.at("made")).unwrap();
+        for dir in ["dir", "two"] {
+            task.unlink(&scene.at(&format!("{dir}/in"))).unwrap();
+            task.rmdir(&scene.at(dir)).unwrap();
+        }
+        task.mkdir(&scene.at("two"), 0o755).unwrap();
+    });
+    tick();
+    for path in ["file", "gone", "made", "dir/in", "two/in"] {
+        scene.write(path, "theirs");
+    }
+    let theirs = scene.real();
+    tick();
+    replace(&scene, "file", "view 2");
+    scene.view(|task| {
+        put(task, &scene.at("made"), "view").unwrap();
+        put(task, &scene.at("gone"), "view").unwrap();
+        task.unlink(&scene.at("gone")).unwrap();
+        task.mkdir(&scene.at("dir"), 0o755).unwrap();
+        task.rmdir(&scene.at("two")).unwrap();
+    });
+    let want = ["dir/in", "file", "gone", "made", "two/in"];
+    let want = want.map(|path| (scene.base(path), Did::Changed));
+    assert_eq!(said(&scene), want);
+    assert_eq!(scene.real(), theirs);
+}
+
+#[test]
+fn what_changes_while_files_are_copied_is_not_overwritten() {
+    for path in [
+        "file",
+        "mode",
+        "gone/deep/y",
+        "gone/z",
+        "fifo",
+        "replaced/more",
+    ] {
+        let scene = Scene::new("copying");
+        furnish(&scene);
+        change(&scene);
+        let commit = scene.plan(&[]).unwrap();
+        assert_eq!(commit.conflicts(), []);
+        let write = || {
+            tick();
+            scene.write(path, "theirs");
+        };
+        let refused = commit
+            .carry_out(&mut Meanwhile(Phase::Copying, Some(write)))
+            .expect_err(path);
+        let refused = refused.to_string();
+        assert!(refused.contains("was changed"), "{refused}");
+        assert!(scene.real()[path].contains("theirs"));
+        assert!(no_hidden(&scene), "{path}: {:?}", scene.real());
+        assert_eq!(scene.kept().committed().unwrap(), Committed::No);
+    }
+}
+
+#[test]
+fn what_changed_since_a_commit_was_interrupted_is_not_overwritten() {
+    for phase in [Phase::Copying, Phase::Exchanging] {
+        let scene = Scene::new("since-then");
+        furnish(&scene);
+        change(&scene);
+        let wanted = scene.shown();
+        let commit = scene.plan(&[]).unwrap();
+        commit.carry_out(&mut Before(phase)).unwrap_err();
+        tick();
+        scene.write("file", "theirs");
+        let refused = resume(&scene.kept(), &mut Until(u64::MAX)).unwrap_err();
+        assert!(refused.to_string().contains("was changed"), "{refused}");
+        if phase == Phase::Exchanging {
+            abort(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+        }
+        assert!(scene.real()["file"].contains("theirs") && no_hidden(&scene));
+        assert_eq!(scene.kept().committed().unwrap(), Committed::No);
+        assert_eq!(scene.shown(), wanted);
+    }
+}
+
+#[test]
+fn what_cannot_be_noted_leaves_nothing_behind() {
+    let scene = Scene::new("unnoted");
+    furnish(&scene);
+    let before = scene.real();
+    change(&scene);
+    let note = scene.kept().dir.join("next/journal.new");
+    let bar = || std::fs::create_dir(&note).unwrap();
+    let commit = scene.plan(&[]).unwrap();
+    commit
+        .carry_out(&mut Meanwhile(Phase::Copying, Some(bar)))
+        .unwrap_err();
+    assert_eq!(scene.real(), before);
+    assert_eq!(scene.kept().committed().unwrap(), Committed::No);
+    assert_eq!(scene.commit(&[]), []);
+}
+
+#[test]
+fn a_conflict_is_one_again_once_its_commit_is_taken_back() {
+    for undone in [true, false] {
+        let scene = Scene::new("forced");
+        furnish(&scene);
+        change(&scene);
+        tick();
+        scene.write("file", "theirs");
+        scene.write("gone/z", "theirs");
+        let conflicts = said(&scene);
+        assert_eq!(conflicts.len(), 2);
+        let theirs = scene.real();
+        let forced = Commit::plan(&scene.kept(), &[], true).unwrap();
+        if undone {
+            forced.carry_out(&mut Until(u64::MAX)).unwrap();
+            undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+        } else {
+            forced.carry_out(&mut Before(Phase::Settling)).unwrap_err();
+            abort(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+        }
+        assert_eq!(scene.real(), theirs);
+        assert_eq!(said(&scene), conflicts);
+        // What was no conflict is none.
+        assert_eq!(scene.commit(&["link", "fifo"]), []);
+    }
+}

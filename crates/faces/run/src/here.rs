@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The view in this process, for a guest that is not the kernel's: no mount, no other process, and
+//! no privilege.
+//!
+//! # What differs
+//! | of the plan | for a command | here |
+//! |---|---|---|
+//! | what passes | the host's own mounts | trees of the host's directories |
+//! | `/proc`, `/sys` | pass | cannot be entered (`EXDEV`): they reach into this process |
+//! | `/dev` | passes | changes as all else does; its devices are the engine's |
+//! | what is read only | mounts of the kernel | mounts of the engine |
+//! | who acts | whom the kernel says | the user of this process |
+//!
+//! # Rules
+//! R1. What the kernel makes up is entered nowhere in the view, wherever the host has it mounted
+//!     ([`Crossing::Stored`]).
+//! R2. What this process believes (`guarded`) cannot be reached: neither by its path, for changes
+//!     that are kept may come to the disk later, nor where they go there at once.
+
+use crate::absent::Absent;
+use crate::front::Ended;
+use crate::plan::{PathBytes, Plan, Source};
+use crate::signals::End;
+use crate::view::{How, View};
+use crate::{Refusal, spec};
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_FDCWD, AT_RECURSIVE};
+use openpath_abi::mount::MOUNT_ATTR_RDONLY;
+use openpath_host::Crossing;
+use openpath_overlay::Copying;
+use openpath_vfs::{Cred, MountAttr, MountFlags, Task};
+use rustix::process::{getegid, geteuid, getgroups};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A view in this process.
+pub struct Here {
+    view: View,
+    cred: Cred,
+    umask: u32,
+}
+
+impl Here {
+    /// Builds what the plan says; `telling` is told how far copying up is. The directories
+    /// `guarded` of the host are not there.
+    ///
+    /// # Errors
+    /// What keeps the view from being made.
+    pub fn build(
+        plan: &Plan,
+        guarded: &[&Path],
+        telling: Option<Arc<dyn Copying>>,
+    ) -> Result<Here, Refusal> {
+        let mut plan = plan.clone();
+        plan.pass = said(&plan)?;
+        let guarded = guarded
+            .iter()
+            .flat_map(|dir| places(&plan, dir))
+            .collect::<Vec<_>>();
+        plan.hidden.extend(guarded.iter().cloned());
+        let how = How {
+            telling,
+            crossing: Crossing::Stored,
+        };
+        let view = View::build(&plan, &how)?;
+        let task = view.task();
+        let only = Absent::new(&Plan {
+            hidden: guarded,
+            ..Plan::default()
+        })?;
+        for path in &plan.pass {
+            let failed = |why| failed("pass", path, why);
+            only.admits(path)?;
+            let tree = how.host(path.path(), false)?;
+            let flags = MountFlags::default();
+            task.mount(tree, path.bytes(), flags).map_err(failed)?;
+            task.set_absent(path.bytes(), only.below(path)?)
+                .map_err(failed)?;
+        }
+        for path in plan.protected() {
+            protect(task, &path).map_err(|why| failed("protect", &path, why))?;
+        }
+        // There is no other way to ask for it.
+        let umask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        rustix::process::umask(umask);
+        Ok(Here {
+            view,
+            cred: user(),
+            umask: umask.as_raw_mode(),
+        })
+    }
+
+    /// A task for a guest: the user of this process, in the directory `cwd`.
+    ///
+    /// # Errors
+    /// There is no such directory in the view; no memory.
+    pub fn task(&self, cwd: &Path) -> Result<Task, Refusal> {
+        let task = self.view.task().fork();
+        let task = task.map_err(|why| Refusal::step("the guest has no task", why))?;
+        task.set_cred(self.cred.clone());
+        task.umask(self.umask);
+        let cwd: PathBytes = cwd.into();
+        task.chdir(cwd.bytes()).map_err(|why| {
+            let text = format!("the view has no directory {}", cwd.path().display());
+            Refusal::step(&text, why)
+        })?;
+        Ok(task)
+    }
+
+    /// Says how a guest ended, and what it changed if that can be read. A kept view is held until
+    /// this value is dropped.
+    #[must_use]
+    pub fn end(&self, end: End) -> Ended {
+        match self.view.compare().and_then(|compare| compare.all()) {
+            Ok(changes) => Ended::here(end, changes),
+            Err(why) => Ended::untold(end, why),
+        }
+    }
+}
+
+/// What is to pass, beside what passes to a command by itself.
+fn said(plan: &Plan) -> Result<Vec<PathBytes>, Refusal> {
+    let own = Plan::default().pass;
+    let said = plan.pass.strip_prefix(&own[..]).unwrap_or(&plan.pass);
+    match said.iter().find(|path| own.contains(path)) {
+        Some(path) => {
+            let path = path.path().display();
+            let text = format!("{path} does not pass to guests in this process");
+            Err(Refusal::new(text))
+        }
+        None => Ok(said.to_vec()),
+    }
+}
+
+/// Who this process is.
+fn user() -> Cred {
+    let (uid, gid) = (geteuid(), getegid());
+    if uid.is_root() {
+        return Cred::root();
+    }
+    let groups: Vec<_> = getgroups()
+        .unwrap_or_default()
+        .into_iter()
+        .map(rustix::process::Gid::as_raw)
+        .collect();
+    Cred::user(uid.as_raw(), gid.as_raw(), &groups)
+}
+
+/// Where in the view a directory of the host is: by its own path, where what is done may be taken
+/// for this user's later; and by those of the directories that are changed on the disk, which may
+/// be other names of it or of one above it.
+fn places(plan: &Plan, dir: &Path) -> Vec<PathBytes> {
+    let same = plan.write_through.iter().chain(&plan.pass);
+    let extra = plan.extra.iter().filter(|extra| !extra.read_only);
+    let extra = extra.filter_map(|extra| match &extra.source {
+        Source::Host(source) => Some((source, &extra.place)),
+        _ => None,
+    });
+    let all = same.map(|path| (path, path)).chain(extra);
+    let found = all.filter_map(|(source, place)| match below(dir, source.path()) {
+        Some(rest) => spec::absolute(place.path(), rest).ok(),
+        None => below(source.path(), dir).map(|_| place.clone()),
+    });
+    std::iter::once(dir.into()).chain(found).collect()
+}
+
+/// What leads from `above` to `path`, if it is the same directory as one on the way there.
+fn below<'a>(path: &'a Path, above: &Path) -> Option<&'a Path> {
+    let which = |path: &Path| {
+        let stat = rustix::fs::stat(path).ok()?;
+        Some((stat.st_dev, stat.st_ino))
+    };
+    let wanted = which(above);
+    let known = |on_the_way: &&Path| {
+        *on_the_way == above || wanted.is_some() && which(on_the_way) == wanted
+    };
+    path.strip_prefix(path.ancestors().find(known)?).ok()
+}
+
+/// Makes a path read only, with all that is mounted in it.
+fn protect(task: &Task, path: &PathBytes) -> Result<(), Errno> {
+    let root = PathBytes::root();
+    if *path != root {
+        task.bind_tree(path.bytes(), path.bytes())?;
+    }
+    let attr = MountAttr {
+        attr_set: MOUNT_ATTR_RDONLY,
+        ..MountAttr::default()
+    };
+    task.mount_setattr(AT_FDCWD, path.bytes(), AT_RECURSIVE, &attr)
+}
+
+fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
+    Refusal::step(&format!("cannot {what} {}", path.path().display()), why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Here;
+    use crate::plan::{Extra, PathBytes, Plan, Source};
+    use crate::signals::End;
+    use openpath_abi::Errno;
+    use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_WRONLY};
+    use openpath_vfs::Task;
+    use std::path::{Path, PathBuf};
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let dir = format!("openpath-here-{name}-{}", std::process::id());
+            let dir = std::env::temp_dir().canonicalize().unwrap().join(dir);
+            for name in ["rw", "ro/deep", "pass", "secret"] {
+                std::fs::create_dir_all(dir.join(name)).unwrap();
+            }
+            Scratch(dir)
+        }
+
+        fn at(&self, path: &str) -> PathBytes {
+            self.0.join(path).as_path().into()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    fn write(task: &Task, path: &str, data: &[u8]) -> Result<(), Errno> {
+        let fd = task.open(path.as_bytes(), O_WRONLY | O_CREAT, 0o644)?;
+        task.write(fd, data)?;
+        task.close(fd)
+    }
+
+    #[test]
+    fn it_is_the_view_of_the_plan() {
+        let s = Scratch::new("plan");
+        std::fs::write(s.0.join("file"), "before").unwrap();
+        let plan = Plan {
+            write_through: vec![s.at("rw")],
+            read_only: vec![s.at("ro")],
+            hidden: vec![s.at("secret")],
+            pass: [Plan::default().pass, vec![s.at("pass")]].concat(),
+            extra: vec![Extra {
+                place: s.at("ro/deep"),
+                source: Source::Memory { size: None },
+                read_only: false,
+            }],
+            ..Plan::default()
+        };
+        let here = Here::build(&plan, &[], None).unwrap();
+        let task = here.task(&s.0).unwrap();
+        assert_eq!(write(&task, "file", b"longer than before"), Ok(()));
+        assert_eq!(write(&task, "new", b"new"), Ok(()));
+        assert_eq!(write(&task, "rw/new", b"new"), Ok(()));
+        assert_eq!(write(&task, "pass/new", b"new"), Ok(()));
+        assert_eq!(write(&task, "ro/new", b""), Err(Errno::EROFS));
+        assert_eq!(write(&task, "ro/deep/new", b""), Err(Errno::EROFS));
+        assert_eq!(write(&task, "secret/new", b""), Err(Errno::ENOENT));
+        assert_eq!(task.rename(b"ro", b"away"), Err(Errno::EBUSY));
+        for made_up in ["/proc/self/mem", "/proc/version", "/sys/kernel"] {
+            let opened = task.open(made_up.as_bytes(), O_RDONLY, 0);
+            assert_eq!(opened, Err(Errno::EXDEV), "{made_up}");
+        }
+        assert_eq!(write(&task, "/dev/null", b"gone"), Ok(()));
+        let ended = here.end(End::Exit(3));
+        let told = |name: &str| {
+            ended
+                .changes
+                .iter()
+                .find(|change| change.path == s.at(name))
+        };
+        assert_eq!(told("file").unwrap().size_before, 6);
+        assert_eq!(told("new").unwrap().size, 3);
+        assert_eq!(ended.changes.len(), 2, "{:?}", ended.changes);
+        assert_eq!(ended.leave(), 3);
+        assert_eq!(std::fs::read_to_string(s.0.join("file")).unwrap(), "before");
+        assert!(s.0.join("rw/new").exists() && s.0.join("pass/new").exists());
+        assert!(!s.0.join("new").exists());
+    }
+
+    #[test]
+    fn what_passes_to_commands_alone_is_refused_if_it_is_said() {
+        for path in ["/proc", "/sys", "/dev"] {
+            let own = Plan::default().pass;
+            let plan = Plan {
+                pass: [own, vec![Path::new(path).into()]].concat(),
+                ..Plan::default()
+            };
+            let why = Here::build(&plan, &[], None).map(drop).unwrap_err();
+            assert!(why.to_string().contains(path), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_is_guarded_is_not_reached_on_the_disk() {
+        let s = Scratch::new("guarded");
+        let guarded = s.0.join("rw/cache/modules");
+        std::fs::create_dir_all(&guarded).unwrap();
+        std::fs::create_dir(s.0.join("there")).unwrap();
+        let plan = Plan {
+            write_through: vec![s.at("rw")],
+            extra: vec![Extra {
+                place: s.at("there"),
+                source: Source::Host(s.at("rw")),
+                read_only: false,
+            }],
+            ..Plan::default()
+        };
+        let here = Here::build(&plan, &[&guarded], None).unwrap();
+        let task = here.task(&s.0).unwrap();
+        for top in ["rw", "there"] {
+            let modules = format!("{top}/cache/modules");
+            let new = format!("{modules}/x");
+            assert_eq!(write(&task, &new, b""), Err(Errno::ENOENT), "{top}");
+            let made = task.mkdir(modules.as_bytes(), 0o755);
+            assert_eq!(made, Err(Errno::EPERM), "{top}");
+            let (cache, away) = (format!("{top}/cache"), format!("{top}/away"));
+            let moved = task.rename(cache.as_bytes(), away.as_bytes());
+            assert_eq!(moved, Err(Errno::EXDEV), "{top}");
+            assert!(task.rmdir(cache.as_bytes()).is_err(), "{top}");
+        }
+        assert_eq!(std::fs::read_dir(&guarded).unwrap().count(), 0);
+        let plain = Here::build(&Plan::default(), &[&guarded], None).unwrap();
+        let task = plain.task(&s.0).unwrap();
+        assert_eq!(write(&task, "rw/cache/modules/x", b""), Err(Errno::ENOENT));
+        assert!(Here::build(&plan, &[&s.0.join("rw")], None).is_err());
+    }
+}

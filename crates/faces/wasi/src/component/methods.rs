@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The functions of the resource `descriptor`, each as the calls it is made of.
+
+use super::FilesCtx;
+use super::bindings::wasi::filesystem::types::{
+    Advice, DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, Filesize, HostDescriptor,
+    MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+};
+use super::convert;
+use super::descriptor::{Access, Descriptor, Listing, Open, kind};
+use super::error::Error;
+use super::host::{Result, follows, open_flags, signed};
+use super::input::{FileInput, MOST};
+use super::output::{FileOutput, Goal};
+use super::path::Slash;
+use openpath_abi::fcntl::{
+    AT_EMPTY_PATH, AT_REMOVEDIR, AT_STATX_DONT_SYNC, O_APPEND, O_CLOEXEC, O_DIRECTORY, O_RDONLY,
+    O_WRONLY,
+};
+use openpath_abi::limits::PATH_MAX;
+use openpath_abi::statx::STATX_TYPE;
+use openpath_abi::{Errno, Stat, falloc, mode};
+use openpath_vfs::Fd;
+use std::sync::Arc;
+use wasmtime::component::Resource;
+use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
+
+/// Permission bits of a directory that a guest makes, before the umask.
+const DIR_MODE: u32 = 0o777;
+
+impl FilesCtx<'_> {
+    async fn stat_of(&mut self, fd: &Resource<Descriptor>) -> Result<Stat> {
+        let open = self.open(fd)?;
+        Ok(self.files.fstatat(open.fd, b"", AT_EMPTY_PATH).await?)
+    }
+
+    async fn stat_beneath(
+        &mut self,
+        fd: &Resource<Descriptor>,
+        flags: PathFlags,
+        path: &str,
+    ) -> Result<Stat> {
+        let base = self.dir(fd)?;
+        let stat = self
+            .files
+            .stat_beneath(base.fd, path.as_bytes(), follows(flags));
+        Ok(stat.await?)
+    }
+
+    /// `S_IFMT` of what was opened just now.
+    async fn format_of(&mut self, fd: Fd, flags: u32) -> std::result::Result<u32, Errno> {
+        if flags & O_DIRECTORY != 0 {
+            return Ok(mode::S_IFDIR);
+        }
+        let at_flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
+        let stat = self.files.statx(fd, b"", at_flags, STATX_TYPE).await?;
+        Ok(u32::from(stat.mode) & mode::S_IFMT)
+    }
+
+    /// The file at a handle, for a stream to hold.
+    fn shared(&self, fd: &Resource<Descriptor>) -> Result<Arc<Open>> {
+        Ok(Arc::clone(&self.table.get(fd)?.0))
+    }
+}
+
+impl HostDescriptor for FilesCtx<'_> {
+    async fn read_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> Result<Resource<DynInputStream>> {
+        let open = self.shared(&fd)?;
+        if open.is_dir() {
+            return Err(ErrorCode::IsDirectory.into());
+        }
+        let side = self.files.side()?;
+        let stream: DynInputStream = Box::new(FileInput::new(side, open, offset));
+        Ok(self.table.push(stream)?)
+    }
+
+    async fn write_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> Result<Resource<DynOutputStream>> {
+        self.file(&fd)?.to_change()?;
+        let (open, side) = (self.shared(&fd)?, self.files.side()?);
+        let goal = Goal::At(offset);
+        let stream: DynOutputStream = Box::new(FileOutput::new(side, open, goal));
+        Ok(self.table.push(stream)?)
+    }
+
+    async fn append_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+    ) -> Result<Resource<DynOutputStream>> {
+        let open = self.file(&fd)?.to_change()?;
+        let side = self.files.side()?;
+        // One that may not be written hears so from its own descriptor, without a wait.
+        let may_write = open.flags.contains(DescriptorFlags::WRITE);
+        let (open, goal) = if side.is_at_once(open.fd) || !may_write {
+            (self.shared(&fd)?, Goal::EndAtOnce)
+        } else {
+            // A worker appends by a descriptor that does so itself.
+            let flags = O_WRONLY | O_APPEND | O_CLOEXEC;
+            let fd = self.files.task.task().reopen(open.fd, flags)?;
+            (Arc::new(Open { fd, ..open }), Goal::End)
+        };
+        let stream: DynOutputStream = Box::new(FileOutput::new(side, open, goal));
+        Ok(self.table.push(stream)?)
+    }
+
+    async fn advise(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+        length: Filesize,
+        advice: Advice,
+    ) -> Result<()> {
+        let open = self.file(&fd)?;
+        let advice = match advice {
+            Advice::Normal => falloc::POSIX_FADV_NORMAL,
+            Advice::Sequential => falloc::POSIX_FADV_SEQUENTIAL,
+            Advice::Random => falloc::POSIX_FADV_RANDOM,
+            Advice::WillNeed => falloc::POSIX_FADV_WILLNEED,
+            Advice::DontNeed => falloc::POSIX_FADV_DONTNEED,
+            Advice::NoReuse => falloc::POSIX_FADV_NOREUSE,
+        };
+        let (offset, length) = (offset.cast_signed(), length.cast_signed());
+        let task = self.files.task.task();
+        Ok(task.posix_fadvise(open.fd, offset, length, advice)?)
+    }
+
+    async fn sync_data(&mut self, fd: Resource<Descriptor>) -> Result<()> {
+        let open = self.open(&fd)?;
+        Ok(self.files.fdatasync(open.fd).await?)
+    }
+
+    async fn get_flags(&mut self, fd: Resource<Descriptor>) -> Result<DescriptorFlags> {
+        Ok(self.open(&fd)?.flags)
+    }
+
+    async fn get_type(&mut self, fd: Resource<Descriptor>) -> Result<DescriptorType> {
+        Ok(kind(self.open(&fd)?.format))
+    }
+
+    async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> Result<()> {
+        let open = self.file(&fd)?.to_change()?;
+        Ok(self.files.ftruncate(open.fd, signed(size)?).await?)
+    }
+
+    async fn set_times(
+        &mut self,
+        fd: Resource<Descriptor>,
+        atime: NewTimestamp,
+        mtime: NewTimestamp,
+    ) -> Result<()> {
+        let open = self.open(&fd)?;
+        let times = [convert::time_set(atime)?, convert::time_set(mtime)?];
+        let open = open.to_change()?;
+        Ok(self.files.task.task().futimens(open.fd, times)?)
+    }
+
+    async fn read(
+        &mut self,
+        fd: Resource<Descriptor>,
+        length: Filesize,
+        offset: Filesize,
+    ) -> Result<(Vec<u8>, bool)> {
+        let open = self.file(&fd)?;
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(MOST);
+        let mut data = vec![0; length];
+        let offset = signed(offset)?;
+        let done = self.files.read_at(open.fd, &mut data, offset).await?;
+        data.truncate(done);
+        Ok((data, done == 0))
+    }
+
+    async fn write(
+        &mut self,
+        fd: Resource<Descriptor>,
+        data: Vec<u8>,
+        offset: Filesize,
+    ) -> Result<Filesize> {
+        let open = self.file(&fd)?.to_change()?;
+        let offset = signed(offset)?;
+        Ok(self.files.write_at(open.fd, &data, offset).await? as Filesize)
+    }
+
+    async fn read_directory(&mut self, fd: Resource<Descriptor>) -> Result<Resource<Listing>> {
+        let base = self.dir(&fd)?;
+        let flags = O_RDONLY | O_DIRECTORY;
+        let fd = self.files.open_beneath(base.fd, b".", flags).await?;
+        match self.table.push(Listing::new(fd)) {
+            Ok(handle) => Ok(handle),
+            Err(full) => {
+                let _closed = self.files.close(fd).await;
+                Err(full.into())
+            }
+        }
+    }
+
+    async fn sync(&mut self, fd: Resource<Descriptor>) -> Result<()> {
+        let open = self.open(&fd)?;
+        Ok(self.files.fsync(open.fd).await?)
+    }
+
+    async fn create_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<()> {
+        let base = self.mutable_dir(&fd)?;
+        let files = &mut *self.files;
+        let at = files.enter(base.fd, path.as_bytes(), Slash::Named).await?;
+        let made = files.mkdirat(at.dir, at.name, DIR_MODE).await;
+        Ok(files.leave(at, made).await?)
+    }
+
+    async fn stat(&mut self, fd: Resource<Descriptor>) -> Result<DescriptorStat> {
+        Ok(convert::stat(&self.stat_of(&fd).await?))
+    }
+
+    async fn stat_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+    ) -> Result<DescriptorStat> {
+        Ok(convert::stat(&self.stat_beneath(&fd, flags, &path).await?))
+    }
+
+    async fn set_times_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+        atime: NewTimestamp,
+        mtime: NewTimestamp,
+    ) -> Result<()> {
+        let base = self.dir(&fd)?;
+        let times = [convert::time_set(atime)?, convert::time_set(mtime)?];
+        let base = base.to_change()?;
+        let (path, follow) = (path.as_bytes(), follows(flags));
+        let set = self.files.set_times_beneath(base.fd, path, follow, times);
+        Ok(set.await?)
+    }
+
+    async fn link_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        old_flags: PathFlags,
+        old_path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> Result<()> {
+        let (from, to) = (self.dir(&fd)?, self.dir(&new_fd)?);
+        let (from, to) = (from.to_change()?, to.to_change()?);
+        if follows(old_flags) {
+            return Err(ErrorCode::Invalid.into());
+        }
+        let files = &mut *self.files;
+        let old = files.enter(from.fd, old_path.as_bytes(), Slash::Followed);
+        let old = old.await?;
+        let new = files.enter(to.fd, new_path.as_bytes(), Slash::Named).await;
+        let made = match new {
+            Ok(new) => {
+                let made = files.linkat(old.dir, old.name, new.dir, new.name, 0).await;
+                files.leave(new, made).await
+            }
+            Err(errno) => Err(errno),
+        };
+        Ok(files.leave(old, made).await?)
+    }
+
+    async fn open_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: PathFlags,
+        path: String,
+        how: OpenFlags,
+        asked: DescriptorFlags,
+    ) -> Result<Resource<Descriptor>> {
+        let base = self.dir(&fd)?;
+        let (flags, mut told) = open_flags(path_flags, how, asked)?;
+        if told.contains(DescriptorFlags::WRITE) {
+            base.to_change()?;
+        }
+        let opened = self.files.open_beneath(base.fd, path.as_bytes(), flags);
+        let fd = opened.await?;
+        let format = match self.format_of(fd, flags).await {
+            Ok(format) => format,
+            Err(errno) => {
+                let _closed = self.files.close(fd).await;
+                return Err(errno.into());
+            }
+        };
+        if format == mode::S_IFDIR && base.access == Access::ReadWrite {
+            told |= DescriptorFlags::MUTATE_DIRECTORY;
+        } else {
+            told &= !DescriptorFlags::MUTATE_DIRECTORY;
+        }
+        let open = Open {
+            fd,
+            format,
+            flags: told,
+            access: base.access,
+        };
+        match self.table.push(Descriptor(Arc::new(open))) {
+            Ok(handle) => Ok(handle),
+            Err(full) => {
+                let _closed = self.files.close(fd).await;
+                Err(full.into())
+            }
+        }
+    }
+
+    async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<String> {
+        let base = self.dir(&fd)?;
+        let body = self
+            .files
+            .read_link_beneath(base.fd, path.as_bytes())
+            .await?;
+        if body.starts_with(b"/") {
+            // It leads out, and a guest is not told where to.
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        String::from_utf8(body).map_err(|_| Error::Code(ErrorCode::IllegalByteSequence))
+    }
+
+    async fn remove_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<()> {
+        let base = self.mutable_dir(&fd)?;
+        let files = &mut *self.files;
+        let at = files.enter(base.fd, path.as_bytes(), Slash::Named).await?;
+        let removed = files.unlinkat(at.dir, at.name, AT_REMOVEDIR).await;
+        Ok(files.leave(at, removed).await?)
+    }
+
+    async fn rename_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        old_path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> Result<()> {
+        let (from, to) = (self.dir(&fd)?, self.dir(&new_fd)?);
+        let (from, to) = (from.to_change()?, to.to_change()?);
+        let files = &mut *self.files;
+        let old = files.enter(from.fd, old_path.as_bytes(), Slash::Named);
+        let old = old.await?;
+        let new = files.enter(to.fd, new_path.as_bytes(), Slash::Named).await;
+        let moved = match new {
+            Ok(new) => {
+                let moved = files.renameat2(old.dir, old.name, new.dir, new.name, 0);
+                let moved = moved.await;
+                files.leave(new, moved).await
+            }
+            Err(errno) => Err(errno),
+        };
+        Ok(files.leave(old, moved).await?)
+    }
+
+    async fn symlink_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        target: String,
+        path: String,
+    ) -> Result<()> {
+        let base = self.mutable_dir(&fd)?;
+        let target = target.as_bytes();
+        if target.starts_with(b"/") {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        if target.len() >= PATH_MAX {
+            return Err(ErrorCode::NameTooLong.into());
+        }
+        if target.contains(&0) {
+            return Err(ErrorCode::Invalid.into());
+        }
+        let files = &mut *self.files;
+        let at = files.enter(base.fd, path.as_bytes(), Slash::Named).await?;
+        let made = files.symlinkat(target, at.dir, at.name).await;
+        Ok(files.leave(at, made).await?)
+    }
+
+    async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<()> {
+        let base = self.mutable_dir(&fd)?;
+        let files = &mut *self.files;
+        let at = files.enter(base.fd, path.as_bytes(), Slash::Named).await?;
+        let removed = files.unlinkat(at.dir, at.name, 0).await;
+        Ok(files.leave(at, removed).await?)
+    }
+
+    async fn is_same_object(
+        &mut self,
+        one: Resource<Descriptor>,
+        other: Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
+        let (one, other) = (self.table.get(&one)?.0.fd, self.table.get(&other)?.0.fd);
+        let one = self.files.fstatat(one, b"", AT_EMPTY_PATH).await;
+        let other = self.files.fstatat(other, b"", AT_EMPTY_PATH).await;
+        let (Ok(one), Ok(other)) = (one, other) else {
+            return Ok(false);
+        };
+        Ok((one.dev, one.ino) == (other.dev, other.ino))
+    }
+
+    async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> Result<MetadataHashValue> {
+        Ok(convert::hash(&self.stat_of(&fd).await?))
+    }
+
+    async fn metadata_hash_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+    ) -> Result<MetadataHashValue> {
+        Ok(convert::hash(&self.stat_beneath(&fd, flags, &path).await?))
+    }
+
+    async fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
+        let dropped = self.table.delete(fd)?;
+        if let Some(open) = Arc::into_inner(dropped.0) {
+            // As in close(2) of a thread that ends, nobody hears what it had to say.
+            let _closed = self.files.close(open.fd).await;
+        }
+        Ok(())
+    }
+}

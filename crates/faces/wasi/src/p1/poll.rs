@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting: `poll_oneoff`.
+//!
+//! # Rules
+//! R1. Files are always ready, but for a FIFO, which is asked again and again, at most
+//!     [`LONGEST`] apart. A stream counts as ready: a read of it may wait.
+//! R2. Subscriptions are read where they lie each time, and the events that are written never
+//!     catch up with them: nothing is allocated by their number.
+//! R3. A wait ends by what was asked for, by [`crate::Interrupt`], or at the guest's limit; the
+//!     last two are `EINTR`.
+
+use super::clock::{MONOTONIC, REALTIME};
+use crate::errno::Code;
+use crate::guest::Guest;
+use crate::memory::{Memory, Outcome, Trap};
+use crate::table::What;
+use crate::types::rights;
+use openpath_abi::poll::{POLLERR, POLLHUP, POLLIN, POLLOUT};
+use std::time::Duration;
+
+/// Bytes of a subscription, and of an event.
+const SUBSCRIPTION: u32 = 48;
+const EVENT: u32 = 32;
+/// The longest time between two looks at what cannot say when it is ready.
+const LONGEST: Duration = Duration::from_millis(10);
+/// The first of these times; each is twice the one before.
+const SHORTEST: Duration = Duration::from_micros(50);
+
+/// What is waited for (`eventtype`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Kind {
+    Clock = 0,
+    Read = 1,
+    Write = 2,
+}
+
+/// A subscription.
+#[derive(Clone, Copy)]
+struct Asked {
+    userdata: u64,
+    kind: Kind,
+    /// The clock or the descriptor.
+    id: u32,
+    timeout: u64,
+    /// The timeout is a moment, not a time from now on.
+    absolute: bool,
+}
+
+impl Asked {
+    fn read(memory: &Memory<'_>, at: u32, n: u32) -> Outcome<Self> {
+        let record: &[u8; SUBSCRIPTION as usize] = memory.record(nth(at, n, SUBSCRIPTION)?, 8)?;
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&record[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        let kind = match record[8] {
+            0 => Kind::Clock,
+            1 => Kind::Read,
+            2 => Kind::Write,
+            _ => return Err(Code::Inval.into()),
+        };
+        let (id, flags) = (word(16) as u32, word(40) as u16);
+        if kind == Kind::Clock && (flags > 1 || !matches!(id, REALTIME | MONOTONIC)) {
+            return Err(Code::Inval.into());
+        }
+        Ok(Self {
+            userdata: word(0),
+            kind,
+            id,
+            timeout: word(24),
+            absolute: flags == 1,
+        })
+    }
+}
+
+/// The address of the `n`th record of these many bytes.
+fn nth(at: u32, n: u32, size: u32) -> Result<u32, Trap> {
+    n.checked_mul(size)
+        .and_then(|by| at.checked_add(by))
+        .ok_or(Trap::OutOfBounds)
+}
+
+/// What there is to say of a descriptor or a clock.
+#[derive(Clone, Copy)]
+struct Event {
+    code: Code,
+    bytes: u64,
+    hung_up: bool,
+}
+
+impl Event {
+    const PLAIN: Self = Self {
+        code: Code::Success,
+        bytes: 0,
+        hung_up: false,
+    };
+
+    fn put(&self, memory: &mut Memory<'_>, at: u32, asked: &Asked) -> Result<(), Trap> {
+        let mut record = [0; EVENT as usize];
+        record[..8].copy_from_slice(&asked.userdata.to_le_bytes());
+        record[8..10].copy_from_slice(&self.code.raw().to_le_bytes());
+        record[10] = asked.kind as u8;
+        record[16..24].copy_from_slice(&self.bytes.to_le_bytes());
+        record[24] = u8::from(self.hung_up);
+        memory.put(at, &record, 8)
+    }
+}
+
+pub(super) fn poll_oneoff(
+    guest: &mut Guest,
+    memory: &mut Memory<'_>,
+    subscriptions: u32,
+    events: u32,
+    count: u32,
+    result: u32,
+) -> Outcome {
+    memory.check(result, 4, 4)?;
+    if count == 0 || count > guest.limits.subscriptions {
+        return Err(Code::Inval.into());
+    }
+    let room = count.checked_mul(EVENT).ok_or(Trap::OutOfBounds)?;
+    memory.check(events, room, 8)?;
+    let waits = Waits::read(guest, memory, subscriptions, count)?;
+    let began = guest.clocks.monotonic();
+    let mut pause = SHORTEST;
+    loop {
+        let mut ready = 0;
+        for n in 0..count {
+            let asked = Asked::read(memory, subscriptions, n)?;
+            if let Some(event) = look(guest, &asked, began)? {
+                event.put(memory, nth(events, ready, EVENT)?, &asked)?;
+                ready += 1;
+            }
+        }
+        if ready > 0 {
+            memory.put_u32(result, ready)?;
+            return Ok(());
+        }
+        let waited = Duration::from_nanos(guest.clocks.monotonic().saturating_sub(began));
+        let Some(left) = guest.limits.wait.checked_sub(waited) else {
+            return Err(Code::Intr.into());
+        };
+        let mut time = waits.next(guest).unwrap_or(left).min(left);
+        if waits.looks {
+            time = time.min(pause);
+            pause = (pause * 2).min(LONGEST);
+        }
+        if guest.pause.wait(time) {
+            return Err(Code::Intr.into());
+        }
+    }
+}
+
+/// What all the subscriptions wait for together.
+struct Waits {
+    /// The first moment of each clock: monotonic, on the wall.
+    first: [Option<u64>; 2],
+    /// Whether descriptors must be looked at again and again.
+    looks: bool,
+}
+
+impl Waits {
+    /// Reads the subscriptions, of which one that cannot be waited for is an error.
+    fn read(guest: &Guest, memory: &Memory<'_>, at: u32, count: u32) -> Outcome<Self> {
+        let mut waits = Self {
+            first: [None; 2],
+            looks: false,
+        };
+        let began = guest.clocks.monotonic();
+        for n in 0..count {
+            let asked = Asked::read(memory, at, n)?;
+            match asked.kind {
+                Kind::Clock => {
+                    let on_wall = asked.absolute && asked.id == REALTIME;
+                    let moment = if asked.absolute {
+                        asked.timeout
+                    } else {
+                        began.saturating_add(asked.timeout)
+                    };
+                    let first = &mut waits.first[usize::from(on_wall)];
+                    *first = Some(first.map_or(moment, |first| first.min(moment)));
+                }
+                Kind::Read | Kind::Write => {
+                    pollable(guest, &asked)?;
+                    waits.looks = true;
+                }
+            }
+        }
+        Ok(waits)
+    }
+
+    /// How long it is to the first moment, if there is one.
+    fn next(&self, guest: &Guest) -> Option<Duration> {
+        let now = [guest.clocks.monotonic(), guest.clocks.realtime()];
+        let left = |which: usize| {
+            let moment = self.first[which]?;
+            Some(Duration::from_nanos(moment.saturating_sub(now[which])))
+        };
+        [left(0), left(1)].into_iter().flatten().min()
+    }
+}
+
+/// Whether a descriptor can be waited for so.
+fn pollable(guest: &Guest, asked: &Asked) -> Result<(), Code> {
+    let entry = guest.table.get(asked.id)?;
+    let fits = match entry.what {
+        What::File => true,
+        What::Stdin => asked.kind == Kind::Read,
+        What::Stdout | What::Stderr => asked.kind == Kind::Write,
+        What::Directory => false,
+    };
+    if !fits {
+        return Err(Code::Badf);
+    }
+    entry.need(rights::POLL_FD_READWRITE)
+}
+
+/// What there is to say now of a subscription, if anything.
+fn look(guest: &Guest, asked: &Asked, began: u64) -> Result<Option<Event>, Code> {
+    if asked.kind == Kind::Clock {
+        let clocks = &guest.clocks;
+        let (now, moment) = match (asked.absolute, asked.id) {
+            (true, REALTIME) => (clocks.realtime(), asked.timeout),
+            (true, _) => (clocks.monotonic(), asked.timeout),
+            (false, _) => (clocks.monotonic(), began.saturating_add(asked.timeout)),
+        };
+        return Ok((now >= moment).then_some(Event::PLAIN));
+    }
+    let entry = guest.table.get(asked.id)?;
+    if entry.is_stream() {
+        return Ok(Some(Event {
+            bytes: 1,
+            ..Event::PLAIN
+        }));
+    }
+    let wanted = if asked.kind == Kind::Read {
+        POLLIN
+    } else {
+        POLLOUT
+    };
+    let ready = guest.task.poll(entry.fd, wanted);
+    if ready == 0 {
+        return Ok(None);
+    }
+    let at_end = asked.kind == Kind::Read && is_at_end(guest, entry.fd);
+    Ok(Some(Event {
+        code: if ready & POLLERR == 0 {
+            Code::Success
+        } else {
+            Code::Io
+        },
+        bytes: 1,
+        hung_up: ready & POLLHUP != 0 || at_end,
+    }))
+}
+
+/// Whether nothing is left to read of a regular file.
+fn is_at_end(guest: &Guest, fd: openpath_vfs::Fd) -> bool {
+    use openpath_abi::fcntl::SEEK_CUR;
+    use openpath_abi::mode::{S_IFMT, S_IFREG};
+    let Ok(stat) = guest.task.fstat(fd) else {
+        return false;
+    };
+    stat.mode & S_IFMT == S_IFREG
+        && guest
+            .task
+            .lseek(fd, 0, SEEK_CUR)
+            .is_ok_and(|at| at >= stat.size)
+}

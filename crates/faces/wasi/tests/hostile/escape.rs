@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ways out of a guest's directory, by each call that takes a path: `..`, absolute paths, links and
+//! chains of links, that lie there already or that the guest makes.
+//!
+//! The control is the same path, given to the same call of a task whose working directory is the
+//! guest's: it must get out, by each call.
+
+use std::collections::BTreeMap;
+
+use openpath_abi::fcntl::O_RDONLY;
+use openpath_abi::{Errno, Stat};
+use openpath_host::{HostFs, HostOptions};
+use openpath_vfs::{Limits, Task};
+
+use super::acts::{ACTS, Act, Brought};
+use super::field::{Failed, Field, JAIL, Prison, SECRET};
+
+/// Links that lie in the guest's directory: name and target.
+const LINKS: &[(&str, &str)] = &[
+    ("rel", "../secret"),
+    ("abs", "/secret"),
+    ("dot", "./.././secret"),
+    ("dir", ".."),
+    ("absdir", "/outside"),
+    ("root", "/"),
+    ("in/far", "../../secret"),
+    ("in/deep/back", "../../../outside"),
+    ("chain0", "chain1"),
+    ("chain1", "in/chain2"),
+    ("in/chain2", "deep/chain3"),
+    ("in/deep/chain3", "../../dir/secret"),
+    ("again", "dir/jail/dir/jail/rel"),
+];
+
+/// Paths to something outside, from the guest's directory.
+const WAYS: &[&str] = &[
+    "../secret",
+    "/secret",
+    "//secret",
+    "./../secret",
+    "..//secret",
+    "in/../../secret",
+    "in/deep/../../../secret",
+    "in/deep/../../../jail/../secret",
+    "../outside/secret",
+    "../outside/sub/secret",
+    "/outside/sub/secret",
+    "/jail/../secret",
+    "rel",
+    "abs",
+    "dot",
+    "chain0",
+    "again",
+    "in/far",
+    "dir/secret",
+    "dir/outside/secret",
+    "dir/jail/in/far",
+    "root/secret",
+    "root/outside/sub/secret",
+    "absdir/secret",
+    "absdir/sub/../secret",
+    "in/deep/back/secret",
+    "in/deep/back/../secret",
+    "dir/../secret",
+];
+
+/// Directories outside.
+const DIRS: &[&str] = &[
+    "..",
+    "../",
+    "/",
+    "../.",
+    "in/../..",
+    "../outside",
+    "/outside",
+    "dir",
+    "dir/",
+    "dir/outside",
+    "root",
+    "absdir",
+    "absdir/sub",
+    "in/deep/back",
+    "in/deep/back/sub/..",
+];
+
+/// What lies outside: each path with what is to stay as it is.
+type Outside = BTreeMap<Vec<u8>, String>;
+
+/// All of it; of the root and the guest's own directory only what they are.
+pub(super) fn outside(host: &Task) -> Result<Outside, Errno> {
+    let mut seen = Outside::new();
+    let mut todo = vec![b"/".to_vec()];
+    while let Some(dir) = todo.pop() {
+        let fd = host.open(&dir, O_RDONLY, 0)?;
+        let mut entries = Vec::new();
+        loop {
+            let more = host.getdents64(fd, 1 << 16)?;
+            if more.is_empty() {
+                break;
+            }
+            entries.extend(more);
+        }
+        host.close(fd)?;
+        for entry in entries {
+            if entry.name[..] == b"."[..] || entry.name[..] == b".."[..] {
+                continue;
+            }
+            let path = [&dir[..], b"/", &entry.name[..]].concat();
+            let stat: Stat = host.lstat(&path)?;
+            if path.ends_with(JAIL) && dir == b"/" {
+                seen.insert(path, format!("{} {:o}", stat.ino, stat.mode));
+                continue;
+            }
+            let text = format!(
+                "{} {:o} {} {} {:?}",
+                stat.ino, stat.mode, stat.nlink, stat.size, stat.mtime
+            );
+            if stat.mode & 0o170_000 == 0o040_000 {
+                todo.push(path.clone());
+            }
+            seen.insert(path, text);
+        }
+    }
+    Ok(seen)
+}
+
+/// A prison with a way out of each kind.
+fn lay(prison: &Prison) -> Result<Vec<u64>, Failed> {
+    let host = &prison.host;
+    for (name, target) in LINKS {
+        host.symlink(target.as_bytes(), format!("/jail/{name}").as_bytes())?;
+    }
+    for dir in ["", "/outside", "/outside/sub"] {
+        host.mkdir(format!("{dir}/empty").as_bytes(), 0o777)?;
+        host.symlink(SECRET, format!("{dir}/note").as_bytes())?;
+    }
+    let mut inodes = Vec::new();
+    let all = [
+        "/",
+        "/secret",
+        "/outside",
+        "/outside/secret",
+        "/outside/sub",
+        "/outside/sub/secret",
+    ];
+    for path in all {
+        inodes.push(host.stat(path.as_bytes())?.ino);
+    }
+    Ok(inodes)
+}
+
+/// Whether a call got out, by what it brought or by what is changed.
+fn is_out(brought: &Brought, inodes: &[u64]) -> bool {
+    match brought {
+        Brought::Nothing => false,
+        Brought::Bytes(bytes) => bytes == SECRET,
+        Brought::Inode(inode) => inodes.contains(inode),
+    }
+}
+
+fn paths(act: &Act) -> Vec<Vec<u8>> {
+    let ways = WAYS.iter().map(|way| way.as_bytes().to_vec());
+    match act.plants {
+        false => ways.collect(),
+        true => {
+            let dirs = DIRS.iter().map(|dir| format!("{dir}/planted").into_bytes());
+            dirs.collect()
+        }
+    }
+}
+
+/// Runs every call with every path as a guest, and then as a task that nothing confines.
+fn attack(f: &mut Field, make: &dyn Fn() -> Result<Prison, Failed>) -> Result<(), Failed> {
+    let (mut tried, mut out) = (0, 0);
+    for act in ACTS {
+        let prison = make()?;
+        let inodes = lay(&prison)?;
+        let mut guest = prison.guest(None)?;
+        let before = outside(&prison.host)?;
+        for path in paths(act) {
+            let brought = (act.guest)(&mut guest, &path);
+            tried += 1;
+            let text = String::from_utf8_lossy(&path).into_owned();
+            f.must(!is_out(&brought, &inodes), || {
+                format!("{} {text}: it got out", act.name)
+            });
+            let after = outside(&prison.host)?;
+            if after != before {
+                f.wrong(format!("{} {text}: it changed what is outside", act.name));
+                return Ok(());
+            }
+        }
+        let prison = make()?;
+        let inodes = lay(&prison)?;
+        let task = prison.vfs.task(openpath_vfs::Cred::root())?;
+        task.chdir(JAIL)?;
+        let mut got_out = 0;
+        for path in paths(act) {
+            let before = outside(&prison.host)?;
+            let brought = (act.task)(&task, &path).unwrap_or(Brought::Nothing);
+            let after = outside(&prison.host)?;
+            got_out += u64::from(is_out(&brought, &inodes) || before != after);
+        }
+        f.must(got_out > 0, || {
+            format!("{}: the control did not get out either", act.name)
+        });
+        out += got_out;
+    }
+    f.say(&format!(
+        "{tried} ways by {} calls; unconfined, {out} got out",
+        ACTS.len()
+    ));
+    Ok(())
+}
+
+/// Out of a tree in memory.
+pub(super) fn from_memory(f: &mut Field) -> Result<(), Failed> {
+    attack(f, &|| Prison::in_memory(Limits::default()))
+}
+
+/// Out of a directory of the host's.
+pub(super) fn from_host(f: &mut Field) -> Result<(), Failed> {
+    let base = std::env::temp_dir().join(format!("openpath-hostile-{}", std::process::id()));
+    let number = std::cell::Cell::new(0);
+    let made = attack(f, &|| {
+        number.set(number.get() + 1);
+        let dir = base.join(number.get().to_string());
+        std::fs::create_dir_all(&dir).map_err(Failed::new)?;
+        let tree = HostFs::open(&dir, HostOptions::default())?;
+        Prison::over(tree, Limits::default())
+    });
+    std::fs::remove_dir_all(&base).map_err(Failed::new)?;
+    made
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where an attack takes place: trees, and guests that are each given one directory of them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_WRONLY};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, Limits, SuperBlock, Task, Tenant, TenantLimits, Tuning, Vfs};
+use openpath_wasi::{GuestLimits, OpenpathWasi};
+
+use super::puppet::{Puppet, Stage};
+
+/// What the guests may do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Walks of a guest while another one moves things.
+    pub(super) walks: u64,
+    /// Sizes as in the promise, and other guests' latency is judged. Else a hundredth.
+    pub(super) full: bool,
+    /// Seed of all random choices.
+    pub(super) seed: u64,
+}
+
+/// A small reproducible generator (xorshift).
+pub(super) struct Rng(u64);
+
+impl Rng {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `limit`.
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((u128::from(self.0) * limit as u128) >> 64) as usize
+    }
+
+    pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+}
+
+/// Resident memory of this process.
+pub(super) fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
+/// The middle one of some times.
+pub(super) fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// Forgets what nobody uses, and gives memory back.
+pub(super) fn settle(vfs: &Vfs) {
+    loop {
+        vfs.collect();
+        if vfs.shrink(u32::MAX) == 0 {
+            break;
+        }
+    }
+    vfs.trim(Duration::from_secs(10));
+}
+
+/// Why an attack could not go on.
+#[derive(Debug)]
+pub(super) struct Failed(String);
+
+impl Failed {
+    pub(super) fn new(why: impl fmt::Display) -> Self {
+        Self(why.to_string())
+    }
+
+    pub(super) fn engine(why: wasmtime::Error) -> Self {
+        Self(format!("{why:#}"))
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Errno> for Failed {
+    fn from(errno: Errno) -> Self {
+        Self(errno.to_string())
+    }
+}
+
+/// One attack's view.
+pub(super) struct Field {
+    pub(super) plan: Plan,
+    pub(super) rng: Rng,
+    name: &'static str,
+    pub(super) found: Vec<String>,
+}
+
+impl Field {
+    pub(super) fn new(plan: Plan, name: &'static str) -> Self {
+        Self {
+            plan,
+            rng: Rng::new(plan.seed),
+            name,
+            found: Vec::new(),
+        }
+    }
+
+    /// A line of the report.
+    pub(super) fn say(&self, text: &str) {
+        println!("{}: {text}", self.name);
+    }
+
+    /// Notes something that did not hold.
+    pub(super) fn wrong(&mut self, text: String) {
+        self.say(&format!("WRONG: {text}"));
+        self.found.push(format!("{}: {text}", self.name));
+    }
+
+    /// Notes `what` unless it holds.
+    pub(super) fn must(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.wrong(what());
+        }
+    }
+
+    /// This many, or a hundredth.
+    pub(super) fn size(&self, full: u64) -> u64 {
+        if self.plan.full { full } else { full / 100 }
+    }
+}
+
+/// What lies outside, and what it holds.
+pub(super) const SECRET: &[u8] = b"not for guests";
+/// The directory that guests are given.
+pub(super) const JAIL: &[u8] = b"/jail";
+
+/// A tree in which guests are given `/jail`, with things beside it that are not theirs.
+pub(super) struct Prison {
+    pub(super) vfs: Vfs,
+    /// The host's own task.
+    pub(super) host: Task,
+    stage: Stage,
+}
+
+impl Prison {
+    /// Over a tree in memory.
+    pub(super) fn in_memory(limits: Limits) -> Result<Self, Failed> {
+        let tree = MemFs::new(MemOptions::default());
+        Self::over(tree, limits)
+    }
+
+    /// The same, with other switches.
+    pub(super) fn tuned(limits: Limits, tuning: Tuning) -> Result<Self, Failed> {
+        let tree = MemFs::new(MemOptions::default());
+        Self::build(Vfs::builder().limits(limits).tuning(tuning).build(tree)?)
+    }
+
+    /// Over any tree that is empty.
+    pub(super) fn over(tree: Arc<SuperBlock>, limits: Limits) -> Result<Self, Failed> {
+        Self::build(Vfs::builder().limits(limits).build(tree)?)
+    }
+
+    fn build(vfs: Vfs) -> Result<Self, Failed> {
+        let host = vfs.task(Cred::root())?;
+        host.umask(0);
+        for dir in [
+            JAIL,
+            b"/jail/in",
+            b"/jail/in/deep",
+            b"/outside",
+            b"/outside/sub",
+        ] {
+            host.mkdirat(AT_FDCWD, dir, 0o777)?;
+        }
+        for file in [&b"/secret"[..], b"/outside/secret", b"/outside/sub/secret"] {
+            fill(&host, file, SECRET)?;
+        }
+        fill(&host, b"/jail/mine", b"mine")?;
+        let stage = Stage::new()?;
+        Ok(Self { vfs, host, stage })
+    }
+
+    /// Puts back what a guest may have removed from its own directory.
+    pub(super) fn restore(&self) -> Result<(), Failed> {
+        for dir in [&b"/jail/in"[..], b"/jail/in/deep"] {
+            match self.host.mkdirat(AT_FDCWD, dir, 0o777) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        let _ = self.host.unlink(b"/jail/mine");
+        let _ = self.host.rmdir(b"/jail/mine");
+        Ok(fill(&self.host, b"/jail/mine", b"mine")?)
+    }
+
+    /// A tenant, for guests of their own account.
+    pub(super) fn tenant(&self, limits: TenantLimits) -> Arc<Tenant> {
+        self.vfs.tenant(limits)
+    }
+
+    /// A guest, with `/jail` as its third descriptor.
+    pub(super) fn guest(&self, tenant: Option<&Arc<Tenant>>) -> Result<Puppet, Failed> {
+        let task = self.vfs.task(Cred::root())?;
+        if let Some(tenant) = tenant {
+            task.set_tenant(tenant);
+        }
+        self.guest_of(task)
+    }
+
+    /// A guest for whom `task` acts.
+    pub(super) fn guest_of(&self, task: Task) -> Result<Puppet, Failed> {
+        let guest = OpenpathWasi::builder()
+            .task(task)
+            .preopen("/", JAIL)
+            .limits(GuestLimits {
+                wait: Duration::from_millis(1),
+                ..GuestLimits::default()
+            })
+            .build()
+            .map_err(Failed::new)?;
+        self.stage.enter(guest)
+    }
+}
+
+/// Makes a file that holds this.
+pub(super) fn fill(task: &Task, path: &[u8], bytes: &[u8]) -> Result<(), Errno> {
+    let fd = task.open(path, O_CREAT | O_WRONLY, 0o666)?;
+    task.write(fd, bytes)?;
+    task.close(fd)
+}
+
+/// What a file holds.
+pub(super) fn content(task: &Task, path: &[u8]) -> Result<Vec<u8>, Errno> {
+    let fd = task.open(path, O_RDONLY, 0)?;
+    let mut bytes = vec![0; 256];
+    let len = task.read(fd, &mut bytes);
+    task.close(fd)?;
+    bytes.truncate(len?);
+    Ok(bytes)
+}

@@ -195,8 +195,45 @@ pub const SEEDS: &[Bar] = &[
     most("many tasks close p99.9", 10_000.0, 1_000.0),
 ];
 
+/// The rows of `bench wasi`.
+pub const WASI: &[Bar] = &[
+    least("wasi open-close d1, default", 20.0, 40.0),
+    least("wasi open-close d1, blocking", 5.0, 10.0),
+    least("wasi open-close d5, default", 20.0, 40.0),
+    least("wasi open-close d5, blocking", 5.0, 10.0),
+    least("wasi open-close d10, default", 20.0, 40.0),
+    least("wasi open-close d10, blocking", 5.0, 10.0),
+    least("wasi failed-open d1, default", 20.0, 40.0),
+    least("wasi failed-open d1, blocking", 5.0, 10.0),
+    least("wasi failed-open d5, default", 20.0, 40.0),
+    least("wasi failed-open d5, blocking", 5.0, 10.0),
+    least("wasi failed-open d10, default", 20.0, 40.0),
+    least("wasi failed-open d10, blocking", 5.0, 10.0),
+    least("wasi stat d1, default", 5.0, 20.0),
+    least("wasi stat d1, blocking", 5.0, 10.0),
+    least("wasi stat d5, default", 5.0, 20.0),
+    least("wasi stat d5, blocking", 5.0, 10.0),
+    least("wasi stat d10, default", 5.0, 20.0),
+    least("wasi stat d10, blocking", 5.0, 10.0),
+    least("wasi readdir d1, default", 5.0, 10.0),
+    least("wasi readdir d1, blocking", 5.0, 10.0),
+    least("wasi readdir d5, default", 5.0, 10.0),
+    least("wasi readdir d5, blocking", 5.0, 10.0),
+    least("wasi readdir d10, default", 5.0, 10.0),
+    least("wasi readdir d10, blocking", 5.0, 10.0),
+    most("wasi guests, directory each, bytes", 16384.0, 8192.0),
+    most("wasi guests, overlay each, bytes", 16384.0, 8192.0),
+    most("wasi guests, directory each, common stores", 0.0, 0.0),
+    most("wasi guests, overlay each, common stores", 0.0, 0.0),
+];
+
 fn all() -> impl Iterator<Item = &'static Bar> {
-    let rest = FD.iter().chain(COUNTS).chain(SEEDS).chain(PROGRAMS);
+    let rest = FD
+        .iter()
+        .chain(COUNTS)
+        .chain(SEEDS)
+        .chain(PROGRAMS)
+        .chain(WASI);
     WALK.iter().chain(CACHED).chain(rest)
 }
 

@@ -11,7 +11,7 @@
 
 mod scene;
 mod stores;
-mod sys;
+pub(crate) mod sys;
 
 use openpath_vfs::{Tuning, Vfs};
 

@@ -41,6 +41,9 @@ pub enum Heat {
     Warm,
     /// Nothing runs before: the burst goes on where the last one ended.
     Cold,
+    /// As a warm one, but other threads do the work: the calling thread's processor clock says
+    /// nothing of a window, so that only stolen time makes one be dropped.
+    Offloaded,
 }
 
 /// A handle of a variant in its suite.
@@ -208,7 +211,7 @@ impl Variant<'_> {
     /// Doubles the burst until it lasts long enough, then cuts it to fit. A warm one is never
     /// shorter than a rotation: each window would walk paths that the last one did not warm.
     fn size_burst(&mut self) -> Result<(), Error> {
-        let ops_min = if self.heat == Heat::Warm { ROTATION } else { 1 };
+        let ops_min = if self.heat == Heat::Cold { 1 } else { ROTATION };
         self.ops = ops_min;
         loop {
             // The best of three: a moment without the processor must not make it too short.
@@ -227,7 +230,7 @@ impl Variant<'_> {
 
     fn window(&mut self) -> Result<Window, Error> {
         (self.enter)()?;
-        if self.heat == Heat::Warm {
+        if self.heat != Heat::Cold {
             self.run(WARM_OPS)?;
         }
         let ops = self.ops;
@@ -236,7 +239,8 @@ impl Variant<'_> {
     }
 
     fn keep(&mut self, window: Window, disturbed: bool) {
-        if disturbed || !window.is_clean() {
+        let clean = self.heat == Heat::Offloaded || window.is_clean();
+        if disturbed || !clean {
             self.dropped += 1;
         } else {
             self.windows.push(window.wall_ns as f64 / self.ops as f64);

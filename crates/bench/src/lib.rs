@@ -9,6 +9,7 @@
 
 pub mod bars;
 pub mod cached;
+mod chart;
 pub mod counts;
 pub mod create;
 pub mod error;
@@ -35,6 +36,8 @@ pub mod sys;
 pub mod team;
 pub mod tenants;
 pub mod walk;
+#[cfg(feature = "wasi")]
+pub mod wasi;
 
 pub use error::Error;
 pub use gate::Plant;
@@ -55,6 +58,12 @@ impl Ask {
         self.filter
             .as_ref()
             .is_none_or(|part| name.contains(part.as_str()))
+    }
+
+    /// Whether a row with one of these names at its beginning may be wanted.
+    #[cfg(feature = "wasi")]
+    fn wants_any(&self, names: &[String]) -> bool {
+        self.filter.is_none() || names.iter().any(|name| self.wants(name))
     }
 
     /// Keeps the groups of rows, named by what their rows' names begin with, that the filter

@@ -15,7 +15,7 @@ pub struct Page<'a> {
     pub title: &'a str,
     /// What is measured and how it is to be read.
     pub about: &'a str,
-    /// The command that writes it, without the program.
+    /// The command that writes it, without the program; before ` -- ` what cargo has to be told.
     pub command: &'a str,
     /// The load average when the run began.
     pub load: &'a str,
@@ -45,10 +45,13 @@ pub fn write(file: &Path, page: &Page<'_>, rows: &[Row]) -> io::Result<()> {
         page.load,
         load()
     )?;
+    let (told, command) = match page.command.split_once(" -- ") {
+        Some((told, command)) => (format!(" {told}"), command),
+        None => (String::new(), page.command),
+    };
     writeln!(
         out,
-        "Repeat with\n\n    cargo run --release -p openpath-cli -- {}\n",
-        page.command
+        "Repeat with\n\n    cargo run --release -p openpath-cli{told} -- {command}\n"
     )?;
     writeln!(out, "```text")?;
     write_table(&mut out, rows)?;

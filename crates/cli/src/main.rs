@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod copying;
 mod scene;
 mod summary;
 mod trace;

@@ -30,18 +30,17 @@ pub(crate) fn leave_out(serve: Serve, case: &Case, both: [&mut Trace; 2], counts
         each(host, empty);
         each(served, empty);
     }
-    let asked = |(op, o): (&Op, &Outcome)| match op {
-        Op::Fallocate { .. } => !o.is_ok(),
-        Op::Truncate { .. } => serve == Serve::Writeback,
-        _ => false,
-    };
-    if case.ops.iter().zip(&host.outcomes).any(asked) {
-        let work = match serve {
-            Serve::Writeback => refused,
-            _ => set_id,
-        };
-        each(host, work);
-        each(served, work);
+    let failed = |(op, o): (&Op, &Outcome)| matches!(op, Op::Fallocate { .. }) && !o.is_ok();
+    let failed = case.ops.iter().zip(&host.outcomes).any(failed);
+    if failed {
+        counts.add("L61");
+        each(host, set_id);
+        each(served, set_id);
+    }
+    let cut = |op: &Op| matches!(op, Op::Truncate { .. });
+    if serve == Serve::Writeback && (failed || case.ops.iter().any(cut)) {
+        each(host, refused);
+        each(served, refused);
     }
     let outcomes = host.outcomes.iter().zip(&mut served.outcomes);
     for (op, (a, b)) in case.ops.iter().zip(outcomes) {
@@ -115,9 +114,10 @@ fn empty(stat: &mut StatView) {
     }
 }
 
-/// L61: the change time of what was to be stripped before something that failed.
+/// L61: what may have been stripped before something that failed, and the time of that.
 fn set_id(stat: &mut StatView) {
-    if stat.mode & (mode::S_ISUID | mode::S_ISGID) != 0 && mode::is_reg(stat.mode) {
+    if mode::is_reg(stat.mode) {
+        stat.mode &= !(mode::S_ISUID | mode::S_ISGID);
         stat.ctime = Stamp::Begin;
     }
 }

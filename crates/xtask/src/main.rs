@@ -20,6 +20,10 @@ struct Cli {
 enum Command {
     /// Everything that must pass before a commit: fmt, clippy, tidy, doc, test.
     Check,
+    /// The same for the host of wasm guests, which is not built by default.
+    Wasi,
+    /// Build real programs for WASI, and compare what they do as guests with what they do here.
+    WasiPrograms,
     /// The rules of the house alone.
     Tidy,
     /// The gates that keep cached calls free of shared writes, by count (needs valgrind, binutils).
@@ -80,11 +84,22 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// What guests of WebAssembly may try, to get out or to use up, again and again.
+    HostileWasi {
+        /// So many seconds; 3600 is the promise.
+        #[arg(long, default_value_t = 3600)]
+        seconds: u64,
+        /// A hundred times as many calls, and other guests' latency is judged.
+        #[arg(long)]
+        full: bool,
+    },
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Check => cmd::check::run(),
+        Command::Wasi => cmd::wasi::run(),
+        Command::WasiPrograms => cmd::wasi_programs::run(),
         Command::Tidy => cmd::tidy::run(),
         Command::Gates(options) => cmd::gates::run(&options),
         Command::Oracle { args } => cmd::proof::testkit("oracle", &args),
@@ -99,6 +114,7 @@ fn main() -> ExitCode {
         Command::Kills { args } => cmd::proof::kills(&args),
         Command::Picture => cmd::picture::run(),
         Command::Hostile { args } => cmd::proof::testkit("hostile", &args),
+        Command::HostileWasi { seconds, full } => cmd::proof::hostile_wasi(seconds, full),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error}");

@@ -25,7 +25,7 @@ const OPEN_MAX: usize = 4;
 const KEPT_MAX: usize = 1 << 20;
 
 /// What was stored to, in order.
-pub(super) struct Log {
+pub(crate) struct Log {
     spans: Vec<Span>,
     stores: Vec<AtomicUsize>,
     count: AtomicUsize,
@@ -37,12 +37,12 @@ static CURRENT: AtomicPtr<Log> = AtomicPtr::new(null_mut());
 
 impl Log {
     /// Stores seen so far.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count.load(Relaxed)
     }
 
     /// The addresses from store `first` on.
-    pub(super) fn since(&self, first: usize) -> Vec<usize> {
+    pub(crate) fn since(&self, first: usize) -> Vec<usize> {
         let end = self.count().min(KEPT_MAX);
         let stores = self.stores.get(first..end).unwrap_or_default();
         stores.iter().map(|at| at.load(Relaxed)).collect()
@@ -53,7 +53,7 @@ impl Log {
 ///
 /// # Errors
 /// What sigaction(2) and mprotect(2) say.
-pub(super) fn logged<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
+pub(crate) fn logged<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
     let log = Log {
         spans,
         stores: (0..KEPT_MAX).map(|_| AtomicUsize::new(0)).collect(),

@@ -12,6 +12,8 @@ use openpath_bench::{Error, Plant, counts, walk};
 use super::bench_run::{self, Run};
 use super::bench_seeds::{self, CreateExisting, FailedOpen, Many, Timed};
 use super::bench_tenants::{self, Tenants};
+#[cfg(feature = "wasi")]
+use super::bench_wasi::{self, Wasi};
 use crate::Outcome;
 
 #[derive(Debug, clap::Args)]
@@ -46,6 +48,10 @@ enum What {
     Tenants(Tenants),
     /// Measure a million descriptors in one table, and ten thousand tasks (root only).
     Many(Many),
+    /// Time the calls of a WebAssembly guest against wasmtime's own WASI, and count what ten
+    /// thousand guests take.
+    #[cfg(feature = "wasi")]
+    Wasi(Wasi),
 }
 
 #[derive(Debug, clap::Args)]
@@ -111,6 +117,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         What::Fd(args) => report(&args.common, &bench_seeds::fd(args)?),
         What::Tenants(args) => bench_tenants::run(args),
         What::Many(args) => report(&args.timed.common, &bench_seeds::many(args)?),
+        #[cfg(feature = "wasi")]
+        What::Wasi(args) => report(&args.timed.common, &bench_wasi::run(args)?),
     }
 }
 

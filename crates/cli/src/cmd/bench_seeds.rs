@@ -148,7 +148,7 @@ reads of the processor's\nclock; `control` is the same operation in a table that
 chunk by chunk in turn.";
 
 impl Timed {
-    fn ask(&self) -> Ask {
+    pub(crate) fn ask(&self) -> Ask {
         Ask {
             effort: Effort {
                 rounds: usize::try_from(self.rounds).unwrap_or(usize::MAX),
@@ -159,7 +159,7 @@ impl Timed {
     }
 
     /// Runs it, and writes the page if one is asked for.
-    fn page(
+    pub(crate) fn page(
         &self,
         words: [&str; 3],
         run: impl FnOnce() -> Result<Vec<Row>, Error>,

@@ -7,6 +7,8 @@ pub(crate) mod bench_run;
 pub(crate) mod bench_seeds;
 pub(crate) mod bench_tenants;
 pub(crate) mod bench_two;
+#[cfg(feature = "wasi")]
+pub(crate) mod bench_wasi;
 pub(crate) mod commit;
 pub(crate) mod completions;
 pub(crate) mod diff;

@@ -7,7 +7,7 @@
 
 mod spec;
 
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::Outcome;
+use crate::copying::Bar;
 use spec::Spec;
 
 #[derive(Debug, clap::Args)]
@@ -90,6 +91,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         .map_err(|e| setup("signals cannot be waited for", e))?;
     raise_limit();
     let label = label(args);
+    let taken = args.spec.take();
+    let taken = taken.map_err(|why| Error::Setup(why.to_string()))?;
     let (session, sources) = start(args)?;
     let dir = args.dir.clone();
     // A mount that nobody can ask is a mount.
@@ -122,6 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         ended
     });
     drop(beacon);
+    drop(taken);
     ended.map_err(|e| setup("the mount ended", e))?;
     let stats = handle.stats();
     if args.stats {
@@ -147,7 +151,8 @@ fn label(args: &Args) -> Label {
 
 /// Makes the tree and mounts it; the session, and what figures are read from.
 fn start(args: &Args) -> Result<(Session, Sources), Error> {
-    let tree = args.spec.make();
+    let shown = !args.say_ready && io::stderr().is_terminal();
+    let tree = args.spec.make(&Arc::new(Bar::new(shown)));
     let tree = tree.map_err(|e| Error::Setup(format!("no tree `{}`: {e}", args.spec.source())))?;
     let vfs = Vfs::builder().build(Arc::clone(&tree));
     let vfs = vfs.map_err(|e| Error::Setup(format!("no instance: {e}")))?;

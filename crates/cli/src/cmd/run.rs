@@ -2,20 +2,27 @@
 //! `openpath run`: a command on a copy-on-write view of the real tree.
 
 mod config;
+mod magic;
+#[cfg(feature = "wasi")]
+mod wasm;
 
+use crate::copying::Bar;
 use crate::{Outcome, summary};
 use config::{Config, Mount};
 use openpath_bench::Error;
-use openpath_run::{Kept, LogFile, Plan, Refusal, Upper};
+use openpath_run::{Ended, Kept, LogFile, Plan, Refusal, Told, Upper};
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// How a run ends, beside the exit statuses of the command itself.
 const STATUS: &str = "Exit status: the command's, and if it died of a signal so does this; \
-    125 the run failed, 126 the command cannot be executed, 127 there is no such command.";
+    125 the run failed, 126 the command cannot be executed, 127 there is no such command; \
+    134 a WebAssembly guest trapped.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
@@ -35,7 +42,8 @@ pub(crate) struct Args {
     /// This directory is as the host has it, sockets and mounts included; rules end at it.
     #[arg(long, value_name = "PATH")]
     pass: Vec<PathBuf>,
-    /// Another tree at a directory: `DIR=mem,size=64M` or `DIR=host:PATH,ro`.
+    /// Another tree at a directory: `DIR=mem,size=64M`, `DIR=host:PATH,ro` or
+    /// `DIR=overlay,lower=PATH,lower=PATH,upper=UPPER`, topmost first, with UPPER as in --upper.
     #[arg(long, value_name = "SPEC", value_parser = Mount::parse)]
     mount: Vec<Mount>,
     /// What takes the changes: `memory`, `memory:SIZE` or a directory, which is as a view's name.
@@ -68,6 +76,9 @@ pub(crate) struct Args {
     /// No summary; what was lost is still said.
     #[arg(long, short, conflicts_with_all = ["json", "report"])]
     quiet: bool,
+    #[cfg(feature = "wasi")]
+    #[command(flatten)]
+    wasm: wasm::Options,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -97,6 +108,11 @@ impl Args {
         Ok(Some(LogFile { file, json }))
     }
 
+    /// Whether how far long work is may be shown.
+    fn shows_progress(&self) -> bool {
+        !self.quiet && std::io::stderr().is_terminal()
+    }
+
     /// The file and the options together.
     fn config(&self, cwd: &Path) -> Result<Config, String> {
         let mut config = match &self.config {
@@ -119,7 +135,7 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let code = attempt(args).unwrap_or_else(|refusal| {
-        eprintln!("openpath: {refusal}");
+        say(&refusal);
         refusal.code
     });
     Ok(Outcome::Status(ExitCode::from(code)))
@@ -130,6 +146,11 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
         .map_err(|why| Refusal::step("there is no working directory", why))?;
     let config = args.config(&cwd).map_err(Refusal::new)?;
     if args.dry_run {
+        #[cfg(feature = "wasi")]
+        if let Some(option) = args.wasm.said() {
+            let why = "is for a guest that runs, and --dry-run runs none";
+            return Err(Refusal::new(format!("{option} {why}")));
+        }
         let text = toml::to_string(&config)
             .map_err(|why| Refusal::step("the plan cannot be written", why))?;
         print!("{text}");
@@ -147,15 +168,68 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
     if let Some(kept) = &kept {
         plan.keep(kept);
     }
-    let ended = openpath_run::run(&plan, &args.command, args.log_file()?)?;
+    if let Some(code) = in_process(args, &plan, &cwd)? {
+        return Ok(code);
+    }
+    let told = Told {
+        log: args.log_file()?,
+        progress: args.shows_progress(),
+    };
+    end(args, openpath_run::run(&plan, &args.command, &told)?)
+}
+
+/// Runs the command in this process if that is how it is run; its exit status.
+#[cfg(feature = "wasi")]
+fn in_process(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<u8>, Refusal> {
+    let refused = |option, why| Refusal::new(format!("{option} is for {why}"));
+    match wasm::find(args, plan, cwd)? {
+        Some(_) if args.log.is_some() => Err(refused(
+            "--log",
+            "programs of the kernel's, and this is WebAssembly",
+        )),
+        Some(guest) => wasm::run(args, guest, cwd).map(Some),
+        None => match args.wasm.said() {
+            Some(option) => Err(refused(option, "WebAssembly guests, and this is none")),
+            None => Ok(None),
+        },
+    }
+}
+
+/// Refuses what is not run in this process as it was built.
+#[cfg(not(feature = "wasi"))]
+fn in_process(args: &Args, _plan: &Plan, cwd: &Path) -> Result<Option<u8>, Refusal> {
+    let command = &args.command[0];
+    match magic::find(command, cwd, magic::file) {
+        Some((_, magic::What::Module | magic::What::Component)) => {
+            let why = "WebAssembly, for which this openpath was not built: build it with \
+                `--features wasi`";
+            Err(Refusal::not_executable(command, why))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A line on standard error, whoever reads it.
+fn say(what: impl std::fmt::Display) {
+    writeln!(std::io::stderr(), "openpath: {what}").ok();
+}
+
+/// Says what there is to say of a run, and ends as it ended.
+fn end(args: &Args, ended: Ended) -> Result<u8, Refusal> {
     if ended.unlogged > 0 {
-        eprintln!("openpath: {} lines of the log were lost", ended.unlogged);
+        say(format_args!(
+            "{} lines of the log were lost",
+            ended.unlogged
+        ));
+    }
+    if let Some(why) = &ended.untold {
+        say(format_args!("what changed is not known: {why}"));
     }
     if ended.lost > 0 {
         let why = "had no room, or no disk, when they came; files are not whole";
-        eprintln!("openpath: {} late writes {why}", ended.lost);
+        say(format_args!("{} late writes {why}", ended.lost));
     }
-    if !args.quiet {
+    if !args.quiet && ended.untold.is_none() {
         let format = if args.json {
             summary::Format::Json
         } else {
@@ -174,7 +248,7 @@ pub(crate) fn enter(args: &Enter) -> Result<Outcome, Error> {
 }
 
 pub(crate) fn serve() -> Result<Outcome, Error> {
-    let done = openpath_run::serve();
+    let done = openpath_run::serve(|shown| Arc::new(Bar::new(shown)));
     done.map(|()| Outcome::Done)
         .map_err(|why| Error::Setup(why.to_string()))
 }

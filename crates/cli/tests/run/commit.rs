@@ -174,6 +174,32 @@ fn what_cannot_be_done_is_found_before_anything_is() {
 }
 
 #[test]
+fn a_directory_of_anothers_that_cannot_be_kept_is_refused() {
+    let Some(place) = Place::new("keep", Who::Ordinary) else {
+        return;
+    };
+    std::fs::create_dir(place.dir.join("foreign")).unwrap();
+    place.plain("mkdir shut; chmod 555 shut; echo base > file");
+    let before = look(&place);
+    run(&place, "rmdir foreign shut; echo view > file");
+    for force in [&[][..], &["--force"]] {
+        let refused = verb(&place, "commit", force);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = err(&refused);
+        assert!(said.contains("foreign: it belongs to another"), "{said}");
+        assert!(!place.dir.join("state/openpath/views/view/next").exists());
+    }
+    assert_eq!(place.read("file"), "base\n");
+    // The user's own goes, though it may not be written, and comes back.
+    let done = verb(&place, "commit", &["shut", "file"]);
+    assert!(done.status.success(), "{}", err(&done));
+    assert!(!place.dir.join("shut").exists());
+    let undone = verb(&place, "commit", &["--undo"]);
+    assert!(undone.status.success(), "{}", err(&undone));
+    assert_eq!(look(&place), before);
+}
+
+#[test]
 fn a_view_on_another_file_system_is_committed_and_undone() {
     for place in Place::all("across") {
         let shared = format!("/dev/shm/openpath-commit-{}", std::process::id());

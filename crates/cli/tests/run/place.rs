@@ -12,7 +12,7 @@ const USER: u32 = 1000;
 pub(crate) const GROUP: u32 = 2000;
 
 /// The command under test.
-const OPENPATH: &str = env!("CARGO_BIN_EXE_openpath");
+pub(crate) const OPENPATH: &str = env!("CARGO_BIN_EXE_openpath");
 
 /// Who runs the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

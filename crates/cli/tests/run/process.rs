@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A command under `run` is a process as it would be without: status, signals, streams, place.
 
-use crate::place::{Place, err, out};
+use crate::place::{OPENPATH, Place, err, out};
 use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
@@ -166,6 +166,43 @@ fn the_command_goes_with_the_front() {
 }
 
 #[test]
+fn what_the_command_started_goes_with_the_front() {
+    for place in Place::all("front-left") {
+        let line = "sleep 1000 >&- 2>&- & echo $!; while :; do sleep 0.05; done";
+        let (mut child, mut stdout) = start(&place, line);
+        let behind = self::line(&mut stdout);
+        let server = self::child(child.id(), "run-serve");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(gone(&behind), "{behind}");
+        assert!(gone(&server));
+    }
+}
+
+#[test]
+fn what_the_caller_started_is_left_alone() {
+    // A child of the front's from before, and what a child from before leaves behind meanwhile.
+    let before = "sleep 1000 >&- 2>&- & echo $!
+        sh -c 'sleep 1000 >&- 2>&- & echo $! > left; until [ -e go ]; do sleep 0.02; done' &
+        exec";
+    let command = "until [ -s left ]; do sleep 0.02; done; read left < left; echo $left; touch go; \
+        until grep -q \"^PPid:.$PPID$\" /proc/$left/status; do sleep 0.02; done";
+    for place in Place::all("callers") {
+        let dir = place.path("");
+        let run = format!("{OPENPATH} run -q --rw {dir} -- sh -c '{command}'");
+        let output = place.plain(&format!("{before} {run}"));
+        assert!(output.status.success(), "{}", err(&output));
+        let said = out(&output);
+        assert_eq!(said.lines().count(), 2, "{said}");
+        for pid in said.lines() {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+            assert!(stat.is_ok_and(|stat| !stat.contains(") Z ")), "{pid}");
+            kill(SIGKILL, pid);
+        }
+    }
+}
+
+#[test]
 fn nothing_hangs_when_the_server_dies() {
     for place in Place::all("server") {
         let (mut child, mut stdout) = start(&place, TALKS);
@@ -181,5 +218,45 @@ fn nothing_hangs_when_the_server_dies() {
         assert_eq!(child.wait().unwrap().code(), Some(125));
         assert!(said.contains("the server of the view is gone"), "{said}");
         assert!(gone(&command));
+    }
+}
+
+/// A command that ends with 7; what it leaves sends a signal to the server when it is to end, and
+/// says the server's number.
+fn leaves(signal: &str) -> String {
+    format!(
+        "for pid in $(cat /proc/$PPID/task/$PPID/children); do
+            grep -q run-[s]erve /proc/$pid/cmdline && server=$pid; done
+        (trap \"kill -{signal} $server; echo $server; exit\" TERM
+            touch up; while :; do sleep 0.05; done) &
+        until [ -e up ]; do sleep 0.02; done; exit 7"
+    )
+}
+
+#[test]
+fn the_status_is_the_commands_though_its_changes_are_not_known() {
+    for place in Place::all("untold") {
+        let output = place.run(&[], &leaves("KILL"));
+        assert_eq!(output.status.code(), Some(7), "{}", err(&output));
+        let said = "what changed is not known: the server of the view is gone";
+        assert!(err(&output).contains(said), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_front_that_waits_for_the_changes_is_ended_by_a_second_signal() {
+    for place in Place::all("twice") {
+        let (mut child, mut stdout) = start(&place, &leaves("STOP"));
+        let server = line(&mut stdout);
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            kill(SIGTERM, &child.id().to_string());
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        kill(SIGKILL, &server);
+        assert_eq!(status.signal(), Some(SIGTERM));
+        assert!(gone(&server));
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a command sees and changes, what of it is left, and what is said of it.
 
-use crate::place::{Place, err, out};
+use crate::place::{Place, Who, err, out};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
 /// The changes of a run in JSON: paths from the place on, and what became of them.
@@ -260,6 +260,106 @@ fn other_trees_are_mounted_with_their_bounds() {
             "{said}"
         );
         assert!(said.ends_with("openpath: nothing changed\n"), "{said}");
+    }
+}
+
+#[test]
+fn overlays_are_mounted_and_keep_their_own_changes() {
+    for place in Place::all("stack") {
+        for name in ["stack", "above", "below", "changes"] {
+            std::fs::create_dir(place.dir.join(name)).unwrap();
+            place.own(name);
+        }
+        place.write("above/both", "above");
+        place.write("below/both", "below");
+        place.write("below/one", "one");
+        let mount = |upper: &str| format!("stack=overlay,lower=above,lower=below{upper}");
+        let kept = mount(",upper=changes");
+        let line = "cat stack/both stack/one; echo more >> stack/one; rm stack/both; ls stack";
+        let output = place.run(&["--mount", &kept], line);
+        assert_eq!(out(&output), "aboveoneone\n", "{}", err(&output));
+        assert!(
+            err(&output).ends_with("openpath: nothing changed\n"),
+            "{}",
+            err(&output)
+        );
+        let again = place.run(&["--mount", &kept], "cat stack/one; ls stack");
+        assert_eq!(out(&again), "onemore\none\n", "{}", err(&again));
+        assert_eq!(place.read("below/one"), "one");
+        let fresh = place.run(&["--mount", &mount(",upper=memory:1M")], "cat stack/*");
+        assert_eq!(out(&fresh), "aboveone", "{}", err(&fresh));
+        let fixed = place.run(&["--mount", &mount("")], "cat stack/one; echo > stack/one");
+        assert_eq!(out(&fixed), "one");
+        assert!(
+            err(&fixed).contains("Read-only file system"),
+            "{}",
+            err(&fixed)
+        );
+        let lock = std::fs::File::open(place.dir.join("changes/lock")).unwrap();
+        lock.lock().unwrap();
+        let taken = place.run(&["--mount", &kept], "true");
+        assert_eq!(taken.status.code(), Some(125));
+        assert!(err(&taken).contains("is in use"), "{}", err(&taken));
+    }
+}
+
+#[test]
+fn a_directory_of_changes_is_had_by_one() {
+    let Some(place) = Place::new("had-by-one", Who::Caller) else {
+        return;
+    };
+    for dir in ["below", "at", "changes", "changes/commit"] {
+        std::fs::create_dir(place.dir.join(dir)).unwrap();
+    }
+    let (at, below, changes) = (place.path("at"), place.path("below"), place.path("changes"));
+    let tree = format!("lower={below},upper={changes}");
+    let openpath = |args: &[&str]| place.openpath(args).output().unwrap();
+    let mount = || openpath(&["mount", "--daemon", &format!("overlay:{tree}"), &at]);
+    let run = || place.run(&["--mount", &format!("{at}=overlay,{tree}")], "true");
+    place.write("changes/commit/state", "\"Applying\"");
+    let (mounted, ran) = (mount(), run());
+    openpath(&["umount", &at]);
+    for said in [err(&mounted), err(&ran)] {
+        assert!(said.contains("was interrupted"), "{said}");
+    }
+    std::fs::remove_file(place.dir.join("changes/commit/state")).unwrap();
+    let (mounted, ran) = (mount(), run());
+    let again = mount();
+    openpath(&["umount", &at]);
+    assert!(mounted.status.success(), "{}", err(&mounted));
+    for said in [err(&again), err(&ran)] {
+        assert!(said.contains("is in use"), "{said}");
+    }
+}
+
+#[test]
+fn a_copy_that_nobody_waits_for_any_more_ends() {
+    for place in Place::all("killed-copy") {
+        // On a machine on which it is copied before the kill, a larger one is not.
+        let landed = (28..34).any(|power| {
+            let mut file = std::fs::File::create(place.dir.join("large")).unwrap();
+            for _ in 0..1 << (power - 20) {
+                file.write_all(&[b'x'; 1 << 20]).unwrap();
+            }
+            place.own("large");
+            let line = "timeout -s KILL 0.05 chmod 600 large; echo $?; \
+                df --output=used -B 1 . | tail -n 1; tail -c 3 large";
+            let output = place.run(&["--upper", "memory:16G"], line);
+            let told = out(&output);
+            let [status, used, end] = told.split_whitespace().collect::<Vec<_>>()[..] else {
+                panic!("{told} {}", err(&output));
+            };
+            assert_eq!(end, "xxx");
+            // Who was killed may be there for a moment longer than the command, which is told.
+            let said = err(&output);
+            assert!(said.contains("nothing changed\n"), "{said}");
+            let used: u64 = used.parse().unwrap();
+            if status == "137" {
+                assert!(used < 1 << power, "all of it was copied: {used}");
+            }
+            status == "137"
+        });
+        assert!(landed);
     }
 }
 

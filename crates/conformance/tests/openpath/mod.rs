@@ -22,14 +22,22 @@ pub(crate) type Difference = (&'static str, &'static str);
 /// Runs the suite, and wants it clean but for these differences, which must be there.
 pub(crate) fn conforms<B: Backend>(mut host: Openpath<B>, differences: &[Difference]) {
     let report = run(&mut host, &suite(), "");
-    println!("{}", report.text());
-    let failed = report
-        .outcomes
-        .iter()
-        .filter(|o| matches!(o.verdict, Verdict::Failed(_)));
-    let failed: Vec<&str> = failed.map(|outcome| outcome.id.as_str()).collect();
+    let mut failed = Vec::new();
+    for outcome in &report.outcomes {
+        match &outcome.verdict {
+            Verdict::Passed => {}
+            Verdict::Skipped(why) => println!("skipped {}: {why}", outcome.id),
+            Verdict::Failed(_) => failed.push(outcome.id.as_str()),
+        }
+    }
     let known: Vec<&str> = differences.iter().map(|(check, _)| *check).collect();
     assert_eq!(failed, known, "{}", report.text());
+    for (check, entry) in differences {
+        println!("differs {check}: {entry}");
+    }
+    let ([passed, skipped, _], host) = (report.counts(), &report.host);
+    let differ = differences.len();
+    println!("{host}: {passed} passed, {skipped} skipped, {differ} differ");
 }
 
 /// What differs from backend to backend.

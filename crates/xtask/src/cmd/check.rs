@@ -5,14 +5,7 @@ use super::{Done, cargo, pass_on};
 use std::process::ExitCode;
 use std::time::Instant;
 
-const CLIPPY: &[&str] = &[
-    "clippy",
-    "--workspace",
-    "--all-targets",
-    "--quiet",
-    "--",
-    "-Dwarnings",
-];
+const CLIPPY: &[&str] = &["clippy", "--all-targets", "--quiet", "--", "-Dwarnings"];
 
 /// What a feature changes, built and tested with it.
 const FEATURE: &[&str] = &[
@@ -31,12 +24,10 @@ pub(crate) fn run() -> Done {
         ("tidy", super::tidy::run),
         ("clippy", || pass_on(&mut cargo(CLIPPY))),
         ("doc", || {
-            let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+            let mut doc = cargo(&["doc", "--no-deps", "--quiet"]);
             pass_on(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
         }),
-        ("test", || {
-            pass_on(&mut cargo(&["test", "--workspace", "--quiet"]))
-        }),
+        ("test", || pass_on(&mut cargo(&["test", "--quiet"]))),
         ("clippy with io-uring", || {
             let mut clippy = cargo(&["clippy", "--all-targets"]);
             pass_on(clippy.args(FEATURE).args(["--", "-Dwarnings"]))

@@ -10,6 +10,8 @@ pub(crate) mod picture;
 pub(crate) mod proof;
 pub(crate) mod storm;
 pub(crate) mod tidy;
+pub(crate) mod wasi;
+pub(crate) mod wasi_programs;
 
 use std::env;
 use std::io;

@@ -3,7 +3,8 @@
 //!
 //! The commands are run for real, in a directory made for them; what they print is what is shown.
 
-use super::{Done, cargo, root, target};
+use super::proof::openpath;
+use super::{Done, root};
 use anstyle_svg::Term;
 use std::fmt::Write as _;
 use std::fs;
@@ -33,24 +34,15 @@ const FILES: &[(&str, &str)] = &[
 
 /// Runs the commands and writes the picture.
 pub(crate) fn run() -> Done {
-    let built = cargo(&[
-        "build",
-        "--quiet",
-        "--profile",
-        "oracle",
-        "-p",
-        "openpath-cli",
-    ]);
-    if !{ built }.status()?.success() {
-        return Ok(ExitCode::FAILURE);
-    }
+    let openpath = openpath()?;
+    let bin = openpath.parent().unwrap_or(&openpath);
     let place = std::env::temp_dir().join(format!("openpath-picture-{}", std::process::id()));
     let work = place.join("hello");
     fs::create_dir_all(&work)?;
     for (name, text) in FILES {
         fs::write(work.join(name), text)?;
     }
-    let shown = session(&work, &place);
+    let shown = session(bin, &work, &place);
     fs::remove_dir_all(&place)?;
     let term = Term::new();
     fs::write(root().join("docs/run.svg"), term.render_svg(&shown?))?;
@@ -59,8 +51,7 @@ pub(crate) fn run() -> Done {
 }
 
 /// What a terminal shows after all that was typed.
-fn session(work: &Path, home: &Path) -> io::Result<String> {
-    let bin = target("oracle");
+fn session(bin: &Path, work: &Path, home: &Path) -> io::Result<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shown = String::new();
     for line in TYPED {

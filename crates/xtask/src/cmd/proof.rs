@@ -26,6 +26,18 @@ pub(crate) fn testkit_with(how: &[&str], program: &str, args: &[OsString]) -> Do
     pass_on(run.args(how).args(["--bin", program, "--"]).args(args))
 }
 
+/// Lets hostile guests try what they can for so many seconds, with the oracle profile.
+pub(crate) fn hostile_wasi(seconds: u64, full: bool) -> Done {
+    let mut test = cargo(&["test", "--profile", "oracle", "-p", "openpath-wasi"]);
+    test.args(["--all-features", "--test", "hostile", "--"]);
+    test.args(["--ignored", "--nocapture", "for_long"]);
+    test.env("OPENPATH_HOSTILE_SECONDS", seconds.to_string());
+    if full {
+        test.env("OPENPATH_HOSTILE_FULL", "1");
+    }
+    pass_on(&mut test)
+}
+
 /// Builds the command, with every assertion on; where it is.
 ///
 /// # Errors

@@ -2,8 +2,8 @@
 //! The gate of conflicting lines: `openpath bench-two` under valgrind's lackey.
 //!
 //! Every pair of operations runs in several layouts of memory; the worst counts. A pair that is not
-//! in the list of exceptions must have no conflict; one that is may have as many as stand there,
-//! and one that needs no exception any more must be struck out.
+//! in the list of exceptions must have no conflict; one that is may have about as many as stand
+//! there, and is told of when it needs no exception.
 
 use super::list::List;
 use super::symbols::Map;
@@ -176,9 +176,13 @@ fn allowed(value: &str) -> Option<[usize; 2]> {
     (!reason.trim().is_empty()).then_some(counts)
 }
 
-/// An exception's figure and a quarter, for what the allocator of another system does.
+/// An exception's figure and a quarter, two lines at least, for what is a neighbour of what in the
+/// heap: that moves with each build. Where there is no exception nothing is allowed.
 fn slack(limit: usize) -> usize {
-    limit + limit / 4
+    match limit {
+        0 => 0,
+        limit => limit + (limit / 4).max(2),
+    }
 }
 
 fn judge(found: &Found, list: &List, whole: bool) -> Report {
@@ -202,8 +206,8 @@ fn judge(found: &Found, list: &List, whole: bool) -> Report {
             let told = told.iter().map(|line| format!("  {line}"));
             report.failures.extend(told);
         } else if *counts == [0, 0] && limit != [0, 0] {
-            let text = format!("{name}: needs no exception any more: strike it out with --update");
-            report.failures.push(text);
+            let text = format!("{name}: needed no exception: strike it out with --update");
+            report.notes.push(text);
         } else if slack(*narrow) < limit[0] || slack(*wide) < limit[1] {
             let text = format!("{text}; the list allows {limit:?}: lower it with --update");
             report.notes.push(text);
@@ -259,15 +263,17 @@ mod tests {
 
     #[test]
     fn an_exception_is_needed_and_has_a_reason() {
-        let seen = found(&[("a", [2, 3])]);
+        let seen = found(&[("a", [4, 5])]);
         let verdict = |text: &str| judge(&seen, &list(text), true).green();
+        assert!(verdict("a = 4 5: both write the file\n"));
+        assert!(!verdict("a = 2 2: both write the file\n") && verdict("a = 4 9: r\n"));
         assert!(verdict("a = 2 3: both write the file\n"));
-        assert!(!verdict("a = 2 2: both write the file\n") && verdict("a = 3 8: r\n"));
-        assert!(verdict("a = 3 3: both write the file\n"));
-        assert!(!verdict("a = 2 3:\n") && !verdict("a = 2 3\n"));
-        assert!(!verdict("a = 2 3: both write the file\nb = 1 1: gone\n"));
+        assert!(!verdict("a = 0 5: r\n") && !verdict("a = 4 0: r\n"));
+        assert!(!verdict("a = 4 5:\n") && !verdict("a = 4 5\n"));
+        assert!(!verdict("a = 4 5: both write the file\nb = 1 1: gone\n"));
         let unneeded = judge(&found(&[("a", [0, 0])]), &list("a = 1 1: r\n"), true);
-        assert_eq!(unneeded.failures.len(), 1);
+        assert!(unneeded.green());
+        assert_eq!(unneeded.notes.len(), 1);
     }
 
     #[test]

@@ -26,12 +26,22 @@ const RING: &str = "openpath-ring";
 const URING: &str = "openpath-uring";
 const HOST: &str = "openpath-host";
 const FUSE: &str = "openpath-fuse";
+const WASI: &str = "openpath-wasi";
 const OVERLAY: &str = "openpath-overlay";
 const RUN: &str = "openpath-run";
 const TESTKIT: &str = "openpath-testkit";
 const BENCH: &str = "openpath-bench";
 
 const TESTKIT_TOOLS: &[&str] = &["libc", "clap", "io-uring", "rustix", "serde", "serde_json"];
+const BENCH_TOOLS: &[&str] = &[
+    "libc",
+    "io-uring",
+    "serde",
+    "serde_json",
+    "tokio",
+    "wasmtime",
+    "wasmtime-wasi",
+];
 const CLI: &[&str] = &[
     "anstream",
     "anstyle",
@@ -46,6 +56,7 @@ const CLI: &[&str] = &[
     "similar",
     "toml",
     "tracing",
+    "wasmtime",
 ];
 
 const GRAPH: &[Node] = &[
@@ -102,6 +113,18 @@ const GRAPH: &[Node] = &[
         ],
     },
     Node {
+        name: WASI,
+        own: &[ABI, VFS, RING],
+        outside: &[
+            "rustix",
+            "sha2",
+            "tracing",
+            "wasmtime",
+            "wasmtime-wasi",
+            "wasmtime-wasi-io",
+        ],
+    },
+    Node {
         name: OVERLAY,
         own: &[ABI, SYNC, VFS],
         outside: &[],
@@ -113,8 +136,8 @@ const GRAPH: &[Node] = &[
     },
     Node {
         name: BENCH,
-        own: &[ABI, SYNC, VFS, MEM, HOST, RING],
-        outside: &["libc", "io-uring", "serde", "serde_json", "tokio"],
+        own: &[ABI, SYNC, VFS, MEM, HOST, RING, OVERLAY, WASI],
+        outside: BENCH_TOOLS,
     },
     Node {
         name: "openpath-conformance",
@@ -124,7 +147,7 @@ const GRAPH: &[Node] = &[
     Node {
         name: "openpath-cli",
         own: &[
-            ABI, SYNC, VFS, MEM, HOST, OVERLAY, RING, FUSE, RUN, TESTKIT, BENCH,
+            ABI, SYNC, VFS, MEM, HOST, OVERLAY, RING, FUSE, RUN, WASI, TESTKIT, BENCH,
         ],
         outside: CLI,
     },
@@ -154,6 +177,10 @@ const FOR_TESTS: &[&str] = &[
     "proptest",
     RING,
     "tokio",
+    "wasmtime",
+    "wasmtime-wasi",
+    "wasmtime-wasi-io",
+    "wat",
     "rustix",
 ];
 

@@ -26,6 +26,7 @@ const HOSTS: &[&str] = &[
     "crates/testkit/src/",
     "crates/bench/src/",
     "crates/uring/src/",
+    "crates/faces/wasi/src/",
 ];
 
 /// May this file hold unsafe code?
@@ -38,8 +39,8 @@ pub(super) fn check_unsafe(tree: &Tree, report: &mut Report) {
     for file in tree.rust().filter(|file| !may_be_unsafe(&file.path)) {
         for (at, line) in file.numbered() {
             if has_word(&line.code, "unsafe") {
-                let text =
-                    "`unsafe` belongs in crates/sync, or in the sys.rs of testkit, bench or uring";
+                let text = "`unsafe` belongs in crates/sync, or in the sys.rs of testkit, bench, \
+                    uring or wasi";
                 report.fail(UNSAFE, &file.path, at, text);
             }
         }

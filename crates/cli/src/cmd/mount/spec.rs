@@ -2,14 +2,17 @@
 //! What is to be mounted, in a word: `mem[:size=SIZE,...]`, `host:PATH[,policy=POLICY,...]` or
 //! `overlay:lower=PATH[,lower=PATH...][,upper=PATH][,policy=POLICY]`.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::copying::Bar;
 use openpath_abi::Errno;
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_overlay::{OverlayFs, OverlayOptions};
+use openpath_run::Refusal;
 use openpath_vfs::SuperBlock;
 
 /// A tree that can be made.
@@ -58,15 +61,15 @@ impl FromStr for Spec {
 }
 
 impl Spec {
-    /// Makes the tree.
+    /// Makes the tree; where something is copied up in it, `bar` is told.
     ///
     /// # Errors
     /// What its backend meets.
-    pub(crate) fn make(&self) -> Result<Arc<SuperBlock>, Errno> {
+    pub(crate) fn make(&self, bar: &Arc<Bar>) -> Result<Arc<SuperBlock>, Errno> {
         match self {
             Self::Mem(options) => Ok(MemFs::new(options.clone())),
             Self::Host(path, options) => HostFs::open(path, options.clone()),
-            Self::Overlay(layers) => layers.stack(),
+            Self::Overlay(layers) => layers.stack(bar),
         }
     }
 
@@ -90,6 +93,20 @@ impl Spec {
         }
     }
 
+    /// Takes the directory of changes, if there is one, until what this gives is dropped.
+    ///
+    /// # Errors
+    /// Someone else has it; a commit of it was interrupted; what the file system says.
+    pub(crate) fn take(&self) -> Result<Option<OwnedFd>, Refusal> {
+        match self {
+            Self::Overlay(Layers {
+                upper: Some(Upper::Dir(dir)),
+                ..
+            }) => openpath_run::take(dir).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// What the table of mounts shows.
     pub(crate) fn source(&self) -> String {
         match self {
@@ -102,7 +119,7 @@ impl Spec {
 
 impl Layers {
     /// Makes the overlay.
-    fn stack(&self) -> Result<Arc<SuperBlock>, Errno> {
+    fn stack(&self, bar: &Arc<Bar>) -> Result<Arc<SuperBlock>, Errno> {
         let dir = |path: &PathBuf, policy| {
             let options = HostOptions {
                 policy,
@@ -119,6 +136,7 @@ impl Layers {
         OverlayFs::new(OverlayOptions {
             lowers: lowers.collect::<Result<_, _>>()?,
             upper,
+            copying: Some(Arc::<Bar>::clone(bar)),
             ..OverlayOptions::default()
         })
     }

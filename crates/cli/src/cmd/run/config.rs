@@ -76,6 +76,17 @@ impl Config {
             if let Some(source) = &mut mount.source {
                 whole(source);
             }
+            for option in &mut mount.options {
+                let layer = option.split_once('=');
+                let layer = layer.filter(|(key, path)| match *key {
+                    "lower" => !path.is_empty(),
+                    "upper" => !path.is_empty() && !memory(path),
+                    _ => false,
+                });
+                if let Some((key, path)) = layer {
+                    *option = format!("{key}={}", dir.join(path).display());
+                }
+            }
         }
     }
 
@@ -129,7 +140,7 @@ impl Mount {
     pub(crate) fn parse(text: &str) -> Result<Mount, String> {
         let (destination, tree) = text
             .split_once('=')
-            .ok_or_else(|| format!("`{text}` is no mount: write DIR=mem or DIR=host:PATH"))?;
+            .ok_or_else(|| format!("`{text}` is no mount: write DIR=mem, DIR=host:PATH or ..."))?;
         let mut words = tree.split(',').map(str::to_owned);
         let kind = words.next().unwrap_or_default();
         let (kind, source) = match kind.split_once(':') {
@@ -191,5 +202,15 @@ mod tests {
         assert!(Mount::parse("/x").is_err());
         let mount = Mount::parse("/x=host:/y,ro").unwrap();
         assert_eq!(mount.text(), "/x=host:/y,ro");
+    }
+
+    #[test]
+    fn layers_are_taken_from_the_files_directory_on() {
+        let text = "[[mounts]]\ndestination = \"m\"\ntype = \"overlay\"\n\
+            options = [\"lower=a\", \"lower=/b\", \"upper=memory:1M\", \"ro\"]\n";
+        let mut config: Config = toml::from_str(text).unwrap();
+        config.settle(Path::new("/w"));
+        let text = config.mounts[0].text();
+        assert_eq!(text, "/w/m=overlay,lower=/w/a,lower=/b,upper=memory:1M,ro");
     }
 }

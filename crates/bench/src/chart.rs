@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A picture (SVG) of how many times as long as something things take: a bar for each, in groups.
+//!
+//! # Rules
+//! R1. The axis is logarithmic: twice as fast and half as fast are equally far from 1.
+//! R2. Text has the colour of what surrounds the picture, and bars have one that is read on both
+//!     light and dark grounds.
+
+use std::fmt::Write as _;
+
+/// Where the bars begin, and where they end at the latest.
+const LEFT: f64 = 150.0;
+const RIGHT: f64 = 660.0;
+/// A bar, and what is between the groups.
+const BAR: f64 = 14.0;
+const GAP: f64 = 16.0;
+/// Room above, for the legend.
+const TOP: f64 = 40.0;
+/// What the axis begins with.
+const LEAST: f64 = 0.5;
+
+/// What is drawn.
+pub(crate) struct Chart<'a> {
+    pub(crate) title: &'a str,
+    /// What bars stand for, and their colours.
+    pub(crate) legend: &'a [(&'a str, &'a str)],
+    pub(crate) groups: Vec<Group<'a>>,
+}
+
+/// Bars with a name, each by its place in the legend and how many times it is.
+pub(crate) struct Group<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) bars: Vec<(usize, f64)>,
+}
+
+impl Chart<'_> {
+    pub(crate) fn svg(&self) -> String {
+        let all = self.groups.iter().flat_map(|group| &group.bars);
+        let most = all.fold(2.0, |most: f64, (_, times)| most.max(*times));
+        // To the next power of two, and room for a number.
+        let most = most.log2().ceil().exp2() * 2.0;
+        let x = |times: f64| {
+            let along = (times.max(LEAST) / LEAST).ln() / (most / LEAST).ln();
+            LEFT + along * (RIGHT - LEFT)
+        };
+        let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
+        let end = TOP + bars as f64 * BAR + self.groups.len() as f64 * GAP;
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 700 {:.0}\" \
+             font-family=\"sans-serif\" font-size=\"11\" fill=\"currentColor\">\n\
+             <title>{}</title>\n",
+            end + 30.0,
+            self.title
+        );
+        self.draw_legend(&mut svg);
+        let mut tick = LEAST;
+        while tick < most {
+            let at = x(tick);
+            let heavier = if tick == 1.0 { "1" } else { "0.25" };
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{at:.1} {TOP}V{end:.0}\" stroke=\"currentColor\" \
+                 stroke-opacity=\"{heavier}\"/>\
+                 <text x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{tick}x</text>",
+                end + 15.0
+            );
+            tick *= 2.0;
+        }
+        self.draw_bars(&mut svg, x);
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    fn draw_legend(&self, svg: &mut String) {
+        let each = (RIGHT - LEFT) / self.legend.len() as f64;
+        for (n, (label, colour)) in self.legend.iter().enumerate() {
+            let at = LEFT + n as f64 * each;
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{at:.0}\" y=\"10\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\
+                 <text x=\"{:.0}\" y=\"20\">{label}</text>",
+                at + 17.0
+            );
+        }
+    }
+
+    /// Each from 1 to how many times it is, by `x`, which says where that is.
+    fn draw_bars(&self, svg: &mut String, x: impl Fn(f64) -> f64) {
+        let mut y = TOP + GAP / 2.0;
+        for Group { name, bars } in &self.groups {
+            let middle = y + bars.len() as f64 * BAR / 2.0 + 4.0;
+            let _ = writeln!(
+                svg,
+                "<text x=\"{:.0}\" y=\"{middle:.1}\" text-anchor=\"end\">{name}</text>",
+                LEFT - 8.0
+            );
+            for (kind, times) in bars {
+                let (_, colour) = self.legend[*kind];
+                let (from, to) = (x(1.0).min(x(*times)), x(1.0).max(x(*times)));
+                let _ = writeln!(
+                    svg,
+                    "<rect x=\"{from:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.0}\" \
+                     fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{:.1}\">{times:.2}</text>",
+                    (to - from).max(1.0),
+                    BAR - 2.0,
+                    to + 4.0,
+                    y + BAR - 4.0
+                );
+                y += BAR;
+            }
+            y += GAP;
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bench wasi`: what a guest of WebAssembly waits for its files, here and under wasmtime's own
+//! WASI; and what very many guests take.
+//!
+//! One module, compiled once, runs its loops (`guest.wat`) on every side: the same calls with the
+//! same paths in the same machine code, so that a ratio is one of hosts. Nothing is timed inside of
+//! the guest.
+//!
+//! # Rules
+//! R1. wasmtime's side is measured twice: as it is by default, where each call that may wait goes
+//!     to a thread of a pool, and with `allow_blocking_current_thread`.
+//! R2. Its files lie on a tmpfs, so that no disk is in any figure; ours are in memory as well.
+//! R3. A loop checks every answer; one that is wrong ends the benchmark.
+
+mod calls;
+mod guests;
+mod inside;
+mod meeting;
+mod ours;
+mod peer;
+mod plot;
+mod tree;
+
+pub use plot::plot;
+
+use std::path::PathBuf;
+
+use crate::Ask;
+use crate::error::Error;
+use crate::row::Row;
+
+/// What `bench wasi` is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much, and which rows.
+    pub ask: Ask,
+    /// Where the files of wasmtime's side are made: a directory on a tmpfs.
+    pub folder: PathBuf,
+    /// How many guests live at once.
+    pub guests: usize,
+}
+
+/// Runs every wanted row.
+///
+/// # Errors
+/// `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
+pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
+    // No thread of a pool may run while stores are counted.
+    let (mut rows, guests) = {
+        let guests = match options.ask.wants_any(&guests::names()) {
+            true => guests::rows(options)?,
+            false => Vec::new(),
+        };
+        (calls::rows(options)?, guests)
+    };
+    rows.extend(guests);
+    rows.retain(|row| options.ask.wants(&row.name));
+    Ok(rows)
+}
+
+/// An error of the engine that runs guests.
+fn engine(what: &str) -> impl Fn(wasmtime::Error) -> Error + '_ {
+    move |why| Error::setup(what, format!("{why:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bars;
+    use crate::harness::Effort;
+    use std::time::Duration;
+
+    #[test]
+    fn every_row_of_the_contract_is_measured() {
+        let effort = Effort {
+            rounds: 1,
+            time: Duration::ZERO,
+        };
+        let options = Options {
+            ask: Ask {
+                effort,
+                filter: None,
+            },
+            folder: std::env::temp_dir(),
+            guests: 20,
+        };
+        let rows = run(&options).unwrap();
+        for bar in bars::WASI {
+            assert!(rows.iter().any(|row| row.name == bar.name), "{}", bar.name);
+        }
+        assert!(plot(&rows).starts_with("<svg "));
+    }
+}

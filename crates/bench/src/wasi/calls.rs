@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rows of single calls: each loop at each depth, on all sides in turn.
+
+use wasmtime::Engine;
+
+use super::inside::{Loop, Side, module};
+use super::peer::{self, Way};
+use super::tree::{Scratch, Tree};
+use super::{Options, ours};
+use crate::error::Error;
+use crate::harness::{Heat, Steal, Suite};
+use crate::row::Row;
+
+/// A loop at a level, if it has one, and what its rows begin with.
+struct Group {
+    what: Loop,
+    level: usize,
+    name: String,
+}
+
+fn groups(tree: &Tree) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for what in Loop::ALL {
+        let levels = if what.walks() { tree.0.len() } else { 1 };
+        for level in 0..levels {
+            let name = match what.walks() {
+                true => format!("wasi {} d{}", what.name(), tree.0[level].depth),
+                false => format!("wasi {}", what.name()),
+            };
+            groups.push(Group { what, level, name });
+        }
+    }
+    groups
+}
+
+pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
+    let tree = Tree::new();
+    let mut wanted = groups(&tree);
+    options
+        .ask
+        .keep_groups(&mut wanted, |group| group.name.as_str());
+    let scratch = Scratch::new(&options.folder)?;
+    tree.lay(scratch.path())?;
+    let module = module(&Engine::default())?;
+    let dir = scratch.path();
+    let mut ours = ours::in_memory(&module, &tree)?;
+    let mut on_host = ours::on_host(&module, dir, &tree)?;
+    let [mut pool, mut blocking] = [
+        peer::inside(Way::Pool, &module, dir, &tree)?,
+        peer::inside(Way::Blocking, &module, dir, &tree)?,
+    ];
+    let mut sides: [(&str, Heat, &mut dyn Side); 4] = [
+        ("ours", Heat::Warm, &mut ours),
+        ("ours on the host", Heat::Warm, &mut on_host),
+        (Way::Pool.label(), Heat::Offloaded, &mut pool),
+        (Way::Blocking.label(), Heat::Warm, &mut blocking),
+    ];
+    let steal = Steal::open();
+    let mut rows = Vec::new();
+    for group in wanted {
+        let mut suite = Suite::default();
+        let ids = sides.each_mut().map(|(label, heat, side)| {
+            let label = format!("{}, {label}", group.name);
+            let burst = |ops| side.burst(group.what, group.level, ops);
+            suite.add(&label, *heat, || Ok(()), burst)
+        });
+        let out = suite.run(options.ask.effort, &steal)?;
+        let [ours, on_host, pool, blocking] = ids.map(|id| &out[id]);
+        for (way, peer) in [(Way::Pool, pool), (Way::Blocking, blocking)] {
+            let name = format!("{}, {}", group.name, way.label());
+            rows.push(Row::faster(&name, ours, way.label(), peer));
+        }
+        let name = format!("{}, host backend", group.name);
+        rows.push(Row::faster(&name, on_host, Way::Blocking.label(), blocking));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Our side: a guest over a tree in memory, and one over the directory that wasmtime's side has.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use openpath_host::{HostFs, HostOptions};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::SuperBlock;
+use openpath_wasi::{Guest, OpenpathWasi, p1};
+use wasmtime::{Engine, Linker, Module};
+
+use super::engine;
+use super::inside::Inside;
+use super::tree::Tree;
+use crate::error::Error;
+use crate::ours;
+
+/// All functions of the first preview.
+pub(super) fn linker(of: &Engine) -> Result<Linker<Guest>, Error> {
+    let mut linker = Linker::new(of);
+    p1::add_to_linker(&mut linker, |guest| guest).map_err(engine("link"))?;
+    Ok(linker)
+}
+
+fn over(root: Arc<SuperBlock>, module: &Module, tree: &Tree) -> Result<Inside<Guest>, Error> {
+    let task = ours::task(&ours::over(root)?)?;
+    let guest = OpenpathWasi::builder().task(task).preopen("/", "/").build();
+    let guest = guest.map_err(|errno| Error::setup("make a guest", errno))?;
+    Inside::new(&linker(module.engine())?, module, guest, tree)
+}
+
+/// A guest whose files are in memory.
+pub(super) fn in_memory(module: &Module, tree: &Tree) -> Result<Inside<Guest>, Error> {
+    let root = MemFs::new(MemOptions::default());
+    tree.grow(&ours::task(&ours::over(root.clone())?)?)?;
+    over(root, module, tree)
+}
+
+/// A guest whose files are the host's.
+pub(super) fn on_host(module: &Module, dir: &Path, tree: &Tree) -> Result<Inside<Guest>, Error> {
+    let root = HostFs::open(dir, HostOptions::default());
+    let root = root.map_err(|errno| Error::setup("open the directory", errno))?;
+    over(root, module, tree)
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tree that all sides have: at each depth 64 files of 4 KiB, as many names that do not exist,
+//! and a directory of 1,000 names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_WRONLY};
+use openpath_vfs::Task;
+
+use crate::error::Error;
+use crate::paths::{Chain, chains, rotation};
+use crate::{PATHS, SEED, ours};
+
+/// How deep.
+pub(super) const DEPTHS: [usize; 3] = [1, 5, 10];
+/// Names in a directory that is listed.
+const LISTED: usize = 1000;
+/// What a file holds.
+const BLOCK: [u8; 4096] = [b'x'; 4096];
+
+/// What lies at one depth. Paths are relative, and have as many names as that.
+pub(super) struct Level {
+    pub(super) depth: usize,
+    chains: Vec<Chain>,
+    /// The files, in the order of use.
+    pub(super) files: Vec<String>,
+    /// Names that do not exist, in the order of use.
+    pub(super) missing: Vec<String>,
+    /// The directory with many names.
+    pub(super) listed: String,
+}
+
+/// The tree.
+pub(super) struct Tree(pub(super) Vec<Level>);
+
+fn text(path: &[u8]) -> String {
+    String::from_utf8_lossy(path.strip_prefix(b"/").unwrap_or(path)).into_owned()
+}
+
+impl Level {
+    fn new(depth: usize) -> Self {
+        // One more than is used, for the directory.
+        let mut chains = chains(PATHS + 1, depth, SEED);
+        let listed = chains
+            .pop()
+            .map_or(String::new(), |c| text(c.file.to_bytes()));
+        let used = |missing| {
+            let paths = rotation(&chains, missing);
+            paths.iter().map(|path| text(path.to_bytes())).collect()
+        };
+        Self {
+            depth,
+            files: used(false),
+            missing: used(true),
+            listed,
+            chains,
+        }
+    }
+
+    /// Every directory, the outer ones first.
+    fn dirs(&self) -> Vec<String> {
+        let mut dirs: Vec<String> = self.chains.iter().flat_map(Chain::dirs).map(text).collect();
+        let ends = self.listed.match_indices('/').map(|(at, _)| at);
+        dirs.extend(ends.map(|at| self.listed[..at].to_owned()));
+        dirs.push(self.listed.clone());
+        dirs
+    }
+
+    /// Every file that only has to be there.
+    fn names(&self) -> impl Iterator<Item = String> + '_ {
+        (0..LISTED).map(|i| format!("{}/entry-{i:04}", self.listed))
+    }
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        Self(DEPTHS.map(Level::new).into())
+    }
+
+    /// Makes it in a directory of the host's.
+    pub(super) fn lay(&self, root: &Path) -> Result<(), Error> {
+        let failed = |why| Error::host("create the tree on the host", why);
+        for level in &self.0 {
+            for dir in level.dirs() {
+                fs::create_dir_all(root.join(dir)).map_err(failed)?;
+            }
+            for file in &level.files {
+                fs::write(root.join(file), BLOCK).map_err(failed)?;
+            }
+            for file in level.names() {
+                fs::write(root.join(file), []).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes it in the root of a task's.
+    pub(super) fn grow(&self, task: &Task) -> Result<(), Error> {
+        let failed = |errno| Error::setup("create the tree", errno);
+        for level in &self.0 {
+            for dir in level.dirs() {
+                ours::mkdir(task, format!("/{dir}").as_bytes())?;
+            }
+            for file in &level.files {
+                let path = format!("/{file}");
+                let fd = task.openat(AT_FDCWD, path.as_bytes(), O_WRONLY | O_CREAT, 0o644);
+                let fd = fd.map_err(failed)?;
+                task.write(fd, &BLOCK).map_err(failed)?;
+                task.close(fd).map_err(failed)?;
+            }
+            for file in level.names() {
+                ours::touch(task, format!("/{file}").as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A directory of the host's that goes when this does.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(format!("openpath-wasi-{}", std::process::id()));
+        fs::create_dir_all(&path).map_err(|e| Error::host("scratch directory", e))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

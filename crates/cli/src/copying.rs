@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far the copying of large files is that are about to be changed: a bar on a terminal, while
+//! who wants to change them waits. When he is killed the copy ends.
+//!
+//! # Rules
+//! R1. What takes a moment shows nothing, and what was shown is gone when all is copied.
+//! R2. A program that has the terminal to itself (an editor, which takes keys one by one) is not
+//!     drawn upon.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use openpath_overlay::Copying;
+use rustix::termios::{LocalModes, tcgetattr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A copy that takes less shows nothing.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// The bar, of all that is being copied.
+pub(crate) struct Bar {
+    patience: Duration,
+    may_draw: fn() -> bool,
+    state: Mutex<State>,
+}
+
+/// What is on its way, since there was nothing last.
+#[derive(Default)]
+struct State {
+    files: usize,
+    moved: u64,
+    all: u64,
+    begun: Option<Instant>,
+    drawn: Option<ProgressBar>,
+}
+
+impl Bar {
+    pub(crate) fn new(shown: bool) -> Self {
+        Self {
+            patience: PATIENCE,
+            may_draw: if shown { terminal_is_free } else { || false },
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// R2
+fn terminal_is_free() -> bool {
+    let modes = tcgetattr(std::io::stderr());
+    modes.is_ok_and(|modes| modes.local_modes.contains(LocalModes::ICANON))
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+    let style = "openpath: copying up {bar:30} {bytes} of {total_bytes}";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+impl Copying for Bar {
+    fn begin(&self, bytes: u64) {
+        let mut state = self.state();
+        state.files += 1;
+        state.all += bytes;
+        state.begun.get_or_insert_with(Instant::now);
+    }
+
+    fn moved(&self, bytes: u64) -> bool {
+        let mut state = self.state();
+        state.moved += bytes;
+        let waited = state.begun.is_some_and(|at| at.elapsed() >= self.patience);
+        if waited && (self.may_draw)() {
+            let (moved, all) = (state.moved, state.all);
+            let drawn = state.drawn.get_or_insert_with(bar);
+            drawn.set_length(all);
+            drawn.set_position(moved);
+        } else {
+            state.clear();
+        }
+        drop(state);
+        !openpath_fuse::is_given_up()
+    }
+
+    fn end(&self, left: u64) {
+        let mut state = self.state();
+        state.files = state.files.saturating_sub(1);
+        state.all = state.all.saturating_sub(left);
+        if state.files == 0 {
+            state.clear();
+            *state = State::default();
+        }
+    }
+}
+
+impl State {
+    fn clear(&mut self) {
+        if let Some(bar) = self.drawn.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bar, PATIENCE};
+    use openpath_overlay::Copying as _;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    fn bar(patience: Duration, may_draw: fn() -> bool) -> Bar {
+        Bar {
+            patience,
+            may_draw,
+            state: Mutex::default(),
+        }
+    }
+
+    #[test]
+    fn a_bar_is_of_all_files_and_goes_with_the_last() {
+        let bar = bar(Duration::ZERO, || true);
+        bar.begin(100);
+        bar.begin(50);
+        bar.moved(30);
+        let shown = |bar: &Bar| {
+            let state = bar.state();
+            let drawn = state.drawn.as_ref();
+            drawn.map(|drawn| (drawn.position(), drawn.length()))
+        };
+        assert_eq!(shown(&bar), Some((30, Some(150))));
+        bar.end(70);
+        bar.moved(50);
+        assert_eq!(shown(&bar), Some((80, Some(80))));
+        bar.end(0);
+        assert_eq!(shown(&bar), None);
+        bar.begin(10);
+        bar.moved(1);
+        assert_eq!(shown(&bar), Some((1, Some(10))));
+    }
+
+    #[test]
+    fn what_is_short_or_not_to_be_drawn_upon_shows_nothing() {
+        for bar in [bar(PATIENCE, || true), bar(Duration::ZERO, || false)] {
+            bar.begin(100);
+            bar.moved(30);
+            assert!(bar.state().drawn.is_none());
+            bar.end(70);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath run` of WebAssembly guests.
+
+#![cfg(feature = "wasi")]
+
+mod ends;
+mod place;
+mod programs;
+mod view;

@@ -118,6 +118,20 @@ fn a_signal_sent_to_the_front_reaches_the_command_once() {
 }
 
 #[test]
+fn an_interrupt_of_all_is_the_commands_from_its_first_moment() {
+    for place in Place::all("moment") {
+        // As a terminal's, it comes to all of the group, the front among them.
+        let command = "\"trap 'exit 5' INT; kill -INT 0; exit 6\"";
+        let line = format!(
+            "for n in $(seq 40); do setsid -w env --default-signal {OPENPATH} run -q -- \\
+            sh -c {command}; echo $?; done | uniq -c"
+        );
+        let done = place.plain(&line);
+        assert_eq!(out(&done).trim(), "40 5", "{}", err(&done));
+    }
+}
+
+#[test]
 fn what_was_ignored_stays_ignored() {
     for place in Place::all("ignored") {
         let line = "grep SigIgn /proc/self/status";

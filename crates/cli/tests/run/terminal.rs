@@ -40,7 +40,9 @@ impl Shell {
         let words = std::iter::once(run.get_program()).chain(run.get_args());
         let typed: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
         let mut shell = Command::new("setsid");
-        shell.args(["--ctty", "bash", "--norc", "--noprofile", "-i"]);
+        // Whoever runs the tests may ignore signals, which no shell can trap then.
+        shell.args(["--ctty", "env", "--default-signal"]);
+        shell.args(["bash", "--norc", "--noprofile", "-i"]);
         shell.env("PS1", "READY ").env("RUN", "");
         shell.stdin(slave()).stdout(slave()).stderr(slave());
         let shell = shell.current_dir(&place.dir).spawn().unwrap();

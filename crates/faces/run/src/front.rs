@@ -4,7 +4,7 @@
 use crate::change::Change;
 use crate::left::{self, Callers};
 use crate::plan::{FromHelper, FromServer, Mounted, Plan, Rest, ToHelper, ToServer};
-use crate::signals::{End, Signals, die};
+use crate::signals::{End, Held, Signals, die};
 use crate::wire::Wire;
 use crate::{ENTER, Refusal, SERVE};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -97,7 +97,7 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
     let callers = Callers::now();
     let server = Server::start(plan, command, told)?;
     match Helper::start(plan, command, &server) {
-        Ok(helper) => wait(&helper, server, &callers),
+        Ok((helper, held)) => wait(&helper, held, server, &callers),
         Err(refusal) => {
             server.end();
             Err(refusal)
@@ -105,10 +105,11 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
     }
 }
 
-fn wait(helper: &Helper, server: Server, callers: &Callers) -> Result<Ended, Refusal> {
+fn wait(helper: &Helper, held: Held, server: Server, callers: &Callers) -> Result<Ended, Refusal> {
     let waiting = |why: io::Error| Refusal::step("cannot wait for the command", why);
     // Only now, so that the command was started with the dispositions that we were started with.
     let mut signals = Signals::take().map_err(waiting)?;
+    drop(held);
     let (who, end) = signals.wait(helper.pid, server.pid).map_err(waiting)?;
     signals.let_go().map_err(waiting)?;
     if who == server.pid {
@@ -241,13 +242,18 @@ struct Helper {
 }
 
 impl Helper {
-    /// Starts the command: it runs when this returns.
-    fn start(plan: &Plan, command: &[OsString], server: &Server) -> Result<Helper, Refusal> {
+    /// Starts the command: it runs when this returns. What comes for the front meanwhile waits: a
+    /// terminal's interrupt that the command answers must not end the front.
+    fn start(
+        plan: &Plan,
+        command: &[OsString],
+        server: &Server,
+    ) -> Result<(Helper, Held), Refusal> {
         let (pid, wire) = spawn(ENTER, command, Stdio::inherit())?;
         let entered = Self::bring_in(&wire, plan, server);
         drop(wire);
         match entered {
-            Ok(()) => Ok(Helper { pid }),
+            Ok(held) => Ok((Helper { pid }, held)),
             Err(refusal) => {
                 rustix::process::kill_process(pid, Signal::KILL).ok();
                 rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).ok();
@@ -256,7 +262,7 @@ impl Helper {
         }
     }
 
-    fn bring_in(wire: &Wire, plan: &Plan, server: &Server) -> Result<(), Refusal> {
+    fn bring_in(wire: &Wire, plan: &Plan, server: &Server) -> Result<Held, Refusal> {
         let lost = |why: io::Error| Refusal::step("lost the helper", why);
         let stdin = io::stdin();
         let mount = ToHelper::Mount(plan.clone());
@@ -273,12 +279,13 @@ impl Helper {
         };
         server.ask(&ToServer::Serve(mounted), Some(fuse.as_fd()))?;
         drop(fuse);
+        let held = Held::new().map_err(|why| Refusal::step("cannot hold signals", why))?;
         wire.send(&ToHelper::Enter, None).map_err(lost)?;
         match wire.recv().map_err(lost)? {
             Some((FromHelper::Refused(refusal), _)) => Err(refusal),
             Some(_) => Err(Refusal::new("the helper is confused")),
             // Its end of the socket closed as it became the command.
-            None => Ok(()),
+            None => Ok(held),
         }
     }
 }

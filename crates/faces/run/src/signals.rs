@@ -5,6 +5,7 @@
 //! # Kernel analogue
 //! None; what a shell does for a job, seen from inside the job.
 
+use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
 use signal_hook::consts::signal as s;
 use signal_hook::flag;
@@ -50,6 +51,27 @@ pub enum End {
     Exit(u8),
     /// By this signal.
     Signal(i32),
+}
+
+/// Signals for the front wait while this lives; children that it has already are told of theirs.
+pub(crate) struct Held(SigSet);
+
+impl Held {
+    /// Holds back all that is passed on or answered later.
+    pub(crate) fn new() -> io::Result<Held> {
+        let named = PASSED
+            .iter()
+            .map(|signal| nix::sys::signal::Signal::try_from(*signal));
+        let set = named.collect::<Result<SigSet, _>>()?;
+        Ok(Held(set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // What was a mask is one.
+        let _set = self.0.thread_set_mask();
+    }
 }
 
 /// The signals of the front, from when it is made.
@@ -143,4 +165,21 @@ pub(crate) fn die(signal: i32) -> u8 {
     // It returns for signals that it does not know.
     signal_hook::low_level::emulate_default_handler(signal).ok();
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_while_signals_are_held_is_answered_and_ends_nobody() {
+        let held = Held::new().unwrap();
+        // Comes to this thread; if it were not held the test would die of it.
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGUSR1).unwrap();
+        let mut signals = Signals::take().unwrap();
+        assert_eq!(signals.0.pending().count(), 0);
+        drop(held);
+        let came: Vec<_> = signals.0.pending().map(|info| info.si_signo).collect();
+        assert_eq!(came, [s::SIGUSR1]);
+    }
 }

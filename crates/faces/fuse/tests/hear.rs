@@ -6,7 +6,7 @@ mod place;
 use openpath_fuse::{Options, Server};
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_vfs::{Cred, SuperBlock, Vfs};
-use place::cannot;
+use place::{cannot, end};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,8 +55,7 @@ fn shown_as(
     match server.mount(&above) {
         Ok(session) => {
             test(&below, &above);
-            session.unmount().expect("unmounted");
-            session.wait().expect("a clean end");
+            end(session);
         }
         Err(why) if cannot(&why) => {
             eprintln!("skipped: this user may not mount FUSE here ({why})");

@@ -9,6 +9,10 @@ use openpath_vfs::{Cred, Task, Vfs};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a mount that nobody uses any more may seem in use.
+const MOMENT: Duration = Duration::from_secs(20);
 
 /// A mount of a tree in memory, which goes with it.
 pub(crate) struct Place {
@@ -78,10 +82,20 @@ impl Place {
 
     /// Unmounts and waits for the end.
     pub(crate) fn end(mut self) {
-        let session = self.session.take().expect("mounted");
-        session.unmount().expect("unmounted");
-        session.wait().expect("a clean end");
+        end(self.session.take().expect("mounted"));
     }
+}
+
+/// Unmounts and waits for the end. A program that another test starts holds all that is open here
+/// until it closes that as it is executed: for that moment the mount is in use.
+pub(crate) fn end(session: Session) {
+    let begun = Instant::now();
+    while let Err(why) = session.unmount() {
+        let in_use = why.kind() == io::ErrorKind::ResourceBusy;
+        assert!(in_use && begun.elapsed() < MOMENT, "not unmounted: {why}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    session.wait().expect("a clean end");
 }
 
 impl Drop for Place {

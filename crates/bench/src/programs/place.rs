@@ -68,7 +68,9 @@ impl Kind {
             }
             Self::FuseOverlayfs => {
                 let mut run = Command::new("unshare");
-                run.args(["--mount", "--propagation", "private", "sh", "-ec", OVERLAY]);
+                // Its server, which would stay, ends with the worker: that is the first of its pids.
+                run.args(["--mount", "--pid", "--fork", "--kill-child"]);
+                run.args(["--propagation", "private", "sh", "-ec", OVERLAY]);
                 run.arg(&scene.spare).arg(exe);
                 run
             }

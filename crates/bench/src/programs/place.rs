@@ -68,7 +68,7 @@ impl Kind {
             }
             Self::FuseOverlayfs => {
                 let mut run = Command::new("unshare");
-                // Its server, which would stay, ends with the worker: that is the first of its pids.
+                // Its server, which would stay, ends with the worker, the first of its processes.
                 run.args(["--mount", "--pid", "--fork", "--kill-child"]);
                 run.args(["--propagation", "private", "sh", "-ec", OVERLAY]);
                 run.arg(&scene.spare).arg(exe);

@@ -6,20 +6,22 @@
 //! longer than the answer, and on a virtual machine many times as long.
 //!
 //! # States
-//! The thread waits at once -> when most pauses were short, it looks for `SHORT` and then waits ->
-//! when most were not, it waits at once again.
+//! The thread waits at once -> when most waits were so short that they were little but waking, it
+//! looks for `SHORT` and then waits -> when most looks found nothing, it waits at once again.
 //!
 //! # Rules
 //! R1. Between two looks whoever else is ready to run on its processor does.
-//! R2. Looks for nothing are few: each is weighed as `DEAREST` that were right.
+//! R2. Looks for nothing are few: each is weighed as `DEAREST` that were right. They cost a program
+//!     that computes between its requests, as a compiler does, more than they save it: the
+//!     processor beside its own is not idle then, and may be half of the same core.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long it looks.
-const SHORT: Duration = Duration::from_micros(100);
-/// A wait that was shorter need not have been: a part of it was the waking.
-const WAKING: Duration = Duration::from_micros(200);
+const SHORT: Duration = Duration::from_micros(50);
+/// A wait that was shorter need not have been: most of it was waking who asks, and who answers.
+const WAKING: Duration = Duration::from_micros(80);
 /// What a look for nothing costs, in short pauses.
 const DEAREST: i32 = 4;
 /// How much the last pauses can weigh.
@@ -40,7 +42,8 @@ impl Linger {
         wait: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let begun = Instant::now();
-        if self.weight > 0 {
+        let looks = self.weight > 0;
+        if looks {
             while begun.elapsed() < SHORT {
                 thread::yield_now();
                 if came() {
@@ -50,11 +53,8 @@ impl Linger {
             }
         }
         wait()?;
-        self.weigh(if begun.elapsed() < WAKING {
-            1
-        } else {
-            -DEAREST
-        });
+        let needless = !looks && begun.elapsed() < WAKING;
+        self.weigh(if needless { 1 } else { -DEAREST });
         Ok(())
     }
 
@@ -95,6 +95,10 @@ mod tests {
         let looks = (0..MOST).filter(|_| pause(&mut linger, long).0).count();
         assert_eq!(looks as i32, MOST / DEAREST);
         assert!(linger.weight < 0);
+        // A look in vain was one, however soon the request came after it.
+        linger.weight = 1;
+        assert_eq!(pause(&mut linger, Some(Duration::ZERO)), (true, true));
+        assert_eq!(linger.weight, 1 - DEAREST);
         linger.weight = 0;
         // A wait that was short is learned from, however long the clock says that this one was.
         linger.weigh(1);

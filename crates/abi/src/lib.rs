@@ -17,6 +17,7 @@ pub mod fcntl;
 pub mod how;
 pub mod inotify;
 pub mod limits;
+pub mod lock;
 pub mod mode;
 pub mod mount;
 pub mod poll;
@@ -29,6 +30,7 @@ pub mod xattr;
 
 pub use errno::Errno;
 pub use how::OpenHow;
+pub use lock::Flock;
 pub use stat::{Stat, StatFs};
 pub use statx::Statx;
 pub use time::{TimeSet, Timespec};

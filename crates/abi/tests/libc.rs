@@ -112,6 +112,24 @@ fn at_and_descriptor_flags() {
 }
 
 #[test]
+fn locks() {
+    same! { lock:
+        F_GETLK F_SETLK F_SETLKW F_OFD_GETLK F_OFD_SETLK F_OFD_SETLKW F_RDLCK F_WRLCK F_UNLCK
+        LOCK_SH LOCK_EX LOCK_NB LOCK_UN
+    }
+    // Gone from the C library.
+    assert_eq!(openpath_abi::lock::LOCK_MAND, 32);
+    use core::mem::{offset_of, size_of};
+    use openpath_abi::Flock;
+    assert_eq!(size_of::<Flock>(), size_of::<libc::flock>());
+    assert_eq!(offset_of!(Flock, kind), offset_of!(libc::flock, l_type));
+    assert_eq!(offset_of!(Flock, whence), offset_of!(libc::flock, l_whence));
+    assert_eq!(offset_of!(Flock, start), offset_of!(libc::flock, l_start));
+    assert_eq!(offset_of!(Flock, len), offset_of!(libc::flock, l_len));
+    assert_eq!(offset_of!(Flock, pid), offset_of!(libc::flock, l_pid));
+}
+
+#[test]
 fn walk_rename_and_access_flags() {
     same! { resolve:
         RESOLVE_NO_XDEV RESOLVE_NO_MAGICLINKS RESOLVE_NO_SYMLINKS RESOLVE_BENEATH RESOLVE_IN_ROOT

@@ -14,6 +14,15 @@ pub enum Profile {
     V7_2,
 }
 
+impl Profile {
+    /// How many owners are looked at before a request for a lock is said to wait for nobody who
+    /// waits for it (`MAX_DEADLK_ITERATIONS`).
+    #[must_use]
+    pub fn deadlock_hops(self) -> u32 {
+        10
+    }
+}
+
 /// Bounds on what one `Vfs` may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -122,7 +131,7 @@ pub struct Tuning {
     /// `open::locked_look`.
     pub create_looks_first: bool,
     /// Ask for the lock context by a flag in the inode's read-mostly word. Gate:
-    /// `open::grant::lock_context`.
+    /// `lock::context`, `Shared::has_locks`.
     pub lock_context_flag: bool,
     /// Make no file before the open has succeeded, so that nothing is left to be freed later when
     /// it fails. Gate: `open::do_open`.

@@ -7,6 +7,7 @@ use crate::config::{Limits, Profile, Sysctl, Tuning};
 use crate::cred::Cred;
 use crate::dcache::Dcache;
 use crate::device::{DeviceKind, DeviceOps, Devices, Driver};
+use crate::lock::Locks;
 use crate::lock_order::{House, SuperNumbers, Tenants};
 use crate::mount::{Mounts, Numbers, SUPERBLOCKS_MAX, rootfs};
 use crate::notify::Notify;
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     /// The inode number of the next pipe without a name.
     pub(crate) next_pipe: Word,
     pub(crate) devices: Devices,
+    /// Locks of files.
+    pub(crate) locks: Locks,
     /// Open files, counted only where there is a limit.
     pub(crate) files: Word,
     pub(crate) next_cred: Word,
@@ -371,6 +374,7 @@ impl VfsBuilder {
             pipes: Arc::default(),
             next_pipe: Word::new(2),
             devices: Devices::new(self.entropy, self.drivers),
+            locks: Locks::default(),
             files: Word::new(0),
             next_cred: Word::new(1),
             tenant: Arc::clone(&tenant),

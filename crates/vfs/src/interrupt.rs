@@ -6,7 +6,8 @@ use openpath_sync::Sleeper;
 
 /// Interrupts the calls of one task, from any thread.
 ///
-/// A call that waits can be interrupted: opening, reading and writing a FIFO, reading events, and
+/// A call that waits can be interrupted: opening, reading and writing a FIFO, waiting for a lock,
+/// reading events, and
 /// what a driver makes so. What can go on without waiting is never interrupted.
 ///
 /// ```no_run

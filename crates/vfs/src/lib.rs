@@ -28,6 +28,7 @@ mod inode;
 mod instance;
 mod interrupt;
 mod io;
+mod lock;
 pub mod lock_order;
 mod mount;
 mod name;
@@ -68,6 +69,7 @@ pub use inode::{
 pub use instance::{Usage, Vfs, VfsBuilder};
 pub use interrupt::Interrupter;
 pub use io::{Carriage, DataWait};
+pub use lock::{FileLock, LockCall, LockInfo, LockKind, LockOwner};
 pub use mount::{
     AbsentRules, AbsentRulesBuilder, MountFlags, MountInfo, Namespace, Propagation, mflag,
 };

@@ -42,6 +42,14 @@ openpath_sync::lock_classes! {
     pub PipeState;
     /// How many pages the pipes of each user may hold.
     pub PipeBooks;
+    /// Every file that has locks.
+    pub LockFiles;
+    /// The locks of a file, and who waits for them (`flc_lock`).
+    pub LockState;
+    /// Who waits for whose locks (`blocked_lock_lock`).
+    pub LockGraph;
+    /// What one who waits for a lock is told.
+    pub LockAnswer;
     /// Unlinked entries that wait to be reclaimed.
     pub Graveyard;
     /// The books of cached names, by number.

@@ -84,6 +84,8 @@ pub(crate) struct Core {
     cred_serial: Cell<u64>,
     pub(crate) umask: Cell<u32>,
     pub(crate) nofile: Cell<u64>,
+    /// What its process is called ([`Task::set_pid`]).
+    pub(crate) pid: Cell<i32>,
     namespace: RefCell<Namespace>,
     /// How many exchanges of roots it has followed; see `mount::pivot`.
     pub(crate) pivots_seen: Cell<u64>,
@@ -263,7 +265,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.tenant().part(self);
-        let none = FdTable::new(&self.vfs.dcache.store, &self.vfs.config);
+        let none = FdTable::new(&self.vfs.dcache.store, &self.vfs.config, 0);
         self.swap_fds(none).leave(self);
         for pin in self.anchors.take().into_iter().flatten() {
             self.leave(pin);
@@ -320,7 +322,12 @@ impl Task {
             locked_look: crate::open::locked_look(&vfs.config.tuning),
             lock_free: Cell::new(vfs.config.tuning.lock_free_walk),
             story: Story::default(),
-            fds: RefCell::new(FdTable::new(&vfs.dcache.store, &vfs.config)),
+            fds: RefCell::new(FdTable::new(
+                &vfs.dcache.store,
+                &vfs.config,
+                vfs.locks.new_table(),
+            )),
+            pid: Cell::new(vfs.locks.new_pid()),
             tenant: RefCell::new(TenantRef::new(&vfs.tenant)),
             vfs,
             pins,
@@ -421,6 +428,18 @@ impl Task {
     pub fn set_rlimit_nofile(&self, limit: u64) {
         let nr_open = self.core.vfs.config.limits.nr_open;
         self.core.nofile.set(limit.min(u64::from(nr_open)));
+    }
+
+    /// What its process is called, for who asks whose a lock is. Linux: getpid(2).
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.core.pid.get()
+    }
+
+    /// Calls its process so: processes are the host's. A task begins with a number that no other
+    /// task of the `Vfs` began with.
+    pub fn set_pid(&self, pid: i32) {
+        self.core.pid.set(pid);
     }
 
     /// How often its walks left the lock-free mode or started over, by reason.

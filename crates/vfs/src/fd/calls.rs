@@ -18,19 +18,22 @@ impl Filp<'_> {
     ///
     /// # Errors
     /// What the opening's own `flush` says.
-    pub(super) fn close(self) -> Result<(), Errno> {
-        self.flush()
+    pub(super) fn close(self, table: u64) -> Result<(), Errno> {
+        self.flush(table)
     }
 
-    /// Tells the opening that a descriptor of it is gone.
+    /// Tells the opening that a descriptor of it in this table is gone, and ends the locks that the
+    /// table has on the file (`filp_flush`).
     ///
     /// # Errors
     /// What it says.
-    pub(super) fn flush(&self) -> Result<(), Errno> {
-        match self.own_ops() {
+    pub(super) fn flush(&self, table: u64) -> Result<(), Errno> {
+        let told = match self.own_ops() {
             Some(ops) if !self.is_path() => shield(|| ops.flush()),
             _ => Ok(()),
-        }
+        };
+        self.end_table_locks(table);
+        told
     }
 }
 
@@ -70,6 +73,18 @@ impl FdTable {
     }
 }
 
+impl Core {
+    /// Ends what a descriptor of this task's table was, where someone is to be told.
+    ///
+    /// # Errors
+    /// What the opening's own `flush` says.
+    #[inline(never)]
+    fn close_told(&self, file: FileRef) -> Result<(), Errno> {
+        let table = self.fds().number();
+        Filp::hold(self, file).close(table)
+    }
+}
+
 impl Task {
     /// Closes `fd`. Everything that the last reference ends has ended when this returns.
     /// Linux: close(2).
@@ -81,8 +96,11 @@ impl Task {
     pub fn close(&self, fd: Fd) -> Result<(), Errno> {
         let core = &self.core;
         let file = core.fds().take(core, fd)?;
-        if core.vfs.dcache.store.file_payload(&file).is_some() {
-            return Filp::hold(core, file).close();
+        let store = &core.vfs.dcache.store;
+        let inode = store.dentry_payload(file.pin());
+        let locked = inode.is_some_and(|inode| core.vfs.has_locks(inode));
+        if locked || store.file_payload(&file).is_some() {
+            return core.close_told(file);
         }
         core.put_file(file);
         Ok(())
@@ -132,7 +150,7 @@ impl Task {
             Ok(None) => Ok(new),
             Ok(Some(was)) => {
                 // As in Linux, nobody hears what it had to say.
-                let _told = Filp::hold(core, was).close();
+                let _told = core.close_told(was);
                 Ok(new)
             }
             Err((errno, file)) => {

@@ -51,6 +51,8 @@ use openpath_sync::{Biased, FileRef, FileSlots, unfailing};
 /// A task's hold on a descriptor table.
 pub(crate) struct FdTable {
     table: Biased<FileSlots, FdMap, FdTables>,
+    /// A number that only this table has, whoever holds it: whose its locks are.
+    number: u64,
 }
 
 /// The number of a slot, if a descriptor can be one.
@@ -67,17 +69,30 @@ fn fd_of(slot: u32) -> Fd {
 
 impl FdTable {
     /// An empty table.
-    pub(crate) fn new(store: &Ground, config: &Config) -> Self {
+    pub(crate) fn new(store: &Ground, config: &Config, number: u64) -> Self {
         let tuning = &config.tuning;
         let nr_open = config.limits.nr_open;
         let map = FdMap::new(nr_open, tuning.fd_word_peek, tuning.fd_conditional_summary);
-        Self::of(FileSlots::new(store), map)
+        Self::of(FileSlots::new(store), map, number)
     }
 
-    fn of(slots: FileSlots, map: FdMap) -> Self {
+    fn of(slots: FileSlots, map: FdMap, number: u64) -> Self {
         Self {
             table: Biased::new(slots, map),
+            number,
         }
+    }
+
+    /// A number that only this table has.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the file is at `fd`, once whoever was taking it out has done so.
+    pub(crate) fn still_has(&self, fd: Fd, file: &Filp<'_>) -> bool {
+        let _map = self.table.lock();
+        slot_of(fd).is_ok_and(|slot| self.table.get(slot) == file.file().id())
     }
 
     /// Whether other tasks have it too.

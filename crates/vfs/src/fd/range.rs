@@ -42,7 +42,7 @@ impl FdTable {
         let Some((mut slots, map)) = self.table.into_inner() else {
             return;
         };
-        let mut closed = Closed::new(core);
+        let mut closed = Closed::new(core, self.number);
         for slot in map.open_in(0, u32::MAX) {
             if let Some(file) = slots.take_out(&core.vfs.dcache.store, slot) {
                 closed.add(file);
@@ -55,20 +55,23 @@ impl FdTable {
 /// does, the last one first, as the kernel's deferred releases do (`task_work_run`).
 struct Closed<'t> {
     core: &'t Core,
+    /// The table they were in.
+    table: u64,
     kept: Vec<Filp<'t>>,
 }
 
 impl<'t> Closed<'t> {
-    fn new(core: &'t Core) -> Self {
+    fn new(core: &'t Core, table: u64) -> Self {
         Self {
             core,
+            table,
             kept: Vec::new(),
         }
     }
 
     fn add(&mut self, file: FileRef) {
         let file = Filp::hold(self.core, file);
-        let _told = file.flush();
+        let _told = file.flush(self.table);
         if self.core.vfs.notify.is_active() {
             self.kept.push(file);
         }
@@ -85,7 +88,7 @@ impl Core {
     /// Closes the installed descriptors from `first` to `last`, or those of them that close on
     /// exec.
     pub(super) fn close_each(&self, first: u32, last: u32, cloexec_only: bool) {
-        let mut closed = Closed::new(self);
+        let mut closed = Closed::new(self, self.fds().number());
         let mut from = first;
         loop {
             let taken = self.fds().take_next(self, from, last, cloexec_only);

@@ -41,7 +41,7 @@ impl FdTable {
         let map = from.copy_upto(u32::MAX, keep)?;
         slots.claimed.poke(map.count());
         drop(from);
-        let copy = Self::of(slots, map);
+        let copy = Self::of(slots, map, core.vfs.locks.new_table());
         if let Some(file) = lost {
             drop(Filp::hold(core, file));
             copy.leave(core);
@@ -61,6 +61,7 @@ impl FdTable {
         }
         Self {
             table: self.table.share(),
+            number: self.number,
         }
     }
 }

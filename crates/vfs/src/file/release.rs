@@ -5,7 +5,7 @@
 //! `__fput`.
 //!
 //! # Order of effects
-//! watchers are told -> the opening's own `release` -> write access to inode and mount, and the
+//! watchers are told -> locks of the open file end -> the opening's own `release` -> write access to inode and mount, and the
 //! place, with one store -> an unlinked file that nobody else uses goes.
 //!
 //! # Rules
@@ -30,6 +30,7 @@ impl Shared {
     /// Releases a file whose last reference was put back. Any thread may.
     pub(crate) fn release_anywhere(&self, last: LastRef) {
         let awaited = self.tell_closed(None, &last);
+        self.end_locks_of(&last);
         let own = self.dcache.store.last_payload(&last).is_some();
         self.end_ops(&last);
         let unlinked = self.is_unlinked(&last);
@@ -65,6 +66,7 @@ impl Shared {
 
     #[inline(always)]
     fn release_silently(&self, pins: &Pins, last: LastRef) {
+        self.end_locks_of(&last);
         let own = self.dcache.store.last_payload(&last).is_some();
         if own {
             self.end_ops(&last);
@@ -75,6 +77,15 @@ impl Shared {
         if own {
             // A tree of mounts may have been the file's.
             self.sweep_mounts();
+        }
+    }
+
+    /// Ends the locks of an open file, if what it is open at has any.
+    #[inline(always)]
+    fn end_locks_of(&self, last: &LastRef) {
+        let inode = self.dcache.store.dentry_payload(last.pin());
+        if let Some(inode) = inode.filter(|inode| self.has_locks(inode)) {
+            self.end_file_locks(inode, last.id());
         }
     }
 

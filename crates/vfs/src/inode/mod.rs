@@ -29,6 +29,7 @@ pub use attr::Attr;
 pub use carrier::{Cargo, Carried, Carrier, Way};
 pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 
+use crate::lock::LockContext;
 use crate::lock_order::{InodeEntries, InodeNames, Stacked};
 use crate::notify::Marks;
 use crate::pipe::InodePipe;
@@ -42,7 +43,8 @@ use std::sync::Arc;
 
 /// Bits of the read-mostly flags word.
 pub mod flag {
-    /// A lock context exists (posix locks, leases).
+    /// It has, or had, locks ([`crate::Task::fcntl_setlk`], [`crate::Task::flock`]). The core's
+    /// own: backends leave it alone.
     pub const LOCK_CONTEXT: u64 = 1;
     /// An access control list may say otherwise than the mode.
     pub const ACL: u64 = 1 << 1;
@@ -77,6 +79,8 @@ pub(crate) struct Rare {
     pub(crate) marks: Marks,
     /// The pipe of a FIFO that is open.
     pub(crate) pipe: InodePipe,
+    /// Its locks.
+    pub(crate) locks: WriteOnce<Arc<LockContext>>,
     /// Entries of a directory besides its first: where it was found before it moved without us.
     entries: Mutex<Vec<u32>, InodeEntries>,
 }
@@ -334,6 +338,11 @@ impl Inode {
     /// The list of who watches it.
     pub(crate) fn marks(&self) -> &Marks {
         &self.rare().marks
+    }
+
+    /// Its locks, if it ever had some (`locks_inode_context`).
+    pub(crate) fn locks(&self) -> Option<&Arc<LockContext>> {
+        self.rare.get()?.locks.get()
     }
 
     /// The body of a symbolic link, if it was read before.

@@ -3,6 +3,7 @@
 
 use super::{Carrier, Inode, Way};
 use crate::file::FileOps;
+use crate::lock::LockCall;
 use crate::path::VfsPath;
 use crate::tenant::TenantRef;
 use openpath_abi::{Errno, Timespec};
@@ -342,6 +343,19 @@ pub trait InodeOps: Send + Sync + 'static {
         show: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, Errno> {
         Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Keeps the locks of this file itself, as a file system of many machines does (`->lock`,
+    /// `->flock`); `None`, the default: the core keeps them. Whoever answers once answers always.
+    /// Held: nothing. Who is to wait sleeps by the given sleeper, and ends with `EINTR`.
+    ///
+    /// What answered a request for a lock is told when its owner's last one ends: by a request
+    /// without a kind for the whole file.
+    ///
+    /// # Errors
+    /// What fcntl(2) or flock(2) is to return: `EAGAIN`, `EDEADLK`, `EINTR`, `ENOLCK`.
+    fn lock(&self, inode: &Inode, call: LockCall<'_>) -> Option<Result<(), Errno>> {
+        None
     }
 
     /// The file's seals (`F_GET_SEALS`).

@@ -143,7 +143,6 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
     {
         return Some(Err(errno));
     }
-    lock_context(core, inode);
     Some(Ok(()))
 }
 
@@ -170,7 +169,6 @@ fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errn
         Ok(()) if access != O_RDONLY => core.get_write_access(pin, mount, inode),
         other => other,
     };
-    lock_context(core, inode);
     Some(opened)
 }
 
@@ -357,7 +355,6 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
         return Err(Errno::ENOENT);
     };
     write_access(core, pin, mount, inode, flags)?;
-    lock_context(core, inode);
     let hooked = inode.flags() & hooks(flags) != 0;
     if !hooked && !is_special(inode) {
         return Ok(None);
@@ -413,13 +410,6 @@ fn ask_hook(
         core.give_up(Reason::OpenHook);
     }
     own
-}
-
-/// Whether the inode has locks or leases that an open must mind, by the flag in its read-mostly
-/// word.
-#[inline(always)]
-fn lock_context(core: &Core, inode: &Inode) -> bool {
-    core.vfs.config.tuning.lock_context_flag && inode.flags() & flag::LOCK_CONTEXT != 0
 }
 
 /// Cuts the file to nothing for `O_TRUNC` (`handle_truncate`).

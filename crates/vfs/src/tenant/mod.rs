@@ -9,7 +9,7 @@
 //! | field | written under | read under |
 //! |---|---|---|
 //! | limits | never | one load |
-//! | bytes, inodes | nothing: see [`Allowance`] | the same |
+//! | bytes, inodes, locks | nothing: see [`Allowance`] | the same |
 //! | book | the dentry cache (`dcache::book`) | the same |
 //! | tallies | their lock, when a task comes or goes | the same |
 //!
@@ -35,6 +35,7 @@ use std::sync::Arc;
 /// Which of the quantities of a tenant.
 const BYTES: usize = 0;
 const INODES: usize = 1;
+const LOCKS: usize = 2;
 
 /// What the tasks of one tenant may use together. The default is no bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +48,8 @@ pub struct TenantLimits {
     pub bytes_max: u64,
     /// Files of any type that the tenant made.
     pub inodes_max: u64,
+    /// Locks that its tasks have on files, each range by itself (`RLIMIT_LOCKS` of old).
+    pub locks_max: u64,
 }
 
 impl Default for TenantLimits {
@@ -56,6 +59,7 @@ impl Default for TenantLimits {
             negative_max: u32::MAX,
             bytes_max: u64::MAX,
             inodes_max: u64::MAX,
+            locks_max: u64::MAX,
         }
     }
 }
@@ -68,6 +72,8 @@ pub struct TenantStats {
     pub bytes: u64,
     /// Files charged.
     pub inodes: u64,
+    /// Locks charged.
+    pub locks: u64,
     /// Tasks that work for it.
     pub tasks: usize,
     /// Cached names that exist, entered by its tasks.
@@ -90,8 +96,8 @@ pub struct Tenant {
     /// The `Vfs` it is of.
     vfs: u64,
     book: Arc<Book>,
-    /// Bytes and inodes.
-    used: Allowance<2>,
+    /// Bytes, inodes and locks.
+    used: Allowance<3>,
     tallies: Mutex<Tallies, TalliesLock>,
 }
 
@@ -116,7 +122,7 @@ impl Tenant {
             limits,
             vfs,
             book: dcache.open_book([limits.positive_max, limits.negative_max]),
-            used: Allowance::new([limits.bytes_max, limits.inodes_max]),
+            used: Allowance::new([limits.bytes_max, limits.inodes_max, limits.locks_max]),
             tallies: Mutex::default(),
         }
     }
@@ -154,6 +160,7 @@ impl Tenant {
         TenantStats {
             bytes: self.used.used(BYTES),
             inodes: self.used.used(INODES),
+            locks: self.used.used(LOCKS),
             tasks,
             positive,
             negative,
@@ -188,6 +195,19 @@ impl Tenant {
     /// Takes back the charge of one file.
     pub fn uncharge_inode(&self) {
         self.used.give(INODES, 1);
+    }
+
+    /// Charges locks to it.
+    ///
+    /// # Errors
+    /// `ENOLCK` beyond [`TenantLimits::locks_max`].
+    pub(crate) fn charge_locks(&self, locks: u64) -> Result<(), Errno> {
+        self.charge(LOCKS, locks).map_err(|_| Errno::ENOLCK)
+    }
+
+    /// Takes back a charge of locks.
+    pub(crate) fn uncharge_locks(&self, locks: u64) {
+        self.used.give(LOCKS, locks);
     }
 
     fn charge(&self, what: usize, more: u64) -> Result<(), Errno> {

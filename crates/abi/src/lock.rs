@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks of files: fcntl(2) `F_SETLK` and its kin, F_OFD_SETLK(2const), flock(2).
+
+/// The lock that would be in the way.
+pub const F_GETLK: u32 = 5;
+/// Sets or ends a lock of the process.
+pub const F_SETLK: u32 = 6;
+/// As `F_SETLK`, and waits.
+pub const F_SETLKW: u32 = 7;
+/// The lock that would be in the way of one of the open file.
+pub const F_OFD_GETLK: u32 = 36;
+/// Sets or ends a lock of the open file.
+pub const F_OFD_SETLK: u32 = 37;
+/// As `F_OFD_SETLK`, and waits.
+pub const F_OFD_SETLKW: u32 = 38;
+
+/// A lock beside others of its kind.
+pub const F_RDLCK: i16 = 0;
+/// A lock beside no other.
+pub const F_WRLCK: i16 = 1;
+/// No lock.
+pub const F_UNLCK: i16 = 2;
+
+/// flock(2): a lock beside others of its kind.
+pub const LOCK_SH: u32 = 1;
+/// flock(2): a lock beside no other.
+pub const LOCK_EX: u32 = 2;
+/// flock(2): do not wait.
+pub const LOCK_NB: u32 = 4;
+/// flock(2): no lock.
+pub const LOCK_UN: u32 = 8;
+/// flock(2): a kind that is no more; any request with it succeeds and does nothing.
+pub const LOCK_MAND: u32 = 32;
+
+/// A lock of a range as fcntl(2) takes and gives it (`struct flock`).
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flock {
+    /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.
+    pub kind: i16,
+    /// What `start` counts from: `SEEK_SET`, `SEEK_CUR` or `SEEK_END`.
+    pub whence: i16,
+    /// The first byte.
+    pub start: i64,
+    /// How many bytes; 0: to the end, however far that moves; negative: those before `start`.
+    pub len: i64,
+    /// Whose it is: a process, or -1 for an open file's.
+    pub pid: i32,
+}
+
+impl Flock {
+    /// A request that counts from the start of the file.
+    #[must_use]
+    pub const fn new(kind: i16, start: i64, len: i64) -> Self {
+        Self {
+            kind,
+            whence: 0,
+            start,
+            len,
+            pid: 0,
+        }
+    }
+}

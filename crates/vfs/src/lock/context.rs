@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The locks of an inode, and what a `Vfs` knows of all of them.
+//!
+//! # Kernel analogue
+//! `struct file_lock_context`, `locks_get_lock_context`, `locks_inode_context`; `IOP_FLCTX`, the
+//! flag by which who opens and closes knows that there is none without reading the pointer to it.
+
+use super::graph::Graph;
+use super::queue::{Place, Queue};
+use super::ranges::{Ask, Held, Ranges};
+use super::wait::Wakes;
+use super::{LockKind, LockOwner, Range};
+use crate::inode::{Inode, flag};
+use crate::instance::Shared;
+use crate::lock_order::{LockFiles, LockGraph, LockState};
+use openpath_abi::Errno;
+use openpath_sync::{Mutex, Sleeper, Word};
+use std::sync::{Arc, Weak};
+
+/// What there is of locks in a `Vfs`, besides the locks.
+#[derive(Default)]
+pub(crate) struct Locks {
+    graph: Mutex<Graph, LockGraph>,
+    /// Every context, for reports, and how many there may be before those that are gone go.
+    files: Mutex<(Vec<Weak<LockContext>>, usize), LockFiles>,
+    next_line: Word,
+    next_table: Word,
+    next_pid: Word,
+}
+
+impl Locks {
+    /// A number that no other descriptor table of the `Vfs` has.
+    pub(crate) fn new_table(&self) -> u64 {
+        self.next_table.add(1) + 1
+    }
+
+    /// What a task is called that nobody has named: 1, 2 and so on.
+    pub(crate) fn new_pid(&self) -> i32 {
+        (self.next_pid.add(1) % (i32::MAX as u64 - 1)) as i32 + 1
+    }
+
+    /// Every context there is, in the order they came.
+    pub(super) fn contexts(&self) -> Vec<Arc<LockContext>> {
+        let files = self.files.lock();
+        files.0.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn enter(&self, context: &Arc<LockContext>) {
+        let mut files = self.files.lock();
+        if files.0.len() >= files.1 {
+            files.0.retain(|context| context.strong_count() != 0);
+            files.1 = 2 * files.0.len() + 8;
+        }
+        files.0.push(Arc::downgrade(context));
+    }
+}
+
+/// Locks of one sort: of ranges, or of flock(2).
+#[derive(Default)]
+pub(super) struct Side {
+    pub(super) ranges: Ranges,
+    pub(super) queue: Queue,
+}
+
+/// What the context's lock protects.
+#[derive(Default)]
+pub(super) struct State {
+    records: Side,
+    flocks: Side,
+    /// A backend keeps some of them.
+    pub(super) foreign: bool,
+}
+
+impl State {
+    fn side(&mut self, owner: LockOwner) -> &mut Side {
+        match owner {
+            LockOwner::Table(_) | LockOwner::File(_) => &mut self.records,
+            LockOwner::Flock(_) => &mut self.flocks,
+        }
+    }
+
+    /// Both sorts.
+    pub(super) fn sides(&self) -> [&Side; 2] {
+        [&self.records, &self.flocks]
+    }
+}
+
+/// The locks of one inode.
+pub(crate) struct LockContext {
+    /// Device and inode number, for reports.
+    pub(super) place: (u64, u64),
+    pub(super) state: Mutex<State, LockState>,
+}
+
+impl Shared {
+    /// Whether the inode may have locks, and so whether who closes it has to look. With the switch
+    /// off, by the pointer and not by the flag.
+    #[inline(always)]
+    pub(crate) fn has_locks(&self, inode: &Inode) -> bool {
+        if self.config.tuning.lock_context_flag {
+            inode.flags() & flag::LOCK_CONTEXT != 0
+        } else {
+            inode.locks().is_some()
+        }
+    }
+
+    /// The locks of an inode, from now on if it had none.
+    pub(super) fn lock_context<'a>(&self, inode: &'a Inode, dev: u64) -> &'a Arc<LockContext> {
+        let context = inode.locks().unwrap_or_else(|| {
+            let new = Arc::new(LockContext {
+                place: (dev, inode.ino()),
+                state: Mutex::default(),
+            });
+            let context = inode.rare().locks.set(Arc::clone(&new));
+            if Arc::ptr_eq(context, &new) {
+                self.locks.enter(context);
+            }
+            context
+        });
+        // R1 of the module. Who has set the context may not yet have set the flag.
+        if inode.flags() & flag::LOCK_CONTEXT == 0 {
+            inode.set_flags(flag::LOCK_CONTEXT);
+        }
+        context
+    }
+}
+
+impl LockContext {
+    /// Gives the owner what it asks for, now, or when nobody is in the way any more if `wait` says
+    /// who waits. A lock of flock(2) replaces the owner's other one first, whatever comes of it.
+    ///
+    /// # Errors
+    /// `EAGAIN`; `EDEADLK`, `EINTR`; `ENOLCK`.
+    pub(super) fn set(&self, vfs: &Shared, ask: &Ask, wait: Option<&Sleeper>) -> Result<(), Errno> {
+        let locks = &vfs.locks;
+        let hops = vfs.config.profile.deadlock_hops();
+        let mut wakes = Wakes::new();
+        let placed = {
+            let mut state = self.state.lock();
+            let side = state.side(ask.owner);
+            let mut frees = ask.kind == LockKind::Read;
+            if matches!(ask.owner, LockOwner::Flock(_)) {
+                let had = side.ranges.own(ask.owner, ask.range).map(|held| held.kind);
+                if had == Some(ask.kind) {
+                    return Ok(());
+                }
+                frees = side.ranges.free_all(ask.owner).is_some();
+            }
+            let conflict = side.ranges.conflict(Some(ask.owner), ask.range, ask.kind);
+            let placed = match (conflict, wait) {
+                (None, _) => side.ranges.set(ask).map(|()| None),
+                (Some(_), None) => Err(Errno::EAGAIN),
+                (Some(_), Some(sleeper)) => {
+                    let mut graph = locks.graph.lock();
+                    let new_line = || locks.next_line.add(1);
+                    let Side { ranges, queue } = side;
+                    let place = queue.enter(ask.clone(), ranges, &mut graph, hops, new_line);
+                    place.map(|place| Some((place, sleeper)))
+                }
+            };
+            if frees {
+                locks.settle(side, ask.range, hops, &mut wakes);
+            }
+            placed
+        };
+        drop(wakes);
+        match placed? {
+            None => Ok(()),
+            Some((place, sleeper)) => self.wait(locks, &place, sleeper),
+        }
+    }
+
+    /// Ends what the owner has of a range.
+    ///
+    /// # Errors
+    /// `ENOLCK`: a lock would become two, and there may be no more.
+    pub(super) fn free(&self, vfs: &Shared, owner: LockOwner, range: Range) -> Result<(), Errno> {
+        let hops = vfs.config.profile.deadlock_hops();
+        let mut wakes = Wakes::new();
+        {
+            let mut state = self.state.lock();
+            let side = state.side(owner);
+            side.ranges.free(owner, range)?;
+            vfs.locks.settle(side, range, hops, &mut wakes);
+        }
+        drop(wakes);
+        Ok(())
+    }
+
+    /// Ends all that the owner has; whether a backend may keep some of it.
+    pub(super) fn free_all(&self, vfs: &Shared, owner: LockOwner) -> bool {
+        let hops = vfs.config.profile.deadlock_hops();
+        let mut wakes = Wakes::new();
+        let foreign = {
+            let mut state = self.state.lock();
+            let foreign = state.foreign;
+            let side = state.side(owner);
+            if let Some(freed) = side.ranges.free_all(owner) {
+                vfs.locks.settle(side, freed, hops, &mut wakes);
+            }
+            foreign
+        };
+        drop(wakes);
+        foreign
+    }
+
+    /// The first lock in the way of one; of the owner's own, without a kind.
+    pub(super) fn test(
+        &self,
+        owner: LockOwner,
+        range: Range,
+        kind: Option<LockKind>,
+    ) -> Option<Held> {
+        let mut state = self.state.lock();
+        let side = state.side(owner);
+        match kind {
+            Some(kind) => side.ranges.conflict(Some(owner), range, kind),
+            None => side.ranges.own(owner, range),
+        }
+    }
+
+    /// Takes a request out of its line, if it is there still.
+    pub(super) fn leave(&self, locks: &Locks, place: &Place) {
+        if place.answer.is_given() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let side = state.side(place.owner);
+        if !side.queue.is_empty() {
+            side.queue.leave(place, &mut locks.graph.lock());
+        }
+    }
+}
+
+impl Locks {
+    fn settle(&self, side: &mut Side, freed: Range, hops: u32, wakes: &mut Wakes) {
+        if side.queue.is_empty() {
+            return;
+        }
+        let mut graph = self.graph.lock();
+        let Side { ranges, queue } = side;
+        queue.settle(freed, ranges, &mut graph, hops, wakes);
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! flock(2): a lock of an open file on the whole of what it is open at.
+//!
+//! # Kernel analogue
+//! `sys_flock`, `flock_lock_inode`.
+
+use super::{LockKind, LockOwner, Range};
+use crate::file::Fd;
+use crate::task::Task;
+use openpath_abi::Errno;
+use openpath_abi::lock::{LOCK_EX, LOCK_MAND, LOCK_NB, LOCK_SH, LOCK_UN};
+
+impl Task {
+    /// Sets the lock of the open file at `fd` (`LOCK_SH`, `LOCK_EX`), or ends it (`LOCK_UN`);
+    /// waits, unless `LOCK_NB` says not to. Whoever has a descriptor of the open file has the lock,
+    /// and the last close ends it. To get a lock of the other kind the file lets go of the one it
+    /// has: who is refused then, or interrupted, has none. Linux: flock(2).
+    ///
+    /// # Errors
+    /// None with `LOCK_MAND`, which does nothing. `EINVAL` (no operation), `EBADF` (not open,
+    /// `O_PATH`; open for neither reading nor writing), `EAGAIN` (somebody is in the way), `EINTR`
+    /// ([`crate::Interrupter`]), `ENOLCK` (as many as the tenant may have).
+    pub fn flock(&self, fd: Fd, op: u32) -> Result<(), Errno> {
+        if op & LOCK_MAND != 0 {
+            return Ok(());
+        }
+        let kind = match op & !LOCK_NB {
+            LOCK_SH => Some(LockKind::Read),
+            LOCK_EX => Some(LockKind::Write),
+            LOCK_UN => None,
+            _ => return Err(Errno::EINVAL),
+        };
+        let file = self.core.fdget_full(fd)?;
+        if kind.is_some() && !file.readable() && !file.writable() {
+            return Err(Errno::EBADF);
+        }
+        let owner = LockOwner::Flock(file.file().id());
+        let wait = (op & LOCK_NB == 0).then_some(&self.core.sleeper);
+        file.set_lock(owner, Range::ALL, kind, wait)
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who waits for whom, over all files of a `Vfs`: what tells a request that it would wait for ever.
+//!
+//! # Kernel analogue
+//! `blocked_hash` and `posix_locks_deadlock`. As there, an owner who waits for several things at
+//! once, by several threads, is followed by the last of them alone; and a wait counts only if it is
+//! for a table's lock.
+//!
+//! # Shape
+//! Those who wait for the same range of a file in the same way stand in one line, and all of them
+//! wait for the first lock that is in the way of the line; but for the owner of that, who waits for
+//! the first lock of another. So a line has two owners, however many stand in it.
+
+use super::LockOwner;
+use std::collections::HashMap;
+
+/// A line, by a number that only it has.
+pub(super) type LineId = u64;
+
+/// Whose locks are in the way of a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Blockers {
+    /// Who is in the way of everybody else.
+    pub(super) first: LockOwner,
+    /// Who is in the way of that one.
+    pub(super) second: Option<LockOwner>,
+}
+
+impl Blockers {
+    /// Who is in the way of `owner`.
+    pub(super) fn of(&self, owner: LockOwner) -> Option<LockOwner> {
+        if self.first == owner {
+            self.second
+        } else {
+            Some(self.first)
+        }
+    }
+}
+
+/// All waits of a `Vfs`.
+#[derive(Default)]
+pub(super) struct Graph {
+    lines: HashMap<LineId, Blockers>,
+    /// Where each owner waits, the last request last.
+    waits: HashMap<LockOwner, Vec<(LineId, u64)>>,
+}
+
+impl Graph {
+    /// Says who is in the way of a line.
+    pub(super) fn block(&mut self, line: LineId, by: Blockers) {
+        self.lines.insert(line, by);
+    }
+
+    /// Forgets a line.
+    pub(super) fn end_line(&mut self, line: LineId) {
+        self.lines.remove(&line);
+    }
+
+    /// Who is in the way of a line.
+    pub(super) fn blockers(&self, line: LineId) -> Option<Blockers> {
+        self.lines.get(&line).copied()
+    }
+
+    /// The owner waits in a line, as number `seq`.
+    pub(super) fn enter(&mut self, owner: LockOwner, line: LineId, seq: u64) {
+        self.waits.entry(owner).or_default().push((line, seq));
+    }
+
+    /// The owner waits there no more.
+    pub(super) fn leave(&mut self, owner: LockOwner, line: LineId, seq: u64) {
+        if let Some(waits) = self.waits.get_mut(&owner) {
+            waits.retain(|wait| *wait != (line, seq));
+            if waits.is_empty() {
+                self.waits.remove(&owner);
+            }
+        }
+    }
+
+    /// The owner's longest wait in this line.
+    pub(super) fn waits_in(&self, owner: LockOwner, line: LineId) -> Option<u64> {
+        let waits = self.waits.get(&owner)?;
+        let here = waits.iter().filter(|(at, _)| *at == line);
+        here.map(|(_, seq)| *seq).min()
+    }
+
+    /// For whom the owner waits, if that is a table.
+    fn next(&self, owner: LockOwner) -> Option<LockOwner> {
+        let (line, _) = self.waits.get(&owner)?.last()?;
+        let blocker = self.lines.get(line)?.of(owner)?;
+        matches!(blocker, LockOwner::Table(_)).then_some(blocker)
+    }
+
+    /// Those for whom `blocker` waits, directly and through others, up to as many as are looked at.
+    pub(super) fn chain(&self, blocker: LockOwner, hops: u32) -> impl Iterator<Item = LockOwner> {
+        let first = self.next(blocker);
+        let chain = core::iter::successors(first, |owner| self.next(*owner));
+        // The first of them is no hop.
+        chain.take(hops as usize + 1)
+    }
+
+    /// Whether `owner` would wait for itself if it waited for `blocker` (R4 of the module).
+    pub(super) fn closes(&self, owner: LockOwner, blocker: LockOwner, hops: u32) -> bool {
+        let asks = matches!(owner, LockOwner::Table(_));
+        asks && self.chain(blocker, hops).any(|other| other == owner)
+    }
+
+    /// Whether nobody waits.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.waits.is_empty()
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks of files: of descriptor tables and of open files by ranges (fcntl(2)), and of open files
+//! as a whole (flock(2)).
+//!
+//! # Kernel analogue
+//! `fs/locks.c`: `struct file_lock_context`, `posix_lock_inode`, `flock_lock_inode`,
+//! `locks_remove_posix`, `locks_remove_file`.
+//!
+//! # States
+//! An inode has no context -> has one, from the first lock on, for as long as it lives. A request
+//! is granted, refused, or waits in line; who waits is granted or refused by who frees something,
+//! or leaves when it is interrupted. What is granted ends by an unlock, or with its owner: the
+//! first close of any descriptor of the file in that table, or the last of the open file.
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | [`flag::LOCK_CONTEXT`](crate::flag::LOCK_CONTEXT) | one read-modify-write, after the context | one load |
+//! | context of an inode | once | any time |
+//! | locks and who waits for them | the context's lock | the same |
+//! | who waits for whom | the graph's lock | the same |
+//! | the answer to who waits | its own lock, over the context's | its own lock |
+//!
+//! # Locks
+//! A context -> the graph; a context -> an answer. No two contexts together, and none over a call
+//! of a backend.
+//!
+//! # Rules
+//! R1. Who closes reads the inode's flags after the descriptor is out of the table, and again after
+//!     the last reference to the file is gone, and looks for locks only if they say so. Who sets a
+//!     lock sets the flag first, and looks afterwards whether its descriptor is still there, by the
+//!     table's lock: so either the closer sees the flag, or the setter the closed descriptor.
+//! R2. Only a lock that is held keeps another from being had; who waits does not. So a request that
+//!     nobody is in the way of is granted though others wait, as in Linux.
+//! R3. Who frees something grants it, in the order of the requests, to those whom nothing else is
+//!     in the way of, and wakes them alone.
+//! R4. What a table's locks would make wait for each other in a circle is refused (`EDEADLK`), if
+//!     the circle is found by following [`Profile::deadlock_hops`](crate::Profile::deadlock_hops)
+//!     owners. The locks of open files are no owner to whom anything is refused so.
+//!
+//! # Guarantees
+//! G1. An inode without a context costs who opens, closes, reads or writes it one load of its flags.
+//! G2. Setting, freeing and testing take O(log n) for n ranges of the file, and O(1) more for each
+//!     range that is changed.
+//! G3. Locks are counted for the tenant ([`TenantLimits::locks_max`](crate::TenantLimits)); one who
+//!     waits is one thread.
+//!
+//! # Limits
+//! * Leases and delegations do not exist, and locks do not keep anybody from reading or writing.
+
+mod args;
+mod calls;
+mod close;
+mod context;
+mod flock;
+mod graph;
+mod queue;
+mod ranges;
+mod report;
+mod spans;
+mod tree;
+mod wait;
+
+pub(crate) use context::{LockContext, Locks};
+pub use report::LockInfo;
+
+use openpath_sync::Sleeper;
+
+/// Whether a lock excludes all others, or only those that do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LockKind {
+    /// Beside others like it (`F_RDLCK`, `LOCK_SH`).
+    Read,
+    /// Alone (`F_WRLCK`, `LOCK_EX`).
+    Write,
+}
+
+/// Whose a lock is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LockOwner {
+    /// A descriptor table's, by a number that only it has (`F_SETLK`).
+    Table(u64),
+    /// An open file's, by a number that only it has while it lives (`F_OFD_SETLK`).
+    File(u32),
+    /// The same for flock(2), which knows nothing of the others.
+    Flock(u32),
+}
+
+/// Bytes of a file, both ends included; `i64::MAX` is the end, wherever that is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Range {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+}
+
+impl Range {
+    /// The whole file.
+    pub(crate) const ALL: Self = Self {
+        start: 0,
+        end: i64::MAX,
+    };
+}
+
+/// A lock as a backend that keeps locks itself is told of it ([`crate::InodeOps::lock`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileLock {
+    /// Whose it is.
+    pub owner: LockOwner,
+    /// `None`: no lock.
+    pub kind: Option<LockKind>,
+    /// The first byte.
+    pub start: i64,
+    /// The last byte; `i64::MAX`: the end, wherever that is.
+    pub end: i64,
+    /// Who sets it, or has set it; -1: an open file.
+    pub pid: i32,
+}
+
+/// What a backend that keeps locks itself is to do.
+#[derive(Debug)]
+pub enum LockCall<'a> {
+    /// Say what is in the way of this lock, in its place; nothing: its kind is `None`.
+    Test(&'a mut FileLock),
+    /// Set it, or end what its owner has of the range; `wait` is who waits, if anybody.
+    Set(&'a FileLock, Option<&'a Sleeper>),
+}

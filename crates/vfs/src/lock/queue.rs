@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who waits for locks of one file, and who of them goes on when something was freed.
+//!
+//! # Kernel analogue
+//! `__locks_insert_block`, `__locks_wake_up_blocks`. There all who waited for a lock are woken, and
+//! try again in whatever order they run; here who frees it tries for them.
+//!
+//! # Shape
+//! Requests for the same range in the same way stand in one line, in the order they came. A lock
+//! that is in the way of the first is in the way of all but its own owner, so a line is asked
+//! twice, however long it is.
+
+use super::graph::{Blockers, Graph, LineId};
+use super::ranges::{Ask, Ranges};
+use super::tree::{Piece, Tree};
+use super::wait::{Answer, Wakes};
+use super::{LockKind, LockOwner, Range};
+use openpath_abi::Errno;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// One who waits.
+struct Waiter {
+    ask: Ask,
+    answer: Arc<Answer>,
+}
+
+/// Those who wait for one range in one way.
+struct Line {
+    range: Range,
+    kind: LockKind,
+    waiters: BTreeMap<u64, Waiter>,
+}
+
+/// Where one waits.
+#[derive(Clone)]
+pub(super) struct Place {
+    line: LineId,
+    seq: u64,
+    pub(super) owner: LockOwner,
+    pub(super) answer: Arc<Answer>,
+}
+
+/// Who waits for locks of one file. See the module head.
+#[derive(Default)]
+pub(super) struct Queue {
+    lines: BTreeMap<LineId, Line>,
+    by_want: HashMap<(Range, LockKind), LineId>,
+    tree: Tree,
+    next: u64,
+}
+
+impl Queue {
+    /// Enters a request that somebody is in the way of. `new_line` numbers a line.
+    ///
+    /// # Errors
+    /// `EDEADLK`: it would wait for itself.
+    pub(super) fn enter(
+        &mut self,
+        ask: Ask,
+        ranges: &Ranges,
+        graph: &mut Graph,
+        hops: u32,
+        new_line: impl FnOnce() -> LineId,
+    ) -> Result<Place, Errno> {
+        let (range, kind, owner) = (ask.range, ask.kind, ask.owner);
+        let by = blockers(ranges, range, kind).ok_or(Errno::EAGAIN)?;
+        if let Some(blocker) = by.of(owner)
+            && graph.closes(owner, blocker, hops)
+        {
+            return Err(Errno::EDEADLK);
+        }
+        let known = self.by_want.get(&(range, kind)).copied();
+        let line = known.unwrap_or_else(|| {
+            let line = new_line();
+            self.open_line(line, range, kind);
+            line
+        });
+        let (seq, answer) = (self.next, Arc::<Answer>::default());
+        self.next += 1;
+        if let Some(open) = self.lines.get_mut(&line) {
+            let waiter = Waiter {
+                ask,
+                answer: Arc::clone(&answer),
+            };
+            open.waiters.insert(seq, waiter);
+        }
+        graph.block(line, by);
+        graph.enter(owner, line, seq);
+        Ok(Place {
+            line,
+            seq,
+            owner,
+            answer,
+        })
+    }
+
+    /// Takes one out who waits no more; whether it was in.
+    pub(super) fn leave(&mut self, place: &Place, graph: &mut Graph) -> bool {
+        self.take(place.line, place.seq, graph).is_some()
+    }
+
+    /// Who waits: what for, and whose, in the order they came.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Ask> {
+        let all = self.lines.values().flat_map(|line| &line.waiters);
+        let by_age: BTreeMap<_, _> = all.map(|(seq, waiter)| (*seq, &waiter.ask)).collect();
+        by_age.into_values()
+    }
+
+    /// Grants what can be, of requests for some of `freed`, and says whom to wake. Refuses those
+    /// who have come to wait for themselves.
+    pub(super) fn settle(
+        &mut self,
+        freed: Range,
+        ranges: &mut Ranges,
+        graph: &mut Graph,
+        hops: u32,
+        wakes: &mut Wakes,
+    ) {
+        let mut work = BTreeMap::new();
+        self.tree.each(freed.start, freed.end, &mut |piece| {
+            if let Some(seq) = self.head(piece.rank) {
+                work.insert(seq, piece.rank);
+            }
+        });
+        while let Some((_, line)) = work.pop_first() {
+            let Some(open) = self.lines.get(&line) else {
+                continue;
+            };
+            let by = blockers(ranges, open.range, open.kind);
+            let next = match by {
+                None => self.head(line),
+                // Its own lock is in nobody's way but others'.
+                Some(by) if by.second.is_none() => graph.waits_in(by.first, line),
+                Some(_) => None,
+            };
+            match (next, by) {
+                (Some(seq), _) => {
+                    if let Some(waiter) = self.take(line, seq, graph) {
+                        let granted = ranges.set(&waiter.ask);
+                        waiter.answer.give(granted, wakes);
+                    }
+                    if let Some(seq) = self.head(line) {
+                        work.insert(seq, line);
+                    }
+                }
+                (None, Some(by)) => self.stay(line, by, graph, hops, wakes),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// A line goes on waiting, maybe for others than before.
+    fn stay(
+        &mut self,
+        line: LineId,
+        by: Blockers,
+        graph: &mut Graph,
+        hops: u32,
+        wakes: &mut Wakes,
+    ) {
+        if graph.blockers(line) == Some(by) {
+            return;
+        }
+        graph.block(line, by);
+        let own = by
+            .second
+            .filter(|second| graph.closes(by.first, *second, hops));
+        let mut stuck: Vec<LockOwner> = own.map(|_| by.first).into_iter().collect();
+        stuck.extend(graph.chain(by.first, hops).filter(|o| *o != by.first));
+        for owner in stuck {
+            while matches!(owner, LockOwner::Table(_))
+                && let Some(seq) = graph.waits_in(owner, line)
+                && let Some(waiter) = self.take(line, seq, graph)
+            {
+                waiter.answer.give(Err(Errno::EDEADLK), wakes);
+            }
+        }
+    }
+
+    fn open_line(&mut self, line: LineId, range: Range, kind: LockKind) {
+        self.by_want.insert((range, kind), line);
+        self.tree.insert(Piece {
+            start: range.start,
+            end: range.end,
+            rank: line,
+            write: kind == LockKind::Write,
+        });
+        let waiters = BTreeMap::new();
+        self.lines.insert(
+            line,
+            Line {
+                range,
+                kind,
+                waiters,
+            },
+        );
+    }
+
+    /// The one who has waited longest in a line.
+    fn head(&self, line: LineId) -> Option<u64> {
+        let open = self.lines.get(&line)?;
+        open.waiters.first_key_value().map(|(seq, _)| *seq)
+    }
+
+    /// Takes one out of its line, which goes with the last.
+    fn take(&mut self, line: LineId, seq: u64, graph: &mut Graph) -> Option<Waiter> {
+        let open = self.lines.get_mut(&line)?;
+        let waiter = open.waiters.remove(&seq)?;
+        graph.leave(waiter.ask.owner, line, seq);
+        if open.waiters.is_empty()
+            && let Some(open) = self.lines.remove(&line)
+        {
+            self.by_want.remove(&(open.range, open.kind));
+            self.tree.remove(open.range.start, line);
+            graph.end_line(line);
+        }
+        Some(waiter)
+    }
+
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
+/// Whose locks are in the way of a request, if any.
+fn blockers(ranges: &Ranges, range: Range, kind: LockKind) -> Option<Blockers> {
+    let first = ranges.conflict(None, range, kind)?.owner;
+    let second = ranges.conflict(Some(first), range, kind);
+    Some(Blockers {
+        first,
+        second: second.map(|held| held.owner),
+    })
+}

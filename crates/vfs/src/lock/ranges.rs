@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All that is locked of one file: each owner's spans, and all of them in one tree.
+//!
+//! # Rules
+//! R1. Spans of two owners overlap only if neither excludes. Who sets one has asked
+//!     [`Ranges::conflict`] before.
+//! R2. Owners come in the order in which each got its first span; one that has none left is
+//!     forgotten, and comes last when it comes again. That is the order in which Linux finds them.
+//! R3. The tenant of who came first for an owner pays for all of its spans here, one by one, until
+//!     the last is gone.
+
+use super::spans::{Span, Spans};
+use super::tree::{NOBODY, Piece, Rank, Tree};
+use super::{LockKind, LockOwner, Range};
+use crate::tenant::TenantRef;
+use openpath_abi::Errno;
+use std::collections::{BTreeMap, HashMap};
+
+/// What one owner has.
+struct Group {
+    owner: LockOwner,
+    spans: Spans,
+    tenant: TenantRef,
+}
+
+impl Drop for Group {
+    /// R3
+    fn drop(&mut self) {
+        self.tenant.uncharge_locks(self.spans.len() as u64);
+    }
+}
+
+/// A lock that is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Held {
+    pub(super) owner: LockOwner,
+    pub(super) range: Range,
+    pub(super) kind: LockKind,
+    pub(super) pid: i32,
+}
+
+/// A request for a lock.
+#[derive(Clone)]
+pub(super) struct Ask {
+    pub(super) owner: LockOwner,
+    pub(super) range: Range,
+    pub(super) kind: LockKind,
+    pub(super) pid: i32,
+    /// Who pays.
+    pub(super) tenant: TenantRef,
+}
+
+/// The locks of one file. See the module head.
+#[derive(Default)]
+pub(super) struct Ranges {
+    groups: BTreeMap<Rank, Group>,
+    ranks: HashMap<LockOwner, Rank>,
+    tree: Tree,
+    next: Rank,
+}
+
+impl Ranges {
+    /// The first lock that keeps `me` from having `range`; of any owner, if that is `None`.
+    pub(super) fn conflict(
+        &self,
+        me: Option<LockOwner>,
+        range: Range,
+        kind: LockKind,
+    ) -> Option<Held> {
+        let rank = me.and_then(|me| self.ranks.get(&me));
+        let me = rank.copied().unwrap_or(NOBODY);
+        let write = kind == LockKind::Write;
+        let piece = self.tree.first(range.start, range.end, write, me)?;
+        let group = self.groups.get(&piece.rank)?;
+        let mut spans = group.spans.within(piece.start, piece.start);
+        spans.next().map(|(start, span)| held(group, start, span))
+    }
+
+    /// The owner's first lock that has some of `range`.
+    pub(super) fn own(&self, owner: LockOwner, range: Range) -> Option<Held> {
+        let group = self.group(owner)?;
+        let mut spans = group.spans.within(range.start, range.end);
+        spans.next().map(|(start, span)| held(group, start, span))
+    }
+
+    /// All locks, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Held> {
+        self.groups.values().flat_map(|group| {
+            let spans = group.spans.iter();
+            spans.map(|(start, span)| held(group, start, span))
+        })
+    }
+
+    /// Gives the owner what it asks for, which nobody is in the way of (R1).
+    ///
+    /// # Errors
+    /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
+    pub(super) fn set(&mut self, ask: &Ask) -> Result<(), Errno> {
+        let rank = match self.ranks.get(&ask.owner) {
+            Some(rank) => *rank,
+            None => self.enter(ask),
+        };
+        let changed = self.change(rank, ask.range, Some(ask.kind), ask.pid);
+        self.forget_if_idle(rank);
+        changed
+    }
+
+    /// Frees what the owner has of `range`.
+    ///
+    /// # Errors
+    /// `ENOLCK`: a lock would become two, and its tenant may have no more.
+    pub(super) fn free(&mut self, owner: LockOwner, range: Range) -> Result<(), Errno> {
+        let Some(&rank) = self.ranks.get(&owner) else {
+            return Ok(());
+        };
+        let changed = self.change(rank, range, None, 0);
+        self.forget_if_idle(rank);
+        changed
+    }
+
+    /// Takes all from the owner; what that covered, from its first byte to its last.
+    pub(super) fn free_all(&mut self, owner: LockOwner) -> Option<Range> {
+        let rank = self.ranks.remove(&owner)?;
+        let group = self.groups.remove(&rank)?;
+        let (mut first, mut last) = (i64::MAX, 0);
+        for (start, span) in group.spans.iter() {
+            self.tree.remove(start, rank);
+            (first, last) = (first.min(start), last.max(span.end));
+        }
+        Some(Range {
+            start: first,
+            end: last,
+        })
+    }
+
+    fn group(&self, owner: LockOwner) -> Option<&Group> {
+        self.groups.get(self.ranks.get(&owner)?)
+    }
+
+    /// An owner that had nothing here.
+    fn enter(&mut self, ask: &Ask) -> Rank {
+        let rank = self.next;
+        self.next += 1;
+        self.ranks.insert(ask.owner, rank);
+        let group = Group {
+            owner: ask.owner,
+            spans: Spans::default(),
+            tenant: ask.tenant.clone(),
+        };
+        self.groups.insert(rank, group);
+        rank
+    }
+
+    /// R2
+    fn forget_if_idle(&mut self, rank: Rank) {
+        if self.groups.get(&rank).is_some_and(|g| g.spans.is_empty())
+            && let Some(group) = self.groups.remove(&rank)
+        {
+            self.ranks.remove(&group.owner);
+        }
+    }
+
+    fn change(
+        &mut self,
+        rank: Rank,
+        range: Range,
+        kind: Option<LockKind>,
+        pid: i32,
+    ) -> Result<(), Errno> {
+        let Some(group) = self.groups.get_mut(&rank) else {
+            return Ok(());
+        };
+        let edit = group.spans.plan(range, kind, pid);
+        let growth = edit.growth();
+        match u64::try_from(growth) {
+            Ok(more) => group.tenant.charge_locks(more)?,
+            Err(_) => group.tenant.uncharge_locks(growth.unsigned_abs()),
+        }
+        for &start in &edit.gone {
+            self.tree.remove(start, rank);
+        }
+        for &(start, span) in &edit.new {
+            self.tree.insert(Piece {
+                start,
+                end: span.end,
+                rank,
+                write: span.kind == LockKind::Write,
+            });
+        }
+        group.spans.apply(&edit);
+        Ok(())
+    }
+}
+
+fn held(group: &Group, start: i64, span: &Span) -> Held {
+    Held {
+        owner: group.owner,
+        range: Range {
+            start,
+            end: span.end,
+        },
+        kind: span.kind,
+        pid: span.pid,
+    }
+}
+
+#[cfg(test)]
+mod tests;

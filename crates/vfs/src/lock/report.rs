@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is locked, as a list: the columns of `/proc/locks`. proc_locks(5).
+
+use super::context::LockContext;
+use super::ranges::Held;
+use super::{LockKind, LockOwner};
+use crate::file::Fd;
+use crate::instance::Vfs;
+use crate::task::Task;
+use openpath_abi::Errno;
+use std::fmt;
+
+/// A lock that is held, or that somebody waits for. Prints as a line of `/proc/locks`, but for its
+/// number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct LockInfo {
+    /// Whether somebody waits for it.
+    pub waits: bool,
+    /// Whose it is.
+    pub owner: LockOwner,
+    /// Whether it is alone.
+    pub kind: LockKind,
+    /// Who set it, or asks for it; -1 for open files' locks of ranges.
+    pub pid: i32,
+    /// Device of the file.
+    pub dev: u64,
+    /// Inode number of the file.
+    pub ino: u64,
+    /// The first byte.
+    pub start: i64,
+    /// The last byte; `None`: the end, wherever that is.
+    pub end: Option<i64>,
+}
+
+impl fmt::Display for LockInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.waits {
+            f.write_str("-> ")?;
+        }
+        f.write_str(match self.owner {
+            LockOwner::Table(_) => "POSIX  ADVISORY  ",
+            LockOwner::File(_) => "OFDLCK ADVISORY  ",
+            LockOwner::Flock(_) => "FLOCK  ADVISORY  ",
+        })?;
+        f.write_str(match self.kind {
+            LockKind::Read => "READ ",
+            LockKind::Write => "WRITE",
+        })?;
+        let (major, minor) = (
+            self.dev >> 8 & 0xfff,
+            self.dev & 0xff | self.dev >> 12 & 0xfff00,
+        );
+        let (pid, ino, start) = (self.pid, self.ino, self.start);
+        write!(f, " {pid} {major:02x}:{minor:02x}:{ino} {start} ")?;
+        match self.end {
+            Some(end) => write!(f, "{end}"),
+            None => f.write_str("EOF"),
+        }
+    }
+}
+
+impl LockContext {
+    fn report(&self, into: &mut Vec<LockInfo>) {
+        let state = self.state.lock();
+        for side in state.sides() {
+            let waiting = side.queue.iter().map(|ask| {
+                let held = Held {
+                    owner: ask.owner,
+                    range: ask.range,
+                    kind: ask.kind,
+                    pid: ask.pid,
+                };
+                (true, held)
+            });
+            let held = side.ranges.iter().map(|held| (false, held));
+            into.extend(held.chain(waiting).map(|(waits, lock)| LockInfo {
+                waits,
+                owner: lock.owner,
+                kind: lock.kind,
+                pid: lock.pid,
+                dev: self.place.0,
+                ino: self.place.1,
+                start: lock.range.start,
+                end: (lock.range.end != i64::MAX).then_some(lock.range.end),
+            }));
+        }
+    }
+}
+
+impl Vfs {
+    /// Every lock that is held or waited for, file by file; those who wait after what is held, in
+    /// the order they came. Linux: `/proc/locks`.
+    ///
+    /// Locks that a backend keeps itself ([`crate::InodeOps::lock`]) are not among them.
+    #[must_use]
+    pub fn locks(&self) -> Vec<LockInfo> {
+        let mut all = Vec::new();
+        for context in self.0.locks.contexts() {
+            context.report(&mut all);
+        }
+        all
+    }
+}
+
+impl Task {
+    /// The locks on the file at `fd`, as in [`Vfs::locks`].
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn locks(&self, fd: Fd) -> Result<Vec<LockInfo>, Errno> {
+        let file = self.core.fdget(fd)?;
+        let mut all = Vec::new();
+        if let Some(context) = file.inode()?.locks() {
+            context.report(&mut all);
+        }
+        Ok(all)
+    }
+}

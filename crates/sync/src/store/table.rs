@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | slot | a guard of the table, or the table itself | nothing; what is read is a number |
 //! | claimed | the same | nothing, as a hint |
+//! | noted | nothing: set once | nothing |
 //!
 //! # Rules
 //! R1. A slot that is not 0 holds one reference to the file of that number. Only a guard takes a
@@ -25,6 +26,8 @@ pub struct FileSlots {
     store: u32,
     /// How many descriptors are claimed, kept by the table's owner.
     pub claimed: Word32,
+    /// Something to look for when a reference is taken out, of the table's owner; it stays.
+    pub noted: Word32,
 }
 
 /// More than any table has (`sysctl_nr_open_max`).
@@ -37,6 +40,7 @@ impl FileSlots {
             slots: Slots::new(SLOTS_MAX),
             store: store.id,
             claimed: Word32::new(0),
+            noted: Word32::new(0),
         }
     }
 

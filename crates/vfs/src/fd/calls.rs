@@ -95,11 +95,8 @@ impl Task {
     #[inline]
     pub fn close(&self, fd: Fd) -> Result<(), Errno> {
         let core = &self.core;
-        let file = core.fds().take(core, fd)?;
-        let store = &core.vfs.dcache.store;
-        let inode = store.dentry_payload(file.pin());
-        let locked = inode.is_some_and(|inode| core.vfs.has_locks(inode));
-        if locked || store.file_payload(&file).is_some() {
+        let (file, locks) = core.fds().take(core, fd)?;
+        if locks || core.vfs.dcache.store.file_payload(&file).is_some() {
             return core.close_told(file);
         }
         core.put_file(file);
@@ -184,7 +181,7 @@ impl Task {
     /// `EBADF` (not open, or reserved by an open going on).
     pub fn take_file(&self, fd: Fd) -> Result<OpenFile, Errno> {
         let core = &self.core;
-        let file = core.fds().take(core, fd)?;
+        let (file, _) = core.fds().take(core, fd)?;
         core.pins.share_file(&file);
         Ok(OpenFile::new(Arc::clone(&core.vfs), file))
     }

@@ -15,6 +15,7 @@
 //! | slots | the table's lock | any time, with R2 |
 //! | map | the table's lock | the table's lock |
 //! | claimed | the table's lock | any time, as a hint (R3) |
+//! | noted | once: the table has, or had, locks on files | any time |
 //!
 //! # Locks
 //! One lock for each table, which costs nothing while one task has the table
@@ -87,6 +88,11 @@ impl FdTable {
     #[inline(always)]
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// From now on it may have locks, for which each close looks.
+    pub(crate) fn note_locks(&self) {
+        self.table.noted.set(1);
     }
 
     /// Whether the file is at `fd`, once whoever was taking it out has done so.
@@ -186,12 +192,13 @@ impl FdTable {
         Ok(slot)
     }
 
-    /// Takes the file at `fd` out, whose descriptor is free from now on (`file_close_fd`).
+    /// Takes the file at `fd` out, whose descriptor is free from now on (`file_close_fd`); and
+    /// whether the table may have locks on it.
     ///
     /// # Errors
     /// `EBADF`: not open, or reserved.
     #[inline(always)]
-    fn take(&self, core: &Core, fd: Fd) -> Result<FileRef, Errno> {
+    fn take(&self, core: &Core, fd: Fd) -> Result<(FileRef, bool), Errno> {
         let slot = slot_of(fd)?;
         let mut map = self.table.lock();
         let _step = unfailing();
@@ -199,7 +206,7 @@ impl FdTable {
         let file = file.ok_or(Errno::EBADF)?;
         map.free(slot);
         self.table.claimed.poke(map.count());
-        Ok(file)
+        Ok((file, self.table.noted.get() != 0))
     }
 }
 

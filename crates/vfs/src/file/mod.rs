@@ -12,7 +12,7 @@
 //! | field | written under | read under |
 //! |---|---|---|
 //! | flags | the making; `F_SETFL` (one word) | any time |
-//! | bits, cred | the making | any time |
+//! | bits, cred | the making; that it has locks, once | any time |
 //! | pos | the position lock if the file is shared | the same |
 //! | owner, signal | one word each | any time |
 //! | payload | once, while the file is made | a reference |
@@ -56,6 +56,8 @@ pub type Fd = i32;
 pub(crate) mod fbit {
     /// The open that made it created what it is open at (`FMODE_CREATED`).
     pub(crate) const CREATED: u32 = 1;
+    /// It has, or had, locks of its own.
+    pub(crate) const LOCKED: u32 = 1 << 1;
 }
 
 file_item! {

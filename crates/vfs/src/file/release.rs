@@ -13,6 +13,7 @@
 //!     backend that is slow keeps that call waiting and nobody else; one that panics has released
 //!     all the same.
 
+use super::fbit;
 use crate::dcache::dflag;
 use crate::inode::shield;
 use crate::instance::Shared;
@@ -80,12 +81,11 @@ impl Shared {
         }
     }
 
-    /// Ends the locks of an open file, if what it is open at has any.
+    /// Ends the locks of an open file, if it ever had some.
     #[inline(always)]
     fn end_locks_of(&self, last: &LastRef) {
-        let inode = self.dcache.store.dentry_payload(last.pin());
-        if let Some(inode) = inode.filter(|inode| self.has_locks(inode)) {
-            self.end_file_locks(inode, last.id());
+        if self.dcache.store.file(last.id()).bits.get() & fbit::LOCKED != 0 {
+            self.end_file_locks(last);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::ranges::{Ask, Held};
 use super::{FileLock, LockCall, LockKind, LockOwner, Range, args};
-use crate::file::{Fd, Filp};
+use crate::file::{Fd, Filp, fbit};
 use crate::inode::shield;
 use crate::task::{Core, Task};
 use openpath_abi::{Errno, Flock};
@@ -180,6 +180,9 @@ impl Filp<'_> {
         wait: Option<&Sleeper>,
     ) -> Result<(), Errno> {
         let (core, inode) = (self.core, self.inode()?);
+        if kind.is_some() {
+            self.note_locks(owner);
+        }
         let lock = self.file_lock(owner, range, kind);
         let call = LockCall::Set(&lock, wait);
         let asked = shield(|| inode.ops().lock(inode, call).transpose())?;
@@ -203,6 +206,16 @@ impl Filp<'_> {
         };
         let context = core.vfs.lock_context(inode, self.mount()?.dev);
         context.set(&core.vfs, &ask, wait)
+    }
+
+    /// Has whoever closes it look for locks (R1 of the module).
+    fn note_locks(&self, owner: LockOwner) {
+        match owner {
+            LockOwner::Table(_) => self.core.fds().note_locks(),
+            LockOwner::File(_) | LockOwner::Flock(_) => {
+                self.body().bits.set_bits(fbit::LOCKED);
+            }
+        }
     }
 
     fn file_lock(&self, owner: LockOwner, range: Range, kind: Option<LockKind>) -> FileLock {

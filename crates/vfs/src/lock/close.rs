@@ -9,6 +9,7 @@ use super::{FileLock, LockCall, LockOwner, Range};
 use crate::file::Filp;
 use crate::inode::{Inode, shield};
 use crate::instance::Shared;
+use openpath_sync::LastRef;
 
 impl Shared {
     /// Ends all locks that the owner has on an inode that may have some.
@@ -38,9 +39,11 @@ impl Shared {
 
     /// Ends what an open file has, whose last reference is gone.
     #[cold]
-    pub(crate) fn end_file_locks(&self, inode: &Inode, file: u32) {
-        self.end_locks(inode, LockOwner::File(file));
-        self.end_locks(inode, LockOwner::Flock(file));
+    pub(crate) fn end_file_locks(&self, last: &LastRef) {
+        if let Some(inode) = self.dcache.store.dentry_payload(last.pin()) {
+            self.end_locks(inode, LockOwner::File(last.id()));
+            self.end_locks(inode, LockOwner::Flock(last.id()));
+        }
     }
 }
 

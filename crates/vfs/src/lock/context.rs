@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 /// What there is of locks in a `Vfs`, besides the locks.
 #[derive(Default)]
 pub(crate) struct Locks {
-    graph: Mutex<Graph, LockGraph>,
+    pub(super) graph: Mutex<Graph, LockGraph>,
     /// Every context, for reports, and how many there may be before those that are gone go.
     files: Mutex<(Vec<Weak<LockContext>>, usize), LockFiles>,
     next_line: Word,

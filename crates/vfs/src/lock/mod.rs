@@ -26,10 +26,11 @@
 //! of a backend.
 //!
 //! # Rules
-//! R1. Who closes reads the inode's flags after the descriptor is out of the table, and again after
-//!     the last reference to the file is gone, and looks for locks only if they say so. Who sets a
-//!     lock sets the flag first, and looks afterwards whether its descriptor is still there, by the
-//!     table's lock: so either the closer sees the flag, or the setter the closed descriptor.
+//! R1. Who sets a lock first notes so in its table, or in the open file, and in the inode's flags;
+//!     and then looks, by the table's lock, whether its descriptor is still there. Who closes reads
+//!     what the table notes after the descriptor is out of it, and of what notes something the
+//!     inode's flags; and what the file notes after its last reference is gone. So either the closer
+//!     sees that there may be locks, or the setter that the descriptor is closed.
 //! R2. Only a lock that is held keeps another from being had; who waits does not. So a request that
 //!     nobody is in the way of is granted though others wait, as in Linux.
 //! R3. Who frees something grants it, in the order of the requests, to those whom nothing else is
@@ -39,7 +40,9 @@
 //!     owners. The locks of open files are no owner to whom anything is refused so.
 //!
 //! # Guarantees
-//! G1. An inode without a context costs who opens, closes, reads or writes it one load of its flags.
+//! G1. Who closes a file in a table that never had locks, whose open file never had any, reads one
+//!     word of each, and nothing of the inode; else one load of its flags, if it never had any. Who
+//!     opens, reads or writes looks at nothing.
 //! G2. Setting, freeing and testing take O(log n) for n ranges of the file, and O(1) more for each
 //!     range that is changed.
 //! G3. Locks are counted for the tenant ([`TenantLimits::locks_max`](crate::TenantLimits)); one who
@@ -58,6 +61,8 @@ mod queue;
 mod ranges;
 mod report;
 mod spans;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod wait;
 

@@ -119,7 +119,8 @@ impl Default for Tree {
 
 impl Tree {
     /// How many spans there are.
-    pub(super) fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.len
     }
 

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Processes that lock files of the running kernel, as the tests of locks tell them to.
+
+A line on standard input is for a thread of a process: `a1 setlk x w 0 0 10`. What comes of it is a
+line on standard output: `a1 0`. Process numbers are shown as `<123>`. Each process says who it is
+when it begins: `a hello <123>`.
+"""
+import ctypes
+import errno
+import os
+import queue
+import signal
+import socket
+import struct
+import sys
+import threading
+
+NAMES = "abcdefgh"
+LIBC = ctypes.CDLL(None, use_errno=True)
+CALLS = {"fcntl": 72, "flock": 73}
+COMMANDS = {"getlk": 5, "setlk": 6, "setlkw": 7, "ofd_getlk": 36, "ofd_setlk": 37, "ofd_setlkw": 38}
+KINDS = {"r": 0, "w": 1, "u": 2}
+MODES = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR, "3": 3, "path": 0o10000000}
+LAYOUT = "hhxxxxqqixxxx"
+PAIRS = {name: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for name in NAMES}
+
+
+def call(number, *args):
+    done = LIBC.syscall(ctypes.c_long(CALLS[number]), *args)
+    if done >= 0:
+        return "0"
+    name = errno.errorcode[ctypes.get_errno()]
+    return {"EDEADLOCK": "EDEADLK"}.get(name, name)
+
+
+def lock(fd, command, kind, whence=0, start=0, length=0, pid=0):
+    asked = struct.pack(LAYOUT, kind, whence, start, length, pid)
+    passed = ctypes.create_string_buffer(asked, 32)
+    done = call("fcntl", ctypes.c_int(fd), COMMANDS[command], passed)
+    if done != "0" or not command.endswith("getlk"):
+        return done
+    kind, whence, start, length, pid = struct.unpack(LAYOUT, passed.raw)
+    kind = {0: "r", 1: "w", 2: "u"}[kind]
+    return f"{kind} {whence} {start} {length} " + (f"<{pid}>" if pid > 0 else str(pid))
+
+
+def view(fd, command, size):
+    """What is in the way of a lock of each byte, and of the rest."""
+    seen = []
+    for kind in (0, 1):
+        ranges = [(at, 1) for at in range(size)] + [(size, 0), (0, 0)]
+        for start, length in ranges:
+            one = lock(fd, command, kind, 0, start, length)
+            one = "-" if one.startswith("u") else one
+            if not seen or seen[-1] != one:
+                seen.append(one)
+    return ", ".join(seen)
+
+
+def locks():
+    """What /proc/locks has of the files here."""
+    files = {str(os.stat(name).st_ino): name for name in os.listdir(".")}
+    seen = []
+    for line in open("/proc/locks"):
+        words = line.split()[1:]
+        waits = words[0] == "->"
+        kind, _, way, pid, place, start, end = words[1:] if waits else words
+        name = files.get(place.split(":")[2])
+        if name:
+            pid = f"<{pid}>" if int(pid) > 0 else pid
+            seen.append(("-> " if waits else "") + f"{kind} {way} {pid} {name} {start} {end}")
+    return seen
+
+
+def numbers(words):
+    return [(-1) ** word.startswith("-") * int(word.lstrip("-")) for word in words]
+
+
+class Agent:
+    def __init__(self, name):
+        self.fds = {}
+        self.begin(name)
+
+    def begin(self, name):
+        self.name, self.workers = name, {}
+        self.say(name, f"hello <{os.getpid()}>")
+
+    def say(self, who, what):
+        os.write(1, f"{who} {what}\n".encode())
+
+    def run(self):
+        while True:
+            told = PAIRS[self.name][1].recv(1 << 16).decode()
+            if not told:
+                os._exit(0)
+            thread, command = told.split(" ", 1)
+            words = command.split()
+            if words[0] == "fork":
+                self.fork(thread, words[1])
+            elif words[0] == "exit":
+                self.say(self.name + thread, "0")
+                os._exit(0)
+            elif words[0] == "interrupt":
+                signal.pthread_kill(self.workers[thread][0].ident, signal.SIGUSR1)
+            else:
+                self.worker(thread).put(words)
+
+    def fork(self, thread, name):
+        if os.fork() == 0:
+            self.begin(name)
+        else:
+            self.say(self.name + thread, "0")
+
+    def worker(self, thread):
+        if thread not in self.workers:
+            todo = queue.Queue()
+
+            def work():
+                while True:
+                    self.say(self.name + thread, self.do(*todo.get()))
+
+            worker = threading.Thread(target=work, daemon=True)
+            worker.start()
+            self.workers[thread] = (worker, todo)
+        return self.workers[thread][1]
+
+    def do(self, what, *words):
+        try:
+            return self.do_it(what, words)
+        except OSError as error:
+            return errno.errorcode[error.errno]
+
+    def do_it(self, what, words):
+        if what == "locks":
+            return "; ".join(sorted(locks()))
+        fd = self.fds.get(words[0], 9999)
+        if what == "open":
+            self.fds[words[0]] = os.open(words[1], MODES[words[2]])
+        elif what == "close":
+            os.close(self.fds.pop(words[0], 9999))
+        elif what == "dup":
+            self.fds[words[1]] = os.dup(fd)
+        elif what == "dup2":
+            os.dup2(fd, self.fds[words[1]])
+        elif what == "seek":
+            os.lseek(fd, int(words[1]), os.SEEK_SET)
+        elif what == "flock":
+            return call("flock", ctypes.c_int(fd), int(words[1]))
+        elif what == "view":
+            return view(fd, words[1], int(words[2]))
+        else:
+            return lock(fd, what, KINDS.get(words[1], 7), *numbers(words[2:]))
+        return "0"
+
+
+def main():
+    os.chdir(sys.argv[1])
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.siginterrupt(signal.SIGUSR1, True)
+    for name in sys.argv[2]:
+        if os.fork() == 0:
+            Agent(name).run()
+    for line in sys.stdin:
+        who, command = line.rstrip("\n").split(" ", 1)
+        PAIRS[who[0]][0].send(f"{who[1:]} {command}".encode())
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+
+
+os.setpgrp()
+main()

@@ -100,7 +100,10 @@ fn differ(agents: &mut dyn FnMut(&[String], Duration) -> Vec<String>) -> (usize,
             if (said != lines) != listed {
                 let lines = lines.iter().zip(&said).filter(|(a, b)| a != b);
                 let lines: Vec<String> = lines.map(|(a, b)| format!("{a}\n  not {b}")).collect();
-                wrong.push(format!("case {name}, listed: {listed}\n{}", lines.join("\n")));
+                wrong.push(format!(
+                    "case {name}, listed: {listed}\n{}",
+                    lines.join("\n")
+                ));
             }
         }
     }
@@ -136,9 +139,8 @@ fn the_kernel_says_what_is_written() {
     if std::env::var_os("OPENPATH_LOCKS_RECORD").is_some() {
         return record();
     }
-    let mut kernel = |lines: &[String], patience| {
-        play(&mut host::Host::new(PROCESSES), lines, patience)
-    };
+    let mut kernel =
+        |lines: &[String], patience| play(&mut host::Host::new(PROCESSES), lines, patience);
     let (_, wrong) = differ(&mut kernel);
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
@@ -148,7 +150,11 @@ fn record() {
     for mut file in files() {
         for (_, at) in cases(&file) {
             let patience = Duration::from_millis(150);
-            let said = play(&mut host::Host::new(PROCESSES), &file.lines[at.clone()], patience);
+            let said = play(
+                &mut host::Host::new(PROCESSES),
+                &file.lines[at.clone()],
+                patience,
+            );
             file.lines.splice(at, said);
         }
         fs::write(&file.path, file.lines.join("\n") + "\n").expect("a case file");

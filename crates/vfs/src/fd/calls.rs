@@ -175,15 +175,20 @@ impl Task {
 
     /// Takes the open file at `fd` out of the table: the descriptor is free, and the file stays
     /// open without it. Its opening is not told that a descriptor of it is gone, since none was
-    /// closed. Linux: `file_close_fd` of a worker of `io_uring`.
+    /// closed; but locks that the table has on the file end. Linux: `file_close_fd` of a worker of
+    /// `io_uring`.
     ///
     /// # Errors
     /// `EBADF` (not open, or reserved by an open going on).
     pub fn take_file(&self, fd: Fd) -> Result<OpenFile, Errno> {
         let core = &self.core;
-        let (file, _) = core.fds().take(core, fd)?;
-        core.pins.share_file(&file);
-        Ok(OpenFile::new(Arc::clone(&core.vfs), file))
+        let (file, locks) = core.fds().take(core, fd)?;
+        let file = Filp::hold(core, file);
+        if locks {
+            file.end_table_locks(core.fds().number());
+        }
+        core.pins.share_file(file.file());
+        Ok(OpenFile::new(Arc::clone(&core.vfs), file.into_ref()))
     }
 
     /// The lowest free descriptor for an open file that came from elsewhere; `flags` may have

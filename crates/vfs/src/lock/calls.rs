@@ -54,6 +54,15 @@ impl Task {
     /// `EINVAL` (kind), `EBADF` (not open for reading, or writing), `EAGAIN` (somebody is in the
     /// way), `ENOLCK` (as many as the tenant may have), `EBADF` (closed meanwhile: the table has no
     /// lock on the file then).
+    ///
+    /// ```no_run
+    /// # use openpath_abi::{Errno, Flock, lock::{F_UNLCK, F_WRLCK}};
+    /// # fn example(task: &openpath_vfs::Task, fd: i32) -> Result<(), Errno> {
+    /// // The first ten bytes, alone; and none of them any more.
+    /// task.fcntl_setlk(fd, &Flock::new(F_WRLCK, 0, 10))?;
+    /// task.fcntl_setlk(fd, &Flock::new(F_UNLCK, 0, 10))
+    /// # }
+    /// ```
     #[doc(alias = "F_SETLK")]
     pub fn fcntl_setlk(&self, fd: Fd, ask: &Flock) -> Result<(), Errno> {
         self.set_record(fd, ask, By::Table, None)

@@ -59,7 +59,11 @@ fn each_release_wakes_one_of_ten_thousand() {
         queue.settle(freed, &mut ranges, &mut graph, 10, &mut wakes);
         assert_eq!(wakes.len(), 1);
         let next = ranges.iter().next().map(|held| held.owner);
-        assert_eq!(next, Some(LockOwner::Table(owner + 1)), "the one who came first");
+        assert_eq!(
+            next,
+            Some(LockOwner::Table(owner + 1)),
+            "the one who came first"
+        );
     }
     assert!(queue.is_empty() && graph.is_empty());
 }
@@ -195,15 +199,17 @@ fn a_circle_is_refused_if_it_is_found_in_as_many_hops_as_linux_makes() {
             let sleeper = Sleeper::default();
             let own = sleeper.clone();
             let (scene, closes) = (&scene, &closes);
-            let asks =
-                s.spawn(move || scene.files[last].set(&scene.vfs.0, closes, Some(&own)));
+            let asks = s.spawn(move || scene.files[last].set(&scene.vfs.0, closes, Some(&own)));
             while !asks.is_finished() && scene.waiting(last) == 0 {
                 thread::yield_now();
             }
             let waited = scene.waiting(last) != 0;
             sleeper.interrupt();
             let done = asks.join().expect("a thread");
-            assert_eq!(done, Err(if waited { Errno::EINTR } else { Errno::EDEADLK }));
+            assert_eq!(
+                done,
+                Err(if waited { Errno::EINTR } else { Errno::EDEADLK })
+            );
             !waited
         });
         assert_eq!(found, length <= 11, "{length} who wait");
@@ -258,7 +264,9 @@ fn threads_that_take_turns_and_are_interrupted_lose_nothing() {
                 })
             })
             .collect();
-        let served = threads.into_iter().map(|thread| thread.join().expect("a thread"));
+        let served = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a thread"));
         served.sum::<u32>()
     });
     assert!(total > 0 && scene.is_quiet());

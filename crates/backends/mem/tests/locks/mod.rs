@@ -80,7 +80,9 @@ pub(crate) fn settle(
 
 /// Whether it is a flock(2) that may wait.
 fn is_waiting_flock(what: &str) -> bool {
-    let op = what.strip_prefix("flock ").and_then(|rest| rest.split(' ').nth(1));
+    let op = what
+        .strip_prefix("flock ")
+        .and_then(|rest| rest.split(' ').nth(1));
     op.is_some_and(|op| matches!(op, "1" | "2"))
 }
 

@@ -53,7 +53,8 @@ impl Ours {
             task.write(fd, &[b'x'; 100]).expect("bytes");
             task.close(fd).expect("a file");
         }
-        task.mkdir(format!("/{DIR}").as_bytes(), 0o777).expect("a folder");
+        task.mkdir(format!("/{DIR}").as_bytes(), 0o777)
+            .expect("a folder");
         let (said, heard) = channel();
         let (send_born, born) = channel();
         let mut ours = Self {
@@ -218,7 +219,11 @@ fn mode(word: &str) -> u32 {
 }
 
 fn request(words: &[&str]) -> Flock {
-    let number = |at: usize| words.get(at).map_or(0, |word| word.parse().expect("a number"));
+    let number = |at: usize| {
+        words
+            .get(at)
+            .map_or(0, |word| word.parse().expect("a number"))
+    };
     Flock {
         kind: match words[0] {
             "r" => F_RDLCK,
@@ -245,7 +250,10 @@ fn lock(task: &Task, fd: Fd, what: &str, ask: &Flock) -> Result<String, Errno> {
     };
     let kind = ["r", "w", "u"][found.kind as usize];
     let pid = called(found.pid);
-    Ok(format!("{kind} {} {} {} {pid}", found.whence, found.start, found.len))
+    Ok(format!(
+        "{kind} {} {} {} {pid}",
+        found.whence, found.start, found.len
+    ))
 }
 
 /// What is in the way of a lock of each byte, and of the rest.
@@ -277,7 +285,11 @@ fn locks(vfs: &Vfs, task: &Task) -> String {
         });
         *found.expect("a file of ours")
     };
-    let mut all: Vec<String> = vfs.locks().iter().map(|info| words(info, name(info))).collect();
+    let mut all: Vec<String> = vfs
+        .locks()
+        .iter()
+        .map(|info| words(info, name(info)))
+        .collect();
     all.sort();
     all.join("; ")
 }
@@ -293,7 +305,9 @@ fn words(info: &LockInfo, file: &str) -> String {
         LockKind::Read => "READ",
         LockKind::Write => "WRITE",
     };
-    let end = info.end.map_or_else(|| "EOF".to_owned(), |end| end.to_string());
+    let end = info
+        .end
+        .map_or_else(|| "EOF".to_owned(), |end| end.to_string());
     let pid = called(info.pid);
     format!("{waits}{owner} {kind} {pid} {file} {} {end}", info.start)
 }

@@ -5,6 +5,7 @@ mod common;
 
 use common::{Scratch, policy, read, world, write};
 use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
+use openpath_abi::lock::{LOCK_EX, LOCK_NB};
 use openpath_abi::{Errno, OpenHow, resolve};
 use openpath_host::{Crossing, HostFs, HostOptions, Ownership, Policy};
 use std::os::unix::fs::MetadataExt as _;
@@ -21,6 +22,21 @@ fn numbers_are_the_hosts_and_the_device_is_not() {
     );
     assert_eq!(here.ino, there.ino());
     assert_ne!(here.dev, there.dev());
+}
+
+#[test]
+fn locks_are_of_the_instance_alone() {
+    let s = Scratch::new("locks");
+    s.put("f", "x");
+    let (vfs, task) = world(&s, policy(Policy::Exclusive));
+    let (fd, other) = (0, task.fork().expect("a task"));
+    assert_eq!(task.open(b"/f", O_RDONLY, 0), Ok(fd));
+    assert_eq!(other.open(b"/f", O_RDONLY, 0), Ok(fd));
+    assert_eq!(task.flock(fd, LOCK_EX), Ok(()));
+    assert_eq!(other.flock(fd, LOCK_EX | LOCK_NB), Err(Errno::EAGAIN));
+    assert_eq!(vfs.locks().len(), 1);
+    let there = std::fs::File::open(s.at("f")).expect("open");
+    assert!(there.try_lock().is_ok(), "the host has no lock");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod above;
 mod backend;
 mod confirm;
 mod forget;
+mod locks;
 mod moved;
 mod races;
 mod tries;

@@ -38,9 +38,12 @@ fn kinds(vfs: &Vfs) -> String {
     vfs.locks().iter().map(|lock| letter(lock.owner)).collect()
 }
 
+/// A way to close, what it does, and which kinds of locks are left.
+type Way = (&'static str, fn(&Task), &'static str);
+
 #[test]
 fn every_way_to_close_ends_locks_before_it_returns() {
-    let ways: [(&str, fn(&Task), &str); 9] = [
+    let ways: [Way; 9] = [
         ("close", |t| t.close(0).expect("closed"), ""),
         (
             "close_range",

@@ -55,6 +55,7 @@ const BUDGET: TenantLimits = TenantLimits {
     negative_max: 1024,
     bytes_max: 1 << 20,
     inodes_max: 256,
+    locks_max: 256,
 };
 const DESCRIPTORS: u64 = 64;
 

@@ -48,6 +48,7 @@ const BUDGET: TenantLimits = TenantLimits {
     negative_max: 256,
     bytes_max: 1 << 20,
     inodes_max: 64,
+    locks_max: 64,
 };
 const DESCRIPTORS: u64 = 32;
 const STEPS: i64 = 3;

@@ -5,8 +5,9 @@
 //! `__fput`.
 //!
 //! # Order of effects
-//! watchers are told -> locks of the open file end -> the opening's own `release` -> write access to inode and mount, and the
-//! place, with one store -> an unlinked file that nobody else uses goes.
+//! watchers are told -> locks of the open file end -> the opening's own `release` -> write access
+//! to inode and mount, and the place, with one store -> an unlinked file that nobody else uses
+//! goes.
 //!
 //! # Rules
 //! R1. Everything here runs in the call that dropped the last reference, outside of every lock. A

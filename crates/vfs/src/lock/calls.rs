@@ -78,8 +78,8 @@ impl Task {
         self.set_record(fd, ask, By::Table, Some(&self.core.sleeper))
     }
 
-    /// As [`Task::fcntl_getlk`], for a lock of the open file at `fd`; with `F_UNLCK`, the first lock
-    /// that this open file has of the range. Linux: fcntl(2) `F_OFD_GETLK`.
+    /// As [`Task::fcntl_getlk`], for a lock of the open file at `fd`; with `F_UNLCK`, the first
+    /// lock that this open file has of the range. Linux: fcntl(2) `F_OFD_GETLK`.
     ///
     /// # Errors
     /// `EBADF` (not open, `O_PATH`), `EINVAL` (`whence`), `EOVERFLOW` or `EINVAL` (no such range),

@@ -15,7 +15,8 @@
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
-//! | [`flag::LOCK_CONTEXT`](crate::flag::LOCK_CONTEXT) | one read-modify-write, after the context | one load |
+//! | an inode's [`LOCK_CONTEXT`](crate::flag::LOCK_CONTEXT) | once, after its context | any time |
+//! | notes of a table, of an open file | once, before a lock | any time |
 //! | context of an inode | once | any time |
 //! | locks and who waits for them | the context's lock | the same |
 //! | who waits for whom | the graph's lock | the same |
@@ -28,9 +29,9 @@
 //! # Rules
 //! R1. Who sets a lock first notes so in its table, or in the open file, and in the inode's flags;
 //!     and then looks, by the table's lock, whether its descriptor is still there. Who closes reads
-//!     what the table notes after the descriptor is out of it, and of what notes something the
-//!     inode's flags; and what the file notes after its last reference is gone. So either the closer
-//!     sees that there may be locks, or the setter that the descriptor is closed.
+//!     what the table notes after the descriptor is out of it, and if that is something the
+//!     inode's flags; and what the file notes after its last reference is gone. So either the
+//!     closer sees that there may be locks, or the setter that the descriptor is closed.
 //! R2. Only a lock that is held keeps another from being had; who waits does not. So a request that
 //!     nobody is in the way of is granted though others wait, as in Linux.
 //! R3. Who frees something grants it, in the order of the requests, to those whom nothing else is

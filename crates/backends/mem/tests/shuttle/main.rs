@@ -18,6 +18,7 @@
 mod backend;
 mod faults;
 mod history;
+mod locks;
 mod model;
 mod names;
 mod pipes;

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks under a scheduler that chooses: none outlives what it belongs to, whoever closes while
+//! another locks, and whoever waits is let go on.
+
+use crate::backend::build;
+use crate::{explore_often, join, spawn};
+use openpath_abi::fcntl::{O_CREAT, O_RDWR};
+use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_SH};
+use openpath_abi::{Errno, Flock};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, Fd, Task, Vfs};
+
+const WRITE: Flock = Flock::new(F_WRLCK, 0, 10);
+const FREE: Flock = Flock::new(F_UNLCK, 0, 0);
+
+fn world() -> Vfs {
+    build(MemFs::new(MemOptions::default()))
+}
+
+fn guest(vfs: &Vfs) -> (Task, Fd) {
+    let task = vfs.task(Cred::root()).expect("a task");
+    let fd = task.open(b"/f", O_CREAT | O_RDWR, 0o666).expect("a file");
+    (task, fd)
+}
+
+fn assert_at_rest(vfs: &Vfs) {
+    assert!(vfs.locks().is_empty(), "a lock is left");
+    assert_eq!(vfs.root_tenant().stats().locks, 0);
+}
+
+#[test]
+fn a_lock_set_beside_a_close_ends_or_is_refused() {
+    explore_often(2, || {
+        let vfs = world();
+        let (task, fd) = guest(&vfs);
+        let closer = task.clone_files().expect("a thread");
+        let locks = spawn(move || {
+            let done = task.fcntl_setlk(fd, &WRITE);
+            assert!(matches!(done, Ok(()) | Err(Errno::EBADF)), "{done:?}");
+            task
+        });
+        let closes = spawn(move || closer.close(fd).expect("closed"));
+        join(closes);
+        let task = locks.join().expect("a thread");
+        assert_at_rest(&vfs);
+        drop(task);
+    });
+}
+
+#[test]
+fn a_file_locked_beside_its_last_close_leaves_nothing() {
+    explore_often(2, || {
+        let vfs = world();
+        let (task, fd) = guest(&vfs);
+        let closer = task.clone_files().expect("a thread");
+        let locks = spawn(move || {
+            let done = task.flock(fd, LOCK_EX).and(task.ofd_setlk(fd, &WRITE));
+            assert!(matches!(done, Ok(()) | Err(Errno::EBADF)), "{done:?}");
+            task
+        });
+        let closes = spawn(move || closer.close(fd).expect("closed"));
+        join(closes);
+        let task = locks.join().expect("a thread");
+        assert_at_rest(&vfs);
+        drop(task);
+    });
+}
+
+#[test]
+fn whoever_waits_is_let_go_on() {
+    explore_often(2, || {
+        let vfs = world();
+        let guests = [F_WRLCK, F_RDLCK, F_WRLCK].map(|kind| {
+            let (task, fd) = guest(&vfs);
+            spawn(move || {
+                task.fcntl_setlkw(fd, &Flock::new(kind, 0, 10))
+                    .expect("a lock");
+                task.fcntl_setlkw(fd, &FREE).expect("none");
+                task.flock(fd, if kind == F_WRLCK { LOCK_EX } else { LOCK_SH })
+                    .expect("a lock");
+                task.close(fd).expect("closed");
+            })
+        });
+        guests.into_iter().for_each(join);
+        assert_at_rest(&vfs);
+    });
+}
+
+#[test]
+fn who_is_interrupted_has_a_lock_or_none() {
+    explore_often(2, || {
+        let vfs = world();
+        let (holder, held) = guest(&vfs);
+        let (task, fd) = guest(&vfs);
+        holder.fcntl_setlk(held, &WRITE).expect("a lock");
+        let interrupter = task.interrupter();
+        let waits = spawn(move || {
+            let done = task.fcntl_setlkw(fd, &WRITE);
+            assert!(matches!(done, Ok(()) | Err(Errno::EINTR)), "{done:?}");
+            let free = task.fcntl_setlk(fd, &FREE);
+            assert_eq!(free, Ok(()), "whether there is one or not");
+        });
+        let ends = spawn(move || holder.close(held).expect("closed"));
+        interrupter.interrupt();
+        join(ends);
+        join(waits);
+        assert_at_rest(&vfs);
+    });
+}
+
+#[test]
+fn two_who_wait_for_each_other_do_not_both_wait() {
+    explore_often(2, || {
+        let vfs = world();
+        let guests = [0, 1].map(|at| {
+            let (task, fd) = guest(&vfs);
+            spawn(move || {
+                let byte = |at| Flock::new(F_WRLCK, at, 1);
+                task.fcntl_setlkw(fd, &byte(at))
+                    .expect("nobody else wants both yet");
+                let done = task.fcntl_setlkw(fd, &byte(1 - at));
+                assert!(matches!(done, Ok(()) | Err(Errno::EDEADLK)), "{done:?}");
+                task.close(fd).expect("closed");
+            })
+        });
+        guests.into_iter().for_each(join);
+        assert_at_rest(&vfs);
+    });
+}

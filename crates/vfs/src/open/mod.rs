@@ -99,7 +99,20 @@ impl Task {
     #[doc(alias = "RESOLVE_CACHED")]
     #[inline]
     pub fn openat2(&self, dirfd: Fd, path: &[u8], how: &OpenHow) -> Result<Fd, Errno> {
-        let op = how::build(&how::strict(how), self.core.vfs.config.profile)?;
+        self.openat2_by(dirfd, path, how, 0)
+    }
+
+    /// As [`Task::openat2`], walked as `lookup` says besides.
+    #[inline(always)]
+    pub(crate) fn openat2_by(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        how: &OpenHow,
+        lookup: u32,
+    ) -> Result<Fd, Errno> {
+        let mut op = how::build(&how::strict(how), self.core.vfs.config.profile)?;
+        op.lookup |= lookup;
         do_open(&self.core, dirfd, path, &op)
     }
 

@@ -47,7 +47,9 @@ pub(crate) fn told(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<(
         return match tried(core, at, path, op) {
             Ok(()) => Ok(()),
             Err(Fail::Errno(errno)) => Err(errno),
-            Err(Fail::Restart | Fail::Stale) => Err(core.refused(Check::Cached, Errno::EAGAIN)),
+            Err(Fail::Restart | Fail::Stale | Fail::Moved) => {
+                Err(core.refused(Check::Cached, Errno::EAGAIN))
+            }
         };
     }
     if op.has(O_PATH) {

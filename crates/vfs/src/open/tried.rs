@@ -58,13 +58,26 @@ impl Task {
     /// [`TryError::WouldBlock`], at once for what is to be made or cut; those of [`Task::openat2`].
     #[inline]
     pub fn try_openat2(&self, dirfd: Fd, path: &[u8], how: &OpenHow) -> Result<Fd, TryError> {
+        self.try_openat2_by(dirfd, path, how, 0)
+    }
+
+    /// As [`Task::try_openat2`], walked as `lookup` says besides.
+    #[inline(always)]
+    pub(crate) fn try_openat2_by(
+        &self,
+        dirfd: Fd,
+        path: &[u8],
+        how: &OpenHow,
+        lookup: u32,
+    ) -> Result<Fd, TryError> {
         self.tried(|| {
             let profile = self.core.vfs.config.profile;
-            let op = how::build(&how::strict(how), profile).map_err(|errno| match errno {
+            let mut op = how::build(&how::strict(how), profile).map_err(|errno| match errno {
                 // The one cause: a change with `RESOLVE_CACHED`.
                 Errno::EAGAIN => self.core.give_up(Reason::Change),
                 errno => errno,
             })?;
+            op.lookup |= lookup;
             self.try_op(dirfd, path, op)
         })
     }

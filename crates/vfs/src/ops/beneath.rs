@@ -7,6 +7,8 @@
 //! # Rules
 //! R1. Each path of a call stays beneath its own directory: `/`, a link to somewhere above and a
 //!     `..` too many are refused where the walk meets them, whatever the text looks like.
+//! R2. What others move meanwhile is no failure, as it is to openat2(2) (`EAGAIN`): a walk that
+//!     went up asks where it is, and begins again where that is not beneath.
 
 use crate::file::Fd;
 use crate::task::Task;
@@ -14,6 +16,9 @@ use crate::tried::TryError;
 use crate::walk::lflag;
 use openpath_abi::resolve::RESOLVE_BENEATH;
 use openpath_abi::{Errno, OpenHow, Stat, TimeSet};
+
+/// How paths are walked here.
+const BENEATH: u32 = lflag::BENEATH | lflag::STEADFAST;
 
 /// The calls of a task whose paths stay beneath the directories that they start from. Those that
 /// lead out are `EXDEV`; else each answers as the call of the same name.
@@ -39,13 +44,13 @@ impl Task {
 }
 
 impl Beneath<'_> {
-    /// As [`Task::openat2`] with `RESOLVE_BENEATH`.
+    /// As [`Task::openat2`] with `RESOLVE_BENEATH`, but never `EAGAIN` for what others move.
     ///
     /// # Errors
     /// Those of [`Task::openat2`].
     #[inline]
     pub fn openat(&self, dirfd: Fd, path: &[u8], flags: u32, mode: u32) -> Result<Fd, Errno> {
-        self.0.openat2(dirfd, path, &how(flags, mode))
+        self.0.openat2_by(dirfd, path, &how(flags, mode), BENEATH)
     }
 
     /// As [`Beneath::openat`], but without a wait.
@@ -60,7 +65,8 @@ impl Beneath<'_> {
         flags: u32,
         mode: u32,
     ) -> Result<Fd, TryError> {
-        self.0.try_openat2(dirfd, path, &how(flags, mode))
+        self.0
+            .try_openat2_by(dirfd, path, &how(flags, mode), BENEATH)
     }
 
     /// As [`Task::fstatat`].
@@ -69,7 +75,7 @@ impl Beneath<'_> {
     /// `EXDEV`, those of [`Task::fstatat`].
     #[inline]
     pub fn fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, Errno> {
-        self.0.fstatat_by(dirfd, path, at_flags, lflag::BENEATH)
+        self.0.fstatat_by(dirfd, path, at_flags, BENEATH)
     }
 
     /// As [`Beneath::fstatat`], but without a wait.
@@ -78,7 +84,7 @@ impl Beneath<'_> {
     /// [`TryError::WouldBlock`]; those of [`Beneath::fstatat`].
     #[inline]
     pub fn try_fstatat(&self, dirfd: Fd, path: &[u8], at_flags: u32) -> Result<Stat, TryError> {
-        let lookup = lflag::BENEATH | lflag::CACHED;
+        let lookup = BENEATH | lflag::CACHED;
         self.0
             .tried(|| self.0.fstatat_by(dirfd, path, at_flags, lookup))
     }
@@ -88,7 +94,7 @@ impl Beneath<'_> {
     /// # Errors
     /// `EXDEV`, those of [`Task::readlinkat`].
     pub fn readlinkat(&self, dirfd: Fd, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.0.readlinkat_by(dirfd, path, lflag::BENEATH)
+        self.0.readlinkat_by(dirfd, path, BENEATH)
     }
 
     /// As [`Task::utimensat`] of a path.
@@ -102,7 +108,7 @@ impl Beneath<'_> {
         times: [TimeSet; 2],
         at_flags: u32,
     ) -> Result<(), Errno> {
-        let flags = (at_flags, lflag::BENEATH);
+        let flags = (at_flags, BENEATH);
         self.0.utimensat_by(dirfd, Some(path), times, flags)
     }
 
@@ -111,7 +117,7 @@ impl Beneath<'_> {
     /// # Errors
     /// `EXDEV`, those of [`Task::mkdirat`].
     pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: u32) -> Result<(), Errno> {
-        self.0.mkdirat_by(dirfd, path, mode, lflag::BENEATH)
+        self.0.mkdirat_by(dirfd, path, mode, BENEATH)
     }
 
     /// As [`Task::symlinkat`]; what the link says is not looked at.
@@ -119,7 +125,7 @@ impl Beneath<'_> {
     /// # Errors
     /// `EXDEV`, those of [`Task::symlinkat`].
     pub fn symlinkat(&self, target: &[u8], dirfd: Fd, path: &[u8]) -> Result<(), Errno> {
-        self.0.symlinkat_by(target, dirfd, path, lflag::BENEATH)
+        self.0.symlinkat_by(target, dirfd, path, BENEATH)
     }
 
     /// As [`Task::unlinkat`].
@@ -127,7 +133,7 @@ impl Beneath<'_> {
     /// # Errors
     /// `EXDEV`, those of [`Task::unlinkat`].
     pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<(), Errno> {
-        self.0.unlinkat_by(dirfd, path, flags, lflag::BENEATH)
+        self.0.unlinkat_by(dirfd, path, flags, BENEATH)
     }
 
     /// As [`Task::linkat`]. `EXDEV` also says that the two are in different mounts.
@@ -143,7 +149,7 @@ impl Beneath<'_> {
         flags: u32,
     ) -> Result<(), Errno> {
         let new = (new_dirfd, new);
-        self.0.linkat_by(dirfd, old, new, flags, lflag::BENEATH)
+        self.0.linkat_by(dirfd, old, new, flags, BENEATH)
     }
 
     /// As [`Task::renameat2`]. `EXDEV` also says that the two are in different mounts.
@@ -159,7 +165,7 @@ impl Beneath<'_> {
         flags: u32,
     ) -> Result<(), Errno> {
         let new = (new_dirfd, new);
-        self.0.renameat2_by(dirfd, old, new, flags, lflag::BENEATH)
+        self.0.renameat2_by(dirfd, old, new, flags, BENEATH)
     }
 }
 

@@ -166,23 +166,31 @@ impl<'w> Walk<'w> {
         self.stand(root)
     }
 
-    /// Whether a scoped walk ended within its root (`path_is_under`).
+    /// A scoped walk must end within its root (`path_is_under`).
+    ///
+    /// # Errors
+    /// `EXDEV`.
     #[cold]
     pub(super) fn check_scope(&mut self) -> Result<(), Fail> {
-        let Some(root) = self.root else { return Ok(()) };
+        if self.in_scope() {
+            Ok(())
+        } else {
+            Err(self.refuse(Check::Beneath, Errno::EXDEV))
+        }
+    }
+
+    /// Whether the place stood at, which is pinned, is within the root of a scoped walk.
+    pub(super) fn in_scope(&self) -> bool {
+        let Some(root) = self.root else { return true };
         let changes = &self.mounts().changes;
         loop {
             let before = changes.sample_steady();
-            let under = self.is_under(root);
             // A mount on the way that went may have left its number to another.
-            if !changes.still(before) {
-                continue;
+            if let Some(under) = self.is_under(root)
+                && changes.still(before)
+            {
+                return under;
             }
-            return match under {
-                Some(true) => Ok(()),
-                Some(false) => Err(self.refuse(Check::Beneath, Errno::EXDEV)),
-                None => continue,
-            };
         }
     }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One step up (`handle_dots`, `follow_dotdot`).
+//!
+//! # Rules
+//! R1. Wherever a step up leads, the walk is in its scope at a moment after it: because nothing
+//!     moved since it began, or because a steadfast walk, which holds where it stands, looked.
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
 use crate::dcache::dflag;
@@ -12,7 +16,8 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// `EXDEV` (beneath at the root, or the mount must not be left); `ENOENT` (the directory was
-    /// moved out of what its mount shows); `EAGAIN` (scoped, while mounts or directories moved).
+    /// moved out of what its mount shows); `EAGAIN` (scoped, while mounts or directories moved), and
+    /// never of a steadfast walk that may wait.
     #[inline(never)]
     pub(crate) fn dotdot(&mut self) -> Result<(), Fail> {
         let root = self.root();
@@ -90,6 +95,10 @@ impl Walk<'_> {
     #[cold]
     fn minds_top(&mut self) -> Result<(), Fail> {
         if self.wants(lflag::BENEATH) {
+            // What was gone down before moved, perhaps: the path need not lead out.
+            if self.wants(lflag::STEADFAST) && !self.scope_is_still() {
+                return Err(self.moved());
+            }
             return Err(self.sure(Check::Beneath, Errno::EXDEV));
         }
         self.core.tell(|| Step::Top);
@@ -212,19 +221,45 @@ impl Walk<'_> {
         }
     }
 
-    /// A scoped walk that went up must not have been moved meanwhile.
-    fn unmoved(&mut self) -> Result<(), Fail> {
+    /// Whether no mount and no directory moved since a scoped walk began.
+    fn scope_is_still(&self) -> bool {
         let Some((mounts, renames)) = self.scope else {
-            return Ok(());
+            return true;
         };
-        if self.mounts().changes.still(mounts) && self.core.vfs.renames.still(renames) {
+        self.mounts().changes.still(mounts) && self.core.vfs.renames.still(renames)
+    }
+
+    /// A scoped walk that went up must not have been moved meanwhile; a steadfast one may, while it
+    /// is in its scope (R1).
+    ///
+    /// # Errors
+    /// `EAGAIN`; of a steadfast walk [`Fail::Moved`].
+    fn unmoved(&mut self) -> Result<(), Fail> {
+        if self.scope_is_still() {
             return Ok(());
         }
         // A fast walk may start over by itself; with references it is for the caller to decide.
         if self.mode == Mode::Fast && self.fast && !self.wants(lflag::CACHED) {
             return Err(self.restart(Reason::ScopeMoved));
         }
+        if self.wants(lflag::STEADFAST) && !self.fast {
+            return if self.in_scope() {
+                Ok(())
+            } else {
+                Err(self.moved())
+            };
+        }
         self.core.gave_up.set(Some(Reason::ScopeMoved));
         Err(self.refuse(Check::Moved, Errno::EAGAIN))
+    }
+
+    /// The steadfast walk starts over: from fast mode with references, and from there as often as
+    /// is bounded.
+    #[cold]
+    fn moved(&self) -> Fail {
+        match self.restart(Reason::ScopeMoved) {
+            Fail::Restart if !self.fast => Fail::Moved,
+            fail => fail,
+        }
     }
 }

@@ -19,7 +19,8 @@
 //! An errno is final: in fast mode it is given only after the samples it rests on were confirmed.
 //! [`Fail::Restart`]
 //! starts over in reference mode (`ECHILD`), [`Fail::Stale`] starts over asking backends
-//! (`ESTALE`).
+//! (`ESTALE`), [`Fail::Moved`] starts over because directories moved, and is `EXDEV` when they
+//! never cease to.
 //!
 //! # Rules
 //! R1. The child is sampled before the parent is asked `still` (see `dcache`).
@@ -97,6 +98,9 @@ pub(crate) mod lflag {
     pub(crate) const REGULAR: u32 = 1 << 11;
     /// As [`CACHED`], and no backend is asked, whatever its tree says (see `explain`).
     pub(crate) const LOCK_FREE: u32 = 1 << 13;
+    /// A scoped walk that goes up while directories move asks where it is, and so need not be
+    /// `EAGAIN` (`Task::beneath`).
+    pub(crate) const STEADFAST: u32 = 1 << 14;
     /// The walk is explained: tested together with what is rare, where both kinds of walk pass.
     pub(crate) const TOLD: u32 = 1 << 12;
 }
@@ -110,6 +114,9 @@ pub(crate) enum Fail {
     Restart,
     /// An entry turned out to be out of date: again, asking backends.
     Stale,
+    /// A steadfast walk was moved out of its scope, or it seems so as directories moved: again, a
+    /// bounded number of times.
+    Moved,
 }
 
 impl From<Errno> for Fail {

@@ -2,6 +2,7 @@
 //! The ladder: fast, then with references, then asking backends.
 
 use super::{Fail, Reason, lflag};
+use crate::explain::Check;
 use crate::task::Core;
 use openpath_abi::Errno;
 
@@ -21,6 +22,9 @@ pub(crate) enum Mode {
 /// How often a walk may be told to start over before it gives up: renames that never end must not
 /// hold it for ever.
 const RESTARTS_MAX: u32 = 1 << 16;
+/// How often a steadfast walk that seems to lead out while directories move is believed that it
+/// does not.
+const MOVES_MAX: u32 = 64;
 
 /// Runs `attempt` on the lowest rung that decides (`do_filp_open`, `filename_lookup`).
 #[inline(always)]
@@ -34,19 +38,22 @@ pub(crate) fn climb<R>(
         match attempt(Mode::Fast) {
             Ok(r) => return Ok(r),
             Err(Fail::Errno(e)) => return Err(e),
-            Err(Fail::Restart) => {}
+            Err(Fail::Restart | Fail::Moved) => {}
             Err(Fail::Stale) => {
                 core.give_up(Reason::Stale);
             }
         }
     }
-    climb_slowly(attempt)
+    climb_slowly(core, attempt)
 }
 
 #[cold]
 #[inline(never)]
-fn climb_slowly<R>(mut attempt: impl FnMut(Mode) -> Result<R, Fail>) -> Result<R, Errno> {
-    let mut mode = Mode::Reference;
+fn climb_slowly<R>(
+    core: &Core,
+    mut attempt: impl FnMut(Mode) -> Result<R, Fail>,
+) -> Result<R, Errno> {
+    let (mut mode, mut moved) = (Mode::Reference, 0);
     for _ in 0..RESTARTS_MAX {
         match attempt(mode) {
             Ok(r) => return Ok(r),
@@ -54,6 +61,10 @@ fn climb_slowly<R>(mut attempt: impl FnMut(Mode) -> Result<R, Fail>) -> Result<R
             Err(Fail::Stale) if mode == Mode::Revalidate => return Err(Errno::ESTALE),
             Err(Fail::Stale) => mode = Mode::Revalidate,
             Err(Fail::Restart) => {}
+            Err(Fail::Moved) if moved == MOVES_MAX => {
+                return Err(core.refused(Check::Beneath, Errno::EXDEV));
+            }
+            Err(Fail::Moved) => moved += 1,
         }
     }
     Err(Errno::ESTALE)

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Path calls that may not leave the directory they start from, while others move directories.
+//!
+//! A tree is mounted on the way whose lookups have another thread move directories before they
+//! answer: what a walk meets is the same each time.
+
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_PATH, O_WRONLY};
+use openpath_abi::resolve::RESOLVE_BENEATH;
+use openpath_abi::{Errno, OpenHow, StatFs, Timespec};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{
+    Attr, Cred, Fd, Found, Inode, InodeOps, MountFlags, Patience, SuperBlock, SuperBlockOps,
+    SuperBlockOptions, Task, Vfs,
+};
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Move = Box<dyn FnOnce() + Send>;
+/// What happens before the next name is found.
+type Next = Arc<Mutex<Option<Move>>>;
+
+struct Top(Next);
+struct Empty;
+struct Tree;
+
+fn dir(ino: u64, ops: Box<dyn InodeOps>) -> Arc<Inode> {
+    let attr = Attr {
+        mode: 0o040_755,
+        nlink: 2,
+        ..Attr::default()
+    };
+    Inode::new(ino, 0, attr, Timespec::default(), ops)
+}
+
+impl InodeOps for Top {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+        let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(next) = next {
+            // A lookup may hold locks that a rename comes before; others move at any moment.
+            std::thread::scope(|s| {
+                s.spawn(next);
+            });
+        }
+        let ino = name.iter().fold(7, |sum, b| sum * 31 + u64::from(*b));
+        Ok(Found::Inode(dir(ino, Box::new(Empty))))
+    }
+}
+
+impl InodeOps for Empty {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl SuperBlockOps for Tree {
+    fn statfs(&self) -> Result<StatFs, Errno> {
+        Ok(StatFs::default())
+    }
+}
+
+struct World {
+    vfs: Vfs,
+    task: Task,
+    /// `/in`, beneath which there are `f` and `x/a/m`, where the tree is mounted.
+    base: Fd,
+    next: Next,
+}
+
+impl World {
+    fn new() -> Result<Self, Errno> {
+        let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()))?;
+        let task = vfs.task(Cred::root())?;
+        for dir in [
+            "/in",
+            "/in/x",
+            "/in/x/a",
+            "/in/x/a/m",
+            "/out",
+            "/1",
+            "/1/d",
+            "/2",
+        ] {
+            task.mkdir(dir.as_bytes(), 0o755)?;
+        }
+        for file in ["/in/f", "/f", "/out/f"] {
+            task.close(task.open(file.as_bytes(), O_CREAT | O_WRONLY, 0o644)?)?;
+        }
+        let next = Next::default();
+        let root = dir(1, Box::new(Top(Arc::clone(&next))));
+        let tree = SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default());
+        task.mount(tree, b"/in/x/a/m", MountFlags::default())?;
+        let base = task.open(b"/in", O_PATH | O_DIRECTORY, 0)?;
+        Ok(Self {
+            vfs,
+            task,
+            base,
+            next,
+        })
+    }
+
+    /// With the next name that the tree is asked for, `old` becomes `new`.
+    fn arm(&self, old: &'static str, new: &'static str) {
+        let task = self.vfs.task(Cred::root()).expect("a task");
+        let moves: Move = Box::new(move || {
+            let moved = task.rename(old.as_bytes(), new.as_bytes());
+            moved.expect("a rename");
+        });
+        *self.next.lock().expect("lock") = Some(moves);
+    }
+
+    fn took_place(&self) -> bool {
+        self.next.lock().expect("lock").is_none()
+    }
+}
+
+#[test]
+fn what_moves_elsewhere_is_no_failure_beneath() -> Result<(), Errno> {
+    let world = World::new()?;
+    let (task, base) = (&world.task, world.base);
+    let how = OpenHow::new(u64::from(O_PATH), 0).resolve(RESOLVE_BENEATH);
+    world.arm("/1/d", "/2/d");
+    // The kernel's own answer, which its callers ask again after.
+    let kernel = task.openat2(base, b"x/a/m/n0/../../../../f", &how);
+    assert_eq!(kernel, Err(Errno::EAGAIN));
+    assert!(world.took_place());
+    let beneath = task.beneath();
+    let back = [("/2/d", "/1/d"), ("/1/d", "/2/d")];
+    let (ino, file) = (task.stat(b"/in/f")?.ino, "x/a/m/N/../../../../f");
+    for (n, (old, new)) in back.into_iter().cycle().take(6).enumerate() {
+        let path = file.replace('N', &format!("n{}", n + 1));
+        world.arm(old, new);
+        let found = if n % 2 == 0 {
+            let fd = beneath.openat(base, path.as_bytes(), O_PATH, 0)?;
+            let stat = task.fstat(fd)?;
+            task.close(fd)?;
+            stat.ino
+        } else {
+            beneath.fstatat(base, path.as_bytes(), 0)?.ino
+        };
+        assert_eq!(found, ino);
+        assert!(world.took_place(), "{path}");
+    }
+    world.arm("/2/d", "/1/d");
+    beneath.mkdirat(base, b"x/a/m/n8/../../../made", 0o755)?;
+    assert!(world.took_place());
+    assert!(task.stat(b"/in/x/made").is_ok());
+    Ok(())
+}
+
+#[test]
+fn what_is_moved_on_the_way_is_walked_again() -> Result<(), Errno> {
+    let world = World::new()?;
+    let (task, base) = (&world.task, world.base);
+    let beneath = task.beneath();
+    // Moved out: its parent is not beneath any more, and nor is it.
+    world.arm("/in/x/a", "/out/a");
+    let path = b"x/a/m/n0/../../../f";
+    assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
+    assert!(world.took_place());
+    task.rename(b"/out/a", b"/in/x/a")?;
+    // Moved up: one step more would lead out of where it is now, though it did not before.
+    world.arm("/in/x/a", "/in/a");
+    let path = b"x/a/m/n1/../../../../f";
+    assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
+    assert!(world.took_place());
+    // And moved down, where it still leads to what is beneath.
+    world.arm("/in/a", "/in/x/a");
+    let path = b"a/m/n2/../../../f";
+    assert_eq!(beneath.fstatat(base, path, 0).map(drop), Err(Errno::ENOENT));
+    assert!(world.took_place());
+    Ok(())
+}
+
+#[test]
+fn what_leads_out_is_refused_though_directories_move() -> Result<(), Errno> {
+    let world = World::new()?;
+    let beneath = world.task.beneath();
+    world.arm("/1/d", "/2/d");
+    for path in ["x/a/m/n0/../../../../../f", "x/a/m/n1/../../../../.."] {
+        let answer = beneath.openat(world.base, path.as_bytes(), O_PATH, 0);
+        assert_eq!(answer, Err(Errno::EXDEV), "{path}");
+        assert!(world.took_place());
+        world.arm("/2/d", "/1/d");
+    }
+    let out = world.task.fstatat(AT_FDCWD, b"/in/../f", 0);
+    assert!(out.is_ok(), "it would be found");
+    Ok(())
+}

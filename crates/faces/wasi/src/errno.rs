@@ -4,8 +4,6 @@
 //! # Rules
 //! R1. Every errno has a code. One that preview1 has no name for becomes [`Code::Io`], as the
 //!     guest's C library would make of it nothing better.
-//! R2. `EXDEV` of a walk that may not leave a directory is [`Code::Perm`]: the path leads out
-//!     ([`Code::of_walk`]). `EXDEV` of a rename or a link between mounts stays what it is.
 
 use openpath_abi::Errno;
 
@@ -128,15 +126,6 @@ impl Code {
     pub const fn raw(self) -> u16 {
         self as u16
     }
-
-    /// The code for what a walk met that may not leave its directory (R2).
-    #[must_use]
-    pub fn of_walk(errno: Errno) -> Self {
-        match errno {
-            Errno::EXDEV => Self::Perm,
-            errno => errno.into(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -180,12 +169,5 @@ mod tests {
             assert_eq!(Code::from(errno), Code::Io);
         }
         assert_eq!(Code::from(Errno::from_raw(4000)), Code::Io);
-    }
-
-    #[test]
-    fn a_path_that_leads_out_is_not_permitted() {
-        assert_eq!(Code::of_walk(Errno::EXDEV), Code::Perm);
-        assert_eq!(Code::from(Errno::EXDEV), Code::Xdev);
-        assert_eq!(Code::of_walk(Errno::ENOENT), Code::Noent);
     }
 }

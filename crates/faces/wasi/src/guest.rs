@@ -2,7 +2,7 @@
 //! A guest: its task, what it has open, and what it was started with.
 //!
 //! # Locks
-//! None but the flag of [`Interrupt`]. One thread uses a guest at a time, as it does its store.
+//! None but that of [`Pause`], which is held for a moment. One thread uses a guest at a time, as it does its store.
 //!
 //! # Rules
 //! R1. A guest has one memory, found at its first call. A store whose instance is replaced by
@@ -22,7 +22,8 @@ pub struct GuestLimits {
     pub buffers: u32,
     /// Subscriptions of one `poll_oneoff`; more are `EINVAL`.
     pub subscriptions: u32,
-    /// A `poll_oneoff` that waits longer than this ends with `EINTR`.
+    /// A `poll_oneoff` that waits longer than this, by the host's own monotonic clock, ends with
+    /// `EINTR`.
     pub wait: Duration,
 }
 
@@ -100,10 +101,10 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Ends the wait that is going on, or else the next one.
+    /// Ends the wait that is going on, or else the next one; several before that count as one.
     pub fn interrupt(&self) {
         self.task.interrupt();
-        self.pause.end();
+        self.pause.wake();
     }
 
     /// Has the next call of the guest fail with [`Ended`](crate::Ended), and all that follow; a
@@ -116,26 +117,34 @@ impl Interrupt {
 }
 
 /// What a guest waits for time by.
+///
+/// That it was interrupted is known to its task alone, so that one interrupt ends one wait, be it
+/// for time or for data. This only wakes who waits for time.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
-    ended: Mutex<bool>,
+    asleep: Mutex<()>,
     told: Condvar,
 }
 
 impl Pause {
-    fn end(&self) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    /// Has who waits look whether it was interrupted.
+    fn wake(&self) {
+        // With the lock, so that it does not come between a look and the sleep that follows.
+        let _held = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
         self.told.notify_all();
     }
 
-    /// Waits this long; whether it was interrupted.
-    pub(crate) fn wait(&self, time: Duration) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
+    /// Waits this long; whether it was interrupted, which then is over.
+    pub(crate) fn wait(&self, task: &Interrupter, time: Duration) -> bool {
+        let asleep = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut interrupted = false;
+        let _slept = self
             .told
-            .wait_timeout_while(ended, time, |ended| !*ended)
+            .wait_timeout_while(asleep, time, |()| {
+                interrupted = task.withdraw();
+                !interrupted
+            })
             .unwrap_or_else(PoisonError::into_inner);
-        let mut ended = waited.0;
-        std::mem::take(&mut *ended)
+        interrupted
     }
 }

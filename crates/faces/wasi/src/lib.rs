@@ -34,6 +34,7 @@ mod errno;
 mod exit;
 mod guest;
 mod memory;
+mod out;
 pub mod p1;
 mod streams;
 #[expect(

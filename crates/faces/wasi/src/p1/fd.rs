@@ -100,6 +100,9 @@ pub(super) fn fd_fdstat_get(
     Ok(())
 }
 
+/// As `F_SETFL`: what can be set is set to what is asked, and a promise of writes stays what it was
+/// at the open. To ask for one that was not made then is [`Code::Inval`], where fcntl(2) says
+/// nothing.
 pub(super) fn fd_fdstat_set_flags(
     guest: &mut Guest,
     _: &mut Memory<'_>,
@@ -108,7 +111,7 @@ pub(super) fn fd_fdstat_set_flags(
 ) -> Outcome {
     let flags = flags_of(flags, fdflags::ALL)?;
     let file = guest.table.file(fd, rights::FD_FDSTAT_SET_FLAGS)?;
-    if flags & (fdflags::DSYNC | fdflags::SYNC | fdflags::RSYNC) != 0 {
+    if flags & (fdflags::DSYNC | fdflags::SYNC | fdflags::RSYNC) & !file.sync != 0 {
         return Err(Code::Inval.into());
     }
     let mut open = 0;

@@ -4,17 +4,22 @@
 //! # Rules
 //! R1. A read fills its buffers one after the other and ends where one is not filled; a failure
 //!     after the first is told by the next call.
-//! R2. Buffers are taken as they come, a few at a time: how many there are costs no memory.
+//! R2. The buffers are known before anything is moved ([`Spans`]).
+//! R3. What is no regular file may make a read wait, and is read once for all the buffers: once
+//!     something has come nothing is waited for.
 
+use super::spans::Spans;
 use crate::errno::Code;
 use crate::guest::Guest;
-use crate::memory::{Fault, Memory, Outcome};
+use crate::memory::{Memory, Outcome};
 use crate::table::{Entry, What};
-use crate::types::rights;
+use crate::types::{Filetype, rights};
 use std::io::IoSlice;
 
 /// Buffers that are written by one call of the engine.
 const BATCH: usize = 16;
+/// Bytes that one read gives to several buffers.
+const PIECE: usize = 1 << 16;
 
 pub(super) fn fd_read(
     guest: &mut Guest,
@@ -27,13 +32,19 @@ pub(super) fn fd_read(
     memory.check(result, 4, 4)?;
     let entry = *guest.table.get(fd)?;
     readable(&entry)?;
-    let read = fill(guest, memory, iovs, count, |guest, buf, _| {
+    let spans = Spans::take(guest, memory, iovs, count)?;
+    let read = |guest: &mut Guest, buf: &mut [u8]| {
         if entry.what == What::Stdin {
             guest.stdin.read(buf)
         } else {
             guest.task.read(entry.fd, buf).map_err(Code::from)
         }
-    })?;
+    };
+    let read = if entry.filetype == Filetype::RegularFile {
+        fill(guest, memory, &spans, |guest, buf, _| read(guest, buf))?
+    } else {
+        fill_at_once(guest, memory, &spans, read)?
+    };
     memory.put_u32(result, read)?;
     Ok(())
 }
@@ -62,7 +73,8 @@ pub(super) fn fd_pread(
     }
     readable(&entry)?;
     entry.need(rights::FD_SEEK)?;
-    let read = fill(guest, memory, iovs, count, |guest, buf, done| {
+    let spans = Spans::take(guest, memory, iovs, count)?;
+    let read = fill(guest, memory, &spans, |guest, buf, done| {
         let at = place(offset, done)?;
         guest.task.pread(entry.fd, buf, at).map_err(Code::from)
     })?;
@@ -78,48 +90,56 @@ fn place(offset: u64, done: u32) -> Result<i64, Code> {
         .ok_or(Code::Inval)
 }
 
-/// Has `read` fill the buffers, telling it what was read before (R1).
+/// Has `read` fill the buffers one after the other, telling it what was read before (R1).
 fn fill(
     guest: &mut Guest,
     memory: &mut Memory<'_>,
-    iovs: u32,
-    count: u32,
+    spans: &Spans,
     mut read: impl FnMut(&mut Guest, &mut [u8], u32) -> Result<usize, Code>,
 ) -> Outcome<u32> {
-    total(guest, memory, iovs, count)?;
-    let mut done = 0u32;
-    let mut asked = false;
-    for n in 0..count {
-        let span = memory.span(iovs, n)?;
-        if span.len == 0 && (asked || n + 1 < count) {
-            continue;
-        }
-        asked = true;
+    let mut done = 0;
+    for span in spans.iter() {
         let got = match read(guest, memory.bytes_mut(span.at, span.len)?, done) {
             Ok(got) => got as u32,
-            Err(_) if done > 0 => break,
+            Err(_) if done > 0 => return Ok(done),
             Err(code) => return Err(code.into()),
         };
         done += got;
         if got < span.len {
-            break;
+            return Ok(done);
         }
+    }
+    if spans.bytes() == 0 {
+        // Nothing at all is read too, so that it fails where something would.
+        read(guest, &mut [], 0)?;
     }
     Ok(done)
 }
 
-/// Checks all buffers before anything is done: how many, where, and how long together.
-fn total(guest: &Guest, memory: &Memory<'_>, iovs: u32, count: u32) -> Outcome<u32> {
-    if count > guest.limits.buffers {
-        return Err(Code::Inval.into());
+/// Has `read` fill the buffers by one call, which may wait (R3).
+fn fill_at_once(
+    guest: &mut Guest,
+    memory: &mut Memory<'_>,
+    spans: &Spans,
+    read: impl FnOnce(&mut Guest, &mut [u8]) -> Result<usize, Code>,
+) -> Outcome<u32> {
+    let mut each = spans.iter();
+    let (first, second) = (each.next().unwrap_or_default(), each.next());
+    if second.is_none() || first.len as usize >= PIECE {
+        let got = read(guest, memory.bytes_mut(first.at, first.len)?)?;
+        return Ok(got as u32);
     }
-    let mut bytes = 0u32;
-    for n in 0..count {
-        let span = memory.span(iovs, n)?;
-        memory.bytes(span.at, span.len)?;
-        bytes = bytes.checked_add(span.len).ok_or(Code::Inval)?;
+    let mut piece = vec![0; spans.bytes().min(PIECE)];
+    let got = read(guest, &mut piece)?;
+    let mut rest = &piece[..got];
+    for span in spans.iter() {
+        let (here, after) = rest.split_at(rest.len().min(span.len as usize));
+        memory
+            .bytes_mut(span.at, here.len() as u32)?
+            .copy_from_slice(here);
+        rest = after;
     }
-    Ok(bytes)
+    Ok(got as u32)
 }
 
 pub(super) fn fd_write(
@@ -133,16 +153,15 @@ pub(super) fn fd_write(
     memory.check(result, 4, 4)?;
     let entry = *guest.table.get(fd)?;
     writable(&entry)?;
-    let written = drain(guest, memory, iovs, count, |guest, bufs, _| {
-        match entry.what {
-            What::Stdout => guest.stdout.write(bufs),
-            What::Stderr => guest.stderr.write(bufs),
-            _ => match bufs {
-                [one] => guest.task.write(entry.fd, one),
-                bufs => guest.task.writev(entry.fd, bufs),
-            }
-            .map_err(Code::from),
+    let spans = Spans::take(guest, memory, iovs, count)?;
+    let written = drain(guest, memory, &spans, |guest, bufs, _| match entry.what {
+        What::Stdout => guest.stdout.write(bufs),
+        What::Stderr => guest.stderr.write(bufs),
+        _ => match bufs {
+            [one] => guest.task.write(entry.fd, one),
+            bufs => guest.task.writev(entry.fd, bufs),
         }
+        .map_err(Code::from),
     })?;
     memory.put_u32(result, written)?;
     Ok(())
@@ -172,7 +191,8 @@ pub(super) fn fd_pwrite(
     }
     writable(&entry)?;
     entry.need(rights::FD_SEEK)?;
-    let written = drain(guest, memory, iovs, count, |guest, bufs, done| {
+    let spans = Spans::take(guest, memory, iovs, count)?;
+    let written = drain(guest, memory, &spans, |guest, bufs, done| {
         let at = place(offset, done)?;
         match bufs {
             [one] => guest.task.pwrite(entry.fd, one, at),
@@ -189,35 +209,28 @@ pub(super) fn fd_pwrite(
 fn drain(
     guest: &mut Guest,
     memory: &Memory<'_>,
-    iovs: u32,
-    count: u32,
+    spans: &Spans,
     mut write: impl FnMut(&mut Guest, &[IoSlice<'_>], u32) -> Result<usize, Code>,
-) -> Result<u32, Fault> {
-    total(guest, memory, iovs, count)?;
-    let (mut done, mut next) = (0u32, 0);
-    while done == 0 || next < count {
+) -> Outcome<u32> {
+    let (mut done, mut left) = (0, spans.iter().peekable());
+    loop {
         let mut batch = [IoSlice::new(&[]); BATCH];
         let (mut used, mut wanted) = (0, 0);
-        while next < count && used < BATCH {
-            let span = memory.span(iovs, next)?;
-            next += 1;
-            if span.len > 0 {
-                batch[used] = IoSlice::new(memory.bytes(span.at, span.len)?);
-                used += 1;
-                wanted += span.len;
-            }
+        for (place, span) in batch.iter_mut().zip(&mut left) {
+            *place = IoSlice::new(memory.bytes(span.at, span.len)?);
+            used += 1;
+            wanted += span.len;
         }
         // Nothing at all is written too, once, so that it fails where something would.
         match write(guest, &batch[..used.max(1)], done) {
             Ok(written) => {
                 done += written as u32;
-                if (written as u32) < wanted || next >= count {
-                    break;
+                if (written as u32) < wanted || left.peek().is_none() {
+                    return Ok(done);
                 }
             }
-            Err(_) if done > 0 => break,
+            Err(_) if done > 0 => return Ok(done),
             Err(code) => return Err(code.into()),
         }
     }
-    Ok(done)
 }

@@ -3,7 +3,8 @@
 //!
 //! # How a call goes
 //! The guest's memory is known from its first call on. The call borrows that memory and the guest
-//! side by side; paths and data are read and written where they lie, and nothing is allocated.
+//! side by side; paths and data are read and written where they lie, and nothing is allocated but
+//! for reads and writes of many buffers.
 //!
 //! # Rules
 //! R1. Where a result goes is checked before anything is done: a bad address ends the guest with
@@ -27,6 +28,7 @@ mod poll;
 mod proc;
 mod random;
 mod sock;
+mod spans;
 
 use crate::guest::Guest;
 use crate::memory::{Fault, Memory, Outcome};

@@ -11,14 +11,13 @@ use super::fd::{flags_of, times};
 use crate::errno::Code;
 use crate::guest::Guest;
 use crate::memory::{Memory, Outcome};
+use crate::out::{of_two, of_walk};
 use crate::table::{Entry, What};
 use crate::types::{Filestat, Filetype, fdflags, lookupflags, oflags, rights};
-use openpath_abi::Errno;
 use openpath_abi::fcntl::{
     AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, O_APPEND, O_CREAT, O_DIRECTORY, O_DSYNC,
     O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_SYNC, O_TRUNC, O_WRONLY,
 };
-use openpath_vfs::Fd;
 
 /// The mode of new directories, before umask.
 const DIRECTORY_MODE: u32 = 0o777;
@@ -48,7 +47,7 @@ pub(super) fn path_create_directory(
     let dir = guest.table.directory(fd, rights::PATH_CREATE_DIRECTORY)?;
     let path = memory.path(path, len)?;
     let made = guest.task.beneath().mkdirat(dir, path, DIRECTORY_MODE);
-    Ok(made.map_err(Code::of_walk)?)
+    Ok(made.map_err(of_walk)?)
 }
 
 pub(super) fn path_filestat_get(
@@ -65,7 +64,7 @@ pub(super) fn path_filestat_get(
     let dir = guest.table.directory(fd, rights::PATH_FILESTAT_GET)?;
     let path = memory.path(path, len)?;
     let stat = guest.task.beneath().fstatat(dir, path, flags);
-    let stat = Filestat::from(&stat.map_err(Code::of_walk)?);
+    let stat = Filestat::from(&stat.map_err(of_walk)?);
     memory.put(result, &stat.bytes(), 8)?;
     Ok(())
 }
@@ -86,7 +85,7 @@ pub(super) fn path_filestat_set_times(
     let dir = guest.table.directory(fd, rights::PATH_FILESTAT_SET_TIMES)?;
     let path = memory.path(path, len)?;
     let set = guest.task.beneath().utimensat(dir, path, times, flags);
-    Ok(set.map_err(Code::of_walk)?)
+    Ok(set.map_err(of_walk)?)
 }
 
 pub(super) fn path_link(
@@ -113,21 +112,13 @@ pub(super) fn path_link(
         .task
         .beneath()
         .linkat(dir, path, new_dir, new_path, flags);
-    Ok(linked.map_err(|errno| between(guest, errno, [(dir, path), (new_dir, new_path)]))?)
-}
-
-/// The code for what a call with two paths met: whether one of them leads out, or they are in
-/// different mounts.
-#[cold]
-fn between(guest: &Guest, errno: Errno, paths: [(Fd, &[u8]); 2]) -> Code {
-    let beneath = guest.task.beneath();
-    let leads_out = |(dir, path): (Fd, &[u8])| {
-        beneath.fstatat(dir, path, AT_SYMLINK_NOFOLLOW) == Err(Errno::EXDEV)
-    };
-    if errno == Errno::EXDEV && paths.into_iter().any(leads_out) {
-        return Code::Perm;
-    }
-    errno.into()
+    Ok(linked.map_err(|errno| {
+        of_two(
+            guest.task.beneath(),
+            errno,
+            [(dir, path), (new_dir, new_path)],
+        )
+    })?)
 }
 
 pub(super) fn path_open(
@@ -252,7 +243,7 @@ fn open(guest: &Guest, fd: u32, path: &[u8], asked: &Asked) -> Result<Entry, Cod
         .task
         .beneath()
         .openat(parent.fd, path, asked.flags(), mode);
-    let fd = opened.map_err(Code::of_walk)?;
+    let fd = opened.map_err(|errno| Code::from(of_walk(errno)))?;
     let filetype = match guest.task.fstat(fd) {
         Ok(stat) => Filetype::of_mode(stat.mode),
         Err(errno) => {
@@ -292,7 +283,7 @@ pub(super) fn path_readlink(
     let dir = guest.table.directory(fd, rights::PATH_READLINK)?;
     let path = memory.path(path, len)?;
     let target = guest.task.beneath().readlinkat(dir, path);
-    let target = target.map_err(Code::of_walk)?;
+    let target = target.map_err(of_walk)?;
     let fits = target.len().min(room as usize);
     memory.put(buf, &target[..fits], 1)?;
     memory.put_u32(result, fits as u32)?;
@@ -309,7 +300,7 @@ pub(super) fn path_remove_directory(
     let dir = guest.table.directory(fd, rights::PATH_REMOVE_DIRECTORY)?;
     let path = memory.path(path, len)?;
     let removed = guest.task.beneath().unlinkat(dir, path, AT_REMOVEDIR);
-    Ok(removed.map_err(Code::of_walk)?)
+    Ok(removed.map_err(of_walk)?)
 }
 
 pub(super) fn path_rename(
@@ -330,7 +321,13 @@ pub(super) fn path_rename(
         .task
         .beneath()
         .renameat2(dir, path, new_dir, new_path, 0);
-    Ok(moved.map_err(|errno| between(guest, errno, [(dir, path), (new_dir, new_path)]))?)
+    Ok(moved.map_err(|errno| {
+        of_two(
+            guest.task.beneath(),
+            errno,
+            [(dir, path), (new_dir, new_path)],
+        )
+    })?)
 }
 
 pub(super) fn path_symlink(
@@ -349,7 +346,7 @@ pub(super) fn path_symlink(
         return Err(Code::Perm.into());
     }
     let made = guest.task.beneath().symlinkat(target, dir, path);
-    Ok(made.map_err(Code::of_walk)?)
+    Ok(made.map_err(of_walk)?)
 }
 
 pub(super) fn path_unlink_file(
@@ -362,5 +359,5 @@ pub(super) fn path_unlink_file(
     let dir = guest.table.directory(fd, rights::PATH_UNLINK_FILE)?;
     let path = memory.path(path, len)?;
     let removed = guest.task.beneath().unlinkat(dir, path, 0);
-    Ok(removed.map_err(Code::of_walk)?)
+    Ok(removed.map_err(of_walk)?)
 }

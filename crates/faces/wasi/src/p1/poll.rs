@@ -8,6 +8,7 @@
 //!     catch up with them: nothing is allocated by their number.
 //! R3. A wait ends by what was asked for, by [`crate::Interrupt`], or at the guest's limit; the
 //!     last two are `EINTR`.
+//! R4. The limit goes by the host's own clock; what the guest asked for by the clocks it is given.
 
 use super::clock::{MONOTONIC, REALTIME};
 use crate::errno::Code;
@@ -16,7 +17,7 @@ use crate::memory::{Memory, Outcome, Trap};
 use crate::table::What;
 use crate::types::rights;
 use openpath_abi::poll::{POLLERR, POLLHUP, POLLIN, POLLOUT};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a subscription, and of an event.
 const SUBSCRIPTION: u32 = 48;
@@ -124,6 +125,8 @@ pub(super) fn poll_oneoff(
     memory.check(events, room, 8)?;
     let waits = Waits::read(guest, memory, subscriptions, count)?;
     let began = guest.clocks.monotonic();
+    // R4
+    let since = Instant::now();
     let mut pause = SHORTEST;
     loop {
         let mut ready = 0;
@@ -138,8 +141,7 @@ pub(super) fn poll_oneoff(
             memory.put_u32(result, ready)?;
             return Ok(());
         }
-        let waited = Duration::from_nanos(guest.clocks.monotonic().saturating_sub(began));
-        let Some(left) = guest.limits.wait.checked_sub(waited) else {
+        let Some(left) = guest.limits.wait.checked_sub(since.elapsed()) else {
             return Err(Code::Intr.into());
         };
         let mut time = waits.next(guest).unwrap_or(left).min(left);
@@ -147,7 +149,7 @@ pub(super) fn poll_oneoff(
             time = time.min(pause);
             pause = (pause * 2).min(LONGEST);
         }
-        if guest.pause.wait(time) {
+        if guest.pause.wait(&guest.task.interrupter(), time) {
             return Err(Code::Intr.into());
         }
     }

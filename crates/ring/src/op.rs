@@ -3,7 +3,9 @@
 
 use crate::Bytes;
 use openpath_abi::{Errno, OpenHow, Stat, Statx};
-use openpath_vfs::{DirEntry, Fd, OpenFile};
+use openpath_vfs::{DirEntry, Fd, OpenFile, Task};
+use std::any::Any;
+use std::fmt;
 
 /// A file that an operation is about: by its descriptor, or by its slot among the direct
 /// descriptors of the ring (`IOSQE_FIXED_FILE`).
@@ -70,6 +72,30 @@ pub(crate) enum Op {
     /// The target first.
     Symlink(Bytes, Place),
     Link(Place, Place, u32),
+    /// Calls that the owner chose.
+    Own(Own),
+}
+
+/// What calls that the owner chose give it.
+pub(crate) type Came = Result<Box<dyn Any + Send>, Errno>;
+
+/// They, as a worker makes them.
+pub(crate) type Calls = Box<dyn FnOnce(&Task, [Fd; 2]) -> Came + Send>;
+
+/// Calls that the owner chose.
+#[derive(Default)]
+pub(crate) struct Own {
+    /// The files that they are about.
+    pub(crate) files: [Option<Fd>; 2],
+    pub(crate) work: Option<Calls>,
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Own")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How to open, by either call.
@@ -98,7 +124,8 @@ impl How {
 }
 
 impl Op {
-    /// The number of the operation in `linux/io_uring.h`; a listing has none there.
+    /// The number of the operation in `linux/io_uring.h`; a listing has none there, nor have calls
+    /// of the owner's choosing.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Open(_, How::Flags(..), _) => 18,
@@ -117,7 +144,7 @@ impl Op {
             Self::Mkdir(..) => 37,
             Self::Symlink(..) => 38,
             Self::Link(..) => 39,
-            Self::List(..) => 255,
+            Self::List(..) | Self::Own(_) => 255,
         }
     }
 
@@ -156,6 +183,7 @@ impl Op {
             | Self::Mkdir(at, _)
             | Self::Symlink(_, at) => [Some(at.dir), None],
             Self::Rename(at, to, _) | Self::Link(at, to, _) => [Some(at.dir), Some(to.dir)],
+            Self::Own(own) => own.files,
             _ => [None, None],
         }
     }
@@ -191,6 +219,8 @@ pub(crate) struct Done {
     pub(crate) installed: Option<Fd>,
     /// Whether it did less than it was asked for, which breaks a chain.
     pub(crate) short: bool,
+    /// What calls that the owner chose gave.
+    pub(crate) own: Option<Box<dyn Any + Send>>,
 }
 
 /// Buffers that come back from an operation that failed.

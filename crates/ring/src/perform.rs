@@ -124,6 +124,13 @@ pub(crate) fn call(task: &Task, op: Op, [fd, to]: [Fd; 2]) -> Outcome {
                 .linkat(from, &at.path, into, &new.path, flags)
                 .map(nothing)?)
         }
+        Op::Own(own) => {
+            let work = own.work.ok_or(Errno::EIO)?;
+            Ok(Done {
+                own: Some(work(task, [fd, to])?),
+                ..Done::default()
+            })
+        }
     }
 }
 

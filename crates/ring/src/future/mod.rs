@@ -17,6 +17,7 @@
 mod calls;
 mod flight;
 mod plan;
+mod work;
 
 use crate::attempt::Tried;
 use crate::crew::Crew;

@@ -97,6 +97,15 @@ impl Beneath<'_> {
         self.0.readlinkat_by(dirfd, path, BENEATH)
     }
 
+    /// As [`Beneath::readlinkat`], but without a wait.
+    ///
+    /// # Errors
+    /// [`TryError::WouldBlock`]; those of [`Beneath::readlinkat`].
+    pub fn try_readlinkat(&self, dirfd: Fd, path: &[u8]) -> Result<Vec<u8>, TryError> {
+        let lookup = BENEATH | lflag::CACHED;
+        self.0.tried(|| self.0.readlinkat_by(dirfd, path, lookup))
+    }
+
     /// As [`Task::utimensat`] of a path.
     ///
     /// # Errors

@@ -141,6 +141,16 @@ impl Task {
         self.fstat_by(fd, 0)
     }
 
+    /// What kind of file is at `fd` (`S_IFMT` of its mode), which never changes: no back end is
+    /// asked. Works with `O_PATH` too.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn kind_of(&self, fd: Fd) -> Result<u32, Errno> {
+        let file = self.core.fdget(fd)?;
+        Ok(file.target()?.inode.kind())
+    }
+
     #[inline(always)]
     fn fstat_by(&self, fd: Fd, lookup: u32) -> Result<Stat, Errno> {
         let file = self.core.fdget(fd)?;

@@ -2,23 +2,25 @@
 //! The system calls that a guest's calls are made of.
 //!
 //! # Rules
-//! R1. Every path of a guest is walked under `RESOLVE_BENEATH` from the directory that it is
-//!     relative to: what would lead out of it is `EPERM`, as wasmtime-wasi has it.
-//! R2. A descriptor that a call opens for itself is closed before the call answers.
+//! R1. Every path of a guest is walked by [`Beneath`] from the directory that it is relative to:
+//!     what would lead out of it is `EPERM`, as wasmtime-wasi has it.
+//! R2. What changes nothing is tried in place. The rest is a worker's, as one piece: what it opens
+//!     on the way is in no table of the guest's.
+//! R3. Nothing is awaited between the moment that the guest's table has a descriptor and the moment
+//!     that a handle holds it, and what is given up is out of the table before it is closed: a call
+//!     that is dropped midway leaves none behind.
 
 use super::files::Files;
-use super::path::{self, Slash};
-use openpath_abi::fcntl::{
-    AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_PATH,
-};
-use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS};
-use openpath_abi::{Errno, OpenHow, Stat, Statx, TimeSet, mode};
-use openpath_vfs::{DirEntry, Fd, TryError};
+use crate::out::{of_two, of_walk};
+use openpath_abi::fcntl::{AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_CREAT};
+use openpath_abi::{Errno, Stat, TimeSet};
+use openpath_vfs::{Beneath, DataWait, DirEntry, Fd, Task, TryError};
 
 /// Permission bits of what a guest makes, before the umask.
-const FILE_MODE: u64 = 0o666;
-/// How often a walk is begun again that a rename elsewhere has made uncertain (`EAGAIN`).
-const WALKS: usize = 16;
+const FILE_MODE: u32 = 0o666;
+
+/// A path, and the directory that it is relative to.
+pub(super) type At = (Fd, String);
 
 /// Makes each a call in place where that is wished, and a future otherwise.
 macro_rules! calls {
@@ -35,164 +37,194 @@ macro_rules! calls {
 }
 
 calls! {
-    fn close(fd: Fd) -> ();
     fn fstatat(dir: Fd, path: &[u8], at_flags: u32) -> Stat;
-    fn statx(dir: Fd, path: &[u8], at_flags: u32, mask: u32) -> Statx;
     fn fsync(fd: Fd) -> ();
     fn fdatasync(fd: Fd) -> ();
     fn ftruncate(fd: Fd, len: i64) -> ();
     fn getdents64(fd: Fd, max_bytes: usize) -> Vec<DirEntry>;
-    fn unlinkat(dir: Fd, path: &[u8], flags: u32) -> ();
-    fn renameat2(dir: Fd, old: &[u8], new_dir: Fd, new: &[u8], flags: u32) -> ();
-    fn mkdirat(dir: Fd, path: &[u8], mode: u32) -> ();
-    fn symlinkat(target: &[u8], dir: Fd, path: &[u8]) -> ();
-    fn linkat(dir: Fd, old: &[u8], new_dir: Fd, new: &[u8], flags: u32) -> ();
 }
 
-/// The directory that a name is in, for the length of a call.
-pub(super) struct Within<'p> {
-    pub(super) dir: Fd,
-    pub(super) name: &'p [u8],
-    /// Whether it was walked to, and is to be closed.
-    walked: bool,
+/// A path as a call takes it.
+///
+/// # Errors
+/// `EINVAL` (a zero byte, which ends a path elsewhere).
+fn bytes(path: &str) -> Result<&[u8], Errno> {
+    if path.contains('\0') {
+        return Err(Errno::EINVAL);
+    }
+    Ok(path.as_bytes())
+}
+
+/// The flag of the `*at` calls for a link in the last place.
+fn at_flags(follow: bool) -> u32 {
+    if follow { 0 } else { AT_SYMLINK_NOFOLLOW }
 }
 
 impl Files {
-    /// Opens `path` beneath `dir` (R1).
+    /// Tries a call about a path in place (R1); nothing if it would wait.
     ///
     /// # Errors
-    /// `EPERM` (it leads out), those of openat2(2).
-    pub(super) async fn open_beneath(
-        &mut self,
-        dir: Fd,
-        path: &[u8],
-        flags: u32,
-    ) -> Result<Fd, Errno> {
-        path::check(path)?;
-        let how = OpenHow {
-            flags: u64::from(flags | O_CLOEXEC),
-            mode: if flags & O_CREAT == 0 { 0 } else { FILE_MODE },
-            resolve: RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
-        };
-        for _ in 0..WALKS {
-            let opened = if self.in_place {
-                self.task.task().openat2(dir, path, &how)
-            } else {
-                self.task.openat2(dir, path, how).await
-            };
-            match opened {
-                Err(Errno::EAGAIN) => {}
-                Err(Errno::EXDEV) => return Err(Errno::EPERM),
-                opened => return opened,
-            }
+    /// `EINVAL` (a zero byte), `EPERM` (it leads out), those of the call.
+    fn attempt<T>(
+        &self,
+        at: &At,
+        call: impl FnOnce(Beneath<'_>, Fd, &[u8]) -> Result<T, TryError>,
+    ) -> Result<Option<T>, Errno> {
+        match call(self.task.task().beneath(), at.0, bytes(&at.1)?) {
+            Ok(value) => Ok(Some(value)),
+            Err(TryError::WouldBlock) => Ok(None),
+            Err(TryError::Errno(errno)) => Err(of_walk(errno)),
         }
-        Err(Errno::EAGAIN)
     }
 
-    /// Walks to the directory that the last name of `path` is in.
-    ///
-    /// # Errors
-    /// Those of [`Files::open_beneath`].
-    pub(super) async fn enter<'p>(
+    /// Makes calls as the guest's task, in place where that is wished, and else by a worker (R2).
+    async fn make<T: Send + 'static>(
         &mut self,
-        base: Fd,
-        path: &'p [u8],
-        slash: Slash,
-    ) -> Result<Within<'p>, Errno> {
-        path::check(path)?;
-        let split = path::split(path, slash);
-        let walked = !split.dir.is_empty();
-        let dir = if walked {
-            self.open_beneath(base, split.dir, O_PATH | O_DIRECTORY)
-                .await?
-        } else {
-            base
-        };
-        Ok(Within {
-            dir,
-            name: split.name,
-            walked,
-        })
-    }
-
-    /// Leaves it, with what came of the call there (R2).
-    ///
-    /// # Errors
-    /// That of the call.
-    pub(super) async fn leave<T>(
-        &mut self,
-        within: Within<'_>,
-        came: Result<T, Errno>,
+        files: [Option<Fd>; 2],
+        calls: impl FnOnce(&Task, [Fd; 2]) -> Result<T, Errno> + Send + 'static,
     ) -> Result<T, Errno> {
-        if within.walked {
-            // A place without data has nothing to say.
-            let _closed = self.close(within.dir).await;
+        if self.in_place {
+            return calls(self.task.task(), files.map(|fd| fd.unwrap_or(-1)));
         }
-        came
+        self.task.work(files, calls).await
     }
 
-    /// What `path` is, or the file that it leads to.
+    /// Makes a call about a path (R1).
     ///
     /// # Errors
-    /// Those of [`Files::open_beneath`] and of statx(2).
-    pub(super) async fn stat_beneath(
+    /// `EINVAL` (a zero byte), `EPERM` (it leads out), those of the call.
+    pub(super) async fn walk<T: Send + 'static>(
         &mut self,
-        base: Fd,
-        path: &[u8],
-        follow: bool,
-    ) -> Result<Stat, Errno> {
-        path::check(path)?;
-        let split = path::split(path, Slash::Followed);
-        if split.dir.is_empty() {
-            let stat = self.fstatat(base, split.name, AT_SYMLINK_NOFOLLOW).await?;
-            if !follow || stat.mode & mode::S_IFMT != mode::S_IFLNK {
-                return Ok(stat);
-            }
-        }
-        let flags = if follow { O_PATH } else { O_PATH | O_NOFOLLOW };
-        let fd = self.open_beneath(base, path, flags).await?;
-        let stat = self.fstatat(fd, b"", AT_EMPTY_PATH).await;
-        let _closed = self.close(fd).await;
-        stat
+        (dir, path): At,
+        call: impl FnOnce(Beneath<'_>, Fd, &[u8]) -> Result<T, Errno> + Send + 'static,
+    ) -> Result<T, Errno> {
+        bytes(&path)?;
+        let calls = move |task: &Task, [dir, _]: [Fd; 2]| {
+            call(task.beneath(), dir, path.as_bytes()).map_err(of_walk)
+        };
+        self.make([Some(dir), None], calls).await
     }
 
-    /// Sets the times of `path`, or of the file that it leads to.
+    /// As [`Files::walk`], with two paths.
     ///
     /// # Errors
-    /// Those of [`Files::open_beneath`] and of utimensat(2).
+    /// `EINVAL` (a zero byte), `EPERM` (one leads out), those of the call.
+    pub(super) async fn walk_two(
+        &mut self,
+        (dir, old): At,
+        (new_dir, new): At,
+        call: impl FnOnce(Beneath<'_>, [(Fd, &[u8]); 2]) -> Result<(), Errno> + Send + 'static,
+    ) -> Result<(), Errno> {
+        bytes(&old)?;
+        bytes(&new)?;
+        let calls = move |task: &Task, [dir, new_dir]: [Fd; 2]| {
+            let paths = [(dir, old.as_bytes()), (new_dir, new.as_bytes())];
+            let beneath = task.beneath();
+            call(beneath, paths).map_err(|errno| of_two(beneath, errno, paths))
+        };
+        self.make([Some(dir), Some(new_dir)], calls).await
+    }
+
+    /// Opens a path.
+    ///
+    /// # Errors
+    /// Those of [`Files::walk`] and of openat2(2).
+    pub(super) async fn open_beneath(&mut self, at: At, flags: u32) -> Result<Fd, Errno> {
+        let (flags, mode) = (
+            flags | O_CLOEXEC,
+            if flags & O_CREAT == 0 { 0 } else { FILE_MODE },
+        );
+        let opened = self.attempt(&at, |beneath, dir, path| {
+            beneath.try_openat(dir, path, flags, mode)
+        });
+        self.task.task().count_open(opened == Ok(None));
+        if let Some(fd) = opened? {
+            return Ok(fd);
+        }
+        let (dir, path) = at;
+        let calls = move |task: &Task, [dir, _]: [Fd; 2]| {
+            let opened = task.beneath().openat(dir, path.as_bytes(), flags, mode);
+            task.take_file(opened.map_err(of_walk)?)
+        };
+        let file = self.make([Some(dir), None], calls).await?;
+        // R3
+        self.task.task().install(&file, O_CLOEXEC)
+    }
+
+    /// Closes what no handle holds any more. As in close(2) of a thread that ends, nobody hears what
+    /// it has to say.
+    pub(super) async fn give_up(&mut self, fd: Fd) {
+        let task = self.task.task();
+        if self.in_place || task.data_wait(fd) != Some(DataWait::Always) {
+            let _closed = task.close(fd);
+            return;
+        }
+        // R3
+        if let Ok(file) = task.take_file(fd) {
+            let calls = move |task: &Task, _: [Fd; 2]| task.close(task.install(&file, 0)?);
+            let _closed = self.make([None; 2], calls).await;
+        }
+    }
+
+    /// What a path is, or the file that it leads to.
+    ///
+    /// # Errors
+    /// Those of [`Files::walk`] and of newfstatat(2).
+    pub(super) async fn stat_beneath(&mut self, at: At, follow: bool) -> Result<Stat, Errno> {
+        let flags = at_flags(follow);
+        let stat = self.attempt(&at, |beneath, dir, path| {
+            beneath.try_fstatat(dir, path, flags)
+        });
+        if let Some(stat) = stat? {
+            return Ok(stat);
+        }
+        self.walk(at, move |beneath, dir, path| {
+            beneath.fstatat(dir, path, flags)
+        })
+        .await
+    }
+
+    /// Sets the times of a path, or of the file that it leads to.
+    ///
+    /// # Errors
+    /// Those of [`Files::walk`] and of utimensat(2), of a path that leads nowhere even where nothing
+    /// is to be set.
     pub(super) async fn set_times_beneath(
         &mut self,
-        base: Fd,
-        path: &[u8],
+        at: At,
         follow: bool,
         times: [TimeSet; 2],
     ) -> Result<(), Errno> {
-        let flags = if follow { O_PATH } else { O_PATH | O_NOFOLLOW };
-        let fd = self.open_beneath(base, path, flags).await?;
-        let set = self
-            .task
-            .task()
-            .utimensat(fd, Some(b""), times, AT_EMPTY_PATH);
-        let _closed = self.close(fd).await;
-        set
+        if times == [TimeSet::Omit; 2] {
+            return self.stat_beneath(at, follow).await.map(drop);
+        }
+        let flags = at_flags(follow);
+        self.walk(at, move |beneath, dir, path| {
+            beneath.utimensat(dir, path, times, flags)
+        })
+        .await
     }
 
-    /// What the link `path` says.
+    /// Sets the times of an open file.
     ///
     /// # Errors
-    /// Those of [`Files::open_beneath`] and of readlinkat(2).
-    pub(super) async fn read_link_beneath(
-        &mut self,
-        base: Fd,
-        path: &[u8],
-    ) -> Result<Vec<u8>, Errno> {
-        let within = self.enter(base, path, Slash::Followed).await?;
-        let body = match self.task.task().try_readlinkat(within.dir, within.name) {
-            Err(TryError::WouldBlock) => self.task.task().readlinkat(within.dir, within.name),
-            Err(TryError::Errno(errno)) => Err(errno),
-            Ok(body) => Ok(body),
-        };
-        self.leave(within, body).await
+    /// Those of futimens(3).
+    pub(super) async fn set_times(&mut self, fd: Fd, times: [TimeSet; 2]) -> Result<(), Errno> {
+        let calls = move |task: &Task, [fd, _]: [Fd; 2]| task.futimens(fd, times);
+        self.make([Some(fd), None], calls).await
+    }
+
+    /// What a link says.
+    ///
+    /// # Errors
+    /// Those of [`Files::walk`] and of readlinkat(2).
+    pub(super) async fn read_link_beneath(&mut self, at: At) -> Result<Vec<u8>, Errno> {
+        let body = self.attempt(&at, |beneath, dir, path| beneath.try_readlinkat(dir, path));
+        if let Some(body) = body? {
+            return Ok(body);
+        }
+        self.walk(at, |beneath, dir, path| beneath.readlinkat(dir, path))
+            .await
     }
 
     /// Reads into `buf` at `offset`.

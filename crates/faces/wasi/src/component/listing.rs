@@ -77,7 +77,7 @@ impl HostDirectoryEntryStream for FilesCtx<'_> {
 
     async fn drop(&mut self, listing: Resource<Listing>) -> wasmtime::Result<()> {
         let listing = self.table.delete(listing)?;
-        let _closed = self.files.close(listing.fd).await;
+        self.files.give_up(listing.fd).await;
         Ok(())
     }
 }

@@ -12,14 +12,11 @@ use super::error::Error;
 use super::host::{Result, follows, open_flags, signed};
 use super::input::{FileInput, MOST};
 use super::output::{FileOutput, Goal};
-use super::path::Slash;
 use openpath_abi::fcntl::{
-    AT_EMPTY_PATH, AT_REMOVEDIR, AT_STATX_DONT_SYNC, O_APPEND, O_CLOEXEC, O_DIRECTORY, O_RDONLY,
-    O_WRONLY,
+    AT_EMPTY_PATH, AT_REMOVEDIR, O_APPEND, O_CLOEXEC, O_DIRECTORY, O_RDONLY, O_WRONLY,
 };
 use openpath_abi::limits::PATH_MAX;
-use openpath_abi::statx::STATX_TYPE;
-use openpath_abi::{Errno, Stat, falloc, mode};
+use openpath_abi::{Stat, falloc, mode};
 use openpath_vfs::Fd;
 use std::sync::Arc;
 use wasmtime::component::Resource;
@@ -38,23 +35,18 @@ impl FilesCtx<'_> {
         &mut self,
         fd: &Resource<Descriptor>,
         flags: PathFlags,
-        path: &str,
+        path: String,
     ) -> Result<Stat> {
-        let base = self.dir(fd)?;
-        let stat = self
-            .files
-            .stat_beneath(base.fd, path.as_bytes(), follows(flags));
-        Ok(stat.await?)
+        let at = (self.dir(fd)?.fd, path);
+        Ok(self.files.stat_beneath(at, follows(flags)).await?)
     }
 
-    /// `S_IFMT` of what was opened just now.
-    async fn format_of(&mut self, fd: Fd, flags: u32) -> std::result::Result<u32, Errno> {
-        if flags & O_DIRECTORY != 0 {
-            return Ok(mode::S_IFDIR);
-        }
-        let at_flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
-        let stat = self.files.statx(fd, b"", at_flags, STATX_TYPE).await?;
-        Ok(u32::from(stat.mode) & mode::S_IFMT)
+    /// A handle for what was opened just now, which is closed if there is no room for one.
+    fn hold<T: Send + 'static>(&mut self, fd: Fd, what: T) -> Result<Resource<T>> {
+        self.table.push(what).map_err(|full| {
+            let _closed = self.files.task.task().close(fd);
+            full.into()
+        })
     }
 
     /// The file at a handle, for a stream to hold.
@@ -158,7 +150,7 @@ impl HostDescriptor for FilesCtx<'_> {
         let open = self.open(&fd)?;
         let times = [convert::time_set(atime)?, convert::time_set(mtime)?];
         let open = open.to_change()?;
-        Ok(self.files.task.task().futimens(open.fd, times)?)
+        Ok(self.files.set_times(open.fd, times).await?)
     }
 
     async fn read(
@@ -188,16 +180,10 @@ impl HostDescriptor for FilesCtx<'_> {
     }
 
     async fn read_directory(&mut self, fd: Resource<Descriptor>) -> Result<Resource<Listing>> {
-        let base = self.dir(&fd)?;
+        let here = (self.dir(&fd)?.fd, ".".to_owned());
         let flags = O_RDONLY | O_DIRECTORY;
-        let fd = self.files.open_beneath(base.fd, b".", flags).await?;
-        match self.table.push(Listing::new(fd)) {
-            Ok(handle) => Ok(handle),
-            Err(full) => {
-                let _closed = self.files.close(fd).await;
-                Err(full.into())
-            }
-        }
+        let fd = self.files.open_beneath(here, flags).await?;
+        self.hold(fd, Listing::new(fd))
     }
 
     async fn sync(&mut self, fd: Resource<Descriptor>) -> Result<()> {
@@ -206,11 +192,11 @@ impl HostDescriptor for FilesCtx<'_> {
     }
 
     async fn create_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<()> {
-        let base = self.mutable_dir(&fd)?;
-        let files = &mut *self.files;
-        let at = files.enter(base.fd, path.as_bytes(), Slash::Named).await?;
-        let made = files.mkdirat(at.dir, at.name, DIR_MODE).await;
-        Ok(files.leave(at, made).await?)
+        let at = (self.mutable_dir(&fd)?.fd, path);
+        let made = self.files.walk(at, |beneath, dir, path| {
+            beneath.mkdirat(dir, path, DIR_MODE)
+        });
+        Ok(made.await?)
     }
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> Result<DescriptorStat> {
@@ -223,7 +209,7 @@ impl HostDescriptor for FilesCtx<'_> {
         flags: PathFlags,
         path: String,
     ) -> Result<DescriptorStat> {
-        Ok(convert::stat(&self.stat_beneath(&fd, flags, &path).await?))
+        Ok(convert::stat(&self.stat_beneath(&fd, flags, path).await?))
     }
 
     async fn set_times_at(
@@ -236,9 +222,8 @@ impl HostDescriptor for FilesCtx<'_> {
     ) -> Result<()> {
         let base = self.dir(&fd)?;
         let times = [convert::time_set(atime)?, convert::time_set(mtime)?];
-        let base = base.to_change()?;
-        let (path, follow) = (path.as_bytes(), follows(flags));
-        let set = self.files.set_times_beneath(base.fd, path, follow, times);
+        let at = (base.to_change()?.fd, path);
+        let set = self.files.set_times_beneath(at, follows(flags), times);
         Ok(set.await?)
     }
 
@@ -255,18 +240,11 @@ impl HostDescriptor for FilesCtx<'_> {
         if follows(old_flags) {
             return Err(ErrorCode::Invalid.into());
         }
-        let files = &mut *self.files;
-        let old = files.enter(from.fd, old_path.as_bytes(), Slash::Followed);
-        let old = old.await?;
-        let new = files.enter(to.fd, new_path.as_bytes(), Slash::Named).await;
-        let made = match new {
-            Ok(new) => {
-                let made = files.linkat(old.dir, old.name, new.dir, new.name, 0).await;
-                files.leave(new, made).await
-            }
-            Err(errno) => Err(errno),
-        };
-        Ok(files.leave(old, made).await?)
+        let (old, new) = ((from.fd, old_path), (to.fd, new_path));
+        let made = self.files.walk_two(old, new, |beneath, [old, new]| {
+            beneath.linkat(old.0, old.1, new.0, new.1, 0)
+        });
+        Ok(made.await?)
     }
 
     async fn open_at(
@@ -282,15 +260,9 @@ impl HostDescriptor for FilesCtx<'_> {
         if told.contains(DescriptorFlags::WRITE) {
             base.to_change()?;
         }
-        let opened = self.files.open_beneath(base.fd, path.as_bytes(), flags);
+        let opened = self.files.open_beneath((base.fd, path), flags);
         let fd = opened.await?;
-        let format = match self.format_of(fd, flags).await {
-            Ok(format) => format,
-            Err(errno) => {
-                let _closed = self.files.close(fd).await;
-                return Err(errno.into());
-            }
-        };
+        let format = self.files.task.task().kind_of(fd)?;
         if format == mode::S_IFDIR && base.access == Access::ReadWrite {
             told |= DescriptorFlags::MUTATE_DIRECTORY;
         } else {
@@ -302,21 +274,12 @@ impl HostDescriptor for FilesCtx<'_> {
             flags: told,
             access: base.access,
         };
-        match self.table.push(Descriptor(Arc::new(open))) {
-            Ok(handle) => Ok(handle),
-            Err(full) => {
-                let _closed = self.files.close(fd).await;
-                Err(full.into())
-            }
-        }
+        self.hold(fd, Descriptor(Arc::new(open)))
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<String> {
-        let base = self.dir(&fd)?;
-        let body = self
-            .files
-            .read_link_beneath(base.fd, path.as_bytes())
-            .await?;
+        let at = (self.dir(&fd)?.fd, path);
+        let body = self.files.read_link_beneath(at).await?;
         if body.starts_with(b"/") {
             // It leads out, and a guest is not told where to.
             return Err(ErrorCode::NotPermitted.into());
@@ -325,11 +288,11 @@ impl HostDescriptor for FilesCtx<'_> {
     }
 
     async fn remove_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<()> {
-        let base = self.mutable_dir(&fd)?;
-        let files = &mut *self.files;
-        let at = files.enter(base.fd, path.as_bytes(), Slash::Named).await?;
-        let removed = files.unlinkat(at.dir, at.name, AT_REMOVEDIR).await;
-        Ok(files.leave(at, removed).await?)
+        let at = (self.mutable_dir(&fd)?.fd, path);
+        let removed = self.files.walk(at, |beneath, dir, path| {
+            beneath.unlinkat(dir, path, AT_REMOVEDIR)
+        });
+        Ok(removed.await?)
     }
 
     async fn rename_at(
@@ -341,19 +304,11 @@ impl HostDescriptor for FilesCtx<'_> {
     ) -> Result<()> {
         let (from, to) = (self.dir(&fd)?, self.dir(&new_fd)?);
         let (from, to) = (from.to_change()?, to.to_change()?);
-        let files = &mut *self.files;
-        let old = files.enter(from.fd, old_path.as_bytes(), Slash::Named);
-        let old = old.await?;
-        let new = files.enter(to.fd, new_path.as_bytes(), Slash::Named).await;
-        let moved = match new {
-            Ok(new) => {
-                let moved = files.renameat2(old.dir, old.name, new.dir, new.name, 0);
-                let moved = moved.await;
-                files.leave(new, moved).await
-            }
-            Err(errno) => Err(errno),
-        };
-        Ok(files.leave(old, moved).await?)
+        let (old, new) = ((from.fd, old_path), (to.fd, new_path));
+        let moved = self.files.walk_two(old, new, |beneath, [old, new]| {
+            beneath.renameat2(old.0, old.1, new.0, new.1, 0)
+        });
+        Ok(moved.await?)
     }
 
     async fn symlink_at(
@@ -363,28 +318,27 @@ impl HostDescriptor for FilesCtx<'_> {
         path: String,
     ) -> Result<()> {
         let base = self.mutable_dir(&fd)?;
-        let target = target.as_bytes();
-        if target.starts_with(b"/") {
+        if target.starts_with('/') {
             return Err(ErrorCode::NotPermitted.into());
         }
         if target.len() >= PATH_MAX {
             return Err(ErrorCode::NameTooLong.into());
         }
-        if target.contains(&0) {
+        if target.contains('\0') {
             return Err(ErrorCode::Invalid.into());
         }
-        let files = &mut *self.files;
-        let at = files.enter(base.fd, path.as_bytes(), Slash::Named).await?;
-        let made = files.symlinkat(target, at.dir, at.name).await;
-        Ok(files.leave(at, made).await?)
+        let made = self.files.walk((base.fd, path), move |beneath, dir, path| {
+            beneath.symlinkat(target.as_bytes(), dir, path)
+        });
+        Ok(made.await?)
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> Result<()> {
-        let base = self.mutable_dir(&fd)?;
-        let files = &mut *self.files;
-        let at = files.enter(base.fd, path.as_bytes(), Slash::Named).await?;
-        let removed = files.unlinkat(at.dir, at.name, 0).await;
-        Ok(files.leave(at, removed).await?)
+        let at = (self.mutable_dir(&fd)?.fd, path);
+        let removed = self
+            .files
+            .walk(at, |beneath, dir, path| beneath.unlinkat(dir, path, 0));
+        Ok(removed.await?)
     }
 
     async fn is_same_object(
@@ -411,14 +365,13 @@ impl HostDescriptor for FilesCtx<'_> {
         flags: PathFlags,
         path: String,
     ) -> Result<MetadataHashValue> {
-        Ok(convert::hash(&self.stat_beneath(&fd, flags, &path).await?))
+        Ok(convert::hash(&self.stat_beneath(&fd, flags, path).await?))
     }
 
     async fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
         let dropped = self.table.delete(fd)?;
         if let Some(open) = Arc::into_inner(dropped.0) {
-            // As in close(2) of a thread that ends, nobody hears what it had to say.
-            let _closed = self.files.close(open.fd).await;
+            self.files.give_up(open.fd).await;
         }
         Ok(())
     }

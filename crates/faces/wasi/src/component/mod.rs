@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`Files`] | what one guest has: its task, and the directories it is given |
 //! | `host`, `methods`, `listing` | the functions, as the calls they are made of |
-//! | `calls`, `path` | those calls, beneath the directory that a path is relative to |
+//! | `calls` | those calls, beneath the directory that a path is relative to |
 //! | `side`, `input`, `output` | streams, and the ring that serves them |
 //! | `error`, `convert` | errnos, attributes and times as a guest calls them |
 //!
@@ -57,7 +57,6 @@ mod link;
 mod listing;
 mod methods;
 mod output;
-mod path;
 mod side;
 
 pub use descriptor::{Access, Descriptor, Listing};

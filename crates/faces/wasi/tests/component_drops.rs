@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls of a component that are dropped: before they begin, while a worker has them, and when it
+//! is done. None leaves a descriptor behind, nor an open file.
+#![cfg(feature = "component")]
+
+use openpath_abi::fcntl::{O_CREAT, O_WRONLY};
+use openpath_host::{HostFs, HostOptions, Policy};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_ring::{Pool, PoolOptions};
+use openpath_vfs::{Cred, Limits, SuperBlock, Vfs};
+use openpath_wasi::component::bindings::wasi::filesystem::preopens::Host as _;
+use openpath_wasi::component::bindings::wasi::filesystem::types::{
+    DescriptorFlags, HostDescriptor, HostDirectoryEntryStream, NewTimestamp, OpenFlags, PathFlags,
+};
+use openpath_wasi::component::{Access, Descriptor, Files, FilesCtx, Listing};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use wasmtime::component::{Resource, ResourceTable};
+
+/// Open files that there may be: fewer than calls are dropped.
+const FILES_MAX: u64 = 40;
+const ROUNDS: u64 = 12;
+
+struct Guest {
+    files: Files,
+    table: ResourceTable,
+}
+
+fn lent(rep: u32) -> Resource<Descriptor> {
+    Resource::new_borrow(rep)
+}
+
+impl Guest {
+    fn new(tree: Arc<SuperBlock>) -> Self {
+        let limits = Limits {
+            files_max: FILES_MAX,
+            ..Limits::default()
+        };
+        let vfs = Vfs::builder().limits(limits).build(tree).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        task.mkdir(b"/d", 0o755).expect("a directory");
+        for path in [&b"/d/file"[..], b"/d/other"] {
+            let fd = task.open(path, O_CREAT | O_WRONLY, 0o644).expect("a file");
+            task.write(fd, b"data").expect("written");
+            task.close(fd).expect("closed");
+        }
+        task.symlink(b"file", b"/d/link").expect("a link");
+        let pool = Pool::new(PoolOptions::default());
+        let mut files = Files::new(task, &pool).expect("files");
+        files
+            .preopen("/", b"/", Access::ReadWrite)
+            .expect("a directory");
+        Self {
+            files,
+            table: ResourceTable::new(),
+        }
+    }
+
+    fn ctx(&mut self) -> FilesCtx<'_> {
+        FilesCtx {
+            files: &mut self.files,
+            table: &mut self.table,
+        }
+    }
+
+    fn descriptors(&self) -> usize {
+        self.files.task().descriptors().len()
+    }
+}
+
+/// Polls a call so often, with pauses in which a worker may do it, and drops it.
+fn poll<F: Future>(call: F, times: u64, pause: Duration) -> Option<F::Output> {
+    let mut call = pin!(call);
+    for n in 0..times {
+        if n > 0 {
+            std::thread::sleep(pause);
+        }
+        let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(came) = polled {
+            return Some(came);
+        }
+    }
+    // For a worker that has it by now to be done, or not.
+    std::thread::sleep(pause);
+    None
+}
+
+/// What a call is awaited with that is not to be dropped.
+fn whole<F: Future>(call: F) -> F::Output {
+    let mut call = pin!(call);
+    loop {
+        let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(came) = polled {
+            return came;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn drops(tree: Arc<SuperBlock>) {
+    let mut guest = Guest::new(tree);
+    let root = whole(guest.ctx().get_directories()).expect("directories")[0]
+        .0
+        .rep();
+    let (none, plain) = (PathFlags::empty(), DescriptorFlags::READ);
+    let text = |path: &str| path.to_owned();
+    for round in 0..ROUNDS {
+        for pause in [0, 200, 2_000].map(Duration::from_micros) {
+            let times = round % 4;
+            let new = format!("d/new-{round}-{}", pause.as_micros());
+            for (path, how) in [
+                ("d/file", OpenFlags::empty()),
+                ("d/../d/file", OpenFlags::TRUNCATE),
+                (&new[..], OpenFlags::CREATE),
+                ("d", OpenFlags::DIRECTORY),
+            ] {
+                let mut ctx = guest.ctx();
+                let opened = ctx.open_at(lent(root), none, text(path), how, plain);
+                if let Some(opened) = poll(opened, times, pause) {
+                    let rep = opened.expect("opened").rep();
+                    assert_eq!(guest.descriptors(), 2);
+                    // The drop of its handle is dropped too.
+                    let mut ctx = guest.ctx();
+                    let gone = HostDescriptor::drop(&mut ctx, Resource::new_own(rep));
+                    let _dropped = poll(gone, 1, pause);
+                }
+                assert_eq!(guest.descriptors(), 1, "open {path}, {times} polls");
+            }
+            let mut ctx = guest.ctx();
+            let listed = ctx.read_directory(lent(root));
+            if let Some(listing) = poll(listed, times, pause) {
+                let rep = listing.expect("a listing").rep();
+                let mut ctx = guest.ctx();
+                let next = ctx.read_directory_entry(Resource::<Listing>::new_borrow(rep));
+                let _entry = poll(next, times, pause);
+                let mut ctx = guest.ctx();
+                let gone = HostDirectoryEntryStream::drop(&mut ctx, Resource::new_own(rep));
+                let _dropped = poll(gone, 1, pause);
+            }
+            assert_eq!(guest.descriptors(), 1, "read-directory, {times} polls");
+            // What is about names: none of them opens anything for itself that stays.
+            macro_rules! dropped {
+                ($($name:ident($($arg:expr),*);)*) => {$({
+                    let mut ctx = guest.ctx();
+                    let _came = poll(ctx.$name(lent(root), $($arg),*), times, pause);
+                    assert_eq!(guest.descriptors(), 1, "{}, {times} polls", stringify!($name));
+                })*};
+            }
+            let (made, moved) = (format!("{new}-dir"), format!("{new}-moved"));
+            dropped! {
+                create_directory_at(made.clone());
+                stat_at(none, text("d/link"));
+                set_times_at(none, text("d/file"), NewTimestamp::Now, NewTimestamp::NoChange);
+                readlink_at(text("d/link"));
+                metadata_hash_at(none, text("d/file"));
+                symlink_at(text("file"), format!("{new}-link"));
+                link_at(none, text("d/file"), lent(root), format!("{new}-more"));
+                rename_at(made, lent(root), moved.clone());
+                remove_directory_at(moved);
+                unlink_file_at(new);
+            }
+        }
+    }
+    // All of what workers were left with is closed: else there would be no room.
+    let mut held = Vec::new();
+    for _ in 0..FILES_MAX - 2 {
+        let mut ctx = guest.ctx();
+        let opened = ctx.open_at(lent(root), none, text("d/file"), OpenFlags::empty(), plain);
+        held.push(whole(opened).expect("room for it").rep());
+    }
+    drop(held);
+}
+
+#[test]
+fn a_dropped_call_leaves_nothing_open_in_memory() {
+    drops(MemFs::new(MemOptions::default()));
+}
+
+#[test]
+fn a_dropped_call_leaves_nothing_open_on_the_host() {
+    let dir = std::env::temp_dir().join(format!("openpath-wasi-drops-{}", std::process::id()));
+    let _left_over = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let options = HostOptions {
+        policy: Policy::Exclusive,
+        ..HostOptions::default()
+    };
+    drops(HostFs::open(&dir, options).expect("a tree"));
+    std::fs::remove_dir_all(&dir).expect("gone");
+}

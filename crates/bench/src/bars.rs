@@ -221,6 +221,8 @@ pub const WASI: &[Bar] = &[
     least("wasi readdir d5, blocking", 5.0, 10.0),
     least("wasi readdir d10, default", 5.0, 10.0),
     least("wasi readdir d10, blocking", 5.0, 10.0),
+    least("wasi whole program, default", 1.0, 2.0),
+    least("wasi whole program, blocking", 1.0, 1.5),
     most("wasi guests, directory each, bytes", 16384.0, 8192.0),
     most("wasi guests, overlay each, bytes", 16384.0, 8192.0),
     most("wasi guests, directory each, common stores", 0.0, 0.0),

@@ -237,7 +237,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join("file-14"), "x"));
     made.map_err(|why| Error::host("create the tree on the host", why))?;
     let peers = (0..count).map(|_| peer::context(Way::Blocking, scratch.path()));
-    let peer = start(&peer::linker(&of)?, &module, peers, &memory);
+    let peer = start(&peer::linker(&of)?, &module, peers, &memory)?;
     for crowd in crowds {
         let name = crowd.shape.name();
         rows.push(
@@ -253,15 +253,12 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         ));
         let seconds = crowd.seconds / count as f64 + started.seconds;
         let mut row = Row::count(&format!("{name}, started a second"), "/s", 1.0 / seconds);
-        if let Ok(peer) = &peer {
-            let rate = 1.0 / peer.seconds;
-            row.peer = Some(Peer {
-                label: Way::Blocking.label().to_owned(),
-                value: rate,
-                spread: None,
-            });
-            row.ratio = Some(peer.seconds / seconds);
-        }
+        row.peer = Some(Peer {
+            label: Way::Blocking.label().to_owned(),
+            value: 1.0 / peer.seconds,
+            spread: None,
+        });
+        row.ratio = Some(peer.seconds / seconds);
         rows.push(row);
     }
     Ok(rows)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use openpath_host::{HostFs, HostOptions};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::SuperBlock;
+use openpath_vfs::{SuperBlock, Vfs};
 use openpath_wasi::{Guest, OpenpathWasi, p1};
 use wasmtime::{Engine, Linker, Module};
 
@@ -24,10 +24,15 @@ pub(super) fn linker(of: &Engine) -> Result<Linker<Guest>, Error> {
 }
 
 fn over(root: Arc<SuperBlock>, module: &Module, tree: &Tree) -> Result<Inside<Guest>, Error> {
-    let task = ours::task(&ours::over(root)?)?;
-    let guest = OpenpathWasi::builder().task(task).preopen("/", "/").build();
-    let guest = guest.map_err(|errno| Error::setup("make a guest", errno))?;
+    let guest = guest(&ours::over(root)?)?;
     Inside::new(&linker(module.engine())?, module, guest, tree)
+}
+
+/// A guest whose descriptor 3 is the root.
+pub(super) fn guest(vfs: &Vfs) -> Result<Guest, Error> {
+    let builder = OpenpathWasi::builder().task(ours::task(vfs)?);
+    let guest = builder.preopen("/", "/").build();
+    guest.map_err(|errno| Error::setup("make a guest", errno))
 }
 
 /// A guest whose files are in memory.

@@ -18,7 +18,8 @@ path_open of a name that does not exist, `stat` path_filestat_get, `fstat` fd_fi
 `read` path_open, fd_read of 4 KiB and fd_close, `pread` fd_pread of 4 KiB, `readdir` path_open,\n\
 fd_readdir by 32 KiB of a directory of 1,000 names, and fd_close; `floor` is fd_prestat_get,\n\
 which no file system sees. `dN`: the path has N names. `host backend` rows set our side over the\n\
-tmpfs itself against `blocking`.\n\
+tmpfs itself against `blocking`. `whole program` is a guest from its making to its end: its\n\
+instance, a stat, a read and a miss for each of 64 files, and a listing of 1,000 names.\n\
 \n\
 `guests` rows are of many guests at once over one image, each with a tenant, a namespace and a\n\
 tree of its own to write to: a directory, or an overlay over the image. `bytes` is what\n\

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The answers of preview1 that differ from those of wasmtime-wasi, and are meant to: each by its id
+//! of docs/WASI.md, with when that may be and both codes. What is not here is a failure.
+
+use super::Op;
+use openpath_wasi::Code::{
+    self, Badf, Busy, Exist, Inval, Isdir, Loop, Noent, NotCapable, Notdir, Notempty, Perm, Success,
+};
+
+/// Sequences in which each of them is met.
+pub(crate) const ENOUGH: u64 = 12_000;
+
+/// Calls that may differ so.
+struct Known {
+    id: &'static str,
+    /// Whether this call may, by one who opened what it has for this.
+    when: fn(&Op, &[u64]) -> bool,
+    /// Our code, and theirs.
+    codes: &'static [(Code, Code)],
+}
+
+/// Whether a path ends in something that is no name.
+fn no_name(path: &str) -> bool {
+    matches!(path.rsplit('/').next(), Some("" | "." | ".."))
+}
+
+const KNOWN: &[Known] = &[
+    Known {
+        id: "W1",
+        // Made by who asked to read it alone.
+        when: |op, rights| matches!(op, Op::Write(slot, ..) if rights[*slot] & 1 << 6 == 0),
+        codes: &[(NotCapable, Success)],
+    },
+    Known {
+        id: "W2",
+        when: |op, _| matches!(op, Op::Open(_, 0, _, 2, ..)),
+        codes: &[(Notdir, Loop)],
+    },
+    Known {
+        id: "W2",
+        when: |op, _| matches!(op, Op::Link(_, old, _, new) if !no_name(old) && !no_name(new)),
+        codes: &[(Noent, Loop), (Noent, Notdir), (Noent, Perm)],
+    },
+    Known {
+        id: "W2",
+        when: |op, _| matches!(op, Op::Symlink("", ..)),
+        codes: &[(Noent, Loop), (Noent, Notdir), (Noent, Perm)],
+    },
+    Known {
+        id: "W6",
+        when: |op, _| matches!(op, Op::Sync(..)),
+        codes: &[(Success, Badf)],
+    },
+    Known {
+        id: "W17",
+        when: |op, _| matches!(op, Op::Mkdir(_, path) if no_name(path)),
+        codes: &[(Exist, Perm)],
+    },
+    Known {
+        id: "W17",
+        when: |op, _| matches!(op, Op::Rmdir(_, path) if no_name(path)),
+        codes: &[
+            (Success, Inval),
+            (Notdir, Noent),
+            (Notdir, Perm),
+            (Notempty, Inval),
+            (Notempty, Perm),
+        ],
+    },
+    Known {
+        id: "W17",
+        when: |op, _| matches!(op, Op::Unlink(_, path) if no_name(path)),
+        codes: &[
+            (Isdir, Perm),
+            (Notdir, Loop),
+            (Notdir, Noent),
+            (Notdir, Perm),
+        ],
+    },
+    Known {
+        id: "W17",
+        when: |op, _| matches!(op, Op::Stat(_, 0, path) if no_name(path)),
+        codes: &[
+            (Loop, Success),
+            (Noent, Success),
+            (Notdir, Success),
+            (Perm, Success),
+        ],
+    },
+    Known {
+        id: "W17",
+        when: |op, _| matches!(op, Op::Symlink(_, _, path) if no_name(path)),
+        codes: &[
+            (Exist, Loop),
+            (Exist, Noent),
+            (Exist, Notdir),
+            (Exist, Perm),
+        ],
+    },
+    Known {
+        id: "W17",
+        when: |op, _| matches!(op, Op::Link(_, old, _, new) if no_name(old) || no_name(new)),
+        codes: &[
+            (Exist, Noent),
+            (Exist, Notdir),
+            (Exist, Perm),
+            (Noent, Notdir),
+            (Noent, Perm),
+        ],
+    },
+    Known {
+        id: "W17",
+        when: |op, _| matches!(op, Op::Rename(_, old, _, new) if no_name(old) || no_name(new)),
+        codes: &[(Busy, Perm), (Loop, Perm), (Noent, Perm), (Notdir, Perm)],
+    },
+    Known {
+        id: "W19",
+        when: |op, _| matches!(op, Op::SetTimes(..)),
+        codes: &[(Success, Badf)],
+    },
+];
+
+/// Which of them were met.
+#[derive(Default)]
+pub(crate) struct Seen(Vec<[usize; 2]>);
+
+impl Seen {
+    /// Whether a difference is known, which is then met.
+    pub(crate) fn note(&mut self, op: &Op, rights: &[u64], codes: [Option<u16>; 2]) -> bool {
+        for (n, known) in KNOWN.iter().enumerate() {
+            let same = |(ours, theirs): &(Code, Code)| {
+                codes == [Some(ours.raw()), Some(theirs.raw())] && (known.when)(op, rights)
+            };
+            if let Some(m) = known.codes.iter().position(same) {
+                self.0.push([n, m]);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Those that nothing met.
+    pub(crate) fn unmet(&self) -> Vec<String> {
+        let all = KNOWN.iter().enumerate();
+        let all = all.flat_map(|(n, known)| (0..known.codes.len()).map(move |m| [n, m]));
+        all.filter(|place| !self.0.contains(place))
+            .map(|[n, m]| format!("{}, row {n}: {:?}", KNOWN[n].id, KNOWN[n].codes[m]))
+            .collect()
+    }
+}

@@ -182,12 +182,14 @@ impl<'w> Walk<'w> {
     /// Whether the place stood at, which is pinned, is within the root of a scoped walk.
     pub(super) fn in_scope(&self) -> bool {
         let Some(root) = self.root else { return true };
-        let changes = &self.mounts().changes;
+        let (mounts, renames) = (&self.mounts().changes, &self.core.vfs.renames);
         loop {
-            let before = changes.sample_steady();
-            // A mount on the way that went may have left its number to another.
+            let before = (mounts.sample_steady(), renames.sample_steady());
+            // A mount on the way that went may have left its number to another; and of a directory
+            // that moved, what was above it then may be in the scope by now, when it is not.
             if let Some(under) = self.is_under(root)
-                && changes.still(before)
+                && mounts.still(before.0)
+                && renames.still(before.1)
             {
                 return under;
             }

@@ -2,7 +2,8 @@
 //! A guest: its task, what it has open, and what it was started with.
 //!
 //! # Locks
-//! None but that of [`Pause`], which is held for a moment. One thread uses a guest at a time, as it does its store.
+//! None but that of [`Pause`], which is held for a moment. One thread uses a guest at a time, as it
+//! does its store.
 //!
 //! # Rules
 //! R1. A guest has one memory, found at its first call. A store whose instance is replaced by

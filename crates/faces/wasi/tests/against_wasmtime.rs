@@ -398,7 +398,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What differs and should not, by call and codes: one such call, and the sequence that leads there.
+/// What differs and should not, by call and codes: one such call, and what leads there.
 type Found = BTreeMap<String, [String; 2]>;
 
 /// Runs one sequence.

@@ -16,8 +16,8 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// `EXDEV` (beneath at the root, or the mount must not be left); `ENOENT` (the directory was
-    /// moved out of what its mount shows); `EAGAIN` (scoped, while mounts or directories moved), and
-    /// never of a steadfast walk that may wait.
+    /// moved out of what its mount shows); `EAGAIN` (scoped, while mounts or directories moved),
+    /// but never of a steadfast walk that may wait.
     #[inline(never)]
     pub(crate) fn dotdot(&mut self) -> Result<(), Fail> {
         let root = self.root();

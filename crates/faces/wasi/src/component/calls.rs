@@ -151,8 +151,8 @@ impl Files {
         self.task.task().install(&file, O_CLOEXEC)
     }
 
-    /// Closes what no handle holds any more. As in close(2) of a thread that ends, nobody hears what
-    /// it has to say.
+    /// Closes what no handle holds any more. As in close(2) of a thread that ends, nobody hears
+    /// what it has to say.
     pub(super) async fn give_up(&mut self, fd: Fd) {
         let task = self.task.task();
         if self.in_place || task.data_wait(fd) != Some(DataWait::Always) {
@@ -187,8 +187,8 @@ impl Files {
     /// Sets the times of a path, or of the file that it leads to.
     ///
     /// # Errors
-    /// Those of [`Files::walk`] and of utimensat(2), of a path that leads nowhere even where nothing
-    /// is to be set.
+    /// Those of [`Files::walk`] and of utimensat(2), of a path that leads nowhere even where
+    /// nothing is to be set.
     pub(super) async fn set_times_beneath(
         &mut self,
         at: At,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answers of preview1 that differ from those of wasmtime-wasi, and are meant to: each by its id
-//! of docs/WASI.md, with when that may be and both codes. What is not here is a failure.
+//! The answers of preview1 that differ from those of wasmtime-wasi, and are meant to: each by its
+//! id of docs/WASI.md, with when that may be and both codes. What is not here is a failure.
 
 use super::Op;
 use openpath_wasi::Code::{

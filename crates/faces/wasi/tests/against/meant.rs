@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answers of `wasi:filesystem` that differ from those of wasmtime-wasi, and are meant to: each
-//! by its id of docs/WASI-COMPONENTS.md, with when that may be and both answers. What is not here is
-//! a failure.
+//! The answers of `wasi:filesystem` that differ from those of wasmtime-wasi, and are meant to:
+//! each by its id of docs/WASI-COMPONENTS.md, with when that may be and both answers. What is not
+//! here is a failure.
 
 use crate::op::{Op, Time};
 

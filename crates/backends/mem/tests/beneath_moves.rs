@@ -189,3 +189,35 @@ fn what_leads_out_is_refused_though_directories_move() -> Result<(), Errno> {
     assert!(out.is_ok(), "it would be found");
     Ok(())
 }
+
+#[test]
+fn what_is_moved_out_below_the_walk_is_walked_again_though_it_never_went_up() -> Result<(), Errno> {
+    let world = World::new()?;
+    let beneath = world.task.beneath();
+    world.arm("/in/x/a", "/out/a");
+    let answer = beneath.fstatat(world.base, b"x/a/m/n0", 0).map(drop);
+    assert_eq!(answer, Err(Errno::ENOENT));
+    assert!(world.took_place());
+    Ok(())
+}
+
+#[test]
+fn what_leaves_a_bind_of_a_directory_is_not_beneath_any_more() -> Result<(), Errno> {
+    let world = World::new()?;
+    let task = &world.task;
+    for dir in ["/q", "/q/y", "/q/y/m", "/p", "/in/b"] {
+        task.mkdir(dir.as_bytes(), 0o755)?;
+    }
+    task.bind(b"/q", b"/in/b")?;
+    let root = dir(1, Box::new(Top(Arc::clone(&world.next))));
+    let tree = SuperBlock::new(root, Box::new(Tree), SuperBlockOptions::default());
+    task.mount(tree, b"/in/b/y/m", MountFlags::default())?;
+    let beneath = task.beneath();
+    assert!(beneath.fstatat(world.base, b"b/y/m/n0/..", 0).is_ok());
+    // The tree hangs on what the bind does not show any more.
+    world.arm("/q/y", "/p/y");
+    let answer = beneath.fstatat(world.base, b"b/y/m/n1/..", 0).map(drop);
+    assert_eq!(answer, Err(Errno::ENOENT));
+    assert!(world.took_place());
+    Ok(())
+}

@@ -235,7 +235,11 @@ fn reach(
     let created = enter(&mut walk, &mut text, op);
     text.done(core);
     let created = created?;
-    let (pin, sample) = walk.complete()?;
+    let (pin, sample) = walk.complete().map_err(|fail| match fail {
+        // What was made is there now: a second walk would find it.
+        Fail::Moved if created => Fail::Errno(Errno::EXDEV),
+        fail => fail,
+    })?;
     let ended = grant::Ended {
         sample,
         walked: walk.flags,

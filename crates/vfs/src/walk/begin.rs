@@ -169,14 +169,16 @@ impl<'w> Walk<'w> {
     /// A scoped walk must end within its root (`path_is_under`).
     ///
     /// # Errors
-    /// `EXDEV`.
+    /// `EXDEV`; of a steadfast walk [`Fail::Moved`], if something moved meanwhile.
     #[cold]
     pub(super) fn check_scope(&mut self) -> Result<(), Fail> {
         if self.in_scope() {
-            Ok(())
-        } else {
-            Err(self.refuse(Check::Beneath, Errno::EXDEV))
+            return Ok(());
         }
+        if self.wants(lflag::STEADFAST) && !self.scope_is_still() {
+            return Err(self.moved());
+        }
+        Err(self.refuse(Check::Beneath, Errno::EXDEV))
     }
 
     /// Whether the place stood at, which is pinned, is within the root of a scoped walk.
@@ -193,13 +195,20 @@ impl<'w> Walk<'w> {
             {
                 return under;
             }
+            openpath_sync::relax();
         }
     }
 
-    /// Whether the place stood at is `root` or below it; `None` if directories moved meanwhile.
+    /// Whether the place stood at is `root` or below it; `None` if directories moved meanwhile. A
+    /// steadfast walk, which goes on where something moved, must also be within what each mount
+    /// shows: a bind of a directory shows what is below that alone.
     fn is_under(&self, root: Spot) -> Option<bool> {
         let mut spot = self.at;
         while spot.mount != root.mount {
+            let top = self.mounts().at(spot.mount).root.get();
+            if self.wants(lflag::STEADFAST) && !self.dcache().is_below(spot.dentry, top)? {
+                return Some(false);
+            }
             let Some((mount, dentry)) = self.mounts().below(spot.mount) else {
                 return Some(false);
             };

@@ -222,7 +222,7 @@ impl Walk<'_> {
     }
 
     /// Whether no mount and no directory moved since a scoped walk began.
-    fn scope_is_still(&self) -> bool {
+    pub(super) fn scope_is_still(&self) -> bool {
         let Some((mounts, renames)) = self.scope else {
             return true;
         };
@@ -256,7 +256,7 @@ impl Walk<'_> {
     /// The steadfast walk starts over: from fast mode with references, and from there as often as
     /// is bounded.
     #[cold]
-    fn moved(&self) -> Fail {
+    pub(super) fn moved(&self) -> Fail {
         match self.restart(Reason::ScopeMoved) {
             Fail::Restart if !self.fast => Fail::Moved,
             fail => fail,

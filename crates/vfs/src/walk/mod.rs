@@ -456,7 +456,7 @@ impl<'w> Walk<'w> {
     ///
     /// # Errors
     /// [`Fail::Restart`] if the position changed; `EXDEV` if a scoped walk ended outside of its
-    /// root.
+    /// root, or [`Fail::Moved`] if it is steadfast and something moved meanwhile.
     #[inline(always)]
     pub(crate) fn complete(&mut self) -> Result<(Pin, Sample), Fail> {
         if self.fast {

@@ -57,6 +57,26 @@ fn task(world: &World, set: impl FnOnce(&mut RingOptions)) -> AsyncTask {
 }
 
 #[test]
+fn calls_of_ones_own_leave_nothing_open_however_they_end() {
+    let world = World::new();
+    let mut task = task(&world, |_| {});
+    for round in 0..4 {
+        let fails = task.work([None, None], move |task, _| {
+            let fd = task.open(b"/own", O_RDWR | O_CREAT, 0o600)?;
+            assert_eq!(fd, 0, "what the one before left is open");
+            assert!(round % 2 == 0, "it ends by a panic");
+            Err::<(), _>(Errno::EPROTO)
+        });
+        let why = if round % 2 == 0 {
+            Errno::EPROTO
+        } else {
+            Errno::EIO
+        };
+        assert_eq!(block_on(fails), Err(why));
+    }
+}
+
+#[test]
 fn what_is_cached_is_ready_at_once() {
     if over_host() {
         // Data and closes of the host may wait.

@@ -59,7 +59,8 @@ impl AsyncTask {
     /// files `files` are in that one's table meanwhile, or -1. Nothing is tried in place.
     ///
     /// What `work` opens it takes out of the table ([`Task::take_file`]), for its caller to install
-    /// or to drop. Dropped before, the future drops what `work` gave.
+    /// or to drop; what it leaves there is closed. Dropped before, the future drops what `work`
+    /// gave.
     ///
     /// ```
     /// # use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};

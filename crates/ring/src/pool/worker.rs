@@ -56,6 +56,7 @@ impl Job {
         let Some(op) = self.op.take() else { return };
         let mut files = std::mem::take(&mut self.files);
         let task = &self.stand_in.task;
+        let own = matches!(op, Op::Own(_));
         let moved = self.moved.take();
         let carried = moved.and_then(|moved| Some((moved, files[0].take()?)));
         let call = AssertUnwindSafe(|| match &carried {
@@ -63,6 +64,12 @@ impl Job {
             None => perform::perform(task, op, files),
         });
         let outcome = catch_unwind(call).unwrap_or_else(|_| Err(Failed::from(Errno::EIO)));
+        if own {
+            // What such calls left open, as those do that fail midway, would stay with who goes on
+            // to stand in for others.
+            let close = AssertUnwindSafe(|| task.close_range(0, u32::MAX, 0));
+            let _closed = catch_unwind(close);
+        }
         self.outcome = Some(outcome);
         self.last = carried.and_then(|(_, file)| file.put());
     }

@@ -351,6 +351,15 @@ fn waiting_ends_by_what_comes_first() {
     assert_eq!([side.get(8192, 1), side.get(8192 + 32, 1)], [[7], [9]]);
     // The end of an empty file.
     assert_eq!(side.get(8192 + 32 + 24, 1), [1]);
+    // Events that are written over subscriptions: those were read before.
+    side.put(DATA, &[clock(7, 0, 1, true), clock(8, 0, 1, true)].concat());
+    let over = u64::from(DATA) + 32;
+    assert_eq!(
+        side.call("poll_oneoff", &[u64::from(DATA), over, 2, at]),
+        OK
+    );
+    assert_eq!(number(side, RESULT), 2);
+    assert_eq!([side.get(DATA + 32, 1), side.get(DATA + 64, 1)], [[7], [8]]);
     for bad in [clock(1, 2, 0, false), clock(1, 9, 0, false)] {
         side.put(DATA, &bad);
         assert_eq!(

@@ -130,10 +130,9 @@ pub(super) fn poll_oneoff(
     let mut pause = SHORTEST;
     loop {
         let mut ready = 0;
-        for n in 0..count {
-            let asked = Asked::read(memory, subscriptions, n)?;
-            if let Some(event) = look(guest, &asked, began)? {
-                event.put(memory, nth(events, ready, EVENT)?, &asked)?;
+        for asked in &waits.asked {
+            if let Some(event) = look(guest, asked, began)? {
+                event.put(memory, nth(events, ready, EVENT)?, asked)?;
                 ready += 1;
             }
         }
@@ -157,6 +156,8 @@ pub(super) fn poll_oneoff(
 
 /// What all the subscriptions wait for together.
 struct Waits {
+    /// The subscriptions, read once: events may be written over them.
+    asked: Vec<Asked>,
     /// The first moment of each clock: monotonic, on the wall.
     first: [Option<u64>; 2],
     /// Whether descriptors must be looked at again and again.
@@ -167,6 +168,7 @@ impl Waits {
     /// Reads the subscriptions, of which one that cannot be waited for is an error.
     fn read(guest: &Guest, memory: &Memory<'_>, at: u32, count: u32) -> Outcome<Self> {
         let mut waits = Self {
+            asked: Vec::new(),
             first: [None; 2],
             looks: false,
         };
@@ -189,6 +191,7 @@ impl Waits {
                     waits.looks = true;
                 }
             }
+            waits.asked.push(asked);
         }
         Ok(waits)
     }

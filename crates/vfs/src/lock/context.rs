@@ -148,7 +148,7 @@ impl LockContext {
             }
             let conflict = side.ranges.conflict(Some(ask.owner), ask.range, ask.kind);
             let placed = match (conflict, wait) {
-                (None, _) => side.ranges.set(ask).map(|()| None),
+                (None, _) => side.ranges.set(ask).map(|_| None),
                 (Some(_), None) => Err(Errno::EAGAIN),
                 (Some(_), Some(sleeper)) => {
                     let mut graph = locks.graph.lock();

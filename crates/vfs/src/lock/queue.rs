@@ -108,7 +108,7 @@ impl Queue {
     }
 
     /// Grants what can be, of requests for some of `freed`, and says whom to wake. Refuses those
-    /// who have come to wait for themselves.
+    /// who have come to wait for themselves. What a grant lowers is freed too.
     pub(super) fn settle(
         &mut self,
         freed: Range,
@@ -118,11 +118,7 @@ impl Queue {
         wakes: &mut Wakes,
     ) {
         let mut work = BTreeMap::new();
-        self.tree.each(freed.start, freed.end, &mut |piece| {
-            if let Some(seq) = self.head(piece.rank) {
-                work.insert(seq, piece.rank);
-            }
-        });
+        self.ask(freed, &mut work);
         while let Some((_, line)) = work.pop_first() {
             let Some(open) = self.lines.get(&line) else {
                 continue;
@@ -138,7 +134,10 @@ impl Queue {
                 (Some(seq), _) => {
                     if let Some(waiter) = self.take(line, seq, graph) {
                         let granted = ranges.set(&waiter.ask);
-                        waiter.answer.give(granted, wakes);
+                        waiter.answer.give(granted.map(|_| ()), wakes);
+                        if granted == Ok(true) {
+                            self.ask(waiter.ask.range, &mut work);
+                        }
                     }
                     if let Some(seq) = self.head(line) {
                         work.insert(seq, line);
@@ -148,6 +147,15 @@ impl Queue {
                 (None, None) => {}
             }
         }
+    }
+
+    /// Puts the lines that want some of `freed` where they are asked, by the age of their heads.
+    fn ask(&self, freed: Range, work: &mut BTreeMap<u64, LineId>) {
+        self.tree.each(freed.start, freed.end, &mut |piece| {
+            if let Some(seq) = self.head(piece.rank) {
+                work.insert(seq, piece.rank);
+            }
+        });
     }
 
     /// A line goes on waiting, maybe for others than before.

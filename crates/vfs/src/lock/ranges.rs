@@ -91,11 +91,12 @@ impl Ranges {
         })
     }
 
-    /// Gives the owner what it asks for, which nobody is in the way of (R1).
+    /// Gives the owner what it asks for, which nobody is in the way of (R1); whether that lowers
+    /// what it has, so that others may have some of the range.
     ///
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
-    pub(super) fn set(&mut self, ask: &Ask) -> Result<(), Errno> {
+    pub(super) fn set(&mut self, ask: &Ask) -> Result<bool, Errno> {
         let rank = match self.ranks.get(&ask.owner) {
             Some(rank) => *rank,
             None => self.enter(ask),
@@ -105,13 +106,13 @@ impl Ranges {
         changed
     }
 
-    /// Frees what the owner has of `range`.
+    /// Frees what the owner has of `range`; whether it had any.
     ///
     /// # Errors
     /// `ENOLCK`: a lock would become two, and its tenant may have no more.
-    pub(super) fn free(&mut self, owner: LockOwner, range: Range) -> Result<(), Errno> {
+    pub(super) fn free(&mut self, owner: LockOwner, range: Range) -> Result<bool, Errno> {
         let Some(&rank) = self.ranks.get(&owner) else {
-            return Ok(());
+            return Ok(false);
         };
         let changed = self.change(rank, range, None, 0);
         self.forget_if_idle(rank);
@@ -160,15 +161,16 @@ impl Ranges {
         }
     }
 
+    /// Whether it gives something up.
     fn change(
         &mut self,
         rank: Rank,
         range: Range,
         kind: Option<LockKind>,
         pid: i32,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let Some(group) = self.groups.get_mut(&rank) else {
-            return Ok(());
+            return Ok(false);
         };
         let edit = group.spans.plan(range, kind, pid);
         let growth = edit.growth();
@@ -188,7 +190,7 @@ impl Ranges {
             });
         }
         group.spans.apply(&edit);
-        Ok(())
+        Ok(edit.frees)
     }
 }
 

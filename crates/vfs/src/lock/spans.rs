@@ -23,6 +23,8 @@ pub(super) struct Edit {
     pub(super) gone: Vec<i64>,
     /// Spans that come: three at most.
     pub(super) new: Vec<(i64, Span)>,
+    /// Whether others may have something after it that this owner kept from them.
+    pub(super) frees: bool,
 }
 
 impl Edit {
@@ -75,6 +77,8 @@ impl Spans {
             if span.end < range.start || at > range.end {
                 continue;
             }
+            // It was of another kind: if this is to be read, it excluded.
+            edit.frees |= kind != Some(LockKind::Write);
             edit.gone.push(at);
             if at < range.start {
                 let end = range.start - 1;

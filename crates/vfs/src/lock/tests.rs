@@ -149,6 +149,29 @@ fn all_who_can_go_on_do_and_nobody_else() {
 }
 
 #[test]
+fn a_grant_that_lowers_a_lock_lets_others_go_on() {
+    let vfs = vfs();
+    let (mut ranges, mut queue, mut graph) =
+        (Ranges::default(), Queue::default(), Graph::default());
+    for ask in [ask(&vfs, 1, 0, 9, Write), ask(&vfs, 2, 10, 19, Write)] {
+        assert_eq!(ranges.set(&ask), Ok(false));
+    }
+    // 3 wants nothing of what 2 frees, but what 1 lowers when it gets the rest.
+    for (line, ask) in [ask(&vfs, 1, 0, 19, Read), ask(&vfs, 3, 0, 9, Read)]
+        .into_iter()
+        .enumerate()
+    {
+        let place = queue.enter(ask, &ranges, &mut graph, 10, || line as u64);
+        assert!(place.is_ok());
+    }
+    let freed = ranges.free_all(LockOwner::Table(2)).expect("its lock");
+    let mut wakes = Wakes::new();
+    queue.settle(freed, &mut ranges, &mut graph, 10, &mut wakes);
+    assert_eq!(wakes.len(), 2);
+    assert!(queue.is_empty() && graph.is_empty());
+}
+
+#[test]
 fn who_is_interrupted_leaves_nothing() {
     let scene = Scene::new();
     assert_eq!(scene.set(0, 1, Write), Ok(()));

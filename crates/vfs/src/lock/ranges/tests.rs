@@ -146,17 +146,17 @@ fn a_tenant_has_as_many_locks_as_it_may_and_a_split_needs_one_more() {
     let set = |ranges: &mut Ranges, owner, first, last, kind| {
         ranges.set(&ask(owner, range(first, last), kind, &tenant))
     };
-    assert_eq!(set(&mut ranges, me, 0, 9, Write), Ok(()));
+    assert_eq!(set(&mut ranges, me, 0, 9, Write), Ok(false));
     assert_eq!(
         set(&mut ranges, me, 3, 4, Read),
         Err(Errno::ENOLCK),
         "3 of 1"
     );
-    assert_eq!(ranges.free(me, range(3, 4)), Ok(()), "2 of 1");
+    assert_eq!(ranges.free(me, range(3, 4)), Ok(true), "2 of 1");
     assert_eq!(ranges.free(me, range(7, 7)), Err(Errno::ENOLCK));
     assert_eq!(set(&mut ranges, other, 20, 20, Read), Err(Errno::ENOLCK));
-    assert_eq!(set(&mut ranges, me, 0, 9, Write), Ok(()), "1 of 2");
-    assert_eq!(set(&mut ranges, other, 20, 20, Read), Ok(()));
+    assert_eq!(set(&mut ranges, me, 0, 9, Write), Ok(false), "1 of 2");
+    assert_eq!(set(&mut ranges, other, 20, 20, Read), Ok(false));
     assert_eq!(ranges.iter().count(), 2);
     assert_eq!(tenant.stats().locks, 2);
     drop(ranges);

@@ -138,7 +138,7 @@ impl LockContext {
         let placed = {
             let mut state = self.state.lock();
             let side = state.side(ask.owner);
-            let mut frees = ask.kind == LockKind::Read;
+            let mut frees = false;
             if matches!(ask.owner, LockOwner::Flock(_)) {
                 let had = side.ranges.own(ask.owner, ask.range).map(|held| held.kind);
                 if had == Some(ask.kind) {
@@ -148,7 +148,10 @@ impl LockContext {
             }
             let conflict = side.ranges.conflict(Some(ask.owner), ask.range, ask.kind);
             let placed = match (conflict, wait) {
-                (None, _) => side.ranges.set(ask).map(|_| None),
+                (None, _) => side.ranges.set(ask).map(|lowers| {
+                    frees |= lowers;
+                    None
+                }),
                 (Some(_), None) => Err(Errno::EAGAIN),
                 (Some(_), Some(sleeper)) => {
                     let mut graph = locks.graph.lock();
@@ -180,8 +183,9 @@ impl LockContext {
         {
             let mut state = self.state.lock();
             let side = state.side(owner);
-            side.ranges.free(owner, range)?;
-            vfs.locks.settle(side, range, hops, &mut wakes);
+            if side.ranges.free(owner, range)? {
+                vfs.locks.settle(side, range, hops, &mut wakes);
+            }
         }
         drop(wakes);
         Ok(())

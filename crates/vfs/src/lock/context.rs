@@ -157,7 +157,8 @@ impl LockContext {
                     let mut graph = locks.graph.lock();
                     let new_line = || locks.next_line.add(1);
                     let Side { ranges, queue } = side;
-                    let place = queue.enter(ask.clone(), ranges, &mut graph, hops, new_line);
+                    let ask = ask.clone();
+                    let place = queue.enter(ask, ranges, &mut graph, hops, new_line, &mut wakes);
                     place.map(|place| Some((place, sleeper)))
                 }
             };

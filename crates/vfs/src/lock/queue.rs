@@ -51,7 +51,9 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Enters a request that somebody is in the way of. `new_line` numbers a line.
+    /// Enters a request that somebody is in the way of. `new_line` numbers a line. Its line may
+    /// come to wait for others than before; refuses those in it who wait for themselves then, and
+    /// says whom to wake.
     ///
     /// # Errors
     /// `EDEADLK`: it would wait for itself.
@@ -62,6 +64,7 @@ impl Queue {
         graph: &mut Graph,
         hops: u32,
         new_line: impl FnOnce() -> LineId,
+        wakes: &mut Wakes,
     ) -> Result<Place, Errno> {
         let (range, kind, owner) = (ask.range, ask.kind, ask.owner);
         let by = blockers(ranges, range, kind).ok_or(Errno::EAGAIN)?;
@@ -85,8 +88,8 @@ impl Queue {
             };
             open.waiters.insert(seq, waiter);
         }
-        graph.block(line, by);
         graph.enter(owner, line, seq);
+        self.stay(line, by, graph, hops, wakes);
         Ok(Place {
             line,
             seq,
@@ -177,7 +180,10 @@ impl Queue {
         let mut stuck: Vec<LockOwner> = own.map(|_| by.first).into_iter().collect();
         stuck.extend(graph.chain(by.first, hops).filter(|o| *o != by.first));
         for owner in stuck {
-            while matches!(owner, LockOwner::Table(_))
+            // Who was refused before may have been part of its circle.
+            while by
+                .of(owner)
+                .is_some_and(|blocker| graph.closes(owner, blocker, hops))
                 && let Some(seq) = graph.waits_in(owner, line)
                 && let Some(waiter) = self.take(line, seq, graph)
             {

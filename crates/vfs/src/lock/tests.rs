@@ -50,7 +50,7 @@ fn each_release_wakes_one_of_ten_thousand() {
     ranges.set(&ask(&vfs, 0, 0, 9, Write)).expect("a lock");
     for owner in 1..=MANY {
         let ask = ask(&vfs, owner, 0, 9, Write);
-        let place = queue.enter(ask, &ranges, &mut graph, 10, || 7);
+        let place = queue.enter(ask, &ranges, &mut graph, 10, || 7, &mut Wakes::new());
         assert!(place.is_ok());
     }
     for owner in 0..MANY {
@@ -98,6 +98,20 @@ impl Scene {
         kind: LockKind,
     ) -> (Receiver<Result<(), Errno>>, Sleeper) {
         let before = self.waiting(file);
+        let started = self.start(file, owner, kind);
+        while self.waiting(file) == before {
+            thread::yield_now();
+        }
+        started
+    }
+
+    /// The same, whether or not it waits.
+    fn start(
+        self: &Arc<Self>,
+        file: usize,
+        owner: u64,
+        kind: LockKind,
+    ) -> (Receiver<Result<(), Errno>>, Sleeper) {
         let (told, heard) = channel();
         let (scene, sleeper) = (Arc::clone(self), Sleeper::default());
         let own = sleeper.clone();
@@ -107,9 +121,6 @@ impl Scene {
             // Who asked may have gone.
             let _heard = told.send(done);
         });
-        while self.waiting(file) == before {
-            thread::yield_now();
-        }
         (heard, sleeper)
     }
 
@@ -161,7 +172,14 @@ fn a_grant_that_lowers_a_lock_lets_others_go_on() {
         .into_iter()
         .enumerate()
     {
-        let place = queue.enter(ask, &ranges, &mut graph, 10, || line as u64);
+        let place = queue.enter(
+            ask,
+            &ranges,
+            &mut graph,
+            10,
+            || line as u64,
+            &mut Wakes::new(),
+        );
         assert!(place.is_ok());
     }
     let freed = ranges.free_all(LockOwner::Table(2)).expect("its lock");
@@ -259,6 +277,32 @@ fn a_circle_that_closes_while_one_waits_is_refused_to_him() {
     assert_eq!(three.recv_timeout(SOON), Ok(Err(Errno::EDEADLK)));
     scene.free(1, 3);
     assert_eq!(two.recv_timeout(SOON), Ok(Ok(())));
+    assert!(scene.is_quiet());
+}
+
+#[test]
+fn a_circle_that_another_who_waits_makes_visible_is_refused() {
+    let scene = Scene::new();
+    // 1 comes before 2, but has some of what 3 wants only when 3 waits already.
+    let set = |owner, start, end| {
+        let ask = ask(&scene.vfs, owner, start, end, Read);
+        scene.files[0].set(&scene.vfs.0, &ask, None)
+    };
+    assert_eq!(set(1, 20, 29), Ok(()));
+    assert_eq!(set(2, 0, 9), Ok(()));
+    assert_eq!(scene.set(1, 3, Write), Ok(()));
+    let (three, _) = scene.wait(0, 3, Write);
+    assert_eq!(set(1, 0, 9), Ok(()));
+    let (one, _) = scene.wait(1, 1, Write);
+    let before = scene.waiting(0);
+    // Its line waits for 1 from now on.
+    let (four, sleeper) = scene.start(0, 4, Write);
+    assert_eq!(three.recv_timeout(SOON), Ok(Err(Errno::EDEADLK)));
+    assert_eq!(scene.waiting(0), before);
+    sleeper.interrupt();
+    assert_eq!(four.recv_timeout(SOON), Ok(Err(Errno::EINTR)));
+    scene.free(1, 3);
+    assert_eq!(one.recv_timeout(SOON), Ok(Ok(())));
     assert!(scene.is_quiet());
 }
 

@@ -3,8 +3,8 @@
 //!
 //! # Kernel analogue
 //! `blocked_hash` and `posix_locks_deadlock`. As there, an owner who waits for several things at
-//! once, by several threads, is followed by the last of them alone; and a wait counts only if it is
-//! for a table's lock.
+//! once, by several threads, is followed by one of them alone: the last that is for a table's lock.
+//! Other waits do not count.
 //!
 //! # Shape
 //! Those who wait for the same range of a file in the same way stand in one line, and all of them
@@ -83,11 +83,13 @@ impl Graph {
         here.map(|(_, seq)| *seq).min()
     }
 
-    /// For whom the owner waits, if that is a table.
+    /// The table for which the owner waits; of several, the last that it came to wait for.
     fn next(&self, owner: LockOwner) -> Option<LockOwner> {
-        let (line, _) = self.waits.get(&owner)?.last()?;
-        let blocker = self.lines.get(line)?.of(owner)?;
-        matches!(blocker, LockOwner::Table(_)).then_some(blocker)
+        let mut waits = self.waits.get(&owner)?.iter().rev();
+        waits.find_map(|(line, _)| {
+            let blocker = self.lines.get(line)?.of(owner)?;
+            matches!(blocker, LockOwner::Table(_)).then_some(blocker)
+        })
     }
 
     /// Those for whom `blocker` waits, directly and through others, up to as many as are looked at.
@@ -108,5 +110,32 @@ impl Graph {
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.waits.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_file_hides_no_wait_for_a_table() {
+        let (me, other) = (LockOwner::Table(1), LockOwner::Table(2));
+        let mut graph = Graph::default();
+        let only = |first| Blockers {
+            first,
+            second: None,
+        };
+        graph.block(1, only(other));
+        graph.enter(me, 1, 0);
+        graph.block(2, only(LockOwner::File(3)));
+        graph.enter(me, 2, 1);
+        assert!(graph.closes(other, me, 10));
+        graph.block(3, only(LockOwner::Table(4)));
+        graph.enter(me, 3, 2);
+        assert!(!graph.closes(other, me, 10), "the last alone");
+        graph.leave(me, 3, 2);
+        assert!(graph.closes(other, me, 10));
+        graph.leave(me, 1, 0);
+        assert!(!graph.closes(other, me, 10));
     }
 }

@@ -92,7 +92,9 @@ impl FdTable {
 
     /// From now on it may have locks, for which each close looks.
     pub(crate) fn note_locks(&self) {
-        self.table.noted.set(1);
+        if self.table.noted.get() == 0 {
+            self.table.noted.set(1);
+        }
     }
 
     /// Whether the file is at `fd`, once whoever was taking it out has done so.

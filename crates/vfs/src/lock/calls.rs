@@ -222,7 +222,10 @@ impl Filp<'_> {
         match owner {
             LockOwner::Table(_) => self.core.fds().note_locks(),
             LockOwner::File(_) | LockOwner::Flock(_) => {
-                self.body().bits.set_bits(fbit::LOCKED);
+                let bits = &self.body().bits;
+                if bits.get() & fbit::LOCKED == 0 {
+                    bits.set_bits(fbit::LOCKED);
+                }
             }
         }
     }

@@ -15,30 +15,34 @@ use std::sync::Arc;
 
 impl Filp<'_> {
     /// Ends what a descriptor was: the opening is told, then this reference goes (`filp_close`).
+    /// `table` is as for [`Filp::flush`].
     ///
     /// # Errors
     /// What the opening's own `flush` says.
-    pub(super) fn close(self, table: u64) -> Result<(), Errno> {
+    pub(super) fn close(self, table: Option<u64>) -> Result<(), Errno> {
         self.flush(table)
     }
 
-    /// Tells the opening that a descriptor of it in this table is gone, and ends the locks that the
-    /// table has on the file (`filp_flush`).
+    /// Tells the opening that a descriptor of it is gone, and ends the locks that the table it was
+    /// in has on the file; `None`: that table has no locks (`filp_flush`).
     ///
     /// # Errors
     /// What it says.
-    pub(super) fn flush(&self, table: u64) -> Result<(), Errno> {
+    pub(super) fn flush(&self, table: Option<u64>) -> Result<(), Errno> {
         let told = match self.own_ops() {
             Some(ops) if !self.is_path() => shield(|| ops.flush()),
             _ => Ok(()),
         };
-        self.end_table_locks(table);
+        if let Some(table) = table {
+            self.end_table_locks(table);
+        }
         told
     }
 }
 
 impl FdTable {
-    /// Puts a file at `slot`, whatever is there (`do_dup2`); what was there.
+    /// Puts a file at `slot`, whatever is there (`do_dup2`); what was there, and whether the table
+    /// may have locks on it.
     ///
     /// # Errors
     /// `EBUSY` (reserved), `EBADF` (past the end of any table), `ENOMEM`; the file comes back.
@@ -48,7 +52,7 @@ impl FdTable {
         slot: u32,
         file: FileRef,
         cloexec: bool,
-    ) -> Result<Option<FileRef>, (Errno, FileRef)> {
+    ) -> Result<Option<(FileRef, bool)>, (Errno, FileRef)> {
         let mut map = self.table.lock();
         let _step = unfailing();
         let new = match map.claim(slot, cloexec) {
@@ -61,7 +65,7 @@ impl FdTable {
         match map.replace(&core.vfs.dcache.store, slot, file) {
             Ok(was) => {
                 self.table.claimed.poke(map.count());
-                Ok(was)
+                Ok(was.map(|was| (was, self.has_noted())))
             }
             Err(file) => {
                 if new {
@@ -74,13 +78,14 @@ impl FdTable {
 }
 
 impl Core {
-    /// Ends what a descriptor of this task's table was, where someone is to be told.
+    /// Ends what a descriptor of this task's table was, where someone is to be told, or the table
+    /// may have locks on it.
     ///
     /// # Errors
     /// What the opening's own `flush` says.
     #[inline(never)]
-    fn close_told(&self, file: FileRef) -> Result<(), Errno> {
-        let table = self.fds().number();
+    fn close_told(&self, file: FileRef, locks: bool) -> Result<(), Errno> {
+        let table = locks.then(|| self.fds().number());
         Filp::hold(self, file).close(table)
     }
 }
@@ -97,7 +102,7 @@ impl Task {
         let core = &self.core;
         let (file, locks) = core.fds().take(core, fd)?;
         if locks || core.vfs.dcache.store.file_payload(&file).is_some() {
-            return core.close_told(file);
+            return core.close_told(file, locks);
         }
         core.put_file(file);
         Ok(())
@@ -145,9 +150,9 @@ impl Task {
         let replaced = core.fds().replace(core, slot, file.into_ref(), cloexec);
         match replaced {
             Ok(None) => Ok(new),
-            Ok(Some(was)) => {
+            Ok(Some((was, locks))) => {
                 // As in Linux, nobody hears what it had to say.
-                let _told = core.close_told(was);
+                let _told = core.close_told(was, locks);
                 Ok(new)
             }
             Err((errno, file)) => {

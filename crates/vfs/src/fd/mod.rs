@@ -97,6 +97,12 @@ impl FdTable {
         }
     }
 
+    /// Whether it may have locks, to be asked when a descriptor is out of it.
+    #[inline(always)]
+    fn has_noted(&self) -> bool {
+        self.table.noted.get() != 0
+    }
+
     /// Whether the file is at `fd`, once whoever was taking it out has done so.
     pub(crate) fn still_has(&self, fd: Fd, file: &Filp<'_>) -> bool {
         let _map = self.table.lock();
@@ -208,7 +214,7 @@ impl FdTable {
         let file = file.ok_or(Errno::EBADF)?;
         map.free(slot);
         self.table.claimed.poke(map.count());
-        Ok((file, self.table.noted.get() != 0))
+        Ok((file, self.has_noted()))
     }
 }
 

@@ -10,14 +10,14 @@ use openpath_sync::FileRef;
 
 impl FdTable {
     /// Takes out the file at the lowest installed descriptor from `first` to `last` of all or of
-    /// those that close on exec; and the descriptor.
+    /// those that close on exec; the descriptor, and whether the table may have locks on it.
     fn take_next(
         &self,
         core: &Core,
         first: u32,
         last: u32,
         cloexec_only: bool,
-    ) -> Option<(u32, FileRef)> {
+    ) -> Option<(u32, FileRef, bool)> {
         let mut map = self.table.lock();
         let mut from = first;
         loop {
@@ -30,7 +30,7 @@ impl FdTable {
             if let Some(file) = map.take_out(&core.vfs.dcache.store, slot) {
                 map.free(slot);
                 self.table.claimed.poke(map.count());
-                return Some((slot, file));
+                return Some((slot, file, self.has_noted()));
             }
             // Reserved: its open will see to it.
             from = slot.checked_add(1)?;
@@ -43,9 +43,10 @@ impl FdTable {
             return;
         };
         let mut closed = Closed::new(core, self.number);
+        let locks = slots.noted.get() != 0;
         for slot in map.open_in(0, u32::MAX) {
             if let Some(file) = slots.take_out(&core.vfs.dcache.store, slot) {
-                closed.add(file);
+                closed.add(file, locks);
             }
         }
     }
@@ -69,9 +70,9 @@ impl<'t> Closed<'t> {
         }
     }
 
-    fn add(&mut self, file: FileRef) {
+    fn add(&mut self, file: FileRef, locks: bool) {
         let file = Filp::hold(self.core, file);
-        let _told = file.flush(self.table);
+        let _told = file.flush(locks.then_some(self.table));
         if self.core.vfs.notify.is_active() {
             self.kept.push(file);
         }
@@ -92,8 +93,10 @@ impl Core {
         let mut from = first;
         loop {
             let taken = self.fds().take_next(self, from, last, cloexec_only);
-            let Some((slot, file)) = taken else { return };
-            closed.add(file);
+            let Some((slot, file, locks)) = taken else {
+                return;
+            };
+            closed.add(file, locks);
             // What another task opens behind us stays, as in Linux.
             from = slot.saturating_add(1);
         }

@@ -51,9 +51,12 @@ impl Graph {
         self.lines.insert(line, by);
     }
 
-    /// Forgets a line.
+    /// Forgets a line; with the last one, the memory that all took goes.
     pub(super) fn end_line(&mut self, line: LineId) {
         self.lines.remove(&line);
+        if self.lines.is_empty() {
+            self.lines = HashMap::default();
+        }
     }
 
     /// Who is in the way of a line.
@@ -66,12 +69,15 @@ impl Graph {
         self.waits.entry(owner).or_default().push((line, seq));
     }
 
-    /// The owner waits there no more.
+    /// The owner waits there no more. With the last one, the memory that all took goes.
     pub(super) fn leave(&mut self, owner: LockOwner, line: LineId, seq: u64) {
         if let Some(waits) = self.waits.get_mut(&owner) {
             waits.retain(|wait| *wait != (line, seq));
             if waits.is_empty() {
                 self.waits.remove(&owner);
+            }
+            if self.waits.is_empty() {
+                self.waits = HashMap::default();
             }
         }
     }

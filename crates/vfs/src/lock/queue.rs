@@ -227,6 +227,10 @@ impl Queue {
         {
             self.by_want.remove(&(open.range, open.kind));
             self.tree.remove(open.range.start, line);
+            if self.lines.is_empty() {
+                // What many lines took goes with the last.
+                self.by_want = HashMap::default();
+            }
             graph.end_line(line);
         }
         Some(waiter)

@@ -121,7 +121,7 @@ impl Ranges {
 
     /// Takes all from the owner; what that covered, from its first byte to its last.
     pub(super) fn free_all(&mut self, owner: LockOwner) -> Option<Range> {
-        let rank = self.ranks.remove(&owner)?;
+        let rank = self.forget(owner)?;
         let group = self.groups.remove(&rank)?;
         let (mut first, mut last) = (i64::MAX, 0);
         for (start, span) in group.spans.iter() {
@@ -152,12 +152,21 @@ impl Ranges {
         rank
     }
 
+    /// Forgets an owner's rank; with the last one, the memory that all took goes.
+    fn forget(&mut self, owner: LockOwner) -> Option<Rank> {
+        let rank = self.ranks.remove(&owner)?;
+        if self.ranks.is_empty() {
+            self.ranks = HashMap::default();
+        }
+        Some(rank)
+    }
+
     /// R2
     fn forget_if_idle(&mut self, rank: Rank) {
         if self.groups.get(&rank).is_some_and(|g| g.spans.is_empty())
             && let Some(group) = self.groups.remove(&rank)
         {
-            self.ranks.remove(&group.owner);
+            self.forget(group.owner);
         }
     }
 

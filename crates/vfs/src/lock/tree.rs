@@ -12,8 +12,10 @@
 //!
 //! # Guarantees
 //! G1. It is at most 1.45 log2(n) + 2 levels high, and so are its recursions.
-//! G2. [`Tree::insert`] and [`Tree::remove`] take O(log n). [`Tree::first`] turns away from what
-//!     ends too early, from what is only the asker's, and from what came after what it has found.
+//! G2. [`Tree::insert`] and [`Tree::remove`] take O(log n). [`Tree::first`] looks first where the
+//!     owner who came first is, and turns away from what ends too early, from what is only the
+//!     asker's, and from what comes after what it has found: where all spans have some of the
+//!     range it takes O(log n) too.
 
 /// The owner of a span, by the order in which owners came; `NOBODY` is none.
 pub(super) type Rank = u64;
@@ -106,6 +108,25 @@ struct Query {
     me: Rank,
 }
 
+/// What a question has found so far.
+#[derive(Default)]
+struct Found {
+    best: Option<Piece>,
+    /// How many nodes were looked at.
+    #[cfg(test)]
+    seen: usize,
+}
+
+impl Found {
+    /// Whether something of this rank, not before `start`, would come before what was found.
+    fn is_worse_than(&self, rank: Rank, start: i64) -> bool {
+        let best = self
+            .best
+            .map_or((NOBODY, 0), |piece| (piece.rank, piece.start));
+        rank != NOBODY && (rank, start) < best
+    }
+}
+
 impl Default for Tree {
     fn default() -> Self {
         Self {
@@ -166,9 +187,24 @@ impl Tree {
             write,
             me,
         };
-        let mut best = None;
-        self.seek(self.root, &query, &mut best);
-        best
+        self.find(&query).best
+    }
+
+    fn find(&self, query: &Query) -> Found {
+        let mut found = Found::default();
+        self.seek(self.root, 0, query, &mut found);
+        found
+    }
+
+    /// Who came first of those below a node whom the question is about, or `NOBODY`.
+    fn least(&self, at: u32, query: &Query) -> Rank {
+        self.nodes.get(at as usize).map_or(NOBODY, |node| {
+            let sum = if query.write { &node.all } else { &node.writes };
+            if sum.end < query.start {
+                return NOBODY;
+            }
+            sum.first_but(query.me)
+        })
     }
 
     /// Shows every span that has some of `start..=end`, by start.
@@ -176,27 +212,41 @@ impl Tree {
         self.visit(self.root, start, end, show);
     }
 
-    fn seek(&self, at: u32, query: &Query, best: &mut Option<Piece>) {
+    /// Looks below a node, where nothing starts before `low`.
+    fn seek(&self, at: u32, low: i64, query: &Query, found: &mut Found) {
         let Some(node) = self.nodes.get(at as usize) else {
             return;
         };
-        let sum = if query.write { &node.all } else { &node.writes };
-        let least = sum.first_but(query.me);
-        let found = best.map_or(NOBODY, |piece| piece.rank);
-        if sum.end < query.start || least >= found {
-            return;
+        #[cfg(test)]
+        {
+            found.seen += 1;
         }
-        self.seek(node.left, query, best);
         let piece = &node.piece;
-        if piece.start > query.end {
-            return;
+        let matches = piece.start <= query.end
+            && piece.end >= query.start
+            && piece.rank != query.me
+            && (query.write || piece.write);
+        if matches && found.is_worse_than(piece.rank, piece.start) {
+            found.best = Some(*piece);
         }
-        let found = best.map_or(NOBODY, |piece| piece.rank);
-        let matches = piece.end >= query.start && (query.write || piece.write);
-        if matches && piece.rank != query.me && piece.rank < found {
-            *best = Some(*piece);
+        let right = (node.right, piece.start);
+        let mut sides = [(node.left, low), right].map(|(side, low)| {
+            let beyond = low > query.end;
+            let least = if beyond {
+                NOBODY
+            } else {
+                self.least(side, query)
+            };
+            (least, low, side)
+        });
+        if sides[1].0 < sides[0].0 {
+            sides.swap(0, 1);
         }
-        self.seek(node.right, query, best);
+        for (least, low, side) in sides {
+            if found.is_worse_than(least, low) {
+                self.seek(side, low, query, found);
+            }
+        }
     }
 
     fn visit(&self, at: u32, start: i64, end: i64, show: &mut dyn FnMut(&Piece)) {
@@ -386,5 +436,64 @@ mod tests {
         assert_eq!(tree.len(), 1000);
         assert_eq!(tree.first(0, i64::MAX, true, 0), None);
         assert_eq!(tree.first(0, i64::MAX, true, 1), Some(piece(198_000)));
+    }
+    #[test]
+    fn the_first_of_many_is_found_in_few_steps_wherever_it_is() {
+        const MANY: u64 = 100_000;
+        let starts: [fn(u64) -> u64; 3] = [
+            |rank| rank,
+            |rank| MANY - rank,
+            // In no order: this has no factor in common with `MANY`.
+            |rank| rank * 48_271 % MANY,
+        ];
+        for start in starts {
+            let piece = |rank: u64| Piece {
+                start: 2 * start(rank).cast_signed(),
+                end: 2 * start(rank).cast_signed(),
+                rank,
+                write: true,
+            };
+            let mut tree = Tree::default();
+            for rank in 0..MANY {
+                tree.insert(piece(rank));
+            }
+            let most = 2 * usize::from(tree.height(tree.root));
+            for (me, first) in [(NOBODY, 0), (7, 0), (0, 1)] {
+                for write in [false, true] {
+                    let found = tree.find(&Query {
+                        start: 0,
+                        end: i64::MAX,
+                        write,
+                        me,
+                    });
+                    assert_eq!(found.best, Some(piece(first)));
+                    assert!(found.seen <= most, "{} of {most}", found.seen);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn of_one_owner_the_lowest_is_found() {
+        let piece = |start: i64| Piece {
+            start,
+            end: start,
+            rank: 1,
+            write: true,
+        };
+        let mut tree = Tree::default();
+        for start in 0..1000 {
+            tree.insert(piece(2 * start));
+        }
+        for at in 0..1990 {
+            let found = tree.find(&Query {
+                start: at,
+                end: i64::MAX,
+                write: true,
+                me: 0,
+            });
+            assert_eq!(found.best, Some(piece((at + 1) & !1)));
+            assert!(found.seen <= 2 * usize::from(tree.height(tree.root)));
+        }
     }
 }

@@ -12,7 +12,7 @@
 //! the first lock of another. So a line has two owners, however many stand in it.
 
 use super::LockOwner;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A line, by a number that only it has.
 pub(super) type LineId = u64;
@@ -37,12 +37,21 @@ impl Blockers {
     }
 }
 
+/// The waits of one owner.
+#[derive(Default)]
+struct Waits {
+    by_age: BTreeMap<u64, LineId>,
+    by_line: BTreeSet<(LineId, u64)>,
+}
+
 /// All waits of a `Vfs`.
 #[derive(Default)]
 pub(super) struct Graph {
     lines: HashMap<LineId, Blockers>,
-    /// Where each owner waits, the last request last.
-    waits: HashMap<LockOwner, Vec<(LineId, u64)>>,
+    /// Where each owner waits.
+    waits: HashMap<LockOwner, Waits>,
+    /// The number of the next wait: who came later has a higher one.
+    next: u64,
 }
 
 impl Graph {
@@ -64,16 +73,22 @@ impl Graph {
         self.lines.get(&line).copied()
     }
 
-    /// The owner waits in a line, as number `seq`.
-    pub(super) fn enter(&mut self, owner: LockOwner, line: LineId, seq: u64) {
-        self.waits.entry(owner).or_default().push((line, seq));
+    /// The owner waits in a line; the number of the wait.
+    pub(super) fn enter(&mut self, owner: LockOwner, line: LineId) -> u64 {
+        let seq = self.next;
+        self.next += 1;
+        let waits = self.waits.entry(owner).or_default();
+        waits.by_age.insert(seq, line);
+        waits.by_line.insert((line, seq));
+        seq
     }
 
     /// The owner waits there no more. With the last one, the memory that all took goes.
     pub(super) fn leave(&mut self, owner: LockOwner, line: LineId, seq: u64) {
         if let Some(waits) = self.waits.get_mut(&owner) {
-            waits.retain(|wait| *wait != (line, seq));
-            if waits.is_empty() {
+            waits.by_age.remove(&seq);
+            waits.by_line.remove(&(line, seq));
+            if waits.by_age.is_empty() {
                 self.waits.remove(&owner);
             }
             if self.waits.is_empty() {
@@ -85,14 +100,14 @@ impl Graph {
     /// The owner's longest wait in this line.
     pub(super) fn waits_in(&self, owner: LockOwner, line: LineId) -> Option<u64> {
         let waits = self.waits.get(&owner)?;
-        let here = waits.iter().filter(|(at, _)| *at == line);
-        here.map(|(_, seq)| *seq).min()
+        let mut here = waits.by_line.range((line, 0)..=(line, u64::MAX));
+        here.next().map(|(_, seq)| *seq)
     }
 
     /// The table for which the owner waits; of several, the last that it came to wait for.
     fn next(&self, owner: LockOwner) -> Option<LockOwner> {
-        let mut waits = self.waits.get(&owner)?.iter().rev();
-        waits.find_map(|(line, _)| {
+        let mut lines = self.waits.get(&owner)?.by_age.values().rev();
+        lines.find_map(|line| {
             let blocker = self.lines.get(line)?.of(owner)?;
             matches!(blocker, LockOwner::Table(_)).then_some(blocker)
         })
@@ -132,16 +147,16 @@ mod tests {
             second: None,
         };
         graph.block(1, only(other));
-        graph.enter(me, 1, 0);
+        let first = graph.enter(me, 1);
         graph.block(2, only(LockOwner::File(3)));
-        graph.enter(me, 2, 1);
+        graph.enter(me, 2);
         assert!(graph.closes(other, me, 10));
         graph.block(3, only(LockOwner::Table(4)));
-        graph.enter(me, 3, 2);
+        let last = graph.enter(me, 3);
         assert!(!graph.closes(other, me, 10), "the last alone");
-        graph.leave(me, 3, 2);
+        graph.leave(me, 3, last);
         assert!(graph.closes(other, me, 10));
-        graph.leave(me, 1, 0);
+        graph.leave(me, 1, first);
         assert!(!graph.closes(other, me, 10));
     }
 }

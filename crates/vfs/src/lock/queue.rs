@@ -47,7 +47,6 @@ pub(super) struct Queue {
     lines: BTreeMap<LineId, Line>,
     by_want: HashMap<(Range, LockKind), LineId>,
     tree: Tree,
-    next: u64,
 }
 
 impl Queue {
@@ -79,8 +78,8 @@ impl Queue {
             self.open_line(line, range, kind);
             line
         });
-        let (seq, answer) = (self.next, Arc::<Answer>::default());
-        self.next += 1;
+        let seq = graph.enter(owner, line);
+        let answer = Arc::<Answer>::default();
         if let Some(open) = self.lines.get_mut(&line) {
             let waiter = Waiter {
                 ask,
@@ -88,7 +87,6 @@ impl Queue {
             };
             open.waiters.insert(seq, waiter);
         }
-        graph.enter(owner, line, seq);
         self.stay(line, by, graph, hops, wakes);
         Ok(Place {
             line,

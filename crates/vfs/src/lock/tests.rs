@@ -68,6 +68,25 @@ fn each_release_wakes_one_of_ten_thousand() {
     assert!(queue.is_empty() && graph.is_empty());
 }
 
+/// One owner that waits in many lines, each of which it leaves by itself.
+#[test]
+fn many_waits_of_one_owner_end_in_any_order() {
+    const MANY: u64 = 50_000;
+    let owner = LockOwner::Table(1);
+    let mut graph = Graph::default();
+    let waits: Vec<u64> = (0..MANY).map(|at| graph.enter(owner, at % 100)).collect();
+    for line in 0..100 {
+        assert_eq!(graph.waits_in(owner, line), Some(waits[line as usize]));
+    }
+    // From both ends: a list would be gone through for each.
+    for at in 0..MANY / 2 {
+        for at in [at, MANY - 1 - at] {
+            graph.leave(owner, at % 100, waits[at as usize]);
+        }
+    }
+    assert!(graph.is_empty());
+}
+
 struct Scene {
     vfs: Vfs,
     files: [LockContext; 13],

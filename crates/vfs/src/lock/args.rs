@@ -84,17 +84,43 @@ pub(super) fn allows(file: &Filp<'_>, kind: Option<LockKind>) -> Result<(), Errn
     if allowed { Ok(()) } else { Err(Errno::EBADF) }
 }
 
-/// What a program is told of a lock.
+/// What a program is told of a lock; a backend may have named any range.
 pub(super) fn told(held: &Held) -> Flock {
     let Range { start, end } = held.range;
     Flock {
         kind: LockKind::raw(Some(held.kind)),
         whence: 0,
         start,
-        len: if end == i64::MAX { 0 } else { end - start + 1 },
+        len: if end == i64::MAX {
+            0
+        } else {
+            end.saturating_sub(start).saturating_add(1)
+        },
         pid: match held.owner {
             LockOwner::Table(_) => held.pid,
             LockOwner::File(_) | LockOwner::Flock(_) => -1,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_range_can_be_told() {
+        let len = |start, end| {
+            let held = Held {
+                owner: LockOwner::Table(1),
+                range: Range { start, end },
+                kind: LockKind::Read,
+                pid: 1,
+            };
+            told(&held).len
+        };
+        assert_eq!(len(3, 3), 1);
+        assert_eq!((len(3, i64::MAX), len(0, i64::MAX - 1)), (0, i64::MAX));
+        assert_eq!(len(i64::MIN, i64::MAX - 1), i64::MAX);
+        assert_eq!(len(5, 4), 0);
     }
 }

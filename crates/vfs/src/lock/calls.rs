@@ -189,20 +189,25 @@ impl Filp<'_> {
         wait: Option<&Sleeper>,
     ) -> Result<(), Errno> {
         let (core, inode) = (self.core, self.inode()?);
-        if kind.is_some() {
+        // What may fail is asked before a backend sets a lock of which the core would not know.
+        let set = match kind {
+            Some(kind) => Some((kind, self.mount()?.dev)),
+            None => None,
+        };
+        if set.is_some() {
             self.note_locks(owner);
         }
         let lock = self.file_lock(owner, range, kind);
         let call = LockCall::Set(&lock, wait);
         let asked = shield(|| inode.ops().lock(inode, call).transpose())?;
         if asked.is_some() {
-            if kind.is_some() {
-                let context = core.vfs.lock_context(inode, self.mount()?.dev);
+            if let Some((_, dev)) = set {
+                let context = core.vfs.lock_context(inode, dev);
                 context.state.lock().foreign = true;
             }
             return Ok(());
         }
-        let Some(kind) = kind else {
+        let Some((kind, dev)) = set else {
             let context = inode.locks();
             return context.map_or(Ok(()), |context| context.free(&core.vfs, owner, range));
         };
@@ -213,7 +218,7 @@ impl Filp<'_> {
             pid: lock.pid,
             tenant: core.tenant().clone(),
         };
-        let context = core.vfs.lock_context(inode, self.mount()?.dev);
+        let context = core.vfs.lock_context(inode, dev);
         context.set(&core.vfs, &ask, wait)
     }
 

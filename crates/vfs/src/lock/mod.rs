@@ -35,10 +35,11 @@
 //! R2. Only a lock that is held keeps another from being had; who waits does not. So a request that
 //!     nobody is in the way of is granted though others wait, as in Linux.
 //! R3. Who frees something grants it, in the order of the requests, to those whom nothing else is
-//!     in the way of, and wakes them alone.
+//!     in the way of, and wakes them alone. What a grant lowers is freed.
 //! R4. What a table's locks would make wait for each other in a circle is refused (`EDEADLK`), if
 //!     the circle is found by following [`Profile::deadlock_hops`](crate::Profile::deadlock_hops)
-//!     owners. The locks of open files are no owner to whom anything is refused so.
+//!     owners, each by its last wait for a table's lock. The locks of open files are no owner to
+//!     whom anything is refused so.
 //!
 //! # Guarantees
 //! G1. Who closes a file in a table that never had locks, whose open file never had any, reads one

@@ -12,19 +12,22 @@ use super::field::{Failed, Field, JAIL, Prison, SECRET, content, fill};
 use super::puppet::{BUFFER, DIR, PATH, PATH2, Puppet, READ, WRITE, oflags};
 
 /// The control gives up after so many walks.
-const CONTROL_WALKS: u64 = 1 << 26;
+const CONTROL_WALKS: u64 = 1 << 28;
+
+/// Steps that lead nowhere, in a directory that moves.
+const DWELLS: usize = 64;
 
 /// Renames of one guest, over and over.
 type Moves = &'static [(&'static [u8], &'static [u8])];
 
 /// One race.
-struct Race {
+struct Race<'a> {
     /// What one guest does, in this order.
     moves: Moves,
     /// A path to the secret, at the right moment.
-    way: &'static [u8],
+    way: &'a [u8],
     /// A path that would plant a directory outside then.
-    plant: &'static [u8],
+    plant: &'a [u8],
 }
 
 /// What the walking guest saw.
@@ -55,7 +58,7 @@ fn mover(mut guest: Puppet, moves: Moves, over: &Word) -> u64 {
 }
 
 /// Walks so often, as a guest.
-fn walker(guest: &mut Puppet, race: &Race, walks: u64) -> Seen {
+fn walker(guest: &mut Puppet, race: &Race<'_>, walks: u64) -> Seen {
     let mut seen = Seen::default();
     while seen.walks < walks {
         for _ in 0..64 {
@@ -79,7 +82,7 @@ fn walker(guest: &mut Puppet, race: &Race, walks: u64) -> Seen {
     seen
 }
 
-fn run(f: &mut Field, prison: &Prison, race: &Race) -> Result<(), Failed> {
+fn run(f: &mut Field, prison: &Prison, race: &Race<'_>) -> Result<(), Failed> {
     let before = outside(&prison.host)?;
     let over = Word::new(0);
     let (mover_guest, mut guest) = (prison.guest(None)?, prison.guest(None)?);
@@ -112,13 +115,16 @@ fn run(f: &mut Field, prison: &Prison, race: &Race) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A directory moves up while the other guest goes up from it.
+/// A directory moves up while the other guest goes up from it. The walks dwell there: one that
+/// starts over just after a move would else be done before the next.
 pub(super) fn dotdot(f: &mut Field) -> Result<(), Failed> {
     let prison = Prison::in_memory(Limits::default())?;
+    let path = |name: &str| format!("in/deep/{}../../{name}", "./".repeat(DWELLS)).into_bytes();
+    let (way, plant) = (path("secret"), path("planted"));
     let race = Race {
         moves: &[(b"in/deep", b"deep"), (b"deep", b"in/deep")],
-        way: b"in/deep/../../secret",
-        plant: b"in/deep/../../planted",
+        way: &way,
+        plant: &plant,
     };
     run(f, &prison, &race)
 }

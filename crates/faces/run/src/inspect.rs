@@ -3,10 +3,10 @@
 
 use crate::change::Change;
 use crate::changes::Compare;
+use crate::kept::ViewLock;
 use crate::plan::{PathBytes, Plan};
 use crate::view::{How, View};
 use crate::{Kept, Refusal};
-use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -37,7 +37,7 @@ impl Inspect {
     }
 
     /// Opens a view that is locked by this process.
-    pub(crate) fn hold(kept: &Kept, held: OwnedFd) -> Result<Inspect, Refusal> {
+    pub(crate) fn hold(kept: &Kept, held: ViewLock) -> Result<Inspect, Refusal> {
         let mut plan = Plan::default();
         plan.keep(kept);
         let view = View::hold(&plan, Some(held), &How::default())?;
@@ -48,7 +48,7 @@ impl Inspect {
     }
 
     /// Lets go of the view, and keeps its lock.
-    pub(crate) fn close(self) -> Option<OwnedFd> {
+    pub(crate) fn close(self) -> Option<ViewLock> {
         drop(self.compare);
         self.view.close()
     }

@@ -23,6 +23,20 @@ const NAME_MAX: usize = 64;
 /// What is told of a view, in its directory.
 const ABOUT: &str = "view.toml";
 
+/// The lock of a view's directory, until it is dropped.
+///
+/// It is let go of by name: a child of this process that has not yet executed its program has the
+/// descriptor too, and closing ours alone would leave the lock with it.
+#[derive(Debug)]
+pub struct ViewLock(OwnedFd);
+
+impl Drop for ViewLock {
+    fn drop(&mut self) {
+        // What cannot be unlocked is unlocked by the last close.
+        let _closed_instead = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// A view that is kept.
 #[derive(Debug)]
 pub struct Kept {
@@ -101,7 +115,7 @@ impl Kept {
     ///
     /// # Errors
     /// Someone else has it; what the file system says.
-    pub fn lock(&self) -> Result<OwnedFd, Refusal> {
+    pub fn lock(&self) -> Result<ViewLock, Refusal> {
         lock(&self.dir)
     }
 
@@ -176,20 +190,20 @@ impl Kept {
 ///
 /// # Errors
 /// Someone else has it; a commit of it was interrupted; what the file system says.
-pub fn take(dir: &Path) -> Result<OwnedFd, Refusal> {
+pub fn take(dir: &Path) -> Result<ViewLock, Refusal> {
     let held = lock(dir)?;
     crate::commit::whole(dir)?;
     Ok(held)
 }
 
 /// Takes the lock of a view's directory.
-fn lock(dir: &Path) -> Result<OwnedFd, Refusal> {
+fn lock(dir: &Path) -> Result<ViewLock, Refusal> {
     let said = |why: rustix::io::Errno| Refusal::step(&dir.display().to_string(), why);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
     let file = rustix::fs::open(dir.join("lock"), flags, Mode::from_raw_mode(0o600));
     let file = file.map_err(said)?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(ViewLock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let text = format!("the view in {} is in use", dir.display());
             Err(Refusal::new(text))
@@ -260,8 +274,12 @@ mod tests {
             ("make -j", kept.about.made)
         );
         let held = kept.lock().unwrap();
-        assert!(again.is_used() && again.discard().is_err());
+        assert!(again.is_used() && Kept::open(&name).unwrap().discard().is_err());
+        // As a child has it that is about to execute its program.
+        let inherited = held.0.try_clone().unwrap();
         drop(held);
+        assert!(!again.is_used());
+        drop(inherited);
         std::fs::create_dir_all(dir.join("upper/x")).unwrap();
         std::fs::write(dir.join("mine"), "").unwrap();
         kept.discard().unwrap();

@@ -10,6 +10,7 @@ use crate::LogFile;
 use crate::Refusal;
 use crate::absent::Absent;
 use crate::changes::Compare;
+use crate::kept::ViewLock;
 use crate::live::Sources;
 use crate::log::{Log, Writing};
 use crate::plan::{PathBytes, Plan, Source, Upper};
@@ -64,9 +65,9 @@ pub(crate) struct View {
     /// Writes may be kept back.
     keeps_back: bool,
     /// The lock of a directory of changes.
-    held: Option<OwnedFd>,
+    held: Option<ViewLock>,
     /// Those of other trees' directories of changes.
-    taken: Vec<OwnedFd>,
+    taken: Vec<ViewLock>,
 }
 
 impl View {
@@ -85,7 +86,7 @@ impl View {
     }
 
     /// Builds what the plan says, its directory being locked.
-    pub(crate) fn hold(plan: &Plan, held: Option<OwnedFd>, how: &How) -> Result<View, Refusal> {
+    pub(crate) fn hold(plan: &Plan, held: Option<ViewLock>, how: &How) -> Result<View, Refusal> {
         more_descriptors();
         let failed = |why| Refusal::step("the view cannot be made", why);
         let lower = how.host(Path::new("/"), true)?;
@@ -234,7 +235,7 @@ impl View {
     }
 
     /// Lets go of all but the lock of the directory.
-    pub(crate) fn close(self) -> Option<OwnedFd> {
+    pub(crate) fn close(self) -> Option<ViewLock> {
         self.held
     }
 

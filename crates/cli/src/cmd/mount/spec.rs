@@ -2,7 +2,6 @@
 //! What is to be mounted, in a word: `mem[:size=SIZE,...]`, `host:PATH[,policy=POLICY,...]` or
 //! `overlay:lower=PATH[,lower=PATH...][,upper=PATH][,policy=POLICY]`.
 
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use openpath_abi::Errno;
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_overlay::{OverlayFs, OverlayOptions};
-use openpath_run::Refusal;
+use openpath_run::{Refusal, ViewLock};
 use openpath_vfs::SuperBlock;
 
 /// A tree that can be made.
@@ -97,7 +96,7 @@ impl Spec {
     ///
     /// # Errors
     /// Someone else has it; a commit of it was interrupted; what the file system says.
-    pub(crate) fn take(&self) -> Result<Option<OwnedFd>, Refusal> {
+    pub(crate) fn take(&self) -> Result<Option<ViewLock>, Refusal> {
         match self {
             Self::Overlay(Layers {
                 upper: Some(Upper::Dir(dir)),

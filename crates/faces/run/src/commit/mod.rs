@@ -44,6 +44,7 @@ pub use since::{Conflict, Did};
 
 use crate::change::Change;
 use crate::inspect::{Inspect, Side};
+use crate::kept::ViewLock;
 use crate::plan::PathBytes;
 use crate::{Kept, Refusal};
 use carry::Carry;
@@ -51,7 +52,6 @@ use choice::Choice;
 use draft::Draft;
 use journal::{Journal, Place, State};
 use rights::Rights;
-use rustix::fd::OwnedFd;
 use scan::Scan;
 use since::Since;
 use std::collections::HashMap;
@@ -200,7 +200,7 @@ fn contested(conflicts: &[Conflict]) -> Vec<Vec<u8>> {
 }
 
 /// Takes a view that is this user's, and has no commit that was interrupted.
-fn enter(kept: &Kept) -> Result<OwnedFd, Refusal> {
+fn enter(kept: &Kept) -> Result<ViewLock, Refusal> {
     let held = kept.lock()?;
     own(kept)?;
     whole(&kept.dir)?;
@@ -279,7 +279,7 @@ pub fn abort(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal>
     Ok(carry.journal.changes)
 }
 
-fn interrupted(kept: &Kept) -> Result<(OwnedFd, Place, State), Refusal> {
+fn interrupted(kept: &Kept) -> Result<(ViewLock, Place, State), Refusal> {
     let held = kept.lock()?;
     own(kept)?;
     match Place::find(&kept.dir)? {

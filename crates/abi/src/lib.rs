@@ -30,7 +30,7 @@ pub mod xattr;
 
 pub use errno::Errno;
 pub use how::OpenHow;
-pub use lock::Flock;
+pub use lock::{Delegation, Flock};
 pub use stat::{Stat, StatFs};
 pub use statx::Statx;
 pub use time::{TimeSet, Timespec};

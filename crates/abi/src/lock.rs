@@ -14,6 +14,15 @@ pub const F_OFD_SETLK: u32 = 37;
 /// As `F_OFD_SETLK`, and waits.
 pub const F_OFD_SETLKW: u32 = 38;
 
+/// Takes a lease on the file, changes it, or gives it back.
+pub const F_SETLEASE: u32 = 1024;
+/// What lease the open file has, or is to have.
+pub const F_GETLEASE: u32 = 1025;
+/// What delegation the open file has, or is to have. Since Linux 6.19.
+pub const F_GETDELEG: u32 = 1039;
+/// As `F_SETLEASE`, for a delegation. Since Linux 6.19.
+pub const F_SETDELEG: u32 = 1040;
+
 /// A lock beside others of its kind.
 pub const F_RDLCK: i16 = 0;
 /// A lock beside no other.
@@ -46,6 +55,18 @@ pub struct Flock {
     pub len: i64,
     /// Whose it is: a process, or -1 for an open file's.
     pub pid: i32,
+}
+
+/// A delegation as fcntl(2) takes and gives it (`struct delegation`).
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Delegation {
+    /// None is known: 0.
+    pub flags: u32,
+    /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.
+    pub kind: u16,
+    /// 0.
+    pub pad: u16,
 }
 
 impl Flock {

@@ -74,8 +74,8 @@ pub use region::{NoSpace, Region};
 pub use shards::Shards;
 pub use slots::Slots;
 pub use store::{
-    FileHead, FileItem, FileRef, FileSlots, Item, LastRef, NoFile, PINS_PER_BLOCK, PayloadCell,
-    Pin, PinSet, Seized, Store,
+    FileHead, FileItem, FileRef, FileSlots, Item, LastRef, NoFile, Opens, PINS_PER_BLOCK,
+    PayloadCell, Pin, PinSet, Seized, Store,
 };
 pub use wait::{Ended, Sleeper, WaitQueue, Wake};
 pub use word::{Word, Word32};

@@ -10,7 +10,7 @@ pub enum Profile {
     /// Linux 6.18.
     #[default]
     V6_18,
-    /// Linux 7.2: `O_EMPTYPATH`, `OPENAT2_REGULAR`.
+    /// Linux 7.2: `O_EMPTYPATH`, `OPENAT2_REGULAR`, delegations.
     V7_2,
 }
 
@@ -95,6 +95,10 @@ pub struct Sysctl {
     pub protected_regular: u8,
     /// `mount-max`: mounts in one namespace.
     pub mount_max: u32,
+    /// `leases-enable`: leases are to be had.
+    pub leases_enable: bool,
+    /// `lease-break-time`: seconds until a lease that somebody minds is taken away; 0: never.
+    pub lease_break_time: u32,
 }
 
 impl Default for Sysctl {
@@ -105,6 +109,8 @@ impl Default for Sysctl {
             protected_fifos: 0,
             protected_regular: 0,
             mount_max: 100_000,
+            leases_enable: true,
+            lease_break_time: 45,
         }
     }
 }

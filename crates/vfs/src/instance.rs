@@ -7,6 +7,7 @@ use crate::config::{Limits, Profile, Sysctl, Tuning};
 use crate::cred::Cred;
 use crate::dcache::Dcache;
 use crate::device::{DeviceKind, DeviceOps, Devices, Driver};
+use crate::lease::Notices;
 use crate::lock::Locks;
 use crate::lock_order::{House, SuperNumbers, Tenants};
 use crate::mount::{Mounts, Numbers, SUPERBLOCKS_MAX, rootfs};
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     pub(crate) devices: Devices,
     /// Locks of files.
     pub(crate) locks: Locks,
+    /// What holders of leases are to be told.
+    pub(crate) notices: Arc<Notices>,
     /// Open files, counted only where there is a limit.
     pub(crate) files: Word,
     pub(crate) next_cred: Word,
@@ -90,11 +93,12 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// Lets the superblocks go, so that another `Vfs` may have them.
+    /// Lets the superblocks go, so that another `Vfs` may have them, and whoever listens.
     fn drop(&mut self) {
         for node in self.mounts.topology.get_mut().nodes.values() {
             *node.data.sb.seat.lock() = None;
         }
+        self.notices.close();
     }
 }
 
@@ -375,6 +379,7 @@ impl VfsBuilder {
             next_pipe: Word::new(2),
             devices: Devices::new(self.entropy, self.drivers),
             locks: Locks::default(),
+            notices: Arc::default(),
             files: Word::new(0),
             next_cred: Word::new(1),
             tenant: Arc::clone(&tenant),

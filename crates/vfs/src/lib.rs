@@ -28,6 +28,7 @@ mod inode;
 mod instance;
 mod interrupt;
 mod io;
+mod lease;
 mod lock;
 pub mod lock_order;
 mod mount;
@@ -69,6 +70,7 @@ pub use inode::{
 pub use instance::{Usage, Vfs, VfsBuilder};
 pub use interrupt::Interrupter;
 pub use io::{Carriage, DataWait};
+pub use lease::{Layout, LeaseBreak, LeaseBreaks, LeaseFlavor, LeaseInfo, NoLayouts};
 pub use lock::{FileLock, LockCall, LockInfo, LockKind, LockOwner};
 pub use mount::{
     AbsentRules, AbsentRulesBuilder, MountFlags, MountInfo, Namespace, Propagation, mflag,

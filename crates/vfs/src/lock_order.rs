@@ -50,6 +50,10 @@ openpath_sync::lock_classes! {
     pub LockGraph;
     /// What one who waits for a lock is told.
     pub LockAnswer;
+    /// The leases on a file, and who waits for them (`flc_lock`).
+    pub LeaseTable;
+    /// Holders of leases who are to be told.
+    pub LeaseNotices;
     /// Unlinked entries that wait to be reclaimed.
     pub Graveyard;
     /// The books of cached names, by number.
@@ -103,6 +107,8 @@ openpath_sync::lock_classes! {
     pub HostWatches;
     /// The order in which descriptors of the host are given up.
     pub HostPool;
+    /// Who has a layout of a file; a backend may ask with locks of its own held.
+    pub LayoutTable;
     /// Which tasks work for a tenant, and what earlier ones counted.
     pub Tallies;
     /// What waits for the workers of a pool, and which of them sleep.

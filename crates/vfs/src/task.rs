@@ -17,6 +17,7 @@ use crate::fd::FdTable;
 use crate::file::{Fd, FileBody, Filp};
 use crate::inode::Patience;
 use crate::instance::Shared;
+use crate::lock::LockContext;
 use crate::lock_order::Deferred;
 use crate::mount::{MountSlot, Namespace};
 use crate::tenant::{Tenant, TenantRef};
@@ -69,6 +70,9 @@ pub(crate) struct Core {
     pub(crate) lock_free: Cell<bool>,
     /// Flags of opens that look with the directory locked ([`crate::open::locked_look`]).
     pub(crate) locked_look: u32,
+    /// Whether opens look for leases by the pointer to the context, and not by the flag alone
+    /// ([`crate::Tuning::lock_context_flag`]).
+    pub(crate) by_lock_pointer: bool,
     /// What a call that is being explained tells.
     pub(crate) story: Story,
     pub(crate) pins: Pins,
@@ -97,6 +101,8 @@ pub(crate) struct Core {
     pub(crate) reasons: Arc<ReasonCounts>,
     /// Why the last call that was not to wait answered `EAGAIN`, or the last walk started over.
     pub(crate) gave_up: Cell<Option<Reason>>,
+    /// Where a call came upon a delegation last, before it let go of its locks to wait.
+    pub(crate) delegated: RefCell<Option<Arc<LockContext>>>,
     /// The entry that a walk under way had confirmed last, while it stands there.
     pub(crate) confirmed: Cell<u32>,
     /// What its calls wait by.
@@ -320,6 +326,7 @@ impl Task {
         let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
         let core = Core {
             locked_look: crate::open::locked_look(&vfs.config.tuning),
+            by_lock_pointer: !vfs.config.tuning.lock_context_flag,
             lock_free: Cell::new(vfs.config.tuning.lock_free_walk),
             story: Story::default(),
             fds: RefCell::new(FdTable::new(
@@ -344,6 +351,7 @@ impl Task {
             buffers: RefCell::default(),
             reasons: Arc::default(),
             gave_up: Cell::new(None),
+            delegated: RefCell::default(),
             confirmed: Cell::new(0),
             sleeper: Sleeper::default(),
             deferred: Mutex::default(),

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Scratch, policy, read, world, write};
-use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
-use openpath_abi::lock::{LOCK_EX, LOCK_NB};
+use openpath_abi::fcntl::{O_DIRECTORY, O_NONBLOCK, O_RDONLY, O_WRONLY};
+use openpath_abi::lock::{F_RDLCK, F_SETLEASE, LOCK_EX, LOCK_NB};
 use openpath_abi::{Errno, OpenHow, resolve};
 use openpath_host::{Crossing, HostFs, HostOptions, Ownership, Policy};
 use std::os::unix::fs::MetadataExt as _;
@@ -37,6 +37,28 @@ fn locks_are_of_the_instance_alone() {
     assert_eq!(vfs.locks().len(), 1);
     let there = std::fs::File::open(s.at("f")).expect("open");
     assert!(there.try_lock().is_ok(), "the host has no lock");
+}
+
+#[test]
+fn leases_are_of_the_instance_alone() {
+    let s = Scratch::new("leases");
+    s.put("f", "x");
+    let (vfs, task) = world(&s, policy(Policy::Exclusive));
+    let other = task.fork().expect("a task");
+    let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
+    task.fcntl(fd, F_SETLEASE, F_RDLCK as u64).expect("a lease");
+    let there = std::fs::OpenOptions::new().write(true).open(s.at("f"));
+    assert!(there.is_ok(), "the host asks nobody");
+    assert_eq!(
+        vfs.leases().iter().filter(|lease| lease.breaking).count(),
+        0
+    );
+    let flags = O_WRONLY | O_NONBLOCK;
+    assert_eq!(other.open(b"/f", flags, 0), Err(Errno::EAGAIN));
+    assert_eq!(
+        vfs.leases().iter().filter(|lease| lease.breaking).count(),
+        1
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod world;
 
 use openpath_abi::access::W_OK;
 use openpath_abi::fcntl::*;
+use openpath_abi::lock::{F_RDLCK, F_SETLEASE};
 use openpath_abi::resolve::*;
 use openpath_abi::{Errno, OpenHow};
 use openpath_mem::{MemFs, MemOptions};
@@ -179,6 +180,28 @@ fn what_answers_is_told() {
             .expect("open");
     }
     assert_eq!(lane(&file, "RD"), Some((Lane::PathCache, None)));
+}
+
+#[test]
+fn a_lease_is_told_of_and_not_asked_for() {
+    let (vfs, task) = tree();
+    let fd = task.open(b"/d/f", O_RDONLY, 0).expect("open");
+    task.fcntl(fd, F_SETLEASE, F_RDLCK as u64).expect("a lease");
+    let why = |flags| {
+        let (dirfd, path, mode) = (AT_FDCWD, &b"/d/f"[..], 0);
+        task.explain(&ExplainOp::Openat {
+            dirfd,
+            path,
+            flags,
+            mode,
+        })
+    };
+    let would = |why: &Explanation| why.steps.contains(&Step::Would(Would::Wait));
+    assert!(would(&why(O_WRONLY)) && !would(&why(O_RDONLY)));
+    let refused = why(O_WRONLY | O_NONBLOCK);
+    assert_eq!(refused.refused_by(), Some(Check::Leased), "{refused}");
+    assert_eq!(refused.result, Err(Errno::EAGAIN));
+    assert!(vfs.leases().iter().all(|lease| !lease.breaking));
 }
 
 #[test]

@@ -29,7 +29,7 @@
 
 use super::item::{Item, PayloadCell};
 use super::pins::{Pin, PinSet};
-use super::{Store, WRITE};
+use super::{OPEN, Store, WRITE};
 use crate::prim::{AtomicU64, Ordering};
 use crate::zero::ZeroValid;
 use std::sync::Arc;
@@ -277,7 +277,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     pub(super) fn pin_of(&self, id: u32) -> Pin {
         let word = self.pins.at(id).get();
-        Pin::new(id, self.id, word & !WRITE)
+        Pin::new(id, self.id, word & !(WRITE | OPEN))
     }
 
     /// Takes what the opening kept of its own, at the end of the file.

@@ -90,13 +90,27 @@ fn pack(mount: u32, dentry: u32) -> u64 {
 
 /// In a pin word: who holds it writes there.
 const WRITE: u64 = 1 << 63;
+/// In a pin word: who holds it has opened what is there, or is about to; nothing is said of it
+/// where [`WRITE`] is.
+const OPEN: u64 = 1 << 62;
+/// More mounts than this have no room in a pin word.
+const MOUNTS_MAX: u32 = 1 << 30;
 
 fn mount_of(word: u64) -> u32 {
-    ((word & !WRITE) >> 32) as u32
+    ((word & !(WRITE | OPEN)) >> 32) as u32
 }
 
 fn dentry_of(word: u64) -> u32 {
     word as u32
+}
+
+/// What [`Store::opens`] finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Opens {
+    /// Someone writes there, be it by the caller's own pin.
+    pub writers: bool,
+    /// Someone besides the caller has it open.
+    pub others: bool,
 }
 
 /// Store numbers, so that a pin of one store is never taken for a pin of another.
@@ -121,6 +135,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// # Errors
     /// [`NoSpace`] where the system refuses the address space.
     pub fn new(mounts: u32, dentries: u32, pins: u32) -> Result<Self, NoSpace> {
+        let mounts = mounts.min(MOUNTS_MAX);
         let pin_limit = pins.next_multiple_of(PINS_PER_BLOCK) + PINS_PER_BLOCK;
         Ok(Self {
             mounts: Slab::new(mounts)?,
@@ -314,10 +329,45 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         if !asym::try_heavy() {
             return None;
         }
-        let found = (0..self.used_pins())
-            .map(|slot| self.pins.at(slot).get())
-            .any(|word| word & WRITE != 0 && there(mount_of(word), dentry_of(word)));
+        let found = self
+            .marked()
+            .any(|(_, word)| word & WRITE != 0 && there(mount_of(word), dentry_of(word)));
         Some(found)
+    }
+
+    /// Who has opened what `there` says, asked with each dentry that is open; `own` is not another.
+    /// `None`: the system refused the fence, and nothing is known.
+    ///
+    /// PAIR(store.open): the caller has set what openers look at. Either an opener's mark is out
+    /// before the scan and is seen, or the opener sees what the caller has set.
+    pub fn opens(&self, own: &Pin, there: impl Fn(u32) -> bool) -> Option<Opens> {
+        self.check(own);
+        if !asym::try_heavy() {
+            return None;
+        }
+        let mut found = Opens::default();
+        for (slot, word) in self.marked() {
+            if there(dentry_of(word)) {
+                found.writers |= word & WRITE != 0;
+                found.others |= slot != own.slot();
+            }
+        }
+        Some(found)
+    }
+
+    /// All pin words with a mark, twice: a mark that goes to another word, which each does once at
+    /// most, is met by one of two looks.
+    fn marked(&self) -> impl Iterator<Item = (u32, u64)> {
+        let slots = 0..self.used_pins();
+        let words = slots.clone().chain(slots);
+        let words = words.map(|slot| (slot, self.pins.at(slot).get()));
+        words.filter(|(_, word)| word & (WRITE | OPEN) != 0)
+    }
+
+    /// Whether what `pin` holds is marked as opened, and not as written to.
+    pub fn is_opened(&self, pin: &Pin) -> bool {
+        self.check(pin);
+        self.pins.at(pin.slot()).get() & OPEN != 0
     }
 
     /// Whether what `pin` holds is marked as written to.

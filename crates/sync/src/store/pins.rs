@@ -3,7 +3,7 @@
 
 use super::files::{FileItem, NoFile};
 use super::item::Item;
-use super::{PINS_PER_BLOCK, Store, WRITE, dentry_of, mount_of, pack};
+use super::{OPEN, PINS_PER_BLOCK, Store, WRITE, dentry_of, mount_of, pack};
 use crate::asym;
 use crate::life::Sample;
 use crate::prim::{relax, unfailing};
@@ -167,14 +167,37 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         dentry: u32,
         dentry_was: Sample,
     ) -> Option<Pin> {
+        self.try_pin_as(0, (mount, mount_was), (dentry, dentry_was))
+    }
+
+    /// As [`PinSet::try_pin`], marked as opened from the start ([`PinSet::mark_opened`]).
+    #[inline(always)]
+    pub fn try_pin_opened(
+        &self,
+        mount: u32,
+        mount_was: Sample,
+        dentry: u32,
+        dentry_was: Sample,
+    ) -> Option<Pin> {
+        self.try_pin_as(OPEN, (mount, mount_was), (dentry, dentry_was))
+    }
+
+    #[inline(always)]
+    fn try_pin_as(
+        &self,
+        mark: u64,
+        (mount, mount_was): (u32, Sample),
+        (dentry, dentry_was): (u32, Sample),
+    ) -> Option<Pin> {
         let _step = unfailing();
         let slot = self.free_slot()?;
         let word = self.store.pins.at(slot);
         // R3: indices wrap, and the scan compares whole ones.
         let mount = self.store.mounts.items.wrap(mount);
         let dentry = self.store.dentries.items.wrap(dentry);
-        word.set(pack(mount, dentry));
+        word.set(pack(mount, dentry) | mark);
         // PAIR(store.pin): the word is out before the life words are asked.
+        // PAIR(store.open): and before what takers of leases set is read.
         self.fence.light();
         let mount_ok =
             mount == 0 || mount_was.steady() && self.store.mount(mount).life().still(mount_was);
@@ -215,6 +238,17 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         let word = self.store.pins.at(pin.slot());
         word.set(pin.held | WRITE);
         // PAIR(store.write): the mark is out before what deniers set is read.
+        self.fence.light();
+    }
+
+    /// Marks what `pin` holds as opened, before the caller asks whether someone minds
+    /// ([`Store::opens`]). It is not marked as written to any more.
+    #[inline(always)]
+    pub fn mark_opened(&self, pin: &Pin) {
+        self.store.check(pin);
+        let word = self.store.pins.at(pin.slot());
+        word.set(pin.held | OPEN);
+        // PAIR(store.open): the mark is out before what takers of leases set is read.
         self.fence.light();
     }
 

@@ -306,3 +306,55 @@ fn a_writer_and_a_denier_do_not_miss_each_other() {
 fn a_missing_light_fence_of_writers_is_found() {
     fault_is_found(writer_against_denier);
 }
+
+/// Either an opener sees that there is a lease, or who takes it sees the opener; whether the
+/// opener's pin is marked from the start or later.
+fn opener_against_taker(late: bool) {
+    let store = store();
+    let (dentry, live) = store
+        .new_dentry(|_, d, _| d.word.set(0))
+        .expect("a free slot");
+    let data = Canary::new();
+    let (opener, theirs) = (pins(&store), data.clone());
+    let mine = pins(&store);
+    let own = mine.try_pin_opened(0, Sample::default(), dentry, live);
+    let own = own.expect("nobody reclaims");
+    let opener = thread::spawn(move || {
+        let pin = if late {
+            let pin = opener.try_pin(0, Sample::default(), dentry, live);
+            let pin = pin.expect("nobody reclaims");
+            opener.mark_opened(&pin);
+            pin
+        } else {
+            let pin = opener.try_pin_opened(0, Sample::default(), dentry, live);
+            pin.expect("nobody reclaims")
+        };
+        let leased = opener.store().dentry(dentry).word.get() != 0;
+        if !leased {
+            theirs.touch();
+        }
+        opener.release(pin);
+    });
+    store.dentry(dentry).word.set(1);
+    let opens = store.opens(&own, |d| d == dentry).map(|o| o.others);
+    if opens == Some(false) {
+        data.touch();
+    }
+    // Both touched it only if one was done before the other began: the model would say otherwise.
+    opener.join().unwrap();
+    mine.release(own);
+}
+
+#[test]
+fn an_opener_and_a_taker_of_a_lease_do_not_miss_each_other() {
+    for late in [false, true] {
+        model(move || opener_against_taker(late));
+    }
+}
+
+#[test]
+fn a_missing_light_fence_of_openers_is_found() {
+    for late in [false, true] {
+        fault_is_found(move || opener_against_taker(late));
+    }
+}

@@ -77,7 +77,7 @@ pub fn sysctl() -> Sysctl {
         protected_hardlinks: read("hardlinks") > 0,
         protected_fifos: read("fifos"),
         protected_regular: read("regular"),
-        mount_max: 100_000,
+        ..Sysctl::default()
     }
 }
 

@@ -51,6 +51,7 @@ named! {
         NoAccessTime, "no-access-time", "only who owns a file leaves its access time alone";
         Permission, "permission", "mode, owner and capabilities say no";
         WriteDenied, "write-denied", "the file is being executed";
+        Leased, "leased", "somebody has a lease, and was asked to let go of it";
         Special, "special", "the FIFO, socket or device refuses";
         Direct, "direct", "direct I/O is not to be had";
         Pins, "pins", "the pins of the `Vfs` are used up";

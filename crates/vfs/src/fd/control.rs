@@ -14,6 +14,7 @@ use openpath_abi::fcntl::{
     F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE, F_SETFD, F_SETFL, F_SETOWN, F_SETPIPE_SZ, F_SETSIG,
     FD_CLOEXEC, O_APPEND, O_ASYNC, O_DIRECT, O_NOATIME, O_NONBLOCK,
 };
+use openpath_abi::lock::{F_GETLEASE, F_SETLEASE};
 use openpath_abi::{Errno, mode};
 
 /// What `F_SETFL` can change.
@@ -63,6 +64,9 @@ impl Task {
             F_SETOWN => file.setown((arg as u32).cast_signed()).map(|()| 0),
             F_GETSIG => Ok(u64::from(file.getsig())),
             F_SETSIG => file.setsig(arg).map(|()| 0),
+            // The kernel takes the argument as 32 bits.
+            F_SETLEASE => file.setlease(fd, (arg as u32).cast_signed()).map(|()| 0),
+            F_GETLEASE => file.getlease().map(u64::from),
             F_GET_SEALS => file.seals().map(u64::from),
             F_ADD_SEALS => file.add_seals(arg).map(|()| 0),
             F_GETPIPE_SZ => file.pipe_size(),

@@ -28,7 +28,7 @@ impl Filp<'_> {
         self.body().signal.get() & 0xff
     }
 
-    fn set_owner(&self, owner: OwnerEx) {
+    pub(crate) fn set_owner(&self, owner: OwnerEx) {
         let body = self.body();
         let signal = body.signal.get() >> SIGNAL_SHIFT;
         body.signal.set(signal << SIGNAL_SHIFT | owner.kind);

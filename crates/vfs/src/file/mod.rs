@@ -266,8 +266,11 @@ impl Core {
 fn second_pin(core: &Core, pin: Pin) -> Pin {
     match core.pins.dup(&pin) {
         Some(own) => {
-            if core.vfs.dcache.store.is_writing(&pin) {
+            let store = &core.vfs.dcache.store;
+            if store.is_writing(&pin) {
                 core.pins.mark_writing(&own);
+            } else if store.is_opened(&pin) {
+                core.pins.mark_opened(&own);
             }
             core.pins.release(pin);
             own

@@ -29,6 +29,7 @@ pub use attr::Attr;
 pub use carrier::{Cargo, Carried, Carrier, Way};
 pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 
+use crate::lease::Layouts;
 use crate::lock::LockContext;
 use crate::lock_order::{InodeEntries, InodeNames, Stacked};
 use crate::notify::Marks;
@@ -67,6 +68,9 @@ pub mod flag {
     pub const OPEN_HOOK: u64 = 1 << 9;
     /// As [`OPEN_HOOK`], at each open for writing.
     pub const WRITE_HOOK: u64 = 1 << 11;
+    /// Somebody has a lease on it, or a delegation ([`crate::Task::fcntl`], `F_SETLEASE`). The
+    /// core's own: backends leave it alone.
+    pub const LEASED: u64 = 1 << 12;
     /// Someone is told what happens to it ([`crate::Task::inotify_add_watch`]). The core's own:
     /// backends leave it alone.
     pub const WATCHED: u64 = 1 << 10;
@@ -81,6 +85,8 @@ pub(crate) struct Rare {
     pub(crate) pipe: InodePipe,
     /// Its locks.
     pub(crate) locks: WriteOnce<Arc<LockContext>>,
+    /// Who may use it as it lies in its backend.
+    pub(crate) layouts: Layouts,
     /// Entries of a directory besides its first: where it was found before it moved without us.
     entries: Mutex<Vec<u32>, InodeEntries>,
 }

@@ -13,7 +13,7 @@ use openpath_abi::{Errno, Flock};
 
 impl LockKind {
     /// As `l_type` has it.
-    pub(super) fn of(kind: i16) -> Result<Option<Self>, Errno> {
+    pub(crate) fn of(kind: i16) -> Result<Option<Self>, Errno> {
         match kind {
             F_RDLCK => Ok(Some(Self::Read)),
             F_WRLCK => Ok(Some(Self::Write)),
@@ -22,7 +22,7 @@ impl LockKind {
         }
     }
 
-    pub(super) fn raw(kind: Option<Self>) -> i16 {
+    pub(crate) fn raw(kind: Option<Self>) -> i16 {
         match kind {
             Some(Self::Read) => F_RDLCK,
             Some(Self::Write) => F_WRLCK,

@@ -226,12 +226,15 @@ impl Filp<'_> {
     fn note_locks(&self, owner: LockOwner) {
         match owner {
             LockOwner::Table(_) => self.core.fds().note_locks(),
-            LockOwner::File(_) | LockOwner::Flock(_) => {
-                let bits = &self.body().bits;
-                if bits.get() & fbit::LOCKED == 0 {
-                    bits.set_bits(fbit::LOCKED);
-                }
-            }
+            LockOwner::File(_) | LockOwner::Flock(_) => self.note_own_locks(),
+        }
+    }
+
+    /// The same for what the open file itself has: locks, or a lease.
+    pub(crate) fn note_own_locks(&self) {
+        let bits = &self.body().bits;
+        if bits.get() & fbit::LOCKED == 0 {
+            bits.set_bits(fbit::LOCKED);
         }
     }
 

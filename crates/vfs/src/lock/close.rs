@@ -43,6 +43,7 @@ impl Shared {
         if let Some(inode) = self.dcache.store.dentry_payload(last.pin()) {
             self.end_locks(inode, LockOwner::File(last.id()));
             self.end_locks(inode, LockOwner::Flock(last.id()));
+            self.end_lease(inode, last.id());
         }
     }
 }

@@ -12,7 +12,8 @@ use super::wait::Wakes;
 use super::{LockKind, LockOwner, Range};
 use crate::inode::{Inode, flag};
 use crate::instance::Shared;
-use crate::lock_order::{LockFiles, LockGraph, LockState};
+use crate::lease::Table;
+use crate::lock_order::{LeaseTable, LockFiles, LockGraph, LockState};
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Sleeper, Word};
 use std::sync::{Arc, Weak};
@@ -40,7 +41,7 @@ impl Locks {
     }
 
     /// Every context there is, in the order they came.
-    pub(super) fn contexts(&self) -> Vec<Arc<LockContext>> {
+    pub(crate) fn contexts(&self) -> Vec<Arc<LockContext>> {
         let files = self.files.lock();
         files.0.iter().filter_map(Weak::upgrade).collect()
     }
@@ -90,6 +91,7 @@ pub(crate) struct LockContext {
     /// Device and inode number, for reports.
     pub(super) place: (u64, u64),
     pub(super) state: Mutex<State, LockState>,
+    pub(crate) leases: Mutex<Table, LeaseTable>,
 }
 
 impl Shared {
@@ -105,11 +107,12 @@ impl Shared {
     }
 
     /// The locks of an inode, from now on if it had none.
-    pub(super) fn lock_context<'a>(&self, inode: &'a Inode, dev: u64) -> &'a Arc<LockContext> {
+    pub(crate) fn lock_context<'a>(&self, inode: &'a Inode, dev: u64) -> &'a Arc<LockContext> {
         let context = inode.locks().unwrap_or_else(|| {
             let new = Arc::new(LockContext {
                 place: (dev, inode.ino()),
                 state: Mutex::default(),
+                leases: Mutex::default(),
             });
             let context = inode.rare().locks.set(Arc::clone(&new));
             if Arc::ptr_eq(context, &new) {
@@ -126,6 +129,16 @@ impl Shared {
 }
 
 impl LockContext {
+    /// Device number of the file.
+    pub(crate) fn dev(&self) -> u64 {
+        self.place.0
+    }
+
+    /// Inode number of the file.
+    pub(crate) fn ino(&self) -> u64 {
+        self.place.1
+    }
+
     /// Gives the owner what it asks for, now, or when nobody is in the way any more if `wait` says
     /// who waits. A lock of flock(2) replaces the owner's other one first, whatever comes of it.
     ///

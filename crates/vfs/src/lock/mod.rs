@@ -51,7 +51,7 @@
 //!     waits is one thread.
 //!
 //! # Limits
-//! * Leases and delegations do not exist, and locks do not keep anybody from reading or writing.
+//! * Locks do not keep anybody from reading or writing.
 
 mod args;
 mod calls;

@@ -27,6 +27,7 @@ fn context() -> LockContext {
     LockContext {
         place: (0, 0),
         state: Mutex::default(),
+        leases: Mutex::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! What stands at the end of an open: may it be opened so, by this task (`do_open`, `may_open`,
 //! `do_dentry_open`)?
 
+use super::sticky::{sticky_allows, sticky_level};
 use super::{OpenOp, QUICK, TRIED};
 use crate::device::open_device;
 use crate::explain::Check;
@@ -44,6 +45,9 @@ pub(super) fn finish<'t>(
     ended: Ended,
     op: &OpenOp,
 ) -> Result<Filp<'t>, Errno> {
+    if op.flags & O_ACCMODE != O_ACCMODE {
+        core.pins.mark_opened(&pin);
+    }
     match reads_plainly(core, &pin, op, ended.walked) {
         Some(Ok(())) => Ok(Filp::hold(core, make(core, pin, op.flags, false))),
         Some(Err(errno)) => {
@@ -94,6 +98,9 @@ fn at_once_ruled(
     let waits = inode.is_none_or(|inode| {
         !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR)
             || inode.flags() & hooks(op.flags) != 0
+            || core.vfs.has_leases(inode)
+            // As long as it is none, it is not marked as an open.
+            || op.flags & O_ACCMODE == O_ACCMODE
     });
     if waits {
         core.pins.release(pin);
@@ -135,7 +142,10 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
     }
     let inode = core.vfs.dcache.store.dentry_payload(pin)?;
     let mode_bits = inode.mode();
-    if mode_bits & mode::S_IFMT != mode::S_IFREG || inode.flags() & flag::OPEN_HOOK != 0 {
+    if mode_bits & mode::S_IFMT != mode::S_IFREG
+        || inode.flags() & (flag::OPEN_HOOK | flag::LEASED) != 0
+        || core.by_lock_pointer && core.vfs.has_leases(inode)
+    {
         return None;
     }
     if mode_bits & 0o444 != 0o444
@@ -169,6 +179,11 @@ fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errn
         Ok(()) if access != O_RDONLY => core.get_write_access(pin, mount, inode),
         other => other,
     };
+    // Only now that the mark is out: who took a lease before has not seen it.
+    if opened.is_ok() && core.vfs.has_leases(inode) {
+        core.pins.mark_opened(pin);
+        return None;
+    }
     Some(opened)
 }
 
@@ -346,8 +361,8 @@ type Own = Option<Arc<Box<dyn FileOps>>>;
 /// Opens the inode itself; an open for writing leaves the pin marked.
 ///
 /// # Errors
-/// `ETXTBSY`, `EROFS` (mount), `ENXIO` (socket), what the backend meets, or the FIFO
-/// ([`open_fifo`]) or device ([`open_device`]).
+/// `ETXTBSY`, `EROFS` (mount), `EAGAIN` or `EINTR` (somebody has a lease), `ENXIO` (socket), what
+/// the backend meets, or the FIFO ([`open_fifo`]) or device ([`open_device`]).
 #[inline(always)]
 fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
     let store = &core.vfs.dcache.store;
@@ -355,6 +370,9 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
         return Err(Errno::ENOENT);
     };
     write_access(core, pin, mount, inode, flags)?;
+    if core.vfs.has_leases(inode) {
+        core.break_for_open(inode, flags)?;
+    }
     let hooked = inode.flags() & hooks(flags) != 0;
     if !hooked && !is_special(inode) {
         return Ok(None);
@@ -419,6 +437,7 @@ fn truncate(core: &Core, file: &Filp<'_>) -> Result<(), Errno> {
     let _writing = core.want_write_inode(target.spot, inode)?;
     let now = core.vfs.clock.now();
     let _held = inode.lock_names();
+    core.ask_before_cut(inode)?;
     inode.drop_capabilities(now)?;
     let change = SetAttr {
         size: Some(0),
@@ -442,54 +461,4 @@ pub(crate) fn without_privileges(core: &Core, inode: &Inode) -> Option<u32> {
         kept &= !mode::S_ISGID;
     }
     (kept != bits).then_some(kept)
-}
-
-/// Whether `O_CREAT` may open what someone else put into a sticky directory
-/// (`may_create_in_sticky`).
-#[inline(always)]
-fn sticky_allows(core: &Core, pin: &Pin, inode: &Inode) -> Result<(), Errno> {
-    if sticky_level(core, inode) == 0 {
-        return Ok(());
-    }
-    sticky_decides(core, pin, inode)
-}
-
-/// How strictly the sticky rules are to be kept for this kind of file: as its control says, and for
-/// all but regular files and FIFOs always.
-#[inline(always)]
-fn sticky_level(core: &Core, inode: &Inode) -> u8 {
-    let sysctl = &core.vfs.config.sysctl;
-    match inode.kind() {
-        mode::S_IFREG => sysctl.protected_regular,
-        mode::S_IFIFO => sysctl.protected_fifos,
-        _ => 1,
-    }
-}
-
-#[cold]
-fn sticky_decides(core: &Core, pin: &Pin, inode: &Inode) -> Result<(), Errno> {
-    let dcache = &core.vfs.dcache;
-    let parent = dcache.at(pin.dentry()).parent.get();
-    let Some(held) = core.pins.pin_now(0, parent) else {
-        return Ok(());
-    };
-    let dir = dcache
-        .store
-        .dentry_payload(&held)
-        .map(|d| (d.mode(), d.ids().0));
-    core.pins.release(held);
-    let Some((dir_mode, dir_uid)) = dir else {
-        return Ok(());
-    };
-    let level = sticky_level(core, inode);
-    let owner = inode.ids().0;
-    if dir_mode & mode::S_ISVTX == 0 || owner == dir_uid || owner == core.cred().fsuid {
-        return Ok(());
-    }
-    let forbidden = dir_mode & mode::S_IWOTH != 0 || dir_mode & mode::S_IWGRP != 0 && level >= 2;
-    if forbidden {
-        Err(core.refused(Check::Sticky, Errno::EACCES))
-    } else {
-        Ok(())
-    }
 }

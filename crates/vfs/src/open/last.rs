@@ -62,7 +62,8 @@ fn create_last(
         Entered::Existing
     } else {
         walk.unlazy_to_create()?;
-        create_locked(walk, text, last, op)?
+        let core = walk.core;
+        core.past_delegations(|| create_locked(walk, text, last, op))?
     };
     let link = walk.at_dentry.has(dflag::LINK) && walk.wants(lflag::FOLLOW);
     Ok(if link { Entered::Link } else { entered })
@@ -186,6 +187,7 @@ fn make(place: LockedDir<'_>, name: &[u8], op: &OpenOp) -> Result<Arc<Inode>, Er
         .map_err(|errno| core.denied(dir, MAY_WRITE | MAY_EXEC, errno))?;
     core.tell_permission(dir, MAY_WRITE | MAY_EXEC);
     core.stop_before(Would::Create)?;
+    core.try_break(dir)?;
     let mode = perm::new_mode(&cred, dir, op.mode, core.umask.get());
     let (uid, gid, mode) = perm::new_owner(&cred, dir, mode);
     let new = NewInode {

@@ -14,6 +14,7 @@ mod grant;
 mod how;
 mod last;
 mod reopen;
+mod sticky;
 mod tmpfile;
 mod told;
 mod tried;
@@ -168,7 +169,7 @@ fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Err
                 return Err(Errno::ENOENT);
             }
             Plain::End(end) if !op.has(core.locked_look) => {
-                if let Some(pin) = end.pin(core)
+                if let Some(pin) = end.pin_opened(core)
                     && let Some(file) = grant::at_once(core, pin, end.dentry, op)
                 {
                     core.count(count::HITS);

@@ -29,6 +29,7 @@ pub(super) fn open<'t>(
     let made = make(core, &dir, op);
     core.pins.release(dir);
     // What has no name was not created where one was looked up (`FMODE_CREATED`).
+    // It is open for writing at least, and is marked so.
     grant::open_at(core, made?, op.flags, false)
 }
 

@@ -103,15 +103,18 @@ fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Resul
             Ok(())
         })
         .map_err(|errno| core.refused(Check::of_writing(errno), errno))?;
+    let breaks = core.would_break(inode, op.flags)?;
     let hooked = inode.flags() & flag::OPEN_HOOK != 0;
     if hooked && op.flags & QUICK != 0 && !mount.sb.options().tries {
         return Err(core.give_up(Reason::OpenHook));
     }
-    let waits = if grant::is_special(inode) && inode.flags() & flag::OPEN_HOOK == 0 {
-        would_wait(core, inode, op.flags).map_err(|errno| core.refused(Check::Special, errno))?
-    } else {
-        false
-    };
+    let waits = breaks
+        || if grant::is_special(inode) && inode.flags() & flag::OPEN_HOOK == 0 {
+            would_wait(core, inode, op.flags)
+                .map_err(|errno| core.refused(Check::Special, errno))?
+        } else {
+            false
+        };
     if op.has(O_DIRECT) && inode.kind() != kinds::S_IFREG {
         return Err(core.refused(Check::Direct, Errno::EINVAL));
     }

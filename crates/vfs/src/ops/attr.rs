@@ -131,12 +131,17 @@ fn drops_group_id(cred: &Cred, mode: u32, gid: u32) -> bool {
 impl Target<'_> {
     fn chmod(&self, mode: u32) -> Result<(), Errno> {
         let _writing = self.begin_write()?;
+        self.core.past_delegations(|| self.chmod_locked(mode))
+    }
+
+    fn chmod_locked(&self, mode: u32) -> Result<(), Errno> {
         let inode = self.inode;
         let _held = inode.lock_names();
         self.must_be_free()?;
         if matches!(inode.kind(), S_IFLNK | ANONYMOUS) {
             return Err(Errno::EOPNOTSUPP);
         }
+        self.core.try_break(inode)?;
         let (uid, gid) = inode.ids();
         let mut mode = mode & S_IALLUGO;
         {
@@ -158,7 +163,11 @@ impl Target<'_> {
     fn chown(&self, uid: u32, gid: u32) -> Result<(), Errno> {
         let _writing = self.begin_write()?;
         let wanted = |id: u32| (id != u32::MAX).then_some(id);
-        let (uid, gid) = (wanted(uid), wanted(gid));
+        let ids = (wanted(uid), wanted(gid));
+        self.core.past_delegations(|| self.chown_locked(ids))
+    }
+
+    fn chown_locked(&self, (uid, gid): (Option<u32>, Option<u32>)) -> Result<(), Errno> {
         let inode = self.inode;
         let _held = inode.lock_names();
         if uid.is_some() || gid.is_some() {
@@ -167,6 +176,7 @@ impl Target<'_> {
         if inode.kind() == ANONYMOUS {
             return Err(Errno::EOPNOTSUPP);
         }
+        self.core.try_break(inode)?;
         let mode = self.may_chown(uid, gid)?;
         let now = self.core.vfs.clock.now();
         if !inode.is_dir() {

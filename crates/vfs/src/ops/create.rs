@@ -13,11 +13,12 @@ use super::{Held, Parent, resolve_parent};
 use crate::dcache::Kind;
 use crate::file::Fd;
 use crate::inode::{Inode, NewInode};
+use crate::mount::Writing;
 use crate::open::check_path;
 use crate::perm;
 use crate::superblock::SuperBlock;
 use crate::task::{At, Core, Task};
-use crate::walk::LastKind;
+use crate::walk::{Last, LastKind};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mode::{S_IALLUGO, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
 use openpath_abi::{Errno, caps, mode};
@@ -53,7 +54,7 @@ pub(super) fn make_name(
     at: At<'_>,
     path: &[u8],
     (slash, lookup): (Slash, u32),
-    make: impl FnOnce(&Place<'_>) -> Result<Arc<Inode>, Errno>,
+    make: impl Fn(&Place<'_>) -> Result<Arc<Inode>, Errno>,
 ) -> Result<(), Errno> {
     let Parent { dir, last, name } = resolve_parent(core, at, path, lookup)?;
     if last.kind != LastKind::Norm {
@@ -61,18 +62,30 @@ pub(super) fn make_name(
     }
     // Other errors go first, so that mkdir -p says EEXIST on a read-only mount.
     let writing = dir.begin_write();
+    core.past_delegations(|| make_locked(core, &dir, &last, &name, (slash, &writing), &make))
+}
+
+/// The same with the directory found.
+fn make_locked(
+    core: &Core,
+    dir: &Held<'_>,
+    last: &Last,
+    name: &[u8],
+    (slash, writing): (Slash, &Result<Writing<'_>, Errno>),
+    make: impl Fn(&Place<'_>) -> Result<Arc<Inode>, Errno>,
+) -> Result<(), Errno> {
     let inode = dir.inode()?;
     let _names = inode.lock_names();
     let seen = core.vfs.dcache.seen(dir.spot().dentry);
-    let entry = dir.new_child(&name)?;
+    let entry = dir.new_child(name)?;
     if entry.as_ref().is_some_and(|e| !e.is_negative()) {
         return Err(Errno::EEXIST);
     }
     let place = Place {
         core,
-        dir: &dir,
+        dir,
         inode,
-        name: &name,
+        name,
     };
     let made = if last.slash && slash == Slash::Refused {
         Err(Errno::ENOENT)
@@ -88,14 +101,14 @@ pub(super) fn make_name(
                     let dcache = &core.vfs.dcache;
                     dcache.instantiate(tenant.book(), entry.spot().dentry, made);
                 }
-                None => dir.locked()?.note(&name, Some(made), seen),
+                None => dir.locked()?.note(name, Some(made), seen),
             }
-            core.vfs.tell_created(inode, &name, is_dir);
+            core.vfs.tell_created(inode, name, is_dir);
             Ok(())
         }
         (Err(errno), entry) => {
             if entry.is_none() {
-                dir.locked()?.note(&name, None, seen);
+                dir.locked()?.note(name, None, seen);
             }
             Err(errno)
         }
@@ -123,6 +136,7 @@ impl Place<'_> {
 
     /// Has the backend make a new inode here (`inode_init_owner`).
     fn create(&self, mode: u32, rdev: u64, body: &[u8]) -> Result<Arc<Inode>, Errno> {
+        self.core.try_break(self.inode)?;
         self.core.room(Kind::Positive)?;
         let (uid, gid, mode) = perm::new_owner(&self.core.cred(), self.inode, mode);
         let new = NewInode {
@@ -167,10 +181,10 @@ impl Task {
     /// Makes a directory. Linux: mkdirat(2).
     ///
     /// # Errors
-    /// In this order: `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk; `EEXIST`
-    /// (whatever is there, `.`, `..` and `/` included); `ENAMETOOLONG` (name); `EROFS`; `ENOENT`
-    /// (removed directory), `EPERM` (immutable directory), `EACCES`; `EMLINK`, `ENOSPC` and what
-    /// else the backend meets.
+    /// In this order: `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk; `EEXIST` (whatever
+    /// is there, `.`, `..` and `/` included); `ENAMETOOLONG` (name); `EROFS`; `ENOENT` (removed
+    /// directory), `EPERM` (immutable directory), `EACCES`; `EINTR` (while a delegation was asked
+    /// for); `EMLINK`, `ENOSPC` and what else the backend meets.
     pub fn mkdirat(&self, dirfd: Fd, path: &[u8], mode: u32) -> Result<(), Errno> {
         self.mkdirat_by(dirfd, path, mode, 0)
     }

@@ -37,7 +37,8 @@ impl Task {
     /// an absent name), `ENAMETOOLONG`; `EROFS`; `EXDEV` (another mount, be it of the same tree);
     /// `EPERM` (`protected_hardlinks`); `ENOENT` (removed directory), `EACCES`; `EPERM`
     /// (append-only or immutable file, directory); `ENOENT` (a file without a name that may not get
-    /// one); `EMLINK`, `ENOSPC` and what else the backend meets.
+    /// one); `EINTR` (while a delegation was asked for); `EMLINK`, `ENOSPC` and what else the
+    /// backend meets.
     #[doc(alias = "AT_EMPTY_PATH")]
     pub fn linkat(
         &self,
@@ -113,6 +114,8 @@ fn link_locked(core: &Core, place: &Place<'_>, source: &Held<'_>) -> Result<Arc<
     if target.nlink() == 0 && target.flags() & flag::LINKABLE == 0 {
         return Err(Errno::ENOENT);
     }
+    core.try_break(place.inode)?;
+    core.try_break(&target)?;
     let now = core.vfs.clock.now();
     core.vfs.dcache.with_room(|| {
         let dir = place.inode;

@@ -62,9 +62,10 @@ impl Task {
     /// below `old`); `ENOTEMPTY`, or `EINVAL` with `RENAME_EXCHANGE` (`old` is below `new`);
     /// `EXDEV` (a directory to where the host's rules of absent names mean less, L22). Then it is
     /// done if both are one file. Else: `EACCES`, `EPERM` (sticky, append-only, immutable),
-    /// `ENOTDIR`, `EISDIR`, `ENOENT` (removed directory) of the one, then of the other; `EACCES`
-    /// (a directory that cannot be written gets another parent); `EBUSY` (something is mounted on
-    /// one); `ENOTEMPTY` and what else the backend meets.
+    /// `ENOTDIR`, `EISDIR`, `ENOENT` (removed directory) of the one, then of the other; `EACCES` (a
+    /// directory that cannot be written gets another parent); `EBUSY` (something is mounted on
+    /// one); `EINTR` (while a delegation was asked for); `ENOTEMPTY` and what else the backend
+    /// meets.
     #[doc(alias = "RENAME_NOREPLACE")]
     #[doc(alias = "RENAME_EXCHANGE")]
     #[doc(alias = "RENAME_WHITEOUT")]
@@ -120,7 +121,11 @@ impl Task {
                     pair.target.map(bury);
                     return Ok(());
                 }
-                Err(Stop::Refused(errno)) => return Err(errno),
+                Err(Stop::Refused(errno)) => {
+                    if !core.awaited_delegation()? {
+                        return Err(errno);
+                    }
+                }
                 Err(Stop::Busy(inode)) => inode.wait_for_names(),
             }
         }
@@ -307,13 +312,20 @@ fn carry_out(
     if pair.source.is_mountpoint() || pair.target.as_ref().is_some_and(Held::is_mountpoint) {
         return Err(Errno::EBUSY.into());
     }
+    let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);
+    core.try_break(old_dir)?;
+    core.try_break(new_dir)?;
+    for inode in [Some(source), target].into_iter().flatten() {
+        if !inode.is_dir() {
+            core.try_break(inode)?;
+        }
+    }
     let tenant = core.tenant();
     // R1: the name's room is had before anything changes.
     let name = core
         .vfs
         .dcache
         .reserve_name(to.dir.spot().dentry, &to.name)?;
-    let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);
     let rename = Rename {
         old_dir,
         old_name: &from.name,

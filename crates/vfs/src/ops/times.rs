@@ -94,8 +94,17 @@ impl Target<'_> {
             return Err(Errno::EINVAL);
         }
         let _writing = self.begin_write()?;
+        self.core.past_delegations(|| self.utimens_locked(times))
+    }
+
+    fn utimens_locked(&self, times: &[TimeSet; 2]) -> Result<(), Errno> {
         let _held = self.inode.lock_names();
-        self.may_set_times(*times == [TimeSet::Now, TimeSet::Now])?;
+        let touches = *times == [TimeSet::Now, TimeSet::Now];
+        self.may_set_times(touches)?;
+        self.core.try_break(self.inode)?;
+        if !touches && !self.core.cred().owner_or_capable(self.inode.ids().0) {
+            return Err(Errno::EPERM);
+        }
         let now = self.core.vfs.clock.now();
         let [atime, mtime] = times.map(|t| value(t, now));
         self.setattr(&SetAttr {
@@ -106,7 +115,8 @@ impl Target<'_> {
         })
     }
 
-    /// `touches`: both times become now, which who may write may do.
+    /// Whether times may be set, but for who owns the file. `touches`: both times become now, which
+    /// who may write may do.
     ///
     /// # Errors
     /// As [`Task::utimensat`].
@@ -119,11 +129,8 @@ impl Target<'_> {
             return Err(Errno::EOPNOTSUPP);
         }
         let cred = self.core.cred();
-        if cred.owner_or_capable(self.inode.ids().0) {
+        if !touches || cred.owner_or_capable(self.inode.ids().0) {
             return Ok(());
-        }
-        if !touches {
-            return Err(Errno::EPERM);
         }
         perm::inode_permission(&cred, &self.mount.sb, self.inode, MAY_WRITE)
     }

@@ -25,7 +25,7 @@ impl Task {
     /// `EINVAL` (negative), `ENOENT` (empty path), `ENAMETOOLONG`, those of the walk, `EISDIR`,
     /// `EINVAL` (not a regular file), `EROFS` (superblock), `EPERM` (immutable), `EACCES`, `EROFS`
     /// (mount; before Linux 6.14 it came before these three), `EPERM` (append-only), `ETXTBSY`,
-    /// what the backend meets (`EFBIG`).
+    /// `EINTR` (while a lease was asked for), what the backend meets (`EFBIG`).
     pub fn truncate(&self, path: &[u8], len: i64) -> Result<(), Errno> {
         let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
         let held = resolve(&self.core, At::Cwd, path, lflag::FOLLOW)?;
@@ -45,6 +45,7 @@ impl Task {
             return Err(Errno::EPERM);
         }
         let _writing_inode = self.core.want_write_inode(target.spot, inode)?;
+        self.core.break_for_truncate(inode)?;
         target.set_length(len, false)
     }
 }
@@ -54,7 +55,8 @@ impl Task {
     ///
     /// # Errors
     /// `EINVAL` (negative), `EBADF` (not open, `O_PATH`), `EINVAL` (not a regular file, not open
-    /// for writing), `EPERM` (append-only), what the backend meets (`EFBIG`).
+    /// for writing), `EPERM` (append-only), `EAGAIN` (somebody has a delegation, and was asked),
+    /// what the backend meets (`EFBIG`).
     pub fn ftruncate(&self, fd: Fd, len: i64) -> Result<(), Errno> {
         let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
         let file = self.core.fdget_full(fd)?;
@@ -75,6 +77,7 @@ impl Target<'_> {
     fn set_length(&self, len: u64, always: bool) -> Result<(), Errno> {
         let inode = self.inode;
         let _held = inode.lock_names();
+        self.core.ask_before_cut(inode)?;
         let now = self.core.vfs.clock.now();
         let mode = self.drop_privileges(now)?;
         let old = inode.attr();

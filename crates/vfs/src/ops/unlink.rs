@@ -47,7 +47,8 @@ impl Task {
     /// `ENOTEMPTY` (`..`), `EBUSY` (`/`); `EROFS`; `ENOENT`, `ENAMETOOLONG`; without
     /// `AT_REMOVEDIR`, for a slash after the name, `EISDIR` or `ENOTDIR`; `EACCES`, `EPERM` (sticky
     /// directory, append-only or immutable file or directory); `ENOTDIR`, `EISDIR`; `EBUSY`
-    /// (something is mounted on it); `ENOTEMPTY` and what else the backend meets.
+    /// (something is mounted on it); `EINTR` (while a
+    /// delegation was asked for); `ENOTEMPTY` and what else the backend meets.
     pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<(), Errno> {
         self.unlinkat_by(dirfd, path, flags, 0)
     }
@@ -84,7 +85,7 @@ fn unlink(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno
         return Err(Errno::EISDIR);
     }
     let _writing = parent.dir.begin_write()?;
-    let left = remove(core, &parent, |victim| {
+    let take = |victim: &Victim<'_, '_>| {
         let inode = victim.entry.inode()?;
         if victim.parent.last.slash {
             // The lookup was told to look for a directory; this says what it found.
@@ -95,7 +96,8 @@ fn unlink(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno
             });
         }
         unlink_locked(core, victim, inode)
-    })?;
+    };
+    let left = core.past_delegations(|| remove(core, &parent, take))?;
     left.map(bury);
     Ok(())
 }
@@ -110,7 +112,8 @@ fn rmdir(core: &Core, at: At<'_>, path: &[u8], lookup: u32) -> Result<(), Errno>
     }
     let _writing = parent.dir.begin_write()?;
     loop {
-        match remove(core, &parent, |victim| rmdir_locked(core, victim)) {
+        let take = |victim: &Victim<'_, '_>| rmdir_locked(core, victim);
+        match core.past_delegations(|| remove(core, &parent, take)) {
             Ok(left) => {
                 left.map(bury);
                 return Ok(());
@@ -176,6 +179,8 @@ fn unlink_locked(core: &Core, victim: &Victim<'_, '_>, inode: &Inode) -> Result<
     if entry.is_mountpoint() {
         return Err(Errno::EBUSY);
     }
+    core.try_break(dir)?;
+    core.try_break(inode)?;
     let shared = entry.share_inode()?;
     let now = core.vfs.clock.now();
     dir.shielded(|ops| ops.unlink(dir, &parent.name, &shared, now))?;
@@ -199,6 +204,7 @@ fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Stop> {
     if entry.is_mountpoint() {
         return Err(Errno::EBUSY.into());
     }
+    core.try_break(dir)?;
     let now = core.vfs.clock.now();
     dir.shielded(|ops| ops.rmdir(dir, &parent.name, &inode, now))?;
     remove_dir_entry(core, entry, &inode, Dcache::unhash);

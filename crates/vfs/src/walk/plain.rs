@@ -51,6 +51,13 @@ impl End {
         core.pins
             .try_pin(self.at.mount, self.mount, self.at.dentry, self.dentry)
     }
+
+    /// As [`End::pin`], for an open: whoever takes a lease sees it.
+    #[inline(always)]
+    pub(crate) fn pin_opened(&self, core: &Core) -> Option<Pin> {
+        core.pins
+            .try_pin_opened(self.at.mount, self.mount, self.at.dentry, self.dentry)
+    }
 }
 
 /// What the plain lane says of a path.

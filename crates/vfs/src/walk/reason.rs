@@ -34,6 +34,7 @@ named! {
         Stale, "stale", "a backend disowned what was cached";
         WouldWait, "would-wait", "a backend would have had to wait, and was asked not to";
         Held, "held", "someone else held the names of a directory, or was asking for the same name";
+        Leased, "leased", "somebody has a lease on the file";
         OpenHook, "open-hook", "the backend wants to be asked at each open of the file";
         Change, "change", "what the call is to do changes something";
         NoPin, "no-pin", "the pins of the `Vfs` are used up";

@@ -7,6 +7,7 @@ when it begins: `a hello <123>`.
 """
 import ctypes
 import errno
+import fcntl
 import os
 import queue
 import signal
@@ -20,7 +21,13 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 CALLS = {"fcntl": 72, "flock": 73}
 COMMANDS = {"getlk": 5, "setlk": 6, "setlkw": 7, "ofd_getlk": 36, "ofd_setlk": 37, "ofd_setlkw": 38}
 KINDS = {"r": 0, "w": 1, "u": 2}
-MODES = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR, "3": 3, "path": 0o10000000}
+MODES = {
+    "r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR, "3": 3, "path": 0o10000000,
+    "nb": os.O_NONBLOCK, "trunc": os.O_TRUNC, "creat": os.O_CREAT, "excl": os.O_EXCL,
+    "dir": os.O_DIRECTORY,
+}
+SETLEASE, GETLEASE, SETSIG, GETSIG = 1024, 1025, 10, 11
+BREAKS = {signal.SIGIO: "IO", 40: "40"}
 LAYOUT = "hhxxxxqqixxxx"
 PAIRS = {name: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for name in NAMES}
 
@@ -31,6 +38,14 @@ def call(number, *args):
         return "0"
     name = errno.errorcode[ctypes.get_errno()]
     return {"EDEADLOCK": "EDEADLK"}.get(name, name)
+
+
+def opened(path, flags):
+    """os.open would try again after a signal."""
+    fd = LIBC.open(path.encode(), flags, 0o666)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), path)
+    return fd
 
 
 def lock(fd, command, kind, whence=0, start=0, length=0, pid=0):
@@ -64,9 +79,11 @@ def locks():
     for line in open("/proc/locks"):
         words = line.split()[1:]
         waits = words[0] == "->"
-        kind, _, way, pid, place, start, end = words[1:] if waits else words
-        name = files.get(place.split(":")[2])
+        kind, state, way, pid, place, start, end = words[1:] if waits else words
+        # Who waits for a lease is at no file.
+        name = files.get(place.split(":")[-1]) if place.count(":") == 2 else None
         if name:
+            kind += f" {state}" if kind in ("LEASE", "DELEG") else ""
             pid = f"<{pid}>" if int(pid) > 0 else pid
             seen.append(("-> " if waits else "") + f"{kind} {way} {pid} {name} {start} {end}")
     return seen
@@ -102,6 +119,9 @@ class Agent:
                 os._exit(0)
             elif words[0] == "interrupt":
                 signal.pthread_kill(self.workers[thread][0].ident, signal.SIGUSR1)
+            elif words[0] == "setlease":
+                # A thread that is not the first is signalled, but F_GETOWN does not know it.
+                self.say(self.name + thread, self.do(*words))
             else:
                 self.worker(thread).put(words)
 
@@ -133,9 +153,43 @@ class Agent:
     def do_it(self, what, words):
         if what == "locks":
             return "; ".join(sorted(locks()))
-        fd = self.fds.get(words[0], 9999)
-        if what == "open":
-            self.fds[words[0]] = os.open(words[1], MODES[words[2]])
+        fd = self.fds.get(words[0], 9999) if words else None
+        if what in ("open", "openw"):
+            flags = sum(MODES[word] for word in words[2].split("-"))
+            self.fds[words[0]] = opened(words[1], flags)
+        elif what == "reopen":
+            if words[1] not in self.fds:
+                return "EBADF"
+            flags = sum(MODES[word] for word in words[2].split("-"))
+            self.fds[words[0]] = opened(f"/proc/self/fd/{self.fds[words[1]]}", flags)
+        elif what == "setlease":
+            return call("fcntl", ctypes.c_int(fd), SETLEASE, KINDS.get(words[1], 7))
+        elif what == "getlease":
+            return "rwu"[fcntl.fcntl(fd, GETLEASE)]
+        elif what == "getown":
+            owner = fcntl.fcntl(fd, fcntl.F_GETOWN)
+            return f"<{owner}>" if owner > 0 else str(owner)
+        elif what == "setown":
+            fcntl.fcntl(fd, fcntl.F_SETOWN, int(words[1]))
+        elif what == "getsig":
+            return str(fcntl.fcntl(fd, GETSIG))
+        elif what == "setsig":
+            fcntl.fcntl(fd, SETSIG, int(words[1]))
+        elif what in ("truncate", "truncatew"):
+            os.truncate(words[0], int(words[1]))
+        elif what == "ftruncate":
+            os.ftruncate(fd, int(words[1]))
+        elif what in ("unlink", "rename", "link"):
+            getattr(os, what)(*words)
+        elif what == "chmod":
+            os.chmod(words[0], int(words[1], 8))
+        elif what == "become":
+            os.setresuid(int(words[0]), int(words[0]), int(words[0]))
+        elif what == "signals":
+            seen = []
+            while told := signal.sigtimedwait(BREAKS, 0):
+                seen.append(BREAKS[told.si_signo])
+            return " ".join(seen) or "none"
         elif what == "close":
             os.close(self.fds.pop(words[0], 9999))
         elif what == "dup":
@@ -157,6 +211,7 @@ def main():
     os.chdir(sys.argv[1])
     signal.signal(signal.SIGUSR1, lambda *_: None)
     signal.siginterrupt(signal.SIGUSR1, True)
+    signal.pthread_sigmask(signal.SIG_BLOCK, BREAKS)
     for name in sys.argv[2]:
         if os.fork() == 0:
             Agent(name).run()

@@ -56,7 +56,10 @@ pub(crate) fn settle(
 ) -> (String, BTreeMap<String, String>) {
     agents.tell(who, what);
     let mut all = BTreeMap::new();
-    let may_wait = what.contains("lkw ") || is_waiting_flock(what);
+    let waits = ["openw ", "truncatew "];
+    let may_wait = what.contains("lkw ")
+        || is_waiting_flock(what)
+        || waits.iter().any(|call| what.starts_with(call));
     if what != "interrupt" && !may_wait {
         let heard = agents.heard().recv_timeout(SOON);
         let (other, said) = heard.unwrap_or_else(|_| panic!("{who} says nothing: {what}"));

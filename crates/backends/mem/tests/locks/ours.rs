@@ -2,15 +2,22 @@
 //! Our processes: a task for each thread, and a thread for each task.
 
 use super::{Agents, DIR, FILES, Said};
-use openpath_abi::fcntl::{O_CREAT, O_PATH, O_RDONLY, O_RDWR, O_WRONLY, SEEK_SET};
-use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
+use openpath_abi::fcntl::{
+    F_GETOWN, F_GETSIG, F_SETOWN, F_SETSIG, O_CREAT, O_DIRECTORY, O_EXCL, O_NONBLOCK, O_PATH,
+    O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, SEEK_SET,
+};
+use openpath_abi::lock::{F_GETLEASE, F_RDLCK, F_SETLEASE, F_UNLCK, F_WRLCK};
 use openpath_abi::{Errno, Flock};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, Fd, Interrupter, LockInfo, LockKind, LockOwner, Task, Tuning, Vfs};
+use openpath_vfs::{
+    Cred, Fd, Interrupter, LeaseBreaks, LeaseFlavor, LeaseInfo, LockInfo, LockKind, LockOwner,
+    Task, Tuning, Vfs,
+};
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Descriptors of a process by their names.
 type Names = Arc<Mutex<HashMap<String, Fd>>>;
@@ -29,6 +36,7 @@ pub(crate) struct Ours {
     said: Sender<Said>,
     heard: Receiver<Said>,
     send_born: Sender<(String, Task, Names)>,
+    signals: Arc<Signals>,
 }
 
 /// A process as it is called: its number is its letter.
@@ -57,6 +65,10 @@ impl Ours {
             .expect("a folder");
         let (said, heard) = channel();
         let (send_born, born) = channel();
+        let signals = Arc::new(Signals {
+            breaks: vfs.lease_breaks(),
+            pending: Mutex::default(),
+        });
         let mut ours = Self {
             vfs,
             workers: HashMap::new(),
@@ -64,6 +76,7 @@ impl Ours {
             said,
             heard,
             send_born,
+            signals,
         };
         for name in names.chars() {
             let first = task.fork().expect("a task");
@@ -88,6 +101,7 @@ impl Ours {
             task: Some(task),
             names: Arc::clone(names),
             born: self.send_born.clone(),
+            signals: Arc::clone(&self.signals),
         };
         let said = self.said.clone();
         let thread = thread::spawn(move || {
@@ -157,6 +171,38 @@ struct Agent {
     task: Option<Task>,
     names: Names,
     born: Sender<(String, Task, Names)>,
+    signals: Arc<Signals>,
+}
+
+/// What holders of leases were told, as the signals that a host would send.
+struct Signals {
+    breaks: LeaseBreaks,
+    pending: Mutex<Vec<(i32, u32)>>,
+}
+
+impl Signals {
+    /// Takes those for a process.
+    fn of(&self, pid: i32) -> String {
+        let mut pending = self.pending.lock().expect("signals");
+        while let Some(told) = self.breaks.recv_timeout(Duration::ZERO) {
+            pending.push((told.owner.pid, told.signal));
+        }
+        let (own, others): (Vec<_>, Vec<_>) = pending.drain(..).partition(|(to, _)| *to == pid);
+        *pending = others;
+        let mut names: Vec<String> = own
+            .iter()
+            .map(|(_, signal)| match signal {
+                0 => "IO".to_owned(),
+                signal => signal.to_string(),
+            })
+            .collect();
+        names.dedup();
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(" ")
+        }
+    }
 }
 
 impl Agent {
@@ -171,7 +217,6 @@ impl Agent {
         let task = self.task.as_ref().expect("a task");
         let names = Arc::clone(&self.names);
         let named = |name: &str| names.lock().expect("names").get(name).copied();
-        let enter = |name: &str, fd| names.lock().expect("names").insert(name.to_owned(), fd);
         let fd = rest.first().and_then(|name| named(name)).unwrap_or(9999);
         match what {
             "locks" => return Ok(locks(&self.vfs, task)),
@@ -182,17 +227,16 @@ impl Agent {
                 let born = (format!("{}1", rest[0]), child, names);
                 self.born.send(born).expect("its parent");
             }
-            "open" => {
-                let path = format!("/{}", rest[1]);
-                let fd = task.open(path.as_bytes(), mode(rest[2]), 0)?;
-                enter(rest[0], fd);
+            "open" | "openw" => {
+                let fd = task.open(path_of(rest[1]).as_bytes(), mode(rest[2]), 0)?;
+                self.enter(rest[0], fd);
             }
             "close" => {
                 names.lock().expect("names").remove(rest[0]);
                 task.close(fd)?;
             }
             "dup" => {
-                enter(rest[1], task.dup(fd)?);
+                self.enter(rest[1], task.dup(fd)?);
             }
             "dup2" => {
                 task.dup2(fd, named(rest[1]).expect("a name"))?;
@@ -201,21 +245,118 @@ impl Agent {
                 task.lseek(fd, rest[1].parse().expect("a number"), SEEK_SET)?;
             }
             "flock" => task.flock(fd, rest[1].parse().expect("a number"))?,
+            _ if CALLS_OF_LEASES.contains(&what) => return self.lease_step(what, &rest),
             "view" => return Ok(view(task, fd, rest[1], rest[2].parse().expect("a number"))),
             _ => return lock(task, fd, what, &request(&rest[1..])),
         }
         Ok("0".to_owned())
     }
+
+    /// Calls a descriptor by a name.
+    fn enter(&self, name: &str, fd: Fd) {
+        self.names
+            .lock()
+            .expect("names")
+            .insert(name.to_owned(), fd);
+    }
+
+    /// A call that leases are about.
+    fn lease_step(&self, what: &str, rest: &[&str]) -> Result<String, Errno> {
+        let task = self.task.as_ref().expect("a task");
+        let named = |name: &str| self.names.lock().expect("names").get(name).copied();
+        let fd = rest.first().and_then(|name| named(name)).unwrap_or(9999);
+        match what {
+            "reopen" => {
+                let open = named(rest[1]).ok_or(Errno::EBADF)?;
+                self.enter(rest[0], task.reopen(open, mode(rest[2]))?);
+            }
+            "setlease" => {
+                let kind = match rest[1] {
+                    "r" => 0,
+                    "w" => 1,
+                    "u" => 2,
+                    _ => 7,
+                };
+                task.fcntl(fd, F_SETLEASE, kind)?;
+            }
+            "getlease" => {
+                let kind = task.fcntl(fd, F_GETLEASE, 0)? as usize;
+                return Ok(["r", "w", "u"][kind].to_owned());
+            }
+            "getown" => {
+                let owner = task.fcntl(fd, F_GETOWN, 0)? as i32;
+                return Ok(called(owner));
+            }
+            "setown" => {
+                task.fcntl(fd, F_SETOWN, rest[1].parse().expect("a number"))?;
+            }
+            "getsig" => return Ok(task.fcntl(fd, F_GETSIG, 0)?.to_string()),
+            "setsig" => {
+                task.fcntl(fd, F_SETSIG, rest[1].parse().expect("a number"))?;
+            }
+            "truncate" | "truncatew" => {
+                task.truncate(
+                    path_of(rest[0]).as_bytes(),
+                    rest[1].parse().expect("a number"),
+                )?;
+            }
+            "ftruncate" => task.ftruncate(fd, rest[1].parse().expect("a number"))?,
+            "unlink" => task.unlink(path_of(rest[0]).as_bytes())?,
+            "rename" => task.rename(path_of(rest[0]).as_bytes(), path_of(rest[1]).as_bytes())?,
+            "link" => task.link(path_of(rest[0]).as_bytes(), path_of(rest[1]).as_bytes())?,
+            "chmod" => {
+                let bits = u32::from_str_radix(rest[1], 8).expect("a mode");
+                task.chmod(path_of(rest[0]).as_bytes(), bits)?;
+            }
+            "become" => task.set_cred({
+                let id = rest[0].parse().expect("a number");
+                Cred::user(id, id, &[])
+            }),
+            "signals" => return Ok(self.signals.of(task.pid())),
+            _ => panic!("what is {what}?"),
+        }
+        Ok("0".to_owned())
+    }
 }
 
-fn mode(word: &str) -> u32 {
-    match word {
+/// The calls of [`Agent::lease_step`].
+const CALLS_OF_LEASES: [&str; 16] = [
+    "reopen",
+    "setlease",
+    "getlease",
+    "getown",
+    "setown",
+    "getsig",
+    "setsig",
+    "truncate",
+    "truncatew",
+    "ftruncate",
+    "unlink",
+    "rename",
+    "link",
+    "chmod",
+    "become",
+    "signals",
+];
+
+fn path_of(name: &str) -> String {
+    format!("/{name}")
+}
+
+fn mode(words: &str) -> u32 {
+    let one = |word| match word {
         "r" => O_RDONLY,
         "w" => O_WRONLY,
         "rw" => O_RDWR,
         "path" => O_PATH,
+        "nb" => O_NONBLOCK,
+        "trunc" => O_TRUNC,
+        "creat" => O_CREAT,
+        "excl" => O_EXCL,
+        "dir" => O_DIRECTORY,
         _ => 3,
-    }
+    };
+    words.split('-').map(one).sum()
 }
 
 fn request(words: &[&str]) -> Flock {
@@ -277,19 +418,23 @@ fn view(task: &Task, fd: Fd, what: &str, size: i64) -> String {
 
 /// All locks, in the words of `/proc/locks`, sorted.
 fn locks(vfs: &Vfs, task: &Task) -> String {
-    let name = |info: &LockInfo| {
+    let name = |ino: u64| {
         let mut files = FILES.iter().chain([&DIR]);
         let found = files.find(|file| {
             let stat = task.stat(format!("/{file}").as_bytes());
-            stat.expect("a file").ino == info.ino
+            stat.is_ok_and(|stat| stat.ino == ino)
         });
-        *found.expect("a file of ours")
+        found.copied()
     };
-    let mut all: Vec<String> = vfs
-        .locks()
+    let locks = vfs.locks();
+    let locks = locks
         .iter()
-        .map(|info| words(info, name(info)))
-        .collect();
+        .filter_map(|info| Some(words(info, name(info.ino)?)));
+    let leases = vfs.leases();
+    let leases = leases
+        .iter()
+        .filter_map(|info| Some(lease_words(info, name(info.ino)?)));
+    let mut all: Vec<String> = locks.chain(leases).collect();
     all.sort();
     all.join("; ")
 }
@@ -310,4 +455,18 @@ fn words(info: &LockInfo, file: &str) -> String {
         .map_or_else(|| "EOF".to_owned(), |end| end.to_string());
     let pid = called(info.pid);
     format!("{waits}{owner} {kind} {pid} {file} {} {end}", info.start)
+}
+
+fn lease_words(info: &LeaseInfo, file: &str) -> String {
+    let sort = match info.flavor {
+        LeaseFlavor::Lease => "LEASE",
+        LeaseFlavor::Delegation => "DELEG",
+    };
+    let state = if info.breaking { "BREAKING" } else { "ACTIVE" };
+    let kind = match info.becomes {
+        Some(LockKind::Read) => "READ",
+        Some(LockKind::Write) => "WRITE",
+        None => "UNLCK",
+    };
+    format!("{sort} {state} {kind} {} {file} 0 EOF", called(info.pid))
 }

@@ -3,8 +3,8 @@
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Attr, Clock, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, NewInode, Patience, SuperBlock,
-    SuperBlockOps, SuperBlockOptions, Task, Vfs, flag,
+    Attr, Clock, Cred, FileOps, Found, Inode, InodeOps, Io, Limits, NewInode, Patience, Profile,
+    SuperBlock, SuperBlockOps, SuperBlockOptions, Task, Vfs, flag,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -208,6 +208,11 @@ impl Clock for Noon {
 
 /// A small instance, the same each time.
 pub(crate) fn build(sb: Arc<SuperBlock>) -> Vfs {
+    like(sb, Profile::default())
+}
+
+/// As [`build`], by the rules of another kernel.
+pub(crate) fn like(sb: Arc<SuperBlock>, profile: Profile) -> Vfs {
     let limits = Limits {
         dentries_max: 256,
         mounts_max: 64,
@@ -217,7 +222,10 @@ pub(crate) fn build(sb: Arc<SuperBlock>) -> Vfs {
         ..Limits::default()
     };
     let vfs = Vfs::builder().secret([1, 2]).clock(Box::new(Noon));
-    vfs.limits(limits).build(sb).expect("a Vfs")
+    vfs.profile(profile)
+        .limits(limits)
+        .build(sb)
+        .expect("a Vfs")
 }
 
 /// An instance over the one directory, with files `1..=files` of either kind, all cached.

@@ -18,6 +18,7 @@
 mod backend;
 mod faults;
 mod history;
+mod leases;
 mod locks;
 mod model;
 mod names;

@@ -25,10 +25,9 @@ fn is_acl(name: &[u8]) -> bool {
 impl Target<'_> {
     pub(super) fn setxattr(&self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
         let _writing = self.begin_write()?;
-        let inode = self.inode;
         if is_acl(name) {
             return if value.is_empty() {
-                self.remove_acl(name)
+                self.core.past_delegations(|| self.remove_acl_locked(name))
             } else {
                 Err(refused_acl(value))
             };
@@ -40,11 +39,19 @@ impl Target<'_> {
             }
             self.must_have(caps::CAP_SETFCAP)?;
         }
+        self.core
+            .past_delegations(|| self.setxattr_locked(name, value, flags))
+    }
+
+    fn setxattr_locked(&self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
+        let inode = self.inode;
+        let capability = name == CAPABILITY_NAME;
         let _held = inode.lock_names();
         self.may_touch(name, MAY_WRITE)?;
         if name.starts_with(SECURITY_PREFIX) && !capability {
             self.must_have(caps::CAP_SYS_ADMIN)?;
         }
+        self.core.try_break(inode)?;
         let now = self.core.vfs.clock.now();
         if capability {
             inode.set_flags(flag::FILE_CAPS);
@@ -89,8 +96,12 @@ impl Target<'_> {
 
     pub(super) fn removexattr(&self, name: &[u8]) -> Result<(), Errno> {
         let _writing = self.begin_write()?;
+        self.core.past_delegations(|| self.removexattr_locked(name))
+    }
+
+    fn removexattr_locked(&self, name: &[u8]) -> Result<(), Errno> {
         if is_acl(name) {
-            return self.remove_acl(name);
+            return self.remove_acl_locked(name);
         }
         let inode = self.inode;
         let _held = inode.lock_names();
@@ -100,6 +111,7 @@ impl Target<'_> {
         } else if name.starts_with(SECURITY_PREFIX) {
             self.must_have(caps::CAP_SYS_ADMIN)?;
         }
+        self.core.try_break(inode)?;
         let now = self.core.vfs.clock.now();
         inode.shielded(|ops| ops.removexattr(inode, name, now))?;
         self.tell_xattrs();
@@ -157,7 +169,7 @@ impl Target<'_> {
     /// # Errors
     /// `EPERM` (immutable or append-only), `EOPNOTSUPP` (a link), `EPERM` (not the owner), what the
     /// backend meets.
-    fn remove_acl(&self, name: &[u8]) -> Result<(), Errno> {
+    fn remove_acl_locked(&self, name: &[u8]) -> Result<(), Errno> {
         let inode = self.inode;
         let _held = inode.lock_names();
         self.must_be_free()?;
@@ -168,6 +180,7 @@ impl Target<'_> {
         if !defaults && !self.core.cred().owner_or_capable(inode.ids().0) {
             return Err(Errno::EPERM);
         }
+        self.core.try_break(inode)?;
         let now = self.core.vfs.clock.now();
         inode.shielded(|ops| ops.removexattr(inode, name, now))?;
         self.tell_xattrs();

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Leases under a scheduler that chooses: who takes one and who opens do not miss each other, and
+//! whoever waits is let go on.
+
+use crate::backend::{build, like};
+use crate::{explore_often, join, spawn};
+use openpath_abi::fcntl::{O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
+use openpath_abi::lock::{F_GETLEASE, F_RDLCK, F_SETLEASE, F_UNLCK, F_WRLCK};
+use openpath_abi::{Delegation, Errno};
+use openpath_mem::{MemFs, MemOptions};
+use openpath_vfs::{Cred, Fd, Profile, Task, Vfs};
+
+fn world() -> (Vfs, Task, Fd) {
+    let vfs = build(MemFs::new(MemOptions::default()));
+    let task = vfs.task(Cred::root()).expect("a task");
+    let fd = task.open(b"/f", O_CREAT | O_RDONLY, 0o666).expect("a file");
+    (vfs, task, fd)
+}
+
+fn lease(task: &Task, fd: Fd, kind: i16) -> Result<(), Errno> {
+    task.fcntl(fd, F_SETLEASE, kind as u64).map(drop)
+}
+
+/// Whoever comes second finds the other.
+fn taker_against_opener(kind: i16, flags: u32) {
+    let (vfs, task, fd) = world();
+    let other = vfs.task(Cred::root()).expect("a task");
+    let opens = spawn(move || {
+        let opened = other.open(b"/f", flags | O_NONBLOCK, 0);
+        assert!(matches!(opened, Ok(_) | Err(Errno::EAGAIN)), "{opened:?}");
+        (opened.is_ok(), other)
+    });
+    let taken = lease(&task, fd, kind);
+    assert!(matches!(taken, Ok(()) | Err(Errno::EAGAIN)), "{taken:?}");
+    let (opened, other) = opens.join().expect("a thread");
+    assert!(!(opened && taken.is_ok()), "both");
+    let asked = taken.is_ok() && task.fcntl(fd, F_GETLEASE, 0) != Ok(kind as u64);
+    assert!(opened || asked || taken.is_err(), "refused for nothing");
+    drop((task, other));
+    assert!(vfs.leases().is_empty());
+}
+
+#[test]
+fn who_takes_a_lease_and_who_opens_do_not_miss_each_other() {
+    explore_often(2, || taker_against_opener(F_WRLCK, O_RDONLY));
+    explore_often(2, || taker_against_opener(F_RDLCK, O_WRONLY));
+    explore_often(1, || taker_against_opener(F_WRLCK, O_RDWR | O_CREAT));
+}
+
+#[test]
+fn whoever_waits_for_a_lease_is_let_go_on() {
+    explore_often(2, || {
+        let (vfs, task, fd) = world();
+        lease(&task, fd, F_WRLCK).expect("a lease");
+        let waits = [O_RDONLY, O_WRONLY].map(|flags| {
+            let other = vfs.task(Cred::root()).expect("a task");
+            spawn(move || {
+                let fd = other.open(b"/f", flags, 0).expect("open");
+                other.close(fd).expect("closed");
+            })
+        });
+        // Lowered, if nobody writes yet; given back; or ended with its file.
+        let _lowered = lease(&task, fd, F_RDLCK);
+        task.close(fd).expect("closed");
+        waits.into_iter().for_each(join);
+        assert!(vfs.leases().is_empty());
+    });
+}
+
+#[test]
+fn who_is_interrupted_has_opened_or_not() {
+    explore_often(2, || {
+        let (vfs, task, fd) = world();
+        lease(&task, fd, F_RDLCK).expect("a lease");
+        let other = vfs.task(Cred::root()).expect("a task");
+        let interrupter = other.interrupter();
+        let waits = spawn(move || {
+            let opened = other.open(b"/f", O_WRONLY, 0);
+            assert!(matches!(opened, Ok(_) | Err(Errno::EINTR)), "{opened:?}");
+        });
+        let ends = spawn(move || {
+            let done = lease(&task, fd, F_UNLCK);
+            assert_eq!(done, Ok(()));
+        });
+        interrupter.interrupt();
+        join(ends);
+        join(waits);
+        assert!(vfs.leases().is_empty());
+    });
+}
+
+/// What a holder sees of its file stays so until it is asked.
+#[test]
+fn who_takes_a_delegation_and_who_changes_do_not_miss_each_other() {
+    explore_often(2, || {
+        let vfs = like(MemFs::new(MemOptions::default()), Profile::V7_2);
+        let task = vfs.task(Cred::root()).expect("a task");
+        let fd = task.open(b"/f", O_CREAT | O_RDONLY, 0o666);
+        let fd = fd.expect("a file");
+        let other = vfs.task(Cred::root()).expect("a task");
+        let changes = spawn(move || other.chmod(b"/f", 0o600).expect("a mode"));
+        let ask = |kind: i16| Delegation {
+            kind: kind.cast_unsigned(),
+            ..Delegation::default()
+        };
+        let taken = task.setdeleg(fd, &ask(F_RDLCK));
+        assert!(matches!(taken, Ok(()) | Err(Errno::EAGAIN)), "{taken:?}");
+        let mode = || task.stat(b"/f").expect("a file").mode;
+        if taken.is_ok() {
+            let (before, after) = (mode(), mode());
+            let held = task.getdeleg(fd, &ask(F_UNLCK)).expect("a file");
+            let asked = held.kind != F_RDLCK.cast_unsigned();
+            assert!(asked || before == after);
+            let given = task.setdeleg(fd, &ask(F_UNLCK));
+            given.expect("given back");
+        }
+        join(changes);
+        assert!(vfs.leases().is_empty());
+    });
+}

@@ -59,6 +59,7 @@ mod close;
 mod context;
 mod flock;
 mod graph;
+mod many;
 mod queue;
 mod ranges;
 mod report;

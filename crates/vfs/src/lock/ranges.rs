@@ -1,34 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All that is locked of one file: each owner's spans, and all of them in one tree.
+//! All that is locked of one file. Nearly always that is one lock, which takes no memory of its
+//! own.
+//!
+//! # States
+//! Nothing -> one lock, in place -> many, from the first change that leaves more than one, or part
+//! of one -> nothing, when the last goes.
 //!
 //! # Rules
-//! R1. Spans of two owners overlap only if neither excludes. Who sets one has asked
-//!     [`Ranges::conflict`] before.
-//! R2. Owners come in the order in which each got its first span; one that has none left is
-//!     forgotten, and comes last when it comes again. That is the order in which Linux finds them.
-//! R3. The tenant of who came first for an owner pays for all of its spans here, one by one, until
-//!     the last is gone.
+//! R1. There is one in place only while there are not many.
 
-use super::spans::{Span, Spans};
-use super::tree::{NOBODY, Piece, Rank, Tree};
+use super::many::Many;
 use super::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
-use std::collections::{BTreeMap, HashMap};
-
-/// What one owner has.
-struct Group {
-    owner: LockOwner,
-    spans: Spans,
-    tenant: TenantRef,
-}
-
-impl Drop for Group {
-    /// R3
-    fn drop(&mut self) {
-        self.tenant.uncharge_locks(self.spans.len() as u64);
-    }
-}
 
 /// A lock that is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,13 +34,35 @@ pub(super) struct Ask {
     pub(super) tenant: TenantRef,
 }
 
+/// A lock that is the only one, and who pays for it.
+struct Sole {
+    held: Held,
+    tenant: TenantRef,
+    /// How many locks its end gives back: one, or none if others have it now.
+    charged: u64,
+}
+
+impl Drop for Sole {
+    fn drop(&mut self) {
+        self.tenant.uncharge_locks(self.charged);
+    }
+}
+
 /// The locks of one file. See the module head.
 #[derive(Default)]
 pub(super) struct Ranges {
-    groups: BTreeMap<Rank, Group>,
-    ranks: HashMap<LockOwner, Rank>,
-    tree: Tree,
-    next: Rank,
+    sole: Option<Sole>,
+    many: Many,
+}
+
+impl Range {
+    fn meets(self, other: Self) -> bool {
+        self.start <= other.end && other.start <= self.end
+    }
+
+    fn covers(self, other: Self) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
 }
 
 impl Ranges {
@@ -67,43 +73,51 @@ impl Ranges {
         range: Range,
         kind: LockKind,
     ) -> Option<Held> {
-        let rank = me.and_then(|me| self.ranks.get(&me));
-        let me = rank.copied().unwrap_or(NOBODY);
-        let write = kind == LockKind::Write;
-        let piece = self.tree.first(range.start, range.end, write, me)?;
-        let group = self.groups.get(&piece.rank)?;
-        let mut spans = group.spans.within(piece.start, piece.start);
-        spans.next().map(|(start, span)| held(group, start, span))
+        let Some(Sole { held, .. }) = &self.sole else {
+            return self.many.conflict(me, range, kind);
+        };
+        let excludes = held.kind == LockKind::Write || kind == LockKind::Write;
+        let theirs = me != Some(held.owner);
+        (theirs && excludes && held.range.meets(range)).then_some(*held)
     }
 
     /// The owner's first lock that has some of `range`.
     pub(super) fn own(&self, owner: LockOwner, range: Range) -> Option<Held> {
-        let group = self.group(owner)?;
-        let mut spans = group.spans.within(range.start, range.end);
-        spans.next().map(|(start, span)| held(group, start, span))
+        let Some(Sole { held, .. }) = &self.sole else {
+            return self.many.own(owner, range);
+        };
+        (held.owner == owner && held.range.meets(range)).then_some(*held)
     }
 
     /// All locks, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Held> {
-        self.groups.values().flat_map(|group| {
-            let spans = group.spans.iter();
-            spans.map(|(start, span)| held(group, start, span))
-        })
+        let sole = self.sole.iter().map(|sole| sole.held);
+        sole.chain(self.many.iter())
     }
 
-    /// Gives the owner what it asks for, which nobody is in the way of (R1); whether that lowers
-    /// what it has, so that others may have some of the range.
+    /// Gives the owner what it asks for, which nobody is in the way of; whether that lowers what it
+    /// has, so that others may have some of the range.
     ///
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
     pub(super) fn set(&mut self, ask: &Ask) -> Result<bool, Errno> {
-        let rank = match self.ranks.get(&ask.owner) {
-            Some(rank) => *rank,
-            None => self.enter(ask),
-        };
-        let changed = self.change(rank, ask.range, Some(ask.kind), ask.pid);
-        self.forget_if_idle(rank);
-        changed
+        if self.sole.is_some() {
+            self.spread();
+        } else if self.many.is_empty() {
+            ask.tenant.charge_locks(1)?;
+            self.sole = Some(Sole {
+                held: Held {
+                    owner: ask.owner,
+                    range: ask.range,
+                    kind: ask.kind,
+                    pid: ask.pid,
+                },
+                tenant: ask.tenant.clone(),
+                charged: 1,
+            });
+            return Ok(false);
+        }
+        self.many.set(ask)
     }
 
     /// Frees what the owner has of `range`; whether it had any.
@@ -111,107 +125,35 @@ impl Ranges {
     /// # Errors
     /// `ENOLCK`: a lock would become two, and its tenant may have no more.
     pub(super) fn free(&mut self, owner: LockOwner, range: Range) -> Result<bool, Errno> {
-        let Some(&rank) = self.ranks.get(&owner) else {
-            return Ok(false);
-        };
-        let changed = self.change(rank, range, None, 0);
-        self.forget_if_idle(rank);
-        changed
+        if let Some(Sole { held, .. }) = &self.sole {
+            if held.owner != owner || !held.range.meets(range) {
+                return Ok(false);
+            }
+            if range.covers(held.range) {
+                self.sole = None;
+                return Ok(true);
+            }
+            self.spread();
+        }
+        self.many.free(owner, range)
     }
 
     /// Takes all from the owner; what that covered, from its first byte to its last.
     pub(super) fn free_all(&mut self, owner: LockOwner) -> Option<Range> {
-        let rank = self.forget(owner)?;
-        let group = self.groups.remove(&rank)?;
-        let (mut first, mut last) = (i64::MAX, 0);
-        for (start, span) in group.spans.iter() {
-            self.tree.remove(start, rank);
-            (first, last) = (first.min(start), last.max(span.end));
-        }
-        Some(Range {
-            start: first,
-            end: last,
-        })
-    }
-
-    fn group(&self, owner: LockOwner) -> Option<&Group> {
-        self.groups.get(self.ranks.get(&owner)?)
-    }
-
-    /// An owner that had nothing here.
-    fn enter(&mut self, ask: &Ask) -> Rank {
-        let rank = self.next;
-        self.next += 1;
-        self.ranks.insert(ask.owner, rank);
-        let group = Group {
-            owner: ask.owner,
-            spans: Spans::default(),
-            tenant: ask.tenant.clone(),
+        let Some(Sole { held, .. }) = &self.sole else {
+            return self.many.free_all(owner);
         };
-        self.groups.insert(rank, group);
-        rank
+        let range = (held.owner == owner).then_some(held.range)?;
+        self.sole = None;
+        Some(range)
     }
 
-    /// Forgets an owner's rank; with the last one, the memory that all took goes.
-    fn forget(&mut self, owner: LockOwner) -> Option<Rank> {
-        let rank = self.ranks.remove(&owner)?;
-        if self.ranks.is_empty() {
-            self.ranks = HashMap::default();
+    /// Makes room for more than the one.
+    fn spread(&mut self) {
+        if let Some(mut sole) = self.sole.take() {
+            self.many.adopt(&sole.held, &sole.tenant);
+            sole.charged = 0;
         }
-        Some(rank)
-    }
-
-    /// R2
-    fn forget_if_idle(&mut self, rank: Rank) {
-        if self.groups.get(&rank).is_some_and(|g| g.spans.is_empty())
-            && let Some(group) = self.groups.remove(&rank)
-        {
-            self.forget(group.owner);
-        }
-    }
-
-    /// Whether it gives something up.
-    fn change(
-        &mut self,
-        rank: Rank,
-        range: Range,
-        kind: Option<LockKind>,
-        pid: i32,
-    ) -> Result<bool, Errno> {
-        let Some(group) = self.groups.get_mut(&rank) else {
-            return Ok(false);
-        };
-        let edit = group.spans.plan(range, kind, pid);
-        let growth = edit.growth();
-        match u64::try_from(growth) {
-            Ok(more) => group.tenant.charge_locks(more)?,
-            Err(_) => group.tenant.uncharge_locks(growth.unsigned_abs()),
-        }
-        for &start in &edit.gone {
-            self.tree.remove(start, rank);
-        }
-        for &(start, span) in &edit.new {
-            self.tree.insert(Piece {
-                start,
-                end: span.end,
-                rank,
-                write: span.kind == LockKind::Write,
-            });
-        }
-        group.spans.apply(&edit);
-        Ok(edit.frees)
-    }
-}
-
-fn held(group: &Group, start: i64, span: &Span) -> Held {
-    Held {
-        owner: group.owner,
-        range: Range {
-            start,
-            end: span.end,
-        },
-        kind: span.kind,
-        pid: span.pid,
     }
 }
 

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks of one file that are more than one: each owner's spans, and all of them in one tree.
+//!
+//! # Rules
+//! R1. Spans of two owners overlap only if neither excludes. Who sets one has asked
+//!     [`Many::conflict`] before.
+//! R2. Owners come in the order in which each got its first span; one that has none left is
+//!     forgotten, and comes last when it comes again. That is the order in which Linux finds them.
+//! R3. The tenant of who came first for an owner pays for all of its spans here, one by one, until
+//!     the last is gone.
+
+use super::ranges::{Ask, Held};
+use super::spans::{Edit, Span, Spans};
+use super::tree::{NOBODY, Piece, Rank, Tree};
+use super::{LockKind, LockOwner, Range};
+use crate::tenant::TenantRef;
+use openpath_abi::Errno;
+use std::collections::{BTreeMap, HashMap};
+
+/// What one owner has.
+struct Group {
+    owner: LockOwner,
+    spans: Spans,
+    tenant: TenantRef,
+}
+
+impl Drop for Group {
+    /// R3
+    fn drop(&mut self) {
+        self.tenant.uncharge_locks(self.spans.len() as u64);
+    }
+}
+
+/// The locks of one file. See the module head.
+#[derive(Default)]
+pub(super) struct Many {
+    groups: BTreeMap<Rank, Group>,
+    ranks: HashMap<LockOwner, Rank>,
+    tree: Tree,
+    next: Rank,
+}
+
+impl Many {
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Takes a lock over that was the only one, and is paid for.
+    pub(super) fn adopt(&mut self, held: &Held, tenant: &TenantRef) {
+        let rank = self.enter(held.owner, tenant);
+        let Held {
+            range, kind, pid, ..
+        } = *held;
+        let end = range.end;
+        let edit = Edit {
+            new: vec![(range.start, Span { end, kind, pid })],
+            ..Edit::default()
+        };
+        self.make(rank, &edit);
+    }
+
+    /// The first lock that keeps `me` from having `range`; of any owner, if that is `None`.
+    pub(super) fn conflict(
+        &self,
+        me: Option<LockOwner>,
+        range: Range,
+        kind: LockKind,
+    ) -> Option<Held> {
+        if self.is_empty() {
+            return None;
+        }
+        let rank = me.and_then(|me| self.ranks.get(&me));
+        let me = rank.copied().unwrap_or(NOBODY);
+        let write = kind == LockKind::Write;
+        let piece = self.tree.first(range.start, range.end, write, me)?;
+        let group = self.groups.get(&piece.rank)?;
+        let mut spans = group.spans.within(piece.start, piece.start);
+        spans.next().map(|(start, span)| held(group, start, span))
+    }
+
+    /// The owner's first lock that has some of `range`.
+    pub(super) fn own(&self, owner: LockOwner, range: Range) -> Option<Held> {
+        if self.is_empty() {
+            return None;
+        }
+        let group = self.group(owner)?;
+        let mut spans = group.spans.within(range.start, range.end);
+        spans.next().map(|(start, span)| held(group, start, span))
+    }
+
+    /// All locks, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Held> {
+        self.groups.values().flat_map(|group| {
+            let spans = group.spans.iter();
+            spans.map(|(start, span)| held(group, start, span))
+        })
+    }
+
+    /// Gives the owner what it asks for, which nobody is in the way of (R1); whether that lowers
+    /// what it has, so that others may have some of the range.
+    ///
+    /// # Errors
+    /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
+    pub(super) fn set(&mut self, ask: &Ask) -> Result<bool, Errno> {
+        let rank = match self.ranks.get(&ask.owner) {
+            Some(rank) => *rank,
+            None => self.enter(ask.owner, &ask.tenant),
+        };
+        let changed = self.change(rank, ask.range, Some(ask.kind), ask.pid);
+        self.forget_if_idle(rank);
+        changed
+    }
+
+    /// Frees what the owner has of `range`; whether it had any.
+    ///
+    /// # Errors
+    /// `ENOLCK`: a lock would become two, and its tenant may have no more.
+    pub(super) fn free(&mut self, owner: LockOwner, range: Range) -> Result<bool, Errno> {
+        if self.is_empty() {
+            return Ok(false);
+        }
+        let Some(&rank) = self.ranks.get(&owner) else {
+            return Ok(false);
+        };
+        let changed = self.change(rank, range, None, 0);
+        self.forget_if_idle(rank);
+        changed
+    }
+
+    /// Takes all from the owner; what that covered, from its first byte to its last.
+    pub(super) fn free_all(&mut self, owner: LockOwner) -> Option<Range> {
+        if self.is_empty() {
+            return None;
+        }
+        let rank = self.forget(owner)?;
+        let group = self.groups.remove(&rank)?;
+        let (mut first, mut last) = (i64::MAX, 0);
+        for (start, span) in group.spans.iter() {
+            self.tree.remove(start, rank);
+            (first, last) = (first.min(start), last.max(span.end));
+        }
+        Some(Range {
+            start: first,
+            end: last,
+        })
+    }
+
+    fn group(&self, owner: LockOwner) -> Option<&Group> {
+        self.groups.get(self.ranks.get(&owner)?)
+    }
+
+    /// An owner that had nothing here.
+    fn enter(&mut self, owner: LockOwner, tenant: &TenantRef) -> Rank {
+        let rank = self.next;
+        self.next += 1;
+        self.ranks.insert(owner, rank);
+        let group = Group {
+            owner,
+            spans: Spans::default(),
+            tenant: tenant.clone(),
+        };
+        self.groups.insert(rank, group);
+        rank
+    }
+
+    /// Forgets an owner's rank; with the last one, the memory that all took goes.
+    fn forget(&mut self, owner: LockOwner) -> Option<Rank> {
+        let rank = self.ranks.remove(&owner)?;
+        if self.ranks.is_empty() {
+            self.ranks = HashMap::default();
+        }
+        Some(rank)
+    }
+
+    /// R2
+    fn forget_if_idle(&mut self, rank: Rank) {
+        if self.groups.get(&rank).is_some_and(|g| g.spans.is_empty())
+            && let Some(group) = self.groups.remove(&rank)
+        {
+            self.forget(group.owner);
+        }
+    }
+
+    /// Whether it gives something up.
+    fn change(
+        &mut self,
+        rank: Rank,
+        range: Range,
+        kind: Option<LockKind>,
+        pid: i32,
+    ) -> Result<bool, Errno> {
+        let Some(group) = self.groups.get(&rank) else {
+            return Ok(false);
+        };
+        let edit = group.spans.plan(range, kind, pid);
+        let growth = edit.growth();
+        match u64::try_from(growth) {
+            Ok(more) => group.tenant.charge_locks(more)?,
+            Err(_) => group.tenant.uncharge_locks(growth.unsigned_abs()),
+        }
+        self.make(rank, &edit);
+        Ok(edit.frees)
+    }
+
+    /// Makes a planned change, which is paid for.
+    fn make(&mut self, rank: Rank, edit: &Edit) {
+        for &start in &edit.gone {
+            self.tree.remove(start, rank);
+        }
+        for &(start, span) in &edit.new {
+            self.tree.insert(Piece {
+                start,
+                end: span.end,
+                rank,
+                write: span.kind == LockKind::Write,
+            });
+        }
+        if let Some(group) = self.groups.get_mut(&rank) {
+            group.spans.apply(edit);
+        }
+    }
+}
+
+fn held(group: &Group, start: i64, span: &Span) -> Held {
+    Held {
+        owner: group.owner,
+        range: Range {
+            start,
+            end: span.end,
+        },
+        kind: span.kind,
+        pid: span.pid,
+    }
+}

@@ -168,6 +168,10 @@ pub const SEEDS: &[Bar] = &[
     least("same-file O_RDONLY, own tables, 2T over 1T", 1.8, 1.9),
     least("same-file O_RDWR, own tables, 2T over 1T", 1.8, 1.9),
     least("same-file O_CREAT|O_RDWR, own tables, 2T over 1T", 1.8, 1.9),
+    most("opens of a file, lines written", 0.0, 0.0),
+    most("opens of a locked file, lines written", 0.0, 0.0),
+    least("locks posix, tmpfs", 5.0, 10.0),
+    least("locks flock, tmpfs", 5.0, 10.0),
     most("create-existing 64 absolute, root stores", 0.0, 0.0),
     most(
         "create-existing 64 absolute, locked first, root stores",

@@ -18,6 +18,7 @@ pub mod fd;
 pub mod gate;
 pub mod harness;
 pub mod host;
+pub mod locked;
 pub mod many;
 pub mod memory;
 pub mod one;
@@ -64,6 +65,15 @@ impl Ask {
     #[cfg(feature = "wasi")]
     fn wants_any(&self, names: &[String]) -> bool {
         self.filter.is_none() || names.iter().any(|name| self.wants(name))
+    }
+
+    /// Whether rows whose names begin so may be wanted.
+    fn may_want(&self, beginning: &str) -> bool {
+        self.wants(beginning)
+            || self
+                .filter
+                .as_ref()
+                .is_some_and(|part| part.starts_with(beginning))
     }
 
     /// Keeps the groups of rows, named by what their rows' names begin with, that the filter

@@ -104,6 +104,29 @@ pub fn ticks() -> u64 {
     }
 }
 
+/// A lock of the whole file as fcntl(2) takes it.
+fn whole(kind: libc::c_int) -> libc::flock {
+    // SAFETY: a zeroed lock is a valid one: from the file's start to its end.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock
+}
+
+/// fcntl(2) with `command` and a lock of the whole file: alone, or none. Whether it worked.
+#[inline]
+pub fn lock_range(fd: i32, command: u32, alone: bool) -> bool {
+    let lock = whole(if alone { libc::F_WRLCK } else { libc::F_UNLCK });
+    // SAFETY: the lock outlives the call.
+    unsafe { libc::fcntl(fd, command.cast_signed(), &raw const lock) == 0 }
+}
+
+/// flock(2); whether it worked.
+#[inline]
+pub fn flock(fd: i32, op: u32) -> bool {
+    // SAFETY: no pointer.
+    unsafe { libc::flock(fd, op.cast_signed()) == 0 }
+}
+
 /// fcntl(2) `F_DUPFD`: the descriptor, or the negated errno.
 #[inline]
 pub fn dup_from(fd: i32, start: u32) -> i32 {

@@ -462,6 +462,15 @@ impl Task {
         self.reasons().total()
     }
 
+    /// Where the inode lies that is open at `fd`, for tests that lay files out.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn inode_address(&self, fd: Fd) -> Option<usize> {
+        let file = self.core.fdget(fd).ok()?;
+        let inode = file.inode().ok()?;
+        Some(std::ptr::from_ref(inode) as usize)
+    }
+
     /// The address ranges of its root directory's entry, for tests that count stores to it.
     #[doc(hidden)]
     #[must_use]

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A log of every store to memory: the pages are read-only, and each store that faults is written
-//! down and then made, one instruction at a time.
+//! A log of every store to memory, or of every access: the pages are read-only, or closed, and each
+//! access that faults is written down and then made, one instruction at a time.
 //!
 //! # States of a page
-//! Read-only -> open for the one instruction that faulted -> read-only.
+//! Read-only or closed -> open for the one instruction that faulted -> as before.
 //!
 //! # Rules
 //! R1. Only the thread that logs runs meanwhile; a store of another one would be logged too.
+//! R2. What the handlers read is never closed: the program's variables and their own stack.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::ffi::{c_int, c_void};
@@ -24,28 +25,55 @@ const OPEN_MAX: usize = 4;
 /// Stores that are remembered; more are counted only.
 const KEPT_MAX: usize = 1 << 20;
 
-/// What was stored to, in order.
+/// In an entry of the log: it was a store.
+const STORE: usize = 1 << 63;
+/// The processor's flag, in what it says of a fault, for a store.
+const FAULT_STORE: i64 = 1 << 1;
+
+/// What was accessed, in order.
 pub(crate) struct Log {
     spans: Vec<Span>,
-    stores: Vec<AtomicUsize>,
+    /// What is allowed between accesses.
+    closed: c_int,
+    entries: Vec<AtomicUsize>,
     count: AtomicUsize,
     open: [AtomicUsize; OPEN_MAX],
+}
+
+/// One access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) at: usize,
+    pub(crate) store: bool,
 }
 
 /// The log that the handlers write; null when there is none.
 static CURRENT: AtomicPtr<Log> = AtomicPtr::new(null_mut());
 
 impl Log {
-    /// Stores seen so far.
+    /// Accesses seen so far.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Relaxed)
     }
 
-    /// The addresses from store `first` on.
-    pub(crate) fn since(&self, first: usize) -> Vec<usize> {
+    /// The accesses from number `first` on.
+    pub(crate) fn accesses(&self, first: usize) -> Vec<Access> {
         let end = self.count().min(KEPT_MAX);
-        let stores = self.stores.get(first..end).unwrap_or_default();
-        stores.iter().map(|at| at.load(Relaxed)).collect()
+        let entries = self.entries.get(first..end).unwrap_or_default();
+        let access = |entry: &AtomicUsize| {
+            let entry = entry.load(Relaxed);
+            Access {
+                at: entry & !STORE,
+                store: entry & STORE != 0,
+            }
+        };
+        entries.iter().map(access).collect()
+    }
+
+    /// The addresses from access `first` on.
+    pub(crate) fn since(&self, first: usize) -> Vec<usize> {
+        let accesses = self.accesses(first).into_iter();
+        accesses.map(|access| access.at).collect()
     }
 }
 
@@ -54,19 +82,32 @@ impl Log {
 /// # Errors
 /// What sigaction(2) and mprotect(2) say.
 pub(crate) fn logged<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
+    watched(spans, libc::PROT_READ, body)
+}
+
+/// Runs `body` with every access to `spans` logged, loads as well as stores.
+///
+/// # Errors
+/// What sigaction(2) and mprotect(2) say.
+pub(crate) fn traced<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
+    watched(spans, libc::PROT_NONE, body)
+}
+
+fn watched<T>(spans: Vec<Span>, closed: c_int, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
     let log = Log {
         spans,
-        stores: (0..KEPT_MAX).map(|_| AtomicUsize::new(0)).collect(),
+        closed,
+        entries: (0..KEPT_MAX).map(|_| AtomicUsize::new(0)).collect(),
         count: AtomicUsize::new(0),
         open: Default::default(),
     };
     CURRENT.store(std::ptr::from_ref(&log).cast_mut(), Relaxed);
     let before = [
-        (libc::SIGSEGV, handle(libc::SIGSEGV, on_store)?),
+        (libc::SIGSEGV, handle(libc::SIGSEGV, on_access)?),
         (libc::SIGTRAP, handle(libc::SIGTRAP, on_step)?),
     ];
     let sealed = log.spans.iter().try_for_each(|span| {
-        let done = protect(span.start, span.bytes, false);
+        let done = protect(span.start, span.bytes, closed);
         if done {
             Ok(())
         } else {
@@ -75,7 +116,7 @@ pub(crate) fn logged<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::R
     });
     let out = sealed.map(|()| body(&log));
     for span in &log.spans {
-        protect(span.start, span.bytes, true);
+        protect(span.start, span.bytes, OPEN);
     }
     for (signal, action) in before {
         // SAFETY: what sigaction gave out before.
@@ -101,10 +142,12 @@ fn handle(
     }
 }
 
-fn protect(start: usize, bytes: usize, open: bool) -> bool {
-    let write = if open { libc::PROT_WRITE } else { 0 };
+/// What is allowed of an open page.
+const OPEN: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+fn protect(start: usize, bytes: usize, access: c_int) -> bool {
     // SAFETY: whole pages that were readable and writable before, and will be again.
-    unsafe { libc::mprotect(start as *mut c_void, bytes, libc::PROT_READ | write) == 0 }
+    unsafe { libc::mprotect(start as *mut c_void, bytes, access) == 0 }
 }
 
 /// Sets or clears the trap after the next instruction.
@@ -117,7 +160,15 @@ fn step(context: *mut c_void, on: bool) {
     }
 }
 
-extern "C" fn on_store(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+/// Whether a fault was a store's.
+fn is_store(context: *mut c_void) -> bool {
+    // SAFETY: the kernel hands a valid context to a handler with SA_SIGINFO.
+    let code =
+        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_ERR as usize] };
+    code & FAULT_STORE != 0
+}
+
+extern "C" fn on_access(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel hands a valid siginfo; the log outlives the handler.
     let (at, log) = unsafe { ((*info).si_addr() as usize, CURRENT.load(Relaxed).as_ref()) };
     let inside = |span: &Span| (span.start..span.start + span.bytes).contains(&at);
@@ -129,12 +180,13 @@ extern "C" fn on_store(_: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
         unsafe { libc::_exit(2) };
     };
     let number = log.count.fetch_add(1, Relaxed);
-    if let Some(place) = log.stores.get(number) {
-        place.store(at, Relaxed);
+    if let Some(place) = log.entries.get(number) {
+        let store = if is_store(context) { STORE } else { 0 };
+        place.store(at | store, Relaxed);
     }
     let page = at & !(PAGE - 1);
     slot.store(page, Relaxed);
-    protect(page, PAGE, true);
+    protect(page, PAGE, OPEN);
     step(context, true);
 }
 
@@ -144,7 +196,7 @@ extern "C" fn on_step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
         for slot in &log.open {
             let page = slot.swap(0, Relaxed);
             if page != 0 {
-                protect(page, PAGE, false);
+                protect(page, PAGE, log.closed);
             }
         }
     }
@@ -185,5 +237,22 @@ mod tests {
         assert_eq!((first, all, later), (2, 3, vec![span.start + 8]));
         assert_eq!((word(1).load(Relaxed), word(600).load(Relaxed)), (8, 2));
         word(2).store(1, Relaxed);
+    }
+
+    #[test]
+    fn every_load_is_seen_too_and_told_apart() {
+        let span = page();
+        // SAFETY: a word of the page, which stays.
+        let word = unsafe { &*((span.start + 64) as *const AtomicUsize) };
+        word.store(5, Relaxed);
+        let seen = traced(vec![span.clone()], |log| {
+            let value = word.load(Relaxed);
+            word.store(value + 1, Relaxed);
+            (value, log.accesses(0))
+        });
+        let at = span.start + 64;
+        let access = |store| Access { at, store };
+        assert_eq!(seen.unwrap(), (5, vec![access(false), access(true)]));
+        assert_eq!(word.load(Relaxed), 6);
     }
 }

@@ -10,7 +10,7 @@ use openpath_bench::row::{Row, shortfalls, write_json, write_table};
 use openpath_bench::{Error, Plant, counts, walk};
 
 use super::bench_run::{self, Run};
-use super::bench_seeds::{self, CreateExisting, FailedOpen, Many, Timed};
+use super::bench_seeds::{self, CreateExisting, FailedOpen, Many, SameFile, Timed};
 use super::bench_tenants::{self, Tenants};
 #[cfg(feature = "wasi")]
 use super::bench_wasi::{self, Wasi};
@@ -30,8 +30,8 @@ enum What {
     Counts(Common),
     /// Time opens that fail: one name over and over, and a C compilation (root only).
     FailedOpen(FailedOpen),
-    /// Time open and close of one file by several threads (root only).
-    SameFile(Timed),
+    /// Time open and close of one file by several threads, or what locks cost (root only).
+    SameFile(SameFile),
     /// Time opens with O_CREAT in many mounts under one root, and count their stores (root only).
     CreateExisting(CreateExisting),
     /// Time opens of which a part is cached, in place and offloaded: ring, future, tokio, io_uring
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
             )
         }
         What::FailedOpen(args) => report(&args.timed.common, &bench_seeds::failed_open(args)?),
-        What::SameFile(args) => report(&args.common, &bench_seeds::same_file(args)?),
+        What::SameFile(args) => report(&args.timed.common, &bench_seeds::same_file(args)?),
         What::CreateExisting(args) => {
             report(&args.timed.common, &bench_seeds::create_existing(args)?)
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use openpath_bench::harness::Effort;
 use openpath_bench::page::{Page, load, write};
 use openpath_bench::row::Row;
-use openpath_bench::{Ask, Error, cached, create, failed, fd, many, same, shapes};
+use openpath_bench::{Ask, Error, cached, create, failed, fd, locked, many, same, shapes};
 
 use super::bench::{Common, at_least_one};
 
@@ -25,6 +25,15 @@ pub(crate) struct Timed {
     /// Write a page of results here.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SameFile {
+    #[command(flatten)]
+    pub(crate) timed: Timed,
+    /// Time what files pay for locks, by where their inodes lie, and locks themselves.
+    #[arg(long)]
+    locks: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -78,6 +87,19 @@ Open and close of one and the same file by every thread, the loop by which Linux
 that tells of lock contexts (\"fs: track the inode having file locks with a flag in\n\
 ->i_opflags\"). Times are per operation of all threads together. `switch` rows set ours against\n\
 ours with the lock context read from its field.";
+const LOCKED: &str = "\
+What files pay for locks, and what locks cost.\n\
+\n\
+`opens of an inode at N` is the loop by which Linux judged a flag that tells of lock contexts\n\
+(\"fs: track the inode having file locks with a flag in ->i_opflags\"): open and close of one\n\
+file by every thread, of an inode that begins N bytes into a line of memory, since there the\n\
+flag's worth depends on that. `switch` sets ours against ours with the field read instead,\n\
+`locked` is with a file that somebody has locked by fcntl(2) and by flock(2). `lines` are those\n\
+of memory at which two tasks meet that open and close the file, counted access by access.\n\
+\n\
+`locks` are a lock of a whole file and its end: by fcntl(2) for the table (`posix`) and for the\n\
+open file (`ofd`), and by flock(2); of one thread that nobody is in the way of, and `in turn`\n\
+of several that wait for each other.";
 const CREATE: &str = "\
 Opens with `O_CREAT` in many mounts under one root (64, 1,024), where Linux tasks met at the\n\
 root directory's entry (\"namei: clear nd->root.mnt before O_CREAT unlazy\"):\n\
@@ -200,9 +222,14 @@ pub(crate) fn failed_open(args: &FailedOpen) -> Result<Vec<Row>, Error> {
     args.timed.page(page, || failed::run(&options))
 }
 
-pub(crate) fn same_file(args: &Timed) -> Result<Vec<Row>, Error> {
+pub(crate) fn same_file(args: &SameFile) -> Result<Vec<Row>, Error> {
+    let timed = &args.timed;
+    if args.locks {
+        let page = ["Locks of files", LOCKED, "bench same-file --locks"];
+        return timed.page(page, || locked::run(&timed.ask()));
+    }
     let page = ["The same file", SAME, "bench same-file"];
-    args.page(page, || same::run(&args.ask()))
+    timed.page(page, || same::run(&timed.ask()))
 }
 
 pub(crate) fn create_existing(args: &CreateExisting) -> Result<Vec<Row>, Error> {

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lines of memory at which two tasks meet that open one file.
+//!
+//! The instance is built by another thread in an arena; then two tasks open and close the file by
+//! turns, and every access to the arena and to the instance's regions is written down.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use openpath_abi::fcntl::O_RDONLY;
+
+use super::opens::{Laid, SETTINGS};
+use crate::create::sys::{Access, traced};
+use crate::error::Error;
+use crate::gate::sys::{in_arena, shared};
+use crate::row::Row;
+use crate::{Ask, gate, ours};
+
+const LINE: usize = 64;
+const HEAT: usize = 8;
+const ROUNDS: usize = 8;
+
+/// Lines of one open and close at which both tasks meet.
+struct Lines {
+    read: f64,
+    written: f64,
+}
+
+/// The rows that are wanted.
+///
+/// # Errors
+/// As [`super::run`].
+pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    for setting @ (flag, locked) in SETTINGS {
+        let of = if locked { "a locked file" } else { "a file" };
+        let by = if flag { "" } else { ", flag off" };
+        let name = format!("opens of {of}{by}, lines");
+        if !ask.may_want(&name) {
+            continue;
+        }
+        let lines = count(setting)?;
+        rows.push(Row::count(&format!("{name} read"), "per op", lines.read));
+        rows.push(Row::count(
+            &format!("{name} written"),
+            "per op",
+            lines.written,
+        ));
+    }
+    Ok(rows)
+}
+
+fn count(setting: (bool, bool)) -> Result<Lines, Error> {
+    let (built, laid) = channel();
+    let (end, ended) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = built.send(in_arena(|| Laid::new(setting)));
+            let _ = ended.recv();
+        });
+        let _end = end;
+        let lost = |_| Error::Setup("the builder ended".to_owned());
+        let laid = laid.recv().map_err(lost)?;
+        watch(&laid.map_err(|e| Error::host("map an arena", e))??)
+    })
+}
+
+fn watch(laid: &Laid) -> Result<Lines, Error> {
+    let path = laid.any_path().to_vec();
+    let tasks = [ours::task(&laid.vfs)?, ours::task(&laid.vfs)?];
+    let once = |task| ours::open_close(task, &path, O_RDONLY);
+    let mut wrong = 0;
+    for task in tasks.iter().cycle().take(2 * HEAT) {
+        wrong += usize::from(!once(task));
+    }
+    let mut spans = shared(gate::spans(&laid.vfs));
+    // What the handlers read stays open.
+    spans.retain(|span| span.name != "variables");
+    let seen = traced(spans, |log| {
+        let mut seen = Vec::with_capacity(2 * ROUNDS);
+        for (number, task) in (0..2 * ROUNDS).map(|i| (i % 2, &tasks[i % 2])) {
+            let first = log.count();
+            wrong += usize::from(!once(task));
+            seen.push((number, log.accesses(first)));
+        }
+        seen
+    });
+    let seen = seen.map_err(|e| Error::host("watch the shared memory", e))?;
+    if wrong != 0 {
+        return Err(Error::Wrong(format!("{wrong} opens")));
+    }
+    Ok(sum(&seen))
+}
+
+fn sum(seen: &[(usize, Vec<Access>)]) -> Lines {
+    let touched = |who: usize| -> BTreeSet<usize> {
+        let own = seen.iter().filter(|(number, _)| *number == who);
+        own.flat_map(|(_, all)| all.iter().map(|one| one.at / LINE))
+            .collect()
+    };
+    let met: BTreeSet<usize> = touched(0).intersection(&touched(1)).copied().collect();
+    let each = |stores: bool| {
+        let lines = seen.iter().map(|(_, all)| {
+            let of = all.iter().filter(|one| one.store == stores);
+            let of: BTreeSet<usize> = of.map(|one| one.at / LINE).collect();
+            of.intersection(&met).count()
+        });
+        lines.sum::<usize>() as f64 / seen.len().max(1) as f64
+    };
+    Lines {
+        read: each(false),
+        written: each(true),
+    }
+}

@@ -71,7 +71,7 @@ pub use instance::{Usage, Vfs, VfsBuilder};
 pub use interrupt::Interrupter;
 pub use io::{Carriage, DataWait};
 pub use lease::{Layout, LeaseBreak, LeaseBreaks, LeaseFlavor, LeaseInfo, NoLayouts};
-pub use lock::{FileLock, LockCall, LockInfo, LockKind, LockOwner};
+pub use lock::{FileLock, LockCall, LockFace, LockInfo, LockKind, LockOwner, LockWait};
 pub use mount::{
     AbsentRules, AbsentRulesBuilder, MountFlags, MountInfo, Namespace, Propagation, mflag,
 };

@@ -31,7 +31,7 @@ fn locked(vfs: &Vfs) -> Task {
 /// Which kinds of locks there are: of tables, of files, of flock(2).
 fn kinds(vfs: &Vfs) -> String {
     let letter = |owner| match owner {
-        LockOwner::Table(_) => 'p',
+        LockOwner::Table(_) | LockOwner::Face(..) => 'p',
         LockOwner::File(_) => 'o',
         LockOwner::Flock(_) => 'f',
     };

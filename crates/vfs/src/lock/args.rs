@@ -5,7 +5,7 @@
 //! `flock64_to_posix_lock`, `check_fmode_for_setlk`, `posix_lock_to_flock64`.
 
 use super::ranges::Held;
-use super::{LockKind, LockOwner, Range};
+use super::{LockKind, Range};
 use crate::file::Filp;
 use openpath_abi::fcntl::{SEEK_CUR, SEEK_END, SEEK_SET};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
@@ -96,16 +96,14 @@ pub(super) fn told(held: &Held) -> Flock {
         } else {
             end.saturating_sub(start).saturating_add(1)
         },
-        pid: match held.owner {
-            LockOwner::Table(_) => held.pid,
-            LockOwner::File(_) | LockOwner::Flock(_) => -1,
-        },
+        pid: if held.owner.is_table() { held.pid } else { -1 },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock::LockOwner;
 
     #[test]
     fn any_range_can_be_told() {

@@ -4,23 +4,27 @@
 //! # Kernel analogue
 //! `fcntl_getlk`, `fcntl_setlk`, `vfs_lock_file`, `vfs_test_lock`.
 
+use super::context::LockContext;
+use super::queue::Place;
 use super::ranges::{Ask, Held};
+use super::wait::Wish;
 use super::{FileLock, LockCall, LockKind, LockOwner, Range, args};
 use crate::file::{Fd, Filp, fbit};
 use crate::inode::shield;
 use crate::task::{Core, Task};
 use openpath_abi::{Errno, Flock};
 use openpath_sync::Sleeper;
+use std::sync::Arc;
 
 /// Whose a record lock is to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+pub(super) enum By {
     Table,
     File,
 }
 
 impl By {
-    fn owner(self, core: &Core, file: &Filp<'_>) -> LockOwner {
+    pub(super) fn owner(self, core: &Core, file: &Filp<'_>) -> LockOwner {
         match self {
             Self::Table => LockOwner::Table(core.fds().number()),
             Self::File => LockOwner::File(file.file().id()),
@@ -112,23 +116,50 @@ impl Task {
     }
 
     fn set_record(&self, fd: Fd, ask: &Flock, by: By, wait: Option<&Sleeper>) -> Result<(), Errno> {
-        let core = &self.core;
-        let file = core.fdget_full(fd)?;
+        let (file, owner, range, kind) = self.record(fd, ask, by)?;
+        file.set_lock(owner, range, kind, wait)?;
+        if by == By::Table && kind.is_some() {
+            self.keep_lock(fd, &file, owner)?;
+        }
+        Ok(())
+    }
+
+    /// A request for a lock of a range, as it is meant.
+    ///
+    /// # Errors
+    /// `EBADF`, `EINVAL`, `EOVERFLOW`, as [`Task::fcntl_setlk`] says.
+    pub(super) fn record(
+        &self,
+        fd: Fd,
+        ask: &Flock,
+        by: By,
+    ) -> Result<(Filp<'_>, LockOwner, Range, Option<LockKind>), Errno> {
+        let file = self.core.fdget_full(fd)?;
         let (range, kind) = args::meant(&file, ask)?;
         args::allows(&file, kind)?;
         if by == By::File && ask.pid != 0 {
             return Err(Errno::EINVAL);
         }
-        let owner = by.owner(core, &file);
-        file.set_lock(owner, range, kind, wait)?;
-        if by == By::Table && kind.is_some() && !core.fds().still_has(fd, &file) {
-            // R1 of the module: who closed it may have come too early to see the lock.
-            file.drop_locks(owner);
-            return Err(Errno::EBADF);
+        let owner = by.owner(&self.core, &file);
+        Ok((file, owner, range, kind))
+    }
+
+    /// The table has a lock of a file, or waits for one. R1 of the module: who closed the
+    /// descriptor may have come too early to see it.
+    ///
+    /// # Errors
+    /// `EBADF`: it is closed, and the lock ended.
+    pub(super) fn keep_lock(&self, fd: Fd, file: &Filp<'_>, owner: LockOwner) -> Result<(), Errno> {
+        if self.core.fds().still_has(fd, file) {
+            return Ok(());
         }
-        Ok(())
+        file.drop_locks(owner);
+        Err(Errno::EBADF)
     }
 }
+
+/// The locks of a file, and a place in line there.
+pub(super) type InLine = (Arc<LockContext>, Place);
 
 impl Filp<'_> {
     fn test_lock(&self, ask: &Flock, by: By) -> Result<Flock, Errno> {
@@ -137,6 +168,17 @@ impl Filp<'_> {
             return Err(Errno::EINVAL);
         }
         let owner = by.owner(self.core, self);
+        self.test_for(owner, ask, range, kind)
+    }
+
+    /// What keeps the owner from having what `ask` means, in its place.
+    pub(super) fn test_for(
+        &self,
+        owner: LockOwner,
+        ask: &Flock,
+        range: Range,
+        kind: Option<LockKind>,
+    ) -> Result<Flock, Errno> {
         let found = self.in_the_way(owner, range, kind)?;
         Ok(match found {
             Some(held) => args::told(&held),
@@ -188,7 +230,31 @@ impl Filp<'_> {
         kind: Option<LockKind>,
         wait: Option<&Sleeper>,
     ) -> Result<(), Errno> {
+        let lock = self.file_lock(owner, range, kind);
+        match (self.ask_lock(&lock, Wish::asleep(wait))?, wait) {
+            (Some((context, place)), Some(sleeper)) => {
+                context.wait(&self.core.vfs.locks, &place, sleeper)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Filp::set_lock`], or a place in line.
+    ///
+    /// # Errors
+    /// `EAGAIN`; `EDEADLK`; `ENOLCK`, also where a wait takes a thread since a backend keeps the
+    /// locks; what that meets.
+    pub(super) fn ask_lock(
+        &self,
+        lock: &FileLock,
+        wish: Wish<'_>,
+    ) -> Result<Option<InLine>, Errno> {
         let (core, inode) = (self.core, self.inode()?);
+        let FileLock { owner, kind, .. } = *lock;
+        let range = Range {
+            start: lock.start,
+            end: lock.end,
+        };
         // What may fail is asked before a backend sets a lock of which the core would not know.
         let set = match kind {
             Some(kind) => Some((kind, self.mount()?.dev)),
@@ -197,19 +263,23 @@ impl Filp<'_> {
         if set.is_some() {
             self.note_locks(owner);
         }
-        let lock = self.file_lock(owner, range, kind);
-        let call = LockCall::Set(&lock, wait);
-        let asked = shield(|| inode.ops().lock(inode, call).transpose())?;
+        let call = LockCall::Set(lock, wish.sleeper());
+        let asked = shield(|| inode.ops().lock(inode, call).transpose());
+        let asked = asked.map_err(|errno| match errno {
+            Errno::EAGAIN if matches!(wish, Wish::Later) => Errno::ENOLCK,
+            other => other,
+        })?;
         if asked.is_some() {
             if let Some((_, dev)) = set {
                 let context = core.vfs.lock_context(inode, dev);
                 context.state.lock().foreign = true;
             }
-            return Ok(());
+            return Ok(None);
         }
         let Some((kind, dev)) = set else {
             let context = inode.locks();
-            return context.map_or(Ok(()), |context| context.free(&core.vfs, owner, range));
+            let freed = context.map_or(Ok(()), |context| context.free(&core.vfs, owner, range));
+            return freed.map(|()| None);
         };
         let ask = Ask {
             owner,
@@ -219,7 +289,8 @@ impl Filp<'_> {
             tenant: core.tenant().clone(),
         };
         let context = core.vfs.lock_context(inode, dev);
-        context.set(&core.vfs, &ask, wait)
+        let place = context.ask(&core.vfs, &ask, wish)?;
+        Ok(place.map(|place| (Arc::clone(context), place)))
     }
 
     /// Has whoever closes it look for locks (R1 of the module).
@@ -227,6 +298,8 @@ impl Filp<'_> {
         match owner {
             LockOwner::Table(_) => self.core.fds().note_locks(),
             LockOwner::File(_) | LockOwner::Flock(_) => self.note_own_locks(),
+            // A face says itself when something is closed.
+            LockOwner::Face(..) => {}
         }
     }
 
@@ -238,7 +311,12 @@ impl Filp<'_> {
         }
     }
 
-    fn file_lock(&self, owner: LockOwner, range: Range, kind: Option<LockKind>) -> FileLock {
+    pub(super) fn file_lock(
+        &self,
+        owner: LockOwner,
+        range: Range,
+        kind: Option<LockKind>,
+    ) -> FileLock {
         FileLock {
             owner,
             kind,
@@ -246,7 +324,9 @@ impl Filp<'_> {
             end: range.end,
             pid: match owner {
                 LockOwner::File(_) => -1,
-                LockOwner::Table(_) | LockOwner::Flock(_) => self.core.pid.get(),
+                LockOwner::Table(_) | LockOwner::Flock(_) | LockOwner::Face(..) => {
+                    self.core.pid.get()
+                }
             },
         }
     }

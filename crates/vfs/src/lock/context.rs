@@ -6,16 +6,17 @@
 //! flag by which who opens and closes knows that there is none without reading the pointer to it.
 
 use super::graph::Graph;
+use super::later::Fee;
 use super::queue::{Place, Queue};
 use super::ranges::{Ask, Held, Ranges};
-use super::wait::Wakes;
+use super::wait::{Wakes, Wish};
 use super::{LockKind, LockOwner, Range};
 use crate::inode::{Inode, flag};
 use crate::instance::Shared;
 use crate::lease::Table;
 use crate::lock_order::{LeaseTable, LockFiles, LockGraph, LockState};
 use openpath_abi::Errno;
-use openpath_sync::{Mutex, Sleeper, Word};
+use openpath_sync::{Mutex, Word};
 use std::sync::{Arc, Weak};
 
 /// What there is of locks in a `Vfs`, besides the locks.
@@ -27,12 +28,18 @@ pub(crate) struct Locks {
     next_line: Word,
     next_table: Word,
     next_pid: Word,
+    next_face: Word,
 }
 
 impl Locks {
     /// A number that no other descriptor table of the `Vfs` has.
     pub(crate) fn new_table(&self) -> u64 {
         self.next_table.add(1) + 1
+    }
+
+    /// A number that no other face of the `Vfs` has.
+    pub(super) fn new_face(&self) -> u32 {
+        self.next_face.add(1) as u32
     }
 
     /// What a task is called that nobody has named: 1, 2 and so on.
@@ -75,9 +82,15 @@ pub(super) struct State {
 impl State {
     fn side(&mut self, owner: LockOwner) -> &mut Side {
         match owner {
-            LockOwner::Table(_) | LockOwner::File(_) => &mut self.records,
+            LockOwner::Table(_) | LockOwner::File(_) | LockOwner::Face(..) => &mut self.records,
             LockOwner::Flock(_) => &mut self.flocks,
         }
+    }
+
+    /// Whose locks of ranges there are, of those that `which` means.
+    pub(super) fn record_owners(&self, which: impl Fn(LockOwner) -> bool) -> Vec<LockOwner> {
+        let owners = self.records.ranges.owners();
+        owners.filter(|owner| which(*owner)).collect()
     }
 
     /// Both sorts.
@@ -139,12 +152,17 @@ impl LockContext {
         self.place.1
     }
 
-    /// Gives the owner what it asks for, now, or when nobody is in the way any more if `wait` says
-    /// who waits. A lock of flock(2) replaces the owner's other one first, whatever comes of it.
+    /// Gives the owner what it asks for, or a place in line. A lock of flock(2) replaces the
+    /// owner's other one first, whatever comes of it.
     ///
     /// # Errors
-    /// `EAGAIN`; `EDEADLK`, `EINTR`; `ENOLCK`.
-    pub(super) fn set(&self, vfs: &Shared, ask: &Ask, wait: Option<&Sleeper>) -> Result<(), Errno> {
+    /// `EAGAIN`; `EDEADLK`; `ENOLCK`.
+    pub(super) fn ask(
+        &self,
+        vfs: &Shared,
+        ask: &Ask,
+        wish: Wish<'_>,
+    ) -> Result<Option<Place>, Errno> {
         let locks = &vfs.locks;
         let hops = vfs.config.profile.deadlock_hops();
         let mut wakes = Wakes::new();
@@ -155,25 +173,26 @@ impl LockContext {
             if matches!(ask.owner, LockOwner::Flock(_)) {
                 let had = side.ranges.own(ask.owner, ask.range).map(|held| held.kind);
                 if had == Some(ask.kind) {
-                    return Ok(());
+                    return Ok(None);
                 }
                 frees = side.ranges.free_all(ask.owner).is_some();
             }
             let conflict = side.ranges.conflict(Some(ask.owner), ask.range, ask.kind);
-            let placed = match (conflict, wait) {
+            let placed = match (conflict, wish) {
                 (None, _) => side.ranges.set(ask).map(|lowers| {
                     frees |= lowers;
                     None
                 }),
-                (Some(_), None) => Err(Errno::EAGAIN),
-                (Some(_), Some(sleeper)) => {
+                (Some(_), Wish::Now) => Err(Errno::EAGAIN),
+                (Some(_), Wish::Asleep(_) | Wish::Later) => Fee::of(ask, wish).and_then(|fee| {
                     let mut graph = locks.graph.lock();
                     let new_line = || locks.next_line.add(1);
                     let Side { ranges, queue } = side;
                     let ask = ask.clone();
-                    let place = queue.enter(ask, ranges, &mut graph, hops, new_line, &mut wakes);
-                    place.map(|place| Some((place, sleeper)))
-                }
+                    let place = queue.enter(ask, ranges, &mut graph, hops, new_line, &mut wakes)?;
+                    place.answer.keep(fee);
+                    Ok(Some(place))
+                }),
             };
             if frees {
                 locks.settle(side, ask.range, hops, &mut wakes);
@@ -181,10 +200,7 @@ impl LockContext {
             placed
         };
         drop(wakes);
-        match placed? {
-            None => Ok(()),
-            Some((place, sleeper)) => self.wait(locks, &place, sleeper),
-        }
+        placed
     }
 
     /// Ends what the owner has of a range.

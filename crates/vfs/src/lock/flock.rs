@@ -5,7 +5,7 @@
 //! `sys_flock`, `flock_lock_inode`.
 
 use super::{LockKind, LockOwner, Range};
-use crate::file::Fd;
+use crate::file::{Fd, Filp};
 use crate::task::Task;
 use openpath_abi::Errno;
 use openpath_abi::lock::{LOCK_EX, LOCK_MAND, LOCK_NB, LOCK_SH, LOCK_UN};
@@ -21,8 +21,24 @@ impl Task {
     /// `O_PATH`; open for neither reading nor writing), `EAGAIN` (somebody is in the way), `EINTR`
     /// ([`crate::Interrupter`]), `ENOLCK` (as many as the tenant may have).
     pub fn flock(&self, fd: Fd, op: u32) -> Result<(), Errno> {
-        if op & LOCK_MAND != 0 {
+        let Some((file, owner, kind)) = self.whole(fd, op)? else {
             return Ok(());
+        };
+        let wait = (op & LOCK_NB == 0).then_some(&self.core.sleeper);
+        file.set_lock(owner, Range::ALL, kind, wait)
+    }
+
+    /// A request for a lock of a whole file, as it is meant; with `LOCK_MAND`, none.
+    ///
+    /// # Errors
+    /// `EINVAL`, `EBADF`, as [`Task::flock`] says.
+    pub(super) fn whole(
+        &self,
+        fd: Fd,
+        op: u32,
+    ) -> Result<Option<(Filp<'_>, LockOwner, Option<LockKind>)>, Errno> {
+        if op & LOCK_MAND != 0 {
+            return Ok(None);
         }
         let kind = match op & !LOCK_NB {
             LOCK_SH => Some(LockKind::Read),
@@ -35,7 +51,6 @@ impl Task {
             return Err(Errno::EBADF);
         }
         let owner = LockOwner::Flock(file.file().id());
-        let wait = (op & LOCK_NB == 0).then_some(&self.core.sleeper);
-        file.set_lock(owner, Range::ALL, kind, wait)
+        Ok(Some((file, owner, kind)))
     }
 }

@@ -109,7 +109,7 @@ impl Graph {
         let mut lines = self.waits.get(&owner)?.by_age.values().rev();
         lines.find_map(|line| {
             let blocker = self.lines.get(line)?.of(owner)?;
-            matches!(blocker, LockOwner::Table(_)).then_some(blocker)
+            blocker.is_table().then_some(blocker)
         })
     }
 
@@ -123,8 +123,7 @@ impl Graph {
 
     /// Whether `owner` would wait for itself if it waited for `blocker` (R4 of the module).
     pub(super) fn closes(&self, owner: LockOwner, blocker: LockOwner, hops: u32) -> bool {
-        let asks = matches!(owner, LockOwner::Table(_));
-        asks && self.chain(blocker, hops).any(|other| other == owner)
+        owner.is_table() && self.chain(blocker, hops).any(|other| other == owner)
     }
 
     /// Whether nobody waits.

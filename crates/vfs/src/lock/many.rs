@@ -146,6 +146,11 @@ impl Many {
         })
     }
 
+    /// Whose there are.
+    pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
+        self.groups.values().map(|group| group.owner)
+    }
+
     fn group(&self, owner: LockOwner) -> Option<&Group> {
         self.groups.get(self.ranks.get(&owner)?)
     }

@@ -9,8 +9,10 @@
 //! # States
 //! An inode has no context -> has one, from the first lock on, for as long as it lives. A request
 //! is granted, refused, or waits in line; who waits is granted or refused by who frees something,
-//! or leaves when it is interrupted. What is granted ends by an unlock, or with its owner: the
-//! first close of any descriptor of the file in that table, or the last of the open file.
+//! or leaves when it is interrupted. Who waits is a thread that sleeps, or a [`LockWait`] that is
+//! asked. What is granted ends by an unlock, or with its owner: the first close of any descriptor of
+//! the file in that table, or the last of the open file; of owners behind a face, when the face says
+//! so, or ends.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -24,7 +26,7 @@
 //!
 //! # Locks
 //! A context -> the graph; a context -> an answer. No two contexts together, and none over a call
-//! of a backend.
+//! of a backend, or of who is told of an answer.
 //!
 //! # Rules
 //! R1. Who sets a lock first notes so in its table, or in the open file, and in the inode's flags;
@@ -39,7 +41,7 @@
 //! R4. What a table's locks would make wait for each other in a circle is refused (`EDEADLK`), if
 //!     the circle is found by following [`Profile::deadlock_hops`](crate::Profile::deadlock_hops)
 //!     owners, each by its last wait for a table's lock. The locks of open files are no owner to
-//!     whom anything is refused so.
+//!     whom anything is refused so; owners behind a face are tables.
 //!
 //! # Guarantees
 //! G1. Who closes a file in a table that never had locks, whose open file never had any, reads one
@@ -48,7 +50,7 @@
 //! G2. Setting, freeing and testing take O(log n) for n ranges of the file, and O(1) more for each
 //!     range that is changed.
 //! G3. Locks are counted for the tenant ([`TenantLimits::locks_max`](crate::TenantLimits)); one who
-//!     waits is one thread.
+//!     waits is one thread, or is counted as a lock.
 //!
 //! # Limits
 //! * Locks do not keep anybody from reading or writing.
@@ -57,8 +59,10 @@ mod args;
 mod calls;
 mod close;
 mod context;
+mod face;
 mod flock;
 mod graph;
+mod later;
 mod many;
 mod queue;
 mod ranges;
@@ -70,6 +74,8 @@ mod tree;
 mod wait;
 
 pub(crate) use context::{LockContext, Locks};
+pub use face::LockFace;
+pub use later::LockWait;
 pub use report::LockInfo;
 
 use openpath_sync::Sleeper;
@@ -92,6 +98,17 @@ pub enum LockOwner {
     File(u32),
     /// The same for flock(2), which knows nothing of the others.
     Flock(u32),
+    /// What is a descriptor table to a face ([`LockFace`]): the face, by a number that only it has,
+    /// and what that calls it.
+    Face(u32, u64),
+}
+
+impl LockOwner {
+    /// Whether it is a table, here or behind a face: one that is refused what it would wait for in
+    /// a circle, and whose locks show who set them.
+    fn is_table(self) -> bool {
+        matches!(self, Self::Table(_) | Self::Face(..))
+    }
 }
 
 /// Bytes of a file, both ends included; `i64::MAX` is the end, wherever that is.

@@ -134,6 +134,7 @@ impl Queue {
             match (next, by) {
                 (Some(seq), _) => {
                     if let Some(waiter) = self.take(line, seq, graph) {
+                        waiter.answer.give_back();
                         let granted = ranges.set(&waiter.ask);
                         waiter.answer.give(granted.map(|_| ()), wakes);
                         if granted == Ok(true) {

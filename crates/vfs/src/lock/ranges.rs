@@ -148,6 +148,12 @@ impl Ranges {
         Some(range)
     }
 
+    /// Whose there are.
+    pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
+        let sole = self.sole.iter().map(|sole| sole.held.owner);
+        sole.chain(self.many.owners())
+    }
+
     /// Makes room for more than the one.
     fn spread(&mut self) {
         if let Some(mut sole) = self.sole.take() {

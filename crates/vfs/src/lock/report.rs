@@ -33,13 +33,31 @@ pub struct LockInfo {
     pub end: Option<i64>,
 }
 
+impl LockInfo {
+    /// Whether this, which is held, keeps `other` from being had, which waits for it or for
+    /// something beside it.
+    #[must_use]
+    pub fn keeps(&self, other: &Self) -> bool {
+        let is_whole = |lock: &Self| matches!(lock.owner, LockOwner::Flock(_));
+        let meets = self.end.is_none_or(|end| end >= other.start)
+            && other.end.is_none_or(|end| end >= self.start);
+        let excludes = LockKind::Write;
+        !self.waits
+            && self.owner != other.owner
+            && (self.dev, self.ino) == (other.dev, other.ino)
+            && is_whole(self) == is_whole(other)
+            && (self.kind == excludes || other.kind == excludes)
+            && meets
+    }
+}
+
 impl fmt::Display for LockInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.waits {
             f.write_str("-> ")?;
         }
         f.write_str(match self.owner {
-            LockOwner::Table(_) => "POSIX  ADVISORY  ",
+            LockOwner::Table(_) | LockOwner::Face(..) => "POSIX  ADVISORY  ",
             LockOwner::File(_) => "OFDLCK ADVISORY  ",
             LockOwner::Flock(_) => "FLOCK  ADVISORY  ",
         })?;

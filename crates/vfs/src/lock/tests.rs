@@ -6,9 +6,9 @@ use super::context::LockContext;
 use super::graph::Graph;
 use super::queue::Queue;
 use super::ranges::{Ask, Ranges};
-use super::wait::Wakes;
+use super::wait::{Wakes, Wish};
 use super::{LockKind, LockOwner, Range};
-use crate::instance::Vfs;
+use crate::instance::{Shared, Vfs};
 use crate::mount::rootfs;
 use crate::tenant::TenantRef;
 use openpath_abi::{Errno, Timespec};
@@ -86,6 +86,16 @@ fn many_waits_of_one_owner_end_in_any_order() {
         }
     }
     assert!(graph.is_empty());
+}
+
+impl LockContext {
+    /// Gives the owner what it asks for, now, or when nobody is in the way if `wait` says who waits.
+    fn set(&self, vfs: &Shared, ask: &Ask, wait: Option<&Sleeper>) -> Result<(), Errno> {
+        match (self.ask(vfs, ask, Wish::asleep(wait))?, wait) {
+            (Some(place), Some(sleeper)) => self.wait(&vfs.locks, &place, sleeper),
+            _ => Ok(()),
+        }
+    }
 }
 
 struct Scene {

@@ -1,32 +1,120 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting for a lock: who waits sleeps beside its answer, which who frees the lock puts there.
+//! Waiting for a lock: who waits sleeps beside its answer, which who frees the lock puts there; or
+//! is told by a waker that there is one.
 
 use super::context::LockContext;
 use super::context::Locks;
+use super::later::Fee;
 use super::queue::Place;
 use crate::lock_order::LockAnswer;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Sleeper, WaitQueue, Wake};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+/// How who asks for a lock waits, if somebody is in the way.
+#[derive(Clone, Copy)]
+pub(super) enum Wish<'a> {
+    /// Not at all.
+    Now,
+    /// Its thread sleeps.
+    Asleep(&'a Sleeper),
+    /// No thread does ([`super::LockWait`]).
+    Later,
+}
 
 /// Those to be woken, when no lock is held any more.
-pub(super) type Wakes = Vec<Wake>;
+pub(super) type Wakes = Vec<Told>;
+
+/// One who has an answer, and is woken when this is dropped.
+pub(super) struct Told {
+    _thread: Wake,
+    waker: Option<Waker>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            // It calls a host's code, whose panic is its own.
+            let _panicked = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+    }
+}
 
 #[derive(Default)]
 struct Given {
     answer: Option<Result<(), Errno>>,
     queue: WaitQueue,
+    waker: Option<Waker>,
+    fee: Option<Fee>,
+    /// Somebody knows the answer.
+    heard: bool,
 }
 
 /// What one who waits is told.
 #[derive(Default)]
 pub(super) struct Answer(Mutex<Given, LockAnswer>);
 
+impl<'a> Wish<'a> {
+    /// To sleep, or not to wait.
+    pub(super) fn asleep(sleeper: Option<&'a Sleeper>) -> Self {
+        sleeper.map_or(Self::Now, Self::Asleep)
+    }
+
+    /// Who sleeps.
+    pub(super) fn sleeper(self) -> Option<&'a Sleeper> {
+        match self {
+            Self::Asleep(sleeper) => Some(sleeper),
+            Self::Now | Self::Later => None,
+        }
+    }
+}
+
 impl Answer {
     /// Tells it, and whom to wake.
     pub(super) fn give(&self, answer: Result<(), Errno>, wakes: &mut Wakes) {
         let mut given = self.0.lock();
         given.answer = Some(answer);
-        wakes.push(given.queue.wake_one());
+        wakes.push(Told {
+            _thread: given.queue.wake_one(),
+            waker: given.waker.take(),
+        });
+    }
+
+    /// Keeps what is paid for the wait.
+    pub(super) fn keep(&self, fee: Option<Fee>) {
+        self.0.lock().fee = fee;
+    }
+
+    /// Gives that back.
+    pub(super) fn give_back(&self) {
+        let fee = self.0.lock().fee.take();
+        drop(fee);
+    }
+
+    /// What was told, or has `waker` told.
+    pub(super) fn poll(&self, waker: &Waker) -> Option<Result<(), Errno>> {
+        let mut next = Some(waker.clone());
+        let mut given = self.0.lock();
+        if given.answer.is_none() {
+            core::mem::swap(&mut given.waker, &mut next);
+        } else {
+            given.heard = true;
+        }
+        let answer = given.answer;
+        drop(given);
+        drop(next);
+        answer
+    }
+
+    /// Nobody is told any more: what was told before, and whether somebody has heard it.
+    pub(super) fn end(&self) -> (Option<Result<(), Errno>>, bool) {
+        let mut given = self.0.lock();
+        let heard = core::mem::replace(&mut given.heard, true);
+        let (answer, waker, fee) = (given.answer, given.waker.take(), given.fee.take());
+        drop(given);
+        drop((waker, fee));
+        (answer, heard)
     }
 
     /// Whether it was told.

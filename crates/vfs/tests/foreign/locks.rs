@@ -23,7 +23,7 @@ impl InodeOps for Keeper {
 
     fn lock(&self, _inode: &Inode, call: LockCall<'_>) -> Option<Result<(), Errno>> {
         let owner = |owner| match owner {
-            LockOwner::Table(_) => "table",
+            LockOwner::Table(_) | LockOwner::Face(..) => "table",
             LockOwner::File(_) => "file",
             LockOwner::Flock(_) => "flock",
         };

@@ -442,7 +442,7 @@ fn locks(vfs: &Vfs, task: &Task) -> String {
 fn words(info: &LockInfo, file: &str) -> String {
     let waits = if info.waits { "-> " } else { "" };
     let owner = match info.owner {
-        LockOwner::Table(_) => "POSIX",
+        LockOwner::Table(_) | LockOwner::Face(..) => "POSIX",
         LockOwner::File(_) => "OFDLCK",
         LockOwner::Flock(_) => "FLOCK",
     };

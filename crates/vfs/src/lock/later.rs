@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting for a lock without a thread.
+//!
+//! # Kernel analogue
+//! `FILE_LOCK_DEFERRED` and `lm_grant`, by which a server of NFS waits.
+//!
+//! # States
+//! In line -> answered, by who frees something: then its waker is called -> heard. It leaves the
+//! line when it is ended or dropped.
+//!
+//! # Rules
+//! R1. It costs its tenant a lock until it has its answer, so that no more wait than may have locks.
+//! R2. What was granted and is dropped before anybody heard of it is freed: nobody would know that
+//!     it is there.
+//! R3. The file stays open while it is waited for.
+
+use super::calls::{By, InLine};
+use super::context::LockContext;
+use super::queue::Place;
+use super::ranges::Ask;
+use super::wait::Wish;
+use super::{FileLock, LockOwner, Range};
+use crate::file::{Fd, Filp, OpenFile};
+use crate::instance::Shared;
+use crate::task::Task;
+use crate::tenant::TenantRef;
+use openpath_abi::lock::LOCK_NB;
+use openpath_abi::{Errno, Flock};
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// What one who waits without a thread has paid (R1).
+pub(super) struct Fee(TenantRef);
+
+impl Fee {
+    /// That of a request.
+    ///
+    /// # Errors
+    /// `ENOLCK`: as many locks as its tenant may have.
+    pub(super) fn of(ask: &Ask, wish: Wish<'_>) -> Result<Option<Self>, Errno> {
+        if !matches!(wish, Wish::Later) {
+            return Ok(None);
+        }
+        ask.tenant.charge_locks(1)?;
+        Ok(Some(Self(ask.tenant.clone())))
+    }
+}
+
+impl Drop for Fee {
+    fn drop(&mut self) {
+        self.0.uncharge_locks(1);
+    }
+}
+
+/// A request for a lock that waits in line, and no thread with it. Dropped, it is taken back; what
+/// it was granted and nobody has heard of is freed then, with what its owner had of the range.
+///
+/// Any thread may have it. Who waits by way of a [`Task`]'s calls asks by [`Task::lock_wait`] and
+/// ends it by [`Task::lock_end`]; a face asks it itself.
+#[must_use = "it waits for as long as this lives"]
+pub struct LockWait {
+    vfs: Arc<Shared>,
+    context: Arc<LockContext>,
+    place: Place,
+    range: Range,
+    /// Of a table's lock: the descriptor, which must be there still when it is granted.
+    fd: Option<Fd>,
+    file: OpenFile,
+}
+
+impl LockWait {
+    /// Of a table's lock, with the descriptor it asks by.
+    pub(super) fn new(
+        (context, place): InLine,
+        lock: &FileLock,
+        file: Filp<'_>,
+        fd: Option<Fd>,
+    ) -> Self {
+        let core = file.core;
+        core.pins.share_file(file.file());
+        Self {
+            vfs: Arc::clone(&core.vfs),
+            context,
+            place,
+            range: Range {
+                start: lock.start,
+                end: lock.end,
+            },
+            fd,
+            file: OpenFile::new(Arc::clone(&core.vfs), file.into_ref()),
+        }
+    }
+
+    /// Whether it has its answer; else `waker` is called once when it has, by who frees the lock,
+    /// in whichever thread, and may take no lock that its caller could hold.
+    ///
+    /// The answer is `EDEADLK` (it would wait for itself), `ENOLCK` (as many locks as the tenant
+    /// may have), or that it is granted.
+    pub fn poll(&self, waker: &Waker) -> Poll<Result<(), Errno>> {
+        let told = self.place.answer.poll(waker);
+        told.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Waits no more: the answer, if it came before that.
+    pub fn end(&self) -> Option<Result<(), Errno>> {
+        self.context.leave(&self.vfs.locks, &self.place);
+        self.place.answer.end().0
+    }
+}
+
+impl Drop for LockWait {
+    fn drop(&mut self) {
+        self.context.leave(&self.vfs.locks, &self.place);
+        if let (Some(Ok(())), false) = self.place.answer.end() {
+            // R2. It takes no lock more than there were.
+            let _freed = self.context.free(&self.vfs, self.place.owner, self.range);
+        }
+    }
+}
+
+impl fmt::Debug for LockWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockWait")
+            .field("owner", &self.place.owner)
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Task {
+    /// As [`Task::fcntl_setlkw`], but that no thread waits: what waits, or nothing if there is
+    /// nothing to wait for. Its answer may be `EBADF` too (closed meanwhile).
+    ///
+    /// ```
+    /// # use openpath_abi::{Errno, Flock, fcntl::{O_CREAT, O_RDWR}, lock::{F_UNLCK, F_WRLCK}};
+    /// # use std::task::{Poll, Waker};
+    /// # fn example(task: &openpath_vfs::Task) -> Result<(), Errno> {
+    /// let other = task.fork()?;
+    /// let fd = task.open(b"/file", O_CREAT | O_RDWR, 0o600)?;
+    /// let its = other.open(b"/file", O_RDWR, 0)?;
+    /// let all = Flock::new(F_WRLCK, 0, 0);
+    /// assert!(task.fcntl_setlkw_later(fd, &all)?.is_none(), "granted");
+    /// let wait = other.fcntl_setlkw_later(its, &all)?.expect("somebody is in the way");
+    /// assert!(other.lock_wait(&wait, Waker::noop()).is_pending());
+    /// task.fcntl_setlk(fd, &Flock::new(F_UNLCK, 0, 0))?;
+    /// assert_eq!(other.lock_wait(&wait, Waker::noop()), Poll::Ready(Ok(())));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Task::fcntl_setlkw`], but for `EINTR`. `ENOLCK` also where a back end keeps the locks
+    /// ([`crate::InodeOps::lock`]) and somebody is in the way: that wait takes a thread; and where
+    /// the tenant may have no more locks than it has and waits for.
+    pub fn fcntl_setlkw_later(&self, fd: Fd, ask: &Flock) -> Result<Option<LockWait>, Errno> {
+        let (file, owner, range, kind) = self.record(fd, ask, By::Table)?;
+        let lock = file.file_lock(owner, range, kind);
+        let line = file.ask_lock(&lock, Wish::Later)?;
+        if kind.is_some() && line.is_none() {
+            self.keep_lock(fd, &file, owner)?;
+        }
+        Ok(line.map(|line| LockWait::new(line, &lock, file, Some(fd))))
+    }
+
+    /// As [`Task::ofd_setlkw`], but that no thread waits.
+    ///
+    /// # Errors
+    /// As [`Task::ofd_setlkw`], but for `EINTR`; `ENOLCK` as for [`Task::fcntl_setlkw_later`].
+    pub fn ofd_setlkw_later(&self, fd: Fd, ask: &Flock) -> Result<Option<LockWait>, Errno> {
+        let (file, owner, range, kind) = self.record(fd, ask, By::File)?;
+        let lock = file.file_lock(owner, range, kind);
+        let line = file.ask_lock(&lock, Wish::Later)?;
+        Ok(line.map(|line| LockWait::new(line, &lock, file, None)))
+    }
+
+    /// As [`Task::flock`], but that no thread waits.
+    ///
+    /// # Errors
+    /// As [`Task::flock`], but for `EINTR`; `ENOLCK` as for [`Task::fcntl_setlkw_later`].
+    pub fn flock_later(&self, fd: Fd, op: u32) -> Result<Option<LockWait>, Errno> {
+        let Some((file, owner, kind)) = self.whole(fd, op)? else {
+            return Ok(None);
+        };
+        let lock = file.file_lock(owner, Range::ALL, kind);
+        let wish = if op & LOCK_NB == 0 {
+            Wish::Later
+        } else {
+            Wish::Now
+        };
+        let line = file.ask_lock(&lock, wish)?;
+        Ok(line.map(|line| LockWait::new(line, &lock, file, None)))
+    }
+
+    /// Whether what waits for a lock of this task has its answer; else as [`LockWait::poll`].
+    #[must_use = "what is not looked at is asked again"]
+    pub fn lock_wait(&self, wait: &LockWait, waker: &Waker) -> Poll<Result<(), Errno>> {
+        wait.poll(waker).map(|told| self.heard(wait, told))
+    }
+
+    /// Ends what waits for a lock of this task: the answer, if it came before that.
+    pub fn lock_end(&self, wait: &LockWait) -> Option<Result<(), Errno>> {
+        wait.end().map(|told| self.heard(wait, told))
+    }
+
+    /// What the answer is now.
+    fn heard(&self, wait: &LockWait, told: Result<(), Errno>) -> Result<(), Errno> {
+        told?;
+        let owner = wait.place.owner;
+        match wait.fd {
+            Some(fd) if owner == LockOwner::Table(self.core.fds().number()) => {
+                let file = Filp::hold(&self.core, wait.file.lend(&self.core)?);
+                self.keep_lock(fd, &file, owner)
+            }
+            _ => Ok(()),
+        }
+    }
+}

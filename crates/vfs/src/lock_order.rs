@@ -123,4 +123,8 @@ openpath_sync::lock_classes! {
     pub FuseNodes;
     /// Names that the kernel may have to be told to ask for again.
     pub FuseTold;
+    /// Who has locked files, by the opening.
+    pub FuseLocks;
+    /// Requests for locks that wait.
+    pub FuseWaits;
 }

@@ -74,15 +74,24 @@ impl View {
         w.task.reopen(place, self.kept_flags(flags))
     }
 
-    /// `FLUSH`: what closing one of several descriptors of an open file says.
-    pub(crate) fn flush(&self, w: &Worker, fd: Option<Fd>) -> Result<(), Errno> {
-        let copy = w.task.dup(fd.ok_or(Errno::ENOSYS)?)?;
+    /// `FLUSH`: what closing one of several descriptors of an open file says; what the closer has
+    /// locked of the file ends.
+    pub(crate) fn flush(&self, w: &Worker, fd: Option<Fd>, owner: u64) -> Result<(), Errno> {
+        let fd = fd.ok_or(Errno::ENOSYS)?;
+        if let Some(locks) = &self.locks {
+            locks.closed(w, fd, owner);
+        }
+        let copy = w.task.dup(fd)?;
         w.task.close(copy)
     }
 
     /// `RELEASE`.
     pub(crate) fn release(&self, w: &Worker, fd: Option<Fd>) -> Result<(), Errno> {
-        fd.map_or(Ok(()), |fd| w.task.close(fd))
+        let Some(fd) = fd else { return Ok(()) };
+        if let Some(locks) = &self.locks {
+            locks.released(w, fd);
+        }
+        w.task.close(fd)
     }
 
     /// `READ`: what there is of `size` bytes, straight into the answer. Less is the end of the file

@@ -16,6 +16,7 @@
 //! | `wire` | the messages of the protocol |
 //! | `answer` | from a request to what it means, and back |
 //! | `view`, `data`, `listing` | what they mean, as calls of a task |
+//! | `locks` | locks of files, and who waits for them |
 //! | `hear`, `told` | what changes other than through the mount, and what the kernel believes |
 //! | `watch` | who looks on |
 //! | `shown` | one user alone, in a user namespace |
@@ -24,7 +25,8 @@
 //!
 //! # Rules
 //! R1. The server never uses its own mount.
-//! R2. A request runs in one task, and waits behind no other for more than a tick (`shift`).
+//! R2. A request runs in one task, and waits behind no other for more than a tick (`shift`); one
+//!     for a lock waits in no task at all.
 //! R3. Numbers of nodes, counts of lookups and descriptors of places are exact: what the kernel
 //!     gives back is let go at once, and what it keeps stays, with or without a name.
 //!
@@ -34,7 +36,8 @@
 //!   believe what it was told.
 //! * What is interrupted ends where it waits, or between two pieces of a long copy; another request
 //!   that has begun is finished.
-//! * Locks are the kernel's own, among the users of this mount.
+//! * Locks are the kernel's own, among the users of this mount, unless [`Options::locks`] says
+//!   otherwise.
 
 #![forbid(unsafe_code)]
 
@@ -44,6 +47,7 @@ mod data;
 mod hear;
 mod linger;
 mod listing;
+mod locks;
 mod nodes;
 mod options;
 mod seat;

@@ -45,6 +45,12 @@ pub struct Options {
     /// Writes stay in the kernel's page cache, and come when it writes them back: only for trees
     /// that nobody else writes to.
     pub writeback: bool,
+    /// Locks of files (fcntl(2), flock(2)) are those of the tree's `Vfs`, seen by its tasks and
+    /// its other mounts; the server is asked then at each open(2) and close(2), as with
+    /// [`Opens::Each`]. Else the kernel keeps them, among the users of this mount.
+    pub locks: bool,
+    /// Requests for locks that may wait at once; one more is `ENOLCK`.
+    pub lock_waits_max: usize,
     /// Threads that answer, at least 1.
     pub threads: usize,
     /// Files, directories and links that the kernel may know at once. From three quarters on it is
@@ -73,6 +79,8 @@ impl Default for Options {
             attributes_hold: FOREVER,
             opens: Opens::Never,
             writeback: true,
+            locks: false,
+            lock_waits_max: 1 << 12,
             threads: cores.clamp(2, 16),
             nodes_max: 1 << 19,
             names_max: 1 << 19,

@@ -113,8 +113,11 @@ impl Server {
     /// `Unsupported`: the kernel is older than Linux 5.4), and of making the threads.
     pub fn serve(self, fuse: OwnedFd) -> io::Result<Session> {
         let device = Arc::new(Device::new(fuse)?);
-        let terms = init::agree(&device, self.view.writeback)?;
+        let terms = init::agree(&device, self.view.wishes())?;
         self.view.notifier.set(Notifier::new(Arc::clone(&device)));
+        if let Some(locks) = &self.view.locks {
+            locks.answer_at(&device);
+        }
         let (above, thread) = hear::begin(&self.view)?;
         for tree in &self.trees {
             tree.tell(&above);
@@ -127,6 +130,7 @@ impl Server {
                 counts: Arc::clone(&self.view.counts),
                 view: Arc::downgrade(&self.view),
                 dir: None,
+                locks: self.view.locks.is_some(),
             },
         })
     }
@@ -150,9 +154,16 @@ pub struct Handle {
     view: Weak<View>,
     /// Where it is mounted, if that was done here.
     dir: Option<PathBuf>,
+    locks: bool,
 }
 
 impl Handle {
+    /// Whether it answers for locks of files ([`Options::locks`]).
+    #[must_use]
+    pub fn answers_locks(&self) -> bool {
+        self.locks
+    }
+
     /// What was asked so far, and what is kept.
     #[must_use]
     pub fn stats(&self) -> Stats {

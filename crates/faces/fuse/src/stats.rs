@@ -34,6 +34,7 @@ requests! {
     Sync = "fsync",
     List = "readdir",
     Space = "fallocate, lseek, copy_file_range",
+    Lock = "getlk, setlk",
     Attribute = "xattr",
     Statfs = "statfs",
     Interrupt = "interrupt",

@@ -10,13 +10,14 @@
 //! R2. An answer that names a node counts one lookup, and no other answer does.
 
 use crate::hear::Queue;
+use crate::locks::Locks;
 use crate::nodes::{File, Nodes};
 use crate::options::{OnlyUser, Opens, Options};
 use crate::seat::Seat;
 use crate::stats::Counts;
 use crate::told::Told;
 use crate::watch::Watch;
-use crate::wire::Notifier;
+use crate::wire::{Notifier, init};
 use crate::worker::{Who, Worker};
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_REMOVEDIR, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
@@ -91,6 +92,8 @@ pub(crate) struct View {
     pub(crate) opens: Opens,
     pub(crate) writeback: bool,
     pub(crate) only: Option<OnlyUser>,
+    /// Locks of files, if they are answered here.
+    pub(crate) locks: Option<Locks>,
 }
 
 /// The file that these attributes are of.
@@ -128,11 +131,26 @@ impl View {
             hears: false,
             watch: None,
             told: Mutex::new(Told::new(options.names_max)),
-            opens: options.opens,
+            opens: if options.locks {
+                // They are of openings, and end with closes.
+                Opens::Each
+            } else {
+                options.opens
+            },
             writeback: options.writeback,
             only: options.only_user.clone(),
+            locks: options
+                .locks
+                .then(|| Locks::new(&own, options.lock_waits_max)),
         };
         Ok((view, workers))
+    }
+
+    /// What is asked of the kernel besides what is always.
+    pub(crate) fn wishes(&self) -> u64 {
+        let writeback = if self.writeback { init::WRITEBACK } else { 0 };
+        let locks = if self.locks.is_some() { init::LOCKS } else { 0 };
+        writeback | locks
     }
 
     /// Looks at what is open at `place`, and makes it a node or counts one more lookup of the node

@@ -3,12 +3,13 @@
 
 use super::{Asked, Clerk, fd_of, handle_of, opened, shown};
 use crate::listing::More;
+use crate::locks::Answered;
 use crate::options::Opens;
 use crate::stats::Request as Kind;
 use crate::wire::attributes::Holds;
 use crate::wire::entries::{plain, plus};
 use crate::wire::numbers::{FOPEN_KEEP_CACHE, WRITE_CACHE, WRITE_KILL_SUIDGID};
-use crate::wire::request::{CopyRange, Span};
+use crate::wire::request::{CopyRange, Lock, Locking, Span};
 use openpath_abi::Errno;
 
 type Done = Result<(), Errno>;
@@ -39,9 +40,33 @@ impl Clerk {
         Ok(())
     }
 
-    pub(super) fn flush(&self, asked: &mut Asked<'_>, handle: u64) -> Done {
+    pub(super) fn flush(&self, asked: &mut Asked<'_>, handle: u64, owner: u64) -> Done {
         self.count(Kind::Close);
-        self.view.flush(asked.w, fd_of(handle))
+        self.view.flush(asked.w, fd_of(handle), owner)
+    }
+
+    /// Answers a request for a lock; or it waits, and is answered later.
+    pub(super) fn lock(&self, asked: &mut Asked<'_>, lock: &Lock) -> Result<Answered, Errno> {
+        self.count(Kind::Lock);
+        let locks = self.view.locks.as_ref().ok_or(Errno::ENOSYS)?;
+        let fd = fd_of(lock.handle).ok_or(Errno::EBADF)?;
+        match lock.how {
+            Locking::Test => {
+                let found = locks.test(asked.w, fd, lock)?;
+                let end = match found.len {
+                    0 => i64::MAX,
+                    len => found.start.saturating_add(len - 1),
+                };
+                asked.answer.u64(found.start.cast_unsigned());
+                asked.answer.u64(end.cast_unsigned());
+                asked.answer.u32(i32::from(found.kind).cast_unsigned());
+                // Whom the kernel does not know it shows as 0.
+                asked.answer.u32(found.pid.max(0).cast_unsigned());
+                Ok(Answered::Now)
+            }
+            Locking::Set => locks.set(asked.w, fd, lock).map(|()| Answered::Now),
+            Locking::Wait => locks.wait(asked.w, fd, lock, asked.header.unique),
+        }
     }
 
     pub(super) fn release(&self, asked: &mut Asked<'_>, handle: u64) -> Done {

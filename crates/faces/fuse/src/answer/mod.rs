@@ -7,6 +7,7 @@
 mod data;
 mod names;
 
+use crate::locks::Answered;
 use crate::nodes::ROOT;
 use crate::options::Options;
 use crate::stats::Request as Kind;
@@ -136,10 +137,22 @@ impl Clerk {
                 self.view.forget(asked.w, all);
                 return false;
             }
+            Request::Lock(lock) => {
+                match self.lock(asked, &lock) {
+                    Ok(Answered::Now) => {}
+                    Ok(Answered::Later) => return false,
+                    Err(errno) => asked.answer.fail(errno),
+                }
+                return true;
+            }
             Request::Interrupt(request) => {
                 self.count(Kind::Interrupt);
                 let mut seats = self.view.seats.iter();
-                if seats.any(|seat| seat.interrupt(request)) {
+                let found = seats.any(|seat| seat.interrupt(request));
+                // After the seats: who goes from one of them to wait for a lock looks then whether
+                // he was interrupted.
+                let locks = self.view.locks.as_ref();
+                if locks.is_some_and(|locks| locks.interrupt(request)) || found {
                     return false;
                 }
                 // It may be on its way to a thread: the kernel says so once more.
@@ -189,7 +202,7 @@ impl Clerk {
                 data,
             } => self.write(asked, (handle, offset), flags, data),
             Request::Statfs => self.statfs(asked),
-            Request::Flush { handle } => self.flush(asked, handle),
+            Request::Flush { handle, owner } => self.flush(asked, handle, owner),
             Request::Release { handle } => self.release(asked, handle),
             Request::Fsync { handle, data_only } => self.fsync(asked, handle, data_only),
             Request::Fsyncdir { data_only } => self.fsync(asked, 0, data_only),
@@ -211,10 +224,12 @@ impl Clerk {
             } => self.lseek(asked, handle, offset, whence),
             Request::CopyRange(range) => self.copy(asked, &range),
             Request::Releasedir | Request::Destroy => Ok(()),
-            // Those without an answer were dealt with.
-            Request::Forget(_) | Request::Forgets(_) | Request::Interrupt(_) | Request::Unknown => {
-                Err(Errno::ENOSYS)
-            }
+            // Those without an answer, and those with a late one, were dealt with.
+            Request::Forget(_)
+            | Request::Forgets(_)
+            | Request::Interrupt(_)
+            | Request::Lock(_)
+            | Request::Unknown => Err(Errno::ENOSYS),
         }
     }
 

@@ -27,6 +27,11 @@ const WANTED: u64 = can::ASYNC_READ
     | can::HANDLE_KILLPRIV_V2
     | can::INIT_EXT;
 
+/// What is asked for beside it where writes are kept back.
+pub(crate) const WRITEBACK: u64 = can::WRITEBACK_CACHE;
+/// The same where locks of files are answered.
+pub(crate) const LOCKS: u64 = can::POSIX_LOCKS | can::FLOCK_LOCKS;
+
 /// What the kernel offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Offer {
@@ -76,12 +81,13 @@ impl Terms {
     }
 }
 
-/// Agrees with the kernel on a mount that has just been made.
+/// Agrees with the kernel on a mount that has just been made; `more` is asked for besides what is
+/// always.
 ///
 /// # Errors
 /// `ENOTCONN`: it is mounted no more. `Unsupported`: the kernel is too old, which it is told.
 /// `InvalidData`: what comes is no beginning.
-pub(crate) fn agree(device: &Device, writeback: bool) -> io::Result<Terms> {
+pub(crate) fn agree(device: &Device, more: u64) -> io::Result<Terms> {
     let mut room = vec![0; device::REQUEST_MAX];
     let mut answer = Answer::new();
     loop {
@@ -99,7 +105,7 @@ pub(crate) fn agree(device: &Device, writeback: bool) -> io::Result<Terms> {
             return Err(strange("a request before the beginning"));
         }
         answer.begin(header.unique);
-        let terms = meet(&mut answer, offer, writeback);
+        let terms = meet(&mut answer, offer, more);
         device.send(answer.message())?;
         if let Some(terms) = terms? {
             return Ok(terms);
@@ -112,7 +118,7 @@ fn strange(what: impl std::fmt::Display) -> io::Error {
 }
 
 /// Answers an offer; what is agreed on, or nothing where the kernel is to offer an older version.
-fn meet(answer: &mut Answer, offer: Offer, writeback: bool) -> io::Result<Option<Terms>> {
+fn meet(answer: &mut Answer, offer: Offer, more: u64) -> io::Result<Option<Terms>> {
     if offer.major > MAJOR {
         // It offers this one next.
         answer.u32(MAJOR);
@@ -128,11 +134,7 @@ fn meet(answer: &mut Answer, offer: Offer, writeback: bool) -> io::Result<Option
         );
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
-    let mut wanted = WANTED;
-    if writeback {
-        wanted |= can::WRITEBACK_CACHE;
-    }
-    let flags = wanted & offer.flags;
+    let flags = (WANTED | more) & offer.flags;
     answer.u32(MAJOR);
     answer.u32(offer.minor.min(MINOR));
     answer.u32(offer.readahead.min(ONCE_MAX as u32));
@@ -162,33 +164,35 @@ mod tests {
         }
     }
 
-    fn said(offer: Offer, writeback: bool) -> (io::Result<Option<Terms>>, Vec<u8>) {
+    fn said(offer: Offer, more: u64) -> (io::Result<Option<Terms>>, Vec<u8>) {
         let mut answer = Answer::new();
         answer.begin(2);
-        let terms = meet(&mut answer, offer, writeback);
+        let terms = meet(&mut answer, offer, more);
         (terms, answer.message().to_vec())
     }
 
     #[test]
     fn what_is_agreed_on_is_what_both_have() {
-        let (terms, message) = said(offer(7, 60), false);
+        let (terms, message) = said(offer(7, 60), 0);
         let terms = terms.expect("agreed").expect("at once");
         assert!(terms.says_what_strips());
-        assert_eq!(terms.flags & can::WRITEBACK_CACHE, 0);
+        assert_eq!(terms.flags & (WRITEBACK | LOCKS), 0);
+        let locks = said(offer(7, 60), LOCKS).0.expect("agreed");
+        assert_eq!(locks.expect("at once").flags, terms.flags | LOCKS);
         assert_eq!(message.len(), 16 + 64);
         assert_eq!(message[20..24], MINOR.to_ne_bytes());
         let bare = Offer {
             flags: 0,
             ..offer(7, 31)
         };
-        let (terms, message) = said(bare, true);
+        let (terms, message) = said(bare, can::WRITEBACK_CACHE);
         assert_eq!(terms.expect("agreed"), Some(Terms { flags: 0 }));
         assert_eq!(message[20..24], 31u32.to_ne_bytes());
     }
 
     #[test]
     fn a_kernel_that_is_too_old_is_refused_precisely() {
-        let (terms, message) = said(offer(7, 30), false);
+        let (terms, message) = said(offer(7, 30), 0);
         let why = terms.expect_err("too old").to_string();
         assert!(why.contains("7.30") && why.contains("7.31"), "{why}");
         assert_eq!(message[4..8], (-Errno::EPROTO.raw()).to_ne_bytes());
@@ -196,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_is_too_new_is_asked_for_an_older_version() {
-        let (terms, message) = said(offer(8, 0), false);
+        let (terms, message) = said(offer(8, 0), 0);
         assert_eq!(terms.expect("no refusal"), None);
         assert_eq!(message[16..20], MAJOR.to_ne_bytes());
     }

@@ -38,6 +38,9 @@ pub(crate) mod op {
     pub(crate) const READDIR: u32 = 28;
     pub(crate) const RELEASEDIR: u32 = 29;
     pub(crate) const FSYNCDIR: u32 = 30;
+    pub(crate) const GETLK: u32 = 31;
+    pub(crate) const SETLK: u32 = 32;
+    pub(crate) const SETLKW: u32 = 33;
     pub(crate) const CREATE: u32 = 35;
     pub(crate) const INTERRUPT: u32 = 36;
     pub(crate) const DESTROY: u32 = 38;
@@ -57,7 +60,9 @@ pub(crate) mod op {
 /// What both sides can do (`FUSE_INIT`).
 pub(crate) mod can {
     pub(crate) const ASYNC_READ: u64 = 1;
+    pub(crate) const POSIX_LOCKS: u64 = 1 << 1;
     pub(crate) const BIG_WRITES: u64 = 1 << 5;
+    pub(crate) const FLOCK_LOCKS: u64 = 1 << 10;
     pub(crate) const DO_READDIRPLUS: u64 = 1 << 13;
     pub(crate) const READDIRPLUS_AUTO: u64 = 1 << 14;
     pub(crate) const ASYNC_DIO: u64 = 1 << 15;
@@ -92,6 +97,8 @@ pub(crate) const FOPEN_KEEP_CACHE: u32 = 1 << 1;
 pub(crate) const WRITE_CACHE: u32 = 1;
 /// A write that takes set-id bits (`FUSE_WRITE_KILL_SUIDGID`).
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+/// A lock of flock(2) (`FUSE_LK_FLOCK`).
+pub(crate) const LK_FLOCK: u32 = 1;
 /// Data alone is to be synced (`FUSE_FSYNC_FDATASYNC`).
 pub(crate) const FSYNC_FDATASYNC: u32 = 1;
 

@@ -32,6 +32,16 @@ impl Answer {
         }
     }
 
+    /// Room for one that brings nothing.
+    pub(crate) fn brief() -> Self {
+        Self {
+            bytes: vec![0; SIZE].into_boxed_slice(),
+            end: SIZE,
+            unique: 0,
+            error: 0,
+        }
+    }
+
     /// Begins the answer to the request with this number.
     pub(crate) fn begin(&mut self, unique: u64) {
         (self.end, self.unique, self.error) = (SIZE, unique, 0);

@@ -3,8 +3,8 @@
 
 use super::Header;
 use super::fields::{Fields, Malformed};
-use super::numbers::{FSYNC_FDATASYNC, fattr, op};
-use openpath_abi::{TimeSet, Timespec};
+use super::numbers::{FSYNC_FDATASYNC, LK_FLOCK, fattr, op};
+use openpath_abi::{Flock, TimeSet, Timespec};
 
 /// A request. `handle` is what an open was answered with, 0 where opens are not asked.
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +67,10 @@ pub(crate) enum Request<'a> {
         data: &'a [u8],
     },
     Statfs,
+    /// Who closes a descriptor, by what locks are his by.
     Flush {
         handle: u64,
+        owner: u64,
     },
     Release {
         handle: u64,
@@ -110,6 +112,7 @@ pub(crate) enum Request<'a> {
         whence: u32,
     },
     CopyRange(CopyRange),
+    Lock(Lock),
     /// What the kernel does without.
     Unknown,
 }
@@ -146,6 +149,28 @@ pub(crate) struct CopyRange {
     pub(crate) len: u64,
     /// The answer has 64 bits.
     pub(crate) wide: bool,
+}
+
+/// What is to become of a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Locking {
+    /// Is somebody in the way?
+    Test,
+    /// At once or not at all; or no lock any more.
+    Set,
+    /// When nobody is in the way.
+    Wait,
+}
+
+/// A lock of a range, or (`whole`) of flock(2).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lock {
+    pub(crate) how: Locking,
+    pub(crate) handle: u64,
+    /// A descriptor table or an open file of the kernel's, by a number that only it has.
+    pub(crate) owner: u64,
+    pub(crate) ask: Flock,
+    pub(crate) whole: bool,
 }
 
 /// Nodes, and how many lookups of each are given back.
@@ -243,7 +268,15 @@ impl<'a> Request<'a> {
             op::READDIR => Self::Readdir(span(f)?),
             op::READDIRPLUS => Self::ReaddirPlus(span(f)?),
             op::WRITE => write(f)?,
-            op::FLUSH => Self::Flush { handle: f.u64()? },
+            op::FLUSH => {
+                let handle = f.u64()?;
+                f.skip(8)?;
+                let owner = f.u64()?;
+                Self::Flush { handle, owner }
+            }
+            op::GETLK => Self::Lock(lock(f, Locking::Test)?),
+            op::SETLK => Self::Lock(lock(f, Locking::Set)?),
+            op::SETLKW => Self::Lock(lock(f, Locking::Wait)?),
             op::RELEASE => Self::Release { handle: f.u64()? },
             op::FSYNC | op::FSYNCDIR => {
                 let handle = f.u64()?;
@@ -324,6 +357,33 @@ fn write<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
         offset,
         flags,
         data,
+    })
+}
+
+fn lock(f: &mut Fields<'_>, how: Locking) -> Result<Lock, Malformed> {
+    let (handle, owner) = (f.u64()?, f.u64()?);
+    let (start, end) = (f.u64()?.cast_signed(), f.u64()?.cast_signed());
+    let (kind, pid) = (f.u32()?, f.u32()?);
+    let whole = f.u32()? & LK_FLOCK != 0;
+    if start < 0 || end < start {
+        return Err(Malformed("no range"));
+    }
+    let kind = i16::try_from(kind).map_err(|_| Malformed("no kind of lock"))?;
+    // All there are is said as all to the end.
+    let len = match end {
+        i64::MAX => 0,
+        end => (end - start).saturating_add(1),
+    };
+    let ask = Flock {
+        pid: pid.cast_signed(),
+        ..Flock::new(kind, start, len)
+    };
+    Ok(Lock {
+        how,
+        handle,
+        owner,
+        ask,
+        whole,
     })
 }
 

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes that lock files as they are told.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Who has not answered by then waits.
+const WAITS: Duration = Duration::from_millis(300);
+/// Who has not answered by then hangs.
+const HANGS: Duration = Duration::from_secs(30);
+
+const SCRIPT: &str = include_str!("agent.py");
+
+/// A process in a directory.
+pub(crate) struct Agent {
+    child: Child,
+    tell: ChildStdin,
+    said: Receiver<String>,
+}
+
+impl Agent {
+    pub(crate) fn new(dir: &Path) -> Self {
+        let mut child = Command::new("python3")
+            .args(["-c", SCRIPT])
+            .arg(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3");
+        let tell = child.stdin.take().expect("a pipe");
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let (send, said) = channel();
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let agent = Self { child, tell, said };
+        assert_eq!(agent.answer(), "ready");
+        agent
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Tells it to do something that may wait.
+    pub(crate) fn begin(&mut self, what: &str) {
+        writeln!(self.tell, "{what}").expect("told");
+    }
+
+    /// What it says.
+    pub(crate) fn answer(&self) -> String {
+        self.said.recv_timeout(HANGS).expect("an answer")
+    }
+
+    /// What it says if it does not wait.
+    pub(crate) fn now(&self) -> Option<String> {
+        match self.said.recv_timeout(WAITS) {
+            Ok(said) => Some(said),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => panic!("it is gone"),
+        }
+    }
+
+    /// Has it do something that does not wait.
+    pub(crate) fn does(&mut self, what: &str) -> String {
+        self.begin(what);
+        self.answer()
+    }
+
+    /// Has it do something that waits, and does until something else is done.
+    pub(crate) fn waits(&mut self, what: &str) {
+        self.begin(what);
+        assert_eq!(self.now(), None, "{what}");
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks of files that processes set on a mount which answers for them itself. What a test does on
+//! the mount it does on the file system of the host beside it, and both say the same.
+
+mod agent;
+#[path = "../place/mod.rs"]
+mod place;
+mod shared;
+
+use agent::Agent;
+use openpath_abi::fcntl::O_RDONLY;
+use openpath_abi::lock::{LOCK_EX, LOCK_NB};
+use openpath_fuse::Options;
+use place::Place;
+use std::path::Path;
+
+/// With locks, and few threads.
+fn options() -> Options {
+    Options {
+        locks: true,
+        threads: 2,
+        ..Options::default()
+    }
+}
+
+/// A mount with locks.
+fn locking() -> Option<Place> {
+    Place::new(options())
+}
+
+/// Does the same on a mount and on the host.
+fn both(test: impl Fn(&Path)) {
+    let Some(place) = locking() else { return };
+    let name = format!("openpath-locks-{}", std::process::id());
+    let thread = format!("{:?}", std::thread::current().id());
+    let beside = std::env::temp_dir().join(name + &thread);
+    std::fs::create_dir_all(&beside).expect("a directory");
+    test(&beside);
+    let _gone = std::fs::remove_dir_all(&beside);
+    test(place.dir());
+    assert_eq!(
+        place.task.locks_of_all(),
+        0,
+        "all that was locked was let go"
+    );
+    assert!(place.asked("getlk, setlk") > 0);
+    place.end();
+}
+
+/// How many locks there are in the `Vfs` of a task.
+trait LocksOfAll {
+    fn locks_of_all(&self) -> usize;
+}
+
+impl LocksOfAll for openpath_vfs::Task {
+    fn locks_of_all(&self) -> usize {
+        // Openings end a moment after their last close.
+        for _ in 0..200 {
+            if shared::locks(self).is_empty() {
+                return 0;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        shared::locks(self).len()
+    }
+}
+
+/// Two processes with the file `f` open as 3.
+fn two(dir: &Path) -> [Agent; 2] {
+    [(); 2].map(|()| {
+        let mut agent = Agent::new(dir);
+        assert_eq!(agent.does("open f rw"), "3");
+        agent
+    })
+}
+
+#[test]
+fn who_is_in_the_way_is_told() {
+    both(|dir| {
+        let [mut a, mut b] = two(dir);
+        assert_eq!(a.does("setlk 3 w 10 10"), "ok");
+        assert_eq!(b.does("getlk 3 r 0 11"), "w 10 10 pid");
+        assert_eq!(b.does("getlk 3 w 20 0"), "free");
+        assert_eq!(b.does("setlk 3 r 19 1"), "EAGAIN");
+        assert_eq!(b.does("setlk 3 w 20 0"), "ok");
+        assert_eq!(a.does("getlk 3 w 30 5"), "w 20 0 pid");
+        assert_eq!(a.does("setlk 3 u 12 2"), "ok");
+        assert_eq!(b.does("setlk 3 w 12 2"), "ok");
+        assert_eq!(b.does("getlk 3 w 0 0"), "w 10 2 pid");
+        assert_eq!(a.does("setlk 3 r 10 2"), "ok");
+        assert_eq!(b.does("setlk 3 r 10 2"), "ok");
+        assert_eq!(a.does("setlk 3 w 10 2"), "EAGAIN");
+        let (mut read, mut write) = (Agent::new(dir), Agent::new(dir));
+        assert_eq!(read.does("open f r"), "3");
+        assert_eq!(write.does("open f w"), "3");
+        assert_eq!(read.does("setlk 3 w 100 1"), "EBADF");
+        assert_eq!(write.does("setlk 3 r 100 1"), "EBADF");
+    });
+}
+
+#[test]
+fn who_waits_goes_on_when_nobody_is_in_the_way() {
+    both(|dir| {
+        let [mut a, mut b] = two(dir);
+        assert_eq!(a.does("setlk 3 w 0 10"), "ok");
+        b.waits("setlkw 3 r 5 1");
+        assert_eq!(a.does("setlk 3 u 0 5"), "ok");
+        assert_eq!(b.now(), None);
+        assert_eq!(a.does("setlk 3 r 0 10"), "ok", "it lets readers in");
+        assert_eq!(b.answer(), "ok");
+        a.waits("setlkw 3 w 0 10");
+        assert_eq!(b.does("close 3"), "ok");
+        assert_eq!(a.answer(), "ok");
+    });
+}
+
+#[test]
+fn a_circle_is_refused() {
+    both(|dir| {
+        let [mut a, mut b] = two(dir);
+        assert_eq!(a.does("setlk 3 w 0 1"), "ok");
+        assert_eq!(b.does("setlk 3 w 1 1"), "ok");
+        b.waits("setlkw 3 w 0 1");
+        assert_eq!(a.does("setlkw 3 w 1 1"), "EDEADLK");
+        assert_eq!(a.does("setlk 3 u 0 1"), "ok");
+        assert_eq!(b.answer(), "ok");
+    });
+}
+
+#[test]
+fn a_signal_ends_a_wait_and_leaves_nothing() {
+    both(|dir| {
+        let [mut a, mut b] = two(dir);
+        for (held, wanted, free) in [
+            ("setlk 3 w 0 0", "setlkw 3 w 0 0", "setlk 3 u 0 0"),
+            (
+                "ofd_setlk 3 w 0 0",
+                "ofd_setlkw 3 w 0 0",
+                "ofd_setlk 3 u 0 0",
+            ),
+            ("flock 3 ex", "flock 3 ex", "flock 3 un"),
+        ] {
+            assert_eq!(a.does(held), "ok");
+            assert_eq!(b.does("alarm 0.2"), "ok");
+            assert_eq!(b.does(wanted), "interrupted");
+            assert_eq!(a.does(free), "ok");
+            assert_eq!(a.does(held), "ok", "nobody has it");
+            assert_eq!(a.does(free), "ok");
+        }
+    });
+}
+
+#[test]
+fn who_is_killed_lets_go() {
+    both(|dir| {
+        for (held, wanted) in [
+            ("setlk 3 w 0 0", "setlkw 3 w 0 0"),
+            ("ofd_setlk 3 w 0 0", "ofd_setlkw 3 w 0 0"),
+            ("flock 3 ex", "flock 3 ex"),
+        ] {
+            let [mut a, mut b] = two(dir);
+            let mut c = Agent::new(dir);
+            assert_eq!(c.does("open f rw"), "3");
+            assert_eq!(a.does(held), "ok");
+            b.waits(wanted);
+            c.waits(wanted);
+            // Who waits and is killed waits no more, and who holds it and is killed holds it no more.
+            b.kill();
+            a.kill();
+            assert_eq!(c.answer(), "ok");
+        }
+    });
+}
+
+#[test]
+fn any_close_ends_what_a_table_has_locked_and_no_child_has_any() {
+    both(|dir| {
+        let [mut a, mut b] = two(dir);
+        assert_eq!(a.does("setlk 3 w 0 0"), "ok");
+        assert_eq!(a.does("fork setlk 3 w 0 0"), "EAGAIN");
+        assert_eq!(a.does("fork close 3"), "ok");
+        assert_eq!(b.does("setlk 3 w 0 0"), "EAGAIN");
+        assert_eq!(a.does("dup 3"), "4");
+        assert_eq!(a.does("close 4"), "ok");
+        assert_eq!(b.does("setlk 3 w 0 0"), "ok");
+        assert_eq!(b.does("setlk 3 u 0 0"), "ok");
+        assert_eq!(a.does("setlk 3 w 0 0"), "ok");
+        assert_eq!(a.does("open f r"), "4");
+        assert_eq!(a.does("close 4"), "ok");
+        assert_eq!(b.does("setlk 3 w 0 0"), "ok");
+    });
+}
+
+#[test]
+fn the_lock_of_an_open_file_lives_as_long_as_that() {
+    both(|dir| {
+        let [mut a, mut b] = two(dir);
+        for (lock, wanted) in [
+            ("ofd_setlk 3 w 0 0", "ofd_setlk 3 w 0 0"),
+            ("flock 3 ex", "flock 3 ex nb"),
+        ] {
+            assert_eq!(a.does("open f rw"), "4");
+            let lock = lock.replace('3', "4");
+            assert_eq!(a.does(&lock), "ok");
+            assert_eq!(
+                a.does(wanted),
+                "EAGAIN",
+                "another opening of the same process"
+            );
+            assert_eq!(a.does(&format!("fork {lock}")), "ok", "the same opening");
+            assert_eq!(a.does("fork close 4"), "ok");
+            assert_eq!(a.does("dup 4"), "5");
+            assert_eq!(a.does("close 4"), "ok");
+            assert_eq!(b.does(wanted), "EAGAIN");
+            b.waits(&wanted.replace("setlk", "setlkw").replace(" nb", ""));
+            assert_eq!(a.does("close 5"), "ok");
+            assert_eq!(b.answer(), "ok");
+            assert_eq!(b.does("ofd_setlk 3 u 0 0"), "ok");
+            assert_eq!(b.does("flock 3 un"), "ok");
+        }
+    });
+}
+
+#[test]
+fn a_table_and_its_open_file_are_two() {
+    both(|dir| {
+        let [mut a, _b] = two(dir);
+        assert_eq!(a.does("setlk 3 w 0 1"), "ok");
+        assert_eq!(a.does("ofd_setlk 3 w 0 1"), "EAGAIN");
+        assert_eq!(a.does("ofd_setlk 3 w 1 1"), "ok");
+        assert_eq!(a.does("setlk 3 w 1 1"), "EAGAIN");
+        assert_eq!(a.does("flock 3 ex"), "ok", "it knows nothing of the others");
+    });
+}
+
+#[test]
+fn flock_is_shared_raised_and_lowered() {
+    both(|dir| {
+        let [mut a, mut b] = two(dir);
+        assert_eq!(a.does("flock 3 sh"), "ok");
+        assert_eq!(b.does("flock 3 sh nb"), "ok");
+        a.waits("flock 3 ex");
+        assert_eq!(b.does("flock 3 un"), "ok");
+        assert_eq!(a.answer(), "ok");
+        assert_eq!(b.does("flock 3 sh nb"), "EAGAIN");
+        b.waits("flock 3 sh");
+        assert_eq!(a.does("flock 3 sh"), "ok");
+        assert_eq!(b.answer(), "ok");
+        // Who would raise it and may not wait has none any more.
+        assert_eq!(a.does("flock 3 ex nb"), "EAGAIN");
+        assert_eq!(b.does("flock 3 ex nb"), "ok");
+    });
+}
+
+#[test]
+fn the_kernel_does_not_say_which_locks_are_of_open_files() {
+    let Some(place) = locking() else { return };
+    let [mut a, mut b] = two(place.dir());
+    assert_eq!(a.does("ofd_setlk 3 w 0 1"), "ok");
+    assert_eq!(b.does("getlk 3 w 0 0"), "w 0 1 pid");
+    assert_eq!(b.does("ofd_setlk 3 w 1 1"), "ok");
+    b.waits("ofd_setlkw 3 w 0 1");
+    // On another file system both would wait for ever.
+    assert_eq!(a.does("ofd_setlkw 3 w 1 1"), "EDEADLK");
+    let listed = shared::locks(&place.task);
+    assert!(listed.iter().all(|lock| lock.to_string().contains("POSIX")));
+    drop([a, b]);
+    place.end();
+}
+
+#[test]
+fn directories_are_locked_by_the_kernel() {
+    let Some(place) = locking() else { return };
+    let mut agent = Agent::new(place.dir());
+    let task = &place.task;
+    task.mkdir(b"/f", 0o755).expect("made");
+    assert_eq!(agent.does("open f r"), "3");
+    assert_eq!(agent.does("flock 3 ex"), "ok");
+    assert_eq!(agent.does("setlk 3 r 0 0"), "ok");
+    assert_eq!(place.asked("getlk, setlk"), 0);
+    let fd = task.open(b"/f", O_RDONLY, 0).expect("a directory");
+    assert_eq!(task.flock(fd, LOCK_EX | LOCK_NB), Ok(()));
+    drop(agent);
+    place.end();
+}

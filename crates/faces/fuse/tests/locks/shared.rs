@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One tree that several lock at once: mounts, tasks beside them, and very many who wait.
+
+use super::agent::Agent;
+use super::place::Place;
+use super::{locking, options};
+use openpath_abi::fcntl::O_RDWR;
+use openpath_abi::lock::{F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_UN};
+use openpath_abi::{Errno, Flock};
+use openpath_fuse::Options;
+use openpath_vfs::{LockInfo, Task};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const ALL: Flock = Flock::new(F_WRLCK, 0, 0);
+const FREE: Flock = Flock::new(F_UNLCK, 0, 0);
+
+/// The locks of the file `f`, if it is there.
+pub(crate) fn locks(task: &Task) -> Vec<LockInfo> {
+    let Ok(fd) = task.open(b"/f", O_RDWR, 0) else {
+        return Vec::new();
+    };
+    let locks = task.locks(fd).expect("a list");
+    task.close(fd).expect("closed");
+    locks
+}
+
+/// Waits until so many wait for locks of `f`.
+fn until_waiting(task: &Task, count: usize) {
+    let begun = Instant::now();
+    while locks(task).iter().filter(|lock| lock.waits).count() != count {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "{:?}",
+            locks(task)
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn mounts_of_one_tree_and_its_tasks_see_each_other() {
+    let Some(first) = locking() else { return };
+    let other = first.task.fork().expect("a task");
+    let Some(second) = Place::of(other, options()) else {
+        return;
+    };
+    let (mut a, mut b) = (Agent::new(first.dir()), Agent::new(second.dir()));
+    assert_eq!(a.does("open f rw"), "3");
+    assert_eq!(b.does("open f rw"), "3");
+    let task = &first.task;
+    let fd = task.open(b"/f", O_RDWR, 0).expect("a file");
+    assert_eq!(a.does("setlk 3 w 0 10"), "ok");
+    assert_eq!(b.does("getlk 3 w 0 0"), "w 0 10 pid");
+    assert_eq!(b.does("setlk 3 w 5 1"), "EAGAIN");
+    let seen = task.fcntl_getlk(fd, &ALL).expect("a look");
+    assert_eq!(seen.pid, a.pid(), "who set it");
+    assert_eq!(task.fcntl_setlk(fd, &ALL), Err(Errno::EAGAIN));
+    b.waits("setlkw 3 w 0 10");
+    let list: Vec<_> = locks(task).iter().map(ToString::to_string).collect();
+    assert!(list[0].starts_with("POSIX  ADVISORY  WRITE ") && list[1].starts_with("-> POSIX"));
+    assert_eq!(a.does("close 3"), "ok");
+    assert_eq!(b.answer(), "ok");
+    b.begin("setlk 3 u 0 0");
+    assert_eq!(b.answer(), "ok");
+    // And the other way round.
+    task.fcntl_setlk(fd, &ALL).expect("a lock");
+    task.flock(fd, LOCK_EX).expect("a lock");
+    assert!(b.does("getlk 3 w 0 0").starts_with("w 0 0"));
+    assert_eq!(b.does("flock 3 sh nb"), "EAGAIN");
+    b.waits("setlkw 3 w 0 0");
+    task.fcntl_setlk(fd, &FREE).expect("freed");
+    assert_eq!(b.answer(), "ok");
+    b.waits("flock 3 ex");
+    task.flock(fd, LOCK_UN).expect("freed");
+    assert_eq!(b.answer(), "ok");
+    assert_eq!(task.flock(fd, LOCK_EX | LOCK_NB), Err(Errno::EAGAIN));
+    drop((a, b));
+    second.end();
+    first.end();
+}
+
+#[test]
+fn those_who_wait_hold_up_nobody_and_come_in_order() {
+    let Some(place) = locking() else { return };
+    let mut holder = Agent::new(place.dir());
+    assert_eq!(holder.does("open f rw"), "3");
+    assert_eq!(holder.does("setlk 3 w 0 0"), "ok");
+    let mut waiters = Vec::new();
+    for n in 0..8 {
+        let mut agent = Agent::new(place.dir());
+        assert_eq!(agent.does("open f rw"), "3");
+        agent.begin("setlkw 3 w 0 0");
+        until_waiting(&place.task, n + 1);
+        waiters.push(agent);
+    }
+    // There are two threads, and eight who wait.
+    for n in 0..50 {
+        let path = place.at(&format!("file {n}"));
+        fs::write(&path, "text").expect("written");
+        assert_eq!(fs::read(&path).expect("read"), b"text");
+    }
+    drop(holder);
+    for mut agent in waiters {
+        assert_eq!(agent.answer(), "ok");
+        assert_eq!(agent.does("setlk 3 u 0 0"), "ok");
+    }
+    place.end();
+}
+
+#[test]
+fn no_more_wait_than_may() {
+    let Some(place) = Place::new(Options {
+        lock_waits_max: 2,
+        ..options()
+    }) else {
+        return;
+    };
+    let mut agents: Vec<_> = (0..4).map(|_| Agent::new(place.dir())).collect();
+    for agent in &mut agents {
+        assert_eq!(agent.does("open f rw"), "3");
+    }
+    let [holder, first, second, third] = &mut agents[..] else {
+        panic!("four")
+    };
+    assert_eq!(holder.does("setlk 3 w 0 0"), "ok");
+    first.waits("setlkw 3 w 0 0");
+    assert_eq!(second.does("alarm 2"), "ok");
+    second.waits("setlkw 3 w 0 0");
+    assert_eq!(third.does("setlkw 3 w 0 0"), "ENOLCK");
+    assert_eq!(third.does("setlkw 3 w 0 0"), "ENOLCK");
+    assert_eq!(second.answer(), "interrupted");
+    third.begin("setlkw 3 w 0 0");
+    until_waiting(&place.task, 2);
+    assert_eq!(holder.does("close 3"), "ok");
+    assert_eq!(first.answer(), "ok");
+    assert_eq!(first.does("close 3"), "ok");
+    assert_eq!(third.answer(), "ok");
+    drop(agents);
+    place.end();
+}
+
+#[test]
+fn a_mount_that_is_cut_off_lets_go_of_all() {
+    let Some(place) = locking() else { return };
+    let other = place.task.fork().expect("a task");
+    let Some(second) = Place::of(other, options()) else {
+        return;
+    };
+    let (mut a, mut b) = (Agent::new(place.dir()), Agent::new(place.dir()));
+    let mut c = Agent::new(second.dir());
+    for agent in [&mut a, &mut b, &mut c] {
+        assert_eq!(agent.does("open f rw"), "3");
+    }
+    assert_eq!(a.does("setlk 3 w 0 0"), "ok");
+    assert_eq!(a.does("flock 3 ex"), "ok");
+    b.waits("setlkw 3 w 0 0");
+    c.begin("setlkw 3 w 0 0");
+    until_waiting(&place.task, 2);
+    let device = fs::metadata(place.dir()).expect("there").dev();
+    let abort = format!(
+        "/sys/fs/fuse/connections/{}/abort",
+        device & 0xff | device >> 12 & 0xfff00
+    );
+    let control = std::path::Path::new("/sys/fs/fuse/connections");
+    if fs::write(&abort, "1").is_err() {
+        let mounted = Command::new("mount")
+            .args(["-t", "fusectl", "none"])
+            .arg(control)
+            .status();
+        if !mounted.is_ok_and(|status| status.success()) || fs::write(&abort, "1").is_err() {
+            eprintln!("skipped: no connection can be cut off here");
+            return;
+        }
+    }
+    assert_eq!(b.answer(), "ECONNABORTED");
+    assert_eq!(c.answer(), "ok", "what the other mount's users had is free");
+    assert_eq!(c.does("flock 3 ex nb"), "ok");
+    until_waiting(&second.task, 0);
+    assert_eq!(locks(&second.task).len(), 2, "{:?}", locks(&second.task));
+    drop((a, b, c));
+    second.end();
+}
+
+#[test]
+fn without_the_option_the_kernel_keeps_locks() {
+    let Some(place) = Place::new(Options::default()) else {
+        return;
+    };
+    let (mut a, mut b) = (Agent::new(place.dir()), Agent::new(place.dir()));
+    assert_eq!(a.does("open f rw"), "3");
+    assert_eq!(b.does("open f rw"), "3");
+    assert_eq!(a.does("setlk 3 w 0 0"), "ok");
+    assert_eq!(b.does("setlk 3 w 0 0"), "EAGAIN");
+    assert_eq!(
+        (place.asked("getlk, setlk"), locks(&place.task).len()),
+        (0, 0)
+    );
+    drop((a, b));
+    place.end();
+}
+
+/// Adds one to a number, as often as it is told.
+const ADDS: &str = "
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+for n in range(int(sys.argv[2])):
+    db.execute('begin immediate')
+    was = db.execute('select n from t').fetchone()[0]
+    db.execute('update t set n = ?', (was + 1,))
+    db.execute('commit')
+";
+
+#[test]
+fn databases_of_several_processes_lose_nothing() {
+    const EACH: u32 = 40;
+    for journal in ["delete", "wal"] {
+        let Some(place) = locking() else { return };
+        let make = format!(
+            "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\n\
+             db.execute('pragma journal_mode={journal}')\n\
+             db.execute('create table t(n)')\ndb.execute('insert into t values(0)')\ndb.commit()"
+        );
+        let python = |script: &str| {
+            let mut command = Command::new("python3");
+            command
+                .args(["-c", script])
+                .arg(place.at("db"))
+                .arg(EACH.to_string());
+            command.stdin(Stdio::null());
+            command
+        };
+        let made = python(&make).status().expect("python3");
+        assert!(made.success());
+        let adders: Vec<_> = (0..3)
+            .map(|_| python(ADDS).spawn().expect("python3"))
+            .collect();
+        for mut adder in adders {
+            assert!(adder.wait().expect("ended").success());
+        }
+        let look = "import sqlite3, sys\nprint(sqlite3.connect(sys.argv[1])\
+                    .execute('select n from t').fetchone()[0])";
+        let told = python(look).output().expect("python3");
+        let told = String::from_utf8_lossy(&told.stdout).trim().to_owned();
+        assert_eq!(told, (3 * EACH).to_string(), "{journal}");
+        assert!(place.asked("getlk, setlk") > u64::from(EACH));
+        place.end();
+    }
+}

@@ -34,6 +34,8 @@ enum Verb {
     Bench(cmd::bench::Args),
     /// Tell what mounts and views that run now were asked, and what they keep.
     Stats(cmd::stats::Args),
+    /// List what is locked in mounts and views that run now, by whom, and who waits for whom.
+    Locks(cmd::locks::Args),
     /// Explain a call step by step, in a tree described in text.
     Explain(cmd::explain::Args),
     /// Open a file through a ring, first not cached and then cached, and print what the ring did.
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Bench(args) => cmd::bench::run(&args),
         Verb::Stats(args) => cmd::stats::run(&args),
+        Verb::Locks(args) => cmd::locks::run(&args),
         Verb::Explain(args) => cmd::explain::run(&args),
         Verb::Ring(args) => cmd::ring::run(&args),
         Verb::Mount(args) => cmd::mount::run(&args),

@@ -130,8 +130,9 @@ fn what_cannot_be_mounted_is_said_in_a_sentence() {
 }
 
 /// Serves in the foreground; the server, once it has mounted.
-fn serve(place: &Path) -> Child {
+fn serve(place: &Path, options: &[&str]) -> Child {
     let mut server = openpath(&["mount", "mem", place.to_str().expect("text")])
+        .args(options)
         .stderr(Stdio::piped())
         .spawn()
         .expect("run");
@@ -149,7 +150,7 @@ fn a_server_that_is_killed_leaves_nobody_waiting() {
     }
     for round in 0..20u64 {
         let place = Scratch::new(&format!("killed-{round}"));
-        let mut server = serve(&place.0);
+        let mut server = serve(&place.0, &[]);
         let work = "cd \"$1\" || exit; n=0; \
             while mkdir \"$2$n\" && echo text > \"$2$n/file\" && cat \"$2$n/file\" && ls . && \
             mv \"$2$n\" \"$2-$n\"; do n=$((n + 1)); done";
@@ -240,4 +241,125 @@ fn a_mount_tells_what_it_was_asked() {
     {
         assert!(begun.elapsed() < PATIENCE);
     }
+}
+
+/// Locks the file `f`, says so, and waits to be killed.
+fn locks(place: &Scratch, line: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let script = "
+import fcntl, sys, time
+f = open(sys.argv[1] + '/f', 'a+b')
+print('begun', flush=True)
+try:
+    exec(sys.argv[2])
+    print('locked', flush=True)
+    time.sleep(1000)
+except OSError as why:
+    print(why.errno, flush=True)
+";
+    let mut child = Command::new("python3")
+        .args(["-c", script, place.path(), line])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut said = BufReader::new(child.stdout.take().expect("a pipe"));
+    assert_eq!(heard(&mut said), "begun");
+    (child, said)
+}
+
+fn heard(said: &mut BufReader<std::process::ChildStdout>) -> String {
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a line");
+    line.trim_end().to_owned()
+}
+
+/// What is said to be locked there, once it is so many lines.
+fn listed(place: &Scratch, count: usize) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let told = openpath(&["locks", place.path()]).output().expect("run");
+        assert!(told.status.success(), "{}", text(&told));
+        let lines: Vec<String> = text(&told).lines().map(str::to_owned).collect();
+        if lines.len() == count {
+            return lines;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{lines:?}");
+    }
+}
+
+#[test]
+fn what_is_locked_is_listed_and_a_server_that_is_killed_leaves_nobody_waiting_for_it() {
+    if let Some(why) = lacks() {
+        return eprintln!("{why}");
+    }
+    let place = Scratch::new("locks");
+    let mut server = serve(&place.0, &["--locks"]);
+    assert_eq!(listed(&place, 0), [""; 0]);
+    let (mut holder, mut said) = locks(&place, "fcntl.lockf(f, fcntl.LOCK_EX, 10, 5)");
+    assert_eq!(heard(&mut said), "locked");
+    let (mut waiter, mut answer) = locks(&place, "fcntl.lockf(f, fcntl.LOCK_EX)");
+    let (mut other, mut whole) = locks(&place, "fcntl.flock(f, fcntl.LOCK_SH)");
+    assert_eq!(heard(&mut whole), "locked");
+    let lines = listed(&place, 3);
+    let ino = fs::metadata(place.0.join("f")).expect("there");
+    let ino = std::os::unix::fs::MetadataExt::ino(&ino);
+    let [held, waits, shared] = [&holder, &waiter, &other].map(Child::id);
+    let told = openpath(&["locks", place.path(), "--json"]).output();
+    let told = told.expect("run").stdout;
+    let told = serde_json::from_slice::<serde_json::Value>(&told).expect("JSON");
+    assert_eq!(told["answered"], true);
+    // The device is the tree's, and not that which the host gave the mount.
+    let dev = told["locks"][0]["dev"].as_u64().expect("a number");
+    let file = format!("{:02x}:{:02x}:{ino}", dev >> 8, dev & 0xff);
+    let want = [
+        format!("1: POSIX  ADVISORY  WRITE {held} {file} 5 14"),
+        format!("1: -> POSIX  ADVISORY  WRITE {waits} {file} 0 EOF"),
+        format!("2: FLOCK  ADVISORY  READ  {shared} {file} 0 EOF"),
+    ];
+    assert_eq!(lines, want);
+    let row = &told["locks"][1];
+    assert_eq!((&row["number"], &row["waits"]), (&1.into(), &true.into()));
+    assert_eq!(
+        (&row["sort"], &row["kind"]),
+        (&"posix".into(), &"write".into())
+    );
+    assert_eq!(
+        (&row["pid"], &row["end"]),
+        (&waits.into(), &serde_json::Value::Null)
+    );
+    let all = openpath(&["locks"]).output().expect("run");
+    assert!(text(&all).contains(&format!("{}:\n{}", place.path(), want[0])));
+    server.kill().expect("killed");
+    server.wait().expect("ended");
+    let errno = heard(&mut answer).parse::<i32>().expect("a number");
+    let gone = [rustix::io::Errno::CONNABORTED, rustix::io::Errno::NOTCONN];
+    assert!(
+        gone.iter().any(|one| one.raw_os_error() == errno),
+        "{errno}"
+    );
+    assert!(ends(&mut waiter), "who waited hangs");
+    for child in [&mut holder, &mut other] {
+        child.kill().expect("killed");
+        assert!(ends(child), "who held it hangs");
+    }
+    unmount(&place);
+}
+
+#[test]
+fn without_the_option_a_mount_says_that_the_kernel_keeps_locks() {
+    if let Some(why) = lacks() {
+        return eprintln!("{why}");
+    }
+    let place = Scratch::new("unlocked");
+    let mounted = openpath(&["mount", "mem", place.path(), "--daemon"]).output();
+    assert!(mounted.expect("run").status.success());
+    let (mut holder, mut said) = locks(&place, "fcntl.lockf(f, fcntl.LOCK_EX)");
+    assert_eq!(heard(&mut said), "locked");
+    assert!(listed(&place, 1)[0].contains("/proc/locks"));
+    holder.kill().expect("killed");
+    assert!(ends(&mut holder));
+    unmount(&place);
+    let none = openpath(&["locks", "/nowhere/at/all"])
+        .output()
+        .expect("run");
+    assert_eq!(none.status.code(), Some(2));
 }

@@ -15,6 +15,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod explain;
+pub(crate) mod locks;
 pub(crate) mod man;
 pub(crate) mod mount;
 pub(crate) mod ring;

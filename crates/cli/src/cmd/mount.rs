@@ -51,6 +51,10 @@ pub(crate) struct Args {
     /// Write at once instead of when the kernel writes back.
     #[arg(long)]
     write_through: bool,
+    /// Answer locks of files here, and not in the kernel: `openpath locks` shows them. It asks at
+    /// each open and close too.
+    #[arg(long)]
+    locks: bool,
     /// Threads that answer.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -164,6 +168,7 @@ fn start(args: &Args) -> Result<(Session, Sources), Error> {
         allow_other: args.allow_other,
         trusted: args.trusted,
         writeback: !args.write_through,
+        locks: args.locks,
         ..Options::default()
     };
     if args.each_open {

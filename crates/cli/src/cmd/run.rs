@@ -53,6 +53,10 @@ pub(crate) struct Args {
     /// always is with --rw.
     #[arg(long)]
     write_through: bool,
+    /// Answer locks of files here, and not in the kernel: `openpath locks` shows them. Each open is
+    /// slower for it.
+    #[arg(long)]
+    locks: bool,
     /// Keep the changes, under this name or in this directory; go on with them if there are some.
     #[arg(long, value_name = "VIEW")]
     name: Option<String>,
@@ -126,6 +130,7 @@ impl Args {
         config.pass.extend_from_slice(&self.pass);
         config.mounts.extend_from_slice(&self.mount);
         config.write_through |= self.write_through;
+        config.locks |= self.locks;
         config.upper = self.upper.clone().or(config.upper);
         config.name = self.name.clone().or(config.name);
         config.settle(cwd);
@@ -183,8 +188,8 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
 fn in_process(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<u8>, Refusal> {
     let refused = |option, why| Refusal::new(format!("{option} is for {why}"));
     match wasm::find(args, plan, cwd)? {
-        Some(_) if args.log.is_some() => Err(refused(
-            "--log",
+        Some(_) if args.log.is_some() || args.locks => Err(refused(
+            if args.locks { "--locks" } else { "--log" },
             "programs of the kernel's, and this is WebAssembly",
         )),
         Some(guest) => wasm::run(args, guest, cwd).map(Some),

@@ -290,3 +290,34 @@ fn a_further_command_has_its_callers_streams() {
         run.end();
     }
 }
+
+#[test]
+fn what_is_locked_in_a_view_is_listed() {
+    for place in Place::all("locks") {
+        let line = "exec 9> lock; flock 9; flock lock true 9>&- & true";
+        let run = Running::start(&place, &["--locks"], line);
+        let begun = Instant::now();
+        let lines = loop {
+            let told = call(&place, &["locks", &run.pid()]);
+            assert!(told.status.success(), "{}", err(&told));
+            let lines: Vec<_> = out(&told).lines().map(str::to_owned).collect();
+            if lines.len() == 2 {
+                break lines;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{lines:?}");
+        };
+        assert!(
+            lines[0].starts_with("1: FLOCK  ADVISORY  WRITE "),
+            "{lines:?}"
+        );
+        assert!(
+            lines[1].starts_with("1: -> FLOCK  ADVISORY  WRITE "),
+            "{lines:?}"
+        );
+        assert_eq!(run.end().0, Some(3));
+        let plain = Running::start(&place, &[], line);
+        let told = call(&place, &["locks", &plain.pid()]);
+        assert!(out(&told).contains("/proc/locks"), "{}", out(&told));
+        assert_eq!(plain.end().0, Some(3));
+    }
+}

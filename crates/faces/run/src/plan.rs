@@ -28,6 +28,8 @@ pub struct Plan {
     pub extra: Vec<Extra>,
     /// What is written comes to the view at once, and not when the kernel writes it back.
     pub at_once: bool,
+    /// Locks of files are answered by the server, which can be asked for them.
+    pub locks: bool,
 }
 
 impl Default for Plan {
@@ -45,6 +47,7 @@ impl Default for Plan {
             absent: Vec::new(),
             extra: Vec::new(),
             at_once: false,
+            locks: false,
         }
     }
 }

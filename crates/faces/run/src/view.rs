@@ -64,6 +64,8 @@ pub(crate) struct View {
     told: Vec<Arc<SuperBlock>>,
     /// Writes may be kept back.
     keeps_back: bool,
+    /// Locks of files are answered.
+    locks: bool,
     /// The lock of a directory of changes.
     held: Option<ViewLock>,
     /// Those of other trees' directories of changes.
@@ -112,6 +114,7 @@ impl View {
             writing: None,
             told: vec![overlay],
             keeps_back: plan.keeps_back(),
+            locks: plan.locks,
             held,
             taken: Vec::new(),
         };
@@ -172,6 +175,7 @@ impl View {
     pub(crate) fn serve(&mut self, fuse: OwnedFd, mapped: bool) -> Result<Handle, Refusal> {
         let failed = |why: &dyn std::fmt::Display| Refusal::step("the view cannot be served", why);
         let mut options = crate::namespaces::options(mapped);
+        options.locks = self.locks;
         if self.log.is_some() {
             options.opens = Opens::Each;
             options.threads = options.threads.max(LOOKERS);

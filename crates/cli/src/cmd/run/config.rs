@@ -33,6 +33,8 @@ pub(crate) struct Config {
     /// Writes come to the view at once.
     #[serde(rename = "write-through")]
     pub(crate) write_through: bool,
+    /// Locks of files are answered by the server.
+    pub(crate) locks: bool,
     pub(crate) mounts: Vec<Mount>,
 }
 
@@ -102,6 +104,7 @@ impl Config {
             hidden: hidden.collect::<Result<Vec<_>, _>>()?.concat(),
             absent: self.absent.clone(),
             at_once: self.write_through,
+            locks: self.locks,
             ..Plan::default()
         };
         plan.pass.extend(all(&self.pass)?);

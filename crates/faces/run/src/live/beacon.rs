@@ -6,6 +6,7 @@
 //! all that was kept for the answers.
 
 use super::figures::{Figures, Label};
+use super::locks::Locks;
 use super::place::Place;
 use super::{Answer, Ask, PATIENCE};
 use crate::guests;
@@ -147,6 +148,10 @@ impl Answering {
                 let Sources { handle, vfs, tree } = &self.sources;
                 let figures = Figures::read(&self.label, handle, vfs, tree);
                 wire.send(&Answer::Figures(Box::new(figures)), None)
+            }
+            Ask::Locks => {
+                let Sources { handle, vfs, .. } = &self.sources;
+                wire.send(&Answer::Locks(Locks::read(handle, vfs)), None)
             }
             Ask::Enter => {
                 let Some(view) = &self.inside else {

@@ -2,6 +2,7 @@
 //! The side of who asks: what runs, by process, name or directory.
 
 use super::figures::{Figures, Label};
+use super::locks::Locks;
 use super::place::Place;
 use super::{Answer, Ask, PATIENCE, VERSION};
 use crate::Refusal;
@@ -73,15 +74,36 @@ impl Live {
         found.ok_or_else(|| Refusal::new(format!("{pid} has ended")))
     }
 
+    /// What is locked there.
+    ///
+    /// # Errors
+    /// It is gone, or of a version that does not say.
+    pub fn locks(&self) -> Result<Locks, Refusal> {
+        let pid = self.label().pid;
+        match self.ask(&Ask::Locks)?.0.recv() {
+            Ok(Some((Answer::Locks(locks), _))) => Ok(locks),
+            Ok(Some((Answer::Refused(why), _))) => Err(Refusal::new(why)),
+            _ => Err(Refusal::new(format!("{pid} does not say what is locked"))),
+        }
+    }
+
+    /// Asks it; what answers, and whose it is.
+    fn ask(&self, what: &Ask) -> Result<(Wire, UCred), Refusal> {
+        let pid = self.label().pid;
+        let mut places = Place::all().into_iter();
+        let found = places.find_map(|place| connect(&place, pid).ok());
+        let found = found.ok_or_else(|| Refusal::new(format!("{pid} has ended")))?;
+        let lost = |why| Refusal::step(&format!("{pid} does not answer"), why);
+        found.0.send(what, None).map_err(lost)?;
+        Ok(found)
+    }
+
     /// The namespaces of the view, the user namespace first, and whose server it is.
     pub(crate) fn namespaces(&self) -> Result<(Vec<OwnedFd>, UCred), Refusal> {
         let pid = self.label().pid;
         let lost = |why: io::Error| Refusal::step(&format!("{pid} does not answer"), why);
         let gone = || Refusal::new(format!("{pid} has ended"));
-        let mut places = Place::all().into_iter();
-        let connect = |place: Place| connect(&place, pid).ok();
-        let (wire, server) = places.find_map(connect).ok_or_else(gone)?;
-        wire.send(&Ask::Enter, None).map_err(lost)?;
+        let (wire, server) = self.ask(&Ask::Enter)?;
         let count = match wire.recv().map_err(lost)?.ok_or_else(gone)?.0 {
             Answer::Enter { namespaces } => namespaces,
             Answer::Refused(why) => return Err(Refusal::new(why)),

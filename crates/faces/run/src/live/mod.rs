@@ -8,6 +8,7 @@
 //! | `beacon` | the side of the server |
 //! | `find` | the side of who asks |
 //! | `figures` | what is told, as JSON and for Prometheus |
+//! | `locks` | what is locked, and who waits for whom |
 //!
 //! # Protocol
 //! One question and one answer for each connection, as frames of the wire ([`VERSION`]). The answer
@@ -26,12 +27,14 @@
 mod beacon;
 mod figures;
 mod find;
+mod locks;
 mod place;
 mod prometheus;
 
 pub use beacon::{Beacon, Sources};
 pub use figures::{Cached, Copies, Figures, Label, LiveKind, Tenant};
 pub use find::Live;
+pub use locks::{Lock, LockKind, LockSort, Locks};
 pub use prometheus::prometheus;
 
 pub(crate) use beacon::Inside;
@@ -52,12 +55,15 @@ pub(crate) enum Ask {
     Figures,
     /// The namespaces of the view.
     Enter,
+    /// What is locked.
+    Locks,
 }
 
 /// An answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Figures(Box<Figures>),
+    Locks(Locks),
     /// Descriptors of the namespaces follow, the user namespace first.
     Enter {
         /// How many.

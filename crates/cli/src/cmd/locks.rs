@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `openpath locks`: what is locked in the mounts and views that run now, by whom, and who waits
+//! for whom.
+//!
+//! Those that were begun without `--locks` leave it to the kernel, which says so in `/proc/locks`.
+
+use crate::Outcome;
+use crate::summary::text_of;
+use openpath_bench::Error;
+use openpath_run::Refusal;
+use openpath_run::live::{Label, Live, LiveKind, Locks};
+use serde_json::json;
+use std::io::{self, Write};
+
+/// Options of `locks`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The name of a view that runs, a directory that is mounted, or the process of either, as
+    /// `openpath list` shows it; all unless told.
+    #[arg(value_name = "VIEW")]
+    which: Option<String>,
+    /// A JSON object a line for each mount or view.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
+    let said = |why: Refusal| Error::Setup(why.to_string());
+    let all: Vec<(Label, Locks)> = match &args.which {
+        Some(which) => {
+            let live = Live::find(which).map_err(said)?;
+            vec![(live.label().clone(), live.locks().map_err(said)?)]
+        }
+        None => {
+            // What goes while it is asked has no locks.
+            let all = Live::all().into_iter();
+            all.filter_map(|live| Some((live.label().clone(), live.locks().ok()?)))
+                .collect()
+        }
+    };
+    match tell(args, &all) {
+        // Who reads it has enough.
+        Err(why) if why.kind() == io::ErrorKind::BrokenPipe => {}
+        told => told?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn tell(args: &Args, all: &[(Label, Locks)]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for (label, locks) in all {
+        if args.json {
+            let line = json!({
+                "kind": label.kind,
+                "pid": label.pid,
+                "name": label.name,
+                "directory": label.directory,
+                "answered": locks.answered,
+                "locks": locks.locks,
+                "left_out": locks.left_out,
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            table(&mut out, args.which.is_none(), label, locks)?;
+        }
+    }
+    out.flush()
+}
+
+/// The lines of one, below its name where there may be others.
+fn table(out: &mut impl Write, named: bool, label: &Label, locks: &Locks) -> io::Result<()> {
+    if named {
+        let kind = match label.kind {
+            LiveKind::Run => "run",
+            LiveKind::Mount => "mount",
+        };
+        write!(out, "{kind} {}", label.pid)?;
+        for word in [&label.name, &label.directory].into_iter().flatten() {
+            write!(out, " {}", text_of(word.as_ref()))?;
+        }
+        writeln!(out, ":")?;
+    }
+    if !locks.answered && locks.locks.is_empty() {
+        writeln!(
+            out,
+            "the kernel keeps its locks: see /proc/locks, or begin it with --locks"
+        )?;
+    }
+    for lock in &locks.locks {
+        writeln!(out, "{lock}")?;
+    }
+    if locks.left_out > 0 {
+        writeln!(out, "and {} more", locks.left_out)?;
+    }
+    Ok(())
+}

@@ -56,13 +56,16 @@ fn unload(op: &mut Op, cargo: Cargo) {
 /// The job, as it was: it is for a worker.
 pub(crate) fn begin(pool: &Pool, mut job: Parcel<Job>) -> Result<(), Parcel<Job>> {
     let it = &mut *job;
-    let (Some(op), [Some(file), None]) = (&mut it.op, &it.files) else {
+    let (Some(op), Some(stand_in)) = (&mut it.op, &it.stand_in) else {
+        return Err(job);
+    };
+    let [Some(file), None] = &it.files else {
         return Err(job);
     };
     let Some((cargo, offset)) = load(op) else {
         return Err(job);
     };
-    let Some(carriage) = it.stand_in.task.carrier(file, &cargo, offset) else {
+    let Some(carriage) = stand_in.task.carrier(file, &cargo, offset) else {
         unload(op, cargo);
         return Err(job);
     };

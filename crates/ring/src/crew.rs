@@ -13,6 +13,7 @@
 use crate::carry;
 use crate::desk::{Desk, Signal};
 use crate::direct::Direct;
+use crate::locks::Bell;
 use crate::op::{Failed, File, Op, Outcome};
 use crate::perform::buffers_of;
 use crate::pool::{AlarmId, Job, LaneId, Pool, StandIn};
@@ -21,6 +22,7 @@ use openpath_abi::fcntl::AT_FDCWD;
 use openpath_sync::{Ended, Parcel, Sleeper};
 use openpath_vfs::{Interrupter, OpenFile, Task};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Instant;
 
 /// A ring's side of a pool.
@@ -127,7 +129,7 @@ impl Crew {
             ticket,
             files: files_of(task, direct, &op),
             op: Some(op),
-            stand_in,
+            stand_in: Some(stand_in),
             signal,
             desk: Some(Arc::clone(&self.desk)),
             outcome: None,
@@ -149,7 +151,9 @@ impl Crew {
         let job = job.open();
         self.away[job.ticket as usize] = None;
         let returned = job.op.map(buffers_of).unwrap_or_default();
-        self.relieve(job.stand_in);
+        if let Some(stand_in) = job.stand_in {
+            self.relieve(stand_in);
+        }
         Failed { errno, returned }
     }
 
@@ -172,15 +176,24 @@ impl Crew {
         self.desk.inbox.is_empty()
     }
 
-    /// What has come back.
-    pub(crate) fn returned(&mut self, mut each: impl FnMut(u32, Outcome)) {
+    /// What has come back: what came of a job, or nothing, which tells of a lock ([`Job::word`]).
+    pub(crate) fn returned(&mut self, mut each: impl FnMut(u32, Option<Outcome>)) {
         for job in self.desk.inbox.take() {
             let job = job.open();
+            let Some(stand_in) = job.stand_in else {
+                each(job.ticket, None);
+                continue;
+            };
             self.away[job.ticket as usize] = None;
-            self.relieve(job.stand_in);
+            self.relieve(stand_in);
             let outcome = job.outcome.unwrap_or_else(|| Err(Errno::EIO.into()));
-            each(job.ticket, outcome);
+            each(job.ticket, Some(outcome));
         }
+    }
+
+    /// What tells the owner that an operation has come to its lock.
+    pub(crate) fn bell(&self, ticket: u32) -> Waker {
+        Bell::waker(Job::word(ticket, &self.desk))
     }
 
     /// Sleeps until something comes back.

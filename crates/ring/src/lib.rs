@@ -29,6 +29,7 @@ mod crew;
 mod desk;
 mod direct;
 mod future;
+mod locks;
 mod op;
 mod options;
 mod perform;

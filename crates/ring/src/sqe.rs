@@ -5,8 +5,9 @@
 //! `struct io_uring_sqe`; each constructor names its opcode.
 
 use crate::Bytes;
+use crate::locks::LockAsk;
 use crate::op::{File, How, Op, Place, Where};
-use openpath_abi::{Errno, OpenHow};
+use openpath_abi::{Errno, Flock, OpenHow};
 use openpath_vfs::Fd;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub(crate) enum Work {
     Install(u32, bool),
     /// A descriptor's file in a slot.
     Keep(Fd, Where),
+    /// A lock of a file.
+    Lock(File, LockAsk),
 }
 
 /// A time that is waited for.
@@ -266,6 +269,38 @@ impl Sqe {
     ) -> Self {
         let (old, new) = (Place::new(dir, old), Place::new(new_dir, new));
         Self::call(Op::Link(old, new, flags))
+    }
+
+    fn lock(file: impl Into<File>, ask: LockAsk) -> Self {
+        Self::new(Work::Lock(file.into(), ask))
+    }
+
+    /// fcntl(2) with `F_SETLK`: a lock of the task's descriptor table, or of the table of direct
+    /// descriptors if the file is in a slot. `io_uring` has none.
+    pub fn fcntl_setlk(file: impl Into<File>, ask: Flock) -> Self {
+        Self::lock(file, LockAsk::Table(ask))
+    }
+
+    /// fcntl(2) with `F_SETLKW`. It waits in the line of the lock, and takes no worker; to cancel
+    /// it is to leave the line, and who has got the lock at the same moment keeps it: then it
+    /// succeeds. `io_uring` has none.
+    pub fn fcntl_setlkw(file: impl Into<File>, ask: Flock) -> Self {
+        Self::lock(file, LockAsk::TableLater(ask))
+    }
+
+    /// As [`Sqe::fcntl_setlk`], with `F_OFD_SETLK`: a lock of the open file.
+    pub fn ofd_setlk(file: impl Into<File>, ask: Flock) -> Self {
+        Self::lock(file, LockAsk::File(ask))
+    }
+
+    /// As [`Sqe::fcntl_setlkw`], with `F_OFD_SETLKW`.
+    pub fn ofd_setlkw(file: impl Into<File>, ask: Flock) -> Self {
+        Self::lock(file, LockAsk::FileLater(ask))
+    }
+
+    /// flock(2); without `LOCK_NB` it waits as [`Sqe::fcntl_setlkw`] does.
+    pub fn flock(file: impl Into<File>, op: u32) -> Self {
+        Self::lock(file, LockAsk::Whole(op))
     }
 
     fn time(after: Duration) -> Timeout {

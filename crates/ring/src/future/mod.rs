@@ -16,6 +16,7 @@
 
 mod calls;
 mod flight;
+mod locks;
 mod plan;
 mod work;
 
@@ -147,6 +148,8 @@ impl AsyncTask {
         // What was abandoned is dropped when nothing is borrowed.
         let mut forgotten = Vec::new();
         crew.returned(|ticket, outcome| {
+            // Futures hear of their locks themselves.
+            let Some(outcome) = outcome else { return };
             if let Some(outcome) = self.flights.borrow_mut().land(ticket, outcome) {
                 forgotten.push(outcome);
                 given_back = true;

@@ -38,7 +38,8 @@ pub(crate) struct Job {
     pub(crate) op: Option<Op>,
     /// The files it is about, as they were when it was submitted.
     pub(crate) files: [Option<OpenFile>; 2],
-    pub(crate) stand_in: StandIn,
+    /// Who makes it; nobody: it is only a word ([`Job::word`]).
+    pub(crate) stand_in: Option<StandIn>,
     /// Who is told beside the desk.
     pub(crate) signal: Option<Signal>,
     /// Where it is left. It is not there with the job: else neither would ever go.
@@ -51,11 +52,28 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// A word to a desk, that one should look at what the request waits for.
+    pub(crate) fn word(ticket: u32, desk: &Arc<Desk>) -> Parcel<Self> {
+        Parcel::new(Self {
+            ticket,
+            op: None,
+            files: [None, None],
+            stand_in: None,
+            signal: None,
+            desk: Some(Arc::clone(desk)),
+            outcome: None,
+            moved: None,
+            last: None,
+        })
+    }
+
     /// Does what is to be done.
     pub(crate) fn run(&mut self) {
-        let Some(op) = self.op.take() else { return };
+        let (Some(op), Some(stand_in)) = (self.op.take(), &self.stand_in) else {
+            return;
+        };
         let mut files = std::mem::take(&mut self.files);
-        let task = &self.stand_in.task;
+        let task = &stand_in.task;
         let own = matches!(op, Op::Own(_));
         let moved = self.moved.take();
         let carried = moved.and_then(|moved| Some((moved, files[0].take()?)));

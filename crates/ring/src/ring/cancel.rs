@@ -5,9 +5,9 @@
 //! `io_async_cancel`, `io_try_cancel`.
 //!
 //! # Rules
-//! R1. What waits for a time, or for a worker, is cancelled at once. What a worker has begun is
-//!     interrupted, and completes when it ends: with `ECANCELED` if it was interrupted, else as it
-//!     would have.
+//! R1. What waits for a time, for a lock, or for a worker, is cancelled at once. What a worker has
+//!     begun is interrupted, and completes when it ends: with `ECANCELED` if it was interrupted,
+//!     else as it would have.
 //! R2. What has not begun, because of a chain or a drain, is not found.
 //!
 //! # Divergence: L34
@@ -55,13 +55,14 @@ impl Ring {
     /// Ends an operation that has begun (R1).
     ///
     /// # Errors
-    /// `EALREADY`: a worker has it.
+    /// `EALREADY`: a worker has it; it has its lock.
     pub(super) fn end_early(&mut self, id: u32) -> Result<u64, Errno> {
         let Some(request) = self.requests.get(id) else {
             return Err(Errno::ENOENT);
         };
         match request.stage {
             Stage::Ticking => self.finish(id, Err(Errno::ECANCELED.into())),
+            Stage::InLine => return self.leave_line(id),
             Stage::Away(_) => {
                 request.stage = Stage::Away(true);
                 match self.crew.recall(id) {
@@ -80,7 +81,10 @@ impl Ring {
 
 /// Whether an operation has begun and is one of these (R2).
 fn is_meant(request: &Request, which: Cancel) -> bool {
-    if !matches!(request.stage, Stage::Away(_) | Stage::Ticking) {
+    if !matches!(
+        request.stage,
+        Stage::Away(_) | Stage::Ticking | Stage::InLine
+    ) {
         return false;
     }
     match which {
@@ -94,7 +98,7 @@ fn is_meant(request: &Request, which: Cancel) -> bool {
 pub(super) fn file_of(work: &Work) -> Option<File> {
     match work {
         Work::Call(op) => Op::file(op),
-        Work::ReadMany(file, _) => Some(*file),
+        Work::ReadMany(file, _) | Work::Lock(file, _) => Some(*file),
         _ => None,
     }
 }

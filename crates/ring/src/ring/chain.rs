@@ -176,6 +176,7 @@ fn request(sqe: Sqe, is_barrier: bool) -> Request {
         into,
         next: None,
         guard: None,
+        line: None,
         deadline: None,
         target: None,
         is_barrier,

@@ -56,6 +56,7 @@ impl Ring {
                 let fd = file.and_then(|file| self.task.install(&file, flags));
                 self.finish(id, fd.map(Done::installed).map_err(Into::into));
             }
+            Work::Lock(file, ask) => self.lock(id, file, &ask),
             Work::Keep(fd, place) => {
                 let kept = self.keep_too(fd, place);
                 self.finish(id, answer(kept));
@@ -163,7 +164,7 @@ impl Ring {
         }
     }
 
-    fn data_of(&mut self, id: u32) -> u64 {
+    pub(super) fn data_of(&mut self, id: u32) -> u64 {
         self.requests.get(id).map_or(0, |request| request.user_data)
     }
 

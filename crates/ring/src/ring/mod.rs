@@ -7,8 +7,9 @@
 //!
 //! # States of an operation
 //! Prepared -> held (a chain, a drain) -> answered in place; or with the workers; or waiting for a
-//! time -> its completion is posted -> taken. A chain goes on, and a time is up, while the owner is
-//! in the ring: in [`Ring::submit`], [`Ring::wait`], [`Ring::next_completion`].
+//! time, or in line for a lock -> its completion is posted -> taken. A chain goes on, and a time is
+//! up, while the owner is in the ring: in [`Ring::submit`], [`Ring::wait`],
+//! [`Ring::next_completion`].
 //!
 //! # Fields
 //! All are the owner's own; what workers write is behind the desk.
@@ -28,6 +29,7 @@ mod cancel;
 mod chain;
 mod direct;
 mod issue;
+mod locks;
 mod request;
 mod time;
 
@@ -99,7 +101,7 @@ pub struct Ring {
     completions: VecDeque<Ready>,
     completions_max: usize,
     /// Kept for the next use.
-    back: Vec<(u32, Outcome)>,
+    back: Vec<(u32, Option<Outcome>)>,
     hooked: bool,
     task: Task,
 }
@@ -170,10 +172,13 @@ impl Ring {
         let Self {
             crew,
             completions,
+            requests,
             task,
             ..
         } = self;
         drop(crew);
+        // Who waits for a lock leaves the line.
+        drop(requests);
         for fd in completions.into_iter().filter_map(|ready| ready.installed) {
             // What the backend had to say goes with the completion.
             let _told = task.close(fd);
@@ -332,7 +337,10 @@ impl Ring {
         let mut back = std::mem::take(&mut self.back);
         self.crew.returned(|id, outcome| back.push((id, outcome)));
         for (id, outcome) in back.drain(..) {
-            self.returned(id, outcome);
+            match outcome {
+                Some(outcome) => self.returned(id, outcome),
+                None => self.look_at_lock(id),
+            }
         }
         self.back = back;
     }

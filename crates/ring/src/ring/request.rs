@@ -3,6 +3,8 @@
 
 use crate::op::{File, Where};
 use crate::sqe::Work;
+use openpath_vfs::LockWait;
+use std::task::Waker;
 use std::time::Instant;
 
 /// Where an operation is.
@@ -14,6 +16,8 @@ pub(super) enum Stage {
     Away(bool),
     /// It waits for its time.
     Ticking,
+    /// It waits for a lock.
+    InLine,
     /// A linked time-out, which watches this one.
     Watching(u32),
 }
@@ -33,6 +37,8 @@ pub(super) struct Request {
     pub(super) next: Option<u32>,
     /// The linked time-out that watches it.
     pub(super) guard: Option<u32>,
+    /// What waits for its lock, and what tells of that.
+    pub(super) line: Option<(LockWait, Waker)>,
     /// When its time is up.
     pub(super) deadline: Option<Instant>,
     /// At how many completions it ends.

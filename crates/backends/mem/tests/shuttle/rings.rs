@@ -3,17 +3,21 @@
 //! them, and the owner takes, cancels, drops or waits meanwhile. Each completes exactly once and
 //! nothing is left. A lost wake-up is a deadlock, which the scheduler reports.
 
-use crate::backend::{World, name, number_at};
+use crate::backend::{World, build, name, number_at};
 use crate::{explore, explore_often, join, spawn};
-use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR};
+use openpath_abi::lock::F_WRLCK;
+use openpath_abi::{Errno, Flock};
+use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{AsyncTask, Cancel, Pool, PoolOptions, Ring, RingOptions, Sqe};
+use openpath_vfs::{Cred, Fd, Task, Vfs};
 use shuttle::future::block_on;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+const WRITE: Flock = Flock::new(F_WRLCK, 0, 10);
 /// No time is ever up.
 const NEVER: Duration = Duration::from_secs(1 << 20);
 
@@ -265,5 +269,63 @@ fn a_future_that_is_dropped_leaves_nothing_and_gives_its_place_back() {
         assert_eq!(task.descriptors(), [fd]);
         drop(task);
         assert_at_rest(&world, pool);
+    });
+}
+
+/// A file that a task has locked, and a ring that has it open.
+fn locked(vfs: &Vfs, pool: &Pool) -> (Task, Ring, Fd) {
+    let [holder, owner] = [(); 2].map(|()| vfs.task(Cred::root()).expect("a task"));
+    let fd = holder.open(b"/f", O_CREAT | O_RDWR, 0o666).expect("a file");
+    assert_eq!(owner.open(b"/f", O_RDWR, 0), Ok(fd));
+    holder.fcntl_setlk(fd, &WRITE).expect("a lock");
+    let ring = Ring::new(owner, pool, RingOptions::default()).expect("a ring");
+    (holder, ring, fd)
+}
+
+#[test]
+fn a_lock_that_is_waited_for_completes_once_whoever_frees_or_cancels_it() {
+    explore_often(2, || {
+        let vfs = build(MemFs::new(MemOptions::default()));
+        let pool = pool(1);
+        let (holder, mut ring, fd) = locked(&vfs, &pool);
+        let wait = Sqe::fcntl_setlkw(fd, WRITE).user_data(1);
+        ring.prepare(wait).expect("room");
+        assert_eq!(ring.submit(), Ok(1));
+        let frees = spawn(move || holder.close(fd).expect("closed"));
+        let cancelled = ring.cancel_now(Cancel::UserData(1));
+        assert!(cancelled <= 1);
+        assert_eq!(ring.wait(1, None), Ok(1));
+        let result = ring.next_completion().expect("one").result;
+        assert!(matches!(result, Ok(0) | Err(Errno::ECANCELED)));
+        assert!(ring.next_completion().is_none() && ring.in_flight() == 0);
+        join(frees);
+        assert_eq!(vfs.locks().len(), usize::from(result.is_ok()));
+        drop(ring);
+        assert!(vfs.locks().is_empty());
+        assert_eq!(vfs.root_tenant().stats().locks, 0);
+        drop(pool);
+    });
+}
+
+#[test]
+fn a_lock_is_waited_for_without_a_lost_word_and_left_by_a_ring_that_goes() {
+    explore_often(2, || {
+        let vfs = build(MemFs::new(MemOptions::default()));
+        let pool = pool(1);
+        for goes in [false, true] {
+            let (holder, mut ring, fd) = locked(&vfs, &pool);
+            ring.prepare(Sqe::fcntl_setlkw(fd, WRITE)).expect("room");
+            assert_eq!(ring.submit(), Ok(1));
+            let frees = spawn(move || holder.close(fd).expect("closed"));
+            if !goes {
+                assert_eq!(ring.wait(1, None), Ok(1));
+                assert_eq!(ring.next_completion().map(|cqe| cqe.result), Some(Ok(0)));
+            }
+            drop(ring);
+            join(frees);
+            assert!(vfs.locks().is_empty());
+            assert_eq!(vfs.root_tenant().stats().locks, 0);
+        }
+        drop(pool);
     });
 }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks of files as futures. None takes a worker, or one of the places that calls have: who waits
+//! stands in the line of the lock.
+
+use super::{AsyncTask, Local};
+use crate::locks::LockAsk;
+use openpath_abi::{Errno, Flock};
+use openpath_vfs::{Fd, LockWait};
+use std::ops::Deref;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A lock as a future. Dropped, it leaves the line; what it was granted and did not hear of is
+/// freed.
+#[must_use = "a future does nothing unless it is polled"]
+struct Locking<R> {
+    host: R,
+    fd: Fd,
+    stage: Stage,
+}
+
+enum Stage {
+    New(LockAsk),
+    InLine(LockWait),
+    Over,
+}
+
+impl<R: Deref<Target = AsyncTask> + Unpin> Future for Locking<R> {
+    type Output = Result<(), Errno>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let task = &this.host.task;
+        if let Stage::New(ask) = &this.stage {
+            let begun = ask.begin(task, this.fd);
+            this.stage = Stage::Over;
+            match begun? {
+                Some(wait) => this.stage = Stage::InLine(wait),
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+        let Stage::InLine(wait) = &this.stage else {
+            return Poll::Pending;
+        };
+        let told = task.lock_wait(wait, cx.waker());
+        if told.is_ready() {
+            this.stage = Stage::Over;
+        }
+        told
+    }
+}
+
+/// Makes the same methods for both.
+macro_rules! locks {
+    ($($(#[$doc:meta])* fn $name:ident($arg:ident: $ty:ty) = $ask:expr;)*) => {
+        impl AsyncTask {
+            $(
+                $(#[$doc])*
+                pub fn $name(
+                    &mut self,
+                    fd: Fd,
+                    $arg: $ty,
+                ) -> impl Future<Output = Result<(), Errno>> + Send + '_ {
+                    let stage = Stage::New($ask);
+                    Locking { host: self, fd, stage }
+                }
+            )*
+        }
+
+        impl<'t> Local<'t> {
+            $(
+                $(#[$doc])*
+                pub fn $name(
+                    self,
+                    fd: Fd,
+                    $arg: $ty,
+                ) -> impl Future<Output = Result<(), Errno>> + 't {
+                    let stage = Stage::New($ask);
+                    Locking { host: self.0, fd, stage }
+                }
+            )*
+        }
+    };
+}
+
+locks! {
+    /// fcntl(2) with `F_SETLKW`. Calls that do not wait are [`AsyncTask::task`]'s.
+    ///
+    /// ```
+    /// # use openpath_abi::{Flock, fcntl::{O_CREAT, O_RDWR}, lock::F_WRLCK};
+    /// # use openpath_mem::{MemFs, MemOptions};
+    /// # use openpath_ring::{AsyncTask, Pool, PoolOptions, RingOptions};
+    /// # use openpath_vfs::{Cred, Vfs};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), openpath_abi::Errno> {
+    /// # let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()))?;
+    /// # let pool = Pool::new(PoolOptions::default());
+    /// # let mut task = AsyncTask::new(vfs.task(Cred::root())?, &pool, RingOptions::default())?;
+    /// let fd = task.open(b"/db", O_CREAT | O_RDWR, 0o600).await?;
+    /// task.fcntl_setlkw(fd, Flock::new(F_WRLCK, 0, 0)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`openpath_vfs::Task::fcntl_setlkw_later`].
+    fn fcntl_setlkw(ask: Flock) = LockAsk::TableLater(ask);
+    /// fcntl(2) with `F_OFD_SETLKW`.
+    ///
+    /// # Errors
+    /// As [`openpath_vfs::Task::ofd_setlkw_later`].
+    fn ofd_setlkw(ask: Flock) = LockAsk::FileLater(ask);
+    /// flock(2).
+    ///
+    /// # Errors
+    /// As [`openpath_vfs::Task::flock_later`].
+    fn flock(op: u32) = LockAsk::Whole(op);
+}

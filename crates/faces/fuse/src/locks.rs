@@ -26,7 +26,7 @@
 //! R4. When the mount is gone nobody says what is closed: who waits leaves the line, and all that
 //!     its owners have ends.
 //!
-//! # Divergence: L82, L83, L84
+//! # Divergence: L82, L83, L84, L85, L86
 
 use crate::wire::request::{Lock, Locking};
 use crate::wire::{Answer, Device};

@@ -9,10 +9,13 @@
 //! line when it is ended or dropped.
 //!
 //! # Rules
-//! R1. It costs its tenant a lock until it has its answer, so that no more wait than may have locks.
+//! R1. It costs its tenant a lock until it has its answer, so that no more wait than may have
+//!     locks.
 //! R2. What was granted and is dropped before anybody heard of it is freed: nobody would know that
 //!     it is there.
 //! R3. The file stays open while it is waited for.
+//!
+//! # Divergence: L86
 
 use super::calls::{By, InLine};
 use super::context::LockContext;

@@ -10,9 +10,9 @@
 //! An inode has no context -> has one, from the first lock on, for as long as it lives. A request
 //! is granted, refused, or waits in line; who waits is granted or refused by who frees something,
 //! or leaves when it is interrupted. Who waits is a thread that sleeps, or a [`LockWait`] that is
-//! asked. What is granted ends by an unlock, or with its owner: the first close of any descriptor of
-//! the file in that table, or the last of the open file; of owners behind a face, when the face says
-//! so, or ends.
+//! asked. What is granted ends by an unlock, or with its owner: the first close of any descriptor
+//! of the file in that table, or the last of the open file; of owners behind a face, when the face
+//! says so, or ends.
 //!
 //! # Fields
 //! | field | written under | read under |

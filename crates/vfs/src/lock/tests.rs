@@ -89,7 +89,8 @@ fn many_waits_of_one_owner_end_in_any_order() {
 }
 
 impl LockContext {
-    /// Gives the owner what it asks for, now, or when nobody is in the way if `wait` says who waits.
+    /// Gives the owner what it asks for, now, or when nobody is in the way if `wait` says who
+    /// waits.
     fn set(&self, vfs: &Shared, ask: &Ask, wait: Option<&Sleeper>) -> Result<(), Errno> {
         match (self.ask(vfs, ask, Wish::asleep(wait))?, wait) {
             (Some(place), Some(sleeper)) => self.wait(&vfs.locks, &place, sleeper),

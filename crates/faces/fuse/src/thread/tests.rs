@@ -39,6 +39,8 @@ fn clerk(opens: Opens) -> (Clerk, Worker) {
     let task = vfs.task(Cred::root()).expect("a task");
     let options = Options {
         opens,
+        locks: opens == Opens::Each,
+        lock_waits_max: 4,
         threads: 1,
         nodes_max: 500,
         ..Options::default()

@@ -164,7 +164,8 @@ fn who_is_killed_lets_go() {
             assert_eq!(a.does(held), "ok");
             b.waits(wanted);
             c.waits(wanted);
-            // Who waits and is killed waits no more, and who holds it and is killed holds it no more.
+            // Who waits and is killed waits no more, and who holds it and is killed holds it no
+            // more.
             b.kill();
             a.kill();
             assert_eq!(c.answer(), "ok");

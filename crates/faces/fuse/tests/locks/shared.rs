@@ -83,6 +83,30 @@ fn mounts_of_one_tree_and_its_tasks_see_each_other() {
 }
 
 #[test]
+fn a_lock_does_not_bring_what_another_mount_has_written() {
+    let Some(first) = locking() else { return };
+    let other = first.task.fork().expect("a task");
+    let Some(second) = Place::of(other, options()) else {
+        return;
+    };
+    fs::write(first.at("f"), "old").expect("written");
+    let read = |place: &Place| fs::read(place.at("f")).expect("read");
+    let (mut a, mut b) = (Agent::new(first.dir()), Agent::new(second.dir()));
+    assert_eq!(a.does("open f rw"), "3");
+    assert_eq!(b.does("open f rw"), "3");
+    assert_eq!(read(&second), b"old");
+    assert_eq!(a.does("setlk 3 w 0 0"), "ok");
+    fs::write(first.at("f"), "new").expect("written");
+    assert_eq!(a.does("setlk 3 u 0 0"), "ok");
+    assert_eq!(b.does("setlk 3 w 0 0"), "ok");
+    assert_eq!(read(&second), b"old", "neither tells the other");
+    assert_eq!(read(&first), b"new");
+    drop((a, b));
+    second.end();
+    first.end();
+}
+
+#[test]
 fn those_who_wait_hold_up_nobody_and_come_in_order() {
     let Some(place) = locking() else { return };
     let mut holder = Agent::new(place.dir());

@@ -33,7 +33,7 @@ impl Ring {
         let bell = self.crew.bell(id);
         if let Some(request) = self.requests.get(id) {
             request.stage = Stage::InLine;
-            request.line = Some((wait, bell));
+            request.line = Some(Box::new((wait, bell)));
         }
         self.look_at_lock(id);
     }
@@ -45,18 +45,19 @@ impl Ring {
             return;
         };
         let file = request.file;
-        let Some((wait, bell)) = request.line.take() else {
+        let Some(line) = request.line.take() else {
             return;
         };
+        let (wait, bell) = &*line;
         let told = match self.table_of(file) {
-            Some((task, _)) => task.lock_wait(&wait, &bell),
-            None => wait.poll(&bell),
+            Some((task, _)) => task.lock_wait(wait, bell),
+            None => wait.poll(bell),
         };
         match told {
             Poll::Ready(told) => self.finish(id, answer(told)),
             Poll::Pending => {
                 if let Some(request) = self.requests.get(id) {
-                    request.line = Some((wait, bell));
+                    request.line = Some(line);
                 }
             }
         }
@@ -69,9 +70,9 @@ impl Ring {
     pub(super) fn leave_line(&mut self, id: u32) -> Result<u64, Errno> {
         let request = self.requests.get(id);
         let line = request.and_then(|request| Some((request.file, request.line.take()?)));
-        let told = line.and_then(|(file, (wait, _))| match self.table_of(file) {
-            Some((task, _)) => task.lock_end(&wait),
-            None => wait.end(),
+        let told = line.and_then(|(file, line)| match self.table_of(file) {
+            Some((task, _)) => task.lock_end(&line.0),
+            None => line.0.end(),
         });
         match told {
             Some(told) => {

@@ -37,8 +37,8 @@ pub(super) struct Request {
     pub(super) next: Option<u32>,
     /// The linked time-out that watches it.
     pub(super) guard: Option<u32>,
-    /// What waits for its lock, and what tells of that.
-    pub(super) line: Option<(LockWait, Waker)>,
+    /// What waits for its lock, and what tells of that; few have it.
+    pub(super) line: Option<Box<(LockWait, Waker)>>,
     /// When its time is up.
     pub(super) deadline: Option<Instant>,
     /// At how many completions it ends.

@@ -20,7 +20,8 @@ use openpath_abi::{Errno, Flock};
 use std::fmt;
 use std::sync::Arc;
 
-/// Who locks in the name of others. Their locks end with it; who waits for one ends before.
+/// Who locks in the name of others. Their locks end with it, but for those that a backend keeps
+/// ([`crate::InodeOps::lock`]), of which it has no list; who waits for one ends before.
 ///
 /// ```
 /// # use openpath_abi::{Errno, Flock, fcntl::{O_CREAT, O_RDWR}, lock::{F_UNLCK, F_WRLCK}};
@@ -127,7 +128,7 @@ impl LockFace {
 }
 
 impl Drop for LockFace {
-    /// R2. A backend that keeps locks is not told: it knows no owner's files.
+    /// R2
     fn drop(&mut self) {
         let is_mine = |owner| matches!(owner, LockOwner::Face(face, _) if face == self.number);
         for context in self.vfs.locks.contexts() {

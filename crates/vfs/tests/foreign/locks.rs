@@ -23,7 +23,8 @@ impl InodeOps for Keeper {
 
     fn lock(&self, _inode: &Inode, call: LockCall<'_>) -> Option<Result<(), Errno>> {
         let owner = |owner| match owner {
-            LockOwner::Table(_) | LockOwner::Face(..) => "table",
+            LockOwner::Table(_) => "table",
+            LockOwner::Face(..) => "face",
             LockOwner::File(_) => "file",
             LockOwner::Flock(_) => "flock",
         };
@@ -111,6 +112,25 @@ fn a_back_end_that_keeps_locks_is_asked_and_told_of_the_ends() {
             "file Some(Read) waits true",
             "flock Some(Write) waits false",
             "table ends",
+        ]
+    );
+    // It cannot be waited for without a thread.
+    let later = task
+        .fcntl_setlkw_later(fd, &read)
+        .map(|wait| wait.is_some());
+    assert_eq!(later, Err(Errno::ENOLCK));
+    let nb = task.flock_later(fd, LOCK_EX | LOCK_NB);
+    assert_eq!(nb.map(|wait| wait.is_some()), Err(Errno::EAGAIN));
+    let face = task.lock_face();
+    assert_eq!(face.setlk(&task, fd, 1, &read), Err(Errno::EAGAIN));
+    assert_eq!(face.end(&task, fd, 1), Ok(()));
+    assert_eq!(
+        said(),
+        [
+            "table Some(Read) waits false",
+            "flock Some(Write) waits false",
+            "face Some(Read) waits false",
+            "face ends",
         ]
     );
     task.close(fd).expect("closed");

@@ -70,6 +70,11 @@ const EXTRA: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "shared-stores",
+        &["open-close", "stat", "dup-close"],
+        &["root d2"],
+    ),
+    (
+        "shared-stores",
         WARM,
         &[
             "d1",

@@ -589,6 +589,25 @@ fn nothing_is_left_of_what_was_removed() {
     assert_eq!(after.dentries, before.dentries);
 }
 
+/// The root of a tree is in no directory, but nobody unlinked it: its last close looks for nothing.
+#[test]
+fn closing_an_unlinked_file_collects_and_closing_a_root_does_not() {
+    use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
+    let vfs = vfs();
+    let t = root(&vfs);
+    let open = |path: &[u8], flags| t.open(path, O_RDONLY | flags, 0).expect("open");
+    t.touch("/f");
+    t.touch("/g");
+    let fd = open(b"/g", 0);
+    t.unlink(b"/f").expect("unlink");
+    t.unlink(b"/g").expect("unlink");
+    assert_eq!(vfs.usage().buried, 2);
+    t.close(open(b"/", O_DIRECTORY)).expect("close");
+    assert_eq!(vfs.usage().buried, 2);
+    t.close(fd).expect("close");
+    assert_eq!(vfs.usage().buried, 0);
+}
+
 #[test]
 fn room_that_removed_files_hold_is_given_back_when_it_is_wanted() {
     let options = openpath_mem::MemOptions {

@@ -38,6 +38,8 @@ pub enum Via {
     Namespace,
     /// A directory that the caller may not search: every operation is refused.
     Barred,
+    /// The root of a mount, which is what the path names.
+    Root,
 }
 
 /// An operation at a depth, as in `open-close d16`, `open-close symlink d5` or `stat user d1`.
@@ -66,7 +68,7 @@ const OPS: [Op; 9] = [
     Op::Denied,
     Op::DupClose,
 ];
-const VIAS: [(&str, Via); 10] = [
+const VIAS: [(&str, Via); 11] = [
     ("symlink", Via::Symlink),
     ("dirlink", Via::DirLink),
     ("dotdot", Via::DotDot),
@@ -77,6 +79,7 @@ const VIAS: [(&str, Via); 10] = [
     ("relative-mount", Via::Relative),
     ("namespace", Via::Namespace),
     ("barred", Via::Barred),
+    ("root", Via::Root),
 ];
 const USER: u32 = 1000;
 
@@ -141,9 +144,12 @@ impl Case {
     pub fn lay(self, maker: &Task, chains: &mut [Chain]) -> Result<(), Error> {
         let (of_each, prefix) = match self.via {
             Via::Mounts => (1, &b"/."[..]),
-            Via::Mount | Via::Nested | Via::MountUp | Via::Relative | Via::Namespace => {
-                (chains.len(), &b"/mounted-"[..])
-            }
+            Via::Mount
+            | Via::Nested
+            | Via::MountUp
+            | Via::Relative
+            | Via::Namespace
+            | Via::Root => (chains.len(), &b"/mounted-"[..]),
             _ => (0, &b""[..]),
         };
         if of_each != 0 {
@@ -176,6 +182,10 @@ impl Case {
         maker.fchmodat2(AT_FDCWD, file, mode, 0)?;
         match self.via {
             Via::Dirs | Via::Mount | Via::Mounts | Via::Nested | Via::Namespace => {}
+            Via::Root => {
+                let point = [b"/", chain.top()].concat();
+                chain.file = c_string(&point);
+            }
             Via::MountUp => {
                 let again = [b"/", chain.top(), b"/.."].concat();
                 chain.below(&again);

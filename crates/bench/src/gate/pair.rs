@@ -140,6 +140,8 @@ const SAME: [Op; 7] = [
     Op::CreatReadOnly,
     Op::DupClose,
 ];
+/// What can be done with the root of a tree.
+const ROOT: [Op; 3] = [Op::OpenClose, Op::Stat, Op::DupClose];
 const WATCHED: [(Deed, Deed, bool); 9] = [
     (Deed::Read, Deed::Read, false),
     (Deed::OpenWrite, Deed::OpenWrite, false),
@@ -195,6 +197,9 @@ pub fn all() -> Vec<Pair> {
         for via in [Via::Nested, Via::MountUp, Via::Relative] {
             add([op; 2].map(Deed::Cached), false, how(via, false, 2));
         }
+    }
+    for op in ROOT {
+        add([op; 2].map(Deed::Cached), false, how(Via::Root, false, 2));
     }
     let shared = Case {
         shared: true,

@@ -56,6 +56,7 @@ pub(crate) use complete::NAME_MAX;
 pub(crate) use find::Look;
 pub(crate) use forget::Seen;
 pub(crate) use queue::Kind;
+pub(crate) use reclaim::unlinked;
 
 use crate::clock::Secrets;
 use crate::file::FileBody;

@@ -44,9 +44,11 @@ impl Drop for Collecting<'_> {
 /// How many unlinked entries come together before a collection.
 const BATCH: usize = 64;
 
-/// Whether an entry in this state was unlinked: whoever unhashed it buried it, once.
-fn unlinked(now: Sample) -> bool {
-    now.has(dflag::UNHASHED) && !now.has(dflag::ROOT)
+/// Whether an entry in this state was unlinked: whoever unhashed it buried it, once. The root of a
+/// tree is in no directory, and was not.
+#[inline(always)]
+pub(crate) fn unlinked(now: Sample) -> bool {
+    now.flags() & (dflag::UNHASHED | dflag::ROOT) == dflag::UNHASHED
 }
 
 /// Whether an entry in this state may be evicted. An unlinked one may not: the graveyard knows it.

@@ -15,7 +15,7 @@
 //!     all the same.
 
 use super::fbit;
-use crate::dcache::dflag;
+use crate::dcache::unlinked;
 use crate::inode::shield;
 use crate::instance::Shared;
 use crate::task::Pins;
@@ -111,7 +111,7 @@ impl Shared {
     #[inline(always)]
     fn is_unlinked(&self, last: &LastRef) -> bool {
         let entry = self.dcache.at(last.pin().dentry());
-        entry.word().sample().has(dflag::UNHASHED)
+        unlinked(entry.word().sample())
     }
 
     #[inline(always)]

@@ -25,7 +25,7 @@
 
 use super::emit::{Scene, Through, kind};
 use super::mark::News;
-use crate::dcache::dflag;
+use crate::dcache::unlinked;
 use crate::file::Filp;
 use crate::inode::{Inode, SetAttr, flag};
 use crate::instance::Shared;
@@ -219,7 +219,7 @@ impl Shared {
         let entry = self.dcache.at(pin.dentry()).word().sample();
         let inode = self.dcache.store.dentry_payload(pin);
         let watched = inode.is_some_and(|inode| inode.flags() & flag::WATCHED != 0);
-        entry.has(dflag::UNHASHED) && watched
+        unlinked(entry) && watched
     }
 
     /// Ends what was waiting for a place to be let go. Held: no lock.

@@ -12,6 +12,7 @@
 //! # States of a part
 //! | state | word | who moves it |
 //! |---|---|---|
+//! | absent | none; as closed | who opens it |
 //! | closed | 0 | whoever would be refused, holding `moving`; all parts at once |
 //! | open | 1 and what it has | its threads, where [`OPEN_MIN`] is left, holding `moving` |
 //!
@@ -106,12 +107,18 @@ impl<const N: usize> Allowance<N> {
         self.taken[which].get().saturating_sub(parts)
     }
 
+    /// The part of this thread.
+    #[inline]
+    fn part(&self, which: usize) -> Option<&Part> {
+        self.parts.mine_if_any().map(|parts| &parts.0[which])
+    }
+
     /// Takes `n`, all or nothing; whether it did.
     #[inline]
     pub fn take(&self, which: usize, n: u64) -> bool {
         let _step = unfailing();
-        let part = &self.parts.mine().0[which];
-        while let Some(has) = part.has()
+        while let Some(part) = self.part(which)
+            && let Some(has) = part.has()
             && has >= n
         {
             if part.change(has, has - n) {
@@ -132,8 +139,8 @@ impl<const N: usize> Allowance<N> {
     /// Whether `n` could be taken now.
     #[inline]
     pub fn fits(&self, which: usize, n: u64) -> bool {
-        let part = self.parts.mine().0[which].has();
-        part.is_some_and(|has| has >= n)
+        let has = self.part(which).and_then(Part::has);
+        has.is_some_and(|has| has >= n)
             || self.fits_common(which, n)
             || self.close(which, |all| all.fits_common(which, n))
     }
@@ -142,8 +149,8 @@ impl<const N: usize> Allowance<N> {
     #[inline]
     pub fn give(&self, which: usize, n: u64) {
         let _step = unfailing();
-        let part = &self.parts.mine().0[which];
-        while let Some(has) = part.has()
+        while let Some(part) = self.part(which)
+            && let Some(has) = part.has()
             && has.saturating_add(n) <= 2 * LOT
         {
             if part.change(has, has + n) {
@@ -212,10 +219,10 @@ impl<const N: usize> Allowance<N> {
     /// As [`Self::give`] where the part is closed, or full: then a lot goes too.
     #[cold]
     fn give_common(&self, which: usize, n: u64) {
-        let part = &self.parts.mine().0[which];
         let mut more = 0;
         if let Some(_alone) = self.moving.try_lock() {
-            if let Some(has) = part.has()
+            if let Some(part) = self.part(which)
+                && let Some(has) = part.has()
                 && has >= LOT
                 && part.change(has, has - LOT)
             {

@@ -4,8 +4,13 @@
 //!
 //! A thread is in one group for its life; the groups are filled in turn. Whoever needs all of what
 //! is there looks at every group.
+//!
+//! # States of a value
+//! Absent -> present, once: it is made when a thread of the group, or who asks for its key, wants
+//! it first, so that what few threads use takes little. Present until all are dropped.
 
 use crate::apart::Apart;
+use crate::once::WriteOnce;
 use crate::prim::{AtomicUsize, Ordering, SHARDS, global, local};
 use core::cell::Cell;
 
@@ -30,11 +35,11 @@ fn shard() -> usize {
 }
 
 /// A value for each group of threads. See the module head.
-pub struct Shards<T>([Apart<T>; SHARDS]);
+pub struct Shards<T>([WriteOnce<Apart<T>>; SHARDS]);
 
-impl<T: Default> Default for Shards<T> {
+impl<T> Default for Shards<T> {
     fn default() -> Self {
-        Self(core::array::from_fn(|_| Apart::default()))
+        Self(core::array::from_fn(|_| WriteOnce::default()))
     }
 }
 
@@ -47,22 +52,44 @@ impl<T> Shards<T> {
     pub fn here(&self) -> u32 {
         shard() as u32
     }
+}
 
+impl<T: Send + Sync> Shards<T> {
+    /// The value of this thread's group, if there is one.
+    #[inline]
+    pub fn mine_if_any(&self) -> Option<&T> {
+        self.of_if_any(shard() as u32)
+    }
+
+    /// The value for `key`, if there is one.
+    #[inline]
+    pub fn of_if_any(&self, key: u32) -> Option<&T> {
+        self.0[key as usize % SHARDS].get().map(|shard| &shard.0)
+    }
+
+    /// The values that there are.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        let there = self.0.iter().filter_map(WriteOnce::get);
+        there.map(|shard| &shard.0)
+    }
+}
+
+impl<T: Send + Sync + Default> Shards<T> {
     /// The value of this thread's group.
     #[inline]
     pub fn mine(&self) -> &T {
-        &self.0[shard()]
+        self.of(shard() as u32)
     }
 
     /// The value for `key`, where not threads but what they work on is in groups.
     #[inline]
     pub fn of(&self, key: u32) -> &T {
-        &self.0[key as usize % SHARDS]
+        self.of_if_any(key).unwrap_or_else(|| self.make(key))
     }
 
-    /// The values of all groups.
-    pub fn all(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().map(|shard| &shard.0)
+    #[cold]
+    fn make(&self, key: u32) -> &T {
+        &self.0[key as usize % SHARDS].set(Apart::default()).0
     }
 }
 
@@ -86,5 +113,37 @@ mod tests {
         assert_eq!(counts.iter().sum::<u64>(), 2 * SHARDS as u64);
         assert!(counts.iter().all(|count| count % 2 == 0));
         assert!(counts.iter().filter(|&&count| count != 0).count() > SHARDS / 2);
+    }
+
+    #[test]
+    fn a_value_is_there_when_its_group_first_asks() {
+        let shards: Shards<Word> = Shards::default();
+        assert!(shards.mine_if_any().is_none() && shards.all().next().is_none());
+        shards.mine().add(3);
+        assert_eq!(shards.mine_if_any().map(Word::get), Some(3));
+        assert_eq!(shards.of(shards.here()).get(), 3);
+        assert_eq!(shards.all().count(), 1);
+        let other = shards.here() + 1;
+        assert!(shards.of_if_any(other).is_none());
+        shards.of(other).add(1);
+        assert_eq!(shards.all().map(Word::get).sum::<u64>(), 4);
+        let bare = 2 * SHARDS * size_of::<usize>();
+        assert!(size_of_val(&shards) <= bare, "absent values take little");
+    }
+
+    #[test]
+    fn threads_of_one_group_find_one_value() {
+        let shards: Shards<Word> = Shards::default();
+        let shards = &shards;
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    (0..SHARDS as u32)
+                        .map(|key| shards.of(key).add(1))
+                        .sum::<u64>()
+                });
+            }
+        });
+        assert!(shards.all().all(|word| word.get() == 8));
     }
 }

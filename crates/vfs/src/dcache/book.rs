@@ -176,7 +176,9 @@ impl Book {
             if victims.len() >= goal {
                 break;
             }
-            let part = self.parts.of(self.next.add(1));
+            let Some(part) = self.parts.of_if_any(self.next.add(1)) else {
+                continue;
+            };
             let queue = &mut part.queues.lock()[kind as usize];
             let share = (u64::from(queue.len) * u64::from(steps)).div_ceil(all);
             passed += queue.sweep(dcache, victims, goal, share.min(steps.into()) as u32);

@@ -42,7 +42,6 @@ const INLINE_LOG: u32 = if cfg!(loom) { 1 } else { 6 };
 const SEGMENTS: usize = (u32::BITS - INLINE_LOG) as usize;
 
 /// An array of words that grows in place. See the module head.
-#[repr(align(64))]
 pub struct Slots {
     first: [Word32; INLINE as usize],
     /// Segment `k` holds the words from `INLINE << k` on, as many again.

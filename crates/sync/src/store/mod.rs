@@ -57,8 +57,9 @@ use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many pin words one block of a [`PinSet`] has: eight cache lines that no other set writes.
-pub const PINS_PER_BLOCK: u32 = if cfg!(loom) { 2 } else { 64 };
+/// How many pin words one block of a [`PinSet`] has: a pair of cache lines that no other set
+/// writes. Four sets have their files on one page of memory.
+pub const PINS_PER_BLOCK: u32 = if cfg!(loom) { 2 } else { 16 };
 
 /// Blocks of dropped sets that are looked at before a fresh one is taken.
 const LEFT_TRIES: usize = 4;

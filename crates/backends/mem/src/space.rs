@@ -17,7 +17,7 @@
 use crate::options::MemOptions;
 use crate::page_map::PAGE;
 use openpath_abi::Errno;
-use openpath_sync::{Allowance, Page, Pages, Word};
+use openpath_sync::{Allowance, Page, Pages, Word, WriteOnce};
 use openpath_vfs::TenantRef;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -264,7 +264,8 @@ pub(crate) struct Space {
     /// New files can be sealed.
     pub(crate) sealable: bool,
     next_ino: Word,
-    pages: [Pages; SHARDS],
+    /// Each made for the first page that comes from it: most trees of very many hold none.
+    pages: [WriteOnce<Pages>; SHARDS],
 }
 
 impl Space {
@@ -292,12 +293,14 @@ impl Space {
     pub(crate) fn page(&self, ino: u64, part: &[u8], from: usize) -> Result<Page, Errno> {
         // Below the number of pools.
         let pool = &self.pages[(ino % SHARDS as u64) as usize];
+        let pool = pool.get().unwrap_or_else(|| pool.set(Pages::default()));
         pool.page(part, from).map_err(|_| Errno::ENOMEM)
     }
 
     /// Gives the memory of pages back that are kept for the next file.
     pub(crate) fn cool(&self) {
-        self.pages.iter().for_each(Pages::cool);
+        let pools = self.pages.iter().filter_map(WriteOnce::get);
+        pools.for_each(Pages::cool);
     }
 }
 

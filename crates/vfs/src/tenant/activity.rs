@@ -119,7 +119,12 @@ impl Tenant {
     pub(crate) fn join(&self, core: &Core) {
         let tally = Tally::of(core);
         let before = tally.read();
-        self.tallies.lock().tasks.push((tally, before));
+        let tasks = &mut self.tallies.lock().tasks;
+        if tasks.is_empty() {
+            // Most tenants of very many have one task.
+            tasks.reserve_exact(1);
+        }
+        tasks.push((tally, before));
     }
 
     /// A task no longer works for it.

@@ -104,7 +104,7 @@ impl Reasons {
 
 /// The counters of one task, on lines of their own.
 #[derive(Default)]
-#[repr(align(128))]
+#[repr(align(64))]
 pub(crate) struct ReasonCounts([Word; REASONS]);
 
 impl ReasonCounts {

@@ -12,6 +12,7 @@
 
 use crate::inode::{Inode, shield};
 use crate::superblock::SuperBlock;
+use crate::weak_list::remember;
 use std::sync::{Arc, Weak};
 
 /// Hears what a backend has forgotten of its tree: of the calls of [`SuperBlock`] of that kind.
@@ -37,12 +38,7 @@ impl SuperBlock {
     /// From now on `above` is told what is forgotten of this tree, for as long as someone else
     /// keeps it.
     pub fn tell(&self, above: &Arc<dyn Above>) {
-        let mut list = self.above.lock();
-        // Each look at all of them is paid for by those that came since the last one.
-        if list.len() == list.capacity() {
-            list.retain(|other| other.strong_count() != 0);
-        }
-        list.push(Arc::downgrade(above));
+        remember(&mut self.above.lock(), Arc::downgrade(above));
     }
 
     /// Tells everyone above.

@@ -19,6 +19,7 @@ use crate::superblock::SuperBlock;
 use crate::task::{Pins, Task};
 use crate::tenant::{Tenant, TenantLimits};
 use crate::walk::Flights;
+use crate::weak_list::remember;
 use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
 use openpath_sync::{Census, HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
@@ -135,9 +136,7 @@ impl Vfs {
     #[must_use]
     pub fn tenant(&self, limits: TenantLimits) -> Arc<Tenant> {
         let tenant = Arc::new(Tenant::new(&self.0.dcache, self.0.id, limits));
-        let mut tenants = self.0.tenants.lock();
-        tenants.retain(|tenant| tenant.strong_count() != 0);
-        tenants.push(Arc::downgrade(&tenant));
+        remember(&mut self.0.tenants.lock(), Arc::downgrade(&tenant));
         tenant
     }
 

@@ -48,6 +48,7 @@ mod task;
 mod tenant;
 mod tried;
 mod walk;
+mod weak_list;
 
 pub use above::Above;
 pub use bytes::Bytes;

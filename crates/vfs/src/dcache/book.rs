@@ -187,39 +187,61 @@ impl Book {
     }
 }
 
-/// All books of one `Vfs`, by number.
+/// All books of one `Vfs`.
 #[derive(Default)]
 pub(super) struct Books {
-    shelf: Mutex<Vec<Option<Arc<Book>>>, Bookshelf>,
+    shelf: Mutex<Places, Bookshelf>,
+}
+
+/// The places of a shelf.
+#[derive(Default)]
+struct Places {
+    /// By number, from 1.
+    books: Vec<Option<Arc<Book>>>,
+    /// Those that are empty.
+    free: Vec<usize>,
+}
+
+impl Places {
+    /// An empty place. Books that are over are looked for where the shelf would grow else, and at
+    /// most half of it is theirs: each look is paid for by those that came since the last one.
+    fn take(&mut self) -> usize {
+        if self.free.is_empty() && self.books.len() == self.books.capacity() {
+            for (at, place) in self.books.iter_mut().enumerate().rev() {
+                let over = |book: &Arc<Book>| book.is_left() && book.is_empty();
+                if place.as_ref().is_some_and(over) {
+                    *place = None;
+                    self.free.push(at);
+                }
+            }
+            let kept = self.books.len() - self.free.len();
+            self.books
+                .reserve((kept + 1).saturating_sub(self.free.len()));
+        }
+        self.free.pop().unwrap_or_else(|| {
+            self.books.push(None);
+            self.books.len() - 1
+        })
+    }
 }
 
 impl Books {
     /// A new book with these limits.
     pub(super) fn open(&self, limits: [u32; 2]) -> Arc<Book> {
         let mut shelf = self.shelf.lock();
-        for place in shelf.iter_mut() {
-            let over = |book: &Arc<Book>| book.is_left() && book.is_empty();
-            if place.as_ref().is_some_and(over) {
-                *place = None;
-            }
-        }
-        let at = shelf.iter().position(Option::is_none);
-        let at = at.unwrap_or(shelf.len());
+        let at = shelf.take();
         let book = Arc::new(Book::new(at as u32 + 1, limits));
-        match shelf.get_mut(at) {
-            Some(place) => *place = Some(Arc::clone(&book)),
-            None => shelf.push(Some(Arc::clone(&book))),
-        }
+        shelf.books[at] = Some(Arc::clone(&book));
         book
     }
 
     pub(super) fn get(&self, number: u32) -> Option<Arc<Book>> {
         let at = (number as usize).checked_sub(1)?;
-        self.shelf.lock().get(at)?.as_ref().map(Arc::clone)
+        self.shelf.lock().books.get(at)?.clone()
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Book>> {
-        self.shelf.lock().iter().flatten().map(Arc::clone).collect()
+        self.shelf.lock().books.iter().flatten().cloned().collect()
     }
 }
 

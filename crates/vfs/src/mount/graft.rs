@@ -89,7 +89,7 @@ impl Shared {
         // What it was the first of belonged to an open file; nothing is left of that.
         let old = topology.namespace_of(top);
         if topology.is_anonymous_root(top) {
-            topology.namespaces.remove(&old);
+            topology.remove_namespace(old);
         }
         for copy in core::iter::once(own).chain(prepared.copies) {
             let namespace = topology.namespace_of(copy.at.mount);

@@ -97,8 +97,7 @@ impl Shared {
         topology: &mut Topology,
         old: u64,
     ) -> Result<(u64, Vec<(u32, u32)>), Errno> {
-        let tasks = topology.namespaces.values().filter(|ns| !ns.anonymous);
-        if tasks.count() >= self.config.limits.namespaces_max as usize {
+        if topology.of_tasks >= self.config.limits.namespaces_max as usize {
             return Err(Errno::ENOSPC);
         }
         let bottom = topology.namespaces.get(&old).ok_or(Errno::EINVAL)?.root;
@@ -138,7 +137,7 @@ impl Shared {
         let topology = &mut *self.mounts.topology.lock();
         if let Some(ns) = topology.namespaces.get(&id).copied() {
             self.uproot(topology, ns.root, Uproot::Here);
-            topology.namespaces.remove(&id);
+            topology.remove_namespace(id);
         }
     }
 
@@ -149,7 +148,7 @@ impl Shared {
         let ours = topology.namespaces.get(&namespace);
         if ours.is_some_and(|ns| ns.root == top) {
             self.uproot(topology, top, Uproot::Together);
-            topology.namespaces.remove(&namespace);
+            topology.remove_namespace(namespace);
         }
     }
 }

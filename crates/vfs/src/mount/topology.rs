@@ -61,6 +61,8 @@ pub(crate) struct Topology {
     pub(super) covers: HashMap<u32, BTreeSet<u32>>,
     pub(crate) groups: Groups,
     pub(crate) namespaces: HashMap<u64, NsNode>,
+    /// How many of them belong to tasks.
+    pub(super) of_tasks: usize,
     /// Mounts that were taken out of their namespace and were still in use.
     pub(super) waiting: Vec<u32>,
     /// Mounts made so far.
@@ -196,7 +198,15 @@ impl Topology {
             origin,
         };
         self.namespaces.insert(id, node);
+        self.of_tasks += usize::from(!anonymous);
         id
+    }
+
+    /// Forgets a namespace.
+    pub(super) fn remove_namespace(&mut self, id: u64) {
+        if let Some(gone) = self.namespaces.remove(&id) {
+            self.of_tasks -= usize::from(!gone.anonymous);
+        }
     }
 
     /// Whether `ancestor` is `mount` or below it in the stack of mounts (`mount_is_ancestor`).

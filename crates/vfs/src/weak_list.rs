@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lists of those that may go at any time without saying so.
+
+use std::sync::Weak;
+
+/// Adds `new` to `list`, in which at most half are gone, or a few: a look at all of them is paid
+/// for by those that came since the last one.
+pub(crate) fn remember<T: ?Sized>(list: &mut Vec<Weak<T>>, new: Weak<T>) {
+    if list.len() == list.capacity() {
+        list.retain(|other| other.strong_count() != 0);
+        list.reserve(list.len() + 1);
+    }
+    list.push(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remember;
+    use std::sync::Arc;
+
+    #[test]
+    fn those_that_stay_are_kept_and_those_that_go_take_no_more() {
+        let kept: Vec<Arc<u32>> = (0..100).map(Arc::new).collect();
+        let mut list = Vec::new();
+        for stays in &kept {
+            for _ in 0..100 {
+                remember(&mut list, Arc::downgrade(&Arc::new(1000)));
+            }
+            remember(&mut list, Arc::downgrade(stays));
+        }
+        let alive: Vec<u32> = list.iter().filter_map(|w| Some(*w.upgrade()?)).collect();
+        assert_eq!(alive, (0..100).collect::<Vec<_>>());
+        assert!(list.capacity() <= 4 * 100, "{}", list.capacity());
+    }
+}

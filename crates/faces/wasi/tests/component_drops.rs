@@ -173,6 +173,53 @@ fn drops(tree: Arc<SuperBlock>) {
     drop(held);
 }
 
+/// Names of a directory, read by calls of which every other one is dropped midway.
+fn names_despite_drops(guest: &mut Guest, root: u32, times: u64, pause: Duration) -> Vec<String> {
+    let mut ctx = guest.ctx();
+    let listing = whole(ctx.read_directory(lent(root)));
+    let rep = listing.expect("a listing").rep();
+    let (mut names, mut is_over) = (Vec::new(), false);
+    while !is_over {
+        let mut ctx = guest.ctx();
+        let next = ctx.read_directory_entry(Resource::<Listing>::new_borrow(rep));
+        let dropped = poll(next, times, pause);
+        let entry = dropped.unwrap_or_else(|| {
+            let mut ctx = guest.ctx();
+            whole(ctx.read_directory_entry(Resource::<Listing>::new_borrow(rep)))
+        });
+        match entry.expect("an entry") {
+            Some(entry) => names.push(entry.name),
+            None => is_over = true,
+        }
+    }
+    let mut ctx = guest.ctx();
+    let gone = HostDirectoryEntryStream::drop(&mut ctx, Resource::new_own(rep));
+    whole(gone).expect("dropped");
+    names.sort();
+    names
+}
+
+#[test]
+fn a_listing_loses_nothing_to_calls_that_are_dropped() {
+    let mut guest = Guest::new(MemFs::new(MemOptions::default()));
+    let task = guest.files.task();
+    let mut all: Vec<String> = (0..20).map(|n| format!("name-{n:02}")).collect();
+    for name in &all {
+        let path = format!("/{name}");
+        let fd = task.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o644);
+        task.close(fd.expect("a file")).expect("closed");
+    }
+    all.insert(0, "d".to_owned());
+    let given = whole(guest.ctx().get_directories()).expect("directories");
+    let root = given[0].0.rep();
+    for pause in [0, 200, 2_000].map(Duration::from_micros) {
+        for times in 0..4 {
+            let names = names_despite_drops(&mut guest, root, times, pause);
+            assert_eq!(names, all, "{times} polls, {pause:?} apart");
+        }
+    }
+}
+
 #[test]
 fn a_dropped_call_leaves_nothing_open_in_memory() {
     drops(MemFs::new(MemOptions::default()));

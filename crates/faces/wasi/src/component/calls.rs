@@ -14,7 +14,7 @@ use super::files::Files;
 use crate::out::{of_two, of_walk};
 use openpath_abi::fcntl::{AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_CREAT};
 use openpath_abi::{Errno, Stat, TimeSet};
-use openpath_vfs::{Beneath, DataWait, DirEntry, Fd, Task, TryError};
+use openpath_vfs::{Beneath, DataWait, Fd, Task, TryError};
 
 /// Permission bits of what a guest makes, before the umask.
 const FILE_MODE: u32 = 0o666;
@@ -41,7 +41,6 @@ calls! {
     fn fsync(fd: Fd) -> ();
     fn fdatasync(fd: Fd) -> ();
     fn ftruncate(fd: Fd, len: i64) -> ();
-    fn getdents64(fd: Fd, max_bytes: usize) -> Vec<DirEntry>;
 }
 
 /// A path as a call takes it.
@@ -78,7 +77,7 @@ impl Files {
     }
 
     /// Makes calls as the guest's task, in place where that is wished, and else by a worker (R2).
-    async fn make<T: Send + 'static>(
+    pub(super) async fn make<T: Send + 'static>(
         &mut self,
         files: [Option<Fd>; 2],
         calls: impl FnOnce(&Task, [Fd; 2]) -> Result<T, Errno> + Send + 'static,

@@ -6,7 +6,7 @@
 
 use openpath_abi::mode;
 use openpath_vfs::{DirEntry, Fd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::bindings::wasi::filesystem::types::{DescriptorFlags, DescriptorType};
 
@@ -46,7 +46,14 @@ pub struct Descriptor(pub(super) Arc<Open>);
 #[derive(Debug)]
 pub struct Listing {
     pub(super) fd: Fd,
-    /// What was read and not asked for yet.
+    pub(super) shelf: Arc<Mutex<Shelf>>,
+    /// What is told next, once its type is known.
+    pub(super) next: Option<DirEntry>,
+}
+
+/// What was read of a listing and not asked for yet.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
     pub(super) batch: std::vec::IntoIter<DirEntry>,
     pub(super) is_over: bool,
 }

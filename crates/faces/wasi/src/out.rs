@@ -14,12 +14,18 @@ pub(crate) fn of_walk(errno: Errno) -> Errno {
 }
 
 /// The errno for what a call with two paths met: whether one of them leads out, or they are in
-/// different mounts, which stays `EXDEV`.
-pub(crate) fn of_two(beneath: Beneath<'_>, errno: Errno, paths: [(Fd, &[u8]); 2]) -> Errno {
-    let leads_out = |(dir, path): (Fd, &[u8])| {
-        beneath.fstatat(dir, path, AT_SYMLINK_NOFOLLOW) == Err(Errno::EXDEV)
+/// different mounts, which stays `EXDEV`. `at_flags`: how the call goes on at the end of the first.
+pub(crate) fn of_two(
+    beneath: Beneath<'_>,
+    errno: Errno,
+    [first, second]: [(Fd, &[u8]); 2],
+    at_flags: u32,
+) -> Errno {
+    let leads_out = |(dir, path): (Fd, &[u8]), at_flags| {
+        beneath.fstatat(dir, path, at_flags) == Err(Errno::EXDEV)
     };
-    if errno == Errno::EXDEV && paths.into_iter().any(leads_out) {
+    let is_out = || leads_out(first, at_flags) || leads_out(second, AT_SYMLINK_NOFOLLOW);
+    if errno == Errno::EXDEV && is_out() {
         return Errno::EPERM;
     }
     errno

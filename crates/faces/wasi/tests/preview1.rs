@@ -399,3 +399,29 @@ fn waiting_is_bounded_and_can_be_interrupted() {
     interrupt.interrupt();
     assert_eq!(side.call("poll_oneoff", &args), INTR);
 }
+
+/// A link that leads out is that, whichever call follows it.
+#[test]
+fn a_hard_link_of_what_a_link_that_leads_out_names_is_not_permitted() {
+    let mut side = side();
+    let side = side.as_mut();
+    for (target, name) in [(&b"../out"[..], &b"up"[..]), (b"f", b"in")] {
+        side.put(DATA, target);
+        side.put(PATH, name);
+        let (at, len) = (u64::from(DATA), target.len() as u64);
+        let args = [at, len, 3, u64::from(PATH), name.len() as u64];
+        assert_eq!(side.call("path_symlink", &args), OK);
+    }
+    open(side, b"f", CREAT);
+    let mut link = |follow: u64, old: &[u8], new: &[u8]| {
+        side.put(PATH, old);
+        side.put(DATA, new);
+        let (old_len, new_len) = (old.len() as u64, new.len() as u64);
+        let (old, new) = (u64::from(PATH), u64::from(DATA));
+        side.call("path_link", &[3, follow, old, old_len, 3, new, new_len])
+    };
+    assert_eq!(link(1, b"up", b"a"), PERM);
+    assert_eq!(link(1, b"in", b"b"), OK);
+    assert_eq!(link(0, b"up", b"c"), OK);
+    assert_eq!(link(1, b"in", b"../d"), PERM);
+}

@@ -119,7 +119,7 @@ impl Files {
         let calls = move |task: &Task, [dir, new_dir]: [Fd; 2]| {
             let paths = [(dir, old.as_bytes()), (new_dir, new.as_bytes())];
             let beneath = task.beneath();
-            call(beneath, paths).map_err(|errno| of_two(beneath, errno, paths))
+            call(beneath, paths).map_err(|errno| of_two(beneath, errno, paths, AT_SYMLINK_NOFOLLOW))
         };
         self.make([Some(dir), Some(new_dir)], calls).await
     }

@@ -99,10 +99,10 @@ pub(super) fn path_link(
     new_path: u32,
     new_len: u32,
 ) -> Outcome {
-    let flags = if follows(flags)? {
-        AT_SYMLINK_FOLLOW
+    let (flags, at_flags) = if follows(flags)? {
+        (AT_SYMLINK_FOLLOW, 0)
     } else {
-        0
+        (0, AT_SYMLINK_NOFOLLOW)
     };
     let dir = guest.table.directory(fd, rights::PATH_LINK_SOURCE)?;
     let new_dir = guest.table.directory(new_fd, rights::PATH_LINK_TARGET)?;
@@ -117,6 +117,7 @@ pub(super) fn path_link(
             guest.task.beneath(),
             errno,
             [(dir, path), (new_dir, new_path)],
+            at_flags,
         )
     })?)
 }
@@ -326,6 +327,7 @@ pub(super) fn path_rename(
             guest.task.beneath(),
             errno,
             [(dir, path), (new_dir, new_path)],
+            AT_SYMLINK_NOFOLLOW,
         )
     })?)
 }

@@ -113,4 +113,29 @@ mod tests {
         }
         assert!(plot(&rows).starts_with("<svg "));
     }
+
+    #[test]
+    fn a_filter_of_rows_measures_no_others() {
+        let effort = Effort {
+            rounds: 1,
+            time: Duration::ZERO,
+        };
+        let rows = |filter: &str, guests| {
+            let options = Options {
+                ask: Ask {
+                    effort,
+                    filter: Some(filter.to_owned()),
+                },
+                folder: std::env::temp_dir(),
+                guests,
+            };
+            let rows = run(&options).unwrap();
+            rows.into_iter().map(|row| row.name).collect::<Vec<_>>()
+        };
+        // So many guests would take a day to make.
+        let stores = rows("each, common stores", usize::MAX / 1024);
+        assert_eq!(stores.len(), 2, "{stores:?}");
+        let instances = rows("directory each, bytes of an instance", 5);
+        assert_eq!(instances.len(), 1, "{instances:?}");
+    }
 }

@@ -33,12 +33,21 @@ fn groups(tree: &Tree) -> Vec<Group> {
     groups
 }
 
+/// The names of the rows of a group.
+fn names(group: &Group) -> [String; 3] {
+    [Way::Pool.label(), Way::Blocking.label(), HOST].map(|end| format!("{}, {end}", group.name))
+}
+
+/// What the names of rows of the host back end end with.
+const HOST: &str = "host backend";
+
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let tree = Tree::new();
     let mut wanted = groups(&tree);
-    options
-        .ask
-        .keep_groups(&mut wanted, |group| group.name.as_str());
+    wanted.retain(|group| options.ask.wants_any(&names(group)));
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
     let scratch = Scratch::new(&options.folder)?;
     tree.lay(scratch.path())?;
     let module = module(&Engine::default())?;
@@ -66,12 +75,11 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         });
         let out = suite.run(options.ask.effort, &steal)?;
         let [ours, on_host, pool, blocking] = ids.map(|id| &out[id]);
-        for (way, peer) in [(Way::Pool, pool), (Way::Blocking, blocking)] {
-            let name = format!("{}, {}", group.name, way.label());
-            rows.push(Row::faster(&name, ours, way.label(), peer));
+        let [to_pool, to_blocking, host] = names(&group);
+        rows.push(Row::faster(&to_pool, ours, Way::Pool.label(), pool));
+        for (name, ours) in [(to_blocking, ours), (host, on_host)] {
+            rows.push(Row::faster(&name, ours, Way::Blocking.label(), blocking));
         }
-        let name = format!("{}, host backend", group.name);
-        rows.push(Row::faster(&name, on_host, Way::Blocking.label(), blocking));
     }
     Ok(rows)
 }

@@ -144,9 +144,15 @@ pub(super) fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
     task.close(dir).map_err(failed)
 }
 
-/// What the names of the rows begin with.
+/// What the names of the rows end with: stores, and what takes a crowd.
+const STORES: &str = "common stores";
+const OF_CROWDS: [&str; 3] = ["bytes", "bytes of an instance", "started a second"];
+
+/// The names of the rows.
 pub(super) fn names() -> Vec<String> {
-    Shape::ALL.map(|shape| shape.name().to_owned()).into()
+    let ends = || OF_CROWDS.into_iter().chain([STORES]);
+    let names = |shape: Shape| ends().map(move |end| format!("{}, {end}", shape.name()));
+    Shape::ALL.into_iter().flat_map(names).collect()
 }
 
 /// Guests of one shape, and what they took.
@@ -213,10 +219,15 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let count = options.guests;
     let mut shapes = Shape::ALL.to_vec();
     options.ask.keep_groups(&mut shapes, |shape| shape.name());
+    let wants = |shape: &Shape, end: &str| options.ask.wants(&format!("{}, {end}", shape.name()));
     let mut rows = Vec::new();
-    for &shape in &shapes {
+    for &shape in shapes.iter().filter(|shape| wants(shape, STORES)) {
         let stores = meeting::count(shape)?;
         rows.push(meeting::row(shape, &stores));
+    }
+    shapes.retain(|shape| OF_CROWDS.iter().any(|end| wants(shape, end)));
+    if shapes.is_empty() {
+        return Ok(rows);
     }
     let house = House::new()?;
     let memory = Resident::open()?;

@@ -56,19 +56,32 @@ fn report(what: &str, times: &mut [Duration]) {
     println!("{what}: {count} times, {half:?}, p99 {p99:?}, p99.9 {p999:?}, most {most:?}");
 }
 
-/// Opens and closes names at random while `phase` is what it was; how long each pair took.
-fn open_while(task: &Task, phase: &AtomicU32) -> Vec<Duration> {
-    let now = phase.load(Ordering::Relaxed);
-    let (mut times, mut at) = (Vec::with_capacity(1 << 24), 1_u64);
+/// Times that are kept.
+const TIMES: usize = 1 << 24;
+
+/// Opens and closes names at random in a phase, which may be over already; how long each pair took.
+fn open_while(task: &Task, phase: &AtomicU32, now: u32) -> Vec<Duration> {
+    let (mut times, mut at) = (Vec::with_capacity(TIMES), 1_u64);
     while phase.load(Ordering::Relaxed) == now {
         at = at.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         let name = format!("/name{:08}", (at >> 32) % NAMES);
         let began = Instant::now();
         let fd = task.open(name.as_bytes(), O_RDONLY, 0).expect("a file");
         task.close(fd).expect("close");
-        times.push(began.elapsed());
+        if times.len() < TIMES {
+            times.push(began.elapsed());
+        }
     }
     times
+}
+
+/// Ends the last phase, also when a check fails.
+struct Over<'a>(&'a AtomicU32);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(3, Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -86,14 +99,15 @@ fn names_are_found_while_the_key_changes() {
     let pause = if cfg!(debug_assertions) { 10 } else { 2000 };
     std::thread::scope(|scope| {
         let openers = scope.spawn(move || {
-            let quiet = open_while(&opener, phase);
+            let quiet = open_while(&opener, phase, 0);
             let before = opener.restarts();
-            let making = open_while(&opener, phase);
+            let making = open_while(&opener, phase, 1);
             let middle = opener.restarts();
-            let during = open_while(&opener, phase);
+            let during = open_while(&opener, phase, 2);
             let left = [middle - before, opener.restarts() - middle];
             ([quiet, making, during], left)
         });
+        let over = Over(phase);
         std::thread::sleep(Duration::from_millis(pause));
         phase.store(1, Ordering::Relaxed);
         // Beside insertions that change no key.
@@ -113,7 +127,7 @@ fn names_are_found_while_the_key_changes() {
             next += 1;
         }
         let whole = began.elapsed();
-        phase.store(3, Ordering::Relaxed);
+        drop(over);
         let ([mut quiet, mut making, mut during], left) = openers.join().expect("the opener");
         println!("{NAMES} names, {} steps in {whole:?}", steps.len());
         report("a file made, key as it was", &mut plain);

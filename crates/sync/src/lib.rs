@@ -89,3 +89,15 @@ pub use prim::{Unfailing, unfailing};
 pub fn relax() {
     prim::relax();
 }
+
+/// Looks for what another thread is about to do, for about as long as it would take to wake the
+/// caller; whether it was done.
+pub fn look_for(mut done: impl FnMut() -> bool) -> bool {
+    for _ in 0..prim::SPINS {
+        if done() {
+            return true;
+        }
+        prim::relax();
+    }
+    done()
+}

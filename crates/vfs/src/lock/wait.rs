@@ -8,7 +8,7 @@ use super::later::Fee;
 use super::queue::Place;
 use crate::lock_order::LockAnswer;
 use openpath_abi::Errno;
-use openpath_sync::{Mutex, Sleeper, WaitQueue, Wake};
+use openpath_sync::{Mutex, Sleeper, WaitQueue, Wake, Word, look_for};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -53,7 +53,11 @@ struct Given {
 
 /// What one who waits is told.
 #[derive(Default)]
-pub(super) struct Answer(Mutex<Given, LockAnswer>);
+pub(super) struct Answer {
+    given: Mutex<Given, LockAnswer>,
+    /// Not 0: it was told, as who looks for it without the lock sees.
+    told: Word,
+}
 
 impl<'a> Wish<'a> {
     /// To sleep, or not to wait.
@@ -73,8 +77,9 @@ impl<'a> Wish<'a> {
 impl Answer {
     /// Tells it, and whom to wake.
     pub(super) fn give(&self, answer: Result<(), Errno>, wakes: &mut Wakes) {
-        let mut given = self.0.lock();
+        let mut given = self.given.lock();
         given.answer = Some(answer);
+        self.told.set(1);
         wakes.push(Told {
             _thread: given.queue.wake_one(),
             waker: given.waker.take(),
@@ -83,19 +88,19 @@ impl Answer {
 
     /// Keeps what is paid for the wait.
     pub(super) fn keep(&self, fee: Option<Fee>) {
-        self.0.lock().fee = fee;
+        self.given.lock().fee = fee;
     }
 
     /// Gives that back.
     pub(super) fn give_back(&self) {
-        let fee = self.0.lock().fee.take();
+        let fee = self.given.lock().fee.take();
         drop(fee);
     }
 
     /// What was told, or has `waker` told.
     pub(super) fn poll(&self, waker: &Waker) -> Option<Result<(), Errno>> {
         let mut next = Some(waker.clone());
-        let mut given = self.0.lock();
+        let mut given = self.given.lock();
         if given.answer.is_none() {
             core::mem::swap(&mut given.waker, &mut next);
         } else {
@@ -109,7 +114,7 @@ impl Answer {
 
     /// Nobody is told any more: what was told before, and whether somebody has heard it.
     pub(super) fn end(&self) -> (Option<Result<(), Errno>>, bool) {
-        let mut given = self.0.lock();
+        let mut given = self.given.lock();
         let heard = core::mem::replace(&mut given.heard, true);
         let (answer, waker, fee) = (given.answer, given.waker.take(), given.fee.take());
         drop(given);
@@ -124,14 +129,18 @@ impl Answer {
 
     /// What was told.
     fn get(&self) -> Option<Result<(), Errno>> {
-        self.0.lock().answer
+        self.given.lock().answer
     }
 
-    /// Sleeps until it is told; `None`: interrupted before.
+    /// Sleeps until it is told; `None`: interrupted before. Looks for it first: most locks are held
+    /// for less than it takes to wake somebody.
     fn sleep(&self, sleeper: &Sleeper) -> Option<Result<(), Errno>> {
-        let mut given = self.0.lock();
+        look_for(|| self.told.get() != 0);
+        let mut given = self.given.lock();
         while given.answer.is_none() {
-            let waited = self.0.wait(given, |given| &mut given.queue, sleeper, None);
+            let waited = self
+                .given
+                .wait(given, |given| &mut given.queue, sleeper, None);
             given = waited.ok()?;
         }
         given.answer

@@ -38,8 +38,15 @@ const OPEN_MIN: u64 = 4 * LOT * SHARDS as u64;
 /// `N` quantities, each with a bound. See the module head.
 pub struct Allowance<const N: usize> {
     max: [u64; N],
-    taken: [Word; N],
     parts: Shards<Parts<N>>,
+    common: Common<N>,
+}
+
+/// What all groups write, on a line of its own: nothing that is only read lies beside it, neither
+/// of this nor of its neighbour in the heap.
+#[repr(align(64))]
+struct Common<const N: usize> {
+    taken: [Word; N],
     /// Held by who opens or closes parts.
     moving: Mutex<()>,
 }
@@ -88,9 +95,11 @@ impl<const N: usize> Allowance<N> {
     pub fn new(max: [u64; N]) -> Self {
         Self {
             max,
-            taken: core::array::from_fn(|_| Word::new(0)),
             parts: Shards::default(),
-            moving: Mutex::new(()),
+            common: Common {
+                taken: core::array::from_fn(|_| Word::new(0)),
+                moving: Mutex::new(()),
+            },
         }
     }
 
@@ -100,11 +109,13 @@ impl<const N: usize> Allowance<N> {
         self.max[which]
     }
 
-    /// How much is used: exact while nobody takes or gives.
+    /// How much is used: exact while nobody takes or gives, and never less than it is while nobody
+    /// takes.
     pub fn used(&self, which: usize) -> u64 {
+        // First: what goes from a part to the common count in between is counted as used.
+        let taken = self.common.taken[which].get();
         let parts = self.parts.all().filter_map(|part| part.0[which].has());
-        let parts = parts.sum();
-        self.taken[which].get().saturating_sub(parts)
+        taken.saturating_sub(parts.sum())
     }
 
     /// The part of this thread.
@@ -132,7 +143,7 @@ impl<const N: usize> Allowance<N> {
     #[inline]
     pub fn force(&self, which: usize, n: u64) {
         if !self.take(which, n) {
-            self.taken[which].add(n);
+            self.common.taken[which].add(n);
         }
     }
 
@@ -161,19 +172,19 @@ impl<const N: usize> Allowance<N> {
     }
 
     fn fits_common(&self, which: usize, n: u64) -> bool {
-        let after = self.taken[which].get().checked_add(n);
+        let after = self.common.taken[which].get().checked_add(n);
         after.is_some_and(|after| after <= self.max[which])
     }
 
     /// Takes `n` from the common count.
     fn take_common(&self, which: usize, n: u64) -> bool {
         loop {
-            let now = self.taken[which].get();
+            let now = self.common.taken[which].get();
             let after = now.checked_add(n).filter(|&after| after <= self.max[which]);
             let Some(after) = after else {
                 return false;
             };
-            if self.taken[which].swap_if(now, after) {
+            if self.common.taken[which].swap_if(now, after) {
                 return true;
             }
         }
@@ -182,11 +193,11 @@ impl<const N: usize> Allowance<N> {
     /// As [`Self::take`] where the part has too little.
     #[cold]
     fn take_more(&self, which: usize, n: u64) -> bool {
-        let left = self.max[which].saturating_sub(self.taken[which].get());
+        let left = self.max[which].saturating_sub(self.common.taken[which].get());
         // G2: who is refused holds the lock, so no lot is on its way then.
         if n <= LOT
             && left >= OPEN_MIN
-            && let Some(_alone) = self.moving.try_lock()
+            && let Some(_alone) = self.common.moving.try_lock()
             && self.take_common(which, n + LOT)
         {
             self.fill(which);
@@ -210,9 +221,9 @@ impl<const N: usize> Allowance<N> {
     /// Asks with all parts closed, when the common count is what is used.
     #[cold]
     fn close(&self, which: usize, ask: impl FnOnce(&Self) -> bool) -> bool {
-        let _alone = self.moving.lock();
+        let _alone = self.common.moving.lock();
         let parts: u64 = self.parts.all().map(|part| part.0[which].close()).sum();
-        self.taken[which].sub(parts);
+        self.common.taken[which].sub(parts);
         ask(self)
     }
 
@@ -220,7 +231,7 @@ impl<const N: usize> Allowance<N> {
     #[cold]
     fn give_common(&self, which: usize, n: u64) {
         let mut more = 0;
-        if let Some(_alone) = self.moving.try_lock() {
+        if let Some(_alone) = self.common.moving.try_lock() {
             if let Some(part) = self.part(which)
                 && let Some(has) = part.has()
                 && has >= LOT
@@ -228,9 +239,9 @@ impl<const N: usize> Allowance<N> {
             {
                 more = LOT;
             }
-            self.taken[which].sub(n + more);
+            self.common.taken[which].sub(n + more);
         } else {
-            self.taken[which].sub(n);
+            self.common.taken[which].sub(n);
         }
     }
 }
@@ -269,12 +280,12 @@ mod tests {
         });
         let used = 2 * SHARDS as u64;
         assert_eq!(all.used(1), used);
-        assert!(all.taken[1].get() > used, "parts have some");
+        assert!(all.common.taken[1].get() > used, "parts have some");
         assert!(all.fits(1, 3 * OPEN_MIN - used) && !all.fits(1, 3 * OPEN_MIN - used + 1));
         assert!(all.take(1, 3 * OPEN_MIN - used));
         assert!(!all.take(1, 1));
         all.give(1, 3 * OPEN_MIN);
-        assert_eq!((all.used(1), all.taken[1].get()), (0, 0));
+        assert_eq!((all.used(1), all.common.taken[1].get()), (0, 0));
     }
 
     /// Takes by `step` until that is refused, giving back now and then; what it has.

@@ -19,7 +19,7 @@ use crate::superblock::SuperBlock;
 use crate::task::{Pins, Task};
 use crate::tenant::{Tenant, TenantLimits};
 use crate::walk::Flights;
-use crate::weak_list::remember;
+use crate::weak_list::{remember, sweep};
 use openpath_abi::Errno;
 use openpath_sync::rcu::{self, Stalled};
 use openpath_sync::{Census, HashKey, Life, Mutex, PinSet, Store, Word, WriteOnce};
@@ -182,6 +182,8 @@ impl Vfs {
     /// for each 100 MB.
     pub fn trim(&self, patience: Duration) -> u32 {
         self.0.dcache.collect();
+        self.0.dcache.sweep_books();
+        sweep(&mut self.0.tenants.lock());
         if !rcu::synchronize_within(patience) {
             return 0;
         }

@@ -3,14 +3,21 @@
 
 use std::sync::Weak;
 
-/// Adds `new` to `list`, in which at most half are gone, or a few: a look at all of them is paid
-/// for by those that came since the last one.
+/// Adds `new` to `list`, which looks for those that are gone when it would have to grow: a look at
+/// all of them is paid for by those that came since the last one. Who wants memory back sooner
+/// calls [`sweep`].
 pub(crate) fn remember<T: ?Sized>(list: &mut Vec<Weak<T>>, new: Weak<T>) {
     if list.len() == list.capacity() {
         list.retain(|other| other.strong_count() != 0);
         list.reserve(list.len() + 1);
     }
     list.push(new);
+}
+
+/// Gives back what those took that are gone.
+pub(crate) fn sweep<T: ?Sized>(list: &mut Vec<Weak<T>>) {
+    list.retain(|other| other.strong_count() != 0);
+    list.shrink_to_fit();
 }
 
 #[cfg(test)]

@@ -203,17 +203,22 @@ struct Places {
 }
 
 impl Places {
-    /// An empty place. Books that are over are looked for where the shelf would grow else, and at
-    /// most half of it is theirs: each look is paid for by those that came since the last one.
+    /// Gives back the places of books that are over.
+    fn sweep(&mut self) {
+        for (at, place) in self.books.iter_mut().enumerate().rev() {
+            let over = |book: &Arc<Book>| book.is_left() && book.is_empty();
+            if place.as_ref().is_some_and(over) {
+                *place = None;
+                self.free.push(at);
+            }
+        }
+    }
+
+    /// An empty place. Books that are over are looked for where the shelf would grow else: each
+    /// look is paid for by those that came since the last one.
     fn take(&mut self) -> usize {
         if self.free.is_empty() && self.books.len() == self.books.capacity() {
-            for (at, place) in self.books.iter_mut().enumerate().rev() {
-                let over = |book: &Arc<Book>| book.is_left() && book.is_empty();
-                if place.as_ref().is_some_and(over) {
-                    *place = None;
-                    self.free.push(at);
-                }
-            }
+            self.sweep();
             let kept = self.books.len() - self.free.len();
             self.books
                 .reserve((kept + 1).saturating_sub(self.free.len()));
@@ -246,6 +251,11 @@ impl Books {
 }
 
 impl Dcache {
+    /// Gives back the books of tenants that are gone, and whose names are.
+    pub(crate) fn sweep_books(&self) {
+        self.books.shelf.lock().sweep();
+    }
+
     /// A book for a new tenant.
     pub(crate) fn open_book(&self, limits: [u32; 2]) -> Arc<Book> {
         self.books.open(limits)

@@ -102,7 +102,7 @@ impl Reasons {
     }
 }
 
-/// The counters of one task, on lines of their own.
+/// The counters of one task, on lines of 64 bytes of their own.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct ReasonCounts([Word; REASONS]);

@@ -8,7 +8,8 @@
 //!     its lock held until it is there, and an entry is let go of when it is told.
 //!
 //! # Locks
-//! A shelf's, which is held while a worker reads. The guest's thread does not wait for it.
+//! A shelf's, which is held while a worker reads. The guest's thread does not wait for it, but
+//! where calls that may wait are made in place.
 
 use super::FilesCtx;
 use super::bindings::wasi::filesystem::types::{

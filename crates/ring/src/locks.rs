@@ -6,7 +6,8 @@
 //!     leaves a word at the desk; what else there is to do the owner does.
 //! R2. The task's own table has the locks, so no stand-in asks for them: it asks in place, also
 //!     where the other calls are sent away. That takes the locks of the file's list, and with
-//!     `SEEK_END` a look at how long the file is.
+//!     `SEEK_END` a look at how long the file is; where a back end keeps the locks
+//!     (`InodeOps::lock`) it takes as long as that does.
 
 use crate::pool::Job;
 use openpath_abi::{Errno, Flock};

@@ -130,6 +130,66 @@ fn a_lock_that_is_granted_after_the_close_ends() {
 }
 
 #[test]
+fn a_lock_that_is_granted_to_a_table_that_was_left_ends() {
+    for looks in [false, true] {
+        let vfs = world();
+        let [(a, fa), (b, fb)] = pair(&vfs);
+        let other = b.clone_files().expect("a thread");
+        let wait = later(&b, fb, &WRITE);
+        // The table asked for dies with the other thread.
+        b.unshare_files().expect("a table of its own");
+        drop(other);
+        a.fcntl_setlk(fa, &FREE).expect("free");
+        if looks {
+            assert_eq!(wait.poll(Waker::noop()), Poll::Ready(Ok(())), "a look only");
+        } else {
+            let told = b.lock_wait(&wait, Waker::noop());
+            assert_eq!(told, Poll::Ready(Err(Errno::EBADF)));
+        }
+        drop(wait);
+        assert_eq!(locks(&vfs), (0, 0));
+    }
+}
+
+#[test]
+fn what_was_paid_for_a_wait_pays_for_the_lock() {
+    let vfs = world();
+    let tenant = vfs.tenant(TenantLimits {
+        locks_max: 1,
+        ..TenantLimits::default()
+    });
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    b.set_tenant(&tenant);
+    let wait = later(&b, fb, &WRITE);
+    assert_eq!(tenant.stats().locks, 1);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(tenant.stats().locks, 1, "never less");
+    assert_eq!(b.lock_wait(&wait, Waker::noop()), Poll::Ready(Ok(())));
+    drop(wait);
+    assert_eq!((tenant.stats().locks, locks(&vfs)), (1, (1, 0)));
+    b.close(fb).expect("closed");
+    assert_eq!(tenant.stats().locks, 0);
+}
+
+#[test]
+fn what_is_granted_after_a_face_is_gone_ends_with_who_waited() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let face = b.lock_face();
+    let wait = face.setlkw(&b, fb, 1, &WRITE).expect("a place in line");
+    let wait = wait.expect("somebody is in the way");
+    drop(face);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(
+        wait.poll(Waker::noop()),
+        Poll::Ready(Ok(())),
+        "and heard of"
+    );
+    drop(wait);
+    assert_eq!(locks(&vfs), (0, 0));
+}
+
+#[test]
 fn a_circle_is_refused_however_its_members_wait() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);

@@ -78,11 +78,12 @@ impl View {
     /// locked of the file ends.
     pub(crate) fn flush(&self, w: &Worker, fd: Option<Fd>, owner: u64) -> Result<(), Errno> {
         let fd = fd.ok_or(Errno::ENOSYS)?;
+        let told = w.task.dup(fd).and_then(|copy| w.task.close(copy));
         if let Some(locks) = &self.locks {
+            // Whatever the tree says, and after it has dealt with what was written.
             locks.closed(w, fd, owner);
         }
-        let copy = w.task.dup(fd)?;
-        w.task.close(copy)
+        told
     }
 
     /// `RELEASE`.

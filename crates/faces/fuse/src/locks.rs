@@ -25,6 +25,8 @@
 //!     it is found on one of both sides.
 //! R4. When the mount is gone nobody says what is closed: who waits leaves the line, and all that
 //!     its owners have ends.
+//! R5. Who waited may have the last reference to an opening whose lock another waits for: one of
+//!     them goes after the other, and not within its end.
 //!
 //! # Divergence: L82, L83, L84, L85, L86
 
@@ -55,11 +57,33 @@ pub(crate) struct Locks {
     face: LockFace,
 }
 
+impl Drop for Locks {
+    /// R4, while the openings of those who wait are held by others too: what ends here frees
+    /// nothing that another here waits for.
+    fn drop(&mut self) {
+        let those = core::mem::take(&mut *self.waits.table.lock());
+        for place in those.values() {
+            if let Place::Waits(waiting) = place {
+                let _told = waiting.wait.end();
+            }
+        }
+    }
+}
+
 /// Requests that wait.
 struct Waits {
     table: Mutex<HashMap<u64, Place>, FuseWaits>,
+    /// Those who wait no more, and are to go (R5).
+    over: Mutex<Over, FuseWaits>,
     max: usize,
     device: WriteOnce<Arc<Device>>,
+}
+
+#[derive(Default)]
+struct Over {
+    those: Vec<Arc<Waiting>>,
+    /// Somebody sees to them.
+    seen_to: bool,
 }
 
 /// One of them.
@@ -83,6 +107,9 @@ impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         if let Some(waiting) = self.0.upgrade() {
             waiting.look();
+            if let Some(waits) = waiting.waits.upgrade() {
+                waits.let_go(waiting);
+            }
         }
     }
 }
@@ -144,6 +171,25 @@ impl Waits {
         self.table.lock().remove(&request);
     }
 
+    /// Lets go of one who waits no more (R5).
+    fn let_go(&self, waiting: Arc<Waiting>) {
+        let mut over = self.over.lock();
+        over.those.push(waiting);
+        if core::mem::replace(&mut over.seen_to, true) {
+            return;
+        }
+        drop(over);
+        loop {
+            let mut over = self.over.lock();
+            let Some(next) = over.those.pop() else {
+                over.seen_to = false;
+                return;
+            };
+            drop(over);
+            drop(next);
+        }
+    }
+
     fn answer(&self, request: u64, told: Result<(), Errno>) {
         if let Some(device) = self.device.get() {
             let mut answer = Answer::brief();
@@ -163,6 +209,7 @@ impl Locks {
         Self {
             waits: Arc::new(Waits {
                 table: Mutex::default(),
+                over: Mutex::default(),
                 max: waits_max,
                 device: WriteOnce::default(),
             }),
@@ -181,14 +228,15 @@ impl Locks {
         self.face.getlk(&w.task, fd, lock.owner, &lock.ask)
     }
 
-    /// `SETLK`.
-    pub(crate) fn set(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<(), Errno> {
+    /// `SETLK`; of `SETLKW`, what can be done without a wait.
+    pub(crate) fn at_once(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<(), Errno> {
         if lock.whole {
             w.task.set_pid(lock.ask.pid);
-            return w.task.flock(fd, whole(lock)?);
+            return w.task.flock(fd, whole(lock)? | LOCK_NB);
         }
         self.note(fd, lock);
-        self.face.setlk(&w.task, fd, lock.owner, &lock.ask)
+        self.face.setlk(&w.task, fd, lock.owner, &lock.ask)?;
+        self.forget_if_idle(w, fd, lock)
     }
 
     /// `SETLKW`: whether there was nothing to wait for.
@@ -199,6 +247,11 @@ impl Locks {
         lock: &Lock,
         request: u64,
     ) -> Result<Answered, Errno> {
+        // What needs no wait takes no place among those who wait.
+        match self.at_once(w, fd, lock) {
+            Err(Errno::EAGAIN) if lock.ask.kind != F_UNLCK => {}
+            done => return done.map(|()| Answered::Now),
+        }
         self.waits.enter(request)?;
         let line = if lock.whole {
             w.task.set_pid(lock.ask.pid);
@@ -238,8 +291,22 @@ impl Locks {
         }
     }
 
-    /// An owner has closed a descriptor of an opening: what it has locked of the file ends.
-    pub(crate) fn closed(&self, w: &Worker, fd: Fd, owner: u64) {
+    /// An owner that has nothing of the file any more is none of the opening: one that closed it
+    /// and was late to lock is a table, and what it locks by another opening is not this one's
+    /// (R2).
+    fn forget_if_idle(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<(), Errno> {
+        if lock.ask.kind != F_UNLCK {
+            return Ok(());
+        }
+        let all = Flock::new(F_UNLCK, 0, 0);
+        if self.face.getlk(&w.task, fd, lock.owner, &all)?.kind == F_UNLCK {
+            self.forget(fd, lock.owner);
+        }
+        Ok(())
+    }
+
+    /// An owner asks no more by an opening.
+    fn forget(&self, fd: Fd, owner: u64) {
         let mut owners = self.owners.lock();
         if let Some(those) = owners.get_mut(&fd) {
             those.remove(&owner);
@@ -247,7 +314,11 @@ impl Locks {
                 owners.remove(&fd);
             }
         }
-        drop(owners);
+    }
+
+    /// An owner has closed a descriptor of an opening: what it has locked of the file ends.
+    pub(crate) fn closed(&self, w: &Worker, fd: Fd, owner: u64) {
+        self.forget(fd, owner);
         // The opening is there: it ends after this.
         let _ended = self.face.end(&w.task, fd, owner);
     }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// A lock as a future. Dropped, it leaves the line; what it was granted and did not hear of is
-/// freed.
+/// freed, with what its owner had of the range before.
 #[must_use = "a future does nothing unless it is polled"]
 struct Locking<R> {
     host: R,

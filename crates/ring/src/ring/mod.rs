@@ -310,10 +310,12 @@ impl Ring {
         RingInterrupter(self.crew.sleeper().clone())
     }
 
-    /// Has `hook` called, in a worker's thread, when there is something to be done in the ring:
-    /// once for all that has come since the owner was in it last, now and then once more. It must
-    /// only pass the word on, as by writing to an event descriptor; the owner then takes
-    /// completions. Linux: `IORING_REGISTER_EVENTFD`.
+    /// Has `hook` called when there is something to be done in the ring: once for all that has come
+    /// since the owner was in it last, now and then once more. That is in a worker's thread, or in
+    /// that of whoever frees a lock that the ring waits for: anybody's, also the owner's in a call
+    /// of this ring. It must only pass the word on, as by writing to an event descriptor, and take
+    /// no lock that those could hold; the owner then takes completions. Linux:
+    /// `IORING_REGISTER_EVENTFD`.
     pub fn on_completion(&mut self, hook: impl Fn() + Send + Sync + 'static) {
         self.crew.desk().set_hook(Some(Arc::new(hook)));
         self.hooked = true;

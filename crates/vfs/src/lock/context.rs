@@ -179,7 +179,7 @@ impl LockContext {
             }
             let conflict = side.ranges.conflict(Some(ask.owner), ask.range, ask.kind);
             let placed = match (conflict, wish) {
-                (None, _) => side.ranges.set(ask).map(|lowers| {
+                (None, _) => side.ranges.set(ask, None).map(|lowers| {
                     frees |= lowers;
                     None
                 }),

@@ -17,11 +17,13 @@ use crate::file::{Fd, Filp};
 use crate::instance::Shared;
 use crate::task::Task;
 use openpath_abi::{Errno, Flock};
+use openpath_sync::Word;
 use std::fmt;
 use std::sync::Arc;
 
 /// Who locks in the name of others. Their locks end with it, but for those that a backend keeps
-/// ([`crate::InodeOps::lock`]), of which it has no list; who waits for one ends before.
+/// ([`crate::InodeOps::lock`]), of which it has no list; what one is granted who waits still, when
+/// he waits no more.
 ///
 /// ```
 /// # use openpath_abi::{Errno, Flock, fcntl::{O_CREAT, O_RDWR}, lock::{F_UNLCK, F_WRLCK}};
@@ -40,6 +42,8 @@ use std::sync::Arc;
 pub struct LockFace {
     vfs: Arc<Shared>,
     number: u32,
+    /// Not 0: it is gone, as those see who still wait for it.
+    gone: Arc<Word>,
 }
 
 impl Task {
@@ -48,7 +52,11 @@ impl Task {
     pub fn lock_face(&self) -> LockFace {
         let vfs = Arc::clone(&self.core.vfs);
         let number = vfs.locks.new_face();
-        LockFace { vfs, number }
+        LockFace {
+            vfs,
+            number,
+            gone: Arc::default(),
+        }
     }
 }
 
@@ -92,7 +100,7 @@ impl LockFace {
     ) -> Result<Option<LockWait>, Errno> {
         let (file, lock) = self.meant(task, fd, owner, ask)?;
         let line = file.ask_lock(&lock, Wish::Later)?;
-        Ok(line.map(|line| LockWait::new(line, &lock, file, None)))
+        Ok(line.map(|line| LockWait::new(line, &lock, file, None, Some(Arc::clone(&self.gone)))))
     }
 
     /// A request as it is meant.
@@ -128,8 +136,9 @@ impl LockFace {
 }
 
 impl Drop for LockFace {
-    /// R2
+    /// R2. What is granted from now on ends with who waited for it.
     fn drop(&mut self) {
+        self.gone.set(1);
         let is_mine = |owner| matches!(owner, LockOwner::Face(face, _) if face == self.number);
         for context in self.vfs.locks.contexts() {
             let owners = context.state.lock().record_owners(is_mine);

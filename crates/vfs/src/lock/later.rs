@@ -29,12 +29,13 @@ use crate::task::Task;
 use crate::tenant::TenantRef;
 use openpath_abi::lock::LOCK_NB;
 use openpath_abi::{Errno, Flock};
+use openpath_sync::Word;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// What one who waits without a thread has paid (R1).
-pub(super) struct Fee(TenantRef);
+/// What one who waits without a thread has paid (R1); given back when it is dropped.
+pub(super) struct Fee(Option<TenantRef>);
 
 impl Fee {
     /// That of a request.
@@ -46,13 +47,20 @@ impl Fee {
             return Ok(None);
         }
         ask.tenant.charge_locks(1)?;
-        Ok(Some(Self(ask.tenant.clone())))
+        Ok(Some(Self(Some(ask.tenant.clone()))))
+    }
+
+    /// Pays for the lock.
+    pub(super) fn spend(mut self) {
+        self.0 = None;
     }
 }
 
 impl Drop for Fee {
     fn drop(&mut self) {
-        self.0.uncharge_locks(1);
+        if let Some(tenant) = &self.0 {
+            tenant.uncharge_locks(1);
+        }
     }
 }
 
@@ -69,6 +77,8 @@ pub struct LockWait {
     range: Range,
     /// Of a table's lock: the descriptor, which must be there still when it is granted.
     fd: Option<Fd>,
+    /// Of a face's: not 0 when that is gone, and nobody would end what it was granted.
+    gone: Option<Arc<Word>>,
     file: OpenFile,
 }
 
@@ -79,6 +89,7 @@ impl LockWait {
         lock: &FileLock,
         file: Filp<'_>,
         fd: Option<Fd>,
+        gone: Option<Arc<Word>>,
     ) -> Self {
         let core = file.core;
         core.pins.share_file(file.file());
@@ -91,6 +102,7 @@ impl LockWait {
                 end: lock.end,
             },
             fd,
+            gone,
             file: OpenFile::new(Arc::clone(&core.vfs), file.into_ref()),
         }
     }
@@ -100,24 +112,40 @@ impl LockWait {
     ///
     /// The answer is `EDEADLK` (it would wait for itself), `ENOLCK` (as many locks as the tenant
     /// may have), or that it is granted.
+    ///
+    /// Of a lock of a [`Task`]'s table this is no more than a look: it is the task's by
+    /// [`Task::lock_wait`] or [`Task::lock_end`], which see whether its descriptor is still there.
     pub fn poll(&self, waker: &Waker) -> Poll<Result<(), Errno>> {
-        let told = self.place.answer.poll(waker);
-        told.map_or(Poll::Pending, Poll::Ready)
+        let Some(told) = self.place.answer.poll(waker) else {
+            return Poll::Pending;
+        };
+        if self.fd.is_none() {
+            self.place.answer.hear();
+        }
+        Poll::Ready(told)
     }
 
     /// Waits no more: the answer, if it came before that.
     pub fn end(&self) -> Option<Result<(), Errno>> {
         self.context.leave(&self.vfs.locks, &self.place);
-        self.place.answer.end().0
+        let (told, _) = self.place.answer.end();
+        if self.fd.is_none() {
+            self.place.answer.hear();
+        }
+        told
     }
 }
 
 impl Drop for LockWait {
     fn drop(&mut self) {
         self.context.leave(&self.vfs.locks, &self.place);
-        if let (Some(Ok(())), false) = self.place.answer.end() {
+        let (told, heard) = self.place.answer.end();
+        if told == Some(Ok(())) && !heard {
             // R2. It takes no lock more than there were.
             let _freed = self.context.free(&self.vfs, self.place.owner, self.range);
+        }
+        if self.gone.as_ref().is_some_and(|gone| gone.get() != 0) {
+            self.context.free_all(&self.vfs, self.place.owner);
         }
     }
 }
@@ -163,7 +191,7 @@ impl Task {
         if kind.is_some() && line.is_none() {
             self.keep_lock(fd, &file, owner)?;
         }
-        Ok(line.map(|line| LockWait::new(line, &lock, file, Some(fd))))
+        Ok(line.map(|line| LockWait::new(line, &lock, file, Some(fd), None)))
     }
 
     /// As [`Task::ofd_setlkw`], but that no thread waits.
@@ -174,7 +202,7 @@ impl Task {
         let (file, owner, range, kind) = self.record(fd, ask, By::File)?;
         let lock = file.file_lock(owner, range, kind);
         let line = file.ask_lock(&lock, Wish::Later)?;
-        Ok(line.map(|line| LockWait::new(line, &lock, file, None)))
+        Ok(line.map(|line| LockWait::new(line, &lock, file, None, None)))
     }
 
     /// As [`Task::flock`], but that no thread waits.
@@ -192,7 +220,7 @@ impl Task {
             Wish::Now
         };
         let line = file.ask_lock(&lock, wish)?;
-        Ok(line.map(|line| LockWait::new(line, &lock, file, None)))
+        Ok(line.map(|line| LockWait::new(line, &lock, file, None, None)))
     }
 
     /// Whether what waits for a lock of this task has its answer; else as [`LockWait::poll`].
@@ -210,12 +238,14 @@ impl Task {
     fn heard(&self, wait: &LockWait, told: Result<(), Errno>) -> Result<(), Errno> {
         told?;
         let owner = wait.place.owner;
-        match wait.fd {
-            Some(fd) if owner == LockOwner::Table(self.core.fds().number()) => {
-                let file = Filp::hold(&self.core, wait.file.lend(&self.core)?);
-                self.keep_lock(fd, &file, owner)
-            }
-            _ => Ok(()),
+        let Some(fd) = wait.fd else { return Ok(()) };
+        if owner != LockOwner::Table(self.core.fds().number()) {
+            // The table it asked for is not this one any more; nobody would end the lock.
+            return Err(Errno::EBADF);
         }
+        let file = Filp::hold(&self.core, wait.file.lend(&self.core)?);
+        self.keep_lock(fd, &file, owner)?;
+        wait.place.answer.hear();
+        Ok(())
     }
 }

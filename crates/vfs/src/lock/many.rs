@@ -9,6 +9,7 @@
 //! R3. The tenant of who came first for an owner pays for all of its spans here, one by one, until
 //!     the last is gone.
 
+use super::later::Fee;
 use super::ranges::{Ask, Held};
 use super::spans::{Edit, Span, Spans};
 use super::tree::{NOBODY, Piece, Rank, Tree};
@@ -102,12 +103,13 @@ impl Many {
     ///
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
-    pub(super) fn set(&mut self, ask: &Ask) -> Result<bool, Errno> {
-        let rank = match self.ranks.get(&ask.owner) {
-            Some(rank) => *rank,
-            None => self.enter(ask.owner, &ask.tenant),
+    pub(super) fn set(&mut self, ask: &Ask, fee: Option<Fee>) -> Result<bool, Errno> {
+        let (rank, fee) = match self.ranks.get(&ask.owner) {
+            // Others may pay for it (R3).
+            Some(rank) => (*rank, None),
+            None => (self.enter(ask.owner, &ask.tenant), fee),
         };
-        let changed = self.change(rank, ask.range, Some(ask.kind), ask.pid);
+        let changed = self.change(rank, ask.range, Some(ask.kind), ask.pid, fee);
         self.forget_if_idle(rank);
         changed
     }
@@ -123,7 +125,7 @@ impl Many {
         let Some(&rank) = self.ranks.get(&owner) else {
             return Ok(false);
         };
-        let changed = self.change(rank, range, None, 0);
+        let changed = self.change(rank, range, None, 0, None);
         self.forget_if_idle(rank);
         changed
     }
@@ -187,22 +189,26 @@ impl Many {
         }
     }
 
-    /// Whether it gives something up.
+    /// Whether it gives something up; `fee` has paid for one lock of it.
     fn change(
         &mut self,
         rank: Rank,
         range: Range,
         kind: Option<LockKind>,
         pid: i32,
+        fee: Option<Fee>,
     ) -> Result<bool, Errno> {
         let Some(group) = self.groups.get(&rank) else {
             return Ok(false);
         };
         let edit = group.spans.plan(range, kind, pid);
-        let growth = edit.growth();
+        let growth = edit.growth() - i64::from(fee.is_some());
         match u64::try_from(growth) {
             Ok(more) => group.tenant.charge_locks(more)?,
             Err(_) => group.tenant.uncharge_locks(growth.unsigned_abs()),
+        }
+        if let Some(fee) = fee {
+            fee.spend();
         }
         self.make(rank, &edit);
         Ok(edit.frees)

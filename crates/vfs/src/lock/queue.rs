@@ -134,8 +134,7 @@ impl Queue {
             match (next, by) {
                 (Some(seq), _) => {
                     if let Some(waiter) = self.take(line, seq, graph) {
-                        waiter.answer.give_back();
-                        let granted = ranges.set(&waiter.ask);
+                        let granted = ranges.set(&waiter.ask, waiter.answer.take_fee());
                         waiter.answer.give(granted.map(|_| ()), wakes);
                         if granted == Ok(true) {
                             self.ask(waiter.ask.range, &mut work);
@@ -186,6 +185,7 @@ impl Queue {
                 && let Some(seq) = graph.waits_in(owner, line)
                 && let Some(waiter) = self.take(line, seq, graph)
             {
+                drop(waiter.answer.take_fee());
                 waiter.answer.give(Err(Errno::EDEADLK), wakes);
             }
         }

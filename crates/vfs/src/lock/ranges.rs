@@ -9,6 +9,7 @@
 //! # Rules
 //! R1. There is one in place only while there are not many.
 
+use super::later::Fee;
 use super::many::Many;
 use super::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
@@ -96,15 +97,18 @@ impl Ranges {
     }
 
     /// Gives the owner what it asks for, which nobody is in the way of; whether that lowers what it
-    /// has, so that others may have some of the range.
+    /// has, so that others may have some of the range. `fee` is what was paid for it before.
     ///
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
-    pub(super) fn set(&mut self, ask: &Ask) -> Result<bool, Errno> {
+    pub(super) fn set(&mut self, ask: &Ask, fee: Option<Fee>) -> Result<bool, Errno> {
         if self.sole.is_some() {
             self.spread();
         } else if self.many.is_empty() {
-            ask.tenant.charge_locks(1)?;
+            match fee {
+                Some(fee) => fee.spend(),
+                None => ask.tenant.charge_locks(1)?,
+            }
             self.sole = Some(Sole {
                 held: Held {
                     owner: ask.owner,
@@ -117,7 +121,7 @@ impl Ranges {
             });
             return Ok(false);
         }
-        self.many.set(ask)
+        self.many.set(ask, fee)
     }
 
     /// Frees what the owner has of `range`; whether it had any.

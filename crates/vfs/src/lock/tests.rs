@@ -48,7 +48,9 @@ fn each_release_wakes_one_of_ten_thousand() {
     let vfs = vfs();
     let (mut ranges, mut queue, mut graph) =
         (Ranges::default(), Queue::default(), Graph::default());
-    ranges.set(&ask(&vfs, 0, 0, 9, Write)).expect("a lock");
+    ranges
+        .set(&ask(&vfs, 0, 0, 9, Write), None)
+        .expect("a lock");
     for owner in 1..=MANY {
         let ask = ask(&vfs, owner, 0, 9, Write);
         let place = queue.enter(ask, &ranges, &mut graph, 10, || 7, &mut Wakes::new());
@@ -196,7 +198,7 @@ fn a_grant_that_lowers_a_lock_lets_others_go_on() {
     let (mut ranges, mut queue, mut graph) =
         (Ranges::default(), Queue::default(), Graph::default());
     for ask in [ask(&vfs, 1, 0, 9, Write), ask(&vfs, 2, 10, 19, Write)] {
-        assert_eq!(ranges.set(&ask), Ok(false));
+        assert_eq!(ranges.set(&ask, None), Ok(false));
     }
     // 3 wants nothing of what 2 frees, but what 1 lowers when it gets the rest.
     for (line, ask) in [ask(&vfs, 1, 0, 19, Read), ask(&vfs, 3, 0, 9, Read)]

@@ -91,10 +91,9 @@ impl Answer {
         self.given.lock().fee = fee;
     }
 
-    /// Gives that back.
-    pub(super) fn give_back(&self) {
-        let fee = self.given.lock().fee.take();
-        drop(fee);
+    /// Takes that, for what it was paid for.
+    pub(super) fn take_fee(&self) -> Option<Fee> {
+        self.given.lock().fee.take()
     }
 
     /// What was told, or has `waker` told.
@@ -103,8 +102,6 @@ impl Answer {
         let mut given = self.given.lock();
         if given.answer.is_none() {
             core::mem::swap(&mut given.waker, &mut next);
-        } else {
-            given.heard = true;
         }
         let answer = given.answer;
         drop(given);
@@ -112,10 +109,15 @@ impl Answer {
         answer
     }
 
+    /// Somebody knows the answer.
+    pub(super) fn hear(&self) {
+        self.given.lock().heard = true;
+    }
+
     /// Nobody is told any more: what was told before, and whether somebody has heard it.
     pub(super) fn end(&self) -> (Option<Result<(), Errno>>, bool) {
         let mut given = self.given.lock();
-        let heard = core::mem::replace(&mut given.heard, true);
+        let heard = given.heard;
         let (answer, waker, fee) = (given.answer, given.waker.take(), given.fee.take());
         drop(given);
         drop((waker, fee));

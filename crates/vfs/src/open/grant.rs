@@ -160,7 +160,8 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
 /// where no rule but permissions and write access is in the way.
 #[inline(always)]
 fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errno>> {
-    const SPECIAL: u64 = flag::OPEN_HOOK | flag::WRITE_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY;
+    const SPECIAL: u64 =
+        flag::OPEN_HOOK | flag::WRITE_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY | flag::LEASED;
     let access = op.flags & O_ACCMODE;
     let ruled = op.flags & !(IDLE | O_ACCMODE | O_CREAT) != 0
         || op.lookup & (lflag::DIRECTORY | lflag::REGULAR) != 0;
@@ -175,12 +176,12 @@ fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errn
         return None;
     }
     let allowed = perm::generic_permission(&core.cred(), inode.mode(), inode.ids(), op.access);
-    let opened = match allowed {
-        Ok(()) if access != O_RDONLY => core.get_write_access(pin, mount, inode),
-        other => other,
-    };
-    // Only now that the mark is out: who took a lease before has not seen it.
-    if opened.is_ok() && core.vfs.has_leases(inode) {
+    if access == O_RDONLY || allowed.is_err() {
+        return Some(allowed);
+    }
+    let opened = core.get_write_access(pin, mount, inode);
+    // Again, now that the mark is out: who took a lease before has not seen it.
+    if opened.is_ok() && inode.flags() & flag::LEASED != 0 {
         core.pins.mark_opened(pin);
         return None;
     }

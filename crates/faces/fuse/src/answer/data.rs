@@ -64,7 +64,7 @@ impl Clerk {
                 asked.answer.u32(found.pid.max(0).cast_unsigned());
                 Ok(Answered::Now)
             }
-            Locking::Set => locks.set(asked.w, fd, lock).map(|()| Answered::Now),
+            Locking::Set => locks.at_once(asked.w, fd, lock).map(|()| Answered::Now),
             Locking::Wait => locks.wait(asked.w, fd, lock, asked.header.unique),
         }
     }

@@ -158,6 +158,12 @@ fn no_more_wait_than_may() {
     assert_eq!(second.answer(), "interrupted");
     third.begin("setlkw 3 w 0 0");
     until_waiting(&place.task, 2);
+    // What needs no wait is done however many wait.
+    assert_eq!(holder.does("open g rw"), "4");
+    assert_eq!(holder.does("setlkw 4 w 0 0"), "ok");
+    assert_eq!(holder.does("flock 4 ex"), "ok");
+    assert_eq!(holder.does("flock 4 un"), "ok");
+    assert_eq!(holder.does("setlkw 4 u 0 0"), "ok");
     assert_eq!(holder.does("close 3"), "ok");
     assert_eq!(first.answer(), "ok");
     assert_eq!(first.does("close 3"), "ok");

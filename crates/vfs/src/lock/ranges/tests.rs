@@ -45,6 +45,19 @@ impl Model {
             .retain(|(_, bytes)| bytes.iter().any(Option::is_some));
     }
 
+    /// What an owner has of each byte.
+    fn of(&self, owner: LockOwner) -> [Option<LockKind>; BYTES] {
+        let own = self.0.iter().find(|(other, _)| *other == owner);
+        own.map_or([None; BYTES], |(_, bytes)| *bytes)
+    }
+
+    /// The first lock that an owner has of some bytes.
+    fn own(&self, owner: LockOwner, what: Range) -> Option<Shown> {
+        let own = self.all().into_iter().filter(|(other, ..)| *other == owner);
+        let mut own = own.filter(|(_, start, end, _)| *start <= what.end && *end >= what.start);
+        own.next()
+    }
+
     fn all(&self) -> Vec<Shown> {
         let mut all = Vec::new();
         for (owner, bytes) in &self.0 {
@@ -97,6 +110,17 @@ fn ask(owner: LockOwner, range: Range, kind: LockKind, tenant: &Arc<Tenant>) -> 
     }
 }
 
+/// Whether others may have something afterwards that they could not before.
+fn gives_up(before: [Option<LockKind>; BYTES], after: [Option<LockKind>; BYTES]) -> bool {
+    let strength = |kind: Option<LockKind>| match kind {
+        None => 0,
+        Some(Read) => 1,
+        Some(Write) => 2,
+    };
+    let mut bytes = before.into_iter().zip(after);
+    bytes.any(|(before, after)| strength(after) < strength(before))
+}
+
 #[test]
 fn random_locks_are_those_of_a_model_with_a_word_for_each_byte() {
     let tenant = tenant(u64::MAX);
@@ -109,6 +133,8 @@ fn random_locks_are_those_of_a_model_with_a_word_for_each_byte() {
             let (first, last) = (a.min(b), a.max(b));
             let what = range(first, last);
             let kind = [Some(Read), Some(Read), Some(Write), None][next(&mut seed) % 4];
+            let own = ranges.own(owner, what).map(shown);
+            assert_eq!(own, model.own(owner, what), "round {round}");
             for kind in [Read, Write] {
                 for me in [Some(owner), None] {
                     let found = ranges.conflict(me, what, kind).map(shown);
@@ -117,17 +143,22 @@ fn random_locks_are_those_of_a_model_with_a_word_for_each_byte() {
             }
             match kind {
                 Some(kind) if ranges.conflict(Some(owner), what, kind).is_none() => {
-                    ranges.set(&ask(owner, what, kind, &tenant)).expect("room");
+                    let before = model.of(owner);
+                    let lowers = ranges.set(&ask(owner, what, kind, &tenant), None);
                     model.set(owner, first, last, Some(kind));
+                    assert_eq!(lowers, Ok(gives_up(before, model.of(owner))));
                 }
                 Some(_) => {}
                 None if next(&mut seed).is_multiple_of(16) => {
-                    ranges.free_all(owner);
+                    let had = model.of(owner).iter().any(Option::is_some);
+                    assert_eq!(ranges.free_all(owner).is_some(), had);
                     model.set(owner, 0, BYTES - 1, None);
                 }
                 None => {
-                    ranges.free(owner, what).expect("room");
+                    let before = model.of(owner);
+                    let frees = ranges.free(owner, what);
                     model.set(owner, first, last, None);
+                    assert_eq!(frees, Ok(gives_up(before, model.of(owner))));
                 }
             }
             let all: Vec<Shown> = ranges.iter().map(shown).collect();
@@ -144,7 +175,7 @@ fn a_tenant_has_as_many_locks_as_it_may_and_a_split_needs_one_more() {
     let mut ranges = Ranges::default();
     let (me, other) = (LockOwner::Table(1), LockOwner::File(2));
     let set = |ranges: &mut Ranges, owner, first, last, kind| {
-        ranges.set(&ask(owner, range(first, last), kind, &tenant))
+        ranges.set(&ask(owner, range(first, last), kind, &tenant), None)
     };
     assert_eq!(set(&mut ranges, me, 0, 9, Write), Ok(false));
     assert_eq!(
@@ -172,7 +203,7 @@ fn a_hundred_thousand_ranges_of_two_owners_are_found_in_few_steps() {
     for at in 0..100_000 {
         let owner = owners[at as usize % 2];
         ranges
-            .set(&ask(owner, one(2 * at), Write, &tenant))
+            .set(&ask(owner, one(2 * at), Write, &tenant), None)
             .expect("room");
     }
     for at in 0..100_000 {

@@ -11,6 +11,7 @@ pub mod golden;
 pub mod host;
 pub mod hostile;
 pub mod kills;
+pub mod locks;
 pub mod mounts;
 pub mod op;
 pub mod ours;

@@ -95,11 +95,13 @@ macro_rules! calls {
 
 mod elf;
 mod files;
+mod locks;
 mod mounts;
 mod stat;
 mod xattr;
 
 pub use files::*;
+pub use locks::*;
 pub use mounts::*;
 pub use stat::*;
 pub use xattr::*;

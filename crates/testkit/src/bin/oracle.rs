@@ -13,6 +13,7 @@ use openpath_testkit::case::{self, Case, Pictures};
 use openpath_testkit::exhaustive;
 use openpath_testkit::golden;
 use openpath_testkit::host::fuse::Serve;
+use openpath_testkit::locks::part as locks;
 use openpath_testkit::ours::SWITCHES;
 use openpath_testkit::plain::Trust;
 use openpath_testkit::random;
@@ -26,6 +27,7 @@ enum Which {
     Exhaustive,
     Random,
     Mounts,
+    Locks,
     All,
 }
 
@@ -48,10 +50,10 @@ struct Args {
     /// What to run.
     #[arg(long, value_enum, default_value = "all")]
     part: Which,
-    /// Random operations.
+    /// Random operations; of locks also a circle of waits for each hundred.
     #[arg(long, default_value_t = 200_000)]
     ops: u64,
-    /// Of the exhaustive part, only this set.
+    /// Of the exhaustive part, or of locks, only this set.
     #[arg(long)]
     set: Option<String>,
     /// Seed of the first random case.
@@ -183,13 +185,29 @@ fn run(args: &Args) -> Fallible<bool> {
         Which::Exhaustive => &[Part::Exhaustive],
         Which::Random => &[Part::Random],
         Which::Mounts => &[Part::Mounts],
+        Which::Locks => &[],
         Which::All => &[Part::Golden, Part::Exhaustive, Part::Random, Part::Mounts],
     };
     let mut good = true;
     for part in parts {
         good &= layer(args, *part, against, &place)?;
     }
+    if matches!(args.part, Which::Locks | Which::All) && against == Against::Ours(0) {
+        good &= of_locks(args)?;
+    }
     Ok(good)
+}
+
+/// Runs the part of locks, which has no cases.
+fn of_locks(args: &Args) -> Fallible<bool> {
+    let set = args.set.as_deref();
+    let wanted = locks::Wanted {
+        set: set.filter(|_| args.part == Which::Locks),
+        ops: args.ops,
+        seed: args.seed,
+        reports: args.reports,
+    };
+    Ok(locks::run(&wanted, |line| println!("{line}"))?)
 }
 
 /// What a process that could not run its case means.

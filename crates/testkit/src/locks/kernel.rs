@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The running kernel's side: a thread for each, with a descriptor table for each process.
+//!
+//! # Rules
+//! R1. All stay on one processor, so that handing over wakes no other.
+//! R2. A table has nothing but what a [`Cast`] says: all else that the program has open is closed
+//!     there.
+
+use super::crew::{Crew, Hand, serve};
+use super::{Answer, Cast, FILES, Op, SIZE, Told};
+use crate::sys;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_FDCWD, O_RDWR, SEEK_SET};
+use openpath_abi::lock::{F_GETLK, F_OFD_GETLK};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle, Thread};
+
+/// `CLONE_FILES`.
+const CLONE_FILES: u32 = 0x400;
+/// Where open files in common are kept while a table is emptied below and above.
+const ASIDE: i32 = 900;
+
+/// The files, gone with this.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        let name = format!("openpath-oracle-locks-{}-{number}", std::process::id());
+        let folder = Self(base.join(name));
+        std::fs::create_dir(&folder.0)?;
+        for file in 0..FILES {
+            std::fs::write(folder.path(file), [b'x'; SIZE])?;
+        }
+        Ok(folder)
+    }
+
+    fn path(&self, file: i32) -> PathBuf {
+        self.0.join(file.to_string())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Who does calls of the kernel: any thread, in its own table.
+#[derive(Clone)]
+struct Calls {
+    paths: Arc<[Vec<u8>]>,
+}
+
+impl Hand for Calls {
+    fn call(&self, op: &Op) -> Answer {
+        let number = match *op {
+            Op::Open(file, flags) => {
+                let path = usize::try_from(file).ok().and_then(|at| self.paths.get(at));
+                sys::openat(AT_FDCWD, path.ok_or(Errno::ENOENT)?, flags, 0)
+            }
+            Op::Close(fd) => sys::close(fd),
+            Op::CloseRange(first, last) => sys::close_range(first, last, 0),
+            Op::Dup(fd) => sys::dup(fd),
+            Op::Dup2(fd, to) => sys::dup2(fd, to),
+            Op::Seek(fd, to) => sys::lseek(fd, to, SEEK_SET),
+            Op::Truncate(fd, to) => sys::ftruncate(fd, to),
+            Op::Flock(fd, op) => sys::flock(fd, op),
+            Op::Fcntl(fd, cmd, ask) => {
+                let found = sys::fcntl_lock(fd, cmd, &ask)?;
+                return Ok(match cmd {
+                    F_GETLK | F_OFD_GETLK => Told::lock(&found),
+                    _ => Told::Number(0),
+                });
+            }
+            Op::Look(look) => return Ok(self.look(look)),
+        };
+        number.map(Told::Number)
+    }
+}
+
+/// One who is ready to serve: who, where it is told, its thread and the number of that.
+type Ready = (usize, Sender<Arc<super::crew::Play>>, Thread, i64);
+
+/// What a process begins with.
+struct Process {
+    calls: Calls,
+    /// Its first thread, and how many it has.
+    first: usize,
+    count: usize,
+    cpu: u32,
+    common: Vec<i32>,
+    ready: Sender<Result<Ready, Errno>>,
+}
+
+impl Process {
+    /// The first thread: has a table of its own, and then the others.
+    fn begin(self) {
+        if let Err(errno) = self.empty_table() {
+            // Who began it is told, or is gone.
+            let _told = self.ready.send(Err(errno));
+            return;
+        }
+        let others: Vec<JoinHandle<()>> = (1..self.count)
+            .map(|at| {
+                let (calls, ready, cpu) = (self.calls.clone(), self.ready.clone(), self.cpu);
+                let who = self.first + at;
+                thread::spawn(move || follow(&calls, who, cpu, &ready))
+            })
+            .collect();
+        follow(&self.calls, self.first, self.cpu, &self.ready);
+        drop(self.ready);
+        for other in others {
+            let _ended = other.join();
+        }
+    }
+
+    /// R2
+    fn empty_table(&self) -> Result<(), Errno> {
+        sys::unshare(CLONE_FILES)?;
+        let pairs = (ASIDE..).zip(&self.common);
+        let pairs: Vec<(i32, i32)> = pairs.map(|(aside, fd)| (aside, *fd)).collect();
+        let end = ASIDE + i32::try_from(pairs.len()).unwrap_or(0);
+        for (aside, fd) in &pairs {
+            sys::dup3(*fd, *aside, 0)?;
+        }
+        sys::close_range(0, ASIDE.cast_unsigned() - 1, 0)?;
+        sys::close_range(end.cast_unsigned(), u32::MAX, 0)?;
+        for (aside, _) in &pairs {
+            sys::dup(*aside)?;
+        }
+        sys::close_range(ASIDE.cast_unsigned(), u32::MAX, 0)?;
+        Ok(())
+    }
+}
+
+/// One thread of a process.
+fn follow(calls: &Calls, who: usize, cpu: u32, ready: &Sender<Result<Ready, Errno>>) {
+    // Where that is refused it is only slower.
+    let _pinned = sys::stay_on(cpu);
+    let (plays, told) = channel();
+    let is_ready = sys::gettid().map(|tid| (who, plays, thread::current(), tid));
+    if ready.send(is_ready).is_ok() {
+        serve(who, &told, calls);
+    }
+}
+
+/// The kernel's processes.
+pub(super) struct Kernel {
+    /// `None` once they are to end.
+    crew: Option<Crew>,
+    tids: Vec<i64>,
+    processes: Vec<JoinHandle<()>>,
+    _folder: Folder,
+}
+
+impl Kernel {
+    pub(super) fn new(cast: &Cast) -> io::Result<Self> {
+        let folder = Folder::new()?;
+        let mut common = Vec::new();
+        if cast.common {
+            for file in 0..FILES {
+                common.push(
+                    File::options()
+                        .read(true)
+                        .write(true)
+                        .open(folder.path(file))?,
+                );
+            }
+        }
+        debug_assert_eq!(O_RDWR, 2, "as File opens it");
+        let paths = (0..FILES).map(|file| {
+            let path = folder.path(file).into_os_string();
+            std::os::unix::ffi::OsStringExt::into_vec(path)
+        });
+        let calls = Calls {
+            paths: paths.collect(),
+        };
+        let raw = |errno: Errno| io::Error::from_raw_os_error(errno.raw());
+        let cpu = sys::getcpu().map_err(raw)?;
+        let (ready, is_ready) = channel();
+        let processes = cast.firsts().zip(cast.threads).map(|(first, count)| {
+            let process = Process {
+                calls: calls.clone(),
+                first,
+                count: *count,
+                cpu,
+                common: common.iter().map(File::as_raw_fd).collect(),
+                ready: ready.clone(),
+            };
+            thread::spawn(move || process.begin())
+        });
+        let processes = processes.collect();
+        drop(ready);
+        let all: Result<Vec<Ready>, Errno> = is_ready.iter().take(cast.count()).collect();
+        let mut all = all.map_err(raw)?;
+        all.sort_by_key(|ready| ready.0);
+        let tids = all.iter().map(|ready| ready.3).collect();
+        let members = all.into_iter().map(|(_, plays, thread, _)| (plays, thread));
+        Ok(Self {
+            crew: Some(Crew::new(members.collect())),
+            tids,
+            processes,
+            _folder: folder,
+        })
+    }
+
+    /// Who does what it is told.
+    pub(super) fn crew(&self) -> Option<&Crew> {
+        self.crew.as_ref()
+    }
+
+    /// Whether a thread sleeps.
+    pub(super) fn sleeps(&self, who: usize) -> bool {
+        let path = format!("/proc/self/task/{}/stat", self.tids[who]);
+        let stat = std::fs::read_to_string(path).unwrap_or_default();
+        let state = stat.rsplit(')').next().map(str::trim_start);
+        state.is_some_and(|state| state.starts_with('S'))
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        self.crew = None;
+        for process in self.processes.drain(..) {
+            let _ended = process.join();
+        }
+    }
+}

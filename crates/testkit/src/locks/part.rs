@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The part `locks` of the oracle: its sets, and what is said of each. Of all rows of three calls a
+//! share is done, unless it is that set that is asked for.
+
+use super::{circles, every, random};
+use std::io;
+use std::time::Instant;
+
+/// The sets: random scripts, circles of waits, all rows of three calls.
+pub const SETS: [&str; 3] = ["random", "circles", "all-3"];
+/// Without a set, each row is done whose number this divides: a prime, so that every call comes in
+/// each place.
+pub const SHARE: u64 = 211;
+
+/// What is wanted of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Only this set.
+    pub set: Option<&'a str>,
+    /// Random calls; and a circle for each hundred.
+    pub ops: u64,
+    /// The first seed.
+    pub seed: u64,
+    /// Differences after which a set ends.
+    pub reports: usize,
+}
+
+/// Does the sets, up to one in which something differs, and has said what they gave, line by line;
+/// whether nothing differed.
+///
+/// # Errors
+/// What kept a side from being made; `InvalidInput`: no such set.
+pub fn run(wanted: &Wanted<'_>, mut say: impl FnMut(&str)) -> io::Result<bool> {
+    if let Some(set) = wanted.set
+        && !SETS.contains(&set)
+    {
+        let text = format!("the sets are {}", SETS.join(", "));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    for set in SETS
+        .iter()
+        .filter(|set| wanted.set.is_none_or(|w| w == **set))
+    {
+        let began = Instant::now();
+        let (said, reports) = match *set {
+            "all-3" => rows(wanted)?,
+            "random" => scripts(wanted)?,
+            _ => waits(wanted)?,
+        };
+        let seconds = began.elapsed().as_secs_f64();
+        say(&format!("Locks {set}: {said}, {seconds:.1} s"));
+        for report in &reports {
+            say(&format!("DIVERGENCE in locks, {report}"));
+        }
+        say(&format!("  {} different divergences", reports.len()));
+        if !reports.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn rows(wanted: &Wanted<'_>) -> io::Result<(String, Vec<String>)> {
+    let sum = every::run(wanted.set.map_or(SHARE, |_| 1), wanted.reports)?;
+    let (rows, count) = (sum.rows, every::count());
+    Ok((format!("{rows} of {count} rows"), sum.reports))
+}
+
+fn scripts(wanted: &Wanted<'_>) -> io::Result<(String, Vec<String>)> {
+    let sum = random::run(wanted.seed, wanted.ops, wanted.reports)?;
+    let worked = sum.worked * 100 / sum.calls.max(1);
+    let (ops, answers) = (sum.ops, sum.answers);
+    let said = format!("{ops} operations, {worked}% worked, {answers} answers");
+    Ok((said, sum.reports))
+}
+
+fn waits(wanted: &Wanted<'_>) -> io::Result<(String, Vec<String>)> {
+    let count = wanted.ops.div_ceil(100);
+    let sum = circles::run(wanted.seed, count, wanted.reports)?;
+    let lengths = sum.lengths.iter();
+    let lengths = lengths.map(|(length, [all, refused])| format!("{length}: {refused}/{all}"));
+    let said = format!(
+        "{} circles, {} calls, {} waited, {} refused; of each length, with one refused: {}",
+        sum.lengths.values().map(|of| of[0]).sum::<u64>(),
+        sum.calls,
+        sum.waited,
+        sum.refused,
+        lengths.collect::<Vec<_>>().join(" "),
+    );
+    Ok((said, sum.reports))
+}

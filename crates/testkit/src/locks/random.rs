@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random scripts of four tasks, two of which share a table, over three files: locks of all kinds
+//! on ranges that meet, with descriptors coming and going, and odd arguments.
+
+use super::both::{self, Both};
+use super::{Cast, HIDDEN, Look, Op, Script, Step, hidden};
+use crate::rng::Rng;
+use openpath_abi::Flock;
+use openpath_abi::fcntl::{O_PATH, O_RDONLY, O_RDWR, O_WRONLY};
+use openpath_abi::lock as l;
+use std::io;
+
+/// How many calls a script has.
+pub const OPS: usize = 250;
+/// Bytes that ranges begin in.
+const BYTES: usize = 12;
+/// Descriptors that are used.
+const FDS: usize = 8;
+
+/// The script of a seed.
+#[must_use]
+pub fn script(seed: u64) -> Script {
+    let mut rng = Rng::new(seed);
+    let cast = Cast {
+        threads: &[2, 1, 1],
+        common: rng.one_in(2),
+    };
+    let mut setup = hidden(&cast);
+    for who in cast.firsts() {
+        for file in 0..super::FILES {
+            setup.push(Step {
+                who,
+                op: Op::Open(file, O_RDWR),
+            });
+        }
+    }
+    let steps = (0..OPS).map(|_| Step {
+        who: rng.below(cast.count()),
+        op: op(&mut rng),
+    });
+    let steps = steps.collect();
+    let look = Look {
+        base: HIDDEN,
+        bytes: 14,
+        flock: true,
+    };
+    Script {
+        cast,
+        setup,
+        steps,
+        look: Some(look),
+    }
+}
+
+fn fd(rng: &mut Rng) -> i32 {
+    match rng.below(60) {
+        0 => *rng.pick(&[-1, -100, 19, 1_000_000, i32::MAX]),
+        at => i32::try_from(at % FDS).unwrap_or(0),
+    }
+}
+
+fn op(rng: &mut Rng) -> Op {
+    let fd = fd(rng);
+    match rng.below(100) {
+        0..32 => Op::Fcntl(fd, l::F_SETLK, ask(rng, false)),
+        32..58 => Op::Fcntl(fd, l::F_OFD_SETLK, ask(rng, true)),
+        58..62 => Op::Fcntl(fd, l::F_GETLK, ask(rng, false)),
+        62..66 => Op::Fcntl(fd, l::F_OFD_GETLK, ask(rng, true)),
+        66..80 => Op::Flock(fd, whole(rng)),
+        80..88 => {
+            let flags = [O_RDWR, O_RDWR, O_RDWR, O_RDONLY, O_WRONLY, 3, O_PATH];
+            Op::Open(i32::try_from(rng.below(3)).unwrap_or(0), *rng.pick(&flags))
+        }
+        88..92 => Op::Close(fd),
+        92..94 => Op::Dup(fd),
+        // Never above, where the descriptors are that look.
+        94..96 => Op::Dup2(fd, i32::try_from(rng.below(FDS)).unwrap_or(0)),
+        96 => {
+            let first = rng.below(FDS) as u32;
+            let past = (HIDDEN - 1).cast_unsigned();
+            Op::CloseRange(first, *rng.pick(&[first, first + 1, past, 0]))
+        }
+        97..99 => Op::Seek(fd, rng.below(BYTES) as i64),
+        _ => Op::Truncate(fd, rng.below(BYTES) as i64),
+    }
+}
+
+/// What flock(2) is asked for, never to wait.
+fn whole(rng: &mut Rng) -> u32 {
+    let sane = [l::LOCK_SH, l::LOCK_EX, l::LOCK_EX, l::LOCK_UN];
+    let odd = [0, 3, 16, l::LOCK_MAND, l::LOCK_SH | l::LOCK_UN, u32::MAX];
+    let op = if rng.one_in(30) {
+        *rng.pick(&odd)
+    } else {
+        *rng.pick(&sane)
+    };
+    op | l::LOCK_NB
+}
+
+fn ask(rng: &mut Rng, of_file: bool) -> Flock {
+    let kinds = [l::F_RDLCK, l::F_RDLCK, l::F_WRLCK, l::F_WRLCK, l::F_UNLCK];
+    let kind = if rng.one_in(50) {
+        *rng.pick(&[-1, 3, 7, 4, 32])
+    } else {
+        *rng.pick(&kinds)
+    };
+    let whence = match rng.below(30) {
+        0 => *rng.pick(&[3, -1, 9, i16::MAX]),
+        1..4 => 1,
+        4..7 => 2,
+        _ => 0,
+    };
+    let small = |rng: &mut Rng| rng.below(BYTES) as i64;
+    let (start, len) = match rng.below(16) {
+        0 => (0, 0),
+        1 => (small(rng), 0),
+        2 => (small(rng) - 4, small(rng)),
+        3 => (small(rng), -small(rng)),
+        4 => (-small(rng), small(rng)),
+        5 => (i64::MAX - small(rng), small(rng)),
+        6 => (small(rng), i64::MAX - small(rng)),
+        7 if rng.one_in(4) => {
+            let ends = [i64::MAX, i64::MIN, i64::MIN + 1, -1, 0, 1];
+            (*rng.pick(&ends), *rng.pick(&ends))
+        }
+        _ => (small(rng), 1 + small(rng) / 2),
+    };
+    let has_pid = if of_file {
+        rng.one_in(40)
+    } else {
+        rng.one_in(10)
+    };
+    let pid = if has_pid {
+        *rng.pick(&[1, -1, i32::MAX])
+    } else {
+        0
+    };
+    Flock {
+        kind,
+        whence,
+        start,
+        len,
+        pid,
+    }
+}
+
+/// What very many scripts gave.
+#[derive(Debug, Default)]
+pub struct Sum {
+    /// Calls, without those of looks.
+    pub ops: u64,
+    /// Calls with those that set up.
+    pub calls: u64,
+    /// All that was compared.
+    pub answers: u64,
+    /// Calls that succeeded.
+    pub worked: u64,
+    /// What differed, each the smallest nearby.
+    pub reports: Vec<String>,
+}
+
+/// Does scripts of at least so many calls in all, until so many differ.
+///
+/// # Errors
+/// What kept a side from being made.
+pub fn run(seed: u64, ops: u64, reports: usize) -> io::Result<Sum> {
+    let mut sum = Sum::default();
+    for seed in seed..seed + ops.div_ceil(OPS as u64) {
+        let script = script(seed);
+        let both = Both::new(&script.cast)?;
+        let steps: Vec<Step> = script.all().into_iter().map(|(_, step)| step).collect();
+        let [kernel, ours] = both.run(steps.clone())?;
+        let is_left = both.end();
+        let calls = steps.iter().zip(&kernel);
+        let (looks, calls): (Vec<_>, Vec<_>) =
+            calls.partition(|(step, _)| matches!(step.op, Op::Look(_)));
+        sum.ops += script.steps.len() as u64;
+        sum.calls += calls.len() as u64;
+        sum.worked += calls.iter().filter(|(_, answer)| answer.is_ok()).count() as u64;
+        let seen = looks.iter().map(|(_, answer)| match answer {
+            Ok(super::Told::Seen(all)) => all.len() as u64,
+            _ => 1,
+        });
+        sum.answers += calls.len() as u64 + seen.sum::<u64>();
+        if kernel != ours || is_left {
+            let first = both::Difference {
+                at: 0,
+                text: String::new(),
+            };
+            let text = both::report(&script, &first)?;
+            sum.reports.push(format!("seed {seed}\n{text}"));
+            if sum.reports.len() >= reports {
+                break;
+            }
+        }
+    }
+    Ok(sum)
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks beside the running kernel, a few of them: `cargo xtask oracle --part locks` does all.
+
+use openpath_testkit::locks::{circles, every, part, random};
+
+#[test]
+fn rows_of_three_calls_are_answered_as_by_the_kernel() {
+    let sum = every::run(part::SHARE, 3).expect("both sides");
+    assert!(sum.reports.is_empty(), "{}", sum.reports.join("\n"));
+    assert!(sum.rows > 6_000, "{}", sum.rows);
+}
+
+#[test]
+fn random_calls_are_answered_as_by_the_kernel() {
+    let sum = random::run(1, 20_000, 3).expect("both sides");
+    assert!(sum.reports.is_empty(), "{}", sum.reports.join("\n"));
+    assert!(
+        sum.worked * 2 > sum.calls,
+        "{} of {}",
+        sum.worked,
+        sum.calls
+    );
+}
+
+#[test]
+fn who_waits_in_a_circle_is_refused_as_by_the_kernel() {
+    let sum = circles::run(1, 120, 3).expect("both sides");
+    assert!(sum.reports.is_empty(), "{}", sum.reports.join("\n"));
+    for length in circles::SHORTEST..circles::LONGEST {
+        assert!(sum.lengths[&length][1] > 0, "{length}: nobody was refused");
+    }
+}

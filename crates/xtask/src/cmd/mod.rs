@@ -40,6 +40,31 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// What `check` does, for what is not built by default: clippy, doc, and those of the tests that
+/// `tests` names, with `vars` set. The first step that fails ends it.
+pub(crate) fn check_part(part: &[&str], tests: &[&str], vars: &[(&str, &str)]) -> Done {
+    for step in [
+        &["clippy", "--all-targets", "--quiet"][..],
+        &["doc", "--no-deps", "--quiet"],
+        &["test", "--quiet"],
+    ] {
+        eprintln!("== {} {}", step[0], part[0]);
+        let mut command = cargo(step);
+        command.args(part);
+        match step[0] {
+            "clippy" => command.args(["--", "-Dwarnings"]),
+            "test" => command.args(tests),
+            _ => &mut command,
+        };
+        command.env("RUSTDOCFLAGS", "-Dwarnings");
+        let code = pass_on(command.envs(vars.iter().copied()))?;
+        if code != ExitCode::SUCCESS {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs a program to its end and hands on how it ended; a signal counts as 1.
 pub(crate) fn pass_on(command: &mut Command) -> Done {
     let status = command.status().map_err(|error| {

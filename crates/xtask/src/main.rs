@@ -84,6 +84,16 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// SQLite over our locks, which is not built by default: what `check` does, or many
+    /// connections at one database.
+    Sqlite {
+        /// Only the connections, for so many seconds; 600 is the promise.
+        #[arg(long)]
+        seconds: Option<u64>,
+        /// What their choices follow from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// What guests of WebAssembly may try, to get out or to use up, again and again.
     HostileWasi {
         /// So many seconds; 3600 is the promise.
@@ -114,6 +124,7 @@ fn main() -> ExitCode {
         Command::Kills { args } => cmd::proof::kills(&args),
         Command::Picture => cmd::picture::run(),
         Command::Hostile { args } => cmd::proof::testkit("hostile", &args),
+        Command::Sqlite { seconds, seed } => cmd::sqlite::run(seconds, seed),
         Command::HostileWasi { seconds, full } => cmd::proof::hostile_wasi(seconds, full),
     };
     done.unwrap_or_else(|error| {

@@ -30,6 +30,7 @@ const WASI: &str = "openpath-wasi";
 const OVERLAY: &str = "openpath-overlay";
 const RUN: &str = "openpath-run";
 const TESTKIT: &str = "openpath-testkit";
+const SQLITE: &str = "openpath-testkit-sqlite";
 const BENCH: &str = "openpath-bench";
 
 const TESTKIT_TOOLS: &[&str] = &["libc", "clap", "io-uring", "rustix", "serde", "serde_json"];
@@ -133,6 +134,11 @@ const GRAPH: &[Node] = &[
         name: TESTKIT,
         own: &[ABI, SYNC, VFS, MEM, HOST, OVERLAY, RING, FUSE],
         outside: TESTKIT_TOOLS,
+    },
+    Node {
+        name: SQLITE,
+        own: &[ABI, SYNC, VFS],
+        outside: &["rusqlite"],
     },
     Node {
         name: BENCH,

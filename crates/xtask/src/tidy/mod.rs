@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `head` | the licence line first, then a `//!` head, in every file |
 //! | `size` | 500 lines a file, 800 at most, tests apart; 100 columns |
-//! | `unsafe` | `unsafe` in `sync` and in the three `sys.rs` only; the others forbid it |
+//! | `unsafe` | `unsafe` in `sync` and in the `sys.rs` of some only; the others forbid it |
 //! | `ordering` | memory orderings in `sync` only |
 //! | `words` | no postponed work, no debugging aids, no printing from libraries |
 //! | `static` | no state outside a value in `vfs` |

@@ -24,6 +24,7 @@ const ORDERINGS: &[&str] = &["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"
 /// Crates of which the files `sys.rs` may hold unsafe code.
 const HOSTS: &[&str] = &[
     "crates/testkit/src/",
+    "crates/testkit-sqlite/src/",
     "crates/bench/src/",
     "crates/uring/src/",
     "crates/faces/wasi/src/",
@@ -39,8 +40,8 @@ pub(super) fn check_unsafe(tree: &Tree, report: &mut Report) {
     for file in tree.rust().filter(|file| !may_be_unsafe(&file.path)) {
         for (at, line) in file.numbered() {
             if has_word(&line.code, "unsafe") {
-                let text = "`unsafe` belongs in crates/sync, or in the sys.rs of testkit, bench, \
-                    uring or wasi";
+                let text = "`unsafe` belongs in crates/sync, or in the sys.rs of testkit, \
+                    testkit-sqlite, bench, uring or wasi";
                 report.fail(UNSAFE, &file.path, at, text);
             }
         }
@@ -60,7 +61,12 @@ pub(super) fn check_unsafe(tree: &Tree, report: &mut Report) {
 }
 
 pub(super) fn check_ordering(tree: &Tree, report: &mut Report) {
-    let exempt = ["crates/sync/", "crates/testkit/", "crates/bench/"];
+    let exempt = [
+        "crates/sync/",
+        "crates/testkit/",
+        "crates/testkit-sqlite/",
+        "crates/bench/",
+    ];
     let files = tree
         .rust()
         .filter(|file| !exempt.iter().any(|part| file.path.starts_with(part)));
@@ -114,6 +120,7 @@ mod tests {
             "crates/sync/src/x/y.rs",
             "crates/sync/tests/x.rs",
             "crates/testkit/src/sys.rs",
+            "crates/testkit-sqlite/src/sys.rs",
             "crates/bench/src/host/sys.rs",
             "crates/uring/src/sys.rs",
         ] {

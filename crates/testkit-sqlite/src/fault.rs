@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules of locking that can be broken on purpose, one at a time.
+
+use crate::file::{RESERVED, SHARED};
+use openpath_abi::Flock;
+use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
+
+/// What is wrong with the locks of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// Every lock is granted, and none is set.
+    NoLocks,
+    /// Who reads sets no lock, so that others write meanwhile.
+    NoShared,
+    /// Who is about to write sets no lock, so that two are at once.
+    NoReserved,
+    /// What was locked stays so until the file is closed.
+    NoUnlock,
+}
+
+impl Fault {
+    /// Whether a request is said to be granted without being made.
+    pub(crate) fn swallows(self, ask: &Flock) -> bool {
+        match self {
+            Self::None => false,
+            Self::NoLocks => true,
+            Self::NoShared => ask.kind == F_RDLCK && ask.start == SHARED,
+            Self::NoReserved => ask.kind == F_WRLCK && ask.start == RESERVED,
+            Self::NoUnlock => ask.kind == F_UNLCK,
+        }
+    }
+}

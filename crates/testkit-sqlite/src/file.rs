@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A file that SQLite has open: data, and the locks of a database.
+//!
+//! # States
+//! none -> shared -> reserved -> pending -> exclusive, and back to shared or none.
+//!
+//! | state | locked by then | others may |
+//! |---|---|---|
+//! | shared | `SHARED` for reading, by way of `PENDING` (R1) | read; be about to write |
+//! | reserved | as well `RESERVED` for writing | read, and begin to |
+//! | pending | as well `PENDING` for writing | go on reading |
+//! | exclusive | `SHARED` for writing instead | do nothing |
+//!
+//! # Rules
+//! * R1. Who wants to read asks for `PENDING` first, so that who wants to write waits for those
+//!   only who read already.
+//! * R2. Who was refused the last step stays pending.
+//! * R3. The way back never goes through "not locked": what was for writing becomes for reading.
+//!
+//! SQLite's pages "File Locking And Concurrency In SQLite Version 3" and "Database File Format"
+//! (the lock-byte page) say the same in more words.
+
+use crate::seat::{Code, Seat};
+use crate::shm::Shm;
+use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
+use openpath_vfs::Fd;
+use rusqlite::ffi;
+use std::ffi::c_int;
+use std::rc::Rc;
+
+/// The byte of who waits for readers to go; the locks begin here, a gigabyte into the file.
+pub(crate) const PENDING: i64 = 0x4000_0000;
+/// The byte of who is about to write.
+pub(crate) const RESERVED: i64 = PENDING + 1;
+/// The first byte of those that who reads locks.
+pub(crate) const SHARED: i64 = PENDING + 2;
+/// How many those are.
+pub(crate) const SHARED_LEN: i64 = 510;
+
+const READERS: (i64, i64) = (SHARED, SHARED_LEN);
+/// From a byte to the end of the file, wherever that is.
+const ALL: (i64, i64) = (0, 0);
+
+/// An open file.
+pub(crate) struct Handle {
+    pub(crate) seat: Rc<Seat>,
+    fd: Fd,
+    pub(crate) path: Vec<u8>,
+    /// `SQLITE_LOCK_NONE` to `SQLITE_LOCK_EXCLUSIVE`.
+    level: c_int,
+    pub(crate) shm: Option<Shm>,
+}
+
+impl Handle {
+    pub(crate) const fn new(seat: Rc<Seat>, fd: Fd, path: Vec<u8>) -> Self {
+        Self {
+            seat,
+            fd,
+            path,
+            level: ffi::SQLITE_LOCK_NONE,
+            shm: None,
+        }
+    }
+
+    /// Closes the file, which ends its locks.
+    pub(crate) fn close(mut self) -> Result<(), Code> {
+        let unmapped = self.unmap(false);
+        let closed = self.seat.task().close(self.fd);
+        unmapped.and(closed.map_err(self.seat.refused(ffi::SQLITE_IOERR_CLOSE)))
+    }
+
+    /// Fills `out` from `at` on; what lies behind the end is left as it is.
+    pub(crate) fn read(&self, out: &mut [u8], at: i64) -> Result<(), Code> {
+        let mut done = 0;
+        while done < out.len() {
+            let place = at + done.cast_signed() as i64;
+            let read = self.seat.task().pread(self.fd, &mut out[done..], place);
+            match read.map_err(self.seat.refused(ffi::SQLITE_IOERR_READ))? {
+                0 => return Err(ffi::SQLITE_IOERR_SHORT_READ),
+                more => done += more,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(&self, data: &[u8], at: i64) -> Result<(), Code> {
+        let mut done = 0;
+        while done < data.len() {
+            let place = at + done.cast_signed() as i64;
+            let written = self.seat.task().pwrite(self.fd, &data[done..], place);
+            match written.map_err(self.seat.refused(ffi::SQLITE_IOERR_WRITE))? {
+                0 => return Err(ffi::SQLITE_FULL),
+                more => done += more,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn truncate(&self, size: i64) -> Result<(), Code> {
+        let cut = self.seat.task().ftruncate(self.fd, size);
+        cut.map_err(self.seat.refused(ffi::SQLITE_IOERR_TRUNCATE))
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), Code> {
+        let synced = self.seat.task().fsync(self.fd);
+        synced.map_err(self.seat.refused(ffi::SQLITE_IOERR_FSYNC))
+    }
+
+    pub(crate) fn size(&self) -> Result<i64, Code> {
+        let stat = self.seat.task().fstat(self.fd);
+        stat.map(|stat| stat.size)
+            .map_err(self.seat.refused(ffi::SQLITE_IOERR_FSTAT))
+    }
+
+    /// Goes up to `want`, or as far as it can.
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY`, `SQLITE_IOERR_LOCK`.
+    pub(crate) fn lock(&mut self, want: c_int) -> Result<(), Code> {
+        if self.level >= want {
+            return Ok(());
+        }
+        match want {
+            ffi::SQLITE_LOCK_SHARED => self.lock_shared()?,
+            ffi::SQLITE_LOCK_RESERVED => self.set(F_WRLCK, (RESERVED, 1))?,
+            ffi::SQLITE_LOCK_EXCLUSIVE => {
+                if self.level < ffi::SQLITE_LOCK_PENDING {
+                    self.set(F_WRLCK, (PENDING, 1))?;
+                    // R2.
+                    self.level = ffi::SQLITE_LOCK_PENDING;
+                }
+                self.set(F_WRLCK, READERS)?;
+            }
+            _ => return Err(ffi::SQLITE_MISUSE),
+        }
+        self.level = want;
+        Ok(())
+    }
+
+    /// R1.
+    fn lock_shared(&self) -> Result<(), Code> {
+        self.set(F_RDLCK, (PENDING, 1))?;
+        let shared = self.set(F_RDLCK, READERS);
+        self.set(F_UNLCK, (PENDING, 1))?;
+        shared
+    }
+
+    fn set(&self, kind: i16, range: (i64, i64)) -> Result<(), Code> {
+        self.seat.lock(self.fd, kind, range, ffi::SQLITE_IOERR_LOCK)
+    }
+
+    /// Goes down to shared or none.
+    ///
+    /// # Errors
+    /// `SQLITE_IOERR_RDLOCK`, `SQLITE_IOERR_UNLOCK`: nobody can be in the way of either.
+    pub(crate) fn unlock(&mut self, want: c_int) -> Result<(), Code> {
+        if self.level <= want {
+            return Ok(());
+        }
+        let ended = |_| ffi::SQLITE_IOERR_UNLOCK;
+        if want == ffi::SQLITE_LOCK_SHARED {
+            // R3.
+            self.set(F_RDLCK, READERS)
+                .map_err(|_| ffi::SQLITE_IOERR_RDLOCK)?;
+            self.set(F_UNLCK, (PENDING, 2)).map_err(ended)?;
+        } else {
+            self.set(F_UNLCK, ALL).map_err(ended)?;
+        }
+        self.level = want;
+        Ok(())
+    }
+
+    /// Whether anybody is about to write, this connection included.
+    pub(crate) fn is_reserved(&self) -> Result<bool, Code> {
+        if self.level > ffi::SQLITE_LOCK_SHARED {
+            return Ok(true);
+        }
+        let code = ffi::SQLITE_IOERR_CHECKRESERVEDLOCK;
+        self.seat.is_locked(self.fd, F_WRLCK, (RESERVED, 1), code)
+    }
+}

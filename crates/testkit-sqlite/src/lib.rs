@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! SQLite over openpath: what leans on locks of files harder than any test of ours.
+//!
+//! [`Databases`] is a tree in which SQLite keeps its files. [`Databases::open`] gives a connection
+//! that is to the tree what a process is to a kernel: it has a [`Task`] and
+//! with it a table of descriptors of its own, so that its locks are its own, too, and go when it
+//! closes any descriptor of the file. All that SQLite asks of a system, it asks of that task.
+//!
+//! The locks are those which SQLite's own VFS for Unix takes: see `file` for databases with a
+//! rollback journal, `shm` for those with a log written ahead.
+//!
+//! # Rules
+//! * R1. A connection stays on the thread that opened it, as its task does.
+//! * R2. `sys` alone knows pointers of C; what is behind it is safe.
+//! * R3. A [`Fault`] breaks one rule of locking on purpose: a test that stays green with it proves
+//!   nothing.
+//!
+//! ```
+//! use openpath_mem::{MemFs, MemOptions};
+//! use openpath_testkit_sqlite::Databases;
+//! use openpath_vfs::{Cred, Vfs};
+//!
+//! let vfs = Vfs::builder().build(MemFs::new(MemOptions::default())).expect("an instance");
+//! let databases = Databases::new(vfs.clone());
+//! let database = databases.open(vfs.task(Cred::root()).expect("a task"), "/db")?;
+//! database.execute_batch("CREATE TABLE t(x); BEGIN IMMEDIATE; INSERT INTO t VALUES(1)")?;
+//! assert_eq!(vfs.locks().len(), 2, "it reads, and is about to write");
+//! database.execute_batch("COMMIT")?;
+//! assert_eq!(vfs.locks(), []);
+//! # Ok::<(), rusqlite::Error>(())
+//! ```
+
+#![deny(unsafe_code)]
+
+mod fault;
+mod file;
+mod seat;
+mod shm;
+#[expect(
+    unsafe_code,
+    reason = "the interface of C: the only file with `unsafe`"
+)]
+mod sys;
+
+pub use fault::Fault;
+
+use openpath_abi::Errno;
+use openpath_vfs::{Task, Vfs};
+use rusqlite::{Connection, OpenFlags};
+use seat::Seat;
+use shm::Indices;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A tree in which SQLite keeps databases.
+pub struct Databases {
+    vfs: Vfs,
+    indices: Arc<Indices>,
+    fault: Fault,
+}
+
+impl Databases {
+    /// Databases in the tree of `vfs`, with locks as they should be.
+    #[must_use]
+    pub fn new(vfs: Vfs) -> Self {
+        Self::with(vfs, Fault::None)
+    }
+
+    /// As [`Databases::new`], with a fault in every connection.
+    #[must_use]
+    pub fn with(vfs: Vfs, fault: Fault) -> Self {
+        Self {
+            vfs,
+            indices: Arc::default(),
+            fault,
+        }
+    }
+
+    /// The tree.
+    #[must_use]
+    pub const fn vfs(&self) -> &Vfs {
+        &self.vfs
+    }
+
+    /// A connection to the database at `path`, which is made if there is none. `task` does all that
+    /// SQLite asks for, with its rights.
+    ///
+    /// # Errors
+    /// What SQLite says; `SQLITE_CANTOPEN` if the task cannot open the file.
+    pub fn open(&self, task: Task, path: &str) -> rusqlite::Result<Database> {
+        let seat = Rc::new(Seat::new(task, Arc::clone(&self.indices), self.fault));
+        let registered = sys::Registered::new(Rc::clone(&seat))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags_and_vfs(path, flags, registered.name())?;
+        Ok(Database {
+            connection,
+            seat,
+            _registered: registered,
+        })
+    }
+}
+
+/// A connection, and the task behind it.
+///
+/// What it lends cannot outlive it: nobody can take the connection out and keep it.
+pub struct Database {
+    // Closed before what it stands on goes.
+    connection: Connection,
+    seat: Rc<Seat>,
+    _registered: sys::Registered,
+}
+
+impl Database {
+    /// The task that does what SQLite asks for.
+    #[must_use]
+    pub fn task(&self) -> &Task {
+        self.seat.task()
+    }
+
+    /// What the tree answered last when it refused something else than a lock or a name that is not
+    /// there.
+    #[must_use]
+    pub fn last_errno(&self) -> Option<Errno> {
+        self.seat.last_errno()
+    }
+}
+
+impl Deref for Database {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}

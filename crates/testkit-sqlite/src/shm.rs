@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The index of a log written ahead: memory that connections share, and locks on the file that it
+//! would be mapped from.
+//!
+//! The tree maps no file for writing, so the memory is of this process and found by the file; the
+//! file has the locks. That is what makes connections here what processes are elsewhere.
+//!
+//! # Fields
+//! | bytes of the file `-shm` | what a lock of them says |
+//! |---|---|
+//! | `FIRST` + 0 to 7 | who writes, moves the log, recovers, reads which part: SQLite's affair |
+//! | `ALIVE` | for reading: this connection uses the index; for writing: nobody else does |
+//!
+//! # Rules
+//! * R1. Who finds nobody alive begins with an index of zeros. Memory is looked up with `ALIVE`
+//!   held, and let go before it ends: so memory that is there is of connections that live.
+//! * R2. The file is unlinked only by who has the database alone, while it still has the memory: a
+//!   number of an inode is not used again before the memory is gone.
+
+use crate::file::Handle;
+use crate::seat::{Code, Seat};
+use openpath_abi::fcntl::{O_CREAT, O_RDWR};
+use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
+use openpath_vfs::Fd;
+use rusqlite::ffi;
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The first byte that is locked: behind the two headers of the index and what follows them.
+const FIRST: i64 = 120;
+/// The byte of who is there.
+const ALIVE: (i64, i64) = (FIRST + SLOTS, 1);
+const SLOTS: i64 = ffi::SQLITE_SHM_NLOCK as i64;
+
+/// What SQLite asks for at a time.
+const REGION: usize = 32 << 10;
+/// So many at most: 4 million pages in the log.
+const REGIONS_MAX: usize = 1024;
+
+type Region = Box<[AtomicU64]>;
+
+/// The memory of one index.
+#[derive(Default)]
+pub(crate) struct Index(Mutex<Vec<Region>>);
+
+impl Index {
+    /// Where region `number` lies; `None`: not made yet, nor to be.
+    fn region(&self, number: usize, make: bool) -> Option<*const AtomicU64> {
+        let mut regions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while make && regions.len() <= number {
+            let zeros = (0..REGION / size_of::<AtomicU64>()).map(|_| AtomicU64::new(0));
+            regions.push(zeros.collect());
+        }
+        regions.get(number).map(|region| region.as_ptr())
+    }
+}
+
+/// The indices that are in use, by device and inode.
+#[derive(Default)]
+pub(crate) struct Indices(Mutex<HashMap<(u64, u64), Weak<Index>>>);
+
+impl Indices {
+    fn get(&self, file: (u64, u64)) -> Arc<Index> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, index| index.strong_count() > 0);
+        if let Some(index) = all.get(&file).and_then(Weak::upgrade) {
+            return index;
+        }
+        let index = Arc::default();
+        all.insert(file, Arc::downgrade(&index));
+        index
+    }
+}
+
+/// A connection's part in an index.
+pub(crate) struct Shm {
+    fd: Fd,
+    path: Vec<u8>,
+    index: Arc<Index>,
+}
+
+impl Shm {
+    fn open(seat: &Seat, database: &[u8]) -> Result<Self, Code> {
+        let path = [database, b"-shm"].concat();
+        let fd = seat
+            .task()
+            .open(&path, O_RDWR | O_CREAT, 0o644)
+            .map_err(seat.refused(ffi::SQLITE_CANTOPEN))?;
+        let found = Self::arrive(seat, fd).and_then(|()| {
+            let stat = seat.task().fstat(fd);
+            stat.map_err(seat.refused(ffi::SQLITE_IOERR_FSTAT))
+        });
+        match found {
+            // R1.
+            Ok(stat) => Ok(Self {
+                fd,
+                path,
+                index: seat.indices().get((stat.dev, stat.ino)),
+            }),
+            Err(code) => {
+                let _ = seat.task().close(fd);
+                Err(code)
+            }
+        }
+    }
+
+    /// Is there from now on; what is in the file is forgotten if nobody was.
+    fn arrive(seat: &Seat, fd: Fd) -> Result<(), Code> {
+        let lock = |kind| seat.lock(fd, kind, ALIVE, ffi::SQLITE_IOERR_SHMLOCK);
+        match lock(F_WRLCK) {
+            Ok(()) => {
+                let cut = seat.task().ftruncate(fd, 0);
+                cut.map_err(seat.refused(ffi::SQLITE_IOERR_SHMOPEN))?;
+            }
+            Err(ffi::SQLITE_BUSY) => {}
+            Err(code) => return Err(code),
+        }
+        lock(F_RDLCK)
+    }
+}
+
+impl Handle {
+    /// Where region `number` of the index lies, which is made if it is to be; null: there is none.
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY` (somebody begins it), `SQLITE_CANTOPEN`, `SQLITE_IOERR_SHMMAP` and its kin.
+    pub(crate) fn map(
+        &mut self,
+        number: c_int,
+        size: c_int,
+        make: bool,
+    ) -> Result<*const AtomicU64, Code> {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if usize::try_from(size) != Ok(REGION) || number >= REGIONS_MAX {
+            return Err(ffi::SQLITE_IOERR_SHMMAP);
+        }
+        if self.shm.is_none() {
+            self.shm = Some(Shm::open(&self.seat, &self.path)?);
+        }
+        let region = self.shm.as_ref().map(|shm| shm.index.region(number, make));
+        Ok(region.flatten().unwrap_or(std::ptr::null()))
+    }
+
+    /// Locks slots of the index, or ends their locks.
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY`, `SQLITE_IOERR_SHMLOCK`.
+    pub(crate) fn lock_slots(&self, first: c_int, many: c_int, flags: c_int) -> Result<(), Code> {
+        let Some(shm) = &self.shm else {
+            return Err(ffi::SQLITE_IOERR_SHMLOCK);
+        };
+        let kind = match (
+            flags & ffi::SQLITE_SHM_UNLOCK != 0,
+            flags & ffi::SQLITE_SHM_EXCLUSIVE != 0,
+        ) {
+            (true, _) => F_UNLCK,
+            (_, true) => F_WRLCK,
+            _ => F_RDLCK,
+        };
+        let range = (FIRST + i64::from(first), i64::from(many));
+        self.seat
+            .lock(shm.fd, kind, range, ffi::SQLITE_IOERR_SHMLOCK)
+    }
+
+    /// What was stored to an index before is seen by who sees what is stored after.
+    pub(crate) fn barrier() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Gives up the index; the file goes too, if it is to.
+    ///
+    /// # Errors
+    /// `SQLITE_IOERR_CLOSE`.
+    pub(crate) fn unmap(&mut self, delete: bool) -> Result<(), Code> {
+        let Some(Shm { fd, path, index }) = self.shm.take() else {
+            return Ok(());
+        };
+        // R2.
+        if delete {
+            let _ = self.seat.task().unlink(&path);
+        }
+        // R1.
+        drop(index);
+        let closed = self.seat.task().close(fd);
+        closed.map_err(self.seat.refused(ffi::SQLITE_IOERR_CLOSE))
+    }
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What SQLite calls: `sqlite3_vfs` and `sqlite3_io_methods`, in terms of [`Seat`] and [`Handle`].
+//!
+//! # Rules
+//! * The only file of this crate with `unsafe`. Every function here turns pointers into references
+//!   and slices, and calls what is safe.
+//! * S1. SQLite passes what its page "OS Interface Object" promises: the very VFS or file that the
+//!   function belongs to, strings that end, places for results that may be written, and buffers as
+//!   long as it says.
+//! * S2. A VFS is registered under a name that nobody else knows, and by a value that stays on its
+//!   thread; it is taken out when no connection is left that it was made for.
+//! * S3. A connection makes one call at a time, and no call into a file leads to another into it.
+//! * A panic in one of them ends the process: it cannot pass through C.
+
+use crate::file::Handle;
+use crate::seat::{Code, Seat};
+use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::rc::Rc;
+use std::{ptr, slice};
+
+/// What SQLite has of a connection's side; begins with what it knows of it.
+#[repr(C)]
+struct Entry {
+    vfs: sqlite3_vfs,
+    name: CString,
+    seat: Rc<Seat>,
+}
+
+/// What SQLite has of an open file; begins with what it knows of it.
+#[repr(C)]
+struct Opened {
+    base: sqlite3_file,
+    /// From `Box::into_raw`, in `open`; given back in `close`.
+    handle: *mut Handle,
+}
+
+/// A VFS that SQLite knows, while this lives.
+pub(crate) struct Registered(*mut Entry);
+
+impl Registered {
+    /// # Errors
+    /// What SQLite says.
+    pub(crate) fn new(seat: Rc<Seat>) -> rusqlite::Result<Self> {
+        let entry = Box::into_raw(Box::new(Entry {
+            vfs: TABLE,
+            name: CString::default(),
+            seat,
+        }));
+        // Nobody else's while it is there.
+        let name = CString::new(format!("openpath-{entry:p}")).unwrap_or_default();
+        // SAFETY: the entry is ours and lives until `Registered` goes, and so does the name, where
+        // it is; SQLite changes the first field only. A field is no part of it otherwise.
+        let code = unsafe {
+            (*entry).vfs.zName = name.as_ptr();
+            (*entry).name = name;
+            ffi::sqlite3_vfs_register(entry.cast(), 0)
+        };
+        let registered = Self(entry);
+        match code {
+            ffi::SQLITE_OK => Ok(registered),
+            _ => Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &CStr {
+        // SAFETY: the entry lives as long as `self`, and nobody changes the name.
+        unsafe { &(*self.0).name }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // SAFETY: it was made by `Box::into_raw` and is dropped here only; nobody finds it any more
+        // once it is taken out, and whoever had found it is closed (S2).
+        unsafe {
+            ffi::sqlite3_vfs_unregister(self.0.cast());
+            drop(Box::from_raw(self.0));
+        }
+    }
+}
+
+const TABLE: sqlite3_vfs = sqlite3_vfs {
+    iVersion: 2,
+    szOsFile: size_of::<Opened>() as c_int,
+    mxPathname: 512,
+    pNext: ptr::null_mut(),
+    zName: ptr::null(),
+    pAppData: ptr::null_mut(),
+    xOpen: Some(open),
+    xDelete: Some(delete),
+    xAccess: Some(access),
+    xFullPathname: Some(full_name),
+    xDlOpen: None,
+    xDlError: None,
+    xDlSym: None,
+    xDlClose: None,
+    xRandomness: Some(random),
+    xSleep: Some(sleep),
+    xCurrentTime: Some(now_days),
+    xGetLastError: Some(last_error),
+    xCurrentTimeInt64: Some(now_ms),
+    xSetSystemCall: None,
+    xGetSystemCall: None,
+    xNextSystemCall: None,
+};
+
+static METHODS: sqlite3_io_methods = sqlite3_io_methods {
+    iVersion: 2,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved),
+    xFileControl: Some(control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(characteristics),
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    xFetch: None,
+    xUnfetch: None,
+};
+
+fn code(result: Result<(), Code>) -> c_int {
+    result.err().unwrap_or(ffi::SQLITE_OK)
+}
+
+/// The connection's side.
+///
+/// # Safety
+/// S1, and nobody uses the answer after the call.
+unsafe fn seat<'a>(vfs: *mut sqlite3_vfs) -> &'a Rc<Seat> {
+    // SAFETY: the VFS is the first field of an entry, which lives (S2) and of which nobody changes
+    // this field.
+    unsafe { &(*vfs.cast::<Entry>()).seat }
+}
+
+/// The file.
+///
+/// # Safety
+/// S1 and S3, and nobody uses the answer after the call.
+unsafe fn handle<'a>(file: *mut sqlite3_file) -> &'a mut Handle {
+    // SAFETY: SQLite calls methods of files only that `open` filled in and `close` did not empty,
+    // and one at a time (S3).
+    unsafe { &mut *(*file.cast::<Opened>()).handle }
+}
+
+/// The bytes of a name.
+///
+/// # Safety
+/// S1, and nobody uses the answer after the call.
+unsafe fn bytes<'a>(name: *const c_char) -> &'a [u8] {
+    // SAFETY: a string of C that ends (S1).
+    unsafe { CStr::from_ptr(name) }.to_bytes()
+}
+
+/// How many bytes that is; SQLite says no negative ones.
+fn length(many: c_int) -> usize {
+    usize::try_from(many).unwrap_or(0)
+}
+
+unsafe extern "C" fn open(
+    vfs: *mut sqlite3_vfs,
+    name: *const c_char,
+    file: *mut sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    // SAFETY: S1; the name may be null, and so may the place for flags. The file is memory of
+    // `szOsFile` bytes for us to fill, with an alignment of 8.
+    unsafe {
+        let opened = file.cast::<Opened>();
+        // Without methods, SQLite does not close it.
+        (*opened).base.pMethods = ptr::null();
+        let name = (!name.is_null()).then(|| bytes(name));
+        match seat(vfs).open(name, flags) {
+            Ok(handle) => {
+                (*opened).handle = Box::into_raw(Box::new(handle));
+                (*opened).base.pMethods = &raw const METHODS;
+                if !out_flags.is_null() {
+                    *out_flags = flags;
+                }
+                ffi::SQLITE_OK
+            }
+            Err(code) => code,
+        }
+    }
+}
+
+unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
+    // SAFETY: S1.
+    code(unsafe { seat(vfs).delete(bytes(name), sync != 0) })
+}
+
+unsafe extern "C" fn access(
+    vfs: *mut sqlite3_vfs,
+    name: *const c_char,
+    what: c_int,
+    out: *mut c_int,
+) -> c_int {
+    // SAFETY: S1.
+    unsafe { *out = c_int::from(seat(vfs).access(bytes(name), what)) };
+    ffi::SQLITE_OK
+}
+
+unsafe extern "C" fn full_name(
+    _: *mut sqlite3_vfs,
+    name: *const c_char,
+    room: c_int,
+    out: *mut c_char,
+) -> c_int {
+    // SAFETY: S1.
+    let full = Seat::full_name(unsafe { bytes(name) });
+    if full.len() >= length(room) {
+        return ffi::SQLITE_CANTOPEN;
+    }
+    // SAFETY: S1, and there is room for the name and the byte that ends it.
+    unsafe {
+        ptr::copy_nonoverlapping(full.as_ptr(), out.cast(), full.len());
+        *out.add(full.len()) = 0;
+    }
+    ffi::SQLITE_OK
+}
+
+unsafe extern "C" fn random(_: *mut sqlite3_vfs, many: c_int, out: *mut c_char) -> c_int {
+    let mut drawn = vec![0; length(many)];
+    let done = Seat::random(&mut drawn);
+    // SAFETY: S1: so many bytes may be written.
+    unsafe { ptr::copy_nonoverlapping(drawn.as_ptr(), out.cast(), drawn.len()) };
+    c_int::try_from(done).unwrap_or(0)
+}
+
+unsafe extern "C" fn sleep(_: *mut sqlite3_vfs, micros: c_int) -> c_int {
+    Seat::sleep(micros);
+    micros
+}
+
+unsafe extern "C" fn now_days(_: *mut sqlite3_vfs, out: *mut f64) -> c_int {
+    // SAFETY: S1.
+    unsafe { *out = Seat::now_ms() as f64 / 86_400_000.0 };
+    ffi::SQLITE_OK
+}
+
+unsafe extern "C" fn now_ms(_: *mut sqlite3_vfs, out: *mut i64) -> c_int {
+    // SAFETY: S1.
+    unsafe { *out = Seat::now_ms() };
+    ffi::SQLITE_OK
+}
+
+unsafe extern "C" fn last_error(vfs: *mut sqlite3_vfs, _: c_int, _: *mut c_char) -> c_int {
+    // SAFETY: S1.
+    let errno = unsafe { seat(vfs).last_errno() };
+    errno.map_or(0, |errno| errno.raw())
+}
+
+unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: S1; the handle was made by `open`, and SQLite does not use the file after this.
+    let handle = unsafe { Box::from_raw((*file.cast::<Opened>()).handle) };
+    code(handle.close())
+}
+
+unsafe extern "C" fn read(
+    file: *mut sqlite3_file,
+    out: *mut c_void,
+    many: c_int,
+    at: i64,
+) -> c_int {
+    // SAFETY: S1, S3; what SQLite has not filled in yet is filled here before it is lent as bytes.
+    // So what lies behind the end of the file is zeros, as SQLite wants it.
+    unsafe {
+        ptr::write_bytes(out.cast::<u8>(), 0, length(many));
+        let out = slice::from_raw_parts_mut(out.cast::<u8>(), length(many));
+        code(handle(file).read(out, at))
+    }
+}
+
+unsafe extern "C" fn write(
+    file: *mut sqlite3_file,
+    data: *const c_void,
+    many: c_int,
+    at: i64,
+) -> c_int {
+    // SAFETY: S1, S3.
+    unsafe {
+        let data = slice::from_raw_parts(data.cast::<u8>(), length(many));
+        code(handle(file).write(data, at))
+    }
+}
+
+unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
+    // SAFETY: S1, S3.
+    code(unsafe { handle(file).truncate(size) })
+}
+
+unsafe extern "C" fn sync(file: *mut sqlite3_file, _: c_int) -> c_int {
+    // SAFETY: S1, S3.
+    code(unsafe { handle(file).sync() })
+}
+
+unsafe extern "C" fn size(file: *mut sqlite3_file, out: *mut i64) -> c_int {
+    // SAFETY: S1, S3.
+    code(unsafe { handle(file).size().map(|size| *out = size) })
+}
+
+unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
+    // SAFETY: S1, S3.
+    code(unsafe { handle(file).lock(level) })
+}
+
+unsafe extern "C" fn unlock(file: *mut sqlite3_file, level: c_int) -> c_int {
+    // SAFETY: S1, S3.
+    code(unsafe { handle(file).unlock(level) })
+}
+
+unsafe extern "C" fn check_reserved(file: *mut sqlite3_file, out: *mut c_int) -> c_int {
+    // SAFETY: S1, S3.
+    code(unsafe { handle(file).is_reserved().map(|is| *out = c_int::from(is)) })
+}
+
+unsafe extern "C" fn control(_: *mut sqlite3_file, _: c_int, _: *mut c_void) -> c_int {
+    ffi::SQLITE_NOTFOUND
+}
+
+unsafe extern "C" fn sector_size(_: *mut sqlite3_file) -> c_int {
+    4096
+}
+
+/// Nothing is promised.
+unsafe extern "C" fn characteristics(_: *mut sqlite3_file) -> c_int {
+    0
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut sqlite3_file,
+    number: c_int,
+    size: c_int,
+    make: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: S1, S3. What is lent is made of atomics, and so may be stored to by those who share
+    // it; it stays where it is until the index is given up.
+    code(unsafe {
+        let region = handle(file).map(number, size, make != 0);
+        region.map(|region| *out = region.cast_mut().cast())
+    })
+}
+
+unsafe extern "C" fn shm_lock(
+    file: *mut sqlite3_file,
+    first: c_int,
+    many: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: S1, S3.
+    code(unsafe { handle(file).lock_slots(first, many, flags) })
+}
+
+unsafe extern "C" fn shm_barrier(_: *mut sqlite3_file) {
+    Handle::barrier();
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int {
+    // SAFETY: S1, S3.
+    code(unsafe { handle(file).unmap(delete != 0) })
+}

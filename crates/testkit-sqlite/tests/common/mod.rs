@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests share: a tree in memory, and connections of processes of their own.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use openpath_mem::{MemFs, MemOptions};
+use openpath_testkit_sqlite::{Database, Databases, Fault};
+use openpath_vfs::{Cred, Vfs};
+use std::time::Duration;
+
+/// The database of a test.
+pub(crate) const PATH: &str = "/db";
+
+/// Databases in an empty tree.
+pub(crate) fn databases(fault: Fault) -> Databases {
+    let tree = MemFs::new(MemOptions::default());
+    let vfs = Vfs::builder().build(tree).expect("an instance");
+    Databases::with(vfs, fault)
+}
+
+/// A connection of process `pid`, which waits for nobody.
+pub(crate) fn open(databases: &Databases, pid: i32) -> Database {
+    let task = databases.vfs().task(Cred::root()).expect("a task");
+    task.set_pid(pid);
+    let database = databases.open(task, PATH).expect("a connection");
+    database.busy_timeout(Duration::ZERO).expect("a time");
+    database
+}

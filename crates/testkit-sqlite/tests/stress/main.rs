@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections that write and read one database at once: none loses what another wrote, and none
+//! sees half of it.
+//!
+//! # What is kept in the database, and what must be true of it
+//! * `account`: amounts that are moved between rows. Their sum is always the same.
+//! * `count`: one row for all and one for each who writes, read and then written. The first is the
+//!   sum of the others, never less than it was, and in the end how often was committed.
+//! * `blob`: long values of one byte each, that come and go. None is of two.
+//!
+//! What is rolled back on purpose changes all three, so that who sees it sees them wrong.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod reader;
+mod schema;
+mod writer;
+
+use common::{databases, open};
+use openpath_testkit_sqlite::{Database, Fault};
+use rusqlite::{Error, ErrorCode};
+use std::ops::AddAssign;
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long somebody waits for locks before it begins anew, as SQLite counts it: that is woken
+/// sooner.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How long nobody may be without a transaction.
+const STALL: Duration = Duration::from_secs(60);
+const WRITERS: usize = 4;
+const READERS: usize = 4;
+const JOURNALS: [&str; 4] = ["delete", "truncate", "persist", "wal"];
+
+/// What was done.
+#[derive(Clone, Copy, Default, Debug)]
+struct Done {
+    commits: u64,
+    rollbacks: u64,
+    reads: u64,
+    checks: u64,
+    /// Refused for a lock: what is done again.
+    busy: u64,
+}
+
+impl AddAssign for Done {
+    fn add_assign(&mut self, other: Self) {
+        self.commits += other.commits;
+        self.rollbacks += other.rollbacks;
+        self.reads += other.reads;
+        self.checks += other.checks;
+        self.busy += other.busy;
+    }
+}
+
+/// Why a transaction ended without a result.
+enum Stop {
+    /// Somebody has a lock: do it again.
+    Busy,
+    /// It must not happen.
+    Wrong(String),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy) => Self::Busy,
+            _ => Self::Wrong(error.to_string()),
+        }
+    }
+}
+
+/// Until when it goes on, or what ended it before.
+struct Run {
+    until: Instant,
+    stall: Duration,
+    wrong: Mutex<Vec<String>>,
+}
+
+impl Run {
+    fn goes_on(&self) -> bool {
+        Instant::now() < self.until && self.wrong.lock().expect("a list").is_empty()
+    }
+
+    fn wrong(&self, text: String) {
+        self.wrong.lock().expect("a list").push(text);
+    }
+
+    /// Does transactions until the end. A refusal is no fault, but that nothing else happens is.
+    fn again_and_again(
+        &self,
+        database: &Database,
+        mut once: impl FnMut(&mut Done) -> Result<(), Stop>,
+    ) -> Done {
+        let mut done = Done::default();
+        let mut last = Instant::now();
+        while self.goes_on() {
+            match once(&mut done) {
+                Ok(()) => last = Instant::now(),
+                Err(Stop::Busy) => {
+                    done.busy += 1;
+                    if last.elapsed() > self.stall {
+                        self.wrong(format!("no way on for {:?}", last.elapsed()));
+                    }
+                }
+                Err(Stop::Wrong(text)) => {
+                    let errno = database.last_errno();
+                    self.wrong(format!(
+                        "process {}: {text}, {errno:?}",
+                        database.task().pid()
+                    ));
+                }
+            }
+            if !database.is_autocommit() && database.execute_batch("ROLLBACK").is_err() {
+                self.wrong("no way back".to_owned());
+            }
+        }
+        done
+    }
+}
+
+/// A random number after another.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end
+    }
+
+    fn one_in(&mut self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+}
+
+/// Lets all of them at one database, and looks at what is left.
+fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done, Vec<String>> {
+    let databases = databases(fault);
+    let is_sound = fault == Fault::None;
+    let (patience, stall) = if is_sound {
+        (PATIENCE, STALL)
+    } else {
+        (PATIENCE / 40, STALL / 20)
+    };
+    let first = open(&databases, 1);
+    schema::make(&first, journal, WRITERS).map_err(|error| vec![error.to_string()])?;
+    let run = Run {
+        until: Instant::now() + time,
+        stall,
+        wrong: Mutex::default(),
+    };
+    let mut all = Done::default();
+    thread::scope(|scope| {
+        let start = |number: usize| {
+            let (run, databases) = (&run, &databases);
+            scope.spawn(move || {
+                let pid = i32::try_from(number).expect("few") + 2;
+                let database = open(databases, pid);
+                while run.goes_on() && schema::set_up(&database, patience).is_err() {}
+                let chance = Chance((seed << 8) + number as u64 + 1);
+                if number < WRITERS {
+                    writer::run(run, &database, number, chance)
+                } else {
+                    reader::run(run, &database, chance)
+                }
+            })
+        };
+        let threads: Vec<_> = (0..WRITERS + READERS).map(start).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(done) => all += done,
+                Err(panic) => resume_unwind(panic),
+            }
+        }
+    });
+    let mut wrong = run.wrong.into_inner().expect("a list");
+    if wrong.is_empty()
+        && let Err(text) = schema::ended(&first, all.commits)
+    {
+        wrong.push(text);
+    }
+    drop(first);
+    let left = databases.vfs().locks();
+    if !left.is_empty() {
+        wrong.push(format!("locks left: {left:?}"));
+    }
+    if wrong.is_empty() && all.commits.min(all.rollbacks).min(all.reads) == 0 {
+        wrong.push(format!("something was never done: {all:?}"));
+    }
+    if wrong.is_empty() {
+        Ok(all)
+    } else {
+        Err(wrong)
+    }
+}
+
+/// Every journal for so long, and what each did.
+fn all(time: Duration, seed: u64) {
+    for journal in JOURNALS {
+        let done = stress(journal, time, Fault::None, seed);
+        let done = done.unwrap_or_else(|wrong| panic!("{journal}, seed {seed}: {wrong:#?}"));
+        eprintln!("{journal}, {time:?}: {done:?}");
+    }
+}
+
+#[test]
+fn nobody_loses_or_tears_what_others_write() {
+    all(Duration::from_millis(2500), 1);
+}
+
+#[test]
+fn a_fault_in_the_locks_is_seen() {
+    // Who is never let in does not need long to show it.
+    let faults = [
+        (Fault::NoLocks, 30),
+        (Fault::NoShared, 30),
+        (Fault::NoReserved, 30),
+        (Fault::NoUnlock, 3),
+    ];
+    for (fault, seconds) in faults {
+        let seen = stress("delete", Duration::from_secs(seconds), fault, 1);
+        let wrong = seen.expect_err("a fault that nobody saw");
+        eprintln!("{fault:?}: {}", wrong[0]);
+    }
+}
+
+#[test]
+#[ignore = "takes as long as OPENPATH_SQLITE_SECONDS says, 600 if it does not: cargo xtask sqlite"]
+fn for_long() {
+    let number = |name, usual| {
+        let said = std::env::var(name).ok();
+        said.map_or(usual, |text| text.parse::<u64>().expect(name))
+    };
+    let seconds = number("OPENPATH_SQLITE_SECONDS", 600);
+    let seed = number("OPENPATH_SQLITE_SEED", 1);
+    all(Duration::from_secs(seconds) / JOURNALS.len() as u32, seed);
+}

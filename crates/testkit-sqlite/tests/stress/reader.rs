@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who reads: all that it sees in a transaction belongs together.
+
+use crate::schema::{integrity, sum};
+use crate::{Chance, Done, Run, Stop};
+use openpath_testkit_sqlite::Database;
+use rusqlite::Connection;
+
+/// Reads until the end.
+pub(crate) fn run(run: &Run, database: &Database, mut chance: Chance) -> Done {
+    let mut seen = 0;
+    run.again_and_again(database, |done| {
+        if chance.one_in(50) {
+            if let Some(said) = integrity(database)? {
+                return Err(Stop::Wrong(format!("integrity: {said}")));
+            }
+            done.checks += 1;
+        }
+        database.execute_batch("BEGIN")?;
+        let n = counts(database)?;
+        if n < seen {
+            return Err(Stop::Wrong(format!("{seen} were counted, now {n}")));
+        }
+        seen = n;
+        amounts(database)?;
+        blobs(database)?;
+        let later = counts(database)?;
+        if later != n {
+            return Err(Stop::Wrong(format!(
+                "{n}, and in the same transaction {later}"
+            )));
+        }
+        database.execute_batch("COMMIT")?;
+        done.reads += 1;
+        Ok(())
+    })
+}
+
+/// What was counted for all, which is what was counted for each.
+fn counts(database: &Connection) -> Result<i64, Stop> {
+    let select = "SELECT (SELECT n FROM count WHERE id = 0), sum(n) FROM count WHERE id > 0";
+    let (all, each): (i64, i64) =
+        database.query_row(select, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if all == each {
+        Ok(all)
+    } else {
+        Err(Stop::Wrong(format!("{all} in all, {each} by each")))
+    }
+}
+
+fn amounts(database: &Connection) -> Result<(), Stop> {
+    let is: i64 = database.query_row("SELECT sum(amount) FROM account", [], |row| row.get(0))?;
+    if is == sum() {
+        Ok(())
+    } else {
+        Err(Stop::Wrong(format!("the sum is {is}, not {}", sum())))
+    }
+}
+
+fn blobs(database: &Connection) -> Result<(), Stop> {
+    let mut select = database.prepare("SELECT body FROM blob")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let body: Vec<u8> = row.get(0)?;
+        if body.iter().any(|byte| *byte != body[0]) {
+            return Err(Stop::Wrong("a value of two bytes".to_owned()));
+        }
+    }
+    Ok(())
+}

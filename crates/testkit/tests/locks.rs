@@ -26,7 +26,9 @@ fn random_calls_are_answered_as_by_the_kernel() {
 fn who_waits_in_a_circle_is_refused_as_by_the_kernel() {
     let sum = circles::run(1, 120, 3).expect("both sides");
     assert!(sum.reports.is_empty(), "{}", sum.reports.join("\n"));
-    for length in circles::SHORTEST..circles::LONGEST {
-        assert!(sum.lengths[&length][1] > 0, "{length}: nobody was refused");
+    assert_eq!(sum.lengths.len(), circles::LONGEST - 1, "each length");
+    for (length, [all, refused]) in sum.lengths {
+        let seen = if length <= circles::SEEN { all } else { 0 };
+        assert_eq!(refused, seen, "of circles of {length}");
     }
 }

@@ -3,7 +3,7 @@
 //! goes on when something is let go.
 //!
 //! # Shape
-//! Two to twelve processes of three threads. Each has a range of a file; the first thread of each
+//! Two to fourteen processes of three threads. Each has a range of a file; the first thread of each
 //! comes to wait for a byte of the next one's, in any order; the second threads of some come to
 //! wait for a byte of anybody's. Some of this by open files' locks, which nobody is refused. Then
 //! the third threads let go, in any order, until nobody waits.
@@ -33,8 +33,10 @@ use std::time::{Duration, Instant};
 
 /// Fewest processes of a circle.
 pub const SHORTEST: usize = 2;
-/// Most: one more than either side sees.
-pub const LONGEST: usize = 12;
+/// Most that either side sees.
+pub const SEEN: usize = 12;
+/// Most.
+pub const LONGEST: usize = SEEN + 2;
 /// Threads of each process.
 const THREADS: [usize; LONGEST] = [3; LONGEST];
 /// Bytes that each process has.
@@ -46,6 +48,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 pub struct Circle {
     cast: Cast,
+    /// Nothing but the circle, all of it by locks of processes.
+    is_plain: bool,
     /// Opens, and what each has.
     setup: Vec<Step>,
     /// Waits, and then what is let go.
@@ -63,9 +67,9 @@ pub fn circle(seed: u64) -> Circle {
     };
     let mut setup = Vec::new();
     let mut steps = Vec::new();
-    let plain = rng.one_in(2);
+    let is_plain = rng.one_in(2);
     let owner = |rng: &mut Rng| {
-        if !plain && rng.one_in(10) {
+        if !is_plain && rng.one_in(10) {
             [l::F_OFD_SETLK, l::F_OFD_SETLKW]
         } else {
             [l::F_SETLK, l::F_SETLKW]
@@ -100,7 +104,7 @@ pub fn circle(seed: u64) -> Circle {
     for at in 0..length {
         steps.push(wait(&mut rng, at * 3, (at + 1) % length));
     }
-    if !plain {
+    if !is_plain {
         for at in 0..length {
             let of = rng.below(length);
             if rng.one_in(4) && of != at {
@@ -109,6 +113,17 @@ pub fn circle(seed: u64) -> Circle {
         }
     }
     shuffle(&mut rng, &mut steps);
+    steps.extend(ends(&mut rng, &held));
+    Circle {
+        cast,
+        is_plain,
+        setup,
+        steps,
+    }
+}
+
+/// Third threads that let go of what each process has: a file, and by which call.
+fn ends(rng: &mut Rng, held: &[(i32, u32)]) -> Vec<Step> {
     let mut ends: Vec<Step> = Vec::new();
     for (at, (file, cmd)) in held.iter().enumerate() {
         let none = Flock::new(l::F_UNLCK, at as i64 * BYTES, BYTES);
@@ -122,9 +137,8 @@ pub fn circle(seed: u64) -> Circle {
             op,
         });
     }
-    shuffle(&mut rng, &mut ends);
-    steps.extend(ends);
-    Circle { cast, setup, steps }
+    shuffle(rng, &mut ends);
+    ends
 }
 
 fn shuffle(rng: &mut Rng, steps: &mut [Step]) {
@@ -246,7 +260,10 @@ fn settle(side: &impl Side, inside: &mut Inside) -> Result<BTreeMap<usize, Answe
 /// What circles gave.
 #[derive(Debug, Default)]
 pub struct Sum {
-    /// How many of each length, and of those in how many somebody was refused.
+    /// How many.
+    pub circles: u64,
+    /// Of those that are a circle and no more: how many of each length, and in how many of them
+    /// somebody was refused.
     pub lengths: BTreeMap<usize, [u64; 2]>,
     /// Calls in all.
     pub calls: u64,
@@ -284,9 +301,12 @@ pub fn run(seed: u64, count: u64, reports: usize) -> io::Result<Sum> {
         let is_refusal = |answer: &Answer| *answer == Err(openpath_abi::Errno::EDEADLK);
         let all = || theirs.iter().flat_map(|(_, came)| came.values());
         let refused = all().filter(|answer| is_refusal(answer)).count() as u64;
-        let of_length = sum.lengths.entry(circle.cast.threads.len()).or_default();
-        of_length[0] += 1;
-        of_length[1] += u64::from(refused > 0);
+        sum.circles += 1;
+        if circle.is_plain {
+            let of_length = sum.lengths.entry(circle.cast.threads.len()).or_default();
+            of_length[0] += 1;
+            of_length[1] += u64::from(refused > 0);
+        }
         sum.calls += circle.steps.len() as u64;
         sum.refused += refused;
         let late = |(who, came): &&Came| !came.contains_key(who);

@@ -78,14 +78,14 @@ fn waits(wanted: &Wanted<'_>) -> io::Result<(String, Vec<String>)> {
     let count = wanted.ops.div_ceil(100);
     let sum = circles::run(wanted.seed, count, wanted.reports)?;
     let lengths = sum.lengths.iter();
-    let lengths = lengths.map(|(length, [all, refused])| format!("{length}: {refused}/{all}"));
+    let lengths = lengths.map(|(length, [all, refused])| format!("of {length} {all}, {refused}"));
     let said = format!(
-        "{} circles, {} calls, {} waited, {} refused; of each length, with one refused: {}",
-        sum.lengths.values().map(|of| of[0]).sum::<u64>(),
+        "{} circles, {} calls, {} waited, {} refused; circles alone, and refused: {}",
+        sum.circles,
         sum.calls,
         sum.waited,
         sum.refused,
-        lengths.collect::<Vec<_>>().join(" "),
+        lengths.collect::<Vec<_>>().join("; "),
     );
     Ok((said, sum.reports))
 }

@@ -2,6 +2,7 @@
 //! The wrong rules that the oracle must notice: each is one that somebody could have written.
 
 mod descriptors;
+mod locks;
 mod mounts;
 mod names;
 
@@ -31,6 +32,11 @@ pub(super) const SETS: &[Set] = &[
         name: "mounts",
         parts: &["golden", "mounts"],
         mutants: mounts::ALL,
+    },
+    Set {
+        name: "locks",
+        parts: &["locks"],
+        mutants: locks::ALL,
     },
 ];
 

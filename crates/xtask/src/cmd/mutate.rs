@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Only the wrong rule of this name.
     #[arg(long)]
     only: Option<String>,
-    /// Only those of this part of the core: names, descriptors, mounts.
+    /// Only those of this part of the core: names, descriptors, mounts, locks.
     #[arg(long)]
     set: Option<String>,
     /// Random operations for each wrong rule that the golden facts do not catch.

@@ -98,7 +98,7 @@ pub enum Told {
         /// Whether it is an open file's.
         of_file: bool,
     },
-    /// What was seen, in the order of [`Look::ops`].
+    /// What was seen, in the order of `Look::ops`.
     Seen(Vec<Answer>),
 }
 

@@ -2,6 +2,7 @@
 //! Rules of locking that can be broken on purpose, one at a time.
 
 use crate::file::{RESERVED, SHARED};
+use crate::shm::FIRST_SLOT;
 use openpath_abi::Flock;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 
@@ -16,6 +17,8 @@ pub enum Fault {
     NoShared,
     /// Who is about to write sets no lock, so that two are at once.
     NoReserved,
+    /// Who writes to a log sets no lock, so that two are at once.
+    NoLogWriter,
     /// What was locked stays so until the file is closed.
     NoUnlock,
 }
@@ -28,6 +31,7 @@ impl Fault {
             Self::NoLocks => true,
             Self::NoShared => ask.kind == F_RDLCK && ask.start == SHARED,
             Self::NoReserved => ask.kind == F_WRLCK && ask.start == RESERVED,
+            Self::NoLogWriter => ask.kind == F_WRLCK && ask.start == FIRST_SLOT,
             Self::NoUnlock => ask.kind == F_UNLCK,
         }
     }

@@ -8,7 +8,7 @@
 //! # Fields
 //! | bytes of the file `-shm` | what a lock of them says |
 //! |---|---|
-//! | `FIRST` + 0 to 7 | who writes, moves the log, recovers, reads which part: SQLite's affair |
+//! | `FIRST_SLOT` + 0 to 7 | who writes, moves the log, recovers, reads which part (SQLite says) |
 //! | `ALIVE` | for reading: this connection uses the index; for writing: nobody else does |
 //!
 //! # Rules
@@ -29,9 +29,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The first byte that is locked: behind the two headers of the index and what follows them.
-const FIRST: i64 = 120;
+pub(crate) const FIRST_SLOT: i64 = 120;
 /// The byte of who is there.
-const ALIVE: (i64, i64) = (FIRST + SLOTS, 1);
+const ALIVE: (i64, i64) = (FIRST_SLOT + SLOTS, 1);
 const SLOTS: i64 = ffi::SQLITE_SHM_NLOCK as i64;
 
 /// What SQLite asks for at a time.
@@ -159,7 +159,7 @@ impl Handle {
             (_, true) => F_WRLCK,
             _ => F_RDLCK,
         };
-        let range = (FIRST + i64::from(first), i64::from(many));
+        let range = (FIRST_SLOT + i64::from(first), i64::from(many));
         self.seat
             .lock(shm.fd, kind, range, ffi::SQLITE_IOERR_SHMLOCK)
     }

@@ -18,6 +18,7 @@ mod writer;
 
 use common::{databases, open};
 use openpath_testkit_sqlite::{Database, Fault};
+use openpath_vfs::Vfs;
 use rusqlite::{Error, ErrorCode};
 use std::ops::AddAssign;
 use std::panic::resume_unwind;
@@ -57,16 +58,16 @@ impl AddAssign for Done {
 
 /// Why a transaction ended without a result.
 enum Stop {
-    /// Somebody has a lock: do it again.
-    Busy,
+    /// Somebody has a lock: do it again. What SQLite said, as a number.
+    Busy(i32),
     /// It must not happen.
     Wrong(String),
 }
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy) => Self::Busy,
+        match error.sqlite_error() {
+            Some(said) if said.code == ErrorCode::DatabaseBusy => Self::Busy(said.extended_code),
             _ => Self::Wrong(error.to_string()),
         }
     }
@@ -76,6 +77,7 @@ impl From<Error> for Stop {
 struct Run {
     until: Instant,
     stall: Duration,
+    vfs: Vfs,
     wrong: Mutex<Vec<String>>,
 }
 
@@ -86,6 +88,14 @@ impl Run {
 
     fn wrong(&self, text: String) {
         self.wrong.lock().expect("a list").push(text);
+    }
+
+    /// That one has not come on for so long, and what is locked.
+    fn stalled(&self, database: &Database, code: i32, time: Duration) -> String {
+        let pid = database.task().pid();
+        let locks = self.vfs.locks();
+        let locks: Vec<_> = locks.iter().map(ToString::to_string).collect();
+        format!("process {pid}: code {code} for {time:?}; {locks:#?}")
     }
 
     /// Does transactions until the end. A refusal is no fault, but that nothing else happens is.
@@ -99,10 +109,10 @@ impl Run {
         while self.goes_on() {
             match once(&mut done) {
                 Ok(()) => last = Instant::now(),
-                Err(Stop::Busy) => {
+                Err(Stop::Busy(code)) => {
                     done.busy += 1;
                     if last.elapsed() > self.stall {
-                        self.wrong(format!("no way on for {:?}", last.elapsed()));
+                        self.wrong(self.stalled(database, code, last.elapsed()));
                     }
                 }
                 Err(Stop::Wrong(text)) => {
@@ -151,6 +161,7 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
     let run = Run {
         until: Instant::now() + time,
         stall,
+        vfs: databases.vfs().clone(),
         wrong: Mutex::default(),
     };
     let mut all = Done::default();
@@ -216,13 +227,14 @@ fn nobody_loses_or_tears_what_others_write() {
 fn a_fault_in_the_locks_is_seen() {
     // Who is never let in does not need long to show it.
     let faults = [
-        (Fault::NoLocks, 30),
-        (Fault::NoShared, 30),
-        (Fault::NoReserved, 30),
-        (Fault::NoUnlock, 3),
+        (Fault::NoLocks, "delete", 30),
+        (Fault::NoShared, "delete", 30),
+        (Fault::NoReserved, "delete", 30),
+        (Fault::NoLogWriter, "wal", 30),
+        (Fault::NoUnlock, "delete", 3),
     ];
-    for (fault, seconds) in faults {
-        let seen = stress("delete", Duration::from_secs(seconds), fault, 1);
+    for (fault, journal, seconds) in faults {
+        let seen = stress(journal, Duration::from_secs(seconds), fault, 1);
         let wrong = seen.expect_err("a fault that nobody saw");
         eprintln!("{fault:?}: {}", wrong[0]);
     }

@@ -10,6 +10,11 @@ use rusqlite::{Connection, Result};
 pub(crate) fn run(run: &Run, database: &Database, number: usize, mut chance: Chance) -> Done {
     let own = number.cast_signed() as i64 + 1;
     run.again_and_again(database, |done| {
+        if chance.one_in(50) {
+            // Somebody always reads, so that a log would never begin anew but for who waits for it.
+            // Without one it does nothing.
+            database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        }
         let begin = match chance.below(8) {
             // Whoever begins so may be refused when it comes to write.
             0 | 1 => "BEGIN DEFERRED",

@@ -289,7 +289,7 @@ impl Filp<'_> {
             tenant: core.tenant().clone(),
         };
         let context = core.vfs.lock_context(inode, dev);
-        let place = context.ask(&core.vfs, &ask, wish)?;
+        let place = context.ask(&core.vfs, ask, wish)?;
         Ok(place.map(|place| (Arc::clone(context), place)))
     }
 

@@ -160,42 +160,42 @@ impl LockContext {
     pub(super) fn ask(
         &self,
         vfs: &Shared,
-        ask: &Ask,
+        ask: Ask,
         wish: Wish<'_>,
     ) -> Result<Option<Place>, Errno> {
+        let (owner, range, kind) = (ask.owner, ask.range, ask.kind);
         let locks = &vfs.locks;
         let hops = vfs.config.profile.deadlock_hops();
         let mut wakes = Wakes::new();
         let placed = {
             let mut state = self.state.lock();
-            let side = state.side(ask.owner);
+            let side = state.side(owner);
             let mut frees = false;
-            if matches!(ask.owner, LockOwner::Flock(_)) {
-                let had = side.ranges.own(ask.owner, ask.range).map(|held| held.kind);
-                if had == Some(ask.kind) {
+            if matches!(owner, LockOwner::Flock(_)) {
+                let had = side.ranges.own(owner, range).map(|held| held.kind);
+                if had == Some(kind) {
                     return Ok(None);
                 }
-                frees = side.ranges.free_all(ask.owner).is_some();
+                frees = side.ranges.free_all(owner).is_some();
             }
-            let conflict = side.ranges.conflict(Some(ask.owner), ask.range, ask.kind);
+            let conflict = side.ranges.conflict(Some(owner), range, kind);
             let placed = match (conflict, wish) {
                 (None, _) => side.ranges.set(ask, None).map(|lowers| {
                     frees |= lowers;
                     None
                 }),
                 (Some(_), Wish::Now) => Err(Errno::EAGAIN),
-                (Some(_), Wish::Asleep(_) | Wish::Later) => Fee::of(ask, wish).and_then(|fee| {
+                (Some(_), Wish::Asleep(_) | Wish::Later) => Fee::of(&ask, wish).and_then(|fee| {
                     let mut graph = locks.graph.lock();
                     let new_line = || locks.next_line.add(1);
                     let Side { ranges, queue } = side;
-                    let ask = ask.clone();
                     let place = queue.enter(ask, ranges, &mut graph, hops, new_line, &mut wakes)?;
                     place.answer.keep(fee);
                     Ok(Some(place))
                 }),
             };
             if frees {
-                locks.settle(side, ask.range, hops, &mut wakes);
+                locks.settle(side, range, hops, &mut wakes);
             }
             placed
         };

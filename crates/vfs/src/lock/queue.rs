@@ -134,10 +134,11 @@ impl Queue {
             match (next, by) {
                 (Some(seq), _) => {
                     if let Some(waiter) = self.take(line, seq, graph) {
-                        let granted = ranges.set(&waiter.ask, waiter.answer.take_fee());
+                        let range = waiter.ask.range;
+                        let granted = ranges.set(waiter.ask, waiter.answer.take_fee());
                         waiter.answer.give(granted.map(|_| ()), wakes);
                         if granted == Ok(true) {
-                            self.ask(waiter.ask.range, &mut work);
+                            self.ask(range, &mut work);
                         }
                     }
                     if let Some(seq) = self.head(line) {

@@ -101,7 +101,7 @@ impl Ranges {
     ///
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
-    pub(super) fn set(&mut self, ask: &Ask, fee: Option<Fee>) -> Result<bool, Errno> {
+    pub(super) fn set(&mut self, ask: Ask, fee: Option<Fee>) -> Result<bool, Errno> {
         if self.sole.is_some() {
             self.spread();
         } else if self.many.is_empty() {
@@ -116,12 +116,12 @@ impl Ranges {
                     kind: ask.kind,
                     pid: ask.pid,
                 },
-                tenant: ask.tenant.clone(),
+                tenant: ask.tenant,
                 charged: 1,
             });
             return Ok(false);
         }
-        self.many.set(ask, fee)
+        self.many.set(&ask, fee)
     }
 
     /// Frees what the owner has of `range`; whether it had any.

@@ -49,7 +49,7 @@ fn each_release_wakes_one_of_ten_thousand() {
     let (mut ranges, mut queue, mut graph) =
         (Ranges::default(), Queue::default(), Graph::default());
     ranges
-        .set(&ask(&vfs, 0, 0, 9, Write), None)
+        .set(ask(&vfs, 0, 0, 9, Write), None)
         .expect("a lock");
     for owner in 1..=MANY {
         let ask = ask(&vfs, owner, 0, 9, Write);
@@ -94,7 +94,7 @@ impl LockContext {
     /// Gives the owner what it asks for, now, or when nobody is in the way if `wait` says who
     /// waits.
     fn set(&self, vfs: &Shared, ask: &Ask, wait: Option<&Sleeper>) -> Result<(), Errno> {
-        match (self.ask(vfs, ask, Wish::asleep(wait))?, wait) {
+        match (self.ask(vfs, ask.clone(), Wish::asleep(wait))?, wait) {
             (Some(place), Some(sleeper)) => self.wait(&vfs.locks, &place, sleeper),
             _ => Ok(()),
         }
@@ -198,7 +198,7 @@ fn a_grant_that_lowers_a_lock_lets_others_go_on() {
     let (mut ranges, mut queue, mut graph) =
         (Ranges::default(), Queue::default(), Graph::default());
     for ask in [ask(&vfs, 1, 0, 9, Write), ask(&vfs, 2, 10, 19, Write)] {
-        assert_eq!(ranges.set(&ask, None), Ok(false));
+        assert_eq!(ranges.set(ask, None), Ok(false));
     }
     // 3 wants nothing of what 2 frees, but what 1 lowers when it gets the rest.
     for (line, ask) in [ask(&vfs, 1, 0, 19, Read), ask(&vfs, 3, 0, 9, Read)]

@@ -48,9 +48,7 @@ fn each_release_wakes_one_of_ten_thousand() {
     let vfs = vfs();
     let (mut ranges, mut queue, mut graph) =
         (Ranges::default(), Queue::default(), Graph::default());
-    ranges
-        .set(ask(&vfs, 0, 0, 9, Write), None)
-        .expect("a lock");
+    ranges.set(ask(&vfs, 0, 0, 9, Write), None).expect("a lock");
     for owner in 1..=MANY {
         let ask = ask(&vfs, owner, 0, 9, Write);
         let place = queue.enter(ask, &ranges, &mut graph, 10, || 7, &mut Wakes::new());

@@ -2,6 +2,7 @@
 //! What a run changed, for people and for programs.
 
 use anstyle::{AnsiColor, Style};
+use openpath_run::live::{Label, LiveKind};
 use openpath_run::{Change, Ended, Kind, What};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -31,6 +32,20 @@ pub(crate) fn tell(ended: &Ended, format: Format, file: Option<&Path>) -> io::Re
         // Colours go where a terminal is.
         None => anstream::AutoStream::auto(io::stderr()).write_all(text.as_bytes()),
     }
+}
+
+/// What serves, by kind, process, name and directory, as in `run 17 name /directory`.
+pub(crate) fn name_of(label: &Label) -> String {
+    let kind = match label.kind {
+        LiveKind::Run => "run",
+        LiveKind::Mount => "mount",
+    };
+    let mut all = format!("{kind} {}", label.pid);
+    for word in [&label.name, &label.directory].into_iter().flatten() {
+        all.push(' ');
+        all.push_str(&text_of(word.as_ref()));
+    }
+    all
 }
 
 /// The changes of a run as data.

@@ -197,11 +197,12 @@ const CHANGES: [Change; 10] = [
     ("rename in", |t| t.rename(b"/out", b"/d/g")),
 ];
 
-#[test]
-fn changes_of_names_ask_for_the_delegation_of_their_directory() {
+/// Each of `changes` waits until the holder of a delegation of `path` has given it back, and is then
+/// made.
+fn each_asks_for_the_delegation_of(path: &str, changes: &[Change]) {
     let vfs = vfs(0);
-    let (task, fd) = holder(&vfs, "/d");
-    for (what, change) in CHANGES {
+    let (task, fd) = holder(&vfs, path);
+    for &(what, change) in changes {
         task.setdeleg(fd, &delegation(F_RDLCK))
             .expect("a delegation");
         let other = root(&vfs);
@@ -214,6 +215,11 @@ fn changes_of_names_ask_for_the_delegation_of_their_directory() {
         task.setdeleg(fd, &delegation(F_UNLCK)).expect("given back");
         assert_eq!(waits.join().expect("a thread"), Ok(()), "{what}");
     }
+}
+
+#[test]
+fn changes_of_names_ask_for_the_delegation_of_their_directory() {
+    each_asks_for_the_delegation_of("/d", &CHANGES);
 }
 
 #[test]
@@ -233,21 +239,7 @@ fn changes_of_names_and_attributes_ask_for_the_delegation_of_a_file() {
         ("truncate", |t| t.truncate(b"/d/ff", 1)),
         ("unlink", |t| t.unlink(b"/d/ff")),
     ];
-    let vfs = vfs(0);
-    let (task, fd) = holder(&vfs, "/d/f");
-    for (what, change) in changes {
-        task.setdeleg(fd, &delegation(F_RDLCK))
-            .expect("a delegation");
-        let other = root(&vfs);
-        let waits = thread::spawn(move || change(&other));
-        while delegated(&task, fd) == F_RDLCK {
-            assert!(!waits.is_finished(), "{what} asks for nothing");
-            thread::yield_now();
-        }
-        assert!(!waits.is_finished(), "{what} does not wait");
-        task.setdeleg(fd, &delegation(F_UNLCK)).expect("given back");
-        assert_eq!(waits.join().expect("a thread"), Ok(()), "{what}");
-    }
+    each_asks_for_the_delegation_of("/d/f", &changes);
 }
 
 #[test]

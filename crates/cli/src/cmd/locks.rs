@@ -5,10 +5,10 @@
 //! Those that were begun without `--locks` leave it to the kernel, which says so in `/proc/locks`.
 
 use crate::Outcome;
-use crate::summary::text_of;
+use crate::summary::name_of;
 use openpath_bench::Error;
 use openpath_run::Refusal;
-use openpath_run::live::{Label, Live, LiveKind, Locks};
+use openpath_run::live::{Label, Live, Locks};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -70,15 +70,7 @@ fn tell(args: &Args, all: &[(Label, Locks)]) -> io::Result<()> {
 /// The lines of one, below its name where there may be others.
 fn table(out: &mut impl Write, named: bool, label: &Label, locks: &Locks) -> io::Result<()> {
     if named {
-        let kind = match label.kind {
-            LiveKind::Run => "run",
-            LiveKind::Mount => "mount",
-        };
-        write!(out, "{kind} {}", label.pid)?;
-        for word in [&label.name, &label.directory].into_iter().flatten() {
-            write!(out, " {}", text_of(word.as_ref()))?;
-        }
-        writeln!(out, ":")?;
+        writeln!(out, "{}:", name_of(label))?;
     }
     if !locks.answered && locks.locks.is_empty() {
         writeln!(

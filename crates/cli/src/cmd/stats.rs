@@ -4,10 +4,10 @@
 //! Opens that the kernel answers from its own cache are nobody's to count: a server is not asked.
 
 use crate::Outcome;
-use crate::summary::{bytes, text_of};
+use crate::summary::{bytes, name_of, text_of};
 use openpath_bench::Error;
 use openpath_run::Refusal;
-use openpath_run::live::{Figures, Live, LiveKind, Tenant, prometheus};
+use openpath_run::live::{Figures, Live, Tenant, prometheus};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -86,17 +86,10 @@ fn tell(args: &Args, all: &[Figures], before: &BTreeMap<u32, Figures>) -> io::Re
 /// What is told of one, a line each; what is 0 is left out, and what came since `before` beside it.
 fn table(out: &mut impl Write, figures: &Figures, before: Option<&Figures>) -> io::Result<()> {
     let label = &figures.label;
-    let kind = match label.kind {
-        LiveKind::Run => "run",
-        LiveKind::Mount => "mount",
-    };
     let begun = SystemTime::UNIX_EPOCH + Duration::from_secs(label.begun);
     let age = begun.elapsed().unwrap_or_default().as_secs();
-    write!(out, "{kind} {}", label.pid)?;
-    for word in [&label.name, &label.directory].into_iter().flatten() {
-        write!(out, " {}", text_of(word.as_ref()))?;
-    }
-    writeln!(out, ", {age} s: {}", text_of(label.command.as_ref()))?;
+    let command = text_of(label.command.as_ref());
+    writeln!(out, "{}, {age} s: {command}", name_of(label))?;
     let earlier = before.map(rows).unwrap_or_default();
     for (name, n) in rows(figures) {
         if n == 0 {

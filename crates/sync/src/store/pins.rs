@@ -234,21 +234,23 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     /// ([`Store::writes`]).
     #[inline(always)]
     pub fn mark_writing(&self, pin: &Pin) {
-        self.store.check(pin);
-        let word = self.store.pins.at(pin.slot());
-        word.set(pin.held | WRITE);
         // PAIR(store.write): the mark is out before what deniers set is read.
-        self.fence.light();
+        self.mark(pin, WRITE);
     }
 
     /// Marks what `pin` holds as opened, before the caller asks whether someone minds
     /// ([`Store::opens`]). It is not marked as written to any more.
     #[inline(always)]
     pub fn mark_opened(&self, pin: &Pin) {
-        self.store.check(pin);
-        let word = self.store.pins.at(pin.slot());
-        word.set(pin.held | OPEN);
         // PAIR(store.open): the mark is out before what takers of leases set is read.
+        self.mark(pin, OPEN);
+    }
+
+    /// Makes `mark` the pin's only one, and lets it out before the caller reads on.
+    #[inline(always)]
+    fn mark(&self, pin: &Pin, mark: u64) {
+        self.store.check(pin);
+        self.store.pins.at(pin.slot()).set(pin.held | mark);
         self.fence.light();
     }
 

@@ -70,6 +70,81 @@ pub(super) struct Side {
     pub(super) queue: Queue,
 }
 
+impl Side {
+    /// Whether nobody has a lock, or waits for one.
+    fn is_idle(&self) -> bool {
+        self.ranges.is_empty() && self.queue.is_empty()
+    }
+
+    /// As [`LockContext::ask`] says, and whom to wake then.
+    ///
+    /// # Errors
+    /// `EAGAIN`; `EDEADLK`; `ENOLCK`.
+    #[inline(never)]
+    fn ask(
+        &mut self,
+        vfs: &Shared,
+        ask: Ask,
+        wish: Wish<'_>,
+        wakes: &mut Wakes,
+    ) -> Result<Option<Place>, Errno> {
+        let (owner, range, kind) = (ask.owner, ask.range, ask.kind);
+        let mut frees = false;
+        if matches!(owner, LockOwner::Flock(_)) {
+            let had = self.ranges.own(owner, range).map(|held| held.kind);
+            if had == Some(kind) {
+                return Ok(None);
+            }
+            frees = self.ranges.free_all(owner).is_some();
+        }
+        let placed = match (self.ranges.conflict(Some(owner), range, kind), wish) {
+            (None, _) => self.ranges.set(ask, None).map(|lowers| {
+                frees |= lowers;
+                None
+            }),
+            (Some(_), Wish::Now) => Err(Errno::EAGAIN),
+            (Some(_), Wish::Asleep(_) | Wish::Later) => {
+                self.line_up(vfs, ask, wish, wakes).map(Some)
+            }
+        };
+        if frees {
+            self.settle(vfs, range, wakes);
+        }
+        placed
+    }
+
+    /// A place in line, which who waits without a thread pays for.
+    ///
+    /// # Errors
+    /// `EDEADLK`; `ENOLCK`.
+    fn line_up(
+        &mut self,
+        vfs: &Shared,
+        ask: Ask,
+        wish: Wish<'_>,
+        wakes: &mut Wakes,
+    ) -> Result<Place, Errno> {
+        let fee = Fee::of(&ask, wish)?;
+        let Self { ranges, queue } = self;
+        let mut graph = vfs.locks.graph.lock();
+        let new_line = || vfs.locks.next_line.add(1);
+        let hops = vfs.config.profile.deadlock_hops();
+        let place = queue.enter(ask, ranges, &mut graph, hops, new_line, wakes)?;
+        place.answer.keep(fee);
+        Ok(place)
+    }
+
+    /// Gives those in line what was freed, and says whom to wake.
+    fn settle(&mut self, vfs: &Shared, freed: Range, wakes: &mut Wakes) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let Self { ranges, queue } = self;
+        let hops = vfs.config.profile.deadlock_hops();
+        queue.settle(freed, ranges, &mut vfs.locks.graph.lock(), hops, wakes);
+    }
+}
+
 /// What the context's lock protects.
 #[derive(Default)]
 pub(super) struct State {
@@ -157,48 +232,21 @@ impl LockContext {
     ///
     /// # Errors
     /// `EAGAIN`; `EDEADLK`; `ENOLCK`.
+    #[inline]
     pub(super) fn ask(
         &self,
         vfs: &Shared,
         ask: Ask,
         wish: Wish<'_>,
     ) -> Result<Option<Place>, Errno> {
-        let (owner, range, kind) = (ask.owner, ask.range, ask.kind);
-        let locks = &vfs.locks;
-        let hops = vfs.config.profile.deadlock_hops();
+        let mut state = self.state.lock();
+        let side = state.side(ask.owner);
+        if side.is_idle() {
+            return side.ranges.set(ask, None).map(|_| None);
+        }
         let mut wakes = Wakes::new();
-        let placed = {
-            let mut state = self.state.lock();
-            let side = state.side(owner);
-            let mut frees = false;
-            if matches!(owner, LockOwner::Flock(_)) {
-                let had = side.ranges.own(owner, range).map(|held| held.kind);
-                if had == Some(kind) {
-                    return Ok(None);
-                }
-                frees = side.ranges.free_all(owner).is_some();
-            }
-            let conflict = side.ranges.conflict(Some(owner), range, kind);
-            let placed = match (conflict, wish) {
-                (None, _) => side.ranges.set(ask, None).map(|lowers| {
-                    frees |= lowers;
-                    None
-                }),
-                (Some(_), Wish::Now) => Err(Errno::EAGAIN),
-                (Some(_), Wish::Asleep(_) | Wish::Later) => Fee::of(&ask, wish).and_then(|fee| {
-                    let mut graph = locks.graph.lock();
-                    let new_line = || locks.next_line.add(1);
-                    let Side { ranges, queue } = side;
-                    let place = queue.enter(ask, ranges, &mut graph, hops, new_line, &mut wakes)?;
-                    place.answer.keep(fee);
-                    Ok(Some(place))
-                }),
-            };
-            if frees {
-                locks.settle(side, range, hops, &mut wakes);
-            }
-            placed
-        };
+        let placed = side.ask(vfs, ask, wish, &mut wakes);
+        drop(state);
         drop(wakes);
         placed
     }
@@ -207,33 +255,29 @@ impl LockContext {
     ///
     /// # Errors
     /// `ENOLCK`: a lock would become two, and there may be no more.
+    #[inline]
     pub(super) fn free(&self, vfs: &Shared, owner: LockOwner, range: Range) -> Result<(), Errno> {
-        let hops = vfs.config.profile.deadlock_hops();
-        let mut wakes = Wakes::new();
-        {
-            let mut state = self.state.lock();
-            let side = state.side(owner);
-            if side.ranges.free(owner, range)? {
-                vfs.locks.settle(side, range, hops, &mut wakes);
-            }
+        let mut state = self.state.lock();
+        let side = state.side(owner);
+        if side.ranges.free(owner, range)? && !side.queue.is_empty() {
+            let mut wakes = Wakes::new();
+            side.settle(vfs, range, &mut wakes);
+            drop(state);
+            drop(wakes);
         }
-        drop(wakes);
         Ok(())
     }
 
     /// Ends all that the owner has; whether a backend may keep some of it.
     pub(super) fn free_all(&self, vfs: &Shared, owner: LockOwner) -> bool {
-        let hops = vfs.config.profile.deadlock_hops();
         let mut wakes = Wakes::new();
-        let foreign = {
-            let mut state = self.state.lock();
-            let foreign = state.foreign;
-            let side = state.side(owner);
-            if let Some(freed) = side.ranges.free_all(owner) {
-                vfs.locks.settle(side, freed, hops, &mut wakes);
-            }
-            foreign
-        };
+        let mut state = self.state.lock();
+        let foreign = state.foreign;
+        let side = state.side(owner);
+        if let Some(freed) = side.ranges.free_all(owner) {
+            side.settle(vfs, freed, &mut wakes);
+        }
+        drop(state);
         drop(wakes);
         foreign
     }
@@ -263,16 +307,5 @@ impl LockContext {
         if !side.queue.is_empty() {
             side.queue.leave(place, &mut locks.graph.lock());
         }
-    }
-}
-
-impl Locks {
-    fn settle(&self, side: &mut Side, freed: Range, hops: u32, wakes: &mut Wakes) {
-        if side.queue.is_empty() {
-            return;
-        }
-        let mut graph = self.graph.lock();
-        let Side { ranges, queue } = side;
-        queue.settle(freed, ranges, &mut graph, hops, wakes);
     }
 }

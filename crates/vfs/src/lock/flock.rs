@@ -21,36 +21,42 @@ impl Task {
     /// `O_PATH`; open for neither reading nor writing), `EAGAIN` (somebody is in the way), `EINTR`
     /// ([`crate::Interrupter`]), `ENOLCK` (as many as the tenant may have).
     pub fn flock(&self, fd: Fd, op: u32) -> Result<(), Errno> {
-        let Some((file, owner, kind)) = self.whole(fd, op)? else {
+        let Some(kind) = kind_of(op)? else {
             return Ok(());
         };
+        let file = self.core.fdget_full(fd)?;
+        let owner = file.flock_owner(kind)?;
         let wait = (op & LOCK_NB == 0).then_some(&self.core.sleeper);
         file.set_lock(owner, Range::ALL, kind, wait)
     }
+}
 
-    /// A request for a lock of a whole file, as it is meant; with `LOCK_MAND`, none.
+/// The kind of lock that is asked for, if any; with `LOCK_MAND`, nothing is.
+///
+/// # Errors
+/// `EINVAL`.
+pub(super) fn kind_of(op: u32) -> Result<Option<Option<LockKind>>, Errno> {
+    if op & LOCK_MAND != 0 {
+        return Ok(None);
+    }
+    match op & !LOCK_NB {
+        LOCK_SH => Ok(Some(Some(LockKind::Read))),
+        LOCK_EX => Ok(Some(Some(LockKind::Write))),
+        LOCK_UN => Ok(Some(None)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+impl Filp<'_> {
+    /// Whose a lock of the whole file is, of that kind.
     ///
     /// # Errors
-    /// `EINVAL`, `EBADF`, as [`Task::flock`] says.
-    pub(super) fn whole(
-        &self,
-        fd: Fd,
-        op: u32,
-    ) -> Result<Option<(Filp<'_>, LockOwner, Option<LockKind>)>, Errno> {
-        if op & LOCK_MAND != 0 {
-            return Ok(None);
-        }
-        let kind = match op & !LOCK_NB {
-            LOCK_SH => Some(LockKind::Read),
-            LOCK_EX => Some(LockKind::Write),
-            LOCK_UN => None,
-            _ => return Err(Errno::EINVAL),
-        };
-        let file = self.core.fdget_full(fd)?;
-        if kind.is_some() && !file.readable() && !file.writable() {
+    /// `EBADF`: it is open for neither reading nor writing, and not to end it.
+    #[inline]
+    pub(super) fn flock_owner(&self, kind: Option<LockKind>) -> Result<LockOwner, Errno> {
+        if kind.is_some() && !self.readable() && !self.writable() {
             return Err(Errno::EBADF);
         }
-        let owner = LockOwner::Flock(file.file().id());
-        Ok(Some((file, owner, kind)))
+        Ok(LockOwner::Flock(self.file().id()))
     }
 }

@@ -19,6 +19,7 @@
 
 use super::calls::{By, InLine};
 use super::context::LockContext;
+use super::flock::kind_of;
 use super::queue::Place;
 use super::ranges::Ask;
 use super::wait::Wish;
@@ -210,9 +211,11 @@ impl Task {
     /// # Errors
     /// As [`Task::flock`], but for `EINTR`; `ENOLCK` as for [`Task::fcntl_setlkw_later`].
     pub fn flock_later(&self, fd: Fd, op: u32) -> Result<Option<LockWait>, Errno> {
-        let Some((file, owner, kind)) = self.whole(fd, op)? else {
+        let Some(kind) = kind_of(op)? else {
             return Ok(None);
         };
+        let file = self.core.fdget_full(fd)?;
+        let owner = file.flock_owner(kind)?;
         let lock = file.file_lock(owner, Range::ALL, kind);
         let wish = if op & LOCK_NB == 0 {
             Wish::Later

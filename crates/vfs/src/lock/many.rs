@@ -62,6 +62,7 @@ impl Many {
     }
 
     /// The first lock that keeps `me` from having `range`; of any owner, if that is `None`.
+    #[inline(never)]
     pub(super) fn conflict(
         &self,
         me: Option<LockOwner>,
@@ -81,6 +82,7 @@ impl Many {
     }
 
     /// The owner's first lock that has some of `range`.
+    #[inline(never)]
     pub(super) fn own(&self, owner: LockOwner, range: Range) -> Option<Held> {
         if self.is_empty() {
             return None;
@@ -103,6 +105,7 @@ impl Many {
     ///
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
+    #[inline(never)]
     pub(super) fn set(&mut self, ask: &Ask, fee: Option<Fee>) -> Result<bool, Errno> {
         let (rank, fee) = match self.ranks.get(&ask.owner) {
             // Others may pay for it (R3).
@@ -118,6 +121,7 @@ impl Many {
     ///
     /// # Errors
     /// `ENOLCK`: a lock would become two, and its tenant may have no more.
+    #[inline(never)]
     pub(super) fn free(&mut self, owner: LockOwner, range: Range) -> Result<bool, Errno> {
         if self.is_empty() {
             return Ok(false);
@@ -131,6 +135,7 @@ impl Many {
     }
 
     /// Takes all from the owner; what that covered, from its first byte to its last.
+    #[inline(never)]
     pub(super) fn free_all(&mut self, owner: LockOwner) -> Option<Range> {
         if self.is_empty() {
             return None;

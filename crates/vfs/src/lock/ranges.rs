@@ -152,6 +152,11 @@ impl Ranges {
         Some(range)
     }
 
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sole.is_none() && self.many.is_empty()
+    }
+
     /// Whose there are.
     pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
         let sole = self.sole.iter().map(|sole| sole.held.owner);

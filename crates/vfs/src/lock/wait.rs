@@ -167,6 +167,7 @@ impl LockContext {
     ///
     /// # Errors
     /// `EINTR`; `EDEADLK`, `ENOLCK`, as the answer says.
+    #[inline(never)]
     pub(super) fn wait(
         &self,
         locks: &Locks,

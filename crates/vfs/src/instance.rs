@@ -184,6 +184,7 @@ impl Vfs {
         self.0.dcache.collect();
         self.0.dcache.sweep_books();
         sweep(&mut self.0.tenants.lock());
+        self.0.locks.sweep();
         if !rcu::synchronize_within(patience) {
             return 0;
         }

@@ -178,6 +178,24 @@ fn holders_are_told_once_of_each_thing_asked() {
     listener.join().expect("a thread").expect("heard");
 }
 
+#[test]
+fn a_lease_whose_time_is_up_can_be_given_back_until_somebody_looks() {
+    let vfs = vfs(1);
+    let other = root(&vfs);
+    for looks in [false, true] {
+        let (task, fd) = holder(&vfs, "/f");
+        lease(&task, fd, F_WRLCK).expect("a lease");
+        let asks = other.open(b"/f", O_RDWR | O_NONBLOCK, 0);
+        assert_eq!(asks, Err(Errno::EAGAIN));
+        thread::sleep(Duration::from_millis(1100));
+        if looks {
+            assert_eq!(leased(&task, fd), F_UNLCK);
+        }
+        let given_back = lease(&task, fd, F_UNLCK);
+        assert_eq!(given_back.is_ok(), !looks, "{given_back:?}");
+    }
+}
+
 /// Changes of a directory `/d` with files `f` and `g` in it, and of those.
 type Change = (&'static str, fn(&Task) -> Result<(), Errno>);
 
@@ -197,8 +215,8 @@ const CHANGES: [Change; 10] = [
     ("rename in", |t| t.rename(b"/out", b"/d/g")),
 ];
 
-/// Each of `changes` waits until the holder of a delegation of `path` has given it back, and is then
-/// made.
+/// Each of `changes` waits until the holder of a delegation of `path` has given it back, and is
+/// then made.
 fn each_asks_for_the_delegation_of(path: &str, changes: &[Change]) {
     let vfs = vfs(0);
     let (task, fd) = holder(&vfs, path);

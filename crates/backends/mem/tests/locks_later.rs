@@ -6,7 +6,7 @@ mod world;
 use openpath_abi::fcntl::*;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN};
 use openpath_abi::{Errno, Flock};
-use openpath_vfs::{Fd, LockWait, Task, TenantLimits, Vfs};
+use openpath_vfs::{Fd, LockKind, LockWait, Task, TenantLimits, Vfs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Wake, Waker};
@@ -108,6 +108,146 @@ fn what_came_before_the_end_is_told_and_what_nobody_heard_of_is_freed() {
     assert_eq!(locks(&vfs), (1, 0));
     drop(wait);
     assert_eq!(locks(&vfs), (0, 0));
+}
+
+/// What is locked, by its owner's process, from where to where, and how.
+fn spans(vfs: &Vfs) -> Vec<(i32, i64, Option<i64>, LockKind)> {
+    let all = vfs.locks();
+    assert!(all.iter().all(|lock| !lock.waits), "{all:?}");
+    all.iter()
+        .map(|lock| (lock.pid, lock.start, lock.end, lock.kind))
+        .collect()
+}
+
+#[test]
+fn who_drops_a_grant_keeps_what_it_had() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    let read = Flock::new(F_RDLCK, 0, 100);
+    a.fcntl_setlk(fa, &read).expect("a lock");
+    b.fcntl_setlk(fb, &read).expect("a lock beside it");
+    let wait = later(&b, fb, &Flock::new(F_WRLCK, 50, 10));
+    a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
+    assert_eq!(
+        a.fcntl_setlk(fa, &Flock::new(F_RDLCK, 50, 1)),
+        Err(Errno::EAGAIN)
+    );
+    a.fcntl_setlk(fa, &Flock::new(F_RDLCK, 0, 50))
+        .expect("beside the claim");
+    drop(wait);
+    a.fcntl_setlk(fa, &Flock::new(F_RDLCK, 50, 1))
+        .expect("nobody claims it");
+    a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
+    assert_eq!(spans(&vfs), [(b.pid(), 0, Some(99), LockKind::Read)]);
+}
+
+#[test]
+fn who_drops_a_grant_keeps_what_another_thread_got_meanwhile() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let wait = later(&b, fb, &WRITE);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    let thread = b.clone_files().expect("a thread");
+    thread.fcntl_setlk(fb, &WRITE).expect("its own table's");
+    drop(wait);
+    assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN));
+    // Heard of after somebody unlocked what was locked: it is a lock again.
+    thread.fcntl_setlk(fb, &FREE).expect("free");
+    a.fcntl_setlk(fa, &WRITE).expect("a lock");
+    let wait = later(&b, fb, &WRITE);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    thread.fcntl_setlk(fb, &FREE).expect("nothing");
+    assert_eq!(b.lock_end(&wait), Some(Ok(())));
+    assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn who_drops_a_grant_lets_the_next_in_line_go_on() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let c = root(&vfs);
+    let fc = open(&c);
+    let (first, second) = (later(&b, fb, &WRITE), later(&c, fc, &WRITE));
+    let (bell, waker) = bell();
+    assert!(c.lock_wait(&second, &waker).is_pending());
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(bell.0.load(Ordering::SeqCst), 0, "the first claims it");
+    drop(first);
+    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(c.lock_wait(&second, &waker), Poll::Ready(Ok(())));
+    assert_eq!(locks(&vfs), (1, 0));
+}
+
+#[test]
+fn a_grant_that_joins_locks_is_dropped_when_there_may_be_no_more() {
+    let vfs = world();
+    let tenant = vfs.tenant(TenantLimits {
+        locks_max: 3,
+        ..TenantLimits::default()
+    });
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
+    a.fcntl_setlk(fa, &Flock::new(F_WRLCK, 10, 10))
+        .expect("a lock");
+    b.set_tenant(&tenant);
+    for start in [0, 20] {
+        b.fcntl_setlk(fb, &Flock::new(F_WRLCK, start, 10))
+            .expect("a lock");
+    }
+    let wait = later(&b, fb, &Flock::new(F_WRLCK, 10, 10));
+    a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
+    assert_eq!(tenant.stats().locks, 3);
+    drop(wait);
+    assert_eq!(tenant.stats().locks, 2);
+    let own = |start| (b.pid(), start, Some(start + 9), LockKind::Write);
+    assert_eq!(spans(&vfs), [own(0), own(20)]);
+}
+
+#[test]
+fn what_was_paid_pays_beside_other_locks_of_the_owner() {
+    let vfs = world();
+    let tenant = vfs.tenant(TenantLimits {
+        locks_max: 2,
+        ..TenantLimits::default()
+    });
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    b.set_tenant(&tenant);
+    b.fcntl_setlk(fb, &Flock::new(F_WRLCK, 20, 10))
+        .expect("a lock");
+    let wait = later(&b, fb, &WRITE);
+    assert_eq!(tenant.stats().locks, 2);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(b.lock_end(&wait), Some(Ok(())));
+    assert_eq!((tenant.stats().locks, locks(&vfs)), (2, (2, 0)));
+}
+
+#[test]
+fn a_grant_that_takes_more_locks_than_there_may_be_is_refused_when_heard() {
+    let vfs = world();
+    let tenant = vfs.tenant(TenantLimits {
+        locks_max: 2,
+        ..TenantLimits::default()
+    });
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let read = |start, len| Flock::new(F_RDLCK, start, len);
+    a.fcntl_setlk(fa, &read(0, 10)).expect("a lock");
+    b.set_tenant(&tenant);
+    b.fcntl_setlk(fb, &read(0, 100)).expect("a lock");
+    // One lock would become three.
+    let wait = later(&b, fb, &Flock::new(F_WRLCK, 5, 1));
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    for _ in 0..2 {
+        assert_eq!(
+            b.lock_wait(&wait, Waker::noop()),
+            Poll::Ready(Err(Errno::ENOLCK))
+        );
+    }
+    a.fcntl_setlk(fa, &read(5, 1)).expect("nobody claims it");
+    assert_eq!(tenant.stats().locks, 1);
+    drop(wait);
+    let its = (b.pid(), 0, Some(99), LockKind::Read);
+    assert!(spans(&vfs).contains(&its));
 }
 
 #[test]

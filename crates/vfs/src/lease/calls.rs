@@ -134,7 +134,8 @@ impl Filp<'_> {
             inode,
             context,
         };
-        if of.lock().change(self.file().id(), None, of) {
+        // One whose time is up is there still until somebody else looks.
+        if of.context.leases.lock().change(self.file().id(), None, of) {
             Ok(())
         } else {
             Err(Errno::EAGAIN)
@@ -158,7 +159,7 @@ impl Filp<'_> {
         let of = Of {
             vfs: &core.vfs,
             inode,
-            context: core.vfs.lock_context(inode, self.mount()?.dev),
+            context: core.vfs.lock_context(inode, || Ok(self.mount()?.dev))?,
         };
         let mut table = of.lock();
         // R1 of the module: first the flag, then a look at who has it open.

@@ -50,10 +50,11 @@ impl fmt::Debug for Layout {
 impl Drop for Layout {
     fn drop(&mut self) {
         let mut table = self.inode.rare().layouts.0.lock();
-        table.held.remove(&self.number);
+        let recall = table.held.remove(&self.number);
         let wake = table.held.is_empty().then(|| table.queue.wake_all());
         drop(table);
-        drop(wake);
+        // What a host's code owns may be another layout of this file.
+        drop((recall, wake));
     }
 }
 

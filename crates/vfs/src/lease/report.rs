@@ -4,6 +4,7 @@
 use super::LeaseFlavor;
 use crate::instance::Vfs;
 use crate::lock::LockKind;
+use openpath_abi::stat::{major, minor};
 use std::fmt;
 
 /// A lease that is held. Prints as a line of `/proc/locks`, but for its number.
@@ -42,15 +43,9 @@ impl fmt::Display for LeaseInfo {
             Some(LockKind::Write) => "WRITE",
             None => "UNLCK",
         })?;
-        let (major, minor) = (
-            self.dev >> 8 & 0xfff,
-            self.dev & 0xff | self.dev >> 12 & 0xfff00,
-        );
-        write!(
-            f,
-            " {} {major:02x}:{minor:02x}:{} 0 EOF",
-            self.pid, self.ino
-        )
+        let (major, minor) = (major(self.dev), minor(self.dev));
+        let (pid, ino) = (self.pid, self.ino);
+        write!(f, " {pid} {major:02x}:{minor:02x}:{ino} 0 EOF")
     }
 }
 

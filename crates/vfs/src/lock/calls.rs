@@ -5,6 +5,7 @@
 //! `fcntl_getlk`, `fcntl_setlk`, `vfs_lock_file`, `vfs_test_lock`.
 
 use super::context::LockContext;
+use super::later::Fee;
 use super::queue::Place;
 use super::ranges::{Ask, Held};
 use super::wait::Wish;
@@ -255,14 +256,15 @@ impl Filp<'_> {
             start: lock.start,
             end: lock.end,
         };
-        // What may fail is asked before a backend sets a lock of which the core would not know.
         let set = match kind {
-            Some(kind) => Some((kind, self.mount()?.dev)),
+            Some(kind) => {
+                // What may fail is asked before a backend sets a lock that the core would not know.
+                let context = core.vfs.lock_context(inode, || Ok(self.mount()?.dev))?;
+                self.note_locks(owner);
+                Some((kind, context))
+            }
             None => None,
         };
-        if set.is_some() {
-            self.note_locks(owner);
-        }
         let call = LockCall::Set(lock, wish.sleeper());
         let asked = shield(|| inode.ops().lock(inode, call).transpose());
         let asked = asked.map_err(|errno| match errno {
@@ -270,13 +272,12 @@ impl Filp<'_> {
             other => other,
         })?;
         if asked.is_some() {
-            if let Some((_, dev)) = set {
-                let context = core.vfs.lock_context(inode, dev);
+            if let Some((_, context)) = set {
                 context.state.lock().foreign = true;
             }
             return Ok(None);
         }
-        let Some((kind, dev)) = set else {
+        let Some((kind, context)) = set else {
             let context = inode.locks();
             let freed = context.map_or(Ok(()), |context| context.free(&core.vfs, owner, range));
             return freed.map(|()| None);
@@ -287,8 +288,8 @@ impl Filp<'_> {
             kind,
             pid: lock.pid,
             tenant: core.tenant().clone(),
+            fee: Fee::default(),
         };
-        let context = core.vfs.lock_context(inode, dev);
         let place = context.ask(&core.vfs, ask, wish)?;
         Ok(place.map(|place| (Arc::clone(context), place)))
     }

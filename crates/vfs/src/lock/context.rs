@@ -15,6 +15,7 @@ use crate::inode::{Inode, flag};
 use crate::instance::Shared;
 use crate::lease::Table;
 use crate::lock_order::{LeaseTable, LockFiles, LockGraph, LockState};
+use crate::weak_list::{remember, sweep};
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word};
 use std::sync::{Arc, Weak};
@@ -23,8 +24,8 @@ use std::sync::{Arc, Weak};
 #[derive(Default)]
 pub(crate) struct Locks {
     pub(super) graph: Mutex<Graph, LockGraph>,
-    /// Every context, for reports, and how many there may be before those that are gone go.
-    files: Mutex<(Vec<Weak<LockContext>>, usize), LockFiles>,
+    /// Every context, for reports.
+    files: Mutex<Vec<Weak<LockContext>>, LockFiles>,
     next_line: Word,
     next_table: Word,
     next_pid: Word,
@@ -50,16 +51,16 @@ impl Locks {
     /// Every context there is, in the order they came.
     pub(crate) fn contexts(&self) -> Vec<Arc<LockContext>> {
         let files = self.files.lock();
-        files.0.iter().filter_map(Weak::upgrade).collect()
+        files.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn enter(&self, context: &Arc<LockContext>) {
-        let mut files = self.files.lock();
-        if files.0.len() >= files.1 {
-            files.0.retain(|context| context.strong_count() != 0);
-            files.1 = 2 * files.0.len() + 8;
-        }
-        files.0.push(Arc::downgrade(context));
+        remember(&mut self.files.lock(), Arc::downgrade(context));
+    }
+
+    /// Gives back what those took that are gone.
+    pub(crate) fn sweep(&self) {
+        sweep(&mut self.files.lock());
     }
 }
 
@@ -98,7 +99,7 @@ impl Side {
             frees = self.ranges.free_all(owner).is_some();
         }
         let placed = match (self.ranges.conflict(Some(owner), range, kind), wish) {
-            (None, _) => self.ranges.set(ask, None).map(|lowers| {
+            (None, _) => self.ranges.set(ask).map(|lowers| {
                 frees |= lowers;
                 None
             }),
@@ -120,18 +121,18 @@ impl Side {
     fn line_up(
         &mut self,
         vfs: &Shared,
-        ask: Ask,
+        mut ask: Ask,
         wish: Wish<'_>,
         wakes: &mut Wakes,
     ) -> Result<Place, Errno> {
-        let fee = Fee::of(&ask, wish)?;
+        if matches!(wish, Wish::Later) {
+            ask.fee = Fee::pay(&ask.tenant)?;
+        }
         let Self { ranges, queue } = self;
         let mut graph = vfs.locks.graph.lock();
         let new_line = || vfs.locks.next_line.add(1);
         let hops = vfs.config.profile.deadlock_hops();
-        let place = queue.enter(ask, ranges, &mut graph, hops, new_line, wakes)?;
-        place.answer.keep(fee);
-        Ok(place)
+        queue.enter(ask, ranges, &mut graph, hops, new_line, wakes)
     }
 
     /// Gives those in line what was freed, and says whom to wake.
@@ -194,23 +195,37 @@ impl Shared {
         }
     }
 
-    /// The locks of an inode, from now on if it had none.
-    pub(crate) fn lock_context<'a>(&self, inode: &'a Inode, dev: u64) -> &'a Arc<LockContext> {
-        let context = inode.locks().unwrap_or_else(|| {
-            let new = Arc::new(LockContext {
-                place: (dev, inode.ino()),
-                state: Mutex::default(),
-                leases: Mutex::default(),
-            });
-            let context = inode.rare().locks.set(Arc::clone(&new));
-            if Arc::ptr_eq(context, &new) {
-                self.locks.enter(context);
-            }
-            context
-        });
+    /// The locks of an inode, from now on if it had none: then `dev` says on which device it is.
+    ///
+    /// # Errors
+    /// What `dev` meets.
+    #[inline]
+    pub(crate) fn lock_context<'a>(
+        &self,
+        inode: &'a Inode,
+        dev: impl FnOnce() -> Result<u64, Errno>,
+    ) -> Result<&'a Arc<LockContext>, Errno> {
+        let context = match inode.locks() {
+            Some(context) => context,
+            None => self.new_lock_context(inode, dev()?),
+        };
         // R1 of the module. Who has set the context may not yet have set the flag.
         if inode.flags() & flag::LOCK_CONTEXT == 0 {
             inode.set_flags(flag::LOCK_CONTEXT);
+        }
+        Ok(context)
+    }
+
+    #[cold]
+    fn new_lock_context<'a>(&self, inode: &'a Inode, dev: u64) -> &'a Arc<LockContext> {
+        let new = Arc::new(LockContext {
+            place: (dev, inode.ino()),
+            state: Mutex::default(),
+            leases: Mutex::default(),
+        });
+        let context = inode.rare().locks.set(Arc::clone(&new));
+        if Arc::ptr_eq(context, &new) {
+            self.locks.enter(context);
         }
         context
     }
@@ -242,7 +257,7 @@ impl LockContext {
         let mut state = self.state.lock();
         let side = state.side(ask.owner);
         if side.is_idle() {
-            return side.ranges.set(ask, None).map(|_| None);
+            return side.ranges.set(ask).map(|_| None);
         }
         let mut wakes = Wakes::new();
         let placed = side.ask(vfs, ask, wish, &mut wakes);
@@ -307,5 +322,40 @@ impl LockContext {
         if !side.queue.is_empty() {
             side.queue.leave(place, &mut locks.graph.lock());
         }
+    }
+
+    /// Makes a lock of what was granted to who waits without a thread, if it is none yet: the
+    /// answer, if there is one.
+    pub(super) fn hear(&self, vfs: &Shared, place: &Place) -> Option<Result<(), Errno>> {
+        let mut wakes = Wakes::new();
+        let mut state = self.state.lock();
+        let side = state.side(place.owner);
+        if let Some(ask) = side.ranges.unclaim(place.seq) {
+            let range = ask.range;
+            let set = side.ranges.set(ask);
+            if let Err(errno) = set {
+                place.answer.refuse(errno);
+            }
+            if set != Ok(false) {
+                side.settle(vfs, range, &mut wakes);
+            }
+        }
+        let told = place.answer.get();
+        drop(state);
+        drop(wakes);
+        told
+    }
+
+    /// Takes a request out of its line, or frees what it was granted and nobody has heard of.
+    pub(super) fn give_up(&self, vfs: &Shared, place: &Place) {
+        self.leave(&vfs.locks, place);
+        let mut wakes = Wakes::new();
+        let mut state = self.state.lock();
+        let side = state.side(place.owner);
+        if let Some(ask) = side.ranges.unclaim(place.seq) {
+            side.settle(vfs, ask.range, &mut wakes);
+        }
+        drop(state);
+        drop(wakes);
     }
 }

@@ -100,7 +100,7 @@ impl LockFace {
     ) -> Result<Option<LockWait>, Errno> {
         let (file, lock) = self.meant(task, fd, owner, ask)?;
         let line = file.ask_lock(&lock, Wish::Later)?;
-        Ok(line.map(|line| LockWait::new(line, &lock, file, None, Some(Arc::clone(&self.gone)))))
+        Ok(line.map(|line| LockWait::new(line, file, None, Some(Arc::clone(&self.gone)))))
     }
 
     /// A request as it is meant.

@@ -14,6 +14,10 @@
 use super::LockOwner;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// How many waits of an owner are looked at, of which all but the last found are for open files'
+/// locks.
+const LOOKED_AT: usize = 64;
+
 /// A line, by a number that only it has.
 pub(super) type LineId = u64;
 
@@ -106,8 +110,8 @@ impl Graph {
 
     /// The table for which the owner waits; of several, the last that it came to wait for.
     fn next(&self, owner: LockOwner) -> Option<LockOwner> {
-        let mut lines = self.waits.get(&owner)?.by_age.values().rev();
-        lines.find_map(|line| {
+        let lines = self.waits.get(&owner)?.by_age.values().rev();
+        lines.take(LOOKED_AT).find_map(|line| {
             let blocker = self.lines.get(line)?.of(owner)?;
             blocker.is_table().then_some(blocker)
         })

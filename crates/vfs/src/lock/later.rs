@@ -9,10 +9,10 @@
 //! line when it is ended or dropped.
 //!
 //! # Rules
-//! R1. It costs its tenant a lock until it has its answer, so that no more wait than may have
+//! R1. It costs its tenant a lock until its answer is heard, so that no more wait than may have
 //!     locks.
-//! R2. What was granted and is dropped before anybody heard of it is freed: nobody would know that
-//!     it is there.
+//! R2. What is granted is a claim, and becomes a lock when it is heard of. What is dropped before
+//!     leaves what its owner has as it is.
 //! R3. The file stays open while it is waited for.
 //!
 //! # Divergence: L86
@@ -21,9 +21,8 @@ use super::calls::{By, InLine};
 use super::context::LockContext;
 use super::flock::kind_of;
 use super::queue::Place;
-use super::ranges::Ask;
 use super::wait::Wish;
-use super::{FileLock, LockOwner, Range};
+use super::{LockOwner, Range};
 use crate::file::{Fd, Filp, OpenFile};
 use crate::instance::Shared;
 use crate::task::Task;
@@ -36,24 +35,33 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 /// What one who waits without a thread has paid (R1); given back when it is dropped.
+#[derive(Default)]
 pub(super) struct Fee(Option<TenantRef>);
 
 impl Fee {
-    /// That of a request.
+    /// One lock's.
     ///
     /// # Errors
-    /// `ENOLCK`: as many locks as its tenant may have.
-    pub(super) fn of(ask: &Ask, wish: Wish<'_>) -> Result<Option<Self>, Errno> {
-        if !matches!(wish, Wish::Later) {
-            return Ok(None);
-        }
-        ask.tenant.charge_locks(1)?;
-        Ok(Some(Self(Some(ask.tenant.clone()))))
+    /// `ENOLCK`: as many locks as the tenant may have.
+    pub(super) fn pay(tenant: &TenantRef) -> Result<Self, Errno> {
+        tenant.charge_locks(1)?;
+        Ok(Self(Some(tenant.clone())))
     }
 
-    /// Pays for the lock.
-    pub(super) fn spend(mut self) {
-        self.0 = None;
+    /// Whether it is paid: by who waits without a thread, and nobody else.
+    pub(super) fn is_paid(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether that tenant has paid it.
+    pub(super) fn is_of(&self, tenant: &TenantRef) -> bool {
+        let own = self.0.as_ref();
+        own.is_some_and(|own| Arc::ptr_eq(own.tenant(), tenant.tenant()))
+    }
+
+    /// Whether it pays for a lock, which is done now.
+    pub(super) fn spend(&mut self) -> bool {
+        self.0.take().is_some()
     }
 }
 
@@ -65,8 +73,9 @@ impl Drop for Fee {
     }
 }
 
-/// A request for a lock that waits in line, and no thread with it. Dropped, it is taken back; what
-/// it was granted and nobody has heard of is freed then, with what its owner had of the range.
+/// A request for a lock that waits in line, and no thread with it. What it was granted its owner
+/// has from the moment the answer is heard. Dropped before that, it is taken back, and nothing is
+/// changed.
 ///
 /// Any thread may have it. Who waits by way of a [`Task`]'s calls asks by [`Task::lock_wait`] and
 /// ends it by [`Task::lock_end`]; a face asks it itself.
@@ -75,7 +84,6 @@ pub struct LockWait {
     vfs: Arc<Shared>,
     context: Arc<LockContext>,
     place: Place,
-    range: Range,
     /// Of a table's lock: the descriptor, which must be there still when it is granted.
     fd: Option<Fd>,
     /// Of a face's: not 0 when that is gone, and nobody would end what it was granted.
@@ -87,7 +95,6 @@ impl LockWait {
     /// Of a table's lock, with the descriptor it asks by.
     pub(super) fn new(
         (context, place): InLine,
-        lock: &FileLock,
         file: Filp<'_>,
         fd: Option<Fd>,
         gone: Option<Arc<Word>>,
@@ -98,10 +105,6 @@ impl LockWait {
             vfs: Arc::clone(&core.vfs),
             context,
             place,
-            range: Range {
-                start: lock.start,
-                end: lock.end,
-            },
             fd,
             gone,
             file: OpenFile::new(Arc::clone(&core.vfs), file.into_ref()),
@@ -117,34 +120,36 @@ impl LockWait {
     /// Of a lock of a [`Task`]'s table this is no more than a look: it is the task's by
     /// [`Task::lock_wait`] or [`Task::lock_end`], which see whether its descriptor is still there.
     pub fn poll(&self, waker: &Waker) -> Poll<Result<(), Errno>> {
-        let Some(told) = self.place.answer.poll(waker) else {
-            return Poll::Pending;
-        };
-        if self.fd.is_none() {
-            self.place.answer.hear();
+        match self.place.answer.poll(waker) {
+            Some(told) => Poll::Ready(self.told(told)),
+            None => Poll::Pending,
         }
-        Poll::Ready(told)
     }
 
     /// Waits no more: the answer, if it came before that.
     pub fn end(&self) -> Option<Result<(), Errno>> {
         self.context.leave(&self.vfs.locks, &self.place);
-        let (told, _) = self.place.answer.end();
-        if self.fd.is_none() {
-            self.place.answer.hear();
+        self.place.answer.end().map(|told| self.told(told))
+    }
+
+    /// What the answer is when it is heard; of a table's lock, without hearing it.
+    fn told(&self, told: Result<(), Errno>) -> Result<(), Errno> {
+        match self.fd {
+            Some(_) => told,
+            None => self.hear(told),
         }
-        told
+    }
+
+    /// What the answer is when it is heard (R2).
+    fn hear(&self, told: Result<(), Errno>) -> Result<(), Errno> {
+        self.context.hear(&self.vfs, &self.place).unwrap_or(told)
     }
 }
 
 impl Drop for LockWait {
     fn drop(&mut self) {
-        self.context.leave(&self.vfs.locks, &self.place);
-        let (told, heard) = self.place.answer.end();
-        if told == Some(Ok(())) && !heard {
-            // R2. It takes no lock more than there were.
-            let _freed = self.context.free(&self.vfs, self.place.owner, self.range);
-        }
+        self.context.give_up(&self.vfs, &self.place);
+        self.place.answer.end();
         if self.gone.as_ref().is_some_and(|gone| gone.get() != 0) {
             self.context.free_all(&self.vfs, self.place.owner);
         }
@@ -155,7 +160,6 @@ impl fmt::Debug for LockWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockWait")
             .field("owner", &self.place.owner)
-            .field("range", &self.range)
             .finish_non_exhaustive()
     }
 }
@@ -192,7 +196,7 @@ impl Task {
         if kind.is_some() && line.is_none() {
             self.keep_lock(fd, &file, owner)?;
         }
-        Ok(line.map(|line| LockWait::new(line, &lock, file, Some(fd), None)))
+        Ok(line.map(|line| LockWait::new(line, file, Some(fd), None)))
     }
 
     /// As [`Task::ofd_setlkw`], but that no thread waits.
@@ -203,7 +207,7 @@ impl Task {
         let (file, owner, range, kind) = self.record(fd, ask, By::File)?;
         let lock = file.file_lock(owner, range, kind);
         let line = file.ask_lock(&lock, Wish::Later)?;
-        Ok(line.map(|line| LockWait::new(line, &lock, file, None, None)))
+        Ok(line.map(|line| LockWait::new(line, file, None, None)))
     }
 
     /// As [`Task::flock`], but that no thread waits.
@@ -223,7 +227,7 @@ impl Task {
             Wish::Now
         };
         let line = file.ask_lock(&lock, wish)?;
-        Ok(line.map(|line| LockWait::new(line, &lock, file, None, None)))
+        Ok(line.map(|line| LockWait::new(line, file, None, None)))
     }
 
     /// Whether what waits for a lock of this task has its answer; else as [`LockWait::poll`].
@@ -247,8 +251,7 @@ impl Task {
             return Err(Errno::EBADF);
         }
         let file = Filp::hold(&self.core, wait.file.lend(&self.core)?);
-        self.keep_lock(fd, &file, owner)?;
-        wait.place.answer.hear();
-        Ok(())
+        wait.hear(told)?;
+        self.keep_lock(fd, &file, owner)
     }
 }

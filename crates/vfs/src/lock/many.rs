@@ -106,13 +106,12 @@ impl Many {
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
     #[inline(never)]
-    pub(super) fn set(&mut self, ask: &Ask, fee: Option<Fee>) -> Result<bool, Errno> {
-        let (rank, fee) = match self.ranks.get(&ask.owner) {
-            // Others may pay for it (R3).
-            Some(rank) => (*rank, None),
-            None => (self.enter(ask.owner, &ask.tenant), fee),
+    pub(super) fn set(&mut self, ask: Ask) -> Result<bool, Errno> {
+        let rank = match self.ranks.get(&ask.owner) {
+            Some(rank) => *rank,
+            None => self.enter(ask.owner, &ask.tenant),
         };
-        let changed = self.change(rank, ask.range, Some(ask.kind), ask.pid, fee);
+        let changed = self.change(rank, ask.range, Some(ask.kind), ask.pid, ask.fee);
         self.forget_if_idle(rank);
         changed
     }
@@ -129,7 +128,7 @@ impl Many {
         let Some(&rank) = self.ranks.get(&owner) else {
             return Ok(false);
         };
-        let changed = self.change(rank, range, None, 0, None);
+        let changed = self.change(rank, range, None, 0, Fee::default());
         self.forget_if_idle(rank);
         changed
     }
@@ -194,25 +193,26 @@ impl Many {
         }
     }
 
-    /// Whether it gives something up; `fee` has paid for one lock of it.
+    /// Whether it gives something up; `fee` has paid for one lock of it, if it is of who pays (R3).
     fn change(
         &mut self,
         rank: Rank,
         range: Range,
         kind: Option<LockKind>,
         pid: i32,
-        fee: Option<Fee>,
+        mut fee: Fee,
     ) -> Result<bool, Errno> {
         let Some(group) = self.groups.get(&rank) else {
             return Ok(false);
         };
         let edit = group.spans.plan(range, kind, pid);
-        let growth = edit.growth() - i64::from(fee.is_some());
+        let paid = fee.is_of(&group.tenant);
+        let growth = edit.growth() - i64::from(paid);
         match u64::try_from(growth) {
             Ok(more) => group.tenant.charge_locks(more)?,
             Err(_) => group.tenant.uncharge_locks(growth.unsigned_abs()),
         }
-        if let Some(fee) = fee {
+        if paid {
             fee.spend();
         }
         self.make(rank, &edit);

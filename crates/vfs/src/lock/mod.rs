@@ -10,9 +10,9 @@
 //! An inode has no context -> has one, from the first lock on, for as long as it lives. A request
 //! is granted, refused, or waits in line; who waits is granted or refused by who frees something,
 //! or leaves when it is interrupted. Who waits is a thread that sleeps, or a [`LockWait`] that is
-//! asked. What is granted ends by an unlock, or with its owner: the first close of any descriptor
-//! of the file in that table, or the last of the open file; of owners behind a face, when the face
-//! says so, or ends.
+//! asked, and has a claim from the grant until it hears of it. What is granted ends by an unlock,
+//! or with its owner: the first close of any descriptor of the file in that table, or the last of
+//! the open file; of owners behind a face, when the face says so, or ends.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -37,18 +37,19 @@
 //! R2. Only a lock that is held keeps another from being had; who waits does not. So a request that
 //!     nobody is in the way of is granted though others wait, as in Linux.
 //! R3. Who frees something grants it, in the order of the requests, to those whom nothing else is
-//!     in the way of, and wakes them alone. What a grant lowers is freed.
+//!     in the way of, and wakes them alone. What a grant lowers is freed. A claim keeps others from
+//!     what a lock would, and leaves its owner's locks as they are.
 //! R4. What a table's locks would make wait for each other in a circle is refused (`EDEADLK`), if
 //!     the circle is found by following [`Profile::deadlock_hops`](crate::Profile::deadlock_hops)
-//!     owners, each by its last wait for a table's lock. The locks of open files are no owner to
-//!     whom anything is refused so; owners behind a face are tables.
+//!     owners, each by its last wait for a table's lock, if that is among its last 64. The locks
+//!     of open files are no owner to whom anything is refused so; owners behind a face are tables.
 //!
 //! # Guarantees
 //! G1. Who closes a file in a table that never had locks, whose open file never had any, reads one
 //!     word of each, and nothing of the inode; else one load of its flags, if it never had any. Who
 //!     opens, reads or writes looks at nothing.
 //! G2. Setting, freeing and testing take O(log n) for n ranges of the file, and O(1) more for each
-//!     range that is changed.
+//!     range that is changed, and for each claim of the owner's own on some of the range.
 //! G3. Locks are counted for the tenant ([`TenantLimits::locks_max`](crate::TenantLimits)); one who
 //!     waits is one thread, or is counted as a lock.
 //!
@@ -57,6 +58,7 @@
 
 mod args;
 mod calls;
+mod claims;
 mod close;
 mod context;
 mod face;

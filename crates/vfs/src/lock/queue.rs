@@ -9,6 +9,10 @@
 //! Requests for the same range in the same way stand in one line, in the order they came. A lock
 //! that is in the way of the first is in the way of all but its own owner, so a line is asked
 //! twice, however long it is.
+//!
+//! # Rules
+//! R1. Who sleeps has the lock when he is woken. Who waits without a thread has a claim to it,
+//!     until he hears of it.
 
 use super::graph::{Blockers, Graph, LineId};
 use super::ranges::{Ask, Ranges};
@@ -36,7 +40,7 @@ struct Line {
 #[derive(Clone)]
 pub(super) struct Place {
     line: LineId,
-    seq: u64,
+    pub(super) seq: u64,
     pub(super) owner: LockOwner,
     pub(super) answer: Arc<Answer>,
 }
@@ -135,7 +139,12 @@ impl Queue {
                 (Some(seq), _) => {
                     if let Some(waiter) = self.take(line, seq, graph) {
                         let range = waiter.ask.range;
-                        let granted = ranges.set(waiter.ask, waiter.answer.take_fee());
+                        let granted = if waiter.ask.fee.is_paid() {
+                            ranges.claim(seq, waiter.ask);
+                            Ok(false)
+                        } else {
+                            ranges.set(waiter.ask)
+                        };
                         waiter.answer.give(granted.map(|_| ()), wakes);
                         if granted == Ok(true) {
                             self.ask(range, &mut work);
@@ -186,7 +195,6 @@ impl Queue {
                 && let Some(seq) = graph.waits_in(owner, line)
                 && let Some(waiter) = self.take(line, seq, graph)
             {
-                drop(waiter.answer.take_fee());
                 waiter.answer.give(Err(Errno::EDEADLK), wakes);
             }
         }

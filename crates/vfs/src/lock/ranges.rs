@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All that is locked of one file. Nearly always that is one lock, which takes no memory of its
-//! own.
+//! All that is locked of one file, or promised. Nearly always that is one lock, which takes no
+//! memory of its own.
 //!
 //! # States
 //! Nothing -> one lock, in place -> many, from the first change that leaves more than one, or part
@@ -9,6 +9,7 @@
 //! # Rules
 //! R1. There is one in place only while there are not many.
 
+use super::claims::Claims;
 use super::later::Fee;
 use super::many::Many;
 use super::{LockKind, LockOwner, Range};
@@ -25,7 +26,6 @@ pub(super) struct Held {
 }
 
 /// A request for a lock.
-#[derive(Clone)]
 pub(super) struct Ask {
     pub(super) owner: LockOwner,
     pub(super) range: Range,
@@ -33,6 +33,20 @@ pub(super) struct Ask {
     pub(super) pid: i32,
     /// Who pays.
     pub(super) tenant: TenantRef,
+    /// What was paid.
+    pub(super) fee: Fee,
+}
+
+impl Ask {
+    /// The lock that it is for.
+    pub(super) fn held(&self) -> Held {
+        Held {
+            owner: self.owner,
+            range: self.range,
+            kind: self.kind,
+            pid: self.pid,
+        }
+    }
 }
 
 /// A lock that is the only one, and who pays for it.
@@ -41,6 +55,13 @@ struct Sole {
     tenant: TenantRef,
     /// How many locks its end gives back: one, or none if others have it now.
     charged: u64,
+}
+
+impl Sole {
+    /// Whether it and what is asked for are one lock afterwards.
+    fn becomes(&self, ask: &Ask) -> bool {
+        self.held.owner == ask.owner && ask.range.covers(self.held.range)
+    }
 }
 
 impl Drop for Sole {
@@ -54,6 +75,7 @@ impl Drop for Sole {
 pub(super) struct Ranges {
     sole: Option<Sole>,
     many: Many,
+    claims: Claims,
 }
 
 impl Range {
@@ -74,12 +96,18 @@ impl Ranges {
         range: Range,
         kind: LockKind,
     ) -> Option<Held> {
-        let Some(Sole { held, .. }) = &self.sole else {
-            return self.many.conflict(me, range, kind);
+        let found = match &self.sole {
+            Some(Sole { held, .. }) => {
+                let excludes = held.kind == LockKind::Write || kind == LockKind::Write;
+                let theirs = me != Some(held.owner);
+                (theirs && excludes && held.range.meets(range)).then_some(*held)
+            }
+            None => self.many.conflict(me, range, kind),
         };
-        let excludes = held.kind == LockKind::Write || kind == LockKind::Write;
-        let theirs = me != Some(held.owner);
-        (theirs && excludes && held.range.meets(range)).then_some(*held)
+        if found.is_some() || self.claims.is_empty() {
+            return found;
+        }
+        self.claims.conflict(me, range, kind)
     }
 
     /// The owner's first lock that has some of `range`.
@@ -90,38 +118,50 @@ impl Ranges {
         (held.owner == owner && held.range.meets(range)).then_some(*held)
     }
 
-    /// All locks, in order.
+    /// All locks, in order, and then what nobody has heard of.
     pub(super) fn iter(&self) -> impl Iterator<Item = Held> {
         let sole = self.sole.iter().map(|sole| sole.held);
-        sole.chain(self.many.iter())
+        sole.chain(self.many.iter()).chain(self.claims.iter())
+    }
+
+    /// Keeps what is granted until it is heard of, by the number of the wait.
+    pub(super) fn claim(&mut self, wait: u64, ask: Ask) {
+        self.claims.enter(wait, ask);
+    }
+
+    /// Takes that, if it is there still.
+    pub(super) fn unclaim(&mut self, wait: u64) -> Option<Ask> {
+        self.claims.take(wait)
     }
 
     /// Gives the owner what it asks for, which nobody is in the way of; whether that lowers what it
-    /// has, so that others may have some of the range. `fee` is what was paid for it before.
+    /// has, so that others may have some of the range.
     ///
     /// # Errors
     /// `ENOLCK`: as many locks as its tenant may have; nothing is changed.
-    pub(super) fn set(&mut self, ask: Ask, fee: Option<Fee>) -> Result<bool, Errno> {
-        if self.sole.is_some() {
+    pub(super) fn set(&mut self, mut ask: Ask) -> Result<bool, Errno> {
+        if let Some(sole) = &mut self.sole {
+            if sole.becomes(&ask) {
+                let lowers = (sole.held.kind, ask.kind) == (LockKind::Write, LockKind::Read);
+                if sole.held.kind != ask.kind {
+                    sole.held.pid = ask.pid;
+                }
+                (sole.held.range, sole.held.kind) = (ask.range, ask.kind);
+                return Ok(lowers);
+            }
             self.spread();
         } else if self.many.is_empty() {
-            match fee {
-                Some(fee) => fee.spend(),
-                None => ask.tenant.charge_locks(1)?,
+            if !ask.fee.spend() {
+                ask.tenant.charge_locks(1)?;
             }
             self.sole = Some(Sole {
-                held: Held {
-                    owner: ask.owner,
-                    range: ask.range,
-                    kind: ask.kind,
-                    pid: ask.pid,
-                },
+                held: ask.held(),
                 tenant: ask.tenant,
                 charged: 1,
             });
             return Ok(false);
         }
-        self.many.set(&ask, fee)
+        self.many.set(ask)
     }
 
     /// Frees what the owner has of `range`; whether it had any.
@@ -154,7 +194,7 @@ impl Ranges {
 
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
-        self.sole.is_none() && self.many.is_empty()
+        self.sole.is_none() && self.many.is_empty() && self.claims.is_empty()
     }
 
     /// Whose there are.

@@ -2,12 +2,12 @@
 //! What is locked, as a list: the columns of `/proc/locks`. proc_locks(5).
 
 use super::context::LockContext;
-use super::ranges::Held;
 use super::{LockKind, LockOwner};
 use crate::file::Fd;
 use crate::instance::Vfs;
 use crate::task::Task;
 use openpath_abi::Errno;
+use openpath_abi::stat::{major, minor};
 use std::fmt;
 
 /// A lock that is held, or that somebody waits for. Prints as a line of `/proc/locks`, but for its
@@ -65,10 +65,7 @@ impl fmt::Display for LockInfo {
             LockKind::Read => "READ ",
             LockKind::Write => "WRITE",
         })?;
-        let (major, minor) = (
-            self.dev >> 8 & 0xfff,
-            self.dev & 0xff | self.dev >> 12 & 0xfff00,
-        );
+        let (major, minor) = (major(self.dev), minor(self.dev));
         let (pid, ino, start) = (self.pid, self.ino, self.start);
         write!(f, " {pid} {major:02x}:{minor:02x}:{ino} {start} ")?;
         match self.end {
@@ -82,15 +79,7 @@ impl LockContext {
     fn report(&self, into: &mut Vec<LockInfo>) {
         let state = self.state.lock();
         for side in state.sides() {
-            let waiting = side.queue.iter().map(|ask| {
-                let held = Held {
-                    owner: ask.owner,
-                    range: ask.range,
-                    kind: ask.kind,
-                    pid: ask.pid,
-                };
-                (true, held)
-            });
+            let waiting = side.queue.iter().map(|ask| (true, ask.held()));
             let held = side.ranges.iter().map(|held| (false, held));
             into.extend(held.chain(waiting).map(|(waits, lock)| LockInfo {
                 waits,

@@ -4,6 +4,7 @@
 use super::LockKind::{Read, Write};
 use super::context::LockContext;
 use super::graph::Graph;
+use super::later::Fee;
 use super::queue::Queue;
 use super::ranges::{Ask, Ranges};
 use super::wait::{Wakes, Wish};
@@ -38,6 +39,7 @@ fn ask(vfs: &Vfs, owner: u64, start: i64, end: i64, kind: LockKind) -> Ask {
         kind,
         pid: owner as i32,
         tenant: TenantRef::new(&vfs.root_tenant()),
+        fee: Fee::default(),
     }
 }
 
@@ -48,7 +50,7 @@ fn each_release_wakes_one_of_ten_thousand() {
     let vfs = vfs();
     let (mut ranges, mut queue, mut graph) =
         (Ranges::default(), Queue::default(), Graph::default());
-    ranges.set(ask(&vfs, 0, 0, 9, Write), None).expect("a lock");
+    ranges.set(ask(&vfs, 0, 0, 9, Write)).expect("a lock");
     for owner in 1..=MANY {
         let ask = ask(&vfs, owner, 0, 9, Write);
         let place = queue.enter(ask, &ranges, &mut graph, 10, || 7, &mut Wakes::new());
@@ -91,8 +93,8 @@ fn many_waits_of_one_owner_end_in_any_order() {
 impl LockContext {
     /// Gives the owner what it asks for, now, or when nobody is in the way if `wait` says who
     /// waits.
-    fn set(&self, vfs: &Shared, ask: &Ask, wait: Option<&Sleeper>) -> Result<(), Errno> {
-        match (self.ask(vfs, ask.clone(), Wish::asleep(wait))?, wait) {
+    fn set(&self, vfs: &Shared, ask: Ask, wait: Option<&Sleeper>) -> Result<(), Errno> {
+        match (self.ask(vfs, ask, Wish::asleep(wait))?, wait) {
             (Some(place), Some(sleeper)) => self.wait(&vfs.locks, &place, sleeper),
             _ => Ok(()),
         }
@@ -114,7 +116,7 @@ impl Scene {
 
     fn set(&self, file: usize, owner: u64, kind: LockKind) -> Result<(), Errno> {
         let ask = ask(&self.vfs, owner, 0, 9, kind);
-        self.files[file].set(&self.vfs.0, &ask, None)
+        self.files[file].set(&self.vfs.0, ask, None)
     }
 
     fn free(&self, file: usize, owner: u64) {
@@ -148,7 +150,7 @@ impl Scene {
         let own = sleeper.clone();
         thread::spawn(move || {
             let ask = ask(&scene.vfs, owner, 0, 9, kind);
-            let done = scene.files[file].set(&scene.vfs.0, &ask, Some(&own));
+            let done = scene.files[file].set(&scene.vfs.0, ask, Some(&own));
             // Who asked may have gone.
             let _heard = told.send(done);
         });
@@ -196,7 +198,7 @@ fn a_grant_that_lowers_a_lock_lets_others_go_on() {
     let (mut ranges, mut queue, mut graph) =
         (Ranges::default(), Queue::default(), Graph::default());
     for ask in [ask(&vfs, 1, 0, 9, Write), ask(&vfs, 2, 10, 19, Write)] {
-        assert_eq!(ranges.set(ask, None), Ok(false));
+        assert_eq!(ranges.set(ask), Ok(false));
     }
     // 3 wants nothing of what 2 frees, but what 1 lowers when it gets the rest.
     for (line, ask) in [ask(&vfs, 1, 0, 19, Read), ask(&vfs, 3, 0, 9, Read)]
@@ -270,7 +272,7 @@ fn a_circle_is_refused_if_it_is_found_in_as_many_hops_as_linux_makes() {
         let found = thread::scope(|s| {
             let sleeper = Sleeper::default();
             let own = sleeper.clone();
-            let (scene, closes) = (&scene, &closes);
+            let scene = &scene;
             let asks = s.spawn(move || scene.files[last].set(&scene.vfs.0, closes, Some(&own)));
             while !asks.is_finished() && scene.waiting(last) == 0 {
                 thread::yield_now();
@@ -317,7 +319,7 @@ fn a_circle_that_another_who_waits_makes_visible_is_refused() {
     // 1 comes before 2, but has some of what 3 wants only when 3 waits already.
     let set = |owner, start, end| {
         let ask = ask(&scene.vfs, owner, start, end, Read);
-        scene.files[0].set(&scene.vfs.0, &ask, None)
+        scene.files[0].set(&scene.vfs.0, ask, None)
     };
     assert_eq!(set(1, 20, 29), Ok(()));
     assert_eq!(set(2, 0, 9), Ok(()));
@@ -352,7 +354,7 @@ fn threads_that_take_turns_and_are_interrupted_lose_nothing() {
                         }
                         let kind = if turn.is_multiple_of(3) { Read } else { Write };
                         let ask = ask(&scene.vfs, owner, turn as i64 % 4, 9, kind);
-                        match scene.files[0].set(&scene.vfs.0, &ask, Some(&sleeper)) {
+                        match scene.files[0].set(&scene.vfs.0, ask, Some(&sleeper)) {
                             Ok(()) => served += 1,
                             other => assert_eq!(other, Err(Errno::EINTR)),
                         }

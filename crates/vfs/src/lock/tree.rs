@@ -108,6 +108,15 @@ struct Query {
     me: Rank,
 }
 
+impl Query {
+    fn is_met_by(&self, piece: &Piece) -> bool {
+        piece.start <= self.end
+            && piece.end >= self.start
+            && piece.rank != self.me
+            && (self.write || piece.write)
+    }
+}
+
 /// What a question has found so far.
 #[derive(Default)]
 struct Found {
@@ -209,7 +218,28 @@ impl Tree {
 
     /// Shows every span that has some of `start..=end`, by start.
     pub(super) fn each(&self, start: i64, end: i64, show: &mut dyn FnMut(&Piece)) {
-        self.visit(self.root, start, end, show);
+        self.until(start, end, true, &mut |piece| {
+            show(piece);
+            false
+        });
+    }
+
+    /// Shows the spans that have some of `start..=end`, by start, until `show` says that it is
+    /// enough: any, if `write`, else those that exclude.
+    pub(super) fn until(
+        &self,
+        start: i64,
+        end: i64,
+        write: bool,
+        show: &mut dyn FnMut(&Piece) -> bool,
+    ) {
+        let query = Query {
+            start,
+            end,
+            write,
+            me: NOBODY,
+        };
+        self.visit(self.root, &query, show);
     }
 
     /// Looks below a node, where nothing starts before `low`.
@@ -222,11 +252,7 @@ impl Tree {
             found.seen += 1;
         }
         let piece = &node.piece;
-        let matches = piece.start <= query.end
-            && piece.end >= query.start
-            && piece.rank != query.me
-            && (query.write || piece.write);
-        if matches && found.is_worse_than(piece.rank, piece.start) {
+        if query.is_met_by(piece) && found.is_worse_than(piece.rank, piece.start) {
             found.best = Some(*piece);
         }
         let right = (node.right, piece.start);
@@ -249,20 +275,17 @@ impl Tree {
         }
     }
 
-    fn visit(&self, at: u32, start: i64, end: i64, show: &mut dyn FnMut(&Piece)) {
-        let Some(node) = self.nodes.get(at as usize) else {
-            return;
-        };
-        if node.all.end < start {
-            return;
+    /// Whether it was enough.
+    fn visit(&self, at: u32, query: &Query, show: &mut dyn FnMut(&Piece) -> bool) -> bool {
+        if self.least(at, query) == NOBODY {
+            return false;
         }
-        self.visit(node.left, start, end, show);
-        if node.piece.start <= end {
-            if node.piece.end >= start {
-                show(&node.piece);
-            }
-            self.visit(node.right, start, end, show);
-        }
+        let Node {
+            piece, left, right, ..
+        } = self.nodes[at as usize];
+        self.visit(left, query, show)
+            || piece.start <= query.end
+                && (query.is_met_by(&piece) && show(&piece) || self.visit(right, query, show))
     }
 
     /// A place for a new node.

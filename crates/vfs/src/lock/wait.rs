@@ -4,7 +4,6 @@
 
 use super::context::LockContext;
 use super::context::Locks;
-use super::later::Fee;
 use super::queue::Place;
 use crate::lock_order::LockAnswer;
 use openpath_abi::Errno;
@@ -46,9 +45,6 @@ struct Given {
     answer: Option<Result<(), Errno>>,
     queue: WaitQueue,
     waker: Option<Waker>,
-    fee: Option<Fee>,
-    /// Somebody knows the answer.
-    heard: bool,
 }
 
 /// What one who waits is told.
@@ -86,16 +82,6 @@ impl Answer {
         });
     }
 
-    /// Keeps what is paid for the wait.
-    pub(super) fn keep(&self, fee: Option<Fee>) {
-        self.given.lock().fee = fee;
-    }
-
-    /// Takes that, for what it was paid for.
-    pub(super) fn take_fee(&self) -> Option<Fee> {
-        self.given.lock().fee.take()
-    }
-
     /// What was told, or has `waker` told.
     pub(super) fn poll(&self, waker: &Waker) -> Option<Result<(), Errno>> {
         let mut next = Some(waker.clone());
@@ -109,19 +95,18 @@ impl Answer {
         answer
     }
 
-    /// Somebody knows the answer.
-    pub(super) fn hear(&self) {
-        self.given.lock().heard = true;
+    /// What was granted could not be had after all.
+    pub(super) fn refuse(&self, errno: Errno) {
+        self.given.lock().answer = Some(Err(errno));
     }
 
-    /// Nobody is told any more: what was told before, and whether somebody has heard it.
-    pub(super) fn end(&self) -> (Option<Result<(), Errno>>, bool) {
+    /// Nobody is told any more: what was told before.
+    pub(super) fn end(&self) -> Option<Result<(), Errno>> {
         let mut given = self.given.lock();
-        let heard = given.heard;
-        let (answer, waker, fee) = (given.answer, given.waker.take(), given.fee.take());
+        let (answer, waker) = (given.answer, given.waker.take());
         drop(given);
-        drop((waker, fee));
-        (answer, heard)
+        drop(waker);
+        answer
     }
 
     /// Whether it was told.
@@ -130,7 +115,7 @@ impl Answer {
     }
 
     /// What was told.
-    fn get(&self) -> Option<Result<(), Errno>> {
+    pub(super) fn get(&self) -> Option<Result<(), Errno>> {
         self.given.lock().answer
     }
 

@@ -107,6 +107,7 @@ fn ask(owner: LockOwner, range: Range, kind: LockKind, tenant: &Arc<Tenant>) -> 
         kind,
         pid: 0,
         tenant: TenantRef::new(tenant),
+        fee: Fee::default(),
     }
 }
 
@@ -144,7 +145,7 @@ fn random_locks_are_those_of_a_model_with_a_word_for_each_byte() {
             match kind {
                 Some(kind) if ranges.conflict(Some(owner), what, kind).is_none() => {
                     let before = model.of(owner);
-                    let lowers = ranges.set(ask(owner, what, kind, &tenant), None);
+                    let lowers = ranges.set(ask(owner, what, kind, &tenant));
                     model.set(owner, first, last, Some(kind));
                     assert_eq!(lowers, Ok(gives_up(before, model.of(owner))));
                 }
@@ -175,7 +176,7 @@ fn a_tenant_has_as_many_locks_as_it_may_and_a_split_needs_one_more() {
     let mut ranges = Ranges::default();
     let (me, other) = (LockOwner::Table(1), LockOwner::File(2));
     let set = |ranges: &mut Ranges, owner, first, last, kind| {
-        ranges.set(ask(owner, range(first, last), kind, &tenant), None)
+        ranges.set(ask(owner, range(first, last), kind, &tenant))
     };
     assert_eq!(set(&mut ranges, me, 0, 9, Write), Ok(false));
     assert_eq!(
@@ -203,7 +204,7 @@ fn a_hundred_thousand_ranges_of_two_owners_are_found_in_few_steps() {
     for at in 0..100_000 {
         let owner = owners[at as usize % 2];
         ranges
-            .set(ask(owner, one(2 * at), Write, &tenant), None)
+            .set(ask(owner, one(2 * at), Write, &tenant))
             .expect("room");
     }
     for at in 0..100_000 {

@@ -45,10 +45,10 @@ pub(super) const ALL: &[Mutant] = &[
         name: "flock-keeps",
         wrong: "a flock of the other kind that is refused leaves the one there was",
         file: "lock/context.rs",
-        right: "if had == Some(kind) {\n                    return Ok(None);",
-        planted: "let other = side.ranges.conflict(Some(owner), range, kind);\n\
+        right: "if had == Some(kind) {\n                return Ok(None);",
+        planted: "let other = self.ranges.conflict(Some(owner), range, kind);\n\
                   if had.is_some() && other.is_some() { return Err(Errno::EAGAIN); }\n\
-                  if had == Some(kind) {\n                    return Ok(None);",
+                  if had == Some(kind) {\n                return Ok(None);",
     },
     Mutant {
         name: "place-kept",

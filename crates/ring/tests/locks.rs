@@ -165,6 +165,31 @@ fn cancelling_leaves_the_line() {
 }
 
 #[test]
+fn what_is_granted_before_it_is_cancelled_completes_as_it_was_answered() {
+    for closes in [false, true] {
+        let world = World::new();
+        let mut ring = world.ring();
+        let (its, other) = (open(ring.task()), open(ring.task()));
+        ring.task().ofd_setlk(other, &ALL).expect("a lock");
+        let mut batch = vec![
+            Sqe::fcntl_setlkw(its, ALL).user_data(1),
+            Sqe::ofd_setlk(other, FREE).user_data(2),
+            Sqe::cancel(Cancel::UserData(1)).user_data(3),
+        ];
+        if closes {
+            batch.insert(2, Sqe::close(its).user_data(4));
+        }
+        submit(&mut ring, batch);
+        let done = results(rest(&mut ring));
+        let told = if closes { Err(Errno::EBADF) } else { Ok(0) };
+        assert_eq!((done[0], done[2]), ((1, told), (3, Err(Errno::EALREADY))));
+        assert_eq!(locks(&world), (usize::from(!closes), 0));
+        drop(ring);
+        end(world);
+    }
+}
+
+#[test]
 fn a_linked_time_out_ends_the_wait() {
     let world = World::new();
     let ((holder, _), mut ring, its) = held(&world);

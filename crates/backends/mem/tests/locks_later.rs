@@ -163,6 +163,84 @@ fn who_drops_a_grant_keeps_what_another_thread_got_meanwhile() {
 }
 
 #[test]
+fn a_grant_ends_with_its_table_or_its_face_though_nobody_heard_of_it() {
+    for by_face in [false, true] {
+        let vfs = world();
+        let [(a, fa), (b, fb)] = pair(&vfs);
+        let face = b.lock_face();
+        let wait = match by_face {
+            true => face.setlkw(&b, fb, 1, &WRITE),
+            false => b.fcntl_setlkw_later(fb, &WRITE),
+        };
+        let wait = wait.expect("a place in line").expect("in the way");
+        a.fcntl_setlk(fa, &FREE).expect("free");
+        let next = later(&a, fa, &WRITE);
+        if by_face {
+            drop(face);
+        } else {
+            b.close(fb).expect("closed");
+        }
+        assert_eq!(a.lock_end(&next), Some(Ok(())), "it goes on at once");
+        let told = match by_face {
+            true => wait.poll(Waker::noop()),
+            false => b.lock_wait(&wait, Waker::noop()),
+        };
+        assert_eq!(told, Poll::Ready(Err(Errno::EBADF)));
+        drop(wait);
+        assert_eq!(locks(&vfs), (1, 0));
+    }
+}
+
+#[test]
+fn who_hears_late_of_a_lock_by_what_it_closed_keeps_its_others() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let wait = later(&b, fb, &WRITE);
+    b.close(fb).expect("closed");
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    let again = open(&b);
+    assert_eq!(again, fb, "another open file at the same place");
+    b.fcntl_setlk(again, &WRITE).expect("a lock");
+    for _ in 0..2 {
+        let told = b.lock_wait(&wait, Waker::noop());
+        assert_eq!(told, Poll::Ready(Err(Errno::EBADF)));
+    }
+    drop(wait);
+    assert_eq!(locks(&vfs), (1, 0), "the one that was set after");
+}
+
+#[test]
+fn who_heard_of_a_lock_may_ask_again_after_its_close() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let wait = later(&b, fb, &WRITE);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(b.lock_wait(&wait, Waker::noop()), Poll::Ready(Ok(())));
+    b.close(fb).expect("closed");
+    assert_eq!(open(&b), fb);
+    b.fcntl_setlk(fb, &WRITE).expect("a lock");
+    let _told = b.lock_wait(&wait, Waker::noop());
+    drop(wait);
+    assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN), "a later one");
+}
+
+#[test]
+fn a_lock_of_a_whole_file_that_is_granted_and_dropped_is_nobodys() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    for fd in [(&a, fa), (&b, fb)] {
+        fd.0.flock(fd.1, LOCK_SH).expect("beside the other");
+    }
+    let wait = b.flock_later(fb, LOCK_EX).expect("a place");
+    let wait = wait.expect("in the way");
+    a.flock(fa, LOCK_UN).expect("free");
+    assert_eq!(a.flock(fa, LOCK_SH | LOCK_NB), Err(Errno::EAGAIN));
+    drop(wait);
+    a.flock(fa, LOCK_EX | LOCK_NB)
+        .expect("the old one went first");
+}
+
+#[test]
 fn who_drops_a_grant_lets_the_next_in_line_go_on() {
     let vfs = world();
     let [(a, fa), (b, fb)] = pair(&vfs);

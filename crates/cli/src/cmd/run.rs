@@ -188,8 +188,8 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
 fn in_process(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<u8>, Refusal> {
     let refused = |option, why| Refusal::new(format!("{option} is for {why}"));
     match wasm::find(args, plan, cwd)? {
-        Some(_) if args.log.is_some() || plan.locks => Err(refused(
-            if plan.locks { "--locks" } else { "--log" },
+        Some(_) if args.log.is_some() || args.locks => Err(refused(
+            if args.locks { "--locks" } else { "--log" },
             "programs of the kernel's, and this is WebAssembly",
         )),
         Some(guest) => wasm::run(args, guest, cwd).map(Some),

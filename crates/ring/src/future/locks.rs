@@ -10,8 +10,8 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A lock as a future. Dropped, it leaves the line; what it was granted and did not hear of is
-/// freed, with what its owner had of the range before.
+/// A lock as a future. Dropped, it leaves the line; what it was granted and did not hear of goes,
+/// and what its owner has stays.
 #[must_use = "a future does nothing unless it is polled"]
 struct Locking<R> {
     host: R,

@@ -95,7 +95,8 @@ const WRITE: u64 = 1 << 63;
 /// where [`WRITE`] is.
 const OPEN: u64 = 1 << 62;
 /// More mounts than this have no room in a pin word.
-const MOUNTS_MAX: u32 = 1 << 30;
+const MOUNTS_MAX: u32 = (1 << 30) - 1;
+const _: () = assert!((MOUNTS_MAX as u64) << 32 & (WRITE | OPEN) == 0);
 
 fn mount_of(word: u64) -> u32 {
     ((word & !(WRITE | OPEN)) >> 32) as u32

@@ -2,26 +2,31 @@
 //! What was granted to those who wait without a thread, and nobody has heard of yet.
 //!
 //! # States
-//! Granted -> a lock, when it is heard of; or nothing, when nobody wants to hear of it any more.
+//! Granted -> a lock, when it is heard of; or nothing, when nobody wants to hear of it any more, or
+//! its owner's locks of the file end.
 //!
 //! # Rules
 //! R1. To others a claim is a lock. To its owner it is none: what that has stays as it is, and
 //!     what it does meanwhile is not undone with the claim.
 //! R2. Claims of one owner do not join, so that each can go alone.
+//! R3. A claim ends with its owner's locks of the file; who waited is told so (`EBADF`).
 //!
 //! # Guarantees
 //! G1. What is in somebody's way is found in O(log n), and O(1) more for each claim of his own
 //!     that has some of the range.
 
+use super::queue::Waiter;
 use super::ranges::{Ask, Held};
 use super::tree::{Piece, Tree};
 use super::{LockKind, LockOwner, Range};
-use std::collections::BTreeMap;
+use openpath_abi::Errno;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The claims of one file, by the number of the wait. See the module head.
 #[derive(Default)]
 pub(super) struct Claims {
-    by_wait: BTreeMap<u64, Ask>,
+    by_wait: BTreeMap<u64, Waiter>,
+    by_owner: BTreeSet<(LockOwner, u64)>,
     tree: Tree,
 }
 
@@ -30,22 +35,39 @@ impl Claims {
         self.by_wait.is_empty()
     }
 
-    pub(super) fn enter(&mut self, wait: u64, ask: Ask) {
-        let Range { start, end } = ask.range;
-        let write = ask.kind == LockKind::Write;
+    pub(super) fn enter(&mut self, wait: u64, waiter: Waiter) {
+        let Range { start, end } = waiter.ask.range;
+        let write = waiter.ask.kind == LockKind::Write;
         self.tree.insert(Piece {
             start,
             end,
             rank: wait,
             write,
         });
-        self.by_wait.insert(wait, ask);
+        self.by_owner.insert((waiter.ask.owner, wait));
+        self.by_wait.insert(wait, waiter);
     }
 
-    pub(super) fn take(&mut self, wait: u64) -> Option<Ask> {
-        let ask = self.by_wait.remove(&wait)?;
-        self.tree.remove(ask.range.start, wait);
-        Some(ask)
+    pub(super) fn take(&mut self, wait: u64) -> Option<Waiter> {
+        let waiter = self.by_wait.remove(&wait)?;
+        self.by_owner.remove(&(waiter.ask.owner, wait));
+        self.tree.remove(waiter.ask.range.start, wait);
+        Some(waiter)
+    }
+
+    /// Ends all that the owner has (R3); what they cover, from the first byte to the last.
+    pub(super) fn end_all(&mut self, owner: LockOwner) -> Option<Range> {
+        let mut freed = None;
+        loop {
+            let mut own = self.by_owner.range((owner, 0)..=(owner, u64::MAX));
+            let Some(&(_, wait)) = own.next() else {
+                return freed;
+            };
+            let waiter = self.take(wait)?;
+            waiter.answer.refuse(Errno::EBADF);
+            let range = waiter.ask.range;
+            freed = Some(freed.map_or(range, |freed: Range| freed.around(range)));
+        }
     }
 
     /// The first that keeps `me` from having `range`; of any owner, if that is `None`.
@@ -60,7 +82,7 @@ impl Claims {
         let write = kind == LockKind::Write;
         self.tree
             .until(range.start, range.end, write, &mut |piece| {
-                let ask = self.by_wait.get(&piece.rank);
+                let ask = self.by_wait.get(&piece.rank).map(|waiter| &waiter.ask);
                 found = ask.filter(|ask| me != Some(ask.owner));
                 found.is_some()
             });
@@ -69,6 +91,6 @@ impl Claims {
 
     /// All, in the order in which they were asked for.
     pub(super) fn iter(&self) -> impl Iterator<Item = Held> {
-        self.by_wait.values().map(Ask::held)
+        self.by_wait.values().map(|waiter| waiter.ask.held())
     }
 }

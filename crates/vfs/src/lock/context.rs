@@ -7,7 +7,7 @@
 
 use super::graph::Graph;
 use super::later::Fee;
-use super::queue::{Place, Queue};
+use super::queue::{Place, Queue, Waiter};
 use super::ranges::{Ask, Held, Ranges};
 use super::wait::{Wakes, Wish};
 use super::{LockKind, LockOwner, Range};
@@ -283,18 +283,24 @@ impl LockContext {
         Ok(())
     }
 
-    /// Ends all that the owner has; whether a backend may keep some of it.
-    pub(super) fn free_all(&self, vfs: &Shared, owner: LockOwner) -> bool {
+    /// Does something to the locks of one sort, and then wakes those whom that let go on.
+    fn change<R>(&self, owner: LockOwner, act: impl FnOnce(&mut Side, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        let foreign = state.foreign;
-        let side = state.side(owner);
-        if let Some(freed) = side.ranges.free_all(owner) {
-            side.settle(vfs, freed, &mut wakes);
-        }
+        let done = act(state.side(owner), &mut wakes);
         drop(state);
         drop(wakes);
-        foreign
+        done
+    }
+
+    /// Ends all that the owner has; whether a backend may keep some of it.
+    pub(super) fn free_all(&self, vfs: &Shared, owner: LockOwner) -> bool {
+        self.change(owner, |side, wakes| {
+            if let Some(freed) = side.ranges.free_all(owner) {
+                side.settle(vfs, freed, wakes);
+            }
+        });
+        self.state.lock().foreign
     }
 
     /// The first lock in the way of one; of the owner's own, without a kind.
@@ -324,38 +330,34 @@ impl LockContext {
         }
     }
 
-    /// Makes a lock of what was granted to who waits without a thread, if it is none yet: the
-    /// answer, if there is one.
+    /// Makes a lock of what was granted to who waits without a thread; the answer then, or `None`
+    /// if it is no claim any more.
     pub(super) fn hear(&self, vfs: &Shared, place: &Place) -> Option<Result<(), Errno>> {
-        let mut wakes = Wakes::new();
-        let mut state = self.state.lock();
-        let side = state.side(place.owner);
-        if let Some(ask) = side.ranges.unclaim(place.seq) {
+        self.change(place.owner, |side, wakes| {
+            let Waiter { ask, answer } = side.ranges.unclaim(place.seq)?;
             let range = ask.range;
             let set = side.ranges.set(ask);
             if let Err(errno) = set {
-                place.answer.refuse(errno);
+                answer.refuse(errno);
             }
             if set != Ok(false) {
-                side.settle(vfs, range, &mut wakes);
+                side.settle(vfs, range, wakes);
             }
-        }
-        let told = place.answer.get();
-        drop(state);
-        drop(wakes);
-        told
+            Some(set.map(drop))
+        })
     }
 
-    /// Takes a request out of its line, or frees what it was granted and nobody has heard of.
+    /// Takes a request out of its line, or frees what it was granted and nobody has heard of, which
+    /// is refused then.
     pub(super) fn give_up(&self, vfs: &Shared, place: &Place) {
-        self.leave(&vfs.locks, place);
-        let mut wakes = Wakes::new();
-        let mut state = self.state.lock();
-        let side = state.side(place.owner);
-        if let Some(ask) = side.ranges.unclaim(place.seq) {
-            side.settle(vfs, ask.range, &mut wakes);
-        }
-        drop(state);
-        drop(wakes);
+        self.change(place.owner, |side, wakes| {
+            if !side.queue.is_empty() {
+                side.queue.leave(place, &mut vfs.locks.graph.lock());
+            }
+            if let Some(Waiter { ask, answer }) = side.ranges.unclaim(place.seq) {
+                answer.refuse(Errno::EBADF);
+                side.settle(vfs, ask.range, wakes);
+            }
+        });
     }
 }

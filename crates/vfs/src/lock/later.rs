@@ -126,7 +126,8 @@ impl LockWait {
         }
     }
 
-    /// Waits no more: the answer, if it came before that.
+    /// Waits no more: the answer, if it came before that. Of a lock of a [`Task`]'s table no more
+    /// than a look, as [`LockWait::poll`].
     pub fn end(&self) -> Option<Result<(), Errno>> {
         self.context.leave(&self.vfs.locks, &self.place);
         self.place.answer.end().map(|told| self.told(told))
@@ -140,9 +141,10 @@ impl LockWait {
         }
     }
 
-    /// What the answer is when it is heard (R2).
+    /// What the answer is when it is heard (R2): of what is no claim any more, what it was then.
     fn hear(&self, told: Result<(), Errno>) -> Result<(), Errno> {
-        self.context.hear(&self.vfs, &self.place).unwrap_or(told)
+        let heard = self.context.hear(&self.vfs, &self.place);
+        heard.or_else(|| self.place.answer.get()).unwrap_or(told)
     }
 }
 
@@ -241,17 +243,34 @@ impl Task {
         wait.end().map(|told| self.heard(wait, told))
     }
 
-    /// What the answer is now.
+    /// What the answer is now, of which what was granted becomes a lock.
     fn heard(&self, wait: &LockWait, told: Result<(), Errno>) -> Result<(), Errno> {
         told?;
-        let owner = wait.place.owner;
         let Some(fd) = wait.fd else { return Ok(()) };
-        if owner != LockOwner::Table(self.core.fds().number()) {
-            // The table it asked for is not this one any more; nobody would end the lock.
-            return Err(Errno::EBADF);
+        let file = self.asked_by(wait, fd).inspect_err(|_| {
+            wait.context.give_up(&wait.vfs, &wait.place);
+        })?;
+        match wait.context.hear(&wait.vfs, &wait.place) {
+            Some(set) => {
+                set?;
+                self.keep_lock(fd, &file, wait.place.owner)
+            }
+            // It was heard before.
+            None => wait.place.answer.get().unwrap_or(told),
         }
+    }
+
+    /// The file, if this task still has it where it was asked for a lock of its table.
+    ///
+    /// # Errors
+    /// `EBADF`: nobody would end the lock.
+    fn asked_by(&self, wait: &LockWait, fd: Fd) -> Result<Filp<'_>, Errno> {
         let file = Filp::hold(&self.core, wait.file.lend(&self.core)?);
-        wait.hear(told)?;
-        self.keep_lock(fd, &file, owner)
+        let table = LockOwner::Table(self.core.fds().number());
+        if wait.place.owner == table && self.core.fds().still_has(fd, &file) {
+            Ok(file)
+        } else {
+            Err(Errno::EBADF)
+        }
     }
 }

@@ -38,7 +38,7 @@
 //!     nobody is in the way of is granted though others wait, as in Linux.
 //! R3. Who frees something grants it, in the order of the requests, to those whom nothing else is
 //!     in the way of, and wakes them alone. What a grant lowers is freed. A claim keeps others from
-//!     what a lock would, and leaves its owner's locks as they are.
+//!     what a lock would, leaves its owner's locks as they are, and ends with them.
 //! R4. What a table's locks would make wait for each other in a circle is refused (`EDEADLK`), if
 //!     the circle is found by following [`Profile::deadlock_hops`](crate::Profile::deadlock_hops)
 //!     owners, each by its last wait for a table's lock, if that is among its last 64. The locks

@@ -24,9 +24,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// One who waits.
-struct Waiter {
-    ask: Ask,
-    answer: Arc<Answer>,
+pub(super) struct Waiter {
+    pub(super) ask: Ask,
+    pub(super) answer: Arc<Answer>,
 }
 
 /// Those who wait for one range in one way.
@@ -138,16 +138,16 @@ impl Queue {
             match (next, by) {
                 (Some(seq), _) => {
                     if let Some(waiter) = self.take(line, seq, graph) {
-                        let range = waiter.ask.range;
-                        let granted = if waiter.ask.fee.is_paid() {
-                            ranges.claim(seq, waiter.ask);
-                            Ok(false)
+                        if waiter.ask.fee.is_paid() {
+                            waiter.answer.give(Ok(()), wakes);
+                            ranges.claim(seq, waiter);
                         } else {
-                            ranges.set(waiter.ask)
-                        };
-                        waiter.answer.give(granted.map(|_| ()), wakes);
-                        if granted == Ok(true) {
-                            self.ask(range, &mut work);
+                            let range = waiter.ask.range;
+                            let set = ranges.set(waiter.ask);
+                            waiter.answer.give(set.map(|_| ()), wakes);
+                            if set == Ok(true) {
+                                self.ask(range, &mut work);
+                            }
                         }
                     }
                     if let Some(seq) = self.head(line) {

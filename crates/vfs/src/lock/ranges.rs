@@ -12,6 +12,7 @@
 use super::claims::Claims;
 use super::later::Fee;
 use super::many::Many;
+use super::queue::Waiter;
 use super::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
@@ -83,6 +84,14 @@ impl Range {
         self.start <= other.end && other.start <= self.end
     }
 
+    /// Both, and what is between them.
+    pub(super) fn around(self, other: Self) -> Self {
+        Self {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+
     fn covers(self, other: Self) -> bool {
         self.start <= other.start && other.end <= self.end
     }
@@ -125,12 +134,12 @@ impl Ranges {
     }
 
     /// Keeps what is granted until it is heard of, by the number of the wait.
-    pub(super) fn claim(&mut self, wait: u64, ask: Ask) {
-        self.claims.enter(wait, ask);
+    pub(super) fn claim(&mut self, wait: u64, waiter: Waiter) {
+        self.claims.enter(wait, waiter);
     }
 
     /// Takes that, if it is there still.
-    pub(super) fn unclaim(&mut self, wait: u64) -> Option<Ask> {
+    pub(super) fn unclaim(&mut self, wait: u64) -> Option<Waiter> {
         self.claims.take(wait)
     }
 
@@ -184,12 +193,23 @@ impl Ranges {
 
     /// Takes all from the owner; what that covered, from its first byte to its last.
     pub(super) fn free_all(&mut self, owner: LockOwner) -> Option<Range> {
-        let Some(Sole { held, .. }) = &self.sole else {
-            return self.many.free_all(owner);
+        let freed = match &self.sole {
+            Some(Sole { held, .. }) => {
+                let range = (held.owner == owner).then_some(held.range);
+                if range.is_some() {
+                    self.sole = None;
+                }
+                range
+            }
+            None => self.many.free_all(owner),
         };
-        let range = (held.owner == owner).then_some(held.range)?;
-        self.sole = None;
-        Some(range)
+        if self.claims.is_empty() {
+            return freed;
+        }
+        match (freed, self.claims.end_all(owner)) {
+            (Some(freed), Some(more)) => Some(freed.around(more)),
+            (freed, more) => freed.or(more),
+        }
     }
 
     /// Whether there are none.
@@ -197,10 +217,11 @@ impl Ranges {
         self.sole.is_none() && self.many.is_empty() && self.claims.is_empty()
     }
 
-    /// Whose there are.
+    /// Whose there are; more than once, of those who have claims too.
     pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
         let sole = self.sole.iter().map(|sole| sole.held.owner);
-        sole.chain(self.many.owners())
+        let claims = self.claims.iter().map(|held| held.owner);
+        sole.chain(self.many.owners()).chain(claims)
     }
 
     /// Makes room for more than the one.

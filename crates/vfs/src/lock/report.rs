@@ -76,22 +76,30 @@ impl fmt::Display for LockInfo {
 }
 
 impl LockContext {
-    fn report(&self, into: &mut Vec<LockInfo>) {
-        let state = self.state.lock();
+    /// Adds what there is to a list of no more than `max`; how many more there are.
+    fn report(&self, into: &mut Vec<LockInfo>, max: usize) -> usize {
+        let (state, mut more) = (self.state.lock(), 0);
         for side in state.sides() {
             let waiting = side.queue.iter().map(|ask| (true, ask.held()));
             let held = side.ranges.iter().map(|held| (false, held));
-            into.extend(held.chain(waiting).map(|(waits, lock)| LockInfo {
-                waits,
-                owner: lock.owner,
-                kind: lock.kind,
-                pid: lock.pid,
-                dev: self.place.0,
-                ino: self.place.1,
-                start: lock.range.start,
-                end: (lock.range.end != i64::MAX).then_some(lock.range.end),
-            }));
+            for (waits, lock) in held.chain(waiting) {
+                if into.len() >= max {
+                    more += 1;
+                    continue;
+                }
+                into.push(LockInfo {
+                    waits,
+                    owner: lock.owner,
+                    kind: lock.kind,
+                    pid: lock.pid,
+                    dev: self.place.0,
+                    ino: self.place.1,
+                    start: lock.range.start,
+                    end: (lock.range.end != i64::MAX).then_some(lock.range.end),
+                });
+            }
         }
+        more
     }
 }
 
@@ -99,14 +107,20 @@ impl Vfs {
     /// Every lock that is held or waited for, file by file; those who wait after what is held, in
     /// the order they came. Linux: `/proc/locks`.
     ///
-    /// Locks that a backend keeps itself ([`crate::InodeOps::lock`]) are not among them.
+    /// Locks that a backend keeps itself ([`crate::InodeOps::lock`]) are not among them. What was
+    /// granted to who waits without a thread, and was not heard of yet, is: such a lock may lie
+    /// over others of its owner.
     #[must_use]
     pub fn locks(&self) -> Vec<LockInfo> {
-        let mut all = Vec::new();
-        for context in self.0.locks.contexts() {
-            context.report(&mut all);
-        }
-        all
+        self.locks_up_to(usize::MAX).0
+    }
+
+    /// The first of [`Vfs::locks`], so many at most, and how many more there are.
+    #[must_use]
+    pub fn locks_up_to(&self, max: usize) -> (Vec<LockInfo>, usize) {
+        let (mut all, contexts) = (Vec::new(), self.0.locks.contexts());
+        let more = contexts.iter().map(|of| of.report(&mut all, max)).sum();
+        (all, more)
     }
 }
 
@@ -119,7 +133,7 @@ impl Task {
         let file = self.core.fdget(fd)?;
         let mut all = Vec::new();
         if let Some(context) = file.inode()?.locks() {
-            context.report(&mut all);
+            context.report(&mut all, usize::MAX);
         }
         Ok(all)
     }

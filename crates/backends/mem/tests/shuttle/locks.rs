@@ -9,6 +9,7 @@ use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_SH};
 use openpath_abi::{Errno, Flock};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, Task, Vfs};
+use std::task::{Poll, Waker};
 
 const WRITE: Flock = Flock::new(F_WRLCK, 0, 10);
 const FREE: Flock = Flock::new(F_UNLCK, 0, 0);
@@ -125,5 +126,61 @@ fn two_who_wait_for_each_other_do_not_both_wait() {
         });
         guests.into_iter().for_each(join);
         assert_at_rest(&vfs);
+    });
+}
+
+/// What becomes of a wait without a thread, while its lock is granted.
+#[derive(Clone, Copy)]
+enum Then {
+    /// It is dropped.
+    Dropped,
+    /// It is ended, and its answer taken.
+    Ended,
+    /// Another thread of its table closes the file.
+    Closed,
+}
+
+#[test]
+fn who_waits_without_a_thread_has_a_lock_or_leaves_nothing_and_lets_the_next_go_on() {
+    explore_often(2, || {
+        for then in [Then::Dropped, Then::Ended, Then::Closed] {
+            let vfs = world();
+            let [(holder, fh), (task, fd), (next, fnext)] = [(); 3].map(|()| guest(&vfs));
+            holder.fcntl_setlk(fh, &WRITE).expect("a lock");
+            let wait = task.fcntl_setlkw_later(fd, &WRITE).expect("a place");
+            let wait = wait.expect("somebody is in the way");
+            let waits = spawn(move || {
+                next.fcntl_setlkw(fnext, &WRITE).expect("a lock");
+                next.fcntl_setlk(fnext, &FREE).expect("none");
+                next
+            });
+            let frees = spawn(move || holder.close(fh).expect("closed"));
+            match then {
+                Then::Dropped => drop(wait),
+                Then::Ended => {
+                    let told = task.lock_end(&wait);
+                    assert!(matches!(told, None | Some(Ok(()))), "{told:?}");
+                    drop(wait);
+                    let holds = task.locks(fd).expect("a file");
+                    let holds = holds
+                        .iter()
+                        .any(|lock| !lock.waits && lock.pid == task.pid());
+                    assert_eq!(holds, told.is_some());
+                    task.fcntl_setlk(fd, &FREE).expect("none");
+                }
+                Then::Closed => {
+                    let closer = task.clone_files().expect("a thread");
+                    let closes = spawn(move || closer.close(fd).expect("closed"));
+                    let told = task.lock_wait(&wait, Waker::noop());
+                    assert!(!matches!(told, Poll::Ready(Err(errno)) if errno != Errno::EBADF));
+                    join(closes);
+                    drop(wait);
+                }
+            }
+            join(frees);
+            let next = waits.join().expect("it goes on");
+            assert_at_rest(&vfs);
+            drop((task, next));
+        }
     });
 }

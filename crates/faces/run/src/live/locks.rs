@@ -103,9 +103,7 @@ impl Locks {
     /// What there is now.
     pub(super) fn read(handle: &Handle, vfs: &Vfs) -> Self {
         let answered = handle.answers_locks();
-        let mut all = vfs.locks();
-        let mut left_out = all.len().saturating_sub(LOCKS_MAX);
-        all.truncate(LOCKS_MAX);
+        let (all, mut left_out) = vfs.locks_up_to(LOCKS_MAX);
         let (waiting, held): (Vec<_>, Vec<_>) = all.into_iter().partition(|lock| lock.waits);
         let mut behind: Vec<Vec<LockInfo>> = held.iter().map(|_| Vec::new()).collect();
         for lock in waiting {

@@ -4,8 +4,8 @@
 //! # Rules
 //! R1. Files are always ready, but for a FIFO, which is asked again and again, at most
 //!     [`LONGEST`] apart. A stream counts as ready: a read of it may wait.
-//! R2. Subscriptions are read where they lie each time, and the events that are written never
-//!     catch up with them: nothing is allocated by their number.
+//! R2. Subscriptions are read once, before anything is written: there are no more than the guest's
+//!     limit of them.
 //! R3. A wait ends by what was asked for, by [`crate::Interrupt`], or at the guest's limit; the
 //!     last two are `EINTR`.
 //! R4. The limit goes by the host's own clock; what the guest asked for by the clocks it is given.

@@ -61,19 +61,9 @@ impl Ask {
             .is_none_or(|part| name.contains(part.as_str()))
     }
 
-    /// Whether a row with one of these names at its beginning may be wanted.
-    #[cfg(feature = "wasi")]
+    /// Whether a row with one of these names is wanted.
     fn wants_any(&self, names: &[String]) -> bool {
         self.filter.is_none() || names.iter().any(|name| self.wants(name))
-    }
-
-    /// Whether rows whose names begin so may be wanted.
-    fn may_want(&self, beginning: &str) -> bool {
-        self.wants(beginning)
-            || self
-                .filter
-                .as_ref()
-                .is_some_and(|part| part.starts_with(beginning))
     }
 
     /// Keeps the groups of rows, named by what their rows' names begin with, that the filter

@@ -16,7 +16,6 @@ mod opens;
 use crate::Ask;
 use crate::error::Error;
 use crate::harness::Steal;
-use crate::host::Host;
 use crate::row::Row;
 
 /// Runs every wanted row.
@@ -24,11 +23,10 @@ use crate::row::Row;
 /// # Errors
 /// `NotPermitted` or `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
 pub fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
-    let host = Host::new()?;
     let steal = Steal::open();
     let mut rows = lines::rows(ask)?;
     rows.extend(opens::rows(ask, &steal)?);
-    rows.extend(deeds::rows(ask, &host, &steal)?);
+    rows.extend(deeds::rows(ask, &steal)?);
     rows.retain(|row| ask.wants(&row.name));
     Ok(rows)
 }

@@ -79,24 +79,30 @@ impl Kind {
 ///
 /// # Errors
 /// As [`super::run`].
-pub(super) fn rows(ask: &Ask, host: &Host, steal: &Steal) -> Result<Vec<Row>, Error> {
+pub(super) fn rows(ask: &Ask, steal: &Steal) -> Result<Vec<Row>, Error> {
+    let threads = counts().into_iter().max().unwrap_or(1);
+    let names = KINDS.map(|(_, word)| {
+        let in_turn = format!("locks {word}, {threads}T in turn, tmpfs");
+        [format!("locks {word}, tmpfs"), in_turn]
+    });
+    if !ask.wants_any(names.as_flattened()) {
+        return Ok(Vec::new());
+    }
+    let host = Host::new()?;
     let vfs = ours::instance()?;
     ours::touch(&ours::task(&vfs)?, FILE.to_bytes())?;
-    let threads = counts().into_iter().max().unwrap_or(1);
     let mut rows = Vec::new();
-    for (kind, word) in KINDS {
-        let name = format!("locks {word}, tmpfs");
-        if ask.may_want(&name) {
+    for ((kind, _), [alone, turns]) in KINDS.into_iter().zip(&names) {
+        if ask.wants(alone) {
             let mut team = Team::default();
-            team.add(&name, vec![ours(kind, &vfs, false)?]);
-            team.add(&name, vec![theirs(kind, &host.tmpfs, false)]);
+            team.add(alone, vec![ours(kind, &vfs, false)?]);
+            team.add(alone, vec![theirs(kind, &host.tmpfs, false)]);
             let samples = team.run(&[1], ask.effort, steal)?;
-            rows.push(Row::faster(&name, &samples[0][0], "tmpfs", &samples[1][0]));
+            rows.push(Row::faster(alone, &samples[0][0], "tmpfs", &samples[1][0]));
         }
-        let name = format!("locks {word}, {threads}T in turn, tmpfs");
-        if ask.may_want(&name) && threads > 1 {
+        if ask.wants(turns) && threads > 1 {
             let [own, peer] = in_turn(kind, &vfs, &host.tmpfs, threads, ask.effort)?;
-            let row = Row::faster(&name, &own, "tmpfs", &peer);
+            let row = Row::faster(turns, &own, "tmpfs", &peer);
             rows.push(row.with_note("by wall time: they sleep"));
         }
     }

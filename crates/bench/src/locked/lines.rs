@@ -36,17 +36,12 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     for setting @ (flag, locked) in SETTINGS {
         let of = if locked { "a locked file" } else { "a file" };
         let by = if flag { "" } else { ", flag off" };
-        let name = format!("opens of {of}{by}, lines");
-        if !ask.may_want(&name) {
-            continue;
+        let names = ["read", "written"].map(|how| format!("opens of {of}{by}, lines {how}"));
+        if ask.wants_any(&names) {
+            let lines = count(setting)?;
+            let counts = names.iter().zip([lines.read, lines.written]);
+            rows.extend(counts.map(|(name, count)| Row::count(name, "per op", count)));
         }
-        let lines = count(setting)?;
-        rows.push(Row::count(&format!("{name} read"), "per op", lines.read));
-        rows.push(Row::count(
-            &format!("{name} written"),
-            "per op",
-            lines.written,
-        ));
     }
     Ok(rows)
 }

@@ -92,33 +92,58 @@ impl Laid {
 /// # Errors
 /// As [`super::run`].
 pub(super) fn rows(ask: &Ask, steal: &Steal) -> Result<Vec<Row>, Error> {
+    let counts = counts();
+    let names = |at| -> Vec<String> {
+        let pairs = counts.iter().flat_map(|count| pairs(at, *count));
+        pairs.map(|pair| pair.name).collect()
+    };
+    let places: Vec<usize> = (0..LINE).filter(|at| ask.wants_any(&names(*at))).collect();
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
     let sides = SETTINGS
         .into_iter()
         .map(Laid::new)
         .collect::<Result<Vec<_>, _>>()?;
-    let (counts, threads) = (counts(), counts().into_iter().max().unwrap_or(1));
-    let places: Vec<usize> = sides[0].paths.keys().copied().collect();
+    let threads = counts.iter().copied().max().unwrap_or(1);
     let mut rows = Vec::new();
     for at in places {
-        let name = format!("opens of an inode at {at}");
-        let has = |side: &Laid| side.paths.contains_key(&at);
-        if !ask.may_want(&name) || !sides.iter().all(has) {
+        if !sides.iter().all(|side| side.paths.contains_key(&at)) {
             continue;
         }
         let mut team = Team::default();
         for side in &sides {
-            team.add(&name, side.makes(at, threads)?);
+            team.add(&format!("opens at {at}"), side.makes(at, threads)?);
         }
         let samples = team.run(&counts, ask.effort, steal)?;
         for (i, count) in counts.iter().enumerate() {
-            for (locked, by) in [("", 0), (", locked", 2)] {
-                let name = format!("{name}{locked}, {count}T, switch");
-                let (on, off) = (&samples[by][i], &samples[by + 1][i]);
-                rows.push(Row::faster(&name, on, "flag off", off));
-            }
-            let name = format!("{name}, {count}T, beside a locked one");
-            rows.push(Row::faster(&name, &samples[0][i], "locked", &samples[2][i]));
+            rows.extend(pairs(at, *count).map(|Pair { name, sides, label }| {
+                let [ours, peer] = sides.map(|side| &samples[side][i]);
+                Row::faster(&name, ours, label, peer)
+            }));
         }
     }
     Ok(rows)
+}
+
+/// Two of [`SETTINGS`] beside each other.
+struct Pair {
+    name: String,
+    sides: [usize; 2],
+    label: &'static str,
+}
+
+/// What is compared of so many threads at a place.
+fn pairs(at: usize, count: usize) -> [Pair; 3] {
+    let name = format!("opens of an inode at {at}");
+    let pair = |end: String, sides, label| Pair {
+        name: format!("{name}{end}"),
+        sides,
+        label,
+    };
+    [
+        pair(format!(", {count}T, switch"), [0, 1], "flag off"),
+        pair(format!(", locked, {count}T, switch"), [2, 3], "flag off"),
+        pair(format!(", {count}T, beside a locked one"), [0, 2], "locked"),
+    ]
 }

@@ -15,7 +15,12 @@ pub mod sys;
 
 pub use plant::Plant;
 
+use std::sync::mpsc::channel;
+use std::thread;
+
 use openpath_vfs::Vfs;
+
+use crate::error::Error;
 
 /// The memory of `vfs` that a cached call must not write.
 pub fn spans(vfs: &Vfs) -> Vec<sys::Span> {
@@ -23,4 +28,29 @@ pub fn spans(vfs: &Vfs) -> Vec<sys::Span> {
     spans
         .map(|(name, (start, bytes))| sys::Span::new(name, start, bytes))
         .collect()
+}
+
+/// Has another thread build something in an arena, which may then be watched as memory that is
+/// shared. What another task or thread gave back would be reused by ours, and is no longer shared;
+/// so the builder lives on, with all that is its own, until `watch` is done.
+///
+/// # Errors
+/// `Setup` if no arena can be mapped or the builder ends; what `build` or `watch` says.
+pub(crate) fn apart<B: Send, T>(
+    build: impl FnOnce() -> Result<B, Error> + Send,
+    watch: impl FnOnce(B) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let (told, built) = channel();
+    let (end, ended) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = told.send(sys::in_arena(build));
+            let _ = ended.recv();
+        });
+        let _end = end;
+        let built = built
+            .recv()
+            .map_err(|_| Error::Setup("the builder ended".to_owned()))?;
+        watch(built.map_err(|e| Error::host("map an arena", e))??)
+    })
 }

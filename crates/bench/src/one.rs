@@ -2,15 +2,13 @@
 //! One operation by itself, in a process of its own: what the counters run.
 
 use std::ffi::CString;
-use std::sync::mpsc::channel;
-use std::thread;
 
 use openpath_vfs::{Task, Vfs};
 
 use crate::error::Error;
 use crate::gate::case::{Case, Doer};
 use crate::gate::plant::{Field, padded};
-use crate::gate::sys::{in_arena, sealed};
+use crate::gate::sys::sealed;
 use crate::ops::Op;
 use crate::paths::{Ring, chains, rotation};
 use crate::{PATHS, Plant, SEED, gate, ours, sys};
@@ -80,28 +78,17 @@ impl One {
         }
     }
 
-    /// Seals all that exists before the task that is measured: it may be shared. What another
-    /// task or thread gave back would be reused by ours, and is no longer shared; so the tree is
-    /// built by another thread, which lives on with its tasks until the end.
+    /// Seals all that exists before the task that is measured: it may be shared.
     fn sealed(self, ops: u64) -> Result<(), Error> {
-        let (built, tree) = channel();
-        let (end, ended) = channel::<()>();
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                let _ = built.send(in_arena(|| self.build()));
-                let _ = ended.recv();
-            });
-            let _end = end;
-            let lost = || Error::Setup("the builder ended".to_owned());
-            let made = tree.recv().map_err(|_| lost())?;
-            let made = made.map_err(|e| Error::host("map an arena", e))??;
+        let watch = |made: Made| {
             let (doer, mut ring) = (self.case.doer(&made.vfs)?, Ring::new(&made.paths, 0));
             self.heat(&doer.task, &mut ring)?;
             let body = || self.burst(&doer.task, ops, &mut ring, &made.field);
             let wrong = sealed(gate::spans(&made.vfs), body);
             self.case
                 .right(wrong.map_err(|e| Error::host("seal the shared memory", e))?)
-        })
+        };
+        gate::apart(|| self.build(), watch)
     }
 
     fn build(self) -> Result<Made, Error> {

@@ -6,15 +6,13 @@
 //! watched. What the task itself owns is not.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::mpsc::channel;
-use std::thread;
 
-use openpath_vfs::{Task, Vfs};
+use openpath_vfs::Vfs;
 
 use super::scene::Scene;
 use super::sys::logged;
 use crate::error::Error;
-use crate::gate::sys::{in_arena, shared};
+use crate::gate::sys::shared;
 use crate::{gate, ours};
 
 /// Stores of one operation, on average over one in each mount.
@@ -43,26 +41,12 @@ pub(super) fn count(
     scene: &Scene,
     make: impl FnOnce() -> Result<Vfs, Error> + Send,
 ) -> Result<Stores, Error> {
-    let (built, tree) = channel();
-    let (end, ended) = channel::<()>();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let build = || {
-                let vfs = make()?;
-                let maker = scene.grow_ours(&vfs)?;
-                Ok((vfs, maker))
-            };
-            let _ = built.send(in_arena(build));
-            let _ = ended.recv();
-        });
-        let _end = end;
-        let made = tree
-            .recv()
-            .map_err(|_| Error::Setup("the builder ended".to_owned()))?;
-        let made: Result<(Vfs, Task), Error> = made.map_err(|e| Error::host("map an arena", e))?;
-        let (vfs, _maker) = made?;
-        watch(scene, &vfs)
-    })
+    let build = || {
+        let vfs = make()?;
+        let maker = scene.grow_ours(&vfs)?;
+        Ok((vfs, maker))
+    };
+    gate::apart(build, |(vfs, _maker)| watch(scene, &vfs))
 }
 
 fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {

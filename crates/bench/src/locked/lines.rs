@@ -5,15 +5,13 @@
 //! turns, and every access to the arena and to the instance's regions is written down.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::channel;
-use std::thread;
 
 use openpath_abi::fcntl::O_RDONLY;
 
 use super::opens::{Laid, SETTINGS};
 use crate::create::sys::{Access, traced};
 use crate::error::Error;
-use crate::gate::sys::{in_arena, shared};
+use crate::gate::sys::shared;
 use crate::row::Row;
 use crate::{Ask, gate, ours};
 
@@ -38,27 +36,12 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
         let by = if flag { "" } else { ", flag off" };
         let names = ["read", "written"].map(|how| format!("opens of {of}{by}, lines {how}"));
         if ask.wants_any(&names) {
-            let lines = count(setting)?;
+            let lines = gate::apart(|| Laid::new(setting), |laid| watch(&laid))?;
             let counts = names.iter().zip([lines.read, lines.written]);
             rows.extend(counts.map(|(name, count)| Row::count(name, "per op", count)));
         }
     }
     Ok(rows)
-}
-
-fn count(setting: (bool, bool)) -> Result<Lines, Error> {
-    let (built, laid) = channel();
-    let (end, ended) = channel::<()>();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let _ = built.send(in_arena(|| Laid::new(setting)));
-            let _ = ended.recv();
-        });
-        let _end = end;
-        let lost = |_| Error::Setup("the builder ended".to_owned());
-        let laid = laid.recv().map_err(lost)?;
-        watch(&laid.map_err(|e| Error::host("map an arena", e))??)
-    })
 }
 
 fn watch(laid: &Laid) -> Result<Lines, Error> {
@@ -106,5 +89,25 @@ fn sum(seen: &[(usize, Vec<Access>)]) -> Lines {
     Lines {
         read: each(false),
         written: each(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_counts_where_both_meet_by_how_it_is_accessed() {
+        let access = |at, store| Access { at, store };
+        let (read, written) = (|at| access(at, false), |at| access(at, true));
+        let seen = [
+            // Line 0 twice; line 1 by both, read here and written there; line 9 by one alone.
+            (0, vec![read(0), read(8), read(64), written(9 * 64)]),
+            (1, vec![read(0), written(64), written(72)]),
+        ];
+        let lines = sum(&seen);
+        assert_eq!((lines.read, lines.written), (1.5, 0.5));
+        assert_eq!(sum(&seen[..1]).read, 0.0, "nobody is met");
+        assert_eq!(sum(&[]).written, 0.0);
     }
 }

@@ -6,8 +6,6 @@
 //! the same files by turns, and every store is written down.
 
 use std::collections::HashMap;
-use std::sync::mpsc::channel;
-use std::thread;
 
 use openpath_wasi::Guest;
 
@@ -15,7 +13,7 @@ use super::guests::{House, Shape, use_file};
 use crate::create::sys::logged;
 use crate::error::Error;
 use crate::gate;
-use crate::gate::sys::{in_arena, shared};
+use crate::gate::sys::shared;
 use crate::row::Row;
 
 /// How often each opens before anything is counted, and then counted.
@@ -50,28 +48,13 @@ pub(super) fn row(shape: Shape, stores: &Stores) -> Row {
 /// # Errors
 /// `Setup` if the guests cannot be built or watched.
 pub(super) fn count(shape: Shape) -> Result<Stores, Error> {
-    let (built, tree) = channel();
-    let (end, ended) = channel::<()>();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let build = || {
-                let house = House::new()?;
-                let guests = (0..GUESTS).map(|_| house.guest(shape));
-                let guests = guests.collect::<Result<Vec<Guest>, _>>()?;
-                Ok((house, guests))
-            };
-            let _ = built.send(in_arena(build));
-            let _ = ended.recv();
-        });
-        let _end = end;
-        let lost = |_| Error::Setup("the builder ended".to_owned());
-        let made: Result<(House, Vec<Guest>), Error> = tree
-            .recv()
-            .map_err(lost)?
-            .map_err(|e| Error::host("map an arena", e))?;
-        let (house, guests) = made?;
-        watch(shape, &house, &guests)
-    })
+    let build = || {
+        let house = House::new()?;
+        let guests = (0..GUESTS).map(|_| house.guest(shape));
+        let guests = guests.collect::<Result<Vec<_>, _>>()?;
+        Ok((house, guests))
+    };
+    gate::apart(build, |(house, guests)| watch(shape, &house, &guests))
 }
 
 fn watch(shape: Shape, house: &House, guests: &[Guest]) -> Result<Stores, Error> {

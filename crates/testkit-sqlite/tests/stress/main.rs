@@ -150,11 +150,10 @@ impl Chance {
 /// Lets all of them at one database, and looks at what is left.
 fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done, Vec<String>> {
     let databases = databases(fault);
-    let is_sound = fault == Fault::None;
-    let (patience, stall) = if is_sound {
-        (PATIENCE, STALL)
-    } else {
-        (PATIENCE / 40, STALL / 20)
+    // Who is never let in does not need long to show it; all else shows in what is read.
+    let (patience, stall) = match fault {
+        Fault::NoUnlock => (PATIENCE / 40, STALL / 20),
+        _ => (PATIENCE, STALL),
     };
     let first = open(&databases, 1);
     schema::make(&first, journal, WRITERS).map_err(|error| vec![error.to_string()])?;
@@ -199,7 +198,9 @@ fn stress(journal: &str, time: Duration, fault: Fault, seed: u64) -> Result<Done
     if !left.is_empty() {
         wrong.push(format!("locks left: {left:?}"));
     }
-    if wrong.is_empty() && all.commits.min(all.rollbacks).min(all.reads) == 0 {
+    // With another fault it would be no sign of that one.
+    let is_told = matches!(fault, Fault::None | Fault::NoUnlock);
+    if is_told && wrong.is_empty() && all.commits.min(all.rollbacks).min(all.reads) == 0 {
         wrong.push(format!("something was never done: {all:?}"));
     }
     if wrong.is_empty() {
@@ -225,7 +226,6 @@ fn nobody_loses_or_tears_what_others_write() {
 
 #[test]
 fn a_fault_in_the_locks_is_seen() {
-    // Who is never let in does not need long to show it.
     let faults = [
         (Fault::NoLocks, "delete", 30),
         (Fault::NoShared, "delete", 30),

@@ -152,13 +152,13 @@ type Inside = BTreeMap<usize, Arc<Play>>;
 
 /// A side whose calls may wait.
 trait Side {
-    fn crew(&self) -> Option<&Crew>;
+    fn crew(&self) -> &Crew;
     /// Whether all who are in a call, which all have begun, sleep there.
     fn rests(&self, inside: &Inside) -> bool;
 }
 
 impl Side for Kernel {
-    fn crew(&self) -> Option<&Crew> {
+    fn crew(&self) -> &Crew {
         Kernel::crew(self)
     }
 
@@ -170,7 +170,7 @@ impl Side for Kernel {
 /// Our tasks, each in a thread.
 struct Threads {
     vfs: Vfs,
-    crew: Option<Crew>,
+    crew: Crew,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -187,14 +187,14 @@ impl Threads {
             .unzip();
         Self {
             vfs: ours.vfs,
-            crew: Some(Crew::new(members)),
+            crew: Crew::new(members),
             threads,
         }
     }
 
     /// Ends them; whether something is locked still.
     fn end(mut self) -> bool {
-        self.crew = None;
+        self.crew.dismiss();
         for thread in self.threads.drain(..) {
             let _ended = thread.join();
         }
@@ -203,8 +203,8 @@ impl Threads {
 }
 
 impl Side for Threads {
-    fn crew(&self) -> Option<&Crew> {
-        self.crew.as_ref()
+    fn crew(&self) -> &Crew {
+        &self.crew
     }
 
     /// Who is granted or refused something is in no line any more when who did that returns.
@@ -219,7 +219,7 @@ type Came = (usize, BTreeMap<usize, Answer>);
 
 /// Does a circle on one side. R2
 fn play(side: &impl Side, circle: &Circle) -> Result<Vec<Came>, String> {
-    let crew = side.crew().ok_or("it has ended")?;
+    let crew = side.crew();
     crew.begin(circle.setup.clone()).wait();
     let mut inside = Inside::new();
     let mut came = Vec::new();

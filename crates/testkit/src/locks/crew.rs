@@ -136,6 +136,11 @@ impl Crew {
         Self { plays, threads }
     }
 
+    /// Tells them that there will be no more plays, so that they end.
+    pub(super) fn dismiss(&mut self) {
+        self.plays.clear();
+    }
+
     /// Has all that are in it do it.
     pub(super) fn begin(&self, steps: Vec<Step>) -> Arc<Play> {
         let play = Arc::new(Play {
@@ -146,7 +151,7 @@ impl Crew {
         });
         for (who, plays) in self.plays.iter().enumerate() {
             if play.steps.iter().any(|step| step.who == who) {
-                // It serves for as long as this is here.
+                // It serves until it is dismissed.
                 let _served = plays.send(Arc::clone(&play));
             }
         }

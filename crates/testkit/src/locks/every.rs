@@ -201,7 +201,7 @@ pub fn run(nth: u64, reports: usize) -> io::Result<Sum> {
         };
         let mut pending: Vec<Vec<Letter>> = Vec::new();
         let both = Both::new(&cast)?;
-        both.run(setup(&cast))?;
+        both.run(setup(&cast));
         let mut number = 0;
         rows(&mut Vec::new(), &mut |row| {
             number += 1;
@@ -233,7 +233,7 @@ fn together(
         all.extend_from_slice(&again);
         ends.push(all.len());
     }
-    let [kernel, ours] = both.run(all)?;
+    let [kernel, ours] = both.run(all);
     let mut from = 0;
     for (row, end) in pending.drain(..).zip(ends) {
         let part = core::mem::replace(&mut from, end)..end;

@@ -10,7 +10,7 @@ use super::crew::{Crew, Hand, serve};
 use super::{Answer, Cast, FILES, Op, SIZE, Told};
 use crate::sys;
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, O_RDWR, SEEK_SET};
+use openpath_abi::fcntl::{AT_FDCWD, SEEK_SET};
 use openpath_abi::lock::{F_GETLK, F_OFD_GETLK};
 use std::fs::File;
 use std::io;
@@ -160,8 +160,7 @@ fn follow(calls: &Calls, who: usize, cpu: u32, ready: &Sender<Result<Ready, Errn
 
 /// The kernel's processes.
 pub(super) struct Kernel {
-    /// `None` once they are to end.
-    crew: Option<Crew>,
+    crew: Crew,
     tids: Vec<i64>,
     processes: Vec<JoinHandle<()>>,
     _folder: Folder,
@@ -181,7 +180,6 @@ impl Kernel {
                 );
             }
         }
-        debug_assert_eq!(O_RDWR, 2, "as File opens it");
         let paths = (0..FILES).map(|file| {
             let path = folder.path(file).into_os_string();
             std::os::unix::ffi::OsStringExt::into_vec(path)
@@ -211,7 +209,7 @@ impl Kernel {
         let tids = all.iter().map(|ready| ready.3).collect();
         let members = all.into_iter().map(|(_, plays, thread, _)| (plays, thread));
         Ok(Self {
-            crew: Some(Crew::new(members.collect())),
+            crew: Crew::new(members.collect()),
             tids,
             processes,
             _folder: folder,
@@ -219,8 +217,8 @@ impl Kernel {
     }
 
     /// Who does what it is told.
-    pub(super) fn crew(&self) -> Option<&Crew> {
-        self.crew.as_ref()
+    pub(super) fn crew(&self) -> &Crew {
+        &self.crew
     }
 
     /// Whether a thread sleeps.
@@ -234,7 +232,7 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        self.crew = None;
+        self.crew.dismiss();
         for process in self.processes.drain(..) {
             let _ended = process.join();
         }

@@ -2,6 +2,7 @@
 //! Locks beside the running kernel, a few of them: `cargo xtask oracle --part locks` does all.
 
 use openpath_testkit::locks::{circles, every, part, random};
+use std::process::Command;
 
 #[test]
 fn rows_of_three_calls_are_answered_as_by_the_kernel() {
@@ -30,5 +31,21 @@ fn who_waits_in_a_circle_is_refused_as_by_the_kernel() {
     for (length, [all, refused]) in sum.lengths {
         let seen = if length <= circles::SEEN { all } else { 0 };
         assert_eq!(refused, seen, "of circles of {length}");
+    }
+}
+
+#[test]
+fn nothing_is_said_of_locks_where_they_are_not_compared() {
+    for elsewhere in [
+        ["--back", "host"],
+        ["--back", "fuse"],
+        ["--flip", "explain"],
+    ] {
+        let mut oracle = Command::new(env!("CARGO_BIN_EXE_oracle"));
+        let asked = oracle.args(["--part", "locks"]).args(elsewhere);
+        let said = asked.output().expect("the oracle");
+        assert_eq!(said.status.code(), Some(2), "{elsewhere:?}");
+        let why = String::from_utf8_lossy(&said.stderr);
+        assert!(why.contains("in memory only"), "{elsewhere:?}: {why}");
     }
 }

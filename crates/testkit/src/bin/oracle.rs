@@ -164,6 +164,10 @@ fn run(args: &Args) -> Fallible<bool> {
             Back::OverlayHost => Against::Stacked(args.flip, true),
         }
     };
+    let has_locks = against == Against::Ours(0);
+    if args.part == Which::Locks && !has_locks {
+        return Err("locks are compared in memory only, with no switch off".into());
+    }
     let place = Place::new()?;
     if let Some(file) = &args.case {
         let case: Case = std::fs::read_to_string(file)?.parse()?;
@@ -192,7 +196,7 @@ fn run(args: &Args) -> Fallible<bool> {
     for part in parts {
         good &= layer(args, *part, against, &place)?;
     }
-    if matches!(args.part, Which::Locks | Which::All) && against == Against::Ours(0) {
+    if matches!(args.part, Which::Locks | Which::All) && has_locks {
         good &= of_locks(args)?;
     }
     Ok(good)

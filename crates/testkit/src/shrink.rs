@@ -10,6 +10,7 @@
 
 use crate::case::Case;
 use crate::op::{Keep, Op};
+use core::ops::Range;
 
 /// Most cases that one shrinking tries.
 pub const TRIES_MAX: usize = 3000;
@@ -28,6 +29,25 @@ pub fn shrink(case: &Case, mut fails: impl FnMut(&Case) -> bool) -> Case {
         if search.best == before || search.tries >= TRIES_MAX {
             return search.best;
         }
+    }
+}
+
+/// Names runs of so many things, long ones first, each from the end on; `without` says how many
+/// there are when it has tried to do without one.
+pub(crate) fn fewer(mut len: usize, mut without: impl FnMut(Range<usize>) -> usize) {
+    let mut run = len.next_power_of_two();
+    while run > 0 {
+        let mut from = len.saturating_sub(run);
+        loop {
+            if from < len {
+                len = without(from..(from + run).min(len));
+            }
+            if from == 0 {
+                break;
+            }
+            from = from.saturating_sub(run);
+        }
+        run /= 2;
     }
 }
 
@@ -63,29 +83,19 @@ impl Search<'_> {
         fails
     }
 
-    /// Drops runs of operations, long ones first.
+    /// Drops runs of operations.
     fn fewer(&mut self) {
-        let mut run = self.best.ops.len().next_power_of_two();
-        while run > 0 {
-            let mut from = self.best.ops.len().saturating_sub(run);
-            loop {
-                let ops = &self.best.ops;
-                if from < ops.len() && ops.len() > 1 {
-                    let to = (from + run).min(ops.len());
-                    let mut candidate = self.best.clone();
-                    candidate.ops.drain(from..to);
-                    candidate.setup -= (from..to).filter(|i| *i < self.best.setup).count();
-                    if !self.take(candidate.clone()) && run == 1 {
-                        self.renumbered(&candidate, from);
-                    }
+        fewer(self.best.ops.len(), |run| {
+            if self.best.ops.len() > 1 {
+                let mut candidate = self.best.clone();
+                candidate.ops.drain(run.clone());
+                candidate.setup -= run.clone().filter(|i| *i < self.best.setup).count();
+                if !self.take(candidate.clone()) && run.len() == 1 {
+                    self.renumbered(&candidate, run.start);
                 }
-                if from == 0 {
-                    break;
-                }
-                from = from.saturating_sub(run);
             }
-            run /= 2;
-        }
+            self.best.ops.len()
+        });
     }
 
     /// Tries a case whose descriptors moved down because the operation at `from` made one.
@@ -136,5 +146,23 @@ mod tests {
         });
         assert_eq!(small.ops.len(), 2);
         assert_eq!(small.ops[1].to_string(), "open - cwd b CREAT 0");
+    }
+
+    #[test]
+    fn runs_are_dropped_down_to_what_matters() {
+        let mut left: Vec<u32> = (0..100).collect();
+        let mut tries = 0;
+        fewer(left.len(), |run| {
+            let mut candidate = left.clone();
+            candidate.drain(run);
+            tries += 1;
+            if [3, 77].iter().all(|wanted| candidate.contains(wanted)) {
+                left = candidate;
+            }
+            left.len()
+        });
+        assert_eq!(left, [3, 77]);
+        assert!(tries < 50, "{tries}");
+        fewer(0, |_| panic!("of nothing"));
     }
 }

@@ -4,6 +4,7 @@
 use super::kernel::Kernel;
 use super::ours::Ours;
 use super::{Answer, Cast, Script, Step, text};
+use crate::shrink::fewer;
 use std::io;
 
 /// Most scripts that one shrinking tries.
@@ -16,12 +17,11 @@ pub(super) struct Both {
 }
 
 /// Two answers to one call that differ.
-#[derive(Clone, Debug)]
-pub struct Difference {
+pub(super) struct Difference {
     /// The number of the step, or of that before the look.
-    pub at: usize,
+    at: usize,
     /// In words.
-    pub text: String,
+    pub(super) text: String,
 }
 
 impl Both {
@@ -40,73 +40,62 @@ impl Both {
         [play.wait(), ours]
     }
 
-    /// Ends both; whether something of ours is locked still.
-    pub(super) fn end(self) -> bool {
+    /// Ends both after so many steps; that something of ours is locked still.
+    pub(super) fn end(self, at: usize) -> Option<Difference> {
         drop(self.kernel);
-        !self.ours.end().is_empty()
+        let is_left = !self.ours.end().is_empty();
+        is_left.then(|| Difference {
+            at,
+            text: "    openpath: locked when all have ended\n".to_owned(),
+        })
     }
+}
+
+/// The first of the calls, each with the number of its step, that the kernel and we answer in two
+/// ways.
+pub(super) fn first(all: &[(usize, Step)], [kernel, ours]: [&[Answer]; 2]) -> Option<Difference> {
+    let mut pairs = all.iter().zip(kernel.iter().zip(ours));
+    let found = pairs.find(|(_, (kernel, ours))| kernel != ours);
+    found.map(|((at, step), (kernel, ours))| Difference {
+        at: *at,
+        text: text::differ(&step.op, kernel, ours),
+    })
 }
 
 /// Does a script on both sides; the first difference.
-///
-/// # Errors
-/// What kept either from being made.
-pub fn differ(script: &Script) -> io::Result<Option<Difference>> {
+fn differ(script: &Script) -> io::Result<Option<Difference>> {
     let both = Both::new(&script.cast)?;
     let all = script.all();
     let [kernel, ours] = both.run(all.iter().map(|(_, step)| *step).collect());
-    let pairs = all.iter().zip(kernel.iter().zip(&ours));
-    let first = pairs.into_iter().find(|(_, (kernel, ours))| kernel != ours);
-    let found = first.map(|((at, step), (kernel, ours))| Difference {
-        at: *at,
-        text: text::differ(&step.op, kernel, ours),
-    });
-    let is_left = both.end();
-    Ok(found.or_else(|| {
-        is_left.then(|| Difference {
-            at: script.steps.len(),
-            text: "    openpath: locked when all have ended\n".to_owned(),
-        })
-    }))
+    Ok(first(&all, [&kernel, &ours]).or(both.end(script.steps.len())))
 }
 
-/// The smallest script found that differs, and in what.
-pub(super) fn shrink(script: &Script) -> io::Result<(Script, Option<Difference>)> {
+/// The smallest script found that differs, and in what; none if it does not differ again.
+fn shrink(script: &Script) -> io::Result<Option<(Script, Difference)>> {
+    let Some(mut found) = differ(script)? else {
+        return Ok(None);
+    };
     let mut best = script.clone();
-    let mut found = differ(&best)?;
-    if let Some(first) = &found {
-        best.steps.truncate(first.at + 1);
-    }
+    best.steps.truncate(found.at + 1);
     let mut tries = 0;
-    let mut run = best.steps.len();
-    while run > 0 && found.is_some() {
-        let mut from = best.steps.len().saturating_sub(run);
-        loop {
-            let mut candidate = best.clone();
-            let to = (from + run).min(candidate.steps.len());
-            candidate.steps.drain(from..to);
-            tries += 1;
-            if tries > TRIES_MAX {
-                return Ok((best, found));
-            }
-            if let Some(smaller) = differ(&candidate)? {
-                (best, found) = (candidate, Some(smaller));
-            }
-            if from == 0 {
-                break;
-            }
-            from = from.saturating_sub(run);
+    fewer(best.steps.len(), |run| {
+        let mut candidate = best.clone();
+        candidate.steps.drain(run);
+        tries += 1;
+        if tries <= TRIES_MAX
+            && let Ok(Some(smaller)) = differ(&candidate)
+        {
+            (best, found) = (candidate, smaller);
         }
-        run /= 2;
-    }
-    Ok((best, found))
+        best.steps.len()
+    });
+    Ok(Some((best, found)))
 }
 
 /// What is printed of a script that differs: the smallest nearby, and in what.
 pub(super) fn report(script: &Script, first: &Difference) -> io::Result<String> {
-    let (small, found) = shrink(script)?;
-    Ok(match found {
-        Some(found) => format!("{small}{}", found.text),
+    Ok(match shrink(script)? {
+        Some((small, found)) => format!("{small}{}", found.text),
         None => format!("only once:\n{script}{}", first.text),
     })
 }

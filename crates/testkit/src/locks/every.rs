@@ -229,24 +229,20 @@ fn together(
     let again = setup(cast).split_off(setup(cast).len() - 2 * afresh(cast.common).len());
     let (mut all, mut ends) = (Vec::new(), Vec::new());
     for row in &*pending {
-        all.extend(steps(row));
-        all.extend_from_slice(&again);
+        all.extend(steps(row).into_iter().chain(again.clone()).enumerate());
         ends.push(all.len());
     }
-    let [kernel, ours] = both.run(all);
+    let [kernel, ours] = both.run(all.iter().map(|(_, step)| *step).collect());
     let mut from = 0;
     for (row, end) in pending.drain(..).zip(ends) {
         let part = core::mem::replace(&mut from, end)..end;
-        if kernel[part.clone()] != ours[part] {
+        let sides = [&kernel[part.clone()], &ours[part.clone()]];
+        if let Some(first) = both::first(&all[part], sides) {
             let script = Script {
                 cast: *cast,
                 setup: setup(cast),
                 steps: steps(&row),
                 look: None,
-            };
-            let first = both::Difference {
-                at: 0,
-                text: String::new(),
             };
             sum.reports.push(both::report(&script, &first)?);
             // What follows may have begun with what this has left.

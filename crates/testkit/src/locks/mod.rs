@@ -29,8 +29,6 @@ mod text;
 use openpath_abi::lock as l;
 use openpath_abi::{Errno, Flock};
 
-pub use both::{Difference, differ};
-
 /// How many files there are.
 pub const FILES: i32 = 3;
 /// How many bytes each has at first.

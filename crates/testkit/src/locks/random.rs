@@ -168,10 +168,10 @@ pub fn run(seed: u64, ops: u64, reports: usize) -> io::Result<Sum> {
     for seed in seed..seed + ops.div_ceil(OPS as u64) {
         let script = script(seed);
         let both = Both::new(&script.cast)?;
-        let steps: Vec<Step> = script.all().into_iter().map(|(_, step)| step).collect();
-        let [kernel, ours] = both.run(steps.clone());
-        let is_left = both.end();
-        let calls = steps.iter().zip(&kernel);
+        let all = script.all();
+        let [kernel, ours] = both.run(all.iter().map(|(_, step)| *step).collect());
+        let found = both::first(&all, [&kernel, &ours]).or(both.end(script.steps.len()));
+        let calls = all.iter().map(|(_, step)| step).zip(&kernel);
         let (looks, calls): (Vec<_>, Vec<_>) =
             calls.partition(|(step, _)| matches!(step.op, Op::Look(_)));
         sum.ops += script.steps.len() as u64;
@@ -182,11 +182,7 @@ pub fn run(seed: u64, ops: u64, reports: usize) -> io::Result<Sum> {
             _ => 1,
         });
         sum.answers += calls.len() as u64 + seen.sum::<u64>();
-        if kernel != ours || is_left {
-            let first = both::Difference {
-                at: 0,
-                text: String::new(),
-            };
+        if let Some(first) = found {
             let text = both::report(&script, &first)?;
             sum.reports.push(format!("seed {seed}\n{text}"));
             if sum.reports.len() >= reports {

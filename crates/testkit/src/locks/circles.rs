@@ -220,7 +220,8 @@ type Came = (usize, BTreeMap<usize, Answer>);
 /// Does a circle on one side. R2
 fn play(side: &impl Side, circle: &Circle) -> Result<Vec<Came>, String> {
     let crew = side.crew();
-    crew.begin(circle.setup.clone()).wait();
+    let answers = crew.begin(circle.setup.clone()).wait();
+    super::is_set_up(&circle.setup, &answers)?;
     let mut inside = Inside::new();
     let mut came = Vec::new();
     for step in &circle.steps {

@@ -201,7 +201,10 @@ pub fn run(nth: u64, reports: usize) -> io::Result<Sum> {
         };
         let mut pending: Vec<Vec<Letter>> = Vec::new();
         let both = Both::new(&cast)?;
-        both.run(setup(&cast));
+        let setup = setup(&cast);
+        for answers in both.run(setup.clone()) {
+            super::is_set_up(&setup, &answers).map_err(io::Error::other)?;
+        }
         let mut number = 0;
         rows(&mut Vec::new(), &mut |row| {
             number += 1;
@@ -214,6 +217,9 @@ pub fn run(nth: u64, reports: usize) -> io::Result<Sum> {
             Ok(sum.reports.len() < reports)
         })?;
         together(&both, &cast, &mut pending, &mut sum)?;
+        let left = both.end(0);
+        let said = left.map(|left| format!("all rows of {cast:?}\n{}", left.text));
+        sum.reports.extend(said);
     }
     Ok(sum)
 }
@@ -225,7 +231,6 @@ fn together(
     pending: &mut Vec<Vec<Letter>>,
     sum: &mut Sum,
 ) -> io::Result<()> {
-    sum.rows += pending.len() as u64;
     let again = setup(cast).split_off(setup(cast).len() - 2 * afresh(cast.common).len());
     let (mut all, mut ends) = (Vec::new(), Vec::new());
     for row in &*pending {
@@ -236,6 +241,7 @@ fn together(
     let mut from = 0;
     for (row, end) in pending.drain(..).zip(ends) {
         let part = core::mem::replace(&mut from, end)..end;
+        sum.rows += 1;
         let sides = [&kernel[part.clone()], &ours[part.clone()]];
         if let Some(first) = both::first(&all[part], sides) {
             let script = Script {

@@ -189,6 +189,19 @@ impl Script {
     }
 }
 
+/// That a setup did what it is for.
+///
+/// # Errors
+/// What did not: nothing that comes after it would say anything.
+fn is_set_up(setup: &[Step], answers: &[Answer]) -> Result<(), String> {
+    let mut calls = setup.iter().zip(answers);
+    let failed = calls.find(|(_, answer)| answer.is_err());
+    failed.map_or(Ok(()), |(Step { who, op }, answer)| {
+        let said = text::said(answer);
+        Err(format!("the setup fails: thread {who}, {op} = {said}"))
+    })
+}
+
 /// Gives the first thread of each process an open file of each file for looking.
 fn hidden(cast: &Cast) -> Vec<Step> {
     let mut steps = Vec::new();

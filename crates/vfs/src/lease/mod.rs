@@ -38,7 +38,7 @@
 //!     beyond that.
 //!
 //! # Limits
-//! * Taking a lease looks at every open file of the `Vfs`, at a nanosecond each.
+//! * Taking a lease looks at every open file of the `Vfs`.
 //! * What others do to a directory of the host asks for nothing.
 //!
 //! [`Sysctl::lease_break_time`]: crate::Sysctl::lease_break_time

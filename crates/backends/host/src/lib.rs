@@ -45,6 +45,8 @@
 //! * Attributes of links and special files need a `/proc` in the process's namespace.
 //! * io_uring is used with the feature `io-uring`, for data that a ring moves, and nothing else.
 //!
+//! # Divergence: L81, L89
+//!
 //! ```
 //! use openpath_abi::fcntl::O_RDONLY;
 //! use openpath_host::{HostFs, HostOptions, Policy};

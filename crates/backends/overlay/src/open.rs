@@ -4,6 +4,8 @@
 //! # Kernel analogue
 //! `ovl_open`, `ovl_real_fdget`. What was opened for reading before the file was copied up reads
 //! the copy after: all openings of a file see one file.
+//!
+//! # Divergence: L92
 
 use crate::node::Node;
 use crate::raise::ALL;

@@ -41,6 +41,8 @@
 //! * Taking a lease looks at every open file of the `Vfs`.
 //! * What others do to a directory of the host asks for nothing.
 //!
+//! # Divergence: L87, L88, L90, L91
+//!
 //! [`Sysctl::lease_break_time`]: crate::Sysctl::lease_break_time
 
 mod breaking;

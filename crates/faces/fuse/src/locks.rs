@@ -12,7 +12,7 @@
 //! | field | what |
 //! |---|---|
 //! | `waits` | requests that wait, by their numbers |
-//! | `owners` | by each opening: who asked for locks of ranges and has not closed it since |
+//! | `owners` | by each opening: who may have locks of ranges, and has not closed it since |
 //! | `face` | the owners: tables and open files of the kernel's, by the numbers it gives them |
 //!
 //! # Rules
@@ -27,8 +27,16 @@
 //!     its owners have ends.
 //! R5. Who waited may have the last reference to an opening whose lock another waits for: one of
 //!     them goes after the other, and not within its end.
+//! R6. An owner that has nothing of the file any more is none of the opening: one that closed it
+//!     and was late to lock is a table, and what it locks by another opening is not this one's. So
+//!     who unlocks, or is not granted what it asks for, is looked at, and forgotten if it has
+//!     nothing and waits for nothing.
+//! R7. A request is none any more (`owners`) before it is answered: until then its opening is
+//!     there, and the number is of no other.
 //!
 //! # Divergence: L82, L83, L84, L85, L86
+
+mod owners;
 
 use crate::wire::request::{Lock, Locking};
 use crate::wire::{Answer, Device};
@@ -36,9 +44,10 @@ use crate::worker::Worker;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN};
 use openpath_abi::{Errno, Flock};
 use openpath_sync::{Mutex, WriteOnce};
-use openpath_vfs::lock_order::{FuseLocks, FuseWaits};
+use openpath_vfs::lock_order::FuseWaits;
 use openpath_vfs::{Fd, LockFace, LockWait, Task};
-use std::collections::{HashMap, HashSet};
+use owners::{Owners, Resting};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Wake, Waker};
 
@@ -53,7 +62,7 @@ pub(crate) enum Answered {
 pub(crate) struct Locks {
     // Goes before the face: who waits ends first.
     waits: Arc<Waits>,
-    owners: Mutex<HashMap<Fd, HashSet<u64>>, FuseLocks>,
+    owners: Arc<Owners>,
     face: LockFace,
 }
 
@@ -77,6 +86,7 @@ struct Waits {
     over: Mutex<Over, FuseWaits>,
     max: usize,
     device: WriteOnce<Arc<Device>>,
+    owners: Arc<Owners>,
 }
 
 #[derive(Default)]
@@ -95,6 +105,8 @@ enum Place {
 
 struct Waiting {
     request: u64,
+    /// For a lock of a range: by which opening, and who.
+    asks: Option<(Fd, u64)>,
     wait: LockWait,
     waits: Weak<Waits>,
     waker: Waker,
@@ -121,6 +133,8 @@ impl Waiting {
             && let Some(waits) = self.waits.upgrade()
             && waits.take(self.request).is_some()
         {
+            // Who is refused now is looked at with the others.
+            waits.no_more(self);
             waits.answer(self.request, told);
         }
     }
@@ -141,9 +155,15 @@ impl Waits {
     }
 
     /// Puts it there.
-    fn put(self: &Arc<Self>, request: u64, wait: LockWait) -> Arc<Waiting> {
+    fn put(
+        self: &Arc<Self>,
+        request: u64,
+        asks: Option<(Fd, u64)>,
+        wait: LockWait,
+    ) -> Arc<Waiting> {
         let waiting = Arc::new_cyclic(|it| Waiting {
             request,
+            asks,
             wait,
             waits: Arc::downgrade(self),
             waker: Waker::from(Arc::new(Bell(Weak::clone(it)))),
@@ -190,6 +210,13 @@ impl Waits {
         }
     }
 
+    /// One of them asks no more (R7).
+    fn no_more(&self, waiting: &Waiting) {
+        if let Some((fd, owner)) = waiting.asks {
+            self.owners.answered(fd, owner);
+        }
+    }
+
     fn answer(&self, request: u64, told: Result<(), Errno>) {
         if let Some(device) = self.device.get() {
             let mut answer = Answer::brief();
@@ -206,14 +233,16 @@ impl Waits {
 impl Locks {
     /// For a mount, in the `Vfs` of `task`; so many may wait.
     pub(crate) fn new(task: &Task, waits_max: usize) -> Self {
+        let owners = Arc::<Owners>::default();
         Self {
             waits: Arc::new(Waits {
                 table: Mutex::default(),
                 over: Mutex::default(),
                 max: waits_max,
                 device: WriteOnce::default(),
+                owners: Arc::clone(&owners),
             }),
-            owners: Mutex::default(),
+            owners,
             face: task.lock_face(),
         }
     }
@@ -234,9 +263,10 @@ impl Locks {
             w.task.set_pid(lock.ask.pid);
             return w.task.flock(fd, whole(lock)? | LOCK_NB);
         }
-        self.note(fd, lock);
-        self.face.setlk(&w.task, fd, lock.owner, &lock.ask)?;
-        self.forget_if_idle(w, fd, lock)
+        self.note(w, fd, lock);
+        let told = self.face.setlk(&w.task, fd, lock.owner, &lock.ask);
+        self.told(w, fd, lock, told.is_ok());
+        told
     }
 
     /// `SETLKW`: whether there was nothing to wait for.
@@ -257,76 +287,81 @@ impl Locks {
             w.task.set_pid(lock.ask.pid);
             whole(lock).and_then(|op| w.task.flock_later(fd, op))
         } else {
-            self.note(fd, lock);
+            self.note(w, fd, lock);
             self.face.setlkw(&w.task, fd, lock.owner, &lock.ask)
         };
         let Ok(Some(wait)) = line else {
+            if !lock.whole {
+                self.told(w, fd, lock, line.is_ok());
+            }
             self.waits.leave(request);
             return line.map(|_| Answered::Now);
         };
-        let waiting = self.waits.put(request, wait);
+        let asks = (!lock.whole).then_some((fd, lock.owner));
+        let waiting = self.waits.put(request, asks, wait);
         waiting.look();
         if w.seat.is_interrupted() {
             // R3
-            self.interrupt(request);
+            self.interrupt(w, request);
         }
         Ok(Answered::Later)
     }
 
     /// Nobody wants to wait for this request any longer; whether it waits here.
-    pub(crate) fn interrupt(&self, request: u64) -> bool {
+    pub(crate) fn interrupt(&self, w: &Worker, request: u64) -> bool {
         let waiting = self.waits.take(request);
         if let Some(waiting) = &waiting {
             // What came at the same moment is preferred.
             let told = waiting.wait.end().unwrap_or(Err(Errno::EINTR));
+            self.waits.no_more(waiting);
+            if let (Some((fd, owner)), Err(_)) = (waiting.asks, told) {
+                self.look(w, fd, self.owners.resting(fd, owner));
+            }
             self.waits.answer(request, told);
         }
         waiting.is_some()
     }
 
     /// An owner asks for a lock by an opening (R2).
-    fn note(&self, fd: Fd, lock: &Lock) {
+    fn note(&self, w: &Worker, fd: Fd, lock: &Lock) {
         if lock.ask.kind != F_UNLCK {
-            self.owners.lock().entry(fd).or_default().insert(lock.owner);
+            self.look(w, fd, self.owners.asks(fd, lock.owner));
         }
     }
 
-    /// An owner that has nothing of the file any more is none of the opening: one that closed it
-    /// and was late to lock is a table, and what it locks by another opening is not this one's
-    /// (R2).
-    fn forget_if_idle(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<(), Errno> {
-        if lock.ask.kind != F_UNLCK {
-            return Ok(());
+    /// It has its answer, and is looked at unless it was granted a lock (R6).
+    fn told(&self, w: &Worker, fd: Fd, lock: &Lock, is_ok: bool) {
+        let is_lock = lock.ask.kind != F_UNLCK;
+        if is_lock {
+            self.owners.answered(fd, lock.owner);
         }
+        if !(is_lock && is_ok) {
+            self.look(w, fd, self.owners.resting(fd, lock.owner));
+        }
+    }
+
+    /// Forgets those of an opening who have nothing of the file (R6). Of whom that cannot be said
+    /// may have something.
+    fn look(&self, w: &Worker, fd: Fd, those: impl IntoIterator<Item = Resting>) {
         let all = Flock::new(F_UNLCK, 0, 0);
-        if self.face.getlk(&w.task, fd, lock.owner, &all)?.kind == F_UNLCK {
-            self.forget(fd, lock.owner);
-        }
-        Ok(())
-    }
-
-    /// An owner asks no more by an opening.
-    fn forget(&self, fd: Fd, owner: u64) {
-        let mut owners = self.owners.lock();
-        if let Some(those) = owners.get_mut(&fd) {
-            those.remove(&owner);
-            if those.is_empty() {
-                owners.remove(&fd);
+        for it in those {
+            let found = self.face.getlk(&w.task, fd, it.owner, &all);
+            if found.is_ok_and(|found| found.kind == F_UNLCK) {
+                self.owners.had_nothing(fd, it);
             }
         }
     }
 
     /// An owner has closed a descriptor of an opening: what it has locked of the file ends.
     pub(crate) fn closed(&self, w: &Worker, fd: Fd, owner: u64) {
-        self.forget(fd, owner);
+        self.owners.closed(fd, owner);
         // The opening is there: it ends after this.
         let _ended = self.face.end(&w.task, fd, owner);
     }
 
     /// An opening ends: what it has locked ends with it.
     pub(crate) fn released(&self, w: &Worker, fd: Fd) {
-        let left = self.owners.lock().remove(&fd);
-        for owner in left.into_iter().flatten() {
+        for owner in self.owners.released(fd) {
             // As above.
             let _ended = self.face.end(&w.task, fd, owner);
         }
@@ -347,3 +382,6 @@ fn whole(lock: &Lock) -> Result<u32, Errno> {
     let waits = lock.how == Locking::Wait;
     Ok(if waits { op } else { op | LOCK_NB })
 }
+
+#[cfg(test)]
+mod tests;

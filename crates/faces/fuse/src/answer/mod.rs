@@ -152,7 +152,7 @@ impl Clerk {
                 // After the seats: who goes from one of them to wait for a lock looks then whether
                 // he was interrupted.
                 let locks = self.view.locks.as_ref();
-                if locks.is_some_and(|locks| locks.interrupt(request)) || found {
+                if locks.is_some_and(|locks| locks.interrupt(asked.w, request)) || found {
                     return false;
                 }
                 // It may be on its way to a thread: the kernel says so once more.

@@ -56,6 +56,21 @@ def forked(*words):
     return said
 
 
+def begun(*words):
+    """Has a child do a command that may wait, with all that is open here now."""
+    global child
+    child = os.fork()
+    if child == 0:
+        os._exit(do(list(words)) != "ok")
+    return "ok"
+
+
+def ended():
+    """Whether the child has done it."""
+    status = os.waitpid(child, 0)[1]
+    return "ok" if status == 0 else "status %d" % status
+
+
 def do(words):
     name, rest = words[0], words[1:]
     try:
@@ -74,6 +89,10 @@ def do(words):
             return flock(*rest)
         if name == "fork":
             return forked(*rest)
+        if name == "begin":
+            return begun(*rest)
+        if name == "end":
+            return ended()
         return lock(rest[0], name, *rest[1:])
     except Rang:
         return "interrupted"

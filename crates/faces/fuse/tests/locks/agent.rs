@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Who has not answered by then waits.
-const WAITS: Duration = Duration::from_millis(300);
+pub(crate) const WAITS: Duration = Duration::from_millis(300);
 /// Who has not answered by then hangs.
 const HANGS: Duration = Duration::from_secs(30);
 

@@ -223,6 +223,24 @@ fn the_lock_of_an_open_file_lives_as_long_as_that() {
 }
 
 #[test]
+fn what_an_open_file_is_granted_after_it_unlocked_all_ends_with_it() {
+    both(|dir| {
+        let [mut a, mut b] = two(dir);
+        assert_eq!(a.does("ofd_setlk 3 w 0 1"), "ok");
+        assert_eq!(b.does("ofd_setlk 3 w 1 1"), "ok");
+        assert_eq!(a.does("begin ofd_setlkw 3 w 1 1"), "ok");
+        std::thread::sleep(agent::WAITS);
+        assert_eq!(a.does("ofd_setlk 3 u 0 1"), "ok");
+        assert_eq!(b.does("ofd_setlk 3 u 1 1"), "ok");
+        assert_eq!(a.does("end"), "ok");
+        assert_eq!(b.does("ofd_setlk 3 w 1 1"), "EAGAIN");
+        b.waits("ofd_setlkw 3 w 1 1");
+        assert_eq!(a.does("close 3"), "ok");
+        assert_eq!(b.answer(), "ok");
+    });
+}
+
+#[test]
 fn a_table_and_its_open_file_are_two() {
     both(|dir| {
         let [mut a, _b] = two(dir);

@@ -51,7 +51,8 @@ impl Ring {
         let (wait, bell) = &*line;
         let told = match self.table_of(file) {
             Some((task, _)) => task.lock_wait(wait, bell),
-            None => wait.poll(bell),
+            // Nobody would end what is granted.
+            None => Poll::Ready(Err(Errno::EBADF)),
         };
         match told {
             Poll::Ready(told) => self.finish(id, answer(told)),
@@ -72,7 +73,7 @@ impl Ring {
         let line = request.and_then(|request| Some((request.file, request.line.take()?)));
         let told = line.and_then(|(file, line)| match self.table_of(file) {
             Some((task, _)) => task.lock_end(&line.0),
-            None => line.0.end(),
+            None => Some(Err(Errno::EBADF)),
         });
         match told {
             Some(told) => {

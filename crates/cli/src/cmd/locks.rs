@@ -11,6 +11,7 @@ use openpath_run::Refusal;
 use openpath_run::live::{Label, Live, Locks};
 use serde_json::json;
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 /// Options of `locks`.
 #[derive(Debug, clap::Args)]
@@ -26,16 +27,26 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let said = |why: Refusal| Error::Setup(why.to_string());
+    let mut outcome = Outcome::Done;
     let all: Vec<(Label, Locks)> = match &args.which {
         Some(which) => {
             let live = Live::find(which).map_err(said)?;
             vec![(live.label().clone(), live.locks().map_err(said)?)]
         }
         None => {
-            // What goes while it is asked has no locks.
-            let all = Live::all().into_iter();
-            all.filter_map(|live| Some((live.label().clone(), live.locks().ok()?)))
-                .collect()
+            let mut all = Vec::new();
+            for live in Live::all() {
+                match live.locks() {
+                    Ok(locks) => all.push((live.label().clone(), locks)),
+                    // What goes while it is asked has no locks.
+                    Err(_) if live.has_ended() => {}
+                    Err(why) => {
+                        eprintln!("openpath: {}: {why}", name_of(live.label()));
+                        outcome = Outcome::Status(ExitCode::from(2));
+                    }
+                }
+            }
+            all
         }
     };
     match tell(args, &all) {
@@ -43,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         Err(why) if why.kind() == io::ErrorKind::BrokenPipe => {}
         told => told?,
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 fn tell(args: &Args, all: &[(Label, Locks)]) -> io::Result<()> {

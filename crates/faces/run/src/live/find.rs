@@ -87,6 +87,14 @@ impl Live {
         }
     }
 
+    /// Whether nobody listens there any more. Who listens and does not answer has not ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let pid = self.label().pid;
+        let listens = |place: Place| place.connect(pid).is_ok();
+        !Place::all().into_iter().any(listens)
+    }
+
     /// Asks it; what answers, and whose it is.
     fn ask(&self, what: &Ask) -> Result<(Wire, UCred), Refusal> {
         let pid = self.label().pid;

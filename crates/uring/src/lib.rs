@@ -7,6 +7,7 @@
 //! | [`KernelRing`] | the ring: its places, its thread, its end |
 //! | `keeper` | the thread that has the kernel's ring, and nobody else does |
 //! | `sys` | entries of the kernel's ring, and what they point to: the unsafe part |
+//! | [`fuse`] | another ring, by which requests of a FUSE mount come: rules of its own |
 //!
 //! # Rules
 //! R1. What an entry points to lives in a slot until the kernel's completion came, whatever becomes
@@ -21,6 +22,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod fuse;
 mod keeper;
 #[expect(unsafe_code, reason = "entries of the kernel's ring point to memory")]
 mod sys;

@@ -119,6 +119,8 @@ openpath_sync::lock_classes! {
     pub RingWaker;
     /// Which request a thread of a server is at.
     pub FuseRequests;
+    /// Interrupts that came before their requests.
+    pub FuseEarly;
     /// What the kernel was told of by a server.
     pub FuseNodes;
     /// Names that the kernel may have to be told to ask for again.

@@ -102,7 +102,7 @@ impl View {
         w: &mut Worker,
         at: At,
         (offset, size): (u64, usize),
-        answer: &mut Answer,
+        answer: &mut Answer<'_>,
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         self.with(w, at, O_RDONLY, |w, fd| {

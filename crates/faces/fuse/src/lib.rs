@@ -12,7 +12,9 @@
 //! |---|---|
 //! | `attach` | mounting, apart from serving: a process in other namespaces may do it |
 //! | `server` | [`Server`] and [`Session`] |
-//! | `thread`, `shift` | what each of its threads does, and which of them wait |
+//! | `thread`, `shift`, `linger` | who reads requests from the device, and waits for them |
+//! | `rings`, `crew` | who gets them by rings of the kernel's, where it has them |
+//! | `one` | what is done with each, whichever way it came |
 //! | `wire` | the messages of the protocol |
 //! | `answer` | from a request to what it means, and back |
 //! | `view`, `data`, `listing` | what they mean, as calls of a task |
@@ -21,7 +23,7 @@
 //! | `watch` | who looks on |
 //! | `shown` | one user alone, in a user namespace |
 //! | `nodes` | what the kernel knows |
-//! | `worker`, `seat` | the tasks that answer, and what interrupts them |
+//! | `worker`, `seat`, `early` | the tasks that answer, and what interrupts them |
 //!
 //! # Rules
 //! R1. The server never uses its own mount.
@@ -43,13 +45,17 @@
 
 mod answer;
 mod attach;
+mod crew;
+mod early;
 mod data;
 mod hear;
 mod linger;
 mod listing;
 mod locks;
 mod nodes;
+mod one;
 mod options;
+mod rings;
 mod seat;
 mod server;
 mod shift;
@@ -64,6 +70,7 @@ mod worker;
 
 pub use attach::{attach, detach};
 pub use options::{FOREVER, OnlyUser, Opens, Options};
+pub use rings::Rings;
 pub use seat::is_given_up;
 pub use server::{Handle, Server, Session};
 pub use stats::Stats;

@@ -219,13 +219,12 @@ impl Waits {
 
     fn answer(&self, request: u64, told: Result<(), Errno>) {
         if let Some(device) = self.device.get() {
-            let mut answer = Answer::brief();
-            answer.begin(request);
+            let mut answer = Answer::new(&mut [], request);
             if let Err(errno) = told {
                 answer.fail(errno);
             }
             // Who does not wait any more was torn down with the mount.
-            let _sent = device.send(answer.message());
+            let _sent = device.send(&answer.done().head);
         }
     }
 }

@@ -51,8 +51,12 @@ pub struct Options {
     pub locks: bool,
     /// Requests for locks that may wait at once; one more is `ENOLCK`.
     pub lock_waits_max: usize,
-    /// Threads that answer, at least 1.
+    /// Threads that answer, at least 1. Where requests come by rings, 2 to 8 of each processor do
+    /// so too.
     pub threads: usize,
+    /// Requests come by rings, where the kernel has them ([`crate::Rings`]); but where locks are
+    /// answered.
+    pub rings: bool,
     /// Files, directories and links that the kernel may know at once. From three quarters on it is
     /// asked to give back what nobody uses; what is asked for beyond all is `ENFILE`.
     pub nodes_max: usize,
@@ -82,6 +86,7 @@ impl Default for Options {
             locks: false,
             lock_waits_max: 1 << 12,
             threads: cores.clamp(2, 16),
+            rings: true,
             nodes_max: 1 << 19,
             names_max: 1 << 19,
             allow_other: false,

@@ -8,8 +8,10 @@
 
 use crate::answer::Clerk;
 use crate::attach::{attach, detach, settled};
+use crate::crew::Crew;
 use crate::hear;
 use crate::options::Options;
+use crate::rings::{self, Rings};
 use crate::stats::{Counts, Stats};
 use crate::thread;
 use crate::view::View;
@@ -111,9 +113,15 @@ impl Server {
     /// # Errors
     /// What keeps the kernel and the server from agreeing (`ENOTCONN`: it is mounted no more;
     /// `Unsupported`: the kernel is older than Linux 5.4), and of making the threads.
-    pub fn serve(self, fuse: OwnedFd) -> io::Result<Session> {
+    pub fn serve(mut self, fuse: OwnedFd) -> io::Result<Session> {
         let device = Arc::new(Device::new(fuse)?);
-        let terms = init::agree(&device, self.view.wishes())?;
+        let wishes = self.view.wishes();
+        let mut crew = Err(Rings::NotOffered);
+        let terms = init::agree(&device, |offered| {
+            crew = self.crew(&device, offered);
+            let rings = if crew.is_ok() { init::RINGS } else { 0 };
+            wishes | rings
+        })?;
         self.view.notifier.set(Notifier::new(Arc::clone(&device)));
         if let Some(locks) = &self.view.locks {
             locks.answer_at(&device);
@@ -123,16 +131,49 @@ impl Server {
             tree.tell(&above);
         }
         let clerk = Clerk::new(Arc::clone(&self.view), &self.options, terms).heard_by(above);
+        let clerk = Arc::new(clerk);
+        let mut running = thread::begin(&clerk, &device, self.workers)?;
+        let rings = match crew {
+            Ok(crew) => {
+                let (threads, rings) = crew.begin(&clerk);
+                running.extend(threads);
+                rings
+            }
+            Err(why) => why,
+        };
+        tracing::info!(target: "openpath::fuse", %rings, "how requests come");
         Ok(Session {
-            running: thread::begin(clerk, &device, self.workers)?,
+            running,
             hearing: Some(thread),
             handle: Handle {
                 counts: Arc::clone(&self.view.counts),
                 view: Arc::downgrade(&self.view),
                 dir: None,
                 locks: self.view.locks.is_some(),
+                rings,
             },
         })
+    }
+
+    /// Who serves by rings, if the kernel offers them and nothing is against it; or what is.
+    fn crew(&mut self, device: &Arc<Device>, offered: u64) -> Result<Crew, Rings> {
+        if !self.options.rings {
+            return Err(Rings::Unwanted);
+        }
+        if self.view.locks.is_some() {
+            return Err(Rings::Locks);
+        }
+        if offered & init::RINGS == 0 {
+            return Err(Rings::NotOffered);
+        }
+        let plan = rings::plan(self.options.threads).map_err(Rings::Refused)?;
+        let first = self.workers.first().ok_or(Rings::Refused(Errno::EINVAL))?;
+        let workers = Worker::some(&first.task, plan.len()).map_err(Rings::Refused)?;
+        // Nobody else has it yet.
+        let view = Arc::get_mut(&mut self.view).ok_or(Rings::Refused(Errno::EBUSY))?;
+        let seats = workers.iter().map(|w| Arc::clone(&w.seat));
+        view.seats.extend(seats);
+        Crew::build(device, plan.into_iter().zip(workers)).map_err(Rings::Refused)
     }
 }
 
@@ -155,6 +196,7 @@ pub struct Handle {
     /// Where it is mounted, if that was done here.
     dir: Option<PathBuf>,
     locks: bool,
+    rings: Rings,
 }
 
 impl Handle {
@@ -162,6 +204,12 @@ impl Handle {
     #[must_use]
     pub fn answers_locks(&self) -> bool {
         self.locks
+    }
+
+    /// Whether requests come by rings, and why not.
+    #[must_use]
+    pub fn rings(&self) -> Rings {
+        self.rings
     }
 
     /// What was asked so far, and what is kept.

@@ -41,18 +41,30 @@ requests! {
     Malformed = "malformed",
 }
 
-/// One word for each kind.
-pub(crate) struct Counts(Vec<Word>);
+/// One word for each kind, and one for a way.
+pub(crate) struct Counts {
+    kinds: Vec<Word>,
+    /// Requests that came by rings.
+    ringed: Word,
+}
 
 impl Default for Counts {
     fn default() -> Self {
-        Self(NAMES.iter().map(|_| Word::new(0)).collect())
+        Self {
+            kinds: NAMES.iter().map(|_| Word::new(0)).collect(),
+            ringed: Word::new(0),
+        }
     }
 }
 
 impl Counts {
     pub(crate) fn add(&self, kind: Request, n: u64) {
-        self.0[kind as usize].add(n);
+        self.kinds[kind as usize].add(n);
+    }
+
+    /// One came by a ring.
+    pub(crate) fn ringed(&self) {
+        self.ringed.add(1);
     }
 }
 
@@ -61,15 +73,18 @@ impl Counts {
 pub struct Stats {
     /// Requests since it began, by kind.
     pub requests: Vec<(&'static str, u64)>,
+    /// How many of them came by rings.
+    pub by_rings: u64,
     /// Files, directories and links that the kernel knows.
     pub nodes: usize,
 }
 
 impl Stats {
     pub(crate) fn new(counts: &Counts, nodes: usize) -> Self {
-        let words = counts.0.iter().map(Word::get);
+        let words = counts.kinds.iter().map(Word::get);
         Self {
             requests: NAMES.iter().copied().zip(words).collect(),
+            by_rings: counts.ringed.get(),
             nodes,
         }
     }

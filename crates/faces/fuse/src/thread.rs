@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each thread of a server does, until the mount is gone: reads a request, and answers it.
-//!
-//! # Rules
-//! R1. What is no request is answered where it says whom (`EINVAL`; `EIO` where its length lies),
-//!     counted, and said in the log; the thread goes on.
+//! What each thread does that reads the device, until the mount is gone: reads a request, and
+//! answers it. Where requests come by rings (`rings`) it has what does not: what is given back, and
+//! interrupts.
 
-use crate::answer::{Asked, Clerk};
+use crate::answer::Clerk;
 use crate::linger::Linger;
+use crate::one::one;
 use crate::shift::{Shift, Turn};
 use crate::wire::device::{Came, REQUEST_MAX};
-use crate::wire::fields::Malformed;
-use crate::wire::{Answer, Device, Header, Request};
+use crate::wire::{Device, Sheet};
 use crate::worker::Worker;
-use openpath_abi::Errno;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -26,15 +23,14 @@ const MANY: u32 = 16;
 /// # Errors
 /// `EAGAIN`: no thread.
 pub(crate) fn begin(
-    clerk: Clerk,
+    clerk: &Arc<Clerk>,
     device: &Arc<Device>,
     workers: Vec<Worker>,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
-    let clerk = Arc::new(clerk);
     let shift = Arc::new(Shift::new(workers.len()));
     let mut gates = Vec::with_capacity(workers.len());
     let begin = |(number, worker)| {
-        let (clerk, device) = (Arc::clone(&clerk), Arc::clone(device));
+        let (clerk, device) = (Arc::clone(clerk), Arc::clone(device));
         let shift = Arc::clone(&shift);
         let (gate, opens) = sync_channel::<()>(1);
         gates.push(gate);
@@ -57,7 +53,7 @@ pub(crate) fn begin(
 fn run(clerk: &Clerk, device: &Device, turn: &Turn<'_>, mut worker: Worker) -> io::Result<()> {
     worker.seat.take();
     let mut room = vec![0; REQUEST_MAX];
-    let mut answer = Answer::new();
+    let mut sheet = Sheet::new();
     let mut linger = Linger::default();
     let mut in_a_row = 0u32;
     loop {
@@ -69,9 +65,9 @@ fn run(clerk: &Clerk, device: &Device, turn: &Turn<'_>, mut worker: Worker) -> i
                 if in_a_row.is_multiple_of(MANY) && device.has_more() {
                     turn.more();
                 }
-                if one(clerk, &mut worker, &room[..len], &mut answer) {
+                if let Some(reply) = one(clerk, &mut worker, &room[..len], sheet.room()) {
                     // Who does not wait any more was torn down with the mount.
-                    let _sent = device.send(answer.message());
+                    let _sent = device.send(sheet.message(&reply));
                 }
                 turn.end();
             }
@@ -86,44 +82,3 @@ fn run(clerk: &Clerk, device: &Device, turn: &Turn<'_>, mut worker: Worker) -> i
         }
     }
 }
-
-/// Answers one message; whether there is an answer.
-fn one(clerk: &Clerk, worker: &mut Worker, message: &[u8], answer: &mut Answer) -> bool {
-    let (header, body) = match Header::of(message) {
-        Ok(parts) => parts,
-        Err(why) => {
-            strange(clerk, None, why);
-            return false;
-        }
-    };
-    answer.begin(header.unique);
-    let (errno, why) = match body {
-        Ok(body) => match Request::of(&header, body) {
-            Ok(request) => {
-                let seat = Arc::clone(&worker.seat);
-                seat.begin(header.unique, header.pid);
-                let mut asked = Asked {
-                    w: worker,
-                    header,
-                    answer,
-                };
-                let answered = clerk.answer(&mut asked, request);
-                seat.end();
-                return answered;
-            }
-            Err(why) => (Errno::EINVAL, why),
-        },
-        Err(why) => (Errno::EIO, why),
-    };
-    strange(clerk, Some(&header), why);
-    answer.fail(errno);
-    header.is_answered()
-}
-
-fn strange(clerk: &Clerk, header: Option<&Header>, why: Malformed) {
-    clerk.count(crate::stats::Request::Malformed);
-    tracing::warn!(target: "openpath::fuse", ?header, %why, "what came is no request");
-}
-
-#[cfg(test)]
-mod tests;

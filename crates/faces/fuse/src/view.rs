@@ -9,6 +9,7 @@
 //!     the kernel walks, the server says what one name means.
 //! R2. An answer that names a node counts one lookup, and no other answer does.
 
+use crate::early::Early;
 use crate::hear::Queue;
 use crate::locks::Locks;
 use crate::nodes::{File, Nodes};
@@ -77,6 +78,8 @@ pub(crate) struct View {
     pub(crate) counts: Arc<Counts>,
     /// Where its threads answer.
     pub(crate) seats: Vec<Arc<Seat>>,
+    /// Interrupts that came before their requests.
+    pub(crate) early: Early,
     /// What tells the kernel, once there is one.
     pub(crate) notifier: WriteOnce<Notifier>,
     /// Where changes of heard trees are put down, if any is heard.
@@ -125,6 +128,7 @@ impl View {
             nodes: Nodes::new(root, file_of(&attr), options.nodes_max.max(1)),
             counts: Arc::default(),
             seats: workers.iter().map(|w| Arc::clone(&w.seat)).collect(),
+            early: Early::default(),
             notifier: WriteOnce::default(),
             queue: WriteOnce::default(),
             tells: Word::new(0),

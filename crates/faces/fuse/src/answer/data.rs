@@ -78,7 +78,7 @@ impl Clerk {
         self.count(Kind::Read);
         let at = (asked.node(), fd_of(span.handle));
         let span = (span.offset, span.size as usize);
-        self.view.read(asked.w, at, span, asked.answer)
+        self.view.read(asked.w, at, span, &mut asked.answer)
     }
 
     pub(super) fn write(
@@ -112,7 +112,7 @@ impl Clerk {
 
     pub(super) fn readdir(&self, asked: &mut Asked<'_>, offset: u64, size: u32) -> Done {
         self.count(Kind::List);
-        let (node, answer) = (asked.node(), &mut *asked.answer);
+        let (node, answer) = (asked.node(), &mut asked.answer);
         self.view.list(asked.w, node, offset, |number, listed| {
             more(plain(answer, size as usize, number, listed))
         })
@@ -120,7 +120,7 @@ impl Clerk {
 
     pub(super) fn readdirplus(&self, asked: &mut Asked<'_>, offset: u64, size: u32) -> Done {
         self.count(Kind::List);
-        let (node, answer) = (asked.node(), &mut *asked.answer);
+        let (node, answer) = (asked.node(), &mut asked.answer);
         let (view, holds) = (&self.view, self.listed_hold());
         view.list_plus(asked.w, node, offset, |number, listed, found| {
             let holds = match found {

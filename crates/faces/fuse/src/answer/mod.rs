@@ -37,7 +37,7 @@ pub(crate) struct Clerk {
 pub(crate) struct Asked<'a> {
     pub(crate) w: &'a mut Worker,
     pub(crate) header: Header,
-    pub(crate) answer: &'a mut Answer,
+    pub(crate) answer: Answer<'a>,
 }
 
 impl Asked<'_> {
@@ -147,17 +147,8 @@ impl Clerk {
             }
             Request::Interrupt(request) => {
                 self.count(Kind::Interrupt);
-                let mut seats = self.view.seats.iter();
-                let found = seats.any(|seat| seat.interrupt(request));
-                // After the seats: who goes from one of them to wait for a lock looks then whether
-                // he was interrupted.
-                let locks = self.view.locks.as_ref();
-                if locks.is_some_and(|locks| locks.interrupt(asked.w, request)) || found {
-                    return false;
-                }
-                // It may be on its way to a thread: the kernel says so once more.
-                asked.answer.fail(Errno::EAGAIN);
-                return true;
+                self.interrupt(asked.w, request);
+                return false;
             }
             _ => {}
         }
@@ -165,6 +156,30 @@ impl Clerk {
             asked.answer.fail(errno);
         }
         asked.header.is_answered()
+    }
+
+    /// Nobody wants to wait for this request any longer, which may be on its way to a thread.
+    fn interrupt(&self, w: &Worker, request: u64) {
+        // Before the seats: who takes one looks then whether this was noted.
+        self.view.early.note(request);
+        let mut seats = self.view.seats.iter();
+        let found = seats.any(|seat| seat.interrupt(request));
+        // After the seats: who goes from one of them to wait for a lock looks then whether he was
+        // interrupted.
+        let locks = self.view.locks.as_ref();
+        if locks.is_some_and(|locks| locks.interrupt(w, request)) || found {
+            self.view.early.take(request);
+        }
+    }
+
+    /// Whether that request, which has its seat, was interrupted before it had.
+    pub(crate) fn was_interrupted(&self, request: u64) -> bool {
+        self.view.early.take(request)
+    }
+
+    /// A request came by a ring.
+    pub(crate) fn ringed(&self) {
+        self.view.counts.ringed();
     }
 
     fn asked(&self, asked: &mut Asked<'_>, request: Request<'_>) -> Result<(), Errno> {
@@ -251,6 +266,6 @@ fn entry_for(
 ) -> Result<(), Errno> {
     let found = found?;
     let holds = if found.holds { holds } else { Holds::default() };
-    entry(asked.answer, &shown(found.number, &found.attr), holds);
+    entry(&mut asked.answer, &shown(found.number, &found.attr), holds);
     Ok(())
 }

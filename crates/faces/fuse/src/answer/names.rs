@@ -23,7 +23,7 @@ impl Clerk {
         if matches!(found, Err(Errno::ENOENT)) {
             self.count(Kind::Absent);
             if keep && !self.absences_hold.is_zero() {
-                no_entry(asked.answer, self.absences_hold);
+                no_entry(&mut asked.answer, self.absences_hold);
                 return Ok(());
             }
         }
@@ -44,7 +44,7 @@ impl Clerk {
         let node = asked.node();
         self.view.looks_at(asked.w, asked.by(), node);
         let attr = self.view.attributes(asked.w, node)?;
-        attributes(asked.answer, &shown(node, &attr), self.holds.attributes);
+        attributes(&mut asked.answer, &shown(node, &attr), self.holds.attributes);
         Ok(())
     }
 
@@ -53,7 +53,7 @@ impl Clerk {
         let node = asked.node();
         self.view.looks_at(asked.w, asked.by(), node);
         let attr = self.view.birth(asked.w, node)?;
-        statx(asked.answer, &shown(node, &attr), self.holds.attributes);
+        statx(&mut asked.answer, &shown(node, &attr), self.holds.attributes);
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl Clerk {
             fd: wanted.handle.and_then(fd_of),
         };
         let attr = self.view.change(asked.w, who, node, &change)?;
-        attributes(asked.answer, &shown(node, &attr), self.holds.attributes);
+        attributes(&mut asked.answer, &shown(node, &attr), self.holds.attributes);
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl Clerk {
     pub(super) fn statfs(&self, asked: &mut Asked<'_>) -> Done {
         self.count(Kind::Statfs);
         let figures = self.view.figures(asked.w, asked.node())?;
-        statfs(asked.answer, &figures);
+        statfs(&mut asked.answer, &figures);
         Ok(())
     }
 

@@ -32,7 +32,7 @@ fn rdev(attr: &Statx) -> u32 {
     stat::makedev(attr.rdev_major, attr.rdev_minor) as u32
 }
 
-fn attr(answer: &mut Answer, ino: u64, attr: &Statx) {
+fn attr(answer: &mut Answer<'_>, ino: u64, attr: &Statx) {
     for n in [ino, attr.size, attr.blocks] {
         answer.u64(n);
     }
@@ -54,7 +54,7 @@ fn attr(answer: &mut Answer, ino: u64, attr: &Statx) {
 
 /// An entry (`fuse_entry_out`). A number is not used for another file while the kernel has it, so
 /// there are no generations.
-pub(crate) fn entry(answer: &mut Answer, shown: &Shown<'_>, holds: Holds) {
+pub(crate) fn entry(answer: &mut Answer<'_>, shown: &Shown<'_>, holds: Holds) {
     answer.u64(shown.node);
     answer.u64(0);
     answer.u64(holds.name.as_secs());
@@ -65,7 +65,7 @@ pub(crate) fn entry(answer: &mut Answer, shown: &Shown<'_>, holds: Holds) {
 }
 
 /// The entry of a name that does not exist, for so long.
-pub(crate) fn no_entry(answer: &mut Answer, holds: Duration) {
+pub(crate) fn no_entry(answer: &mut Answer<'_>, holds: Duration) {
     answer.zeros(16);
     answer.u64(holds.as_secs());
     answer.u64(0);
@@ -74,26 +74,26 @@ pub(crate) fn no_entry(answer: &mut Answer, holds: Duration) {
     answer.zeros(ATTR_SIZE);
 }
 
-fn hold(answer: &mut Answer, holds: Duration) {
+fn hold(answer: &mut Answer<'_>, holds: Duration) {
     answer.u64(holds.as_secs());
     answer.u32(holds.subsec_nanos());
     answer.u32(0);
 }
 
 /// Attributes that hold for so long (`fuse_attr_out`).
-pub(crate) fn attributes(answer: &mut Answer, shown: &Shown<'_>, holds: Duration) {
+pub(crate) fn attributes(answer: &mut Answer<'_>, shown: &Shown<'_>, holds: Duration) {
     hold(answer, holds);
     attr(answer, shown.ino, shown.attr);
 }
 
-fn time(answer: &mut Answer, at: Timespec) {
+fn time(answer: &mut Answer<'_>, at: Timespec) {
     answer.u64(at.sec.cast_unsigned());
     answer.u32(at.nsec);
     answer.u32(0);
 }
 
 /// The same with the time of birth (`fuse_statx_out`).
-pub(crate) fn statx(answer: &mut Answer, shown: &Shown<'_>, holds: Duration) {
+pub(crate) fn statx(answer: &mut Answer<'_>, shown: &Shown<'_>, holds: Duration) {
     hold(answer, holds);
     answer.zeros(16);
     let attr = shown.attr;
@@ -118,7 +118,7 @@ pub(crate) fn statx(answer: &mut Answer, shown: &Shown<'_>, holds: Duration) {
 }
 
 /// What a file system has (`fuse_statfs_out`).
-pub(crate) fn statfs(answer: &mut Answer, f: &StatFs) {
+pub(crate) fn statfs(answer: &mut Answer<'_>, f: &StatFs) {
     for n in [f.blocks, f.bfree, f.bavail, f.files, f.ffree] {
         answer.u64(n);
     }
@@ -144,9 +144,9 @@ mod tests {
             name: Duration::from_secs(1),
             attributes: Duration::from_secs(2),
         };
-        let len = |put: &dyn Fn(&mut Answer)| {
-            let mut answer = Answer::new();
-            answer.begin(1);
+        let len = |put: &dyn Fn(&mut Answer<'_>)| {
+            let mut room = [0; 512];
+            let mut answer = Answer::new(&mut room, 1);
             put(&mut answer);
             answer.len()
         };
@@ -163,11 +163,9 @@ mod tests {
             atime: Timespec::new(-2, 3),
             ..Statx::default()
         };
-        let mut answer = Answer::new();
-        answer.begin(1);
-        attr(&mut answer, 1, &value);
-        let message = answer.message();
-        assert_eq!(message[16 + 24..][..8], (-2i64).to_ne_bytes());
-        assert_eq!(message[16 + 48..][..4], 3u32.to_ne_bytes());
+        let mut room = [0; 512];
+        attr(&mut Answer::new(&mut room, 1), 1, &value);
+        assert_eq!(room[24..][..8], (-2i64).to_ne_bytes());
+        assert_eq!(room[48..][..4], 3u32.to_ne_bytes());
     }
 }

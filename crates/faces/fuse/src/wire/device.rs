@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Room for the longest request: data, and what stands before it.
@@ -41,6 +41,12 @@ pub(crate) struct Device {
     end: OwnedFd,
 }
 
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fuse.as_fd()
+    }
+}
+
 impl Device {
     /// The device at this descriptor.
     ///
@@ -57,7 +63,7 @@ impl Device {
         Ok(Self { fuse, waits, end })
     }
 
-    /// The next request, if there is one.
+    /// The next request that is to be read, if there is one.
     ///
     /// # Errors
     /// `EPERM`: it was never mounted. What else the kernel says.

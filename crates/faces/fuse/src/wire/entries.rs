@@ -11,12 +11,12 @@ const HEAD: usize = 24;
 const ALIGN: usize = 8;
 
 /// Whether an entry of so many bytes beside its name fits in an answer of `room` bytes.
-fn fits(answer: &Answer, room: usize, more: usize, name: &[u8]) -> bool {
+fn fits(answer: &Answer<'_>, room: usize, more: usize, name: &[u8]) -> bool {
     let len = (more + HEAD + name.len()).next_multiple_of(ALIGN);
     answer.len() + len <= room.min(super::ONCE_MAX)
 }
 
-fn put(answer: &mut Answer, number: u64, listed: &DirEntry) {
+fn put(answer: &mut Answer<'_>, number: u64, listed: &DirEntry) {
     answer.u64(number);
     answer.u64(listed.off.cast_unsigned());
     answer.u32(listed.name.len() as u32);
@@ -26,7 +26,7 @@ fn put(answer: &mut Answer, number: u64, listed: &DirEntry) {
 }
 
 /// Adds an entry; whether there was room.
-pub(crate) fn plain(answer: &mut Answer, room: usize, number: u64, listed: &DirEntry) -> bool {
+pub(crate) fn plain(answer: &mut Answer<'_>, room: usize, number: u64, listed: &DirEntry) -> bool {
     if !fits(answer, room, 0, &listed.name) {
         return false;
     }
@@ -36,7 +36,7 @@ pub(crate) fn plain(answer: &mut Answer, room: usize, number: u64, listed: &DirE
 
 /// Adds an entry with what it leads to, if that is said; whether there was room.
 pub(crate) fn plus(
-    answer: &mut Answer,
+    answer: &mut Answer<'_>,
     room: usize,
     number: u64,
     listed: &DirEntry,
@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn entries_are_aligned_and_end_where_there_is_no_room() {
-        let mut answer = Answer::new();
-        answer.begin(1);
+        let mut room = [0; 256];
+        let mut answer = Answer::new(&mut room, 1);
         let listed = DirEntry {
             ino: 5,
             off: 3,

@@ -4,7 +4,7 @@
 use super::device::Came;
 use super::fields::{Fields, Malformed};
 use super::numbers::{MAJOR, MINOR, MINOR_LEAST, can, op};
-use super::{Answer, Device, Header, ONCE_MAX, device};
+use super::{Answer, Device, Header, ONCE_MAX, Sheet, device};
 use openpath_abi::Errno;
 use std::io;
 
@@ -12,7 +12,7 @@ use std::io;
 /// with more.
 const BACKGROUND: [u16; 2] = [64, 48];
 /// Pages in one request.
-const PAGES: u16 = (ONCE_MAX / 4096) as u16;
+pub(crate) const PAGES: u16 = (ONCE_MAX / 4096) as u16;
 /// What is asked of the kernel, each where it has it.
 const WANTED: u64 = can::ASYNC_READ
     | can::BIG_WRITES
@@ -31,6 +31,8 @@ const WANTED: u64 = can::ASYNC_READ
 pub(crate) const WRITEBACK: u64 = can::WRITEBACK_CACHE;
 /// The same where locks of files are answered.
 pub(crate) const LOCKS: u64 = can::POSIX_LOCKS | can::FLOCK_LOCKS;
+/// The same where requests are to come by rings.
+pub(crate) const RINGS: u64 = can::OVER_IO_URING;
 
 /// What the kernel offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,15 +83,15 @@ impl Terms {
     }
 }
 
-/// Agrees with the kernel on a mount that has just been made; `more` is asked for besides what is
-/// always.
+/// Agrees with the kernel on a mount that has just been made. What `more` gives, which is told what
+/// the kernel offers, is asked for besides what is always.
 ///
 /// # Errors
 /// `ENOTCONN`: it is mounted no more. `Unsupported`: the kernel is too old, which it is told.
 /// `InvalidData`: what comes is no beginning.
-pub(crate) fn agree(device: &Device, more: u64) -> io::Result<Terms> {
+pub(crate) fn agree(device: &Device, mut more: impl FnMut(u64) -> u64) -> io::Result<Terms> {
     let mut room = vec![0; device::REQUEST_MAX];
-    let mut answer = Answer::new();
+    let mut sheet = Sheet::new();
     loop {
         let len = match device.read(&mut room)? {
             Came::Request(len) => len,
@@ -104,9 +106,10 @@ pub(crate) fn agree(device: &Device, more: u64) -> io::Result<Terms> {
         if header.opcode != op::INIT {
             return Err(strange("a request before the beginning"));
         }
-        answer.begin(header.unique);
-        let terms = meet(&mut answer, offer, more);
-        device.send(answer.message())?;
+        let mut answer = Answer::new(sheet.room(), header.unique);
+        let terms = meet(&mut answer, offer, &mut more);
+        let reply = answer.done();
+        device.send(sheet.message(&reply))?;
         if let Some(terms) = terms? {
             return Ok(terms);
         }
@@ -118,7 +121,11 @@ fn strange(what: impl std::fmt::Display) -> io::Error {
 }
 
 /// Answers an offer; what is agreed on, or nothing where the kernel is to offer an older version.
-fn meet(answer: &mut Answer, offer: Offer, more: u64) -> io::Result<Option<Terms>> {
+fn meet(
+    answer: &mut Answer<'_>,
+    offer: Offer,
+    more: &mut dyn FnMut(u64) -> u64,
+) -> io::Result<Option<Terms>> {
     if offer.major > MAJOR {
         // It offers this one next.
         answer.u32(MAJOR);
@@ -134,7 +141,7 @@ fn meet(answer: &mut Answer, offer: Offer, more: u64) -> io::Result<Option<Terms
         );
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
-    let flags = (WANTED | more) & offer.flags;
+    let flags = (WANTED | more(offer.flags)) & offer.flags;
     answer.u32(MAJOR);
     answer.u32(offer.minor.min(MINOR));
     answer.u32(offer.readahead.min(ONCE_MAX as u32));
@@ -165,10 +172,11 @@ mod tests {
     }
 
     fn said(offer: Offer, more: u64) -> (io::Result<Option<Terms>>, Vec<u8>) {
-        let mut answer = Answer::new();
-        answer.begin(2);
-        let terms = meet(&mut answer, offer, more);
-        (terms, answer.message().to_vec())
+        let mut sheet = Sheet::new();
+        let mut answer = Answer::new(sheet.room(), 2);
+        let terms = meet(&mut answer, offer, &mut |_| more);
+        let reply = answer.done();
+        (terms, sheet.message(&reply).to_vec())
     }
 
     #[test]

@@ -15,16 +15,18 @@
 //! | `init` | what is agreed on when a mount begins |
 //! | `notify` | what the kernel is told without asking |
 //! | `device` | where all that goes in and out |
+//! | `entry` | the same of what comes by a ring |
 //!
 //! # Rules
 //! R1. Nothing that came is believed: no length leads beyond the bytes there are, and what does not
 //!     add up is answered, and said in the log.
 //! R2. A request is read into a buffer that stays, and its names and data are used there. An answer
-//!     is put together in another, and goes out by one write.
+//!     is put together in another, and goes out by one write; or both are in an entry of a ring.
 
 pub(crate) mod attributes;
 pub(crate) mod device;
 pub(crate) mod entries;
+pub(crate) mod entry;
 pub(crate) mod fields;
 pub(crate) mod header;
 pub(crate) mod init;
@@ -36,7 +38,7 @@ pub(crate) mod request;
 pub(crate) use device::Device;
 pub(crate) use header::Header;
 pub(crate) use notify::Notifier;
-pub(crate) use reply::Answer;
+pub(crate) use reply::{Answer, Reply, Sheet};
 pub(crate) use request::Request;
 
 /// Most that one request reads or writes.

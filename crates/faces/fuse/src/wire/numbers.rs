@@ -75,6 +75,8 @@ pub(crate) mod can {
     pub(crate) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     /// There is a second word of flags.
     pub(crate) const INIT_EXT: u64 = 1 << 30;
+    /// Linux 6.14, where `fuse.enable_uring` says so.
+    pub(crate) const OVER_IO_URING: u64 = 1 << 41;
 }
 
 /// What a `SETATTR` changes (`FATTR_*`).

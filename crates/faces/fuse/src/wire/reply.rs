@@ -2,8 +2,10 @@
 //! An answer: a header (`fuse_out_header`), and what it brings.
 //!
 //! # Rules
-//! R1. It is put together in a buffer that stays, and never grows: what does not fit makes it the
+//! R1. It is put together in room that is given, and never grows: what does not fit makes it the
 //!     answer `EIO`.
+//! R2. Header and body lie where the way wants them that the request came by: together in a
+//!     [`Sheet`], or apart, in an entry of a ring.
 
 use super::ONCE_MAX;
 use openpath_abi::Errno;
@@ -14,37 +16,49 @@ pub(crate) const SIZE: usize = 16;
 const ERRORS: i32 = 512;
 
 /// An answer being put together.
-pub(crate) struct Answer {
-    bytes: Box<[u8]>,
-    end: usize,
+pub(crate) struct Answer<'a> {
+    room: &'a mut [u8],
+    len: usize,
     unique: u64,
     error: i32,
 }
 
-impl Answer {
-    /// Room for the longest.
+/// An answer that is put together: its header, and how much of the room its body takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reply {
+    pub(crate) head: [u8; SIZE],
+    pub(crate) len: usize,
+}
+
+/// Room for the longest answer, as one message.
+pub(crate) struct Sheet(Box<[u8]>);
+
+impl Sheet {
     pub(crate) fn new() -> Self {
-        Self {
-            bytes: vec![0; SIZE + ONCE_MAX].into_boxed_slice(),
-            end: SIZE,
-            unique: 0,
-            error: 0,
-        }
+        Self(vec![0; SIZE + ONCE_MAX].into_boxed_slice())
     }
 
-    /// Room for one that brings nothing.
-    pub(crate) fn brief() -> Self {
-        Self {
-            bytes: vec![0; SIZE].into_boxed_slice(),
-            end: SIZE,
-            unique: 0,
-            error: 0,
-        }
+    /// Where the body goes.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        &mut self.0[SIZE..]
     }
 
-    /// Begins the answer to the request with this number.
-    pub(crate) fn begin(&mut self, unique: u64) {
-        (self.end, self.unique, self.error) = (SIZE, unique, 0);
+    /// The whole message.
+    pub(crate) fn message(&mut self, reply: &Reply) -> &[u8] {
+        self.0[..SIZE].copy_from_slice(&reply.head);
+        &self.0[..SIZE + reply.len]
+    }
+}
+
+impl<'a> Answer<'a> {
+    /// Begins the answer to the request with this number, in this room.
+    pub(crate) fn new(room: &'a mut [u8], unique: u64) -> Self {
+        Self {
+            room,
+            len: 0,
+            unique,
+            error: 0,
+        }
     }
 
     /// Makes it an error, whatever it brought.
@@ -52,20 +66,20 @@ impl Answer {
         let raw = errno.raw();
         let known = raw > 0 && raw < ERRORS;
         self.error = if known { raw } else { Errno::EIO.raw() };
-        self.end = SIZE;
+        self.len = 0;
     }
 
     /// How much it brings so far.
     pub(crate) fn len(&self) -> usize {
-        self.end - SIZE
+        self.len
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        let room = self.bytes.get_mut(self.end..self.end + bytes.len());
+        let room = self.room.get_mut(self.len..self.len + bytes.len());
         match room {
             Some(room) if self.error == 0 => {
                 room.copy_from_slice(bytes);
-                self.end += bytes.len();
+                self.len += bytes.len();
             }
             Some(_) => {}
             None => self.fail(Errno::EIO),
@@ -101,20 +115,23 @@ impl Answer {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
     ) -> Result<(), Errno> {
-        let room = &mut self.bytes[self.end..];
+        let room = &mut self.room[self.len..];
         let len = len.min(room.len());
         let done = fill(&mut room[..len])?;
-        self.end += done.min(len);
+        self.len += done.min(len);
         Ok(())
     }
 
-    /// The whole message.
-    pub(crate) fn message(&mut self) -> &[u8] {
-        let len = self.end as u32;
-        self.bytes[..4].copy_from_slice(&len.to_ne_bytes());
-        self.bytes[4..8].copy_from_slice(&(-self.error).to_ne_bytes());
-        self.bytes[8..SIZE].copy_from_slice(&self.unique.to_ne_bytes());
-        &self.bytes[..self.end]
+    /// It is put together.
+    pub(crate) fn done(&self) -> Reply {
+        let mut head = [0; SIZE];
+        head[..4].copy_from_slice(&((SIZE + self.len) as u32).to_ne_bytes());
+        head[4..8].copy_from_slice(&(-self.error).to_ne_bytes());
+        head[8..].copy_from_slice(&self.unique.to_ne_bytes());
+        Reply {
+            head,
+            len: self.len,
+        }
     }
 }
 
@@ -124,13 +141,15 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_an_error_and_nothing_else() {
-        let mut answer = Answer::new();
-        answer.begin(9);
+        let mut sheet = Sheet::new();
+        let mut answer = Answer::new(sheet.room(), 9);
         answer.u32(5);
-        assert_eq!(answer.message().len(), 20);
+        assert_eq!(answer.done().len, 4);
         answer.zeros(ONCE_MAX);
         answer.u32(5);
-        let message = answer.message();
+        let reply = answer.done();
+        assert_eq!(reply.len, 0);
+        let message = sheet.message(&reply);
         assert_eq!(message.len(), SIZE);
         assert_eq!(message[4..8], (-Errno::EIO.raw()).to_ne_bytes());
         assert_eq!(message[8..], 9u64.to_ne_bytes());
@@ -138,16 +157,18 @@ mod tests {
 
     #[test]
     fn what_is_filled_in_is_what_was_said() {
-        let mut answer = Answer::new();
-        answer.begin(1);
+        let mut sheet = Sheet::new();
+        let mut answer = Answer::new(sheet.room(), 1);
         let filled = answer.filled(10, |room| {
             room[..3].copy_from_slice(b"abc");
             Ok(3)
         });
         assert_eq!(filled, Ok(()));
-        assert_eq!(answer.message()[SIZE..], *b"abc");
         assert_eq!(answer.filled(1, |_| Err(Errno::EIO)), Err(Errno::EIO));
+        let reply = answer.done();
+        assert_eq!(sheet.message(&reply)[SIZE..], *b"abc");
+        let mut answer = Answer::new(sheet.room(), 1);
         let all = answer.filled(usize::MAX, |room| Ok(room.len()));
-        assert_eq!((all, answer.message().len()), (Ok(()), SIZE + ONCE_MAX));
+        assert_eq!((all, answer.done().len), (Ok(()), ONCE_MAX));
     }
 }

@@ -5,7 +5,7 @@ use super::one;
 use crate::answer::Clerk;
 use crate::options::{Opens, Options};
 use crate::view::View;
-use crate::wire::Answer;
+use crate::wire::Sheet;
 use crate::wire::init::Terms;
 use crate::wire::numbers::op;
 use crate::worker::Worker;
@@ -86,13 +86,13 @@ fn message(numbers: &mut Numbers) -> Vec<u8> {
 fn what_no_kernel_sends_is_answered_and_breaks_nothing() {
     for opens in [Opens::Never, Opens::Each] {
         let (clerk, mut worker) = clerk(opens);
-        let mut answer = Answer::new();
+        let mut sheet = Sheet::new();
         let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
         let mut answers = 0;
         for _ in 0..60_000 {
             let message = message(&mut numbers);
-            if one(&clerk, &mut worker, &message, &mut answer) {
-                let sent = answer.message();
+            if let Some(reply) = one(&clerk, &mut worker, &message, sheet.room()) {
+                let sent = sheet.message(&reply);
                 assert_eq!(sent[..4], (sent.len() as u32).to_ne_bytes());
                 assert_eq!(sent[8..16], message[8..16], "another request's number");
                 answers += 1;
@@ -105,7 +105,7 @@ fn what_no_kernel_sends_is_answered_and_breaks_nothing() {
 #[test]
 fn lengths_that_lie_are_refused_before_anything_is_done() {
     let (clerk, mut worker) = clerk(Opens::Never);
-    let mut answer = Answer::new();
+    let mut sheet = Sheet::new();
     let mut send = |opcode: u32, len: Option<u32>, body: &[u8]| {
         let mut message = Vec::new();
         message.extend(len.unwrap_or(40 + body.len() as u32).to_ne_bytes());
@@ -114,20 +114,20 @@ fn lengths_that_lie_are_refused_before_anything_is_done() {
         message.extend(1u64.to_ne_bytes());
         message.extend([0; 16]);
         message.extend(body);
-        let answered = one(&clerk, &mut worker, &message, &mut answer);
-        let errno = i32::from_ne_bytes(answer.message()[4..8].try_into().expect("four bytes"));
-        (answered, errno)
+        let reply = one(&clerk, &mut worker, &message, sheet.room())?;
+        let errno = reply.head[4..8].try_into().expect("four bytes");
+        Some(i32::from_ne_bytes(errno))
     };
-    assert_eq!(send(op::LOOKUP, None, b"name"), (true, -22));
-    assert_eq!(send(op::LOOKUP, Some(41), b"name\0"), (true, -5));
-    assert_eq!(send(op::LOOKUP, None, b"name\0"), (true, 0));
+    assert_eq!(send(op::LOOKUP, None, b"name"), Some(-22));
+    assert_eq!(send(op::LOOKUP, Some(41), b"name\0"), Some(-5));
+    assert_eq!(send(op::LOOKUP, None, b"name\0"), Some(0));
     // Data that is shorter than it says.
     let mut write = [0; 48];
     write[16..20].copy_from_slice(&9u32.to_ne_bytes());
-    assert_eq!(send(op::WRITE, None, &write), (true, -22));
+    assert_eq!(send(op::WRITE, None, &write), Some(-22));
     // More nodes than there are bytes for: nothing is given back, and nothing answered.
     let mut forgets = [0; 24];
     forgets[..4].copy_from_slice(&u32::MAX.to_ne_bytes());
-    assert_eq!(send(op::BATCH_FORGET, None, &forgets), (false, -22));
-    assert_eq!(send(4711, None, b""), (true, -38));
+    assert_eq!(send(op::BATCH_FORGET, None, &forgets), None);
+    assert_eq!(send(4711, None, b""), Some(-38));
 }

@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// each open and close too.
     #[arg(long)]
     locks: bool,
+    /// Read the kernel's requests, also where it has rings for them.
+    #[arg(long)]
+    no_rings: bool,
     /// Threads that answer.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -136,6 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         for (kind, n) in &stats.requests {
             println!("{kind:40} {n:>12}");
         }
+        println!("{:40} {:>12}", "by rings", stats.by_rings);
     }
     Ok(Outcome::Done)
 }
@@ -169,6 +173,7 @@ fn start(args: &Args) -> Result<(Session, Sources), Error> {
         trusted: args.trusted,
         writeback: !args.write_through,
         locks: args.locks,
+        rings: !args.no_rings,
         ..Options::default()
     };
     if args.each_open {

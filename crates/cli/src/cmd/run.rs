@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// slower for it.
     #[arg(long)]
     locks: bool,
+    /// Read the kernel's requests, also where it has rings for them.
+    #[arg(long)]
+    no_rings: bool,
     /// Keep the changes, under this name or in this directory; go on with them if there are some.
     #[arg(long, value_name = "VIEW")]
     name: Option<String>,
@@ -131,6 +134,7 @@ impl Args {
         config.mounts.extend_from_slice(&self.mount);
         config.write_through |= self.write_through;
         config.locks |= self.locks;
+        config.no_rings |= self.no_rings;
         config.upper = self.upper.clone().or(config.upper);
         config.name = self.name.clone().or(config.name);
         config.settle(cwd);

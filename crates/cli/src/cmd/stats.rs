@@ -90,6 +90,9 @@ fn table(out: &mut impl Write, figures: &Figures, before: Option<&Figures>) -> i
     let age = begun.elapsed().unwrap_or_default().as_secs();
     let command = text_of(label.command.as_ref());
     writeln!(out, "{}, {age} s: {command}", name_of(label))?;
+    if !figures.way.is_empty() {
+        writeln!(out, "  {:42} {}", "requests", figures.way)?;
+    }
     let earlier = before.map(rows).unwrap_or_default();
     for (name, n) in rows(figures) {
         if n == 0 {
@@ -114,6 +117,7 @@ fn rows(figures: &Figures) -> Vec<(String, u64)> {
     let requests = figures.requests.iter();
     let mut rows: Vec<(String, u64)> = requests.map(|(kind, n)| (kind.clone(), *n)).collect();
     let mut add = |name: &str, n: u64| rows.push((name.to_owned(), n));
+    add("by rings", figures.by_rings);
     add("known to the kernel", figures.nodes);
     add("cached names", figures.cached.names);
     add("copied up", figures.copied_up.files);

@@ -126,7 +126,7 @@ fn serve(clerk: &Clerk, mut ring: FuseRing<Arc<Device>>, mut worker: Worker) -> 
     let mut brief = vec![0; BRIEF];
     let failed = |errno: Errno| io::Error::from_raw_os_error(errno.raw());
     loop {
-        let at = match ring.next().map_err(failed)? {
+        let at = match ring.wait().map_err(failed)? {
             Came::Request(at) => at,
             Came::End => return Ok(()),
         };

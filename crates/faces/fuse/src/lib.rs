@@ -46,8 +46,8 @@
 mod answer;
 mod attach;
 mod crew;
-mod early;
 mod data;
+mod early;
 mod hear;
 mod linger;
 mod listing;

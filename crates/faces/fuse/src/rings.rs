@@ -106,7 +106,9 @@ fn posts(queues: usize, on: &[usize], threads: usize) -> Result<Vec<Post>, Errno
         processor: Some(usize::from(queue)),
         queues: vec![queue],
     };
-    let mut posts: Vec<Post> = (0..each).flat_map(|_| served.iter().copied().map(post)).collect();
+    let mut posts: Vec<Post> = (0..each)
+        .flat_map(|_| served.iter().copied().map(post))
+        .collect();
     if !off.is_empty() {
         // R2
         posts.push(Post {

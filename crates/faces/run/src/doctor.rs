@@ -3,6 +3,7 @@
 
 use crate::namespaces::{DEVICE, Namespaces, device};
 use crate::{Plan, Refusal};
+use openpath_fuse::Rings;
 
 /// What came of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +58,7 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
             text: "not tried".to_owned(),
         },
     });
+    checks.push(rings());
     checks
 }
 
@@ -87,6 +89,20 @@ fn kernel() -> Check {
         Err(Refusal::new(format!("{text}: a run needs 5.2 or later")))
     };
     check("kernel", found)
+}
+
+/// A run is possible without; it is the quicker with.
+fn rings() -> Check {
+    let text = if Rings::are_offered() {
+        "the kernel's requests come by rings, on the processor of who asks".to_owned()
+    } else {
+        format!(
+            "the kernel's requests are read one by one; from Linux 6.14 on they come by rings, \
+             which is quicker, once root says `{}`",
+            Rings::REMEDY
+        )
+    };
+    check("rings", Ok(text))
 }
 
 fn proc() -> Check {

@@ -30,6 +30,8 @@ pub struct Plan {
     pub at_once: bool,
     /// Locks of files are answered by the server, which can be asked for them.
     pub locks: bool,
+    /// The kernel's requests are read, also where it has rings for them.
+    pub no_rings: bool,
 }
 
 impl Default for Plan {
@@ -48,6 +50,7 @@ impl Default for Plan {
             extra: Vec::new(),
             at_once: false,
             locks: false,
+            no_rings: false,
         }
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct View {
     keeps_back: bool,
     /// Locks of files are answered.
     locks: bool,
+    /// Requests are read, also where there are rings.
+    no_rings: bool,
     /// The lock of a directory of changes.
     held: Option<ViewLock>,
     /// Those of other trees' directories of changes.
@@ -115,6 +117,7 @@ impl View {
             told: vec![overlay],
             keeps_back: plan.keeps_back(),
             locks: plan.locks,
+            no_rings: plan.no_rings,
             held,
             taken: Vec::new(),
         };
@@ -176,6 +179,7 @@ impl View {
         let failed = |why: &dyn std::fmt::Display| Refusal::step("the view cannot be served", why);
         let mut options = crate::namespaces::options(mapped);
         options.locks = self.locks;
+        options.rings = !self.no_rings;
         if self.log.is_some() {
             options.opens = Opens::Each;
             options.threads = options.threads.max(LOOKERS);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use openpath_abi::{Errno, fcntl as f};
-use openpath_fuse::{Opens, Options, Server, Session};
+use openpath_fuse::{Opens, Options, Rings, Server, Session};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Vfs};
 use rustix::fd::{AsRawFd as _, OwnedFd};
@@ -28,6 +28,8 @@ pub enum Serve {
     Writeback,
     /// Each open and close, every write at once.
     Opens,
+    /// As the first, by rings, which the kernel must offer.
+    Rings,
 }
 
 /// A mount that is to be made by the first actor of a case.
@@ -103,8 +105,12 @@ fn serve(device: OwnedFd, serve: Serve) -> Option<Session> {
             _ => Opens::Never,
         },
         writeback: serve == Serve::Writeback,
+        rings: serve == Serve::Rings,
         threads: 2,
         ..Options::default()
     };
-    Server::new(&task, options).ok()?.serve(device).ok()
+    let session = Server::new(&task, options).ok()?.serve(device).ok()?;
+    // Without rings nobody serves, and the case fails.
+    let is_as_told = serve != Serve::Rings || session.handle().rings() == Rings::Used;
+    is_as_told.then_some(session)
 }

@@ -50,6 +50,17 @@ pub enum Came {
 }
 
 /// A ring with its entries.
+///
+/// ```
+/// use openpath_abi::Errno;
+/// use openpath_uring::fuse::FuseRing;
+///
+/// // What is not FUSE's is not asked.
+/// let file = std::fs::File::open("/dev/null")?;
+/// let ring = FuseRing::new(file, vec![0], 1 << 20, 0);
+/// assert_eq!(ring.err(), Some(Errno::ENODEV));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct FuseRing<D> {
     kernel: Kernel,
     device: D,
@@ -109,7 +120,7 @@ impl<D: AsFd> FuseRing<D> {
     /// # Errors
     /// What keeps the kernel from taking it; what it says of an answer that it does not take, once
     /// nothing else will come.
-    pub fn next(&mut self) -> Result<Came, Errno> {
+    pub fn wait(&mut self) -> Result<Came, Errno> {
         loop {
             if let Some(at) = self.came.pop_front() {
                 return Ok(Came::Request(at));
@@ -128,7 +139,7 @@ impl<D: AsFd> FuseRing<D> {
     }
 
     /// Commits the answer that was put into an entry, which is the kernel's with the next
-    /// [`FuseRing::next`].
+    /// [`FuseRing::wait`].
     ///
     /// # Errors
     /// `EINVAL`: it has no request.

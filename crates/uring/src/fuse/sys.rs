@@ -78,7 +78,12 @@ impl Kernel {
     ///
     /// # Errors
     /// `EINVAL`: it is not ours. `EBUSY`: there is no room, which there is for all of them.
-    pub(super) fn push(&mut self, device: &impl AsFd, at: usize, what: Command) -> Result<(), Errno> {
+    pub(super) fn push(
+        &mut self,
+        device: &impl AsFd,
+        at: usize,
+        what: Command,
+    ) -> Result<(), Errno> {
         let slot = self.slots.get_mut(at).ok_or(Errno::EINVAL)?;
         if slot.whose != Whose::Ours {
             return Err(Errno::EINVAL);

@@ -35,6 +35,9 @@ pub(crate) struct Config {
     pub(crate) write_through: bool,
     /// Locks of files are answered by the server.
     pub(crate) locks: bool,
+    /// The kernel's requests are read, also where it has rings for them.
+    #[serde(rename = "no-rings")]
+    pub(crate) no_rings: bool,
     pub(crate) mounts: Vec<Mount>,
 }
 
@@ -105,6 +108,7 @@ impl Config {
             absent: self.absent.clone(),
             at_once: self.write_through,
             locks: self.locks,
+            no_rings: self.no_rings,
             ..Plan::default()
         };
         plan.pass.extend(all(&self.pass)?);

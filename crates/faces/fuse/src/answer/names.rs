@@ -44,7 +44,11 @@ impl Clerk {
         let node = asked.node();
         self.view.looks_at(asked.w, asked.by(), node);
         let attr = self.view.attributes(asked.w, node)?;
-        attributes(&mut asked.answer, &shown(node, &attr), self.holds.attributes);
+        attributes(
+            &mut asked.answer,
+            &shown(node, &attr),
+            self.holds.attributes,
+        );
         Ok(())
     }
 
@@ -53,7 +57,11 @@ impl Clerk {
         let node = asked.node();
         self.view.looks_at(asked.w, asked.by(), node);
         let attr = self.view.birth(asked.w, node)?;
-        statx(&mut asked.answer, &shown(node, &attr), self.holds.attributes);
+        statx(
+            &mut asked.answer,
+            &shown(node, &attr),
+            self.holds.attributes,
+        );
         Ok(())
     }
 
@@ -75,7 +83,11 @@ impl Clerk {
             fd: wanted.handle.and_then(fd_of),
         };
         let attr = self.view.change(asked.w, who, node, &change)?;
-        attributes(&mut asked.answer, &shown(node, &attr), self.holds.attributes);
+        attributes(
+            &mut asked.answer,
+            &shown(node, &attr),
+            self.holds.attributes,
+        );
         Ok(())
     }
 

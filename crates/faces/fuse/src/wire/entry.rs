@@ -39,11 +39,7 @@ pub(crate) struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// The request in this head and room, whose first [`SLACK`] bytes are ours; `brief` has
     /// [`BRIEF`].
-    pub(crate) fn of(
-        head: &'a mut [u8; HEAD],
-        room: &'a mut [u8],
-        brief: &'a mut [u8],
-    ) -> Self {
+    pub(crate) fn of(head: &'a mut [u8; HEAD], room: &'a mut [u8], brief: &'a mut [u8]) -> Self {
         let word = |at: usize| {
             let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
             u32::from_ne_bytes(bytes) as usize
@@ -145,7 +141,15 @@ mod tests {
 
     #[test]
     fn lengths_that_lie_lead_nowhere() {
-        let lies = [(0, 0), (39, 0), (40, 9), (300, 0), (u32::MAX, 0), (50_000, 49_990), (9, u32::MAX)];
+        let lies = [
+            (0, 0),
+            (39, 0),
+            (40, 9),
+            (300, 0),
+            (u32::MAX, 0),
+            (50_000, 49_990),
+            (9, u32::MAX),
+        ];
         for (len, payload) in lies {
             let (mut head, mut room) = filled(op::LOOKUP, b"", b"name\0");
             head[..4].copy_from_slice(&len.to_ne_bytes());

@@ -3,13 +3,53 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
-use openpath_fuse::{Options, Server, Session};
+use openpath_fuse::{Options, Rings, Server, Session};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Task, Vfs};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+/// The kernel's switch of rings.
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// How often rings are wanted now, and what the switch said before.
+static OFFERS: Mutex<(usize, String)> = Mutex::new((0, String::new()));
+
+/// The kernel offers rings until this goes.
+pub(crate) struct Offer(());
+
+impl Offer {
+    /// `None`, and a word, where that cannot be had.
+    pub(crate) fn make() -> Option<Self> {
+        let mut offers = OFFERS.lock().expect("no panic");
+        if offers.0 == 0 {
+            let Ok(before) = std::fs::read_to_string(SWITCH) else {
+                eprintln!("skipped: this kernel has no rings for FUSE");
+                return None;
+            };
+            if let Err(why) = std::fs::write(SWITCH, "Y") {
+                eprintln!("skipped: this user may not have rings offered ({why})");
+                return None;
+            }
+            offers.1 = before;
+        }
+        offers.0 += 1;
+        Some(Self(()))
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        let mut offers = OFFERS.lock().expect("no panic");
+        offers.0 -= 1;
+        if offers.0 == 0 {
+            std::fs::write(SWITCH, offers.1.trim()).expect("as it was");
+        }
+    }
+}
 
 /// How long a mount that nobody uses any more may seem in use.
 const MOMENT: Duration = Duration::from_secs(20);
@@ -41,8 +81,19 @@ impl Place {
         Self::serving(task, server)
     }
 
-    /// A mount that this server of it makes.
+    /// A mount that this server of it makes; with `OPENPATH_RINGS` in the environment, by rings.
     pub(crate) fn serving(task: Task, server: Server) -> Option<Self> {
+        let wanted = std::env::var_os("OPENPATH_RINGS").is_some();
+        let offer = wanted.then(|| Offer::make().expect("rings"));
+        let place = Self::made(task, server)?;
+        if offer.is_some() {
+            let rings = place.session().handle().rings();
+            assert!(matches!(rings, Rings::Used | Rings::Locks), "{rings}");
+        }
+        Some(place)
+    }
+
+    fn made(task: Task, server: Server) -> Option<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("openpath-fuse-{}-{number}", std::process::id());
         let dir = std::env::temp_dir().join(name);

@@ -78,6 +78,12 @@ pub struct Figures {
     pub label: Label,
     /// Requests of the kernel, by kind.
     pub requests: BTreeMap<String, u64>,
+    /// How many of them came by rings.
+    #[serde(default)]
+    pub by_rings: u64,
+    /// Which way they come, and why not by rings, in words.
+    #[serde(default)]
+    pub way: String,
     /// Files, directories and links that the kernel knows.
     pub nodes: u64,
     /// Cached names of all tenants, and what holds them.
@@ -171,6 +177,8 @@ impl Figures {
             version: VERSION,
             label: label.clone(),
             requests: requests.map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
+            by_rings: stats.by_rings,
+            way: handle.rings().to_string(),
             nodes: stats.nodes as u64,
             cached: Cached {
                 names: usage.dentries as u64,

@@ -79,6 +79,12 @@ const METRICS: &[Metric] = &[
         },
     },
     of_all!(
+        "openpath_requests_by_rings_total",
+        COUNTER,
+        "Requests of the kernel that came by rings.",
+        |f| f.by_rings
+    ),
+    of_all!(
         "openpath_nodes",
         GAUGE,
         "Files, directories and links that the kernel knows.",
@@ -249,6 +255,8 @@ mod tests {
             version: VERSION,
             label,
             requests: BTreeMap::from([("lookup".to_owned(), 3)]),
+            by_rings: 2,
+            way: "by rings".to_owned(),
             nodes: 4,
             cached: Cached::default(),
             copied_up: Copies { files: 1, bytes: 9 },

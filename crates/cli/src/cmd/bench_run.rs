@@ -7,6 +7,7 @@ use std::time::Duration;
 use openpath_bench::harness::Effort;
 use openpath_bench::row::Row;
 use openpath_bench::{Ask, Error, programs};
+use openpath_fuse::Rings;
 
 use super::bench::{Common, at_least_one};
 use super::bench_seeds::paged;
@@ -57,6 +58,16 @@ pub(crate) struct Worker {
     out: PathBuf,
 }
 
+/// Which way the kernel asks, which is the machine's to say and changes every row.
+fn way() -> String {
+    let (ways, switch) = if Rings::are_offered() {
+        ("by rings", "Y")
+    } else {
+        ("one by one, by read(2)", "N")
+    };
+    format!("Requests of the kernel\ncame {ways} (`fuse.enable_uring` is {switch}).")
+}
+
 pub(crate) fn run(args: &Run) -> Result<Vec<Row>, Error> {
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let exe = std::env::current_exe().map_err(|e| Error::host("find this program", e))?;
@@ -79,7 +90,9 @@ pub(crate) fn run(args: &Run) -> Result<Vec<Row>, Error> {
         let name = name.to_string_lossy();
         format!("\n\n![How many times the bare system's time each took]({name})")
     });
-    let about = format!("{ABOUT}{}", picture.unwrap_or_default());
+    let way = way();
+    eprintln!("{way}");
+    let about = format!("{ABOUT} {way}{}", picture.unwrap_or_default());
     let words = ["Programs", about.as_str(), "bench run"];
     paged(args.page.as_deref(), words, || {
         let rows = programs::run(&options)?;

@@ -27,7 +27,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 type Ended = io::Result<()>;
-/// What a thread says of what it was to do, and nothing more.
+/// What a thread says: of its ring, and of its registration.
 type Says = SyncSender<Result<(), Errno>>;
 
 /// Threads with rings that wait for their beginning.
@@ -35,7 +35,8 @@ pub(crate) struct Crew {
     threads: Vec<JoinHandle<Ended>>,
     /// Each takes a clerk to begin with.
     gates: Vec<SyncSender<Arc<Clerk>>>,
-    heard: Receiver<Result<(), Errno>>,
+    /// What each says.
+    heard: Vec<Receiver<Result<(), Errno>>>,
 }
 
 impl Crew {
@@ -48,20 +49,21 @@ impl Crew {
         posts: impl Iterator<Item = (Post, Worker)>,
     ) -> Result<Self, Errno> {
         let posts: Vec<_> = posts.collect();
-        let (says, heard) = sync_channel(posts.len());
         let mut crew = Self {
             threads: Vec::with_capacity(posts.len()),
             gates: Vec::with_capacity(posts.len()),
-            heard,
+            heard: Vec::with_capacity(posts.len()),
         };
         for (post, worker) in posts {
             let (gate, opens) = sync_channel(1);
-            let (device, says) = (Arc::clone(device), says.clone());
+            let (says, heard) = sync_channel(2);
+            let device = Arc::clone(device);
             let body = move || work(device, &post, worker, &says, &opens);
             let named = Builder::new().name("openpath-fuse".to_owned());
             crew.threads
                 .push(named.spawn(body).map_err(|_| Errno::EAGAIN)?);
             crew.gates.push(gate);
+            crew.heard.push(heard);
         }
         crew.hear()?;
         Ok(crew)
@@ -79,8 +81,8 @@ impl Crew {
 
     /// What all of them say; of several errors the first.
     fn hear(&self) -> Result<(), Errno> {
-        let said = self.threads.iter();
-        let said = said.map(|_| self.heard.recv().unwrap_or(Err(Errno::EIO)));
+        let said = self.heard.iter();
+        let said = said.map(|heard| heard.recv().unwrap_or(Err(Errno::EIO)));
         said.fold(Ok(()), Result::and)
     }
 }

@@ -334,6 +334,13 @@ fn what_is_cached_is_not_asked_again() {
         assert_eq!(fs::read_dir(place.dir()).expect("listed").count(), 1);
     };
     round();
+    // The kernel tells of the end of an opening when it gets to it.
+    for _ in 0..1000 {
+        if place.asked("flush, release") >= 2 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     let before = place.session().stats();
     for _ in 0..50 {
         round();

@@ -132,7 +132,7 @@ impl Server {
         }
         let clerk = Clerk::new(Arc::clone(&self.view), &self.options, terms).heard_by(above);
         let clerk = Arc::new(clerk);
-        let mut running = thread::begin(&clerk, &device, self.workers)?;
+        let mut running = thread::begin(&clerk, &device, self.workers, crew.is_err())?;
         let rings = match crew {
             Ok(crew) => {
                 let (threads, rings) = crew.begin(&clerk);

@@ -18,7 +18,8 @@ use std::thread::JoinHandle;
 /// After so many requests without a pause it looks whether there are still more.
 const MANY: u32 = 16;
 
-/// Begins a thread for each worker; all of them, or none answers.
+/// Begins a thread for each worker; all of them, or none answers. They look for what comes next
+/// before they wait for it, if `hurries`: if somebody waits for what is read.
 ///
 /// # Errors
 /// `EAGAIN`: no thread.
@@ -26,6 +27,7 @@ pub(crate) fn begin(
     clerk: &Arc<Clerk>,
     device: &Arc<Device>,
     workers: Vec<Worker>,
+    hurries: bool,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let shift = Arc::new(Shift::new(workers.len()));
     let mut gates = Vec::with_capacity(workers.len());
@@ -35,7 +37,7 @@ pub(crate) fn begin(
         let (gate, opens) = sync_channel::<()>(1);
         gates.push(gate);
         let body = move || match opens.recv() {
-            Ok(()) => run(&clerk, &device, &shift.join(number), worker),
+            Ok(()) => run(&clerk, &device, &shift.join(number), worker, hurries),
             Err(_) => Ok(()),
         };
         let named = std::thread::Builder::new().name("openpath-fuse".to_owned());
@@ -50,7 +52,13 @@ pub(crate) fn begin(
     Ok(begun)
 }
 
-fn run(clerk: &Clerk, device: &Device, turn: &Turn<'_>, mut worker: Worker) -> io::Result<()> {
+fn run(
+    clerk: &Clerk,
+    device: &Device,
+    turn: &Turn<'_>,
+    mut worker: Worker,
+    hurries: bool,
+) -> io::Result<()> {
     worker.seat.take();
     let mut room = vec![0; REQUEST_MAX];
     let mut sheet = Sheet::new();
@@ -75,7 +83,11 @@ fn run(clerk: &Clerk, device: &Device, turn: &Turn<'_>, mut worker: Worker) -> i
                 in_a_row = 0;
                 if !turn.leaves() {
                     let wait = || device.wait(turn.patience());
-                    linger.pause(|| device.has_more(), wait)?;
+                    if hurries {
+                        linger.pause(|| device.has_more(), wait)?;
+                    } else {
+                        wait()?;
+                    }
                 }
             }
             Came::End => return Ok(()),

@@ -9,6 +9,8 @@
 //! R3 a window is dropped if the thread got less than 95 % of it as processor time, and a whole
 //! round if the machine below stole time meanwhile; what is dropped is counted.
 //! R4 a warm variant walks every path twice untimed first: the variant before it used the caches.
+//! So a suite says how many operations walk every path once, where it is not [`ROTATION`]: else
+//! one with a single long path would spend its time on what nobody times.
 //! R5 a burst answers how many results were wrong; one wrong result ends the benchmark.
 
 use std::fs::File;
@@ -21,9 +23,11 @@ use crate::sys;
 
 /// How long a burst should take.
 pub const BURST_NS: u64 = 150_000;
-/// Bursts are multiples of this many operations, so that each walks every path equally often.
+/// Bursts are multiples of this many operations, so that each walks every path equally often,
+/// unless the suite has fewer paths ([`Suite::of`]).
 pub const ROTATION: u64 = 64;
-const WARM_OPS: u64 = 2 * ROTATION;
+/// Rotations before a window of a warm variant.
+const WARM: u64 = 2;
 
 /// How much to measure.
 #[derive(Clone, Copy, Debug)]
@@ -55,15 +59,22 @@ struct Variant<'a> {
     heat: Heat,
     enter: Box<dyn FnMut() -> Result<(), Error> + 'a>,
     burst: Box<dyn FnMut(u64) -> u64 + 'a>,
+    rotation: u64,
     ops: u64,
     windows: Vec<f64>,
     dropped: usize,
 }
 
 /// Variants to be measured together.
-#[derive(Default)]
 pub struct Suite<'a> {
     variants: Vec<Variant<'a>>,
+    rotation: u64,
+}
+
+impl Default for Suite<'_> {
+    fn default() -> Self {
+        Self::of(ROTATION)
+    }
 }
 
 /// One timed burst.
@@ -128,6 +139,14 @@ fn parse_steal(stat: &[u8]) -> u64 {
 }
 
 impl<'a> Suite<'a> {
+    /// A suite whose operations have walked every path after so many.
+    pub fn of(rotation: u64) -> Self {
+        Self {
+            variants: Vec::new(),
+            rotation: rotation.max(1),
+        }
+    }
+
     /// Adds a variant: `enter` runs untimed before each window, `burst` runs that many
     /// operations and answers how many went wrong.
     pub fn add(
@@ -142,6 +161,7 @@ impl<'a> Suite<'a> {
             heat,
             enter: Box::new(enter),
             burst: Box::new(burst),
+            rotation: self.rotation,
             ops: 1,
             windows: Vec::new(),
             dropped: 0,
@@ -211,7 +231,10 @@ impl Variant<'_> {
     /// Doubles the burst until it lasts long enough, then cuts it to fit. A warm one is never
     /// shorter than a rotation: each window would walk paths that the last one did not warm.
     fn size_burst(&mut self) -> Result<(), Error> {
-        let ops_min = if self.heat == Heat::Cold { 1 } else { ROTATION };
+        let ops_min = match self.heat {
+            Heat::Cold => 1,
+            Heat::Warm | Heat::Offloaded => self.rotation,
+        };
         self.ops = ops_min;
         loop {
             // The best of three: a moment without the processor must not make it too short.
@@ -231,7 +254,7 @@ impl Variant<'_> {
     fn window(&mut self) -> Result<Window, Error> {
         (self.enter)()?;
         if self.heat != Heat::Cold {
-            self.run(WARM_OPS)?;
+            self.run(WARM * self.rotation)?;
         }
         let ops = self.ops;
         let (window, result) = timed(|| self.run(ops));
@@ -251,6 +274,7 @@ impl Variant<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
 
     fn effort(rounds: usize) -> Effort {
         Effort {
@@ -288,6 +312,28 @@ mod tests {
         let out = suite.run(Effort { rounds: 3, time }, &Steal(None)).unwrap();
         assert_eq!(out[id].windows(), 0);
         assert!(out[id].dropped() > 0);
+    }
+
+    #[test]
+    fn a_warm_burst_walks_every_path_as_often_and_no_more_than_fits() {
+        for (rotation, most) in [(ROTATION, WARM * ROTATION), (1, WARM)] {
+            let asked = RefCell::new(Vec::new());
+            let mut suite = Suite::of(rotation);
+            // One operation lasts as long as a burst should.
+            suite.add(
+                "long",
+                Heat::Warm,
+                || Ok(()),
+                |ops| {
+                    asked.borrow_mut().push(ops);
+                    spin(BURST_NS)
+                },
+            );
+            suite.run(effort(2), &Steal(None)).unwrap();
+            let asked = asked.into_inner();
+            assert!(asked.iter().all(|ops| ops % rotation == 0), "{asked:?}");
+            assert_eq!(asked.iter().max(), Some(&most), "{asked:?}");
+        }
     }
 
     #[test]

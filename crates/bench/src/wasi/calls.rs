@@ -67,7 +67,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let steal = Steal::open();
     let mut rows = Vec::new();
     for group in wanted {
-        let mut suite = Suite::default();
+        let mut suite = Suite::of(group.what.paths());
         let ids = sides.each_mut().map(|(label, heat, side)| {
             let label = format!("{}, {label}", group.name);
             let burst = |ops| side.burst(group.what, group.level, ops);

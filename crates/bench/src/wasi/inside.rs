@@ -59,6 +59,14 @@ impl Loop {
         !matches!(self, Self::Floor | Self::Fstat | Self::Pread)
     }
 
+    /// After how many operations it has used every path of a level.
+    pub(super) fn paths(self) -> u64 {
+        match self {
+            Self::Readdir => 1,
+            _ => crate::PATHS as u64,
+        }
+    }
+
     /// Which table of a level it uses: files, missing names, the directory.
     fn table(self) -> usize {
         match self {

@@ -3,6 +3,7 @@
 //! and a directory of 1,000 names.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_WRONLY};
@@ -117,14 +118,26 @@ impl Tree {
     }
 }
 
-/// A directory of the host's that goes when this does.
+/// A directory of the host's that nobody else has, and that goes when this does.
 pub(super) struct Scratch(PathBuf);
+
+/// So many of one process at once.
+const SCRATCHES: usize = 1000;
 
 impl Scratch {
     pub(super) fn new(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(format!("openpath-wasi-{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(|e| Error::host("scratch directory", e))?;
-        Ok(Self(path))
+        let failed = |why| Error::host("scratch directory", why);
+        fs::create_dir_all(folder).map_err(failed)?;
+        let process = std::process::id();
+        for n in 0..SCRATCHES {
+            let path = folder.join(format!("openpath-wasi-{process}-{n}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
+                Err(why) => return Err(failed(why)),
+            }
+        }
+        Err(failed(ErrorKind::AlreadyExists.into()))
     }
 
     pub(super) fn path(&self) -> &Path {

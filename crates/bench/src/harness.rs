@@ -36,7 +36,12 @@ pub struct Effort {
     pub rounds: usize,
     /// No more than this for one suite.
     pub time: Duration,
+    /// Told what is measured next, before it is: nothing else is said until all is done.
+    pub tell: fn(&str),
 }
+
+/// Tells nobody.
+pub fn silent(_: &str) {}
 
 /// Whether a variant is measured with warm caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,11 +174,23 @@ impl<'a> Suite<'a> {
         Id(self.variants.len() - 1)
     }
 
+    fn tell(&self, effort: Effort) {
+        let Some((first, others)) = self.variants.split_first() else {
+            return;
+        };
+        let label = &first.label;
+        match others.len() {
+            0 => (effort.tell)(label),
+            more => (effort.tell)(&format!("{label}, and {more} beside it")),
+        }
+    }
+
     /// Measures everything; the answer is indexed by [`Id`].
     ///
     /// # Errors
     /// `Wrong` if an operation's result was; what an `enter` says.
     pub fn run(mut self, effort: Effort, steal: &Steal) -> Result<Measured, Error> {
+        self.tell(effort);
         for variant in &mut self.variants {
             variant.size_burst()?;
         }
@@ -280,6 +297,7 @@ mod tests {
         Effort {
             rounds,
             time: Duration::from_secs(20),
+            tell: silent,
         }
     }
 
@@ -309,7 +327,8 @@ mod tests {
         let mut suite = Suite::default();
         let id = suite.add("nap", Heat::Cold, || Ok(()), nap);
         let time = Duration::from_millis(20);
-        let out = suite.run(Effort { rounds: 3, time }, &Steal(None)).unwrap();
+        let effort = Effort { time, ..effort(3) };
+        let out = suite.run(effort, &Steal(None)).unwrap();
         assert_eq!(out[id].windows(), 0);
         assert!(out[id].dropped() > 0);
     }

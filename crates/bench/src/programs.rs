@@ -74,8 +74,11 @@ pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
             Err(why) => missing.push((kind, why.to_string())),
         }
     }
-    for round in 0..options.ask.effort.rounds {
+    let effort = options.ask.effort;
+    for round in 0..effort.rounds {
         for (n, load) in loads.iter().enumerate() {
+            let (name, round_of) = (&load.name, effort.rounds);
+            (effort.tell)(&format!("{name}, round {} of {round_of}", round + 1));
             turn(&mut sides, round, n, load)?;
         }
     }

@@ -107,6 +107,10 @@ impl<'a> Team<'a> {
         effort: Effort,
         steal: &Steal,
     ) -> Result<Vec<ByCount>, Error> {
+        if let Some((first, _)) = self.crews.first() {
+            let all = self.crews.len();
+            (effort.tell)(&format!("{first}: {all} crews of {counts:?} threads"));
+        }
         let processors = sys::processors();
         thread::scope(|scope| {
             let mut crews = Vec::new();
@@ -290,6 +294,7 @@ mod tests {
     const EFFORT: Effort = Effort {
         rounds: 3,
         time: Duration::from_secs(10),
+        tell: crate::harness::silent,
     };
 
     fn crew(turns: u64) -> Vec<Make<'static>> {

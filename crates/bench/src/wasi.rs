@@ -76,7 +76,7 @@ fn engine(what: &str) -> impl Fn(wasmtime::Error) -> Error + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::Effort;
+    use crate::harness::{Effort, silent};
     use crate::row::Verdict;
     use std::time::Duration;
 
@@ -85,6 +85,7 @@ mod tests {
         let effort = Effort {
             rounds: 1,
             time: Duration::ZERO,
+            tell: silent,
         };
         let options = Options {
             ask: Ask {
@@ -119,6 +120,7 @@ mod tests {
         let effort = Effort {
             rounds: 1,
             time: Duration::ZERO,
+            tell: silent,
         };
         let rows = |filter: &str, guests| {
             let options = Options {

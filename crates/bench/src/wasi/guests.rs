@@ -220,8 +220,10 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let mut shapes = Shape::ALL.to_vec();
     options.ask.keep_groups(&mut shapes, |shape| shape.name());
     let wants = |shape: &Shape, end: &str| options.ask.wants(&format!("{}, {end}", shape.name()));
+    let tell = options.ask.effort.tell;
     let mut rows = Vec::new();
     for &shape in shapes.iter().filter(|shape| wants(shape, STORES)) {
+        tell(&format!("{}, {STORES}", shape.name()));
         let stores = meeting::count(shape)?;
         rows.push(meeting::row(shape, &stores));
     }
@@ -229,6 +231,7 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     if shapes.is_empty() {
         return Ok(rows);
     }
+    tell(&format!("wasi guests, {count} of each kind"));
     let house = House::new()?;
     let memory = Resident::open()?;
     let crowds = shapes

@@ -88,6 +88,11 @@ pub(crate) struct Common {
     pub(crate) plant: Option<Plant>,
 }
 
+/// Says what is measured now. Nobody may listen.
+pub(crate) fn tell(what: &str) {
+    let _ = writeln!(io::stderr(), "openpath: measuring {what}");
+}
+
 pub(crate) fn at_least_one(text: &str) -> Result<u64, String> {
     text.parse()
         .ok()
@@ -128,6 +133,7 @@ fn options(walk: &Walk) -> walk::Options {
         effort: Effort {
             rounds,
             time: Duration::from_secs(walk.seconds),
+            tell,
         },
         filter: walk.common.filter.clone(),
         dentries: usize::try_from(walk.dentries).unwrap_or(usize::MAX),

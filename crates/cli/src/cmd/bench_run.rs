@@ -9,7 +9,7 @@ use openpath_bench::row::Row;
 use openpath_bench::{Ask, Error, programs};
 use openpath_fuse::Rings;
 
-use super::bench::{Common, at_least_one};
+use super::bench::{Common, at_least_one, tell};
 use super::bench_seeds::paged;
 use crate::Outcome;
 
@@ -76,6 +76,7 @@ pub(crate) fn run(args: &Run) -> Result<Vec<Row>, Error> {
             effort: Effort {
                 rounds: number(args.rounds),
                 time: Duration::MAX,
+                tell,
             },
             filter: args.common.filter.clone(),
         },

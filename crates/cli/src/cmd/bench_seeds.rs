@@ -10,7 +10,7 @@ use openpath_bench::page::{Page, load, write};
 use openpath_bench::row::Row;
 use openpath_bench::{Ask, Error, cached, create, failed, fd, locked, many, same, shapes};
 
-use super::bench::{Common, at_least_one};
+use super::bench::{Common, at_least_one, tell};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Timed {
@@ -175,6 +175,7 @@ impl Timed {
             effort: Effort {
                 rounds: usize::try_from(self.rounds).unwrap_or(usize::MAX),
                 time: Duration::from_secs(self.seconds),
+                tell,
             },
             filter: self.common.filter.clone(),
         }

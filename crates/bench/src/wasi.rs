@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench wasi`: what a guest of WebAssembly waits for its files, here and under wasmtime's own
-//! WASI; and what very many guests take.
+//! WASI; what whole programs take; and what very many guests take.
 //!
 //! One module, compiled once, runs its loops (`guest.wat`) on every side: the same calls with the
 //! same paths in the same machine code, so that a ratio is one of hosts. Nothing is timed inside of
@@ -22,6 +22,7 @@ mod ours;
 mod peer;
 mod plot;
 mod program;
+mod real;
 mod tree;
 
 pub use plot::plot;
@@ -41,6 +42,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// How many guests live at once.
     pub guests: usize,
+    /// Where `cargo xtask wasi-programs` has put real programs, if they are to be run.
+    pub programs: Option<PathBuf>,
 }
 
 /// Runs every wanted row.
@@ -57,6 +60,7 @@ pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
         (calls::rows(options)?, guests)
     };
     rows.extend(program::rows(options)?);
+    rows.extend(real::rows(options)?);
     rows.extend(guests);
     // R4
     for bar in bars::WASI {
@@ -94,6 +98,7 @@ mod tests {
             },
             folder: std::env::temp_dir(),
             guests: 20,
+            programs: None,
         };
         let rows = run(&options).unwrap();
         for bar in bars::WASI {
@@ -130,6 +135,7 @@ mod tests {
                 },
                 folder: std::env::temp_dir(),
                 guests,
+                programs: None,
             };
             let rows = run(&options).unwrap();
             rows.into_iter().map(|row| row.name).collect::<Vec<_>>()

@@ -21,6 +21,10 @@ which no file system sees. `dN`: the path has N names. `host backend` rows set o
 tmpfs itself against `blocking`. `whole program` is a guest from its making to its end: its\n\
 instance, a stat, a read and a miss for each of 64 files, and a listing of 1,000 names.\n\
 \n\
+`gofmt` and `sqlite` rows, with `--programs`, are of real programs from start to end: gofmt lists\n\
+the unformatted among some 200 files of Go, SQLite fills, asks and checks a database. `native` is\n\
+the same as a process on the tmpfs; there less is better, and gofmt has all processors.\n\
+\n\
 `guests` rows are of many guests at once over one image, each with a tenant, a namespace and a\n\
 tree of its own to write to: a directory, or an overlay over the image. `bytes` is what\n\
 openpath takes for each that is idle; `common stores` are stores to lines of memory to which two\n\
@@ -36,6 +40,10 @@ pub(crate) struct Wasi {
     /// Guests that live at once.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = at_least_one)]
     guests: u64,
+    /// Run real programs too, which `cargo xtask wasi-programs` has put here
+    /// (target/wasi-programs).
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
     /// Draw the results here, as SVG; the page shows a picture beside it.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -46,6 +54,7 @@ pub(crate) fn run(args: &Wasi) -> Result<Vec<Row>, Error> {
         ask: args.timed.ask(),
         folder: args.folder.clone(),
         guests: usize::try_from(args.guests).unwrap_or(usize::MAX),
+        programs: args.programs.clone(),
     };
     let picture = args.svg.as_ref().and_then(|svg| svg.file_name());
     let picture = picture.map(|name| {

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rows of real programs: each as a guest here, its files in memory, as one of wasmtime's own
+//! WASI, and as a process of this machine, their files on a tmpfs. Compiling is in no figure; what
+//! is timed is from the making of a guest, or the start of a process, to its end.
+//!
+//! # Rules
+//! R1. Sides run by turns, each round beginning with another; the first round warms up.
+//! R2. Every run must end as the first one did and say the same, or the benchmark ends.
+//! R3. A round in which the machine below stole time counts as any other: one run is too long to
+//!     find a moment without, and it meets all alike.
+
+mod load;
+mod sides;
+
+use std::path::Path;
+use std::time::Instant;
+
+use super::Options;
+use super::peer::Way;
+use crate::error::Error;
+use crate::harness::Effort;
+use crate::row::Row;
+use crate::stats::Samples;
+use load::Load;
+use sides::{NATIVE, Place, Side};
+
+/// The names of a program's rows.
+fn names(load: &Load) -> [String; 3] {
+    [Way::Pool.label(), Way::Blocking.label(), NATIVE].map(|end| format!("{}, {end}", load.name))
+}
+
+pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
+    let Some(programs) = &options.programs else {
+        return Ok(Vec::new());
+    };
+    let mut rows = Vec::new();
+    for load in Load::all()? {
+        if options.ask.wants_any(&names(&load)) {
+            rows.extend(of(&load, programs, options)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// The rows of one program.
+fn of(load: &Load, programs: &Path, options: &Options) -> Result<[Row; 3], Error> {
+    let effort = options.ask.effort;
+    (effort.tell)(&format!("{}, which is compiled first", load.name));
+    let place = Place::new(load, programs, &options.folder)?;
+    let sides = place.sides();
+    let [mine, pool, blocking, process] = measure(&load.name, &sides, effort)?;
+    let [to_pool, to_blocking, to_process] = names(load);
+    Ok([
+        Row::faster(&to_pool, &mine, Way::Pool.label(), &pool),
+        Row::faster(&to_blocking, &mine, Way::Blocking.label(), &blocking),
+        Row::growth(&to_process, &mine, NATIVE, &process),
+    ])
+}
+
+/// Runs all sides by turns: what the runs of each took, in nanoseconds.
+fn measure<const N: usize>(
+    name: &str,
+    sides: &[Side<'_>; N],
+    effort: Effort,
+) -> Result<[Samples; N], Error> {
+    let mut times = [const { Vec::new() }; N];
+    let mut first = None;
+    let begun = Instant::now();
+    for round in 0..=effort.rounds {
+        if round > 1 && begun.elapsed() > effort.time {
+            break;
+        }
+        for i in (0..N).map(|i| (i + round) % N) {
+            let side = &sides[i];
+            (side.clear)()?;
+            let start = Instant::now();
+            let ended = (side.run)()?;
+            let took = start.elapsed();
+            // R2
+            if *first.get_or_insert_with(|| ended.clone()) != ended {
+                let text = String::from_utf8_lossy(&ended.said);
+                let text: String = text.chars().take(200).collect();
+                let (label, status) = (side.label, ended.status);
+                let what = format!("{name}, {label}: status {status}, and it says {text:?}");
+                return Err(Error::Wrong(what));
+            }
+            if round > 0 {
+                times[i].push(took.as_nanos() as f64);
+            }
+        }
+    }
+    Ok(times.map(|times| Samples::new(times, 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::silent;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    /// Makes the directory `left`, says what the file `word` holds, and exits with 3.
+    const GUEST: &str = r#"(module
+      (import "wasi_snapshot_preview1" "path_open"
+        (func $path_open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "fd_read"
+        (func $fd_read (param i32 i32 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "fd_write"
+        (func $fd_write (param i32 i32 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "path_create_directory"
+        (func $mkdir (param i32 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+      (memory (export "memory") 1)
+      (data (i32.const 16) "word")
+      (data (i32.const 24) "left")
+      (data (i32.const 32) "\00\01\00\00\05\00\00\00")
+      (func (export "_start")
+        (if (call $mkdir (i32.const 3) (i32.const 24) (i32.const 4)) (then unreachable))
+        (if (call $path_open (i32.const 3) (i32.const 0) (i32.const 16) (i32.const 4)
+              (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 0))
+          (then unreachable))
+        (if (call $fd_read (i32.load (i32.const 0)) (i32.const 32) (i32.const 1) (i32.const 36))
+          (then unreachable))
+        (if (call $fd_write (i32.const 1) (i32.const 32) (i32.const 1) (i32.const 4))
+          (then unreachable))
+        (call $exit (i32.const 3))))"#;
+
+    /// A folder of programs of which `word` is one, its process this script.
+    fn programs(name: &str, script: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("openpath-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("word.wasm"), GUEST).unwrap();
+        fs::write(dir.join("word"), script).unwrap();
+        fs::set_permissions(dir.join("word"), fs::Permissions::from_mode(0o755)).unwrap();
+        dir
+    }
+
+    fn run(name: &str, script: &str, rounds: usize) -> Result<[Row; 3], Error> {
+        let load = Load {
+            name: "wasi word".to_owned(),
+            program: "word",
+            args: &[],
+            input: String::new(),
+            files: vec![(PathBuf::from("word"), b"hello".to_vec())],
+            leaves: Some("left"),
+        };
+        let dir = programs(name, script);
+        let effort = Effort {
+            rounds,
+            time: Duration::from_secs(60),
+            tell: silent,
+        };
+        let options = Options {
+            ask: crate::Ask {
+                effort,
+                filter: None,
+            },
+            folder: std::env::temp_dir(),
+            guests: 1,
+            programs: Some(dir.clone()),
+        };
+        let rows = of(&load, &dir, &options);
+        fs::remove_dir_all(dir).unwrap();
+        rows
+    }
+
+    #[test]
+    fn a_program_has_a_row_for_each_way() {
+        let script = "#!/bin/sh\nmkdir left && cat word; exit 3\n";
+        let rows = run("word", script, crate::row::WINDOWS_MIN).unwrap();
+        for row in &rows {
+            assert!(row.ratio.is_some_and(|ratio| ratio > 0.0), "{row:?}");
+        }
+        assert_eq!(rows[2].name, "wasi word, native");
+    }
+
+    #[test]
+    fn a_program_that_says_something_else_ends_the_benchmark() {
+        for script in [
+            "#!/bin/sh\necho no; exit 3\n",
+            "#!/bin/sh\ncat word; exit 4\n",
+        ] {
+            let told = run("other-word", script, 1);
+            assert!(matches!(told, Err(Error::Wrong(_))), "{told:?}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ways to run a program, each with files of its own kind and the same in them.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_WRONLY};
+use openpath_vfs::{Task, Vfs};
+use openpath_wasi::{Guest, Input, OpenpathWasi, Output, exit_code};
+use wasmtime::{Engine, InstancePre, Module, Store};
+use wasmtime_wasi::p1::WasiP1Ctx;
+use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
+use wasmtime_wasi::{FsPerms, I32Exit, WasiCtxBuilder};
+
+use super::load::Load;
+use crate::error::Error;
+use crate::wasi::peer::{self, Way};
+use crate::wasi::tree::Scratch;
+use crate::wasi::{engine, ours};
+
+/// What the process is called.
+pub(super) const NATIVE: &str = "native";
+/// What a program may say, in bytes.
+const SAID_MAX: usize = 1 << 20;
+/// What a guest is given its directory as: absolute paths and relative ones begin there.
+const NAMES: [&str; 2] = [".", "/"];
+/// Where Go begins relative paths.
+const PWD: (&str, &str) = ("PWD", "/");
+
+/// How a run ended: its exit status, and what it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) status: i64,
+    pub(super) said: Vec<u8>,
+}
+
+type Step<'a, T> = Box<dyn Fn() -> Result<T, Error> + 'a>;
+
+/// One way to run a program.
+pub(super) struct Side<'a> {
+    pub(super) label: &'static str,
+    /// Removes what the last run left.
+    pub(super) clear: Step<'a, ()>,
+    pub(super) run: Step<'a, Ended>,
+}
+
+/// All that the sides of one program need.
+pub(super) struct Place<'a> {
+    load: &'a Load,
+    mine: InstancePre<Guest>,
+    theirs: InstancePre<WasiP1Ctx>,
+    process: PathBuf,
+    vfs: Vfs,
+    task: Task,
+    dir: Scratch,
+    input: PathBuf,
+}
+
+impl<'a> Place<'a> {
+    /// Compiles the program, and makes its files.
+    ///
+    /// # Errors
+    /// `Setup`: the program is not there, or no module.
+    pub(super) fn new(load: &'a Load, programs: &Path, folder: &Path) -> Result<Self, Error> {
+        let of = Engine::default();
+        let guest = programs.join(format!("{}.wasm", load.program));
+        let module = Module::from_file(&of, &guest);
+        let module = module.map_err(engine("compile the program"))?;
+        let failed = engine("link the program");
+        let mine = ours::linker(&of)?.instantiate_pre(&module);
+        let theirs = peer::linker(&of)?.instantiate_pre(&module);
+        let vfs = crate::ours::instance()?;
+        let task = crate::ours::task(&vfs)?;
+        let dir = Scratch::new(folder)?;
+        let place = Self {
+            load,
+            mine: mine.map_err(&failed)?,
+            theirs: theirs.map_err(&failed)?,
+            process: programs.join(load.program),
+            vfs,
+            task,
+            input: dir.path().join("input"),
+            dir,
+        };
+        place.fill()?;
+        Ok(place)
+    }
+
+    /// Where the files on the host lie, beside the input.
+    fn tree(&self) -> PathBuf {
+        self.dir.path().join("tree")
+    }
+
+    fn fill(&self) -> Result<(), Error> {
+        let failed = |why| Error::host("create the program's files", why);
+        let tree = self.tree();
+        fs::create_dir(&tree).map_err(failed)?;
+        fs::write(&self.input, &self.load.input).map_err(failed)?;
+        for (name, bytes) in &self.load.files {
+            let on_host = tree.join(name);
+            let parents = name.ancestors().skip(1).collect::<Vec<_>>();
+            for dir in parents.into_iter().rev() {
+                fs::create_dir_all(tree.join(dir)).map_err(failed)?;
+                crate::ours::mkdir(&self.task, &in_memory(dir))?;
+            }
+            fs::write(on_host, bytes).map_err(failed)?;
+            self.write(name, bytes)
+                .map_err(|errno| Error::setup("create the program's files", errno))?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, name: &Path, bytes: &[u8]) -> Result<(), Errno> {
+        let (task, path) = (&self.task, in_memory(name));
+        let fd = task.openat(AT_FDCWD, &path, O_WRONLY | O_CREAT, 0o644)?;
+        let mut left = bytes;
+        while !left.is_empty() {
+            left = &left[task.write(fd, left)?..];
+        }
+        task.close(fd)
+    }
+
+    /// Ours first, then wasmtime's by default and blocking, then the process.
+    pub(super) fn sides(&self) -> [Side<'_>; 4] {
+        let theirs = |way: Way| Side {
+            label: way.label(),
+            clear: Box::new(|| self.clear_host()),
+            run: Box::new(move || self.run_theirs(way)),
+        };
+        [
+            Side {
+                label: "ours",
+                clear: Box::new(|| self.clear_memory()),
+                run: Box::new(|| self.run_mine()),
+            },
+            theirs(Way::Pool),
+            theirs(Way::Blocking),
+            Side {
+                label: NATIVE,
+                clear: Box::new(|| self.clear_host()),
+                run: Box::new(|| self.run_process()),
+            },
+        ]
+    }
+
+    fn clear_memory(&self) -> Result<(), Error> {
+        let Some(name) = self.load.leaves else {
+            return Ok(());
+        };
+        let path = in_memory(Path::new(name));
+        let gone = match self.task.unlink(&path) {
+            Err(Errno::EISDIR) => self.task.rmdir(&path),
+            gone => gone,
+        };
+        match gone {
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(Error::setup("remove what the program left", errno)),
+        }
+    }
+
+    fn clear_host(&self) -> Result<(), Error> {
+        let Some(name) = self.load.leaves else {
+            return Ok(());
+        };
+        let path = self.tree().join(name);
+        let gone = match path.is_dir() {
+            true => fs::remove_dir(&path),
+            false => fs::remove_file(&path),
+        };
+        match gone {
+            Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::host("remove what the program left", why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn run_mine(&self) -> Result<Ended, Error> {
+        let (stdout, said) = Output::captured(SAID_MAX);
+        let mut guest = OpenpathWasi::builder()
+            .task(crate::ours::task(&self.vfs)?)
+            .arg(self.load.program)
+            .args(self.load.args)
+            .env(PWD.0, PWD.1)
+            .stdin(Input::bytes(self.load.input.as_str()))
+            .stdout(stdout);
+        for name in NAMES {
+            guest = guest.preopen(name, "/");
+        }
+        let guest = guest.build();
+        let guest = guest.map_err(|errno| Error::setup("make a guest", errno))?;
+        let status = exit_code(start(&self.mine, guest)).map_err(engine("run the guest"))?;
+        Ok(Ended {
+            status: status.into(),
+            said: said.take(),
+        })
+    }
+
+    fn run_theirs(&self, way: Way) -> Result<Ended, Error> {
+        let said = MemoryOutputPipe::new(SAID_MAX);
+        let mut builder = WasiCtxBuilder::new();
+        // What is opened before this stays as it was.
+        builder.allow_blocking_current_thread(way == Way::Blocking);
+        builder
+            .arg(self.load.program)
+            .args(self.load.args)
+            .env(PWD.0, PWD.1)
+            .stdin(MemoryInputPipe::new(self.load.input.clone()))
+            .stdout(said.clone());
+        for name in NAMES {
+            let opened = builder.preopened_dir(self.tree(), name, FsPerms::ReadWrite);
+            opened.map_err(engine("open the directory"))?;
+        }
+        let status = match start(&self.theirs, builder.build_p1()) {
+            Ok(()) => 0,
+            Err(why) => match why.downcast_ref::<I32Exit>() {
+                Some(exit) => exit.0,
+                None => return Err(engine("run the guest")(why)),
+            },
+        };
+        Ok(Ended {
+            status: status.into(),
+            said: said.contents().to_vec(),
+        })
+    }
+
+    fn run_process(&self) -> Result<Ended, Error> {
+        let failed = |why| Error::host("run the program", why);
+        let output = Command::new(&self.process)
+            .args(self.load.args)
+            .current_dir(self.tree())
+            .stdin(File::open(&self.input).map_err(failed)?)
+            .stderr(Stdio::null())
+            .output()
+            .map_err(failed)?;
+        let status = output.status.code();
+        let status = status.ok_or_else(|| Error::setup("run the program", output.status))?;
+        Ok(Ended {
+            status: status.into(),
+            said: output.stdout,
+        })
+    }
+}
+
+/// A path of the program's in the tree in memory.
+fn in_memory(name: &Path) -> Vec<u8> {
+    let root = Path::new("/");
+    root.join(name).into_os_string().into_encoded_bytes()
+}
+
+/// Runs a guest from its instance to its end.
+fn start<T: 'static>(program: &InstancePre<T>, data: T) -> wasmtime::Result<()> {
+    let mut store = Store::new(program.module().engine(), data);
+    let instance = program.instantiate(&mut store)?;
+    let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
+    start.call(&mut store, ())
+}

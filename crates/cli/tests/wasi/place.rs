@@ -102,8 +102,10 @@ impl Place {
 
     /// `openpath run` with these arguments, in this directory.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_openpath"));
-        command.arg("run").args(args).current_dir(&self.dir);
+        // Else it ignores what who runs the tests does, as in the background of a script.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_openpath"), "run"]);
+        command.args(args).current_dir(&self.dir);
         command.env("XDG_CACHE_HOME", self.dir.join("cache"));
         command.env("XDG_STATE_HOME", self.dir.join("state"));
         command.stdin(Stdio::null());

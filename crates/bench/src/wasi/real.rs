@@ -4,7 +4,8 @@
 //! is timed is from the making of a guest, or the start of a process, to its end.
 //!
 //! # Rules
-//! R1. Sides run by turns, each round beginning with another; the first round warms up.
+//! R1. Sides run by turns, each round beginning with another; the first round warms up. However
+//!     long they take, there are as many rounds as say something.
 //! R2. Every run must end as the first one did and say the same, or the benchmark ends.
 //! R3. A round in which the machine below stole time counts as any other: one run is too long to
 //!     find a moment without, and it meets all alike.
@@ -19,7 +20,7 @@ use super::Options;
 use super::peer::Way;
 use crate::error::Error;
 use crate::harness::Effort;
-use crate::row::Row;
+use crate::row::{Row, WINDOWS_MIN};
 use crate::stats::Samples;
 use load::Load;
 use sides::{NATIVE, Place, Side};
@@ -67,7 +68,7 @@ fn measure<const N: usize>(
     let mut first = None;
     let begun = Instant::now();
     for round in 0..=effort.rounds {
-        if round > 1 && begun.elapsed() > effort.time {
+        if round > WINDOWS_MIN && begun.elapsed() > effort.time {
             break;
         }
         for i in (0..N).map(|i| (i + round) % N) {

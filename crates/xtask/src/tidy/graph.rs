@@ -2,8 +2,8 @@
 //! Rule `graph`: dependencies point down, outside crates are on a list, one lint table rules all.
 //!
 //! `abi <- sync <- vfs <- {mem, uring <- {host, fuse}, overlay, ring} <- {testkit, bench} <- {cli,
-//! xtask}`; `conformance` stands alone. What is built for tests may use any library of the tree; what ships
-//! may not.
+//! xtask}`; `conformance` stands alone. What is built for tests may use any library of the tree;
+//! what ships may not.
 
 use super::{Report, Source, Tree};
 

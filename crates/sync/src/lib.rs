@@ -24,6 +24,7 @@
 mod allowance;
 mod apart;
 pub mod asym;
+mod background;
 mod biased;
 #[cfg(shuttle)]
 pub mod fault;
@@ -54,6 +55,7 @@ mod zero;
 use lockdep_disabled as lockdep;
 
 pub use allowance::Allowance;
+pub use background::run_in_background;
 pub use biased::{Biased, BiasedGuard};
 pub use hash::{
     CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, HashKey, Locked, Missed, Probe, Relief,

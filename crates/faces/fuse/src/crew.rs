@@ -13,6 +13,7 @@
 use crate::answer::Clerk;
 use crate::one::one;
 use crate::rings::{Post, Rings};
+use crate::vigil::Vigil;
 use crate::wire::entry::{BRIEF, Entry, SLACK};
 use crate::wire::init::PAGES;
 use crate::wire::{Answer, Device, ONCE_MAX, Reply};
@@ -27,6 +28,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 type Ended = io::Result<()>;
+/// What each begins with.
+type Start = (Arc<Clerk>, Option<Arc<Vigil>>);
 /// What a thread says: of its ring, and of its registration.
 type Says = SyncSender<Result<(), Errno>>;
 
@@ -34,7 +37,7 @@ type Says = SyncSender<Result<(), Errno>>;
 pub(crate) struct Crew {
     threads: Vec<JoinHandle<Ended>>,
     /// Each takes a clerk to begin with.
-    gates: Vec<SyncSender<Arc<Clerk>>>,
+    gates: Vec<SyncSender<Start>>,
     /// What each says.
     heard: Vec<Receiver<Result<(), Errno>>>,
 }
@@ -71,9 +74,10 @@ impl Crew {
 
     /// Has them register and serve; the threads, and what came of it.
     pub(crate) fn begin(self, clerk: &Arc<Clerk>) -> (Vec<JoinHandle<Ended>>, Rings) {
+        let vigil = Vigil::begin().map(Arc::new);
         for gate in &self.gates {
             // There is room for it, and who waits is there.
-            let _opened = gate.send(Arc::clone(clerk));
+            let _opened = gate.send((Arc::clone(clerk), vigil.clone()));
         }
         let rings = self.hear().map_or_else(Rings::Refused, |()| Rings::Used);
         (self.threads, rings)
@@ -93,7 +97,7 @@ fn work(
     post: &Post,
     worker: Worker,
     says: &Says,
-    opens: &Receiver<Arc<Clerk>>,
+    opens: &Receiver<Start>,
 ) -> Ended {
     if let Some(processor) = post.processor.filter(|n| *n < CpuSet::MAX_CPU) {
         let mut set = CpuSet::new();
@@ -112,7 +116,7 @@ fn work(
         }
     };
     let _said = says.send(Ok(()));
-    let Ok(clerk) = opens.recv() else {
+    let Ok((clerk, vigil)) = opens.recv() else {
         return Ok(());
     };
     let registered = ring.register();
@@ -120,10 +124,15 @@ fn work(
     if registered.is_err() {
         return Ok(());
     }
-    serve(&clerk, ring, worker)
+    serve(&clerk, vigil.as_deref(), ring, worker)
 }
 
-fn serve(clerk: &Clerk, mut ring: FuseRing<Arc<Device>>, mut worker: Worker) -> Ended {
+fn serve(
+    clerk: &Clerk,
+    vigil: Option<&Vigil>,
+    mut ring: FuseRing<Arc<Device>>,
+    mut worker: Worker,
+) -> Ended {
     worker.seat.take();
     let mut brief = vec![0; BRIEF];
     let failed = |errno: Errno| io::Error::from_raw_os_error(errno.raw());
@@ -133,6 +142,9 @@ fn serve(clerk: &Clerk, mut ring: FuseRing<Arc<Device>>, mut worker: Worker) -> 
             Came::End => return Ok(()),
         };
         clerk.ringed();
+        if let Some(vigil) = vigil {
+            vigil.request();
+        }
         if let Some((head, room)) = ring.entry(at) {
             let mut entry = Entry::of(head, room, &mut brief);
             let (message, body) = entry.parts();

@@ -64,6 +64,7 @@ mod stats;
 mod thread;
 mod told;
 mod view;
+mod vigil;
 mod watch;
 mod wire;
 mod worker;

@@ -2,7 +2,7 @@
 //! `bench same-file --locks` with a filter: the rows that it names, and nothing else is built.
 
 use openpath_bench::Ask;
-use openpath_bench::harness::Effort;
+use openpath_bench::harness::{Effort, silent};
 use openpath_bench::locked;
 use openpath_bench::sys::CountingAlloc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ fn rows(filter: &str) -> Vec<(String, Option<f64>)> {
     let effort = Effort {
         rounds: 1,
         time: Duration::ZERO,
+        tell: silent,
     };
     let filter = Some(filter.to_owned());
     let rows = locked::run(&Ask { effort, filter }).expect("rows");

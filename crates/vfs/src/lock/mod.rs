@@ -146,7 +146,8 @@ pub struct FileLock {
 /// What a backend that keeps locks itself is to do.
 #[derive(Debug)]
 pub enum LockCall<'a> {
-    /// Say what is in the way of this lock, in its place; nothing: its kind is `None`.
+    /// Say what is in the way of this lock, in its place; nothing: its kind is `None`. Asked
+    /// without a kind: the first lock that its owner has of the range.
     Test(&'a mut FileLock),
     /// Set it, or end what its owner has of the range; `wait` is who waits, if anybody.
     Set(&'a FileLock, Option<&'a Sleeper>),

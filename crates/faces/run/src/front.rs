@@ -212,7 +212,11 @@ impl Server {
     /// What changed, and what else there is to say.
     fn finish(self) -> Result<(Vec<Change>, Rest), Refusal> {
         let changes = self.changes();
-        self.end();
+        if changes.is_ok() {
+            self.leave();
+        } else {
+            self.end();
+        }
         changes
     }
 
@@ -234,6 +238,14 @@ impl Server {
     fn end(self) {
         drop(self.wire);
         rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty()).ok();
+    }
+
+    /// The same, for one that has done all it was there for: nobody waits for its end, which takes
+    /// the kernel some milliseconds, as it heard of changes of files.
+    fn leave(self) {
+        let waits = std::thread::Builder::new().spawn(|| self.end());
+        // Without a thread it is waited for when this process ends.
+        drop(waits);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::view::{How, Telling, View};
 use crate::wire::Wire;
 use crate::{LogFile, Refusal, guests};
 use openpath_overlay::Copying;
+use openpath_sync::asym;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub fn serve(copying: fn(bool) -> Arc<dyn Copying>) -> Result<(), Refusal> {
 
 fn attempt(copying: fn(bool) -> Arc<dyn Copying>) -> io::Result<()> {
     let wire = Wire::inherited()?;
+    // Before there are threads: in a process that has some it takes the kernel some milliseconds.
+    asym::mode();
     // Out of reach of the terminal's signals, and of its end.
     rustix::process::setsid()?;
     std::env::set_current_dir("/")?;
@@ -141,6 +144,10 @@ impl Server {
         for some in changes.chunks(CHANGES) {
             let sent = wire.send(&FromServer::Changes(some.to_vec()), None);
             sent.map_err(|why| Refusal::step("lost the front", why))?;
+        }
+        if !view.is_awaited() {
+            // It goes with this process, for which the front does not wait.
+            self.view = Some(view);
         }
         Ok(FromServer::Finished(Rest {
             ended,

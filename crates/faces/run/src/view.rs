@@ -247,6 +247,11 @@ impl View {
         self.held
     }
 
+    /// Whether it holds what others may wait for: directories of changes.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.held.is_some() || !self.taken.is_empty()
+    }
+
     /// What the changes are found by.
     pub(crate) fn compare(&self) -> Result<Compare, Refusal> {
         Compare::new(&self.overlay, &self.lower, &self.task)

@@ -7,14 +7,15 @@
 //! and not on its turn is parked.
 //!
 //! # Locks
-//! The turn of a play, over nothing.
+//! The turn of a play, over nothing. Who began the play takes it only when that is over.
 //!
 //! # Rules
 //! R1. Who does calls holds no lock meanwhile: a call may wait.
-//! R2. `begun` is set before the first call, and nothing between that and the end of the last one
-//!     sleeps but a call.
+//! R2. `begun` is set before the first call, `over` after the last one, and nothing between them
+//!     sleeps but a call, in a play of one thread.
 
 use super::{Answer, Look, Op, Step, Told};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -40,7 +41,6 @@ pub(super) trait Hand {
 
 #[derive(Default)]
 struct Turn {
-    begun: bool,
     /// How many calls are done.
     done: usize,
     answers: Vec<Answer>,
@@ -49,6 +49,8 @@ struct Turn {
 /// Calls that some do in turn.
 pub(super) struct Play {
     steps: Vec<Step>,
+    begun: AtomicBool,
+    over: AtomicBool,
     turn: Mutex<Turn>,
     crew: Arc<[Thread]>,
     boss: Thread,
@@ -61,14 +63,13 @@ impl Play {
 
     /// Whether the first call was begun.
     pub(super) fn has_begun(&self) -> bool {
-        self.turn().begun
+        self.begun.load(Ordering::Acquire)
     }
 
     /// The answers, if all have been given.
     pub(super) fn answers(&self) -> Option<Vec<Answer>> {
-        let mut turn = self.turn();
-        let is_done = turn.done == self.steps.len();
-        is_done.then(|| core::mem::take(&mut turn.answers))
+        let is_over = self.over.load(Ordering::Acquire);
+        is_over.then(|| core::mem::take(&mut self.turn().answers))
     }
 
     /// Waits for the answers.
@@ -84,7 +85,7 @@ impl Play {
     /// Does what is its own until all is done.
     fn take_part(&self, me: usize, hand: &impl Hand) {
         loop {
-            let mut turn = self.turn();
+            let turn = self.turn();
             let rest = self.steps.get(turn.done..).unwrap_or(&[]);
             if rest.first().is_none_or(|step| step.who != me) {
                 let is_over = rest.is_empty();
@@ -95,8 +96,8 @@ impl Play {
                 std::thread::park();
                 continue;
             }
-            turn.begun = true;
             drop(turn);
+            self.begun.store(true, Ordering::Release);
             let own = rest.iter().take_while(|step| step.who == me);
             let answers: Vec<Answer> = own.map(|step| hand.act(&step.op)).collect();
             let next = rest.get(answers.len());
@@ -108,6 +109,7 @@ impl Play {
                 self.crew[next.who].unpark();
                 continue;
             }
+            self.over.store(true, Ordering::Release);
             self.crew.iter().for_each(Thread::unpark);
             self.boss.unpark();
             return;
@@ -144,6 +146,8 @@ impl Crew {
     /// Has all that are in it do it.
     pub(super) fn begin(&self, steps: Vec<Step>) -> Arc<Play> {
         let play = Arc::new(Play {
+            begun: AtomicBool::new(false),
+            over: AtomicBool::new(steps.is_empty()),
             steps,
             turn: Mutex::default(),
             crew: Arc::clone(&self.threads),

@@ -244,7 +244,7 @@ impl Server {
     /// the kernel some milliseconds, as it heard of changes of files.
     fn leave(self) {
         let waits = std::thread::Builder::new().spawn(|| self.end());
-        // Without a thread it is waited for when this process ends.
+        // Without a thread whoever comes after this process reaps it.
         drop(waits);
     }
 }

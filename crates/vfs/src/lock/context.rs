@@ -283,11 +283,11 @@ impl LockContext {
         Ok(())
     }
 
-    /// Does something to the locks of one sort, and then wakes those whom that let go on.
-    fn change<R>(&self, owner: LockOwner, act: impl FnOnce(&mut Side, &mut Wakes) -> R) -> R {
+    /// Does something to the locks, and then wakes those whom that let go on.
+    fn change<R>(&self, act: impl FnOnce(&mut State, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        let done = act(state.side(owner), &mut wakes);
+        let done = act(&mut state, &mut wakes);
         drop(state);
         drop(wakes);
         done
@@ -295,12 +295,13 @@ impl LockContext {
 
     /// Ends all that the owner has; whether a backend may keep some of it.
     pub(super) fn free_all(&self, vfs: &Shared, owner: LockOwner) -> bool {
-        self.change(owner, |side, wakes| {
+        self.change(|state, wakes| {
+            let side = state.side(owner);
             if let Some(freed) = side.ranges.free_all(owner) {
                 side.settle(vfs, freed, wakes);
             }
-        });
-        self.state.lock().foreign
+            state.foreign
+        })
     }
 
     /// The first lock in the way of one; of the owner's own, without a kind.
@@ -333,7 +334,8 @@ impl LockContext {
     /// Makes a lock of what was granted to who waits without a thread; the answer then, or `None`
     /// if it is no claim any more.
     pub(super) fn hear(&self, vfs: &Shared, place: &Place) -> Option<Result<(), Errno>> {
-        self.change(place.owner, |side, wakes| {
+        self.change(|state, wakes| {
+            let side = state.side(place.owner);
             let Waiter { ask, answer } = side.ranges.unclaim(place.seq)?;
             let range = ask.range;
             let set = side.ranges.set(ask);
@@ -350,7 +352,8 @@ impl LockContext {
     /// Takes a request out of its line, or frees what it was granted and nobody has heard of, which
     /// is refused then.
     pub(super) fn give_up(&self, vfs: &Shared, place: &Place) {
-        self.change(place.owner, |side, wakes| {
+        self.change(|state, wakes| {
+            let side = state.side(place.owner);
             if !side.queue.is_empty() {
                 side.queue.leave(place, &mut vfs.locks.graph.lock());
             }

@@ -15,11 +15,13 @@
 //! | `static` | no state outside a value in `vfs` |
 //! | `graph` | dependencies point down; outside crates by list; one lint table |
 //! | `adr` | every decision is in the index and has the four headings |
+//! | `divergence` | every difference from Linux has a line, and that a test that is there |
 //! | `pair` | every named barrier has two ends |
 //! | `reason` | every lint exception and every skipped test says why |
 //! | `orphan` | every source file belongs to a module |
 
 mod adr;
+mod divergence;
 mod graph;
 mod head;
 mod lexer;
@@ -111,6 +113,7 @@ const RULES: &[fn(&Tree, &mut Report)] = &[
     statics::check,
     graph::check,
     adr::check,
+    divergence::check,
     pair::check,
     reason::check,
     orphan::check,

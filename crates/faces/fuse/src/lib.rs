@@ -13,6 +13,7 @@
 //! | `attach` | mounting, apart from serving: a process in other namespaces may do it |
 //! | `server` | [`Server`] and [`Session`] |
 //! | `thread`, `shift`, `linger` | who reads requests from the device, and waits for them |
+//! | `vigil`, `beside` | on which of two processors |
 //! | `rings`, `crew` | who gets them by rings of the kernel's, where it has them |
 //! | `one` | what is done with each, whichever way it came |
 //! | `wire` | the messages of the protocol |
@@ -45,6 +46,7 @@
 
 mod answer;
 mod attach;
+mod beside;
 mod crew;
 mod data;
 mod early;

@@ -4,11 +4,13 @@
 //! interrupts.
 
 use crate::answer::Clerk;
+use crate::beside::Beside;
 use crate::linger::Linger;
 use crate::one::one;
 use crate::shift::{Shift, Turn};
+use crate::vigil::Vigil;
 use crate::wire::device::{Came, REQUEST_MAX};
-use crate::wire::{Device, Sheet};
+use crate::wire::{Device, Header, Sheet};
 use crate::worker::Worker;
 use std::io;
 use std::sync::Arc;
@@ -30,14 +32,22 @@ pub(crate) fn begin(
     hurries: bool,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let shift = Arc::new(Shift::new(workers.len()));
+    let vigil = hurries.then(Vigil::begin).flatten().map(Arc::new);
     let mut gates = Vec::with_capacity(workers.len());
     let begin = |(number, worker)| {
         let (clerk, device) = (Arc::clone(clerk), Arc::clone(device));
-        let shift = Arc::clone(&shift);
+        let (shift, vigil) = (Arc::clone(&shift), vigil.clone());
         let (gate, opens) = sync_channel::<()>(1);
         gates.push(gate);
         let body = move || match opens.recv() {
-            Ok(()) => run(&clerk, &device, &shift.join(number), worker, hurries),
+            Ok(()) => run(
+                &clerk,
+                &device,
+                &shift.join(number),
+                worker,
+                hurries,
+                vigil.as_deref(),
+            ),
             Err(_) => Ok(()),
         };
         let named = std::thread::Builder::new().name("openpath-fuse".to_owned());
@@ -58,17 +68,23 @@ fn run(
     turn: &Turn<'_>,
     mut worker: Worker,
     hurries: bool,
+    vigil: Option<&Vigil>,
 ) -> io::Result<()> {
     worker.seat.take();
     let mut room = vec![0; REQUEST_MAX];
     let mut sheet = Sheet::new();
     let mut linger = Linger::default();
     let mut in_a_row = 0u32;
+    let mut beside = Beside::default();
     loop {
         turn.wait(|| device.has_more());
         match device.read(&mut room)? {
             Came::Request(len) => {
                 turn.begin();
+                if let Some(vigil) = vigil {
+                    let header = Header::of(&room[..len]);
+                    beside.request(header.map_or(0, |(header, _)| header.pid), vigil);
+                }
                 in_a_row = in_a_row.wrapping_add(1);
                 if in_a_row.is_multiple_of(MANY) && device.has_more() {
                     turn.more();

@@ -143,7 +143,7 @@ fn serve(
         };
         clerk.ringed();
         if let Some(vigil) = vigil {
-            let _when = vigil.request();
+            vigil.request();
         }
         if let Some((head, room)) = ring.entry(at) {
             let mut entry = Entry::of(head, room, &mut brief);

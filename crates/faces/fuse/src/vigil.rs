@@ -17,7 +17,8 @@
 //!     Where that cannot be had, it does not look.
 //! R2. What the threads say of requests are hints: one that is lost costs a wake-up.
 //! R3. Of more than two processors another one would be idle, and of one there is none beside it:
-//!     then there is no such thread.
+//!     then there is no such thread. Neither is there where a group of processes may use less than
+//!     both: its time would be taken from those who serve.
 
 use openpath_sync::{Word, run_in_background};
 use rustix::process::Pid;
@@ -86,10 +87,11 @@ impl Seen {
 impl Vigil {
     /// Begins it; nothing, if there is no thread for it, or it is not needed (R3).
     pub(crate) fn begin() -> Option<Self> {
-        // Of a group that may use less its time would be taken from those who serve.
+        let there = sched_getaffinity(None).ok()?.count();
+        // Less, in a group whose time is rationed.
         let allowed = thread::available_parallelism().ok()?.get();
-        let processors = sched_getaffinity(None).ok()?.count().min(allowed as u32);
-        (processors == PROCESSORS).then(Self::make)?
+        let both = there == PROCESSORS && allowed == PROCESSORS as usize;
+        both.then(Self::make)?
     }
 
     /// Begins it wherever it is.

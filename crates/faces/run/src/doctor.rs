@@ -98,7 +98,7 @@ fn rings() -> Check {
     } else {
         format!(
             "the kernel's requests are read one by one; from Linux 6.14 on they come by rings, \
-             which is quicker, once root says `{}`",
+             quicker for many short processes, once root says `{}`",
             Rings::REMEDY
         )
     };

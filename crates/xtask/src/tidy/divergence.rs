@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rule `divergence`: every difference from Linux has a line in the page of them, and every line
-//! names a test, or a command, that is there.
+//! names a file of tests that is there, with those it names, or a command of xtask.
 
 use super::lexer::is_word;
 use super::{Report, Source, Tree};

@@ -15,7 +15,7 @@
 //! | `static` | no state outside a value in `vfs` |
 //! | `graph` | dependencies point down; outside crates by list; one lint table |
 //! | `adr` | every decision is in the index and has the four headings |
-//! | `divergence` | every difference from Linux has a line, and that a test that is there |
+//! | `divergence` | every difference from Linux has a line, and that a test or a command |
 //! | `pair` | every named barrier has two ends |
 //! | `reason` | every lint exception and every skipped test says why |
 //! | `orphan` | every source file belongs to a module |

@@ -209,7 +209,9 @@ impl Core {
             return Ok(false);
         };
         let table = context.leases.lock();
-        if !table.minds(CHANGE) {
+        // Nobody gives back what nobody asked for, as it is when one was given back and taken again
+        // since.
+        if !table.all_asked(CHANGE) {
             return Ok(true);
         }
         let until = table.next_end(CHANGE);

@@ -153,6 +153,12 @@ impl Table {
         self.leases.values().any(|lease| lease.minds(want))
     }
 
+    /// Whether somebody minds, and all who do were asked.
+    pub(super) fn all_asked(&self, want: Want) -> bool {
+        let mut minding = self.leases.values().filter(|lease| lease.minds(want));
+        self.minds(want) && minding.all(|lease| lease.unlock.is_some())
+    }
+
     /// When the next of those who mind has had its time.
     pub(super) fn next_end(&self, want: Want) -> Option<Instant> {
         let minding = self.leases.values().filter(|lease| lease.minds(want));

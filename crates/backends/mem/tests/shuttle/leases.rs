@@ -10,6 +10,13 @@ use openpath_abi::{Delegation, Errno};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Fd, Profile, Task, Vfs};
 
+fn delegation(kind: i16) -> Delegation {
+    Delegation {
+        kind: kind.cast_unsigned(),
+        ..Delegation::default()
+    }
+}
+
 fn world() -> (Vfs, Task, Fd) {
     let vfs = build(MemFs::new(MemOptions::default()));
     let task = vfs.task(Cred::root()).expect("a task");
@@ -99,21 +106,49 @@ fn who_takes_a_delegation_and_who_changes_do_not_miss_each_other() {
         let fd = fd.expect("a file");
         let other = vfs.task(Cred::root()).expect("a task");
         let changes = spawn(move || other.chmod(b"/f", 0o600).expect("a mode"));
-        let ask = |kind: i16| Delegation {
-            kind: kind.cast_unsigned(),
-            ..Delegation::default()
-        };
-        let taken = task.setdeleg(fd, &ask(F_RDLCK));
+        let taken = task.setdeleg(fd, &delegation(F_RDLCK));
         assert!(matches!(taken, Ok(()) | Err(Errno::EAGAIN)), "{taken:?}");
         let mode = || task.stat(b"/f").expect("a file").mode;
         if taken.is_ok() {
             let (before, after) = (mode(), mode());
-            let held = task.getdeleg(fd, &ask(F_UNLCK)).expect("a file");
+            let held = task.getdeleg(fd, &delegation(F_UNLCK)).expect("a file");
             let asked = held.kind != F_RDLCK.cast_unsigned();
             assert!(asked || before == after);
-            let given = task.setdeleg(fd, &ask(F_UNLCK));
+            let given = task.setdeleg(fd, &delegation(F_UNLCK));
             given.expect("given back");
         }
+        join(changes);
+        assert!(vfs.leases().is_empty());
+    });
+}
+
+/// One that is taken after others were asked, and before they are waited for, is asked for too.
+#[test]
+fn who_gives_a_delegation_back_and_takes_it_again_is_asked_again() {
+    explore_often(2, || {
+        let vfs = like(MemFs::new(MemOptions::default()), Profile::V7_2);
+        let task = vfs.task(Cred::root()).expect("a task");
+        let fd = task.open(b"/f", O_CREAT | O_RDONLY, 0o666);
+        let fd = fd.expect("a file");
+        let taken = task.setdeleg(fd, &delegation(F_RDLCK));
+        taken.expect("a delegation");
+        let other = vfs.task(Cred::root()).expect("a task");
+        let changes = spawn(move || other.chmod(b"/f", 0o600).expect("a mode"));
+        let given = task.setdeleg(fd, &delegation(F_UNLCK));
+        given.expect("given back");
+        let again = task.setdeleg(fd, &delegation(F_RDLCK));
+        assert!(matches!(again, Ok(()) | Err(Errno::EAGAIN)), "{again:?}");
+        let changed = || task.stat(b"/f").expect("a file").mode & 0o777 == 0o600;
+        let held = || {
+            task.getdeleg(fd, &delegation(F_UNLCK))
+                .expect("a file")
+                .kind
+        };
+        while again.is_ok() && held() == F_RDLCK.cast_unsigned() && !changed() {
+            shuttle::thread::yield_now();
+        }
+        // It may have none.
+        let _none = task.setdeleg(fd, &delegation(F_UNLCK));
         join(changes);
         assert!(vfs.leases().is_empty());
     });

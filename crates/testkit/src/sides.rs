@@ -200,6 +200,25 @@ impl Sides {
         Ok(true)
     }
 
+    /// Whether what the host alone shows becomes `right` when it is run again: what else the
+    /// machine does can change it, as above.
+    ///
+    /// # Errors
+    /// What kept the host from starting the case.
+    pub fn host_turns(
+        &self,
+        case: &Case,
+        when: Pictures,
+        right: impl Fn(&Trace) -> bool,
+    ) -> Result<bool, Errno> {
+        for _ in 0..AGAIN {
+            if right(&case::run(&mut self.world.begin()?, case, when, None)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn ours(
         &self,
         case: &Case,

@@ -14,14 +14,15 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use openpath_abi::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::case::{self, Case, Divergence, Pictures};
+use crate::case::{self, Case, Divergence, Pictures, Trace};
 use crate::exhaustive::{self, Set};
-use crate::golden::{self, Fact};
+use crate::golden::{self, Expect, Fact};
 use crate::random;
 use crate::shrink;
-use crate::sides::{Against, Sides};
+use crate::sides::{Against, Checked, Sides};
 use crate::skips::{self, Counts};
 
 /// A layer of the oracle.
@@ -263,27 +264,15 @@ impl<'j> Worker<'j> {
         if let (Source::Golden(facts), false) = (&self.source, stacked) {
             let fact = &facts[usize::try_from(number).unwrap_or(0)];
             self.done.answers += fact.answers() as u64;
-            let traces = [
-                ("host", Some(&checked.host)),
-                ("other", checked.other.as_ref()),
-            ];
-            let other_too = matches!(self.job.against, Against::OverHost(..) | Against::Served(_));
-            for (name, trace) in traces {
-                // What differs from the host is told as that, or allowed where that stands between.
-                if checked.divergence.is_some() || (other_too && name == "other") {
-                    break;
+            // What differs from the host is told as that.
+            if checked.divergence.is_none() {
+                let beside = self.beside_fact(fact, case, &checked);
+                let (wrong, steady) = beside.map_err(|e| format!("{origin}: {e}"))?;
+                if !steady {
+                    self.unsteady();
                 }
-                if let Some((at, want)) = trace.and_then(|t| fact.wrong(t)) {
-                    let got = trace
-                        .map(|t| format!("{:?}", t.outcomes[at]))
-                        .unwrap_or_default();
-                    let text = format!("    {name}: {got}, the fact is {want:?}\n");
-                    let d = Divergence {
-                        at,
-                        kind: "fact",
-                        text,
-                    };
-                    self.report(origin, case, &d);
+                if let Some(wrong) = wrong {
+                    self.report(origin, case, &wrong);
                     return Ok(());
                 }
             }
@@ -301,13 +290,47 @@ impl<'j> Worker<'j> {
             self.done.alike.insert(looks, 1);
             self.found(number, origin, case, d);
         } else {
-            *self
-                .done
-                .counts
-                .entry(skips::HOST_UNSTEADY.to_owned())
-                .or_insert(0) += 1;
+            self.unsteady();
         }
         Ok(())
+    }
+
+    /// What is not as a fact says, and whether the host's answer was the same when it was asked
+    /// again: as with a difference, what else the machine does can change it.
+    fn beside_fact(
+        &self,
+        fact: &Fact,
+        case: &Case,
+        checked: &Checked,
+    ) -> Result<(Option<Divergence>, bool), Errno> {
+        let tell = |name: &str, trace: &Trace, (at, want): (usize, Expect)| Divergence {
+            at,
+            kind: "fact",
+            text: format!(
+                "    {name}: {:?}, the fact is {want:?}\n",
+                trace.outcomes[at]
+            ),
+        };
+        let mut steady = true;
+        if let Some(wrong) = fact.wrong(&checked.host) {
+            let right = |host: &Trace| fact.wrong(host).is_none();
+            let pictures = self.source.pictures();
+            if !self.sides.host_turns(case, pictures, right)? {
+                return Ok((Some(tell("host", &checked.host, wrong)), true));
+            }
+            steady = false;
+        }
+        // Where the host stands between, what differs is allowed.
+        let between = matches!(self.job.against, Against::OverHost(..) | Against::Served(_));
+        let other = checked.other.as_ref().filter(|_| !between);
+        let wrong = other.and_then(|other| Some(tell("other", other, fact.wrong(other)?)));
+        Ok((wrong, steady))
+    }
+
+    /// The host's own answer was another one when the case was run again.
+    fn unsteady(&mut self) {
+        let seen = skips::HOST_UNSTEADY.to_owned();
+        *self.done.counts.entry(seen).or_insert(0) += 1;
     }
 
     /// Shrinks and reports a divergence.

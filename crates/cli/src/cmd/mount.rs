@@ -48,9 +48,10 @@ pub(crate) struct Args {
     /// Ask the tree at each open and close.
     #[arg(long)]
     each_open: bool,
-    /// Write at once instead of when the kernel writes back.
+    /// The kernel keeps writes back, as of a disk: quicker for who writes little by little, slower
+    /// for who reads many files, and a full tree is told to who closes.
     #[arg(long)]
-    write_through: bool,
+    write_back: bool,
     /// Answer locks of files here, and not in the kernel: `openpath locks` shows them. It asks at
     /// each open and close too.
     #[arg(long)]
@@ -171,7 +172,7 @@ fn start(args: &Args) -> Result<(Session, Sources), Error> {
         read_only: args.read_only,
         allow_other: args.allow_other,
         trusted: args.trusted,
-        writeback: !args.write_through,
+        writeback: args.write_back,
         locks: args.locks,
         rings: !args.no_rings,
         ..Options::default()

@@ -49,10 +49,10 @@ pub(crate) struct Args {
     /// What takes the changes: `memory`, `memory:SIZE` or a directory, which is as a view's name.
     #[arg(long, value_name = "UPPER", conflicts_with = "name")]
     upper: Option<String>,
-    /// Writes come to the view at once: it is slower, and a full one is told to who writes. So it
-    /// always is with --rw.
+    /// The kernel keeps writes back, as of a disk: quicker for who writes little by little, slower
+    /// for who reads many files, and a full view is told to who closes. Never with --rw.
     #[arg(long)]
-    write_through: bool,
+    write_back: bool,
     /// Answer locks of files here, and not in the kernel: `openpath locks` shows them. Each open is
     /// slower for it.
     #[arg(long)]
@@ -132,7 +132,7 @@ impl Args {
         config.absent.extend_from_slice(&self.absent);
         config.pass.extend_from_slice(&self.pass);
         config.mounts.extend_from_slice(&self.mount);
-        config.write_through |= self.write_through;
+        config.write_back |= self.write_back;
         config.locks |= self.locks;
         config.no_rings |= self.no_rings;
         config.upper = self.upper.clone().or(config.upper);

@@ -33,8 +33,8 @@ fn apart(place: &Place, options: &[&str], line: &str) -> Output {
 fn a_full_directory_is_said_and_hurts_nobody() {
     // What is kept back is said to have no room when it is closed, at which a shell does not look.
     let ways: [(&[&str], _, _); 2] = [
-        (&["--write-through"], "long 1\n3000000\n", ""),
-        (&[], "long 0\n3000002\n", "had no room"),
+        (&[], "long 1\n3000000\n", ""),
+        (&["--write-back"], "long 0\n3000002\n", "had no room"),
     ];
     for (options, of_long, summary) in ways {
         full_directory(options, of_long, summary);

@@ -248,7 +248,6 @@ fn other_trees_are_mounted_with_their_bounds() {
             "small=mem,size=64K",
             "--mount",
             &format!("other=host:{},ro", place.path("host")),
-            "--write-through",
         ];
         let line = "cat other/file; echo x > other/new; head -c 1000000 /dev/zero > small/big; \
             wc -c < small/big; true";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel keeps back and writes later: that it comes, whole, and what is said if not.
+//! What is written, at once or when the kernel writes it back: that it comes, whole, and what is
+//! said if not.
 
 use crate::place::{Place, err, out};
 use std::fs::File;
@@ -35,6 +36,9 @@ mmap.mmap(new, 0)[1 << 19] = 7
 os.kill(os.getpid(), 9)
 "#;
 
+/// Names of the two ways, and how each is asked for.
+const WAYS: [(&str, &[&str]); 2] = [("at-once", &[]), ("late", &["--write-back"])];
+
 #[test]
 fn what_is_written_late_is_there_at_the_end() {
     for place in Place::all("late") {
@@ -43,16 +47,19 @@ fn what_is_written_late_is_there_at_the_end() {
         }
         place.write("appended", "begun\n");
         place.write("late.py", LATE);
-        let output = place.run(&["--name", "late"], "exec python3 late.py");
-        assert_eq!(output.status.code(), None, "{}", err(&output));
-        assert!(!err(&output).contains("had no room"), "{}", err(&output));
         let lengths = "cat cut | wc -c; head -c 1 mapped; tr -d m < mapped | wc -c; \
             grep -c 0 appended; tail -n 1 appended; tr -d '\\0' < cut | tr -s oc; \
             tr -d '\\0' < new | wc -c; wc -c < new; ls moved*";
-        let output = place.run(&["--name", "late"], lengths);
-        let expected = "20003\n!8192\n1000\n0000999\nocend1\n1048576\n";
-        assert_eq!(out(&output), expected, "{}", err(&output));
-        assert_eq!(place.read("appended"), "begun\n");
+        for (name, way) in WAYS {
+            let options = [&["--name", name], way].concat();
+            let output = place.run(&options, "exec python3 late.py");
+            assert_eq!(output.status.code(), None, "{}", err(&output));
+            assert!(!err(&output).contains("had no room"), "{}", err(&output));
+            let output = place.run(&options, lengths);
+            let expected = "20003\n!8192\n1000\n0000999\nocend1\n1048576\n";
+            assert_eq!(out(&output), expected, "{}", err(&output));
+            assert_eq!(place.read("appended"), "begun\n");
+        }
     }
 }
 
@@ -61,14 +68,14 @@ fn a_full_view_is_said_at_closing_and_in_the_summary() {
     for place in Place::all("late-full") {
         // A shell does not look at what closing says, so the summary has it.
         let line = "head -c 3000000 /dev/zero > big; echo status $?; echo x > small";
-        let output = place.run(&["--upper", "memory:1M"], line);
+        let options = ["--upper", "memory:1M", "--write-back"];
+        let output = place.run(&options, line);
         assert_eq!(out(&output), "status 1\n", "{}", err(&output));
         let said = err(&output);
         assert!(said.contains("No space left"), "{said}");
         assert!(said.contains("had no room"), "{said}");
         let line = "head -c 3000000 /dev/zero > big; echo status $?; echo x > small; cat small";
-        let options = ["--upper", "memory:1M", "--write-through"];
-        let output = place.run(&options, line);
+        let output = place.run(&["--upper", "memory:1M"], line);
         assert_eq!(out(&output), "status 1\n", "{}", err(&output));
         assert!(!err(&output).contains("had no room"), "{}", err(&output));
     }
@@ -77,21 +84,27 @@ fn a_full_view_is_said_at_closing_and_in_the_summary() {
 #[test]
 fn a_log_that_is_followed_grows() {
     for place in Place::all("follow") {
-        place.write("log", "first\n");
-        let line = ["run", "-q", "--", "tail", "-f", "-s", "0.02", "log"];
-        let mut command = place.openpath(line);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert_eq!(said.next().unwrap().unwrap(), "first");
-        let mut log = File::options();
-        let mut log = log.append(true).open(place.dir.join("log")).unwrap();
-        for n in 0..20 {
-            let line = format!("{n}").repeat(500);
-            writeln!(log, "{line}").unwrap();
-            assert_eq!(said.next().unwrap().unwrap(), line);
+        for (_, way) in WAYS {
+            followed(&place, way);
         }
-        let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        child.wait().unwrap();
     }
+}
+
+fn followed(place: &Place, way: &[&str]) {
+    place.write("log", "first\n");
+    let tail = ["--", "tail", "-f", "-s", "0.02", "log"];
+    let mut command = place.openpath([&["run", "-q"], way, &tail].concat());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "first");
+    let mut log = File::options();
+    let mut log = log.append(true).open(place.dir.join("log")).unwrap();
+    for n in 0..20 {
+        let line = format!("{n}").repeat(500);
+        writeln!(log, "{line}").unwrap();
+        assert_eq!(said.next().unwrap().unwrap(), line);
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    child.wait().unwrap();
 }

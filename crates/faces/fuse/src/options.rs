@@ -43,7 +43,9 @@ pub struct Options {
     /// When the server is asked to open a file.
     pub opens: Opens,
     /// Writes stay in the kernel's page cache, and come when it writes them back: only for trees
-    /// that nobody else writes to.
+    /// that nobody else writes to. Who writes little by little makes few requests then; but with
+    /// each close(2) of any file the kernel forgets how many blocks it has, and asks for its
+    /// attributes again with the next stat(2).
     pub writeback: bool,
     /// Locks of files (fcntl(2), flock(2)) are those of the tree's `Vfs`, seen by its tasks and
     /// its other mounts; the server is asked then at each open(2) and close(2), as with
@@ -82,7 +84,7 @@ impl Default for Options {
             absences_hold: FOREVER,
             attributes_hold: FOREVER,
             opens: Opens::Never,
-            writeback: true,
+            writeback: false,
             locks: false,
             lock_waits_max: 1 << 12,
             threads: cores.clamp(2, 16),

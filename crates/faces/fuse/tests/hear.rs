@@ -131,8 +131,12 @@ fn what_is_in_use_stays_what_it_is() {
 #[test]
 fn lengths_that_others_change_are_seen_though_writes_are_kept_back() {
     let hear = Server::hear_others;
-    shown_as("kept-back", Options::default(), hear, changes_are_seen);
-    shown_as("lengths", Options::default(), hear, |below, above| {
+    let options = Options {
+        writeback: true,
+        ..Options::default()
+    };
+    shown_as("kept-back", options.clone(), hear, changes_are_seen);
+    shown_as("lengths", options, hear, |below, above| {
         use std::io::{Read, Seek, Write};
         fs::write(below.join("log"), "begun\n").expect("made");
         let mut followed = fs::File::open(above.join("log")).expect("opened");

@@ -26,8 +26,8 @@ pub struct Plan {
     pub absent: Vec<String>,
     /// Other trees.
     pub extra: Vec<Extra>,
-    /// What is written comes to the view at once, and not when the kernel writes it back.
-    pub at_once: bool,
+    /// What is written comes to the view when the kernel writes it back, and not at once.
+    pub write_back: bool,
     /// Locks of files are answered by the server, which can be asked for them.
     pub locks: bool,
     /// The kernel's requests are read, also where it has rings for them.
@@ -48,7 +48,7 @@ impl Default for Plan {
             hidden: Vec::new(),
             absent: Vec::new(),
             extra: Vec::new(),
-            at_once: false,
+            write_back: false,
             locks: false,
             no_rings: false,
         }
@@ -68,7 +68,7 @@ impl Plan {
     /// Whether the kernel may keep writes back: not where they go to files that others change.
     pub(crate) fn keeps_back(&self) -> bool {
         let shared = |extra: &Extra| !extra.read_only && matches!(extra.source, Source::Host(_));
-        !self.at_once && self.write_through.is_empty() && !self.extra.iter().any(shared)
+        self.write_back && self.write_through.is_empty() && !self.extra.iter().any(shared)
     }
 
     /// Keeps the changes in this view, which cannot be seen in itself.

@@ -178,6 +178,7 @@ impl View {
     pub(crate) fn serve(&mut self, fuse: OwnedFd, mapped: bool) -> Result<Handle, Refusal> {
         let failed = |why: &dyn std::fmt::Display| Refusal::step("the view cannot be served", why);
         let mut options = crate::namespaces::options(mapped);
+        options.writeback = self.keeps_back;
         options.locks = self.locks;
         options.rings = !self.no_rings;
         if self.log.is_some() {

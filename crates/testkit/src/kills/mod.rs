@@ -69,6 +69,8 @@ struct Round {
     ordinary: bool,
     /// The changes are in a directory.
     kept: bool,
+    /// The kernel keeps writes back.
+    back: bool,
     /// It is left alone until it has said so much.
     lines: usize,
     after: Duration,
@@ -85,9 +87,15 @@ impl fmt::Display for Round {
         } = self;
         let who = if self.ordinary { "a user" } else { "root" };
         let upper = if self.kept { "a directory" } else { "memory" };
+        let written = if self.back {
+            "written back"
+        } else {
+            "written at once"
+        };
         write!(
             f,
-            "round {number}: {victim:?} of {load:?} by {who} over {upper} after {after:?}"
+            "round {number}: {victim:?} of {load:?} by {who} over {upper}, {written}, \
+                after {after:?}"
         )
     }
 }
@@ -107,6 +115,7 @@ pub fn storm(plan: &Plan, tell: impl Fn(&str)) -> io::Result<Report> {
             victim: *rng.pick(&Victim::ALL),
             ordinary: !rng.one_in(3),
             kept: !rng.one_in(4),
+            back: rng.one_in(2),
             // Some are to be killed while they are being set up.
             lines: rng.below(9),
             after: Duration::from_millis(rng.below(longest) as u64),

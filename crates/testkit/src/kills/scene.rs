@@ -118,7 +118,13 @@ impl Scene {
         } else {
             ["--upper", "memory"]
         };
-        let args = [&["run", "-q"], &upper[..], &["--", "sh", "-c", load]].concat();
+        let back: &[&str] = if self.round.back {
+            &["--write-back"]
+        } else {
+            &[]
+        };
+        let load = ["--", "sh", "-c", load];
+        let args = [&["run", "-q"], &upper[..], back, &load].concat();
         let mut command = self.openpath(&args);
         command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }

@@ -30,9 +30,9 @@ pub(crate) struct Config {
     pub(crate) hide: Vec<PathBuf>,
     pub(crate) absent: Vec<String>,
     pub(crate) pass: Vec<PathBuf>,
-    /// Writes come to the view at once.
-    #[serde(rename = "write-through")]
-    pub(crate) write_through: bool,
+    /// The kernel keeps writes back.
+    #[serde(rename = "write-back")]
+    pub(crate) write_back: bool,
     /// Locks of files are answered by the server.
     pub(crate) locks: bool,
     /// The kernel's requests are read, also where it has rings for them.
@@ -106,7 +106,7 @@ impl Config {
             read_only: all(&self.ro)?,
             hidden: hidden.collect::<Result<Vec<_>, _>>()?.concat(),
             absent: self.absent.clone(),
-            at_once: self.write_through,
+            write_back: self.write_back,
             locks: self.locks,
             no_rings: self.no_rings,
             ..Plan::default()

@@ -202,6 +202,34 @@ fn an_ordinary_user_mounts_in_namespaces_of_his_own() {
 }
 
 #[test]
+fn each_write_is_a_request_unless_writes_are_kept_back() {
+    use std::io::Write as _;
+    if let Some(why) = lacks() {
+        eprintln!("{why}");
+        return;
+    }
+    let writes = |option: &[&str]| {
+        let place = Scratch::new("writes");
+        let args = [&["mount", "mem", place.path(), "--daemon"], option].concat();
+        let mounted = openpath(&args).output().expect("run");
+        assert!(mounted.status.success(), "{}", text(&mounted));
+        let mut file = fs::File::create(place.0.join("file")).expect("made");
+        for _ in 0..100 {
+            file.write_all(b"x").expect("written");
+        }
+        drop(file);
+        let told = openpath(&["stats", place.path(), "--json"]).output();
+        let told = told.expect("run").stdout;
+        let told: serde_json::Value = serde_json::from_slice(&told).expect("JSON");
+        unmount(&place);
+        told["requests"]["write"].as_u64().expect("a number")
+    };
+    assert_eq!(writes(&[]), 100);
+    let kept = writes(&["--write-back"]);
+    assert!(kept < 100, "{kept}");
+}
+
+#[test]
 fn a_mount_tells_what_it_was_asked() {
     if let Some(why) = lacks() {
         eprintln!("{why}");

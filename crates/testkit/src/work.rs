@@ -320,8 +320,12 @@ impl<'j> Worker<'j> {
             }
             steady = false;
         }
-        // Where the host stands between, what differs is allowed.
-        let between = matches!(self.job.against, Against::OverHost(..) | Against::Served(_));
+        // Where the host stands between, what differs is allowed; where it stands on both sides, it
+        // was asked already.
+        let between = matches!(
+            self.job.against,
+            Against::Host | Against::OverHost(..) | Against::Served(_)
+        );
         let other = checked.other.as_ref().filter(|_| !between);
         let wrong = other.and_then(|other| Some(tell("other", other, fact.wrong(other)?)));
         Ok((wrong, steady))

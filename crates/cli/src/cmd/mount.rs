@@ -49,7 +49,8 @@ pub(crate) struct Args {
     #[arg(long)]
     each_open: bool,
     /// The kernel keeps writes back, as of a disk: quicker for who writes little by little, slower
-    /// for who reads many files, and a full tree is told to who closes.
+    /// for who reads many files, and a full tree is told to who closes. Not of a tree that others
+    /// may change.
     #[arg(long)]
     write_back: bool,
     /// Answer locks of files here, and not in the kernel: `openpath locks` shows them. It asks at

@@ -50,7 +50,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UPPER", conflicts_with = "name")]
     upper: Option<String>,
     /// The kernel keeps writes back, as of a disk: quicker for who writes little by little, slower
-    /// for who reads many files, and a full view is told to who closes. Never with --rw.
+    /// for who reads many files, and a full view is told to who closes. Not with --rw, nor with
+    /// another directory of the host that can be written to.
     #[arg(long)]
     write_back: bool,
     /// Answer locks of files here, and not in the kernel: `openpath locks` shows them. Each open is

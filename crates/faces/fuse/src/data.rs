@@ -10,18 +10,31 @@ use crate::stats::Request;
 use crate::view::{View, attributes_at};
 use crate::wire::Answer;
 use crate::worker::{Who, Worker};
+use openpath_abi::falloc::RWF_APPEND;
 use openpath_abi::fcntl::{
-    AT_EMPTY_PATH, O_ACCMODE, O_DIRECT, O_DSYNC, O_NOATIME, O_NONBLOCK, O_RDONLY, O_RDWR, O_SYNC,
-    O_WRONLY,
+    AT_EMPTY_PATH, F_GETFL, O_ACCMODE, O_DIRECT, O_DSYNC, O_NOATIME, O_NONBLOCK, O_RDONLY, O_RDWR,
+    O_SYNC, O_WRONLY, SEEK_CUR, SEEK_HOLE,
 };
 use openpath_abi::{Errno, StatFs};
 use openpath_vfs::Fd;
+use std::io::IoSlice;
 
 /// A file, and the descriptor that it is open at, if it is one of the kernel's own opening.
 pub(crate) type At = (u64, Option<Fd>);
 
 /// Most that one request copies between files, so that none holds a thread for long.
 const COPY_MAX: u64 = 64 << 20;
+/// How a write comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// From who writes.
+    AtOnce,
+    /// From one who appends.
+    AtTheEnd,
+    /// From what the kernel kept back.
+    Back,
+}
+
 /// After so much it asks whether who waits still does.
 const COPY_STEP: usize = 1 << 20;
 
@@ -61,7 +74,7 @@ impl View {
         } else {
             flags & O_ACCMODE
         };
-        // Where an append goes is the kernel's to say.
+        // Who appends says so with each write.
         access | flags & (O_DIRECT | O_SYNC | O_DSYNC | O_NONBLOCK | O_NOATIME)
     }
 
@@ -71,7 +84,12 @@ impl View {
             return Err(Errno::ENOSYS);
         }
         let place = self.nodes.place(number)?;
-        w.task.reopen(place, self.kept_flags(flags))
+        let flags = self.kept_flags(flags);
+        let fd = w.task.reopen(place, flags)?;
+        if flags & O_ACCMODE == O_RDWR {
+            self.nodes.may_map(number, true);
+        }
+        Ok(fd)
     }
 
     /// `FLUSH`: what closing one of several descriptors of an open file says; what the closer has
@@ -87,8 +105,12 @@ impl View {
     }
 
     /// `RELEASE`.
-    pub(crate) fn release(&self, w: &Worker, fd: Option<Fd>) -> Result<(), Errno> {
+    pub(crate) fn release(&self, w: &Worker, (number, fd): At) -> Result<(), Errno> {
         let Some(fd) = fd else { return Ok(()) };
+        let flags = w.task.fcntl(fd, F_GETFL, 0);
+        if flags.is_ok_and(|flags| flags as u32 & O_ACCMODE == O_RDWR) {
+            self.nodes.may_map(number, false);
+        }
         if let Some(locks) = &self.locks {
             locks.released(w, fd);
         }
@@ -114,19 +136,26 @@ impl View {
         })
     }
 
-    /// `WRITE`: how much was written. Of what the kernel `kept` back there is all or an error, for
+    /// `WRITE`: how much was written. Of what the kernel kept back there is all or an error, for
     /// it takes what is short for whole; what is not written is lost then, and who closes the file
-    /// or forces it to the disk is told. Who writes past the cache is told how much went.
+    /// or forces it to the disk is told. Who writes past the cache is told how much went. Who
+    /// appends does so where the file ends, though the kernel may not know that others made it
+    /// longer; it is then told what it put into its cache elsewhere. Where it writes back, it says
+    /// itself where the end is.
     pub(crate) fn write(
         &self,
         w: &mut Worker,
         who: Who,
         at: At,
-        (offset, kept): (u64, bool),
+        (offset, how): (u64, Written),
         data: &[u8],
     ) -> Result<usize, Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         w.act_for(who);
+        if how == Written::AtTheEnd && !self.writeback {
+            return self.append(w, at, offset, data);
+        }
+        let kept = how == Written::Back;
         let written = self.with(w, at, O_WRONLY, |w, fd| {
             let mut done = 0;
             while done < data.len() {
@@ -145,6 +174,18 @@ impl View {
             self.counts.add(Request::Lost, 1);
         }
         written
+    }
+
+    /// Appends; the kernel believes that it goes to `offset`.
+    fn append(&self, w: &mut Worker, at: At, offset: i64, data: &[u8]) -> Result<usize, Errno> {
+        let (done, end) = self.with(w, at, O_WRONLY, |w, fd| {
+            let done = w.task.pwritev2(fd, &[IoSlice::new(data)], -1, RWF_APPEND)?;
+            Ok((done, w.task.lseek(fd, 0, SEEK_CUR)?))
+        })?;
+        if offset.saturating_add(done as i64) != end {
+            self.has_length(vec![at.0], end.cast_unsigned());
+        }
+        Ok(done)
     }
 
     /// `FSYNC` and `FSYNCDIR`.
@@ -175,8 +216,9 @@ impl View {
         })
     }
 
-    /// `LSEEK`, for data and holes. What the kernel has not written back yet would be holes here:
-    /// then it is to take whole files for data.
+    /// `LSEEK`, for data and holes. What the kernel has not written back yet would be holes here,
+    /// and what is written by way of a mapping always comes late: then it is to take whole files
+    /// for data. Which files may be mapped is known where opens are.
     ///
     /// Divergence: L63.
     pub(crate) fn seek(
@@ -186,8 +228,17 @@ impl View {
         offset: i64,
         whence: u32,
     ) -> Result<i64, Errno> {
-        if self.writeback {
+        if self.writeback || self.opens == Opens::Never {
             return Err(Errno::ENOSYS);
+        }
+        if self.nodes.is_mapped(at.0) {
+            let size = attributes_at(w, self.nodes.place(at.0)?)?.size;
+            let size = i64::try_from(size).map_err(|_| Errno::EINVAL)?;
+            return match whence {
+                _ if offset < 0 || offset >= size => Err(Errno::ENXIO),
+                SEEK_HOLE => Ok(size),
+                _ => Ok(offset),
+            };
         }
         self.with(w, at, O_RDONLY, |w, fd| w.task.lseek(fd, offset, whence))
     }
@@ -325,10 +376,10 @@ mod tests {
         let made = view.create(w, who, (ROOT, b"file"), 0o600, O_RDWR);
         let at = (made.expect("made").0.number, None);
         let data = vec![1; 1 << 20];
-        let short = view.write(w, who, at, (0, false), &data);
+        let short = view.write(w, who, at, (0, Written::AtOnce), &data);
         assert!(short.is_ok_and(|n| n > 0 && n < data.len()), "{short:?}");
         assert_eq!(Stats::new(&view.counts, 0).lost(), 0);
-        let lost = view.write(w, who, at, (0, true), &data);
+        let lost = view.write(w, who, at, (0, Written::Back), &data);
         assert_eq!(lost, Err(Errno::ENOSPC));
         assert_eq!(Stats::new(&view.counts, 0).lost(), 1);
     }

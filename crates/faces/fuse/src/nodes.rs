@@ -13,6 +13,7 @@
 //! | `lookups` | answers that the kernel has not given back |
 //! | `told` | length of a file that the kernel believes, as long as nothing was written here; of
 //! |   | regular files whose writes are kept back, and that others change |
+//! | `mapped` | how often it is open in a way in which it can be mapped and written to |
 //!
 //! # Rules
 //! R1. A node's number is the file's inode number, where that is unique in the mount: what stat(2)
@@ -58,6 +59,7 @@ struct Node {
     lookups: u64,
     /// Nothing for what is no regular file, and for what was written here: that is nobody else's.
     told: Option<u64>,
+    mapped: u32,
 }
 
 /// The table of nodes.
@@ -115,6 +117,7 @@ impl Nodes {
             file,
             lookups: 1,
             told: None,
+            mapped: 0,
         };
         let books = Books {
             nodes: HashMap::from([(ROOT, root)]),
@@ -195,6 +198,23 @@ impl Nodes {
     pub(crate) fn listed(&self, mount: u64, ino: u64) -> u64 {
         let file = File { mount, ino };
         self.books.lock().number(file).unwrap_or(ino)
+    }
+
+    /// It is open once more, or once less, in a way in which it can be mapped and written to.
+    pub(crate) fn may_map(&self, number: u64, more: bool) {
+        if let Some(node) = self.books.lock().nodes.get_mut(&number) {
+            node.mapped = if more {
+                node.mapped + 1
+            } else {
+                node.mapped.saturating_sub(1)
+            };
+        }
+    }
+
+    /// Whether it may be mapped and written to.
+    pub(crate) fn is_mapped(&self, number: u64) -> bool {
+        let books = self.books.lock();
+        books.nodes.get(&number).is_some_and(|node| node.mapped > 0)
     }
 
     /// A regular file is written to, or cut, here: it is nobody else's any more. Its other numbers,
@@ -281,6 +301,7 @@ impl Nodes {
             file,
             lookups: 1,
             told,
+            mapped: 0,
         };
         books.nodes.insert(number, node);
         books.numbers.insert(file, number);

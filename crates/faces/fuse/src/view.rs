@@ -21,8 +21,8 @@ use crate::watch::Watch;
 use crate::wire::{Notifier, init};
 use crate::worker::{Who, Worker};
 use openpath_abi::fcntl::{
-    AT_EMPTY_PATH, AT_REMOVEDIR, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
-    O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
+    AT_EMPTY_PATH, AT_REMOVEDIR, O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW,
+    O_PATH, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
 use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, is_lnk, is_reg};
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_BTIME, STATX_MNT_ID_UNIQUE};
@@ -367,6 +367,9 @@ impl View {
         let entry = w.task.reopen(fd, O_PATH | O_CLOEXEC);
         let entry = entry.and_then(|place| self.enter(&w.task, place));
         if keeps && let Ok(entry) = entry {
+            if access & O_ACCMODE == O_RDWR {
+                self.nodes.may_map(entry.number, true);
+            }
             return Ok((entry, Some(fd)));
         }
         w.task.close(fd)?;

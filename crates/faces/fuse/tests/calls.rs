@@ -173,6 +173,36 @@ fn holes_are_found_unless_writes_may_be_under_way() {
 }
 
 #[test]
+fn what_is_written_by_a_mapping_is_no_hole() {
+    each(|place| {
+        let path = place.at("mapped");
+        let open = |write| OpenOptions::new().read(true).write(write).open(&path);
+        File::create_new(&path)
+            .expect("made")
+            .set_len(1 << 20)
+            .expect("long");
+        let python = "import mmap, sys; f = open(sys.argv[1], 'r+b'); \
+            m = mmap.mmap(f.fileno(), 0); f.close(); m[500000] = 7; \
+            print('on', flush=True); sys.stdin.read()";
+        let mut writer = std::process::Command::new("python3")
+            .args(["-c", python])
+            .arg(&path)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("begun");
+        let mut on = [0; 3];
+        let mut said = writer.stdout.take().expect("a pipe");
+        std::io::Read::read_exact(&mut said, &mut on).expect("it is mapped");
+        let file = open(false).expect("opened");
+        let data = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0));
+        assert!(data.is_ok_and(|at| at <= 500_000), "{data:?}");
+        drop(writer.stdin.take());
+        writer.wait().expect("ended");
+    });
+}
+
+#[test]
 fn sparse_files_keep_their_holes() {
     each(|place| {
         let file = OpenOptions::new()

@@ -5,7 +5,7 @@ mod place;
 
 use openpath_fuse::{Options, Server};
 use openpath_host::{HostFs, HostOptions, Policy};
-use openpath_vfs::{Cred, SuperBlock, Vfs};
+use openpath_vfs::{Cred, SuperBlock, Task, Vfs};
 use place::{cannot, end};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,15 +32,17 @@ fn scratch(name: &str) -> PathBuf {
 
 /// Runs a test with a directory of the host, and where it is shown.
 fn shown(name: &str, options: Options, test: impl Fn(&Path, &Path)) {
-    shown_as(name, options, Server::hear, test);
+    shown_as(name, options, Server::hear, |below, above, _| {
+        test(below, above);
+    });
 }
 
-/// The same, heard so.
+/// The same, heard so; with a task beside the mount.
 fn shown_as(
     name: &str,
     options: Options,
     hear: fn(&mut Server, &Arc<SuperBlock>),
-    test: impl Fn(&Path, &Path),
+    test: impl Fn(&Path, &Path, &Task),
 ) {
     let [below, above] = ["below", "above"].map(|what| scratch(&format!("{name}-{what}")));
     let host = HostOptions {
@@ -54,7 +56,7 @@ fn shown_as(
     hear(&mut server, &tree);
     match server.mount(&above) {
         Ok(session) => {
-            test(&below, &above);
+            test(&below, &above, &task);
             end(session);
         }
         Err(why) if cannot(&why) => {
@@ -129,14 +131,68 @@ fn what_is_in_use_stays_what_it_is() {
 }
 
 #[test]
+fn who_appends_does_so_where_others_have_made_the_end() {
+    for (name, hear) in [
+        ("append", Server::hear as fn(&mut Server, &Arc<SuperBlock>)),
+        ("append-others", Server::hear_others),
+    ] {
+        shown_as(name, Options::default(), hear, |below, above, task| {
+            use std::io::Write;
+            let path = below.join("log");
+            let append = |path: &Path| fs::File::options().append(true).open(path);
+            fs::write(&path, "begun\n").expect("made");
+            let mut mine = append(&above.join("log")).expect("opened");
+            writeln!(mine, "one").expect("written");
+            let mut theirs = append(&path).expect("opened");
+            let mut expected = String::from("begun\none\n");
+            for n in 0..20 {
+                writeln!(theirs, "theirs {n}").expect("written");
+                expected += &format!("theirs {n}\n");
+                // The tree has heard of it, and the kernel, which was not asked, need not have.
+                becomes("the length", || {
+                    let len = task.stat(b"/log").map(|stat| stat.size);
+                    len == Ok(expected.len() as i64)
+                });
+                writeln!(mine, "mine {n}").expect("written");
+                expected += &format!("mine {n}\n");
+            }
+            assert_eq!(fs::read_to_string(&path).expect("read"), expected);
+            becomes("the text", || {
+                fs::read_to_string(above.join("log")).is_ok_and(|text| text == expected)
+            });
+        });
+    }
+}
+
+#[test]
+fn what_others_cut_is_cut_for_who_has_it_open() {
+    shown("cut", Options::default(), |below, above| {
+        fs::write(below.join("log"), "long enough\n").expect("made");
+        let open = fs::File::open(above.join("log")).expect("opened");
+        assert_eq!(open.metadata().expect("there").len(), 12);
+        for (text, len) in [("short\n", 6), ("", 0), ("longer than it was\n", 19)] {
+            fs::write(below.join("log"), text).expect("written");
+            becomes("the length", || {
+                open.metadata().is_ok_and(|now| now.len() == len)
+            });
+            becomes("the text", || {
+                fs::read_to_string(above.join("log")).is_ok_and(|now| now == text)
+            });
+        }
+    });
+}
+
+#[test]
 fn lengths_that_others_change_are_seen_though_writes_are_kept_back() {
     let hear = Server::hear_others;
     let options = Options {
         writeback: true,
         ..Options::default()
     };
-    shown_as("kept-back", options.clone(), hear, changes_are_seen);
-    shown_as("lengths", options, hear, |below, above| {
+    shown_as("kept-back", options.clone(), hear, |below, above, _| {
+        changes_are_seen(below, above);
+    });
+    shown_as("lengths", options, hear, |below, above, _| {
         use std::io::{Read, Seek, Write};
         fs::write(below.join("log"), "begun\n").expect("made");
         let mut followed = fs::File::open(above.join("log")).expect("opened");

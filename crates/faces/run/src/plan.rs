@@ -229,3 +229,35 @@ pub(crate) enum FromHelper {
     /// It cannot be done.
     Refused(Refusal),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_kept_back_on_request_and_not_where_others_write_too() {
+        assert!(!Plan::default().keeps_back());
+        let asked = Plan {
+            write_back: true,
+            ..Plan::default()
+        };
+        assert!(asked.keeps_back());
+        let through = Plan {
+            write_through: vec![Path::new("/w").into()],
+            ..asked.clone()
+        };
+        assert!(!through.keeps_back());
+        for read_only in [true, false] {
+            let extra = Extra {
+                place: Path::new("/m").into(),
+                source: Source::Host(Path::new("/h").into()),
+                read_only,
+            };
+            let shared = Plan {
+                extra: vec![extra],
+                ..asked.clone()
+            };
+            assert_eq!(shared.keeps_back(), read_only);
+        }
+    }
+}

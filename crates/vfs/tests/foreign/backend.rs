@@ -37,6 +37,7 @@ pub(crate) struct World {
 pub(crate) enum At {
     Lookup,
     Change,
+    Readlink,
 }
 
 /// The test's side of a gate.
@@ -183,11 +184,12 @@ impl InodeOps for Node {
         &self,
         dir: &Inode,
         name: &[u8],
-        _victim: &Arc<Inode>,
+        victim: &Arc<Inode>,
         _now: Timespec,
     ) -> Result<(), Errno> {
         let name = str::from_utf8(name).expect("a name of the test");
         self.0.take(dir, name);
+        victim.update(|attr| attr.nlink -= 1);
         self.0.pass_gate(At::Change);
         Ok(())
     }
@@ -207,6 +209,9 @@ impl InodeOps for Node {
     fn readlink(&self, _inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
         if self.0.would_block(patience) {
             return Err(Errno::EAGAIN);
+        }
+        if patience == Patience::Wait {
+            self.0.pass_gate(At::Readlink);
         }
         Ok(Cow::Borrowed(b"f"))
     }

@@ -9,5 +9,6 @@ mod confirm;
 mod forget;
 mod locks;
 mod moved;
+mod passing;
 mod races;
 mod tries;

@@ -182,6 +182,9 @@ mod tests {
             }
         );
         assert_eq!(plan.write_through[0].path(), Path::new("/w/t"));
+        assert!(!plan.write_back);
+        let late: Config = toml::from_str("write-back = true\n").unwrap();
+        assert!(late.plan(Path::new("/w")).unwrap().write_back);
         assert_eq!(
             plan.extra[0].source,
             Source::Memory {

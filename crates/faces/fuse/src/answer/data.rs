@@ -2,6 +2,7 @@
 //! Requests about what is in files and directories.
 
 use super::{Asked, Clerk, fd_of, handle_of, opened, shown};
+use crate::data::Written;
 use crate::listing::More;
 use crate::locks::Answered;
 use crate::options::Opens;
@@ -11,6 +12,7 @@ use crate::wire::entries::{plain, plus};
 use crate::wire::numbers::{FOPEN_KEEP_CACHE, WRITE_CACHE, WRITE_KILL_SUIDGID};
 use crate::wire::request::{CopyRange, Lock, Locking, Span};
 use openpath_abi::Errno;
+use openpath_abi::fcntl::O_APPEND;
 
 type Done = Result<(), Errno>;
 
@@ -71,7 +73,8 @@ impl Clerk {
 
     pub(super) fn release(&self, asked: &mut Asked<'_>, handle: u64) -> Done {
         self.count(Kind::Close);
-        self.view.release(asked.w, fd_of(handle))
+        let node = asked.node();
+        self.view.release(asked.w, (node, fd_of(handle)))
     }
 
     pub(super) fn read(&self, asked: &mut Asked<'_>, span: Span) -> Done {
@@ -85,7 +88,7 @@ impl Clerk {
         &self,
         asked: &mut Asked<'_>,
         (handle, offset): (u64, u64),
-        flags: u32,
+        (flags, status): (u32, u32),
         data: &[u8],
     ) -> Done {
         self.count(Kind::Write);
@@ -93,7 +96,12 @@ impl Clerk {
         let node = asked.node();
         let at = (node, fd_of(handle));
         let kept = flags & WRITE_CACHE != 0;
-        let written = self.view.write(asked.w, who, at, (offset, kept), data);
+        let how = match () {
+            () if kept => Written::Back,
+            () if status & O_APPEND != 0 => Written::AtTheEnd,
+            () => Written::AtOnce,
+        };
+        let written = self.view.write(asked.w, who, at, (offset, how), data);
         if kept && let Some(notifier) = self.view.notifier.get() {
             // The kernel knows how long the file is, and not how many blocks it takes now.
             let _forgotten = notifier.inode(node, -1, 0);

@@ -64,6 +64,8 @@ pub(crate) enum Request<'a> {
         handle: u64,
         offset: u64,
         flags: u32,
+        /// The flags of the open file.
+        status: u32,
         data: &'a [u8],
     },
     Statfs,
@@ -349,13 +351,16 @@ fn write<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
         size,
     } = span(f)?;
     let flags = f.u32()?;
-    // Who locks, and the flags of the open file.
-    f.skip(16)?;
+    // Who locks.
+    f.skip(8)?;
+    let status = f.u32()?;
+    f.skip(4)?;
     let data = f.bytes(size as usize)?;
     Ok(Request::Write {
         handle,
         offset,
         flags,
+        status,
         data,
     })
 }

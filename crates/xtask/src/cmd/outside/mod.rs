@@ -47,6 +47,9 @@ pub(crate) struct Options {
     /// that is made for it, with changes in memory and in a directory.
     #[arg(long, default_value = "mem")]
     over: String,
+    /// The kernel keeps writes back.
+    #[arg(long)]
+    write_back: bool,
     /// How many operations of fsx.
     #[arg(long, default_value_t = 100_000)]
     ops: u64,
@@ -77,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Done {
             .arg("--inside");
         return pass_on(&mut again);
     }
-    let stage = Stage::set(&options.over, options.processes, options.seed)?;
+    let stage = Stage::set(options)?;
     let wants = |suite| options.suite == suite || options.suite == Suite::All;
     let mut well = true;
     if wants(Suite::Pjdfstest) {

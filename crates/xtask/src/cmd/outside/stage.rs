@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The three mounts that a suite is run on: the host's tmpfs, ours, and a second one beside.
 
+use super::Options;
 use crate::cmd::{proof, target};
 use std::ffi::OsString;
 use std::fs;
@@ -24,11 +25,12 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Mounts all three; `what` as `openpath mount` takes it, or a word for an overlay.
+    /// Mounts all three.
     ///
     /// # Errors
     /// Whatever stands in the way.
-    pub(super) fn set(what: &str, processes: u64, seed: u64) -> io::Result<Self> {
+    pub(super) fn set(options: &Options) -> io::Result<Self> {
+        let what = options.over.as_str();
         let program = proof::openpath()?;
         let folder = target("outside").join("stage");
         let mounts = ["host", "second", "ours"].map(|name| folder.join(name));
@@ -53,12 +55,15 @@ impl Stage {
             Some(upper) => {
                 let lower = folder.join("lower");
                 tmpfs(&lower)?;
-                fill(&lower, host, processes, seed)?;
+                fill(&lower, host, options.processes, options.seed)?;
                 format!("overlay:lower={},upper={upper}", lower.display())
             }
         };
         let mut serve = Command::new(program);
         serve.args(["mount", "--allow-other", "--trusted"]);
+        if options.write_back {
+            serve.arg("--write-back");
+        }
         let server = serve.arg(&what).arg(ours).spawn()?;
         let mut stage = Self {
             what,

@@ -29,7 +29,7 @@ const COPY_MAX: u64 = 64 << 20;
 pub(crate) enum Written {
     /// From who writes.
     AtOnce,
-    /// From one who appends.
+    /// From one who appends to what others may have made longer.
     AtTheEnd,
     /// From what the kernel kept back.
     Back,
@@ -142,6 +142,8 @@ impl View {
     /// appends does so where the file ends, though the kernel may not know that others made it
     /// longer; it is then told what it put into its cache elsewhere. Where it writes back, it says
     /// itself where the end is.
+    ///
+    /// Divergence: L75, L93.
     pub(crate) fn write(
         &self,
         w: &mut Worker,

@@ -203,6 +203,42 @@ fn what_is_written_by_a_mapping_is_no_hole() {
 }
 
 #[test]
+fn holes_are_found_where_opens_are_asked_for() {
+    let Some(place) = Place::new(Options {
+        opens: Opens::Each,
+        ..Options::default()
+    }) else {
+        return;
+    };
+    let path = place.at("sparse");
+    let both = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path);
+    let both = both.expect("made");
+    both.write_at(b"data", 1 << 20).expect("written");
+    let reader = File::open(&path).expect("opened");
+    let seek = |whence| rustix::fs::seek(&reader, whence);
+    assert_eq!(
+        seek(rustix::fs::SeekFrom::Data(0)),
+        Ok(0),
+        "it may be mapped"
+    );
+    assert_eq!(seek(rustix::fs::SeekFrom::Hole(0)), Ok((1 << 20) + 4));
+    drop(both);
+    // The kernel tells of the end of an opening when it gets to it.
+    let found = (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        seek(rustix::fs::SeekFrom::Data(0)) == Ok(1 << 20)
+    });
+    assert!(found, "nobody may map it any more");
+    assert_eq!(seek(rustix::fs::SeekFrom::Hole(0)), Ok(0));
+    drop(reader);
+    place.end();
+}
+
+#[test]
 fn sparse_files_keep_their_holes() {
     each(|place| {
         let file = OpenOptions::new()

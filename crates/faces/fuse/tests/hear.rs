@@ -165,6 +165,22 @@ fn who_appends_does_so_where_others_have_made_the_end() {
 }
 
 #[test]
+fn who_says_that_he_does_not_append_this_time_appends() {
+    shown("noappend", Options::default(), |below, above| {
+        fs::write(below.join("log"), "begun\n").expect("made");
+        let python = "import errno, os, sys\n\
+            f = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)\n\
+            try: os.pwritev(f, [b'here'], 0, 0x20)\n\
+            except OSError as e: assert e.errno == errno.EOPNOTSUPP; os.write(f, b'here')\n";
+        let mut writer = std::process::Command::new("python3");
+        let done = writer.args(["-c", python]).arg(above.join("log")).status();
+        assert!(done.expect("run").success());
+        let text = fs::read(below.join("log")).expect("read");
+        assert_eq!(text, b"begun\nhere");
+    });
+}
+
+#[test]
 fn what_others_cut_is_cut_for_who_has_it_open() {
     shown("cut", Options::default(), |below, above| {
         fs::write(below.join("log"), "long enough\n").expect("made");

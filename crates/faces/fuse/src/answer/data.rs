@@ -12,7 +12,7 @@ use crate::wire::entries::{plain, plus};
 use crate::wire::numbers::{FOPEN_KEEP_CACHE, WRITE_CACHE, WRITE_KILL_SUIDGID};
 use crate::wire::request::{CopyRange, Lock, Locking, Span};
 use openpath_abi::Errno;
-use openpath_abi::fcntl::O_APPEND;
+use openpath_abi::fcntl::{O_APPEND, O_DIRECT};
 
 type Done = Result<(), Errno>;
 
@@ -96,9 +96,13 @@ impl Clerk {
         let node = asked.node();
         let at = (node, fd_of(handle));
         let kept = flags & WRITE_CACHE != 0;
+        // Where nobody else writes the kernel knows the end; and what goes past its cache comes in
+        // pieces, of which each has its place.
+        let appends = status & (O_APPEND | O_DIRECT) == O_APPEND;
+        let shared = self.view.hears || self.holds.attributes.is_zero();
         let how = match () {
             () if kept => Written::Back,
-            () if status & O_APPEND != 0 => Written::AtTheEnd,
+            () if appends && shared => Written::AtTheEnd,
             () => Written::AtOnce,
         };
         let written = self.view.write(asked.w, who, at, (offset, how), data);

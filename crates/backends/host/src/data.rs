@@ -11,10 +11,13 @@ use openpath_abi::limits::MAX_LFS_FILESIZE;
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{Extent, Inode, Patience};
 use rustix::fs::{FallocateFlags, SealFlags, SeekFrom};
-use rustix::io::retry_on_intr;
+use rustix::io::{ReadWriteFlags, retry_on_intr};
+use std::io::IoSlice;
 use std::sync::Arc;
 
 const WAIT: Patience = Patience::Wait;
+/// The offset with which pwritev2(2) moves the handle.
+const MOVES: u64 = u64::MAX;
 /// How much is shown at once.
 const SHOWN: usize = 64 << 10;
 /// How much one call copies: it holds up who else wants to write.
@@ -60,6 +63,21 @@ impl Node {
         let written = retry_on_intr(|| rustix::io::pwrite(&*handle, data, offset));
         self.settle(inode);
         written.map_err(errno)
+    }
+
+    /// As `InodeOps::append`.
+    pub(crate) fn append_data(
+        self: &Arc<Self>,
+        inode: &Inode,
+        data: &[IoSlice<'_>],
+    ) -> Result<(usize, u64), Errno> {
+        self.must_be_file(inode)?;
+        let handle = self.handle(Use::Write, WAIT)?;
+        let append = || rustix::io::pwritev2(&*handle, data, MOVES, ReadWriteFlags::APPEND);
+        let written = retry_on_intr(append);
+        let end = rustix::fs::tell(&*handle);
+        self.settle(inode);
+        Ok((written.map_err(errno)?, end.map_err(errno)?))
     }
 
     /// As `InodeOps::with_pages`.
@@ -178,7 +196,8 @@ impl Node {
             Extent::Data => SeekFrom::Data(offset),
             Extent::Hole => SeekFrom::Hole(offset),
         };
-        // The answer does not depend on where the handle stands, and nothing else minds.
+        // The answer does not depend on where the handle stands. Who appends reads that, and has
+        // the inode locked too.
         rustix::fs::seek(&*handle, from).map_err(errno)
     }
 }

@@ -10,6 +10,7 @@ use openpath_vfs::{
 };
 use std::any::Any;
 use std::borrow::Cow;
+use std::io::IoSlice;
 use std::sync::Arc;
 
 impl InodeOps for Face {
@@ -97,6 +98,15 @@ impl InodeOps for Face {
         _now: Timespec,
     ) -> Result<usize, Errno> {
         self.0.write_data(inode, data, offset)
+    }
+
+    fn append(
+        &self,
+        inode: &Inode,
+        data: &[IoSlice<'_>],
+        _now: Timespec,
+    ) -> Result<Option<(usize, u64)>, Errno> {
+        self.0.append_data(inode, data).map(Some)
     }
 
     #[cfg(feature = "io-uring")]

@@ -38,7 +38,6 @@
 //!
 //! # Limits
 //! * Calls of the host are made with the process's own rights; guests' are checked by the core.
-//! * Two writers that append through the host and through here may overwrite each other's data.
 //! * A file that others moved, and whose handle was given up, is `ESTALE` to who has it open,
 //!   unless it has another name that was met here.
 //! * A file by two names, one of which is in a directory without a watch: see `watch`.

@@ -8,6 +8,7 @@ use crate::path::VfsPath;
 use crate::tenant::TenantRef;
 use openpath_abi::{Errno, Timespec};
 use std::borrow::Cow;
+use std::io::IoSlice;
 use std::sync::Arc;
 
 /// What a backend found under a name.
@@ -261,6 +262,21 @@ pub trait InodeOps: Send + Sync + 'static {
         now: Timespec,
     ) -> Result<usize, Errno> {
         Err(Errno::EINVAL)
+    }
+
+    /// Writes all of it in one piece where the file ends, which others may move at any time, and
+    /// updates size, blocks and times: how much was written, and the offset after it. `None`, the
+    /// default: nobody else moves the end, and [`InodeOps::write_at`] is called for it.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EFBIG`.
+    fn append(
+        &self,
+        inode: &Inode,
+        data: &[IoSlice<'_>],
+        now: Timespec,
+    ) -> Result<Option<(usize, u64)>, Errno> {
+        Ok(None)
     }
 
     /// What will move data of this file by itself, if there is something that can, and asking for

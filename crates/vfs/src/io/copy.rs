@@ -296,5 +296,5 @@ fn put(to: &Filp<'_>, data: &[u8], at: i64) -> Result<usize, Errno> {
             .map(|(done, _)| done);
     }
     let _held = target.inode.lock_names();
-    write_locked(&target, &[IoSlice::new(data)], at.cast_unsigned())
+    write_locked(&target, &[IoSlice::new(data)], Some(at.cast_unsigned())).map(|(done, _)| done)
 }

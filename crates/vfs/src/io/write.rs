@@ -174,14 +174,10 @@ impl Filp<'_> {
             return Err(Errno::EINVAL);
         }
         let _held = inode.lock_names();
-        let from = if self.at_end(&target, flags)? {
-            target.confirm()?;
-            inode.size()
-        } else {
-            offset.cast_unsigned()
-        };
-        let done = write_locked(&target, data, from)?;
-        Ok((done, from.saturating_add(done as u64).cast_signed()))
+        let at_end = self.at_end(&target, flags)?;
+        let from = (!at_end).then_some(offset.cast_unsigned());
+        let (done, end) = write_locked(&target, data, from)?;
+        Ok((done, end.cast_signed()))
     }
 
     /// Whether this call writes at the end.
@@ -269,20 +265,26 @@ fn each(
     Ok(done)
 }
 
-/// Writes to a regular file from `from` on. Held: the inode's lock.
+/// Writes to a regular file from `from` on, or where it ends; how much, and the offset after it.
+/// Held: the inode's lock.
 ///
 /// # Errors
 /// `EFBIG`, what the backend meets.
 pub(super) fn write_locked(
     target: &Target<'_>,
     data: &[IoSlice<'_>],
-    from: u64,
-) -> Result<usize, Errno> {
+    from: Option<u64>,
+) -> Result<(usize, u64), Errno> {
+    let inode = target.inode;
+    let at_end = from.is_none();
+    if at_end {
+        target.confirm()?;
+    }
+    let from = from.unwrap_or_else(|| inode.size());
     let room = MAX_LFS_FILESIZE.cast_unsigned().saturating_sub(from);
     if room == 0 {
         return Err(Errno::EFBIG);
     }
-    let inode = target.inode;
     let now = target.core.vfs.clock.now();
     if let Some(kept) = target.drop_privileges(now)? {
         target.setattr(&SetAttr {
@@ -291,8 +293,14 @@ pub(super) fn write_locked(
             ..SetAttr::default()
         })?;
     }
-    let room = usize::try_from(room).unwrap_or(usize::MAX).min(ONCE_MAX);
     let dcache = &target.core.vfs.dcache;
+    if at_end {
+        let append = || inode.shielded(|ops| ops.append(inode, data, now));
+        if let Some(appended) = dcache.with_room(append)? {
+            return Ok(appended);
+        }
+    }
+    let room = usize::try_from(room).unwrap_or(usize::MAX).min(ONCE_MAX);
     let mut done = 0;
     each(data, |piece| {
         let len = piece.len().min(room - done);
@@ -308,5 +316,6 @@ pub(super) fn write_locked(
         }
         done += written;
         Ok(written)
-    })
+    })?;
+    Ok((done, from.saturating_add(done as u64)))
 }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who appends to a file of the host does so where it ends, whoever moved the end, and under each
+//! policy.
+
+mod common;
+
+use common::{POLICIES, Scratch, policy, world};
+use openpath_abi::falloc::RWF_APPEND;
+use openpath_abi::fcntl::{O_APPEND, O_RDWR, O_WRONLY, SEEK_CUR};
+use openpath_host::Policy;
+use std::io::{IoSlice, Write as _};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn who_appends_does_so_at_the_end_that_others_have_made() {
+    for p in POLICIES {
+        let s = Scratch::new("append");
+        s.put("f", "begun");
+        let (_vfs, task) = world(&s, policy(p));
+        let appends = task.open(b"/f", O_WRONLY | O_APPEND, 0).expect("open");
+        let plain = task.open(b"/f", O_WRONLY, 0).expect("open");
+        let theirs = std::fs::File::options().append(true).open(s.at("f"));
+        let mut theirs = theirs.expect("open");
+        let mut expected = String::from("begun");
+        for turn in 0..50 {
+            writeln!(theirs, "theirs {turn}").expect("written");
+            expected += &format!("theirs {turn}\n");
+            let mine = format!("mine {turn}\n");
+            let pieces = mine.as_bytes().split_at(3);
+            let pieces = [IoSlice::new(pieces.0), IoSlice::new(pieces.1)];
+            let (fd, flags) = match turn % 2 {
+                0 => (appends, 0),
+                _ => (plain, RWF_APPEND),
+            };
+            let written = task.pwritev2(fd, &pieces, -1, flags);
+            assert_eq!(written, Ok(mine.len()), "{p:?}");
+            expected += &mine;
+            let len = expected.len() as i64;
+            assert_eq!(task.lseek(fd, 0, SEEK_CUR), Ok(len), "{p:?}");
+            assert_eq!(task.fstat(fd).map(|stat| stat.size), Ok(len), "{p:?}");
+        }
+        assert_eq!(s.get("f"), expected, "{p:?}");
+    }
+}
+
+#[test]
+fn who_appends_beside_others_loses_nothing_of_theirs_and_knows_where() {
+    const TURNS: usize = 10_000;
+    let s = Scratch::new("append-beside");
+    s.put("f", "");
+    let (_vfs, task) = world(&s, policy(Policy::Notify));
+    let fd = task.open(b"/f", O_RDWR | O_APPEND, 0).expect("open");
+    let (begins, ends) = (Barrier::new(2), AtomicBool::new(false));
+    let theirs = std::thread::scope(|scope| {
+        let theirs = scope.spawn(|| {
+            let file = std::fs::File::options().append(true).open(s.at("f"));
+            let mut file = file.expect("open");
+            let mut turns = 0;
+            begins.wait();
+            while !ends.load(Ordering::Relaxed) {
+                file.write_all(b"--------").expect("written");
+                turns += 1;
+            }
+            turns
+        });
+        begins.wait();
+        for turn in 0..TURNS {
+            let mine = format!("{turn:08}");
+            assert_eq!(task.write(fd, mine.as_bytes()), Ok(8));
+            let end = task.lseek(fd, 0, SEEK_CUR).expect("a place");
+            let mut there = [0; 8];
+            let read = task.pread(fd, &mut there, end - 8);
+            assert_eq!((read, &there[..]), (Ok(8), mine.as_bytes()), "{turn}");
+        }
+        ends.store(true, Ordering::Relaxed);
+        theirs.join().expect("no panic")
+    });
+    let text = s.get("f");
+    assert_eq!(text.len(), 8 * (TURNS + theirs));
+    let pieces = (0..text.len()).step_by(8).map(|at| &text[at..at + 8]);
+    let mine: Vec<&str> = pieces.filter(|&piece| piece != "--------").collect();
+    let all: Vec<String> = (0..TURNS).map(|turn| format!("{turn:08}")).collect();
+    assert_eq!(mine, all);
+}

@@ -182,9 +182,24 @@ fn rule_served(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str> 
             Some("L61")
         }
         (Op::Cookies { .. }, _, Outcome::Bad(_)) => Some("L62"),
+        _ if holeless(op, host, ours) => Some("L63"),
         (Op::Fcntl { .. }, _, Outcome::Err(Errno::EINVAL)) if word_has(op, "_SEALS") => Some("L59"),
         (_, Outcome::Events(a), Outcome::Events(b)) if told_alike(a, b) => Some("L74"),
         _ => None,
+    }
+}
+
+/// Is a file with holes data from its begin to its end for who looks for them?
+fn holeless(op: &Op, host: &Outcome, ours: &Outcome) -> bool {
+    match (op, host, ours) {
+        (Op::Lseek { off, whence: 3, .. }, Outcome::Err(Errno::ENXIO), Outcome::Num(to)) => {
+            to == off
+        }
+        (Op::Lseek { off, whence: 3, .. }, Outcome::Num(data), Outcome::Num(to)) => {
+            to == off && data > to
+        }
+        (Op::Lseek { whence: 4, .. }, Outcome::Num(hole), Outcome::Num(to)) => hole < to,
+        _ => false,
     }
 }
 

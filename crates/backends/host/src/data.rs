@@ -70,14 +70,22 @@ impl Node {
         self: &Arc<Self>,
         inode: &Inode,
         data: &[IoSlice<'_>],
-    ) -> Result<(usize, u64), Errno> {
+    ) -> Result<Option<(usize, u64)>, Errno> {
         self.must_be_file(inode)?;
         let handle = self.handle(Use::Write, WAIT)?;
+        // Overlayfs before Linux 6.7 loses the flag on its way, and writes where the handle stands.
+        if rustix::fs::seek(&*handle, SeekFrom::End(0)).is_err() {
+            return Ok(None);
+        }
         let append = || rustix::io::pwritev2(&*handle, data, MOVES, ReadWriteFlags::APPEND);
         let written = retry_on_intr(append);
         let end = rustix::fs::tell(&*handle);
         self.settle(inode);
-        Ok((written.map_err(errno)?, end.map_err(errno)?))
+        match written {
+            // Files of procfs and its kin take no flags.
+            Err(rustix::io::Errno::OPNOTSUPP) => Ok(None),
+            written => Ok(Some((written.map_err(errno)?, end.map_err(errno)?))),
+        }
     }
 
     /// As `InodeOps::with_pages`.

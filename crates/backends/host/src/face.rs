@@ -106,7 +106,7 @@ impl InodeOps for Face {
         data: &[IoSlice<'_>],
         _now: Timespec,
     ) -> Result<Option<(usize, u64)>, Errno> {
-        self.0.append_data(inode, data).map(Some)
+        self.0.append_data(inode, data)
     }
 
     #[cfg(feature = "io-uring")]

@@ -7,7 +7,8 @@ mod common;
 use common::{POLICIES, Scratch, policy, world};
 use openpath_abi::falloc::RWF_APPEND;
 use openpath_abi::fcntl::{O_APPEND, O_RDWR, O_WRONLY, SEEK_CUR};
-use openpath_host::Policy;
+use openpath_host::{HostFs, Policy};
+use openpath_vfs::{Cred, Vfs};
 use std::io::{IoSlice, Write as _};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,18 @@ fn who_appends_does_so_at_the_end_that_others_have_made() {
         }
         assert_eq!(s.get("f"), expected, "{p:?}");
     }
+}
+
+#[test]
+fn files_that_take_no_flags_are_appended_to() {
+    let options = policy(Policy::Exclusive);
+    let tree = HostFs::open("/proc/self", options).expect("a tree");
+    let vfs = Vfs::builder().build(tree).expect("a Vfs");
+    let task = vfs.task(Cred::root()).expect("a task");
+    let adjusted = std::fs::read("/proc/self/oom_score_adj").expect("a number");
+    let fd = task.open(b"/oom_score_adj", O_WRONLY | O_APPEND, 0);
+    let fd = fd.expect("open");
+    assert_eq!(task.write(fd, &adjusted), Ok(adjusted.len()));
 }
 
 #[test]

@@ -264,9 +264,10 @@ pub trait InodeOps: Send + Sync + 'static {
         Err(Errno::EINVAL)
     }
 
-    /// Writes all of it in one piece where the file ends, which others may move at any time, and
-    /// updates size, blocks and times: how much was written, and the offset after it. `None`, the
-    /// default: nobody else moves the end, and [`InodeOps::write_at`] is called for it.
+    /// Writes as much as there is room for, in one piece, where the file ends, which others may
+    /// move at any time, and updates size, blocks and times: how much was written, and the offset
+    /// after it. `None`, the default: [`InodeOps::write_at`] is called, with the size that is
+    /// known.
     ///
     /// # Errors
     /// `ENOSPC`, `EFBIG`.

@@ -7,13 +7,15 @@
 //!
 //! # Rules
 //! R1. Only the thread that logs runs meanwhile; a store of another one would be logged too.
-//! R2. What the handlers read is never closed: the program's variables and their own stack.
+//! R2. One log at a time: who wants another waits, as the handlers are the process's.
+//! R3. What the handlers read is never closed: the program's variables and their own stack.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use crate::gate::sys::Span;
 
@@ -49,6 +51,8 @@ pub(crate) struct Access {
 
 /// The log that the handlers write; null when there is none.
 static CURRENT: AtomicPtr<Log> = AtomicPtr::new(null_mut());
+/// R2.
+static TURN: Mutex<()> = Mutex::new(());
 
 impl Log {
     /// Accesses seen so far.
@@ -101,6 +105,7 @@ fn watched<T>(spans: Vec<Span>, closed: c_int, body: impl FnOnce(&Log) -> T) -> 
         count: AtomicUsize::new(0),
         open: Default::default(),
     };
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     CURRENT.store(std::ptr::from_ref(&log).cast_mut(), Relaxed);
     let before = [
         (libc::SIGSEGV, handle(libc::SIGSEGV, on_access)?),

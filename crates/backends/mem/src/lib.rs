@@ -93,9 +93,11 @@ mod data;
 mod dir;
 mod file;
 mod ioctl;
+mod memory;
 mod node;
 mod options;
 mod page_map;
+mod pool;
 mod rename;
 mod reserve;
 mod seal;
@@ -104,5 +106,5 @@ mod superblock;
 mod symlink;
 mod xattr;
 
-pub use options::MemOptions;
+pub use options::{Charging, MemOptions};
 pub use superblock::MemFs;

@@ -6,6 +6,24 @@ use openpath_abi::Timespec;
 /// Size of a new tree unless told otherwise: 1 PiB, in effect no limit.
 const DEFAULT_SIZE: u64 = 1 << 50;
 
+/// What [`MemOptions::size`] bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Charging {
+    /// Blocks of data, as tmpfs does. Inodes, names and extended attributes count against
+    /// [`MemOptions::inodes`] alone.
+    #[default]
+    Tmpfs,
+    /// All that the tree holds: each inode, name, extended attribute and block takes bytes of
+    /// `size`, and `ENOSPC` follows when they are used up. `size` is exact, and 0 admits nothing.
+    /// statfs(2) shows what is left in blocks and in inodes.
+    Memory {
+        /// Inodes besides the root that do not count: what a maker needs for itself, as the
+        /// directories of an overlay.
+        spare_inodes: u32,
+    },
+}
+
 /// How to make a tree.
 ///
 /// Linux: the mount options of tmpfs(5).
@@ -27,6 +45,8 @@ pub struct MemOptions {
     /// Inodes and second names that may exist, the root included; 0: no limit (`nr_inodes=`).
     /// Extended attributes take of the same: a place for an inode is 1024 bytes of them.
     pub inodes: u64,
+    /// What `size` bounds.
+    pub charging: Charging,
     /// The whole tree is read-only from the start (`ro`).
     pub read_only: bool,
     /// Files start without seals and can be given some, as those of memfd_create(2) with
@@ -44,6 +64,7 @@ impl Default for MemOptions {
             gid: 0,
             size: DEFAULT_SIZE,
             inodes: DEFAULT_SIZE / 4096,
+            charging: Charging::Tmpfs,
             read_only: false,
             sealable: false,
             now: None,

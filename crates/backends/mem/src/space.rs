@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a whole tree may use and has left: blocks, room for inodes, inode numbers; and who pays.
+//! What a whole tree may use and has left: blocks, room for inodes, memory, inode numbers; and who
+//! pays.
 //!
 //! # Fields
 //! | field | changed by |
 //! |---|---|
 //! | blocks | one for each page of a file and each long symbolic link |
 //! | room | [`INODE_ROOM`] for each inode and second name; the size of extended attributes |
+//! | memory | with [`Charging::Memory`]: all of the above, by its bytes (see `memory`) |
 //! | next number | each new inode, never back |
 //!
 //! # Rules
@@ -14,10 +16,12 @@
 //!     the inode: whoever writes, whatever its owner, and whoever gives it another name.
 //! R2. Both are paid or none, and both are given back by a drop.
 
+use crate::memory::{self, INODE, Memory};
 use crate::options::MemOptions;
 use crate::page_map::PAGE;
+use crate::pool::Pool;
 use openpath_abi::Errno;
-use openpath_sync::{Allowance, Page, Pages, Word, WriteOnce};
+use openpath_sync::{Page, Pages, Word, WriteOnce};
 use openpath_vfs::TenantRef;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -25,65 +29,15 @@ use std::sync::Arc;
 /// What an inode takes of the room for inodes (`BOGO_INODE_SIZE`).
 pub(crate) const INODE_ROOM: u64 = 1024;
 
+/// What an extended attribute takes of it besides name and value.
+const XATTR_HEAD: u64 = 40;
+
 /// Pools that pages come from, so that threads seldom wait for each other; a file has one.
 const SHARDS: usize = 4;
 
-/// A quantity with a limit.
-pub(crate) struct Pool {
-    /// 0: no limit, and nothing is counted.
-    limit: u64,
-    used: Allowance<1>,
-}
-
-impl Pool {
-    fn new(limit: u64) -> Self {
-        Self {
-            limit,
-            used: Allowance::new([limit]),
-        }
-    }
-
-    /// Takes `amount`.
-    ///
-    /// # Errors
-    /// `ENOSPC` if less is left.
-    pub(crate) fn take(&self, amount: u64) -> Result<(), Errno> {
-        if self.limit == 0 || self.used.take(0, amount) {
-            Ok(())
-        } else {
-            Err(Errno::ENOSPC)
-        }
-    }
-
-    /// The most that anybody could take.
-    pub(crate) fn most(&self) -> u64 {
-        if self.limit == 0 {
-            u64::MAX
-        } else {
-            self.limit
-        }
-    }
-
-    /// Gives back what was taken.
-    pub(crate) fn give(&self, amount: u64) {
-        if self.limit != 0 {
-            self.used.give(0, amount);
-        }
-    }
-
-    fn left(&self) -> u64 {
-        self.limit - self.used.used(0)
-    }
-
-    /// The limit and what is left of it; both 0 without a limit.
-    pub(crate) fn figures(&self) -> (u64, u64) {
-        (self.limit, self.left())
-    }
-}
-
 /// A pool of a tree, and how what is taken from it counts for a tenant.
 pub(crate) trait Unit {
-    /// Bytes of a tenant.
+    /// Bytes of a tenant and of memory.
     const BYTES: u64;
     /// The pool.
     fn pool(space: &Space) -> &Pool;
@@ -130,24 +84,24 @@ impl Payer {
     /// # Errors
     /// `ENOSPC`, `EDQUOT`; if both would refuse, who would first if it were taken one by one.
     fn take<U: Unit>(&self, amount: u64) -> Result<(), Errno> {
-        let pool = U::pool(&self.space);
+        let space = &self.space;
         let Some(tenant) = &self.tenant else {
-            return pool.take(amount);
+            return space.take::<U>(amount);
         };
         let bytes = amount.saturating_mul(U::BYTES);
-        if let Err(errno) = pool.take(amount) {
+        if let Err(errno) = space.take::<U>(amount) {
             let left = tenant.limits().bytes_max - tenant.stats().bytes;
-            let is_first = amount > 1 && left / U::BYTES < pool.left();
+            let is_first = amount > 1 && left / U::BYTES < space.left::<U>();
             return Err(if is_first { Errno::EDQUOT } else { errno });
         }
         tenant
             .charge_bytes(bytes)
-            .inspect_err(|_| pool.give(amount))
+            .inspect_err(|_| space.give::<U>(amount))
     }
 
     /// Gives back what was taken.
     fn give<U: Unit>(&self, amount: u64) {
-        U::pool(&self.space).give(amount);
+        self.space.give::<U>(amount);
         if let Some(tenant) = &self.tenant {
             tenant.uncharge_bytes(amount * U::BYTES);
         }
@@ -226,25 +180,26 @@ impl Places {
     /// # Errors
     /// `ENOSPC`, `EDQUOT`.
     pub(crate) fn take(&self) -> Result<(), Errno> {
-        let room = &self.payer.space.room;
-        room.take(INODE_ROOM)?;
+        let is_first = self.taken.get() == 0;
+        let space = &self.payer.space;
+        space.take_place(is_first)?;
         if let Some(tenant) = &self.payer.tenant {
-            tenant
-                .charge_inode()
-                .inspect_err(|_| room.give(INODE_ROOM))?;
+            let charged = tenant.charge_inode();
+            charged.inspect_err(|_| space.give_places(is_first, 1))?;
         }
         self.taken.add(1);
         Ok(())
     }
 
-    /// Gives one back.
+    /// Gives one back that is not the first.
     pub(crate) fn give(&self) {
         self.taken.sub(1);
-        self.give_back(1);
+        self.give_back(false, 1);
     }
 
-    fn give_back(&self, places: u64) {
-        self.payer.space.room.give(places * INODE_ROOM);
+    /// Gives some back; whether the first is one of them.
+    fn give_back(&self, with_first: bool, places: u64) {
+        self.payer.space.give_places(with_first, places);
         if let Some(tenant) = &self.payer.tenant {
             (0..places).for_each(|_| tenant.uncharge_inode());
         }
@@ -253,7 +208,8 @@ impl Places {
 
 impl Drop for Places {
     fn drop(&mut self) {
-        self.give_back(self.taken.get());
+        let taken = self.taken.get();
+        self.give_back(taken > 0, taken);
     }
 }
 
@@ -261,6 +217,8 @@ impl Drop for Places {
 pub(crate) struct Space {
     pub(crate) blocks: Pool,
     pub(crate) room: Pool,
+    /// Where everything is charged by what it takes.
+    pub(crate) memory: Option<Memory>,
     /// New files can be sealed.
     pub(crate) sealable: bool,
     next_ino: Word,
@@ -275,10 +233,92 @@ impl Space {
         Arc::new(Self {
             blocks: Pool::new(options.size.div_ceil(PAGE as u64)),
             room: Pool::new(inodes * INODE_ROOM),
+            memory: Memory::new(options),
             sealable: options.sealable,
             next_ino: Word::new(1),
             pages: Default::default(),
         })
+    }
+
+    /// Takes `amount` of a unit.
+    ///
+    /// # Errors
+    /// `ENOSPC`.
+    fn take<U: Unit>(&self, amount: u64) -> Result<(), Errno> {
+        let pool = U::pool(self);
+        pool.take(amount)?;
+        let Some(memory) = &self.memory else {
+            return Ok(());
+        };
+        let taken = memory.pool.take(amount.saturating_mul(U::BYTES));
+        taken.inspect_err(|_| pool.give(amount))
+    }
+
+    fn give<U: Unit>(&self, amount: u64) {
+        U::pool(self).give(amount);
+        if let Some(memory) = &self.memory {
+            memory.pool.give(amount * U::BYTES);
+        }
+    }
+
+    fn left<U: Unit>(&self) -> u64 {
+        let memory = self.memory.as_ref();
+        let most = memory.map_or(u64::MAX, |memory| memory.pool.left() / U::BYTES);
+        U::pool(self).left().min(most)
+    }
+
+    /// Takes the place of an inode, or else of one more name.
+    ///
+    /// # Errors
+    /// `ENOSPC`.
+    fn take_place(&self, is_inode: bool) -> Result<(), Errno> {
+        self.room.take(INODE_ROOM)?;
+        let Some(memory) = &self.memory else {
+            return Ok(());
+        };
+        let taken = memory.pool.take(Memory::of_places(is_inode, 1));
+        taken.inspect_err(|_| self.room.give(INODE_ROOM))
+    }
+
+    fn give_places(&self, with_inode: bool, places: u64) {
+        self.room.give(places * INODE_ROOM);
+        if let Some(memory) = &self.memory {
+            memory.pool.give(Memory::of_places(with_inode, places));
+        }
+    }
+
+    /// Blocks: how many there are, and how many are free.
+    pub(crate) fn blocks(&self) -> (u64, u64) {
+        let (blocks, free) = self.blocks.figures();
+        let memory = self.memory.as_ref();
+        (
+            blocks,
+            memory.map_or(free, |m| free.min(m.left() / PAGE as u64)),
+        )
+    }
+
+    /// Inodes: how many there may be, and how many more.
+    pub(crate) fn inodes(&self) -> (u64, u64) {
+        let (room, free) = self.room.figures();
+        let (inodes, free) = (room / INODE_ROOM, free / INODE_ROOM);
+        let Some(memory) = &self.memory else {
+            return (inodes, free);
+        };
+        let (most, left) = (memory.size / INODE, memory.left() / INODE);
+        if room == 0 {
+            (most, left)
+        } else {
+            (inodes.min(most), free.min(left))
+        }
+    }
+
+    /// What an extended attribute takes besides its name and its value.
+    pub(crate) fn xattr_head(&self) -> u64 {
+        if self.memory.is_some() {
+            memory::XATTR_HEAD
+        } else {
+            XATTR_HEAD
+        }
     }
 
     /// An inode number that was never given out before; the first is 1.

@@ -4,7 +4,7 @@
 use crate::node::{Names, make};
 use crate::options::MemOptions;
 use crate::page_map::PAGE;
-use crate::space::{INODE_ROOM, Space};
+use crate::space::Space;
 use openpath_abi::{Errno, StatFs, mode};
 use openpath_vfs::{Clock, NewInode, SuperBlock, SuperBlockOps, SuperBlockOptions, SystemClock};
 use std::sync::Arc;
@@ -60,16 +60,16 @@ struct Tree {
 
 impl SuperBlockOps for Tree {
     fn statfs(&self) -> Result<StatFs, Errno> {
-        let (blocks, bfree) = self.space.blocks.figures();
-        let (room, room_free) = self.space.room.figures();
+        let (blocks, bfree) = self.space.blocks();
+        let (files, ffree) = self.space.inodes();
         Ok(StatFs {
             kind: TMPFS_MAGIC,
             bsize: PAGE as i64,
             blocks,
             bfree,
             bavail: bfree,
-            files: room / INODE_ROOM,
-            ffree: room_free / INODE_ROOM,
+            files,
+            ffree,
             namelen: NAME_MAX as i64,
             frsize: PAGE as i64,
             ..StatFs::default()

@@ -3,8 +3,8 @@
 //!
 //! # Kernel analogue
 //! `simple_xattr`: kept in the order of their names and listed from the last to the first. While
-//! the number of inodes is limited, each takes [`HEAD`] bytes, its name and its value of the room
-//! for inodes; a value that replaces another needs its own room first.
+//! the number of inodes is limited, each takes 40 bytes, its name and its value of the room for
+//! inodes; a value that replaces another needs its own room first.
 
 use crate::node::Node;
 use crate::space::{Byte, Charge};
@@ -15,9 +15,6 @@ use openpath_abi::xattr::{
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::Inode;
 use std::collections::BTreeMap;
-
-/// What each attribute takes besides name and value.
-const HEAD: u64 = 40;
 
 /// The attributes of one inode that has some.
 pub(crate) struct Xattrs {
@@ -53,15 +50,17 @@ fn classify(inode: &Inode, name: &[u8]) -> Result<Name, Errno> {
     }
 }
 
-fn room(name: &[u8], value: &[u8]) -> u64 {
-    HEAD + name.len() as u64 + value.len() as u64
-}
-
 impl Xattrs {
+    /// What an attribute takes of the room for inodes.
+    fn room(&self, name: &[u8], value: &[u8]) -> u64 {
+        let head = self.charge.payer.space.xattr_head();
+        head + name.len() as u64 + value.len() as u64
+    }
+
     /// # Errors
     /// In this order: `ENOSPC`, `EDQUOT`, `EEXIST`, `ENODATA`.
     fn set(&mut self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
-        let needed = room(name, value);
+        let needed = self.room(name, value);
         self.charge.take(needed)?;
         let old = self.values.get_mut(name);
         let refused = match old {
@@ -75,9 +74,8 @@ impl Xattrs {
         }
         match old {
             Some(old) => {
-                let freed = room(name, old);
-                *old = value.into();
-                self.charge.give(freed);
+                let old = std::mem::replace(old, value.into());
+                self.charge.give(self.room(name, &old));
             }
             None => {
                 self.values.insert(name.into(), value.into());
@@ -90,7 +88,7 @@ impl Xattrs {
     /// `ENODATA`.
     fn remove(&mut self, name: &[u8]) -> Result<(), Errno> {
         let value = self.values.remove(name).ok_or(Errno::ENODATA)?;
-        self.charge.give(room(name, &value));
+        self.charge.give(self.room(name, &value));
         Ok(())
     }
 }

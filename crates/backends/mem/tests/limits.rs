@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use openpath_abi::{Errno, mode};
-use openpath_mem::MemOptions;
+use openpath_mem::{Charging, MemOptions};
 
 const FILE: u32 = mode::S_IFREG;
 
@@ -146,4 +146,93 @@ fn threads_never_share_the_last_place() {
         fs.root().remove(&name, 4).expect("unlink");
     }
     assert_eq!(fs.free(), (64, 100));
+}
+
+/// A tree in which everything counts against these bytes.
+fn counted(size: u64, spare_inodes: u32) -> Fs {
+    with(MemOptions {
+        size,
+        inodes: 0,
+        charging: Charging::Memory { spare_inodes },
+        ..MemOptions::default()
+    })
+}
+
+#[test]
+fn everything_made_is_charged_and_given_back() {
+    const SIZE: u64 = 1 << 20;
+    let fs = counted(SIZE, 0);
+    let root = fs.root();
+    let figures = || (fs.figures().blocks, fs.figures().files, fs.free());
+    let empty = (256, 341, (256, 341));
+    assert_eq!(figures(), empty, "the root is not counted");
+    let f = root.file("f", 2);
+    let set = |name: &[u8], len: usize| f.ops().setxattr(&f, name, &vec![1; len], 0, at(3));
+    let mut made = [0; 6];
+    let mut fill = |which: usize, make: &mut dyn FnMut(usize) -> Result<(), Errno>| {
+        let why = loop {
+            if let Err(why) = make(made[which]) {
+                break why;
+            }
+            made[which] += 1;
+        };
+        assert_eq!(why, Errno::ENOSPC);
+        assert!(fs.free().0 <= 2, "{which}: {:?}", fs.free());
+    };
+    let name = |i: usize| format!("{i}");
+    let clear = || {
+        let names = root.list();
+        let gone = names.iter().filter(|name| *name != "f");
+        gone.for_each(|name| root.remove(name, 4).expect("removed"));
+    };
+    fill(0, &mut |i| root.make(&name(i), FILE, 3).map(drop));
+    clear();
+    fill(1, &mut |i| root.make(&name(i), mode::S_IFDIR, 3).map(drop));
+    clear();
+    fill(2, &mut |i| root.link(&name(i), &f, 3));
+    clear();
+    fill(3, &mut |i| {
+        root.symlink(&name(i), &[b'x'; 200], 3).map(drop)
+    });
+    clear();
+    fill(4, &mut |i| {
+        let file = root.make(&name(i), FILE, 3)?;
+        write(&file, b"x", 0, 3).map(drop)
+    });
+    clear();
+    fill(5, &mut |i| set(format!("user.{i}").as_bytes(), 1000));
+    assert_eq!(made, [340, 340, 816, 145, 145, 920]);
+    drop(f);
+    root.remove("f", 5).expect("removed");
+    assert_eq!(figures(), empty);
+}
+
+#[test]
+fn no_bytes_admit_nothing_but_the_spare_inodes() {
+    for spare in [0, 2] {
+        let fs = counted(0, spare);
+        let root = fs.root();
+        for i in 0..spare {
+            root.dir(&format!("{i}"), 2);
+        }
+        assert_eq!(root.make("x", FILE, 3).err(), Some(Errno::ENOSPC));
+        let set = root.ops().setxattr(root, b"user.a", b"x", 0, at(3));
+        assert_eq!(set, Err(Errno::ENOSPC));
+        assert_eq!((fs.figures().blocks, fs.free()), (0, (0, 0)));
+    }
+}
+
+#[test]
+fn inodes_can_be_limited_besides() {
+    let fs = with(MemOptions {
+        size: 1 << 20,
+        inodes: 3,
+        charging: Charging::Memory { spare_inodes: 0 },
+        ..MemOptions::default()
+    });
+    assert_eq!((fs.figures().files, fs.free()), (3, (256, 2)));
+    fs.root().file("a", 2);
+    fs.root().file("b", 2);
+    assert_eq!(fs.root().make("c", FILE, 3).err(), Some(Errno::ENOSPC));
+    assert_eq!(fs.free().1, 0);
 }

@@ -9,6 +9,7 @@ mod guide;
 mod limits;
 mod live;
 mod log;
+mod memory;
 mod place;
 mod process;
 mod programs;

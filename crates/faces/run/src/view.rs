@@ -17,9 +17,9 @@ use crate::plan::{PathBytes, Plan, Source, Upper};
 use openpath_abi::Errno;
 use openpath_fuse::{Handle, Opens, Server, Session};
 use openpath_host::{Crossing, HostFs, HostOptions, Ownership, Policy};
-use openpath_mem::{MemFs, MemOptions};
+use openpath_mem::{Charging, MemFs, MemOptions};
 use openpath_overlay::{Copying, OverlayFs, OverlayOptions};
-use openpath_vfs::{Cred, MountFlags, SuperBlock, Task, Vfs};
+use openpath_vfs::{Cred, Limits, MountFlags, SuperBlock, Task, TenantLimits, Vfs};
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit};
 use std::path::Path;
@@ -36,6 +36,13 @@ const LOG: Duration = Duration::from_secs(2);
 const LOOKERS: usize = 8;
 /// Descriptors for the host's tree.
 const HANDLES: usize = 16_384;
+/// Cached names: more than the server has nodes. Those of names that do not exist take 30 MB.
+const NAMES: u32 = 1 << 20;
+const ABSENT_NAMES: u32 = 1 << 17;
+/// Locks on files, at 150 bytes each; beyond them the command gets `ENOLCK`.
+const LOCKS: u64 = 1 << 18;
+/// Directories that an overlay makes for itself in its upper tree.
+const OVERLAY_DIRS: u32 = 2;
 /// Directories of the host that are watched.
 const WATCHES: usize = 65_536;
 
@@ -95,7 +102,7 @@ impl View {
         let failed = |why| Refusal::step("the view cannot be made", why);
         let lower = how.host(Path::new("/"), true)?;
         let upper = match &plan.upper {
-            Upper::Memory { size } => memory(*size),
+            Upper::Memory { size } => memory(*size, OVERLAY_DIRS),
             Upper::Directory(dir) => changes_in(dir.path())?,
         };
         let overlay = OverlayFs::new(OverlayOptions {
@@ -105,9 +112,15 @@ impl View {
             ..OverlayOptions::default()
         });
         let overlay = overlay.map_err(failed)?;
-        let vfs = Vfs::builder().build(Arc::clone(&overlay)).map_err(failed)?;
+        let vfs = Vfs::builder().limits(limits());
+        let vfs = vfs.build(Arc::clone(&overlay)).map_err(failed)?;
+        let task = vfs.task(Cred::root()).map_err(failed)?;
+        task.set_tenant(&vfs.tenant(TenantLimits {
+            locks_max: LOCKS,
+            ..TenantLimits::default()
+        }));
         let mut view = View {
-            task: vfs.task(Cred::root()).map_err(failed)?,
+            task,
             vfs,
             lower,
             overlay: Arc::clone(&overlay),
@@ -133,7 +146,7 @@ impl View {
         }
         for extra in &plan.extra {
             let tree = match &extra.source {
-                Source::Memory { size } => memory(*size),
+                Source::Memory { size } => memory(*size, 0),
                 Source::Host(path) => how.host(path.path(), extra.read_only)?,
                 Source::Overlay { lowers, upper } => {
                     if let Some(Upper::Directory(dir)) = upper {
@@ -287,7 +300,7 @@ impl How {
         let beneath = lowers.iter().map(|lower| self.host(lower.path(), true));
         let upper = match upper {
             None => None,
-            Some(Upper::Memory { size }) => Some(memory(*size)),
+            Some(Upper::Memory { size }) => Some(memory(*size, OVERLAY_DIRS)),
             Some(Upper::Directory(dir)) => Some(changes_in(dir.path())?),
         };
         let overlay = OverlayFs::new(OverlayOptions {
@@ -320,15 +333,26 @@ fn changes_in(dir: &Path) -> Result<Arc<SuperBlock>, Refusal> {
     HostFs::open(dir, options).map_err(|why| Refusal::step(&dir.display().to_string(), why))
 }
 
-/// An empty tree in memory.
-fn memory(size: Option<u64>) -> Arc<SuperBlock> {
+/// An empty tree in memory, in which everything counts against its size but so many inodes.
+fn memory(size: Option<u64>, spare_inodes: u32) -> Arc<SuperBlock> {
     MemFs::new(MemOptions {
         mode: 0o755,
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
         size: size.unwrap_or_else(half_of_memory),
+        inodes: 0,
+        charging: Charging::Memory { spare_inodes },
         ..MemOptions::default()
     })
+}
+
+/// What the server keeps for the command at most, besides the changes.
+fn limits() -> Limits {
+    Limits {
+        dentries_max: NAMES,
+        negatives_max: ABSENT_NAMES,
+        ..Limits::default()
+    }
 }
 
 fn half_of_memory() -> u64 {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--upper memory:SIZE` bounds what the command makes, of whatever kind, and so the server.
+
+use crate::place::{Place, Who, err, out};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+/// Makes things of the kind `sys.argv[1]` until one is refused; says how many, why, and what
+/// statfs(2) shows then. Ends with its standard input.
+const FLOOD: &str = r#"
+import errno, os, sys
+os.mkdir("flood")
+os.chdir("flood")
+open("0", "w").close()
+
+def one_byte(name):
+    with open(name, "w") as file:
+        file.write("x")
+
+def attribute(name):
+    if not os.path.exists("%d" % (int(name) // 7)):
+        open("%d" % (int(name) // 7), "w").close()
+    os.setxattr("%d" % (int(name) // 7), "user." + name, b"x" * 8192)
+
+make = {
+    "files": lambda name: open(name, "w").close(),
+    "directories": os.mkdir,
+    "long": lambda name: os.mkdir(name + "x" * 240),
+    "links": lambda name: os.link("0", name),
+    "symlinks": lambda name: os.symlink("x" * 120, name),
+    "bytes": one_byte,
+    "attributes": attribute,
+}[sys.argv[1]]
+why = "none"
+for made in range(1, 20000):
+    try:
+        make("%d" % made)
+    except OSError as error:
+        why = errno.errorcode[error.errno]
+        break
+left = os.statvfs(".")
+print(made, why, left.f_blocks, left.f_bfree, left.f_ffree, flush=True)
+sys.stdin.read()
+"#;
+
+/// Kilobytes in memory of the processes of this program below `pid`.
+fn resident(pid: u32) -> u64 {
+    let mut most = 0;
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    for task in tasks.flatten() {
+        let children = task.path().join("children");
+        let children = std::fs::read_to_string(children).unwrap_or_default();
+        for child in children.split_whitespace().filter_map(|c| c.parse().ok()) {
+            most = most.max(resident(child));
+        }
+    }
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    if !program.ends_with("openpath") {
+        return most;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let size = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    most.max(size.unwrap_or(0))
+}
+
+#[test]
+fn everything_the_command_makes_counts_against_the_size() {
+    const MEGABYTE: u64 = 1024;
+    for place in Place::all("flood") {
+        place.write("flood.py", FLOOD);
+        for kind in [
+            "files",
+            "directories",
+            "long",
+            "links",
+            "symlinks",
+            "bytes",
+            "attributes",
+        ] {
+            let args = ["run", "--upper", "memory:1M", "--", "python3", "flood.py"];
+            let mut run = place.openpath(args.iter().chain(&[kind]));
+            run.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut run = run.stderr(Stdio::null()).spawn().unwrap();
+            let mut line = String::new();
+            let mut output = BufReader::new(run.stdout.take().unwrap());
+            output.read_line(&mut line).unwrap();
+            let server = resident(run.id());
+            drop(run.stdin.take());
+            run.wait().unwrap();
+            let said: Vec<&str> = line.split_whitespace().collect();
+            let [made, why, blocks, free, inodes] = said[..] else {
+                panic!("{kind}: {line}");
+            };
+            assert_eq!((why, blocks), ("ENOSPC", "256"), "{kind}");
+            let number = |word: &str| word.parse::<u64>().unwrap();
+            assert!(number(made) < 1000, "{kind}: {line}");
+            assert!(number(free) <= 2 && number(inodes) <= 2, "{kind}: {line}");
+            assert!((1..40 * MEGABYTE).contains(&server), "{kind}: {server} kB");
+        }
+    }
+}
+
+#[test]
+fn space_comes_back_with_what_is_removed() {
+    for place in Place::all("removed-space") {
+        let line = "free() { stat -fc '%f %d' .; }; free; mkdir d; free; for i in $(seq 30); do \
+            echo x > d/$i; ln d/$i d/l$i; done; free; rm -r d; free";
+        let output = place.run(&["--upper", "memory:1M"], line);
+        let said = out(&output);
+        let lines: Vec<&str> = said.lines().collect();
+        let [before, one, full, after] = lines[..] else {
+            panic!("{said} {}", err(&output));
+        };
+        assert!(before != one && one != full, "{said}");
+        // What is above the directory was copied up for it, and stays.
+        let blocks = |line: &str| line.split(' ').next().unwrap().parse::<u64>().unwrap();
+        assert!(blocks(full) < blocks(one) - 30, "{said}");
+        assert!(blocks(after) >= blocks(one), "{said}");
+    }
+}
+
+#[test]
+fn a_size_of_nothing_admits_no_change() {
+    let Some(place) = Place::new("nothing", Who::Caller) else {
+        return;
+    };
+    place.write("kept", "kept");
+    let line = "cat kept; for change in 'echo x > new' 'echo x > kept' 'mkdir d' 'rm kept'; do \
+        sh -c \"$change\" 2>&1 | grep -o 'No space left on device'; done; cat kept";
+    let output = place.run(&["--upper", "memory:0"], line);
+    let full = "No space left on device\n".repeat(4);
+    assert_eq!(out(&output), format!("kept{full}kept"), "{}", err(&output));
+    assert!(err(&output).contains("nothing changed"), "{}", err(&output));
+}

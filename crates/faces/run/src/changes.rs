@@ -2,12 +2,16 @@
 //! What changed: what the overlay says, with what the names were and are.
 
 use crate::change::{Change, Kind, What};
+use crate::commit::is_below;
 use crate::plan::PathBytes;
 use crate::{Refusal, Side};
-use openpath_abi::fcntl::{O_NOATIME, O_NOFOLLOW, O_RDONLY};
+use openpath_abi::fcntl::{
+    AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
+};
 use openpath_abi::{Errno, Stat, mode};
 use openpath_overlay::{ChangeKind, OverlayFs};
-use openpath_vfs::{Cred, SuperBlock, Task, Vfs};
+use openpath_vfs::{Cred, Fd, SuperBlock, Task, Vfs};
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -15,12 +19,14 @@ use std::sync::{Arc, OnceLock};
 
 /// The most changes that are told.
 const CHANGES_MAX: usize = 4_000_000;
+/// The longest piece of a path that is given to one call: a path may be longer than `PATH_MAX`.
+const PIECE: usize = 2048;
 
 /// The trees that are compared.
 pub(crate) struct Compare {
     overlay: Arc<SuperBlock>,
-    lower: Task,
-    view: Task,
+    lower: Reach,
+    view: Reach,
     /// Directories that moved: where they are in the view, and where they are beneath.
     moved: OnceLock<Vec<(Vec<u8>, Vec<u8>)>>,
 }
@@ -36,8 +42,8 @@ impl Compare {
         let lower = vfs.and_then(|vfs| vfs.task(Cred::root()));
         Ok(Compare {
             overlay: Arc::clone(overlay),
-            lower: lower.map_err(failed)?,
-            view: view.fork().map_err(failed)?,
+            lower: Reach::new(lower.map_err(failed)?),
+            view: Reach::new(view.fork().map_err(failed)?),
             moved: OnceLock::new(),
         })
     }
@@ -132,18 +138,20 @@ impl Compare {
         path: &[u8],
         max: usize,
     ) -> Result<Option<Vec<u8>>, Errno> {
-        let task = match side {
+        let reach = match side {
             Side::Before => &self.lower,
             Side::Now => &self.view,
         };
-        let stat = task.lstat(path)?;
+        let stat = reach.lstat(path)?;
+        let (dir, name) = reach.spot(path)?;
+        let task = &reach.task;
         if mode::is_lnk(stat.mode) {
-            return task.readlink(path).map(Some);
+            return task.readlinkat(dir, name).map(Some);
         }
         if !mode::is_reg(stat.mode) {
             return Ok(None);
         }
-        let fd = task.open(path, O_RDONLY | O_NOFOLLOW | O_NOATIME, 0)?;
+        let fd = task.openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NOATIME, 0)?;
         // One byte more, to know of a longer file.
         let mut data = vec![0; max.saturating_add(1)];
         let mut filled = 0;
@@ -158,6 +166,63 @@ impl Compare {
         read?;
         data.truncate(filled);
         Ok(Some(data).filter(|data| data.len() <= max))
+    }
+}
+
+/// A tree in which paths of any length are found.
+struct Reach {
+    task: Task,
+    /// The directory that was asked for last.
+    last: RefCell<Option<(Vec<u8>, Fd)>>,
+}
+
+impl Reach {
+    fn new(task: Task) -> Reach {
+        let last = RefCell::new(None);
+        Reach { task, last }
+    }
+
+    fn lstat(&self, path: &[u8]) -> Result<Stat, Errno> {
+        let (dir, name) = self.spot(path)?;
+        self.task.fstatat(dir, name, AT_SYMLINK_NOFOLLOW)
+    }
+
+    /// The directory of a path, by descriptor, and the rest of the path; a short path has none.
+    fn spot<'p>(&self, path: &'p [u8]) -> Result<(Fd, &'p [u8]), Errno> {
+        if path.len() <= PIECE {
+            return Ok((AT_FDCWD, path));
+        }
+        let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (above, name) = (&path[..end], &path[end + 1..]);
+        let mut last = self.last.borrow_mut();
+        let known = last.take_if(|_| true);
+        let (mut dir, mut at) = match known {
+            Some((known, dir)) if is_below(above, &known) => (dir, known.len()),
+            known => {
+                if let Some((_, dir)) = known {
+                    self.task.close(dir)?;
+                }
+                (self.task.open(b"/", O_PATH | O_DIRECTORY, 0)?, 0)
+            }
+        };
+        while at < above.len() {
+            let rest = &above[at + 1..];
+            let piece = match rest.len() {
+                ..=PIECE => rest.len(),
+                _ => rest[..PIECE]
+                    .iter()
+                    .rposition(|byte| *byte == b'/')
+                    .unwrap_or(PIECE),
+            };
+            let below = self
+                .task
+                .openat(dir, &rest[..piece], O_PATH | O_DIRECTORY, 0);
+            self.task.close(dir)?;
+            dir = below?;
+            at += 1 + piece;
+        }
+        *last = Some((above.to_vec(), dir));
+        Ok((dir, name))
     }
 }
 

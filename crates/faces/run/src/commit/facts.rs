@@ -216,21 +216,29 @@ fn parse(value: &[u8]) -> Option<(u32, u32, u32, u64)> {
 fn xattrs(tree: &Tree, path: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     let (dir, name) = tree.spot(path)?;
     let path = by_handle(&dir, name);
-    let mut list = vec![0; XATTR_MAX];
+    // Most files have few or none.
+    let mut list = vec![0; 1024];
     let length = match rustix::fs::llistxattr(&path, &mut list[..]) {
         Err(Errno::OPNOTSUPP) => return Ok(BTreeMap::new()),
+        Err(Errno::RANGE) => {
+            list.resize(XATTR_MAX, 0);
+            rustix::fs::llistxattr(&path, &mut list[..])?
+        }
         length => length?,
     };
+    if length == 0 {
+        return Ok(BTreeMap::new());
+    }
     let mut all = BTreeMap::new();
+    let mut value = vec![0; XATTR_MAX];
     let names = list[..length].split(|byte| *byte == 0);
     for name in names.filter(|name| !name.is_empty()) {
-        let mut value = vec![0; XATTR_MAX];
         match rustix::fs::lgetxattr(&path, name, &mut value[..]) {
             // It went, or is not for everyone to read.
             Err(Errno::NODATA | Errno::ACCESS | Errno::PERM | Errno::OPNOTSUPP) => {}
+            // A copy of its length: all files of a commit are held in memory at once.
             length => {
-                value.truncate(length?);
-                all.insert(name.to_vec(), value);
+                all.insert(name.to_vec(), value[..length?].to_vec());
             }
         }
     }
@@ -239,6 +247,29 @@ fn xattrs(tree: &Tree, path: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
+    use super::{Attributes, Facts, Tree};
+
+    #[test]
+    fn attributes_take_as_much_memory_as_they_are_long() {
+        let dir = std::env::temp_dir().join(format!("openpath-facts-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("file"), "").unwrap();
+        let set = |name: &str, value: &[u8]| {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(dir.join("file"), name, value, flags).unwrap();
+        };
+        set("user.one", b"1");
+        set("user.two", &[7; 100]);
+        let tree = Tree::open(&dir).unwrap();
+        let facts: Facts = tree.look(b"/file").unwrap().unwrap();
+        let all = Attributes::read(&tree, b"/file", &facts).unwrap().xattrs;
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(all.len(), 2);
+        for (name, value) in all {
+            assert_eq!(value.capacity(), value.len(), "{}", name.escape_ascii());
+        }
+    }
+
     #[test]
     fn owner_and_mode_are_read_as_the_back_end_writes_them() {
         assert_eq!(

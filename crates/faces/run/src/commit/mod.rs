@@ -31,6 +31,8 @@ mod copy;
 mod draft;
 mod facts;
 mod journal;
+mod ladder;
+mod remove;
 mod rights;
 mod scan;
 mod seen;
@@ -52,6 +54,8 @@ use choice::Choice;
 use draft::Draft;
 use journal::{Journal, Place, State};
 use rights::Rights;
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, OFlags};
 use scan::Scan;
 use since::Since;
 use std::collections::HashMap;
@@ -61,6 +65,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use tree::Tree;
+pub(crate) use tree::is_below;
 
 /// What a commit is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -245,10 +250,16 @@ pub(crate) fn committed(view: &Path) -> Result<Committed, Refusal> {
     })
 }
 
-/// Removes a name, and of a directory all that is in it, whatever its permissions.
+/// Removes a name of a directory, and of a directory all that is in it, whatever its permissions
+/// and however deep; a missing name is no error.
 pub(crate) fn remove(dir: &Path, name: &OsStr) -> io::Result<()> {
-    let tree = Tree::open(dir).map_err(io::Error::other)?;
-    Ok(tree.remove(&tree::join(b"", name.as_bytes()))?)
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    remove_in(rustix::fs::open(dir, flags, Mode::empty())?, name)
+}
+
+/// The same of a directory that is held.
+pub(crate) fn remove_in(dir: impl AsFd, name: &OsStr) -> io::Result<()> {
+    Ok(remove::remove(dir.as_fd(), name.as_bytes(), &mut || true)?)
 }
 
 /// Goes on with what was interrupted: a commit, or its undoing; tells what was to be committed.

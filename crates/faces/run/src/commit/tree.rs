@@ -4,11 +4,12 @@
 //! # Rules
 //! R1. Every path is followed from the tree's root by openat2(2) without symbolic links and without
 //!     a way out, as far as the directory; the last name is given to a call that follows nothing.
-//! R2. Paths begin with a slash; the root's is empty.
+//! R2. Paths begin with a slash; the root's is empty. They may be longer than `PATH_MAX`: they are
+//!     followed in pieces.
 
 use crate::Refusal;
 use crate::commit::facts::Facts;
-use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
 use rustix::io::{Errno, Result};
 use std::cell::RefCell;
@@ -23,9 +24,14 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 /// A tree of the host.
 pub(crate) struct Tree {
     root: Rc<OwnedFd>,
-    /// The directory that was asked for last.
-    last: RefCell<Option<(Vec<u8>, Rc<OwnedFd>)>>,
+    /// Directories that were asked for last, the newest one at the end.
+    known: RefCell<Vec<(Vec<u8>, Rc<OwnedFd>)>>,
 }
+
+/// How many directories are kept open.
+const KNOWN_MAX: usize = 16;
+/// The longest piece of a path that is given to one call.
+const PIECE: usize = 2048;
 
 impl Tree {
     /// The tree below this directory.
@@ -33,27 +39,45 @@ impl Tree {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, path, flags, Mode::empty())
             .map_err(|why| Refusal::step(&path.display().to_string(), why))?;
-        Ok(Tree {
+        Ok(Tree::at(root))
+    }
+
+    /// The tree below a directory that is held.
+    pub(crate) fn at(root: OwnedFd) -> Tree {
+        Tree {
             root: Rc::new(root),
-            last: RefCell::new(None),
-        })
+            known: RefCell::new(Vec::new()),
+        }
     }
 
     /// A directory of it.
     pub(crate) fn dir(&self, path: &[u8]) -> Result<Rc<OwnedFd>> {
-        if path.is_empty() {
-            return Ok(Rc::clone(&self.root));
-        }
-        if let Some((known, dir)) = &*self.last.borrow()
-            && known == path
-        {
-            return Ok(Rc::clone(dir));
+        let (mut dir, mut rest) = self.nearest(path);
+        if rest.is_empty() {
+            return Ok(dir);
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = openat2(&self.root, &path[1..], flags)?;
-        let dir = Rc::new(dir);
-        *self.last.borrow_mut() = Some((path.to_vec(), Rc::clone(&dir)));
+        while !rest.is_empty() {
+            let (piece, more) = piece_of(rest)?;
+            dir = Rc::new(openat2(&dir, piece, flags)?);
+            rest = more;
+        }
+        let mut known = self.known.borrow_mut();
+        if known.len() == KNOWN_MAX {
+            known.remove(0);
+        }
+        known.push((path.to_vec(), Rc::clone(&dir)));
         Ok(dir)
+    }
+
+    /// The known directory that is nearest to a path, and the rest of the path.
+    fn nearest<'p>(&self, path: &'p [u8]) -> (Rc<OwnedFd>, &'p [u8]) {
+        let known = self.known.borrow();
+        let above = known.iter().filter(|(known, _)| is_below(path, known));
+        match above.max_by_key(|(known, _)| known.len()) {
+            Some((known, dir)) => (Rc::clone(dir), &path[known.len()..]),
+            None => (Rc::clone(&self.root), path),
+        }
     }
 
     /// The directory that has a path's last name, and that name.
@@ -147,28 +171,12 @@ impl Tree {
         path: &[u8],
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let Some(facts) = self.look(path)? else {
-            return Ok(());
+        let (dir, name) = match self.spot(path) {
+            Err(Errno::NOENT) => return Ok(()),
+            spot => spot?,
         };
-        let (dir, name) = self.spot(path)?;
-        if !facts.is_dir() {
-            if !goes_on() {
-                return Err(Errno::CANCELED);
-            }
-            return rustix::fs::unlinkat(&*dir, name, AtFlags::empty());
-        }
-        if facts.mode & 0o700 != 0o700 {
-            // Only so its names can be taken.
-            chmod(&dir, name, facts.mode | 0o700).ok();
-        }
-        for name in self.names(path)? {
-            self.remove_while(&join(path, &name), goes_on)?;
-        }
-        if !goes_on() {
-            return Err(Errno::CANCELED);
-        }
         self.forget();
-        rustix::fs::unlinkat(&*dir, name, AtFlags::REMOVEDIR)
+        crate::commit::remove::remove(dir.as_fd(), name, goes_on)
     }
 
     /// Brings all that was changed in the file system of a directory to the disk.
@@ -187,8 +195,19 @@ impl Tree {
     }
 
     fn forget(&self) {
-        *self.last.borrow_mut() = None;
+        self.known.borrow_mut().clear();
     }
+}
+
+/// As much of a path as one call takes, without the slash before it, and the rest.
+fn piece_of(path: &[u8]) -> Result<(&[u8], &[u8])> {
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    if path.len() <= PIECE {
+        return Ok((path, b""));
+    }
+    let end = path[..PIECE].iter().rposition(|byte| *byte == b'/');
+    let end = end.ok_or(Errno::NAMETOOLONG)?;
+    Ok((&path[..end], &path[end..]))
 }
 
 fn openat2(dir: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd> {

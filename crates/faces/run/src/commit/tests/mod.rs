@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Views that are changed by calls of the engine, committed, and compared with what they showed.
 
+mod deep;
 mod kinds;
 mod meanwhile;
 mod random;
@@ -189,8 +190,11 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.view).ok();
-        std::fs::remove_dir_all(&self.top).ok();
+        for dir in [&self.view, &self.top] {
+            if let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) {
+                crate::commit::remove(parent, name).ok();
+            }
+        }
     }
 }
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Trees removed, however deep, whatever the permissions of their directories.
+//!
+//! # Rules
+//! R1. The walk goes by descriptors and follows no symbolic link (`ladder`), so nothing outside the
+//!     tree is removed when another process swaps names meanwhile.
+//! R2. What is mounted in the tree stays: a directory on another mount is an error.
+
+use crate::commit::ladder::Ladder;
+use rustix::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::{Errno, Result};
+
+/// Removes a name of a directory, and of a directory all that is in it; a missing name is no error.
+/// `goes_on` is asked before each name.
+///
+/// # Errors
+/// `ECANCELED`: `goes_on` said no. `EBUSY`: something is mounted there. What the file system says.
+pub(crate) fn remove(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let top = rustix::fs::openat(dir, ".", flags, Mode::empty())?;
+    let mount = look(&top, b".")?.ok_or(Errno::NOENT)?.mount;
+    let mut ladder = Ladder::new(top)?;
+    // The names that are left in each directory, and under which name the walk entered the next.
+    let mut left = vec![vec![name.to_vec()]];
+    let mut entered: Vec<Vec<u8>> = Vec::new();
+    while let Some(names) = left.last_mut() {
+        if let Some(name) = names.pop() {
+            let Some(found) = look(ladder.dir()?, &name)? else {
+                continue;
+            };
+            if found.is_dir {
+                if found.mount != mount {
+                    return Err(Errno::BUSY);
+                }
+                let below = open(ladder.dir()?, &name)?;
+                left.push(names_of(&below)?);
+                entered.push(name);
+                ladder.enter(below)?;
+            } else {
+                unlink(&ladder, &name, AtFlags::empty(), goes_on)?;
+            }
+            continue;
+        }
+        left.pop();
+        if let Some(name) = entered.pop() {
+            ladder.leave()?;
+            unlink(&ladder, &name, AtFlags::REMOVEDIR, goes_on)?;
+        }
+    }
+    Ok(())
+}
+
+fn unlink(
+    ladder: &Ladder,
+    name: &[u8],
+    flags: AtFlags,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<()> {
+    if !goes_on() {
+        return Err(Errno::CANCELED);
+    }
+    match rustix::fs::unlinkat(ladder.dir()?, name, flags) {
+        Err(Errno::NOENT) => Ok(()),
+        done => done,
+    }
+}
+
+struct Found {
+    is_dir: bool,
+    mount: u64,
+}
+
+fn look(dir: impl rustix::fd::AsFd, name: &[u8]) -> Result<Option<Found>> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    match rustix::fs::statx(dir, name, flags, StatxFlags::TYPE | StatxFlags::MNT_ID) {
+        Err(Errno::NOENT) => Ok(None),
+        found => found.map(|stat| {
+            let kind = FileType::from_raw_mode(stat.stx_mode.into());
+            Some(Found {
+                is_dir: kind == FileType::Directory,
+                mount: stat.stx_mnt_id,
+            })
+        }),
+    }
+}
+
+/// Opens a directory whose names are to be removed, after giving its owner all permissions.
+fn open(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    let mode = rustix::fs::fstat(&dir)?.st_mode;
+    if mode & 0o700 != 0o700 {
+        let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
+        let mode = Mode::from_raw_mode(mode & 0o7777 | 0o700);
+        // A directory of another user stays as it is; what follows says whether that matters.
+        let _if_it_may = rustix::fs::chmod(path, mode);
+    }
+    Ok(dir)
+}
+
+fn names_of(dir: &OwnedFd) -> Result<Vec<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = rustix::fs::openat(dir, ".", flags, Mode::empty())?;
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::new(dir)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}

@@ -6,33 +6,11 @@ use openpath_run::live::{Label, LiveKind};
 use openpath_run::{Change, Ended, Kind, What};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// The most lines of a summary; programs get all.
 const LINES_MAX: usize = 50;
-
-/// How a summary is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Format {
-    Text,
-    Json,
-}
-
-/// Writes the summary of a run to `file`, or to standard error.
-pub(crate) fn tell(ended: &Ended, format: Format, file: Option<&Path>) -> io::Result<()> {
-    let text = match format {
-        Format::Json => format!("{}\n", as_json(ended)),
-        Format::Text => as_text(ended),
-    };
-    match file {
-        Some(file) => anstream::StripStream::new(File::create(file)?).write_all(text.as_bytes()),
-        // Colours go where a terminal is.
-        None => anstream::AutoStream::auto(io::stderr()).write_all(text.as_bytes()),
-    }
-}
 
 /// What serves, by kind, process, name and directory, as in `run 17 name /directory`.
 pub(crate) fn name_of(label: &Label) -> String {
@@ -48,10 +26,11 @@ pub(crate) fn name_of(label: &Label) -> String {
     all
 }
 
-/// The changes of a run as data.
-fn as_json(ended: &Ended) -> Value {
+/// The summary of a run as one JSON object.
+pub(crate) fn as_json(ended: &Ended) -> String {
     let changes: Vec<_> = ended.changes.iter().map(change_json).collect();
-    json!({"changes": changes, "left": ended.left, "lost": ended.lost})
+    let object = json!({"changes": changes, "left": ended.left, "lost": ended.lost});
+    format!("{object}\n")
 }
 
 /// A change as data.
@@ -77,7 +56,8 @@ pub(crate) fn change_json(change: &Change) -> Value {
     object
 }
 
-fn as_text(ended: &Ended) -> String {
+/// The summary of a run for people, with colours.
+pub(crate) fn as_text(ended: &Ended) -> String {
     let mut text = String::new();
     let count = ended.changes.len();
     let title = match count {

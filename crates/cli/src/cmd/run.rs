@@ -3,6 +3,7 @@
 
 mod config;
 mod magic;
+mod output;
 #[cfg(feature = "wasi")]
 mod wasm;
 
@@ -11,10 +12,10 @@ use crate::{Outcome, summary};
 use config::{Config, Mount};
 use openpath_bench::Error;
 use openpath_run::{Ended, Kept, LogFile, Plan, Refusal, Told, Upper};
+use output::{Report, Written};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -73,7 +74,8 @@ pub(crate) struct Args {
     /// The summary as one JSON object.
     #[arg(long)]
     json: bool,
-    /// The summary goes to this file, and not to standard error.
+    /// The summary goes to this file, and not to standard error. It is opened before the command
+    /// starts, and what it holds is replaced after the command has ended.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Every open that is refused, or goes elsewhere than the command thinks, as a line in this
@@ -106,12 +108,11 @@ impl Args {
             return Ok(None);
         };
         let file = if path.as_os_str() == "-" {
-            std::io::stderr().as_fd().try_clone_to_owned()
+            let file = std::io::stderr().as_fd().try_clone_to_owned();
+            file.map_err(|why| Refusal::step("--log -", why))?
         } else {
-            let file = File::options().append(true).create(true).open(path);
-            file.map(OwnedFd::from)
+            output::open_log(path)?
         };
-        let file = file.map_err(|why| Refusal::step(&path.display().to_string(), why))?;
         let json = self.json || path.extension().is_some_and(|end| end == "jsonl");
         Ok(Some(LogFile { file, json }))
     }
@@ -178,26 +179,37 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
     if let Some(kept) = &kept {
         plan.keep(kept);
     }
-    if let Some(code) = in_process(args, &plan, &cwd)? {
+    // Nothing that the user names is opened once the command may have touched it.
+    let mut report = args.report.as_deref().map(Report::open).transpose()?;
+    if let Some(code) = in_process(args, &plan, &cwd, &mut report)? {
         return Ok(code);
     }
     let told = Told {
         log: args.log_file()?,
         progress: args.shows_progress(),
     };
-    end(args, openpath_run::run(&plan, &args.command, &told)?)
+    end(
+        args,
+        openpath_run::run(&plan, &args.command, &told)?,
+        report,
+    )
 }
 
 /// Runs the command in this process if that is how it is run; its exit status.
 #[cfg(feature = "wasi")]
-fn in_process(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<u8>, Refusal> {
+fn in_process(
+    args: &Args,
+    plan: &Plan,
+    cwd: &Path,
+    report: &mut Option<Report>,
+) -> Result<Option<u8>, Refusal> {
     let refused = |option, why| Refusal::new(format!("{option} is for {why}"));
     match wasm::find(args, plan, cwd)? {
         Some(_) if args.log.is_some() || args.locks => Err(refused(
             if args.locks { "--locks" } else { "--log" },
             "programs of the kernel's, and this is WebAssembly",
         )),
-        Some(guest) => wasm::run(args, guest, cwd).map(Some),
+        Some(guest) => wasm::run(args, guest, cwd, report.take()).map(Some),
         None => match args.wasm.said() {
             Some(option) => Err(refused(option, "WebAssembly guests, and this is none")),
             None => Ok(None),
@@ -207,7 +219,12 @@ fn in_process(args: &Args, plan: &Plan, cwd: &Path) -> Result<Option<u8>, Refusa
 
 /// Refuses what is not run in this process as it was built.
 #[cfg(not(feature = "wasi"))]
-fn in_process(args: &Args, _plan: &Plan, cwd: &Path) -> Result<Option<u8>, Refusal> {
+fn in_process(
+    args: &Args,
+    _plan: &Plan,
+    cwd: &Path,
+    _report: &mut Option<Report>,
+) -> Result<Option<u8>, Refusal> {
     let command = &args.command[0];
     match magic::find(command, cwd, magic::file) {
         Some((_, magic::What::Module | magic::What::Component)) => {
@@ -225,7 +242,7 @@ fn say(what: impl std::fmt::Display) {
 }
 
 /// Says what there is to say of a run, and ends as it ended.
-fn end(args: &Args, ended: Ended) -> Result<u8, Refusal> {
+fn end(args: &Args, ended: Ended, report: Option<Report>) -> Result<u8, Refusal> {
     if ended.unlogged > 0 {
         say(format_args!(
             "{} lines of the log were lost",
@@ -240,15 +257,27 @@ fn end(args: &Args, ended: Ended) -> Result<u8, Refusal> {
         say(format_args!("{} late writes {why}", ended.lost));
     }
     if !args.quiet && ended.untold.is_none() {
-        let format = if args.json {
-            summary::Format::Json
+        let text = if args.json {
+            summary::as_json(&ended)
         } else {
-            summary::Format::Text
+            summary::as_text(&ended)
         };
-        summary::tell(&ended, format, args.report.as_deref())
-            .map_err(|why| Refusal::step("the summary cannot be written", why))?;
+        tell(&text, report).map_err(|why| Refusal::step("the summary cannot be written", why))?;
     }
     Ok(ended.leave())
+}
+
+/// Writes a summary to the report, or to standard error.
+fn tell(text: &str, report: Option<Report>) -> std::io::Result<()> {
+    if let Some(report) = report {
+        let plain = anstream::adapter::strip_str(text).to_string();
+        if report.write(plain.as_bytes())? == Written::Kept {
+            return Ok(());
+        }
+        say("the file of --report was removed while the command ran; this was to be in it:");
+    }
+    // Colours go where a terminal is.
+    anstream::AutoStream::auto(std::io::stderr()).write_all(text.as_bytes())
 }
 
 pub(crate) fn enter(args: &Enter) -> Result<Outcome, Error> {

@@ -13,6 +13,7 @@ mod memory;
 mod place;
 mod process;
 mod programs;
+mod reports;
 mod terminal;
 mod view;
 mod written;

@@ -26,6 +26,7 @@ mod stop;
 pub(super) use options::Options;
 
 use super::magic::{self, What};
+use super::output::Report;
 use super::{Args, end, say};
 use crate::copying::Bar;
 use guest::Ready;
@@ -135,7 +136,12 @@ fn differs(plan: &Plan, places: &[PathBuf]) -> bool {
 }
 
 /// Runs it; its exit status.
-pub(super) fn run(args: &Args, guest: Guest, cwd: &Path) -> Result<u8, Refusal> {
+pub(super) fn run(
+    args: &Args,
+    guest: Guest,
+    cwd: &Path,
+    report: Option<Report>,
+) -> Result<u8, Refusal> {
     let Guest { here, file, cache } = guest;
     let wasm = read(&here.task(cwd)?, &file)?;
     let task = here.task(cwd)?;
@@ -154,7 +160,7 @@ pub(super) fn run(args: &Args, guest: Guest, cwd: &Path) -> Result<u8, Refusal> 
         // Two threads have a sender, and each sends before it ends.
         Err(_) => return Err(Refusal::new("the guest's thread is gone")),
     };
-    end(args, ended)
+    end(args, ended, report)
 }
 
 /// How a guest ended that makes no further call: what it computes may go on, and one call. The view

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that a run writes to for its user: the report and the log.
+//!
+//! # Rules
+//! R1. Each is opened by its path once, before the command starts. The command may put a link or a
+//!     FIFO in its place afterwards: that is never opened.
+//! R2. A report is written without waiting for a reader for longer than [`PATIENCE`].
+
+use openpath_run::Refusal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// How long the reader of a report (a pipe, a terminal) may take none of it.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 10,
+    tv_nsec: 0,
+};
+/// New files, before the umask.
+const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
+
+/// The file of `--report`, open.
+#[derive(Debug)]
+pub(super) struct Report {
+    file: OwnedFd,
+    /// Its length can be set.
+    regular: bool,
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Written {
+    /// It is in the file.
+    Kept,
+    /// The file has no name any more.
+    Removed,
+}
+
+impl Report {
+    /// Opens the file, made if there is none. What it holds stays until the report is written.
+    ///
+    /// # Errors
+    /// It cannot be opened for writing; it is a FIFO without a reader.
+    pub(super) fn open(path: &Path) -> Result<Report, Refusal> {
+        let file = open("--report", path, OFlags::empty())?;
+        let regular = is_regular(&file).map_err(|why| failed("--report", path, why))?;
+        Ok(Report { file, regular })
+    }
+
+    /// Replaces what the file holds by `text`.
+    pub(super) fn write(self, text: &[u8]) -> io::Result<Written> {
+        if !self.regular {
+            return write_patiently(&self.file, text).map(|()| Written::Kept);
+        }
+        let mut file = std::fs::File::from(self.file);
+        file.set_len(0)?;
+        file.write_all(text)?;
+        let stat = rustix::fs::fstat(&file)?;
+        Ok(if stat.st_nlink == 0 {
+            Written::Removed
+        } else {
+            Written::Kept
+        })
+    }
+}
+
+/// Opens the file of a log, made if there is none.
+///
+/// # Errors
+/// It cannot be opened for writing; it is a FIFO without a reader.
+pub(super) fn open_log(path: &Path) -> Result<OwnedFd, Refusal> {
+    let file = open("--log", path, OFlags::APPEND)?;
+    // The thread that writes it is the only one that waits for its reader.
+    let blocking = |file: &OwnedFd| {
+        let flags = rustix::fs::fcntl_getfl(file)?;
+        rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)
+    };
+    blocking(&file).map_err(|why| failed("--log", path, why))?;
+    Ok(file)
+}
+
+/// `O_NONBLOCK`: a FIFO without a reader is an error, and not waited for.
+fn open(option: &str, path: &Path, more: OFlags) -> Result<OwnedFd, Refusal> {
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags | more, NEW_FILE).map_err(|why| failed(option, path, why))
+}
+
+fn failed(option: &str, path: &Path, why: Errno) -> Refusal {
+    let path = path.display();
+    Refusal::new(match why {
+        Errno::NXIO => format!("{option} {path}: nothing reads it: start the reader first"),
+        why => format!("{option} {path} cannot be written: {why}"),
+    })
+}
+
+fn is_regular(file: &OwnedFd) -> Result<bool, Errno> {
+    let stat = rustix::fs::fstat(file)?;
+    Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+}
+
+/// R2
+fn write_patiently(file: &OwnedFd, mut text: &[u8]) -> io::Result<()> {
+    while !text.is_empty() {
+        match rustix::io::write(file, text) {
+            Ok(written) => text = &text[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let mut ready = [PollFd::new(file, PollFlags::OUT)];
+                match poll(&mut ready, Some(&PATIENCE)) {
+                    Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(why) => return Err(why.into()),
+                }
+            }
+            Err(why) => return Err(why.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, Written};
+    use std::io::Read as _;
+    use std::path::PathBuf;
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir =
+            std::env::temp_dir().join(format!("openpath-output-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn report_replaces_what_the_file_held_when_it_is_written() {
+        let dir = scratch("replace");
+        let path = dir.join("report");
+        std::fs::write(&path, "a longer text than the report").unwrap();
+        let report = Report::open(&path).unwrap();
+        assert!(
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .starts_with("a longer")
+        );
+        assert_eq!(report.write(b"short").unwrap(), Written::Kept);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "short");
+        let report = Report::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(report.write(b"short").unwrap(), Written::Removed);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn report_to_a_fifo_needs_a_reader() {
+        let dir = scratch("fifo");
+        let path = dir.join("fifo");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let why = Report::open(&path).map(drop).unwrap_err().to_string();
+        assert!(
+            why.contains("--report") && why.contains("nothing reads it"),
+            "{why}"
+        );
+        let reading = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                let mut text = String::new();
+                let mut file = std::fs::File::open(path).unwrap();
+                file.read_to_string(&mut text).unwrap();
+                text
+            }
+        });
+        let report = loop {
+            if let Ok(report) = Report::open(&path) {
+                break report;
+            }
+            std::thread::yield_now();
+        };
+        let long = "x".repeat(1 << 20);
+        assert_eq!(report.write(long.as_bytes()).unwrap(), Written::Kept);
+        assert_eq!(reading.join().unwrap(), long);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report of a run, in a directory that the command can change.
+
+use crate::place::{Place, err, out};
+
+/// A place with a directory that is written through, and a file outside of it.
+fn places(name: &str) -> impl Iterator<Item = Place> {
+    Place::all(name).inspect(|place| {
+        for dir in ["rw", "rw/sub", "safe"] {
+            std::fs::create_dir(place.dir.join(dir)).unwrap();
+            place.own(dir);
+        }
+        place.write("safe/file", "before");
+    })
+}
+
+const OPTIONS: [&str; 4] = ["--rw", "rw", "--report", "rw/sub/c.txt"];
+
+#[test]
+fn report_path_replaced_by_a_link_is_not_followed() {
+    for place in places("report-link") {
+        let script = "rm -f rw/sub/c.txt; ln -s ../../safe/file rw/sub/c.txt; echo x > made";
+        let output = place.run(&OPTIONS, script);
+        assert!(output.status.success(), "{}", err(&output));
+        assert_eq!(place.read("safe/file"), "before");
+        // What cannot be put there is not lost.
+        let said = err(&output);
+        assert!(
+            said.contains("was removed") && said.contains("made"),
+            "{said}"
+        );
+        let fresh = place.run(
+            &["--rw", "rw", "--report", "rw/new"],
+            "ln -s ../safe/new rw/new",
+        );
+        assert!(err(&fresh).contains("File exists"), "{}", err(&fresh));
+        assert!(!place.dir.join("safe/new").exists());
+    }
+}
+
+#[test]
+fn report_below_a_directory_that_is_swapped_goes_to_the_old_one() {
+    for place in places("report-swap") {
+        place.write("safe/c.txt", "before");
+        let script = "mv rw/sub rw/old; ln -s ../safe rw/sub; echo x > made";
+        let output = place.run(&OPTIONS, script);
+        assert!(output.status.success(), "{}", err(&output));
+        assert_eq!(place.read("safe/c.txt"), "before");
+        assert!(place.read("rw/old/c.txt").contains("made"));
+    }
+}
+
+#[test]
+fn report_path_replaced_by_a_fifo_is_not_waited_for() {
+    for place in places("report-fifo") {
+        let script = "rm -f rw/sub/c.txt; mkfifo rw/sub/c.txt; echo x > made";
+        let output = place.run(&OPTIONS, script);
+        assert!(output.status.success(), "{}", err(&output));
+        assert!(err(&output).contains("made"), "{}", err(&output));
+        // One that was there before the command is refused before it starts.
+        let refused = place.run(&OPTIONS, "echo ran");
+        assert_eq!(
+            (out(&refused), refused.status.code()),
+            (String::new(), Some(125))
+        );
+        assert!(
+            err(&refused).contains("nothing reads it"),
+            "{}",
+            err(&refused)
+        );
+    }
+}
+
+#[test]
+fn report_is_opened_before_the_command_and_replaced_after_it() {
+    for place in places("report-when") {
+        place.write(
+            "c.json",
+            "a text that is longer than the summary of a run that changed nothing",
+        );
+        let options = ["--json", "--report", "c.json"];
+        let output = place.run(&options, "cat c.json");
+        assert!(out(&output).starts_with("a text"), "{}", err(&output));
+        let json: serde_json::Value = serde_json::from_str(&place.read("c.json")).unwrap();
+        assert_eq!(json["changes"].as_array().unwrap().len(), 0);
+        let refused = place.run(&["--report", "missing/c.json"], "echo ran");
+        assert_eq!(
+            (out(&refused), refused.status.code()),
+            (String::new(), Some(125))
+        );
+        assert!(err(&refused).contains("--report"), "{}", err(&refused));
+    }
+}

@@ -9,7 +9,7 @@ use std::io;
 pub enum Error {
     /// The host refused a privilege the host side needs.
     NotPermitted(String),
-    /// Something needed for the measurement could not be set up.
+    /// A step failed: the whole sentence.
     Setup(String),
     /// A measured operation gave the wrong answer.
     Wrong(String),
@@ -41,7 +41,7 @@ impl fmt::Display for Error {
                     "not permitted: {why} (the host side needs CAP_SYS_ADMIN; try as root)"
                 )
             }
-            Self::Setup(why) => write!(f, "cannot set up: {why}"),
+            Self::Setup(why) => f.write_str(why),
             Self::Wrong(why) => write!(f, "wrong answer: {why}"),
             Self::Output(why) => write!(f, "cannot write the results: {why}"),
         }

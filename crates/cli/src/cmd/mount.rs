@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use openpath_bench::Error;
 use openpath_fuse::{Opens, Options, Server, Session};
+use openpath_run::ViewLock;
 use openpath_run::live::{Beacon, Label, LiveKind, Sources};
 use openpath_vfs::{Cred, Vfs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let label = label(args);
     let taken = args.spec.take();
     let taken = taken.map_err(|why| Error::Setup(why.to_string()))?;
-    let (session, sources) = start(args)?;
+    let (session, sources) = start(args, taken.as_ref())?;
     let dir = args.dir.clone();
     // A mount that nobody can ask is a mount.
     let beacon = Beacon::light(label, sources).ok();
@@ -160,9 +161,9 @@ fn label(args: &Args) -> Label {
 }
 
 /// Makes the tree and mounts it; the session, and what figures are read from.
-fn start(args: &Args) -> Result<(Session, Sources), Error> {
+fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, Sources), Error> {
     let shown = !args.say_ready && io::stderr().is_terminal();
-    let tree = args.spec.make(&Arc::new(Bar::new(shown)));
+    let tree = args.spec.make(&Arc::new(Bar::new(shown)), taken);
     let tree = tree.map_err(|e| Error::Setup(format!("no tree `{}`: {e}", args.spec.source())))?;
     let vfs = Vfs::builder().build(Arc::clone(&tree));
     let vfs = vfs.map_err(|e| Error::Setup(format!("no instance: {e}")))?;

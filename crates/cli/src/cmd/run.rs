@@ -179,20 +179,25 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
     if let Some(kept) = &kept {
         plan.keep(kept);
     }
+    let done = start(args, &plan, &cwd);
+    if let (Err(_), Some(kept)) = (&done, kept) {
+        kept.forget_if_unused();
+    }
+    done
+}
+
+/// Runs the command on the view of this plan; its exit status.
+fn start(args: &Args, plan: &Plan, cwd: &Path) -> Result<u8, Refusal> {
     // Nothing that the user names is opened once the command may have touched it.
     let mut report = args.report.as_deref().map(Report::open).transpose()?;
-    if let Some(code) = in_process(args, &plan, &cwd, &mut report)? {
+    if let Some(code) = in_process(args, plan, cwd, &mut report)? {
         return Ok(code);
     }
     let told = Told {
         log: args.log_file()?,
         progress: args.shows_progress(),
     };
-    end(
-        args,
-        openpath_run::run(&plan, &args.command, &told)?,
-        report,
-    )
+    end(args, openpath_run::run(plan, &args.command, &told)?, report)
 }
 
 /// Runs the command in this process if that is how it is run; its exit status.

@@ -5,8 +5,11 @@ use crate::Outcome;
 use crate::summary::text_of;
 use openpath_bench::Error;
 use openpath_run::live::{Live, LiveKind};
-use openpath_run::{Committed, Kept};
+use openpath_run::{Committed, Found, Kept};
 use serde_json::json;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 /// Options of `list`.
@@ -34,6 +37,8 @@ struct Row {
     used: bool,
     pid: Option<u32>,
     commit: Committed,
+    /// What is wrong with it, and what helps.
+    damaged: Option<String>,
 }
 
 /// Those that are kept by name, then others that run by process.
@@ -42,7 +47,14 @@ fn rows() -> Result<Vec<Row>, Error> {
     let mut live = Live::all();
     live.retain(|live| live.label().kind == LiveKind::Run);
     let mut rows = Vec::new();
-    for kept in all {
+    for found in all {
+        let kept = match found {
+            Found::Whole(kept) => kept,
+            Found::Damaged { name, dir, why } => {
+                rows.push(damaged(name, &dir, why));
+                continue;
+            }
+        };
         let dir = kept.dir.canonicalize();
         let dir = text_of(dir.as_ref().unwrap_or(&kept.dir));
         let at = live
@@ -51,6 +63,7 @@ fn rows() -> Result<Vec<Row>, Error> {
         let pid = at.map(|at| live.remove(at).label().pid);
         let commit = kept.committed();
         rows.push(Row {
+            damaged: commit.as_ref().err().map(ToString::to_string),
             commit: commit.unwrap_or(Committed::No),
             used: pid.is_some() || kept.is_used(),
             name: Some(kept.name),
@@ -69,8 +82,22 @@ fn rows() -> Result<Vec<Row>, Error> {
         used: true,
         pid: Some(label.pid),
         commit: Committed::No,
+        damaged: None,
     }));
     Ok(rows)
+}
+
+fn damaged(name: String, dir: &Path, why: String) -> Row {
+    Row {
+        name: Some(name),
+        directory: Some(text_of(dir)),
+        made: 0,
+        command: String::new(),
+        used: false,
+        pid: None,
+        commit: Committed::No,
+        damaged: Some(why),
+    }
 }
 
 pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
@@ -83,6 +110,7 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
                 "made": row.made,
                 "command": row.command,
                 "used": row.used,
+                "damaged": row.damaged,
                 "pid": row.pid,
                 "commit": match row.commit {
                     Committed::No => "",
@@ -95,6 +123,16 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
         return Ok(Outcome::Done);
     }
     for row in rows {
+        let name = text_of(row.name.as_deref().unwrap_or("-").as_ref());
+        if let Some(why) = &row.damaged {
+            println!(
+                "{name:20} {:>10} {:14}{}",
+                "",
+                "damaged",
+                text_of(why.as_ref())
+            );
+            continue;
+        }
         let state = match row.pid {
             Some(pid) => format!("runs: {pid}"),
             None if row.used => "in use".to_owned(),
@@ -104,7 +142,6 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
                 Committed::Interrupted => "interrupted".to_owned(),
             },
         };
-        let name = text_of(row.name.as_deref().unwrap_or("-").as_ref());
         let command = text_of(row.command.as_ref());
         println!("{name:20} {:>10} {state:14}{command}", age(row.made));
     }
@@ -112,11 +149,18 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
 }
 
 pub(crate) fn discard(args: &Discard) -> Result<Outcome, Error> {
+    let mut failed = false;
     for name in &args.views {
-        let done = Kept::open(name).and_then(Kept::discard);
-        done.map_err(|why| Error::Setup(why.to_string()))?;
+        if let Err(why) = openpath_run::discard(name) {
+            failed = true;
+            writeln!(std::io::stderr(), "openpath: {why}").ok();
+        }
     }
-    Ok(Outcome::Done)
+    Ok(if failed {
+        Outcome::Status(ExitCode::from(2))
+    } else {
+        Outcome::Done
+    })
 }
 
 /// How long ago that was, in words.

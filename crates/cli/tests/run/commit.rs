@@ -207,7 +207,7 @@ fn a_view_on_another_file_system_is_committed_and_undone() {
         if std::fs::create_dir(&shared).is_err() {
             return;
         }
-        std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o777)).unwrap();
+        std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o1777)).unwrap();
         place.plain(FURNISH);
         let state = place.dir.join("state");
         std::fs::remove_dir(&state).unwrap();

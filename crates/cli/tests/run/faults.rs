@@ -48,7 +48,7 @@ fn full_directory(options: &[&str], of_long: &str, summary: &str) {
         let long = "b".repeat(3_000_000);
         place.write("long", &long);
         std::fs::create_dir(place.dir.join("up")).unwrap();
-        let line = "mount -t tmpfs -o size=2M,mode=777 none up
+        let line = "mount -t tmpfs -o size=2M,mode=1777 none up
             RUN 'head -c 8000000 /dev/zero > big; echo big $?; cat file; echo x >> long; \
                 echo long $?; wc -c < long; rm big; until echo y > after; do sleep 0.02; done; \
                 cat after; echo z >> file; cat file'

@@ -16,4 +16,5 @@ mod programs;
 mod reports;
 mod terminal;
 mod view;
+mod views;
 mod written;

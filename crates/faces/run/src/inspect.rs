@@ -32,7 +32,7 @@ impl Inspect {
     /// # Errors
     /// Someone uses it; it cannot be read.
     pub fn open(kept: &Kept) -> Result<Inspect, Refusal> {
-        let held = crate::kept::take(&kept.dir)?;
+        let held = crate::kept::take_held(kept.at())?;
         Inspect::hold(kept, held)
     }
 

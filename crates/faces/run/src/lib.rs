@@ -77,7 +77,7 @@ pub use helper::enter;
 pub use here::Here;
 pub use inspect::{Inspect, Side};
 pub use join::exec;
-pub use kept::{About, Kept, ViewLock, take};
+pub use kept::{About, Found, Kept, ViewLock, discard, take};
 pub use openpath_overlay::Copying;
 pub use plan::{Extra, PathBytes, Plan, Source, Upper};
 pub use refusal::Refusal;

@@ -73,8 +73,7 @@ impl Plan {
 
     /// Keeps the changes in this view, which cannot be seen in itself.
     pub fn keep(&mut self, kept: &Kept) {
-        let dir = kept.dir.canonicalize();
-        let dir = dir.as_deref().unwrap_or(&kept.dir);
+        let dir = &*kept.at().place();
         self.name = Some(kept.name.clone());
         self.upper = Upper::Directory(dir.into());
         self.hidden.push(dir.into());

@@ -10,7 +10,7 @@ use crate::LogFile;
 use crate::Refusal;
 use crate::absent::Absent;
 use crate::changes::Compare;
-use crate::kept::ViewLock;
+use crate::kept::{ViewDir, ViewLock};
 use crate::live::Sources;
 use crate::log::{Log, Writing};
 use crate::plan::{PathBytes, Plan, Source, Upper};
@@ -88,6 +88,7 @@ impl View {
             Upper::Memory { .. } => None,
             Upper::Directory(dir) => {
                 let held = crate::kept::take(dir.path())?;
+                crate::kept::whole(held.dir())?;
                 // What cannot be read for this cannot be committed either.
                 let _noted = crate::commit::note(dir.path());
                 Some(held)
@@ -101,9 +102,13 @@ impl View {
         more_descriptors();
         let failed = |why| Refusal::step("the view cannot be made", why);
         let lower = how.host(Path::new("/"), true)?;
-        let upper = match &plan.upper {
-            Upper::Memory { size } => memory(*size, OVERLAY_DIRS),
-            Upper::Directory(dir) => changes_in(dir.path())?,
+        let upper = match (&plan.upper, &held) {
+            (Upper::Memory { size }, _) => memory(*size, OVERLAY_DIRS),
+            (Upper::Directory(_), Some(held)) => changes_in(held.dir())?,
+            (Upper::Directory(dir), None) => {
+                let text = format!("the view in {} is not locked", dir.path().display());
+                return Err(Refusal::new(text));
+            }
         };
         let overlay = OverlayFs::new(OverlayOptions {
             lowers: vec![Arc::clone(&lower)],
@@ -149,10 +154,17 @@ impl View {
                 Source::Memory { size } => memory(*size, 0),
                 Source::Host(path) => how.host(path.path(), extra.read_only)?,
                 Source::Overlay { lowers, upper } => {
-                    if let Some(Upper::Directory(dir)) = upper {
-                        self.taken.push(crate::kept::take(dir.path())?);
-                    }
-                    how.stack(lowers, upper.as_ref())?
+                    let upper = match upper {
+                        None => None,
+                        Some(Upper::Memory { size }) => Some(memory(*size, OVERLAY_DIRS)),
+                        Some(Upper::Directory(dir)) => {
+                            let held = crate::kept::take(dir.path())?;
+                            let changes = changes_in(held.dir())?;
+                            self.taken.push(held);
+                            Some(changes)
+                        }
+                    };
+                    how.stack(lowers, upper)?
                 }
             };
             mounts.push((&extra.place, tree));
@@ -295,14 +307,9 @@ impl How {
     fn stack(
         &self,
         lowers: &[PathBytes],
-        upper: Option<&Upper>,
+        upper: Option<Arc<SuperBlock>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
         let beneath = lowers.iter().map(|lower| self.host(lower.path(), true));
-        let upper = match upper {
-            None => None,
-            Some(Upper::Memory { size }) => Some(memory(*size, OVERLAY_DIRS)),
-            Some(Upper::Directory(dir)) => Some(changes_in(dir.path())?),
-        };
         let overlay = OverlayFs::new(OverlayOptions {
             lowers: beneath.collect::<Result<_, _>>()?,
             upper,
@@ -314,7 +321,7 @@ impl How {
 }
 
 /// The directory of changes, as an upper tree.
-fn changes_in(dir: &Path) -> Result<Arc<SuperBlock>, Refusal> {
+fn changes_in(dir: &ViewDir) -> Result<Arc<SuperBlock>, Refusal> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let options = HostOptions {
         policy: Policy::Exclusive,
@@ -330,7 +337,11 @@ fn changes_in(dir: &Path) -> Result<Arc<SuperBlock>, Refusal> {
         handles_max: HANDLES,
         ..HostOptions::default()
     };
-    HostFs::open(dir, options).map_err(|why| Refusal::step(&dir.display().to_string(), why))
+    for name in ["upper", "work"] {
+        dir.subdir(name).map_err(|why| dir.failed(why))?;
+    }
+    let fd = dir.descriptor().map_err(|why| dir.failed(why))?;
+    HostFs::over(fd, options).map_err(|why| dir.failed(why))
 }
 
 /// An empty tree in memory, in which everything counts against its size but so many inodes.

@@ -60,15 +60,20 @@ impl FromStr for Spec {
 }
 
 impl Spec {
-    /// Makes the tree; where something is copied up in it, `bar` is told.
+    /// Makes the tree; where something is copied up in it, `bar` is told. `taken` is what
+    /// [`Spec::take`] gave.
     ///
     /// # Errors
     /// What its backend meets.
-    pub(crate) fn make(&self, bar: &Arc<Bar>) -> Result<Arc<SuperBlock>, Errno> {
+    pub(crate) fn make(
+        &self,
+        bar: &Arc<Bar>,
+        taken: Option<&ViewLock>,
+    ) -> Result<Arc<SuperBlock>, Errno> {
         match self {
             Self::Mem(options) => Ok(MemFs::new(options.clone())),
             Self::Host(path, options) => HostFs::open(path, options.clone()),
-            Self::Overlay(layers) => layers.stack(bar),
+            Self::Overlay(layers) => layers.stack(bar, taken),
         }
     }
 
@@ -118,19 +123,21 @@ impl Spec {
 
 impl Layers {
     /// Makes the overlay.
-    fn stack(&self, bar: &Arc<Bar>) -> Result<Arc<SuperBlock>, Errno> {
-        let dir = |path: &PathBuf, policy| {
-            let options = HostOptions {
-                policy,
-                ..HostOptions::default()
-            };
-            HostFs::open(path, options)
+    fn stack(&self, bar: &Arc<Bar>, taken: Option<&ViewLock>) -> Result<Arc<SuperBlock>, Errno> {
+        let options = |policy| HostOptions {
+            policy,
+            ..HostOptions::default()
         };
-        let lowers = self.lowers.iter().map(|path| dir(path, self.policy));
-        let upper = match &self.upper {
-            None => None,
-            Some(Upper::Memory) => Some(MemFs::new(MemOptions::default())),
-            Some(Upper::Dir(path)) => Some(dir(path, Policy::Exclusive)?),
+        let lowers = self.lowers.iter();
+        let lowers = lowers.map(|path| HostFs::open(path, options(self.policy)));
+        let upper = match (&self.upper, taken) {
+            (None, _) => None,
+            (Some(Upper::Memory), _) => Some(MemFs::new(MemOptions::default())),
+            (Some(Upper::Dir(_)), Some(taken)) => {
+                let dir = taken.descriptor().map_err(|_| Errno::EMFILE)?;
+                Some(HostFs::over(dir, options(Policy::Exclusive))?)
+            }
+            (Some(Upper::Dir(_)), None) => return Err(Errno::ENOLCK),
         };
         OverlayFs::new(OverlayOptions {
             lowers: lowers.collect::<Result<_, _>>()?,

@@ -55,7 +55,6 @@ use draft::Draft;
 use journal::{Journal, Place, State};
 use rights::Rights;
 use rustix::fd::AsFd;
-use rustix::fs::{Mode, OFlags};
 use scan::Scan;
 use since::Since;
 use std::collections::HashMap;
@@ -250,14 +249,14 @@ pub(crate) fn committed(view: &Path) -> Result<Committed, Refusal> {
     })
 }
 
-/// Removes a name of a directory, and of a directory all that is in it, whatever its permissions
-/// and however deep; a missing name is no error.
+/// As [`remove_in`].
+#[cfg(test)]
 pub(crate) fn remove(dir: &Path, name: &OsStr) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    remove_in(rustix::fs::open(dir, flags, Mode::empty())?, name)
+    remove_in(std::fs::File::open(dir)?, name)
 }
 
-/// The same of a directory that is held.
+/// Removes a name of a directory that is held, and of a directory all that is in it, whatever its
+/// permissions and however deep; a missing name is no error.
 pub(crate) fn remove_in(dir: impl AsFd, name: &OsStr) -> io::Result<()> {
     Ok(remove::remove(dir.as_fd(), name.as_bytes(), &mut || true)?)
 }

@@ -66,7 +66,7 @@ fn committed_and_discarded(name: &[u8], depth: usize) {
     assert_eq!(undone.conflicts, []);
     assert!(!top.exists());
     assert_eq!(scene.kept().committed().unwrap(), Committed::No);
-    scene.kept().discard().unwrap();
+    crate::kept::discard(&scene.kept().name).unwrap();
     assert!(!scene.view.exists());
 }
 

@@ -98,7 +98,7 @@ fn all_kinds_of_changes_are_committed_and_undone() {
     // What was undone can be done again.
     assert_eq!(scene.commit(&[]), []);
     assert_eq!(scene.real(), wanted);
-    scene.kept().discard().unwrap();
+    crate::kept::discard(&scene.kept().name).unwrap();
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn what_was_interrupted_is_said() {
     assert_eq!(kept.committed().unwrap(), Committed::Interrupted);
     let said = Inspect::open(&kept).err().unwrap().to_string();
     assert!(said.contains("--abort"), "{said}");
-    assert!(scene.plan(&[]).is_err() && scene.kept().discard().is_err());
+    assert!(scene.plan(&[]).is_err() && crate::kept::discard(&scene.kept().name).is_err());
     abort(&kept, &mut Until(u64::MAX)).unwrap();
     assert_eq!(kept.committed().unwrap(), Committed::No);
 }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lock of a view's directory, and what is checked before it is taken.
+//!
+//! # Rules
+//! R1. The directory belongs to the user of this process, root included: what another user keeps
+//!     in it would be acted upon with the rights of this one.
+//! R2. It is closed to others before anything in it is used. One that others could write to is
+//!     refused, and so is one that is open to them and holds other files, which need not be meant
+//!     to be private.
+//! R3. The lock counts if the locked file still has the name `lock` in the directory.
+
+use super::dir::{ViewDir, is_mine};
+use super::{LOCK, OURS};
+use crate::Refusal;
+use rustix::fd::OwnedFd;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::io;
+
+/// How often a lock file that goes away is made again.
+const TRIES: u32 = 16;
+
+/// The lock of a view's directory, until it is dropped.
+///
+/// It is unlocked explicitly: a child of this process that has not yet executed its program has the
+/// descriptor too, and closing ours alone would leave the lock with it.
+#[derive(Debug)]
+pub struct ViewLock {
+    file: OwnedFd,
+    dir: ViewDir,
+}
+
+impl Drop for ViewLock {
+    fn drop(&mut self) {
+        // What cannot be unlocked is unlocked by the last close.
+        let _closed_instead = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+impl ViewLock {
+    /// The directory that is locked.
+    pub(crate) fn dir(&self) -> &ViewDir {
+        &self.dir
+    }
+
+    /// A descriptor of the directory.
+    ///
+    /// # Errors
+    /// Those of dup(2).
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.dir.descriptor()
+    }
+
+    #[cfg(test)]
+    pub(super) fn inherited(&self) -> OwnedFd {
+        self.file.try_clone().unwrap()
+    }
+}
+
+/// Checks the directory (R1, R2) and locks it.
+///
+/// # Errors
+/// R1, R2; another process has the lock; what the file system says.
+pub(super) fn lock(dir: &ViewDir) -> Result<ViewLock, Refusal> {
+    owned(dir)?;
+    private(dir)?;
+    let file = locked(dir).map_err(|why| dir.failed(why))?;
+    let in_use = || Refusal::new(format!("the view in {} is in use", dir.path().display()));
+    Ok(ViewLock {
+        file: file.ok_or_else(in_use)?,
+        dir: dir.clone(),
+    })
+}
+
+/// Whether another process has the lock; nothing is made for this.
+pub(super) fn is_locked(dir: &ViewDir) -> bool {
+    let Ok(Some(file)) = dir.open_file(LOCK) else {
+        return false;
+    };
+    let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+    lock == Err(Errno::WOULDBLOCK)
+}
+
+/// R1
+pub(super) fn owned(dir: &ViewDir) -> Result<(), Refusal> {
+    let stat = dir.stat().map_err(|why| dir.failed(why))?;
+    if is_mine(&stat) {
+        return Ok(());
+    }
+    Err(Refusal::new(format!(
+        "the view in {} belongs to user {}: run as that user",
+        dir.path().display(),
+        stat.st_uid
+    )))
+}
+
+/// R2
+fn private(dir: &ViewDir) -> Result<(), Refusal> {
+    let failed = |why: io::Error| dir.failed(why);
+    let mode = dir.stat().map_err(failed)?.st_mode;
+    if mode & 0o077 == 0 {
+        return dir.close_to_others().map_err(failed);
+    }
+    let names = dir.names().map_err(failed)?;
+    let shown = dir.path().display();
+    if mode & 0o022 != 0 && !names.is_empty() {
+        return Err(Refusal::new(format!(
+            "others can write to {shown}, so what is in it cannot be trusted: name a new directory"
+        )));
+    }
+    if let Some(other) = names.iter().find(|name| !is_ours(name)) {
+        let other = crate::text_of(other);
+        return Err(Refusal::new(format!(
+            "{shown} holds {other} and is open to other users: name a new directory, or \
+             `chmod 700` this one"
+        )));
+    }
+    dir.close_to_others().map_err(failed)
+}
+
+fn is_ours(name: &[u8]) -> bool {
+    let name = name.strip_suffix(b".new").unwrap_or(name);
+    OURS.iter().any(|ours| ours.as_bytes() == name)
+}
+
+/// The lock file, locked; `None` if another process has it.
+fn locked(dir: &ViewDir) -> io::Result<Option<OwnedFd>> {
+    for _ in 0..TRIES {
+        let file = match dir.open_file(LOCK)? {
+            Some(file) => file,
+            None => match dir.create_new(LOCK) {
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => continue,
+                file => file?,
+            },
+        };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            done => done?,
+        }
+        // R3
+        let links = rustix::fs::fstat(&file)?.st_nlink;
+        if links > 0 {
+            return Ok(Some(file.into()));
+        }
+    }
+    Err(Errno::AGAIN.into())
+}

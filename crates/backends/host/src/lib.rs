@@ -74,6 +74,7 @@ mod create;
 mod data;
 mod face;
 mod handles;
+mod held;
 mod hook;
 mod list;
 mod names;
@@ -91,5 +92,6 @@ mod tree;
 mod watch;
 mod xattr;
 
+pub use held::{HELD, HeldFlags};
 pub use options::{Crossing, HostOptions, Ownership, Policy, Reach};
 pub use superblock::HostFs;

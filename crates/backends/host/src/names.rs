@@ -12,9 +12,10 @@ use crate::node::Node;
 use crate::options::Crossing;
 use crate::places::Place;
 use crate::pool::Use;
-use crate::sys::{Facts, errno, is_made_up, look};
+use crate::sys::{Facts, errno, is_made_up, look, mount_flags};
 use openpath_abi::Errno;
 use openpath_vfs::{Found, Inode, Patience};
+use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::sync::Arc;
 
@@ -38,6 +39,12 @@ impl Node {
             Patience::Wait => self.find_waiting(name),
             Patience::Cached => self.find_cached(name),
         });
+        if self.mind_anchors(name, &found)
+            && let Some(watcher) = &self.tree.watcher
+        {
+            // What is cached below the name may be the mount that is not to be entered any more.
+            watcher.forget_all();
+        }
         match found {
             Ok(inode) => Ok(Found::Inode(inode)),
             Err(Errno::ENOENT) if patience == Patience::Cached || !self.is_root() => {
@@ -59,13 +66,13 @@ impl Node {
         let base = self.handle(Use::Path, Patience::Wait)?;
         let seen = self.tree.changes.get();
         let facts = look(&*base, name, Patience::Wait)?;
-        self.may_enter(&facts, || {
+        self.may_enter(name, &facts, || {
             let way = self.tree.way;
             let fd = way.open(&*base, name, OFlags::PATH, Mode::empty(), Patience::Wait)?;
             // Another may have been mounted meanwhile.
             let again = look(&fd, b"", Patience::Wait)?;
             let same = (again.mnt, again.id.dev) == (facts.mnt, facts.id.dev);
-            Ok(!same || is_made_up(&fd)?)
+            if same { Ok(fd) } else { Err(Errno::EXDEV) }
         })?;
         self.adopt_child(name, facts, seen)
     }
@@ -108,7 +115,7 @@ impl Node {
             fd => fd?,
         };
         let facts = look(&fd, b"", patience)?;
-        self.may_enter(&facts, || is_made_up(&fd))?;
+        self.may_enter(name, &facts, || fd.try_clone().map_err(|_| Errno::EMFILE))?;
         if self.tree.is_kept_by_attribute(&facts) {
             return Err(Errno::EAGAIN);
         }
@@ -149,22 +156,54 @@ impl Node {
         self.keep(fd, Use::Path, false).is_ok()
     }
 
-    /// `made_up` says of another mount whether the kernel makes it up; it is asked if need be.
+    /// Whether what `facts` tell of may be entered; `open` opens it, if another mount is to be
+    /// looked at.
     ///
     /// # Errors
-    /// `EXDEV`: another mount, which is not to be entered; those of `made_up`.
-    pub(crate) fn may_enter(
+    /// `EXDEV`: another mount, which is not to be entered; those of `open` and of the host.
+    fn may_enter(
         &self,
+        name: &[u8],
         facts: &Facts,
-        made_up: impl FnOnce() -> Result<bool, Errno>,
+        open: impl FnOnce() -> Result<OwnedFd, Errno>,
     ) -> Result<(), Errno> {
-        let crosses = facts.mnt != self.mnt || facts.id.dev != self.id.dev;
-        let refused = match self.tree.options.crossing {
+        if facts.mnt == self.mnt && facts.id.dev == self.id.dev {
+            return Ok(());
+        }
+        let options = &self.tree.options;
+        let stored = match options.crossing {
             Crossing::Cross => false,
-            Crossing::Stay => facts.mnt != self.tree.root_mnt,
-            Crossing::Stored => crosses && made_up()?,
+            Crossing::Stay if facts.mnt != self.tree.root_mnt => return Err(Errno::EXDEV),
+            Crossing::Stay => false,
+            Crossing::Stored => true,
         };
-        if refused { Err(Errno::EXDEV) } else { Ok(()) }
+        if !stored && options.held.is_none() {
+            return Ok(());
+        }
+        let fd = open()?;
+        if stored && is_made_up(&fd)? {
+            return Err(Errno::EXDEV);
+        }
+        match &options.held {
+            Some(held) if !held.admits(&self.path_of(name), mount_flags(&fd)?) => Err(Errno::EXDEV),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes what became of a directory on the way to a place of enforced flags; whether that place
+    /// was lost by this.
+    pub(crate) fn mind_anchors(&self, name: &[u8], found: &Result<Arc<Inode>, Errno>) -> bool {
+        if !self.anchor {
+            return false;
+        }
+        let Some(held) = &self.tree.options.held else {
+            return false;
+        };
+        match found {
+            Ok(inode) => held.found(&self.path_of(name), Node::of(inode).map(|node| node.id)),
+            Err(Errno::EAGAIN) => false,
+            Err(_) => held.found(&self.path_of(name), None),
+        }
     }
 
     /// As `InodeOps::unlink` and, if it `is_dir`, `InodeOps::rmdir`.

@@ -39,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) tree: Arc<Tree>,
     pub(crate) id: Id,
     pub(crate) mnt: u64,
+    /// A directory on the way to a place of enforced flags.
+    pub(crate) anchor: bool,
     places: Mutex<Places, HostPlace>,
     pub(crate) handles: Mutex<Handles, HostHandles>,
     attr: Mutex<(), HostAttr>,
@@ -59,8 +61,15 @@ pub(crate) struct Face(pub(crate) Arc<Node>);
 
 impl Node {
     pub(crate) fn new(tree: &Arc<Tree>, facts: &Facts, place: Option<Place>) -> Arc<Self> {
+        let anchor = tree.options.held.as_ref().is_some_and(|held| {
+            let leads_on = |place: &Place| {
+                place.parent.anchor && held.leads_on(&place.parent.path_of(&place.name))
+            };
+            place.as_ref().map_or(held.leads_on(b""), leads_on)
+        });
         Arc::new(Self {
             tree: Arc::clone(tree),
+            anchor,
             id: facts.id,
             mnt: facts.mnt,
             places: Mutex::new(Places::of(place)),
@@ -141,6 +150,18 @@ impl Node {
             parent: Arc::clone(self),
             name: name.into(),
         }
+    }
+
+    /// The path of a name in this directory, from the root of the tree.
+    pub(crate) fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        let mut parts = vec![name.to_vec()];
+        let mut above = self.place();
+        while let Some(place) = above {
+            parts.push(place.name.to_vec());
+            above = place.parent.place();
+        }
+        parts.reverse();
+        parts.join(&b'/')
     }
 
     /// Notes where it was found; a directory stays where it is, unless we move it.

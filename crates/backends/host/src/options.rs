@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a tree is made with.
 
+use crate::held::HeldFlags;
 use rustix::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,6 +99,9 @@ pub struct HostOptions {
     pub descriptors: Option<Arc<OwnedFd>>,
     /// Name of the file system type, as `/proc/mounts` shows it.
     pub kind: &'static str,
+    /// Mount flags of the host that are enforced where the tree is shown: a mount with another
+    /// flag is not entered (`EXDEV`). `None`: flags of mounts do not matter.
+    pub held: Option<Arc<HeldFlags>>,
     /// Nothing may be changed.
     pub read_only: bool,
 }
@@ -115,6 +119,7 @@ impl Default for HostOptions {
             path: None,
             descriptors: None,
             kind: "openpath-host",
+            held: None,
             read_only: false,
         }
     }

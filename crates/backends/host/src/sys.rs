@@ -231,6 +231,14 @@ pub(crate) fn is_made_up(fd: impl AsFd) -> Result<bool, Errno> {
     Ok(u64::try_from(i128::from(kind) & 0xffff_ffff).is_ok_and(|kind| MADE_UP.contains(&kind)))
 }
 
+/// The flags of the mount that `fd` is in, as statvfs(3) numbers them. Linux: fstatfs(2).
+///
+/// # Errors
+/// Those of the host.
+pub(crate) fn mount_flags(fd: impl AsFd) -> Result<u64, Errno> {
+    Ok(rustix::fs::fstatvfs(fd).map_err(errno)?.f_flag.bits())
+}
+
 /// Whether openat2(2) can be used on what `dir` is in.
 pub(crate) fn has_openat2(dir: impl AsFd) -> bool {
     let flags = OFlags::PATH | ALWAYS;

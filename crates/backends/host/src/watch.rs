@@ -69,6 +69,8 @@ pub(crate) struct Watcher {
     events: OwnedFd,
     wake: OwnedFd,
     stop: Word,
+    /// All names are to be forgotten.
+    forget: Word,
     books: Mutex<Books, HostWatches>,
     /// Held while events are dealt with.
     dealing: Mutex<(), HostEvents>,
@@ -94,6 +96,7 @@ impl Watcher {
             events,
             wake,
             stop: Word::new(0),
+            forget: Word::new(0),
             books: Mutex::new(Books::default()),
             dealing: Mutex::new(()),
         }))
@@ -118,6 +121,12 @@ impl Watcher {
     /// Ends the thread.
     pub(crate) fn end(&self) {
         self.stop.set(1);
+        self.wake_up();
+    }
+
+    /// Has all names forgotten soon.
+    pub(crate) fn forget_all(&self) {
+        self.forget.set(1);
         self.wake_up();
     }
 
@@ -163,6 +172,9 @@ impl Watcher {
 
     /// Deals with all that was heard.
     fn deal(&self, tree: &Arc<Tree>, sb: &SuperBlock) {
+        if self.forget.swap_if(1, 0) {
+            sb.forget_all();
+        }
         let doubtful = std::mem::take(&mut self.books.lock().doubtful);
         for node in doubtful {
             if let Some(inode) = node.upgrade().and_then(|node| node.inode()) {
@@ -219,6 +231,14 @@ impl Watcher {
             node.watch.set(0);
             sb.forget_names_of(&dir);
             return;
+        }
+        if let Some(name) = &event.name
+            && event
+                .what
+                .intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE)
+            && node.mind_anchors(name, &Err(Errno::ENOENT))
+        {
+            sb.forget_all();
         }
         node.attributes_changed(sb, &dir);
         if let Some(name) = event.name

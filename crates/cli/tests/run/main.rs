@@ -10,6 +10,7 @@ mod limits;
 mod live;
 mod log;
 mod memory;
+mod mount_flags;
 mod place;
 mod process;
 mod programs;

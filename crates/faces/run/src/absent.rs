@@ -42,6 +42,7 @@ impl Absent {
             stays: plan
                 .protected()
                 .iter()
+                .chain(plan.held.iter().map(|held| &held.place))
                 .map(|path| parts(path.bytes()))
                 .collect(),
         };

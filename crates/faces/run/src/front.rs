@@ -95,6 +95,10 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
     let callers = Callers::now();
+    let plan = &Plan {
+        held: crate::mount_flags::places(plan)?,
+        ..plan.clone()
+    };
     let server = Server::start(plan, command, told)?;
     match Helper::start(plan, command, &server) {
         Ok((helper, held)) => wait(&helper, held, server, &callers),
@@ -166,7 +170,7 @@ impl Server {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         let log = told.log.as_ref();
         let build = ToServer::Build {
-            plan: plan.clone(),
+            plan: Box::new(plan.clone()),
             command: words.join(" "),
             json: log.is_some_and(|log| log.json),
             progress: told.progress,
@@ -277,7 +281,7 @@ impl Helper {
     fn bring_in(wire: &Wire, plan: &Plan, server: &Server) -> Result<Held, Refusal> {
         let lost = |why: io::Error| Refusal::step("lost the helper", why);
         let stdin = io::stdin();
-        let mount = ToHelper::Mount(plan.clone());
+        let mount = ToHelper::Mount(Box::new(plan.clone()));
         wire.send(&mount, Some(stdin.as_fd())).map_err(lost)?;
         let (mounted, fuse): (Mounted, OwnedFd) = loop {
             match wire.recv().map_err(lost)? {
@@ -293,7 +297,13 @@ impl Helper {
         drop(fuse);
         let held = Held::new().map_err(|why| Refusal::step("cannot hold signals", why))?;
         wire.send(&ToHelper::Enter, None).map_err(lost)?;
-        match wire.recv().map_err(lost)? {
+        let mut answer = wire.recv().map_err(lost)?;
+        if let Some((FromHelper::Unheld(places), _)) = answer {
+            server.ask(&ToServer::Unheld(places), None)?;
+            wire.send(&ToHelper::Enter, None).map_err(lost)?;
+            answer = wire.recv().map_err(lost)?;
+        }
+        match answer {
             Some((FromHelper::Refused(refusal), _)) => Err(refusal),
             Some(_) => Err(Refusal::new("the helper is confused")),
             // Its end of the socket closed as it became the command.

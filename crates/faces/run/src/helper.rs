@@ -46,7 +46,13 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Infallible, Refusal> {
     let Some((ToHelper::Enter, _)) = wire.recv().map_err(lost)? else {
         return Err(Refusal::new("the front is gone"));
     };
-    namespaces.enter(&plan, &cwd)?;
+    let unheld = namespaces.enter(&plan, &cwd)?;
+    if !unheld.is_empty() {
+        wire.send(&FromHelper::Unheld(unheld), None).map_err(lost)?;
+        let Some((ToHelper::Enter, _)) = wire.recv().map_err(lost)? else {
+            return Err(Refusal::new("the front is gone"));
+        };
+    }
     // Not earlier: to gain the capabilities of a user namespace takes the setting back.
     let killed = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(killed)

@@ -61,6 +61,8 @@ impl Here {
         let how = How {
             telling,
             crossing: Crossing::Stored,
+            // Guests of this process execute nothing.
+            holds_flags: false,
         };
         let view = View::build(&plan, &how)?;
         let task = view.task();

@@ -87,9 +87,11 @@ impl Namespaces {
         Ok((fuse, device))
     }
 
-    /// Makes the view, which must be answered for, the root, and goes to `cwd`.
-    pub(crate) fn enter(self, plan: &Plan, cwd: &Path) -> Result<(), Refusal> {
+    /// Makes the view, which must be answered for, the root, and goes to `cwd`; the places at which
+    /// mount flags of the host could not be enforced.
+    pub(crate) fn enter(self, plan: &Plan, cwd: &Path) -> Result<Vec<PathBytes>, Refusal> {
         pivot().map_err(|why| Refusal::step("cannot make the view the root", why))?;
+        let mut unheld = crate::mount_flags::enforce(plan)?;
         for (tree, path) in self.passed {
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
             let moved = rustix::mount::move_mount(&tree, "", CWD, path.path(), flags);
@@ -97,16 +99,24 @@ impl Namespaces {
         }
         // Outer ones first, for an inner one is mounted upon them.
         for path in plan.protected() {
-            let flags = MountFlags::BIND | MountFlags::RDONLY;
-            rustix::mount::mount_bind(path.path(), path.path())
-                .and_then(|()| rustix::mount::mount_remount(path.path(), flags, c""))
-                .map_err(|why| failed("protect", &path, why))?;
+            protect(path.path()).map_err(|why| failed("protect", &path, why))?;
+            // What was bound below it is covered now.
+            let again = crate::mount_flags::enforce_below(plan, path.path(), MountFlags::RDONLY);
+            unheld.extend(again);
         }
         rustix::process::chdir(cwd).map_err(|why| {
             let text = format!("the view has no directory {}", cwd.display());
             Refusal::step(&text, why)
-        })
+        })?;
+        Ok(unheld)
     }
+}
+
+/// Makes a path read only; what else its mount refuses it goes on to refuse.
+fn protect(path: &Path) -> rustix::io::Result<()> {
+    let flags = crate::mount_flags::flags_at(path)? | MountFlags::BIND | MountFlags::RDONLY;
+    rustix::mount::mount_bind(path, path)?;
+    rustix::mount::mount_remount(path, flags, c"")
 }
 
 /// A namespace that this process is in.

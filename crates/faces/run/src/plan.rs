@@ -2,6 +2,7 @@
 //! What a run is to be, and the messages by which the processes bring it about.
 
 use crate::change::Change;
+use crate::mount_flags::HeldPlace;
 use crate::{Kept, Refusal};
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt as _;
@@ -26,6 +27,8 @@ pub struct Plan {
     pub absent: Vec<String>,
     /// Other trees.
     pub extra: Vec<Extra>,
+    /// Mount flags of the host that hold in the view; the front fills it in.
+    pub held: Vec<HeldPlace>,
     /// What is written comes to the view when the kernel writes it back, and not at once.
     pub write_back: bool,
     /// Locks of files are answered by the server, which can be asked for them.
@@ -48,6 +51,7 @@ impl Default for Plan {
             hidden: Vec::new(),
             absent: Vec::new(),
             extra: Vec::new(),
+            held: Vec::new(),
             write_back: false,
             locks: false,
             no_rings: false,
@@ -156,7 +160,7 @@ impl PathBytes {
 pub(crate) enum ToServer {
     /// Build the view of this plan. The file of a log comes with this, if there is to be one.
     Build {
-        plan: Plan,
+        plan: Box<Plan>,
         /// What it is for.
         command: String,
         /// The log is written as JSON.
@@ -168,6 +172,8 @@ pub(crate) enum ToServer {
     Namespace,
     /// Answer for the view on the descriptor that comes with this.
     Serve(Mounted),
+    /// Mount flags are not enforced at these places of the view.
+    Unheld(Vec<PathBytes>),
     /// The command is gone: say what changed, and end.
     Finish,
 }
@@ -213,7 +219,7 @@ pub(crate) struct Rest {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToHelper {
     /// Mount the view of this plan. The command's standard input comes with it.
-    Mount(Plan),
+    Mount(Box<Plan>),
     /// The view is answered for: enter it.
     Enter,
 }
@@ -225,6 +231,8 @@ pub(crate) enum FromHelper {
     Namespace,
     /// The view is mounted. The descriptor of FUSE comes with this.
     Mounted(Mounted),
+    /// Mount flags could not be enforced at these places; waits for the next [`ToHelper::Enter`].
+    Unheld(Vec<PathBytes>),
     /// It cannot be done.
     Refused(Refusal),
 }

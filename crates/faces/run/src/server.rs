@@ -2,7 +2,7 @@
 //! The server: holds the view and answers for it.
 
 use crate::live::{Beacon, Inside, Label, LiveKind};
-use crate::plan::{FromServer, Mounted, Plan, Rest, ToServer, Upper};
+use crate::plan::{FromServer, Mounted, PathBytes, Plan, Rest, ToServer, Upper};
 use crate::view::{How, Telling, View};
 use crate::wire::Wire;
 use crate::{LogFile, Refusal, guests};
@@ -52,6 +52,7 @@ fn attempt(copying: fn(bool) -> Arc<dyn Copying>) -> io::Result<()> {
                 Ok(FromServer::Kept)
             }
             ToServer::Serve(mounted) => server.serve(mounted, fd),
+            ToServer::Unheld(places) => server.give_up(&places),
             ToServer::Finish => server.finish(&wire),
         };
         wire.send(&done.unwrap_or_else(FromServer::Refused), None)?;
@@ -88,6 +89,7 @@ impl Server {
     ) -> Result<FromServer, Refusal> {
         let how = How {
             telling,
+            holds_flags: true,
             ..How::default()
         };
         let mut view = View::build(plan, &how)?;
@@ -119,6 +121,15 @@ impl Server {
         self.beacon = Beacon::begin(label, view.sources(handle), Some(Arc::clone(&inside))).ok();
         self.inside = Some(inside);
         Ok(FromServer::Serving)
+    }
+
+    /// Mount flags are not enforced at these places.
+    fn give_up(&self, places: &[PathBytes]) -> Result<FromServer, Refusal> {
+        let Some(view) = &self.view else {
+            return Err(Refusal::new("there is no view"));
+        };
+        view.give_up(places);
+        Ok(FromServer::Kept)
     }
 
     /// Lets nobody in any more, and ends who came; without a front, `alone`, ends all that are

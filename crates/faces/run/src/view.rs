@@ -16,12 +16,13 @@ use crate::log::{Log, Writing};
 use crate::plan::{PathBytes, Plan, Source, Upper};
 use openpath_abi::Errno;
 use openpath_fuse::{Handle, Opens, Server, Session};
-use openpath_host::{Crossing, HostFs, HostOptions, Ownership, Policy};
+use openpath_host::{Crossing, HeldFlags, HostFs, HostOptions, Ownership, Policy};
 use openpath_mem::{Charging, MemFs, MemOptions};
 use openpath_overlay::{Copying, OverlayFs, OverlayOptions};
 use openpath_vfs::{Cred, Limits, MountFlags, SuperBlock, Task, TenantLimits, Vfs};
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -55,6 +56,8 @@ pub(crate) struct How {
     pub(crate) telling: Telling,
     /// What of the host's mounts is part of them.
     pub(crate) crossing: Crossing,
+    /// Mount flags are enforced where the view is shown, as the plan says ([`Plan::held`]).
+    pub(crate) holds_flags: bool,
 }
 
 /// What the command sees.
@@ -75,6 +78,8 @@ pub(crate) struct View {
     locks: bool,
     /// Requests are read, also where there are rings.
     no_rings: bool,
+    /// Trees of the host with the places at which mount flags are enforced, each where it is.
+    flags: Vec<(PathBytes, Arc<HeldFlags>)>,
     /// The lock of a directory of changes.
     held: Option<ViewLock>,
     /// Those of other trees' directories of changes.
@@ -101,7 +106,9 @@ impl View {
     pub(crate) fn hold(plan: &Plan, held: Option<ViewLock>, how: &How) -> Result<View, Refusal> {
         more_descriptors();
         let failed = |why| Refusal::step("the view cannot be made", why);
-        let lower = how.host(Path::new("/"), true)?;
+        let mut flags = Vec::new();
+        let top = PathBytes::root();
+        let lower = how.host_at(plan, &top, Path::new("/"), true, &mut flags)?;
         let upper = match (&plan.upper, &held) {
             (Upper::Memory { size }, _) => memory(*size, OVERLAY_DIRS),
             (Upper::Directory(_), Some(held)) => changes_in(held.dir())?,
@@ -136,6 +143,7 @@ impl View {
             keeps_back: plan.keeps_back(),
             locks: plan.locks,
             no_rings: plan.no_rings,
+            flags,
             held,
             taken: Vec::new(),
         };
@@ -147,12 +155,16 @@ impl View {
     fn furnish(&mut self, plan: &Plan, how: &How) -> Result<(), Refusal> {
         let mut mounts = Vec::new();
         for path in &plan.write_through {
-            mounts.push((path, how.host(path.path(), false)?));
+            let tree = how.host_at(plan, path, path.path(), false, &mut self.flags)?;
+            mounts.push((path, tree));
         }
         for extra in &plan.extra {
             let tree = match &extra.source {
                 Source::Memory { size } => memory(*size, 0),
-                Source::Host(path) => how.host(path.path(), extra.read_only)?,
+                Source::Host(path) => {
+                    let (place, path) = (&extra.place, path.path());
+                    how.host_at(plan, place, path, extra.read_only, &mut self.flags)?
+                }
                 Source::Overlay { lowers, upper } => {
                     let upper = match upper {
                         None => None,
@@ -164,6 +176,10 @@ impl View {
                             Some(changes)
                         }
                     };
+                    let lowers = lowers.iter().map(|lower| {
+                        how.host_at(plan, &extra.place, lower.path(), true, &mut self.flags)
+                    });
+                    let lowers = lowers.collect::<Result<_, _>>()?;
                     how.stack(lowers, upper)?
                 }
             };
@@ -226,6 +242,19 @@ impl View {
         let handle = session.handle();
         self.session = Some(session);
         Ok(handle)
+    }
+
+    /// Mount flags are not enforced at these places.
+    pub(crate) fn give_up(&self, places: &[PathBytes]) {
+        for (top, flags) in &self.flags {
+            let below = places.iter().filter_map(|place| {
+                let below = place.path().strip_prefix(top.path()).ok()?;
+                Some(below.as_os_str().as_bytes())
+            });
+            below.for_each(|path| {
+                flags.give_up(path);
+            });
+        }
     }
 
     /// What its figures are read from.
@@ -291,12 +320,40 @@ fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
 impl How {
     /// A directory of the host as a tree.
     pub(crate) fn host(&self, path: &Path, read_only: bool) -> Result<Arc<SuperBlock>, Refusal> {
+        self.host_with(path, read_only, None)
+    }
+
+    /// A directory of the host as a tree of a view, at `place`; its places of mount flags are
+    /// added to `flags`.
+    fn host_at(
+        &self,
+        plan: &Plan,
+        place: &PathBytes,
+        path: &Path,
+        read_only: bool,
+        flags: &mut Vec<(PathBytes, Arc<HeldFlags>)>,
+    ) -> Result<Arc<SuperBlock>, Refusal> {
+        if !self.holds_flags {
+            return self.host(path, read_only);
+        }
+        let held = Arc::new(crate::mount_flags::held_in(plan, place));
+        flags.push((place.clone(), Arc::clone(&held)));
+        self.host_with(path, read_only, Some(held))
+    }
+
+    fn host_with(
+        &self,
+        path: &Path,
+        read_only: bool,
+        held: Option<Arc<HeldFlags>>,
+    ) -> Result<Arc<SuperBlock>, Refusal> {
         let options = HostOptions {
             policy: Policy::Notify,
             ownership: Ownership::PassThrough,
             crossing: self.crossing,
             handles_max: HANDLES,
             watches_max: WATCHES,
+            held,
             read_only,
             ..HostOptions::default()
         };
@@ -306,12 +363,11 @@ impl How {
     /// An overlay of directories of the host.
     fn stack(
         &self,
-        lowers: &[PathBytes],
+        lowers: Vec<Arc<SuperBlock>>,
         upper: Option<Arc<SuperBlock>>,
     ) -> Result<Arc<SuperBlock>, Refusal> {
-        let beneath = lowers.iter().map(|lower| self.host(lower.path(), true));
         let overlay = OverlayFs::new(OverlayOptions {
-            lowers: beneath.collect::<Result<_, _>>()?,
+            lowers,
             upper,
             copying: self.telling.clone(),
             ..OverlayOptions::default()

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `nosuid`, `nodev` and `noexec` of the host's mounts, at the places where the view shows them.
+//!
+//! The view is one mount of the kernel, and has one set of flags. So each place of the view at
+//! which a mount of the host begins whose flags differ is bound to itself, with the flags of that
+//! mount. The front reads the host's mounts once; the helper binds, and the server enters no mount
+//! of the host with a flag that is not enforced at its place ([`openpath_host::HeldFlags`]): not
+//! one that comes later either.
+//!
+//! # Rules
+//! R1. A place that cannot be bound is reported to the server before the command starts.
+//! R2. No symbolic link is followed to a place: the view may have been changed by an earlier run.
+//! R3. A mount in memory has the flags of its place, and an overlay those of all its layers.
+
+use crate::Refusal;
+use crate::plan::{PathBytes, Plan, Source};
+use openpath_host::{HELD, HeldFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// The most mounts of the host that are read.
+const MOUNTS_MAX: usize = 100_000;
+
+/// A place of the view, and the flags of the mount of the host that is shown there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldPlace {
+    pub(crate) place: PathBytes,
+    /// Bits of [`HELD`].
+    pub(crate) flags: u64,
+}
+
+/// The mounts of the host that can be reached, by path, with their flags.
+#[derive(Debug, Default)]
+struct Mounts(BTreeMap<PathBuf, u64>);
+
+struct Line {
+    id: u64,
+    parent: u64,
+    path: PathBuf,
+    flags: u64,
+}
+
+/// The places of a plan's view, outer ones first: each has other flags than what is around it.
+///
+/// # Errors
+/// The host's mounts cannot be read, or are too many.
+pub(crate) fn places(plan: &Plan) -> Result<Vec<HeldPlace>, Refusal> {
+    let failed = |why| Refusal::step("cannot read /proc/self/mountinfo", why);
+    let text = std::fs::read("/proc/self/mountinfo").map_err(failed)?;
+    let root = rustix::fs::statvfs("/").map_err(|why| Refusal::step("cannot read /", why))?;
+    let mounts = Mounts::parse(&text, root.f_flag.bits() & HELD)?;
+    Ok(mounts.places(plan))
+}
+
+impl Mounts {
+    /// Reads `mountinfo`; `root` are the flags of the root directory.
+    fn parse(text: &[u8], root: u64) -> Result<Mounts, Refusal> {
+        let strange = || Refusal::new("a line of /proc/self/mountinfo cannot be understood");
+        let mut lines = Vec::new();
+        for line in text.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+            lines.push(Line::parse(line).ok_or_else(strange)?);
+        }
+        if lines.len() > MOUNTS_MAX {
+            let text = format!("the host has more than {MOUNTS_MAX} mounts: unmount some");
+            return Err(Refusal::new(text));
+        }
+        let known: BTreeSet<u64> = lines.iter().map(|line| line.id).collect();
+        let mut children: BTreeMap<Option<u64>, Vec<&Line>> = BTreeMap::new();
+        for line in &lines {
+            let is_top = line.parent == line.id || !known.contains(&line.parent);
+            let parent = (!is_top).then_some(line.parent);
+            children.entry(parent).or_default().push(line);
+        }
+        let mut mounts = Mounts(BTreeMap::from([(PathBuf::from("/"), root)]));
+        let mut todo = vec![None];
+        while let Some(parent) = todo.pop() {
+            let mut here: Vec<&Line> = children.remove(&parent).unwrap_or_default();
+            here.sort_by(|a, b| a.path.cmp(&b.path));
+            let mut above: Option<&Path> = None;
+            for line in here {
+                // One that lies below another of the same parent is covered by it.
+                if above.is_some_and(|above| line.path != above && line.path.starts_with(above)) {
+                    continue;
+                }
+                if parent.is_some() || line.path != Path::new("/") {
+                    above = Some(&line.path);
+                }
+                mounts.cover(&line.path, line.flags);
+                todo.push(Some(line.id));
+            }
+        }
+        Ok(mounts)
+    }
+
+    /// A mount at `path` covers what is there.
+    fn cover(&mut self, path: &Path, flags: u64) {
+        self.0
+            .retain(|known, _| known == path || !known.starts_with(path));
+        self.0.insert(path.to_owned(), flags);
+    }
+
+    /// The flags of the mount that `path` is in.
+    fn at(&self, path: &Path) -> u64 {
+        let mut above = path.ancestors();
+        above
+            .find_map(|path| self.0.get(path))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// As the function of the same name.
+    fn places(&self, plan: &Plan) -> Vec<HeldPlace> {
+        let mut trees: BTreeMap<&Path, Vec<&Path>> = BTreeMap::from([(root(), vec![root()])]);
+        for path in &plan.write_through {
+            trees.insert(path.path(), vec![path.path()]);
+        }
+        for extra in &plan.extra {
+            let place = extra.place.path();
+            let sources = match &extra.source {
+                Source::Memory { .. } => vec![place],
+                Source::Host(path) => vec![path.path()],
+                Source::Overlay { lowers, .. } => lowers.iter().map(PathBytes::path).collect(),
+            };
+            trees.insert(place, sources);
+        }
+        let mut found = BTreeMap::new();
+        for (place, sources) in &trees {
+            let memory = plan.extra.iter().any(|extra| {
+                extra.place.path() == *place && matches!(extra.source, Source::Memory { .. })
+            });
+            let mut rests = BTreeSet::from([PathBuf::new()]);
+            if !memory {
+                let below = |source: &Path| {
+                    let below = self
+                        .0
+                        .keys()
+                        .filter_map(|path| path.strip_prefix(source).ok());
+                    below.map(Path::to_owned).collect::<Vec<_>>()
+                };
+                rests.extend(sources.iter().flat_map(|source| below(source)));
+            }
+            for rest in rests {
+                let path = join(place, &rest);
+                if tree_of(&trees, &path) != *place || passes(plan, &path) {
+                    continue;
+                }
+                let flags = sources.iter().map(|source| self.at(&join(source, &rest)));
+                found.insert(path, flags.fold(0, |all, flags| all | flags));
+            }
+        }
+        differing(found)
+    }
+}
+
+impl Line {
+    fn parse(line: &[u8]) -> Option<Line> {
+        let mut fields = line.split(|b| *b == b' ');
+        let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse().ok();
+        let (id, parent) = (number()?, number()?);
+        let path = fields.nth(2)?;
+        let options = fields.next()?;
+        let flags = options.split(|b| *b == b',').map(|option| match option {
+            b"nosuid" => openpath_abi::mount::MOUNT_ATTR_NOSUID,
+            b"nodev" => openpath_abi::mount::MOUNT_ATTR_NODEV,
+            b"noexec" => openpath_abi::mount::MOUNT_ATTR_NOEXEC,
+            _ => 0,
+        });
+        Some(Line {
+            id,
+            parent,
+            path: PathBuf::from(OsStr::from_bytes(&unescaped(path))),
+            flags: flags.fold(0, |all, flag| all | flag),
+        })
+    }
+}
+
+/// A path of `mountinfo`, in which some bytes are written as a backslash and three octal digits.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        let digits = tail.get(..3).filter(|_| *first == b'\\');
+        let byte = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
+        if byte.is_some() {
+            rest = &tail[3..];
+        }
+        bytes.push(byte.unwrap_or(*first));
+    }
+    bytes
+}
+
+fn root() -> &'static Path {
+    Path::new("/")
+}
+
+fn join(place: &Path, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() {
+        place.to_owned()
+    } else {
+        place.join(rest)
+    }
+}
+
+/// The innermost tree of the view that `path` is in.
+fn tree_of<'a>(trees: &BTreeMap<&'a Path, Vec<&Path>>, path: &Path) -> &'a Path {
+    let inside = trees.keys().filter(|place| path.starts_with(place));
+    let inner = inside.max_by_key(|place| place.as_os_str().len());
+    inner.copied().unwrap_or(root())
+}
+
+/// Whether `path` is one of the host's own mounts in the view, with the flags it has.
+fn passes(plan: &Plan, path: &Path) -> bool {
+    plan.pass.iter().any(|pass| path.starts_with(pass.path()))
+}
+
+/// Those that differ from what is around them, outer ones first.
+fn differing(found: BTreeMap<PathBuf, u64>) -> Vec<HeldPlace> {
+    let mut kept: BTreeMap<PathBuf, u64> = BTreeMap::new();
+    for (path, flags) in found {
+        let mut above = path.ancestors().skip(1);
+        let around = above.find_map(|path| kept.get(path)).copied();
+        if flags != around.unwrap_or(0) {
+            kept.insert(path, flags);
+        }
+    }
+    let place = |(path, flags): (PathBuf, u64)| HeldPlace {
+        place: path.as_path().into(),
+        flags,
+    };
+    kept.into_iter().map(place).collect()
+}
+
+/// The places of a plan in the tree that is shown at `top`, by their paths in it.
+pub(crate) fn held_in(plan: &Plan, top: &PathBytes) -> HeldFlags {
+    let around = plan
+        .held
+        .iter()
+        .filter(|held| top.path().starts_with(held.place.path()));
+    let around = around.max_by_key(|held| held.place.bytes().len());
+    let around = around.map(|held| (Vec::new(), held.flags));
+    let below = plan.held.iter().filter_map(|held| {
+        let rest = held.place.path().strip_prefix(top.path()).ok()?;
+        let is_below = !rest.as_os_str().is_empty();
+        is_below.then(|| (rest.as_os_str().as_bytes().to_vec(), held.flags))
+    });
+    HeldFlags::new(around.into_iter().chain(below))
+}
+
+/// Puts the flags in force: the places that could not be bound.
+///
+/// # Errors
+/// The view as a whole cannot have the flags of the root.
+pub(crate) fn enforce(plan: &Plan) -> Result<Vec<PathBytes>, Refusal> {
+    if let Some(held) = plan.held.iter().find(|held| held.place.path() == root()) {
+        let flags = MountFlags::BIND | mount_flags(held.flags);
+        rustix::mount::mount_remount("/", flags, c"")
+            .map_err(|why| Refusal::step("cannot set the mount flags of the view", why))?;
+    }
+    Ok(enforce_below(plan, root(), MountFlags::empty()))
+}
+
+/// As [`enforce`], of the places below `top` alone, with `more` flags.
+pub(crate) fn enforce_below(plan: &Plan, top: &Path, more: MountFlags) -> Vec<PathBytes> {
+    let mut missed: Vec<PathBytes> = Vec::new();
+    for held in &plan.held {
+        let path = held.place.path();
+        if path == top || !path.starts_with(top) {
+            continue;
+        }
+        let flags = MountFlags::BIND | mount_flags(held.flags) | more;
+        let is_missed = missed.iter().any(|above| path.starts_with(above.path()));
+        if is_missed || bind(path, flags).is_err() {
+            missed.push(held.place.clone());
+        }
+    }
+    missed
+}
+
+/// The flags for mount(2).
+fn mount_flags(flags: u64) -> MountFlags {
+    MountFlags::from_bits_truncate(u32::try_from(flags & HELD).unwrap_or(0))
+}
+
+/// Binds a directory or file to itself, with these flags.
+fn bind(path: &Path, flags: MountFlags) -> rustix::io::Result<()> {
+    let place = open(path)?;
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = rustix::mount::open_tree(&place, "", clone)?;
+    let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(&tree, "", &place, "", both)?;
+    let set = match rustix::process::fchdir(&tree) {
+        Ok(()) => rustix::mount::mount_remount(".", flags, c""),
+        Err(Errno::NOTDIR) => rustix::mount::mount_remount(path, flags, c""),
+        Err(why) => Err(why),
+    };
+    rustix::process::chdir("/")?;
+    set
+}
+
+/// Opens a place, no link being followed (R2).
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+/// The flags of the mount that `path` is in, for one that is bound there.
+pub(crate) fn flags_at(path: &Path) -> rustix::io::Result<MountFlags> {
+    let flags = rustix::fs::statvfs(path)?.f_flag;
+    let kept = StatVfsMountFlags::RDONLY.bits() | HELD;
+    let bits = u32::try_from(flags.bits() & kept).unwrap_or(0);
+    Ok(MountFlags::from_bits_truncate(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HeldPlace, Mounts, unescaped};
+    use crate::plan::{Extra, Plan, Source};
+    use std::path::Path;
+
+    /// A root, mounts in it, one that covers another, and one on a passed tree.
+    const INFO: &[u8] = b"\
+20 1 0:1 / / rw,relatime shared:1 - ext4 /dev/a rw
+21 20 0:2 / /tmp rw,nosuid,nodev - tmpfs t rw
+22 20 0:3 / /run rw,nosuid,nodev,noexec - tmpfs t rw
+23 22 0:4 / /run/user/7 rw,nosuid,nodev - tmpfs t rw
+24 20 0:5 / /proc rw,nosuid,nodev,noexec - proc p rw
+25 20 0:6 / /data rw - ext4 /dev/b rw
+26 25 0:7 / /data/a\\040b rw,noexec - ext4 /dev/c rw
+27 20 0:8 / /old/x rw,nosuid - ext4 /dev/d rw
+28 20 0:9 / /old rw,nodev - ext4 /dev/e rw
+29 21 0:10 / /tmp rw,noexec - tmpfs t rw
+30 21 0:11 / /tmp/below rw - tmpfs t rw
+";
+
+    fn held(plan: &Plan) -> Vec<(String, u64)> {
+        let mounts = Mounts::parse(INFO, 0).unwrap();
+        let text = |held: HeldPlace| (held.place.path().display().to_string(), held.flags);
+        mounts.places(plan).into_iter().map(text).collect()
+    }
+
+    fn list(all: &[(&str, u64)]) -> Vec<(String, u64)> {
+        all.iter()
+            .map(|(path, flags)| ((*path).to_owned(), *flags))
+            .collect()
+    }
+
+    #[test]
+    fn places_are_the_visible_mounts_with_other_flags_than_around_them() {
+        let all = [
+            ("/data/a b", 8),
+            ("/old", 4),
+            ("/run", 14),
+            ("/run/user/7", 6),
+            ("/tmp", 8),
+        ];
+        assert_eq!(held(&Plan::default()), list(&all));
+    }
+
+    #[test]
+    fn other_trees_have_the_flags_of_where_they_come_from() {
+        let extra = |place: &str, source| Extra {
+            place: Path::new(place).into(),
+            source,
+            read_only: false,
+        };
+        let host = |path: &str| Source::Host(Path::new(path).into());
+        let plan = Plan {
+            extra: vec![
+                extra("/run", Source::Memory { size: None }),
+                extra("/a", host("/run/user")),
+                extra("/b", host("/data")),
+                extra("/old", host("/etc")),
+                extra(
+                    "/c",
+                    Source::Overlay {
+                        lowers: vec![Path::new("/old").into(), Path::new("/tmp/x").into()],
+                        upper: None,
+                    },
+                ),
+            ],
+            ..Plan::default()
+        };
+        let all = [
+            ("/a", 14),
+            ("/a/7", 6),
+            ("/b/a b", 8),
+            ("/c", 12),
+            ("/data/a b", 8),
+            ("/run", 14),
+            ("/tmp", 8),
+        ];
+        assert_eq!(held(&plan), list(&all));
+    }
+
+    #[test]
+    fn escapes_of_mountinfo_are_bytes() {
+        assert_eq!(unescaped(b"/a\\040b\\134\\0"), b"/a b\\\\0");
+    }
+}

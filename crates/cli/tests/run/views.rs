@@ -207,3 +207,48 @@ fn run_that_fails_leaves_no_view() {
         assert!(!place.dir.join("state/openpath/views/v").exists());
     }
 }
+
+#[test]
+fn command_forges_no_view_and_no_socket_by_any_path_to_their_directories() {
+    for place in Place::all("forge") {
+        let ways: [(&[&str], &str); 6] = [
+            (&["--rw", "."], "."),
+            (&["--rw", "state", "--rw", "run"], "."),
+            (&["--mount", "other=host:."], "other"),
+            (&["--pass", "."], "."),
+            (&["--pass", "state", "--pass", "run"], "."),
+            (&[], "."),
+        ];
+        // Once before the directories exist, and once after.
+        for round in ["none", "one"] {
+            for (options, top) in ways {
+                for dir in ["state", "run", "other"] {
+                    fs::create_dir_all(place.dir.join(dir)).unwrap();
+                    place.own(dir);
+                }
+                let forge = "mkdir -p state/openpath/views/forged/upper run/openpath; \
+                    echo made=1 > state/openpath/views/forged/view.toml; \
+                    echo x > run/openpath/1.sock; ls state/openpath/views; \
+                    cat state/openpath/views/forged/view.toml run/openpath/1.sock";
+                let line = format!("cd {top}; {forge}; mv state away; mv run gone; {forge}");
+                let mut command = place.openpath(["run"].iter().chain(options));
+                command.args(["--", "sh", "-c", &line]);
+                command.env("XDG_RUNTIME_DIR", place.dir.join("run"));
+                let output = command.output().unwrap();
+                assert_ne!(output.status.code(), Some(125), "{}", err(&output));
+                assert_eq!(out(&output), "", "{round} {options:?}");
+                let forged = place.dir.join("state/openpath/views/forged");
+                assert!(!forged.exists(), "{round} {options:?}");
+                assert!(!place.dir.join("run/openpath/1.sock").exists());
+                assert!(!place.dir.join("away/openpath").exists());
+                for copy in ["away", "gone"] {
+                    fs::remove_dir(place.dir.join(copy)).ok();
+                }
+            }
+            assert!(place.run(&["--name", "one"], "true").status.success());
+        }
+        let refused = place.run(&["--pass", "state/openpath"], "true");
+        assert_eq!(refused.status.code(), Some(125));
+        assert!(is_sentence(&err(&refused)), "{}", err(&refused));
+    }
+}

@@ -94,6 +94,7 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
     // Orphans of the command come to this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
+    let plan = &crate::guard::guard(plan)?;
     let callers = Callers::now();
     let plan = &Plan {
         held: crate::mount_flags::places(plan)?,

@@ -19,10 +19,10 @@
 
 use crate::absent::Absent;
 use crate::front::Ended;
-use crate::plan::{PathBytes, Plan, Source};
+use crate::plan::{PathBytes, Plan};
 use crate::signals::End;
 use crate::view::{How, View};
-use crate::{Refusal, spec};
+use crate::{Refusal, guard};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, AT_RECURSIVE};
 use openpath_abi::mount::MOUNT_ATTR_RDONLY;
@@ -53,9 +53,10 @@ impl Here {
     ) -> Result<Here, Refusal> {
         let mut plan = plan.clone();
         plan.pass = said(&plan)?;
+        let own = guard::own_dirs();
+        let guarded = guarded.iter().copied().chain(own.iter().map(|dir| &**dir));
         let guarded = guarded
-            .iter()
-            .flat_map(|dir| places(&plan, dir))
+            .flat_map(|dir| guard::places(&plan, dir))
             .collect::<Vec<_>>();
         plan.hidden.extend(guarded.iter().cloned());
         let how = How {
@@ -146,37 +147,6 @@ fn user() -> Cred {
         .map(rustix::process::Gid::as_raw)
         .collect();
     Cred::user(uid.as_raw(), gid.as_raw(), &groups)
-}
-
-/// Where in the view a directory of the host is: by its own path, where what is done may be taken
-/// for this user's later; and by those of the directories that are changed on the disk, which may
-/// be other names of it or of one above it.
-fn places(plan: &Plan, dir: &Path) -> Vec<PathBytes> {
-    let same = plan.write_through.iter().chain(&plan.pass);
-    let extra = plan.extra.iter().filter(|extra| !extra.read_only);
-    let extra = extra.filter_map(|extra| match &extra.source {
-        Source::Host(source) => Some((source, &extra.place)),
-        _ => None,
-    });
-    let all = same.map(|path| (path, path)).chain(extra);
-    let found = all.filter_map(|(source, place)| match below(dir, source.path()) {
-        Some(rest) => spec::absolute(place.path(), rest).ok(),
-        None => below(source.path(), dir).map(|_| place.clone()),
-    });
-    std::iter::once(dir.into()).chain(found).collect()
-}
-
-/// What leads from `above` to `path`, if it is the same directory as one on the way there.
-fn below<'a>(path: &'a Path, above: &Path) -> Option<&'a Path> {
-    let which = |path: &Path| {
-        let stat = rustix::fs::stat(path).ok()?;
-        Some((stat.st_dev, stat.st_ino))
-    };
-    let wanted = which(above);
-    let known = |on_the_way: &&Path| {
-        *on_the_way == above || wanted.is_some() && which(on_the_way) == wanted
-    };
-    path.strip_prefix(path.ancestors().find(known)?).ok()
 }
 
 /// Makes a path read only, with all that is mounted in it.

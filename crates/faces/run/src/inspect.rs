@@ -40,6 +40,7 @@ impl Inspect {
     pub(crate) fn hold(kept: &Kept, held: ViewLock) -> Result<Inspect, Refusal> {
         let mut plan = Plan::default();
         plan.keep(kept);
+        let plan = crate::guard::guard(&plan)?;
         let view = View::hold(&plan, Some(held), &How::default())?;
         Ok(Inspect {
             compare: view.compare()?,

@@ -49,6 +49,7 @@ mod changes;
 mod commit;
 mod doctor;
 mod front;
+mod guard;
 mod guests;
 mod helper;
 mod here;

@@ -104,6 +104,7 @@ impl Namespaces {
             let again = crate::mount_flags::enforce_below(plan, path.path(), MountFlags::RDONLY);
             unheld.extend(again);
         }
+        crate::guard::mask(plan)?;
         rustix::process::chdir(cwd).map_err(|why| {
             let text = format!("the view has no directory {}", cwd.display());
             Refusal::step(&text, why)

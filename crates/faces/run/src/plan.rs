@@ -23,6 +23,9 @@ pub struct Plan {
     pub read_only: Vec<PathBytes>,
     /// Paths that are not there, and cannot be made.
     pub hidden: Vec<PathBytes>,
+    /// Directories below what passes that are empty for the command, and cannot be written to.
+    #[serde(default)]
+    pub masked: Vec<PathBytes>,
     /// Patterns of names and paths that are not there, and cannot be made.
     pub absent: Vec<String>,
     /// Other trees.
@@ -49,6 +52,7 @@ impl Default for Plan {
             write_through: Vec::new(),
             read_only: Vec::new(),
             hidden: Vec::new(),
+            masked: Vec::new(),
             absent: Vec::new(),
             extra: Vec::new(),
             held: Vec::new(),

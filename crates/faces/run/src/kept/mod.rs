@@ -32,6 +32,7 @@ mod way;
 
 pub(crate) use dir::ViewDir;
 pub use lock::ViewLock;
+pub(crate) use name::own_state;
 
 use crate::{Committed, Refusal};
 use serde::{Deserialize, Serialize};

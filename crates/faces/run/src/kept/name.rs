@@ -73,6 +73,11 @@ pub(super) fn views(missing: Missing) -> Result<Option<ViewDir>, Refusal> {
     Ok(Some(dir))
 }
 
+/// The directory with all that openpath keeps for this user; `None` where there is no place for it.
+pub(crate) fn own_state() -> Option<PathBuf> {
+    state().ok().map(|state| state.join(OWN))
+}
+
 /// A directory in another, made if it is to be.
 fn inside(dir: &ViewDir, name: &str, missing: Missing) -> Result<Option<ViewDir>, Refusal> {
     let failed = |why| Refusal::step(&dir.path().join(name).display().to_string(), why);
@@ -86,8 +91,18 @@ fn inside(dir: &ViewDir, name: &str, missing: Missing) -> Result<Option<ViewDir>
         Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {
             dir.subdir(name).map_err(failed)
         }
+        Err(why) if name == OWN && is_refused(&why) => Err(Refusal::new(format!(
+            "views cannot be kept by name here: {} cannot be made ({why}), as in a command of \
+             another run; leave --name out, or name a directory by `--upper DIR`",
+            dir.path().join(name).display()
+        ))),
         made => made.map(Some).map_err(failed),
     }
+}
+
+fn is_refused(why: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(why.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 pub(super) fn is_name(name: &str) -> bool {

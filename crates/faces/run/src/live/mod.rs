@@ -38,6 +38,7 @@ pub use locks::{Lock, LockKind, LockSort, Locks};
 pub use prometheus::prometheus;
 
 pub(crate) use beacon::Inside;
+pub(crate) use place::own_dirs;
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

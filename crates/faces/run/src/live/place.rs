@@ -83,7 +83,7 @@ impl Place {
 
     /// The numbers of the servers that have a socket here.
     pub(super) fn ids(&self) -> Vec<u32> {
-        let names = std::fs::read_dir(&self.path).into_iter().flatten();
+        let names = std::fs::read_dir(self.at("")).into_iter().flatten();
         let mut ids: Vec<u32> = names
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok())
@@ -157,16 +157,32 @@ fn me() -> u32 {
 }
 
 fn own_path() -> PathBuf {
+    let dirs = runtime_dirs();
+    match dirs.into_iter().find(|dir| is_mine(dir)) {
+        Some(dir) => dir.join(NAME),
+        None => last_path(),
+    }
+}
+
+/// All directories that may be this user's for sockets, whichever is used now.
+pub(crate) fn own_dirs() -> Vec<PathBuf> {
+    let dirs = runtime_dirs().into_iter().map(|dir| dir.join(NAME));
+    dirs.chain([last_path()]).collect()
+}
+
+/// Directories of the user in which there may be one for sockets, the preferred first.
+fn runtime_dirs() -> Vec<PathBuf> {
     let told = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let told = told.filter(|dir| dir.is_absolute() && is_mine(dir));
+    let told = told.filter(|dir| dir.is_absolute());
     let usual = match me() {
         0 => PathBuf::from("/run"),
         uid => format!("/run/user/{uid}").into(),
     };
-    match told.or_else(|| Some(usual).filter(|dir| is_mine(dir))) {
-        Some(dir) => dir.join(NAME),
-        None => format!("/tmp/{NAME}-{}", me()).into(),
-    }
+    told.into_iter().chain([usual]).collect()
+}
+
+fn last_path() -> PathBuf {
+    format!("/tmp/{NAME}-{}", me()).into()
 }
 
 fn is_mine(dir: &Path) -> bool {

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What openpath keeps for its user is out of reach of every command: the directory of named views
+//! and those of the sockets of running servers.
+//!
+//! # Rules
+//! R1. A command that could write there would forge views, which a commit takes to the real tree, or
+//!     answer in place of a server. So neither is in a view, by any path, nor can it be made there.
+//! R2. Rules of names end at what passes (`--pass`), which is a mount of the host: there an empty
+//!     mount that cannot be written to covers the directory.
+
+use crate::plan::{PathBytes, Plan, Source};
+use crate::{Refusal, spec};
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
+use std::path::{Path, PathBuf};
+
+/// A mount goes from one descriptor to another.
+const WHOLE: MoveMountFlags =
+    MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH.union(MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH);
+
+/// The directories that are kept out of reach, whether or not they exist.
+pub(crate) fn own_dirs() -> Vec<PathBuf> {
+    let all = crate::kept::own_state().into_iter();
+    let all = all.chain(crate::live::own_dirs());
+    let mut all: Vec<_> = all.map(|dir| settled(&dir)).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// The plan with these directories out of reach.
+///
+/// # Errors
+/// One of them, or a part of one, is to pass.
+pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
+    let mut plan = plan.clone();
+    for dir in own_dirs() {
+        for place in places(&plan, &dir) {
+            let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
+            if let Some(pass) = plan.pass.iter().find(inside) {
+                if *pass == place {
+                    let (pass, dir) = (pass.path().display(), dir.display());
+                    let text = format!(
+                        "{pass} cannot pass: it is in {dir}, which openpath keeps to itself"
+                    );
+                    return Err(Refusal::new(text));
+                }
+                // What does not exist cannot be covered, and the command could make it.
+                let _as_it_may = rustix::fs::mkdir(&dir, Mode::RWXU);
+                plan.masked.push(place);
+            } else {
+                plan.hidden.push(place);
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// Covers what is below something that passes (R2). The view is the root of this process.
+pub(crate) fn mask(plan: &Plan) -> Result<(), Refusal> {
+    for place in &plan.masked {
+        let inside = |pass: &&PathBytes| place.path().starts_with(pass.path());
+        let top = plan.pass.iter().filter(inside);
+        let Some(top) = top.max_by_key(|pass| pass.bytes().len()) else {
+            continue;
+        };
+        let done = pin(top.path(), place.path()).and_then(|()| cover(place.path()));
+        done.map_err(|why| Refusal::step(&format!("cannot hide {}", place.path().display()), why))?;
+    }
+    Ok(())
+}
+
+/// Mounts each directory between these two upon itself, for else the command could rename it and
+/// make the path anew.
+fn pin(top: &Path, path: &Path) -> rustix::io::Result<()> {
+    let between = path.ancestors().skip(1);
+    let mut between: Vec<_> = between.take_while(|dir| *dir != top).collect();
+    between.reverse();
+    for path in between {
+        let Some(dir) = directory(path)? else {
+            return Ok(());
+        };
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH
+            | OpenTreeFlags::AT_RECURSIVE;
+        let same = rustix::mount::open_tree(&dir, "", flags)?;
+        rustix::mount::move_mount(&same, "", &dir, "", WHOLE)?;
+    }
+    Ok(())
+}
+
+/// Opens a directory; `None` if it is not there, or is not ours.
+fn directory(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(None),
+        dir => dir.map(Some),
+    }
+}
+
+fn cover(path: &Path) -> rustix::io::Result<()> {
+    // One that could not be made the command cannot make either.
+    let Some(dir) = directory(path)? else {
+        return Ok(());
+    };
+    let empty = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [("size", "4k"), ("nr_inodes", "1"), ("mode", "0555")] {
+        rustix::mount::fsconfig_set_string(&empty, key, value)?;
+    }
+    rustix::mount::fsconfig_create(&empty)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let empty = rustix::mount::fsmount(&empty, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    rustix::mount::move_mount(&empty, "", &dir, "", WHOLE)
+}
+
+/// The path without links, as far as it exists.
+fn settled(path: &Path) -> PathBuf {
+    let mut ways = path.ancestors();
+    let found = ways.find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match found {
+        Some((above, real)) => match path.strip_prefix(above) {
+            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+            _ => real,
+        },
+        None => path.to_owned(),
+    }
+}
+
+/// Where in the view a directory of the host is: by its own path, where what is done may be taken
+/// for this user's later; and by those of the directories that are changed on the disk, which may
+/// be other names of it or of one above it.
+pub(crate) fn places(plan: &Plan, dir: &Path) -> Vec<PathBytes> {
+    let same = plan.write_through.iter().chain(&plan.pass);
+    let extra = plan.extra.iter().filter(|extra| !extra.read_only);
+    let extra = extra.filter_map(|extra| match &extra.source {
+        Source::Host(source) => Some((source, &extra.place)),
+        _ => None,
+    });
+    let all = same.map(|path| (path, path)).chain(extra);
+    let found = all.filter_map(|(source, place)| match below(dir, source.path()) {
+        Some(rest) => spec::absolute(place.path(), rest).ok(),
+        None => below(source.path(), dir).map(|_| place.clone()),
+    });
+    std::iter::once(dir.into()).chain(found).collect()
+}
+
+/// What leads from `above` to `path`, if it is the same directory as one on the way there.
+fn below<'a>(path: &'a Path, above: &Path) -> Option<&'a Path> {
+    let which = |path: &Path| {
+        let stat = rustix::fs::stat(path).ok()?;
+        Some((stat.st_dev, stat.st_ino))
+    };
+    let wanted = which(above);
+    let known = |on_the_way: &&Path| {
+        *on_the_way == above || wanted.is_some() && which(on_the_way) == wanted
+    };
+    path.strip_prefix(path.ancestors().find(known)?).ok()
+}

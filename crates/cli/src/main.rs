@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `openpath` command: one file per verb under `cmd`.
 //!
-//! Exit status: 0 done; 1 a check found a shortfall; 2 it could not be run.
+//! Exit status: 0 done; 1 a check found a shortfall; 2 it could not be run. `run` and `exec` end as
+//! the command does, and with 125 where it could not be started.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +12,7 @@ mod scene;
 mod summary;
 mod trace;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -88,8 +90,29 @@ enum Outcome {
     Status(ExitCode),
 }
 
+/// The exit status of `run` and `exec` for what keeps the command from being started.
+const NOT_RUN: u8 = 125;
+
+/// Says what is wrong with the arguments, or what was asked about them.
+fn misused(why: &clap::Error) -> ExitCode {
+    // Whether or not it is read.
+    why.print().ok();
+    let verb = std::env::args_os().nth(1);
+    let starts = verb.is_some_and(|verb| verb == "run" || verb == "exec");
+    match u8::try_from(why.exit_code()) {
+        Ok(0) => ExitCode::SUCCESS,
+        _ if starts => ExitCode::from(NOT_RUN),
+        Ok(code) => ExitCode::from(code),
+        Err(_) => ExitCode::from(2),
+    }
+}
+
 fn main() -> ExitCode {
-    let done = match Cli::parse().verb {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(why) => return misused(&why),
+    };
+    let done = match cli.verb {
         Verb::Bench(args) => cmd::bench::run(&args),
         Verb::Stats(args) => cmd::stats::run(&args),
         Verb::Locks(args) => cmd::locks::run(&args),
@@ -118,7 +141,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Shortfall) => ExitCode::from(1),
         Ok(Outcome::Status(code)) => code,
         Err(why) => {
-            eprintln!("openpath: {why}");
+            writeln!(std::io::stderr(), "openpath: {why}").ok();
             ExitCode::from(2)
         }
     }

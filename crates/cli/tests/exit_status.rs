@@ -37,6 +37,55 @@ fn what_cannot_be_run_is_said_and_is_2() {
 }
 
 #[test]
+fn wrong_arguments_of_run_and_exec_are_125_and_of_others_2() {
+    for args in [
+        &["run"][..],
+        &["run", "--no-such", "true"],
+        &["exec"],
+        &["exec", "view"],
+    ] {
+        assert_eq!(status(args), 125, "{args:?}");
+    }
+    for args in [
+        &["diff"][..],
+        &["list", "--no-such"],
+        &["discard"],
+        &["commit"],
+    ] {
+        assert_eq!(status(args), 2, "{args:?}");
+    }
+    for args in [["run", "--help"], ["exec", "--help"]] {
+        assert_eq!(status(&args), 0, "{args:?}");
+    }
+}
+
+#[test]
+fn failures_are_one_sentence_whether_or_not_it_can_be_written() {
+    let none = "no-such-view-anywhere";
+    for args in [
+        &["diff", none][..],
+        &["commit", none],
+        &["discard", none],
+        &["umount", "/proc/sys"],
+        &["stats", none],
+        &["locks", none],
+    ] {
+        let output = openpath(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(
+            said.starts_with("openpath: ") && said.lines().count() == 1,
+            "{said}"
+        );
+        assert!(!said.contains("cannot set up"), "{said}");
+        let mut full = Command::new(env!("CARGO_BIN_EXE_openpath"));
+        let device = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let status = full.args(args).stderr(device.unwrap()).status().unwrap();
+        assert_eq!(status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
 fn stats_say_who_flooded_and_who_was_left_alone() {
     let args = [
         "bench",

@@ -103,11 +103,30 @@ fn a_daemon_returns_when_it_has_mounted_and_ends_with_the_mount() {
     let busy = fs::File::open(&file).expect("opened");
     let refused = openpath(&["umount", place.path()]).output().expect("run");
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let own = format!("process {} (", std::process::id());
+    assert!(said.contains(&own) && said.contains("--lazy"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
     drop(busy);
+    let mut sleeper = Command::new("sleep");
+    let mut sleeper = sleeper
+        .arg("60")
+        .current_dir(place.path())
+        .spawn()
+        .expect("run");
+    let refused = openpath(&["umount", place.path()]).output().expect("run");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        said.contains(&format!("process {} (", sleeper.id())),
+        "{said}"
+    );
+    sleeper.kill().expect("killed");
+    sleeper.wait().expect("ended");
     unmount(&place);
     assert!(!file.exists());
     let again = openpath(&["umount", place.path()]).output().expect("run");
     assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("nothing is mounted there"));
 }
 
 #[test]

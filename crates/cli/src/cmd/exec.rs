@@ -3,6 +3,7 @@
 
 use crate::Outcome;
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// How it ends, beside the exit statuses of the command itself.
@@ -23,6 +24,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let Err(refusal) = openpath_run::exec(&args.view, &args.command);
-    eprintln!("openpath: {refusal}");
+    writeln!(std::io::stderr(), "openpath: {refusal}").ok();
     Outcome::Status(ExitCode::from(refusal.code))
 }

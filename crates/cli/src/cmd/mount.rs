@@ -5,6 +5,7 @@
 //! is taken away. As a daemon it starts itself once more in a session of its own, and ends when
 //! that says that it has mounted.
 
+mod holders;
 mod spec;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -148,8 +149,16 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
 }
 
 pub(crate) fn umount(args: &UmountArgs) -> Result<Outcome, Error> {
-    openpath_fuse::detach(&args.dir, args.lazy).map_err(|e| Error::Setup(e.to_string()))?;
-    Ok(Outcome::Done)
+    let done = openpath_fuse::detach(&args.dir, args.lazy);
+    done.map(|()| Outcome::Done).map_err(|why| {
+        let help = match why.kind() {
+            io::ErrorKind::ResourceBusy => format!(": {}", holders::of(&args.dir)),
+            io::ErrorKind::InvalidInput => ": nothing is mounted there".to_owned(),
+            io::ErrorKind::PermissionDenied => ": run as the user who mounted it".to_owned(),
+            _ => String::new(),
+        };
+        Error::Setup(format!("{why}{help}"))
+    })
 }
 
 /// What the mount is known by.

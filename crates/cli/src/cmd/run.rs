@@ -281,8 +281,10 @@ fn tell(text: &str, report: Option<Report>) -> std::io::Result<()> {
         }
         say("the file of --report was removed while the command ran; this was to be in it:");
     }
-    // Colours go where a terminal is.
-    anstream::AutoStream::auto(std::io::stderr()).write_all(text.as_bytes())
+    // Colours go where a terminal is. The command ended as it did, whether or not this is read.
+    let mut stderr = anstream::AutoStream::auto(std::io::stderr());
+    stderr.write_all(text.as_bytes()).ok();
+    Ok(())
 }
 
 pub(crate) fn enter(args: &Enter) -> Result<Outcome, Error> {

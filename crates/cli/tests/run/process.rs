@@ -274,3 +274,19 @@ fn a_front_that_waits_for_the_changes_is_ended_by_a_second_signal() {
         assert!(gone(&server));
     }
 }
+
+#[test]
+fn status_is_the_commands_whether_or_not_the_summary_can_be_written() {
+    for place in Place::all("unread") {
+        let own = OPENPATH;
+        for end in ["2>&-", "2>/dev/full", "2>&- <&- >&-", "--json 2>/dev/full"] {
+            let (options, end) = end.split_at(end.find(['2', '<']).unwrap());
+            let line = format!("'{own}' run {options} -- sh -c 'echo x > f; exit 3' {end}");
+            let output = place.plain(&line);
+            assert_eq!(output.status.code(), Some(3), "{line}");
+            // No file of ours has one of the numbers that were free.
+            let line = format!("'{own}' run -q -- sh -c 'readlink /proc/$$/fd/2 >&1' 2>&-");
+            assert_eq!(out(&place.plain(&line)), "/dev/null\n");
+        }
+    }
+}

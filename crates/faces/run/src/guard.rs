@@ -3,9 +3,9 @@
 //! and those of the sockets of running servers.
 //!
 //! # Rules
-//! R1. A command that could write there would forge views, which a commit takes to the real tree, or
-//!     answer in place of a server. So neither is in a view, by any path, nor can it be made there.
-//! R2. Rules of names end at what passes (`--pass`), which is a mount of the host: there an empty
+//! R1. A command that could write there would forge views, which a commit takes to the real tree,
+//!     or answer in place of a server. So neither is in a view, by any path, and nothing can be
+//!     made there.
 //!     mount that cannot be written to covers the directory.
 
 use crate::plan::{PathBytes, Plan, Source};

@@ -78,6 +78,9 @@ enum Verb {
     /// Become the command of a run.
     #[command(hide = true, name = openpath_run::ENTER)]
     RunEnter(cmd::run::Enter),
+    /// Become a further command in another user's view.
+    #[command(hide = true, name = openpath_run::JOIN)]
+    RunJoin(cmd::exec::Args),
     /// Run scripts from the standard input in one of the places that `bench run` compares.
     #[command(hide = true)]
     BenchWorker(cmd::bench_run::Worker),
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         Verb::BenchTwo(args) => cmd::bench_two::run(&args),
         Verb::RunServe => cmd::run::serve(),
         Verb::RunEnter(args) => cmd::run::enter(&args),
+        Verb::RunJoin(args) => Ok(cmd::exec::join(&args)),
         Verb::BenchWorker(args) => cmd::bench_run::work(&args),
     };
     match done {

@@ -20,6 +20,7 @@
 //! | [`inbox`](Inbox) | `post`, `take`, `arm` | what other threads have done, for one to take |
 //! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
 //! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
+//! | `seccomp` | [`install_seccomp_filter`] | a filter of system calls, given by a pointer |
 
 mod allowance;
 mod apart;
@@ -44,6 +45,7 @@ mod prim;
 mod random;
 pub mod rcu;
 mod region;
+mod seccomp;
 mod shards;
 mod slots;
 mod store;
@@ -73,6 +75,7 @@ pub use once::WriteOnce;
 pub use pages::{PAGE_SIZE, Page, Pages};
 pub use random::random_bytes;
 pub use region::{NoSpace, Region};
+pub use seccomp::{BpfInstruction, install_seccomp_filter};
 pub use shards::Shards;
 pub use slots::Slots;
 pub use store::{

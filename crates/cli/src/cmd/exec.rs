@@ -2,6 +2,7 @@
 //! `openpath exec`: a further command in a view that runs.
 
 use crate::Outcome;
+use openpath_run::Refusal;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -23,7 +24,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let Err(refusal) = openpath_run::exec(&args.view, &args.command);
-    writeln!(std::io::stderr(), "openpath: {refusal}").ok();
-    Outcome::Status(ExitCode::from(refusal.code))
+    end(openpath_run::exec(&args.view, &args.command))
+}
+
+/// The same on a terminal of its own, for another user's view.
+pub(crate) fn join(args: &Args) -> Outcome {
+    let Err(refusal) = openpath_run::exec_relayed(&args.view, &args.command);
+    end(Err(refusal))
+}
+
+fn end(done: Result<u8, Refusal>) -> Outcome {
+    let code = done.unwrap_or_else(|refusal| {
+        writeln!(std::io::stderr(), "openpath: {refusal}").ok();
+        refusal.code
+    });
+    Outcome::Status(ExitCode::from(code))
 }

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A run whose command waits for a line, or for the end of its input.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -16,7 +16,7 @@ struct Running {
 
 impl Running {
     /// Starts it: `line` is done when this returns.
-    fn start(place: &Place, options: &[&str], line: &str) -> Running {
+    pub(crate) fn start(place: &Place, options: &[&str], line: &str) -> Running {
         let line = format!("{line}; echo ready; read word; exit 3");
         let rest = ["--", "sh", "-c", &line];
         let mut command = place.openpath(["run"].iter().chain(options).chain(&rest));
@@ -33,12 +33,12 @@ impl Running {
         }
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.child.id().to_string()
     }
 
     /// Lets the command end; its status, and what was said on standard error.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         drop(self.input.take());
         let mut said = String::new();
         self.child

@@ -3,6 +3,7 @@
 
 mod builds;
 mod commit;
+mod confine;
 mod escape;
 mod faults;
 mod guide;

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// A shell in a terminal of its own.
-struct Shell {
+pub(crate) struct Shell {
     terminal: File,
     shell: Child,
     heard: Receiver<Vec<u8>>,
@@ -19,7 +19,7 @@ struct Shell {
 
 impl Shell {
     /// `None`, and a word, where there are no terminals to be had.
-    fn start(place: &Place) -> Option<Shell> {
+    pub(crate) fn start(place: &Place) -> Option<Shell> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let opened = rustix::pty::openpt(flags).and_then(|fd| {
             rustix::pty::grantpt(&fd)?;
@@ -68,16 +68,15 @@ impl Shell {
         Some(shell)
     }
 
-    fn send(&mut self, text: &str) {
+    pub(crate) fn send(&mut self, text: &str) {
         self.terminal.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits until `text` was said, and forgets all until there.
-    fn expect(&mut self, text: &str) {
+    /// Waits until `text` was said, and gives all until there.
+    pub(crate) fn expect(&mut self, text: &str) -> String {
         loop {
             if let Some(at) = self.said.find(text) {
-                self.said.drain(..at + text.len());
-                return;
+                return self.said.drain(..at + text.len()).collect();
             }
             match self.heard.recv_timeout(Duration::from_secs(60)) {
                 Ok(more) => self.said += &String::from_utf8_lossy(&more),

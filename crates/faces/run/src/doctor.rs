@@ -59,6 +59,7 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
         },
     });
     checks.push(rings());
+    checks.push(check("terminal", crate::confine::check_terminal()));
     checks
 }
 

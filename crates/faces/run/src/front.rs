@@ -91,6 +91,7 @@ pub struct Told {
 /// # Errors
 /// What kept it from being started, or the server's death.
 pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refusal> {
+    crate::confine::protect()?;
     // Orphans of the command come to this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| Refusal::step("cannot wait for processes", why))?;
@@ -114,6 +115,7 @@ fn wait(helper: &Helper, held: Held, server: Server, callers: &Callers) -> Resul
     let waiting = |why: io::Error| Refusal::step("cannot wait for the command", why);
     // Only now, so that the command was started with the dispositions that we were started with.
     let mut signals = Signals::take().map_err(waiting)?;
+    crate::confine::outlive_limits().map_err(waiting)?;
     drop(held);
     let (who, end) = signals.wait(helper.pid, server.pid).map_err(waiting)?;
     signals.let_go().map_err(waiting)?;

@@ -33,6 +33,7 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Infallible, Refusal> {
     rustix::stdio::dup2_stdin(stdin).map_err(|why| Refusal::step("standard input", why))?;
     let cwd = std::env::current_dir().map_err(|why| Refusal::step("working directory", why))?;
     let namespaces = Namespaces::make(&plan)?;
+    crate::confine::protect()?;
     let (fuse, device) = namespaces.mount()?;
     for namespace in namespaces.own() {
         let sent = wire.send(&FromHelper::Namespace, Some(namespace.as_fd()));

@@ -25,6 +25,7 @@ const PULSE: Duration = Duration::from_secs(10);
 /// # Errors
 /// What keeps it from hearing the front.
 pub fn serve(copying: fn(bool) -> Arc<dyn Copying>) -> Result<(), Refusal> {
+    crate::confine::protect()?;
     attempt(copying).map_err(|why| Refusal::step("the server of the view", why))
 }
 
@@ -32,6 +33,7 @@ fn attempt(copying: fn(bool) -> Arc<dyn Copying>) -> io::Result<()> {
     let wire = Wire::inherited()?;
     // Before there are threads: in a process that has some it takes the kernel some milliseconds.
     asym::mode();
+    crate::confine::outlive_limits()?;
     // Out of reach of the terminal's signals, and of its end.
     rustix::process::setsid()?;
     std::env::set_current_dir("/")?;
@@ -168,15 +170,18 @@ impl Server {
     }
 }
 
-/// Does what may take long; `going_on` is called each `pulse` while it does.
+/// Does what may take long; `going_on` is called each `pulse` while it does, if there is a thread
+/// for that.
 fn meanwhile<T>(pulse: Duration, going_on: impl Fn() + Send, long: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         let (working, ended) = channel::<()>();
-        scope.spawn(move || {
+        let pulses = std::thread::Builder::new().spawn_scoped(scope, move || {
             while ended.recv_timeout(pulse) == Err(RecvTimeoutError::Timeout) {
                 going_on();
             }
         });
+        // Without it the front waits for as long as it does for any answer.
+        drop(pulses);
         let done = long();
         drop(working);
         done

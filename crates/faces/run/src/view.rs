@@ -11,6 +11,7 @@ use crate::Refusal;
 use crate::absent::Absent;
 use crate::changes::Compare;
 use crate::kept::{ViewDir, ViewLock};
+use crate::leaving::Leaving;
 use crate::live::Sources;
 use crate::log::{Log, Writing};
 use crate::plan::{PathBytes, Plan, Source, Upper};
@@ -25,7 +26,6 @@ use rustix::process::{Resource, Rlimit};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// How long the last users of the view may take to go, once the command is gone, without asking
@@ -66,7 +66,8 @@ pub(crate) struct View {
     task: Task,
     lower: Arc<SuperBlock>,
     overlay: Arc<SuperBlock>,
-    session: Option<Session>,
+    /// What is served, and what waits for its end.
+    session: Option<(Session, Leaving)>,
     /// Who looks on, until it is served, and what he says is written by.
     log: Option<Log>,
     writing: Option<Writing>,
@@ -238,9 +239,10 @@ impl View {
                 server.hear(tree);
             }
         }
+        let leaving = Leaving::prepare().map_err(|why| failed(&why))?;
         let session = server.serve(fuse).map_err(|why| failed(&why))?;
         let handle = session.handle();
-        self.session = Some(session);
+        self.session = Some((session, leaving));
         Ok(handle)
     }
 
@@ -269,22 +271,21 @@ impl View {
     /// Waits until nobody is in the view any more, and everything that was written has come; says
     /// how many writes came and had no room. While some come `going_on` is called now and then.
     pub(crate) fn left(&mut self, going_on: impl Fn()) -> Result<u64, Refusal> {
-        let Some(session) = self.session.take() else {
+        let Some((session, leaving)) = self.session.take() else {
             return Ok(0);
         };
         let handle = session.handle();
         let asked = || handle.stats().requests.iter().map(|(_, n)| n).sum::<u64>();
-        let (told, ended) = channel();
-        std::thread::spawn(move || told.send(session.wait()));
+        leaving.begin(session);
         let mut before = asked();
         loop {
-            match ended.recv_timeout(LEAVE) {
-                Ok(Ok(())) => return Ok(handle.stats().lost()),
-                Ok(Err(why)) => return Err(Refusal::step("the view ended badly", why)),
-                Err(_) if asked() == before => {
+            match leaving.ended(LEAVE) {
+                Some(Ok(())) => return Ok(handle.stats().lost()),
+                Some(Err(why)) => return Err(Refusal::step("the view ended badly", why)),
+                None if asked() == before => {
                     return Err(Refusal::new("someone still uses the view"));
                 }
-                Err(_) => {
+                None => {
                     before = asked();
                     going_on();
                 }

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a command cannot reach although it has a way to it: the caller's terminal, the limits of
+//! the processes that serve it, and what the caller left open.
+
+use crate::live::Running;
+use crate::place::{OPENPATH, Place, Who, err, out};
+use crate::terminal::Shell;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+/// Puts a line into the input of its terminal in every way there is, and says what came of each.
+const INJECT: &str = r#"
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+# MAP_32BIT: the addresses of a 32-bit call.
+low = libc.mmap(None, 4096, 7, 0x62, -1, 0)
+letter = low + 2048
+
+def call32(*numbers):
+    # push rbx; mov eax, ebx, ecx, edx; int 0x80; pop rbx; ret
+    code = b"\x53"
+    for move, number in zip((0xB8, 0xBB, 0xB9, 0xBA), numbers):
+        code += bytes([move]) + number.to_bytes(4, "little")
+    code += b"\xcd\x80\x5b\xc3"
+    ctypes.memmove(low, code, len(code))
+    answer = ctypes.CFUNCTYPE(ctypes.c_int)(low)()
+    ctypes.set_errno(-answer if answer < 0 else 0)
+    return answer
+
+def call64(number, request):
+    address = ctypes.c_void_p(letter)
+    return libc.syscall(ctypes.c_long(number), 0, ctypes.c_ulong(request), address)
+
+ways = {
+    "plain": lambda: call64(16, 0x5412),
+    "high": lambda: call64(16, 0x100005412),
+    "x32": lambda: call64(0x40000000 | 514, 0x5412),
+    "i386": lambda: call32(54, 0, 0x5412, letter),
+    "console": lambda: call64(16, 0x10000541C),
+}
+for way, call in ways.items():
+    for byte in b"echo pw''ned\n":
+        ctypes.memmove(letter, bytes([byte]), 1)
+        if call() < 0:
+            print(way, errno.errorcode[ctypes.get_errno()])
+            break
+    else:
+        print(way, "done")
+# A 32-bit call that is not refused: getpid(2).
+print("other", call32(20) > 0)
+print("ov" + "er")
+"#;
+
+/// Types a line that injects, and checks that nothing came of it.
+fn refuses(shell: &mut Shell, line: &str) {
+    shell.send(&format!("{line} python3 inject.py\n"));
+    let said = shell.expect("over\r");
+    for answer in [
+        "plain EIO",
+        "high EIO",
+        "x32 EIO",
+        "i386 EIO",
+        "console EPERM",
+        "other True",
+    ] {
+        assert!(said.contains(answer), "no `{answer}`: {said}");
+    }
+    // A relayed command takes what is typed until its end.
+    shell.expect("READY ");
+    shell.send("echo sa''fe\n");
+    let said = shell.expect("safe\r");
+    assert!(!said.contains("pwned"), "{said}");
+}
+
+#[test]
+fn terminal_input_injected_from_inside_is_refused() {
+    for place in Place::all("inject") {
+        place.write("inject.py", INJECT);
+        let Some(mut shell) = Shell::start(&place) else {
+            return;
+        };
+        refuses(&mut shell, "run");
+        let running = Running::start(&place, &[], "true");
+        let pid = running.pid();
+        let own = place.openpath(["exec", &pid, "--"]);
+        let words = std::iter::once(own.get_program()).chain(own.get_args());
+        let own: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
+        refuses(&mut shell, &own.join(" "));
+        // The superuser, who may enter the view of anybody.
+        refuses(&mut shell, &format!("'{OPENPATH}' exec {pid} --"));
+        running.end();
+        // Outside it works, where the kernel is set so.
+        shell.send("python3 inject.py\n");
+        let said = shell.expect("over\r");
+        for way in ["plain", "high", "i386"] {
+            if said.contains(&format!("{way} done")) {
+                shell.expect("pwned\r");
+            } else {
+                eprintln!("without a control: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn set_user_id_programs_work_in_the_superusers_view() {
+    let Some(place) = Place::new("set-id", Who::Caller) else {
+        return;
+    };
+    let line = "grep -c 'NoNewPrivs:.0' /proc/self/status; grep -c 'Seccomp:.2' /proc/self/status";
+    let output = place.run(&[], line);
+    assert_eq!(out(&output), "1\n1\n");
+}
+
+/// Leaves descriptors open to the program that it becomes.
+const LEAVE: &str = r#"
+import os, select, socket, sys
+ours, theirs = socket.socketpair()
+poll = select.epoll()
+socket.send_fds(ours, [b"x"], [os.open(".", os.O_RDONLY)])
+left = {
+    "socket": theirs.fileno(),
+    "namespace": os.open("/proc/self/ns/mnt", os.O_RDONLY),
+    "process": os.pidfd_open(os.getpid()),
+    "poll": os.dup(poll.fileno()),
+    "event": os.eventfd(7),
+    "file": os.open("plain", os.O_RDONLY),
+    "pipe": os.pipe()[0],
+}
+for number in left.values():
+    os.set_inheritable(number, True)
+os.environ["LEFT"] = " ".join("%s=%d" % pair for pair in left.items())
+os.execvp(sys.argv[1], sys.argv[1:])
+"#;
+
+/// Says which of them are open, and what the socket has.
+const LOOK: &str = r#"
+import os, socket
+for name, number in (word.split("=") for word in os.environ["LEFT"].split()):
+    try:
+        os.fstat(int(number))
+    except OSError:
+        print(name, "closed")
+        continue
+    print(name, "open")
+    if name == "socket":
+        _, fds, _, _ = socket.recv_fds(socket.socket(fileno=int(number)), 1, 1)
+        print(os.read(os.open("secret", os.O_RDONLY, dir_fd=fds[0]), 100))
+"#;
+
+#[test]
+fn descriptors_that_lead_out_of_the_view_are_not_inherited() {
+    for place in Place::all("left") {
+        place.write("leave.py", LEAVE);
+        place.write("look.py", LOOK);
+        place.write("plain", "plain");
+        place.write("secret", "TREASURE");
+        let leave = |command: Command| {
+            let mut outer = Command::new("python3");
+            outer.arg("leave.py").arg(command.get_program());
+            outer.args(command.get_args()).current_dir(&place.dir);
+            outer.stdin(Stdio::null()).output().unwrap()
+        };
+        let look = ["python3", "look.py"];
+        let inside =
+            leave(place.openpath(["run", "-q", "--hide", "secret", "--"].iter().chain(&look)));
+        let said = out(&inside);
+        for word in ["socket", "namespace", "process", "poll"] {
+            assert!(
+                said.contains(&format!("{word} closed")),
+                "{said}{}",
+                err(&inside)
+            );
+        }
+        for word in ["event", "file", "pipe"] {
+            assert!(
+                said.contains(&format!("{word} open")),
+                "{said}{}",
+                err(&inside)
+            );
+        }
+        let mut plain = Command::new("python3");
+        plain.arg("look.py");
+        let said = out(&leave(plain));
+        assert!(
+            said.contains("TREASURE") && !said.contains("closed"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_socket_as_standard_stream_goes_to_the_command() {
+    for place in Place::all("stream") {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(b"heard").unwrap();
+        drop(ours);
+        let mut run = place.openpath(["run", "-q", "--", "cat"]);
+        let output = run
+            .stdin(std::os::fd::OwnedFd::from(theirs))
+            .output()
+            .unwrap();
+        assert_eq!(out(&output), "heard", "{}", err(&output));
+    }
+}
+
+/// The children of a process.
+fn children(pid: &str) -> Vec<String> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    list.unwrap()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn processes_that_serve_a_view_cannot_be_traced_by_their_user() {
+    let Some(place) = Place::new("traced", Who::Ordinary) else {
+        return;
+    };
+    let running = Running::start(&place, &[], "true");
+    let front = running.pid();
+    let serves = |pid: &String| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        words.starts_with(b"openpath\0run-serve")
+    };
+    let server = children(&front).into_iter().find(serves).unwrap();
+    for pid in [front, server] {
+        let line = format!("ls /proc/{pid}/fd; cat /proc/{pid}/maps; readlink /proc/{pid}/root");
+        let output = place.plain(&line);
+        assert_eq!(out(&output), "", "{pid}");
+        assert_eq!(
+            err(&output).matches("Permission denied").count(),
+            2,
+            "{}",
+            err(&output)
+        );
+    }
+    let control = place.plain("sleep 9 & ls /proc/$!/fd; kill $!");
+    assert!(out(&control).contains('0'), "{}", err(&control));
+    running.end();
+}
+
+/// Lowers the limits of the processes of the same user that serve views: those whose number it is
+/// given.
+const LOWER: &str = r#"
+import resource, sys
+for pid in map(int, sys.argv[1:]):
+    for which in (resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU):
+        now = resource.prlimit(pid, which)
+        low = 1 if which == resource.RLIMIT_CPU else 0
+        resource.prlimit(pid, which, (low, now[1]))
+print("lowered")
+"#;
+
+#[test]
+fn lowered_limits_of_the_server_do_not_lose_the_changes() {
+    for place in Place::all("lowered") {
+        place.write("lower.py", LOWER);
+        let running = Running::start(&place, &[], "echo x > made");
+        let front = running.pid();
+        let all = [children(&front), vec![front]].concat().join(" ");
+        let lowered = place.plain(&format!("python3 lower.py {all}"));
+        assert_eq!(out(&lowered), "lowered\n", "{}", err(&lowered));
+        let (code, said) = running.end();
+        assert_eq!(code, Some(3));
+        assert!(said.contains("made"), "{said}");
+    }
+}
+
+#[test]
+fn the_superusers_terminal_stays_outside_of_another_users_view() {
+    let Some(place) = Place::new("relay", Who::Ordinary) else {
+        return;
+    };
+    let Some(mut shell) = Shell::start(&place) else {
+        return;
+    };
+    let running = Running::start(&place, &[], "true");
+    let exec = format!("'{OPENPATH}' exec {} --", running.pid());
+    shell.send("stty rows 33 cols 77; echo outer=$(tty).\n");
+    shell.expect("outer=/");
+    let outer = shell.expect(".");
+    let outer = format!("/{}", outer.trim_end_matches('.'));
+    // Neither its streams, its controlling terminal nor a further descriptor is the outer one.
+    let line = "echo o''n; tty; tty </dev/tty; ls -l /proc/self/fd; stty size; id -u; echo o''ff";
+    shell.send(&format!(
+        "{exec} sh -c '{}' 3<>/dev/tty\n",
+        line.replace('\'', "")
+    ));
+    shell.expect("on\r");
+    let said = shell.expect("off\r");
+    shell.expect("READY ");
+    assert!(
+        said.contains("/dev/pts/") && !said.contains(&format!("{outer}\r")),
+        "{said}"
+    );
+    assert!(
+        said.contains("33 77\r") && said.contains("1000\r"),
+        "{said}"
+    );
+    // Signals of the terminal, the status, and the modes of the terminal afterwards.
+    let line =
+        "trap 'echo inter\"\"rupted; exit 5' INT; echo go\"\"ing; while :; do sleep 0.05; done";
+    place.write("trap.sh", line);
+    let stty = "stty -a | grep -o '.icanon'";
+    shell.send(&format!(
+        "sh -c \"{exec} sh trap.sh; echo code=\\$?.; {stty}\"\n"
+    ));
+    shell.expect("going\r");
+    shell.send("\x03");
+    shell.expect("interrupted\r");
+    shell.expect("code=5.");
+    let modes = shell.expect("icanon");
+    assert!(!modes.contains("-icanon"), "{modes}");
+    shell.send(&format!("{exec} sh -c 'kill -TERM $$'; echo co''de=$?.\n"));
+    shell.expect("code=143.");
+    // What is typed comes in, to its end.
+    shell.send(&format!("{exec} sh -c 'echo o''n; cat'; echo co''de=$?.\n"));
+    shell.expect("on\r");
+    shell.send("typed\n\x04");
+    shell.expect("typed\r");
+    shell.expect("typed\r");
+    shell.expect("code=0.");
+    // One stream that is no terminal stays as it is.
+    shell.send(&format!("echo pi''ped | {exec} cat | tr a-z A-Z\n"));
+    shell.expect("PIPED\r");
+    running.end();
+}

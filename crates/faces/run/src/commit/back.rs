@@ -9,17 +9,17 @@
 //!     exchanged, last ones first, and each step can be tried again.
 
 use crate::Refusal;
+use crate::commit::Phase;
 use crate::commit::away::Way;
-use crate::commit::carry::{Carry, kept, now};
+use crate::commit::carry::{Carry, When, kept, now};
 use crate::commit::facts::Time;
+use crate::commit::held::Held;
 use crate::commit::journal::{Act, Known, State, Sweep};
+use crate::commit::rename;
 use crate::commit::scan::{failed, told};
 use crate::commit::since::{Conflict, Did};
-use crate::commit::tree::{Tree, is_below, join};
-use crate::commit::{Phase, facts::Noted};
-use rustix::fs::RenameFlags;
-
-const WHOLE: RenameFlags = RenameFlags::NOREPLACE;
+use crate::commit::tree::{is_below, join};
+use rustix::fd::AsFd as _;
 
 impl Carry<'_> {
     /// Goes back from a state until the commit is undone, and forgotten.
@@ -48,23 +48,21 @@ impl Carry<'_> {
         };
         let acts = journal.acts.iter().filter(|act| !contested(act));
         known.extend(journal.known(acts.map(|act| &act.path), since, true));
-        Known::add(&self.place.view, known)?;
+        Known::add(&self.place.notes, known)?;
         self.forget()
     }
 
     /// Removes all that is known of the commit.
     pub(crate) fn forget(&mut self) -> Result<(), Refusal> {
-        let name = if self.place.is_next() {
-            "next"
-        } else {
-            "commit"
-        };
-        let view = Tree::open(&self.place.view)?;
+        let (notes, name) = (&self.place.notes, self.place.name);
         // First what makes it one.
-        let state = format!("/{name}/state").into_bytes();
-        view.remove(&state).map_err(|why| failed(&state, why))?;
-        let dir = format!("/{name}").into_bytes();
-        view.remove(&dir).map_err(|why| failed(&dir, why))
+        for path in [&join(name, b"state")[..], name] {
+            notes
+                .tree
+                .remove(path)
+                .map_err(|why| notes.said(path, why))?;
+        }
+        Ok(())
     }
 
     /// R2
@@ -72,10 +70,9 @@ impl Carry<'_> {
         let all = self.journal.acts.len();
         self.put_away(Way::Back, Phase::Undoing, 2 * all as u64)?;
         for number in 0..all {
-            let act = &self.journal.acts[number];
-            if act.old.is_some() {
-                let ino = self.base.number(&act.hidden);
-                self.journal.acts[number].old = ino.map_err(|why| failed(&act.path, why))?;
+            let act = &mut self.journal.acts[number];
+            if act.copy.is_some() {
+                act.old = act.copy.take();
             }
         }
         Ok(())
@@ -89,15 +86,25 @@ impl Carry<'_> {
         for number in (0..all).rev() {
             self.step(Phase::Undoing, (2 * all - number) as u64, 2 * all as u64)?;
             let act = &self.journal.acts[number];
-            put_back(&self.base, act).map_err(|why| failed(&act.path, why))?;
+            let put_back = self.names(act, |names| names.back(act))?;
+            let displaced = put_back.transpose();
+            let displaced = displaced.map_err(|why| rename::said(&act.path, why))?;
+            let displaced = displaced.flatten();
+            self.displaced.extend(displaced.map(|id| (number, id)));
         }
         for number in (0..self.journal.moves.len()).rev() {
             self.step(Phase::Undoing, all as u64, all as u64)?;
             let moved = &self.journal.moves[number];
-            let said = |why| failed(&moved.from, why);
-            if self.base.number(&moved.stage).map_err(said)? == Some(moved.ino) {
-                let done = self.base.rename(&moved.stage, &moved.from, WHOLE);
-                done.map_err(said)?;
+            let said = |why| rename::said(&moved.from, why);
+            let Some(stage) = self.at_if(&moved.stage, When::Before)? else {
+                continue;
+            };
+            let held = Held::open(&*stage.0, &stage.1).map_err(said)?;
+            if let Some(held) = held.filter(|held| held.id().is(&moved.id)) {
+                let to = self.at(&moved.from, When::Before)?;
+                let (from, to) = ((stage.0.as_fd(), &stage.1[..]), (to.0.as_fd(), &to.1[..]));
+                rename::held(from, to, &held).map_err(said)?;
+                self.base.forget();
             }
         }
         for number in 0..all {
@@ -105,8 +112,8 @@ impl Carry<'_> {
             let act = &self.journal.acts[number];
             let is_moved = act.items.is_empty() && act.new.is_some();
             if !is_moved {
-                let removed = self.base.remove(&act.before);
-                removed.map_err(|why| failed(&act.before, why))?;
+                let displaced = self.displaced.get(&number).copied();
+                self.remove_staged(&act.before, &[act.new, displaced])?;
             }
         }
         for number in (0..self.journal.sweeps.len()).rev() {
@@ -119,9 +126,9 @@ impl Carry<'_> {
                 Sweep::Unmark(path) => self.mark(path, true)?,
             }
         }
-        for moment in self.journal.moments.iter().filter(|moment| moment.ino != 0) {
-            let (path, ino) = (&moment.path_before, moment.ino);
-            self.moment(path, ino, moment.atime, moment.before)?;
+        for moment in self.journal.moments.iter().filter(|moment| !moment.is_new) {
+            let (path, id) = (&moment.path_before, moment.id);
+            self.moment(path, id, moment.atime, moment.before)?;
         }
         Ok(())
     }
@@ -136,23 +143,20 @@ impl Carry<'_> {
         moves: bool,
     ) -> Result<(), Refusal> {
         let said = |why| failed(to, why);
-        let Some(old) = self.store.look(from).map_err(said)? else {
+        let Some(old) = self.store.hold(from).map_err(said)? else {
             return Ok(());
         };
         let Some(newer) = self.upper.look(to).map_err(said)? else {
             if moves {
-                return self
-                    .store
-                    .rename_to(from, &self.upper, to, WHOLE)
-                    .map_err(said);
+                return self.store.rename_to(from, &self.upper, to).map_err(said);
             }
             return Ok(());
         };
-        if !old.is_dir() || !newer.is_dir() {
+        if !old.facts.is_dir() || !newer.is_dir() {
             told(to);
             return Ok(());
         }
-        let marks = Noted::read(&self.store, from, old).map_err(said)?;
+        let marks = old.noted().map_err(said)?;
         if marks.mark("opaque").is_some() || marks.mark("redirect").is_some() {
             told(to);
             return Ok(());
@@ -181,7 +185,7 @@ impl Carry<'_> {
                 (None, Some(_)) => note(&act.path, Did::Made),
                 (None, None) => {}
                 (Some(_), None) => note(&act.path, Did::Removed),
-                (Some(new), Some(there)) if there.ino != new => note(&act.path, Did::Changed),
+                (Some(new), Some(there)) if !there.id().is(&new) => note(&act.path, Did::Changed),
                 // What moved may change: it moves back as it is.
                 (Some(_), Some(_)) if act.items.is_empty() => {}
                 (Some(_), Some(_)) => self.changed_below(&act.path, done, &mut note)?,
@@ -191,7 +195,7 @@ impl Carry<'_> {
             let there = self.base.look(&touch.path);
             match there.map_err(|why| failed(&touch.path, why))? {
                 None => note(&touch.path, Did::Removed),
-                Some(there) if there.ino != touch.ino || there.ctime > done => {
+                Some(there) if !there.id().is(&touch.id) || there.ctime > done => {
                     if !there.is_dir() || there.ctime != there.mtime {
                         note(&touch.path, Did::Changed);
                     }
@@ -233,36 +237,5 @@ impl Carry<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Has a name stand for what it stood for before; done twice it is done once.
-fn put_back(base: &Tree, act: &Act) -> rustix::io::Result<()> {
-    let aside = [&act.hidden[..], b"+"].concat();
-    if let Some(old) = act.old
-        && base.number(&aside)? == Some(old)
-    {
-        // Where exchanging was given up in the middle.
-        if act.new.is_some() && base.number(&act.hidden)?.is_none() {
-            base.rename(&act.path, &act.hidden, WHOLE)?;
-        }
-        return base.rename(&aside, &act.path, WHOLE);
-    }
-    let there = base.number(&act.path)?;
-    let waits = act.old.is_some() && base.number(&act.hidden)? == act.old;
-    match there {
-        Some(_) if waits => match base.rename(&act.hidden, &act.path, RenameFlags::EXCHANGE) {
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => {
-                base.rename(&act.hidden, &aside, WHOLE)?;
-                base.rename(&act.path, &act.hidden, WHOLE)?;
-                base.rename(&aside, &act.path, WHOLE)
-            }
-            done => done,
-        },
-        None if waits => base.rename(&act.hidden, &act.path, WHOLE),
-        Some(there) if act.old.is_none() && act.new == Some(there) => {
-            base.rename(&act.path, &act.hidden, WHOLE)
-        }
-        _ => Ok(()),
     }
 }

@@ -9,24 +9,34 @@
 //! R3. Every step can be tried again after a crash: inodes tell whether it is done (`R1` of the
 //!     journal).
 //! R4. What the view holds is taken out of it last, by a rename.
+//! R5. Other users may rename things in the real tree meanwhile. A directory in which a name
+//!     changes must be the inode that the plan saw, and what is changed is held (`held`).
 
 use crate::Refusal;
 use crate::commit::away::Way;
-use crate::commit::copy::{copy, dress};
-use crate::commit::facts::{Noted, Time};
-use crate::commit::journal::{Act, Journal, Known, Place, State, Sweep, Touch};
+use crate::commit::facts::Time;
+use crate::commit::held::{Held, Id};
+use crate::commit::journal::{Act, Journal, Known, State, Sweep, Touch};
+use crate::commit::notes::Place;
+use crate::commit::rename::{self, said};
 use crate::commit::scan::failed;
 use crate::commit::seen::changed;
+use crate::commit::swap::Names;
 use crate::commit::tree::{Tree, join, split};
 use crate::commit::{Phase, Watch};
-use rustix::fs::{AtFlags, Mode, RenameFlags, XattrFlags};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The mark of a directory that hides what is beneath it.
 const OPAQUE: &str = "user.overlay.opaque";
+
+/// A directory that is held, and a name in it.
+type Spot = (Rc<OwnedFd>, Vec<u8>);
 
 /// A commit, and all that it works on.
 pub(crate) struct Carry<'a> {
@@ -39,6 +49,18 @@ pub(crate) struct Carry<'a> {
     pub(crate) watch: &'a mut dyn Watch,
     /// Who watches has ended it, as a crash would.
     pub(crate) stopped: bool,
+    /// It goes on with what was interrupted.
+    resumed: bool,
+    /// What an undo took from a name, by act.
+    pub(crate) displaced: HashMap<usize, Id>,
+}
+
+/// Which of the two places that a directory may have: a path can lead to one directory before
+/// directories move, and to another afterwards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum When {
+    Before,
+    After,
 }
 
 impl<'a> Carry<'a> {
@@ -46,16 +68,54 @@ impl<'a> Carry<'a> {
         place: Place,
         journal: Journal,
         watch: &'a mut dyn Watch,
+        resumed: bool,
     ) -> Result<Carry<'a>, Refusal> {
         Ok(Carry {
             base: Tree::open(Path::new("/"))?,
-            upper: Tree::open(&place.view.join("upper"))?,
-            store: Tree::open(&place.dir)?,
+            upper: place.notes.below(b"/upper")?,
+            store: place.store()?,
             place,
             journal,
             watch,
             stopped: false,
+            resumed,
+            displaced: HashMap::new(),
         })
+    }
+
+    /// The directory of a path of the real tree, which must be the one that the plan saw (R5), and
+    /// the name in it.
+    pub(crate) fn at(&self, path: &[u8], when: When) -> Result<Spot, Refusal> {
+        let spot = self.spot(path, when)?;
+        spot.ok_or_else(|| changed(split(path).0))
+    }
+
+    /// The same; `None` after an interruption, if the directory has another place by then.
+    pub(crate) fn at_if(&self, path: &[u8], when: When) -> Result<Option<Spot>, Refusal> {
+        match self.spot(path, when)? {
+            None if !self.resumed => Err(changed(split(path).0)),
+            spot => Ok(spot),
+        }
+    }
+
+    fn spot(&self, path: &[u8], when: When) -> Result<Option<Spot>, Refusal> {
+        let (dir, name) = match self.base.spot(path) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            spot => spot.map_err(|why| failed(path, why))?,
+        };
+        let known = match when {
+            When::Before => &self.journal.before,
+            When::After => &self.journal.after,
+        };
+        let above = split(path).0;
+        // They are sorted by path.
+        if let Ok(at) = known.binary_search_by(|(path, _)| path[..].cmp(above)) {
+            let held = Held::open(&*dir, b".").map_err(|why| failed(above, why))?;
+            if !held.is_some_and(|held| held.id().is(&known[at].1)) {
+                return Ok(None);
+            }
+        }
+        Ok(Some((dir, name.to_vec())))
     }
 
     /// Tells how far it is.
@@ -79,7 +139,9 @@ impl<'a> Carry<'a> {
     fn forward(&mut self, state: State) -> Result<(), Refusal> {
         if state == State::Preparing {
             self.prepare()?;
+            self.journal.after.sort();
             self.place.write(&self.journal)?;
+            self.open_tops()?;
             self.sync()?;
             self.step(Phase::Copying, 1, 1)?;
             self.look_again()?;
@@ -95,7 +157,7 @@ impl<'a> Carry<'a> {
         let done = now();
         let moments = self.journal.moments.iter().map(|moment| &moment.path);
         let known = self.journal.known(moments, done, false);
-        Known::add(&self.place.view, known)?;
+        Known::add(&self.place.notes, known)?;
         self.journal.done = Some(done);
         self.place.write(&self.journal)?;
         self.sync()?;
@@ -107,122 +169,30 @@ impl<'a> Carry<'a> {
         if !self.place.is_next() {
             return Ok(());
         }
-        let view = Tree::open(&self.place.view)?;
-        let said = |why| failed(b"/commit", why);
+        let notes = &self.place.notes;
+        let said = |why| notes.said(b"/commit", why);
+        let view = &notes.tree;
         // First what makes it one.
         view.remove(b"/commit/state").map_err(said)?;
         view.remove(b"/commit").map_err(said)?;
-        let whole = RenameFlags::NOREPLACE;
-        view.rename(b"/next", b"/commit", whole).map_err(said)?;
-        self.place.dir = self.place.view.join("commit");
+        view.rename(b"/next", b"/commit").map_err(said)?;
+        self.place.name = b"/commit";
         Ok(())
     }
 
     /// Removes what was made under hidden names.
     pub(crate) fn unprepare(&mut self) -> Result<(), Refusal> {
         for act in self.journal.acts.iter().filter(|act| !act.items.is_empty()) {
-            let removed = self.base.remove(&act.before);
-            removed.map_err(|why| failed(&act.before, why))?;
+            self.remove_staged(&act.before, &[act.new])?;
         }
-        for moment in self.journal.moments.iter().filter(|moment| moment.ino != 0) {
-            self.moment(&moment.path_before, moment.ino, moment.atime, moment.before)?;
+        for moment in self.journal.moments.iter().filter(|moment| !moment.is_new) {
+            self.moment(&moment.path_before, moment.id, moment.atime, moment.before)?;
         }
         // Further names came and went, and times were put back.
         let moments = self.journal.moments.iter().map(|moment| &moment.path);
-        let links = self.journal.links.iter().map(|(_, _, path)| path);
+        let links = self.journal.links.iter().map(|link| &link.path);
         let known = self.journal.known(moments.chain(links), now(), false);
-        Known::add(&self.place.view, known)
-    }
-
-    /// R1
-    fn prepare(&mut self) -> Result<(), Refusal> {
-        let links = self.journal.links.iter();
-        let links = links.map(|(ino, place, _)| (*ino, place.clone()));
-        let mut first: HashMap<u64, Vec<u8>> = links.collect();
-        let all: u64 = self
-            .journal
-            .acts
-            .iter()
-            .map(|act| act.items.len() as u64)
-            .sum();
-        let mut made = 0;
-        for number in 0..self.journal.acts.len() {
-            let act = self.journal.acts[number].clone();
-            if act.items.is_empty() {
-                continue;
-            }
-            let removed = self.base.remove(&act.before);
-            removed.map_err(|why| failed(&act.before, why))?;
-            for item in &act.items {
-                self.step(Phase::Copying, made, all)?;
-                self.make(&act, item, &mut first)?;
-                made += 1;
-            }
-            for item in act.items.iter().rev() {
-                self.finish(&act, item)?;
-            }
-            let ino = self.base.number(&act.before);
-            let ino = ino.map_err(|why| failed(&act.before, why))?;
-            self.journal.acts[number].new = ino;
-        }
-        self.step(Phase::Copying, made, all)
-    }
-
-    /// Makes one thing under its hidden name, or in what has one.
-    fn make(
-        &mut self,
-        act: &Act,
-        item: &[u8],
-        first: &mut HashMap<u64, Vec<u8>>,
-    ) -> Result<(), Refusal> {
-        let said = |why| failed(item, why);
-        let place = [&act.before[..], &item[act.path.len()..]].concat();
-        let noted = self.noted(item)?;
-        let (dir, name) = self.base.spot(&place).map_err(said)?;
-        if noted.facts.is_dir() {
-            let mode = Mode::from_raw_mode(0o700);
-            return rustix::fs::mkdirat(&*dir, name, mode).map_err(said);
-        }
-        if noted.facts.nlink > 1 {
-            if let Some(known) = first.get(&noted.facts.ino) {
-                let (source, old) = self.base.spot(known).map_err(said)?;
-                match rustix::fs::linkat(&*source, old, &*dir, name, AtFlags::empty()) {
-                    Ok(()) => return Ok(()),
-                    // One file cannot have names in two file systems.
-                    Err(Errno::XDEV | Errno::MLINK) => {}
-                    Err(why) => return Err(said(why)),
-                }
-            }
-            first.insert(noted.facts.ino, place.clone());
-        }
-        let watch = &mut *self.watch;
-        copy(
-            (&self.upper, item),
-            (&self.base, &place),
-            &noted.attributes,
-            self.journal.any_owner,
-            &mut |bytes| watch.copied(bytes),
-        )
-    }
-
-    /// Gives a new directory its attributes, once all is in it.
-    fn finish(&self, act: &Act, item: &[u8]) -> Result<(), Refusal> {
-        let said = |why| failed(item, why);
-        let noted = self.noted(item)?;
-        if noted.facts.is_dir() {
-            let place = [&act.before[..], &item[act.path.len()..]].concat();
-            let (dir, name) = self.base.spot(&place).map_err(said)?;
-            let any = self.journal.any_owner;
-            dress(&dir, name, &noted.attributes, None, any).map_err(said)?;
-        }
-        Ok(())
-    }
-
-    fn noted(&self, item: &[u8]) -> Result<Noted, Refusal> {
-        let said = |why| failed(item, why);
-        let facts = self.upper.look(item).map_err(said)?;
-        let facts = facts.ok_or_else(|| said(Errno::NOENT))?;
-        Noted::read(&self.upper, item, facts).map_err(said)
+        Known::add(&self.place.notes, known)
     }
 
     /// R2
@@ -231,19 +201,29 @@ impl<'a> Carry<'a> {
         let mut done = 0;
         for moved in self.journal.moves.clone() {
             self.step(Phase::Exchanging, done, all)?;
-            let said = |why| failed(&moved.from, why);
-            if self.base.number(&moved.from).map_err(said)? == Some(moved.ino) {
-                let whole = RenameFlags::NOREPLACE;
-                let staged = self.base.rename(&moved.from, &moved.stage, whole);
-                staged.map_err(said)?;
-            }
             done += 1;
+            let Some(from) = self.at_if(&moved.from, When::Before)? else {
+                continue;
+            };
+            let fail = |why| said(&moved.from, why);
+            let held = Held::open(&*from.0, &from.1).map_err(fail)?;
+            if let Some(held) = held.filter(|held| held.id().is(&moved.id)) {
+                let to = self.at(&moved.stage, When::Before)?;
+                let (from, to) = ((from.0.as_fd(), &from.1[..]), (to.0.as_fd(), &to.1[..]));
+                rename::held(from, to, &held).map_err(fail)?;
+                self.base.forget();
+            }
         }
         for number in 0..self.journal.acts.len() {
             self.step(Phase::Exchanging, done, all)?;
             let act = &self.journal.acts[number];
             self.look_at(act)?;
-            exchange(&self.base, act).map_err(|why| failed(&act.path, why))?;
+            match self.names(act, |names| names.forth(act))? {
+                Some(done) => done.map_err(|why| said(&act.path, why))?,
+                // It went with its directory.
+                None if act.new.is_none() => {}
+                None => return Err(changed(&act.path)),
+            }
             done += 1;
         }
         for number in 0..self.journal.touches.len() {
@@ -253,21 +233,58 @@ impl<'a> Carry<'a> {
         Ok(())
     }
 
+    /// Does something with the names of an act; `None` as `at_if`.
+    pub(crate) fn names<R>(
+        &self,
+        act: &Act,
+        run: impl FnOnce(&Names<'_>) -> R,
+    ) -> Result<Option<R>, Refusal> {
+        // What moves waits elsewhere, in a directory that stays.
+        let when = match act.hidden == act.before && act.items.is_empty() {
+            true => When::Before,
+            false => When::After,
+        };
+        let Some((dir, name)) = self.at_if(&act.path, When::After)? else {
+            return Ok(None);
+        };
+        let Some((beside, hidden)) = self.at_if(&act.hidden, when)? else {
+            return Ok(None);
+        };
+        let aside = [&hidden[..], b"+"].concat();
+        let names = Names {
+            name: (dir.as_fd(), &name),
+            hidden: (beside.as_fd(), &hidden),
+            aside: (beside.as_fd(), &aside),
+        };
+        let done = run(&names);
+        self.base.forget();
+        Ok(Some(done))
+    }
+
     /// Sets or puts back attributes.
     pub(crate) fn touch(&self, touch: &Touch, forth: bool) -> Result<(), Refusal> {
-        let said = |why| failed(&touch.path, why);
-        if self.base.number(&touch.path).map_err(said)? != Some(touch.ino) {
+        let fail = |why| failed(&touch.path, why);
+        let (dir, name) = match (self.at(&touch.path, When::After), forth) {
+            // The way back leaves what others changed.
+            (Err(_), false) => return Ok(()),
+            (at, _) => at?,
+        };
+        let held = Held::open(&*dir, &name).map_err(fail)?;
+        let Some(held) = held.filter(|held| held.id().is(&touch.id)) else {
             if forth {
                 return Err(changed(&touch.path));
             }
             return Ok(());
+        };
+        if forth && !self.resumed && !held.facts.is_dir() && held.facts.ctime != touch.ctime {
+            return Err(changed(&touch.path));
         }
         let (had, to) = match forth {
             true => (&touch.before, &touch.after),
             false => (&touch.after, &touch.before),
         };
-        let (dir, name) = self.base.spot(&touch.path).map_err(said)?;
-        dress(&dir, name, to, Some(had), self.journal.any_owner).map_err(said)
+        held.dress(to, Some(had), self.journal.any_owner)
+            .map_err(fail)
     }
 
     /// R4
@@ -280,8 +297,7 @@ impl<'a> Carry<'a> {
             match &self.journal.sweeps[number] {
                 Sweep::Take(path) => {
                     let to = kept("view", number);
-                    let whole = RenameFlags::NOREPLACE;
-                    match self.upper.rename_to(path, &self.store, &to, whole) {
+                    match self.upper.rename_to(path, &self.store, &to) {
                         // Taken before.
                         Err(Errno::NOENT) => {}
                         done => done.map_err(|why| failed(path, why))?,
@@ -294,7 +310,7 @@ impl<'a> Carry<'a> {
         self.step(Phase::Settling, all, all)?;
         for moment in &self.journal.moments {
             if let Some(after) = moment.after {
-                self.moment(&moment.path, moment.ino, moment.atime, after)?;
+                self.moment(&moment.path, moment.id, moment.atime, after)?;
             }
         }
         Ok(())
@@ -302,19 +318,17 @@ impl<'a> Carry<'a> {
 
     /// Has a directory of the view hide what is beneath it, or show it.
     pub(crate) fn mark(&self, path: &[u8], hides: bool) -> Result<(), Refusal> {
-        let said = |why| failed(path, why);
-        let (dir, name) = match self.upper.spot(path) {
-            Err(Errno::NOENT) => return Ok(()),
-            spot => spot.map_err(said)?,
+        let fail = |why| failed(path, why);
+        let Some(held) = self.upper.hold(path).map_err(fail)? else {
+            return Ok(());
         };
-        let place = crate::commit::tree::by_handle(&dir, name);
         let done = match hides {
-            true => rustix::fs::lsetxattr(&place, OPAQUE, b"y", XattrFlags::empty()),
-            false => rustix::fs::lremovexattr(&place, OPAQUE),
+            true => rustix::fs::setxattr(held.path(), OPAQUE, b"y", XattrFlags::empty()),
+            false => rustix::fs::removexattr(held.path(), OPAQUE),
         };
         match done {
-            Err(Errno::NODATA | Errno::NOENT) => Ok(()),
-            done => done.map_err(said),
+            Err(Errno::NODATA) => Ok(()),
+            done => done.map_err(fail),
         }
     }
 
@@ -322,27 +336,19 @@ impl<'a> Carry<'a> {
     pub(crate) fn moment(
         &self,
         path: &[u8],
-        ino: u64,
+        id: Option<Id>,
         atime: Time,
         mtime: Time,
     ) -> Result<(), Refusal> {
-        let said = |why| failed(path, why);
-        let there = self.base.number(path).map_err(said)?;
-        if there.is_none() || ino != 0 && there != Some(ino) {
+        let fail = |why| failed(path, why);
+        let held = self.base.hold(path).map_err(fail)?;
+        // Another directory has the name by now, and its own time.
+        let Some(held) = held.filter(|held| id.is_some_and(|id| held.id().is(&id))) else {
             return Ok(());
-        }
-        let time = |(tv_sec, nanoseconds): Time| rustix::fs::Timespec {
-            tv_sec,
-            tv_nsec: nanoseconds.into(),
         };
-        let times = rustix::fs::Timestamps {
-            last_access: time(atime),
-            last_modification: time(mtime),
-        };
-        let (dir, name) = self.base.spot(path).map_err(said)?;
-        match rustix::fs::utimensat(&*dir, name, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        match held.times(atime, mtime) {
             Err(Errno::PERM | Errno::ACCESS) => Ok(()),
-            done => done.map_err(said),
+            done => done.map_err(fail),
         }
     }
 
@@ -360,58 +366,6 @@ impl<'a> Carry<'a> {
             }
         }
         self.store.sync(b"").map_err(|why| failed(b"/", why))
-    }
-}
-
-/// Has a name stand for what is new, and the hidden one for what was there; done twice it is done
-/// once.
-fn exchange(base: &Tree, act: &Act) -> rustix::io::Result<()> {
-    let there = base.number(&act.path)?;
-    let whole = RenameFlags::NOREPLACE;
-    match (act.new, act.old) {
-        (Some(new), old) if there == Some(new) => {
-            let aside = [&act.hidden[..], b"+"].concat();
-            if old.is_some() && base.number(&act.hidden)?.is_none() && base.number(&aside)? == old {
-                return base.rename(&aside, &act.hidden, whole);
-            }
-            Ok(())
-        }
-        (Some(new), Some(old)) if there == Some(old) => {
-            must_be(base, &act.hidden, new)?;
-            match base.rename(&act.hidden, &act.path, RenameFlags::EXCHANGE) {
-                // A file system that cannot: for a moment the name is not there.
-                Err(Errno::INVAL | Errno::OPNOTSUPP) => {
-                    let aside = [&act.hidden[..], b"+"].concat();
-                    base.rename(&act.path, &aside, whole)?;
-                    base.rename(&act.hidden, &act.path, whole)?;
-                    base.rename(&aside, &act.hidden, whole)
-                }
-                done => done,
-            }
-        }
-        (Some(new), None) if there.is_none() => {
-            must_be(base, &act.hidden, new)?;
-            base.rename(&act.hidden, &act.path, whole)
-        }
-        (None, Some(old)) if there == Some(old) => base.rename(&act.path, &act.hidden, whole),
-        (None, _) if there.is_none() => Ok(()),
-        // Where exchanging was given up in the middle.
-        (Some(new), Some(old)) if there.is_none() => {
-            let aside = [&act.hidden[..], b"+"].concat();
-            must_be(base, &aside, old)?;
-            must_be(base, &act.hidden, new)?;
-            base.rename(&act.hidden, &act.path, whole)?;
-            base.rename(&aside, &act.hidden, whole)
-        }
-        _ => Err(Errno::STALE),
-    }
-}
-
-fn must_be(base: &Tree, path: &[u8], ino: u64) -> rustix::io::Result<()> {
-    if base.number(path)? == Some(ino) {
-        Ok(())
-    } else {
-        Err(Errno::STALE)
     }
 }
 

@@ -1,152 +1,190 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Copies of files, whole: data with its holes, attributes, owner, mode and times.
+//!
+//! # Rules
+//! R1. A copy may be made in a directory that another user can write. All that is given to it goes
+//!     through the descriptor by which it was made, and everything about its source comes from one
+//!     descriptor as well.
+//! R2. What has no such descriptor (a directory, a symbolic link, a node) is opened after it was
+//!     made, and must be what was made: new, of this user, without permissions for others.
+//! R3. A new directory gets its attributes after all that is in it, and stays closed to others
+//!     until then. The topmost one is left to the caller, who records first which inode it is.
 
 use crate::Refusal;
-use crate::commit::facts::{Attributes, Facts, is_ours};
-use crate::commit::scan::failed;
-use crate::commit::tree::{Tree, by_handle, chmod, join};
+use crate::commit::facts::Attributes;
+use crate::commit::held::{Held, Id};
+use crate::commit::ladder::Ladder;
+use crate::commit::scan::{failed, text};
+use crate::commit::tree::names_in;
 use openpath_abi::mode;
 use openpath_abi::stat::{major, minor};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Timestamps, Uid, XattrFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, Result};
-use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How much is copied between two looks at who waits.
 const PIECE: usize = 8 << 20;
+/// By how many seconds the clock of a file system may be behind.
+const BEHIND: i64 = 2;
 
 /// Hears how many bytes were copied.
 pub(crate) type Heard<'a> = &'a mut dyn FnMut(u64);
 
-/// Makes a copy of anything but a directory; `any_owner`: one that cannot be given is let go.
+/// Makes a copy of anything but a directory, and says which inode it is.
 pub(crate) fn copy(
-    (from, path): (&Tree, &[u8]),
-    (to, new): (&Tree, &[u8]),
+    source: &Held,
+    (dir, name): (BorrowedFd<'_>, &[u8]),
     attributes: &Attributes,
     any_owner: bool,
     heard: Heard<'_>,
-) -> std::result::Result<(), Refusal> {
-    let said = |why| failed(path, why);
-    let (dir, name) = to.spot(new).map_err(said)?;
-    match mode::file_type(attributes.mode) {
+) -> Result<Id> {
+    let made = match mode::file_type(attributes.mode) {
         mode::S_IFREG => {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let file = rustix::fs::openat(&*dir, name, flags, Mode::from_raw_mode(0o600));
-            let file = file.map_err(said)?;
-            let source = from.read(path).map_err(said)?;
-            data(&source, &file, heard).map_err(said)?;
+            let flags =
+                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(0o600))?;
+            data(&source.read()?, &file, heard)?;
+            #[cfg(test)]
+            seam::reached(name);
+            Held::of(file)?
         }
         mode::S_IFLNK => {
-            let (source, name_there) = from.spot(path).map_err(said)?;
-            let body = rustix::fs::readlinkat(&*source, name_there, Vec::new()).map_err(said)?;
-            rustix::fs::symlinkat(body, &*dir, name).map_err(said)?;
+            let body = rustix::fs::readlinkat(source.fd(), "", Vec::new())?;
+            let before = now();
+            rustix::fs::symlinkat(&body, dir, name)?;
+            let made = fresh(dir, name, attributes, before)?;
+            if rustix::fs::readlinkat(made.fd(), "", Vec::new())? != body {
+                return Err(Errno::STALE);
+            }
+            made
         }
         kind => {
             let rdev = rustix::fs::makedev(major(attributes.rdev), minor(attributes.rdev));
             let mode = Mode::from_raw_mode(0o600);
-            let kind = FileType::from_raw_mode(kind);
-            rustix::fs::mknodat(&*dir, name, kind, mode, rdev).map_err(said)?;
+            let before = now();
+            rustix::fs::mknodat(dir, name, FileType::from_raw_mode(kind), mode, rdev)?;
+            fresh(dir, name, attributes, before)?
         }
-    }
-    dress(&dir, name, attributes, None, any_owner).map_err(said)
+    };
+    made.dress(attributes, None, any_owner)?;
+    // Its number and birth are what they were; its other facts are not.
+    Ok(made.id())
 }
 
-/// Makes a copy of a tree that nobody changes.
+/// Makes an empty directory that nobody else can enter.
+pub(crate) fn make_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Held> {
+    let before = now();
+    rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o700))?;
+    let made = Held::open(dir, name)?.ok_or(Errno::STALE)?;
+    let good = made.facts.is_dir() && made.facts.mode & 0o777 == 0o700 && is_fresh(&made, before);
+    if good && names_in(made.fd())?.is_empty() {
+        Ok(made)
+    } else {
+        Err(Errno::STALE)
+    }
+}
+
+/// Holds what was made just now (R2).
+fn fresh(dir: BorrowedFd<'_>, name: &[u8], like: &Attributes, before: i64) -> Result<Held> {
+    let made = Held::open(dir, name)?.ok_or(Errno::STALE)?;
+    let facts = &made.facts;
+    let kind = mode::file_type(facts.mode) == mode::file_type(like.mode);
+    let device =
+        kind && (!mode::is_chr(like.mode) && !mode::is_blk(like.mode) || facts.rdev == like.rdev);
+    let closed = mode::is_lnk(facts.mode) || facts.mode & 0o177 == 0;
+    if device && closed && facts.nlink == 1 && is_fresh(&made, before) {
+        Ok(made)
+    } else {
+        Err(Errno::STALE)
+    }
+}
+
+fn is_fresh(made: &Held, before: i64) -> bool {
+    let own = made.facts.uid == rustix::process::geteuid().as_raw();
+    let born = made.facts.btime;
+    own && born.is_none_or(|(seconds, _)| seconds >= before - BEHIND)
+}
+
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(now.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
+}
+
+/// A directory that is being copied.
+struct Level {
+    /// The names that are left.
+    names: Vec<Vec<u8>>,
+    attributes: Attributes,
+}
+
+/// Makes a copy of a tree, however deep, but for the attributes of its topmost directory (R3);
+/// which inode it is. `path` is what errors name.
 pub(crate) fn copy_tree(
-    (from, path): (&Tree, &[u8]),
-    (to, new): (&Tree, &[u8]),
+    source: Held,
+    (dir, name): (BorrowedFd<'_>, &[u8]),
+    path: &[u8],
     heard: Heard<'_>,
-) -> std::result::Result<(), Refusal> {
-    let said = |why| failed(path, why);
-    let facts = from.look(path).map_err(said)?;
-    let facts = facts.ok_or_else(|| said(Errno::NOENT))?;
-    let attributes = Attributes::read(from, path, &facts).map_err(said)?;
-    if !facts.is_dir() {
-        return copy((from, path), (to, new), &attributes, false, heard);
+) -> std::result::Result<Id, Refusal> {
+    let said = |why| match why {
+        Errno::STALE => Refusal::new(format!(
+            "{} was changed by another process while it was copied: try again",
+            text(path)
+        )),
+        why => failed(path, why),
+    };
+    if !source.facts.is_dir() {
+        let attributes = source.attributes().map_err(said)?;
+        return copy(&source, (dir, name), &attributes, false, heard).map_err(said);
     }
-    let (dir, name) = to.spot(new).map_err(said)?;
-    rustix::fs::mkdirat(&*dir, name, Mode::from_raw_mode(0o700)).map_err(said)?;
-    for name in from.names(path).map_err(said)? {
-        copy_tree((from, &join(path, &name)), (to, &join(new, &name)), heard)?;
-    }
-    dress(&dir, name, &attributes, None, false).map_err(said)
+    let made = make_dir(dir, name).map_err(said)?;
+    let top = open_again(made.fd()).map_err(said)?;
+    copy_below(source, top, heard).map_err(said)?;
+    Ok(made.id())
 }
 
-/// Gives a file owner, attributes, mode and times; `had`: what it has now.
-pub(crate) fn dress(
-    dir: &OwnedFd,
-    name: &[u8],
-    to: &Attributes,
-    had: Option<&Attributes>,
-    any_owner: bool,
-) -> Result<()> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    let now = look(dir, name)?;
-    if (now.uid, now.gid) != (to.uid, to.gid) {
-        let ids = (Some(Uid::from_raw(to.uid)), Some(Gid::from_raw(to.gid)));
-        match rustix::fs::chownat(dir, name, ids.0, ids.1, flags) {
-            // A link's owner is nobody's matter; the group may be one of the user's.
-            Err(Errno::PERM) if any_owner || mode::is_lnk(to.mode) => {
-                let _if_it_may = rustix::fs::chownat(dir, name, None, ids.1, flags);
+/// Copies all that is in a directory into another one.
+fn copy_below(source: Held, to: OwnedFd, heard: Heard<'_>) -> Result<()> {
+    let first = Level {
+        names: names_in(source.fd())?,
+        attributes: source.attributes()?,
+    };
+    let mut from = Ladder::new(source.into_fd())?;
+    let mut to = Ladder::new(to)?;
+    let mut levels = vec![first];
+    while let Some(level) = levels.last_mut() {
+        let Some(name) = level.names.pop() else {
+            let attributes = levels.pop().map(|level| level.attributes);
+            from.leave()?;
+            let done = to.leave()?;
+            if let (Some(done), Some(attributes), false) = (done, attributes, levels.is_empty()) {
+                Held::of(done)?.dress(&attributes, None, false)?;
             }
-            done => done?,
-        }
-    }
-    xattrs(dir, name, to, had)?;
-    if !mode::is_lnk(to.mode) {
-        chmod(dir, name, to.mode)?;
-    }
-    let time = |(tv_sec, nanoseconds): (i64, u32)| rustix::fs::Timespec {
-        tv_sec,
-        tv_nsec: nanoseconds.into(),
-    };
-    let times = Timestamps {
-        last_access: time(to.atime),
-        last_modification: time(to.mtime),
-    };
-    rustix::fs::utimensat(dir, name, &times, flags)
-}
-
-fn xattrs(dir: &OwnedFd, name: &[u8], to: &Attributes, had: Option<&Attributes>) -> Result<()> {
-    let none = BTreeMap::new();
-    let had = had.map_or(&none, |had| &had.xattrs);
-    if *had == to.xattrs {
-        return Ok(());
-    }
-    let path = by_handle(dir, name);
-    let writable = rustix::process::geteuid().is_root() || mode::is_lnk(to.mode);
-    if !writable {
-        // Who may not write a file may not set its attributes, even if it is his.
-        chmod(dir, name, to.mode | 0o600)?;
-    }
-    for (key, value) in &to.xattrs {
-        if had.get(key) == Some(value) {
             continue;
-        }
-        let set = rustix::fs::lsetxattr(&path, &key[..], value, XattrFlags::empty());
-        match set {
-            // What this process cannot give goes without.
-            Err(Errno::PERM | Errno::OPNOTSUPP) if !is_ours(key) => {}
-            done => done?,
-        }
-    }
-    for key in had.keys().filter(|key| is_ours(key)) {
-        if !to.xattrs.contains_key(key) {
-            match rustix::fs::lremovexattr(&path, &key[..]) {
-                Err(Errno::NODATA) => {}
-                done => done?,
-            }
+        };
+        let Some(held) = Held::open(from.dir()?, &name)? else {
+            continue;
+        };
+        let attributes = held.attributes()?;
+        if held.facts.is_dir() {
+            let below = make_dir(to.dir()?, &name)?;
+            levels.push(Level {
+                names: names_in(held.fd())?,
+                attributes,
+            });
+            from.enter(held.into_fd())?;
+            to.enter(below.into_fd())?;
+        } else {
+            copy(&held, (to.dir()?, &name), &attributes, false, heard)?;
         }
     }
     Ok(())
 }
 
-fn look(dir: &OwnedFd, name: &[u8]) -> Result<Facts> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    let mask = rustix::fs::StatxFlags::BASIC_STATS;
-    Ok(Facts::new(&rustix::fs::statx(dir, name, flags, mask)?))
+fn open_again(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, ".", flags, Mode::empty())
 }
-
 /// Copies the data of a file.
 fn data(from: &OwnedFd, to: &OwnedFd, heard: Heard<'_>) -> Result<()> {
     let size = rustix::fs::fstat(from)?.st_size;
@@ -193,4 +231,29 @@ fn piece(from: &OwnedFd, to: &OwnedFd, at: u64, room: usize) -> Result<usize> {
         done += rustix::io::pwrite(to, &buffer[done..read], at + done as u64)?;
     }
     Ok(read)
+}
+
+/// Where a test can act between the data of a copy and its attributes.
+#[cfg(test)]
+pub(crate) mod seam {
+    use std::cell::RefCell;
+
+    type Hook = Box<dyn FnMut(&[u8])>;
+
+    thread_local! {
+        static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+    }
+
+    /// Calls this with the name of each copy of this thread.
+    pub(crate) fn set(hook: Option<Hook>) {
+        HOOK.with(|cell| *cell.borrow_mut() = hook);
+    }
+
+    pub(super) fn reached(name: &[u8]) {
+        HOOK.with(|cell| {
+            if let Some(hook) = &mut *cell.borrow_mut() {
+                hook(name);
+            }
+        });
+    }
 }

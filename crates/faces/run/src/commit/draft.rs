@@ -13,14 +13,21 @@
 use crate::Refusal;
 use crate::change::{Change, Kind};
 use crate::commit::choice::{Choice, changes};
-use crate::commit::facts::{Attributes, Facts};
-use crate::commit::journal::{Act, Journal, Moment, Move, Sweep, Touch};
+use crate::commit::facts::{Attributes, Facts, Time};
+use crate::commit::held::Id;
+use crate::commit::journal::{Act, Journal, Link, Moment, Move, Sweep, Touch, boot};
 use crate::commit::scan::{Entry, Is, Scan, failed, text};
-use crate::commit::seen::Seen;
+use crate::commit::seen::{Seen, changed};
 use crate::commit::since::Since;
 use crate::commit::tree::{Tree, join, split};
 use openpath_abi::mode;
 use std::collections::{HashMap, HashSet};
+
+/// The time that a file gets which is made now.
+fn file_clock() -> Time {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    (now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0))
+}
 
 /// What a journal is made from.
 pub(crate) struct Draft<'a> {
@@ -57,6 +64,10 @@ impl<'a> Draft<'a> {
                 moments: Vec::new(),
                 sweeps: Vec::new(),
                 links: Vec::new(),
+                before: Vec::new(),
+                after: Vec::new(),
+                boot: boot(),
+                began: file_clock(),
                 contested: Vec::new(),
                 any_owner: false,
                 done: None,
@@ -77,6 +88,7 @@ impl<'a> Draft<'a> {
         });
         journal.acts.sort_by(|a, b| a.path.cmp(&b.path));
         draft.moments();
+        draft.dirs();
         draft.sweeps();
         Ok(draft.journal)
     }
@@ -85,7 +97,7 @@ impl<'a> Draft<'a> {
         match entry.is {
             Is::Whiteout => {
                 if let Some(old) = self.displaced(entry) {
-                    self.act(entry, None, Some(old.ino), Vec::new())?;
+                    self.act(entry, None, Some(old.id()), Vec::new())?;
                 }
             }
             Is::File => self.file(entry)?,
@@ -109,8 +121,12 @@ impl<'a> Draft<'a> {
         {
             // Further names are names of what is there.
             if mode::file_type(here.mode) == mode::file_type(facts.mode) {
-                let link = (facts.ino, place.clone(), entry.path.clone());
-                self.journal.links.push(link);
+                self.journal.links.push(Link {
+                    number: facts.ino,
+                    place: place.clone(),
+                    id: here.id(),
+                    path: entry.path.clone(),
+                });
             }
         }
         match (&entry.kind, alone, &entry.place) {
@@ -124,8 +140,8 @@ impl<'a> Draft<'a> {
                 match self.roots.get(&at) {
                     Some(root) => self.journal.acts[*root].items.push(entry.path.clone()),
                     None => {
-                        let old = self.displaced(entry).map(|old| old.ino);
-                        self.act(entry, Some(0), old, vec![entry.path.clone()])?;
+                        let old = self.displaced(entry).map(Facts::id);
+                        self.act(entry, Some(Id::default()), old, vec![entry.path.clone()])?;
                     }
                 }
                 Ok(())
@@ -141,8 +157,8 @@ impl<'a> Draft<'a> {
                 *root
             }
             None => {
-                let old = self.displaced(entry).map(|old| old.ino);
-                self.act(entry, Some(0), old, vec![entry.path.clone()])?
+                let old = self.displaced(entry).map(Facts::id);
+                self.act(entry, Some(Id::default()), old, vec![entry.path.clone()])?
             }
         };
         self.roots.insert(at, root);
@@ -160,8 +176,8 @@ impl<'a> Draft<'a> {
     fn act(
         &mut self,
         entry: &Entry,
-        new: Option<u64>,
-        old: Option<u64>,
+        new: Option<Id>,
+        old: Option<Id>,
         items: Vec<Vec<u8>>,
     ) -> Result<usize, Refusal> {
         let hidden = self.hidden();
@@ -176,6 +192,7 @@ impl<'a> Draft<'a> {
             before: join(split(place).0, &hidden),
             new,
             old,
+            copy: None,
             items,
             seen,
         });
@@ -190,16 +207,17 @@ impl<'a> Draft<'a> {
             from: from.clone(),
             to: entry.path.clone(),
             stage: Vec::new(),
-            ino: facts.ino,
+            id: facts.id(),
         });
-        let old = self.displaced(entry).map(|old| old.ino);
+        let old = self.displaced(entry).map(Facts::id);
         let seen = self.seen(entry)?;
         self.journal.acts.push(Act {
             path: entry.path.clone(),
             hidden: Vec::new(),
             before: Vec::new(),
-            new: Some(facts.ino),
+            new: Some(facts.id()),
             old,
+            copy: None,
             items: Vec::new(),
             seen,
         });
@@ -242,13 +260,17 @@ impl<'a> Draft<'a> {
         facts: &Facts,
         after: &Attributes,
     ) -> Result<(), Refusal> {
-        let before = Attributes::read(self.base, real, facts);
-        let before = before.map_err(|why| failed(path, why))?;
+        let said = |why| failed(path, why);
+        let held = self.base.hold(real).map_err(said)?;
+        let held = held.filter(|held| held.id().is(&facts.id()));
+        let held = held.ok_or_else(|| changed(real))?;
+        let before = held.attributes().map_err(said)?;
         if !before.same(after) || before.mtime != after.mtime {
             self.journal.touches.push(Touch {
                 path: path.to_vec(),
                 place: real.to_vec(),
-                ino: facts.ino,
+                id: held.id(),
+                ctime: held.facts.ctime,
                 before,
                 after: after.clone(),
             });
@@ -342,7 +364,8 @@ impl<'a> Draft<'a> {
                     moments.push(Moment {
                         path: entry.path.clone(),
                         path_before: entry.path.clone(),
-                        ino: 0,
+                        id: None,
+                        is_new: true,
                         atime: entry.noted.facts.atime,
                         before: shown,
                         after: Some(shown),
@@ -356,7 +379,8 @@ impl<'a> Draft<'a> {
                 moments.push(Moment {
                     path: entry.path.clone(),
                     path_before: real.clone(),
-                    ino: facts.ino,
+                    id: Some(facts.id()),
+                    is_new: false,
                     atime: facts.atime,
                     before: facts.mtime,
                     after: whole.then_some(shown),
@@ -364,6 +388,40 @@ impl<'a> Draft<'a> {
             }
         }
         self.journal.moments = moments;
+    }
+
+    /// Which inodes the directories are in which names change.
+    fn dirs(&mut self) {
+        let journal = &self.journal;
+        let acts = journal.acts.iter();
+        let moves = journal.moves.iter();
+        let touches = journal.touches.iter();
+        let before: HashSet<&[u8]> = acts
+            .clone()
+            .map(|act| &act.before)
+            .chain(moves.clone().flat_map(|moved| [&moved.from, &moved.stage]))
+            .map(|path| split(path).0)
+            .collect();
+        let after: HashSet<&[u8]> = acts
+            .flat_map(|act| [&act.path, &act.hidden])
+            .chain(touches.map(|touch| &touch.path))
+            .map(|path| split(path).0)
+            .collect();
+        let (mut real, mut shown) = (Vec::new(), Vec::new());
+        for entry in &self.scan.entries {
+            let Some((place, facts)) = &entry.beneath else {
+                continue;
+            };
+            if before.contains(&place[..]) {
+                real.push((place.clone(), facts.id()));
+            }
+            if after.contains(&entry.path[..]) {
+                shown.push((entry.path.clone(), facts.id()));
+            }
+        }
+        real.sort();
+        shown.sort();
+        (self.journal.before, self.journal.after) = (real, shown);
     }
 
     /// What leaves the view: whole directories by one name.

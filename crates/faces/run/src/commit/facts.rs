@@ -6,7 +6,7 @@
 //!     back end `host` writes it; marks of the overlay are `user.overlay.*`, and a guest's own such
 //!     attribute is kept as `user.overlay.overlay.*`.
 
-use crate::commit::tree::{Tree, by_handle};
+use crate::commit::held::{Held, Id};
 use openpath_abi::mode;
 use openpath_abi::stat::makedev;
 use rustix::fs::{Statx, StatxAttributes, StatxFlags, StatxTimestamp};
@@ -47,10 +47,12 @@ pub(crate) struct Facts {
     pub(crate) btime: Option<Time>,
     /// It is marked so that nothing may change it.
     pub(crate) fixed: bool,
+    /// Its time of birth never changes.
+    births_stay: bool,
 }
 
 impl Facts {
-    pub(crate) fn new(stat: &Statx) -> Facts {
+    pub(crate) fn new(stat: &Statx, births_stay: bool) -> Facts {
         let time = |time: StatxTimestamp| (time.tv_sec, time.tv_nsec);
         let mask = StatxFlags::from_bits_retain(stat.stx_mask);
         let fixed = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
@@ -72,6 +74,16 @@ impl Facts {
                 .contains(StatxFlags::BTIME)
                 .then(|| time(stat.stx_btime)),
             fixed: stat.stx_attributes.intersects(fixed),
+            births_stay,
+        }
+    }
+
+    /// Which inode it is.
+    pub(crate) fn id(&self) -> Id {
+        Id {
+            device: Some(self.device),
+            number: self.ino,
+            born: self.btime.filter(|_| self.births_stay),
         }
     }
 
@@ -120,12 +132,8 @@ mod pairs {
 }
 
 impl Attributes {
-    /// As the host has them.
-    pub(crate) fn read(tree: &Tree, path: &[u8], facts: &Facts) -> Result<Attributes> {
-        Ok(Self::of(facts, xattrs(tree, path)?))
-    }
-
-    fn of(facts: &Facts, xattrs: BTreeMap<Vec<u8>, Vec<u8>>) -> Attributes {
+    /// As a file has them.
+    pub(crate) fn of(facts: &Facts, xattrs: BTreeMap<Vec<u8>, Vec<u8>>) -> Attributes {
         Attributes {
             mode: facts.mode,
             uid: facts.uid,
@@ -164,13 +172,14 @@ pub(crate) struct Noted {
 
 impl Noted {
     /// Reads it.
-    pub(crate) fn read(upper: &Tree, path: &[u8], mut facts: Facts) -> Result<Noted> {
+    pub(crate) fn read(held: &Held) -> Result<Noted> {
+        let mut facts = held.facts.clone();
         let mut plain = BTreeMap::new();
         let mut marks = BTreeMap::new();
         let mut kept = None;
         let has = facts.is_dir() || facts.is_file() || rustix::process::geteuid().is_root();
         let all = if has {
-            xattrs(upper, path)?
+            xattrs(&held.path())?
         } else {
             BTreeMap::new()
         };
@@ -212,17 +221,15 @@ fn parse(value: &[u8]) -> Option<(u32, u32, u32, u64)> {
     Some((short(mode)?, short(uid)?, short(gid)?, rdev))
 }
 
-/// All extended attributes.
-fn xattrs(tree: &Tree, path: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
-    let (dir, name) = tree.spot(path)?;
-    let path = by_handle(&dir, name);
+/// All extended attributes of what a path leads to, which is a descriptor's.
+pub(crate) fn xattrs(path: &str) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     // Most files have few or none.
     let mut list = vec![0; 1024];
-    let length = match rustix::fs::llistxattr(&path, &mut list[..]) {
+    let length = match rustix::fs::listxattr(path, &mut list[..]) {
         Err(Errno::OPNOTSUPP) => return Ok(BTreeMap::new()),
         Err(Errno::RANGE) => {
             list.resize(XATTR_MAX, 0);
-            rustix::fs::llistxattr(&path, &mut list[..])?
+            rustix::fs::listxattr(path, &mut list[..])?
         }
         length => length?,
     };
@@ -233,7 +240,7 @@ fn xattrs(tree: &Tree, path: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     let mut value = vec![0; XATTR_MAX];
     let names = list[..length].split(|byte| *byte == 0);
     for name in names.filter(|name| !name.is_empty()) {
-        match rustix::fs::lgetxattr(&path, name, &mut value[..]) {
+        match rustix::fs::getxattr(path, name, &mut value[..]) {
             // It went, or is not for everyone to read.
             Err(Errno::NODATA | Errno::ACCESS | Errno::PERM | Errno::OPNOTSUPP) => {}
             // A copy of its length: all files of a commit are held in memory at once.
@@ -247,7 +254,7 @@ fn xattrs(tree: &Tree, path: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Attributes, Facts, Tree};
+    use crate::commit::tree::Tree;
 
     #[test]
     fn attributes_take_as_much_memory_as_they_are_long() {
@@ -261,8 +268,8 @@ mod tests {
         set("user.one", b"1");
         set("user.two", &[7; 100]);
         let tree = Tree::open(&dir).unwrap();
-        let facts: Facts = tree.look(b"/file").unwrap().unwrap();
-        let all = Attributes::read(&tree, b"/file", &facts).unwrap().xattrs;
+        let held = tree.hold(b"/file").unwrap().unwrap();
+        let all = held.attributes().unwrap().xattrs;
         std::fs::remove_dir_all(&dir).unwrap();
         assert_eq!(all.len(), 2);
         for (name, value) in all {

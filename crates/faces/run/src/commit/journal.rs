@@ -20,17 +20,12 @@
 //! # Rules
 //! R1. Whether an act is done is told by which inode has the name, so that it can be tried again.
 
-use crate::Refusal;
 use crate::change::Change;
 use crate::commit::facts::{Attributes, Time};
+use crate::commit::held::Id;
 use crate::commit::seen::Seen;
 use crate::commit::tree::is_below;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
 
 /// A path, from the root of its tree.
 pub(crate) type Bytes = Vec<u8>;
@@ -61,7 +56,7 @@ pub(crate) struct Move {
     pub(crate) to: Bytes,
     /// Where it waits, under a hidden name, while others go.
     pub(crate) stage: Bytes,
-    pub(crate) ino: u64,
+    pub(crate) id: Id,
 }
 
 /// A name that comes to stand for something else.
@@ -73,10 +68,12 @@ pub(crate) struct Act {
     pub(crate) hidden: Bytes,
     /// The hidden name, before they moved.
     pub(crate) before: Bytes,
-    /// What it is going to stand for, waiting under the hidden name; 0: not made yet.
-    pub(crate) new: Option<u64>,
+    /// What it is going to stand for, waiting under the hidden name; of number 0: not made yet.
+    pub(crate) new: Option<Id>,
     /// What it stands for now, and is going to have the hidden name.
-    pub(crate) old: Option<u64>,
+    pub(crate) old: Option<Id>,
+    /// A copy of that, which an undo makes under a hidden name.
+    pub(crate) copy: Option<Id>,
     /// What is to be made for it, directories first; none of what moved.
     pub(crate) items: Vec<Bytes>,
     /// What the real tree had under the name when all this was planned, and where that was; none if
@@ -90,7 +87,9 @@ pub(crate) struct Touch {
     pub(crate) path: Bytes,
     /// Where it is before directories move.
     pub(crate) place: Bytes,
-    pub(crate) ino: u64,
+    pub(crate) id: Id,
+    /// When it had changed last, when all this was planned.
+    pub(crate) ctime: Time,
     pub(crate) before: Attributes,
     pub(crate) after: Attributes,
 }
@@ -100,8 +99,10 @@ pub(crate) struct Touch {
 pub(crate) struct Moment {
     pub(crate) path: Bytes,
     pub(crate) path_before: Bytes,
-    /// 0: it is new.
-    pub(crate) ino: u64,
+    /// Of one that is new: which inode it is once it is made.
+    pub(crate) id: Option<Id>,
+    /// It is made by this commit.
+    pub(crate) is_new: bool,
     pub(crate) atime: Time,
     pub(crate) before: Time,
     /// None: that of the commit.
@@ -119,6 +120,18 @@ pub(crate) enum Sweep {
     Mark(Bytes),
 }
 
+/// A file of the view of which the real tree has a name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Link {
+    /// Its inode in the view.
+    pub(crate) number: u64,
+    /// The same file in the real tree, where it is before directories move.
+    pub(crate) place: Bytes,
+    pub(crate) id: Id,
+    /// Where it is in the view.
+    pub(crate) path: Bytes,
+}
+
 /// All that is to be done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Journal {
@@ -131,9 +144,16 @@ pub(crate) struct Journal {
     pub(crate) touches: Vec<Touch>,
     pub(crate) moments: Vec<Moment>,
     pub(crate) sweeps: Vec<Sweep>,
-    /// Files of the view that have other names: their inode there, the same file in the real tree,
-    /// and in the view.
-    pub(crate) links: Vec<(u64, Bytes, Bytes)>,
+    /// Files of the view that have other names.
+    pub(crate) links: Vec<Link>,
+    /// The directories of the real tree in which names change, as they are before directories move.
+    pub(crate) before: Vec<(Bytes, Id)>,
+    /// The same afterwards.
+    pub(crate) after: Vec<(Bytes, Id)>,
+    /// The running kernel: devices are numbered anew by the next one.
+    pub(crate) boot: String,
+    /// When it began, by the clock that file systems use.
+    pub(crate) began: Time,
     /// What others had changed as well, which was forced.
     #[serde(default)]
     pub(crate) contested: Vec<Bytes>,
@@ -163,6 +183,21 @@ impl Journal {
         paths.into_iter().filter_map(known).collect()
     }
 
+    /// Forgets devices, which have other numbers by now.
+    pub(crate) fn forget_devices(&mut self) {
+        let acts = self.acts.iter_mut();
+        let acts = acts.flat_map(|act| [&mut act.new, &mut act.old, &mut act.copy]);
+        let moments = self.moments.iter_mut().map(|moment| &mut moment.id);
+        let ids = acts.chain(moments).flatten();
+        let ids = ids.chain(self.moves.iter_mut().map(|moved| &mut moved.id));
+        let ids = ids.chain(self.touches.iter_mut().map(|touch| &mut touch.id));
+        let ids = ids.chain(self.links.iter_mut().map(|link| &mut link.id));
+        let dirs = self.before.iter_mut().chain(&mut self.after);
+        for id in ids.chain(dirs.map(|(_, id)| id)) {
+            id.device = None;
+        }
+    }
+
     /// Has the real tree all of it already?
     pub(crate) fn is_empty(&self) -> bool {
         self.moves.is_empty() && self.acts.is_empty() && self.touches.is_empty()
@@ -185,129 +220,7 @@ pub(crate) struct Taken {
     pub(crate) since: Time,
 }
 
-/// A commit's place on the disk.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    /// The view's directory.
-    pub(crate) view: PathBuf,
-    /// `next` or `commit` in it.
-    pub(crate) dir: PathBuf,
-}
-
-impl Place {
-    /// The commit that there is, and how far it is.
-    pub(crate) fn find(view: &Path) -> Result<Option<(Place, State)>, Refusal> {
-        for name in ["next", "commit"] {
-            let dir = view.join(name);
-            let place = Place {
-                view: view.to_owned(),
-                dir,
-            };
-            let state = place.dir.join("state");
-            match std::fs::read(&state) {
-                Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-                text => {
-                    let state = read(text, &state)?;
-                    return Ok(Some((place, state)));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// A place for a commit that is to be prepared.
-    pub(crate) fn next(view: &Path) -> Result<Place, Refusal> {
-        let dir = view.join("next");
-        let place = Place {
-            view: view.to_owned(),
-            dir,
-        };
-        let made = std::fs::remove_dir_all(&place.dir)
-            .or_else(|why| match why.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(why),
-            })
-            .and_then(|()| std::fs::create_dir(&place.dir))
-            .and_then(|()| std::fs::create_dir(place.dir.join("old")))
-            .and_then(|()| std::fs::create_dir(place.dir.join("view")));
-        made.map_err(|why| said(&place.dir, &why))?;
-        Ok(place)
-    }
-
-    /// Is the commit being prepared, or has it not taken its place yet?
-    pub(crate) fn is_next(&self) -> bool {
-        self.dir.ends_with("next")
-    }
-
-    pub(crate) fn read(&self) -> Result<Journal, Refusal> {
-        let path = self.dir.join("journal");
-        read(std::fs::read(&path), &path)
-    }
-
-    pub(crate) fn write(&self, journal: &Journal) -> Result<(), Refusal> {
-        write(&self.dir.join("journal"), journal)
-    }
-
-    pub(crate) fn enter(&self, state: State) -> Result<(), Refusal> {
-        write(&self.dir.join("state"), &state)
-    }
-}
-
-impl Taken {
-    pub(crate) fn read(view: &Path) -> Result<Vec<Taken>, Refusal> {
-        read_all(&view.join("taken"))
-    }
-
-    pub(crate) fn write(view: &Path, all: &[Taken]) -> Result<(), Refusal> {
-        write(&view.join("taken"), &all)
-    }
-}
-
-impl Known {
-    pub(crate) fn read(view: &Path) -> Result<Vec<Known>, Refusal> {
-        read_all(&view.join("known"))
-    }
-
-    /// Adds some to those that are known.
-    pub(crate) fn add(view: &Path, more: Vec<Known>) -> Result<(), Refusal> {
-        let mut all = Known::read(view)?;
-        let paths: HashSet<&Bytes> = more.iter().map(|known| &known.path).collect();
-        all.retain(|known| !paths.contains(&known.path));
-        all.extend(more);
-        write(&view.join("known"), &all)
-    }
-}
-
-/// Reads what may not be there yet.
-fn read_all<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Refusal> {
-    match std::fs::read(path) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        text => read(text, path),
-    }
-}
-
-fn read<T: DeserializeOwned>(text: io::Result<Vec<u8>>, path: &Path) -> Result<T, Refusal> {
-    let text = text.map_err(|why| said(path, &why))?;
-    serde_json::from_slice(&text).map_err(|why| Refusal::step(&path.display().to_string(), why))
-}
-
-/// Writes all of a file or nothing, to the disk.
-fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Refusal> {
-    let attempt = || -> io::Result<()> {
-        let text = serde_json::to_vec(value)?;
-        let beside = path.with_extension("new");
-        let mut file = File::create(&beside)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        std::fs::rename(&beside, path)?;
-        match path.parent() {
-            Some(dir) => File::open(dir)?.sync_all(),
-            None => Ok(()),
-        }
-    };
-    attempt().map_err(|why| said(path, &why))
-}
-
-fn said(path: &Path, why: &io::Error) -> Refusal {
-    Refusal::step(&path.display().to_string(), why)
+/// Which kernel runs; empty if it does not say.
+pub(crate) fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }

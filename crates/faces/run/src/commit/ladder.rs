@@ -66,26 +66,26 @@ impl Ladder {
         Ok(())
     }
 
-    /// Goes up, out of the directory that the walk is in.
+    /// Goes up, and gives the directory that the walk was in.
     ///
     /// # Errors
     /// `ESTALE`: the directory was moved meanwhile (R2).
-    pub(crate) fn leave(&mut self) -> Result<()> {
-        let below = self.rungs.pop();
+    pub(crate) fn leave(&mut self) -> Result<Option<OwnedFd>> {
+        let below = self.rungs.pop().and_then(|rung| rung.dir);
         let Some(above) = self.rungs.last_mut() else {
-            return Ok(());
+            return Ok(below);
         };
         if above.dir.is_some() {
-            return Ok(());
+            return Ok(below);
         }
-        let below = below.and_then(|rung| rung.dir).ok_or(Errno::STALE)?;
+        let below = below.ok_or(Errno::STALE)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(&below, "..", flags, Mode::empty())?;
         if inode_of(dir.as_fd())? != above.inode {
             return Err(Errno::STALE);
         }
         above.dir = Some(dir);
-        Ok(())
+        Ok(Some(below))
     }
 }
 

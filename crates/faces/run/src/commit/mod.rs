@@ -30,13 +30,18 @@ mod choice;
 mod copy;
 mod draft;
 mod facts;
+mod held;
 mod journal;
 mod ladder;
+mod notes;
 mod remove;
+mod rename;
 mod rights;
 mod scan;
 mod seen;
 mod since;
+mod stage;
+mod swap;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -52,7 +57,8 @@ use crate::{Kept, Refusal};
 use carry::Carry;
 use choice::Choice;
 use draft::Draft;
-use journal::{Journal, Place, State};
+use journal::{Journal, State};
+use notes::{Notes, Place};
 use rights::Rights;
 use rustix::fd::AsFd;
 use scan::Scan;
@@ -61,7 +67,6 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use tree::Tree;
 pub(crate) use tree::is_below;
@@ -104,7 +109,7 @@ pub enum Committed {
 /// What is going to be done. Nobody can use the view meanwhile.
 pub struct Commit {
     inspect: Inspect,
-    view: std::path::PathBuf,
+    notes: Notes,
     journal: Journal,
     conflicts: Vec<Conflict>,
 }
@@ -117,18 +122,18 @@ impl Commit {
     /// In this order: someone uses the view; it is somebody else's; a commit of it was interrupted;
     /// it cannot be read; a path cannot go without another; what would keep it from being done.
     pub fn plan(kept: &Kept, only: &[PathBytes], force: bool) -> Result<Commit, Refusal> {
-        let held = enter(kept)?;
+        let (held, notes) = enter(kept)?;
         let inspect = Inspect::hold(kept, held)?;
         let changes = inspect.changes()?;
         let base = Tree::open(Path::new("/"))?;
-        let upper = Tree::open(&kept.dir.join("upper"))?;
+        let upper = notes.below(b"/upper")?;
         let kinds: HashMap<_, _> = changes
             .iter()
             .map(|change| (change.path.bytes().to_vec(), change.kind.clone()))
             .collect();
         let scan = Scan::new(&base, &upper, kinds)?;
         let choice = Choice::new(&scan, only)?;
-        let since = Since::new(&kept.dir, kept.about.made)?;
+        let since = Since::new(&notes, kept.about.made)?;
         let conflicts = since.conflicts(&base, &scan, &choice)?;
         let (seconds, part) = carry::now();
         let id = format!("{:x}{part:08x}", seconds & 0xffff_ffff);
@@ -139,7 +144,7 @@ impl Commit {
         Rights::check(&base, &upper, &journal, &scan, &choice)?;
         Ok(Commit {
             inspect,
-            view: kept.dir.clone(),
+            notes,
             journal,
             conflicts,
         })
@@ -182,10 +187,10 @@ impl Commit {
         if self.journal.is_empty() {
             return Ok(());
         }
-        let place = Place::next(&self.view)?;
+        let place = Place::next(&self.notes)?;
         place.write(&self.journal)?;
         place.enter(State::Preparing)?;
-        let mut carry = Carry::open(place, self.journal, watch)?;
+        let mut carry = Carry::open(place, self.journal, watch, false)?;
         let done = carry.forth(State::Preparing);
         done.map_err(|why| match carry.stopped || !carry.place.is_next() {
             true => Refusal::step(&format!("interrupted, {}", remedy()), why),
@@ -204,19 +209,18 @@ fn contested(conflicts: &[Conflict]) -> Vec<Vec<u8>> {
 }
 
 /// Takes a view that is this user's, and has no commit that was interrupted.
-fn enter(kept: &Kept) -> Result<ViewLock, Refusal> {
+fn enter(kept: &Kept) -> Result<(ViewLock, Notes), Refusal> {
     let held = kept.lock()?;
-    own(kept)?;
-    whole(&kept.dir)?;
-    Ok(held)
+    let notes = own(kept)?;
+    whole_at(&notes, &kept.dir)?;
+    Ok((held, notes))
 }
 
-fn own(kept: &Kept) -> Result<(), Refusal> {
-    let owner = std::fs::metadata(&kept.dir)
-        .map_err(|why| Refusal::step(&kept.dir.display().to_string(), why))?
-        .uid();
-    if owner == rustix::process::geteuid().as_raw() {
-        return Ok(());
+/// Holds the directory of a view, which must be this user's.
+fn own(kept: &Kept) -> Result<Notes, Refusal> {
+    let notes = Notes::open(&kept.dir)?;
+    if notes.owner()? == rustix::process::geteuid().as_raw() {
+        return Ok(notes);
     }
     Err(Refusal::new(format!(
         "the view {} belongs to another user",
@@ -230,7 +234,11 @@ fn remedy() -> &'static str {
 
 /// Refuses a view of which a commit was interrupted.
 pub(crate) fn whole(view: &Path) -> Result<(), Refusal> {
-    match committed(view)? {
+    whole_at(&Notes::open(view)?, view)
+}
+
+fn whole_at(notes: &Notes, view: &Path) -> Result<(), Refusal> {
+    match committed_at(notes)? {
         Committed::Interrupted => Err(Refusal::new(format!(
             "a commit of the view in {} was interrupted: {}",
             view.display(),
@@ -242,7 +250,11 @@ pub(crate) fn whole(view: &Path) -> Result<(), Refusal> {
 
 /// Whether the view in a directory has been committed.
 pub(crate) fn committed(view: &Path) -> Result<Committed, Refusal> {
-    Ok(match Place::find(view)? {
+    committed_at(&Notes::open(view)?)
+}
+
+fn committed_at(notes: &Notes) -> Result<Committed, Refusal> {
+    Ok(match Place::find(notes)? {
         None => Committed::No,
         Some((_, State::Done)) => Committed::Yes,
         Some(_) => Committed::Interrupted,
@@ -269,7 +281,7 @@ pub(crate) fn remove_in(dir: impl AsFd, name: &OsStr) -> io::Result<()> {
 pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal> {
     let (_held, place, state) = interrupted(kept)?;
     let journal = place.read()?;
-    let mut carry = Carry::open(place, journal, watch)?;
+    let mut carry = Carry::open(place, journal, watch, true)?;
     match state {
         State::Recalling | State::Undoing => carry.back(state)?,
         state => carry.forth(state)?,
@@ -284,15 +296,14 @@ pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal
 pub fn abort(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal> {
     let (_held, place, state) = interrupted(kept)?;
     let journal = place.read()?;
-    let mut carry = Carry::open(place, journal, watch)?;
+    let mut carry = Carry::open(place, journal, watch, true)?;
     carry.back(state)?;
     Ok(carry.journal.changes)
 }
 
 fn interrupted(kept: &Kept) -> Result<(ViewLock, Place, State), Refusal> {
     let held = kept.lock()?;
-    own(kept)?;
-    match Place::find(&kept.dir)? {
+    match Place::find(&own(kept)?)? {
         Some((place, state)) if state != State::Done => Ok((held, place, state)),
         _ => Err(Refusal::new(format!(
             "no commit of the view {} was interrupted",
@@ -315,13 +326,13 @@ pub struct Undone {
 /// # Errors
 /// There is no commit; what keeps it from being undone.
 pub fn undo(kept: &Kept, force: bool, watch: &mut dyn Watch) -> Result<Undone, Refusal> {
-    let _held = enter(kept)?;
-    let Some((place, state)) = Place::find(&kept.dir)? else {
+    let (_held, notes) = enter(kept)?;
+    let Some((place, state)) = Place::find(&notes)? else {
         let text = format!("the view {} has no commit to undo", kept.name);
         return Err(Refusal::new(text));
     };
     let journal = place.read()?;
-    let mut carry = Carry::open(place, journal, watch)?;
+    let mut carry = Carry::open(place, journal, watch, false)?;
     let conflicts = carry.later()?;
     if force || conflicts.is_empty() {
         carry.back(state)?;

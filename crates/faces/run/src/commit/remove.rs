@@ -7,7 +7,8 @@
 //! R2. What is mounted in the tree stays: a directory on another mount is an error.
 
 use crate::commit::ladder::Ladder;
-use rustix::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use crate::commit::tree::names_in;
+use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, Result};
 
@@ -38,7 +39,7 @@ pub(crate) fn remove(
                     return Err(Errno::BUSY);
                 }
                 let below = open(ladder.dir()?, &name)?;
-                left.push(names_of(&below)?);
+                left.push(names_in(below.as_fd())?);
                 entered.push(name);
                 ladder.enter(below)?;
             } else {
@@ -101,17 +102,4 @@ fn open(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
         let _if_it_may = rustix::fs::chmod(path, mode);
     }
     Ok(dir)
-}
-
-fn names_of(dir: &OwnedFd) -> Result<Vec<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = rustix::fs::openat(dir, ".", flags, Mode::empty())?;
-    let mut names = Vec::new();
-    for entry in rustix::fs::Dir::new(dir)? {
-        let name = entry?.file_name().to_bytes().to_vec();
-        if name != b"." && name != b".." {
-            names.push(name);
-        }
-    }
-    Ok(names)
 }

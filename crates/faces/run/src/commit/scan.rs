@@ -106,9 +106,9 @@ impl Scan {
             moves: Vec::new(),
         };
         let top = |why| failed(b"/", why);
-        let facts = upper.look(b"").map_err(top)?;
-        let facts = facts.ok_or_else(|| Refusal::new("the view has lost its changes"))?;
-        let noted = Noted::read(upper, b"", facts).map_err(top)?;
+        let held = upper.hold(b"").map_err(top)?;
+        let held = held.ok_or_else(|| Refusal::new("the view has lost its changes"))?;
+        let noted = held.noted().map_err(top)?;
         let here = base.look(b"").map_err(top)?;
         scan.entries.push(Entry {
             path: Vec::new(),
@@ -155,10 +155,10 @@ impl Scan {
     ) -> rustix::io::Result<Option<Entry>> {
         let dir = &self.entries[parent];
         let path = join(&dir.path, name);
-        let Some(facts) = upper.look(&path)? else {
+        let Some(held) = upper.hold(&path)? else {
             return Ok(None);
         };
-        let noted = Noted::read(upper, &path, facts)?;
+        let noted = held.noted()?;
         let place = dir.beneath.as_ref().map(|(dir, _)| join(dir, name));
         let here = match &place {
             Some(place) => base.look(place)?,

@@ -15,7 +15,7 @@
 
 use crate::Refusal;
 use crate::commit::carry::Carry;
-use crate::commit::facts::{Attributes, Facts, Time};
+use crate::commit::facts::{Facts, Time};
 use crate::commit::journal::Act;
 use crate::commit::scan::{failed, text};
 use crate::commit::tree::{Tree, join};
@@ -73,9 +73,20 @@ impl Carry<'_> {
     /// Refuses if anything is not as it was planned for, no name being exchanged yet (R1).
     pub(crate) fn look_again(&self) -> Result<(), Refusal> {
         for moved in &self.journal.moves {
-            let said = |why| failed(&moved.from, why);
-            if self.base.number(&moved.from).map_err(said)? != Some(moved.ino) {
+            let there = self.base.id(&moved.from);
+            let there = there.map_err(|why| failed(&moved.from, why))?;
+            if !there.is_some_and(|there| there.is(&moved.id)) {
                 return Err(changed(&moved.from));
+            }
+        }
+        for act in self.journal.acts.iter().filter(|act| !act.items.is_empty()) {
+            let staged = self.base.id(&act.before);
+            let staged = staged.map_err(|why| failed(&act.before, why))?;
+            if !staged
+                .zip(act.new)
+                .is_some_and(|(staged, new)| staged.is(&new))
+            {
+                return Err(changed(&act.path));
             }
         }
         for act in &self.journal.acts {
@@ -88,11 +99,11 @@ impl Carry<'_> {
         for touch in &self.journal.touches {
             let (place, before) = (&touch.place, &touch.before);
             let said = |why| failed(place, why);
-            let there = self.base.look(place).map_err(said)?;
-            let there = there.filter(|there| there.ino == touch.ino);
+            let there = self.base.hold(place).map_err(said)?;
+            let there = there.filter(|there| there.id().is(&touch.id));
             let there = there.ok_or_else(|| changed(place))?;
-            let now = Attributes::read(&self.base, place, &there).map_err(said)?;
-            let written = !there.is_dir() && now.mtime != before.mtime;
+            let now = there.attributes().map_err(said)?;
+            let written = !there.facts.is_dir() && now.mtime != before.mtime;
             if written || !now.same(before) {
                 return Err(changed(place));
             }
@@ -102,8 +113,12 @@ impl Carry<'_> {
 
     /// Refuses if what has a name is not as it was planned for, though it is the same (R1).
     pub(crate) fn look_at(&self, act: &Act) -> Result<(), Refusal> {
-        let there = self.base.number(&act.path);
-        if act.old.is_none() || there.map_err(|why| failed(&act.path, why))? != act.old {
+        let there = self.base.id(&act.path);
+        let there = there.map_err(|why| failed(&act.path, why))?;
+        if !there
+            .zip(act.old)
+            .is_some_and(|(there, old)| there.is(&old))
+        {
             // It is exchanged already, or that finds out.
             return Ok(());
         }

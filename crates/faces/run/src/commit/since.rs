@@ -18,8 +18,9 @@
 use crate::Refusal;
 use crate::change::Kind;
 use crate::commit::choice::Choice;
-use crate::commit::facts::{Attributes, Facts, Time};
+use crate::commit::facts::{Facts, Time};
 use crate::commit::journal::{Known, Taken};
+use crate::commit::notes::Notes;
 use crate::commit::scan::{Entry, Is, Scan, failed, told};
 use crate::commit::tree::{Tree, join, split};
 use crate::plan::PathBytes;
@@ -59,7 +60,7 @@ pub(crate) struct Since {
 
 impl Since {
     /// Reads what is noted in the directory of a view, made at this second.
-    pub(crate) fn new(view: &Path, made: u64) -> Result<Since, Refusal> {
+    pub(crate) fn new(view: &Notes, made: u64) -> Result<Since, Refusal> {
         let known = Known::read(view)?.into_iter();
         let taken = Taken::read(view)?.into_iter();
         Ok(Since {
@@ -236,7 +237,8 @@ impl Since {
 /// # Errors
 /// It cannot be read.
 pub(crate) fn note(view: &Path) -> Result<(), Refusal> {
-    let Ok(upper) = Tree::open(&view.join("upper")) else {
+    let view = &Notes::open(view)?;
+    let Ok(upper) = view.below(b"/upper") else {
         // It has not run yet.
         return Ok(());
     };
@@ -270,6 +272,10 @@ fn alike(base: &Tree, entry: &Entry, place: &[u8], here: &Facts) -> Result<bool,
     if !matches!(entry.kind, None | Some(Kind::Attributes)) && entry.is == Is::File {
         return Ok(false);
     }
-    let theirs = Attributes::read(base, place, here).map_err(|why| failed(place, why))?;
-    Ok(theirs.same(&entry.noted.attributes))
+    let said = |why| failed(place, why);
+    let Some(held) = base.hold(place).map_err(said)? else {
+        return Ok(false);
+    };
+    let theirs = held.attributes().map_err(said)?;
+    Ok(held.facts.ino == here.ino && theirs.same(&entry.noted.attributes))
 }

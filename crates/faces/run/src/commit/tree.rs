@@ -9,10 +9,13 @@
 
 use crate::Refusal;
 use crate::commit::facts::Facts;
-use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
+use crate::commit::held::{Held, Id, MASK, births_stay};
+use crate::commit::rename;
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -26,6 +29,8 @@ pub(crate) struct Tree {
     root: Rc<OwnedFd>,
     /// Directories that were asked for last, the newest one at the end.
     known: RefCell<Vec<(Vec<u8>, Rc<OwnedFd>)>>,
+    /// Whether times of birth stay, by device.
+    births: RefCell<HashMap<(u32, u32), bool>>,
 }
 
 /// How many directories are kept open.
@@ -47,6 +52,7 @@ impl Tree {
         Tree {
             root: Rc::new(root),
             known: RefCell::new(Vec::new()),
+            births: RefCell::new(HashMap::new()),
         }
     }
 
@@ -94,63 +100,54 @@ impl Tree {
             spot => spot?,
         };
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-        match rustix::fs::statx(&*dir, name, flags, mask) {
-            Err(Errno::NOENT) => Ok(None),
-            found => Ok(Some(Facts::new(&found?))),
+        let stat = match rustix::fs::statx(&*dir, name, flags, MASK) {
+            Err(Errno::NOENT) => return Ok(None),
+            stat => stat?,
+        };
+        let device = (stat.stx_dev_major, stat.stx_dev_minor);
+        let known = self.births.borrow().get(&device).copied();
+        if let Some(stay) = known {
+            return Ok(Some(Facts::new(&stat, stay)));
+        }
+        let Some(held) = Held::open(&*dir, name)? else {
+            return Ok(None);
+        };
+        let stay = births_stay(held.fd())?;
+        self.births.borrow_mut().insert(held.facts.device, stay);
+        Ok(Some(held.facts))
+    }
+
+    /// Holds what is at a path, if anything.
+    pub(crate) fn hold(&self, path: &[u8]) -> Result<Option<Held>> {
+        match self.spot(path) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            spot => {
+                let (dir, name) = spot?;
+                Held::open(&*dir, name)
+            }
         }
     }
 
     /// The inode at a path, if there is one.
-    pub(crate) fn number(&self, path: &[u8]) -> Result<Option<u64>> {
-        Ok(self.look(path)?.map(|facts| facts.ino))
-    }
-
-    /// Opens a file to read it.
-    pub(crate) fn read(&self, path: &[u8]) -> Result<OwnedFd> {
-        let (dir, name) = self.spot(path)?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        openat2(&dir, name, flags)
+    pub(crate) fn id(&self, path: &[u8]) -> Result<Option<Id>> {
+        Ok(self.look(path)?.map(|facts| facts.id()))
     }
 
     /// The names in a directory, in order.
     pub(crate) fn names(&self, path: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let dir = self.dir(path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::openat(&*dir, ".", flags, Mode::empty())?;
-        let mut names = Vec::new();
-        for entry in rustix::fs::Dir::new(dir)? {
-            let name = entry?.file_name().to_bytes().to_vec();
-            if name != b"." && name != b".." {
-                names.push(name);
-            }
-        }
-        names.sort();
-        Ok(names)
+        names_in(self.dir(path)?.as_fd())
     }
 
-    /// Renames, within this tree.
-    pub(crate) fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
-        self.rename_to(from, self, to, flags)
+    /// Renames within this tree; a name that is there is not replaced.
+    pub(crate) fn rename(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.rename_to(from, self, to)
     }
 
-    /// Renames into another tree.
-    pub(crate) fn rename_to(
-        &self,
-        from: &[u8],
-        tree: &Tree,
-        to: &[u8],
-        flags: RenameFlags,
-    ) -> Result<()> {
+    /// Renames into another tree; a name that is there is not replaced.
+    pub(crate) fn rename_to(&self, from: &[u8], tree: &Tree, to: &[u8]) -> Result<()> {
         let (old, old_name) = self.spot(from)?;
         let (new, new_name) = tree.spot(to)?;
-        let done = match rustix::fs::renameat_with(&*old, old_name, &*new, new_name, flags) {
-            // A file system without these flags.
-            Err(Errno::INVAL) if flags == RenameFlags::NOREPLACE => {
-                rustix::fs::renameat(&*old, old_name, &*new, new_name)
-            }
-            done => done,
-        };
+        let done = rename::whole((old.as_fd(), old_name), (new.as_fd(), new_name));
         // A directory that was known by its path may have another.
         self.forget();
         tree.forget();
@@ -194,7 +191,8 @@ impl Tree {
         }
     }
 
-    fn forget(&self) {
+    /// Forgets which directory has which path, after a rename.
+    pub(crate) fn forget(&self) {
         self.known.borrow_mut().clear();
     }
 }
@@ -214,18 +212,19 @@ fn openat2(dir: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
     rustix::fs::openat2(dir, path, flags, Mode::empty(), BENEATH)
 }
 
-/// A path by which the kernel finds a name in a directory; the name is the last part of it.
-pub(crate) fn by_handle(dir: &OwnedFd, name: &[u8]) -> Vec<u8> {
-    let dir = format!("/proc/self/fd/{}/", dir.as_raw_fd());
-    [dir.as_bytes(), name].concat()
-}
-
-/// Sets permission bits of what is no symbolic link.
-pub(crate) fn chmod(dir: &OwnedFd, name: &[u8], mode: u32) -> Result<()> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::chmod(path, Mode::from_raw_mode(mode & 0o7777))
+/// The names in a directory, in order.
+pub(crate) fn names_in(dir: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::openat(dir, ".", flags, Mode::empty())?;
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::new(dir)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// A path's directory and its last name.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Views that are changed by calls of the engine, committed, and compared with what they showed.
 
+mod attack;
 mod deep;
 mod kinds;
 mod meanwhile;
+mod notes;
 mod random;
 mod steps;
 

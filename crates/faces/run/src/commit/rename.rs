@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Renames that replace nothing, and exchanges of two names, each checked afterwards.
+//!
+//! # Rules
+//! R1. `RENAME_NOREPLACE` that a file system lacks is made of calls that replace nothing either: a
+//!     link and an unlink for a file; for a directory an empty one, over which it is renamed.
+//! R2. A rename goes by name, and another user may swap names in a directory of his own. So what
+//!     has the name afterwards is compared with what was held before; if it is another inode, the
+//!     names are put back, and the error is `ESTALE`.
+
+use crate::Refusal;
+use crate::commit::held::Held;
+use crate::commit::scan::{failed, text};
+use crate::commit::seen::changed;
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, Mode, RenameFlags};
+use rustix::io::{Errno, Result};
+
+/// A name in a directory.
+pub(crate) type Name<'a> = (BorrowedFd<'a>, &'a [u8]);
+
+/// Renames `from` to `to`, which must not be there.
+///
+/// # Errors
+/// `EEXIST`: it is there. `EOPNOTSUPP`: the file system has no call for this (R1).
+pub(crate) fn whole(from: Name<'_>, to: Name<'_>) -> Result<()> {
+    match with(from, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        done => return done,
+    }
+    let held = Held::open(from.0, from.1)?.ok_or(Errno::NOENT)?;
+    if held.facts.is_dir() {
+        rustix::fs::mkdirat(to.0, to.1, Mode::from_raw_mode(0o700))?;
+        let done = rustix::fs::renameat(from.0, from.1, to.0, to.1);
+        if done.is_err() {
+            // It is empty still, or not ours to remove.
+            let _if_empty = rustix::fs::unlinkat(to.0, to.1, AtFlags::REMOVEDIR);
+        }
+        return done;
+    }
+    match rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
+        Err(Errno::EXIST) => match Held::open(to.0, to.1)? {
+            // A rename that was interrupted between its two calls.
+            Some(there) if there.same(&held)? => {}
+            _ => return Err(Errno::EXIST),
+        },
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+            return Err(Errno::OPNOTSUPP);
+        }
+        done => done?,
+    }
+    rustix::fs::unlinkat(from.0, from.1, AtFlags::empty())
+}
+
+/// The same for an inode that is held (R2).
+pub(crate) fn held(from: Name<'_>, to: Name<'_>, what: &Held) -> Result<()> {
+    whole(from, to)?;
+    if is(to, what)? {
+        return Ok(());
+    }
+    // What was moved is not what was checked: it goes back.
+    let _if_it_can = whole(to, from);
+    Err(Errno::STALE)
+}
+
+/// Exchanges two names that are held (R2).
+///
+/// # Errors
+/// `EINVAL`, `EOPNOTSUPP`: the file system cannot.
+pub(crate) fn exchange(a: Name<'_>, b: Name<'_>, (at_a, at_b): (&Held, &Held)) -> Result<()> {
+    with(a, b, RenameFlags::EXCHANGE)?;
+    if is(a, at_b)? && is(b, at_a)? {
+        return Ok(());
+    }
+    let _if_it_can = with(a, b, RenameFlags::EXCHANGE);
+    Err(Errno::STALE)
+}
+
+fn is(name: Name<'_>, what: &Held) -> Result<bool> {
+    match Held::open(name.0, name.1)? {
+        Some(there) => there.same(what),
+        None => Ok(false),
+    }
+}
+
+fn with(from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<()> {
+    #[cfg(test)]
+    if seam::LACKING.with(std::cell::Cell::get) {
+        return Err(Errno::INVAL);
+    }
+    rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags)
+}
+
+/// A rename of a path failed.
+pub(crate) fn said(path: &[u8], why: Errno) -> Refusal {
+    match why {
+        Errno::STALE => changed(path),
+        Errno::OPNOTSUPP => Refusal::new(format!(
+            "{}: its file system can neither rename without replacing nor make links, so a \
+             commit could overwrite what is there: commit other paths",
+            text(path)
+        )),
+        why => failed(path, why),
+    }
+}
+
+/// A file system without flags for renames, for tests.
+#[cfg(test)]
+pub(crate) mod seam {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(crate) static LACKING: Cell<bool> = const { Cell::new(false) };
+    }
+}

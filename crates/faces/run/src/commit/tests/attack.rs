@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Root commits into a directory of another user, who swaps names meanwhile.
+
+use super::{Scene, Until, put};
+use crate::commit::copy::seam;
+use crate::commit::rename::seam::LACKING;
+use crate::commit::{abort, undo};
+use crate::{Committed, Kept};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const USER: u32 = 1000;
+
+/// A directory of another user, with a file of root's in it.
+fn directory_of_another_user(name: &str) -> Option<Scene> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root has other users' directories to commit into");
+        return None;
+    }
+    let scene = Scene::new(name);
+    let dir = scene.base("d");
+    std::fs::create_dir(&dir).unwrap();
+    chown(&dir, Some(USER), Some(USER)).unwrap();
+    let secret = dir.join("secret");
+    std::fs::write(&secret, "of root").unwrap();
+    std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
+    Some(scene)
+}
+
+/// The file of root's, wherever it is by now, is as it was.
+fn secret_is_closed(dir: &Path) -> bool {
+    let mut todo = vec![dir.to_owned()];
+    while let Some(dir) = todo.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let found = std::fs::symlink_metadata(&path).unwrap();
+            if found.is_dir() {
+                todo.push(path);
+            } else if found.is_file() && std::fs::read(&path).unwrap() == b"of root" {
+                return (found.uid(), found.mode() & 0o7777) == (0, 0o600);
+            }
+        }
+    }
+    false
+}
+
+fn hidden(dir: &Path, name: &[u8]) -> PathBuf {
+    dir.join(OsString::from_vec(name.to_vec()))
+}
+
+/// Ends what was interrupted, if it was.
+fn end(kept: &Kept) {
+    if kept.committed().unwrap() == Committed::Interrupted {
+        abort(kept, &mut Until(u64::MAX)).unwrap();
+    }
+}
+
+#[test]
+fn file_swapped_for_a_copy_gets_neither_its_owner_nor_its_name() {
+    let Some(scene) = directory_of_another_user("swapped") else {
+        return;
+    };
+    scene.view(|task| {
+        put(task, &scene.at("d/f"), "data").unwrap();
+        task.chown(&scene.at("d/f"), USER, USER).unwrap();
+        task.chmod(&scene.at("d/f"), 0o644).unwrap();
+    });
+    let commit = scene.plan(&[]).unwrap();
+    let dir = scene.base("d");
+    seam::set(Some(Box::new(move |name| {
+        std::fs::rename(dir.join("secret"), hidden(&dir, name)).unwrap();
+    })));
+    let refused = commit.carry_out(&mut Until(u64::MAX));
+    seam::set(None);
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("d/f was changed"), "{refused}");
+    end(&scene.kept());
+    assert!(!scene.base("d/f").exists());
+    assert!(secret_is_closed(&scene.base("d")));
+}
+
+#[test]
+fn directory_swapped_for_a_new_one_gets_no_files() {
+    let Some(scene) = directory_of_another_user("swapped-dir") else {
+        return;
+    };
+    scene.view(|task| {
+        task.mkdir(&scene.at("d/new"), 0o700).unwrap();
+        for name in ["one", "two"] {
+            put(task, &scene.at(&format!("d/new/{name}")), "for root alone").unwrap();
+        }
+    });
+    let commit = scene.plan(&[]).unwrap();
+    let dir = scene.base("d");
+    let own = dir.clone();
+    let mut swapped = false;
+    seam::set(Some(Box::new(move |_| {
+        if std::mem::replace(&mut swapped, true) {
+            return;
+        }
+        let names = std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap());
+        let is_hidden = |name: &OsString| name.to_string_lossy().starts_with(".openpath-");
+        let made = names
+            .map(|entry| entry.file_name())
+            .find(is_hidden)
+            .unwrap();
+        std::fs::rename(own.join(&made), own.join("away")).unwrap();
+        std::fs::create_dir(own.join(&made)).unwrap();
+        chown(own.join(&made), Some(USER), Some(USER)).unwrap();
+    })));
+    let refused = commit.carry_out(&mut Until(u64::MAX));
+    seam::set(None);
+    assert!(refused.is_err());
+    end(&scene.kept());
+    assert!(!scene.base("d/new").exists());
+    // What root made is where it was moved to, and as closed as it was.
+    let away = std::fs::metadata(scene.base("d/away")).unwrap();
+    assert_eq!((away.uid(), away.mode() & 0o7777), (0, 0o700));
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        let stolen = path.join("two").exists() && !path.ends_with("away");
+        assert!(!stolen, "{}", path.display());
+    }
+    assert!(secret_is_closed(&dir));
+}
+
+#[test]
+fn attributes_are_not_given_to_a_file_that_was_swapped_in() {
+    let Some(scene) = directory_of_another_user("touch") else {
+        return;
+    };
+    scene.write("d/mode", "its own");
+    scene.view(|task| task.chmod(&scene.at("d/mode"), 0o666).unwrap());
+    let commit = scene.plan(&[]).unwrap();
+    let swap = || std::fs::rename(scene.base("d/secret"), scene.base("d/mode")).unwrap();
+    let mut swap = super::Meanwhile(crate::commit::Phase::Exchanging, Some(swap));
+    let refused = commit.carry_out(&mut swap).unwrap_err().to_string();
+    assert!(refused.contains("was changed"), "{refused}");
+    end(&scene.kept());
+    assert!(secret_is_closed(&scene.base("d")));
+}
+
+#[test]
+fn names_are_not_changed_in_a_directory_that_was_swapped_in() {
+    let Some(scene) = directory_of_another_user("parent") else {
+        return;
+    };
+    std::fs::create_dir_all(scene.base("d/sub")).unwrap();
+    std::fs::create_dir_all(scene.base("d/private")).unwrap();
+    scene.view(|task| put(task, &scene.at("d/sub/f"), "data").unwrap());
+    let commit = scene.plan(&[]).unwrap();
+    std::fs::rename(scene.base("d/sub"), scene.base("d/away")).unwrap();
+    std::fs::rename(scene.base("d/private"), scene.base("d/sub")).unwrap();
+    let refused = commit
+        .carry_out(&mut Until(u64::MAX))
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("d/sub was changed"), "{refused}");
+    end(&scene.kept());
+    assert_eq!(std::fs::read_dir(scene.base("d/sub")).unwrap().count(), 0);
+}
+
+#[test]
+fn file_swapped_for_what_an_undo_brings_back_is_not_installed() {
+    let Some(scene) = directory_of_another_user("undo") else {
+        return;
+    };
+    scene.write("d/f", "before");
+    scene.view(|task| put(task, &scene.at("d/f"), "after").unwrap());
+    assert_eq!(scene.commit(&[]), []);
+    // The undo stops when what was kept waits under its hidden name.
+    let stopped = (1..20).find(|steps| {
+        let stopped = match scene.kept().committed().unwrap() {
+            Committed::Interrupted => {
+                crate::commit::resume(&scene.kept(), &mut Until(*steps)).err()
+            }
+            _ => undo(&scene.kept(), false, &mut Until(*steps)).err(),
+        };
+        let names = std::fs::read_dir(scene.base("d")).unwrap();
+        let mut names = names.map(|entry| entry.unwrap().file_name());
+        stopped.is_some() && names.any(|name| name.to_string_lossy().starts_with(".openpath-"))
+    });
+    assert!(stopped.is_some());
+    let names = std::fs::read_dir(scene.base("d")).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().path());
+    let waits = names
+        .find(|path| path.to_string_lossy().contains(".openpath-"))
+        .unwrap();
+    std::fs::rename(scene.base("d/secret"), &waits).unwrap();
+    crate::commit::resume(&scene.kept(), &mut Until(u64::MAX)).unwrap_err();
+    assert_eq!(std::fs::read(scene.base("d/f")).unwrap(), b"after");
+    assert!(secret_is_closed(&scene.base("d")));
+}
+
+/// Moves the file of root's over the first hidden name that it sees.
+const SWAP: &str = "cd \"$0\" && touch ready && while [ ! -e done ]; do \
+    for n in .openpath-*; do [ -e \"$n\" ] && mv -f secret \"$n\" && exit; done; done";
+
+#[test]
+fn another_user_who_races_a_commit_of_root_gets_nothing() {
+    for round in 0..6 {
+        let Some(scene) = directory_of_another_user(&format!("race-{round}")) else {
+            return;
+        };
+        scene.view(|task| {
+            put(task, &scene.at("d/f"), "data").unwrap();
+            task.truncate(&scene.at("d/f"), 0).unwrap();
+            let data = vec![1; 1 << 20];
+            let fd = task
+                .open(&scene.at("d/f"), openpath_abi::fcntl::O_WRONLY, 0)
+                .unwrap();
+            for _ in 0..8 << (round % 3) {
+                task.write(fd, &data).unwrap();
+            }
+            task.close(fd).unwrap();
+            task.chown(&scene.at("d/f"), USER, USER).unwrap();
+        });
+        let commit = scene.plan(&[]).unwrap();
+        for dir in [&scene.top, &scene.base("")] {
+            std::fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let user = USER.to_string();
+        let mut racer = Command::new("setpriv")
+            .args([
+                "--reuid",
+                &user,
+                "--regid",
+                &user,
+                "--clear-groups",
+                "sh",
+                "-c",
+                SWAP,
+            ])
+            .arg(scene.base("d"))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !scene.base("d/ready").exists() {
+            std::thread::yield_now();
+        }
+        let _either = commit.carry_out(&mut Until(u64::MAX));
+        std::fs::write(scene.base("d/done"), "").unwrap();
+        racer.wait().unwrap();
+        end(&scene.kept());
+        assert!(secret_is_closed(&scene.base("d")), "round {round}");
+        let found = std::fs::read(scene.base("d/f")).unwrap_or_default();
+        assert_ne!(found, b"of root", "round {round}");
+    }
+}
+
+#[test]
+fn file_systems_without_flags_of_rename_commit_and_undo() {
+    LACKING.with(|lacking| lacking.set(true));
+    let scene = Scene::new("lacking");
+    super::kinds::furnish(&scene);
+    let before = scene.real();
+    super::kinds::change(&scene);
+    let wanted = scene.shown();
+    assert_eq!(scene.commit(&[]), []);
+    assert_eq!(scene.real(), wanted);
+    let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    assert_eq!((undone.conflicts, scene.real()), (vec![], before));
+    LACKING.with(|lacking| lacking.set(false));
+}
+
+#[test]
+fn rename_without_flags_replaces_nothing() {
+    use crate::commit::rename::whole;
+    use rustix::fd::AsFd as _;
+    let scene = Scene::new("noreplace");
+    for name in ["file", "other"] {
+        scene.write(name, name);
+    }
+    for name in ["dir", "empty"] {
+        std::fs::create_dir(scene.base(name)).unwrap();
+    }
+    let dir = std::fs::File::open(scene.base("")).unwrap();
+    let at = |name: &'static str| (dir.as_fd(), name.as_bytes());
+    let before = scene.real();
+    LACKING.with(|lacking| lacking.set(true));
+    for (from, to) in [
+        ("file", "other"),
+        ("file", "dir"),
+        ("dir", "empty"),
+        ("dir", "file"),
+    ] {
+        let refused = whole(at(from), at(to)).unwrap_err();
+        assert_eq!(refused, rustix::io::Errno::EXIST, "{from} to {to}");
+    }
+    assert_eq!(scene.real(), before);
+    whole(at("file"), at("new")).unwrap();
+    whole(at("dir"), at("newdir")).unwrap();
+    LACKING.with(|lacking| lacking.set(false));
+    let names: Vec<_> = scene.real().into_keys().collect();
+    assert_eq!(names, ["empty", "new", "newdir", "other"]);
+}

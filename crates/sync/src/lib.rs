@@ -27,6 +27,7 @@ mod apart;
 pub mod asym;
 mod background;
 mod biased;
+mod clock;
 #[cfg(shuttle)]
 pub mod fault;
 mod hash;
@@ -59,6 +60,7 @@ use lockdep_disabled as lockdep;
 pub use allowance::Allowance;
 pub use background::run_in_background;
 pub use biased::{Biased, BiasedGuard};
+pub use clock::coarse_wall_clock;
 pub use hash::{
     CHAIN_CAP, CHAIN_MAX, Census, Certificate, Chain, HashKey, Locked, Missed, Probe, Relief,
     Table, View,

@@ -3,7 +3,6 @@
 
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::{HashKey, Word};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The wall clock that stamps files (`CLOCK_REALTIME`).
 pub trait Clock: Send + Sync + 'static {
@@ -11,19 +10,14 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timespec;
 }
 
-/// The system's wall clock.
+/// The system's wall clock at its last tick (`CLOCK_REALTIME_COARSE`), which the kernel stamps files
+/// with: what it makes after a file of ours is never older.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timespec {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Timespec {
-            sec: since.as_secs().cast_signed(),
-            nsec: since.subsec_nanos(),
-        }
+        openpath_sync::coarse_wall_clock()
     }
 }
 

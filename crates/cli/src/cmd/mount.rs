@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openpath_bench::Error;
-use openpath_fuse::{Opens, Options, Server, Session};
+use openpath_fuse::{KernelClock, Opens, Options, Server, Session};
 use openpath_run::ViewLock;
 use openpath_run::live::{Beacon, Label, LiveKind, Sources};
 use openpath_vfs::{Cred, Vfs};
@@ -174,7 +174,9 @@ fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, Sources), Er
     let shown = !args.say_ready && io::stderr().is_terminal();
     let tree = args.spec.make(&Arc::new(Bar::new(shown)), taken);
     let tree = tree.map_err(|e| Error::Setup(format!("no tree `{}`: {e}", args.spec.source())))?;
-    let vfs = Vfs::builder().build(Arc::clone(&tree));
+    let clock = KernelClock::new().map_err(|e| Error::Setup(format!("no clock: {e}")))?;
+    let vfs = Vfs::builder().clock(Box::new(clock));
+    let vfs = vfs.build(Arc::clone(&tree));
     let vfs = vfs.map_err(|e| Error::Setup(format!("no instance: {e}")))?;
     let task = vfs.task(Cred::root());
     let task = task.map_err(|e| Error::Setup(format!("no task: {e}")))?;

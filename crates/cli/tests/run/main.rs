@@ -17,6 +17,7 @@ mod process;
 mod programs;
 mod reports;
 mod terminal;
+mod times;
 mod view;
 mod views;
 mod written;

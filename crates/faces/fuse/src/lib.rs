@@ -22,6 +22,7 @@
 //! | `locks` | locks of files, and who waits for them |
 //! | `hear`, `told` | what changes other than through the mount, and what the kernel believes |
 //! | `watch` | who looks on |
+//! | `clock` | times in one order with those of the kernel |
 //! | `shown` | one user alone, in a user namespace |
 //! | `nodes` | what the kernel knows |
 //! | `worker`, `seat`, `early` | the tasks that answer, and what interrupts them |
@@ -47,6 +48,7 @@
 mod answer;
 mod attach;
 mod beside;
+mod clock;
 mod crew;
 mod data;
 mod early;
@@ -72,6 +74,7 @@ mod wire;
 mod worker;
 
 pub use attach::{attach, detach};
+pub use clock::KernelClock;
 pub use options::{FOREVER, OnlyUser, Opens, Options};
 pub use rings::Rings;
 pub use seat::is_given_up;

@@ -16,7 +16,7 @@ use crate::live::Sources;
 use crate::log::{Log, Writing};
 use crate::plan::{PathBytes, Plan, Source, Upper};
 use openpath_abi::Errno;
-use openpath_fuse::{Handle, Opens, Server, Session};
+use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};
 use openpath_host::{Crossing, HeldFlags, HostFs, HostOptions, Ownership, Policy};
 use openpath_mem::{Charging, MemFs, MemOptions};
 use openpath_overlay::{Copying, OverlayFs, OverlayOptions};
@@ -107,6 +107,7 @@ impl View {
     pub(crate) fn hold(plan: &Plan, held: Option<ViewLock>, how: &How) -> Result<View, Refusal> {
         more_descriptors();
         let failed = |why| Refusal::step("the view cannot be made", why);
+        let clock = KernelClock::new().map_err(|why| Refusal::step("no clock", why))?;
         let mut flags = Vec::new();
         let top = PathBytes::root();
         let lower = how.host_at(plan, &top, Path::new("/"), true, &mut flags)?;
@@ -122,10 +123,11 @@ impl View {
             lowers: vec![Arc::clone(&lower)],
             upper: Some(upper),
             copying: how.telling.clone(),
+            clock: Arc::new(clock.clone()),
             ..OverlayOptions::default()
         });
         let overlay = overlay.map_err(failed)?;
-        let vfs = Vfs::builder().limits(limits());
+        let vfs = Vfs::builder().limits(limits()).clock(Box::new(clock));
         let vfs = vfs.build(Arc::clone(&overlay)).map_err(failed)?;
         let task = vfs.task(Cred::root()).map_err(failed)?;
         task.set_tenant(&vfs.tenant(TenantLimits {

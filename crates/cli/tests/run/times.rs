@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Times of files in a view are in the order of what was done, whoever stamped them: the server, the
+//! kernel that keeps writes back, or another file system.
+
+use crate::place::{Place, err, out};
+
+/// Does two things 200 times, of which the second never shows the earlier time; says how often it
+/// did, for each pair. With an argument the kernel's floor of fine stamps is raised in between.
+const PAIRS: &str = r#"
+import os, sys
+other = os.memfd_create("other")
+
+def raise_floor():
+    if len(sys.argv) > 1:
+        os.utime(other)
+        os.fstat(other)
+
+def write(path):
+    with open(path, "w") as file:
+        file.write("x")
+
+def mtime(path):
+    return os.stat(path).st_mtime_ns
+
+older = [0] * 5
+for i in range(200):
+    made, data, then = "a%d" % i, "b%d" % i, "d%d" % i
+    open(made, "w").close()
+    write(data)
+    older[0] += mtime(data) < mtime(made)
+    raise_floor()
+    write(data)
+    os.mkdir(then)
+    older[1] += mtime(then) < mtime(data)
+    os.chmod(made, 0o600)
+    os.utime(other)
+    older[2] += os.fstat(other).st_mtime_ns < os.stat(made).st_ctime_ns
+    raise_floor()
+    open(made, "w").close()
+    older[3] += mtime(made) < os.fstat(other).st_mtime_ns
+    file = os.open(data, os.O_WRONLY)
+    os.write(file, b"y")
+    older[4] += os.fstat(file).st_mtime_ns < mtime(made)
+    os.close(file)
+print(older)
+"#;
+
+#[test]
+fn what_is_done_later_is_never_older() {
+    for place in Place::all("order") {
+        place.write("pairs.py", PAIRS);
+        for options in [&[][..], &["--write-back"]] {
+            for line in ["python3 pairs.py", "python3 pairs.py raise"] {
+                let output = place.run(options, line);
+                let said = out(&output);
+                assert_eq!(said, "[0, 0, 0, 0, 0]\n", "{options:?} {}", err(&output));
+            }
+        }
+    }
+}

@@ -51,6 +51,12 @@ impl<T: ZeroValid> Region<T> {
     /// [`NoSpace`] where the system refuses.
     #[cfg(not(loom))]
     pub fn new(capacity: u32) -> Result<Self, NoSpace> {
+        const {
+            assert!(
+                align_of::<T>() <= 4096,
+                "an item is aligned to a page at most"
+            );
+        };
         let capacity = capacity
             .max(64)
             .checked_next_power_of_two()
@@ -73,10 +79,6 @@ impl<T: ZeroValid> Region<T> {
         if p == libc::MAP_FAILED {
             return Err(NoSpace);
         }
-        assert!(
-            align_of::<T>() <= 4096,
-            "an item is aligned to a page at most"
-        );
         if bytes > HUGE_FROM {
             // SAFETY: the range lies within the mapping just made; the call is only advice.
             unsafe {
@@ -138,8 +140,9 @@ impl<T: ZeroValid> Region<T> {
         )
     }
 
-    /// Gives the memory of the items `first..first + count` back to the system; they read as zero
-    /// from then on.
+    /// Gives the memory of the items `first..first + count` back to the system. They read as zero
+    /// from then on, or as before where the system refuses: memory that is locked, or pages of more
+    /// than 4096 bytes.
     ///
     /// Only whole pages inside the range are given back. The caller sees to it that nobody relies
     /// on what they hold.

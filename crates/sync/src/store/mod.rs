@@ -357,11 +357,11 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         Some(found)
     }
 
-    /// All pin words with a mark, twice: a mark that goes to another word, which each does once at
-    /// most, is met by one of two looks.
+    /// All pin words with a mark, in two passes: a mark moves to another word at most once, so one
+    /// of two passes sees it. Each pass asks anew how many words there are, for a mark may move to
+    /// one that was not in use before.
     fn marked(&self) -> impl Iterator<Item = (u32, u64)> {
-        let slots = 0..self.used_pins();
-        let words = slots.clone().chain(slots);
+        let words = (0..2).flat_map(|_| 0..self.used_pins());
         let words = words.map(|slot| (slot, self.pins.at(slot).get()));
         words.filter(|(_, word)| word & (WRITE | OPEN) != 0)
     }

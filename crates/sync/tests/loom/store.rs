@@ -192,3 +192,27 @@ fn a_pin_released_through_another_set_leaves_each_set_its_own_words() {
         b.release(theirs);
     });
 }
+
+#[test]
+fn mark_that_moves_to_a_new_block_is_met() {
+    model(|| {
+        let (store, dentry, _) = store();
+        let pins = Pins::new(Arc::clone(&store)).expect("a block");
+        let was = store.dentry(dentry).life_sample();
+        let pin = || pins.try_pin(0, Sample::default(), dentry, was);
+        let first = pin().expect("nobody else");
+        pins.mark_writing(&first);
+        // The block is full: the next pin is in one that nobody has used.
+        let filler = pin().expect("room");
+        let writer = thread::spawn(move || {
+            let second = pins.dup(&first).expect("room");
+            pins.mark_writing(&second);
+            pins.release(first);
+            (pins, second)
+        });
+        assert_eq!(store.writes(|_, d| d == dentry), Some(true));
+        let (pins, second) = writer.join().unwrap();
+        pins.release(second);
+        pins.release(filler);
+    });
+}

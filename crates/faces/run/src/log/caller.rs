@@ -5,14 +5,20 @@
 //! `/proc/TID/syscall`, `/proc/TID/mem`.
 //!
 //! # Rules
-//! R1. It is a guess that can only be missing: a thread that cannot be looked into, because it has
-//!     made itself so or is gone, is in no call that is known.
+//! R1. A thread that cannot be looked into, because it has made itself so or is gone, is in no call
+//!     that is known; neither is one in a call of another kind than those of x86-64 (`int 0x80`,
+//!     32-bit programs), where the same numbers mean other calls.
+//! R2. The path is only a claim: it is in memory that other threads of the program can write while
+//!     it is read. The arguments in registers are those of the call.
+//! R3. A thread that does not stand still holds up a thread of the server for [`LONG`] at most, and
+//!     no more than [`PATIENT_MAX`] at a time; any other only for [`SHORT`].
 
 use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::{
     AT_FDCWD, O_ACCMODE, O_CREAT, O_PATH, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY,
 };
 use openpath_fuse::Asker;
+use openpath_sync::Word;
 use openpath_vfs::Cred;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,10 +29,16 @@ use std::time::{Duration, Instant};
 const PATH_MAX: usize = 4096;
 /// How much of a path is read at once: what does not go beyond a page.
 const PIECE: u64 = 256;
-/// How long a thread is looked at that does not stand still yet, for want of a processor, and the
-/// pauses between, from the first on.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a thread is looked at that does not stand still yet, for want of a processor, by the
+/// first few that look (R3).
+const LONG: Duration = Duration::from_secs(1);
+const PATIENT_MAX: u64 = 2;
+/// How long by others.
+const SHORT: Duration = Duration::from_millis(10);
+/// The pause between two looks, from the first on.
 const PAUSE: Duration = Duration::from_micros(10);
+/// The instruction that makes a call of x86-64.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Numbers of calls on x86-64.
 mod number {
@@ -99,15 +111,24 @@ impl Purpose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) purpose: Purpose,
-    /// The path from the root of the view on, as the caller wrote it.
+    /// The path from the root of the view on, as the caller's memory has it now (R2).
     pub(super) path: Vec<u8>,
+}
+
+/// How many look at threads that do not stand still (R3).
+#[derive(Default)]
+pub(super) struct Patience {
+    looking: Word,
 }
 
 impl Call {
     /// The call that a thread waits in; `None` if it is another one, or not to be known.
-    pub(super) fn of(thread: u32) -> Option<Call> {
-        let line = standing(thread)?;
-        let (number, args) = words(&line)?;
+    pub(super) fn of(thread: u32, patience: &Patience) -> Option<Call> {
+        let line = patience.standing(thread)?;
+        let (number, args, next) = words(&line)?;
+        if !is_native(thread, next) {
+            return None;
+        }
         let (dir, path, purpose) = match number {
             number::OPEN => (AT_FDCWD, args[0], Purpose::Open(args[1] as u32)),
             number::CREAT => (
@@ -131,33 +152,66 @@ impl Call {
     }
 }
 
-/// What `/proc` says of the call of a thread, once it stands still.
-fn standing(thread: u32) -> Option<String> {
-    let begun = Instant::now();
-    let mut pause = PAUSE;
-    loop {
-        let line = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
-        if !line.starts_with("running") {
+impl Patience {
+    /// What `/proc` says of the call of a thread, once it stands still.
+    fn standing(&self, thread: u32) -> Option<String> {
+        let line = look(thread)?;
+        if !is_running(&line) {
             return Some(line);
         }
-        if begun.elapsed() > PATIENCE {
-            return None;
-        }
-        std::thread::sleep(pause);
-        pause = pause.saturating_mul(2).min(100 * PAUSE);
+        let most = if self.looking.add(1) < PATIENT_MAX {
+            LONG
+        } else {
+            SHORT
+        };
+        let line = await_still(thread, most);
+        self.looking.sub(1);
+        line
     }
 }
 
-/// The number of a call and its arguments.
-fn words(line: &str) -> Option<(u64, [u64; 6])> {
+fn look(thread: u32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()
+}
+
+fn is_running(line: &str) -> bool {
+    line.starts_with("running")
+}
+
+/// As [`look`], when the thread stands still; `None` if that takes longer than `most`.
+fn await_still(thread: u32, most: Duration) -> Option<String> {
+    let begun = Instant::now();
+    let mut pause = PAUSE;
+    while begun.elapsed() < most {
+        std::thread::sleep(pause);
+        pause = pause.saturating_mul(2).min(100 * PAUSE);
+        let line = look(thread)?;
+        if !is_running(&line) {
+            return Some(line);
+        }
+    }
+    None
+}
+
+/// The number of a call, its arguments, and where the program goes on after it.
+fn words(line: &str) -> Option<(u64, [u64; 6], u64)> {
     let mut words = line.split_ascii_whitespace();
     let number = words.next()?.parse().ok()?;
-    let mut args = [0; 6];
-    for arg in &mut args {
+    let mut values = [0; 8];
+    for value in &mut values {
         let digits = words.next()?.strip_prefix("0x")?;
-        *arg = u64::from_str_radix(digits, 16).ok()?;
+        *value = u64::from_str_radix(digits, 16).ok()?;
     }
-    Some((number, args))
+    let [args @ .., _stack, next] = values;
+    Some((number, args, next))
+}
+
+/// Whether a call that the program goes on from at `next` is one of x86-64 (R1).
+fn is_native(thread: u32, next: u64) -> bool {
+    let mut code = [0; SYSCALL.len()];
+    let at = next.checked_sub(code.len() as u64);
+    let read = at.zip(memory(thread));
+    read.is_some_and(|(at, memory)| memory.read_exact_at(&mut code, at).is_ok()) && code == SYSCALL
 }
 
 fn memory(thread: u32) -> Option<File> {
@@ -245,10 +299,10 @@ mod tests {
     #[test]
     fn calls_are_read_as_the_kernel_writes_them() {
         let line = "257 0xffffff9c 0x7ffe5c 0x241 0x1b6 0x0 0x0 0x7ffe 0x7f2a\n";
-        let (number, args) = words(line).unwrap();
+        let (number, args, next) = words(line).unwrap();
         assert_eq!(
-            (number, args[0] as i32, args[2]),
-            (number::OPENAT, AT_FDCWD, 0x241)
+            (number, args[0] as i32, args[2], next),
+            (number::OPENAT, AT_FDCWD, 0x241, 0x7f2a)
         );
         assert_eq!(words("-1 0x7ffe 0x7f2a\n"), None);
         assert_eq!(words("running\n"), None);
@@ -259,6 +313,42 @@ mod tests {
         );
         assert!(open.creates() && !Purpose::Execute.creates());
         assert_eq!(Purpose::Open(O_PATH | O_CREAT).access(), 0);
+    }
+
+    #[test]
+    fn only_calls_by_the_instruction_of_x86_64_are_native() {
+        let here = std::process::id();
+        for (code, is) in [
+            ([0x0f, 0x05], true),
+            ([0xcd, 0x80], false),
+            ([0x0f, 0x34], false),
+        ] {
+            let code: Box<[u8; 2]> = Box::new(code);
+            assert_eq!(is_native(here, code.as_ptr().addr() as u64 + 2), is);
+        }
+        assert!(!is_native(here, 0) && !is_native(here, 8));
+    }
+
+    #[test]
+    fn running_thread_holds_few_lookers_for_long() {
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let (name, named) = std::sync::mpsc::channel();
+        let spins = std::thread::spawn(move || {
+            name.send(rustix::thread::gettid().as_raw_nonzero().get())
+                .unwrap();
+            while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                std::hint::spin_loop();
+            }
+        });
+        let thread = named.recv().unwrap().cast_unsigned();
+        let patience = Patience::default();
+        patience.looking.add(PATIENT_MAX);
+        // The first that finds it running gives up soon, however long that takes to be seen.
+        assert_eq!(await_still(thread, SHORT), None);
+        assert_eq!(patience.standing(thread), None);
+        assert_eq!(patience.looking.get(), PATIENT_MAX);
+        drop(stop);
+        spins.join().unwrap();
     }
 
     #[test]

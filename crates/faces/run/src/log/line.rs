@@ -52,8 +52,12 @@ pub(super) struct Line {
     pub(super) program: String,
     /// What was wanted: `read`, `write`, `create`, `execute`..
     pub(super) wants: String,
-    /// What the program asked for.
+    /// Where the engine met it.
     pub(super) path: String,
+    /// What the program seems to have asked for, if that is another path. It is read in memory that
+    /// the program can write meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) claimed: Option<String>,
     /// `ok`, or the name of an errno.
     pub(super) answer: &'static str,
     pub(super) reason: Reason,
@@ -81,14 +85,17 @@ impl Line {
                 program,
                 wants,
                 path,
+                claimed,
                 answer,
                 because,
                 ..
             } = self;
             let reason = self.reason.word();
             let program = text_of(program.as_bytes());
-            format!("{time:.3} {pid} {program} {wants} {path}: {answer}, {reason}: {because}")
-                .into_bytes()
+            let claimed = claimed.as_ref();
+            let claimed = claimed.map_or_else(String::new, |path| format!(" (claimed: {path})"));
+            let met = format!("{wants} {path}: {answer}, {reason}: {because}{claimed}");
+            format!("{time:.3} {pid} {program} {met}").into_bytes()
         };
         text.push(b'\n');
         text

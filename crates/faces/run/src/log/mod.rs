@@ -11,8 +11,9 @@
 //! | is refused since nothing is written there | the lookup of its last name, which is not kept |
 //! | is granted, or makes a file | itself ([`openpath_fuse::Opens::Each`]) |
 //!
-//! Who asks waits meanwhile, so `/proc` says which call he is in, with which path and flags
-//! (`caller`); what the call meets is explained by the engine.
+//! The caller waits meanwhile, so `/proc` says which call it is in, with which path and flags
+//! (`caller`); what the call meets is explained by the engine. The path of a line is the engine's;
+//! that of the caller is told beside it as a claim, where it is another.
 //!
 //! # Map
 //! | module | what |
@@ -37,7 +38,7 @@ pub(crate) use sink::Writing;
 
 use crate::plan::{PathBytes, Plan};
 use crate::text::text_of;
-use caller::{Call, Caller, Purpose};
+use caller::{Call, Caller, Patience, Purpose};
 use line::{Line, Reason, answer};
 use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::{
@@ -58,6 +59,7 @@ const LINKS_MAX: usize = 40;
 /// Looks on, and says what is to be said.
 pub(crate) struct Log {
     sink: Sink,
+    patience: Patience,
     overlay: Arc<SuperBlock>,
     hidden: Vec<PathBytes>,
     read_only: Vec<PathBytes>,
@@ -87,6 +89,7 @@ impl Log {
         mounts.sort_by_key(|(place, _)| std::cmp::Reverse(place.bytes().len()));
         let log = Log {
             sink,
+            patience: Patience::default(),
             overlay: Arc::clone(overlay),
             hidden: plan.hidden.clone(),
             read_only,
@@ -95,14 +98,28 @@ impl Log {
         Ok((log, writing))
     }
 
-    fn say(&self, by: Asker, call: &Call, result: Result<(), Errno>, why: (Reason, String)) {
+    /// The call that a thread waits in, if it is known.
+    fn call_of(&self, by: Asker) -> Option<Call> {
+        Call::of(by.thread, &self.patience)
+    }
+
+    /// Says how a call ended, and at which path.
+    fn say(
+        &self,
+        by: Asker,
+        (call, path): (&Call, &[u8]),
+        result: Result<(), Errno>,
+        why: (Reason, String),
+    ) {
+        let is_other = !parts(&call.path).eq(parts(path));
         let caller = Caller::of(by);
         self.sink.say(Line {
             time: Line::now(),
             pid: caller.pid,
             program: caller.program,
             wants: call.purpose.words(),
-            path: text_of(&call.path),
+            path: text_of(path),
+            claimed: is_other.then(|| text_of(&call.path)),
             answer: answer(result),
             reason: why.0,
             because: why.1,
@@ -140,6 +157,12 @@ impl Log {
         };
         (Reason::Upper, format!("{} {how}", text_of(path)))
     }
+}
+
+/// The names of a path.
+fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let parts = path.split(|byte| *byte == b'/');
+    parts.filter(|part| !part.is_empty() && *part != b".")
 }
 
 /// Whether a path is a place or below it.
@@ -193,7 +216,7 @@ impl Watch for Log {
                     && !is_dir
                     && !mode::is_lnk(attr.mode.into())
                 {
-                    self.write_refused(by, dir, name, place);
+                    self.write_refused(by, dir, (name, &path), place);
                 }
                 // What other mounts hang on stays.
                 read_only.is_none() || is_place && is_dir
@@ -204,14 +227,15 @@ impl Watch for Log {
                 if !is_hidden && read_only.is_none() {
                     return true;
                 }
-                if let Some(call) = Call::of(by.thread) {
+                if let Some(call) = self.call_of(by) {
                     let makes = Self::made_in(dir, &call).is_some();
                     match read_only {
                         // That it is not to be made is said when it is to be made, next.
                         _ if is_hidden && !makes => {
-                            self.say(by, &call, Err(Errno::ENOENT), self.absence(&path));
+                            let why = self.absence(&path);
+                            self.say(by, (&call, &path), Err(Errno::ENOENT), why);
                         }
-                        Some(place) if makes => self.refuse_write(by, &call, place),
+                        Some(place) if makes => self.refuse_write(by, (&call, &path), place),
                         _ => {}
                     }
                 }
@@ -222,7 +246,7 @@ impl Watch for Log {
     }
 
     fn attributes(&self, by: Asker, at: &Sight<'_>) {
-        let Some(call) = Call::of(by.thread) else {
+        let Some(call) = self.call_of(by) else {
             return;
         };
         let (Ok(attr), Ok(path)) = (at.attributes(), at.path()) else {
@@ -250,7 +274,7 @@ impl Watch for Log {
         };
         if let Some(how) = found {
             let why = (Reason::Permission, format!("{} {how}", text_of(&path)));
-            self.say(by, &call, Err(Errno::EACCES), why);
+            self.say(by, (&call, &path), Err(Errno::EACCES), why);
         }
     }
 
@@ -263,7 +287,7 @@ impl Watch for Log {
     ) -> Option<Told<'a>> {
         let path = at.path().ok()?;
         let path = name.map_or_else(|| path.clone(), |name| join(&path, name));
-        let call = Call::of(by.thread);
+        let call = self.call_of(by);
         // The flags that the server gets are what is left of those of the call.
         let purpose = call
             .as_ref()
@@ -281,14 +305,14 @@ impl Watch for Log {
             path: path.clone(),
         });
         Some(Box::new(move |result| match (result, goes) {
-            (Ok(()), Some(goes)) => self.say(by, &call, result, goes),
+            (Ok(()), Some(goes)) => self.say(by, (&call, &path), result, goes),
             (Ok(()), None) | (Err(Errno::ENOSYS), _) => {}
             (Err(Errno::EPERM), _) if name.is_some() => {
-                self.say(by, &call, result, self.absence(&path));
+                self.say(by, (&call, &path), result, self.absence(&path));
             }
             (Err(_), _) => {
                 let why = (Reason::Failed, text_of(&path));
-                self.say(by, &call, result, why);
+                self.say(by, (&call, &path), result, why);
             }
         }))
     }
@@ -297,8 +321,14 @@ impl Watch for Log {
 impl Log {
     /// Says that an open of `name` is refused because nothing is written below `place`, if it is
     /// one that writes, and not refused by something that comes first.
-    fn write_refused(&self, by: Asker, dir: &Sight<'_>, name: &[u8], place: &PathBytes) {
-        let Some(call) = Call::of(by.thread) else {
+    fn write_refused(
+        &self,
+        by: Asker,
+        dir: &Sight<'_>,
+        (name, path): (&[u8], &[u8]),
+        place: &PathBytes,
+    ) {
+        let Some(call) = self.call_of(by) else {
             return;
         };
         let Purpose::Open(flags) = call.purpose else {
@@ -311,11 +341,11 @@ impl Log {
         }
         let may = dir.access(name, Caller::of(by).cred, want);
         if flags & O_TRUNC != 0 || may.is_ok_and(|why| why.result.is_ok()) {
-            self.refuse_write(by, &call, place);
+            self.refuse_write(by, (&call, path), place);
         }
     }
 
-    fn refuse_write(&self, by: Asker, call: &Call, place: &PathBytes) {
+    fn refuse_write(&self, by: Asker, call: (&Call, &[u8]), place: &PathBytes) {
         let why = (Reason::ReadOnly, text_of(place.bytes()));
         self.say(by, call, Err(Errno::EROFS), why);
     }

@@ -122,6 +122,7 @@ mod tests {
             program: "cat".to_owned(),
             wants: "read".to_owned(),
             path: format!("/{number}"),
+            claimed: None,
             answer: "ENOENT",
             reason: Reason::Hidden,
             because: "/x".to_owned(),

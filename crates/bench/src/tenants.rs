@@ -45,8 +45,8 @@ pub fn run(load: Load) -> Result<Vec<Row>, Error> {
     };
     let (quiet, flood) = (vfs.tenant(limits), vfs.tenant(limits));
     let (user, guest) = (ours::task(&vfs)?, ours::task(&vfs)?);
-    user.set_tenant(&quiet);
-    guest.set_tenant(&flood);
+    user.set_tenant(&quiet).expect("a tenant of this Vfs");
+    guest.set_tenant(&flood).expect("a tenant of this Vfs");
     let wrong = |what: String| Error::Wrong(what);
     const TURNS: u32 = 16;
     for turn in 0..TURNS {

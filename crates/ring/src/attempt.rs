@@ -13,6 +13,7 @@ use crate::op::{Done, How, Op, Outcome, Output};
 use crate::perform;
 use openpath_abi::Errno;
 use openpath_abi::falloc::RWF_NOWAIT;
+use openpath_abi::fcntl::{F_GETFL, F_SETFL, O_NONBLOCK};
 use openpath_abi::resolve::RESOLVE_CACHED;
 use openpath_vfs::{DataWait, Fd, Reason, Task, TryError};
 
@@ -49,6 +50,23 @@ pub(crate) fn open(task: &Task, dir: Fd, path: &[u8], how: &How) -> Tried<Fd> {
         }
         tried => Tried::of(task, tried),
     }
+}
+
+/// Opens as a ring does: a FIFO is opened as with `O_NONBLOCK`, and is without it afterwards. So it
+/// opens for reading at once, and for writing with `ENXIO` while nobody reads.
+fn open_in_ring(task: &Task, dir: Fd, path: &[u8], how: &How) -> Tried<Fd> {
+    let tried = open(task, dir, path, how);
+    if !matches!(tried, Later(Some(Reason::Peer))) {
+        return tried;
+    }
+    let tried = open(task, dir, path, &how.nonblocking());
+    if let Answer(Ok(fd)) = tried
+        && let Ok(flags) = task.fcntl(fd, F_GETFL, 0)
+    {
+        // It is open, and can be told so much.
+        let _told = task.fcntl(fd, F_SETFL, flags & !u64::from(O_NONBLOCK));
+    }
+    tried
 }
 
 /// What a file is, by its path.
@@ -100,7 +118,7 @@ pub(crate) fn close(task: &Task, fd: Fd) -> Tried<()> {
 /// was.
 pub(crate) fn attempt(task: &Task, fd: Fd, op: &mut Op) -> Tried<Done> {
     match op {
-        Op::Open(at, how, _) => open(task, at.dir, &at.path, how).map(Done::installed),
+        Op::Open(at, how, _) => open_in_ring(task, at.dir, &at.path, how).map(Done::installed),
         Op::Stat(at, flags) => {
             stat(task, at.dir, &at.path, *flags).map(|stat| Done::with(Output::Stat(stat)))
         }

@@ -2,6 +2,7 @@
 //! One call, with everything it needs in its own memory, and what comes of it.
 
 use crate::Bytes;
+use openpath_abi::fcntl::O_NONBLOCK;
 use openpath_abi::{Errno, OpenHow, Stat, Statx};
 use openpath_vfs::{DirEntry, Fd, OpenFile, Task};
 use std::any::Any;
@@ -112,6 +113,17 @@ impl How {
         match self {
             Self::Flags(flags, _) => u64::from(*flags),
             Self::Strict(how) => how.flags,
+        }
+    }
+
+    /// The same with `O_NONBLOCK`.
+    pub(crate) fn nonblocking(&self) -> Self {
+        match self {
+            Self::Flags(flags, mode) => Self::Flags(flags | O_NONBLOCK, *mode),
+            Self::Strict(how) => Self::Strict(OpenHow {
+                flags: how.flags | u64::from(O_NONBLOCK),
+                ..*how
+            }),
         }
     }
 

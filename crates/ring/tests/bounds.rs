@@ -32,7 +32,10 @@ fn blocked_lookups_delay_no_cached_open_of_any_tenant() {
     world.gate.await_waiting(6);
     let other = world.vfs.tenant(Default::default());
     let mut rings = [world.ring(), world.ring()];
-    rings[1].task().set_tenant(&other);
+    rings[1]
+        .task()
+        .set_tenant(&other)
+        .expect("a tenant of this Vfs");
     for ring in &mut rings {
         for n in 0..1000 {
             let done = all(ring, [open(&format!("/d/f{}", n % 10)), Sqe::close(0)]);

@@ -5,7 +5,8 @@ mod common;
 
 use common::{World, over_host};
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_RDONLY, O_RDWR};
+use openpath_abi::fcntl::{AT_FDCWD, F_GETFL, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
+use openpath_abi::mode::S_IFIFO;
 use openpath_ring::{AsyncTask, RingOptions};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -97,6 +98,48 @@ fn what_is_cached_is_ready_at_once() {
     let activity = world.vfs.root_tenant().stats().activity;
     assert_eq!((activity.opens_inline, activity.opens_offloaded), (200, 0));
     drop(task);
+    world.assert_at_rest();
+}
+
+#[test]
+fn a_fifo_without_a_peer_is_waited_for() {
+    let world = World::new();
+    let peer = world.task();
+    peer.mknod(b"/d/p", S_IFIFO | 0o600, 0).unwrap();
+    let task = task(&world, |_| {});
+    for (ours, other) in [(O_RDONLY, O_WRONLY), (O_WRONLY, O_RDONLY)] {
+        let (waker, heard) = waker();
+        let mut open = pin!(task.local().open(b"/d/p", ours, 0));
+        assert_eq!(poll(open.as_mut(), &waker), Poll::Pending);
+        // It waits for the one at work.
+        let met = peer.open(b"/d/p", other, 0).unwrap();
+        heard.recv().expect("a wake-up");
+        let Poll::Ready(Ok(fd)) = poll(open.as_mut(), &waker) else {
+            panic!("its peer has come");
+        };
+        assert_eq!(
+            task.task().fcntl(fd, F_GETFL, 0).unwrap() as u32 & O_NONBLOCK,
+            0
+        );
+        peer.close(met).unwrap();
+        task.task().close(fd).unwrap();
+    }
+    for side in [O_RDONLY, O_WRONLY] {
+        let mut open = Box::pin(task.local().open(b"/d/p", side, 0));
+        assert_eq!(poll(open.as_mut(), Waker::noop()), Poll::Pending);
+        drop(open);
+        // The worker is interrupted, and then nobody has an end.
+        while let Ok(fd) = block_on(task.local().open(b"/d/p", O_WRONLY | O_NONBLOCK, 0)) {
+            task.task().close(fd).unwrap();
+            std::thread::yield_now();
+        }
+    }
+    let first = now(task.local().open(b"/d/p", O_RDONLY | O_NONBLOCK, 0)).unwrap();
+    let second = now(task.local().open(b"/d/p", O_WRONLY, 0)).unwrap();
+    task.task().close(first).unwrap();
+    task.task().close(second).unwrap();
+    drop(task);
+    drop(peer);
     world.assert_at_rest();
 }
 

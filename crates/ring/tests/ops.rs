@@ -7,7 +7,8 @@ use common::{World, all, fd, one, open, results};
 use openpath_abi::fcntl::{
     AT_FDCWD, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY,
 };
-use openpath_abi::fcntl::{F_GETFD, FD_CLOEXEC};
+use openpath_abi::fcntl::{F_GETFD, F_GETFL, FD_CLOEXEC, O_NONBLOCK};
+use openpath_abi::mode::S_IFIFO;
 use openpath_abi::resolve::{RESOLVE_CACHED, RESOLVE_NO_SYMLINKS};
 use openpath_abi::{Errno, OpenHow};
 use openpath_ring::{Bytes, Output, Ring, Sqe};
@@ -20,6 +21,20 @@ fn both(test: impl Fn(&World, Ring, bool)) {
         test(&world, ring, inline);
         world.assert_at_rest();
     }
+}
+
+#[test]
+fn a_fifo_is_opened_in_place_as_by_io_uring() {
+    let world = World::new();
+    let mut ring = world.ring_with(|_| {});
+    let made = ring.task().mknod(b"/d/p", S_IFIFO | 0o600, 0);
+    made.unwrap();
+    let open = |flags| Sqe::openat(AT_FDCWD, "/d/p", flags, 0);
+    assert_eq!(one(&mut ring, open(O_WRONLY)).result, Err(Errno::ENXIO));
+    let reader = fd(&one(&mut ring, open(O_RDONLY)));
+    let flags = ring.task().fcntl(reader, F_GETFL, 0).unwrap() as u32;
+    assert_eq!(flags & O_NONBLOCK, 0);
+    fd(&one(&mut ring, open(O_WRONLY)));
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Task {
             its.set_namespace(mine.namespace());
         }
         if !Arc::ptr_eq(mine.tenant().tenant(), its.tenant().tenant()) {
-            stand_in.set_tenant(&self.tenant());
+            stand_in.set_tenant(&self.tenant())?;
         }
         Ok(())
     }

@@ -393,7 +393,7 @@ impl Task {
         sibling.core.act_like(core);
         sibling.core.umask.set(core.umask.get());
         sibling.core.nofile.set(core.nofile.get());
-        sibling.set_tenant(core.tenant().tenant());
+        sibling.set_tenant(core.tenant().tenant())?;
         Ok(sibling)
     }
 
@@ -410,14 +410,18 @@ impl Task {
     }
 
     /// Works for `tenant` from now on, as will its children. What it entered into the cache before
-    /// stays on the account of the tenant of then. A tenant of another `Vfs` is none: nothing
-    /// happens.
-    pub fn set_tenant(&self, tenant: &Arc<Tenant>) {
-        if tenant.is_of(self.core.vfs.id) {
-            self.core.tenant().part(&self.core);
-            tenant.join(&self.core);
-            self.core.tenant.replace(TenantRef::new(tenant));
+    /// stays on the account of the tenant of then.
+    ///
+    /// # Errors
+    /// `EINVAL` for a tenant of another `Vfs`: nothing is changed.
+    pub fn set_tenant(&self, tenant: &Arc<Tenant>) -> Result<(), Errno> {
+        if !tenant.is_of(self.core.vfs.id) {
+            return Err(Errno::EINVAL);
         }
+        self.core.tenant().part(&self.core);
+        tenant.join(&self.core);
+        self.core.tenant.replace(TenantRef::new(tenant));
+        Ok(())
     }
 
     /// Whom it works for.

@@ -14,7 +14,7 @@ use world::{negatives, root, world_with_negatives};
 /// A task that works for `tenant`.
 fn of(vfs: &Vfs, tenant: &Arc<Tenant>) -> Task {
     let task = root(vfs);
-    task.set_tenant(tenant);
+    task.set_tenant(tenant).expect("a tenant of this Vfs");
     task
 }
 
@@ -343,13 +343,14 @@ fn what_a_task_did_is_counted_for_the_tenant_of_then() {
     touch(&task, "/f");
     let work = |times: u64| (0..times).for_each(|_| look(&task, "/f"));
     work(5);
-    task.set_tenant(&one);
+    task.set_tenant(&one).expect("a tenant of this Vfs");
     work(7);
     assert_eq!((one.stats().tasks, one.stats().activity.hits), (1, 7));
-    task.set_tenant(&two);
+    task.set_tenant(&two).expect("a tenant of this Vfs");
     work(11);
     let other = world_with_negatives();
-    task.set_tenant(&other.root_tenant());
+    let refused = task.set_tenant(&other.root_tenant());
+    assert_eq!(refused, Err(Errno::EINVAL));
     work(2);
     assert_eq!((one.stats().tasks, one.stats().activity.hits), (0, 7));
     assert_eq!((two.stats().tasks, two.stats().activity.hits), (1, 13));
@@ -366,7 +367,7 @@ fn nothing_is_left_behind() {
     task.mkdir(b"/d", 0o755).expect("a directory");
     for turn in 0..20 {
         let tenant = vfs.tenant(limits(64, 64));
-        task.set_tenant(&tenant);
+        task.set_tenant(&tenant).expect("a tenant of this Vfs");
         for i in 0..200 {
             let name = format!("/d/a-name-that-is-long-{turn}-{i}");
             touch(&task, &name);

@@ -86,7 +86,8 @@ fn entries_go_while_others_walk_rename_and_unlink_them() {
         for n in 0..4usize {
             let (task, tenants, vfs, begin) = (root(&vfs), &tenants, &vfs, &begin);
             scope.spawn(move || {
-                task.set_tenant(&tenants[n % 2]);
+                task.set_tenant(&tenants[n % 2])
+                    .expect("a tenant of this Vfs");
                 let mut dice = Dice((n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 begin.wait();
                 for round in 0..ROUNDS {
@@ -94,7 +95,9 @@ fn entries_go_while_others_walk_rename_and_unlink_them() {
                     match round % 512 {
                         100 => drop(vfs.shrink(7)),
                         200 => vfs.collect(),
-                        300 => task.set_tenant(&tenants[(n + round / 512) % 2]),
+                        300 => task
+                            .set_tenant(&tenants[(n + round / 512) % 2])
+                            .expect("a tenant of this Vfs"),
                         _ => {}
                     }
                     // Whoever is entering a name at this moment is one over.
@@ -143,7 +146,7 @@ fn a_full_instance_serves_all_who_ask() {
         for (n, tenant) in tenants.iter().enumerate() {
             let task = root(&vfs);
             scope.spawn(move || {
-                task.set_tenant(tenant);
+                task.set_tenant(tenant).expect("a tenant of this Vfs");
                 for i in 0..ROUNDS {
                     let file = format!("/f{}", (i * 7 + n) % 64);
                     task.stat(file.as_bytes()).expect("it exists");

@@ -131,7 +131,7 @@ fn a_tenant_pays_for_its_locks_and_gets_all_back() {
         ..TenantLimits::default()
     });
     let task = root(&vfs);
-    task.set_tenant(&tenant);
+    task.set_tenant(&tenant).expect("a tenant of this Vfs");
     let fd = open(&task, "/f");
     let byte = |kind, at| Flock::new(kind, at, 1);
     task.fcntl_setlk(fd, &WRITE).expect("one");
@@ -181,7 +181,7 @@ fn a_waiter_whose_tenant_has_too_many_is_told_so() {
         ..TenantLimits::default()
     });
     let (holds, waits) = (root(&vfs), root(&vfs));
-    waits.set_tenant(&tenant);
+    waits.set_tenant(&tenant).expect("a tenant of this Vfs");
     assert_eq!((open(&holds, "/f"), open(&waits, "/f")), (0, 0));
     holds.flock(0, LOCK_EX).expect("a lock");
     let told = thread::spawn(move || waits.flock(0, LOCK_EX));

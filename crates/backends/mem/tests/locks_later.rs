@@ -268,7 +268,7 @@ fn a_grant_that_joins_locks_is_dropped_when_there_may_be_no_more() {
     a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
     a.fcntl_setlk(fa, &Flock::new(F_WRLCK, 10, 10))
         .expect("a lock");
-    b.set_tenant(&tenant);
+    b.set_tenant(&tenant).expect("a tenant of this Vfs");
     for start in [0, 20] {
         b.fcntl_setlk(fb, &Flock::new(F_WRLCK, start, 10))
             .expect("a lock");
@@ -290,7 +290,7 @@ fn what_was_paid_pays_beside_other_locks_of_the_owner() {
         ..TenantLimits::default()
     });
     let [(a, fa), (b, fb)] = pair(&vfs);
-    b.set_tenant(&tenant);
+    b.set_tenant(&tenant).expect("a tenant of this Vfs");
     b.fcntl_setlk(fb, &Flock::new(F_WRLCK, 20, 10))
         .expect("a lock");
     let wait = later(&b, fb, &WRITE);
@@ -310,7 +310,7 @@ fn a_grant_that_takes_more_locks_than_there_may_be_is_refused_when_heard() {
     let [(a, fa), (b, fb)] = pair(&vfs);
     let read = |start, len| Flock::new(F_RDLCK, start, len);
     a.fcntl_setlk(fa, &read(0, 10)).expect("a lock");
-    b.set_tenant(&tenant);
+    b.set_tenant(&tenant).expect("a tenant of this Vfs");
     b.fcntl_setlk(fb, &read(0, 100)).expect("a lock");
     // One lock would become three.
     let wait = later(&b, fb, &Flock::new(F_WRLCK, 5, 1));
@@ -377,7 +377,7 @@ fn what_was_paid_for_a_wait_pays_for_the_lock() {
         ..TenantLimits::default()
     });
     let [(a, fa), (b, fb)] = pair(&vfs);
-    b.set_tenant(&tenant);
+    b.set_tenant(&tenant).expect("a tenant of this Vfs");
     let wait = later(&b, fb, &WRITE);
     assert_eq!(tenant.stats().locks, 1);
     a.fcntl_setlk(fa, &FREE).expect("free");
@@ -451,7 +451,8 @@ fn who_waits_costs_a_lock_until_it_has_its_own() {
     b.set_tenant(&vfs.tenant(TenantLimits {
         locks_max: 1,
         ..TenantLimits::default()
-    }));
+    }))
+    .expect("a tenant of this Vfs");
     let wait = later(&b, fb, &WRITE);
     let second = b.fcntl_setlkw_later(fb, &WRITE);
     assert_eq!(second.map(|_| ()), Err(Errno::ENOLCK));

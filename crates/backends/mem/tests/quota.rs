@@ -37,7 +37,7 @@ fn guest(tree: MemOptions, bytes_max: u64, inodes_max: u64) -> Guest {
         ..TenantLimits::default()
     });
     let task = vfs.task(Cred::root()).expect("a task");
-    task.set_tenant(&tenant);
+    task.set_tenant(&tenant).expect("a tenant of this Vfs");
     Guest { vfs, task, tenant }
 }
 
@@ -265,7 +265,7 @@ fn charges_follow_the_file_and_not_the_writer() {
 fn guest_of(vfs: &Vfs) -> (Arc<Tenant>, Task) {
     let tenant = vfs.tenant(TenantLimits::default());
     let task = vfs.task(Cred::root()).expect("a task");
-    task.set_tenant(&tenant);
+    task.set_tenant(&tenant).expect("a tenant of this Vfs");
     (tenant, task)
 }
 

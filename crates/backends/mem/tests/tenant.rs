@@ -13,11 +13,13 @@ fn children_work_for_the_tenant_of_their_parent() {
     let parent = vfs.task(Cred::root()).expect("a task");
     assert!(Arc::ptr_eq(&parent.tenant(), &vfs.root_tenant()));
     let tenant = vfs.tenant(TenantLimits::default());
-    parent.set_tenant(&tenant);
+    parent.set_tenant(&tenant).expect("a tenant of this Vfs");
     let children = [parent.fork(), parent.clone_files()];
     for child in children.map(|child| child.expect("a child")) {
         assert!(Arc::ptr_eq(&child.tenant(), &tenant));
-        child.set_tenant(&vfs.root_tenant());
+        child
+            .set_tenant(&vfs.root_tenant())
+            .expect("a tenant of this Vfs");
     }
     assert!(Arc::ptr_eq(&parent.tenant(), &tenant));
 }
@@ -28,7 +30,7 @@ fn files_count_on_the_handle_of_their_task_alone() {
     let vfs = vfs.expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");
     let tenant = vfs.tenant(TenantLimits::default());
-    task.set_tenant(&tenant);
+    task.set_tenant(&tenant).expect("a tenant of this Vfs");
     let (owners, files) = (Arc::strong_count(&tenant), tenant.stats().inodes);
     for n in 0..1000 {
         let fd = task.open(format!("/{n}").as_bytes(), O_CREAT, 0o644);

@@ -4,13 +4,15 @@
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_FDCWD, F_GETFL, O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY,
 };
-use openpath_abi::{Errno, OpenHow, mode, resolve};
+use openpath_abi::{Errno, OpenHow, Timespec, mode, resolve};
 use openpath_mem::{MemFs, MemOptions};
-use openpath_vfs::{Cred, MountFlags, Reason, Task, TryError, Vfs};
+use openpath_vfs::{Clock, Cred, MountFlags, Reason, Task, TryError, Vfs};
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 fn task() -> (Vfs, Task) {
     let vfs = Vfs::builder()
+        .clock(Box::new(Fine))
         .build(MemFs::new(MemOptions::default()))
         .expect("a vfs");
     let task = vfs.task(Cred::root()).expect("a task");
@@ -80,12 +82,22 @@ fn what_changes_something_is_not_tried_and_wrong_arguments_stay_wrong() {
 }
 
 #[test]
-fn a_fifo_is_tried_as_through_io_uring() {
+fn a_fifo_without_a_peer_would_wait() {
     let (_vfs, t) = task();
     t.mknod(b"/p", mode::S_IFIFO | 0o600, 0).expect("mknod");
-    let alone = t.try_open(b"/p", O_WRONLY, 0);
+    for side in [O_RDONLY, O_WRONLY] {
+        assert_eq!(t.try_open(b"/p", side, 0), Err(WOULD_BLOCK));
+        assert_eq!(t.last_reason(), Some(Reason::Peer));
+    }
+    let alone = t.try_open(b"/p", O_WRONLY | O_NONBLOCK, 0);
     assert_eq!(alone, Err(TryError::Errno(Errno::ENXIO)));
+    let first = t.try_open(b"/p", O_RDONLY | O_NONBLOCK, 0).expect("one");
+    let writer = t.try_open(b"/p", O_WRONLY, 0).expect("it has a reader");
+    t.close(first).expect("close");
+    t.close(writer).expect("close");
+    let both = t.open(b"/p", O_RDWR, 0).expect("both ends");
     let reader = t.try_open(b"/p", O_RDONLY, 0).expect("a reader");
+    t.close(both).expect("close");
     let flags = t.fcntl(reader, F_GETFL, 0).expect("flags") as u32;
     assert_eq!(flags & O_NONBLOCK, 0);
     let writer = t.try_open(b"/p", O_WRONLY, 0).expect("a writer");
@@ -116,7 +128,7 @@ fn a_stand_in_acts_as_its_task_does_and_the_task_installs_what_it_opened() {
     t.set_cred(Cred::user(1000, 1000, &[]));
     t.set_rlimit_nofile(7);
     let tenant = vfs.tenant(openpath_vfs::TenantLimits::default());
-    t.set_tenant(&tenant);
+    t.set_tenant(&tenant).expect("a tenant of this Vfs");
     t.brief(&stand_in).expect("briefed");
     assert_eq!(stand_in.getcwd(), Ok(b"/d".to_vec()));
     assert_eq!(stand_in.umask(0o077), 0o077);
@@ -161,4 +173,16 @@ fn a_stand_in_follows_a_chroot_and_a_namespace() {
     t.brief(&stand_in).expect("briefed");
     assert!(stand_in.stat(b"/in/only-there").is_ok());
     t.brief(&stand_in).expect("briefed again");
+}
+
+/// The wall clock in nanoseconds: what is done one after the other has different times.
+struct Fine;
+
+impl Clock for Fine {
+    fn now(&self) -> Timespec {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970");
+        Timespec::new(now.as_secs().cast_signed(), now.subsec_nanos())
+    }
 }

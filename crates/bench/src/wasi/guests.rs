@@ -109,7 +109,8 @@ impl House {
     /// A guest that has used its file.
     pub(super) fn guest(&self, shape: Shape) -> Result<Guest, Error> {
         let task = self.vfs.task(Cred::root()).map_err(failed)?;
-        task.set_tenant(&self.vfs.tenant(BUDGET));
+        task.set_tenant(&self.vfs.tenant(BUDGET))
+            .expect("a tenant of this Vfs");
         task.set_rlimit_nofile(DESCRIPTORS);
         let private = MemFs::new(MemOptions::default());
         let builder = OpenpathWasi::builder().task(task);

@@ -133,7 +133,8 @@ impl View {
         task.set_tenant(&vfs.tenant(TenantLimits {
             locks_max: LOCKS,
             ..TenantLimits::default()
-        }));
+        }))
+        .map_err(failed)?;
         let mut view = View {
             task,
             vfs,

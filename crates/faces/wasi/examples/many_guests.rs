@@ -70,7 +70,8 @@ fn image() -> Result<(Arc<SuperBlock>, Vfs)> {
 
 fn guest(vfs: &Vfs, image: &Arc<SuperBlock>) -> Result<Guest> {
     let task = vfs.task(Cred::root())?;
-    task.set_tenant(&vfs.tenant(BUDGET));
+    task.set_tenant(&vfs.tenant(BUDGET))
+        .expect("a tenant of this Vfs");
     task.set_rlimit_nofile(DESCRIPTORS);
     let own = OverlayFs::new(OverlayOptions {
         lowers: vec![image.clone()],

@@ -94,7 +94,8 @@ impl Host {
             bytes_max: 1 << 20,
             inodes_max: 16,
             ..TenantLimits::default()
-        }));
+        }))
+        .expect("a tenant of this Vfs");
         let guest = OpenpathWasi::builder().task(task).preopen("/data", "/data");
         let mut store = Store::new(&self.engine, guest.build()?);
         let instance = self.linker.instantiate(&mut store, &module)?;

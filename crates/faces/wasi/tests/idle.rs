@@ -33,7 +33,8 @@ fn image() -> Arc<SuperBlock> {
 /// A guest with `private` at `/own`, that starts in `root` and has used the file once.
 fn guest(vfs: &Vfs, private: Arc<SuperBlock>, root: &str) -> Guest {
     let task = vfs.task(Cred::root()).expect("a task");
-    task.set_tenant(&vfs.tenant(BUDGET));
+    task.set_tenant(&vfs.tenant(BUDGET))
+        .expect("a tenant of this Vfs");
     let guest = OpenpathWasi::builder().task(task);
     let guest = guest.mount("/own", private).preopen("/", root);
     let guest = guest.build().expect("a guest");

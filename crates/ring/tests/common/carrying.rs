@@ -4,12 +4,13 @@
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions};
 use openpath_vfs::{
-    Attr, Cargo, Carried, Carrier, Cred, FileOps, Found, Inode, InodeOps, Patience, SetAttr,
+    Attr, Cargo, Carried, Carrier, Clock, Cred, FileOps, Found, Inode, InodeOps, Patience, SetAttr,
     SuperBlock, SuperBlockOps, SuperBlockOptions, Usage, Vfs, Way,
 };
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What was begun, until the test ends it.
 pub(crate) struct Begun {
@@ -216,7 +217,10 @@ impl World {
             ..SuperBlockOptions::default()
         };
         let tree = SuperBlock::new(root, Box::new(Tree), options);
-        let vfs = Vfs::builder().build(tree).expect("a Vfs");
+        let vfs = Vfs::builder()
+            .clock(Box::new(Fine))
+            .build(tree)
+            .expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
         task.stat(b"/f").expect("it is cached");
         drop(task);
@@ -263,5 +267,17 @@ impl World {
             }
             std::thread::yield_now();
         }
+    }
+}
+
+/// The wall clock in nanoseconds: what is done one after the other has different times.
+pub(crate) struct Fine;
+
+impl Clock for Fine {
+    fn now(&self) -> Timespec {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970");
+        Timespec::new(now.as_secs().cast_signed(), now.subsec_nanos())
     }
 }

@@ -116,7 +116,7 @@ impl Host {
         let task = vfs.task(Cred::root())?;
         let guest = task.fork()?;
         let tenant = vfs.tenant(tenant);
-        guest.set_tenant(&tenant);
+        guest.set_tenant(&tenant).expect("a tenant of this Vfs");
         Ok(Self {
             vfs,
             task,

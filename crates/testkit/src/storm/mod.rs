@@ -108,7 +108,8 @@ impl Place<'_> {
     /// Lets a task work for one of the tenants.
     pub(crate) fn join(&mut self, task: &Task) {
         let tenant = self.rng.below(self.sky.tenants.len());
-        task.set_tenant(&self.sky.tenants[tenant]);
+        task.set_tenant(&self.sky.tenants[tenant])
+            .expect("a tenant of this Vfs");
     }
 
     /// Has calls of this task interrupted, now and then and at the end.

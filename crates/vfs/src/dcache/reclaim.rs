@@ -29,7 +29,13 @@ pub(crate) struct Graves {
 pub(crate) struct Collections {
     now: Word,
     ended: Word,
+    /// Entries that went by one, ever.
+    freed: Word,
 }
+
+/// How many entries had been freed at one moment: see [`Dcache::frees_since`].
+#[derive(Clone, Copy)]
+pub(crate) struct Freed(u64);
 
 /// One that is going on.
 struct Collecting<'a>(&'a Collections);
@@ -110,7 +116,8 @@ impl Dcache {
         }
         // A directory was empty when it was unlinked, so it comes after what was in it, and both
         // go by the same collection.
-        let (_, inodes) = self.reclaim(&mut victims, unlinked);
+        let (gone, inodes) = self.reclaim(&mut victims, unlinked);
+        self.collections.freed.add(gone as u64);
         {
             let mut graves = part.lock();
             graves.survivors = victims.len();
@@ -131,7 +138,21 @@ impl Dcache {
         }
     }
 
-    /// Runs `call`, and once more if there was no room before unlinked files gave theirs back.
+    /// How many entries were freed until now.
+    pub(crate) fn freed(&self) -> Freed {
+        Freed(self.collections.freed.get())
+    }
+
+    /// Reclaims what can be of the graveyard; whether any entry was freed since `before`, by whomever.
+    ///
+    /// What finds no room is done again only then: the back end was full of what this cache held.
+    pub(crate) fn frees_since(&self, before: Freed) -> bool {
+        self.collect_all();
+        self.freed().0 != before.0
+    }
+
+    /// Runs `call`, and once more if it found no room and unlinked files have since given theirs
+    /// back.
     ///
     /// # Errors
     /// Those of `call`.
@@ -139,11 +160,9 @@ impl Dcache {
         &self,
         mut call: impl FnMut() -> Result<R, Errno>,
     ) -> Result<R, Errno> {
+        let before = self.freed();
         match call() {
-            Err(Errno::ENOSPC | Errno::EDQUOT) => {
-                self.collect_all();
-                call()
-            }
+            Err(Errno::ENOSPC | Errno::EDQUOT) if self.frees_since(before) => call(),
             other => other,
         }
     }

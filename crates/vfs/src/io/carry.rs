@@ -21,7 +21,7 @@
 //!     anything waits for anything. Since it makes no file longer, the size that others go by then
 //!     is right.
 
-use super::{ONCE_MAX, Place, verify_area};
+use super::{ONCE_MAX, Place, counted, verify_area};
 use crate::file::{FileOps, Filp, OpenFile};
 use crate::inode::{Cargo, Carrier, Inode, shield};
 use crate::lock_order::InodeNames;
@@ -105,6 +105,7 @@ impl Task {
         match cargo {
             Cargo::Read(buf) => match moved {
                 Ok(done) => {
+                    counted(done, buf.len())?;
                     file.tell_read(done);
                     Ok(done)
                 }
@@ -168,6 +169,7 @@ impl Filp<'_> {
 
     /// Ends a write of which a carrier wrote so much (R2).
     fn written(&self, data: &[u8], offset: i64, carried: usize) -> Result<usize, Errno> {
+        counted(carried, data.len())?;
         let inode = self.inode()?;
         if carried > 0 {
             // What was written is written, whatever becomes of its times.

@@ -5,7 +5,7 @@
 //! `vfs_copy_file_range`, `generic_copy_file_checks`, `do_sendfile`, `do_splice_direct`.
 
 use super::write::write_locked;
-use super::{ONCE_MAX, verify_area};
+use super::{ONCE_MAX, counted, verify_area};
 use crate::file::{Fd, Filp};
 use crate::inode::{SetAttr, flag};
 use crate::task::Task;
@@ -231,7 +231,7 @@ fn copy_range(
         Err(Errno::EOPNOTSUPP) => pump(from, start_in, to, start_out, len),
         Ok(done) => {
             from.accessed(&source);
-            Ok(done)
+            counted(done, len)
         }
         Err(errno) => Err(errno),
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data in place: the pages of a file, lent for the length of a call.
 
-use super::{ONCE_MAX, verify_area};
+use super::{ONCE_MAX, counted, verify_area};
 use crate::file::Fd;
 use crate::task::Task;
 use openpath_abi::{Errno, mode};
@@ -36,6 +36,7 @@ impl Task {
         }
         let len = len.min(ONCE_MAX);
         let shown = inode.shielded(|ops| ops.with_pages(inode, from, len, show))?;
+        counted(shown, len)?;
         file.accessed(&target);
         file.tell_read(shown);
         Ok(shown)

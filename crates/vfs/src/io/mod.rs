@@ -48,6 +48,19 @@ fn verify_area(offset: i64, len: usize) -> Result<(), Errno> {
     offset.checked_add(len).map(|_| ()).ok_or(Errno::EINVAL)
 }
 
+/// How much a back end or a driver says that it moved, of so much that it was asked to.
+///
+/// # Errors
+/// `EIO`: more.
+#[inline]
+fn counted(done: usize, asked: usize) -> Result<usize, Errno> {
+    if done <= asked {
+        Ok(done)
+    } else {
+        Err(Errno::EIO)
+    }
+}
+
 /// Whether a file has positions to read and write at (`FMODE_PREAD`).
 fn has_positions(file: &Filp<'_>) -> Result<bool, Errno> {
     match file.inode()?.kind() {

@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `vfs_read`, `vfs_readv`, `do_preadv`.
 
-use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, has_positions, verify_area};
+use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, counted, has_positions, verify_area};
 use crate::file::{Fd, Filp, Io};
 use crate::inode::shield;
 use crate::pipe::End;
@@ -156,6 +156,7 @@ impl Filp<'_> {
         };
         let done = shield(|| own.read_vectored(bufs, io).transpose())?;
         if let Some(done) = done {
+            counted(done, bufs.iter().map(|buf| buf.len()).sum())?;
             self.note_piped(done);
         }
         Ok(done)
@@ -199,6 +200,7 @@ impl Filp<'_> {
         if let Some(own) = self.own_ops() {
             let io = self.io(offset, 0);
             if let Some(done) = shield(|| own.read(buf, &io).transpose())? {
+                counted(done, len)?;
                 self.note_piped(done);
                 return Ok(done);
             }
@@ -212,6 +214,7 @@ impl Filp<'_> {
         }
         let from = offset.cast_unsigned();
         let done = inode.shielded(|ops| ops.read_at(inode, buf, from))?;
+        counted(done, len)?;
         self.accessed(&target);
         Ok(done)
     }

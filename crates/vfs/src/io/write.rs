@@ -8,7 +8,7 @@
 //! R1. All pieces of one call are written while the inode's lock is held: with `O_APPEND` they lie
 //!     together at what was the end.
 
-use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, has_positions, verify_area};
+use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, counted, has_positions, verify_area};
 use crate::file::{Fd, Filp, Io};
 use crate::inode::{SetAttr, flag, shield};
 use crate::ops::Target;
@@ -106,7 +106,7 @@ impl Filp<'_> {
         {
             let io = self.io(0, 0);
             if let Some(done) = shield(|| own.write(data, &io).transpose())? {
-                return Ok(done);
+                return counted(done, 0);
             }
         }
         self.write_pieces(&[IoSlice::new(data)], place, 0)
@@ -200,6 +200,7 @@ impl Filp<'_> {
             return Ok(None);
         };
         if let Some(done) = shield(|| own.write_vectored(data, io).transpose())? {
+            counted(done, data.iter().map(|piece| piece.len()).sum())?;
             self.note_piped_to(done);
             return Ok(Some(done));
         }
@@ -211,6 +212,7 @@ impl Filp<'_> {
             };
             match shield(|| own.write(piece, &io).transpose()) {
                 Ok(Some(written)) => {
+                    counted(written, piece.len())?;
                     done += written;
                     if written < piece.len() {
                         break;
@@ -296,8 +298,10 @@ pub(super) fn write_locked(
     let dcache = &target.core.vfs.dcache;
     if at_end {
         let append = || inode.shielded(|ops| ops.append(inode, data, now));
-        if let Some(appended) = dcache.with_room(append)? {
-            return Ok(appended);
+        if let Some((done, end)) = dcache.with_room(append)? {
+            counted(done, data.iter().map(|piece| piece.len()).sum())?;
+            let is_possible = end >= done as u64 && end <= MAX_LFS_FILESIZE.cast_unsigned();
+            return is_possible.then_some((done, end)).ok_or(Errno::EIO);
         }
     }
     let room = usize::try_from(room).unwrap_or(usize::MAX).min(ONCE_MAX);
@@ -306,12 +310,13 @@ pub(super) fn write_locked(
         let len = piece.len().min(room - done);
         let write = |begin: usize| {
             let at = from + (done + begin) as u64;
-            inode.shielded(|ops| ops.write_at(inode, &piece[begin..len], at, now))
+            let written = inode.shielded(|ops| ops.write_at(inode, &piece[begin..len], at, now))?;
+            counted(written, len - begin)
         };
+        let before = dcache.freed();
         let mut written = dcache.with_room(|| write(0))?;
-        if written < len {
+        if written < len && dcache.frees_since(before) {
             // As in `with_room`; what was written counts, whatever comes of the rest.
-            dcache.collect_all();
             written += write(written).unwrap_or(0);
         }
         done += written;

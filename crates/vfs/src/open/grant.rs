@@ -379,6 +379,7 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
         return Ok(None);
     }
     let quick = flags & QUICK != 0;
+    let asked = flags;
     let flags = if flags & TRIED != 0 {
         flags & !(QUICK | TRIED) | O_NONBLOCK
     } else {
@@ -389,7 +390,7 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
         return Ok(own.map(Arc::new));
     }
     let own: Box<dyn FileOps> = match inode.kind() {
-        mode::S_IFIFO => Box::new(open_fifo(core, inode, flags)?),
+        mode::S_IFIFO => Box::new(open_fifo(core, inode, asked)?),
         mode::S_IFCHR | mode::S_IFBLK => open_device(core, inode, flags)?,
         // A socket is bound or connected to, not opened.
         _ => return Err(Errno::ENXIO),

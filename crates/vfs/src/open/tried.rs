@@ -4,8 +4,8 @@
 //! # Rules
 //! R1. What is to be made or cut is not tried: that takes its directory's lock.
 //! R2. A file is opened as with `O_NONBLOCK`, and is without it afterwards unless it was asked for.
-//!     So a FIFO answers as through `io_uring`: it opens for reading at once, and for writing with
-//!     `ENXIO` while nobody reads.
+//!     A FIFO alone is not: it would open for reading without a writer, which the call waits for.
+//!     Its open is given up instead ([`Reason::Peer`]).
 
 use super::{do_open, how};
 use crate::file::Fd;

@@ -13,7 +13,9 @@ use super::end::End;
 use super::{Books, Pipe};
 use crate::inode::Inode;
 use crate::lock_order::InodePipes;
+use crate::open::TRIED;
 use crate::task::Core;
+use crate::walk::Reason;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_sync::{Mutex, Sleeper, Wake};
@@ -22,15 +24,17 @@ use std::sync::{Arc, Weak};
 /// The pipe of an inode, for as long as somebody has it open (`i_pipe`).
 pub(crate) type InodePipe = Mutex<Weak<Pipe>, InodePipes>;
 
-/// Opens a FIFO.
+/// Opens a FIFO; with [`TRIED`] not where it would wait for a peer.
 ///
 /// # Errors
 /// `ENOMEM` (the user has as many pages of pipes as may be), `EINVAL` (neither for reading nor for
-/// writing), `ENXIO` (only for writing, without waiting, and nobody reads), `EINTR` (while it
-/// waited for a peer).
+/// writing), `ENXIO` (only for writing, without waiting, and nobody reads), `EAGAIN` (it would wait,
+/// and is only tried), `EINTR` (while it waited for a peer).
 pub(crate) fn open_fifo(core: &Core, inode: &Inode, flags: u32) -> Result<End, Errno> {
     let pipe = pipe_of(core, inode)?;
-    join(pipe, flags, &core.sleeper)
+    let sleeper = (flags & TRIED == 0).then_some(&core.sleeper);
+    let joined = join(pipe, flags, sleeper)?;
+    joined.ok_or_else(|| core.give_up(Reason::Peer))
 }
 
 /// The pipe of the inode, made if nobody has it open.
@@ -90,8 +94,9 @@ pub(crate) fn would_meet(inode: &Inode, flags: u32) -> Result<bool, Errno> {
     Ok(alone && may_wait)
 }
 
-/// A new end of the pipe, when it has a peer or needs none.
-fn join(pipe: Arc<Pipe>, flags: u32, sleeper: &Sleeper) -> Result<End, Errno> {
+/// A new end of the pipe, when it has a peer or needs none; `None` if it would wait for one without
+/// a sleeper to do so.
+fn join(pipe: Arc<Pipe>, flags: u32, sleeper: Option<&Sleeper>) -> Result<Option<End>, Errno> {
     let (reads, writes) = sides(flags)?;
     let may_wait = flags & O_NONBLOCK == 0;
     let (came, alone, wake) = {
@@ -99,6 +104,9 @@ fn join(pipe: Arc<Pipe>, flags: u32, sleeper: &Sleeper) -> Result<End, Errno> {
         let alone = is_alone((reads, writes), state.readers != 0, state.writers != 0);
         if alone && writes && !may_wait {
             return Err(Errno::ENXIO);
+        }
+        if alone && may_wait && sleeper.is_none() {
+            return Ok(None);
         }
         let came = state.came(!reads);
         let first = reads && state.readers == 0 || writes && state.writers == 0;
@@ -114,10 +122,13 @@ fn join(pipe: Arc<Pipe>, flags: u32, sleeper: &Sleeper) -> Result<End, Errno> {
     let seen = if alone && !may_wait { came } else { 0 };
     let end = End::new(pipe, reads, writes, seen);
     drop(wake);
-    if alone && may_wait {
+    if let Some(sleeper) = sleeper
+        && alone
+        && may_wait
+    {
         end.meet(came, sleeper)?;
     }
-    Ok(end)
+    Ok(Some(end))
 }
 
 impl End {

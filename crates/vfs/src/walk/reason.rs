@@ -36,6 +36,7 @@ named! {
         Held, "held", "someone else held the names of a directory, or was asking for the same name";
         Leased, "leased", "somebody has a lease on the file";
         OpenHook, "open-hook", "the backend wants to be asked at each open of the file";
+        Peer, "peer", "nobody has the other end of the FIFO open";
         Change, "change", "what the call is to do changes something";
         NoPin, "no-pin", "the pins of the `Vfs` are used up";
     }

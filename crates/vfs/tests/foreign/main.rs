@@ -6,6 +6,7 @@
 mod above;
 mod backend;
 mod confirm;
+mod counts;
 mod forget;
 mod locks;
 mod moved;

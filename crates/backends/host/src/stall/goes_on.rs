@@ -21,7 +21,8 @@ pub(super) fn world(place: &Path, policy: Policy) -> (Vfs, [Task; 2]) {
     let tasks = [0, 1].map(|n| {
         let task = vfs.task(Cred::root()).expect("a task");
         if n == 1 {
-            task.set_tenant(&vfs.tenant(TenantLimits::default()));
+            task.set_tenant(&vfs.tenant(TenantLimits::default()))
+                .expect("a tenant of this Vfs");
         }
         task
     });

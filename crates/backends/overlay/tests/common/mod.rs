@@ -4,12 +4,13 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_TRUNC, O_WRONLY};
-use openpath_abi::{Errno, mode};
+use openpath_abi::{Errno, Timespec, mode};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_overlay::{OverlayFs, OverlayOptions};
-use openpath_vfs::{Cred, Found, Inode, Patience, SuperBlock, Task, Vfs};
+use openpath_vfs::{Clock, Cred, Found, Inode, Patience, SuperBlock, Task, Vfs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Trees to be stacked.
 pub(crate) struct Stack {
@@ -22,7 +23,10 @@ pub(crate) struct Stack {
 
 /// A task of root in a `Vfs` of its own.
 pub(crate) fn task_in(tree: &Arc<SuperBlock>) -> (Vfs, Task) {
-    let vfs = Vfs::builder().build(Arc::clone(tree)).expect("a Vfs");
+    let vfs = Vfs::builder()
+        .clock(Box::new(Fine))
+        .build(Arc::clone(tree))
+        .expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");
     task.umask(0);
     (vfs, task)
@@ -157,4 +161,16 @@ pub(crate) fn shown(task: &Task, path: &str) -> BTreeMap<String, String> {
         all.insert(at, line);
     }
     all
+}
+
+/// The wall clock in nanoseconds: what is done one after the other has different times.
+pub(crate) struct Fine;
+
+impl Clock for Fine {
+    fn now(&self) -> Timespec {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970");
+        Timespec::new(now.as_secs().cast_signed(), now.subsec_nanos())
+    }
 }

@@ -211,7 +211,7 @@ impl Prison {
     pub(super) fn guest(&self, tenant: Option<&Arc<Tenant>>) -> Result<Puppet, Failed> {
         let task = self.vfs.task(Cred::root())?;
         if let Some(tenant) = tenant {
-            task.set_tenant(tenant);
+            task.set_tenant(tenant).expect("a tenant of this Vfs");
         }
         self.guest_of(task)
     }

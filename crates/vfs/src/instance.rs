@@ -120,6 +120,7 @@ impl Vfs {
             entropy: Arc::new(SystemEntropy),
             drivers: Vec::new(),
             secret: None,
+            root_tenant: TenantLimits::default(),
             told: None,
         }
     }
@@ -261,6 +262,7 @@ pub struct VfsBuilder {
     entropy: Arc<dyn Entropy>,
     drivers: Vec<Driver>,
     secret: Option<[u64; 2]>,
+    root_tenant: TenantLimits,
     told: Option<Told>,
 }
 
@@ -316,6 +318,12 @@ impl VfsBuilder {
         self.config.limits = limits;
         self
     }
+    /// Bounds what tasks may use that were given no tenant of their own ([`Vfs::root_tenant`]).
+    #[must_use]
+    pub fn root_tenant(mut self, limits: TenantLimits) -> Self {
+        self.root_tenant = limits;
+        self
+    }
     /// Sets the system controls the walk obeys.
     #[must_use]
     pub fn sysctl(mut self, sysctl: Sysctl) -> Self {
@@ -359,7 +367,7 @@ impl VfsBuilder {
         )?;
         let mounts = Mounts::new(&dcache, limits.mounts_max, Secrets::new(self.secret))?;
         let house = PinSet::new(store).ok_or(Errno::ENOMEM)?;
-        let tenant = Arc::new(Tenant::new(&dcache, id, TenantLimits::default()));
+        let tenant = Arc::new(Tenant::new(&dcache, id, self.root_tenant));
         let mut shared = Shared {
             config: self.config,
             dcache,

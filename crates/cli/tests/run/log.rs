@@ -288,7 +288,7 @@ fn at_random_the_log_says_what_the_program_met_and_nothing_else() {
         let lines = lines.iter().filter(|line| line[0] == "python3");
         let told: Vec<_> = lines
             .map(|line| {
-                let claimed = line[2].rsplit(' ').next().unwrap();
+                let claimed = line[2].rsplit(' ').next().unwrap().trim_start_matches("./");
                 format!("{claimed} {}", line[3])
             })
             .collect();

@@ -128,15 +128,13 @@ impl View {
         });
         let overlay = overlay.map_err(failed)?;
         let vfs = Vfs::builder().limits(limits()).clock(Box::new(clock));
-        let vfs = vfs.build(Arc::clone(&overlay)).map_err(failed)?;
-        let task = vfs.task(Cred::root()).map_err(failed)?;
-        task.set_tenant(&vfs.tenant(TenantLimits {
+        let vfs = vfs.root_tenant(TenantLimits {
             locks_max: LOCKS,
             ..TenantLimits::default()
-        }))
-        .map_err(failed)?;
+        });
+        let vfs = vfs.build(Arc::clone(&overlay)).map_err(failed)?;
         let mut view = View {
-            task,
+            task: vfs.task(Cred::root()).map_err(failed)?,
             vfs,
             lower,
             overlay: Arc::clone(&overlay),

@@ -10,8 +10,8 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timespec;
 }
 
-/// The system's wall clock at its last tick (`CLOCK_REALTIME_COARSE`), which the kernel stamps files
-/// with: what it makes after a file of ours is never older.
+/// The system's wall clock at its last tick (`CLOCK_REALTIME_COARSE`), which the kernel stamps
+/// files with: what it makes after a file of ours is never older.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

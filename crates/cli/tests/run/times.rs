@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times of files in a view are in the order of what was done, whoever stamped them: the server, the
+//! Times of files in a view are in the order of what was done: whether the server stamped them, the
 //! kernel that keeps writes back, or another file system.
 
 use crate::place::{Place, err, out};

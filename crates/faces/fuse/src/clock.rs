@@ -18,8 +18,8 @@ use rustix::fs::{self, MemfdFlags, Timestamps, UTIME_NOW};
 use std::io;
 use std::sync::Arc;
 
-/// A wall clock for trees whose files are compared with others that the kernel stamps: those that it
-/// keeps writes of ([`crate::Options::writeback`]), and those of other file systems.
+/// A wall clock for trees whose files are compared with others that the kernel stamps: those that
+/// it keeps writes of ([`crate::Options::writeback`]), and those of other file systems.
 ///
 /// A reading takes two system calls, 0.4 microseconds; [`SystemClock`] takes 4 nanoseconds.
 #[derive(Clone, Debug)]

@@ -143,7 +143,8 @@ impl Dcache {
         Freed(self.collections.freed.get())
     }
 
-    /// Reclaims what can be of the graveyard; whether any entry was freed since `before`, by whomever.
+    /// Reclaims what can be of the graveyard; whether any entry was freed since `before`, here or
+    /// in another thread.
     ///
     /// What finds no room is done again only then: the back end was full of what this cache held.
     pub(crate) fn frees_since(&self, before: Freed) -> bool {

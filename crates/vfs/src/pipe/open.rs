@@ -28,8 +28,8 @@ pub(crate) type InodePipe = Mutex<Weak<Pipe>, InodePipes>;
 ///
 /// # Errors
 /// `ENOMEM` (the user has as many pages of pipes as may be), `EINVAL` (neither for reading nor for
-/// writing), `ENXIO` (only for writing, without waiting, and nobody reads), `EAGAIN` (it would wait,
-/// and is only tried), `EINTR` (while it waited for a peer).
+/// writing), `ENXIO` (only for writing, without waiting, and nobody reads), `EAGAIN` (it would
+/// wait, and is only tried), `EINTR` (while it waited for a peer).
 pub(crate) fn open_fifo(core: &Core, inode: &Inode, flags: u32) -> Result<End, Errno> {
     let pipe = pipe_of(core, inode)?;
     let sleeper = (flags & TRIED == 0).then_some(&core.sleeper);

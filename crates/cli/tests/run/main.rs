@@ -12,6 +12,7 @@ mod live;
 mod log;
 mod memory;
 mod mount_flags;
+mod nested;
 mod place;
 mod process;
 mod programs;

@@ -6,6 +6,7 @@
 //! R1. A command that could write there would forge views, which a commit takes to the real tree,
 //!     or answer in place of a server. So neither is in a view, by any path, and nothing can be
 //!     made there.
+//! R2. Rules of names end at what passes (`--pass`), which is a mount of the host: there an empty
 //!     mount that cannot be written to covers the directory.
 
 use crate::plan::{PathBytes, Plan, Source};
@@ -107,7 +108,7 @@ fn cover(path: &Path) -> rustix::io::Result<()> {
         return Ok(());
     };
     let empty = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, value) in [("size", "4k"), ("nr_inodes", "1"), ("mode", "0555")] {
+    for (key, value) in [("size", "4k"), ("nr_inodes", "1"), ("mode", "0700")] {
         rustix::mount::fsconfig_set_string(&empty, key, value)?;
     }
     rustix::mount::fsconfig_create(&empty)?;

@@ -91,9 +91,9 @@ fn inside(dir: &ViewDir, name: &str, missing: Missing) -> Result<Option<ViewDir>
         Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {
             dir.subdir(name).map_err(failed)
         }
-        Err(why) if name == OWN && is_refused(&why) => Err(Refusal::new(format!(
-            "views cannot be kept by name here: {} cannot be made ({why}), as in a command of \
-             another run; leave --name out, or name a directory by `--upper DIR`",
+        Err(why) if is_refused(&why) => Err(Refusal::new(format!(
+            "views cannot be kept by name here, as inside another run: {} cannot be made ({why}); \
+             leave --name out, or name a directory by `--upper DIR`",
             dir.path().join(name).display()
         ))),
         made => made.map(Some).map_err(failed),

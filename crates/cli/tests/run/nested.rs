@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs in a command of a run.
+
+use crate::place::{OPENPATH, Place, err, out};
+
+/// What a run leaves in the real tree.
+fn left(place: &Place) -> String {
+    out(&place.plain("find . ! -name 'fuse-*' | sort"))
+}
+
+#[test]
+fn runs_stand_in_one_another_three_deep() {
+    for place in Place::all("nested") {
+        place.write("file", "real\n");
+        let before = left(&place);
+        let inner = "cat file; echo inner > file; cat file; cat new";
+        let middle = format!(
+            "echo middle > file; echo made > new; '{OPENPATH}' run -q -- sh -c '{inner}'; cat file"
+        );
+        let line = format!(
+            "echo outer > file; '{OPENPATH}' run -q -- sh -c \"$MIDDLE\"; cat file; cat new"
+        );
+        let mut command = place.openpath(["run", "--json", "--", "sh", "-c", &line]);
+        let output = command.env("MIDDLE", middle).output().unwrap();
+        let want = "middle\ninner\nmade\nmiddle\nouter\n";
+        assert_eq!(out(&output), want, "{}", err(&output));
+        let said = err(&output);
+        let summary = said.lines().last().unwrap();
+        let summary: serde_json::Value = serde_json::from_str(summary).unwrap();
+        let changes = summary["changes"].as_array().unwrap();
+        assert_eq!(changes.len(), 1, "{summary}");
+        assert_eq!(changes[0]["path"], place.path("file"));
+        assert_eq!(place.read("file"), "real\n");
+        assert_eq!(left(&place), before);
+    }
+}
+
+#[test]
+fn named_run_in_a_run_is_refused_in_a_sentence_and_leaves_nothing() {
+    for place in Place::all("nested-name") {
+        let before = left(&place);
+        let line = format!("'{OPENPATH}' run --name v -- true; echo $?; '{OPENPATH}' list");
+        for options in [&["-q"][..], &["-q", "--rw", "."], &["-q", "--pass", "."]] {
+            std::fs::create_dir_all(place.dir.join("state")).unwrap();
+            place.own("state");
+            let output = place.run(options, &line);
+            assert_eq!(out(&output), "125\n", "{}", err(&output));
+            let said = err(&output);
+            assert!(
+                said.contains("inside another run") && said.contains("--upper DIR"),
+                "{said}"
+            );
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+        place.plain("rm -r state");
+        assert_eq!(left(&place), before);
+    }
+}
+
+#[test]
+fn changes_of_a_nested_run_are_kept_in_a_directory_of_the_outer() {
+    for place in Place::all("nested-upper") {
+        place.write("file", "real\n");
+        let run = format!("'{OPENPATH}' run -q --upper ./v --");
+        let line = format!(
+            "{run} sh -c 'echo inner > file; mkdir -p a/b; rm -f gone'; cat file; \
+             {run} sh -c 'cat file; ls a'; '{OPENPATH}' diff --stat ./v; \
+             '{OPENPATH}' commit ./v > commit.txt; cat file; \
+             '{OPENPATH}' discard ./v; ls -d v; rm commit.txt"
+        );
+        let output = place.run(&["--json"], &line);
+        let said = format!("{}{}", out(&output), err(&output));
+        let shown = out(&output);
+        assert!(shown.starts_with("real\ninner\nb\n"), "{said}");
+        assert!(shown.ends_with("inner\n"), "{said}");
+        assert_eq!(place.read("file"), "real\n");
+    }
+}

@@ -181,7 +181,7 @@ fn as_json(args: &Args, told: &Told) -> Value {
         json!({
             "path": text_of(both.conflict.path.path()),
             "place": text_of(both.conflict.place.path()),
-            "view": both.what,
+            "view": if both.conflict.unseen { "unseen" } else { both.what },
             "others": word(both.conflict.did),
             "diff": both.diff.as_deref().map(plain),
         })
@@ -205,6 +205,15 @@ fn as_text(told: &Told) -> String {
     for both in &told.conflicts {
         let (what, conflict) = (both.what, &both.conflict);
         let (path, did) = (text_of(conflict.path.path()), word(conflict.did));
+        if conflict.unseen {
+            writeln!(
+                text,
+                "  {red}C{red:#}  {path}: {did} by others since, in a directory that the view \
+                 deleted or replaced; `--force` does not remove it"
+            )
+            .ok();
+            continue;
+        }
         writeln!(
             text,
             "  {red}C{red:#}  {path}: {what} in the view, {did} by others since"
@@ -226,7 +235,13 @@ fn as_text(told: &Told) -> String {
     let line = match (told.done, told.changes.is_empty()) {
         ("refused", _) => {
             let both = told.conflicts.len();
-            format!("nothing was done: {both} paths were changed on both sides, see `--force`")
+            let paths = if both == 1 { "path" } else { "paths" };
+            let unseen = told.conflicts.iter().any(|both| both.conflict.unseen);
+            let remedy = match unseen {
+                true => "move away what the view never saw, or name other paths",
+                false => "see `--force`",
+            };
+            format!("nothing was done: {both} {paths} changed on both sides: {remedy}")
         }
         ("committed" | "possible", true) => "nothing to commit".to_owned(),
         ("possible", _) => format!("{count} can be committed"),

@@ -271,3 +271,43 @@ fn kill_tree(pid: u32) {
     let line = format!("kill -9 {pid} $(cat /proc/{pid}/task/{pid}/children) 2> /dev/null");
     Command::new("sh").args(["-c", &line]).status().unwrap();
 }
+
+#[test]
+fn paths_without_a_change_are_refused() {
+    for place in Place::all("typo") {
+        place.write("file", "base\n");
+        place.write("same", "base\n");
+        run(&place, "echo view > file");
+        for paths in [&["typo"][..], &["file", "same"], &["typo", "--dry-run"]] {
+            let refused = verb(&place, "commit", paths);
+            assert_eq!(refused.status.code(), Some(2), "{paths:?}");
+            let named = ["typo", "same"]
+                .iter()
+                .any(|name| err(&refused).contains(name));
+            assert!(named, "{}", err(&refused));
+            assert_eq!(place.read("file"), "base\n");
+        }
+    }
+}
+
+#[test]
+fn files_that_the_view_never_saw_are_not_removed_with_force() {
+    for place in Place::all("unseen") {
+        place.plain("mkdir state gone && echo 1 > gone/a");
+        run(&place, "rm -r gone; mkdir tests; echo a > tests/a");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        place.plain("mkdir tests; echo precious > tests/b; echo precious > gone/b");
+        let refused = verb(&place, "commit", &[]);
+        let text = out(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{text}");
+        assert!(text.contains("gone/b: made by others since"), "{text}");
+        assert!(!text.contains("tests/b"), "{text}");
+        let refused = verb(&place, "commit", &["--force"]);
+        assert_eq!(refused.status.code(), Some(2), "{}", out(&refused));
+        assert!(err(&refused).contains("gone/b"), "{}", err(&refused));
+        let merged = verb(&place, "commit", &["--force", "tests"]);
+        assert!(merged.status.success(), "{}", err(&merged));
+        let all = ["tests/a", "tests/b", "gone/b"].map(|path| place.read(path));
+        assert_eq!(all, ["a\n", "precious\n", "precious\n"]);
+    }
+}

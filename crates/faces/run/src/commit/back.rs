@@ -176,6 +176,7 @@ impl Carry<'_> {
                 path: told(path),
                 place: told(path),
                 did,
+                unseen: false,
             });
         };
         for act in &self.journal.acts {

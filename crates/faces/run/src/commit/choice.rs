@@ -41,6 +41,7 @@ impl Choice {
         let chosen = scan.entries.iter().map(|entry| choice.takes(&entry.path));
         choice.chosen = chosen.collect();
         choice.covered.clone_from(&choice.chosen);
+        choice.paths_are_changes(scan)?;
         for (at, entry) in scan.entries.iter().enumerate().skip(1).rev() {
             if !choice.covered[at] {
                 choice.covered[entry.parent] = false;
@@ -61,6 +62,24 @@ impl Choice {
         self.only.is_empty() || self.only.iter().any(|only| is_below(path, only))
     }
 
+    /// Refuses a path that chooses nothing, which is mistyped or not changed.
+    fn paths_are_changes(&self, scan: &Scan) -> Result<(), Refusal> {
+        for only in &self.only {
+            let changed = |entry: &Entry| changes(entry) || entry.kind.is_some();
+            let mut below = scan
+                .entries
+                .iter()
+                .filter(|entry| is_below(&entry.path, only));
+            if !below.any(changed) {
+                return Err(Refusal::new(format!(
+                    "the view has no change at {}: see `openpath diff VIEW --stat`",
+                    text(only)
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// R1
     fn need(&mut self, scan: &Scan) -> Result<(), Refusal> {
         for (at, entry) in scan.entries.iter().enumerate() {
@@ -73,7 +92,9 @@ impl Choice {
                 if dir.is_moved() {
                     return Err(torn(&entry.path, &dir.path, "which was renamed"));
                 }
-                if matches!(dir.is, Is::New | Is::Lost) {
+                if dir.is == Is::Both {
+                    self.needed[above] = true;
+                } else if matches!(dir.is, Is::New | Is::Lost) {
                     if dir.here.is_some() {
                         return Err(torn(&entry.path, &dir.path, "which replaces another"));
                     }
@@ -132,6 +153,7 @@ pub(crate) fn changes(entry: &Entry) -> bool {
         Is::File => entry.kind.is_some(),
         Is::New | Is::Lost => true,
         Is::Merged => entry.is_moved(),
+        Is::Both => false,
     }
 }
 

@@ -102,7 +102,7 @@ impl<'a> Draft<'a> {
             }
             Is::File => self.file(entry)?,
             Is::New | Is::Lost => self.put(at, entry)?,
-            Is::Merged => {
+            Is::Merged | Is::Both => {
                 if entry.is_moved() {
                     self.moved(entry)?;
                 }
@@ -433,7 +433,10 @@ impl<'a> Draft<'a> {
                 Sweep::Take(entry.path.clone())
             } else if self.choice.needed[at] {
                 Sweep::Unmark(entry.path.clone())
-            } else if entry.is == Is::New && self.choice.needed[entry.parent] && !covered[at] {
+            } else if matches!(entry.is, Is::New | Is::Both)
+                && self.choice.needed[entry.parent]
+                && !covered[at]
+            {
                 Sweep::Mark(entry.path.clone())
             } else {
                 continue;

@@ -14,6 +14,7 @@
 //! G2. Nothing is done if others changed what is to be changed, unless with force.
 //! G3. What was interrupted is gone on with, or gone back from; nothing else can be done with the
 //!     view before.
+//! G5. What the view never saw is not removed, also with force.
 //! G4. The last commit can be undone: what it replaced is in the view's directory.
 //!
 //! # Limits
@@ -120,7 +121,8 @@ impl Commit {
     ///
     /// # Errors
     /// In this order: someone uses the view; it is somebody else's; a commit of it was interrupted;
-    /// it cannot be read; a path cannot go without another; what would keep it from being done.
+    /// it cannot be read; a path has no change; a path cannot go without another; with force, the
+    /// view never saw what it would remove; what would keep it from being done.
     pub fn plan(kept: &Kept, only: &[PathBytes], force: bool) -> Result<Commit, Refusal> {
         let (held, notes) = enter(kept)?;
         let inspect = Inspect::hold(kept, held)?;
@@ -131,10 +133,18 @@ impl Commit {
             .iter()
             .map(|change| (change.path.bytes().to_vec(), change.kind.clone()))
             .collect();
-        let scan = Scan::new(&base, &upper, kinds)?;
-        let choice = Choice::new(&scan, only)?;
         let since = Since::new(&notes, kept.about.made)?;
+        let scan = Scan::new(&base, &upper, kinds, &since)?;
+        let choice = Choice::new(&scan, only)?;
         let conflicts = since.conflicts(&base, &scan, &choice)?;
+        if let Some(unseen) = conflicts.iter().find(|both| force && both.unseen) {
+            return Err(Refusal::new(format!(
+                "{} is in a directory that the view deleted or replaced, and came or changed \
+                 since: `--force` removes nothing that the view never saw, so move it away or \
+                 name other paths",
+                unseen.place.path().display()
+            )));
+        }
         let (seconds, part) = carry::now();
         let id = format!("{:x}{part:08x}", seconds & 0xffff_ffff);
         let mut journal = Draft::journal(&base, &scan, &choice, &since, id)?;

@@ -4,12 +4,15 @@
 //! # Rules
 //! R1. A directory of the upper tree shows what is beneath it unless it is marked `opaque`; with
 //!     `redirect` that is at another place.
+//! R3. A directory that the view made, and others as well, is merged: the view cannot have meant to
+//!     remove what it never saw.
 //! R2. A new directory in one that shows something beneath is always `opaque`. One that is not, and
 //!     has nothing beneath, had something once: it was lost.
 
 use crate::Refusal;
 use crate::change::Kind;
 use crate::commit::facts::{Facts, Noted, Time};
+use crate::commit::since::Since;
 use crate::commit::tree::{Tree, join, split};
 use crate::plan::PathBytes;
 use std::collections::{HashMap, HashSet};
@@ -28,6 +31,9 @@ pub(crate) enum Is {
     Merged,
     /// A directory with nothing beneath.
     New,
+    /// The same where others made one in the real tree, which the view never saw: it shows nothing
+    /// of it, and both become one.
+    Both,
     /// A directory that had something beneath, which is gone.
     Lost,
 }
@@ -85,20 +91,21 @@ impl Scan {
         base: &Tree,
         upper: &Tree,
         kinds: HashMap<Vec<u8>, Kind>,
+        since: &Since,
     ) -> Result<Scan, Refusal> {
-        Self::read(base, upper, kinds, true)
+        Self::read(base, upper, kinds, Some(since))
     }
 
     /// The same without what is in directories with nothing beneath.
     pub(crate) fn above(base: &Tree, upper: &Tree) -> Result<Scan, Refusal> {
-        Self::read(base, upper, HashMap::new(), false)
+        Self::read(base, upper, HashMap::new(), None)
     }
 
     fn read(
         base: &Tree,
         upper: &Tree,
         mut kinds: HashMap<Vec<u8>, Kind>,
-        all: bool,
+        since: Option<&Since>,
     ) -> Result<Scan, Refusal> {
         let mut scan = Scan {
             entries: Vec::new(),
@@ -126,14 +133,14 @@ impl Scan {
             let first = scan.entries.len();
             let path = scan.entries[at].path.clone();
             for name in upper.names(&path).map_err(|why| failed(&path, why))? {
-                let entry = scan.entry(base, upper, at, &name, &mut kinds);
+                let entry = scan.entry((base, upper), (at, &name), &mut kinds, since);
                 let entry = entry.map_err(|why| failed(&join(&path, &name), why))?;
                 scan.entries.extend(entry);
             }
             let dirs = first..scan.entries.len();
             todo.extend(dirs.filter(|at| {
                 let entry = &scan.entries[*at];
-                entry.noted.facts.is_dir() && (all || entry.is == Is::Merged)
+                entry.noted.facts.is_dir() && (since.is_some() || entry.is == Is::Merged)
             }));
         }
         for entry in &scan.entries {
@@ -147,11 +154,10 @@ impl Scan {
 
     fn entry(
         &self,
-        base: &Tree,
-        upper: &Tree,
-        parent: usize,
-        name: &[u8],
+        (base, upper): (&Tree, &Tree),
+        (parent, name): (usize, &[u8]),
         kinds: &mut HashMap<Vec<u8>, Kind>,
+        since: Option<&Since>,
     ) -> rustix::io::Result<Option<Entry>> {
         let dir = &self.entries[parent];
         let path = join(&dir.path, name);
@@ -168,6 +174,17 @@ impl Scan {
             (Is::Whiteout, None)
         } else if !noted.facts.is_dir() {
             (Is::File, None)
+        } else if noted.mark("opaque") == Some(b"y")
+            || dir.is == Is::Both && noted.mark("redirect").is_none()
+        {
+            match (since, &place, here.as_ref().filter(|here| here.is_dir())) {
+                (Some(since), Some(place), Some(here))
+                    if since.is_apart(base, (&path, noted.facts.btime), place, here)? =>
+                {
+                    (Is::Both, Some((place.clone(), here.clone())))
+                }
+                _ => (Is::New, None),
+            }
         } else {
             Self::below(base, &noted, place.as_ref(), here.as_ref())?
         };
@@ -191,9 +208,6 @@ impl Scan {
         place: Option<&Vec<u8>>,
         here: Option<&Facts>,
     ) -> rustix::io::Result<(Is, Beneath)> {
-        if noted.mark("opaque") == Some(b"y") {
-            return Ok((Is::New, None));
-        }
         let (path, facts) = match (noted.mark("redirect"), place) {
             (Some([b'/', rest @ ..]), _) => {
                 let path = [b"/", rest].concat();

@@ -7,6 +7,9 @@
 //!     What replaces these in the view is younger, and took nothing: so the times are noted before
 //!     each run (`taken`), and the first one counts.
 //! R2. What a commit touched, or its undoing, is as it was if it did not change since then.
+//! R4. What the view never saw is never removed, also with force: a directory that is to go, and
+//!     holds a name that came since, is a conflict that force does not solve. A file that changed
+//!     where no name came or went was seen.
 //! R3. Both sides alike is no conflict. A directory may gain and lose other names.
 //!
 //! # Limits
@@ -47,6 +50,8 @@ pub struct Conflict {
     pub place: PathBytes,
     /// What others did.
     pub did: Did,
+    /// The view never saw it, and its directory is to go: force does not remove it.
+    pub unseen: bool,
 }
 
 /// When a view took what it changed.
@@ -72,14 +77,19 @@ impl Since {
 
     /// Whether a time is later than the view took an entry.
     pub(crate) fn later(&self, entry: &Entry, time: Time) -> bool {
-        let mut taken = entry.taken().unwrap_or(self.made);
-        if let Some(first) = self.first.get(&entry.path) {
+        self.is_later((&entry.path, entry.taken()), time)
+    }
+
+    /// The same of a path that the view took at a time, if that is known.
+    fn is_later(&self, (path, taken): (&[u8], Option<Time>), time: Time) -> bool {
+        let mut taken = taken.unwrap_or(self.made);
+        if let Some(first) = self.first.get(path) {
             taken = taken.min(*first);
         }
-        let mut at = &entry.path[..];
+        let mut at = path;
         loop {
             match self.known.get(at) {
-                Some(known) if known.below || at.len() == entry.path.len() => {
+                Some(known) if known.below || at.len() == path.len() => {
                     taken = taken.max(known.since);
                 }
                 _ => {}
@@ -89,6 +99,27 @@ impl Since {
             }
             at = split(at).0;
         }
+    }
+
+    /// Whether a directory of the real tree has nothing that the view saw before it made its own.
+    pub(crate) fn is_apart(
+        &self,
+        base: &Tree,
+        entry: (&[u8], Option<Time>),
+        place: &[u8],
+        here: &Facts,
+    ) -> rustix::io::Result<bool> {
+        let came = |facts: &Facts| self.is_later(entry, facts.btime.unwrap_or(facts.ctime));
+        let mut names = 0;
+        for name in base.names(place)? {
+            if let Some(facts) = base.look(&join(place, &name))? {
+                names += 1;
+                if !came(&facts) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(names > 0 || came(here))
     }
 
     /// All conflicts of what is chosen.
@@ -116,49 +147,36 @@ impl Since {
         entry: &Entry,
         found: &mut Vec<Conflict>,
     ) -> Result<(), Refusal> {
-        let mut note = |path: &[u8], place: &[u8], did| {
+        let mut note = |path: &[u8], place: &[u8], did, unseen| {
             found.push(Conflict {
                 path: told(path),
                 place: told(place),
                 did,
+                unseen,
             });
         };
+        if let (Is::File | Is::Lost, Some(here), Some(place)) =
+            (entry.is, &entry.here, &entry.place)
+            && here.is_dir()
+            && !scan.sources.contains(place)
+        {
+            self.below(base, scan, entry, (place, here), &mut note)?;
+        }
         let at = entry.place.as_ref().unwrap_or(&entry.path);
         let here = match (&entry.place, &entry.here) {
             (Some(place), Some(here)) if !scan.sources.contains(place) => Some((place, here)),
             _ => None,
         };
         match (entry.is, here) {
-            (Is::Lost, _) => note(&entry.path, at, Did::Removed),
+            (Is::Lost, _) => note(&entry.path, at, Did::Removed, false),
             (Is::File, here) if entry.kind.is_some() => {
-                // A copy without what it was made from, where none was moved to.
-                let impure = scan.entries[entry.parent].noted.mark("impure").is_some();
-                let copied = entry.noted.mark("ino").is_some()
-                    && entry.noted.facts.nlink == 1
-                    && entry.place.is_some()
-                    && !impure;
-                match (here, &entry.kind) {
-                    (Some((place, here)), _) if here.is_dir() => {
-                        self.below(base, scan, entry, place, &mut note)?;
-                    }
-                    (Some((place, here)), _) => {
-                        if self.later(entry, here.ctime) && !alike(base, entry, place, here)? {
-                            note(&entry.path, place, self.how(entry, here));
-                        }
-                    }
-                    (None, Some(Kind::Added)) if copied => note(&entry.path, at, Did::Removed),
-                    (None, _) => {}
-                }
-                if let Some(Kind::Renamed { from }) = &entry.kind {
-                    let source = base.look(from.bytes());
-                    let source = source.map_err(|why| failed(from.bytes(), why))?;
-                    if source.is_some_and(|source| self.later(entry, source.ctime)) {
-                        note(&entry.path, from.bytes(), Did::Changed);
-                    }
-                }
+                self.file(base, scan, (entry, here), &mut note)?;
             }
             (Is::Whiteout | Is::New, Some((place, here))) => {
                 self.displaced(base, scan, entry, (place, here), &mut note)?;
+            }
+            (Is::Both, Some((place, here))) if !alike(base, entry, place, here)? => {
+                note(&entry.path, place, self.how(entry, here), false);
             }
             (Is::Merged, here) => {
                 if let (true, Some(here)) = (entry.is_moved(), here) {
@@ -169,10 +187,48 @@ impl Since {
                     && self.later(entry, facts.ctime)
                     && !alike(base, entry, real, facts)?
                 {
-                    note(&entry.path, real, Did::Changed);
+                    note(&entry.path, real, Did::Changed, false);
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Notes what others did where the view has something that is no directory.
+    fn file(
+        &self,
+        base: &Tree,
+        scan: &Scan,
+        (entry, here): (&Entry, Option<(&Vec<u8>, &Facts)>),
+        note: &mut impl FnMut(&[u8], &[u8], Did, bool),
+    ) -> Result<(), Refusal> {
+        let at = entry.place.as_ref().unwrap_or(&entry.path);
+        // A copy without what it was made from, where none was moved to.
+        let dir = &scan.entries[entry.parent];
+        let impure = dir.noted.mark("impure").is_some() || dir.is == Is::Both;
+        let copied = entry.noted.mark("ino").is_some()
+            && entry.noted.facts.nlink == 1
+            && entry.place.is_some()
+            && !impure;
+        match (here, &entry.kind) {
+            (Some((_, here)), _) if here.is_dir() => {}
+            (Some((place, here)), _) => {
+                if self.later(entry, here.ctime) && !alike(base, entry, place, here)? {
+                    note(&entry.path, place, self.how(entry, here), false);
+                }
+            }
+            (None, Some(Kind::Added)) if copied => {
+                note(&entry.path, at, Did::Removed, false);
+            }
+            (None, _) => {}
+        }
+        if let Some(Kind::Renamed { from }) = &entry.kind {
+            let source = base.look(from.bytes());
+            let source = source.map_err(|why| failed(from.bytes(), why))?;
+            if source.is_some_and(|source| self.later(entry, source.ctime)) {
+                note(&entry.path, from.bytes(), Did::Changed, false);
+            }
         }
         Ok(())
     }
@@ -184,13 +240,13 @@ impl Since {
         scan: &Scan,
         entry: &Entry,
         (place, here): (&Vec<u8>, &Facts),
-        note: &mut impl FnMut(&[u8], &[u8], Did),
+        note: &mut impl FnMut(&[u8], &[u8], Did, bool),
     ) -> Result<(), Refusal> {
         if here.is_dir() {
-            return self.below(base, scan, entry, place, note);
+            return self.below(base, scan, entry, (place, here), note);
         }
         if self.later(entry, here.ctime) {
-            note(&entry.path, place, self.how(entry, here));
+            note(&entry.path, place, self.how(entry, here), false);
         }
         Ok(())
     }
@@ -204,27 +260,34 @@ impl Since {
     }
 
     /// Notes all that changed in a directory of the real tree that is to go, but for what moves out
-    /// of it.
+    /// of it (R4).
     fn below(
         &self,
         base: &Tree,
         scan: &Scan,
         entry: &Entry,
-        dir: &[u8],
-        note: &mut impl FnMut(&[u8], &[u8], Did),
+        (dir, here): (&[u8], &Facts),
+        note: &mut impl FnMut(&[u8], &[u8], Did, bool),
     ) -> Result<(), Refusal> {
-        let mut dirs = vec![dir.to_vec()];
-        while let Some(dir) = dirs.pop() {
+        if here.btime.is_some_and(|born| self.later(entry, born)) {
+            note(dir, dir, Did::Made, false);
+        }
+        let mut dirs = vec![(dir.to_vec(), self.later(entry, here.mtime))];
+        // `came`: names came or went in the directory since.
+        while let Some((dir, came)) = dirs.pop() {
             for name in base.names(&dir).map_err(|why| failed(&dir, why))? {
                 let path = join(&dir, &name);
                 let facts = base.look(&path).map_err(|why| failed(&path, why))?;
                 let Some(facts) = facts.filter(|_| !scan.sources.contains(&path)) else {
                     continue;
                 };
-                if facts.is_dir() {
-                    dirs.push(path);
-                } else if self.later(entry, facts.ctime) {
-                    note(&path, &path, self.how(entry, &facts));
+                let born = facts.btime.is_none_or(|born| self.later(entry, born));
+                let changed = self.later(entry, facts.ctime);
+                let unseen = changed && (came || born);
+                if facts.is_dir() && !unseen {
+                    dirs.push((path, self.later(entry, facts.mtime)));
+                } else if changed {
+                    note(&path, &path, self.how(entry, &facts), unseen);
                 }
             }
         }

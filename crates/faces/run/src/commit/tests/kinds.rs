@@ -109,9 +109,10 @@ fn a_commit_of_nothing_leaves_the_one_before_to_be_undone() {
     change(&scene);
     assert_eq!(scene.commit(&[]), []);
     let real = scene.real();
-    for only in [&[][..], &["nowhere"]] {
-        assert_eq!(scene.commit(only), []);
-    }
+    assert_eq!(scene.commit(&[]), []);
+    // A path without a change is mistyped.
+    let refused = scene.plan(&["nowhere"]).err().unwrap().to_string();
+    assert!(refused.contains("nowhere"), "{refused}");
     assert_eq!(scene.real(), real);
     let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
     assert!(undone.changes.len() > 10, "{undone:?}");
@@ -199,8 +200,13 @@ fn what_others_changed_is_a_conflict() {
     let want: Vec<_> = want.map(|(path, did)| (scene.base(path), did)).to_vec();
     assert_eq!(said, want);
     assert_eq!(scene.real(), before);
-    // The rest of it can go, and all of it with force.
+    // The rest of it can go, and all of it with force, once nothing is in the way that the view
+    // never saw.
     assert_eq!(scene.commit(&["link", "fifo"]), []);
+    let refused = super::Commit::plan(&scene.kept(), &[], true).err().unwrap();
+    assert!(refused.to_string().contains("gone/z"), "{refused}");
+    assert!(refused.to_string().contains("never saw"), "{refused}");
+    std::fs::rename(scene.base("gone/z"), scene.base("z")).unwrap();
     let commit = super::Commit::plan(&scene.kept(), &[], true).unwrap();
     commit.carry_out(&mut Until(u64::MAX)).unwrap();
     let real = scene.real();

@@ -148,7 +148,7 @@ fn a_conflict_is_one_again_once_its_commit_is_taken_back() {
         change(&scene);
         tick();
         scene.write("file", "theirs");
-        scene.write("gone/z", "theirs");
+        scene.write("gone/deep/y", "theirs");
         let conflicts = said(&scene);
         assert_eq!(conflicts.len(), 2);
         let theirs = scene.real();

@@ -8,6 +8,7 @@ mod meanwhile;
 mod notes;
 mod random;
 mod steps;
+mod unseen;
 
 use crate::commit::{Commit, Conflict, Phase, Watch};
 use crate::plan::{PathBytes, Plan};

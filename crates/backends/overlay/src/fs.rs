@@ -65,6 +65,9 @@ pub(crate) struct Fs {
     pub(crate) lists: Mutex<Lists, StackedList>,
     /// How many things were made aside.
     pub(crate) made: Word,
+    /// How often something was brought to stable storage.
+    #[cfg(test)]
+    pub(crate) synced: Word,
     /// What was copied up.
     pub(crate) copied: crate::copied::Counts,
     pub(crate) home: WriteOnce<Weak<SuperBlock>>,
@@ -116,6 +119,8 @@ impl Fs {
             confirms,
             table: Mutex::new(Table::default()),
             made: Word::new(0),
+            #[cfg(test)]
+            synced: Word::new(0),
             copied: crate::copied::Counts::default(),
             home: WriteOnce::default(),
             ear: WriteOnce::default(),

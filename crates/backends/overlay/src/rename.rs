@@ -93,7 +93,9 @@ impl Node {
             new_dir: raised(new)?,
             target: Some(raised(target)?),
             ..*r
-        })
+        })?;
+        self.fs.sync(raised(new)?)?;
+        self.fs.sync(raised(old)?)
     }
 
     fn replace(
@@ -163,4 +165,42 @@ impl Node {
 
 fn raised(node: &Node) -> Result<&Arc<Inode>, Errno> {
     node.upper().ok_or(Errno::EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::node::Node;
+    use crate::{OverlayFs, OverlayOptions};
+    use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_WRONLY};
+    use openpath_abi::rename::RENAME_EXCHANGE;
+    use openpath_mem::{MemFs, MemOptions};
+    use openpath_vfs::{Cred, Vfs};
+
+    #[test]
+    fn rename_and_exchange_sync_both_directories() {
+        let memory = || MemFs::new(MemOptions::default());
+        let tree = OverlayFs::new(OverlayOptions {
+            lowers: vec![memory()],
+            upper: Some(memory()),
+            syncs: true,
+            ..OverlayOptions::default()
+        });
+        let tree = tree.expect("an overlay");
+        let vfs = Vfs::builder().build(tree.clone()).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        for path in [&b"/a"[..], b"/b"] {
+            task.mkdir(path, 0o755).expect("mkdir");
+        }
+        for path in [&b"/a/f"[..], b"/b/g"] {
+            let fd = task.open(path, O_CREAT | O_WRONLY, 0o644);
+            task.close(fd.expect("open")).expect("close");
+        }
+        let synced = || Node::of(tree.root()).expect("a node").fs.synced.get();
+        for flags in [RENAME_EXCHANGE, 0] {
+            let before = synced();
+            let renamed = task.renameat2(AT_FDCWD, b"/a/f", AT_FDCWD, b"/b/g", flags);
+            assert_eq!(renamed, Ok(()));
+            assert_eq!(synced() - before, 2, "{flags}");
+        }
+    }
 }

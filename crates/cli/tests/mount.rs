@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -409,4 +410,68 @@ fn without_the_option_a_mount_says_that_the_kernel_keeps_locks() {
         .output()
         .expect("run");
     assert_eq!(none.status.code(), Some(2));
+}
+
+/// An ext4 file system in a file, mounted at a directory; gone with the value.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// `None`: no such file system can be made or mounted here.
+    fn new(dir: &Path) -> Option<Self> {
+        let (image, at) = (dir.join("image"), dir.join("disk"));
+        fs::create_dir_all(&at).expect("a directory");
+        let file = fs::File::create(&image).expect("a file");
+        file.set_len(8 << 20).expect("a length");
+        let runs = |command: &mut Command| {
+            let run = command.stderr(Stdio::null()).status();
+            run.is_ok_and(|status| status.success())
+        };
+        let made = runs(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))
+            && runs(
+                Command::new("mount")
+                    .args(["-o", "loop"])
+                    .args([&image, &at]),
+            );
+        made.then_some(Self(at))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _gone = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn new_file_with_the_inode_number_of_an_open_one_is_read() {
+    if let Some(why) = lacks() {
+        return eprintln!("{why}");
+    }
+    let place = Scratch::new("reused");
+    let Some(disk) = Disk::new(&place.0) else {
+        return eprintln!("skipped: no ext4 can be made and mounted here");
+    };
+    let shown = Scratch::new("reused-shown");
+    let spec = format!("host:{}", disk.0.display());
+    let mounted = openpath(&["mount", &spec, shown.path(), "--daemon"]).output();
+    let mounted = mounted.expect("run");
+    assert!(mounted.status.success(), "{}", text(&mounted));
+    fs::write(disk.0.join("a"), "first").expect("written");
+    let number = fs::metadata(disk.0.join("a")).expect("there").ino();
+    // Open and not read: the server has no descriptor of it, which would keep the number in use.
+    let held = fs::File::open(shown.0.join("a")).expect("opened");
+    fs::remove_file(disk.0.join("a")).expect("removed");
+    let mut reused = false;
+    for n in 0..12 {
+        let name = format!("new-{n}");
+        fs::write(disk.0.join(&name), &name).expect("written");
+        reused |= fs::metadata(disk.0.join(&name)).expect("there").ino() == number;
+        let read = fs::read_to_string(shown.0.join(&name));
+        assert_eq!(read.ok().as_deref(), Some(&name[..]));
+        let attr = fs::metadata(shown.0.join(&name)).expect("attributes");
+        assert_eq!((attr.len(), attr.nlink()), (name.len() as u64, 1));
+    }
+    assert!(reused, "no new file got the number of the old one");
+    drop(held);
+    unmount(&shown);
 }

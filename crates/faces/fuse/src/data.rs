@@ -119,15 +119,16 @@ impl View {
 
     /// `READ`: what there is of `size` bytes, straight into the answer. Less is the end of the file
     /// to the kernel, which shows zeros or a shorter file then: what fails on the way is an error.
+    /// `status` are the flags of the open file.
     pub(crate) fn read(
         &self,
         w: &mut Worker,
         at: At,
-        (offset, size): (u64, usize),
+        (offset, size, status): (u64, usize, u32),
         answer: &mut Answer<'_>,
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        self.with(w, at, O_RDONLY, |w, fd| {
+        self.with(w, at, O_RDONLY | status & O_NOATIME, |w, fd| {
             answer.filled(size, |room| {
                 all_of(room, |done, more| {
                     w.task.pread(fd, more, offset.saturating_add(done as i64))

@@ -167,6 +167,13 @@ impl View {
         }
     }
 
+    /// Has a name taken back that is not noted any more.
+    pub(crate) fn displace(&self, parent: u64, name: &[u8]) {
+        if let Some(queue) = self.queue.get().and_then(Weak::upgrade) {
+            queue.displaced((parent, Arc::from(name)));
+        }
+    }
+
     /// Nodes of a file are so long, which the kernel does not know of them yet.
     pub(crate) fn has_length(&self, nodes: Vec<u64>, len: u64) {
         if !nodes.is_empty()
@@ -277,5 +284,55 @@ impl View {
             // As above.
             let _forgotten = notifier.expire(parent, name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begin;
+    use crate::nodes::ROOT;
+    use crate::options::Options;
+    use crate::view::View;
+    use crate::worker::Who;
+    use openpath_abi::Errno;
+    use openpath_abi::fcntl::O_RDWR;
+    use openpath_mem::{MemFs, MemOptions};
+    use openpath_vfs::{Cred, Vfs};
+    use std::sync::Arc;
+
+    #[test]
+    fn names_and_nodes_of_removed_files_are_not_kept() {
+        let tree = MemFs::new(MemOptions::default());
+        let vfs = Vfs::builder().build(tree).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        let (view, mut workers) = View::new(&task, &Options::default()).expect("a view");
+        let view = Arc::new(View {
+            hears: true,
+            ..view
+        });
+        let (_above, _thread) = begin(&view).expect("a thread");
+        let (w, who) = (&mut workers[0], Who::Owner(0, 0));
+        let counts = || {
+            let names = view.told.lock().all().len();
+            (names, view.nodes.len())
+        };
+        let before = counts();
+        for cycle in 0..100 {
+            for file in 0..20 {
+                let name = format!("{cycle}-{file}").into_bytes();
+                let absent = view.lookup(w, (ROOT, &name)).err();
+                assert_eq!(absent, Some(Errno::ENOENT));
+                let made = view.create(w, who, (ROOT, &name), 0o600, O_RDWR);
+                let number = made.expect("made").0.number;
+                let moved = [&name[..], b"-moved"].concat();
+                view.rename(w, who, (ROOT, &name), (ROOT, &moved), 0)
+                    .expect("renamed");
+                view.remove(w, (ROOT, &moved), false).expect("removed");
+                view.forget(w, [(number, 1)]);
+            }
+            assert_eq!(counts(), before, "{cycle}");
+        }
+        // What fails leaves nothing that is believed and not noted.
+        assert_eq!(view.remove(w, (ROOT, b"none"), false), Err(Errno::ENOENT));
     }
 }

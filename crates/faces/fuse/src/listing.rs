@@ -7,7 +7,7 @@
 use crate::view::{Entry, View};
 use crate::worker::Worker;
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY, SEEK_SET};
+use openpath_abi::fcntl::{O_DIRECTORY, O_NOATIME, O_RDONLY, SEEK_SET};
 use openpath_vfs::DirEntry;
 
 /// How many bytes of entries are asked for at once.
@@ -26,16 +26,17 @@ pub(crate) enum More {
 }
 
 impl View {
-    /// `READDIR`: shows the entries from `offset` on, each with its number.
+    /// `READDIR`: shows the entries from a position on, each with its number. With the
+    /// position come the flags of the open directory.
     pub(crate) fn list(
         &self,
         w: &mut Worker,
         number: u64,
-        offset: u64,
+        from: (u64, u32),
         mut show: impl FnMut(u64, &DirEntry) -> More,
     ) -> Result<(), Errno> {
         let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
-        self.walk(w, number, offset, |_, entry| {
+        self.walk(w, number, from, |_, entry| {
             Ok(show(self.nodes.listed(mount, entry.ino), entry))
         })
     }
@@ -50,13 +51,13 @@ impl View {
         &self,
         w: &mut Worker,
         number: u64,
-        offset: u64,
+        from: (u64, u32),
         mut show: impl FnMut(u64, &DirEntry, Option<&Entry>) -> More,
     ) -> Result<(), Errno> {
         let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
         let dir = self.nodes.place(number)?;
         let mut first = true;
-        self.walk(w, number, offset, |w, entry| {
+        self.walk(w, number, from, |w, entry| {
             let first = std::mem::take(&mut first);
             if matches!(entry.name.as_slice(), b"." | b"..") {
                 return Ok(show(self.nodes.listed(mount, entry.ino), entry, None));
@@ -76,18 +77,19 @@ impl View {
         })
     }
 
-    /// Goes through the entries from `offset` on.
+    /// Goes through the entries from `offset` on, for a directory that is open with `status`.
     fn walk(
         &self,
         w: &mut Worker,
         number: u64,
-        offset: u64,
+        (offset, status): (u64, u32),
         mut meet: impl FnMut(&Worker, &DirEntry) -> Result<More, Errno>,
     ) -> Result<(), Errno> {
         let place = self.nodes.place(number)?;
+        let flags = O_RDONLY | O_DIRECTORY | status & O_NOATIME;
         let mut offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         loop {
-            let batch = w.opened(place, O_RDONLY | O_DIRECTORY, |w, fd| {
+            let batch = w.opened(place, flags, |w, fd| {
                 w.task.lseek(fd, offset, SEEK_SET)?;
                 w.task.getdents64(fd, BATCH_BYTES)
             })?;

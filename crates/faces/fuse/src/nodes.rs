@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `place` | `O_PATH` descriptor in the table that all tasks of the server share |
 //! | `file` | mount and inode number: names that lead to one file are one node |
+//! | `birth` | time of birth of the file, which tells it from a later one with its inode number |
 //! | `lookups` | answers that the kernel has not given back |
 //! | `told` | length of a file that the kernel believes, as long as nothing was written here; of
 //! |   | regular files whose writes are kept back, and that others change |
@@ -24,8 +25,13 @@
 //!     others made shorter gets a number of its own at the next lookup ([`Nodes::retire`],
 //!     [`Nodes::enter`]), and so its length; what is open stays at the old number, which is told of
 //!     changes as well, those made by way of the other number too ([`Nodes::ours`]).
+//! R4. A file system uses an inode number again once the file is gone, though it may still be open
+//!     here. The new file gets a node and a number of its own; the old node stays until the kernel
+//!     forgets it.
+//! R5. The table of mounts is bounded by the nodes: beyond [`MOUNTS_KEPT`], a mount without nodes
+//!     gives its place to the next one.
 
-use openpath_abi::Errno;
+use openpath_abi::{Errno, Timespec};
 use openpath_sync::Mutex;
 use openpath_vfs::Fd;
 use openpath_vfs::lock_order::FuseNodes;
@@ -43,6 +49,9 @@ const INO_BITS: u32 = 48;
 /// Mounts that have room there.
 const MOUNTS: u64 = 1 << (62 - INO_BITS);
 
+/// Mounts that are remembered though they have no nodes.
+const MOUNTS_KEPT: usize = 256;
+
 /// A file, by what it is found again by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct File {
@@ -56,6 +65,7 @@ pub(crate) struct File {
 struct Node {
     place: Fd,
     file: File,
+    birth: Timespec,
     lookups: u64,
     /// Nothing for what is no regular file, and for what was written here: that is nobody else's.
     told: Option<u64>,
@@ -73,8 +83,8 @@ struct Books {
     numbers: HashMap<File, u64>,
     /// Numbers of files that have another one now.
     former: HashMap<File, Vec<u64>>,
-    /// Mounts in the order they were met; the root's first.
-    mounts: Vec<u64>,
+    /// Mounts in the order they were met, the root's first, with how many nodes each has.
+    mounts: Vec<(u64, usize)>,
     counted: u64,
     /// So many are many.
     many: usize,
@@ -86,15 +96,41 @@ impl Books {
         if let Some(&known) = self.numbers.get(&file) {
             return Some(known);
         }
-        let at = self.mounts.iter().position(|m| *m == file.mount)? as u64;
+        let at = self.mounts.iter().position(|m| m.0 == file.mount)? as u64;
         if at == 0 {
             return (file.ino > ROOT && file.ino < OTHER).then_some(file.ino);
         }
         (at < MOUNTS && file.ino >> INO_BITS == 0).then_some(OTHER | at << INO_BITS | file.ino)
     }
 
+    /// A mount has one more node (R5).
+    fn enter_mount(&mut self, mount: u64) {
+        let known = self.mounts.iter().position(|m| m.0 == mount);
+        let full = self.mounts.len() >= MOUNTS_KEPT;
+        let unused = || self.mounts.iter().skip(1).position(|m| m.1 == 0);
+        let at = known.or_else(|| full.then(unused).flatten().map(|at| at + 1));
+        match at {
+            Some(at) => self.mounts[at] = (mount, self.mounts[at].1 + 1),
+            None => self.mounts.push((mount, 1)),
+        }
+    }
+
+    /// A mount has one node less.
+    fn leave_mount(&mut self, mount: u64) {
+        if let Some(known) = self.mounts.iter_mut().find(|m| m.0 == mount) {
+            known.1 = known.1.saturating_sub(1);
+        }
+    }
+
     fn retire(&mut self, number: u64) {
-        let node = self.nodes.get(&number).filter(|n| n.told.is_some());
+        if self.nodes.get(&number).is_some_and(|n| n.told.is_some()) {
+            self.supersede(number);
+        }
+    }
+
+    /// Gives the inode number of a node another number at the next lookup.
+    fn supersede(&mut self, number: u64) {
+        let node = self.nodes.get(&number);
         if let Some(file) = node.map(|node| node.file)
             && self.numbers.get(&file) == Some(&number)
         {
@@ -115,6 +151,7 @@ impl Nodes {
         let root = Node {
             place,
             file,
+            birth: Timespec::EPOCH,
             lookups: 1,
             told: None,
             mapped: 0,
@@ -123,7 +160,7 @@ impl Nodes {
             nodes: HashMap::from([(ROOT, root)]),
             numbers: HashMap::from([(file, ROOT)]),
             former: HashMap::new(),
-            mounts: vec![file.mount],
+            mounts: vec![(file.mount, 1)],
             counted: 0,
             many: many_of(max),
         };
@@ -159,7 +196,7 @@ impl Nodes {
     /// The nodes of files with this inode number, in whichever mount.
     pub(crate) fn of_ino(&self, ino: u64) -> Vec<u64> {
         let books = self.books.lock();
-        let files = books.mounts.iter().map(|&mount| File { mount, ino });
+        let files = books.mounts.iter().map(|&(mount, _)| File { mount, ino });
         let numbers = files.flat_map(|file| {
             let former = books.former.get(&file).into_iter().flatten();
             former.chain(books.numbers.get(&file))
@@ -226,11 +263,17 @@ impl Nodes {
             return Vec::new();
         };
         node.told = None;
+        let node = *node;
         let Some(former) = books.former.get(&node.file) else {
             return Vec::new();
         };
-        let all = former.iter().chain(books.numbers.get(&node.file));
-        all.copied().filter(|other| *other != number).collect()
+        let birth = node.birth;
+        let all = former.iter().chain(books.numbers.get(&node.file)).copied();
+        let is_other = |other: &u64| {
+            let same = books.nodes.get(other).is_some_and(|n| n.birth == birth);
+            *other != number && same
+        };
+        all.filter(is_other).collect()
     }
 
     /// Whether a file that is so long now is longer than the kernel believes.
@@ -258,21 +301,32 @@ impl Nodes {
         self.books.lock().retire(number);
     }
 
-    /// Counts a lookup of the file at `place`, which is `told` long if the kernel is to be kept
-    /// right about that (R3): its number, and the descriptor if it is not needed, because another
-    /// one leads to the file already.
+    /// Counts a lookup of the file at `place`, born at `birth`, which is `told` long if the kernel
+    /// is to be kept right about that (R3): its number, and the descriptor if it is not needed,
+    /// because another one leads to the file already.
     ///
     /// # Errors
     /// `ENFILE`: there are as many as may be; the descriptor is the caller's.
     pub(crate) fn enter(
         &self,
         place: Fd,
-        file: File,
+        (file, birth): (File, Timespec),
         told: Option<u64>,
     ) -> Result<(u64, Option<Fd>), Errno> {
         let mut books = self.books.lock();
         let books = &mut *books;
-        let known = books.numbers.get(&file).copied();
+        let mut known = books.numbers.get(&file).copied();
+        if let Some(number) = known
+            && number != ROOT
+            && books
+                .nodes
+                .get(&number)
+                .is_some_and(|node| node.birth != birth)
+        {
+            // R4
+            books.supersede(number);
+            known = None;
+        }
         let is_shorter = known.is_some_and(|number| {
             let believed = books.nodes.get(&number).and_then(|node| node.told);
             told.zip(believed).is_some_and(|(len, told)| len < told)
@@ -288,9 +342,7 @@ impl Nodes {
         if books.nodes.len() >= self.max {
             return Err(Errno::ENFILE);
         }
-        if !books.mounts.contains(&file.mount) {
-            books.mounts.push(file.mount);
-        }
+        books.enter_mount(file.mount);
         let free = |number: &u64| !books.nodes.contains_key(number);
         let number = books.number(file).filter(free).unwrap_or_else(|| {
             books.counted += 1;
@@ -299,6 +351,7 @@ impl Nodes {
         let node = Node {
             place,
             file,
+            birth,
             lookups: 1,
             told,
             mapped: 0,
@@ -321,6 +374,7 @@ impl Nodes {
         }
         let (place, file) = (node.place, node.file);
         books.nodes.remove(&number);
+        books.leave_mount(file.mount);
         if books.numbers.get(&file) == Some(&number) {
             books.numbers.remove(&file);
         } else if let Some(former) = books.former.get_mut(&file) {
@@ -338,6 +392,7 @@ impl Nodes {
 mod tests {
     use super::*;
 
+    const BORN: Timespec = Timespec::EPOCH;
     const FIRST: File = File { mount: 7, ino: 90 };
 
     fn table() -> Nodes {
@@ -351,9 +406,9 @@ mod tests {
     #[test]
     fn a_node_lives_until_its_last_lookup_is_given_back() {
         let nodes = table();
-        assert_eq!(nodes.enter(3, file(7, 5), None), Ok((5, None)));
-        assert_eq!(nodes.enter(4, file(7, 5), None), Ok((5, Some(4))));
-        assert_eq!(nodes.enter(4, file(7, 5), None), Ok((5, Some(4))));
+        assert_eq!(nodes.enter(3, (file(7, 5), BORN), None), Ok((5, None)));
+        assert_eq!(nodes.enter(4, (file(7, 5), BORN), None), Ok((5, Some(4))));
+        assert_eq!(nodes.enter(4, (file(7, 5), BORN), None), Ok((5, Some(4))));
         assert_eq!(nodes.forget(5, 2), None);
         assert_eq!(nodes.place(5), Ok(3));
         assert_eq!(nodes.forget(5, 1), Some(3));
@@ -365,7 +420,7 @@ mod tests {
     #[test]
     fn numbers_are_those_of_the_tree_and_never_meet() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let number = |f| nodes.enter(9, f, None).expect("room").0;
+        let number = |f| nodes.enter(9, (f, BORN), None).expect("room").0;
         let all = [
             number(file(7, 5)),
             number(file(7, 1)),
@@ -389,19 +444,19 @@ mod tests {
     fn there_are_no_more_than_may_be() {
         let nodes = table();
         for ino in 2..5 {
-            assert!(nodes.enter(3, file(7, ino), None).is_ok());
+            assert!(nodes.enter(3, (file(7, ino), BORN), None).is_ok());
         }
-        assert_eq!(nodes.enter(3, file(7, 5), None), Err(Errno::ENFILE));
-        assert_eq!(nodes.enter(8, file(7, 4), None), Ok((4, Some(8))));
+        assert_eq!(nodes.enter(3, (file(7, 5), BORN), None), Err(Errno::ENFILE));
+        assert_eq!(nodes.enter(8, (file(7, 4), BORN), None), Ok((4, Some(8))));
         assert_eq!(nodes.forget(4, 2), Some(3));
-        assert_eq!(nodes.enter(3, file(7, 5), None), Ok((5, None)));
+        assert_eq!(nodes.enter(3, (file(7, 5), BORN), None), Ok((5, None)));
     }
 
     #[test]
     fn where_there_is_no_room_it_is_asked_for_again() {
         let nodes = table();
         for ino in 2..5 {
-            assert!(nodes.enter(3, file(7, ino), None).is_ok());
+            assert!(nodes.enter(3, (file(7, ino), BORN), None).is_ok());
         }
         for _ in 0..2 {
             assert!(nodes.are_many() && !nodes.are_many());
@@ -412,7 +467,12 @@ mod tests {
     #[test]
     fn what_others_made_shorter_gets_another_number_and_what_is_ours_does_not() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let enter = |len| nodes.enter(9, file(7, 5), Some(len)).expect("room").0;
+        let enter = |len| {
+            nodes
+                .enter(9, (file(7, 5), BORN), Some(len))
+                .expect("room")
+                .0
+        };
         assert_eq!(enter(10), 5);
         assert_eq!(nodes.resized(5, 12), Ordering::Greater);
         assert_eq!(nodes.resized(5, 12), Ordering::Equal);
@@ -435,7 +495,12 @@ mod tests {
     #[test]
     fn a_lookup_finds_out_what_was_not_told() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let enter = |len| nodes.enter(9, file(7, 5), Some(len)).expect("room").0;
+        let enter = |len| {
+            nodes
+                .enter(9, (file(7, 5), BORN), Some(len))
+                .expect("room")
+                .0
+        };
         assert_eq!((enter(10), enter(10)), (5, 5));
         assert!(!nodes.has_grown(5, 10) && nodes.has_grown(5, 11));
         assert_eq!(enter(11), 5);
@@ -447,5 +512,35 @@ mod tests {
         assert_eq!(nodes.resized(second, 11), Ordering::Greater);
         assert_eq!(nodes.ours(second), [5]);
         assert_eq!((enter(1), enter(20)), (second, second));
+    }
+
+    #[test]
+    fn new_file_with_the_inode_number_of_an_open_one_gets_its_own_number() {
+        let nodes = Nodes::new(0, FIRST, 100);
+        let born = |sec| (file(7, 5), Timespec::new(sec, 0));
+        assert_eq!(nodes.enter(3, born(1), None), Ok((5, None)));
+        let (second, needless) = nodes.enter(4, born(2), None).expect("room");
+        assert!(second != 5 && needless.is_none());
+        assert_eq!((nodes.place(5), nodes.place(second)), (Ok(3), Ok(4)));
+        assert_eq!(nodes.enter(8, born(2), None), Ok((second, Some(8))));
+        assert_eq!(nodes.of_ino(5), [5, second]);
+        assert_eq!(nodes.ours(second), []);
+        assert_eq!(nodes.forget(5, 1), Some(3));
+        assert_eq!(nodes.of_ino(5), [second]);
+        assert_eq!(nodes.forget(second, 2), Some(4));
+        assert_eq!(nodes.enter(6, born(3), None), Ok((5, None)));
+    }
+
+    #[test]
+    fn mounts_without_nodes_give_their_place_to_others() {
+        let nodes = Nodes::new(0, FIRST, 100);
+        let (kept, _) = nodes.enter(3, (file(8, 5), BORN), None).expect("room");
+        for mount in 10..10 + 4 * MOUNTS_KEPT as u64 {
+            let (number, _) = nodes.enter(4, (file(mount, 5), BORN), None).expect("room");
+            assert_ne!(number, kept);
+            assert_eq!(nodes.forget(number, 1), Some(4));
+        }
+        assert_eq!(nodes.books.lock().mounts.len(), MOUNTS_KEPT);
+        assert_eq!(nodes.of_ino(5), [kept]);
     }
 }

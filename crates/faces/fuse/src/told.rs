@@ -5,7 +5,7 @@
 //! # Rules
 //! R1. Every name that the kernel may believe is in here: one that has to make room is taken back.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A name in a directory, by its node.
@@ -13,8 +13,10 @@ pub(crate) type Name = (u64, Arc<[u8]>);
 
 /// The names, in the order in which they were told.
 pub(crate) struct Told {
-    known: HashSet<Name>,
-    order: VecDeque<Name>,
+    /// Each with its place in the order.
+    known: HashMap<Name, u64>,
+    order: BTreeMap<u64, Name>,
+    next: u64,
     max: usize,
 }
 
@@ -22,8 +24,9 @@ impl Told {
     /// Room for `max` names.
     pub(crate) fn new(max: usize) -> Self {
         Self {
-            known: HashSet::new(),
-            order: VecDeque::new(),
+            known: HashMap::new(),
+            order: BTreeMap::new(),
+            next: 0,
             max: max.max(1),
         }
     }
@@ -31,21 +34,30 @@ impl Told {
     /// Notes that a name is told; the one that has to make room.
     pub(crate) fn note(&mut self, parent: u64, name: &[u8]) -> Option<Name> {
         let told: Name = (parent, Arc::from(name));
-        if !self.known.insert(told.clone()) {
+        if self.known.contains_key(&told) {
             return None;
         }
-        self.order.push_back(told);
+        self.known.insert(told.clone(), self.next);
+        self.order.insert(self.next, told);
+        self.next += 1;
         if self.order.len() <= self.max {
             return None;
         }
-        let oldest = self.order.pop_front()?;
+        let (_, oldest) = self.order.pop_first()?;
         self.known.remove(&oldest);
         Some(oldest)
     }
 
+    /// The kernel believes nothing of a name any more.
+    pub(crate) fn drop_name(&mut self, parent: u64, name: &[u8]) {
+        if let Some(at) = self.known.remove(&(parent, Arc::from(name))) {
+            self.order.remove(&at);
+        }
+    }
+
     /// Those in one of these directories.
     pub(crate) fn within(&self, parents: &[u64]) -> Vec<Name> {
-        let names = self.order.iter();
+        let names = self.order.values();
         names
             .filter(|(parent, _)| parents.contains(parent))
             .cloned()
@@ -54,7 +66,7 @@ impl Told {
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Name> {
-        self.order.iter().cloned().collect()
+        self.order.values().cloned().collect()
     }
 }
 
@@ -72,5 +84,9 @@ mod tests {
         assert_eq!(told.within(&[1]).len(), 1);
         assert_eq!(told.within(&[3]).len(), 0);
         assert_eq!(told.all().len(), 2);
+        told.drop_name(1, b"b");
+        told.drop_name(3, b"b");
+        assert_eq!(told.all(), [(2, Arc::from(&b"a"[..]))]);
+        assert_eq!((told.known.len(), told.order.len()), (1, 1));
     }
 }

@@ -25,6 +25,7 @@ use openpath_abi::fcntl::{
     O_PATH, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
 use openpath_abi::mode::{S_IALLUGO, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, is_lnk, is_reg};
+use openpath_abi::rename::RENAME_NOREPLACE;
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_BTIME, STATX_MNT_ID_UNIQUE};
 use openpath_abi::{Errno, Statx, TimeSet};
 use openpath_sync::{Mutex, Word, WriteOnce};
@@ -33,7 +34,7 @@ use openpath_vfs::{Fd, Task};
 use std::sync::{Arc, Weak};
 
 /// What is asked of a file that a node is made for.
-const WANTED: u32 = STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE;
+const WANTED: u32 = STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID_UNIQUE;
 /// How a node's place is opened.
 const PLACE: u32 = O_PATH | O_NOFOLLOW | O_CLOEXEC;
 
@@ -165,7 +166,9 @@ impl View {
         let entered = attr.and_then(|attr| {
             let is_file = is_reg(u32::from(attr.mode));
             let told = (is_file && self.hears && self.writeback).then_some(attr.size);
-            let (number, needless) = self.nodes.enter(place, file_of(&attr), told)?;
+            let (number, needless) = self
+                .nodes
+                .enter(place, (file_of(&attr), attr.btime), told)?;
             if told.is_some_and(|len| self.nodes.has_grown(number, len)) {
                 self.has_length(vec![number], attr.size);
             }
@@ -233,8 +236,7 @@ impl View {
     /// `STATX`: the same with the time of birth.
     pub(crate) fn birth(&self, w: &Worker, number: u64) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
-        let wanted = WANTED | STATX_BTIME;
-        let attr = w.task.statx(place, b"", AT_EMPTY_PATH, wanted)?;
+        let attr = w.task.statx(place, b"", AT_EMPTY_PATH, WANTED)?;
         Ok(self.shown(attr))
     }
 
@@ -399,7 +401,25 @@ impl View {
         let dir = self.nodes.place(parent)?;
         let flags = if is_dir { AT_REMOVEDIR } else { 0 };
         self.may_take(w, dir, name)?;
-        w.task.unlinkat(dir, name, flags)
+        self.changing((parent, name), || w.task.unlinkat(dir, name, flags))
+    }
+
+    /// Takes a name away: of what is gone the kernel believes nothing. A look that comes meanwhile
+    /// notes the name again.
+    fn changing(
+        &self,
+        (parent, name): Name<'_>,
+        change: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        if !self.hears {
+            return change();
+        }
+        self.told.lock().drop_name(parent, name);
+        let done = change();
+        if done.is_err() {
+            self.displace(parent, name);
+        }
+        done
     }
 
     /// `RENAME2`.
@@ -411,11 +431,19 @@ impl View {
         (to, new): Name<'_>,
         flags: u32,
     ) -> Result<(), Errno> {
-        let (from, to) = (self.nodes.place(from)?, self.nodes.place(to)?);
+        let (old, place) = ((from, name), self.nodes.place(to)?);
+        let from = self.nodes.place(from)?;
         w.act_for(who);
         self.may_take(w, from, name)?;
-        self.may_take(w, to, new)?;
-        w.task.renameat2(from, name, to, new, flags)
+        self.may_take(w, place, new)?;
+        // The kernel moves what it has under the old name to the new one.
+        self.note(to, new);
+        let rename = || w.task.renameat2(from, name, place, new, flags);
+        if flags == 0 || flags == RENAME_NOREPLACE {
+            self.changing(old, rename)
+        } else {
+            rename()
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 
 mod place;
 
+use openpath_abi::fcntl::{O_CREAT, O_NOATIME, O_WRONLY};
+use openpath_abi::{TimeSet, Timespec};
 use openpath_fuse::{Opens, Options};
 use place::Place;
 use std::fs::{self, File, OpenOptions};
@@ -491,4 +493,28 @@ fn each_opening_is_seen_where_it_is_asked_for() {
     }
     assert_eq!(place.asked("open, opendir") - before, 10);
     place.end();
+}
+
+#[test]
+fn file_opened_with_noatime_keeps_its_access_time() {
+    each(|place| {
+        for (name, flags, moves) in [("quiet", O_NOATIME, false), ("plain", 0, true)] {
+            // Made beside the mount, so that the kernel has to ask for the data.
+            let path = ["/", name].concat();
+            let fd = place.task.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o644);
+            let fd = fd.expect("made");
+            place.task.write(fd, b"text").expect("written");
+            let old = TimeSet::At(Timespec::new(1_000_000, 0));
+            place.task.futimens(fd, [old, old]).expect("times");
+            place.task.close(fd).expect("closed");
+            let mut options = File::options();
+            options.read(true).custom_flags(flags.cast_signed());
+            let mut file = options.open(place.at(name)).expect("opened");
+            let mut text = String::new();
+            file.read_to_string(&mut text).expect("read");
+            assert_eq!(text, "text");
+            let seen = file.metadata().expect("attributes").atime();
+            assert_eq!(seen != 1_000_000, moves, "{name}");
+        }
+    });
 }

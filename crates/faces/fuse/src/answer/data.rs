@@ -80,7 +80,7 @@ impl Clerk {
     pub(super) fn read(&self, asked: &mut Asked<'_>, span: Span) -> Done {
         self.count(Kind::Read);
         let at = (asked.node(), fd_of(span.handle));
-        let span = (span.offset, span.size as usize);
+        let span = (span.offset, span.size as usize, span.status);
         self.view.read(asked.w, at, span, &mut asked.answer)
     }
 
@@ -122,26 +122,28 @@ impl Clerk {
         self.view.sync(asked.w, at, data_only)
     }
 
-    pub(super) fn readdir(&self, asked: &mut Asked<'_>, offset: u64, size: u32) -> Done {
+    pub(super) fn readdir(&self, asked: &mut Asked<'_>, span: Span) -> Done {
         self.count(Kind::List);
         let (node, answer) = (asked.node(), &mut asked.answer);
-        self.view.list(asked.w, node, offset, |number, listed| {
-            more(plain(answer, size as usize, number, listed))
+        let (from, size) = ((span.offset, span.status), span.size as usize);
+        self.view.list(asked.w, node, from, |number, listed| {
+            more(plain(answer, size, number, listed))
         })
     }
 
-    pub(super) fn readdirplus(&self, asked: &mut Asked<'_>, offset: u64, size: u32) -> Done {
+    pub(super) fn readdirplus(&self, asked: &mut Asked<'_>, span: Span) -> Done {
         self.count(Kind::List);
         let (node, answer) = (asked.node(), &mut asked.answer);
         let (view, holds) = (&self.view, self.listed_hold());
-        view.list_plus(asked.w, node, offset, |number, listed, found| {
+        let (from, size) = ((span.offset, span.status), span.size as usize);
+        view.list_plus(asked.w, node, from, |number, listed, found| {
             let holds = match found {
                 Some(entry) if !entry.holds => Holds::default(),
                 _ => holds,
             };
             let found = found.map(|entry| shown(entry.number, &entry.attr));
             let found = found.as_ref().map(|shown| (shown, holds));
-            more(plus(answer, size as usize, number, listed, found))
+            more(plus(answer, size, number, listed, found))
         })
     }
 

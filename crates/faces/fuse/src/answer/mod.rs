@@ -15,7 +15,6 @@ use crate::view::{Entry, View};
 use crate::watch::Asker;
 use crate::wire::attributes::{Holds, Shown, entry};
 use crate::wire::init::Terms;
-use crate::wire::request::Span;
 use crate::wire::{Answer, Header, Request};
 use crate::worker::{Who, Worker};
 use openpath_abi::{Errno, Statx};
@@ -206,10 +205,8 @@ impl Clerk {
             Request::Create { name, mode, flags } => self.create(asked, name, mode, flags),
             Request::Tmpfile { mode, flags } => self.tmpfile(asked, mode, flags),
             Request::Read(span) => self.read(asked, span),
-            Request::Readdir(Span { offset, size, .. }) => self.readdir(asked, offset, size),
-            Request::ReaddirPlus(Span { offset, size, .. }) => {
-                self.readdirplus(asked, offset, size)
-            }
+            Request::Readdir(span) => self.readdir(asked, span),
+            Request::ReaddirPlus(span) => self.readdirplus(asked, span),
             Request::Write {
                 handle,
                 offset,

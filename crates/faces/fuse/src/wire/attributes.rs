@@ -52,11 +52,17 @@ fn attr(answer: &mut Answer<'_>, ino: u64, attr: &Statx) {
     answer.u32(0);
 }
 
-/// An entry (`fuse_entry_out`). A number is not used for another file while the kernel has it, so
-/// there are no generations.
+/// What tells a file from others that had its number before: its time of birth, in 32 bits.
+fn generation(attr: &Statx) -> u64 {
+    let birth = attr.btime;
+    let folded = birth.sec.cast_unsigned().wrapping_mul(0x9e37_79b9) ^ u64::from(birth.nsec);
+    folded & 0xffff_ffff
+}
+
+/// An entry (`fuse_entry_out`). A number is not used for another file while the kernel has it.
 pub(crate) fn entry(answer: &mut Answer<'_>, shown: &Shown<'_>, holds: Holds) {
     answer.u64(shown.node);
-    answer.u64(0);
+    answer.u64(generation(shown.attr));
     answer.u64(holds.name.as_secs());
     answer.u64(holds.attributes.as_secs());
     answer.u32(holds.name.subsec_nanos());

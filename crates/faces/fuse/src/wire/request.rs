@@ -125,6 +125,8 @@ pub(crate) struct Span {
     pub(crate) handle: u64,
     pub(crate) offset: u64,
     pub(crate) size: u32,
+    /// The flags of the open file.
+    pub(crate) status: u32,
 }
 
 /// What is to become of attributes.
@@ -266,9 +268,9 @@ impl<'a> Request<'a> {
     /// Those about an open file, whose handle comes first.
     fn of_open(opcode: u32, f: &mut Fields<'a>) -> Result<Self, Malformed> {
         Ok(match opcode {
-            op::READ => Self::Read(span(f)?),
-            op::READDIR => Self::Readdir(span(f)?),
-            op::READDIRPLUS => Self::ReaddirPlus(span(f)?),
+            op::READ => Self::Read(read(f)?),
+            op::READDIR => Self::Readdir(read(f)?),
+            op::READDIRPLUS => Self::ReaddirPlus(read(f)?),
             op::WRITE => write(f)?,
             op::FLUSH => {
                 let handle = f.u64()?;
@@ -336,20 +338,21 @@ fn rename<'a>(f: &mut Fields<'a>, has_flags: bool) -> Result<Request<'a>, Malfor
     })
 }
 
-fn span(f: &mut Fields<'_>) -> Result<Span, Malformed> {
+/// `fuse_read_in`.
+fn read(f: &mut Fields<'_>) -> Result<Span, Malformed> {
+    let (handle, offset, size) = (f.u64()?, f.u64()?, f.u32()?);
+    // Flags of the request, and the owner of locks.
+    f.skip(12)?;
     Ok(Span {
-        handle: f.u64()?,
-        offset: f.u64()?,
-        size: f.u32()?,
+        handle,
+        offset,
+        size,
+        status: f.u32()?,
     })
 }
 
 fn write<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
-    let Span {
-        handle,
-        offset,
-        size,
-    } = span(f)?;
+    let (handle, offset, size) = (f.u64()?, f.u64()?, f.u32()?);
     let flags = f.u32()?;
     // Who locks.
     f.skip(8)?;

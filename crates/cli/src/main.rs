@@ -111,6 +111,9 @@ fn misused(why: &clap::Error) -> ExitCode {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = cmd::run::internal(std::env::args_os().skip(1)) {
+        return code;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(why) => return misused(&why),

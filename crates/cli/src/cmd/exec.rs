@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// How it ends, beside the exit statuses of the command itself.
 const STATUS: &str = "Exit status: the command's; 125 the view cannot be entered, 126 the command \
     cannot be executed, 127 there is no such command. When the first command of the view ends, \
-    all others in it are asked to end, and killed two seconds later.";
+    all others in it are asked to end, and killed two seconds later. If it died of a signal so does this.";
 
 /// Options of `exec`.
 #[derive(Debug, clap::Args)]
@@ -29,8 +29,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// The same on a terminal of its own, for another user's view.
 pub(crate) fn join(args: &Args) -> Outcome {
-    let Err(refusal) = openpath_run::exec_relayed(&args.view, &args.command);
-    end(Err(refusal))
+    end(openpath_run::exec_relayed(&args.view, &args.command))
 }
 
 fn end(done: Result<u8, Refusal>) -> Outcome {

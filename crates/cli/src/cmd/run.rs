@@ -11,7 +11,7 @@ use crate::copying::Bar;
 use crate::{Outcome, summary};
 use config::{Config, Mount};
 use openpath_bench::Error;
-use openpath_run::{Ended, Kept, LogFile, Plan, Refusal, Told, Upper};
+use openpath_run::{Ended, Kept, LogFile, Net, Plan, Refusal, Share, Told, Upper};
 use output::{Report, Written};
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
@@ -62,6 +62,14 @@ pub(crate) struct Args {
     /// Read the kernel's requests, also where it has rings for them.
     #[arg(long)]
     no_rings: bool,
+    /// Share a resource of the host with the command instead of giving it one of its own: `pid`
+    /// (processes and /proc), `ipc` (System V IPC and message queues), `shm` (/dev/shm). Repeated,
+    /// or separated by commas.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    share: Vec<Share>,
+    /// The network of the command: `host`, or `none` for a loopback device and nothing else.
+    #[arg(long, value_name = "NET")]
+    net: Option<Net>,
     /// Keep the changes, under this name or in this directory; go on with them if there are some.
     #[arg(long, value_name = "VIEW")]
     name: Option<String>,
@@ -137,6 +145,8 @@ impl Args {
         config.write_back |= self.write_back;
         config.locks |= self.locks;
         config.no_rings |= self.no_rings;
+        config.share.extend_from_slice(&self.share);
+        config.net = self.net.unwrap_or(config.net);
         config.upper = self.upper.clone().or(config.upper);
         config.name = self.name.clone().or(config.name);
         config.settle(cwd);
@@ -291,6 +301,24 @@ pub(crate) fn enter(args: &Enter) -> Result<Outcome, Error> {
     let code = openpath_run::enter(&args.command);
     code.map(Outcome::Status)
         .map_err(|why| Error::Setup(why.to_string()))
+}
+
+/// What this program is as the first process of a view's pid namespace, or before it becomes a
+/// command; these start with every run, and need no parser of options.
+pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let verb = args.next()?;
+    let done = match verb.to_str()? {
+        openpath_run::INIT => openpath_run::init().map(|()| ExitCode::SUCCESS),
+        openpath_run::COMMAND => {
+            let command: Vec<OsString> = args.skip(1).collect();
+            openpath_run::become_command(&command)
+        }
+        _ => return None,
+    };
+    Some(done.unwrap_or_else(|why| {
+        say(&why);
+        ExitCode::from(2)
+    }))
 }
 
 pub(crate) fn serve() -> Result<Outcome, Error> {

@@ -87,12 +87,16 @@ enum Without {
 }
 
 fn attempt(name: &str, who: Who, without: Without, script: &str) {
+    attempt_with(name, who, without, &[], script);
+}
+
+fn attempt_with(name: &str, who: Who, without: Without, more: &[&str], script: &str) {
     let Some(place) = guarded(name, who) else {
         return;
     };
     let script = format!("TOP=$PWD; {script}\n{JUDGE}");
     let before = whole(&place);
-    let output = place.run(&RULES, &script);
+    let output = place.run(&[&RULES, more].concat(), &script);
     assert!(!got(&output), "{name}: {}{}", out(&output), err(&output));
     assert!(
         out(&output).ends_with("judged\n"),
@@ -101,7 +105,7 @@ fn attempt(name: &str, who: Who, without: Without, script: &str) {
     );
     assert_eq!(whole(&place), before, "{name}");
     if without == Without::Succeeds {
-        let output = place.run(&[], &script);
+        let output = place.run(more, &script);
         let said = out(&output) + &err(&output);
         assert!(got(&output), "{name} fails without rules too: {said}");
         assert_eq!(whole(&place), before, "{name} without rules");
@@ -208,9 +212,11 @@ fn by_other_processes() {
         front=$PPID; nsenter -t $front -m cat $PWD/guard/secret/gold; \
         nsenter -t $front -U -m cat $PWD/guard/secret/gold; \
         unshare -Ur nsenter -t $front -m cat $PWD/guard/secret/gold; \
-        head -c 1 /proc/$front/mem > /dev/null && echo LOST; \
-        ls /proc/$front/map_files/* && echo LOST";
-    attempt("processes", Who::Ordinary, Without::Succeeds, script);
+        [ $front = 0 ] || { head -c 1 /proc/$front/mem > /dev/null && echo LOST; \
+        ls /proc/$front/map_files/* && echo LOST; }";
+    for more in [&[][..], &["--share", "pid"]] {
+        attempt_with("processes", Who::Ordinary, Without::Succeeds, more, script);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod nested;
 mod place;
 mod process;
 mod programs;
+mod reach;
 mod reports;
 mod terminal;
 mod times;

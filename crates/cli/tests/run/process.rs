@@ -15,7 +15,16 @@ const SIGTERM: i32 = 15;
 const TALKS: &str = "trap 'echo told; exit 5' TERM; echo $$; while :; do sleep 0.05; done";
 
 fn start(place: &Place, line: &str) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut command = place.openpath(["run", "-q", "--", "sh", "-c", line]);
+    start_with(place, &[], line)
+}
+
+fn start_with(
+    place: &Place,
+    options: &[&str],
+    line: &str,
+) -> (Child, BufReader<std::process::ChildStdout>) {
+    let rest = ["--", "sh", "-c", line];
+    let mut command = place.openpath(["run", "-q"].iter().chain(options).chain(&rest));
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -29,6 +38,37 @@ fn line(from: &mut impl std::io::BufRead) -> String {
     let mut text = String::new();
     from.read_line(&mut text).unwrap();
     text.trim_end().to_owned()
+}
+
+/// Waits for a process that has this argument, and gives its number outside the view.
+fn number_of(argument: &str) -> String {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(20) {
+        let names = std::fs::read_dir("/proc").unwrap().flatten();
+        for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
+            let args = std::fs::read(format!("/proc/{name}/cmdline")).unwrap_or_default();
+            let mut args = args.split(|byte| *byte == 0);
+            let is_sleep = args.next() == Some(b"sleep");
+            if is_sleep && args.any(|word| word == argument.as_bytes()) {
+                return name;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("no process with {argument}");
+}
+
+/// A time to sleep for that no other test has.
+fn long(place: &Place, base: u32) -> String {
+    let who = place.dir.to_string_lossy().contains("Ordinary");
+    format!("{base}.{}{}", std::process::id(), u8::from(who) + 1)
+}
+
+/// Whether there is a process with this argument, zombies not counted.
+fn runs(argument: &str) -> bool {
+    let line = format!("pgrep -f '^sleep {argument}$'");
+    let found = Command::new("sh").args(["-c", &line]).output().unwrap();
+    !found.stdout.is_empty()
 }
 
 fn kill(signal: i32, pid: &str) {
@@ -156,8 +196,9 @@ fn what_was_ignored_stays_ignored() {
 fn what_the_command_leaves_behind_is_ended() {
     for place in Place::all("left") {
         let begun = Instant::now();
-        let output = place.run(&[], "sleep 1000 >&- 2>&- & echo $!");
-        assert!(gone(out(&output).trim()));
+        let time = long(&place, 1001);
+        let output = place.run(&[], &format!("sleep {time} >&- 2>&- & true"));
+        assert!(!runs(&time));
         assert!(
             err(&output).contains("1 processes were left"),
             "{}",
@@ -170,8 +211,9 @@ fn what_the_command_leaves_behind_is_ended() {
 #[test]
 fn the_command_goes_with_the_front() {
     for place in Place::all("front") {
-        let (mut child, mut stdout) = start(&place, TALKS);
-        let command = line(&mut stdout);
+        let time = long(&place, 1002);
+        let (mut child, _stdout) = start(&place, &format!("exec sleep {time}"));
+        let command = number_of(&time);
         let server = self::child(child.id(), "run-serve");
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(SIGKILL));
@@ -182,9 +224,10 @@ fn the_command_goes_with_the_front() {
 #[test]
 fn what_the_command_started_goes_with_the_front() {
     for place in Place::all("front-left") {
-        let line = "sleep 1000 >&- 2>&- & echo $!; while :; do sleep 0.05; done";
-        let (mut child, mut stdout) = start(&place, line);
-        let behind = self::line(&mut stdout);
+        let time = long(&place, 1003);
+        let line = format!("sleep {time} >&- 2>&- & while :; do sleep 0.05; done");
+        let (mut child, _stdout) = start(&place, &line);
+        let behind = number_of(&time);
         let server = self::child(child.id(), "run-serve");
         child.kill().unwrap();
         child.wait().unwrap();
@@ -203,7 +246,7 @@ fn what_the_caller_started_is_left_alone() {
         until grep -q \"^PPid:.$PPID$\" /proc/$left/status; do sleep 0.02; done";
     for place in Place::all("callers") {
         let dir = place.path("");
-        let run = format!("{OPENPATH} run -q --rw {dir} -- sh -c '{command}'");
+        let run = format!("{OPENPATH} run -q --share pid --rw {dir} -- sh -c '{command}'");
         let output = place.plain(&format!("{before} {run}"));
         assert!(output.status.success(), "{}", err(&output));
         let said = out(&output);
@@ -219,8 +262,9 @@ fn what_the_caller_started_is_left_alone() {
 #[test]
 fn nothing_hangs_when_the_server_dies() {
     for place in Place::all("server") {
-        let (mut child, mut stdout) = start(&place, TALKS);
-        let command = line(&mut stdout);
+        let time = long(&place, 1004);
+        let (mut child, _stdout) = start(&place, &format!("exec sleep {time}"));
+        let command = number_of(&time);
         kill(SIGKILL, &self::child(child.id(), "run-serve"));
         let mut said = String::new();
         child
@@ -250,7 +294,7 @@ fn leaves(signal: &str) -> String {
 #[test]
 fn the_status_is_the_commands_though_its_changes_are_not_known() {
     for place in Place::all("untold") {
-        let output = place.run(&[], &leaves("KILL"));
+        let output = place.run(&["--share", "pid"], &leaves("KILL"));
         assert_eq!(output.status.code(), Some(7), "{}", err(&output));
         let said = "what changed is not known: the server of the view is gone";
         assert!(err(&output).contains(said), "{}", err(&output));
@@ -260,7 +304,7 @@ fn the_status_is_the_commands_though_its_changes_are_not_known() {
 #[test]
 fn a_front_that_waits_for_the_changes_is_ended_by_a_second_signal() {
     for place in Place::all("twice") {
-        let (mut child, mut stdout) = start(&place, &leaves("STOP"));
+        let (mut child, mut stdout) = start_with(&place, &["--share", "pid"], &leaves("STOP"));
         let server = line(&mut stdout);
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {

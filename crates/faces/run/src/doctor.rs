@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a run is possible here, found out by doing what a run does.
 
+use crate::init::Init;
 use crate::namespaces::{DEVICE, Namespaces, device};
 use crate::{Plan, Refusal};
 use openpath_fuse::Rings;
@@ -37,16 +38,17 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     let opened = device().map(|_| format!("{DEVICE} can be opened"));
     let has_device = opened.is_ok();
     checks.push(check("device", opened));
-    let made = Namespaces::make(plan);
+    let made = Namespaces::make(plan, || Ok(())).map(|(made, ())| made);
     let entered = made.as_ref().map_err(Clone::clone).map(|made| {
         let kind = if made.is_mapped() {
-            "a user namespace and a mount namespace: set-user-ID programs gain nothing in it"
+            "user, mount, pid and IPC namespaces: set-user-ID programs gain nothing in them"
         } else {
-            "a mount namespace"
+            "mount, pid and IPC namespaces"
         };
         format!("a run has {kind}")
     });
     checks.push(check("namespaces", entered));
+    checks.extend(made.as_ref().ok().and_then(Namespaces::init).map(own_proc));
     checks.push(match made {
         Ok(made) if has_device => {
             let mounted = made.mount();
@@ -61,6 +63,18 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     checks.push(rings());
     checks.push(check("terminal", crate::confine::check_terminal()));
     checks
+}
+
+/// A run is possible without, and shows the host's processes then.
+fn own_proc(init: &Init) -> Check {
+    let text = match &init.proc {
+        Ok(_) => "a run has a /proc of its own, which shows its processes alone".to_owned(),
+        Err(why) => format!(
+            "a run sees the host's /proc, since none of its own can be mounted ({why}): a container \
+             must show all of /proc, without parts covered by mounts"
+        ),
+    };
+    check("processes", Ok(text))
 }
 
 fn check(name: &'static str, found: Result<String, Refusal>) -> Check {

@@ -2,21 +2,20 @@
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
 use crate::change::Change;
+use crate::child::Child;
+use crate::inside::Inside;
 use crate::left::{self, Callers};
-use crate::plan::{FromHelper, FromServer, Mounted, Plan, Rest, ToHelper, ToServer};
+use crate::plan::{FromServer, Plan, Rest, ToServer};
 use crate::signals::{End, Held, Signals, die};
 use crate::wire::Wire;
-use crate::{ENTER, Refusal, SERVE};
+use crate::{Refusal, SERVE};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-/// This program, whatever became of its file.
-const SELF: &str = "/proc/self/exe";
 /// How long the server may say nothing once the command is gone.
 const FINISH: Duration = Duration::from_secs(60);
 
@@ -70,10 +69,15 @@ impl Ended {
     /// Dies by the signal that the command died by, or gives its exit status.
     #[must_use]
     pub fn leave(self) -> u8 {
-        match self.end {
-            End::Exit(code) => code,
-            End::Signal(signal) => die(signal),
-        }
+        leave(self.end)
+    }
+}
+
+/// Dies by the signal that a command died by, or gives its exit status.
+pub(crate) fn leave(end: End) -> u8 {
+    match end {
+        End::Exit(code) => code,
+        End::Signal(signal) => die(signal),
     }
 }
 
@@ -102,8 +106,8 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
         ..plan.clone()
     };
     let server = Server::start(plan, command, told)?;
-    match Helper::start(plan, command, &server) {
-        Ok((helper, held)) => wait(&helper, held, server, &callers),
+    match Inside::start(plan, command, &server) {
+        Ok((inside, held)) => wait(inside, held, server, &callers),
         Err(refusal) => {
             server.end();
             Err(refusal)
@@ -111,22 +115,22 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
     }
 }
 
-fn wait(helper: &Helper, held: Held, server: Server, callers: &Callers) -> Result<Ended, Refusal> {
+fn wait(inside: Inside, held: Held, server: Server, callers: &Callers) -> Result<Ended, Refusal> {
     let waiting = |why: io::Error| Refusal::step("cannot wait for the command", why);
     // Only now, so that the command was started with the dispositions that we were started with.
     let mut signals = Signals::take().map_err(waiting)?;
     crate::confine::outlive_limits().map_err(waiting)?;
     drop(held);
-    let (who, end) = signals.wait(helper.pid, server.pid).map_err(waiting)?;
+    let (who, end) = signals.wait(inside.command, server.pid).map_err(waiting)?;
     signals.let_go().map_err(waiting)?;
     if who == server.pid {
-        rustix::process::kill_process(helper.pid, Signal::KILL).ok();
+        inside.kill();
         callers.end_others(server.pid);
         return Err(Server::died());
     }
     // Then the command ended because nothing could be read any more: that was first.
     let died = left::is_ending(server.pid);
-    let left = callers.end_others(server.pid);
+    let left = inside.end() + callers.end_others(server.pid);
     if died {
         return Err(Server::died());
     }
@@ -145,30 +149,15 @@ fn wait(helper: &Helper, held: Held, server: Server, callers: &Callers) -> Resul
     })
 }
 
-/// Starts this program by another verb, one end of a wire its standard input.
-fn spawn(verb: &str, rest: &[OsString], stdout: Stdio) -> Result<(Pid, Wire), Refusal> {
-    let failed = |why: io::Error| Refusal::step("cannot start a process", why);
-    let (wire, theirs) = Wire::pair().map_err(failed)?;
-    let mut command = Command::new(SELF);
-    command.arg0("openpath").arg(verb);
-    if !rest.is_empty() {
-        command.arg("--").args(rest);
-    }
-    let child = command.stdin(theirs).stdout(stdout).spawn();
-    let child = child.map_err(failed)?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| Refusal::new("a process without a number"))?;
-    Ok((pid, wire))
-}
-
-struct Server {
+/// The server of the view, as the front knows it.
+pub(crate) struct Server {
     pid: Pid,
     wire: Wire,
 }
 
 impl Server {
     fn start(plan: &Plan, command: &[OsString], told: &Told) -> Result<Server, Refusal> {
-        let (pid, wire) = spawn(SERVE, &[], Stdio::null())?;
+        let Child { pid, wire } = Child::start(SERVE, &[], Stdio::null(), false)?;
         let server = Server { pid, wire };
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         let log = told.log.as_ref();
@@ -187,7 +176,12 @@ impl Server {
         }
     }
 
-    fn ask(&self, what: &ToServer, fd: Option<BorrowedFd<'_>>) -> Result<FromServer, Refusal> {
+    /// Asks, and waits for the answer.
+    pub(crate) fn ask(
+        &self,
+        what: &ToServer,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> Result<FromServer, Refusal> {
         self.wire.send(what, fd).map_err(Self::lost)?;
         self.hear()
     }
@@ -253,64 +247,5 @@ impl Server {
         let waits = std::thread::Builder::new().spawn(|| self.end());
         // Without a thread whoever comes after this process reaps it.
         drop(waits);
-    }
-}
-
-struct Helper {
-    pid: Pid,
-}
-
-impl Helper {
-    /// Starts the command: it runs when this returns. What comes for the front meanwhile waits: a
-    /// terminal's interrupt that the command answers must not end the front.
-    fn start(
-        plan: &Plan,
-        command: &[OsString],
-        server: &Server,
-    ) -> Result<(Helper, Held), Refusal> {
-        let (pid, wire) = spawn(ENTER, command, Stdio::inherit())?;
-        let entered = Self::bring_in(&wire, plan, server);
-        drop(wire);
-        match entered {
-            Ok(held) => Ok((Helper { pid }, held)),
-            Err(refusal) => {
-                rustix::process::kill_process(pid, Signal::KILL).ok();
-                rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).ok();
-                Err(refusal)
-            }
-        }
-    }
-
-    fn bring_in(wire: &Wire, plan: &Plan, server: &Server) -> Result<Held, Refusal> {
-        let lost = |why: io::Error| Refusal::step("lost the helper", why);
-        let stdin = io::stdin();
-        let mount = ToHelper::Mount(Box::new(plan.clone()));
-        wire.send(&mount, Some(stdin.as_fd())).map_err(lost)?;
-        let (mounted, fuse): (Mounted, OwnedFd) = loop {
-            match wire.recv().map_err(lost)? {
-                Some((FromHelper::Namespace, Some(namespace))) => {
-                    server.ask(&ToServer::Namespace, Some(namespace.as_fd()))?;
-                }
-                Some((FromHelper::Mounted(mounted), Some(fuse))) => break (mounted, fuse),
-                Some((FromHelper::Refused(refusal), _)) => return Err(refusal),
-                _ => return Err(Refusal::new("the helper is gone")),
-            }
-        };
-        server.ask(&ToServer::Serve(mounted), Some(fuse.as_fd()))?;
-        drop(fuse);
-        let held = Held::new().map_err(|why| Refusal::step("cannot hold signals", why))?;
-        wire.send(&ToHelper::Enter, None).map_err(lost)?;
-        let mut answer = wire.recv().map_err(lost)?;
-        if let Some((FromHelper::Unheld(places), _)) = answer {
-            server.ask(&ToServer::Unheld(places), None)?;
-            wire.send(&ToHelper::Enter, None).map_err(lost)?;
-            answer = wire.recv().map_err(lost)?;
-        }
-        match answer {
-            Some((FromHelper::Refused(refusal), _)) => Err(refusal),
-            Some(_) => Err(Refusal::new("the helper is confused")),
-            // Its end of the socket closed as it became the command.
-            None => Ok(held),
-        }
     }
 }

@@ -2,38 +2,99 @@
 //! Processes that came into a view by another way than its command: they end with it. So does all
 //! that is in it when the front, which would have ended the rest, is gone.
 //!
-//! They are found by their mounts, whatever namespaces they have made since.
+//! A process is in the view if it is in one of the view's namespaces, or has a mount of it. Where the
+//! view has a pid namespace, the end of its first process has killed all members before; this finds
+//! those that share the host's processes, and those that came from outside by setns(2).
 //!
 //! # Rules
-//! R1. The view's own namespace is held meanwhile. When the last of them goes its mount goes, and
-//!     the kernel gives the device's number to the next mount: that of another run, perhaps.
+//! R1. The view's own namespaces are held meanwhile. When the last process that has one goes it
+//!     goes, and the kernel gives its number, or that of the mount's device, to the next one: that of
+//!     another run, perhaps.
 
+use crate::Refusal;
 use crate::left::GRACE;
 use crate::live::Inside;
+use crate::space::Space;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Between two looks at all processes.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Whether a process has a mount of this device, as `/proc/PID/mountinfo` writes it.
-pub(crate) fn holds(device: &str, pid: Pid) -> bool {
-    let file = format!("/proc/{}/mountinfo", pid.as_raw_nonzero());
-    let mounts = std::fs::read(file).unwrap_or_default();
-    mounts
-        .split(|byte| *byte == b'\n')
-        .any(|line| line.split(|byte| *byte == b' ').nth(2) == Some(device.as_bytes()))
+/// By what processes in a view are known.
+pub(crate) struct Members {
+    /// The device of its mount, as `/proc/PID/mountinfo` writes it.
+    device: String,
+    /// Files in `/proc/PID/ns`, and where they point for one that is inside.
+    links: Vec<(&'static str, PathBuf)>,
+    /// The server's own mount namespace, where the link in `/proc/PID/ns` points.
+    outside: PathBuf,
+}
+
+impl Members {
+    /// Those of a view with this device and these namespaces.
+    pub(crate) fn new(device: String, namespaces: &[(Space, OwnedFd)]) -> Result<Members, Refusal> {
+        let failed = |why| Refusal::step("cannot identify a namespace", why);
+        let telling = |kind: &Space| matches!(kind, Space::User | Space::Pid | Space::Mount);
+        let mut links = Vec::new();
+        for (kind, namespace) in namespaces.iter().filter(|(kind, _)| telling(kind)) {
+            let stat = rustix::fs::fstat(namespace).map_err(failed)?;
+            let file = kind.file();
+            links.push((file, format!("{file}:[{}]", stat.st_ino).into()));
+        }
+        let outside = std::fs::read_link("/proc/self/ns/mnt");
+        let outside = outside.map_err(|why| Refusal::step("/proc/self/ns/mnt", why))?;
+        Ok(Members {
+            device,
+            links,
+            outside,
+        })
+    }
+
+    /// Whether a process is in the view. One with the host's mounts is not: it waits for a command
+    /// in the view. Nor is one that has ended, and has no mounts.
+    pub(crate) fn has(&self, pid: Pid) -> bool {
+        let dir = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+        if std::fs::read_link(dir.join("ns/mnt")).is_ok_and(|mounts| mounts == self.outside) {
+            return false;
+        }
+        let points = |file: &str| std::fs::read_link(dir.join("ns").join(file)).ok();
+        let is_here = |(file, link): &(&str, PathBuf)| points(file).as_ref() == Some(link);
+        let lives = points("mnt").is_some();
+        (lives && self.links.iter().any(is_here)) || self.is_mounted(&dir)
+    }
+
+    fn is_mounted(&self, process: &Path) -> bool {
+        let mounts = std::fs::read(process.join("mountinfo")).unwrap_or_default();
+        mounts
+            .split(|byte| *byte == b'\n')
+            .any(|line| line.split(|byte| *byte == b' ').nth(2) == Some(self.device.as_bytes()))
+    }
+
+    /// All that are there, each held: its number is not another's meanwhile.
+    fn all(&self) -> Vec<(Pid, OwnedFd)> {
+        let names = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter_map(Pid::from_raw)
+            .filter(|pid| self.has(*pid))
+            .filter_map(|pid| {
+                let process = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+                self.has(pid).then_some((pid, process))
+            })
+            .collect()
+    }
 }
 
 /// Asks all of them to end, and after a moment makes them; how many there were.
 pub(crate) fn end(inside: &Inside) -> usize {
     // R1
-    let device = &inside.device;
+    let members = &inside.members;
     let mut asked: Vec<Pid> = Vec::new();
     let begun = Instant::now();
     loop {
-        let here = all(device);
+        let here = members.all();
         if here.is_empty() || begun.elapsed() > 2 * GRACE {
             return asked.len();
         }
@@ -54,17 +115,4 @@ pub(crate) fn end(inside: &Inside) -> usize {
         }
         std::thread::sleep(PAUSE);
     }
-}
-
-/// All that are there, each held: its number is not another's meanwhile.
-fn all(device: &str) -> Vec<(Pid, OwnedFd)> {
-    let names = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(Pid::from_raw)
-        .filter(|pid| holds(device, *pid))
-        .filter_map(|pid| {
-            let process = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
-            holds(device, pid).then_some((pid, process))
-        })
-        .collect()
 }

@@ -1,65 +1,88 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The helper: makes the namespaces, mounts the view and becomes the command.
+//! The helper: makes the namespaces, starts the first processes in them and mounts the view.
+//!
+//! It stays outside the view's pid namespace, and ends when the view is the root. The processes that
+//! it has started are children of the front from then on, for the front is a subreaper.
 
-use crate::Refusal;
 use crate::namespaces::Namespaces;
-use crate::plan::{FromHelper, Mounted, ToHelper};
+use crate::plan::{FromHelper, Mounted, Plan, ToHelper};
 use crate::wire::Wire;
-use rustix::fd::AsFd as _;
-use std::convert::Infallible;
+use crate::{Refusal, stage};
+use rustix::fd::{AsFd as _, BorrowedFd};
 use std::ffi::OsString;
+use std::io;
 use std::process::ExitCode;
 
-/// Becomes `command` in the view that the front, at standard input, tells; gives an exit status if
-/// it cannot, and the front says why.
+/// Prepares the view that the front, at standard input, tells, and a process that will become
+/// `command` in it; gives an exit status if it cannot, and the front says why.
 ///
 /// # Errors
 /// There is no front.
 pub fn enter(command: &[OsString]) -> Result<ExitCode, Refusal> {
     let wire = Wire::inherited().map_err(|why| Refusal::step("standard input", why))?;
-    let Err(refusal) = attempt(&wire, command);
-    let code = ExitCode::from(refusal.code);
-    let told = wire.send(&FromHelper::Refused(refusal), None);
+    let (message, code) = match attempt(&wire, command) {
+        Ok(no_proc) => (FromHelper::Entered { no_proc }, ExitCode::SUCCESS),
+        Err(refusal) => {
+            let code = ExitCode::from(refusal.code);
+            (FromHelper::Refused(refusal), code)
+        }
+    };
+    let told = wire.send(&message, None);
     told.map(|()| code)
         .map_err(|why| Refusal::step("lost the front", why))
 }
 
-fn attempt(wire: &Wire, command: &[OsString]) -> Result<Infallible, Refusal> {
-    let lost = |why| Refusal::step("lost the front", why);
-    let Some((ToHelper::Mount(plan), Some(stdin))) = wire.recv().map_err(lost)? else {
-        return Err(Refusal::new("this verb is for openpath itself"));
+fn attempt(wire: &Wire, command: &[OsString]) -> Result<Option<String>, Refusal> {
+    let plan = match wire.recv().map_err(lost)? {
+        Some((ToHelper::Mount(plan), _)) => plan,
+        _ => return Err(Refusal::new("this verb is for openpath itself")),
     };
-    let front = rustix::process::getppid();
-    rustix::stdio::dup2_stdin(stdin).map_err(|why| Refusal::step("standard input", why))?;
-    let cwd = std::env::current_dir().map_err(|why| Refusal::step("working directory", why))?;
-    let namespaces = Namespaces::make(&plan)?;
+    let (namespaces, stage) = Namespaces::make(&plan, || stage::start(command))?;
     crate::confine::protect()?;
+    let entered = bring_about(wire, &plan, namespaces, &stage);
+    if entered.is_err() {
+        // The first process of a pid namespace ends with its socket, and this one with that.
+        stage.kill();
+    }
+    entered
+}
+
+fn bring_about(
+    wire: &Wire,
+    plan: &Plan,
+    namespaces: Namespaces,
+    stage: &crate::child::Child,
+) -> Result<Option<String>, Refusal> {
+    let send =
+        |message: &FromHelper, fd: BorrowedFd<'_>| wire.send(message, Some(fd)).map_err(lost);
+    if let Some(init) = namespaces.init() {
+        let number = init.child.pid.as_raw_nonzero().get();
+        send(&FromHelper::Init(number), init.child.wire.as_fd())?;
+    }
+    let number = stage.pid.as_raw_nonzero().get();
+    send(&FromHelper::Stage(number), stage.wire.as_fd())?;
     let (fuse, device) = namespaces.mount()?;
-    for namespace in namespaces.own() {
-        let sent = wire.send(&FromHelper::Namespace, Some(namespace.as_fd()));
-        sent.map_err(lost)?;
+    for (kind, namespace) in namespaces.own() {
+        send(&FromHelper::Namespace(*kind), namespace.as_fd())?;
     }
     let mapped = namespaces.is_mapped();
     let mounted = FromHelper::Mounted(Mounted { mapped, device });
-    wire.send(&mounted, Some(fuse.as_fd())).map_err(lost)?;
+    send(&mounted, fuse.as_fd())?;
     // Whoever holds it keeps the view from ending with the server.
     drop(fuse);
     let Some((ToHelper::Enter, _)) = wire.recv().map_err(lost)? else {
         return Err(Refusal::new("the front is gone"));
     };
-    let unheld = namespaces.enter(&plan, &cwd)?;
+    let (unheld, no_proc) = namespaces.enter(plan)?;
     if !unheld.is_empty() {
         wire.send(&FromHelper::Unheld(unheld), None).map_err(lost)?;
         let Some((ToHelper::Enter, _)) = wire.recv().map_err(lost)? else {
             return Err(Refusal::new("the front is gone"));
         };
     }
-    // Not earlier: to gain the capabilities of a user namespace takes the setting back.
-    let killed = Some(rustix::process::Signal::KILL);
-    rustix::process::set_parent_process_death_signal(killed)
-        .map_err(|why| Refusal::step("death signal", why))?;
-    if rustix::process::getppid() != front {
-        return Err(Refusal::new("the front is gone"));
-    }
-    crate::inherited::execute(command)
+    Ok(no_proc)
+}
+
+fn lost(why: io::Error) -> Refusal {
+    Refusal::step("lost the front", why)
 }

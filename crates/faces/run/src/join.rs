@@ -1,78 +1,119 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A further command in a view that runs.
 //!
-//! The process that was started becomes the command, so terminal, signals, job control and exit
-//! status are its own. It belongs to the view from then on, with all that it leaves behind: when
-//! the view's first command is gone, the server asks what is still there to end, and makes it.
+//! The command is a child in the view's namespaces. This process stays outside, waits for it, passes
+//! signals on, stops with it and ends as it ends. The command belongs to the view with all that it
+//! leaves behind: when the view's first command is gone, what is still there is ended.
 //!
 //! # Kernel analogue
-//! setns(2), as nsenter(1) uses it.
+//! setns(2), as nsenter(1) uses it; a pid namespace holds for children alone.
 //!
 //! # Rules
 //! R1. The superuser enters another user's view as that user, with his group and no other, before
 //!     anything of his is touched: who serves a view shows its programs as he likes.
 //! R2. His terminal stays outside then: the command has one of its own ([`relay`]).
+//! R3. This process never enters the view's mounts. It has capabilities in the view's user
+//!     namespace and cannot be traced, so that no process of the view looks through its
+//!     `/proc/PID/root`.
 
-use crate::live::Live;
-use crate::{JOIN, Refusal, relay};
+use crate::child::{Child, lend};
+use crate::live::{Live, WayIn};
+use crate::plan::{Go, ToStage};
+use crate::signals::{End, Held, Signals};
+use crate::space::Space;
+use crate::{JOIN, Refusal, front, relay, stage};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::UCred;
-use rustix::thread::LinkNameSpaceType;
-use std::convert::Infallible;
+use rustix::thread::CapabilitySet;
 use std::ffi::OsString;
+use std::io;
 
-/// Becomes `command` in the view that `which` means: its name, directory or process. The process
-/// must have one thread. In another user's view it runs the command instead (R2); its exit status.
+/// Runs `command` in the view that `which` means: its name, directory or process, and dies by the
+/// signal that the command died by, or gives its exit status. This process must have one thread.
 ///
 /// # Errors
 /// Nothing runs that is called so; it is a mount, or lets nobody in; the view has no such working
 /// directory; the command cannot be executed.
 pub fn exec(which: &str, command: &[OsString]) -> Result<u8, Refusal> {
     let live = Live::find(which)?;
-    let (namespaces, server) = live.namespaces()?;
-    if server.uid == rustix::process::geteuid() {
-        let Err(refusal) = enter(namespaces, server, command);
-        return Err(refusal);
+    let way = live.way_in()?;
+    if way.server.uid == rustix::process::geteuid() {
+        return enter(way, command);
     }
-    drop(namespaces);
+    let uid = way.server.uid;
+    drop(way);
     let words = [JOIN, which, "--"].map(OsString::from);
-    relay::run(&[&words, command].concat(), server.uid)
+    relay::run(&[&words, command].concat(), uid)
 }
 
-/// Becomes `command` in another user's view, for [`exec`].
+/// Runs `command` in another user's view, for [`exec`].
 ///
 /// # Errors
 /// As `exec`; the process leads a process group.
-pub fn exec_relayed(which: &str, command: &[OsString]) -> Result<Infallible, Refusal> {
+pub fn exec_relayed(which: &str, command: &[OsString]) -> Result<u8, Refusal> {
     relay::begin_session()?;
-    let (namespaces, server) = Live::find(which)?.namespaces()?;
-    enter(namespaces, server, command)
+    enter(Live::find(which)?.way_in()?, command)
 }
 
-fn enter(
-    namespaces: Vec<OwnedFd>,
-    server: UCred,
-    command: &[OsString],
-) -> Result<Infallible, Refusal> {
+fn enter(way: WayIn, command: &[OsString]) -> Result<u8, Refusal> {
     let cwd = std::env::current_dir().map_err(|why| Refusal::step("working directory", why))?;
-    // Else processes in the view could trace this one before it becomes the command.
+    // Else processes in the view could trace this one.
     crate::confine::protect()?;
-    become_user(server).map_err(|why| Refusal::step("cannot become the view's user", why))?;
-    let kinds: &[_] = match namespaces.len() {
-        1 => &[LinkNameSpaceType::Mount],
-        _ => &[LinkNameSpaceType::User, LinkNameSpaceType::Mount],
+    become_user(way.server).map_err(|why| Refusal::step("cannot become the view's user", why))?;
+    let go = Go {
+        cwd: cwd.as_path().into(),
+        share: way.share.clone(),
     };
-    for (namespace, kind) in namespaces.iter().zip(kinds) {
-        rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(*kind))
-            .map_err(|why| Refusal::step("cannot enter the view", why))?;
+    let (stage, held) = start(way, command, go)?;
+    let end = attend(&stage, held).map_err(|why| Refusal::step("cannot wait for the command", why));
+    Ok(front::leave(end?))
+}
+
+/// Starts the command: it runs when this returns, and signals wait.
+fn start(way: WayIn, command: &[OsString], go: Go) -> Result<(Child, Held), Refusal> {
+    let (outer, inner): (Vec<_>, Vec<_>) = way
+        .namespaces
+        .into_iter()
+        .partition(|(kind, _)| matches!(kind, Space::User | Space::Pid));
+    // The user namespace gives the right to enter the other.
+    for kind in [Space::User, Space::Pid] {
+        for (_, namespace) in outer.iter().filter(|(other, _)| *other == kind) {
+            stage::enter(kind, namespace)?;
+        }
     }
-    // Whoever holds one keeps the view from ending.
-    drop(namespaces);
-    rustix::process::chdir(&cwd).map_err(|why| {
-        let text = format!("the view has no directory {}", cwd.display());
-        Refusal::step(&text, why)
-    })?;
-    crate::inherited::execute(command)
+    let entering = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_CHROOT;
+    let stage = lend(entering, || stage::start(command))?;
+    match lead_in(&stage, inner, go) {
+        Ok(held) => Ok((stage, held)),
+        Err(refusal) => {
+            stage.kill();
+            Err(refusal)
+        }
+    }
+}
+
+/// Has it enter the rest of the namespaces, the mounts last, and become the command.
+fn lead_in(stage: &Child, mut inner: Vec<(Space, OwnedFd)>, go: Go) -> Result<Held, Refusal> {
+    inner.sort_by_key(|(kind, _)| *kind == Space::Mount);
+    for (kind, namespace) in &inner {
+        let sent = stage
+            .wire
+            .send(&ToStage::Space(*kind), Some(namespace.as_fd()));
+        sent.map_err(|why| Refusal::step("lost the command's process", why))?;
+    }
+    // A process that holds one keeps the view from ending.
+    drop(inner);
+    let held = Held::new().map_err(|why| Refusal::step("cannot hold signals", why))?;
+    stage::go(&stage.wire, go)?;
+    Ok(held)
+}
+
+/// Waits for the command and does what it does.
+fn attend(stage: &Child, held: Held) -> io::Result<End> {
+    let mut signals = Signals::take()?;
+    drop(held);
+    let (_, end) = signals.wait(stage.pid, stage.pid)?;
+    Ok(end)
 }
 
 /// R1

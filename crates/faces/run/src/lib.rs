@@ -46,8 +46,10 @@
 mod absent;
 mod change;
 mod changes;
+mod child;
 mod commit;
 mod confine;
+mod devices;
 mod doctor;
 mod front;
 mod guard;
@@ -55,6 +57,8 @@ mod guests;
 mod helper;
 mod here;
 mod inherited;
+mod init;
+mod inside;
 mod inspect;
 mod join;
 mod kept;
@@ -68,8 +72,11 @@ mod plan;
 mod refusal;
 mod relay;
 mod server;
+mod share;
 mod signals;
+mod space;
 pub mod spec;
+mod stage;
 mod text;
 mod view;
 mod wire;
@@ -80,6 +87,7 @@ pub use doctor::{Check, Verdict, doctor};
 pub use front::{Ended, LogFile, Told, run};
 pub use helper::enter;
 pub use here::Here;
+pub use init::init;
 pub use inspect::{Inspect, Side};
 pub use join::{exec, exec_relayed};
 pub use kept::{About, Found, Kept, ViewLock, discard, take};
@@ -88,7 +96,9 @@ pub use openpath_overlay::Copying;
 pub use plan::{Extra, PathBytes, Plan, Source, Upper};
 pub use refusal::Refusal;
 pub use server::serve;
+pub use share::{Net, Share};
 pub use signals::End;
+pub use stage::become_command;
 pub use text::text_of;
 
 /// The verb that makes this program a server ([`serve`]).
@@ -97,3 +107,7 @@ pub const SERVE: &str = "run-serve";
 pub const ENTER: &str = "run-enter";
 /// The verb by which [`exec`] starts [`exec_relayed`]; the view and the command follow.
 pub const JOIN: &str = "run-join";
+/// The verb that makes this program the first process of a pid namespace ([`init`]).
+pub const INIT: &str = "run-init";
+/// The verb that makes this program the command ([`become_command`]); it and its arguments follow.
+pub const COMMAND: &str = "run-command";

@@ -4,9 +4,20 @@
 //! Root has a mount namespace. Others have a user namespace around it in which they are who they
 //! are: one user and one group are mapped, to themselves; all else is nobody's there, and to be
 //! set-user-ID to it gains nothing.
+//!
+//! Beside these the command has pid and IPC namespaces, unless the plan shares the host's, and a
+//! network namespace if the plan asks for none of the host's network.
+//!
+//! # Rules
+//! R1. The process that makes the namespaces stays in the host's pid namespace, and mounts FUSE from
+//!     there: numbers of processes that the kernel tells the server are the host's.
 
 use crate::Refusal;
+use crate::devices::{mount_own, raise_loopback};
+use crate::init::Init;
 use crate::plan::{PathBytes, Plan};
+use crate::share::{Net, Share};
+use crate::space::Space;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -20,6 +31,11 @@ use std::path::Path;
 /// nothing of the real tree is taken from afterwards.
 const STAGE: &str = "/proc";
 
+/// What is mounted anew in a pid namespace.
+const PROC: &str = "/proc";
+/// Where devices of the host are.
+const DEV: &str = "/dev";
+
 /// Device of FUSE.
 pub(crate) const DEVICE: &str = "/dev/fuse";
 
@@ -27,23 +43,31 @@ pub(crate) const DEVICE: &str = "/dev/fuse";
 pub(crate) struct Namespaces {
     /// In a user namespace.
     mapped: bool,
-    /// The namespaces themselves, the user namespace first.
-    own: Vec<OwnedFd>,
+    /// The namespaces themselves, each with its kind.
+    own: Vec<(Space, OwnedFd)>,
+    /// The first process of the pid namespace, if there is one.
+    init: Option<Init>,
     /// What passes through, each with its place.
     passed: Vec<(OwnedFd, PathBytes)>,
 }
 
 impl Namespaces {
-    /// Leaves the namespaces of the caller and takes copies of what is to pass.
-    pub(crate) fn make(plan: &Plan) -> Result<Namespaces, Refusal> {
+    /// Leaves the namespaces of the caller and takes copies of what is to pass. `start` starts a
+    /// process in all of them, before the view is mounted.
+    pub(crate) fn make<T>(
+        plan: &Plan,
+        start: impl FnOnce() -> Result<T, Refusal>,
+    ) -> Result<(Namespaces, T), Refusal> {
         let mapped = unshare()?;
-        let names = if mapped {
-            &["user", "mnt"][..]
-        } else {
-            &["mnt"]
-        };
-        let own = names.iter().map(|name| namespace(name));
-        let own = own.collect::<Result<_, _>>()?;
+        let kinds = leave_others(plan)?;
+        // It does its work while this process does its own.
+        let has_pids = kinds.contains(&Space::Pid);
+        let init = has_pids.then(Init::start).transpose()?;
+        let started = start()?;
+        let own = [Space::User, Space::Mount].into_iter().chain(kinds);
+        let own = own.filter(|kind| mapped || *kind != Space::User);
+        let own = own.map(|kind| Ok((kind, kind.open()?)));
+        let own = own.collect::<Result<_, Refusal>>()?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         rustix::mount::mount_change("/", private)
             .map_err(|why| no_mount("the mounts cannot be made private", &why.into()))?;
@@ -56,11 +80,22 @@ impl Namespaces {
                 .map_err(|why| failed("pass", pass, why))?;
             passed.push((tree, pass.clone()));
         }
-        Ok(Namespaces {
+        if plan.net == Net::None {
+            raise_loopback()
+                .map_err(|why| Refusal::step("cannot bring up the loopback device", why))?;
+        }
+        let made = Namespaces {
             mapped,
             own,
+            init: init.map(Init::of).transpose()?,
             passed,
-        })
+        };
+        Ok((made, started))
+    }
+
+    /// The first process of the pid namespace.
+    pub(crate) fn init(&self) -> Option<&Init> {
+        self.init.as_ref()
     }
 
     /// Is there a user namespace, and so are others than the caller nobody?
@@ -69,7 +104,7 @@ impl Namespaces {
     }
 
     /// By which others can enter them.
-    pub(crate) fn own(&self) -> &[OwnedFd] {
+    pub(crate) fn own(&self) -> &[(Space, OwnedFd)] {
         &self.own
     }
 
@@ -87,15 +122,26 @@ impl Namespaces {
         Ok((fuse, device))
     }
 
-    /// Makes the view, which must be answered for, the root, and goes to `cwd`; the places at which
-    /// mount flags of the host could not be enforced.
-    pub(crate) fn enter(self, plan: &Plan, cwd: &Path) -> Result<Vec<PathBytes>, Refusal> {
+    /// Makes the view, which must be answered for, the root of this process and of those that it
+    /// has started. Gives the places at which mount flags of the host could not be enforced, and why
+    /// there is no `/proc` of the view's own, if there should be one.
+    pub(crate) fn enter(self, plan: &Plan) -> Result<(Vec<PathBytes>, Option<String>), Refusal> {
         pivot().map_err(|why| Refusal::step("cannot make the view the root", why))?;
         let mut unheld = crate::mount_flags::enforce(plan)?;
+        let (proc, no_proc) = match self.init.map(|init| init.proc) {
+            Some(Ok(mount)) => (Some(mount), None),
+            Some(Err(why)) => (None, Some(why)),
+            None => (None, None),
+        };
         for (tree, path) in self.passed {
+            let own = proc.as_ref().filter(|_| path.path() == Path::new(PROC));
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-            let moved = rustix::mount::move_mount(&tree, "", CWD, path.path(), flags);
+            let moved =
+                rustix::mount::move_mount(own.unwrap_or(&tree), "", CWD, path.path(), flags);
             moved.map_err(|why| failed("pass", &path, why))?;
+            if path.path() == Path::new(DEV) {
+                mount_own(plan)?;
+            }
         }
         // Outer ones first, for an inner one is mounted upon them.
         for path in plan.protected() {
@@ -105,11 +151,7 @@ impl Namespaces {
             unheld.extend(again);
         }
         crate::guard::mask(plan)?;
-        rustix::process::chdir(cwd).map_err(|why| {
-            let text = format!("the view has no directory {}", cwd.display());
-            Refusal::step(&text, why)
-        })?;
-        Ok(unheld)
+        Ok((unheld, no_proc))
     }
 }
 
@@ -118,13 +160,6 @@ fn protect(path: &Path) -> rustix::io::Result<()> {
     let flags = crate::mount_flags::flags_at(path)? | MountFlags::BIND | MountFlags::RDONLY;
     rustix::mount::mount_bind(path, path)?;
     rustix::mount::mount_remount(path, flags, c"")
-}
-
-/// A namespace that this process is in.
-fn namespace(name: &str) -> Result<OwnedFd, Refusal> {
-    let path = format!("/proc/self/ns/{name}");
-    rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|why| Refusal::step(&path, why))
 }
 
 fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
@@ -190,6 +225,23 @@ fn unshare() -> Result<bool, Refusal> {
     Ok(true)
 }
 
+/// Leaves the namespaces of the caller that the plan does not share; says which.
+fn leave_others(plan: &Plan) -> Result<Vec<Space>, Refusal> {
+    let wanted = [
+        (Space::Pid, UnshareFlags::NEWPID, !plan.shares(Share::Pid)),
+        (Space::Ipc, UnshareFlags::NEWIPC, !plan.shares(Share::Ipc)),
+        (Space::Net, UnshareFlags::NEWNET, plan.net == Net::None),
+    ];
+    let mut left = Vec::new();
+    for (kind, flag, is_wanted) in wanted {
+        if is_wanted {
+            split(flag).map_err(|why| no_namespace(kind, why))?;
+            left.push(kind);
+        }
+    }
+    Ok(left)
+}
+
 #[expect(
     deprecated,
     reason = "deprecated for CLONE_FILES, which is not asked for here; the other form is unsafe"
@@ -208,6 +260,26 @@ fn no_mount(what: &str, why: &std::io::Error) -> Refusal {
     } else {
         format!("{what} ({why}): mounts are refused here, as containers do; or run as root")
     })
+}
+
+/// The sentence for another namespace that is refused.
+fn no_namespace(kind: Space, why: Errno) -> Refusal {
+    let (name, setting, remedy) = match kind {
+        Space::Pid => (
+            "pid",
+            "max_pid_namespaces",
+            "use the host's with `--share pid`",
+        ),
+        Space::Ipc => (
+            "IPC",
+            "max_ipc_namespaces",
+            "use the host's with `--share ipc`",
+        ),
+        _ => ("network", "max_net_namespaces", "leave out `--net none`"),
+    };
+    Refusal::new(format!(
+        "a new {name} namespace is refused ({why}): raise user.{setting} as root, or {remedy}"
+    ))
 }
 
 /// The sentence for a user namespace that is refused.

@@ -3,6 +3,8 @@
 
 use crate::change::Change;
 use crate::mount_flags::HeldPlace;
+use crate::share::{Net, Share};
+use crate::space::Space;
 use crate::{Kept, Refusal};
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt as _;
@@ -38,6 +40,10 @@ pub struct Plan {
     pub locks: bool,
     /// The kernel's requests are read, also where it has rings for them.
     pub no_rings: bool,
+    /// What the command shares with the host.
+    pub share: Vec<Share>,
+    /// The network of the command.
+    pub net: Net,
 }
 
 impl Default for Plan {
@@ -59,11 +65,18 @@ impl Default for Plan {
             write_back: false,
             locks: false,
             no_rings: false,
+            share: Vec::new(),
+            net: Net::Host,
         }
     }
 }
 
 impl Plan {
+    /// Whether the command uses this resource of the host.
+    pub(crate) fn shares(&self, what: Share) -> bool {
+        self.share.contains(&what)
+    }
+
     /// All that cannot be changed, outer paths first.
     pub(crate) fn protected(&self) -> Vec<PathBytes> {
         let extra = self.extra.iter().filter(|extra| extra.read_only);
@@ -172,8 +185,8 @@ pub(crate) enum ToServer {
         /// How far long work is may be shown.
         progress: bool,
     },
-    /// A namespace of the view comes with this, the user namespace first.
-    Namespace,
+    /// A namespace of the view, whose descriptor comes with this.
+    Namespace(Space),
     /// Answer for the view on the descriptor that comes with this.
     Serve(Mounted),
     /// Mount flags are not enforced at these places of the view.
@@ -222,21 +235,73 @@ pub(crate) struct Rest {
 /// The front to the helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToHelper {
-    /// Mount the view of this plan. The command's standard input comes with it.
+    /// Mount the view of this plan.
     Mount(Box<Plan>),
-    /// The view is answered for: enter it.
+    /// The view is answered for: make it the root.
     Enter,
 }
 
-/// The helper to the front; the end of the socket says that the command runs.
+/// The helper to the front.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromHelper {
-    /// A namespace of the view comes with this, the user namespace first.
-    Namespace,
+    /// A namespace of the view, whose descriptor comes with this.
+    Namespace(Space),
     /// The view is mounted. The descriptor of FUSE comes with this.
     Mounted(Mounted),
     /// Mount flags could not be enforced at these places; waits for the next [`ToHelper::Enter`].
     Unheld(Vec<PathBytes>),
+    /// The first process of the view's pid namespace, with the socket by which it is spoken to.
+    Init(i32),
+    /// The process that becomes the command, with the socket by which it is spoken to.
+    Stage(i32),
+    /// The view is the root. The helper ends, and its children are the front's.
+    Entered {
+        /// Why the host's `/proc` is seen.
+        no_proc: Option<String>,
+    },
+    /// It cannot be done.
+    Refused(Refusal),
+}
+
+/// To the first process of a pid namespace.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToInit {
+    /// The command is gone: end what it left, and exit.
+    End,
+}
+
+/// From the first process of a pid namespace.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromInit {
+    /// A mount of `/proc` comes with this, or there is none for this reason.
+    Proc(Option<String>),
+    /// So many processes were left.
+    Ended(usize),
+    /// It cannot do its work.
+    Failed(Refusal),
+}
+
+/// To the process that becomes the command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToStage {
+    /// Enter the namespace whose descriptor comes with this.
+    Space(Space),
+    /// Become the command. Its standard input comes with this.
+    Go(Go),
+}
+
+/// How the command is to be started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Go {
+    /// Working directory, in the view.
+    pub(crate) cwd: PathBytes,
+    /// What it shares with the host.
+    pub(crate) share: Vec<Share>,
+}
+
+/// From the process that becomes the command; the end of the socket says that it has.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromStage {
     /// It cannot be done.
     Refused(Refusal),
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The server: holds the view and answers for it.
 
+use crate::guests::Members;
 use crate::live::{Beacon, Inside, Label, LiveKind};
 use crate::plan::{FromServer, Mounted, PathBytes, Plan, Rest, ToServer, Upper};
+use crate::share::Share;
+use crate::space::Space;
 use crate::view::{How, Telling, View};
 use crate::wire::Wire;
 use crate::{LogFile, Refusal, guests};
@@ -49,8 +52,8 @@ fn attempt(copying: fn(bool) -> Arc<dyn Copying>) -> io::Result<()> {
                 let log = fd.map(|file| LogFile { file, json });
                 server.build(&plan, command, log, Some(copying(progress)))
             }
-            ToServer::Namespace => {
-                server.namespaces.extend(fd);
+            ToServer::Namespace(kind) => {
+                server.namespaces.extend(fd.map(|fd| (kind, fd)));
                 Ok(FromServer::Kept)
             }
             ToServer::Serve(mounted) => server.serve(mounted, fd),
@@ -74,7 +77,9 @@ struct Server {
     view: Option<View>,
     label: Option<Label>,
     /// Those of the view, until it is served.
-    namespaces: Vec<OwnedFd>,
+    namespaces: Vec<(Space, OwnedFd)>,
+    /// What the command shares with the host.
+    share: Vec<Share>,
     /// What answers who asks.
     beacon: Option<Beacon>,
     /// What entering takes, once it is served.
@@ -106,6 +111,7 @@ impl Server {
             label.directory = Some(dir.path().display().to_string());
         }
         self.label = Some(label);
+        self.share.clone_from(&plan.share);
         Ok(FromServer::Built)
     }
 
@@ -115,9 +121,11 @@ impl Server {
             return Err(Refusal::new("there is nothing to serve"));
         };
         let handle = view.serve(fuse, mounted.mapped)?;
+        let namespaces = std::mem::take(&mut self.namespaces);
         let inside = Arc::new(Inside {
-            namespaces: std::mem::take(&mut self.namespaces),
-            device: mounted.device,
+            members: Members::new(mounted.device, &namespaces)?,
+            namespaces,
+            share: std::mem::take(&mut self.share),
         });
         // A view that cannot be found is a view all the same.
         self.beacon = Beacon::begin(label, view.sources(handle), Some(Arc::clone(&inside))).ok();

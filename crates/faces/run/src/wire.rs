@@ -6,6 +6,7 @@
 //! over by number without `unsafe`; it makes a copy that does not survive an exec.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
@@ -40,6 +41,25 @@ impl Wire {
     /// One over a socket of another making.
     pub(crate) fn over(socket: OwnedFd) -> Wire {
         Wire(socket)
+    }
+
+    /// Whether the other end is gone and has left nothing to read.
+    pub(crate) fn is_over(&self) -> bool {
+        let mut byte = [0];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let got = rustix::net::recv(&self.0, &mut byte[..], flags);
+        matches!(got, Ok((0, _)))
+    }
+
+    /// Whether [`Wire::recv`] has something to read, or the end.
+    pub(crate) fn has_news(&self) -> io::Result<bool> {
+        let mut byte = [0];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(&self.0, &mut byte[..], flags) {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(why) => Err(why.into()),
+        }
     }
 
     /// The longest that [`Wire::recv`] waits.
@@ -135,6 +155,12 @@ impl Wire {
             filled += got;
         }
         Ok(())
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -13,7 +13,7 @@
 //! options = ["size=256M"]
 //! ```
 
-use openpath_run::{PathBytes, Plan, Refusal, spec};
+use openpath_run::{Net, PathBytes, Plan, Refusal, Share, spec};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,10 @@ pub(crate) struct Config {
     /// The kernel's requests are read, also where it has rings for them.
     #[serde(rename = "no-rings")]
     pub(crate) no_rings: bool,
+    /// What the command shares with the host.
+    pub(crate) share: Vec<Share>,
+    /// The network of the command.
+    pub(crate) net: Net,
     pub(crate) mounts: Vec<Mount>,
 }
 
@@ -109,6 +113,8 @@ impl Config {
             write_back: self.write_back,
             locks: self.locks,
             no_rings: self.no_rings,
+            share: self.share.clone(),
+            net: self.net,
             ..Plan::default()
         };
         plan.pass.extend(all(&self.pass)?);

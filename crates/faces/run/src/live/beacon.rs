@@ -9,7 +9,9 @@ use super::figures::{Figures, Label};
 use super::locks::Locks;
 use super::place::Place;
 use super::{Answer, Ask, PATIENCE};
-use crate::guests;
+use crate::guests::Members;
+use crate::share::Share;
+use crate::space::Space;
 use crate::wire::Wire;
 use openpath_fuse::Handle;
 use openpath_vfs::{SuperBlock, Vfs};
@@ -32,10 +34,12 @@ pub struct Sources {
 
 /// What entering a view takes.
 pub(crate) struct Inside {
-    /// Its namespaces, the user namespace first.
-    pub(crate) namespaces: Vec<OwnedFd>,
-    /// The device that its mount has, as `/proc/PID/mountinfo` writes it.
-    pub(crate) device: String,
+    /// Its namespaces.
+    pub(crate) namespaces: Vec<(Space, OwnedFd)>,
+    /// What its commands share with the host.
+    pub(crate) share: Vec<Share>,
+    /// By what processes in it are known.
+    pub(crate) members: Members,
 }
 
 /// A server that can be found and asked, until this goes.
@@ -140,7 +144,7 @@ impl Answering {
         if !known.contains(&peer.uid) {
             return refuse(&wire, "this is another user's");
         }
-        if inside.is_some_and(|view| guests::holds(&view.device, peer.pid)) {
+        if inside.is_some_and(|view| view.members.has(peer.pid)) {
             return refuse(&wire, "a view is not asked from within");
         }
         match ask {
@@ -158,10 +162,11 @@ impl Answering {
                     return refuse(&wire, "a mount is entered by its directory");
                 };
                 let namespaces = view.namespaces.len();
-                wire.send(&Answer::Enter { namespaces }, None)?;
+                let share = view.share.clone();
+                wire.send(&Answer::Enter { namespaces, share }, None)?;
                 self.entered += 1;
-                for namespace in &view.namespaces {
-                    wire.send(&Answer::Namespace, Some(namespace.as_fd()))?;
+                for (kind, namespace) in &view.namespaces {
+                    wire.send(&Answer::Namespace(*kind), Some(namespace.as_fd()))?;
                 }
                 Ok(())
             }

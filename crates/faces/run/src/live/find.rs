@@ -6,6 +6,8 @@ use super::locks::Locks;
 use super::place::Place;
 use super::{Answer, Ask, PATIENCE, VERSION};
 use crate::Refusal;
+use crate::share::Share;
+use crate::space::Space;
 use crate::wire::Wire;
 use rustix::fd::OwnedFd;
 use rustix::net::{UCred, sockopt};
@@ -18,6 +20,16 @@ pub struct Live {
     pub figures: Figures,
     /// Whose it is.
     uid: u32,
+}
+
+/// What it takes to enter a view.
+pub(crate) struct WayIn {
+    /// Its namespaces, each with its kind.
+    pub(crate) namespaces: Vec<(Space, OwnedFd)>,
+    /// What its commands share with the host.
+    pub(crate) share: Vec<Share>,
+    /// Whose server it is.
+    pub(crate) server: UCred,
 }
 
 impl Live {
@@ -106,25 +118,29 @@ impl Live {
         Ok(found)
     }
 
-    /// The namespaces of the view, the user namespace first, and whose server it is.
-    pub(crate) fn namespaces(&self) -> Result<(Vec<OwnedFd>, UCred), Refusal> {
+    /// What it takes to enter the view.
+    pub(crate) fn way_in(&self) -> Result<WayIn, Refusal> {
         let pid = self.label().pid;
         let lost = |why: io::Error| Refusal::step(&format!("{pid} does not answer"), why);
         let gone = || Refusal::new(format!("{pid} has ended"));
         let (wire, server) = self.ask(&Ask::Enter)?;
-        let count = match wire.recv().map_err(lost)?.ok_or_else(gone)?.0 {
-            Answer::Enter { namespaces } => namespaces,
+        let (count, share) = match wire.recv().map_err(lost)?.ok_or_else(gone)?.0 {
+            Answer::Enter { namespaces, share } => (namespaces, share),
             Answer::Refused(why) => return Err(Refusal::new(why)),
             _ => return Err(Refusal::new(format!("{pid} is confused"))),
         };
-        let mut all = Vec::new();
+        let mut namespaces = Vec::new();
         for _ in 0..count {
             match wire.recv().map_err(lost)?.ok_or_else(gone)? {
-                (Answer::Namespace, Some(fd)) => all.push(fd),
+                (Answer::Namespace(kind), Some(fd)) => namespaces.push((kind, fd)),
                 _ => return Err(Refusal::new(format!("{pid} is confused"))),
             }
         }
-        Ok((all, server))
+        Ok(WayIn {
+            namespaces,
+            share,
+            server,
+        })
     }
 }
 

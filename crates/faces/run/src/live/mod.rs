@@ -34,12 +34,15 @@ mod prometheus;
 pub use beacon::{Beacon, Sources};
 pub use figures::{Cached, Copies, Figures, Label, LiveKind, Tenant};
 pub use find::Live;
+pub(crate) use find::WayIn;
 pub use locks::{Lock, LockKind, LockSort, Locks};
 pub use prometheus::prometheus;
 
 pub(crate) use beacon::Inside;
 pub(crate) use place::own_dirs;
 
+use crate::share::Share;
+use crate::space::Space;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -65,12 +68,14 @@ pub(crate) enum Ask {
 pub(crate) enum Answer {
     Figures(Box<Figures>),
     Locks(Locks),
-    /// Descriptors of the namespaces follow, the user namespace first.
+    /// Descriptors of the namespaces follow.
     Enter {
         /// How many.
         namespaces: usize,
+        /// What commands in the view share with the host.
+        share: Vec<Share>,
     },
     /// One of them.
-    Namespace,
+    Namespace(Space),
     Refused(String),
 }

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a command reaches outside its view: by default, with the option of the row, and, as a
+//! control, without a view.
+//!
+//! # Judgement
+//! R1. Each probe reaches its target without a view, or proves nothing. Where the kernel forbids it
+//!     there too (a stricter ptrace_scope), the row is skipped with a word.
+//! R2. The probe runs as an ordinary user: in a run of his own, and in a run by root.
+
+use crate::place::{OPENPATH, Place, err, out};
+
+/// What the targets are, and what reaches them. `python3 reach.py drive` makes the targets and runs
+/// the probes, `python3 reach.py NAME` is one probe.
+const SCRIPT: &str = r#"
+import ctypes, json, os, resource, signal, socket, subprocess, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+here = os.path.dirname(os.path.abspath(__file__))
+target = json.loads(os.environ.get('TARGET', '{}'))
+
+def call(what):
+    try: return what()
+    except OSError: return False
+
+def ptrace():
+    pid = target['pid']
+    if libc.ptrace(0x4206, pid, None, None) != 0: return False
+    return True
+
+def processes():
+    for name in os.listdir('/proc'):
+        if name.isdigit():
+            try: yield int(name), open('/proc/%s/cmdline' % name, 'rb').read()
+            except OSError: pass
+
+def connect(family, address):
+    socket.socket(family).connect(address)
+    return True
+
+def is_open(path):
+    open(path, 'rb').close()
+    return True
+
+def done(what, *args):
+    what(*args)
+    return True
+
+probes = {
+    'signal': lambda: done(os.kill, target['pid'], 0),
+    'priority': lambda: done(os.setpriority, os.PRIO_PROCESS, target['pid'], 1),
+    'prlimit': lambda: done(resource.prlimit, target['pid'], resource.RLIMIT_CORE, (0, 0)),
+    'ptrace': ptrace,
+    'proc-root': lambda: is_open('/proc/%d/root%s' % (target['pid'], __file__)),
+    'command-line': lambda: any(b'op-marker' in line for _, line in processes()),
+    'server': lambda: any(b'run-serve' in line and call(lambda: done(os.kill, pid, 0))
+                          for pid, line in processes()),
+    'group': lambda: os.getpgid(0) != os.getpid(),
+    'dev-shm': lambda: is_open('/dev/shm/' + target['name']),
+    'sysv': lambda: libc.shmget(target['key'], 0, 0) >= 0,
+    'mqueue': lambda: libc.mq_open(b'/' + target['name'].encode(), os.O_RDONLY) >= 0,
+    'tcp': lambda: connect(socket.AF_INET, ('127.0.0.1', target['port'])),
+    'abstract': lambda: connect(socket.AF_UNIX, '\0' + target['name']),
+    'socket': lambda: connect(socket.AF_UNIX, here + '/socket'),
+}
+
+def drive(openpath, tests):
+    root = os.geteuid() == 0
+    user = ['setpriv', '--reuid', '1000', '--regid', '1000', '--clear-groups', '--'] if root else []
+    os.umask(0)
+    name = 'openpath-reach-%d' % os.getpid()
+    victim = subprocess.Popen(user + ['sleep', '600'])
+    key = 0x6f700000 + os.getpid() % 65536
+    segment = libc.shmget(key, 4096, 0o1666)
+    queue = libc.mq_open(b'/' + name.encode(), os.O_CREAT | os.O_RDONLY, 0o666, None)
+    open('/dev/shm/' + name, 'w').close()
+    listeners = []
+    for family, address in ((socket.AF_INET, ('127.0.0.1', 0)), (socket.AF_UNIX, '\0' + name),
+                            (socket.AF_UNIX, here + '/socket')):
+        listener = socket.socket(family)
+        listener.bind(address)
+        listener.listen(64)
+        listeners.append(listener)
+    port = listeners[0].getsockname()[1]
+    facts = {'pid': victim.pid, 'name': name, 'key': key, 'port': port}
+    os.environ['TARGET'] = json.dumps(facts)
+    # Until it is the program that can be looked into.
+    while b'sleep' not in open('/proc/%d/cmdline' % victim.pid, 'rb').read().split(b'\0')[0]:
+        time.sleep(0.01)
+    try:
+        for name_of, how, options in tests:
+            probe = user + ['python3', __file__, name_of]
+            if how != 'outside':
+                probe = [openpath, 'run', '-q', '--absent', 'op-marker'] + options + ['--'] + probe
+            said = subprocess.run(probe, capture_output=True, text=True, start_new_session=True)
+            print(name_of, how, said.stdout.strip() or said.stderr.strip())
+    finally:
+        victim.kill()
+        libc.shmctl(segment, 0, None)
+        libc.mq_unlink(b'/' + name.encode())
+        os.unlink('/dev/shm/' + name)
+
+if sys.argv[1] == 'drive': drive(sys.argv[2], json.loads(sys.argv[3]))
+else: print('reached' if call(probes[sys.argv[1]]) else 'contained')
+"#;
+
+/// Whether a probe reaches its target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Is {
+    Reached,
+    Contained,
+    /// Contained in the run of an ordinary user, whose user namespace does it; reached in root's.
+    ByUserNamespace,
+}
+use Is::{ByUserNamespace, Contained, Reached};
+
+/// A row of the table in `docs/guide/agents.md`.
+struct Row {
+    probe: &'static str,
+    default: Is,
+    /// The option that changes it, and what it is then.
+    with: (&'static [&'static str], Is),
+    /// There is such a target without a view.
+    control: bool,
+}
+
+const fn row(probe: &'static str, default: Is, with: (&'static [&'static str], Is)) -> Row {
+    Row {
+        probe,
+        default,
+        with,
+        control: true,
+    }
+}
+
+/// One of whose targets are processes of the run itself.
+const fn of_run(probe: &'static str, default: Is, with: (&'static [&'static str], Is)) -> Row {
+    Row {
+        control: false,
+        ..row(probe, default, with)
+    }
+}
+
+const SHARE_PID: &[&str] = &["--share", "pid"];
+const SHARE_IPC: &[&str] = &["--share", "ipc"];
+const NET_NONE: &[&str] = &["--net", "none"];
+
+const ROWS: &[Row] = &[
+    row("signal", Contained, (SHARE_PID, Reached)),
+    row("priority", Contained, (SHARE_PID, Reached)),
+    row("prlimit", Contained, (SHARE_PID, ByUserNamespace)),
+    row("ptrace", Contained, (SHARE_PID, ByUserNamespace)),
+    row("proc-root", Contained, (SHARE_PID, ByUserNamespace)),
+    of_run("command-line", Contained, (SHARE_PID, Reached)),
+    of_run("server", Contained, (SHARE_PID, ByUserNamespace)),
+    row("group", Reached, (SHARE_PID, Reached)),
+    row("dev-shm", Contained, (&["--share", "shm"], Reached)),
+    row("sysv", Contained, (SHARE_IPC, Reached)),
+    row("mqueue", Contained, (SHARE_IPC, Reached)),
+    row("tcp", Reached, (NET_NONE, Contained)),
+    row("abstract", Reached, (NET_NONE, Contained)),
+];
+
+#[test]
+fn command_reaches_outside_its_view_what_the_table_says() {
+    for place in Place::all("reach") {
+        let is_root = place.plain("id -u").stdout == b"0\n";
+        place.write("reach.py", SCRIPT);
+        let mut tests = Vec::new();
+        for row in ROWS {
+            tests.push((row.probe, "outside", &[][..]));
+            tests.push((row.probe, "default", &[][..]));
+            tests.push((row.probe, "option", row.with.0));
+        }
+        let list = serde_json::to_string(&tests).unwrap();
+        let output = place.plain(&format!("python3 reach.py drive {OPENPATH} '{list}'"));
+        let said = out(&output);
+        let found = |probe: &str, how: &str| {
+            let start = format!("{probe} {how} ");
+            let line = said.lines().find_map(|line| line.strip_prefix(&start));
+            line.unwrap_or_else(|| panic!("no `{start}` in {said}{}", err(&output)))
+        };
+        for row in ROWS {
+            if row.control && found(row.probe, "outside") != "reached" {
+                eprintln!("{}: skipped, it is refused without a view too", row.probe);
+                continue;
+            }
+            for (how, is) in [("default", row.default), ("option", row.with.1)] {
+                let want = match is {
+                    Reached => "reached",
+                    ByUserNamespace if is_root => continue,
+                    Contained | ByUserNamespace => "contained",
+                };
+                let options = row.with.0;
+                let probe = row.probe;
+                assert_eq!(found(probe, how), want, "{probe} {how} {options:?}: {said}");
+            }
+        }
+    }
+}

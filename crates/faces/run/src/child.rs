@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Starts this program by another verb, and lends it capabilities.
+//!
+//! # Rules
+//! R1. A program that an ordinary user executes has no capabilities, in his own user namespace
+//!     neither, unless they are ambient. They are raised for one start and cleared after it.
+
+use crate::Refusal;
+use crate::wire::Wire;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+/// This program, also after its file was replaced.
+const SELF: &str = "/proc/self/exe";
+
+/// A process of this program, and the socket by which it is spoken to.
+pub(crate) struct Child {
+    pub(crate) pid: Pid,
+    pub(crate) wire: Wire,
+}
+
+impl Child {
+    /// Starts this program by `verb` and the words after it; one end of a wire is its standard
+    /// input. `at_root` starts it in the root directory.
+    pub(crate) fn start(
+        verb: &str,
+        rest: &[OsString],
+        stdout: Stdio,
+        at_root: bool,
+    ) -> Result<Child, Refusal> {
+        let failed = |why: io::Error| Refusal::step("cannot start a process", why);
+        let (wire, theirs) = Wire::pair().map_err(failed)?;
+        let mut command = Command::new(SELF);
+        command.arg0("openpath").arg(verb);
+        if !rest.is_empty() {
+            command.arg("--").args(rest);
+        }
+        if at_root {
+            command.current_dir("/");
+        }
+        let child = command.stdin(theirs).stdout(stdout).spawn();
+        let child = child.map_err(failed)?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| Refusal::new("a process without a number"))?;
+        Ok(Child { pid, wire })
+    }
+
+    /// Kills it and takes its status.
+    pub(crate) fn kill(self) {
+        rustix::process::kill_process(self.pid, rustix::process::Signal::KILL).ok();
+        wait(self.pid);
+    }
+}
+
+/// Takes the status of a child that ends by itself.
+pub(crate) fn wait(pid: Pid) {
+    let ended = || rustix::process::waitpid(Some(pid), WaitOptions::empty());
+    // Any error but an interrupt says that there is nothing to take.
+    rustix::io::retry_on_intr(ended).ok();
+}
+
+/// Calls `start` while `lent` is ambient, so that a program started by it has these capabilities.
+pub(crate) fn lend<T>(
+    lent: CapabilitySet,
+    start: impl FnOnce() -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let failed = |why: Errno| Refusal::step("capabilities", why);
+    let before = rustix::thread::capabilities(None).map_err(failed)?;
+    raise(before, lent).map_err(failed)?;
+    let started = start();
+    // What is not inheritable is not ambient either.
+    rustix::thread::set_capabilities(None, before).map_err(failed)?;
+    started
+}
+
+fn raise(mut sets: CapabilitySets, lent: CapabilitySet) -> rustix::io::Result<()> {
+    sets.inheritable |= lent;
+    rustix::thread::set_capabilities(None, sets)?;
+    for one in lent.iter() {
+        rustix::thread::configure_capability_in_ambient_set(one, true)?;
+    }
+    Ok(())
+}
+
+/// Gives up what was lent. Root keeps all: a program that it executes would have it again.
+pub(crate) fn give_up() -> rustix::io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    rustix::thread::clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets {
+        effective: none,
+        permitted: none,
+        inheritable: none,
+    };
+    rustix::thread::set_capabilities(None, sets)
+}

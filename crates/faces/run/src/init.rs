@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The first process of a view's pid namespace.
+//!
+//! It mounts a `/proc` of the namespace, reaps orphans, and ends what is left when the command is
+//! gone. Its own end kills all members of the namespace, whatever mounts they have made or detached.
+//!
+//! # States
+//! Started (by the helper) -> offered its `/proc` -> reaps -> asked to end what is left, or the
+//! front is gone -> exits.
+//!
+//! # Rules
+//! R1. The front holds the only other end of its socket. When that closes it exits, and so all
+//!     members are killed with the front.
+//! R2. Signals with their default action do not reach it: neither those from inside nor those of
+//!     the terminal. It has a session of its own and cannot be traced by the view's user.
+//! R3. It looks for members in the `/proc` that it has mounted itself and holds open, never by a
+//!     path that a member can mount over.
+
+use crate::Refusal;
+use crate::child::{Child, give_up, lend};
+use crate::left::GRACE;
+use crate::plan::{FromInit, ToInit};
+use crate::wire::Wire;
+use nix::sys::signal::{SigSet, Signal as Caught};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::thread::CapabilitySet;
+use std::io;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Between two looks at the members.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// An init that was started, as seen by the process that started it.
+pub(crate) struct Init {
+    pub(crate) child: Child,
+    /// The mount of `/proc` that it offers; without one the reason.
+    pub(crate) proc: Result<OwnedFd, String>,
+}
+
+impl Init {
+    /// Starts it as the first process of the pid namespace that this process has made for its
+    /// children.
+    pub(crate) fn start() -> Result<Child, Refusal> {
+        lend(CapabilitySet::SYS_ADMIN, || {
+            Child::start(crate::INIT, &[], Stdio::null(), true)
+        })
+    }
+
+    /// Waits for its mount of `/proc`.
+    pub(crate) fn of(child: Child) -> Result<Init, Refusal> {
+        let lost = |why: io::Error| Refusal::step("lost the first process of the view", why);
+        let proc = match child.wire.recv().map_err(lost)? {
+            Some((FromInit::Proc(None), Some(mount))) => Ok(mount),
+            Some((FromInit::Proc(Some(why)), _)) => Err(why),
+            Some((FromInit::Failed(refusal), _)) => return Err(refusal),
+            _ => return Err(Refusal::new("the first process of the view has ended")),
+        };
+        Ok(Init { child, proc })
+    }
+}
+
+/// Is the first process of a pid namespace until the front is gone or has asked it to end.
+///
+/// # Errors
+/// It has no front, or cannot wait for it.
+pub fn init() -> Result<(), Refusal> {
+    let wire = Wire::inherited().map_err(|why| Refusal::step("standard input", why))?;
+    if rustix::process::getpid() != Pid::INIT {
+        return Err(Refusal::new("this verb is for openpath itself"));
+    }
+    let done = attempt(&wire);
+    if let Err(refusal) = &done {
+        wire.send(&FromInit::Failed(refusal.clone()), None).ok();
+    }
+    done
+}
+
+fn attempt(wire: &Wire) -> Result<(), Refusal> {
+    let lost = |why: io::Error| Refusal::step("lost the front", why);
+    crate::confine::protect()?;
+    rustix::process::setsid().map_err(|why| Refusal::step("session", why))?;
+    let members = match mount_proc() {
+        Ok(mount) => {
+            let members = Members::of_mount(mount.as_fd())?;
+            wire.send(&FromInit::Proc(None), Some(mount.as_fd()))
+                .map_err(lost)?;
+            members
+        }
+        Err(why) => {
+            let members = Members::of_host()?;
+            wire.send(&FromInit::Proc(Some(why.to_string())), None)
+                .map_err(lost)?;
+            members
+        }
+    };
+    give_up().map_err(|why| Refusal::step("capabilities", why))?;
+    let orphans = Orphans::new().map_err(lost)?;
+    loop {
+        orphans.wait(wire).map_err(lost)?;
+        if !wire.has_news().map_err(lost)? {
+            continue;
+        }
+        match wire.recv().map_err(lost)? {
+            Some((ToInit::End, _)) => {
+                let ended = members.end();
+                wire.send(&FromInit::Ended(ended), None).map_err(lost)?;
+                return Ok(());
+            }
+            // R1
+            None => return Ok(()),
+        }
+    }
+}
+
+/// A `/proc` of this process's pid namespace, mounted nowhere yet.
+fn mount_proc() -> rustix::io::Result<OwnedFd> {
+    let proc = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_create(proc.as_fd())?;
+    let restricted = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    rustix::mount::fsmount(proc.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, restricted)
+}
+
+/// Takes in children that have ended.
+struct Orphans(SignalFd);
+
+impl Orphans {
+    fn new() -> io::Result<Orphans> {
+        let mut told = SigSet::empty();
+        told.add(Caught::SIGCHLD);
+        told.thread_block()?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        Ok(Orphans(SignalFd::with_flags(&told, flags)?))
+    }
+
+    /// Returns when the front has something to say; reaps meanwhile.
+    fn wait(&self, wire: &Wire) -> io::Result<()> {
+        loop {
+            let mut both = [
+                PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN),
+            ];
+            match rustix::event::poll(&mut both, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(why) => return Err(why.into()),
+            }
+            let [front, _] = both.map(|fd| !fd.revents().is_empty());
+            while self.0.read_signal()?.is_some() {}
+            reap();
+            if front {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn reap() {
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+}
+
+/// The other processes of the namespace.
+struct Members {
+    /// A `/proc`.
+    list: OwnedFd,
+    /// Words of `NSpid` up to this namespace's, in the host's `/proc`; without it the list is of
+    /// this namespace alone.
+    level: Option<usize>,
+}
+
+impl Members {
+    /// By a `/proc` of this namespace.
+    fn of_mount(mount: BorrowedFd<'_>) -> Result<Members, Refusal> {
+        let list = open_dir(mount, ".").map_err(|why| Refusal::step("/proc", why))?;
+        Ok(Members { list, level: None })
+    }
+
+    /// By the host's.
+    fn of_host() -> Result<Members, Refusal> {
+        let failed = |why: Errno| Refusal::step("/proc", why);
+        let list = open_dir(rustix::fs::CWD, "/proc").map_err(failed)?;
+        let level = names_of(&list, "self").map(|own| own.len());
+        Ok(Members { list, level })
+    }
+
+    /// All that have not ended.
+    fn all(&self) -> Vec<Pid> {
+        let Ok(entries) = Dir::read_from(&self.list) else {
+            return Vec::new();
+        };
+        let names = entries.flatten().map(|entry| entry.file_name().to_owned());
+        let pids = names.filter_map(|name| {
+            let name = name.to_str().ok()?;
+            name.parse::<i32>().ok()?;
+            let numbers = names_of(&self.list, name)?;
+            match self.level {
+                None => numbers.first().copied(),
+                Some(level) if numbers.len() == level && self.is_here(name) => {
+                    numbers.last().copied()
+                }
+                Some(_) => None,
+            }
+        });
+        pids.filter_map(Pid::from_raw)
+            .filter(|pid| *pid != Pid::INIT)
+            .collect()
+    }
+
+    /// Whether a process of the host's list is in this namespace.
+    fn is_here(&self, name: &str) -> bool {
+        let space = |name: &str| {
+            let path = format!("{name}/ns/pid");
+            rustix::fs::readlinkat(&self.list, path, Vec::new()).ok()
+        };
+        space("self").is_some_and(|own| space(name) == Some(own))
+    }
+
+    /// Asks all to end, and kills those that have not after a while; how many there were.
+    fn end(&self) -> usize {
+        let mut asked: Vec<Pid> = Vec::new();
+        let begun = Instant::now();
+        loop {
+            reap();
+            let all = self.all();
+            if all.is_empty() || begun.elapsed() > 2 * GRACE {
+                return asked.len();
+            }
+            let late = begun.elapsed() > GRACE;
+            for pid in all {
+                let known = asked.contains(&pid);
+                if !known {
+                    asked.push(pid);
+                }
+                // One that is gone needs no signal.
+                if late {
+                    rustix::process::kill_process(pid, Signal::KILL).ok();
+                } else if !known {
+                    rustix::process::kill_process(pid, Signal::TERM).ok();
+                    rustix::process::kill_process(pid, Signal::CONT).ok();
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn open_dir(dir: BorrowedFd<'_>, path: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, path, flags, Mode::empty())
+}
+
+/// The numbers of a process in its pid namespaces, from that of the list on; `None` for one that
+/// has ended.
+fn names_of(list: &OwnedFd, name: &str) -> Option<Vec<i32>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let path = format!("{name}/status");
+    let file = rustix::fs::openat(list, path, flags, Mode::empty()).ok()?;
+    let text = io::read_to_string(std::fs::File::from(file)).ok()?;
+    numbers(&text)
+}
+
+fn numbers(status: &str) -> Option<Vec<i32>> {
+    let field = |name: &str| {
+        let mut lines = status.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    let state = field("State")?.trim_start();
+    if state.starts_with(['Z', 'X']) {
+        return None;
+    }
+    let words = field("NSpid")?.split_ascii_whitespace();
+    words.map(|word| word.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn ended_processes_are_no_members() {
+        let status = "Name:\tNSpid: x\nState:\tS (sleeping)\nNSpid:\t4711\t2\n";
+        assert_eq!(numbers(status), Some(vec![4711, 2]));
+        assert_eq!(numbers(&status.replace("S (sleeping)", "Z (zombie)")), None);
+        assert_eq!(numbers("State:\tR\n"), None);
+    }
+}

@@ -8,9 +8,10 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 /// How it ends, beside the exit statuses of the command itself.
-const STATUS: &str = "Exit status: the command's; 125 the view cannot be entered, 126 the command \
+const STATUS: &str = "Exit status: the command's, and if it died of a signal so does this; \
+    125 the view cannot be entered, 126 the command \
     cannot be executed, 127 there is no such command. When the first command of the view ends, \
-    all others in it are asked to end, and killed two seconds later. If it died of a signal so does this.";
+    all others in it are asked to end, and killed two seconds later.";
 
 /// Options of `exec`.
 #[derive(Debug, clap::Args)]

@@ -321,3 +321,55 @@ fn what_is_locked_in_a_view_is_listed() {
         assert_eq!(plain.end().0, Some(3));
     }
 }
+
+/// Moves a process into an empty root of its own, from which nothing of the view is to be seen.
+const DETACHES: &str = "
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+def must(done):
+    if done != 0: raise OSError(ctypes.get_errno(), 'call')
+uid = os.getuid()
+ready, tell = os.pipe()
+if os.fork(): sys.exit(0 if os.read(ready, 1) == b'd' else 1)
+os.close(ready)
+must(libc.unshare(0x10020000))
+open('/proc/self/uid_map', 'w').write('%d %d 1' % (uid, uid))
+must(libc.mount(b'none', b'empty', b'tmpfs', 0, None))
+os.chdir('empty')
+must(libc.syscall(155, b'.', b'.'))
+must(libc.umount2(b'.', 2))
+os.chdir('/')
+for fd in 0, 1, 2: os.close(fd)
+os.write(tell, b'd')
+while True: time.sleep(1)
+";
+
+/// Whether there is a process with this word among its arguments, zombies not counted.
+fn has_process(word: &str) -> bool {
+    let names = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = names.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
+    pids.any(|pid| {
+        let line = std::fs::read(pid.path().join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0)
+            .any(|arg| arg == word.as_bytes())
+    })
+}
+
+#[test]
+fn process_that_detaches_the_view_ends_with_it() {
+    for place in Place::all("detach") {
+        place.write("detach.py", DETACHES);
+        std::fs::create_dir(place.dir.join("empty")).unwrap();
+        place.own("empty");
+        let word = name(&place, "detached");
+        let run = Running::start(&place, &[], "true");
+        let args = ["exec", &run.pid(), "--", "python3", "detach.py", &word];
+        let detached = call(&place, &args);
+        assert!(detached.status.success(), "{}", err(&detached));
+        assert!(has_process(&word));
+        let (code, said) = run.end();
+        assert_eq!(code, Some(3), "{said}");
+        assert!(said.contains("1 processes were left"), "{said}");
+        assert!(!has_process(&word));
+    }
+}

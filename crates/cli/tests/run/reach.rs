@@ -109,8 +109,10 @@ enum Is {
     Contained,
     /// Contained in the run of an ordinary user, whose user namespace does it; reached in root's.
     ByUserNamespace,
+    /// Reached in the run of an ordinary user; contained in root's, for it is root's process.
+    ByUser,
 }
-use Is::{ByUserNamespace, Contained, Reached};
+use Is::{ByUser, ByUserNamespace, Contained, Reached};
 
 /// A row of the table in `docs/guide/agents.md`.
 struct Row {
@@ -146,17 +148,18 @@ const NET_NONE: &[&str] = &["--net", "none"];
 const ROWS: &[Row] = &[
     row("signal", Contained, (SHARE_PID, Reached)),
     row("priority", Contained, (SHARE_PID, Reached)),
-    row("prlimit", Contained, (SHARE_PID, ByUserNamespace)),
+    row("prlimit", Contained, (SHARE_PID, Reached)),
     row("ptrace", Contained, (SHARE_PID, ByUserNamespace)),
     row("proc-root", Contained, (SHARE_PID, ByUserNamespace)),
     of_run("command-line", Contained, (SHARE_PID, Reached)),
-    of_run("server", Contained, (SHARE_PID, ByUserNamespace)),
-    row("group", Reached, (SHARE_PID, Reached)),
+    of_run("server", Contained, (SHARE_PID, ByUser)),
+    of_run("group", Reached, (SHARE_PID, Reached)),
     row("dev-shm", Contained, (&["--share", "shm"], Reached)),
     row("sysv", Contained, (SHARE_IPC, Reached)),
     row("mqueue", Contained, (SHARE_IPC, Reached)),
     row("tcp", Reached, (NET_NONE, Contained)),
     row("abstract", Reached, (NET_NONE, Contained)),
+    row("socket", Contained, (&["--pass", "/tmp"], Reached)),
 ];
 
 #[test]
@@ -184,10 +187,9 @@ fn command_reaches_outside_its_view_what_the_table_says() {
                 continue;
             }
             for (how, is) in [("default", row.default), ("option", row.with.1)] {
-                let want = match is {
-                    Reached => "reached",
-                    ByUserNamespace if is_root => continue,
-                    Contained | ByUserNamespace => "contained",
+                let want = match (is, is_root) {
+                    (Reached, _) | (ByUserNamespace, true) | (ByUser, false) => "reached",
+                    _ => "contained",
                 };
                 let options = row.with.0;
                 let probe = row.probe;

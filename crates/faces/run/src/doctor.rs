@@ -70,8 +70,8 @@ fn own_proc(init: &Init) -> Check {
     let text = match &init.proc {
         Ok(_) => "a run has a /proc of its own, which shows its processes alone".to_owned(),
         Err(why) => format!(
-            "a run sees the host's /proc, since none of its own can be mounted ({why}): a container \
-             must show all of /proc, without parts covered by mounts"
+            "a run sees the host's /proc, since none of its own can be mounted ({why}): a \
+             container must show all of /proc, without parts covered by mounts"
         ),
     };
     check("processes", Ok(text))

@@ -2,14 +2,16 @@
 //! Processes that came into a view by another way than its command: they end with it. So does all
 //! that is in it when the front, which would have ended the rest, is gone.
 //!
-//! A process is in the view if it is in one of the view's namespaces, or has a mount of it. Where the
-//! view has a pid namespace, the end of its first process has killed all members before; this finds
-//! those that share the host's processes, and those that came from outside by setns(2).
+//! A process is in the view if it is in one of the view's namespaces, or has a mount of it. Where
+//! the view has a pid namespace, the end of its first process has killed all members before; this
+//! finds those that share the host's processes, and those that came from outside by setns(2). With
+//! the host's processes shared, one that entered later, made a user namespace and detached the view
+//! in it is not found.
 //!
 //! # Rules
 //! R1. The view's own namespaces are held meanwhile. When the last process that has one goes it
-//!     goes, and the kernel gives its number, or that of the mount's device, to the next one: that of
-//!     another run, perhaps.
+//!     goes, and the kernel gives its number, or that of the mount's device, to the next one: that
+//!     of another run, perhaps.
 
 use crate::Refusal;
 use crate::left::GRACE;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The helper: makes the namespaces, starts the first processes in them and mounts the view.
 //!
-//! It stays outside the view's pid namespace, and ends when the view is the root. The processes that
-//! it has started are children of the front from then on, for the front is a subreaper.
+//! It stays outside the view's pid namespace, and ends when the view is the root. The processes
+//! that it has started are children of the front from then on, for the front is a subreaper.
 
 use crate::namespaces::Namespaces;
 use crate::plan::{FromHelper, Mounted, Plan, ToHelper};

@@ -2,7 +2,8 @@
 //! The first process of a view's pid namespace.
 //!
 //! It mounts a `/proc` of the namespace, reaps orphans, and ends what is left when the command is
-//! gone. Its own end kills all members of the namespace, whatever mounts they have made or detached.
+//! gone. Its own end kills all members of the namespace, whatever mounts they have made or
+//! detached.
 //!
 //! # States
 //! Started (by the helper) -> offered its `/proc` -> reaps -> asked to end what is left, or the

@@ -20,8 +20,8 @@ use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// How long the first process of a pid namespace may take to end all others: what it gives them, and
-/// the same again.
+/// How long the first process of a pid namespace may take to end all others: what it gives them,
+/// and the same again.
 const PATIENCE: Duration = Duration::from_secs(3 * GRACE.as_secs());
 
 /// What runs in a view, as its front knows it.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A further command in a view that runs.
 //!
-//! The command is a child in the view's namespaces. This process stays outside, waits for it, passes
-//! signals on, stops with it and ends as it ends. The command belongs to the view with all that it
-//! leaves behind: when the view's first command is gone, what is still there is ended.
+//! The command is a child in the view's namespaces. This process stays outside, waits for it,
+//! passes signals on, stops with it and ends as it ends. The command belongs to the view with all
+//! that it leaves behind: when the view's first command is gone, what is still there is ended.
 //!
 //! # Kernel analogue
 //! setns(2), as nsenter(1) uses it; a pid namespace holds for children alone.

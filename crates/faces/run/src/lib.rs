@@ -6,11 +6,13 @@
 //! |---|---|---|
 //! | front | what was started, in the terminal's process group | starts the others, waits |
 //! | server | its child, in a session of its own | holds the view, answers through FUSE |
-//! | helper | its child, in the terminal's process group | mounts the view, becomes the command |
+//! | helper | its child, in the terminal's process group | makes namespaces and the mount |
+//! | init | the helper's, then the front's child | first process of the pid namespace |
+//! | stage | the helper's, then the front's child | becomes the command |
 //!
-//! Each is this program executed anew, by a verb of its own ([`serve`], [`enter`]). Nothing is
-//! forked, so nothing here is `unsafe`, and the helper has one thread, as unshare(2) of a user
-//! namespace demands.
+//! Each is this program executed anew, by a verb of its own ([`serve`], [`enter`], [`init`],
+//! [`become_command`]). Nothing is forked, so nothing here is `unsafe`, and the helper has one
+//! thread, as unshare(2) of a user namespace demands.
 //!
 //! # States
 //! Built (the server has the view), Mounted (the helper has sent the descriptor of FUSE through the
@@ -20,7 +22,8 @@
 //! # Rules
 //! R1. The server never looks through the view: it stays in the namespaces it was started in.
 //! R2. Who is left alone ends. When the front is gone the command is killed (`PR_SET_PDEATHSIG`),
-//!     and the server's socket ends: it ends all who are in the view, and lets go of it. When the
+//!     the init exits, which kills all in its pid namespace, and the server's socket ends: it ends
+//!     all who are in the view, and lets go of it. When the
 //!     server is gone its descriptor of FUSE closes, every call that waits for it ends with an
 //!     error, and the front ends the rest. What the caller had started before goes on.
 //! R3. Signals of the terminal reach the command by themselves, since it is in the same process
@@ -33,13 +36,13 @@
 //! own process and asks it by the engine's calls ([`Here`]).
 //!
 //! # Limits
-//! * A run by root has a mount namespace and no user namespace: it is a view, not a jail, for root
-//!   may mount, and may look through `/proc/PID/root` of others.
+//! * A run by root has no user namespace: it is a view, not a jail, for root may mount, and may
+//!   open devices.
 //! * Files that the caller leaves open to the command are the real tree's; directories are closed.
 //! * Rules are of paths: a file that has a second name elsewhere is seen and changed by that.
-//! * Terminal, network and processes are the caller's: what others do when the command asks them
-//!   (at a socket, by a signal, a shell that is fed by `TIOCSTI` where the kernel still has it) is
-//!   done to the real tree.
+//! * Terminal, process group and, by default, network are the caller's: what others do when the
+//!   command asks them (at a socket, a shell that is fed by `TIOCSTI` where the kernel still has
+//!   it) is done to the real tree.
 
 #![forbid(unsafe_code)]
 

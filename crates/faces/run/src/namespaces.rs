@@ -9,8 +9,8 @@
 //! network namespace if the plan asks for none of the host's network.
 //!
 //! # Rules
-//! R1. The process that makes the namespaces stays in the host's pid namespace, and mounts FUSE from
-//!     there: numbers of processes that the kernel tells the server are the host's.
+//! R1. The process that makes the namespaces stays in the host's pid namespace, and mounts FUSE
+//!     from there: numbers of processes that the kernel tells the server are the host's.
 
 use crate::Refusal;
 use crate::devices::{mount_own, raise_loopback};

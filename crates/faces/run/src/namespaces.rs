@@ -123,8 +123,8 @@ impl Namespaces {
     }
 
     /// Makes the view, which must be answered for, the root of this process and of those that it
-    /// has started. Gives the places at which mount flags of the host could not be enforced, and why
-    /// there is no `/proc` of the view's own, if there should be one.
+    /// has started. Gives the places at which mount flags of the host could not be enforced, and
+    /// why there is no `/proc` of the view's own, if there should be one.
     pub(crate) fn enter(self, plan: &Plan) -> Result<(Vec<PathBytes>, Option<String>), Refusal> {
         pivot().map_err(|why| Refusal::step("cannot make the view the root", why))?;
         let mut unheld = crate::mount_flags::enforce(plan)?;

@@ -32,6 +32,13 @@ def processes():
             try: yield int(name), open('/proc/%s/cmdline' % name, 'rb').read()
             except OSError: pass
 
+# The server of this run and of no other: its parent is the front that has the marker.
+def is_ours(pid):
+    try:
+        parent = open('/proc/%d/stat' % pid).read().rsplit(')', 1)[1].split()[1]
+        return b'op-marker' in open('/proc/%s/cmdline' % parent, 'rb').read()
+    except OSError: return False
+
 def connect(family, address):
     socket.socket(family).connect(address)
     return True
@@ -51,8 +58,8 @@ probes = {
     'ptrace': ptrace,
     'proc-root': lambda: is_open('/proc/%d/root%s' % (target['pid'], __file__)),
     'command-line': lambda: any(b'op-marker' in line for _, line in processes()),
-    'server': lambda: any(b'run-serve' in line and call(lambda: done(os.kill, pid, 0))
-                          for pid, line in processes()),
+    'server': lambda: any(b'run-serve' in line and is_ours(pid)
+                          and call(lambda: done(os.kill, pid, 0)) for pid, line in processes()),
     'group': lambda: os.getpgid(0) != os.getpid(),
     'dev-shm': lambda: is_open('/dev/shm/' + target['name']),
     'sysv': lambda: libc.shmget(target['key'], 0, 0) >= 0,

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use openpath_abi::{Errno, fcntl as f};
-use openpath_fuse::{Opens, Options, Rings, Server, Session};
+use openpath_fuse::{KernelClock, Opens, Options, Rings, Server, Session};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Vfs};
 use rustix::fd::{AsRawFd as _, OwnedFd};
@@ -98,7 +98,10 @@ fn serve(device: OwnedFd, serve: Serve) -> Option<Session> {
         inodes: 1 << 20,
         ..MemOptions::default()
     });
-    let task = Vfs::builder().build(tree).ok()?.task(Cred::root()).ok()?;
+    // In one order with the times by which operations are told apart.
+    let clock = KernelClock::new().ok()?;
+    let vfs = Vfs::builder().clock(Box::new(clock)).build(tree).ok()?;
+    let task = vfs.task(Cred::root()).ok()?;
     let options = Options {
         opens: match serve {
             Serve::Opens => Opens::Each,

@@ -98,7 +98,8 @@ impl HeldFlags {
     }
 
     /// Whether a mount with these flags may be entered at `path`.
-    pub(crate) fn admits(&self, path: &[u8], flags: u64) -> bool {
+    #[must_use]
+    pub fn admits(&self, path: &[u8], flags: u64) -> bool {
         let above = self.places.iter().filter(|p| is_within(path, &p.path));
         let nearest = above.max_by_key(|place| place.path.len());
         let enforced = nearest.map_or(0, |place| {

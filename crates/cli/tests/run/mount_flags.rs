@@ -161,3 +161,19 @@ fn ordinary_user_meets_the_flags_of_the_host() {
         err(&all)
     );
 }
+
+/// Distributions mount `/proc` and `/sys` so; a view must start there, and a run inside it.
+#[test]
+fn restricted_proc_and_sys_pass_into_the_view() {
+    let Some(place) = root("flags-proc") else {
+        return;
+    };
+    let line = r#"
+mount -o remount,nosuid,nodev,noexec /proc
+mkdir -p passed
+mount -t tmpfs -o nosuid,noexec tmpfs passed
+"$OPENPATH" run -q --pass passed -- sh -c '"$OPENPATH" run -q -- sh -c "ls -d /proc/self; echo ok"'
+"#;
+    let output = script(&place, line);
+    assert_eq!(out(&output), "/proc/self\nok\n", "{}", err(&output));
+}

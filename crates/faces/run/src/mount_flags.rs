@@ -11,6 +11,8 @@
 //! R1. A place that cannot be bound is reported to the server before the command starts.
 //! R2. No symbolic link is followed to a place: the view may have been changed by an earlier run.
 //! R3. A mount in memory has the flags of its place, and an overlay those of all its layers.
+//! R4. A passed place is covered by the host's own mount, which keeps its flags: the server may
+//!     enter a mount with any flag there, or the kernel would find nothing to mount upon.
 
 use crate::Refusal;
 use crate::plan::{PathBytes, Plan, Source};
@@ -246,10 +248,13 @@ pub(crate) fn held_in(plan: &Plan, top: &PathBytes) -> HeldFlags {
         .filter(|held| top.path().starts_with(held.place.path()));
     let around = around.max_by_key(|held| held.place.bytes().len());
     let around = around.map(|held| (Vec::new(), held.flags));
-    let below = plan.held.iter().filter_map(|held| {
-        let rest = held.place.path().strip_prefix(top.path()).ok()?;
+    let held = plan.held.iter().map(|held| (&held.place, held.flags));
+    // R4
+    let passed = plan.pass.iter().map(|place| (place, HELD));
+    let below = held.chain(passed).filter_map(|(place, flags)| {
+        let rest = place.path().strip_prefix(top.path()).ok()?;
         let is_below = !rest.as_os_str().is_empty();
-        is_below.then(|| (rest.as_os_str().as_bytes().to_vec(), held.flags))
+        is_below.then(|| (rest.as_os_str().as_bytes().to_vec(), flags))
     });
     HeldFlags::new(around.into_iter().chain(below))
 }
@@ -323,8 +328,8 @@ pub(crate) fn flags_at(path: &Path) -> rustix::io::Result<MountFlags> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HeldPlace, Mounts, unescaped};
-    use crate::plan::{Extra, Plan, Source};
+    use super::{HELD, HeldPlace, Mounts, held_in, unescaped};
+    use crate::plan::{Extra, PathBytes, Plan, Source};
     use std::path::Path;
 
     /// A root, mounts in it, one that covers another, and one on a passed tree.
@@ -364,6 +369,19 @@ mod tests {
             ("/tmp", 8),
         ];
         assert_eq!(held(&Plan::default()), list(&all));
+    }
+
+    #[test]
+    fn passed_mount_is_entered_whatever_its_flags() {
+        let plan = Plan {
+            pass: vec![Path::new("/proc").into(), Path::new("/data/in").into()],
+            ..Plan::default()
+        };
+        let root = held_in(&plan, &PathBytes::root());
+        assert!(root.admits(b"proc", HELD) && root.admits(b"data/in", HELD));
+        assert!(!root.admits(b"data", HELD) && !root.admits(b"sys", HELD));
+        let data = held_in(&plan, &Path::new("/data").into());
+        assert!(data.admits(b"in", HELD) && !data.admits(b"proc", HELD));
     }
 
     #[test]

@@ -63,7 +63,7 @@ const TRIES: u32 = 16;
 pub struct Kept {
     /// Its name; of one that was named by its directory, that.
     pub name: String,
-    /// The path of its directory, for messages: what is in it is opened by [`Kept::at`].
+    /// The path of its directory, for messages: what is in it is opened by descriptor.
     pub dir: PathBuf,
     /// Its description.
     pub about: About,

@@ -33,6 +33,7 @@ pub const FILES: &[(&str, &str)] = &[
     file!("open_order"),
     file!("openat2"),
     file!("rights"),
+    file!("acl"),
     file!("links"),
     file!("names"),
     file!("mounts"),

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use openpath_abi::Errno;
 use openpath_abi::mount::MNT_EXPIRE;
 use openpath_abi::resolve::RESOLVE_CACHED;
+use openpath_vfs::AclKind;
 
 use crate::op::Op;
 use crate::outcome::{Outcome, RawEvent};
@@ -86,6 +87,7 @@ pub fn allowed(
     ours: &Outcome,
 ) -> Option<&'static str> {
     let id = match side {
+        _ if paid(before, host, ours) => Some("L119"),
         SERVED => rule_served(op, host, ours),
         SERVED_LATER => rule_served(op, host, ours).or_else(|| rule_later(op)),
         OVER_HOST => rule(before, op, host, ours).or_else(|| rule_over_host(op, host, ours)),
@@ -123,6 +125,22 @@ fn rule(before: &[Op], op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'stat
         ) if flags.low() & MNT_EXPIRE != 0 && before.iter().any(expires) => Some("L3"),
         _ => None,
     }
+}
+
+/// Do these figures differ only in the room for inodes, after an access control list was set, which
+/// takes of it?
+fn paid(before: &[Op], host: &Outcome, ours: &Outcome) -> bool {
+    /// Where the inodes in use are.
+    const USED: usize = 7;
+    let (Outcome::StatFs(host), Outcome::StatFs(ours)) = (host, ours) else {
+        return false;
+    };
+    let sets_list = |op: &Op| match op {
+        Op::SetXattr { name, .. } => AclKind::of_name(&name.0).is_some(),
+        _ => false,
+    };
+    let alike = host[..USED] == ours[..USED];
+    alike && host[USED] < ours[USED] && before.iter().any(sets_list)
 }
 
 /// Does it mark a mount, or take one off that was marked?

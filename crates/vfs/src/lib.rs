@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod above;
+mod acl;
 mod atime;
 mod buffer;
 mod bytes;
@@ -51,6 +52,7 @@ mod walk;
 mod weak_list;
 
 pub use above::Above;
+pub use acl::{Acl, AclEntry, AclKind, AclMatch, AclTag, Acls, SetAcl};
 pub use bytes::Bytes;
 pub use clock::{Clock, Entropy, SystemClock, SystemEntropy};
 pub use config::{Limits, Profile, Sysctl, Tuning};

@@ -107,6 +107,8 @@ openpath_sync::lock_classes! {
     pub HostWatches;
     /// The order in which descriptors of the host are given up.
     pub HostPool;
+    /// Access control lists of an inode.
+    pub InodeAcls;
     /// Who has a layout of a file; a backend may ask with locks of its own held.
     pub LayoutTable;
     /// Which tasks work for a tenant, and what earlier ones counted.

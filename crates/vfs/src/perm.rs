@@ -2,7 +2,8 @@
 //! Who may do what to an inode.
 //!
 //! # Kernel analogue
-//! `inode_permission`, `generic_permission`, `may_delete`, `may_create`, `check_sticky`.
+//! `inode_permission`, `generic_permission`, `acl_permission_check`, `may_delete`, `may_create`,
+//! `check_sticky`.
 
 use crate::cred::Cred;
 use crate::explain::Decider;
@@ -19,20 +20,42 @@ pub(crate) const MAY_READ: u32 = 4;
 /// Append only; asked together with [`MAY_WRITE`].
 pub(crate) const MAY_APPEND: u32 = 8;
 
-/// Who decides whether mode and owner, or a capability, allow `mask`, and what
+/// The entry of the inode's access control list that decides about `cred`, which does not own it;
+/// `None`: it has no list, or its group bits are empty, and the mode decides
+/// (`acl_permission_check`).
+#[inline(always)]
+fn by_acl(cred: &Cred, inode: &Inode, mode_bits: u32, mask: u32) -> Option<(Decider, bool)> {
+    if inode.flags() & flag::ACL == 0 || mode_bits & 0o070 == 0 {
+        return None;
+    }
+    by_list(cred, inode, mask)
+}
+
+/// As [`by_acl`], of an inode with a list.
+#[cold]
+#[inline(never)]
+fn by_list(cred: &Cred, inode: &Inode, mask: u32) -> Option<(Decider, bool)> {
+    let acl = inode.acls().access?;
+    let (entry, granted) = acl.decide(cred, inode.ids().1, mask);
+    Some((Decider::Acl(entry), granted))
+}
+
+/// Who decides whether mode, owner and access control list, or a capability, allow `mask`, and what
 /// (`generic_permission`, `acl_permission_check`): the first class that applies, unless a
 /// capability overrides it.
 #[inline(always)]
-pub(crate) fn decide(cred: &Cred, mode_bits: u32, ids: (u32, u32), mask: u32) -> (Decider, bool) {
-    let (uid, gid) = ids;
+pub(crate) fn decide(cred: &Cred, inode: &Inode, mask: u32) -> (Decider, bool) {
+    let (mode_bits, (uid, gid)) = (inode.mode(), inode.ids());
     let (class, granted) = if cred.fsuid == uid {
-        (Decider::Owner, mode_bits >> 6)
+        (Decider::Owner, mask & 7 & !(mode_bits >> 6) == 0)
+    } else if let Some(decided) = by_acl(cred, inode, mode_bits, mask) {
+        decided
     } else if cred.in_group(gid) {
-        (Decider::Group, mode_bits >> 3)
+        (Decider::Group, mask & 7 & !(mode_bits >> 3) == 0)
     } else {
-        (Decider::Other, mode_bits)
+        (Decider::Other, mask & 7 & !mode_bits == 0)
     };
-    if mask & 7 & !granted == 0 {
+    if granted {
         return (class, true);
     }
     let by = |cap: u32| (Decider::Capability(cap), true);
@@ -57,17 +80,13 @@ pub(crate) fn decide(cred: &Cred, mode_bits: u32, ids: (u32, u32), mask: u32) ->
     (class, false)
 }
 
-/// Whether mode and owner, or a capability, allow `mask` (`generic_permission`).
+/// Whether mode, owner and access control list, or a capability, allow `mask`
+/// (`generic_permission`).
 ///
 /// # Errors
 /// `EACCES`.
-pub(crate) fn generic_permission(
-    cred: &Cred,
-    mode_bits: u32,
-    ids: (u32, u32),
-    mask: u32,
-) -> Result<(), Errno> {
-    if decide(cred, mode_bits, ids, mask).1 {
+pub(crate) fn generic_permission(cred: &Cred, inode: &Inode, mask: u32) -> Result<(), Errno> {
+    if decide(cred, inode, mask).1 {
         Ok(())
     } else {
         Err(Errno::EACCES)
@@ -94,7 +113,7 @@ pub(crate) fn inode_permission(
             return Err(Errno::EPERM);
         }
     }
-    generic_permission(cred, inode.mode(), inode.ids(), mask)
+    generic_permission(cred, inode, mask)
 }
 
 /// Whether the sticky bit of `dir` keeps `cred` from removing a file of `victim_uid`
@@ -155,15 +174,14 @@ pub(crate) fn may_delete(
     Ok(())
 }
 
-/// The permission bits of a new file: the set-group-id bit of an executable dropped for who is not
-/// in the group of a set-group-id directory, then umask applied (`vfs_prepare_mode`).
+/// The permission bits of a new file before umask: the set-group-id bit of an executable dropped
+/// for who is not in the group of a set-group-id directory (`vfs_prepare_mode`).
 #[must_use]
-pub(crate) fn new_mode(cred: &Cred, dir: &Inode, mode_bits: u32, umask: u32) -> u32 {
-    let wanted = mode_bits & !(umask & 0o777);
+pub(crate) fn new_mode(cred: &Cred, dir: &Inode, wanted: u32) -> u32 {
     let (dir_mode, (_, dir_gid)) = (dir.mode(), dir.ids());
     // By the bits asked for: umask has no say in what counts as executable.
-    let strips = mode_bits & mode::S_IFMT != mode::S_IFDIR
-        && mode_bits & (mode::S_ISGID | mode::S_IXGRP) == mode::S_ISGID | mode::S_IXGRP
+    let strips = wanted & mode::S_IFMT != mode::S_IFDIR
+        && wanted & (mode::S_ISGID | mode::S_IXGRP) == mode::S_ISGID | mode::S_IXGRP
         && dir_mode & mode::S_ISGID != 0
         && !cred.in_group(dir_gid)
         && !cred.capable(caps::CAP_FSETID);

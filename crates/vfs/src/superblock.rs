@@ -68,6 +68,9 @@ pub struct SuperBlockOptions {
     /// Reading and writing data may wait, as for a disk: a ring leaves them to its workers. The
     /// core itself does not look at it.
     pub blocking_io: bool,
+    /// Files have access control lists (`SB_POSIXACL`). Elsewhere their attributes are
+    /// `EOPNOTSUPP`, and mode and owner alone decide.
+    pub acls: bool,
 }
 
 impl SuperBlockOptions {
@@ -91,6 +94,7 @@ impl Default for SuperBlockOptions {
             caching: Caching::Keep,
             tries: false,
             blocking_io: false,
+            acls: false,
         }
     }
 }

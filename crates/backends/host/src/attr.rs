@@ -51,8 +51,20 @@ impl Node {
             Some(_) => Access::Hosts,
             None => self.tree.access(),
         };
-        let _seen_later = self.refresh(inode, WAIT, access);
+        let acls = change.mode.is_some();
+        let _seen_later = self.refresh_all(inode, WAIT, (access, acls));
         done
+    }
+
+    /// Sets the mode that is kept in an attribute, and moves the time of the change.
+    pub(crate) fn write_guest_mode(
+        self: &Arc<Self>,
+        inode: &Inode,
+        mode_bits: u32,
+    ) -> Result<(), Errno> {
+        let mut guest = Guest::of(&inode.attr(), inode.rdev());
+        guest.mode = mode_bits;
+        guest.write(&*self.handle(Use::Read, WAIT)?)
     }
 
     fn change_on_host(self: &Arc<Self>, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
@@ -106,7 +118,11 @@ impl Node {
             }
             guest.uid = change.uid.unwrap_or(guest.uid);
             guest.gid = change.gid.unwrap_or(guest.gid);
-            return guest.write(&*self.handle(Use::Read, WAIT)?);
+            let file = self.handle(Use::Read, WAIT)?;
+            if let Some(bits) = change.mode {
+                self.keep_acl_with_mode(inode, &file, bits)?;
+            }
+            return guest.write(&*file);
         }
         let handle = self.handle(Use::Path, WAIT)?;
         match self.tree.options.ownership {

@@ -5,8 +5,10 @@
 //! R1. A file is made with the mode asked for and then looked at: what the host made of it (its
 //!     umask, the process's own user) is put right before anyone here can find it. For others on
 //!     the host it is the process's own for that moment.
-//! R2. What cannot be put right is removed again.
+//! R2. Access control lists are put right last, since owner and mode change them.
+//! R3. What cannot be put right is removed again.
 
+use crate::acl::At;
 use crate::handles::number;
 use crate::names::proper;
 use crate::node::{Access, Node};
@@ -17,7 +19,7 @@ use crate::sys::{ALWAYS, Facts, bits, errno, look};
 use openpath_abi::stat::{major, minor};
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{Inode, NewInode, Patience};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use std::sync::Arc;
 
@@ -151,7 +153,8 @@ impl Node {
             Some(guest) => self.tree.shown_as(facts, Some(guest)),
             None => self.tree.shown(facts, None)?,
         };
-        let inode = self.tree.adopt(&facts, Some(place), seen);
+        let acls = || new.acls.cloned().unwrap_or_default();
+        let inode = self.tree.adopt(&facts, Some(place), seen, acls);
         if let Some(fd) = fd {
             let what = if plan.kind == mode::S_IFREG {
                 Use::Write
@@ -170,6 +173,9 @@ impl Node {
     fn put_right(&self, fd: &OwnedFd, new: &NewInode<'_>, plan: &Plan) -> Result<Facts, Errno> {
         if let Some(guest) = plan.guest {
             guest.write(fd)?;
+            let facts = look(fd, b"", WAIT)?;
+            self.tree
+                .give_acls(&facts, At::Fd(fd.as_fd()), new.acls, new.mode)?;
             return look(fd, b"", WAIT);
         }
         let mut facts = look(fd, b"", WAIT)?;
@@ -180,9 +186,10 @@ impl Node {
         }
         if is_wrong(&facts, new) {
             rustix::fs::fchmod(fd, bits(new.mode)).map_err(errno)?;
-            facts = look(fd, b"", WAIT)?;
         }
-        Ok(facts)
+        self.tree
+            .give_acls(&facts, At::Fd(fd.as_fd()), new.acls, new.mode)?;
+        look(fd, b"", WAIT)
     }
 
     /// As [`Node::put_right`] for what was made without being opened.
@@ -217,9 +224,10 @@ impl Node {
                 return Err(Errno::ESTALE);
             }
             self.tree.chmod_place(&fd, new.mode)?;
-            facts = look(&fd, b"", WAIT)?;
         }
-        Ok((facts, None))
+        let at = At::Name(base, name);
+        self.tree.give_acls(&facts, at, new.acls, new.mode)?;
+        Ok((look(base, name, WAIT)?, None))
     }
 
     /// Owner and group, if the host's are to be others.
@@ -244,7 +252,8 @@ impl Node {
         let fd = rustix::fs::openat(&*base, ".", flags, plan.mode).map_err(errno)?;
         let facts = self.put_right(&fd, new, &plan)?;
         let facts = self.tree.shown_as(facts, plan.guest);
-        let inode = self.tree.adopt(&facts, None, seen);
+        let acls = || new.acls.cloned().unwrap_or_default();
+        let inode = self.tree.adopt(&facts, None, seen, acls);
         let node = self.sibling(&inode)?;
         node.set_nameless(true);
         node.keep(fd, Use::Write, true)?;

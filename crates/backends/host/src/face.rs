@@ -6,7 +6,7 @@ use openpath_abi::{Errno, Timespec};
 #[cfg(feature = "io-uring")]
 use openpath_vfs::{Carrier, Way};
 use openpath_vfs::{
-    Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr,
+    Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -176,6 +176,10 @@ impl InodeOps for Face {
             return Ok(());
         }
         Node::refresh(&self.0, inode, patience, Access::Hosts)
+    }
+
+    fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
+        self.0.change_acl(inode, change)
     }
 
     fn getxattr(&self, _inode: &Inode, name: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -67,6 +67,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod attr;
 #[cfg(feature = "io-uring")]
 mod carry;

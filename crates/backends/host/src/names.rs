@@ -8,6 +8,7 @@
 //! R2. What loses the last name that is known of it gets a handle first, by which its openings go
 //!     on.
 
+use crate::acl::At;
 use crate::node::Node;
 use crate::options::Crossing;
 use crate::places::Place;
@@ -15,7 +16,7 @@ use crate::pool::Use;
 use crate::sys::{Facts, errno, is_made_up, look, mount_flags};
 use openpath_abi::Errno;
 use openpath_vfs::{Found, Inode, Patience};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::sync::Arc;
 
@@ -87,7 +88,9 @@ impl Node {
         let place = self.place_of(name);
         if !self.tree.is_kept_by_attribute(&facts) {
             let facts = self.tree.shown(facts, None)?;
-            return Ok(self.tree.adopt(&facts, Some(place), seen));
+            let base = self.handle(Use::Path, Patience::Wait)?;
+            let acls = || self.tree.acls(&facts, At::Name(&base, name));
+            return Ok(self.tree.adopt(&facts, Some(place), seen, acls));
         }
         let base = self.handle(Use::Path, Patience::Wait)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -95,7 +98,8 @@ impl Node {
         let fd = way.open(&*base, name, flags, Mode::empty(), Patience::Wait)?;
         let facts = look(&fd, b"", Patience::Wait)?;
         let facts = self.tree.shown_by(facts, &fd)?;
-        let inode = self.tree.adopt(&facts, Some(place), seen);
+        let acls = || self.tree.acls(&facts, At::Fd(fd.as_fd()));
+        let inode = self.tree.adopt(&facts, Some(place), seen, acls);
         let node = self.sibling(&inode)?;
         if node.held(Use::Read).is_none() && node.id == facts.id {
             node.keep(fd, Use::Read, true)?;
@@ -121,7 +125,12 @@ impl Node {
         }
         let place = self.place_of(name);
         let facts = self.tree.shown(facts, None)?;
-        Ok(self.tree.adopt(&facts, Some(place), seen))
+        let at = match self.tree.proc {
+            Some(_) => At::Fd(fd.as_fd()),
+            None => At::Name(&base, name),
+        };
+        let acls = || self.tree.acls(&facts, at);
+        Ok(self.tree.adopt(&facts, Some(place), seen, acls))
     }
 
     /// Called when a name was not found.

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | places | where it was found; none: the root, or what has no known name | `HostPlace` |
 //! | handles | a descriptor of the host for each use | `HostHandles` |
+//! | `acls_of` | the change time whose lists it has; 0: they are to be read | `HostAttr` |
 //! | changed | the tree's count of changes when it was last brought up to date | `HostAttr` |
 //!
 //! # Rules
@@ -14,6 +15,7 @@
 //!     looks the later one stays. The other locks are held over nothing that waits.
 
 use crate::handles::Handles;
+use crate::options::Policy;
 use crate::places::{Place, Places};
 use crate::pool::Use;
 use crate::sys::{Facts, Id, look};
@@ -22,7 +24,7 @@ use crate::watch::same_but_access;
 use openpath_abi::{Errno, mode};
 use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::{HostAttr, HostHandles, HostListing, HostPlace};
-use openpath_vfs::{Inode, Patience, SetAttr};
+use openpath_vfs::{Acls, Inode, Patience, SetAttr};
 use std::sync::{Arc, Weak};
 
 /// Whose access time a file is shown with.
@@ -45,6 +47,7 @@ pub(crate) struct Node {
     pub(crate) handles: Mutex<Handles, HostHandles>,
     attr: Mutex<(), HostAttr>,
     changed: Word,
+    pub(crate) acls_of: Word,
     /// Its access time is ours and not the host's.
     read_here: Word,
     /// Its names are watched.
@@ -76,6 +79,7 @@ impl Node {
             handles: Mutex::new(Handles::default()),
             attr: Mutex::new(()),
             changed: Word::new(0),
+            acls_of: Word::new(0),
             read_here: Word::new(0),
             watch: Word::new(0),
             untold: Word::new(0),
@@ -254,12 +258,29 @@ impl Node {
         patience: Patience,
         access: Access,
     ) -> Result<(), Errno> {
+        self.refresh_all(inode, patience, (access, false))
+    }
+
+    /// As [`Node::settle`] after a change of the access control lists.
+    pub(crate) fn settle_with_acls(self: &Arc<Self>, inode: &Inode) {
+        let how = (self.tree.access(), true);
+        let _seen_later = self.refresh_all(inode, Patience::Wait, how);
+    }
+
+    /// As [`Node::refresh`]; `acls`: its access control lists as well, whatever its times say.
+    pub(crate) fn refresh_all(
+        self: &Arc<Self>,
+        inode: &Inode,
+        patience: Patience,
+        (access, acls): (Access, bool),
+    ) -> Result<(), Errno> {
         let held = match patience {
             Patience::Wait => self.attr.lock(),
             Patience::Cached => self.attr.try_lock().ok_or(Errno::EAGAIN)?,
         };
         let facts = self.stat(patience)?;
         self.put(inode, &facts, access);
+        self.renew_acls(inode, &facts, acls);
         self.changed.set(self.tree.changes.add(1) + 1);
         drop(held);
         Ok(())
@@ -293,11 +314,25 @@ impl Node {
     }
 
     /// Uses a look at the host that began when the tree's count of changes was `seen`.
-    pub(crate) fn learn(&self, inode: &Inode, facts: &Facts, seen: u64) {
+    pub(crate) fn learn(
+        &self,
+        inode: &Inode,
+        facts: &Facts,
+        seen: u64,
+        acls: impl FnOnce() -> Acls,
+    ) {
         let held = self.attr.lock();
         if self.changed.get() <= seen {
             let before = inode.attr();
             self.put(inode, facts, self.tree.access());
+            if self.are_acls_due(facts) && self.tree.options.policy != Policy::Exclusive {
+                let acls = acls();
+                self.note_acls(facts);
+                if inode.acls() != acls {
+                    inode.put_acls(acls);
+                    self.untold.set(1);
+                }
+            }
             if !same_but_access(&before, &inode.attr()) {
                 self.untold.set(1);
             }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Making a tree of a directory, and what the core asks of the whole.
 
+use crate::acl::At;
 use crate::node::Node;
-use crate::options::{Crossing, HostOptions, Policy, Reach};
+use crate::options::{Crossing, HostOptions, Ownership, Policy, Reach};
 use crate::pool::Use;
 use crate::sys::{Way, errno, has_openat2, is_made_up, look};
 use crate::tree::Tree;
 use crate::watch::Watcher;
 use openpath_abi::{Errno, StatFs};
 use openpath_vfs::{Caching, Inode, Patience, SuperBlock, SuperBlockOps, SuperBlockOptions};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use std::path::Path;
@@ -92,18 +93,20 @@ impl HostFs {
             },
             tries: true,
             blocking_io: true,
+            acls: !matches!(options.ownership, Ownership::Squash { .. }),
             ..SuperBlockOptions::default()
         };
         let tree = Tree::new(options, (way, proc), &facts, watcher);
-        let shown = match tree.is_kept_by_attribute(&facts) {
-            false => tree.shown(facts, None)?,
-            true => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-                let open = way.open(&dir, b".", flags, Mode::empty(), Patience::Wait)?;
-                tree.shown_by(facts, open)?
-            }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let open = match tree.is_kept_by_attribute(&facts) {
+            false => None,
+            true => Some(way.open(&dir, b".", flags, Mode::empty(), Patience::Wait)?),
         };
-        let root = tree.adopt(&shown, None, 0);
+        let (shown, at) = match &open {
+            None => (tree.shown(facts, None)?, At::Fd(dir.as_fd())),
+            Some(open) => (tree.shown_by(facts, open)?, At::Fd(open.as_fd())),
+        };
+        let root = tree.adopt(&shown, None, 0, || tree.acls(&shown, at));
         if let Some(node) = Node::of(&root) {
             node.keep(dir, Use::Path, false)?;
         }

@@ -23,7 +23,7 @@ use crate::watch::Watcher;
 use openpath_abi::mode;
 use openpath_sync::{Mutex, Word};
 use openpath_vfs::lock_order::{HostDevices, HostTable};
-use openpath_vfs::{Inode, flag};
+use openpath_vfs::{Acls, Inode, flag};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -113,12 +113,14 @@ impl Tree {
     }
 
     /// The inode that `facts` tell of, found under `place`: the one that is known, or a new one.
-    /// A look that began when `changes` was `seen` brings it up to date.
+    /// A look that began when `changes` was `seen` brings it up to date. `acls` reads its lists,
+    /// where they are needed.
     pub(crate) fn adopt(
         self: &Arc<Self>,
         facts: &Facts,
         place: Option<Place>,
         seen: u64,
+        acls: impl FnOnce() -> Acls,
     ) -> Arc<Inode> {
         let key = key(facts);
         let known = self.table.lock().get(&key).and_then(Weak::upgrade);
@@ -130,10 +132,10 @@ impl Tree {
             if let Some(place) = place {
                 node.found_at(place);
             }
-            node.learn(inode, facts, seen);
+            node.learn(inode, facts, seen, acls);
             return Arc::clone(inode);
         }
-        let inode = self.make(facts, place);
+        let inode = self.make(facts, place, acls());
         // Two may make it at once: the first one entered is it.
         let mut table = self.table.lock();
         let other = table.get(&key).and_then(Weak::upgrade);
@@ -157,7 +159,7 @@ impl Tree {
         inode
     }
 
-    fn make(self: &Arc<Self>, facts: &Facts, place: Option<Place>) -> Arc<Inode> {
+    fn make(self: &Arc<Self>, facts: &Facts, place: Option<Place>, acls: Acls) -> Arc<Inode> {
         let node = Node::new(self, facts, place);
         let special = mode::is_chr(facts.attr.mode) || mode::is_blk(facts.attr.mode);
         let rdev = if special { facts.rdev } else { 0 };
@@ -177,6 +179,8 @@ impl Tree {
             flags |= flag::APPEND_ONLY;
         }
         inode.set_flags(flags);
+        inode.put_acls(acls);
+        node.note_acls(facts);
         node.belongs_to(&inode);
         inode
     }

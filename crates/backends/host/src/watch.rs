@@ -331,14 +331,17 @@ impl Node {
 
     /// Others may have changed its attributes.
     fn attributes_changed(self: &Arc<Self>, sb: &SuperBlock, inode: &Arc<Inode>) {
-        let before = inode.attr();
+        let (before, acls) = (inode.attr(), inode.acls());
         self.settle(inode);
         let now = inode.attr();
         let who = |attr: &Attr| (attr.mode, attr.uid, attr.gid);
-        if inode.is_dir() && who(&before) != who(&now) {
+        if inode.is_dir() && (who(&before) != who(&now) || acls != inode.acls()) {
             self.untold.set(0);
             sb.forget_permission(inode);
-        } else if self.untold.swap_if(1, 0) || !same_but_access(&before, &now) {
+        } else if self.untold.swap_if(1, 0)
+            || !same_but_access(&before, &now)
+            || acls != inode.acls()
+        {
             sb.forget_attributes(inode);
         }
     }

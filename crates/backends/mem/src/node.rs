@@ -16,7 +16,7 @@ use openpath_abi::{Errno, Timespec, mode};
 use openpath_sync::RwLock;
 use openpath_vfs::lock_order::{MemData, MemDir, MemXattr};
 use openpath_vfs::{
-    Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr,
+    Attr, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -98,7 +98,11 @@ pub(crate) fn make(
         kind,
         xattrs: RwLock::new(None),
     };
-    Ok(Inode::new(ino, rdev, attr, new.now, Box::new(node)))
+    let inode = Inode::new(ino, rdev, attr, new.now, Box::new(node));
+    if let (Some(acls), Some(node)) = (new.acls, Node::behind(&inode)) {
+        node.take_acls(&inode, acls)?;
+    }
+    Ok(inode)
 }
 
 impl Node {
@@ -304,8 +308,12 @@ impl InodeOps for Node {
         self.set_attributes(inode, change)
     }
 
-    fn getxattr(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.get_xattr(inode, name)
+    fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
+        self.change_acl(inode, change)
+    }
+
+    fn getxattr(&self, _inode: &Inode, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.get_xattr(name)
     }
 
     fn setxattr(

@@ -37,6 +37,7 @@ impl MemFs {
             body: &[],
             now: options.now.unwrap_or_else(|| SystemClock.now()),
             tenant: None,
+            acls: None,
         };
         // The first inode of a tree finds room: a limit is 0 (none) or at least one inode.
         let root = match make(&space, &root, Names::One) {
@@ -47,6 +48,7 @@ impl MemFs {
             kind: "tmpfs",
             name_max: NAME_MAX,
             read_only: options.read_only,
+            acls: true,
             ..SuperBlockOptions::default()
         };
         SuperBlock::new(root, Box::new(Tree { space }), core)

@@ -4,17 +4,18 @@
 //! # Kernel analogue
 //! `simple_xattr`: kept in the order of their names and listed from the last to the first. While
 //! the number of inodes is limited, each takes 40 bytes, its name and its value of the room for
-//! inodes; a value that replaces another needs its own room first.
+//! inodes; a value that replaces another needs its own room first. Access control lists are kept by
+//! the core ([`Inode::put_acls`]) and paid for here, like the attributes that show them.
 
 use crate::node::Node;
 use crate::space::{Byte, Charge};
 use openpath_abi::xattr::{
-    ACL_ACCESS_NAME, ACL_DEFAULT_NAME, SECURITY_PREFIX, TRUSTED_PREFIX, USER_PREFIX, XATTR_CREATE,
-    XATTR_REPLACE, XATTR_SIZE_MAX,
+    SECURITY_PREFIX, TRUSTED_PREFIX, USER_PREFIX, XATTR_CREATE, XATTR_REPLACE, XATTR_SIZE_MAX,
 };
-use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::Inode;
+use openpath_abi::{Errno, Timespec};
+use openpath_vfs::{Acl, AclKind, Acls, Inode, SetAcl};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The attributes of one inode that has some.
 pub(crate) struct Xattrs {
@@ -22,32 +23,19 @@ pub(crate) struct Xattrs {
     charge: Charge<Byte>,
 }
 
-/// What the name asks for.
-enum Name {
-    /// A name that is stored.
-    Stored,
-    /// An access control list, of which there is none.
-    Acl,
-}
-
 /// # Errors
 /// `EINVAL` for a prefix alone, `EOPNOTSUPP` for another name space.
-fn classify(inode: &Inode, name: &[u8]) -> Result<Name, Errno> {
+fn must_be_kept(name: &[u8]) -> Result<(), Errno> {
     for prefix in [USER_PREFIX, TRUSTED_PREFIX, SECURITY_PREFIX] {
         if let Some(rest) = name.strip_prefix(prefix) {
             return if rest.is_empty() {
                 Err(Errno::EINVAL)
             } else {
-                Ok(Name::Stored)
+                Ok(())
             };
         }
     }
-    let is_acl = name == ACL_ACCESS_NAME || name == ACL_DEFAULT_NAME;
-    if is_acl && inode.kind() != mode::S_IFLNK {
-        Ok(Name::Acl)
-    } else {
-        Err(Errno::EOPNOTSUPP)
-    }
+    Err(Errno::EOPNOTSUPP)
 }
 
 impl Xattrs {
@@ -55,6 +43,14 @@ impl Xattrs {
     fn room(&self, name: &[u8], value: &[u8]) -> u64 {
         let head = self.charge.payer.space.xattr_head();
         head + name.len() as u64 + value.len() as u64
+    }
+
+    /// What an access control list takes: as much as the attribute that shows it.
+    fn room_of_acl(&self, kind: AclKind, acl: Option<&Arc<Acl>>) -> u64 {
+        let head = self.charge.payer.space.xattr_head();
+        acl.map_or(0, |acl| {
+            head + kind.name().len() as u64 + acl.value_len() as u64
+        })
     }
 
     /// # Errors
@@ -95,10 +91,8 @@ impl Xattrs {
 
 impl Node {
     /// As `InodeOps::getxattr`.
-    pub(crate) fn get_xattr(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        if let Name::Acl = classify(inode, name)? {
-            return Err(Errno::ENODATA);
-        }
+    pub(crate) fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        must_be_kept(name)?;
         let xattrs = self.xattrs().read();
         let value = xattrs.as_ref().and_then(|x| x.values.get(name));
         value.map(|v| v.to_vec()).ok_or(Errno::ENODATA)
@@ -113,21 +107,13 @@ impl Node {
         flags: u32,
         now: Timespec,
     ) -> Result<(), Errno> {
-        if let Name::Acl = classify(inode, name)? {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        must_be_kept(name)?;
         if value.len() > XATTR_SIZE_MAX {
             return Err(Errno::E2BIG);
         }
         let mut xattrs = self.xattrs().write();
-        let empty = || {
-            let charge = Charge::none(self.payer());
-            Box::new(Xattrs {
-                values: BTreeMap::new(),
-                charge,
-            })
-        };
-        xattrs.get_or_insert_with(empty).set(name, value, flags)?;
+        let xattrs = xattrs.get_or_insert_with(|| self.no_xattrs());
+        xattrs.set(name, value, flags)?;
         inode.update(|a| a.ctime = now);
         Ok(())
     }
@@ -139,24 +125,60 @@ impl Node {
         names.map(|name| name.to_vec()).collect()
     }
 
-    /// As `InodeOps::removexattr`. Removing a list that is not there succeeds, as in the kernel.
+    /// As `InodeOps::removexattr`.
     pub(crate) fn remove_xattr(
         &self,
         inode: &Inode,
         name: &[u8],
         now: Timespec,
     ) -> Result<(), Errno> {
-        let touched = match classify(inode, name)? {
-            Name::Acl => name == ACL_ACCESS_NAME || inode.is_dir(),
-            Name::Stored => {
-                let mut xattrs = self.xattrs().write();
-                xattrs.as_mut().ok_or(Errno::ENODATA)?.remove(name)?;
-                true
-            }
-        };
-        if touched {
-            inode.update(|a| a.ctime = now);
+        must_be_kept(name)?;
+        let mut xattrs = self.xattrs().write();
+        xattrs.as_mut().ok_or(Errno::ENODATA)?.remove(name)?;
+        drop(xattrs);
+        inode.update(|a| a.ctime = now);
+        Ok(())
+    }
+
+    fn no_xattrs(&self) -> Box<Xattrs> {
+        Box::new(Xattrs {
+            values: BTreeMap::new(),
+            charge: Charge::none(self.payer()),
+        })
+    }
+
+    /// As `InodeOps::set_acl`. The core keeps the list with the inode; here it is paid for.
+    pub(crate) fn change_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
+        let mut xattrs = self.xattrs().write();
+        let before = inode.acls();
+        let before = before.get(change.kind);
+        if before.is_some() || change.acl.is_some() {
+            let xattrs = xattrs.get_or_insert_with(|| self.no_xattrs());
+            let room = |acl: Option<&Arc<Acl>>| xattrs.room_of_acl(change.kind, acl);
+            let (freed, needed) = (room(before), room(change.acl));
+            xattrs.charge.take(needed)?;
+            xattrs.charge.give(freed);
         }
+        inode.apply_acl(change);
+        Ok(())
+    }
+
+    /// Gives a new inode its lists.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EDQUOT`.
+    pub(crate) fn take_acls(&self, inode: &Inode, acls: &Acls) -> Result<(), Errno> {
+        if acls.is_empty() {
+            return Ok(());
+        }
+        let mut xattrs = self.xattrs().write();
+        let xattrs = xattrs.get_or_insert_with(|| self.no_xattrs());
+        let kinds = [AclKind::Access, AclKind::Default].into_iter();
+        let needed = kinds
+            .map(|kind| xattrs.room_of_acl(kind, acls.get(kind)))
+            .sum();
+        xattrs.charge.take(needed)?;
+        inode.put_acls(acls.clone());
         Ok(())
     }
 }

@@ -105,6 +105,7 @@ pub(crate) fn whiteout_of(owner: &Inode, now: Timespec) -> NewInode<'static> {
         body: &[],
         now,
         tenant: None,
+        acls: None,
     }
 }
 

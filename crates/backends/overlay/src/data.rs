@@ -5,7 +5,7 @@ use crate::layer::{change, set};
 use crate::node::Node;
 use crate::raise::ALL;
 use openpath_abi::{Errno, Timespec};
-use openpath_vfs::{Extent, Inode, InodeOps, SetAttr};
+use openpath_vfs::{Extent, Inode, InodeOps, SetAcl, SetAttr};
 use std::sync::Arc;
 
 /// What an ioctl(2) asks that changes nothing: the flags of a file.
@@ -167,6 +167,15 @@ impl Node {
         self.changed(inode, now, |upper, ops| {
             ops.setxattr(upper, &name, value, flags, now)
         })
+    }
+
+    /// As `InodeOps::set_acl`. What is not there is not copied up to be removed.
+    pub(crate) fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
+        let is_there = inode.acls().get(change.kind).is_some();
+        if change.removes && self.upper().is_none() && !is_there {
+            return Err(Errno::ENODATA);
+        }
+        self.changed(inode, change.now, |upper, ops| ops.set_acl(upper, change))
     }
 
     /// As `InodeOps::removexattr`. What is not there is not copied up for it.

@@ -4,7 +4,7 @@
 use crate::node::Face;
 use openpath_abi::{Errno, Timespec};
 use openpath_vfs::{
-    Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr,
+    Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
 };
 use std::any::Any;
 use std::borrow::Cow;
@@ -162,6 +162,10 @@ impl InodeOps for Face {
             self.0.settle(inode);
         }
         Ok(())
+    }
+
+    fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
+        self.0.set_acl(inode, change)
     }
 
     fn getxattr(&self, _inode: &Inode, name: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -17,8 +17,8 @@
 //! | changes | how often names in it changed | with its names locked, or when told |
 //!
 //! # Rules
-//! R1. Attributes are those of the first inode beneath, brought over after each change with `attr`
-//!     held, so that of two the later stays.
+//! R1. Attributes and access control lists are those of the first inode beneath, brought over
+//!     after each change with `attr` held, so that of two the later stays.
 
 use crate::fs::{Fs, Hit, Key, address};
 use openpath_abi::{Errno, mode};
@@ -222,6 +222,10 @@ impl Node {
         let raises = self.fs.upper.is_some() && self.upper().is_none();
         if raises && mode::is_reg(attr.mode) {
             flags |= flag::WRITE_HOOK;
+        }
+        let acls = real.acls();
+        if inode.acls() != acls {
+            inode.put_acls(acls);
         }
         let now = inode.flags();
         if now & SHOWN != flags {

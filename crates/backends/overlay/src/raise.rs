@@ -18,7 +18,7 @@ use crate::layer::{change, set};
 use crate::marks::NUMBER;
 use crate::node::{Node, Origin};
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Attr, Extent, Inode, NewInode, Patience, SetAttr};
+use openpath_vfs::{AclKind, Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -109,7 +109,8 @@ impl Node {
         } else {
             Cow::Borrowed(&[][..])
         };
-        let new = new_of(&attr, lower.rdev(), &body, now);
+        let acls = lower.acls();
+        let new = new_of((&attr, &acls), lower.rdev(), &body, now);
         let mut aside = self
             .fs
             .aside(now, |work, name| crate::layer::make(work, name, &new))?;
@@ -126,7 +127,8 @@ impl Node {
             return Err(Errno::ENOENT);
         }
         let work = &self.fs.upper()?.work;
-        let new = new_of(&attr, 0, &[], now);
+        let acls = lower.acls();
+        let new = new_of((&attr, &acls), 0, &[], now);
         let made = change(work, |ops| ops.tmpfile(work, &new))?;
         self.fill(&made, lower, &attr, now, data)?;
         Ok(made)
@@ -185,7 +187,8 @@ impl Node {
         };
         let marks = self.fs.options.marks;
         for name in names {
-            if marks.shown(&name).is_none() {
+            // The lists were given to the copy when it was made.
+            if marks.shown(&name).is_none() || AclKind::of_name(&name).is_some() {
                 continue;
             }
             let value = match lower.ops().getxattr(lower, &name) {
@@ -204,7 +207,12 @@ impl Node {
     }
 }
 
-fn new_of<'a>(attr: &Attr, rdev: u64, body: &'a [u8], now: Timespec) -> NewInode<'a> {
+fn new_of<'a>(
+    (attr, acls): (&Attr, &'a Acls),
+    rdev: u64,
+    body: &'a [u8],
+    now: Timespec,
+) -> NewInode<'a> {
     NewInode {
         mode: attr.mode,
         uid: attr.uid,
@@ -213,6 +221,7 @@ fn new_of<'a>(attr: &Attr, rdev: u64, body: &'a [u8], now: Timespec) -> NewInode
         body,
         now,
         tenant: None,
+        acls: Some(acls),
     }
 }
 

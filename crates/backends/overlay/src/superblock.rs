@@ -9,7 +9,7 @@ use crate::told::Ear;
 use openpath_abi::mount::OVERLAYFS_SUPER_MAGIC;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
-    Above, Attr, Caching, Inode, NewInode, Patience, SetAttr, SuperBlock, SuperBlockOps,
+    Above, Acls, Attr, Caching, Inode, NewInode, Patience, SetAttr, SuperBlock, SuperBlockOps,
     SuperBlockOptions,
 };
 use std::sync::Arc;
@@ -42,10 +42,11 @@ impl OverlayFs {
         }
         let now = options.clock.now();
         let below = options.lowers[0].root().attr();
+        let acls = options.lowers[0].root().acls();
         let upper = match &options.upper {
             Some(sb) => Some(Upper {
-                root: dir_of(sb, &options.upper_dir, &below, now)?,
-                work: dir_of(sb, &options.work_dir, &private(sb.root()), now)?,
+                root: dir_of(sb, &options.upper_dir, (&below, Some(&acls)), now)?,
+                work: dir_of(sb, &options.work_dir, (&private(sb.root()), None), now)?,
                 sb: Arc::clone(sb),
             }),
             None => None,
@@ -77,7 +78,12 @@ fn private(root: &Inode) -> Attr {
 }
 
 /// A directory in the root of the upper tree, made like `attr` if there is none.
-fn dir_of(sb: &SuperBlock, name: &[u8], attr: &Attr, now: Timespec) -> Result<Arc<Inode>, Errno> {
+fn dir_of(
+    sb: &SuperBlock,
+    name: &[u8],
+    (attr, acls): (&Attr, Option<&Acls>),
+    now: Timespec,
+) -> Result<Arc<Inode>, Errno> {
     let root = sb.root();
     if let Some(dir) = look(root, name, Patience::Wait)? {
         return if dir.is_dir() {
@@ -94,6 +100,7 @@ fn dir_of(sb: &SuperBlock, name: &[u8], attr: &Attr, now: Timespec) -> Result<Ar
         body: &[],
         now,
         tenant: None,
+        acls,
     };
     let dir = make(root, name, &new)?;
     let times = SetAttr {
@@ -120,6 +127,7 @@ fn core_options(options: &OverlayOptions) -> SuperBlockOptions {
         },
         tries: !any(|o| !o.tries),
         blocking_io: any(|o| o.blocking_io),
+        acls: any(|o| o.acls),
         ..SuperBlockOptions::default()
     }
 }

@@ -303,6 +303,7 @@ fn what_a_crash_left_aside_is_swept_away() {
             body: &[],
             now: Timespec::default(),
             tenant: None,
+            acls: None,
         };
         let made = work.ops().create(&work, name.as_bytes(), &new);
         made.expect(name);

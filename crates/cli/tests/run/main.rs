@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath run`, as root and as an ordinary user.
 
+mod acl;
 mod builds;
 mod commit;
 mod confine;

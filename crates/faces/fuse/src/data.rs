@@ -282,6 +282,7 @@ impl View {
 
     /// `GETXATTR`.
     pub(crate) fn getxattr(&self, w: &Worker, number: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.must_show(name)?;
         let place = self.nodes.place(number)?;
         w.task.getxattrat(place, b"", AT_EMPTY_PATH, name)
     }
@@ -289,7 +290,16 @@ impl View {
     /// `LISTXATTR`.
     pub(crate) fn listxattr(&self, w: &Worker, number: u64) -> Result<Vec<u8>, Errno> {
         let place = self.nodes.place(number)?;
-        w.task.listxattrat(place, b"", AT_EMPTY_PATH)
+        let mut names = w.task.listxattrat(place, b"", AT_EMPTY_PATH)?;
+        if self.only.is_some() {
+            let all = names.split_inclusive(|byte| *byte == 0);
+            let shown = all.filter(|name| {
+                self.must_show(name.strip_suffix(b"\0").unwrap_or(name))
+                    .is_ok()
+            });
+            names = shown.flatten().copied().collect();
+        }
+        Ok(names)
     }
 
     /// `SETXATTR`.
@@ -301,6 +311,7 @@ impl View {
         value: &[u8],
         flags: u32,
     ) -> Result<(), Errno> {
+        self.must_show(name)?;
         let place = self.nodes.place(number)?;
         w.task
             .setxattrat(place, b"", AT_EMPTY_PATH, name, value, flags)
@@ -308,6 +319,7 @@ impl View {
 
     /// `REMOVEXATTR`.
     pub(crate) fn removexattr(&self, w: &Worker, number: u64, name: &[u8]) -> Result<(), Errno> {
+        self.must_show(name)?;
         let place = self.nodes.place(number)?;
         w.task.removexattrat(place, b"", AT_EMPTY_PATH, name)
     }
@@ -385,6 +397,41 @@ mod tests {
         let lost = view.write(w, who, at, (0, Written::Back), &data);
         assert_eq!(lost, Err(Errno::ENOSPC));
         assert_eq!(Stats::new(&view.counts, 0).lost(), 1);
+    }
+
+    #[test]
+    fn removing_a_list_keeps_the_set_group_id_bit() {
+        let tree = MemFs::new(MemOptions::default());
+        let vfs = Vfs::builder().build(tree).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        let (view, mut workers) = View::new(&task, &Options::default()).expect("a view");
+        let (w, who) = (&mut workers[0], Who::Owner(1000, 2000));
+        let made = view.make(w, who, (ROOT, b"f"), 0o102_644, 0);
+        let number = made.expect("made").number;
+        let name = openpath_abi::xattr::ACL_ACCESS_NAME;
+        // owner rw, user 7 r, group r, mask r, others none.
+        let entries = [
+            (1u16, 6u16, !0),
+            (2, 4, 7),
+            (4, 4, !0),
+            (16, 4, !0),
+            (32, 0, !0u32),
+        ];
+        let mut list = 2u32.to_le_bytes().to_vec();
+        for (tag, perm, id) in entries {
+            list.extend(tag.to_le_bytes());
+            list.extend(perm.to_le_bytes());
+            list.extend(id.to_le_bytes());
+        }
+        let mode = |w: &Worker| view.attributes(w, number).expect("attributes").mode & 0o7777;
+        // The kernel says when setting one takes the bit, and never when removing one does.
+        w.act_for(Who::Owner(1000, 1000));
+        view.setxattr(w, number, name, &list, 0).expect("set");
+        view.removexattr(w, number, name).expect("removed");
+        assert_eq!(mode(w), 0o2640);
+        w.act_for(Who::Stripped(1000, 1000));
+        view.setxattr(w, number, name, &list, 0).expect("set");
+        assert_eq!(mode(w), 0o640);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn one(
     };
     let mut answer = Answer::new(room, header.unique);
     let (errno, why) = match body {
-        Ok(body) => match Request::of(&header, body) {
+        Ok(body) => match Request::of(&header, body, clerk.terms()) {
             Ok(request) => {
                 let seat = Arc::clone(&worker.seat);
                 seat.begin(header.unique, header.pid);

@@ -3,8 +3,8 @@
 //!
 //! Files of others have no owner there, and the kernel refuses every change of such a file and in
 //! such a directory, whatever its permission bits say. So every file is shown as the user's, with
-//! the bits of an owner that say what the user may do with it; what only a real owner may do is
-//! asked here.
+//! the bits of an owner that say what the user may do with it, by mode or access control list;
+//! what only a real owner may do is asked here.
 //!
 //! # Kernel analogue
 //! `HAS_UNMAPPED_ID`; `check_sticky`, `inode_owner_or_capable`.
@@ -12,22 +12,26 @@
 use crate::options::OnlyUser;
 use crate::view::{Change, View, attributes_at};
 use crate::worker::Worker;
-use openpath_abi::fcntl::AT_SYMLINK_NOFOLLOW;
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::mode::{S_ISVTX, S_IWUSR};
 use openpath_abi::statx::STATX_BASIC_STATS;
 use openpath_abi::{Errno, Statx, TimeSet};
-use openpath_vfs::Fd;
+use openpath_vfs::{Acl, AclKind, Cred, Fd, Task};
 
 /// The owner's bits of a mode.
 const OWNER: u16 = 0o700;
+/// The group's, without which no access control list is asked.
+const GROUP: u16 = 0o070;
 
 impl OnlyUser {
-    /// Attributes as they are shown.
-    fn shown(&self, attr: Statx) -> Statx {
+    /// Attributes as they are shown; `acl` gives that many bits, if there is one.
+    fn shown(&self, attr: Statx, acl: Option<u16>) -> Statx {
         let bits = if attr.uid == self.uid {
             attr.mode & OWNER
+        } else if let Some(given) = acl.filter(|_| attr.mode & GROUP != 0) {
+            given << 6
         } else if attr.gid == self.gid || self.groups.contains(&attr.gid) {
-            (attr.mode & 0o070) << 3
+            (attr.mode & GROUP) << 3
         } else {
             (attr.mode & 0o007) << 6
         };
@@ -40,13 +44,46 @@ impl OnlyUser {
     }
 }
 
+impl OnlyUser {
+    /// What the access control list of the file at `place` gives the user, if it has one that
+    /// decides; nothing where it cannot be read.
+    fn given(&self, task: &Task, place: Fd, attr: &Statx) -> Option<u16> {
+        if attr.uid == self.uid || attr.mode & GROUP == 0 {
+            return None;
+        }
+        let name = AclKind::Access.name();
+        let value = match task.getxattrat(place, b"", AT_EMPTY_PATH, name) {
+            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => return None,
+            Err(_) => return Some(0),
+            Ok(value) => value,
+        };
+        let Ok(acl) = Acl::parse(&value) else {
+            return Some(0);
+        };
+        let cred = Cred::user(self.uid, self.gid, &self.groups);
+        acl.map(|acl| acl.granted(&cred, attr.gid) as u16)
+    }
+}
+
 impl View {
     /// Attributes as the kernel is to see them.
-    pub(crate) fn shown(&self, attr: Statx) -> Statx {
+    pub(crate) fn shown(&self, task: &Task, place: Fd, attr: Statx) -> Statx {
         match &self.only {
-            Some(only) => only.shown(attr),
+            Some(only) => only.shown(attr, only.given(task, place, &attr)),
             None => attr,
         }
+    }
+
+    /// Whether the attribute of this name is shown: access control lists are not where their ids
+    /// mean nothing.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`.
+    pub(crate) fn must_show(&self, name: &[u8]) -> Result<(), Errno> {
+        if self.only.is_some() && AclKind::of_name(name).is_some() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        Ok(())
     }
 
     /// Whether this change is for the file's owner to make, and the user is not. Who may write to
@@ -73,7 +110,8 @@ impl View {
         if attr.uid == only.uid {
             return Ok(());
         }
-        let writes = u32::from(only.shown(attr).mode) & S_IWUSR != 0;
+        let shown = self.shown(&worker.task, place, attr);
+        let writes = u32::from(shown.mode) & S_IWUSR != 0;
         match change.times {
             _ if owners => Err(Errno::EPERM),
             [TimeSet::At(_), _] => Err(Errno::EPERM),
@@ -179,21 +217,28 @@ mod tests {
             gid: 1000,
             groups: vec![27],
         };
-        let shown = |uid, gid, mode| {
-            let attr = only.shown(Statx {
+        let by = |uid, gid, mode, acl| {
+            let attr = Statx {
                 uid,
                 gid,
                 mode,
                 ..Statx::default()
-            });
+            };
+            let attr = only.shown(attr, acl);
             assert_eq!((attr.uid, attr.gid), (1000, 1000));
             attr.mode
         };
+        let shown = |uid, gid, mode| by(uid, gid, mode, None);
         assert_eq!(shown(1000, 0, 0o100_640), 0o100_640);
         assert_eq!(shown(0, 0, 0o100_644), 0o100_444);
         assert_eq!(shown(0, 27, 0o100_660), 0o100_660);
         assert_eq!(shown(0, 1000, 0o100_075), 0o100_775);
         assert_eq!(shown(0, 0, 0o041_777), 0o041_777);
         assert_eq!(shown(0, 0, 0o040_700), 0o040_000);
+        // An access control list denies and grants, and its mask is in the group's bits.
+        assert_eq!(by(0, 0, 0o100_644, Some(0)), 0o100_044);
+        assert_eq!(by(0, 0, 0o100_660, Some(6)), 0o100_660);
+        assert_eq!(by(0, 0, 0o100_606, Some(0)), 0o100_606);
+        assert_eq!(by(1000, 0, 0o100_660, Some(0)), 0o100_660);
     }
 }

@@ -155,7 +155,9 @@ impl View {
     pub(crate) fn wishes(&self) -> u64 {
         let writeback = if self.writeback { init::WRITEBACK } else { 0 };
         let locks = if self.locks.is_some() { init::LOCKS } else { 0 };
-        writeback | locks
+        // Ids of a user namespace that knows one user cannot be in a list.
+        let acls = if self.only.is_none() { init::ACLS } else { 0 };
+        writeback | locks | acls
     }
 
     /// Looks at what is open at `place`, and makes it a node or counts one more lookup of the node
@@ -172,7 +174,7 @@ impl View {
             if told.is_some_and(|len| self.nodes.has_grown(number, len)) {
                 self.has_length(vec![number], attr.size);
             }
-            let attr = self.shown(attr);
+            let attr = self.shown(task, place, attr);
             // What is told from now on finds the node.
             let holds = self.tells.get() == tells;
             let entry = Entry {
@@ -230,14 +232,14 @@ impl View {
     /// `GETATTR`.
     pub(crate) fn attributes(&self, w: &Worker, number: u64) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
-        attributes_at(w, place).map(|attr| self.shown(attr))
+        attributes_at(w, place).map(|attr| self.shown(&w.task, place, attr))
     }
 
     /// `STATX`: the same with the time of birth.
     pub(crate) fn birth(&self, w: &Worker, number: u64) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
         let attr = w.task.statx(place, b"", AT_EMPTY_PATH, WANTED)?;
-        Ok(self.shown(attr))
+        Ok(self.shown(&w.task, place, attr))
     }
 
     /// `SETATTR`, in the order in which Linux applies the changes of one call.
@@ -276,7 +278,7 @@ impl View {
         }
         w.task
             .utimensat(place, Some(b""), change.times, AT_EMPTY_PATH)?;
-        attributes_at(w, place).map(|attr| self.shown(attr))
+        attributes_at(w, place).map(|attr| self.shown(&w.task, place, attr))
     }
 
     /// `READLINK`.

@@ -38,7 +38,7 @@ impl Worker {
         let make = |_| {
             let task = first.clone_files()?;
             task.set_cred(Cred::root());
-            // The kernel has applied the umask of who asks.
+            // Each request to make something comes with one.
             task.umask(0);
             Ok(Self {
                 seat: Arc::new(Seat::new(task.interrupter())),

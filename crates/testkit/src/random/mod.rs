@@ -7,6 +7,7 @@
 //! * In a case with a FIFO or a queue of events nothing waits (`tame`), whatever shrinking takes
 //!   away.
 
+mod acls;
 mod data;
 mod guess;
 pub mod mounts;

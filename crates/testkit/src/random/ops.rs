@@ -73,7 +73,7 @@ impl Lean {
         match self {
             Lean::Open => [40, 10, 15, 8, 4, 3, 5, 1, 1, 3, 0, 0, 0],
             Lean::Names => [12, 8, 50, 5, 3, 8, 5, 2, 1, 1, 0, 0, 0],
-            Lean::Rights => [25, 12, 20, 20, 5, 2, 12, 1, 3, 2, 1, 0, 0],
+            Lean::Rights => [25, 12, 20, 20, 5, 2, 12, 1, 12, 2, 1, 0, 0],
             Lean::Mounts => [20, 12, 18, 8, 4, 5, 5, 25, 2, 4, 1, 0, 0],
             Lean::Data => [18, 6, 8, 12, 60, 10, 3, 1, 7, 8, 1, 0, 0],
             Lean::Table => [24, 2, 2, 2, 14, 2, 1, 1, 1, 50, 3, 0, 1],
@@ -469,13 +469,21 @@ impl Gen {
         }
     }
 
-    fn xattrs(&mut self) -> Op {
-        let obj = match self.rng.below(5) {
+    /// What has an attribute.
+    pub(super) fn object(&mut self) -> Obj {
+        match self.rng.below(5) {
             0 => Obj::Fd(self.any_fd()),
             1 => Obj::LPath(self.old()),
             2 => Obj::Path(self.old_of(Some(Kind::Dir)).1),
             _ => Obj::Path(self.old_of(Some(Kind::File)).1),
-        };
+        }
+    }
+
+    fn xattrs(&mut self) -> Op {
+        if self.rng.below(2) == 0 {
+            return self.acls();
+        }
+        let obj = self.object();
         let name = match self.rng.below(14) {
             0 => Path([b"user.".to_vec(), vec![b'k'; 249 + self.rng.below(3)]].concat()),
             1 | 2 => {

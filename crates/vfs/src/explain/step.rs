@@ -2,6 +2,7 @@
 //! What can be told of a call: steps with their facts, as plain data.
 
 use super::Check;
+use crate::acl::AclMatch;
 use crate::walk::Reason;
 use openpath_abi::Errno;
 
@@ -29,6 +30,8 @@ pub enum Decider {
     Group,
     /// Everyone else's.
     Other,
+    /// An entry of its access control list.
+    Acl(AclMatch),
     /// A capability (`CAP_*`), by its number.
     Capability(u32),
 }
@@ -173,6 +176,12 @@ impl Decider {
             Self::Owner => "owner bits",
             Self::Group => "group bits",
             Self::Other => "other bits",
+            Self::Acl(AclMatch::User(_)) => "the list's entry of the user",
+            Self::Acl(AclMatch::GroupObj) => "the list's entry of the file's group",
+            Self::Acl(AclMatch::Group(_)) => "the list's entry of a group",
+            Self::Acl(AclMatch::Groups) => "the list's entries of groups",
+            Self::Acl(AclMatch::Mask) => "the list's mask",
+            Self::Acl(AclMatch::Other) => "the list's entry of others",
             Self::Capability(caps::CAP_DAC_OVERRIDE) => "CAP_DAC_OVERRIDE",
             Self::Capability(caps::CAP_DAC_READ_SEARCH) => "CAP_DAC_READ_SEARCH",
             Self::Capability(_) => "a capability",

@@ -113,7 +113,7 @@ impl Core {
     pub(crate) fn tell_permission(&self, inode: &Inode, asked: u32) {
         self.tell(|| {
             let (mode, (uid, gid)) = (inode.mode(), inode.ids());
-            let (by, granted) = perm::decide(&self.cred(), mode, (uid, gid), asked);
+            let (by, granted) = perm::decide(&self.cred(), inode, asked);
             Step::Asked(Permission {
                 asked: asked & 7,
                 mode,

@@ -13,6 +13,7 @@
 //! | attributes | the attribute sequence's change | the sequence ([`Inode::attr`]) |
 //! | rare | once; each part under its own lock | the same |
 //! | denials | `deny_writing`, `allow_writing` | one load, after a writer's mark |
+//! | access control lists, in rare | `InodeAcls` | the same, where the flags word has their bit |
 //!
 //! # Rules
 //! R1. Directory operations that change names run with the directory's [`Inode::lock_names`] held
@@ -20,6 +21,7 @@
 //! R2. No backend method is called in the lock-free walk, nor while a lock of the dentry cache is
 //!     held.
 
+mod acls;
 mod attr;
 mod carrier;
 mod entries;
@@ -29,9 +31,10 @@ pub use attr::Attr;
 pub use carrier::{Cargo, Carried, Carrier, Way};
 pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 
+use crate::acl::Acls;
 use crate::lease::Layouts;
 use crate::lock::LockContext;
-use crate::lock_order::{InodeEntries, InodeNames, Stacked};
+use crate::lock_order::{InodeAcls, InodeEntries, InodeNames, Stacked};
 use crate::notify::Marks;
 use crate::pipe::InodePipe;
 use attr::{AttrWords, high, low};
@@ -47,7 +50,8 @@ pub mod flag {
     /// It has, or had, locks ([`crate::Task::fcntl_setlk`], [`crate::Task::flock`]). The core's
     /// own: backends leave it alone.
     pub const LOCK_CONTEXT: u64 = 1;
-    /// An access control list may say otherwise than the mode.
+    /// It has an access control list ([`crate::Acls::access`]), which may say otherwise than the
+    /// mode. Set and cleared by [`super::Inode::put_acls`] alone.
     pub const ACL: u64 = 1 << 1;
     /// Everyone may search this directory: mode has all x bits and there is no ACL.
     pub const SEARCHABLE_BY_ALL: u64 = 1 << 2;
@@ -74,6 +78,8 @@ pub mod flag {
     /// Someone is told what happens to it ([`crate::Task::inotify_add_watch`]). The core's own:
     /// backends leave it alone.
     pub const WATCHED: u64 = 1 << 10;
+    /// A directory with a default access control list. As [`ACL`].
+    pub const DEFAULT_ACL: u64 = 1 << 13;
 }
 
 /// What few inodes have, made for the first who needs any of it.
@@ -87,6 +93,8 @@ pub(crate) struct Rare {
     pub(crate) locks: WriteOnce<Arc<LockContext>>,
     /// Who may use it as it lies in its backend.
     pub(crate) layouts: Layouts,
+    /// Its access control lists.
+    acls: RwLock<Acls, InodeAcls>,
     /// Entries of a directory besides its first: where it was found before it moved without us.
     entries: Mutex<Vec<u32>, InodeEntries>,
 }
@@ -371,7 +379,8 @@ impl Inode {
         Ok(self.link.set(body.into()))
     }
 
-    /// Sets what `change` names, but for the length, in the core's attributes.
+    /// Sets what `change` names, but for the length, in the core's attributes; an access control
+    /// list follows a new mode.
     pub fn apply(&self, change: &SetAttr) {
         self.update(|a| {
             if let Some(mode_bits) = change.mode {
@@ -383,5 +392,8 @@ impl Inode {
             a.mtime = change.mtime.unwrap_or(a.mtime);
             a.ctime = change.ctime.unwrap_or(a.ctime);
         });
+        if let Some(mode_bits) = change.mode {
+            self.note_mode_in_acl(mode_bits);
+        }
     }
 }

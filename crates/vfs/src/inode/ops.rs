@@ -2,6 +2,7 @@
 //! What a backend serves an inode with: the calls, and the words they are made in.
 
 use super::{Carrier, Inode, Way};
+use crate::acl::{Acls, SetAcl};
 use crate::file::FileOps;
 use crate::lock::LockCall;
 use crate::path::VfsPath;
@@ -48,6 +49,8 @@ pub struct NewInode<'a> {
     pub now: Timespec,
     /// Whom its bytes and the inode itself are charged to; `None`: nobody.
     pub tenant: Option<&'a TenantRef>,
+    /// Its access control lists, which its mode goes with; `None`: it has none.
+    pub acls: Option<&'a Acls>,
 }
 
 /// A rename as a backend carries it out. All checks are done; both directories are locked.
@@ -428,7 +431,18 @@ pub trait InodeOps: Send + Sync + 'static {
         Ok(())
     }
 
-    /// The value of an extended attribute.
+    /// Sets or removes an access control list, the mode that goes with it and the time of the
+    /// change, and puts the list where the core finds it ([`Inode::put_acls`]). Asked only in trees
+    /// with [`crate::SuperBlockOptions::acls`], and never of a symbolic link.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` by default; `ENOSPC`.
+    fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// The value of an extended attribute. Access control lists are never asked for: the core has
+    /// them from [`Inode::put_acls`].
     ///
     /// # Errors
     /// `EOPNOTSUPP` by default; `ENODATA`.

@@ -143,7 +143,8 @@ fn reads_plainly(core: &Core, pin: &Pin, op: &OpenOp, walked: u32) -> Option<Res
     let inode = core.vfs.dcache.store.dentry_payload(pin)?;
     let mode_bits = inode.mode();
     if mode_bits & mode::S_IFMT != mode::S_IFREG
-        || inode.flags() & (flag::OPEN_HOOK | flag::LEASED) != 0
+        // A list may deny what the mode gives everyone.
+        || inode.flags() & (flag::OPEN_HOOK | flag::LEASED | flag::ACL) != 0
         || core.by_lock_pointer && core.vfs.has_leases(inode)
     {
         return None;
@@ -175,7 +176,7 @@ fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errn
     if !plain || sticky || mount.sb.is_read_only() {
         return None;
     }
-    let allowed = perm::generic_permission(&core.cred(), inode.mode(), inode.ids(), op.access);
+    let allowed = perm::generic_permission(&core.cred(), inode, op.access);
     if access == O_RDONLY || allowed.is_err() {
         return Some(allowed);
     }
@@ -191,7 +192,7 @@ fn writes_plainly(core: &Core, pin: &Pin, op: &OpenOp) -> Option<Result<(), Errn
 /// Whether the task may read a file that not everyone may.
 #[cold]
 fn may_read(core: &Core, inode: &Inode) -> Result<(), Errno> {
-    perm::generic_permission(&core.cred(), inode.mode(), inode.ids(), perm::MAY_READ)
+    perm::generic_permission(&core.cred(), inode, perm::MAY_READ)
 }
 
 /// As [`finish`], by all the rules.

@@ -2,6 +2,7 @@
 //! The last component of an open (`open_last_lookups`, `lookup_open`).
 
 use super::OpenOp;
+use crate::acl::new_file;
 use crate::dcache::{Kind, dflag};
 use crate::explain::{Check, Would};
 use crate::inode::{Inode, NewInode, flag};
@@ -188,16 +189,16 @@ fn make(place: LockedDir<'_>, name: &[u8], op: &OpenOp) -> Result<Arc<Inode>, Er
     core.tell_permission(dir, MAY_WRITE | MAY_EXEC);
     core.stop_before(Would::Create)?;
     core.try_break(dir)?;
-    let mode = perm::new_mode(&cred, dir, op.mode, core.umask.get());
-    let (uid, gid, mode) = perm::new_owner(&cred, dir, mode);
+    let file = new_file(&cred, dir, op.mode, core.umask.get())?;
     let new = NewInode {
-        mode,
-        uid,
-        gid,
+        mode: file.mode,
+        uid: file.uid,
+        gid: file.gid,
         rdev: 0,
         body: b"",
         now: core.vfs.clock.now(),
         tenant: Some(&core.tenant()),
+        acls: file.acls.as_ref(),
     };
     core.room(Kind::Positive)?;
     let dcache = &core.vfs.dcache;

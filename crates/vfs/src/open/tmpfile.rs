@@ -2,6 +2,7 @@
 //! Files without a name: `O_TMPFILE` (`do_tmpfile`, `vfs_tmpfile`).
 
 use super::{OpenOp, grant};
+use crate::acl::new_file;
 use crate::dcache::Kind;
 use crate::explain::{Check, Would};
 use crate::file::Filp;
@@ -49,16 +50,16 @@ fn make(core: &Core, dir_pin: &Pin, op: &OpenOp) -> Result<Pin, Errno> {
         .map_err(|errno| core.denied(dir, MAY_WRITE | MAY_EXEC, errno))?;
     core.tell_permission(dir, MAY_WRITE | MAY_EXEC);
     core.stop_before(Would::CreateUnnamed)?;
-    let mode = perm::new_mode(&cred, dir, op.mode, core.umask.get());
-    let (uid, gid, mode) = perm::new_owner(&cred, dir, mode);
+    let file = new_file(&cred, dir, op.mode, core.umask.get())?;
     let new = NewInode {
-        mode,
-        uid,
-        gid,
+        mode: file.mode,
+        uid: file.uid,
+        gid: file.gid,
         rdev: 0,
         body: b"",
         now: vfs.clock.now(),
         tenant: Some(&core.tenant()),
+        acls: file.acls.as_ref(),
     };
     core.room(Kind::Positive)?;
     let made = || dir.shielded(|ops| ops.tmpfile(dir, &new));

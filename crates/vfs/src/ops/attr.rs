@@ -8,8 +8,8 @@
 //! A change holds the inode's `InodeNames` lock from its first look at the attributes to the end.
 //!
 //! # Rules
-//! R1. A directory's new mode or owner may change who can search it: the change runs inside a
-//!     `DirChange`, and the entry says afterwards whether walks must ask.
+//! R1. A directory's new mode, owner or access control list may change who can search it: the
+//!     change runs inside a `DirChange`, and the entry says afterwards whether walks must ask.
 
 use super::resolve;
 use super::target::{Target, at_lookup};
@@ -119,7 +119,7 @@ impl Task {
 pub(super) const ANONYMOUS: u32 = 0;
 
 /// Whether the set-group-id bit may be on a file of this group (`in_group_or_capable`).
-fn may_set_group_id(cred: &Cred, gid: u32) -> bool {
+pub(super) fn may_set_group_id(cred: &Cred, gid: u32) -> bool {
     cred.in_group(gid) || cred.capable(caps::CAP_FSETID)
 }
 
@@ -231,14 +231,20 @@ impl Target<'_> {
     /// # Errors
     /// What the backend meets.
     fn change(&self, change: &SetAttr) -> Result<(), Errno> {
+        self.around_search(|| self.setattr(change))
+    }
+
+    /// Runs a change after which others may be able to search, if the target is a directory (R1).
+    /// The inode is locked.
+    pub(super) fn around_search<T>(&self, change: impl FnOnce() -> T) -> T {
         if !self.inode.is_dir() {
-            return self.setattr(change);
+            return change();
         }
         let dcache = &self.core.vfs.dcache;
         let dir = self.spot.dentry;
         // R1
         let moved = dcache.begin_dir_change(dir);
-        let result = self.setattr(change);
+        let result = change();
         dcache.note_search(dir, self.inode);
         drop(moved);
         result

@@ -10,6 +10,7 @@
 //! the operation's own -> backend.
 
 use super::{Held, Parent, resolve_parent};
+use crate::acl::new_file;
 use crate::dcache::Kind;
 use crate::file::Fd;
 use crate::inode::{Inode, NewInode};
@@ -129,26 +130,23 @@ impl Place<'_> {
         perm::may_create(&self.core.cred(), self.superblock()?, self.inode)
     }
 
-    /// The mode of a new file here, after umask (`vfs_prepare_mode`).
-    fn mode(&self, wanted: u32) -> u32 {
-        perm::new_mode(&self.core.cred(), self.inode, wanted, self.core.umask.get())
-    }
-
-    /// Has the backend make a new inode here (`inode_init_owner`).
-    fn create(&self, mode: u32, rdev: u64, body: &[u8]) -> Result<Arc<Inode>, Errno> {
-        self.core.try_break(self.inode)?;
-        self.core.room(Kind::Positive)?;
-        let (uid, gid, mode) = perm::new_owner(&self.core.cred(), self.inode, mode);
+    /// Has the backend make a new inode here.
+    fn create(&self, wanted: u32, rdev: u64, body: &[u8]) -> Result<Arc<Inode>, Errno> {
+        let core = self.core;
+        core.try_break(self.inode)?;
+        core.room(Kind::Positive)?;
+        let file = new_file(&core.cred(), self.inode, wanted, core.umask.get())?;
         let new = NewInode {
-            mode,
-            uid,
-            gid,
+            mode: file.mode,
+            uid: file.uid,
+            gid: file.gid,
             rdev,
             body,
-            now: self.core.vfs.clock.now(),
-            tenant: Some(&self.core.tenant()),
+            now: core.vfs.clock.now(),
+            tenant: Some(&core.tenant()),
+            acls: file.acls.as_ref(),
         };
-        self.core.vfs.dcache.with_room(|| {
+        core.vfs.dcache.with_room(|| {
             self.inode
                 .shielded(|ops| ops.create(self.inode, self.name, &new))
         })
@@ -203,7 +201,7 @@ impl Task {
         let wanted = S_IFDIR | mode & (0o777 | mode::S_ISVTX);
         make_name(&self.core, at, path, (Slash::Allowed, lookup), |place| {
             place.may_create()?;
-            place.create(place.mode(wanted), 0, b"")
+            place.create(wanted, 0, b"")
         })
     }
 
@@ -238,7 +236,7 @@ impl Task {
             if is_device && !is_whiteout && !self.core.cred().capable(caps::CAP_MKNOD) {
                 return Err(Errno::EPERM);
             }
-            place.create(place.mode(wanted), rdev, b"")
+            place.create(wanted, rdev, b"")
         })
     }
 

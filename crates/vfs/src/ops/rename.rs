@@ -18,6 +18,7 @@
 use super::child::bury;
 use super::unlink::remove_dir_entry;
 use super::{Held, Parent, resolve_parent};
+use crate::acl::{NewFile, new_file};
 use crate::dcache::{NewName, dflag};
 use crate::file::Fd;
 use crate::inode::{Inode, NewInode, Rename};
@@ -321,6 +322,10 @@ fn carry_out(
         }
     }
     let tenant = core.tenant();
+    let left = match how.whiteout {
+        true => Some(new_file(&core.cred(), old_dir, mode::S_IFCHR, 0)?),
+        false => None,
+    };
     // R1: the name's room is had before anything changes.
     let name = core
         .vfs
@@ -334,7 +339,7 @@ fn carry_out(
         new_name: &to.name,
         target,
         exchange: how.exchange,
-        whiteout: how.whiteout.then(|| whiteout(core, old_dir, &tenant)),
+        whiteout: left.as_ref().map(|left| whiteout(core, left, &tenant)),
         now: core.vfs.clock.now(),
     };
     if how.whiteout {
@@ -426,17 +431,17 @@ fn lock_moved<'a>(
     })
 }
 
-/// What a whiteout in `dir` is: a character device 0:0 that nobody may access.
-fn whiteout<'a>(core: &Core, dir: &Inode, tenant: &'a TenantRef) -> NewInode<'a> {
-    let (uid, gid, mode) = perm::new_owner(&core.cred(), dir, mode::S_IFCHR);
+/// A whiteout: a character device 0:0 that nobody may access.
+fn whiteout<'a>(core: &Core, left: &'a NewFile, tenant: &'a TenantRef) -> NewInode<'a> {
     NewInode {
-        mode,
-        uid,
-        gid,
+        mode: left.mode,
+        uid: left.uid,
+        gid: left.gid,
         rdev: 0,
         body: b"",
         now: core.vfs.clock.now(),
         tenant: Some(tenant),
+        acls: left.acls.as_ref(),
     }
 }
 

@@ -99,7 +99,7 @@ impl<'w> Walk<'w> {
         let cred = self.core.cred();
         let allowed = self.with_inode(|inode| {
             self.core.tell_permission(inode, perm::MAY_EXEC);
-            perm::generic_permission(&cred, inode.mode(), inode.ids(), perm::MAY_EXEC)
+            perm::generic_permission(&cred, inode, perm::MAY_EXEC)
         })?;
         allowed.map_err(|errno| self.sure(Check::Search, errno))
     }

@@ -39,6 +39,7 @@ pub(crate) fn new(mode: u32, now: i64) -> NewInode<'static> {
         body: &[],
         now: at(now),
         tenant: None,
+        acls: None,
     }
 }
 

@@ -119,6 +119,11 @@ impl Clerk {
         }
     }
 
+    /// What was agreed on with the kernel.
+    pub(crate) fn terms(&self) -> Terms {
+        self.terms
+    }
+
     pub(crate) fn count(&self, kind: Kind) {
         self.view.counts.add(kind, 1);
     }
@@ -181,6 +186,27 @@ impl Clerk {
         self.view.counts.ringed();
     }
 
+    /// Requests that make a file and come with a umask.
+    fn make(&self, asked: &mut Asked<'_>, request: Request<'_>) -> Result<(), Errno> {
+        match request {
+            Request::Mknod {
+                name,
+                mode,
+                umask,
+                rdev,
+            } => self.mknod(asked, name, (mode, umask), rdev),
+            Request::Mkdir { name, mode, umask } => self.mkdir(asked, name, (mode, umask)),
+            Request::Create {
+                name,
+                mode,
+                umask,
+                flags,
+            } => self.create(asked, name, (mode, umask), flags),
+            Request::Tmpfile { mode, umask, flags } => self.tmpfile(asked, (mode, umask), flags),
+            _ => Err(Errno::ENOSYS),
+        }
+    }
+
     fn asked(&self, asked: &mut Asked<'_>, request: Request<'_>) -> Result<(), Errno> {
         match request {
             Request::Lookup(name) => self.lookup(asked, name),
@@ -189,8 +215,10 @@ impl Clerk {
             Request::Setattr(change) => self.setattr(asked, &change),
             Request::Readlink => self.readlink(asked),
             Request::Symlink { name, target } => self.symlink(asked, name, target),
-            Request::Mknod { name, mode, rdev } => self.mknod(asked, name, mode, rdev),
-            Request::Mkdir { name, mode } => self.mkdir(asked, name, mode),
+            Request::Mknod { .. }
+            | Request::Mkdir { .. }
+            | Request::Create { .. }
+            | Request::Tmpfile { .. } => self.make(asked, request),
             Request::Unlink(name) => self.remove(asked, name, false),
             Request::Rmdir(name) => self.remove(asked, name, true),
             Request::Rename {
@@ -202,8 +230,6 @@ impl Clerk {
             Request::Link { node, name } => self.link(asked, node, name),
             Request::Open { flags } => self.open(asked, flags),
             Request::Opendir => self.opendir(asked),
-            Request::Create { name, mode, flags } => self.create(asked, name, mode, flags),
-            Request::Tmpfile { mode, flags } => self.tmpfile(asked, mode, flags),
             Request::Read(span) => self.read(asked, span),
             Request::Readdir(span) => self.readdir(asked, span),
             Request::ReaddirPlus(span) => self.readdirplus(asked, span),
@@ -219,7 +245,12 @@ impl Clerk {
             Request::Release { handle } => self.release(asked, handle),
             Request::Fsync { handle, data_only } => self.fsync(asked, handle, data_only),
             Request::Fsyncdir { data_only } => self.fsync(asked, 0, data_only),
-            Request::Setxattr { name, value, flags } => self.setxattr(asked, name, value, flags),
+            Request::Setxattr {
+                name,
+                value,
+                flags,
+                strips,
+            } => self.setxattr(asked, name, value, (flags, strips)),
             Request::Getxattr { name, room } => self.getxattr(asked, name, room),
             Request::Listxattr { room } => self.listxattr(asked, room),
             Request::Removexattr(name) => self.removexattr(asked, name),

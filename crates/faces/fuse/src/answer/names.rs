@@ -98,15 +98,28 @@ impl Clerk {
         Ok(())
     }
 
-    pub(super) fn mknod(&self, asked: &mut Asked<'_>, name: &[u8], mode: u32, rdev: u32) -> Done {
+    /// `mode` comes with the umask, which a default access control list takes the place of.
+    pub(super) fn mknod(
+        &self,
+        asked: &mut Asked<'_>,
+        name: &[u8],
+        (mode, umask): (u32, u32),
+        rdev: u32,
+    ) -> Done {
         self.count(Kind::Make);
+        asked.w.task.umask(umask);
         let (who, place) = (asked.owner(), (asked.node(), name));
         let made = self.view.make(asked.w, who, place, mode, rdev.into());
         entry_for(asked, made, self.holds)
     }
 
-    pub(super) fn mkdir(&self, asked: &mut Asked<'_>, name: &[u8], mode: u32) -> Done {
-        self.mknod(asked, name, mode & !S_IFMT | S_IFDIR, 0)
+    pub(super) fn mkdir(
+        &self,
+        asked: &mut Asked<'_>,
+        name: &[u8],
+        (mode, umask): (u32, u32),
+    ) -> Done {
+        self.mknod(asked, name, (mode & !S_IFMT | S_IFDIR, umask), 0)
     }
 
     pub(super) fn symlink(&self, asked: &mut Asked<'_>, name: &[u8], target: &[u8]) -> Done {
@@ -141,8 +154,15 @@ impl Clerk {
         entry_for(asked, linked, self.holds)
     }
 
-    pub(super) fn create(&self, asked: &mut Asked<'_>, name: &[u8], mode: u32, flags: u32) -> Done {
+    pub(super) fn create(
+        &self,
+        asked: &mut Asked<'_>,
+        name: &[u8],
+        (mode, umask): (u32, u32),
+        flags: u32,
+    ) -> Done {
         self.count(Kind::Create);
+        asked.w.task.umask(umask);
         let (who, place) = (asked.owner(), (asked.node(), name));
         let (by, seen) = (asked.by(), (place.0, Some(name)));
         let made = self.view.seen(asked.w, by, seen, flags, |w| {
@@ -151,8 +171,14 @@ impl Clerk {
         self.created(asked, made)
     }
 
-    pub(super) fn tmpfile(&self, asked: &mut Asked<'_>, mode: u32, flags: u32) -> Done {
+    pub(super) fn tmpfile(
+        &self,
+        asked: &mut Asked<'_>,
+        (mode, umask): (u32, u32),
+        flags: u32,
+    ) -> Done {
         self.count(Kind::Create);
+        asked.w.task.umask(umask);
         let (who, dir) = (asked.owner(), asked.node());
         let by = asked.by();
         let made = self.view.seen(asked.w, by, (dir, None), flags, |w| {
@@ -181,10 +207,12 @@ impl Clerk {
         asked: &mut Asked<'_>,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        (flags, strips): (u32, bool),
     ) -> Done {
         self.count(Kind::Attribute);
         let node = asked.node();
+        let who = asked.changer(strips);
+        asked.w.act_for(who);
         self.view.setxattr(asked.w, node, name, value, flags)
     }
 
@@ -202,6 +230,9 @@ impl Clerk {
 
     pub(super) fn removexattr(&self, asked: &mut Asked<'_>, name: &[u8]) -> Done {
         self.count(Kind::Attribute);
+        // Divergence: L121.
+        let who = asked.owner();
+        asked.w.act_for(who);
         self.view.removexattr(asked.w, asked.node(), name)
     }
 }

@@ -100,6 +100,7 @@ impl<'a> Entry<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::init::Terms;
     use crate::wire::numbers::op;
     use crate::wire::{Answer, Header, Request};
 
@@ -127,7 +128,7 @@ mod tests {
             let mut entry = Entry::of(&mut head, &mut room, &mut brief);
             let (message, body) = entry.parts();
             let (header, rest) = Header::of(message).expect("a header");
-            let request = Request::of(&header, rest.expect("a body"));
+            let request = Request::of(&header, rest.expect("a body"), Terms::default());
             assert!(matches!(request, Ok(Request::Write { data: it, .. }) if it == data));
             let mut answer = Answer::new(body, header.unique);
             answer.u64(4711);

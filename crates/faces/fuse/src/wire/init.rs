@@ -16,6 +16,7 @@ pub(crate) const PAGES: u16 = (ONCE_MAX / 4096) as u16;
 /// What is asked of the kernel, each where it has it.
 const WANTED: u64 = can::ASYNC_READ
     | can::BIG_WRITES
+    | can::DONT_MASK
     | can::DO_READDIRPLUS
     | can::READDIRPLUS_AUTO
     | can::ASYNC_DIO
@@ -25,10 +26,13 @@ const WANTED: u64 = can::ASYNC_READ
     | can::CACHE_SYMLINKS
     | can::NO_OPENDIR_SUPPORT
     | can::HANDLE_KILLPRIV_V2
+    | can::SETXATTR_EXT
     | can::INIT_EXT;
 
 /// What is asked for beside it where writes are kept back.
 pub(crate) const WRITEBACK: u64 = can::WRITEBACK_CACHE;
+/// The same where the kernel is to check by access control lists.
+pub(crate) const ACLS: u64 = can::POSIX_ACL;
 /// The same where locks of files are answered.
 pub(crate) const LOCKS: u64 = can::POSIX_LOCKS | can::FLOCK_LOCKS;
 /// The same where requests are to come by rings.
@@ -80,6 +84,11 @@ impl Terms {
     /// Whether the kernel says when a change of data takes set-id bits.
     pub(crate) fn says_what_strips(self) -> bool {
         self.flags & can::HANDLE_KILLPRIV_V2 != 0
+    }
+
+    /// Whether a request to set an attribute has its longer form.
+    pub(crate) fn sets_at_length(self) -> bool {
+        self.flags & can::SETXATTR_EXT != 0
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) mod can {
     pub(crate) const ASYNC_READ: u64 = 1;
     pub(crate) const POSIX_LOCKS: u64 = 1 << 1;
     pub(crate) const BIG_WRITES: u64 = 1 << 5;
+    pub(crate) const DONT_MASK: u64 = 1 << 6;
     pub(crate) const FLOCK_LOCKS: u64 = 1 << 10;
     pub(crate) const DO_READDIRPLUS: u64 = 1 << 13;
     pub(crate) const READDIRPLUS_AUTO: u64 = 1 << 14;
@@ -69,10 +70,13 @@ pub(crate) mod can {
     pub(crate) const WRITEBACK_CACHE: u64 = 1 << 16;
     pub(crate) const NO_OPEN_SUPPORT: u64 = 1 << 17;
     pub(crate) const PARALLEL_DIROPS: u64 = 1 << 18;
+    /// The kernel checks by access control lists, and the server keeps modes and new files right.
+    pub(crate) const POSIX_ACL: u64 = 1 << 20;
     pub(crate) const MAX_PAGES: u64 = 1 << 22;
     pub(crate) const CACHE_SYMLINKS: u64 = 1 << 23;
     pub(crate) const NO_OPENDIR_SUPPORT: u64 = 1 << 24;
     pub(crate) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
+    pub(crate) const SETXATTR_EXT: u64 = 1 << 29;
     /// There is a second word of flags.
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     /// Linux 6.14, where `fuse.enable_uring` says so.
@@ -95,6 +99,8 @@ pub(crate) mod fattr {
 
 /// An open leaves the pages that are cached alone (`FOPEN_KEEP_CACHE`).
 pub(crate) const FOPEN_KEEP_CACHE: u32 = 1 << 1;
+/// Setting an access control list takes the set-group-ID bit (`FUSE_SETXATTR_ACL_KILL_SGID`).
+pub(crate) const ACL_KILL_SGID: u32 = 1;
 /// A write that comes from the page cache (`FUSE_WRITE_CACHE`).
 pub(crate) const WRITE_CACHE: u32 = 1;
 /// A write that takes set-id bits (`FUSE_WRITE_KILL_SUIDGID`).

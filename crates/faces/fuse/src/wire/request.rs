@@ -3,7 +3,8 @@
 
 use super::Header;
 use super::fields::{Fields, Malformed};
-use super::numbers::{FSYNC_FDATASYNC, LK_FLOCK, fattr, op};
+use super::init::Terms;
+use super::numbers::{ACL_KILL_SGID, FSYNC_FDATASYNC, LK_FLOCK, fattr, op};
 use openpath_abi::{Flock, TimeSet, Timespec};
 
 /// A request. `handle` is what an open was answered with, 0 where opens are not asked.
@@ -25,11 +26,13 @@ pub(crate) enum Request<'a> {
     Mknod {
         name: &'a [u8],
         mode: u32,
+        umask: u32,
         rdev: u32,
     },
     Mkdir {
         name: &'a [u8],
         mode: u32,
+        umask: u32,
     },
     Unlink(&'a [u8]),
     Rmdir(&'a [u8]),
@@ -51,10 +54,12 @@ pub(crate) enum Request<'a> {
     Create {
         name: &'a [u8],
         mode: u32,
+        umask: u32,
         flags: u32,
     },
     Tmpfile {
         mode: u32,
+        umask: u32,
         flags: u32,
     },
     Read(Span),
@@ -89,6 +94,8 @@ pub(crate) enum Request<'a> {
         name: &'a [u8],
         value: &'a [u8],
         flags: u32,
+        /// An access control list that takes the set-group-ID bit.
+        strips: bool,
     },
     Getxattr {
         name: &'a [u8],
@@ -192,12 +199,30 @@ impl Iterator for Forgets<'_> {
     }
 }
 
+fn setxattr<'a>(f: &mut Fields<'a>, terms: Terms) -> Result<Request<'a>, Malformed> {
+    let (len, flags) = (f.u32()?, f.u32()?);
+    let more = if terms.sets_at_length() {
+        let more = f.u32()?;
+        f.skip(4)?;
+        more
+    } else {
+        0
+    };
+    let (name, value) = (f.name()?, f.bytes(len as usize)?);
+    Ok(Request::Setxattr {
+        name,
+        value,
+        flags,
+        strips: more & ACL_KILL_SGID != 0,
+    })
+}
+
 impl<'a> Request<'a> {
-    /// Takes a body apart.
+    /// Takes a body apart, which has the form that was agreed on.
     ///
     /// # Errors
     /// It is shorter than it should be, or its lengths lie.
-    pub(crate) fn of(header: &Header, body: &'a [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn of(header: &Header, body: &'a [u8], terms: Terms) -> Result<Self, Malformed> {
         let mut fields = Fields::new(body);
         let f = &mut fields;
         Ok(match header.opcode {
@@ -213,16 +238,19 @@ impl<'a> Request<'a> {
                 target: f.name()?,
             },
             op::MKNOD => {
-                let (mode, rdev) = (f.u32()?, f.u32()?);
-                f.skip(8)?;
-                let name = f.name()?;
-                Self::Mknod { name, mode, rdev }
+                let (mode, rdev, umask) = (f.u32()?, f.u32()?, f.u32()?);
+                f.skip(4)?;
+                Self::Mknod {
+                    name: f.name()?,
+                    mode,
+                    umask,
+                    rdev,
+                }
             }
             op::MKDIR => {
-                let mode = f.u32()?;
-                f.skip(4)?;
+                let (mode, umask) = (f.u32()?, f.u32()?);
                 let name = f.name()?;
-                Self::Mkdir { name, mode }
+                Self::Mkdir { name, mode, umask }
             }
             op::UNLINK => Self::Unlink(f.name()?),
             op::RMDIR => Self::Rmdir(f.name()?),
@@ -234,21 +262,21 @@ impl<'a> Request<'a> {
             op::OPEN => Self::Open { flags: f.u32()? },
             op::OPENDIR => Self::Opendir,
             op::CREATE => {
-                let (flags, mode) = (f.u32()?, f.u32()?);
-                f.skip(8)?;
-                let name = f.name()?;
-                Self::Create { name, mode, flags }
+                let (flags, mode, umask) = (f.u32()?, f.u32()?, f.u32()?);
+                f.skip(4)?;
+                Self::Create {
+                    name: f.name()?,
+                    mode,
+                    umask,
+                    flags,
+                }
             }
             op::TMPFILE => {
-                let (flags, mode) = (f.u32()?, f.u32()?);
-                Self::Tmpfile { mode, flags }
+                let (flags, mode, umask) = (f.u32()?, f.u32()?, f.u32()?);
+                Self::Tmpfile { mode, umask, flags }
             }
             op::STATFS => Self::Statfs,
-            op::SETXATTR => {
-                let (len, flags) = (f.u32()?, f.u32()?);
-                let (name, value) = (f.name()?, f.bytes(len as usize)?);
-                Self::Setxattr { name, value, flags }
-            }
+            op::SETXATTR => setxattr(f, terms)?,
             op::GETXATTR => {
                 let room = f.u32()?;
                 f.skip(4)?;

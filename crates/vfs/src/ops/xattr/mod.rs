@@ -8,6 +8,7 @@
 //! * Values and lists come whole: who has a buffer compares its size (`ERANGE`, `E2BIG`).
 //! * No access control list can be set (`EOPNOTSUPP`); taking one away works, there is none.
 
+mod acl;
 mod at;
 mod rules;
 mod values;

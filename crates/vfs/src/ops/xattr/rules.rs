@@ -2,35 +2,27 @@
 //! Who may read and change which extended attribute, by its name space.
 //!
 //! # Kernel analogue
-//! `vfs_setxattr`, `vfs_getxattr`, `vfs_removexattr`, `vfs_remove_acl`, `xattr_permission`,
+//! `vfs_setxattr`, `vfs_getxattr`, `vfs_removexattr`, `xattr_permission`,
 //! `cap_inode_setxattr`, `cap_convert_nscap`.
 //!
 //! # Locks
 //! A change holds the inode's `InodeNames` lock; reading holds nothing.
 
 use super::super::target::Target;
-use super::values::{Capability, refused_acl};
+use super::values::Capability;
+use crate::acl::AclKind;
 use crate::inode::flag;
 use crate::perm::{self, MAY_READ, MAY_WRITE};
 use openpath_abi::xattr::{
-    ACL_ACCESS_NAME, ACL_DEFAULT_NAME, CAPABILITY_NAME, SECURITY_PREFIX, SYSTEM_PREFIX,
-    TRUSTED_PREFIX, USER_PREFIX,
+    CAPABILITY_NAME, SECURITY_PREFIX, SYSTEM_PREFIX, TRUSTED_PREFIX, USER_PREFIX,
 };
 use openpath_abi::{Errno, caps, mode};
-
-fn is_acl(name: &[u8]) -> bool {
-    name == ACL_ACCESS_NAME || name == ACL_DEFAULT_NAME
-}
 
 impl Target<'_> {
     pub(super) fn setxattr(&self, name: &[u8], value: &[u8], flags: u32) -> Result<(), Errno> {
         let _writing = self.begin_write()?;
-        if is_acl(name) {
-            return if value.is_empty() {
-                self.core.past_delegations(|| self.remove_acl_locked(name))
-            } else {
-                Err(refused_acl(value))
-            };
+        if let Some(kind) = AclKind::of_name(name) {
+            return self.set_acl(kind, value);
         }
         let capability = name == CAPABILITY_NAME;
         if capability && !value.is_empty() {
@@ -65,10 +57,11 @@ impl Target<'_> {
     }
 
     pub(super) fn getxattr(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        let inode = self.inode;
-        if !is_acl(name) {
-            self.may_touch(name, MAY_READ)?;
+        if let Some(kind) = AclKind::of_name(name) {
+            return self.get_acl(kind);
         }
+        let inode = self.inode;
+        self.may_touch(name, MAY_READ)?;
         let value = inode.shielded(|ops| ops.getxattr(inode, name))?;
         if name != CAPABILITY_NAME {
             return Ok(value);
@@ -84,8 +77,11 @@ impl Target<'_> {
             other => other?,
         };
         let trusted = self.core.cred().capable(caps::CAP_SYS_ADMIN);
-        let mut list = Vec::new();
+        let mut list = self.list_acls()?;
         for name in names {
+            if AclKind::of_name(&name).is_some() {
+                continue;
+            }
             if trusted || !name.starts_with(TRUSTED_PREFIX) {
                 list.extend_from_slice(&name);
                 list.push(0);
@@ -96,13 +92,13 @@ impl Target<'_> {
 
     pub(super) fn removexattr(&self, name: &[u8]) -> Result<(), Errno> {
         let _writing = self.begin_write()?;
+        if let Some(kind) = AclKind::of_name(name) {
+            return self.remove_acl(kind);
+        }
         self.core.past_delegations(|| self.removexattr_locked(name))
     }
 
     fn removexattr_locked(&self, name: &[u8]) -> Result<(), Errno> {
-        if is_acl(name) {
-            return self.remove_acl_locked(name);
-        }
         let inode = self.inode;
         let _held = inode.lock_names();
         self.may_touch(name, MAY_WRITE)?;
@@ -162,28 +158,5 @@ impl Target<'_> {
             }
         }
         perm::inode_permission(&cred, &self.mount.sb, self.inode, access)
-    }
-
-    /// Takes an access control list away, of which there is none (`vfs_remove_acl`).
-    ///
-    /// # Errors
-    /// `EPERM` (immutable or append-only), `EOPNOTSUPP` (a link), `EPERM` (not the owner), what the
-    /// backend meets.
-    fn remove_acl_locked(&self, name: &[u8]) -> Result<(), Errno> {
-        let inode = self.inode;
-        let _held = inode.lock_names();
-        self.must_be_free()?;
-        if inode.kind() == mode::S_IFLNK {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let defaults = name == ACL_DEFAULT_NAME && !inode.is_dir();
-        if !defaults && !self.core.cred().owner_or_capable(inode.ids().0) {
-            return Err(Errno::EPERM);
-        }
-        self.core.try_break(inode)?;
-        let now = self.core.vfs.clock.now();
-        inode.shielded(|ops| ops.removexattr(inode, name, now))?;
-        self.tell_xattrs();
-        Ok(())
     }
 }

@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that the kernel reads itself: file capabilities and access control lists.
+//! The value that the kernel reads itself: file capabilities.
 
-use openpath_abi::Errno;
 use std::borrow::Cow;
-
-/// Why this list cannot be set: it is none (`posix_acl_from_xattr`), or lists cannot be set.
-pub(super) fn refused_acl(value: &[u8]) -> Errno {
-    const VERSION: [u8; 4] = 2u32.to_le_bytes();
-    match value.split_first_chunk::<4>() {
-        None => Errno::EINVAL,
-        Some((version, entries)) if *version == VERSION && entries.len() % 8 != 0 => Errno::EINVAL,
-        _ => Errno::EOPNOTSUPP,
-    }
-}
 
 /// The value of `security.capability` (`struct vfs_ns_cap_data`).
 pub(super) enum Capability<'a> {

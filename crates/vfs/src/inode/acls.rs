@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The access control lists of an inode, as the core checks by them.
+//!
+//! # States
+//! None: no bit in the flags word, and nothing is read. Some: a bit for each list, and the lists
+//! behind a lock of their own.
+//!
+//! # Rules
+//! R1. A check that sees no bit takes no lock: files without a list pay the one load they pay
+//!     anyway.
+//! R2. Between two changes of list and mode nobody has more than before or after both: a list comes
+//!     before its mode, and goes after it.
+
+use super::{Inode, flag};
+use crate::acl::{AclKind, Acls, SetAcl};
+use std::sync::Arc;
+
+/// The bits of the flags word that say which lists there are.
+const ACLS: u64 = flag::ACL | flag::DEFAULT_ACL;
+
+impl Inode {
+    /// The lists now.
+    #[must_use]
+    pub fn acls(&self) -> Acls {
+        if self.flags() & ACLS == 0 {
+            return Acls::default();
+        }
+        self.rare().acls.read().clone()
+    }
+
+    /// Puts these lists in place of those before: for backends, which keep two changes apart.
+    pub fn put_acls(&self, acls: Acls) {
+        if acls.is_empty() && self.flags() & ACLS == 0 {
+            return;
+        }
+        let bit = |is: bool, bit: u64| if is { bit } else { 0 };
+        let bits =
+            bit(acls.access.is_some(), flag::ACL) | bit(acls.default.is_some(), flag::DEFAULT_ACL);
+        let mut held = self.rare().acls.write();
+        let before = std::mem::replace(&mut *held, acls);
+        self.set_flags(bits);
+        self.clear_flags(ACLS & !bits);
+        drop(held);
+        drop(before);
+        let seq = self.attr.seq.change();
+        self.note_searchable(self.mode());
+        drop(seq);
+    }
+
+    /// Makes a change of a list in the core: list, mode and time (R2).
+    pub fn apply_acl(&self, change: &SetAcl<'_>) {
+        let mut acls = self.acls();
+        acls.set(change.kind, change.acl.cloned());
+        let comes = change.kind == AclKind::Default || change.acl.is_some();
+        if comes {
+            self.put_acls(acls.clone());
+        }
+        self.update(|a| {
+            a.mode = change.mode.unwrap_or(a.mode);
+            a.ctime = change.now;
+        });
+        if !comes {
+            self.put_acls(acls);
+        }
+    }
+
+    /// The access list follows a new mode (`posix_acl_chmod`).
+    pub(super) fn note_mode_in_acl(&self, mode_bits: u32) {
+        if self.flags() & flag::ACL == 0 {
+            return;
+        }
+        let mut acls = self.acls();
+        acls.access = acls.access.map(|acl| Arc::new(acl.after_chmod(mode_bits)));
+        self.put_acls(acls);
+    }
+}

@@ -6,6 +6,9 @@
 //!     and finds it.
 //! R2. Nobody is told with a lock held: a waker and a hook are a host's code.
 //! R3. The bell rings once for each time the box was armed, for any number of parcels.
+//! R4. What came of a job whose future was dropped is dropped by the worker, and waits for nobody:
+//!     a job is posted with its [`Signal`] locked, so that a future that says it is gone either is
+//!     seen, or finds the job in the box.
 
 use crate::pool::Job;
 use openpath_sync::{Ended, Inbox, Mutex, Parcel, Sleeper, WaitQueue};
@@ -40,13 +43,13 @@ fn tell(what: impl FnOnce()) {
 }
 
 impl Desk {
-    /// Leaves a job that is done, and tells who waits for it.
+    /// Leaves a job that is done, and tells who waits for it. What came of one that nobody asks for
+    /// goes here (R4).
     pub(crate) fn deliver(&self, job: Parcel<Job>) {
-        let signal = job.signal.clone();
-        let was_armed = self.inbox.post(job);
-        if let Some(signal) = signal {
-            signal.wake();
-        }
+        let was_armed = match job.signal.clone() {
+            None => self.inbox.post(job),
+            Some(signal) => signal.post(job, &self.inbox),
+        };
         if was_armed {
             self.ring();
         }
@@ -101,16 +104,26 @@ impl Desk {
 }
 
 /// Who is told that one job is done.
+#[derive(Default)]
+enum Listener {
+    #[default]
+    Nobody,
+    Waker(Waker),
+    /// The future was dropped.
+    Gone,
+}
+
+/// The place of a [`Listener`], which the future and the worker share.
 #[derive(Clone, Default)]
-pub(crate) struct Signal(Arc<Mutex<Option<Waker>, RingWaker>>);
+pub(crate) struct Signal(Arc<Mutex<Listener, RingWaker>>);
 
 impl Signal {
     /// Has `waker` told from now on.
     pub(crate) fn set(&self, waker: &Waker) {
         let mut place = self.0.lock();
         let old = match &*place {
-            Some(old) if old.will_wake(waker) => None,
-            _ => place.replace(waker.clone()),
+            Listener::Waker(old) if old.will_wake(waker) => Listener::Nobody,
+            _ => std::mem::replace(&mut *place, Listener::Waker(waker.clone())),
         };
         drop(place);
         drop(old);
@@ -118,14 +131,34 @@ impl Signal {
 
     /// Has nobody told.
     pub(crate) fn clear(&self) {
-        let old = self.0.lock().take();
-        drop(old);
+        self.put(Listener::Nobody);
     }
 
-    fn wake(&self) {
-        let waker = self.0.lock().take();
-        if let Some(waker) = waker {
+    /// Has the worker drop what comes of the job. What is in the box by now stays there.
+    pub(crate) fn abandon(&self) {
+        self.put(Listener::Gone);
+    }
+
+    /// Posts the job that it is about, and tells who waits; whether the box was armed (R4).
+    fn post(&self, mut job: Parcel<Job>, inbox: &Inbox<Job>) -> bool {
+        let mut place = self.0.lock();
+        if matches!(*place, Listener::Gone) {
+            drop(place);
+            let unasked = job.outcome.take();
+            tell(|| drop(unasked));
+            return inbox.post(job);
+        }
+        let was_armed = inbox.post(job);
+        let listener = std::mem::take(&mut *place);
+        drop(place);
+        if let Listener::Waker(waker) = listener {
             tell(|| waker.wake());
         }
+        was_armed
+    }
+
+    fn put(&self, listener: Listener) {
+        let old = std::mem::replace(&mut *self.0.lock(), listener);
+        drop(old);
     }
 }

@@ -128,7 +128,7 @@ fn a_fifo_without_a_peer_is_waited_for() {
         let mut open = Box::pin(task.local().open(b"/d/p", side, 0));
         assert_eq!(poll(open.as_mut(), Waker::noop()), Poll::Pending);
         drop(open);
-        // The worker is interrupted, and then nobody has an end.
+        // The worker is interrupted, or meets us; then nobody has an end, though no call looks.
         while let Ok(fd) = block_on(task.local().open(b"/d/p", O_WRONLY | O_NONBLOCK, 0)) {
             task.task().close(fd).unwrap();
             std::thread::yield_now();

@@ -85,13 +85,16 @@ impl Flights {
 
     /// Nobody asks for it any more: what came back already, and its place is free.
     pub(super) fn abandon(&mut self, ticket: u32) -> Option<Outcome> {
-        let flight = &mut self.places[ticket as usize].0;
+        let (flight, signal) = &mut self.places[ticket as usize];
         match std::mem::replace(flight, Flight::Abandoned) {
             Flight::Landed(outcome) => {
                 self.free(ticket);
                 Some(*outcome)
             }
-            _ => None,
+            _ => {
+                signal.abandon();
+                None
+            }
         }
     }
 

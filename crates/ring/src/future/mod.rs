@@ -5,7 +5,7 @@
 //!
 //! # States of a future
 //! New -> answered in place; or with a worker -> landed -> answered. Dropped before: what is queued
-//! is taken back, what runs is interrupted, and what it opened is closed when it comes back.
+//! is taken back, what runs is interrupted, and its worker closes what it opened.
 //!
 //! # Rules
 //! R1. The inline attempt is a call on the task and no more: nothing is allocated, counted with
@@ -231,6 +231,9 @@ impl AsyncTask {
             let recalled = crew.recall(ticket);
             if recalled.is_none() {
                 crew.interrupt(ticket);
+                drop(crew);
+                // It may have come back before its worker could know.
+                self.come_by();
                 return;
             }
             drop(crew);

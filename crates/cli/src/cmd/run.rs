@@ -4,6 +4,7 @@
 mod config;
 mod magic;
 mod output;
+mod rules;
 #[cfg(feature = "wasi")]
 mod wasm;
 
@@ -11,7 +12,7 @@ use crate::copying::Bar;
 use crate::{Outcome, summary};
 use config::{Config, Mount};
 use openpath_bench::Error;
-use openpath_run::{Ended, Kept, LogFile, Net, Plan, Refusal, Share, Told, Upper};
+use openpath_run::{Ended, Kept, KeptRules, LogFile, Net, Plan, Refusal, Share, Told, Upper};
 use output::{Report, Written};
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
@@ -31,16 +32,27 @@ pub(crate) struct Args {
     /// Changes below this directory go to the disk.
     #[arg(long, value_name = "PATH")]
     rw: Vec<PathBuf>,
-    /// Nothing below this path can be changed.
+    /// Nothing below this path can be changed, except what --rw, --pass or --mount names in it: the
+    /// innermost rule wins.
     #[arg(long, value_name = "PATH")]
     ro: Vec<PathBuf>,
-    /// This path is not there, and cannot be made.
+    /// As --ro, and the path need not exist: then nothing can be made there.
+    #[arg(long, value_name = "PATH")]
+    ro_try: Vec<PathBuf>,
+    /// This path is not there, and cannot be made. A symbolic link is hidden with what it leads to.
     #[arg(long, value_name = "PATH")]
     hide: Vec<PathBuf>,
-    /// Names like this are not there, and cannot be made; with a slash, paths like this.
+    /// As --hide, and the path need not exist: it cannot be made either way.
+    #[arg(long, value_name = "PATH")]
+    hide_try: Vec<PathBuf>,
+    /// Names like this are not there, and cannot be made. With a slash, paths like this, from the
+    /// working directory, or from the root if the slash is in front. `*`, `?`, `[a-z]` and `[!a]`
+    /// stay within a name; `**` between slashes is any number of directories; `{a,b}` is either;
+    /// `\` makes the next character mean itself. Does not hold in what passes.
     #[arg(long, value_name = "GLOB")]
     absent: Vec<String>,
-    /// This directory is as the host has it, sockets and mounts included; rules end at it.
+    /// This path is as the host has it, sockets and mounts included; rules for paths in it are
+    /// refused.
     #[arg(long, value_name = "PATH")]
     pass: Vec<PathBuf>,
     /// Another tree at a directory: `DIR=mem,size=64M`, `DIR=host:PATH,ro` or
@@ -70,10 +82,15 @@ pub(crate) struct Args {
     /// The network of the command: `host`, or `none` for a loopback device and nothing else.
     #[arg(long, value_name = "NET")]
     net: Option<Net>,
-    /// Keep the changes, under this name or in this directory; go on with them if there are some.
+    /// Keep the changes and the rules, under this name or in this directory; go on with them if
+    /// there are some. Rules that are given add to those that are kept.
     #[arg(long, value_name = "VIEW")]
     name: Option<String>,
-    /// A file (TOML) that says all this; options add to it.
+    /// Forget the rules that are kept with the view, and keep those that are given.
+    #[arg(long)]
+    replace_rules: bool,
+    /// A file (TOML) that says all this; options add to it. Refused where the command could change
+    /// it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print what the run would be, as such a file, and do not run.
@@ -131,14 +148,16 @@ impl Args {
     }
 
     /// The file and the options together.
-    fn config(&self, cwd: &Path) -> Result<Config, String> {
+    fn config(&self, cwd: &Path) -> Result<Config, Refusal> {
         let mut config = match &self.config {
-            Some(file) => Config::read(file)?,
+            Some(file) => Config::read(file).map_err(Refusal::new)?,
             None => Config::default(),
         };
         config.rw.extend_from_slice(&self.rw);
         config.ro.extend_from_slice(&self.ro);
+        config.ro_try.extend_from_slice(&self.ro_try);
         config.hide.extend_from_slice(&self.hide);
+        config.hide_try.extend_from_slice(&self.hide_try);
         config.absent.extend_from_slice(&self.absent);
         config.pass.extend_from_slice(&self.pass);
         config.mounts.extend_from_slice(&self.mount);
@@ -147,9 +166,12 @@ impl Args {
         config.no_rings |= self.no_rings;
         config.share.extend_from_slice(&self.share);
         config.net = self.net.unwrap_or(config.net);
-        config.upper = self.upper.clone().or(config.upper);
-        config.name = self.name.clone().or(config.name);
-        config.settle(cwd);
+        if self.name.is_some() || self.upper.is_some() {
+            // Two answers to one question: the option's counts.
+            config.upper.clone_from(&self.upper);
+            config.name.clone_from(&self.name);
+        }
+        config.settle(cwd)?;
         Ok(config)
     }
 }
@@ -165,28 +187,47 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
 fn attempt(args: &Args) -> Result<u8, Refusal> {
     let cwd = std::env::current_dir()
         .map_err(|why| Refusal::step("there is no working directory", why))?;
-    let config = args.config(&cwd).map_err(Refusal::new)?;
-    if args.dry_run {
-        #[cfg(feature = "wasi")]
-        if let Some(option) = args.wasm.said() {
-            let why = "is for a guest that runs, and --dry-run runs none";
-            return Err(Refusal::new(format!("{option} {why}")));
+    let mut config = args.config(&cwd)?;
+    let named = config.resolve()?;
+    let kept = view_of(args, &config, &cwd)?;
+    let before = match &kept {
+        _ if args.replace_rules => None,
+        Some(View::Made(kept)) => kept.rules()?,
+        Some(View::Named(name)) => openpath_run::rules_of(name)?,
+        None => None,
+    };
+    if let (Some(view), Some(text)) = (&kept, &before) {
+        let rules = Config::from_rules(view.name(), text)?;
+        config.add_kept(view.name(), rules)?;
+        if args.net == Some(Net::Host) && config.net == Net::None {
+            return Err(Refusal::new(format!(
+                "--net host: `--net none` is kept with the view {}: say all rules anew with \
+                 --replace-rules",
+                view.name()
+            )));
         }
-        let text = toml::to_string(&config)
-            .map_err(|why| Refusal::step("the plan cannot be written", why))?;
-        print!("{text}");
-        return Ok(0);
     }
-    let mut plan: Plan = config.plan(&cwd)?;
-    let kept = match (&config.name, &plan.upper) {
-        (Some(name), _) => Some(Kept::make(name, &args.command)?),
-        (None, Upper::Directory(dir)) => {
-            let name = format!("{}/", dir.path().display());
-            Some(Kept::make(&name, &args.command)?)
-        }
-        (None, Upper::Memory { .. }) => None,
+    let mut plan = config.plan(&cwd)?;
+    for (option, path) in &named {
+        plan.check_way(option, path)?;
+    }
+    if let Some(file) = &args.config {
+        plan.check_file("--config", &cwd.join(file))?;
+    }
+    for told in plan.check()? {
+        say(told);
+    }
+    let kept = match kept {
+        _ if args.dry_run => return dry_run(args, &config),
+        Some(View::Made(kept)) => Some(kept),
+        _ => None,
     };
     if let Some(kept) = &kept {
+        plan.rules = Some(KeptRules {
+            before,
+            replaces: args.replace_rules,
+            now: config.as_rules()?,
+        });
         plan.keep(kept);
     }
     let done = start(args, &plan, &cwd);
@@ -194,6 +235,64 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
         kept.forget_if_unused();
     }
     done
+}
+
+/// The view that a run keeps its changes in.
+enum View {
+    /// It is there, and held.
+    Made(Kept),
+    /// It may not exist, and is not to be made.
+    Named(String),
+}
+
+impl View {
+    fn name(&self) -> &str {
+        match self {
+            View::Made(kept) => &kept.name,
+            View::Named(name) => name,
+        }
+    }
+}
+
+/// The view of a configuration, if it keeps its changes.
+fn view_of(args: &Args, config: &Config, cwd: &Path) -> Result<Option<View>, Refusal> {
+    let upper = config.upper.as_deref();
+    let upper = upper.map(|upper| openpath_run::spec::upper(cwd, upper));
+    let name = match (&config.name, upper.transpose()?) {
+        (Some(name), _) => name.clone(),
+        (None, Some(Upper::Directory(dir))) => format!("{}/", dir.path().display()),
+        (None, _) if args.replace_rules => {
+            let why = "--replace-rules is for a view that is kept: give it with --name";
+            return Err(Refusal::new(why));
+        }
+        (None, _) => return Ok(None),
+    };
+    if args.dry_run {
+        return Ok(Some(View::Named(name)));
+    }
+    Kept::make(&name, &args.command).map(|kept| Some(View::Made(kept)))
+}
+
+/// Prints what the run would be.
+fn dry_run(
+    #[cfg_attr(
+        not(feature = "wasi"),
+        expect(unused_variables, reason = "for options of WebAssembly guests")
+    )]
+    args: &Args,
+    config: &Config,
+) -> Result<u8, Refusal> {
+    #[cfg(feature = "wasi")]
+    if let Some(option) = args.wasm.said() {
+        let why = "is for a guest that runs, and --dry-run runs none";
+        return Err(Refusal::new(format!("{option} {why}")));
+    }
+    let text = toml::to_string(config);
+    print!(
+        "{}",
+        text.map_err(|why| Refusal::step("the plan cannot be written", why))?
+    );
+    Ok(0)
 }
 
 /// Runs the command on the view of this plan; its exit status.
@@ -220,9 +319,13 @@ fn in_process(
 ) -> Result<Option<u8>, Refusal> {
     let refused = |option, why| Refusal::new(format!("{option} is for {why}"));
     match wasm::find(args, plan, cwd)? {
-        Some(_) if args.log.is_some() || args.locks => Err(refused(
-            if args.locks { "--locks" } else { "--log" },
-            "programs of the kernel's, and this is WebAssembly",
+        Some(_) if args.log.is_some() || args.locks || !plan.share.is_empty() => Err(refused(
+            match (args.locks, &args.log) {
+                (true, _) => "--locks",
+                (_, Some(_)) => "--log",
+                _ => "--share",
+            },
+            "native programs, and this is WebAssembly",
         )),
         Some(guest) => wasm::run(args, guest, cwd, report.take()).map(Some),
         None => match args.wasm.said() {

@@ -19,6 +19,7 @@ mod process;
 mod programs;
 mod reach;
 mod reports;
+mod rules;
 mod terminal;
 mod times;
 mod view;

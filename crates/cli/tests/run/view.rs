@@ -215,7 +215,7 @@ fn what_is_absent_is_not_there_and_cannot_be_made() {
             echo x > keys/c.pem; mkdir hid; mv keys/open keys/d.pem; ln -s x keys/e.pem; \
             cat ./keys/../keys/a.pem; cat /proc/self/cwd/keys/a.pem; true";
         for through in [&[][..], &["--rw", "keys"]] {
-            let options = [&["--absent", "*.pem", "--hide", "hid"], through].concat();
+            let options = [&["--absent", "*.pem", "--hide-try", "hid"], through].concat();
             let output = place.run(&options, line);
             assert_eq!(
                 out(&output),
@@ -455,9 +455,9 @@ fn a_plan_is_printed_and_can_be_given_back() {
             "memory:1M",
             "true",
         ];
+        place.write("secret", "x");
         let printed = place.openpath(args).output().unwrap();
         place.write("plan.toml", &printed.stdout);
-        place.write("secret", "x");
         let output = place.run(&["--config", "plan.toml"], "cat secret");
         assert!(err(&output).contains("No such file"), "{}", err(&output));
         place.write("wrong.toml", "write = 1\n");

@@ -30,28 +30,59 @@ pub(crate) struct Absent {
 impl Absent {
     /// The rules of a plan.
     pub(crate) fn new(plan: &Plan) -> Result<Absent, Refusal> {
-        let (anchored, names) = plan
-            .absent
-            .iter()
-            .map(|glob| glob.as_bytes().to_vec())
+        let mut all = Vec::new();
+        for glob in &plan.absent {
+            all.extend(crate::pattern::expand(glob)?);
+        }
+        // What is no pattern is found out before anything is mounted.
+        for glob in &all {
+            let built = AbsentRules::builder().glob(glob).build();
+            built.map_err(|_| {
+                let glob = String::from_utf8_lossy(glob);
+                Refusal::new(format!("`{glob}` is no pattern of names or paths"))
+            })?;
+        }
+        let (anchored, names) = all
+            .into_iter()
             .partition::<Vec<_>, _>(|glob| glob.contains(&b'/'));
         let absent = Absent {
             names,
             patterns: anchored.iter().map(|glob| parts(glob)).collect(),
             paths: plan.hidden.iter().map(|path| parts(path.bytes())).collect(),
             stays: plan
-                .protected()
+                .covers()
                 .iter()
+                .map(|(path, _)| path)
                 .chain(plan.held.iter().map(|held| &held.place))
                 .map(|path| parts(path.bytes()))
                 .collect(),
         };
-        // What is no pattern is found out before anything is mounted.
-        for glob in &plan.absent {
-            let built = AbsentRules::builder().glob(glob).build();
-            built.map_err(|_| Refusal::new(format!("`{glob}` is no pattern of names or paths")))?;
-        }
         Ok(absent)
+    }
+
+    /// Those of the paths that do not exist cannot be made.
+    pub(crate) fn forbid(&mut self, paths: &[PathBytes], exists: impl Fn(&PathBytes) -> bool) {
+        let missing = paths.iter().filter(|path| !exists(path));
+        self.paths.extend(missing.map(|path| parts(path.bytes())));
+    }
+
+    /// How far patterns from the root on reach into the directory `place`: the first that does, and
+    /// whether it means nothing elsewhere.
+    pub(crate) fn reaches_into(
+        &self,
+        place: &PathBytes,
+    ) -> Result<Option<(String, bool)>, Refusal> {
+        let place = parts(place.bytes());
+        for pattern in &self.patterns {
+            let mut rests = Vec::new();
+            follow(pattern, &place, &mut rests)?;
+            if !rests.is_empty() {
+                let only = pattern.len() > place.len() && pattern[..place.len()] == place[..];
+                let text = pattern.join(&b'/');
+                return Ok(Some((format!("/{}", String::from_utf8_lossy(&text)), only)));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the place of a mount is there.

@@ -19,12 +19,12 @@
 
 use crate::absent::Absent;
 use crate::front::Ended;
-use crate::plan::{PathBytes, Plan};
+use crate::plan::{Cover, PathBytes, Plan};
 use crate::signals::End;
 use crate::view::{How, View};
 use crate::{Refusal, guard};
 use openpath_abi::Errno;
-use openpath_abi::fcntl::{AT_FDCWD, AT_RECURSIVE};
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mount::MOUNT_ATTR_RDONLY;
 use openpath_host::Crossing;
 use openpath_overlay::Copying;
@@ -51,6 +51,7 @@ impl Here {
         guarded: &[&Path],
         telling: Option<Arc<dyn Copying>>,
     ) -> Result<Here, Refusal> {
+        plan.check()?;
         let mut plan = plan.clone();
         plan.pass = said(&plan)?;
         let own = guard::own_dirs();
@@ -80,8 +81,11 @@ impl Here {
             task.set_absent(path.bytes(), only.below(path)?)
                 .map_err(failed)?;
         }
-        for path in plan.protected() {
-            protect(task, &path).map_err(|why| failed("protect", &path, why))?;
+        for (path, cover) in plan.covers() {
+            // What can be changed in it is a mount of its own already.
+            if cover == Cover::ReadOnly && !may_lack(&plan, task, &path) {
+                protect(task, &path).map_err(|why| failed("protect", &path, why))?;
+            }
         }
         // There is no other way to ask for it.
         let umask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
@@ -149,7 +153,12 @@ fn user() -> Cred {
     Cred::user(uid.as_raw(), gid.as_raw(), &groups)
 }
 
-/// Makes a path read only, with all that is mounted in it.
+/// Whether a path is missing, and may be: then it cannot be made.
+fn may_lack(plan: &Plan, task: &Task, path: &PathBytes) -> bool {
+    plan.read_only_if_any.contains(path) && task.stat(path.bytes()) == Err(Errno::ENOENT)
+}
+
+/// Makes a path read only, but not what is mounted in it.
 fn protect(task: &Task, path: &PathBytes) -> Result<(), Errno> {
     let root = PathBytes::root();
     if *path != root {
@@ -159,7 +168,7 @@ fn protect(task: &Task, path: &PathBytes) -> Result<(), Errno> {
         attr_set: MOUNT_ATTR_RDONLY,
         ..MountAttr::default()
     };
-    task.mount_setattr(AT_FDCWD, path.bytes(), AT_RECURSIVE, &attr)
+    task.mount_setattr(AT_FDCWD, path.bytes(), 0, &attr)
 }
 
 fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {
@@ -228,9 +237,9 @@ mod tests {
         assert_eq!(write(&task, "rw/new", b"new"), Ok(()));
         assert_eq!(write(&task, "pass/new", b"new"), Ok(()));
         assert_eq!(write(&task, "ro/new", b""), Err(Errno::EROFS));
-        assert_eq!(write(&task, "ro/deep/new", b""), Err(Errno::EROFS));
+        assert_eq!(write(&task, "ro/deep/new", b"in"), Ok(()));
         assert_eq!(write(&task, "secret/new", b""), Err(Errno::ENOENT));
-        assert_eq!(task.rename(b"ro", b"away"), Err(Errno::EBUSY));
+        assert_eq!(task.rename(b"ro", b"away"), Err(Errno::EXDEV));
         for made_up in ["/proc/self/mem", "/proc/version", "/sys/kernel"] {
             let opened = task.open(made_up.as_bytes(), O_RDONLY, 0);
             assert_eq!(opened, Err(Errno::EXDEV), "{made_up}");

@@ -294,12 +294,13 @@ fn mount_flags(flags: u64) -> MountFlags {
     MountFlags::from_bits_truncate(u32::try_from(flags & HELD).unwrap_or(0))
 }
 
-/// Binds a directory or file to itself, with these flags.
+/// Binds a directory or file to itself, with these flags, and with what is mounted below.
 fn bind(path: &Path, flags: MountFlags) -> rustix::io::Result<()> {
     let place = open(path)?;
     let clone = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH;
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
     let tree = rustix::mount::open_tree(&place, "", clone)?;
     let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(&tree, "", &place, "", both)?;

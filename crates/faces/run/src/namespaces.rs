@@ -21,9 +21,7 @@ use crate::space::Space;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
-};
+use rustix::mount::{MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
 use std::path::Path;
 
@@ -143,23 +141,10 @@ impl Namespaces {
                 mount_own(plan)?;
             }
         }
-        // Outer ones first, for an inner one is mounted upon them.
-        for path in plan.protected() {
-            protect(path.path()).map_err(|why| failed("protect", &path, why))?;
-            // What was bound below it is covered now.
-            let again = crate::mount_flags::enforce_below(plan, path.path(), MountFlags::RDONLY);
-            unheld.extend(again);
-        }
+        unheld.extend(crate::cover::apply(plan)?);
         crate::guard::mask(plan)?;
         Ok((unheld, no_proc))
     }
-}
-
-/// Makes a path read only; what else its mount refuses it goes on to refuse.
-fn protect(path: &Path) -> rustix::io::Result<()> {
-    let flags = crate::mount_flags::flags_at(path)? | MountFlags::BIND | MountFlags::RDONLY;
-    rustix::mount::mount_bind(path, path)?;
-    rustix::mount::mount_remount(path, flags, c"")
 }
 
 fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {

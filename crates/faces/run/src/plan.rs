@@ -5,8 +5,9 @@ use crate::change::Change;
 use crate::mount_flags::HeldPlace;
 use crate::share::{Net, Share};
 use crate::space::Space;
-use crate::{Kept, Refusal};
+use crate::{Kept, KeptRules, Refusal};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -15,6 +16,8 @@ use std::path::Path;
 pub struct Plan {
     /// Under which name the changes are kept.
     pub name: Option<String>,
+    /// The rules of the view, which are kept with it.
+    pub rules: Option<KeptRules>,
     /// What changes are kept in.
     pub upper: Upper,
     /// Directories of the host that the command sees as they are, with all that is mounted in them.
@@ -23,12 +26,14 @@ pub struct Plan {
     pub write_through: Vec<PathBytes>,
     /// Paths of the view that cannot be changed.
     pub read_only: Vec<PathBytes>,
+    /// Those of them that need not exist: then nothing can be made there.
+    pub read_only_if_any: Vec<PathBytes>,
     /// Paths that are not there, and cannot be made.
     pub hidden: Vec<PathBytes>,
     /// Directories below what passes that are empty for the command, and cannot be written to.
     #[serde(default)]
     pub masked: Vec<PathBytes>,
-    /// Patterns of names and paths that are not there, and cannot be made.
+    /// Patterns of names, and of paths from the root on, that are not there and cannot be made.
     pub absent: Vec<String>,
     /// Other trees.
     pub extra: Vec<Extra>,
@@ -51,12 +56,14 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             name: None,
+            rules: None,
             upper: Upper::Memory { size: None },
             pass: ["/proc", "/sys", "/dev"]
                 .map(|path| Path::new(path).into())
                 .to_vec(),
             write_through: Vec::new(),
             read_only: Vec::new(),
+            read_only_if_any: Vec::new(),
             hidden: Vec::new(),
             masked: Vec::new(),
             absent: Vec::new(),
@@ -77,13 +84,23 @@ impl Plan {
         self.share.contains(&what)
     }
 
-    /// All that cannot be changed, outer paths first.
-    pub(crate) fn protected(&self) -> Vec<PathBytes> {
-        let extra = self.extra.iter().filter(|extra| extra.read_only);
-        let mut all = self.read_only.clone();
-        all.extend(extra.map(|extra| extra.place.clone()));
-        all.sort();
-        all
+    /// Where the view begins and ceases to be read only, outer paths first. The innermost rule
+    /// wins: what is written through, and a mount, may lie in what is read only.
+    pub(crate) fn covers(&self) -> Vec<(PathBytes, Cover)> {
+        let fixed = self.extra.iter().filter(|extra| extra.read_only);
+        let fixed = fixed.map(|extra| &extra.place).chain(&self.read_only);
+        let mut all: BTreeMap<_, _> = fixed.map(|path| (path.clone(), Cover::ReadOnly)).collect();
+        let within = |path: &&PathBytes| {
+            let mut above = path.path().ancestors().skip(1);
+            above.any(|above| all.contains_key(&PathBytes::from(above)))
+        };
+        let open = self.extra.iter().filter(|extra| !extra.read_only);
+        let open = open.map(|extra| &extra.place).chain(&self.write_through);
+        let open: Vec<_> = open.filter(within).cloned().collect();
+        for path in open {
+            all.entry(path).or_insert(Cover::Writable);
+        }
+        all.into_iter().collect()
     }
 
     /// Whether the kernel may keep writes back: not where they go to files that others change.
@@ -99,6 +116,15 @@ impl Plan {
         self.upper = Upper::Directory(dir.into());
         self.hidden.push(dir.into());
     }
+}
+
+/// Whether a part of the view can be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cover {
+    /// It cannot.
+    ReadOnly,
+    /// It can, and lies in a part that cannot.
+    Writable,
 }
 
 /// What the changes of a run are kept in.
@@ -309,6 +335,40 @@ pub(crate) enum FromStage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_innermost_rule_wins() {
+        let at = |path: &str| PathBytes::from(Path::new(path));
+        let extra = |place: &str, read_only| Extra {
+            place: at(place),
+            source: Source::Memory { size: None },
+            read_only,
+        };
+        let plan = Plan {
+            write_through: ["/w", "/w/ro/rw", "/w/ro/rw/x/rw"].map(at).to_vec(),
+            read_only: ["/w/ro", "/w/ro/rw/x"].map(at).to_vec(),
+            extra: vec![
+                extra("/w/ro/mem", false),
+                extra("/m", true),
+                extra("/n", false),
+            ],
+            ..Plan::default()
+        };
+        let covers = plan.covers();
+        let covers: Vec<_> = covers
+            .iter()
+            .map(|(path, cover)| (path.path(), *cover))
+            .collect();
+        let want = [
+            ("/m", Cover::ReadOnly),
+            ("/w/ro", Cover::ReadOnly),
+            ("/w/ro/mem", Cover::Writable),
+            ("/w/ro/rw", Cover::Writable),
+            ("/w/ro/rw/x", Cover::ReadOnly),
+            ("/w/ro/rw/x/rw", Cover::Writable),
+        ];
+        assert_eq!(covers, want.map(|(path, cover)| (Path::new(path), cover)));
+    }
 
     #[test]
     fn writes_are_kept_back_on_request_and_not_where_others_write_too() {

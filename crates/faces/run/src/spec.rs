@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sizes and trees as they are written on a command line.
 
-use crate::Refusal;
 use crate::plan::{Extra, PathBytes, Source, Upper};
+use crate::{Refusal, pattern};
 use std::path::{Component, Path};
 
 /// Bytes in `text`: a number, and `K`, `M`, `G` or `T` for powers of 1024.
@@ -70,14 +70,57 @@ pub fn names(cwd: &Path, path: &Path) -> Result<Vec<PathBytes>, Refusal> {
     Ok(names)
 }
 
+/// A pattern of absent names as it is in a plan: one with a slash and none in front begins in the
+/// directory `dir`. Links in its directories are followed up to the first that is no plain name.
+///
+/// # Errors
+/// What is no pattern; a directory whose name is not UTF-8.
+pub fn pattern(dir: &Path, text: &str) -> Result<String, Refusal> {
+    let bare = text.strip_prefix("./").unwrap_or(text);
+    pattern::expand(bare)?;
+    if !text.contains('/') {
+        return Ok(text.to_owned());
+    }
+    let whole = if text.starts_with('/') {
+        text.to_owned()
+    } else {
+        let dir = utf8(dir)?.trim_end_matches('/');
+        format!("{}/{}", pattern::escape(dir), bare)
+    };
+    let plain = pattern::plain(&whole);
+    let Some((from, rest)) = plain.filter(|(dir, _)| dir.is_absolute()) else {
+        return Ok(whole);
+    };
+    Ok(match from.canonicalize() {
+        Ok(to) if to != from => {
+            let to = utf8(&to)?.trim_end_matches('/');
+            format!("{}/{rest}", pattern::escape(to))
+        }
+        _ => whole,
+    })
+}
+
+/// A path as text.
+///
+/// # Errors
+/// It is not UTF-8.
+pub fn utf8(path: &Path) -> Result<&str, Refusal> {
+    path.to_str().ok_or_else(|| {
+        let path = path.display();
+        Refusal::new(format!(
+            "{path} is not UTF-8, and cannot be in a pattern or in rules"
+        ))
+    })
+}
+
 /// What changes are kept in: `memory`, `memory:SIZE` or a directory.
 ///
 /// # Errors
 /// Those of [`size`] and [`absolute`].
 pub fn upper(cwd: &Path, text: &str) -> Result<Upper, Refusal> {
-    match text.split_once(':').unwrap_or((text, "")) {
-        ("memory", "") => Ok(Upper::Memory { size: None }),
-        ("memory", limit) => Ok(Upper::Memory {
+    match text.split_once(':') {
+        None if text == "memory" => Ok(Upper::Memory { size: None }),
+        Some(("memory", limit)) => Ok(Upper::Memory {
             size: Some(size(limit)?),
         }),
         _ => Ok(Upper::Directory(absolute(cwd, Path::new(text))?)),
@@ -158,6 +201,27 @@ mod tests {
     }
 
     #[test]
+    fn patterns_with_a_slash_begin_in_their_directory() {
+        let dir = std::env::temp_dir().join(format!("openpath-[p]-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", dir.join("link")).unwrap();
+        let dir = dir.canonicalize().unwrap();
+        let whole = dir.display().to_string().replace('[', "\\[");
+        let at = |text: &str| super::pattern(&dir, text).unwrap();
+        assert_eq!(at("*.pem"), "*.pem");
+        assert_eq!(at("./*.pem"), format!("{whole}/*.pem"));
+        assert_eq!(at("**/x/{a,b/c}"), format!("{whole}/**/x/{{a,b/c}}"));
+        assert_eq!(at("link/*/x"), format!("{whole}/real/*/x"));
+        assert_eq!(at("none/*/x"), format!("{whole}/none/*/x"));
+        assert_eq!(at("/etc/*"), "/etc/*");
+        assert_eq!(at(&at("link/*/x")), at("real/*/x"));
+        for wrong in ["a/../b", "a/", "", "{k,z.pem", "~/x"] {
+            assert!(super::pattern(&dir, wrong).is_err(), "{wrong}");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
     fn a_link_is_hidden_with_what_it_leads_to() {
         let dir = std::env::temp_dir().join(format!("openpath-spec-{}", std::process::id()));
         std::fs::create_dir_all(dir.join("real")).unwrap();
@@ -176,6 +240,9 @@ mod tests {
     fn trees_are_told_by_kind_and_options() {
         let cwd = Path::new("/w");
         assert_eq!(upper(cwd, "memory").unwrap(), Upper::Memory { size: None });
+        let none = Upper::Memory { size: Some(0) };
+        assert_eq!(upper(cwd, "memory:0").unwrap(), none);
+        assert!(upper(cwd, "memory:").is_err() && upper(cwd, "memory:x").is_err());
         assert!(matches!(upper(cwd, "up").unwrap(), Upper::Directory(path)
             if path.path() == Path::new("/w/up")));
         let mem = extra(cwd, "/m=mem,size=1M,ro").unwrap();

@@ -100,7 +100,11 @@ impl View {
                 Some(held)
             }
         };
-        View::hold(plan, held, how)
+        let view = View::hold(plan, held, how)?;
+        if let (Some(held), Some(rules)) = (&view.held, &plan.rules) {
+            crate::kept::renew_rules(held.dir(), rules)?;
+        }
+        Ok(view)
     }
 
     /// Builds what the plan says, its directory being locked.
@@ -188,20 +192,23 @@ impl View {
             mounts.push((&extra.place, tree));
         }
         mounts.sort_by_key(|(path, _)| path.bytes().to_vec());
-        let absent = Absent::new(plan)?;
+        let mut absent = Absent::new(plan)?;
+        let mut places = vec![PathBytes::root()];
         for (path, tree) in mounts {
-            let failed = |why| failed("mount", path, why);
             absent.admits(path)?;
             self.told.push(Arc::clone(&tree));
-            let flags = MountFlags::default();
-            self.task.mount(tree, path.bytes(), flags).map_err(failed)?;
-            let rules = absent.below(path)?;
-            self.task.set_absent(path.bytes(), rules).map_err(failed)?;
+            let mounted = self.task.mount(tree, path.bytes(), MountFlags::default());
+            mounted.map_err(|why| failed("mount", path, why))?;
+            places.push(path.clone());
         }
-        let top = PathBytes::root();
-        let rules = absent.below(&top)?;
-        let set = self.task.set_absent(b"/", rules);
-        set.map_err(|why| failed("rule", &top, why))
+        // Only now it is known what there is; and no rule is in the way of a mount in a mount.
+        let is_missing = |path: &PathBytes| self.task.stat(path.bytes()) == Err(Errno::ENOENT);
+        absent.forbid(&plan.read_only_if_any, |path| !is_missing(path));
+        for place in places {
+            let set = self.task.set_absent(place.bytes(), absent.below(&place)?);
+            set.map_err(|why| failed("rule", &place, why))?;
+        }
+        Ok(())
     }
 
     /// Has refused and redirected opens be told of.

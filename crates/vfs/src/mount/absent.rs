@@ -8,7 +8,8 @@
 //! A pattern without a slash means a name in any directory; one with a slash begins at the root of
 //! the mount that the rules were given to, and means what is there. `**` between slashes stands for
 //! any number of directories, none included; at the end for everything below. `*`, `?` and `[..]`
-//! stay within a name and mean any byte, a leading dot too.
+//! stay within a name and mean any byte, a leading dot too; `\` comes before a character that means
+//! itself. Braces are refused unless they are escaped.
 //!
 //! # What is promised
 //! G1. A name that a rule means is not found by any path through the mount, whatever the cache
@@ -188,7 +189,8 @@ impl AbsentRulesBuilder {
     ///
     /// # Errors
     /// `EINVAL`: another errno than `EACCES` and `EPERM`; a pattern or path that is empty, ends in
-    /// a slash, or has `.`, `..` or nothing between slashes.
+    /// a slash, or has `.`, `..` or nothing between slashes; a pattern with a `[` without its `]`,
+    /// a `\` before a slash or at the end, or a brace that is not escaped.
     pub fn build(self) -> Result<AbsentRules, Errno> {
         if !matches!(self.deny, Errno::EACCES | Errno::EPERM) {
             return Err(Errno::EINVAL);
@@ -202,6 +204,9 @@ impl AbsentRulesBuilder {
         };
         for pattern in &self.globs {
             let (dirs, last) = parts_of(pattern)?;
+            if !dirs.iter().chain([&last]).all(|part| Glob::is_sound(part)) {
+                return Err(Errno::EINVAL);
+            }
             if pattern.contains(&b'/') {
                 rules.anchored.push(Anchored::of_glob((&dirs, last)));
                 continue;
@@ -385,6 +390,11 @@ mod tests {
             none().glob(b""),
             none().glob(b"a//b"),
             none().glob(b"a/"),
+            none().glob(b"[ab"),
+            none().glob(b"[a/b]"),
+            none().glob(b"a\\"),
+            none().glob(b"{k,z}.pem"),
+            none().glob(b"a/b}/c"),
             none().path(b"a/../b"),
             none().path(b"/"),
             none().deny(Errno::ENOENT),
@@ -392,5 +402,6 @@ mod tests {
             assert_eq!(build(builder), Err(Errno::EINVAL));
         }
         assert!(build(none().deny(Errno::EPERM)).is_ok());
+        assert!(build(none().glob(br"\{k,z\}[{\]}]\[").path(b"{[")).is_ok());
     }
 }

@@ -5,8 +5,9 @@
 //! `glob_match`, and fnmatch(3) without flags but for `FNM_PATHNAME`, which names have no need of.
 //!
 //! # Guarantees
-//! G1. Names are bytes; whatever bytes a pattern has, it means something: a `[` without its `]` is
-//!     itself, as is a `\` at the end.
+//! G1. Names are bytes. A pattern with a `[` without its `]`, a `\` at the end, or braces that are
+//!     not escaped is told apart ([`Glob::is_sound`]), so that it can be refused; taken all the
+//!     same, these are themselves.
 //! G2. Matching takes no memory and at most (length of the pattern) * (length of the name) steps:
 //!     of several `*` only the last one met is ever tried again.
 
@@ -132,6 +133,23 @@ impl Glob {
             Some(exact) => Self::Exact(exact.into()),
             None => Self::Wild(tokens.into()),
         }
+    }
+
+    /// Whether each special character of `text` is used as one: braces, which other dialects
+    /// have, are none here and must be escaped.
+    pub(super) fn is_sound(mut text: &[u8]) -> bool {
+        while let Some((&byte, rest)) = text.split_first() {
+            text = match (byte, rest) {
+                (b'{' | b'}', _) | (b'\\', []) => return false,
+                (b'\\', [_, rest @ ..]) => rest,
+                (b'[', rest) => match Class::read(rest) {
+                    Some((_, rest)) => rest,
+                    None => return false,
+                },
+                _ => rest,
+            };
+        }
+        true
     }
 
     /// The pattern of one name.

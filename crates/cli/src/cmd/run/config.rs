@@ -27,7 +27,13 @@ pub(crate) struct Config {
     pub(crate) name: Option<String>,
     pub(crate) rw: Vec<PathBuf>,
     pub(crate) ro: Vec<PathBuf>,
+    /// As `ro`, and need not exist.
+    #[serde(rename = "ro-try")]
+    pub(crate) ro_try: Vec<PathBuf>,
     pub(crate) hide: Vec<PathBuf>,
+    /// As `hide`, and need not exist.
+    #[serde(rename = "hide-try")]
+    pub(crate) hide_try: Vec<PathBuf>,
     pub(crate) absent: Vec<String>,
     pub(crate) pass: Vec<PathBuf>,
     /// The kernel keeps writes back.
@@ -46,16 +52,16 @@ pub(crate) struct Config {
 }
 
 /// A tree in the view, in the words of the OCI's runtime configuration.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mount {
-    destination: String,
+    pub(super) destination: String,
     #[serde(rename = "type")]
-    kind: String,
+    pub(super) kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
+    pub(super) source: Option<String>,
     #[serde(default)]
-    options: Vec<String>,
+    pub(super) options: Vec<String>,
 }
 
 impl Config {
@@ -65,25 +71,39 @@ impl Config {
         let text = std::fs::read_to_string(file).map_err(|why| said(&why))?;
         let mut config: Config = toml::from_str(&text).map_err(|why| said(&why))?;
         let file = std::path::absolute(file).map_err(|why| said(&why))?;
-        config.settle(file.parent().unwrap_or(Path::new("/")));
+        let settled = config.settle(file.parent().unwrap_or(Path::new("/")));
+        settled.map_err(|why| said(&why))?;
         Ok(config)
     }
 
-    /// Takes all paths from `dir` on.
-    pub(crate) fn settle(&mut self, dir: &Path) {
-        let paths = [&mut self.rw, &mut self.ro, &mut self.hide, &mut self.pass];
+    /// Takes all paths, and patterns with a slash, from `dir` on.
+    ///
+    /// # Errors
+    /// What is no pattern; a path that is not UTF-8, where it must be.
+    pub(crate) fn settle(&mut self, dir: &Path) -> Result<(), Refusal> {
+        let paths = [
+            &mut self.rw,
+            &mut self.ro,
+            &mut self.ro_try,
+            &mut self.hide,
+            &mut self.hide_try,
+            &mut self.pass,
+        ];
         for path in paths.into_iter().flatten() {
             *path = dir.join(&*path);
         }
-        let whole = |path: &mut String| *path = dir.join(&*path).display().to_string();
+        for pattern in &mut self.absent {
+            *pattern = spec::pattern(dir, pattern)?;
+        }
+        let whole = |path: &str| Ok::<_, Refusal>(spec::utf8(&dir.join(path))?.to_owned());
         let memory = |upper: &str| upper == "memory" || upper.starts_with("memory:");
         if let Some(upper) = self.upper.as_mut().filter(|upper| !memory(upper)) {
-            whole(upper);
+            *upper = whole(upper)?;
         }
         for mount in &mut self.mounts {
-            whole(&mut mount.destination);
+            mount.destination = whole(&mount.destination)?;
             if let Some(source) = &mut mount.source {
-                whole(source);
+                *source = whole(source)?;
             }
             for option in &mut mount.options {
                 let layer = option.split_once('=');
@@ -93,21 +113,27 @@ impl Config {
                     _ => false,
                 });
                 if let Some((key, path)) = layer {
-                    *option = format!("{key}={}", dir.join(path).display());
+                    *option = format!("{key}={}", whole(path)?);
                 }
             }
         }
+        Ok(())
     }
 
-    /// The plan; what the run's name adds to it is not its matter.
+    /// The plan of settled paths; what the run's name adds to it is not its matter.
+    ///
+    /// # Errors
+    /// Those of [`spec`].
     pub(crate) fn plan(&self, cwd: &Path) -> Result<Plan, Refusal> {
         let all = |paths: &[PathBuf]| -> Result<Vec<PathBytes>, Refusal> {
             paths.iter().map(|path| spec::place(cwd, path)).collect()
         };
-        let hidden = self.hide.iter().map(|path| spec::names(cwd, path));
+        let hidden = self.hide.iter().chain(&self.hide_try);
+        let hidden = hidden.map(|path| spec::names(cwd, path));
         let mut plan = Plan {
             write_through: all(&self.rw)?,
-            read_only: all(&self.ro)?,
+            read_only: [all(&self.ro)?, all(&self.ro_try)?].concat(),
+            read_only_if_any: all(&self.ro_try)?,
             hidden: hidden.collect::<Result<Vec<_>, _>>()?.concat(),
             absent: self.absent.clone(),
             write_back: self.write_back,
@@ -118,15 +144,6 @@ impl Config {
             ..Plan::default()
         };
         plan.pass.extend(all(&self.pass)?);
-        for hidden in &plan.hidden {
-            let passes = |pass: &&PathBytes| hidden.path().starts_with(pass.path());
-            if let Some(pass) = plan.pass.iter().find(passes) {
-                let (hidden, pass) = (hidden.path().display(), pass.path().display());
-                let text =
-                    format!("{hidden} cannot be hidden: {pass} passes, and no rule holds in it");
-                return Err(Refusal::new(text));
-            }
-        }
         for mount in &self.mounts {
             plan.extra.push(spec::extra(cwd, &mount.text())?);
         }
@@ -139,7 +156,7 @@ impl Config {
 
 impl Mount {
     /// As an option says it.
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = format!("{}={}", self.destination, self.kind);
         if let Some(source) = &self.source {
             text += &format!(":{source}");
@@ -202,17 +219,6 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_cannot_be_hidden() {
-        let text = "hide = [\"/x/y\", \"/proc/openpath\"]\n";
-        let config: Config = toml::from_str(text).unwrap();
-        let why = config.plan(Path::new("/w")).unwrap_err().to_string();
-        assert!(
-            why.contains("/proc/openpath") && why.contains("/proc passes"),
-            "{why}"
-        );
-    }
-
-    #[test]
     fn what_is_not_known_is_refused() {
         assert!(toml::from_str::<Config>("read-write = []\n").is_err());
         assert!(Mount::parse("/x").is_err());
@@ -221,11 +227,23 @@ mod tests {
     }
 
     #[test]
+    fn patterns_with_a_slash_are_taken_from_the_files_directory_on() {
+        let text = "absent = [\"*.pem\", \"keys/*\", \"/etc/*.key\"]\n";
+        let mut config: Config = toml::from_str(text).unwrap();
+        config.settle(Path::new("/w*")).unwrap();
+        assert_eq!(config.absent, ["*.pem", r"/w\*/keys/*", "/etc/*.key"]);
+        config.settle(Path::new("/x")).unwrap();
+        assert_eq!(config.absent, ["*.pem", r"/w\*/keys/*", "/etc/*.key"]);
+        config.absent = vec!["{a,b".to_owned()];
+        assert!(config.settle(Path::new("/w")).is_err());
+    }
+
+    #[test]
     fn layers_are_taken_from_the_files_directory_on() {
         let text = "[[mounts]]\ndestination = \"m\"\ntype = \"overlay\"\n\
             options = [\"lower=a\", \"lower=/b\", \"upper=memory:1M\", \"ro\"]\n";
         let mut config: Config = toml::from_str(text).unwrap();
-        config.settle(Path::new("/w"));
+        config.settle(Path::new("/w")).unwrap();
         let text = config.mounts[0].text();
         assert_eq!(text, "/w/m=overlay,lower=/w/a,lower=/b,upper=memory:1M,ro");
     }

@@ -7,6 +7,7 @@
 //! | `work` | what is being made, before it is put in place |
 //! | `lock` | locked (flock(2)) by the process that uses the view |
 //! | `view.toml` | when it was made and by which command |
+//! | `rules.toml` | the rules of its runs, see `rules` |
 //! | `commit`, `next`, `known`, `taken` | what was committed of it, see `commit` |
 //! | `.openpath-discarded` | what is left of a view that is being removed, see `discard` |
 //!
@@ -18,6 +19,7 @@
 //! | `dir` | the directory, held open |
 //! | `lock` | its owner, its permissions, its lock |
 //! | `discard` | its end |
+//! | `rules` | the rules that are kept with it |
 //!
 //! # States of a directory
 //! Empty (nothing of ours in it), Whole (`view.toml` can be read, what it needs is there), Going
@@ -28,11 +30,14 @@ mod dir;
 mod discard;
 mod lock;
 mod name;
+mod rules;
 mod way;
 
 pub(crate) use dir::ViewDir;
 pub use lock::ViewLock;
 pub(crate) use name::own_state;
+pub(crate) use rules::renew as renew_rules;
+pub use rules::{KeptRules, rules_of};
 
 use crate::{Committed, Refusal};
 use serde::{Deserialize, Serialize};
@@ -52,8 +57,17 @@ const GOING: &str = ".openpath-discarded";
 /// Made by runs and commits of a view.
 const CHANGES: [&str; 6] = ["upper", "work", "commit", "next", "known", "taken"];
 /// All names of ours.
-const OURS: [&str; 9] = [
-    ABOUT, "upper", "work", "commit", "next", "known", "taken", GOING, LOCK,
+const OURS: [&str; 10] = [
+    ABOUT,
+    rules::RULES,
+    "upper",
+    "work",
+    "commit",
+    "next",
+    "known",
+    "taken",
+    GOING,
+    LOCK,
 ];
 /// How often a directory that goes away is made again.
 const TRIES: u32 = 16;

@@ -36,7 +36,7 @@ mod sink;
 
 pub(crate) use sink::Writing;
 
-use crate::plan::{PathBytes, Plan};
+use crate::plan::{Cover, PathBytes, Plan};
 use crate::text::text_of;
 use caller::{Call, Caller, Patience, Purpose};
 use line::{Line, Reason, answer};
@@ -62,7 +62,8 @@ pub(crate) struct Log {
     patience: Patience,
     overlay: Arc<SuperBlock>,
     hidden: Vec<PathBytes>,
-    read_only: Vec<PathBytes>,
+    /// What is read only, and what can be changed in it, outer paths first.
+    covers: Vec<(PathBytes, Cover)>,
     /// Mounts in the view, and what is written to them.
     mounts: Vec<(PathBytes, Reason)>,
 }
@@ -79,9 +80,6 @@ impl Log {
         json: bool,
     ) -> io::Result<(Log, Writing)> {
         let (sink, writing) = Sink::open(file, json)?;
-        let mut read_only = plan.read_only.clone();
-        let extra = plan.extra.iter().filter(|extra| extra.read_only);
-        read_only.extend(extra.map(|extra| extra.place.clone()));
         let through = plan.write_through.iter().map(|p| (p.clone(), Reason::Disk));
         let trees = plan.extra.iter().map(|e| (e.place.clone(), Reason::Tree));
         let mut mounts: Vec<_> = through.chain(trees).collect();
@@ -92,7 +90,7 @@ impl Log {
             patience: Patience::default(),
             overlay: Arc::clone(overlay),
             hidden: plan.hidden.clone(),
-            read_only,
+            covers: plan.covers(),
             mounts,
         };
         Ok((log, writing))
@@ -128,7 +126,9 @@ impl Log {
 
     /// The place below which nothing is written that a path is in.
     fn read_only(&self, path: &[u8]) -> Option<&PathBytes> {
-        self.read_only.iter().find(|place| is_below(path, place))
+        let mut covers = self.covers.iter().rev();
+        let (place, cover) = covers.find(|(place, _)| is_below(path, place))?;
+        (*cover == Cover::ReadOnly).then_some(place)
     }
 
     /// Why a name is not there, though it may be.

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rules of a run: those that its options and its file give, and those that are kept with its
+//! view.
+//!
+//! # Rules
+//! R1. A path that does not exist is an error, unless the option says that it need not: it is
+//!     mostly a slip, and hides nothing that its author thinks of.
+//! R2. Kept rules have paths without links. One that has become a link, or that is gone where it is
+//!     needed, cannot hold any more, and is an error: who could change the tree meanwhile must not
+//!     choose what a run may change.
+//! R3. What is given adds to what is kept. What would loosen a kept rule is refused.
+
+use super::config::{Config, Mount};
+use openpath_run::{Net, PathBytes, Refusal, spec};
+use std::path::{Path, PathBuf};
+
+/// What loosening a kept rule takes.
+const REPLACE: &str = "say all rules anew with --replace-rules";
+
+/// The directories of a configuration that the command may change, by their options.
+type Named = Vec<(&'static str, PathBuf)>;
+
+impl Config {
+    /// Replaces each path by where it leads; gives those that were named to be changed or mounted.
+    ///
+    /// # Errors
+    /// R1; a path with `..` that leads nowhere.
+    pub(super) fn resolve(&mut self) -> Result<Named, Refusal> {
+        let named = self.named();
+        for path in &mut self.rw {
+            directory("--rw", path)?;
+            *path = place(path)?;
+        }
+        for path in &mut self.pass {
+            if path.metadata().is_err_and(|why| is_missing(&why)) {
+                let path = path.display();
+                return Err(Refusal::new(format!(
+                    "--pass {path}: there is no such path"
+                )));
+            }
+            *path = place(path)?;
+        }
+        for mount in &mut self.mounts {
+            mount.resolve()?;
+        }
+        let places: Vec<_> = self
+            .mounts
+            .iter()
+            .map(|mount| mount.destination.clone())
+            .collect();
+        let mounted = |path: &Path| places.iter().any(|place| path.starts_with(place));
+        for path in &mut self.ro {
+            let missing = path.metadata().is_err_and(|why| is_missing(&why));
+            if missing && !mounted(path) {
+                let path = path.display();
+                return Err(Refusal::new(format!(
+                    "--ro {path}: there is no such path: if nothing is to be made there, say \
+                     --ro-try"
+                )));
+            }
+            *path = place(path)?;
+        }
+        for path in &mut self.ro_try {
+            *path = place(path)?;
+        }
+        for path in &self.hide {
+            let missing = path.symlink_metadata().is_err_and(|why| is_missing(&why));
+            if missing && !mounted(path) {
+                let path = path.display();
+                return Err(Refusal::new(format!(
+                    "--hide {path}: there is no such path: if it is not to be made either, say \
+                     --hide-try"
+                )));
+            }
+        }
+        for paths in [&mut self.hide, &mut self.hide_try] {
+            *paths = names(paths)?;
+        }
+        Ok(named)
+    }
+
+    fn named(&self) -> Named {
+        let rw = self.rw.iter().map(|path| ("--rw", path.clone()));
+        let pass = self.pass.iter().map(|path| ("--pass", path.clone()));
+        let mounts = self.mounts.iter().flat_map(|mount| {
+            let source = mount.source.as_ref().filter(|_| mount.kind == "host");
+            [Some(&mount.destination), source]
+        });
+        let mounts = mounts.flatten().map(|path| ("--mount", path.into()));
+        rw.chain(pass).chain(mounts).collect()
+    }
+
+    /// The rules that are kept with a view of this (resolved) configuration: all that restricts or
+    /// opens, and nothing of how the view is made. Later their paths need not exist.
+    ///
+    /// # Errors
+    /// A path that is not UTF-8.
+    pub(super) fn as_rules(&self) -> Result<String, Refusal> {
+        let rules = Config {
+            ro: Vec::new(),
+            ro_try: [&self.ro[..], &self.ro_try].concat(),
+            hide: Vec::new(),
+            hide_try: [&self.hide[..], &self.hide_try].concat(),
+            upper: None,
+            name: None,
+            write_back: false,
+            locks: false,
+            no_rings: false,
+            ..self.clone()
+        };
+        let failed = |why| Refusal::step("the rules cannot be kept with the view", why);
+        toml::to_string(&rules).map_err(failed)
+    }
+
+    /// The rules that were kept with the view `name`.
+    ///
+    /// # Errors
+    /// R2; no such rules are known here.
+    pub(super) fn from_rules(name: &str, text: &str) -> Result<Config, Refusal> {
+        let rules: Config = toml::from_str(text).map_err(|why| {
+            let text = format!("the rules of the view {name} cannot be read");
+            Refusal::new(format!("{text} ({}): {REPLACE}", why.message()))
+        })?;
+        let hosts = rules.mounts.iter().filter(|mount| mount.kind == "host");
+        let hosts = hosts.filter_map(|mount| mount.source.as_deref());
+        let needed = rules.rw.iter().chain(&rules.pass).map(PathBuf::as_path);
+        for path in needed.chain(hosts.map(Path::new)) {
+            if path.symlink_metadata().is_err_and(|why| is_missing(&why)) {
+                let path = path.display();
+                return Err(Refusal::new(format!(
+                    "a rule of the view {name} cannot hold: there is no {path} any more: make it \
+                     again, or {REPLACE}"
+                )));
+            }
+        }
+        for (_, path) in rules.named().iter().chain(rules.fixed().iter()) {
+            if place(path)? != *path {
+                let path = path.display();
+                return Err(Refusal::new(format!(
+                    "a rule of the view {name} cannot hold: {path} leads elsewhere now: {REPLACE}"
+                )));
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Adds the rules that are kept with the view `name` (R3).
+    ///
+    /// # Errors
+    /// A rule that was given and one that is kept are of one path, or within another, and mean
+    /// different things.
+    pub(super) fn add_kept(&mut self, name: &str, kept: Config) -> Result<(), Refusal> {
+        for (mine, theirs) in [(&*self, &kept), (&kept, self)] {
+            for (option, open) in mine.opened() {
+                let known = theirs.opened().iter().any(|(_, path)| *path == open);
+                let fixed = theirs.fixed();
+                let mut fixed = fixed.iter().filter(|(_, fixed)| open.starts_with(fixed));
+                if let Some((_, fixed)) = fixed.next().filter(|_| !known) {
+                    return Err(Refusal::new(format!(
+                        "{option} {} and --ro {}: one is kept with the view {name}, and the other \
+                         is not: {REPLACE}",
+                        open.display(),
+                        fixed.display()
+                    )));
+                }
+            }
+        }
+        // Each field has to be thought of: what is not taken over is a rule that is forgotten.
+        let Config {
+            rw,
+            ro,
+            ro_try,
+            hide,
+            hide_try,
+            absent,
+            pass,
+            mounts,
+            share,
+            net,
+            upper: _,
+            name: _,
+            write_back: _,
+            locks: _,
+            no_rings: _,
+        } = kept;
+        add(&mut self.rw, rw);
+        add(&mut self.ro, ro);
+        add(&mut self.ro_try, ro_try);
+        add(&mut self.hide, hide);
+        add(&mut self.hide_try, hide_try);
+        add(&mut self.absent, absent);
+        add(&mut self.pass, pass);
+        add(&mut self.mounts, mounts);
+        add(&mut self.share, share);
+        if net == Net::None {
+            self.net = net;
+        }
+        Ok(())
+    }
+
+    /// What cannot be changed.
+    fn fixed(&self) -> Named {
+        let fixed = self.ro.iter().chain(&self.ro_try);
+        fixed.map(|path| ("--ro", path.clone())).collect()
+    }
+
+    /// What can be changed wherever it is.
+    fn opened(&self) -> Named {
+        let fixed = |mount: &&Mount| mount.options.iter().any(|option| option == "ro");
+        let mounts = self.mounts.iter().filter(|mount| !fixed(mount));
+        let mounts = mounts.map(|mount| ("--mount", PathBuf::from(&mount.destination)));
+        let rw = self.rw.iter().map(|path| ("--rw", path.clone()));
+        let pass = self.pass.iter().map(|path| ("--pass", path.clone()));
+        rw.chain(pass).chain(mounts).collect()
+    }
+}
+
+impl Mount {
+    fn resolve(&mut self) -> Result<(), Refusal> {
+        let whole = |path: &str| Ok::<_, Refusal>(spec::utf8(&place(Path::new(path))?)?.to_owned());
+        let option = format!("--mount {}=", self.destination);
+        directory("--mount", Path::new(&self.destination))?;
+        self.destination = whole(&self.destination)?;
+        if self.kind == "host"
+            && let Some(source) = &mut self.source
+        {
+            directory(&option, Path::new(source))?;
+            *source = whole(source)?;
+        }
+        for layer in &mut self.options {
+            if let Some(lower) = layer.strip_prefix("lower=") {
+                *layer = format!("lower={}", whole(lower)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds what is not there yet.
+fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
+    for one in more {
+        if !to.contains(&one) {
+            to.push(one);
+        }
+    }
+}
+
+/// Refuses what is no directory.
+fn directory(option: &str, path: &Path) -> Result<(), Refusal> {
+    let said = |why: &dyn std::fmt::Display| {
+        Err(Refusal::new(format!("{option} {}: {why}", path.display())))
+    };
+    match path.metadata() {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => said(&"it is no directory"),
+        Err(why) if is_missing(&why) => said(&"there is no such directory"),
+        Err(why) => said(&why),
+    }
+}
+
+fn is_missing(why: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    matches!(why.kind(), NotFound | NotADirectory)
+}
+
+/// Where an absolute path leads.
+fn place(path: &Path) -> Result<PathBuf, Refusal> {
+    Ok(spec::place(Path::new("/"), path)?.path().to_owned())
+}
+
+/// The names and the targets of paths that are hidden.
+fn names(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
+    let mut all: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let names: Vec<PathBytes> = spec::names(Path::new("/"), path)?;
+        add(
+            &mut all,
+            names.iter().map(|name| name.path().to_owned()).collect(),
+        );
+    }
+    Ok(all)
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether the rules of a plan can all hold. One that cannot is an error, and never silence.
+//!
+//! # Rules
+//! R1. Of two rules the one of the inner path wins. Two that mean different things at one path are
+//!     refused, and so is one that another leaves without effect.
+//! R2. Nothing holds in what passes: a rule for a path in there is refused. A pattern of names is
+//!     told of, for it holds elsewhere.
+//! R3. No file that steers a run lies where the command can change it, nor does a link on the way
+//!     to one: the command would steer the next run.
+
+use crate::Refusal;
+use crate::absent::Absent;
+use crate::plan::{Extra, PathBytes, Plan, Source, Upper};
+use std::path::{Path, PathBuf};
+
+/// A rule of a path.
+#[derive(Clone, Copy, Debug)]
+struct Rule<'a> {
+    /// The option that says it.
+    option: &'static str,
+    path: &'a Path,
+}
+
+impl std::fmt::Display for Rule<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.option, self.path.display())
+    }
+}
+
+impl Plan {
+    /// Finds rules that cannot hold; gives sentences about those that hold in part.
+    ///
+    /// # Errors
+    /// The first rule that cannot hold, with the remedy.
+    pub fn check(&self) -> Result<Vec<String>, Refusal> {
+        let root = Path::new("/");
+        let whole = |rule: &Rule<'_>| rule.path == root;
+        let mut all = self.hides().chain(self.others()).chain(self.said_passes());
+        if let Some(rule) = all.find(|rule| whole(rule) && rule.option != "--ro") {
+            let text = format!("{rule}: not of the whole tree: name directories in it");
+            return Err(Refusal::new(text));
+        }
+        self.check_pairs()?;
+        self.check_passes()?;
+        let absent = Absent::new(self)?;
+        for rule in self.others().chain(self.passes()) {
+            let met = absent.admits(&rule.path.into());
+            met.map_err(|_| {
+                let text = "lies in what --hide or --absent says is not there: leave one out";
+                Refusal::new(format!("{rule} {text}"))
+            })?;
+        }
+        self.check_patterns(&absent)
+    }
+
+    /// R1
+    fn check_pairs(&self) -> Result<(), Refusal> {
+        let all: Vec<_> = self.others().chain(self.said_passes()).collect();
+        for (at, rule) in all.iter().enumerate() {
+            let same = |other: &&Rule<'_>| other.path == rule.path;
+            let mut others = all[at + 1..].iter().filter(same);
+            // The same twice is once; and a mount may be protected.
+            let agree = |a: &str, b: &str| match (a, b) {
+                ("--mount", "--mount") => false,
+                ("--ro", "--mount") | ("--mount", "--ro") => true,
+                _ => a == b,
+            };
+            if let Some(other) = others.find(|other| !agree(rule.option, other.option)) {
+                let text = format!("{rule} and {} of the same path: keep one", other.option);
+                return Err(Refusal::new(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// R2
+    fn check_passes(&self) -> Result<(), Refusal> {
+        // The view's own directory is masked where it passes.
+        let own = match &self.upper {
+            Upper::Directory(dir) => Some(dir.path()),
+            Upper::Memory { .. } => None,
+        };
+        let said = |rule: &Rule<'_>| Some(rule.path) != own;
+        for rule in self.hides().filter(said).chain(self.others()) {
+            let passes = |pass: &&PathBytes| rule.path.starts_with(pass.path());
+            if let Some(pass) = self.pass.iter().find(passes) {
+                let pass = pass.path().display();
+                let text = format!("{rule} cannot hold: {pass} passes, and no rule holds in it");
+                return Err(Refusal::new(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// R2
+    fn check_patterns(&self, absent: &Absent) -> Result<Vec<String>, Refusal> {
+        let mut told = Vec::new();
+        let own = Plan::default().pass;
+        for pass in &self.pass {
+            let name = pass.path().display();
+            match absent.reaches_into(pass)? {
+                Some((pattern, true)) => {
+                    let text = format!(
+                        "--absent {pattern} cannot hold: {name} passes, and no rule holds in it"
+                    );
+                    return Err(Refusal::new(text));
+                }
+                Some((pattern, false)) if !own.contains(pass) => {
+                    told.push(format!(
+                        "--absent {pattern} does not hold in {name}, which passes"
+                    ));
+                }
+                _ => {}
+            }
+            let mut names = self.absent.iter().filter(|glob| !glob.contains('/'));
+            if let Some(glob) = names.next().filter(|_| !own.contains(pass)) {
+                told.push(format!(
+                    "--absent {glob} does not hold in {name}, which passes"
+                ));
+            }
+        }
+        Ok(told)
+    }
+
+    /// Refuses a file that the command can change, in the words of what it is: `path` is absolute.
+    ///
+    /// # Errors
+    /// It, or a link on the way to it, lies where changes go to the disk.
+    pub fn check_file(&self, option: &str, path: &Path) -> Result<(), Refusal> {
+        let (links, end) = way(path)?;
+        for (place, what) in links
+            .iter()
+            .map(|link| (link, "a link on the way to it"))
+            .chain([(&end, "it")])
+        {
+            if let Some(rule) = self.lets_change(place) {
+                return Err(Refusal::new(format!(
+                    "{option} {}: the command can change {what} ({rule}): put it elsewhere, or \
+                     protect it with --ro {}",
+                    path.display(),
+                    place.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a path of a rule that leads through a link which the command can change: what it
+    /// leads to was not the user's choice.
+    ///
+    /// # Errors
+    /// There is such a link.
+    pub fn check_way(&self, option: &str, path: &Path) -> Result<(), Refusal> {
+        let (links, _) = way(path)?;
+        let mut links = links
+            .iter()
+            .filter_map(|link| Some((link, self.lets_change(link)?)));
+        match links.next() {
+            None => Ok(()),
+            Some((link, rule)) => Err(Refusal::new(format!(
+                "{option} {}: it leads through the link {}, which the command can change ({rule}): \
+                 name the directory that it leads to",
+                path.display(),
+                link.display()
+            ))),
+        }
+    }
+
+    /// The option by which changes of a path of the host go to the disk, if one does.
+    fn lets_change(&self, path: &Path) -> Option<String> {
+        let below = |rule: &Rule<'_>| path.starts_with(rule.path);
+        let rules = self.others().chain(self.said_passes());
+        let rules = rules.filter(|rule| rule.option != "--mount" && below(rule));
+        let innermost = rules.max_by_key(|rule| rule.path.as_os_str().len());
+        if let Some(rule) = innermost.filter(|rule| rule.option != "--ro") {
+            return Some(rule.to_string());
+        }
+        let from = |extra: &&Extra| match &extra.source {
+            Source::Host(source) => !extra.read_only && path.starts_with(source.path()),
+            Source::Overlay {
+                upper: Some(Upper::Directory(dir)),
+                ..
+            } => path.starts_with(dir.path()),
+            _ => false,
+        };
+        let extra = self.extra.iter().find(from)?;
+        Some(format!("--mount {}", extra.place.path().display()))
+    }
+
+    fn hides(&self) -> impl Iterator<Item = Rule<'_>> {
+        rules("--hide", &self.hidden)
+    }
+
+    /// What is read only, written through or mounted.
+    fn others(&self) -> impl Iterator<Item = Rule<'_>> {
+        let mounts = self.extra.iter().map(|extra| Rule {
+            option: "--mount",
+            path: extra.place.path(),
+        });
+        rules("--ro", &self.read_only)
+            .chain(rules("--rw", &self.write_through))
+            .chain(mounts)
+    }
+
+    fn passes(&self) -> impl Iterator<Item = Rule<'_>> {
+        rules("--pass", &self.pass)
+    }
+
+    /// What passes beside what passes by itself.
+    fn said_passes(&self) -> impl Iterator<Item = Rule<'_>> {
+        let own = Plan::default().pass;
+        self.passes()
+            .filter(move |rule| !own.iter().any(|own| own.path() == rule.path))
+    }
+}
+
+fn rules<'a>(option: &'static str, paths: &'a [PathBytes]) -> impl Iterator<Item = Rule<'a>> {
+    paths.iter().map(move |path| Rule {
+        option,
+        path: path.path(),
+    })
+}
+
+/// The links on the way of an absolute path, and its end, by paths without links. What does not
+/// exist is itself.
+fn way(path: &Path) -> Result<(Vec<PathBuf>, PathBuf), Refusal> {
+    /// As the kernel has it.
+    const LINKS_MAX: usize = 40;
+    let (mut links, mut at) = (Vec::new(), PathBuf::from("/"));
+    let parts = |path: &Path| path.iter().rev().map(ToOwned::to_owned).collect::<Vec<_>>();
+    let mut rest = parts(path);
+    while let Some(part) = rest.pop() {
+        match part.as_encoded_bytes() {
+            b"/" => at = PathBuf::from("/"),
+            b".." => drop(at.pop()),
+            _ => match at.join(&part).read_link() {
+                Err(_) => at.push(part),
+                Ok(_) if links.len() == LINKS_MAX => {
+                    let text = format!("{}: too many links on the way", path.display());
+                    return Err(Refusal::new(text));
+                }
+                Ok(target) => {
+                    links.push(at.join(part));
+                    rest.extend(parts(&target));
+                }
+            },
+        }
+    }
+    Ok((links, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way;
+    use crate::plan::{Extra, PathBytes, Plan, Source};
+    use std::path::Path;
+
+    fn at(path: &str) -> PathBytes {
+        Path::new(path).into()
+    }
+
+    fn some(paths: &[&str]) -> Vec<PathBytes> {
+        paths.iter().map(|path| at(path)).collect()
+    }
+
+    /// `ro`, `rw`, `hide`, further passes, mounts.
+    fn plan(rules: [&[&str]; 5]) -> Plan {
+        let [ro, rw, hide, pass, mounts] = rules;
+        let extra = |place: &&str| Extra {
+            place: at(place),
+            source: Source::Memory { size: None },
+            read_only: false,
+        };
+        Plan {
+            read_only: some(ro),
+            write_through: some(rw),
+            hidden: some(hide),
+            pass: [Plan::default().pass, some(pass)].concat(),
+            extra: mounts.iter().map(extra).collect(),
+            ..Plan::default()
+        }
+    }
+
+    #[test]
+    fn rules_that_cannot_hold_are_refused() {
+        for (rules, why) in [
+            ([&[][..], &[], &["/"], &[], &[]], "whole tree"),
+            ([&[], &["/"], &[], &[], &[]], "whole tree"),
+            ([&[], &[], &[], &["/"], &[]], "whole tree"),
+            ([&[], &[], &[], &[], &["/"]], "whole tree"),
+            ([&["/a"], &["/a"], &[], &[], &[]], "keep one"),
+            ([&["/a"], &[], &[], &["/a"], &[]], "keep one"),
+            ([&[], &["/a"], &[], &[], &["/a"]], "keep one"),
+            ([&[], &[], &[], &[], &["/a", "/a"]], "keep one"),
+            ([&["/p/a"], &[], &[], &["/p"], &[]], "/p passes"),
+            ([&[], &["/p/a"], &[], &["/p"], &[]], "/p passes"),
+            ([&[], &[], &["/p/a"], &["/p"], &[]], "/p passes"),
+            ([&[], &[], &[], &["/p"], &["/p/a"]], "/p passes"),
+            ([&[], &[], &[], &[], &["/dev/shm"]], "/dev passes"),
+            ([&[], &[], &["/proc/x"], &[], &[]], "/proc passes"),
+            ([&["/h/a"], &[], &["/h"], &[], &[]], "leave one out"),
+            ([&[], &["/h"], &["/h"], &[], &[]], "leave one out"),
+            ([&[], &[], &["/h"], &["/h/p"], &[]], "leave one out"),
+        ] {
+            let said = plan(rules).check().unwrap_err().to_string();
+            assert!(said.contains(why), "{rules:?}: {said}");
+        }
+        let nested = plan([
+            &["/a", "/"],
+            &["/a/b", "/c"],
+            &["/c/h"],
+            &["/a/p"],
+            &["/a/m"],
+        ]);
+        assert_eq!(nested.check().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn patterns_do_not_hold_in_what_passes() {
+        let with = |absent: &str| Plan {
+            absent: vec![absent.to_owned()],
+            ..plan([&[], &[], &[], &["/p/q"], &[]])
+        };
+        for absent in ["*.pem", "/**/x", "/p/*/x"] {
+            let told = with(absent).check().unwrap();
+            assert!(
+                told[0].contains(absent) && told[0].contains("/p/q"),
+                "{told:?}"
+            );
+        }
+        for absent in ["/p/q/x", "/proc/*/mem", "/p/q/**"] {
+            let why = with(absent).check().unwrap_err().to_string();
+            assert!(why.contains(absent), "{why}");
+        }
+        assert_eq!(with("/p/x/*").check().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn files_that_the_command_can_change_are_found() {
+        let dir = std::env::temp_dir().join(format!("openpath-check-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("rw/ro")).unwrap();
+        let dir = dir.canonicalize().unwrap();
+        let path = |name: &str| dir.join(name).display().to_string();
+        for (target, link) in [("ro/f", "rw/link"), ("rw/link", "link"), ("rw", "way")] {
+            std::os::unix::fs::symlink(target, path(link)).unwrap();
+        }
+        let plan = plan([&[&path("rw/ro")], &[&path("rw")], &[], &[], &[]]);
+        for wrong in ["rw/f", "rw/link", "link", "way/f"] {
+            let why = plan.check_file("--config", Path::new(&path(wrong)));
+            assert!(why.is_err(), "{wrong}");
+        }
+        for fine in ["f", "rw/ro/f", "way/ro/f"] {
+            let checked = plan.check_file("--config", Path::new(&path(fine)));
+            assert!(checked.is_ok(), "{fine}");
+        }
+        assert!(plan.check_way("--rw", Path::new(&path("way/x"))).is_ok());
+        assert!(plan.check_way("--rw", Path::new(&path("rw/link"))).is_err());
+        let (links, end) = way(Path::new(&path("link"))).unwrap();
+        assert_eq!(links, ["link", "rw/link"].map(|name| dir.join(name)));
+        assert_eq!(end, dir.join("rw/ro/f"));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -43,9 +43,9 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "umask-ignored",
         wrong: "a new file gets its mode whole",
-        file: "perm.rs",
-        right: "let wanted = mode_bits & !(umask & 0o777);",
-        planted: "let wanted = mode_bits & !(umask & 0);",
+        file: "acl/inherit.rs",
+        right: "new.mode &= !(umask & 0o777);",
+        planted: "new.mode &= !(umask & 0);",
     },
     Mutant {
         name: "isdir-for-excl",

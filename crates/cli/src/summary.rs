@@ -67,13 +67,12 @@ pub(crate) fn as_text(ended: &Ended) -> String {
     };
     writeln!(text, "openpath: {title}").ok();
     list(&mut text, &ended.changes);
-    if ended.left > 0 {
-        writeln!(
-            text,
-            "openpath: {} processes were left and ended",
-            ended.left
-        )
-        .ok();
+    match ended.left {
+        0 => {}
+        1 => text.push_str("openpath: 1 process was left and ended\n"),
+        more => {
+            writeln!(text, "openpath: {more} processes were left and ended").ok();
+        }
     }
     text
 }

@@ -369,7 +369,7 @@ fn process_that_detaches_the_view_ends_with_it() {
         assert!(has_process(&word));
         let (code, said) = run.end();
         assert_eq!(code, Some(3), "{said}");
-        assert!(said.contains("1 processes were left"), "{said}");
+        assert!(said.contains("1 process was left"), "{said}");
         assert!(!has_process(&word));
     }
 }

@@ -200,7 +200,7 @@ fn what_the_command_leaves_behind_is_ended() {
         let output = place.run(&[], &format!("sleep {time} >&- 2>&- & true"));
         assert!(!runs(&time));
         assert!(
-            err(&output).contains("1 processes were left"),
+            err(&output).contains("1 process was left"),
             "{}",
             err(&output)
         );

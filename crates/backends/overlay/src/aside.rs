@@ -3,9 +3,10 @@
 //! looks, or comes back after a crash, sees all of a change or nothing.
 
 use crate::fs::{Fs, Upper};
-use crate::layer::{change, is_whiteout, list, look, make, remove, rename};
+use crate::layer::{change, list, look, make, remove, rename};
 use crate::marks::OPAQUE;
 use crate::node::Node;
+use crate::whiteout::is_whiteout;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{Inode, NewInode, Patience, Rename};
 use std::sync::Arc;

@@ -10,10 +10,11 @@
 
 use crate::aside::Spot;
 use crate::fs::Hit;
-use crate::layer::{change, is_whiteout, lock_both, look, make};
+use crate::layer::{change, lock_both, look, make};
 use crate::marks::IMPURE;
 use crate::node::Node;
 use crate::raise::ALL;
+use crate::whiteout::{is_whiteout, stored_mode};
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{Inode, NewInode, Patience};
 use std::sync::Arc;
@@ -22,17 +23,17 @@ impl Node {
     /// As `InodeOps::create`.
     ///
     /// # Errors
-    /// In this order: `EPERM` (a character device 0:0 would be a whiteout), `EROFS`, `EEXIST`, what
-    /// the upper tree meets.
+    /// In this order: `EROFS`, `EEXIST`, what the upper tree meets.
     pub(crate) fn create(
         &self,
         dir: &Inode,
         name: &[u8],
         new: &NewInode<'_>,
     ) -> Result<Arc<Inode>, Errno> {
-        if mode::is_chr(new.mode) && new.rdev == 0 {
-            return Err(Errno::EPERM);
-        }
+        let new = &NewInode {
+            mode: stored_mode(new.mode, new.rdev),
+            ..*new
+        };
         let is_dir = mode::is_dir(new.mode);
         let made = self.place_new(name, new.now, is_dir, |dir, name| make(dir, name, new))?;
         let inode = self.fs.adopt(Hit::of_upper(made))?;

@@ -9,9 +9,10 @@
 //!     of one that is gone.
 
 use crate::fs::Hit;
-use crate::layer::{is_whiteout, list, look};
+use crate::layer::{list, look};
 use crate::node::{Node, Origin};
 use crate::superblock::OverlayFs;
+use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{Inode, Patience, SuperBlock};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -302,7 +303,8 @@ impl Node {
         for lower in self.lowers() {
             if let Some(found) = look(&lower.inode, name, Patience::Wait)? {
                 let number = self.fs.number(Some(lower.layer), found.ino());
-                return Ok(Some((number, found)).filter(|(_, found)| !is_whiteout(found)));
+                let shows = !self.fs.is_lower_whiteout(&found);
+                return Ok(shows.then_some((number, found)));
             }
         }
         Ok(None)
@@ -312,7 +314,9 @@ impl Node {
 /// Whether two inodes have the same owner, mode and extended attributes, marks aside.
 fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Errno> {
     let (a, b) = (upper.attr(), lower.attr());
-    if (a.mode, a.uid, a.gid) != (b.mode, b.uid, b.gid) {
+    let shown = |inode: &Inode, mode| shown_mode(mode, inode.rdev());
+    let modes = (shown(upper, a.mode), shown(lower, b.mode));
+    if modes.0 != modes.1 || (a.uid, a.gid) != (b.uid, b.gid) {
         return Ok(false);
     }
     let marks = node.fs.options.marks;

@@ -2,9 +2,10 @@
 //! What was copied up so far, and whether a path was.
 
 use crate::fs::Fs;
-use crate::layer::{is_whiteout, look};
+use crate::layer::look;
 use crate::node::Node;
 use crate::superblock::OverlayFs;
+use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
 use openpath_sync::Word;
 use openpath_vfs::{Patience, SuperBlock};

@@ -4,6 +4,7 @@
 use crate::layer::{change, set};
 use crate::node::Node;
 use crate::raise::ALL;
+use crate::whiteout::{stored_change, stored_mode};
 use openpath_abi::{Errno, Timespec};
 use openpath_vfs::{Extent, Inode, InodeOps, SetAcl, SetAttr};
 use std::sync::Arc;
@@ -132,7 +133,7 @@ impl Node {
         }
         let now = to.ctime.unwrap_or_else(|| self.fs.options.clock.now());
         let upper = self.raise(now, to.size.unwrap_or(ALL))?;
-        let done = set(upper, to);
+        let done = set(upper, &stored_change(upper, to));
         self.settle(inode);
         done
     }
@@ -175,7 +176,10 @@ impl Node {
         if change.removes && self.upper().is_none() && !is_there {
             return Err(Errno::ENODATA);
         }
-        self.changed(inode, change.now, |upper, ops| ops.set_acl(upper, change))
+        self.changed(inode, change.now, |upper, ops| {
+            let mode = change.mode.map(|mode| stored_mode(mode, upper.rdev()));
+            ops.set_acl(upper, &SetAcl { mode, ..*change })
+        })
     }
 
     /// As `InodeOps::removexattr`. What is not there is not copied up for it.

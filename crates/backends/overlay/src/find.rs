@@ -8,9 +8,10 @@
 //! R2. A redirect says where the layers below its own are looked in.
 
 use crate::fs::Hit;
-use crate::layer::{is_whiteout, look};
+use crate::layer::look;
 use crate::marks::{DirMarks, NUMBER};
 use crate::node::{Lower, Node, Origin};
+use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
 use openpath_vfs::{Found, Inode, Patience};
 use std::sync::Arc;
@@ -161,7 +162,7 @@ impl Node {
             };
             if let Some(found) = found {
                 let over = hit.upper.is_some() || !hit.lowers.is_empty();
-                if is_whiteout(&found) || over && !found.is_dir() {
+                if self.fs.is_lower_whiteout(&found) || over && !found.is_dir() {
                     return Ok(());
                 }
                 if hit.lowers.is_empty() {
@@ -231,7 +232,7 @@ impl Node {
     pub(crate) fn has_beneath(&self, name: &[u8]) -> Result<bool, Errno> {
         for lower in self.lowers() {
             if let Some(found) = look(&lower.inode, name, Patience::Wait)? {
-                return Ok(!is_whiteout(&found));
+                return Ok(!self.fs.is_lower_whiteout(&found));
             }
         }
         Ok(false)

@@ -7,7 +7,7 @@
 //! R2. Of two inodes beneath, the one at the lower address is locked first, whatever they are to
 //!     each other; while one is locked, nothing of the overlay's own is waited for.
 
-use openpath_abi::{Errno, Timespec, mode};
+use openpath_abi::{Errno, Timespec};
 use openpath_sync::RwLockWriteGuard;
 use openpath_vfs::lock_order::Stacked;
 use openpath_vfs::{Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
@@ -43,11 +43,6 @@ pub(crate) fn look_held(
         Found::Absent => Ok(None),
         Found::WouldBlock => Err(Errno::EAGAIN),
     }
-}
-
-/// Whether it stands for a name that does not exist: a character device 0:0.
-pub(crate) fn is_whiteout(inode: &Inode) -> bool {
-    inode.kind() == mode::S_IFCHR && inode.rdev() == 0
 }
 
 /// All entries of a directory beneath, until `each` says no. Its names are held meanwhile.

@@ -10,7 +10,8 @@
 //! # Layout
 //! The upper tree has two directories in its root: one is shown, in the other things are made
 //! before they are put in place by one rename. A character device 0:0 hides the name it has in the
-//! lower trees. What else is to be known is kept as marks (see `marks`).
+//! lower trees; a guest's own one is stored so that it differs (see `whiteout`). What else is to be
+//! known is kept as marks (see `marks`).
 //!
 //! # Locks
 //! | class | protects |
@@ -82,6 +83,7 @@ mod raise;
 mod rename;
 mod superblock;
 mod told;
+mod whiteout;
 
 pub use changes::{Change, ChangeKind};
 pub use copied::Copied;

@@ -11,7 +11,8 @@
 //!     directory did not change; of all directories together only so many entries are kept. What is
 //!     not kept is put together again.
 
-use crate::layer::{is_whiteout, list, look_held};
+use crate::fs::Fs;
+use crate::layer::{list, look_held};
 use crate::node::Node;
 use openpath_abi::{Errno, dirent, mode};
 use openpath_vfs::{Inode, Listed, Patience};
@@ -99,16 +100,37 @@ fn position(name: &[u8]) -> i64 {
     ((hasher.finish() >> SPARE_BITS) | 1).cast_signed()
 }
 
-/// What kind of thing an entry beneath is; none of a whiteout. Held: its directory's names.
-fn kind(dir: &Inode, entry: &Listed<'_>) -> Result<Option<u8>, Errno> {
-    if !matches!(entry.kind, dirent::DT_CHR | dirent::DT_UNKNOWN) {
-        return Ok(Some(entry.kind));
+/// A directory of a layer, and of which one; `None`: of the upper tree.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    fs: &'a Fs,
+    layer: Option<usize>,
+    dir: &'a Inode,
+}
+
+impl Source<'_> {
+    /// The type of an entry; `None` for a whiteout. Held: the directory's names.
+    fn kind(&self, entry: &Listed<'_>) -> Result<Option<u8>, Errno> {
+        if !matches!(entry.kind, dirent::DT_CHR | dirent::DT_UNKNOWN) {
+            return Ok(Some(entry.kind));
+        }
+        Ok(match look_held(self.dir, entry.name, Patience::Wait)? {
+            Some(inode) if self.fs.is_layer_whiteout(self.layer, &inode) => None,
+            Some(inode) => Some(mode::dirent_type(inode.mode())),
+            None => Some(entry.kind),
+        })
     }
-    Ok(match look_held(dir, entry.name, Patience::Wait)? {
-        Some(inode) if is_whiteout(&inode) => None,
-        Some(inode) => Some(mode::dirent_type(inode.mode())),
-        None => Some(entry.kind),
-    })
+
+    /// Adds the names that no layer above has, whiteouts among them.
+    fn add_names(&self, found: &mut HashMap<Box<[u8]>, Option<(u64, u8)>>) -> Result<(), Errno> {
+        list(self.dir, 0, &mut |entry| {
+            if let Entry::Vacant(slot) = found.entry(entry.name.into()) {
+                let kind = self.kind(&entry)?;
+                slot.insert(kind.map(|kind| (self.fs.number(self.layer, entry.ino), kind)));
+            }
+            Ok(true)
+        })
+    }
 }
 
 impl Node {
@@ -126,6 +148,11 @@ impl Node {
         } else {
             self.list_plain(from, emit)
         }
+    }
+
+    fn source<'a>(&'a self, layer: Option<usize>, dir: &'a Inode) -> Source<'a> {
+        let fs = &self.fs;
+        Source { fs, layer, dir }
     }
 
     fn list_merged(
@@ -168,11 +195,11 @@ impl Node {
         }
         let mut found: HashMap<Box<[u8]>, Option<(u64, u8)>> = HashMap::new();
         if let Some(upper) = self.upper() {
-            each_name(upper, &mut found, |ino| self.fs.number(None, ino))?;
+            self.source(None, upper).add_names(&mut found)?;
         }
         for lower in self.lowers() {
-            let number = |ino| self.fs.number(Some(lower.layer), ino);
-            each_name(&lower.inode, &mut found, number)?;
+            let source = self.source(Some(lower.layer), &lower.inode);
+            source.add_names(&mut found)?;
         }
         let mut lines: Vec<_> = found
             .into_iter()
@@ -223,9 +250,10 @@ impl Node {
             Some(_) => None,
             None => self.lowers().first().map(|lower| lower.layer),
         };
+        let source = self.source(layer, dir);
         list(dir, from, &mut |entry| {
             let ino = self.fs.number(layer, entry.ino);
-            let Some(kind) = kind(dir, &entry)? else {
+            let Some(kind) = source.kind(&entry)? else {
                 return Ok(true);
             };
             Ok(emit(Listed { ino, kind, ..entry }))
@@ -239,10 +267,12 @@ impl Node {
         emit: &mut dyn FnMut(Listed<'_>) -> bool,
     ) -> Result<(), Errno> {
         let dir = self.real();
+        // Only a directory of the upper tree is marked as impure.
+        let source = self.source(None, dir);
         loop {
             let mut batch = Vec::with_capacity(BATCH);
             list(dir, from, &mut |entry| {
-                if let Some(kind) = kind(dir, &entry)? {
+                if let Some(kind) = source.kind(&entry)? {
                     batch.push((entry.name.to_vec(), kind, entry.next));
                 }
                 from = entry.next;
@@ -280,19 +310,4 @@ impl Node {
         })?;
         if empty { Ok(()) } else { Err(Errno::ENOTEMPTY) }
     }
-}
-
-/// Adds the names of one layer that no layer above has, whiteouts among them.
-fn each_name(
-    dir: &Inode,
-    found: &mut HashMap<Box<[u8]>, Option<(u64, u8)>>,
-    number: impl Fn(u64) -> u64,
-) -> Result<(), Errno> {
-    list(dir, 0, &mut |entry| {
-        if let Entry::Vacant(slot) = found.entry(entry.name.into()) {
-            let kind = kind(dir, &entry)?;
-            slot.insert(kind.map(|kind| (number(entry.ino), kind)));
-        }
-        Ok(true)
-    })
 }

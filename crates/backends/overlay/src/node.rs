@@ -21,6 +21,7 @@
 //!     after each change with `attr` held, so that of two the later stays.
 
 use crate::fs::{Fs, Hit, Key, address};
+use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
 use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::{Stacked, StackedAttr};
@@ -202,6 +203,7 @@ impl Node {
         let _held = self.attr.lock();
         let real = self.real();
         let mut attr = real.attr();
+        attr.mode = shown_mode(attr.mode, real.rdev());
         let gone = u32::try_from(self.gone.get()).unwrap_or(u32::MAX);
         if self.is_dir() && !self.lowers.is_empty() {
             // As Linux shows a merged directory.

@@ -48,6 +48,9 @@ pub struct OverlayOptions {
     /// Whether a directory that is in a lower tree can be renamed; else that is `EXDEV`
     /// (`redirect_dir=`).
     pub redirects: bool,
+    /// The lower trees are ordinary trees and no layers of overlays: a character device 0:0 there
+    /// is a file, and hides nothing. Linux takes every one for a whiteout.
+    pub plain_lowers: bool,
     /// A file is brought to stable storage before it is put in place, and the directory after.
     pub syncs: bool,
     /// How many entries of merged directories are remembered between two calls that list them.
@@ -71,6 +74,7 @@ impl Default for OverlayOptions {
             work_dir: b"work".to_vec(),
             marks: Marks::default(),
             redirects: true,
+            plain_lowers: false,
             syncs: false,
             listed_max: 1 << 16,
             read_only: false,

@@ -17,6 +17,7 @@ use crate::fs::address;
 use crate::layer::{change, set};
 use crate::marks::NUMBER;
 use crate::node::{Node, Origin};
+use crate::whiteout::stored_mode;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{AclKind, Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};
 use std::borrow::Cow;
@@ -163,9 +164,10 @@ impl Node {
                 Err(errno) => return Err(errno),
             }
         }
-        if made.mode() != attr.mode && !mode::is_lnk(attr.mode) {
+        let wanted = stored_mode(attr.mode, lower.rdev());
+        if made.mode() != wanted && !mode::is_lnk(attr.mode) {
             let bits = SetAttr {
-                mode: Some(mode::permissions(attr.mode)),
+                mode: Some(mode::permissions(wanted)),
                 ..SetAttr::default()
             };
             set(made, &bits)?;
@@ -214,7 +216,7 @@ fn new_of<'a>(
     now: Timespec,
 ) -> NewInode<'a> {
     NewInode {
-        mode: attr.mode,
+        mode: stored_mode(attr.mode, rdev),
         uid: attr.uid,
         gid: attr.gid,
         rdev,

@@ -7,29 +7,30 @@
 //! # Rules
 //! R1. What has something beneath its old name leaves a whiteout: the one that hid what is beneath
 //!     the new name, or a new one.
-//! R2. A directory with others beneath gets a redirect, by which they are found from its new name.
+//! R2. A guest's whiteout (`RENAME_WHITEOUT`) is a file. The rename leaves a whiteout of this
+//!     overlay at the old name, which the guest's then replaces. A crash between the two leaves a
+//!     complete rename without a guest's whiteout.
+//! R3. A directory with others beneath gets a redirect, by which they are found from its new name.
 //!     One without becomes opaque where the new name would show some.
 
-use crate::aside::whiteout_of;
-use crate::layer::{is_whiteout, look, rename};
+use crate::aside::{Aside, Spot, whiteout_of};
+use crate::layer::{look, make, rename};
 use crate::marks::REDIRECT;
 use crate::node::Node;
 use crate::raise::ALL;
+use crate::whiteout::{is_whiteout, stored_mode};
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, Timespec};
-use openpath_vfs::{Inode, Patience, Rename};
+use openpath_vfs::{Inode, NewInode, Patience, Rename};
 use std::sync::Arc;
 
 impl Node {
     /// As `InodeOps::rename`.
     ///
     /// # Errors
-    /// In this order: `EINVAL` (a guest's whiteout), `EXDEV` (a directory with others beneath, and
-    /// no redirects), `EROFS`, `ENOTEMPTY`, what the layers meet.
+    /// In this order: `EXDEV` (a directory with others beneath, and no redirects), `EROFS`,
+    /// `ENOTEMPTY`, what the layers meet.
     pub(crate) fn rename(&self, r: &Rename<'_>) -> Result<(), Errno> {
-        if r.whiteout.is_some() {
-            return Err(Errno::EINVAL);
-        }
         let (old, new) = (self.sibling(r.old_dir)?, self.sibling(r.new_dir)?);
         let source = self.sibling(r.source)?;
         let target = r.target.map(|target| self.sibling(target)).transpose()?;
@@ -85,8 +86,8 @@ impl Node {
         (old, new): (&Self, &Self),
         (source, target): (&Self, &Self),
     ) -> Result<(), Errno> {
-        source.prepare(new.has_beneath(r.new_name)?, r.now)?;
-        target.prepare(old.has_beneath(r.old_name)?, r.now)?;
+        source.prepare(new, r.new_name, r.now)?;
+        target.prepare(old, r.old_name, r.now)?;
         rename(&Rename {
             old_dir: raised(old)?,
             source: raised(source)?,
@@ -105,8 +106,12 @@ impl Node {
         source: &Self,
         target: Option<&Arc<Self>>,
     ) -> Result<(), Errno> {
-        let leaves = old.has_beneath(r.old_name)?;
-        source.prepare(new.has_beneath(r.new_name)?, r.now)?;
+        let mut guests = r
+            .whiteout
+            .map(|new| self.guests_whiteout(&new))
+            .transpose()?;
+        let leaves = guests.is_some() || old.has_beneath(r.old_name)?;
+        source.prepare(new, r.new_name, r.now)?;
         let (from, to) = (raised(old)?, raised(new)?);
         if let Some(target) = target
             && target.is_dir()
@@ -131,25 +136,44 @@ impl Node {
         if let (Some(whiteout), false) = (whiteout, leaves) {
             crate::layer::remove(from, r.old_name, whiteout, r.now)?;
         }
+        if let Some(guests) = &mut guests {
+            // R2
+            let ours = look(from, r.old_name, Patience::Wait)?;
+            let (dir, name) = (from, r.old_name);
+            guests.put(Spot { dir, name }, ours.as_ref(), false)?;
+        }
         self.fs.sync(to)?;
         self.fs.sync(from)
     }
 
-    /// Sees that what moves shows the same where it comes to be (R2); `hides`: it has something
-    /// beneath there.
+    /// Makes aside what the guest leaves at the old name.
+    fn guests_whiteout(&self, new: &NewInode<'_>) -> Result<Aside<'_>, Errno> {
+        let new = NewInode {
+            mode: stored_mode(new.mode, new.rdev),
+            ..*new
+        };
+        self.fs.aside(new.now, |work, name| make(work, name, &new))
+    }
+
+    /// Sees that what moves shows the same where it comes to be (R3): this
+    /// name in `dir`.
     ///
     /// # Errors
     /// `EXDEV`: its path beneath is too long to be noted.
-    fn prepare(&self, hides: bool, now: Timespec) -> Result<(), Errno> {
+    fn prepare(&self, dir: &Self, name: &[u8], now: Timespec) -> Result<(), Errno> {
         if !self.is_dir() {
             return Ok(());
         }
         let upper = raised(self)?;
         if self.lowers().is_empty() {
-            return match hides {
-                true => self.hide_beneath(upper, now),
-                false => Ok(()),
-            };
+            if dir.has_beneath(name)? {
+                return self.hide_beneath(upper, now);
+            }
+            if !dir.lowers().is_empty() {
+                // As for a directory made there: should there be something later, it is not ours.
+                let _unless_it_cannot = self.hide_beneath(upper, now);
+            }
+            return Ok(());
         }
         let to = [b"/", &self.lower_path()?[..]].concat();
         if to.len() >= PATH_MAX {

@@ -24,4 +24,5 @@ mod terminal;
 mod times;
 mod view;
 mod views;
+mod whiteouts;
 mod written;

@@ -5,6 +5,8 @@
 //! R1. An upper tree of an ordinary user keeps owner, mode and kind in `user.openpath.attr`, as the
 //!     back end `host` writes it; marks of the overlay are `user.overlay.*`, and a guest's own such
 //!     attribute is kept as `user.overlay.overlay.*`.
+//! R2. There, a character device 0:0 stands for a name that is gone. One with the sticky bit is a
+//!     device of the view, which does not have that bit.
 
 use crate::commit::held::{Held, Id};
 use openpath_abi::mode;
@@ -95,8 +97,7 @@ impl Facts {
         mode::is_reg(self.mode)
     }
 
-    /// A device 0:0, which stands for a name that is gone.
-    pub(crate) fn is_whiteout(&self) -> bool {
+    fn is_null_device(&self) -> bool {
         mode::is_chr(self.mode) && self.rdev == 0
     }
 }
@@ -162,12 +163,14 @@ pub(crate) fn is_ours(name: &[u8]) -> bool {
     name.starts_with(b"user.") || rustix::process::geteuid().is_root()
 }
 
-/// What an upper tree says of a file (R1).
+/// What an upper tree says of a file (R1, R2).
 pub(crate) struct Noted {
     /// What the host says, kind, owner and mode as the view has them.
     pub(crate) facts: Facts,
     pub(crate) attributes: Attributes,
     pub(crate) marks: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// It stands for a name that is gone (R2).
+    pub(crate) is_whiteout: bool,
 }
 
 impl Noted {
@@ -198,8 +201,14 @@ impl Noted {
         if let Some((mode, uid, gid, rdev)) = kept {
             (facts.mode, facts.uid, facts.gid, facts.rdev) = (mode, uid, gid, rdev);
         }
+        let mut is_whiteout = false;
+        if facts.is_null_device() {
+            is_whiteout = facts.mode & mode::S_ISVTX == 0;
+            facts.mode &= !mode::S_ISVTX;
+        }
         let attributes = Attributes::of(&facts, plain);
         Ok(Noted {
+            is_whiteout,
             facts,
             attributes,
             marks,

@@ -170,7 +170,7 @@ impl Scan {
             Some(place) => base.look(place)?,
             None => None,
         };
-        let (is, beneath) = if noted.facts.is_whiteout() {
+        let (is, beneath) = if noted.is_whiteout {
             (Is::Whiteout, None)
         } else if !noted.facts.is_dir() {
             (Is::File, None)

@@ -23,13 +23,17 @@ impl Node {
     /// As `InodeOps::create`.
     ///
     /// # Errors
-    /// In this order: `EROFS`, `EEXIST`, what the upper tree meets.
+    /// In this order: `EPERM` (a character device 0:0, without `OverlayOptions::null_devices`),
+    /// `EROFS`, `EEXIST`, what the upper tree meets.
     pub(crate) fn create(
         &self,
         dir: &Inode,
         name: &[u8],
         new: &NewInode<'_>,
     ) -> Result<Arc<Inode>, Errno> {
+        if mode::is_chr(new.mode) && new.rdev == 0 && !self.fs.options.null_devices {
+            return Err(Errno::EPERM);
+        }
         let new = &NewInode {
             mode: stored_mode(new.mode, new.rdev),
             ..*new

@@ -48,9 +48,10 @@ pub struct OverlayOptions {
     /// Whether a directory that is in a lower tree can be renamed; else that is `EXDEV`
     /// (`redirect_dir=`).
     pub redirects: bool,
-    /// The lower trees are ordinary trees and no layers of overlays: a character device 0:0 there
-    /// is a file, and hides nothing. Linux takes every one for a whiteout.
-    pub plain_lowers: bool,
+    /// A character device 0:0 is a file, as on any other file system: mknod(2) and
+    /// `RENAME_WHITEOUT` make one, and one in a lower tree hides nothing. Else, as in Linux, both
+    /// are refused, and one in a lower tree is a whiteout.
+    pub null_devices: bool,
     /// A file is brought to stable storage before it is put in place, and the directory after.
     pub syncs: bool,
     /// How many entries of merged directories are remembered between two calls that list them.
@@ -74,7 +75,7 @@ impl Default for OverlayOptions {
             work_dir: b"work".to_vec(),
             marks: Marks::default(),
             redirects: true,
-            plain_lowers: false,
+            null_devices: false,
             syncs: false,
             listed_max: 1 << 16,
             read_only: false,

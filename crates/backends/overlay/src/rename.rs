@@ -28,9 +28,13 @@ impl Node {
     /// As `InodeOps::rename`.
     ///
     /// # Errors
-    /// In this order: `EXDEV` (a directory with others beneath, and no redirects), `EROFS`,
-    /// `ENOTEMPTY`, what the layers meet.
+    /// In this order: `EINVAL` (a guest's whiteout, without `OverlayOptions::null_devices`),
+    /// `EXDEV` (a directory with others beneath, and no redirects), `EROFS`, `ENOTEMPTY`, what the
+    /// layers meet.
     pub(crate) fn rename(&self, r: &Rename<'_>) -> Result<(), Errno> {
+        if r.whiteout.is_some() && !self.fs.options.null_devices {
+            return Err(Errno::EINVAL);
+        }
         let (old, new) = (self.sibling(r.old_dir)?, self.sibling(r.new_dir)?);
         let source = self.sibling(r.source)?;
         let target = r.target.map(|target| self.sibling(target)).transpose()?;

@@ -9,8 +9,8 @@
 //!
 //! # Rules
 //! R1. In the upper tree, and in a lower tree that is a layer of overlays, a device 0:0 without the
-//!     bit is a whiteout, and one with it a file. In a plain lower tree
-//!     ([`crate::OverlayOptions::plain_lowers`]) each is a file.
+//!     bit is a whiteout, and one with it a file. With
+//!     [`crate::OverlayOptions::null_devices`] each one in a lower tree is a file.
 
 use crate::fs::Fs;
 use openpath_abi::mode;
@@ -58,7 +58,7 @@ pub(crate) fn stored_change(upper: &Inode, to: &SetAttr) -> SetAttr {
 impl Fs {
     /// Whether an inode of a lower tree is a whiteout (R1).
     pub(crate) fn is_lower_whiteout(&self, inode: &Inode) -> bool {
-        !self.options.plain_lowers && is_whiteout(inode)
+        !self.options.null_devices && is_whiteout(inode)
     }
 
     /// Whether an inode of this layer is a whiteout (R1); `None`: of the upper tree.

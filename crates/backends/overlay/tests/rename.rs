@@ -6,7 +6,7 @@ mod common;
 use common::{Stack, beneath, get, mkdir, names, put, shown, task_in};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
-use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE};
+use openpath_abi::rename::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
 use openpath_overlay::{OverlayFs, OverlayOptions};
 
 /// Two directories with files in them, and files beside.
@@ -105,6 +105,11 @@ fn flags_and_limits() {
     let (_vfs, task) = s.mount();
     let how = |flags| task.renameat2(AT_FDCWD, b"/f", AT_FDCWD, b"/g", flags);
     assert_eq!(how(RENAME_NOREPLACE), Err(Errno::EEXIST));
+    assert_eq!(how(RENAME_WHITEOUT), Err(Errno::EINVAL));
+    assert_eq!(
+        task.mknod(b"/w", openpath_abi::mode::S_IFCHR, 0),
+        Err(Errno::EPERM)
+    );
     let options = OverlayOptions {
         redirects: false,
         ..stack().options()

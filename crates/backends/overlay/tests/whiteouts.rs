@@ -9,8 +9,8 @@ use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mode::{S_IFCHR, S_ISVTX};
 use openpath_abi::rename::RENAME_WHITEOUT;
 use openpath_abi::{Errno, mode};
-use openpath_overlay::{ChangeKind, OverlayFs};
-use openpath_vfs::Task;
+use openpath_overlay::{ChangeKind, OverlayFs, OverlayOptions};
+use openpath_vfs::{Task, Vfs};
 
 /// A lower tree with two files and a directory.
 fn stack() -> Stack {
@@ -20,6 +20,15 @@ fn stack() -> Stack {
     mkdir(&s.below[0], "/d");
     put(&s.below[0], "/d/in", "in");
     s
+}
+
+/// The overlay of `stack`, in which devices 0:0 are files.
+fn mount(s: &Stack) -> (Vfs, Task) {
+    let options = OverlayOptions {
+        null_devices: true,
+        ..s.options()
+    };
+    common::task_in(&OverlayFs::new(options).expect("an overlay"))
 }
 
 /// Mode and device number of a file.
@@ -37,7 +46,7 @@ const DEVICE: Result<(u32, u64), Errno> = Ok((S_IFCHR, 0));
 #[test]
 fn rename_leaves_a_device_that_the_guest_sees_and_can_remove() {
     let s = stack();
-    let (vfs, task) = s.mount();
+    let (vfs, task) = mount(&s);
     put(&task, "/new", "new");
     put(&task, "/newer", "newer");
     task.unlink(b"/g").expect("unlink");
@@ -50,7 +59,7 @@ fn rename_leaves_a_device_that_the_guest_sees_and_can_remove() {
     assert_eq!(get(&task, "/moved/in"), Ok("in".to_owned()));
     let before = shown(&task, "/");
     drop((task, vfs));
-    let (_vfs, task) = s.mount();
+    let (_vfs, task) = mount(&s);
     assert_eq!(shown(&task, "/"), before);
     assert_eq!(beneath(&s.upper, "/work"), Vec::<String>::new());
     for name in ["/new", "/newer", "/absent", "/f", "/d"] {
@@ -65,7 +74,7 @@ fn rename_leaves_a_device_that_the_guest_sees_and_can_remove() {
 #[test]
 fn device_is_a_file_with_a_mode_and_an_owner_and_without_a_sticky_bit() {
     let s = stack();
-    let (vfs, task) = s.mount();
+    let (vfs, task) = mount(&s);
     assert_eq!(task.mknod(b"/w", S_IFCHR | 0o640, 0), Ok(()));
     assert_eq!(look(&task, b"/w"), Ok((S_IFCHR | 0o640, 0)));
     task.unlink(b"/f").expect("unlink");
@@ -77,7 +86,7 @@ fn device_is_a_file_with_a_mode_and_an_owner_and_without_a_sticky_bit() {
     task.link(b"/w", b"/second").expect("link");
     task.rename(b"/w", b"/d/w").expect("rename");
     drop((task, vfs));
-    let (_vfs, task) = s.mount();
+    let (_vfs, task) = mount(&s);
     assert_eq!(names(&task, "/"), ["d", "f", "g", "second"]);
     assert_eq!(names(&task, "/d"), ["in", "w"]);
     assert_eq!(look(&task, b"/d/w"), Ok((S_IFCHR | 0o600, 0)));
@@ -89,7 +98,7 @@ fn device_is_a_file_with_a_mode_and_an_owner_and_without_a_sticky_bit() {
 }
 
 #[test]
-fn device_of_a_plain_lower_tree_is_a_file_and_of_a_layer_a_whiteout() {
+fn device_of_a_lower_tree_is_a_file_or_a_whiteout() {
     let s = stack();
     for dir in ["", "/d"] {
         let name = format!("{dir}/w");
@@ -101,7 +110,7 @@ fn device_of_a_plain_lower_tree_is_a_file_and_of_a_layer_a_whiteout() {
     assert_eq!(names(&task, "/d"), ["in"]);
     drop((task, vfs));
     let mut options = s.options();
-    options.plain_lowers = true;
+    options.null_devices = true;
     let tree = OverlayFs::new(options.clone()).expect("an overlay");
     let (vfs, task) = common::task_in(&tree);
     assert_eq!(names(&task, "/"), ["d", "f", "g", "w"]);

@@ -125,7 +125,7 @@ impl View {
         };
         let overlay = OverlayFs::new(OverlayOptions {
             lowers: vec![Arc::clone(&lower)],
-            plain_lowers: true,
+            null_devices: true,
             upper: Some(upper),
             copying: how.telling.clone(),
             clock: Arc::new(clock.clone()),

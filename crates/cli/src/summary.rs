@@ -50,6 +50,9 @@ pub(crate) fn change_json(change: &Change) -> Value {
         "mode": format!("{:04o}", change.mode),
         "mode_before": format!("{:04o}", change.mode_before),
     });
+    if change.lists {
+        object["access_lists_changed"] = true.into();
+    }
     if let Kind::Renamed { from } = &change.kind {
         object["from"] = text_of(from.path()).into();
     }
@@ -154,6 +157,9 @@ impl Line<'_> {
             _ => Ok(()),
         }
         .ok();
+        if change.lists {
+            text.push_str("  access control list");
+        }
         text.push('\n');
     }
 }
@@ -217,6 +223,7 @@ mod tests {
             size_before: 0,
             mode: 0o644,
             mode_before: 0,
+            lists: false,
         }
     }
 

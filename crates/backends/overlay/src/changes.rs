@@ -14,7 +14,7 @@ use crate::node::{Node, Origin};
 use crate::superblock::OverlayFs;
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
-use openpath_vfs::{Inode, Patience, SuperBlock};
+use openpath_vfs::{AclKind, Inode, Patience, SuperBlock};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -316,7 +316,8 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
     let (a, b) = (upper.attr(), lower.attr());
     let shown = |inode: &Inode, mode| shown_mode(mode, inode.rdev());
     let modes = (shown(upper, a.mode), shown(lower, b.mode));
-    if modes.0 != modes.1 || (a.uid, a.gid) != (b.uid, b.gid) {
+    let owners = ((a.uid, a.gid), (b.uid, b.gid));
+    if modes.0 != modes.1 || owners.0 != owners.1 || upper.acls() != lower.acls() {
         return Ok(false);
     }
     let marks = node.fs.options.marks;
@@ -327,7 +328,8 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
         };
         let mut all = BTreeMap::new();
         for name in names {
-            if marks.shown(&name).is_some() {
+            // Not every tree lists the access control lists that its files have.
+            if marks.shown(&name).is_some() && AclKind::of_name(&name).is_none() {
                 let value = inode.ops().getxattr(inode, &name)?;
                 all.insert(name, value);
             }

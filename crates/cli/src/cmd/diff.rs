@@ -145,6 +145,9 @@ fn unified(text: &mut String, change: &Change, both: Option<&Text>) {
         _ => Ok(()),
     }
     .ok();
+    if change.lists {
+        text.push_str("access control list changed\n");
+    }
     let side = |path: &str, letter: char, none: bool| match none {
         true => "/dev/null".to_owned(),
         false => format!("{letter}/{path}"),

@@ -10,20 +10,20 @@ use crate::place::{GROUP, Place, Who, err, out};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-const USER_OBJ: u16 = 1;
-const NAMED_USER: u16 = 2;
-const GROUP_OBJ: u16 = 4;
-const MASK: u16 = 16;
-const OTHER: u16 = 32;
+pub(crate) const USER_OBJ: u16 = 1;
+pub(crate) const NAMED_USER: u16 = 2;
+pub(crate) const GROUP_OBJ: u16 = 4;
+pub(crate) const MASK: u16 = 16;
+pub(crate) const OTHER: u16 = 32;
 
-const ACCESS: &str = "system.posix_acl_access";
-const DEFAULT: &str = "system.posix_acl_default";
+pub(crate) const ACCESS: &str = "system.posix_acl_access";
+pub(crate) const DEFAULT: &str = "system.posix_acl_default";
 
 /// The ordinary user.
 const USER: u32 = 1000;
 
 /// Gives a file a list: tags and permissions, a named user being [`USER`].
-fn give(path: &Path, name: &str, entries: &[(u16, u16)]) {
+pub(crate) fn give(path: &Path, name: &str, entries: &[(u16, u16)]) {
     let mut value = 2u32.to_le_bytes().to_vec();
     for (tag, perm) in entries {
         let id = if *tag == NAMED_USER { USER } else { u32::MAX };

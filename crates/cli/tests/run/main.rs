@@ -2,6 +2,7 @@
 //! `openpath run`, as root and as an ordinary user.
 
 mod acl;
+mod acl_commit;
 mod builds;
 mod commit;
 mod confine;

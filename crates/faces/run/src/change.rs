@@ -52,6 +52,9 @@ pub struct Change {
     pub mode: u32,
     /// Permission bits before.
     pub mode_before: u32,
+    /// Its access control lists are others than before; not set of what is added or deleted.
+    #[serde(default)]
+    pub lists: bool,
 }
 
 impl Change {
@@ -65,6 +68,7 @@ impl Change {
             size_before: 0,
             mode: 0,
             mode_before: 0,
+            lists: false,
         }
     }
 }

@@ -10,7 +10,7 @@ use openpath_abi::fcntl::{
 };
 use openpath_abi::{Errno, Stat, mode};
 use openpath_overlay::{ChangeKind, OverlayFs};
-use openpath_vfs::{Cred, Fd, SuperBlock, Task, Vfs};
+use openpath_vfs::{AclKind, Cred, Fd, SuperBlock, Task, Vfs};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -90,10 +90,14 @@ impl Compare {
 
     /// Says what a name was and is.
     fn fill(&self, change: &mut Change) -> Result<(), Errno> {
-        let before = match &change.kind {
+        let from = match &change.kind {
             Kind::Added => None,
-            Kind::Renamed { from } => there(self.lower.lstat(from.bytes()))?,
-            _ => there(self.lower.lstat(&self.beneath(change.path.bytes())))?,
+            Kind::Renamed { from } => Some(from.bytes().to_vec()),
+            _ => Some(self.beneath(change.path.bytes())),
+        };
+        let before = match &from {
+            Some(from) => there(self.lower.lstat(from))?,
+            None => None,
         };
         let now = match &change.kind {
             Kind::Deleted => None,
@@ -113,6 +117,10 @@ impl Compare {
         };
         (change.size, change.size_before) = (size(now), size(before));
         (change.mode, change.mode_before) = (bits(now.or(before)), bits(before));
+        let both = before.and(now).is_some_and(|now| !mode::is_lnk(now.mode));
+        if let (Some(from), true) = (&from, both) {
+            change.lists = self.lower.lists(from)? != self.view.lists(change.path.bytes())?;
+        }
         Ok(())
     }
 
@@ -185,6 +193,22 @@ impl Reach {
     fn lstat(&self, path: &[u8]) -> Result<Stat, Errno> {
         let (dir, name) = self.spot(path)?;
         self.task.fstatat(dir, name, AT_SYMLINK_NOFOLLOW)
+    }
+
+    /// The access control lists of what is at a path.
+    fn lists(&self, path: &[u8]) -> Result<[Option<Vec<u8>>; 2], Errno> {
+        let list = |kind: AclKind| {
+            let (dir, name) = self.spot(path)?;
+            match self
+                .task
+                .getxattrat(dir, name, AT_SYMLINK_NOFOLLOW, kind.name())
+            {
+                Ok(list) => Ok(Some(list)),
+                Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
+                Err(why) => Err(why),
+            }
+        };
+        Ok([list(AclKind::Access)?, list(AclKind::Default)?])
     }
 
     /// The directory of a path, by descriptor, and the rest of the path; a short path has none.

@@ -7,8 +7,11 @@
 //!     attribute is kept as `user.overlay.overlay.*`.
 //! R2. There, a character device 0:0 stands for a name that is gone. One with the sticky bit is a
 //!     device of the view, which does not have that bit.
+//! R3. The access control lists of such a file are in `user.openpath.acl_*`. Those that the host
+//!     keeps of it come from the directory of views, and are not the view's.
 
 use crate::commit::held::{Held, Id};
+use crate::commit::lists;
 use openpath_abi::mode;
 use openpath_abi::stat::makedev;
 use rustix::fs::{Statx, StatxAttributes, StatxFlags, StatxTimestamp};
@@ -160,7 +163,7 @@ impl Attributes {
 
 /// Whether this process may change an attribute of its own files.
 pub(crate) fn is_ours(name: &[u8]) -> bool {
-    name.starts_with(b"user.") || rustix::process::geteuid().is_root()
+    name.starts_with(b"user.") || lists::is_list(name) || rustix::process::geteuid().is_root()
 }
 
 /// What an upper tree says of a file (R1, R2).
@@ -180,7 +183,8 @@ impl Noted {
         let mut plain = BTreeMap::new();
         let mut marks = BTreeMap::new();
         let mut kept = None;
-        let has = facts.is_dir() || facts.is_file() || rustix::process::geteuid().is_root();
+        let is_root = rustix::process::geteuid().is_root();
+        let has = facts.is_dir() || facts.is_file() || is_root;
         let all = if has {
             xattrs(&held.path())?
         } else {
@@ -189,6 +193,10 @@ impl Noted {
         for (name, value) in all {
             if name == KEPT {
                 kept = parse(&value);
+            } else if !is_root && let Some(list) = lists::kept_as(&name) {
+                plain.insert(list.to_vec(), value);
+            } else if !is_root && lists::is_list(&name) {
+                // R3
             } else if let Some(mark) = name.strip_prefix(MARK) {
                 match mark.strip_prefix(ESCAPE) {
                     Some(own) => plain.insert([MARK, own].concat(), value),

@@ -11,6 +11,7 @@
 //! R3. Devices are numbered anew by a reboot, so those of a journal from before one do not count.
 
 use crate::commit::facts::{Attributes, Facts, Noted, Time, is_ours, xattrs};
+use crate::commit::lists::is_list;
 use openpath_abi::mode;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -125,7 +126,8 @@ impl Held {
                 done => done?,
             }
         }
-        self.give_xattrs(to, had)?;
+        self.give_xattrs(to, had, now.mode)?;
+        self.give_lists(&to.xattrs, to.mode)?;
         if !mode::is_lnk(to.mode) {
             self.chmod(to.mode)?;
         }
@@ -150,7 +152,8 @@ impl Held {
         rustix::fs::utimensat(CWD, self.path(), &times, AtFlags::empty())
     }
 
-    fn give_xattrs(&self, to: &Attributes, had: Option<&Attributes>) -> Result<()> {
+    /// All but access control lists; `bits`: the mode it has now.
+    fn give_xattrs(&self, to: &Attributes, had: Option<&Attributes>, bits: u32) -> Result<()> {
         let none = BTreeMap::new();
         let had = had.map_or(&none, |had| &had.xattrs);
         if *had == to.xattrs {
@@ -160,9 +163,9 @@ impl Held {
         let writable = rustix::process::geteuid().is_root() || mode::is_lnk(to.mode);
         if !writable {
             // An owner without write permission may not set attributes.
-            self.chmod(to.mode | 0o600)?;
+            self.chmod(bits | 0o600)?;
         }
-        for (key, value) in &to.xattrs {
+        for (key, value) in to.xattrs.iter().filter(|(key, _)| !is_list(key)) {
             if had.get(key) == Some(value) {
                 continue;
             }
@@ -172,7 +175,7 @@ impl Held {
                 done => done?,
             }
         }
-        for key in had.keys().filter(|key| is_ours(key)) {
+        for key in had.keys().filter(|key| is_ours(key) && !is_list(key)) {
             if !to.xattrs.contains_key(key) {
                 match rustix::fs::removexattr(&path, &key[..]) {
                     Err(Errno::NODATA) => {}

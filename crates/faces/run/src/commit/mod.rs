@@ -34,6 +34,7 @@ mod facts;
 mod held;
 mod journal;
 mod ladder;
+mod lists;
 mod notes;
 mod remove;
 mod rename;

@@ -4,7 +4,9 @@
 use crate::Refusal;
 use crate::commit::choice::Choice;
 use crate::commit::facts::{Attributes, Facts};
+use crate::commit::held::Held;
 use crate::commit::journal::{Act, Journal, Move};
+use crate::commit::lists;
 use crate::commit::scan::{Scan, failed, text};
 use crate::commit::tree::{Tree, join, split};
 use openpath_abi::mode::{S_IRUSR, S_ISVTX};
@@ -23,6 +25,8 @@ pub(crate) struct Rights<'a> {
     room: HashMap<(u32, u32), (Vec<u8>, u64)>,
     /// The file system of the view.
     view: (u32, u32),
+    /// It keeps access control lists.
+    view_lists: bool,
 }
 
 impl<'a> Rights<'a> {
@@ -45,6 +49,7 @@ impl<'a> Rights<'a> {
             groups,
             room: HashMap::new(),
             view: facts.map_or((0, 0), |facts| facts.device),
+            view_lists: keeps_lists(upper, b"")?,
         };
         for act in &journal.acts {
             rights.act(act)?;
@@ -57,11 +62,14 @@ impl<'a> Rights<'a> {
         }
         for touch in &journal.touches {
             rights.touch(&touch.path, &touch.before, &touch.after)?;
+            rights.lists(&touch.path, &touch.place, &touch.after)?;
         }
-        let made: HashSet<&Vec<u8>> = journal.acts.iter().flat_map(|act| &act.items).collect();
+        let items = |act: &'a Act| act.items.iter().map(|item| (item, split(&act.before).0));
+        let made: HashMap<&Vec<u8>, &[u8]> = journal.acts.iter().flat_map(items).collect();
         for (at, entry) in scan.entries.iter().enumerate() {
-            if choice.goes(at) && made.contains(&entry.path) {
+            if let Some(dir) = made.get(&entry.path).filter(|_| choice.goes(at)) {
                 rights.owner(&entry.path, &entry.noted.attributes)?;
+                rights.lists(&entry.path, dir, &entry.noted.attributes)?;
             }
         }
         rights.sizes(upper)
@@ -173,6 +181,17 @@ impl<'a> Rights<'a> {
     /// What goes can be copied as it is.
     fn copies(&self, path: &[u8], facts: &Facts) -> Result<(), Refusal> {
         let no = |why: &str| Err(Refusal::new(format!("{}: {why}", text(path))));
+        if !self.view_lists {
+            let said = |why| failed(path, why);
+            let held = self.base.hold(path).map_err(said)?;
+            let held = held.ok_or_else(|| said(Errno::NOENT))?;
+            if lists::has_lists(&held.attributes().map_err(said)?.xattrs) {
+                return no(
+                    "it has an access control list, which the file system of the view cannot keep \
+                     for an undo: name a view on another file system",
+                );
+            }
+        }
         if self.is_root() {
             return Ok(());
         }
@@ -185,6 +204,18 @@ impl<'a> Rights<'a> {
             return no("it may not be read, so the view cannot keep it for an undo");
         }
         Ok(())
+    }
+
+    /// The access control lists of what is made or changed in `place` are kept there.
+    fn lists(&self, path: &[u8], place: &[u8], to: &Attributes) -> Result<(), Refusal> {
+        if !lists::has_lists(&to.xattrs) || keeps_lists(self.base, place)? {
+            return Ok(());
+        }
+        Err(Refusal::new(format!(
+            "{} has an access control list in the view, which its file system cannot keep: remove \
+             the list (`setfacl -b`) or commit other paths",
+            text(path)
+        )))
     }
 
     fn touch(&self, path: &[u8], before: &Attributes, after: &Attributes) -> Result<(), Refusal> {
@@ -265,4 +296,12 @@ impl<'a> Rights<'a> {
         };
         Ok(blocks.saturating_mul(figures.f_frsize))
     }
+}
+
+/// Whether the file system of a path keeps access control lists.
+fn keeps_lists(tree: &Tree, path: &[u8]) -> Result<bool, Refusal> {
+    let said = |why| failed(path, why);
+    let held: Option<Held> = tree.hold(path).map_err(said)?;
+    let held = held.ok_or_else(|| said(Errno::NOENT))?;
+    lists::are_kept(&held.path()).map_err(said)
 }

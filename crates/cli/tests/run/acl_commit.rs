@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Access control lists of files that are committed: each file ends with the lists that the view
+//! shows, whatever its directory would give it.
+//!
+//! # Judgement
+//! R1. The expected lists are those of a directory beside, where the same line ran without a view.
+
+use crate::acl::{ACCESS, DEFAULT, GROUP_OBJ, MASK, NAMED_USER, OTHER, USER_OBJ, give};
+use crate::place::{Place, Who, err, out};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+fn verb(place: &Place, verb: &str, rest: &[&str]) -> Output {
+    let args = [verb, "view"].into_iter().chain(rest.iter().copied());
+    place.openpath(args).output().unwrap()
+}
+
+fn done(output: &Output) {
+    assert!(output.status.success(), "{}{}", out(output), err(output));
+}
+
+const FILE: [(u16, u16); 5] = [
+    (USER_OBJ, 6),
+    (NAMED_USER, 6),
+    (GROUP_OBJ, 0),
+    (MASK, 6),
+    (OTHER, 0),
+];
+const DIR: [(u16, u16); 5] = [
+    (USER_OBJ, 7),
+    (NAMED_USER, 7),
+    (GROUP_OBJ, 5),
+    (MASK, 7),
+    (OTHER, 5),
+];
+
+/// Files with lists, in a directory of the place.
+fn furnish(place: &Place, dir: &str) {
+    let line = format!(
+        "mkdir {dir} && cd {dir} && mkdir gives plain && for f in mode data gone same; \
+        do echo words > $f; done"
+    );
+    done(&place.plain(&line));
+    let at = |name: &str| place.dir.join(dir).join(name);
+    for name in ["mode", "data", "gone", "same"] {
+        give(&at(name), ACCESS, &FILE);
+    }
+    give(&at("gives"), DEFAULT, &DIR);
+}
+
+/// Changes a mode and so a mask, data, and makes what inherits a list.
+const CHANGE: &str = "chmod 640 mode; echo more >> data; rm gone; touch -r data -- same; \
+    umask 077; echo new > gives/f; mkdir gives/d; echo new > gives/d/g; mkfifo gives/p; \
+    umask 022; echo new > plain/f; mkdir plain/d; echo new > plain/d/g; mkfifo plain/p";
+
+/// Mode and lists of all that is in a directory.
+fn lists(place: &Place, dir: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut todo = vec![place.dir.join(dir)];
+    while let Some(path) = todo.pop() {
+        let list = |name: &str| {
+            let mut value = [0; 256];
+            let got = rustix::fs::getxattr(&path, name, &mut value[..]);
+            got.map(|len| value[..len].to_vec())
+        };
+        let mode = std::fs::symlink_metadata(&path).unwrap().mode();
+        let name = path.strip_prefix(place.dir.join(dir)).unwrap();
+        let name = name.display();
+        all.push(format!(
+            "{name} {mode:o} {:?} {:?}",
+            list(ACCESS),
+            list(DEFAULT)
+        ));
+        if path.is_dir() {
+            let names = std::fs::read_dir(&path).unwrap();
+            todo.extend(names.map(|entry| entry.unwrap().path()));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn committed_files_have_the_lists_that_the_view_shows() {
+    for place in Place::all("acl-commit") {
+        for across in [false, true] {
+            done(&place.plain("rm -rf tree beside state; mkdir state"));
+            let shared = format!("/dev/shm/openpath-acl-{}", std::process::id());
+            if across {
+                std::fs::remove_dir_all(&shared).ok();
+                std::fs::create_dir(&shared).unwrap();
+                std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o1777)).unwrap();
+                std::fs::remove_dir(place.dir.join("state")).unwrap();
+                std::os::unix::fs::symlink(&shared, place.dir.join("state")).unwrap();
+            }
+            furnish(&place, "tree");
+            furnish(&place, "beside");
+            let before = lists(&place, "tree");
+            let line = format!("cd tree; {CHANGE}");
+            done(&place.run(&["--name", "view", "--quiet"], &line));
+            place.plain(&format!("cd beside; {CHANGE}"));
+            // The directories get default lists that the view never saw. A forced commit
+            // removes them.
+            for dir in ["plain", "."] {
+                give(&place.dir.join("tree").join(dir), DEFAULT, &DIR);
+            }
+            let given = lists(&place, "tree");
+            assert_ne!(given, before);
+            let refused = verb(&place, "commit", &[]);
+            assert!(out(&refused).contains("2 paths changed on both sides"));
+            done(&verb(&place, "commit", &["--force"]));
+            assert_eq!(lists(&place, "tree"), lists(&place, "beside"), "{across}");
+            done(&verb(&place, "commit", &["--undo"]));
+            assert_eq!(lists(&place, "tree"), given, "{across}");
+            std::fs::remove_dir_all(&shared).ok();
+            std::fs::remove_file(place.dir.join("state")).ok();
+        }
+    }
+}
+
+/// Sets and removes lists, by raw values of the attributes.
+const SET: &str = "python3 -c \"
+import os, struct
+def pack(*all): return struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *e) for e in all)
+none = 2**32 - 1
+os.setxattr('bare', 'system.posix_acl_access', pack((1, 6, none), (2, 4, 1000), (4, 0, none), \
+    (16, 4, none), (32, 0, none)))
+os.chmod('bare', 0o640)
+os.removexattr('listed', 'system.posix_acl_access')
+os.chmod('listed', 0o660)
+os.setxattr('dir', 'system.posix_acl_default', pack((1, 7, none), (4, 5, none), (32, 0, none)))
+\"";
+
+#[test]
+fn list_set_or_removed_in_the_view_is_a_change_of_attributes() {
+    let Some(place) = Place::new("acl-set-commit", Who::Caller) else {
+        return;
+    };
+    for dir in ["tree", "beside"] {
+        let line = format!("mkdir -p state {dir}/dir && cd {dir} && echo 1 | tee bare > listed");
+        done(&place.plain(&format!("{line} && chmod 640 bare")));
+        give(&place.dir.join(dir).join("listed"), ACCESS, &FILE);
+    }
+    let before = lists(&place, "tree");
+    let summary = place.run(&["--name", "view"], &format!("cd tree; {SET}"));
+    done(&summary);
+    done(&place.plain(&format!("cd beside; {SET}")));
+    assert!(
+        err(&summary).contains("tree/bare  access control list\n"),
+        "{}",
+        err(&summary)
+    );
+    let diff = out(&verb(&place, "diff", &["--json"]));
+    let json: serde_json::Value = serde_json::from_str(&diff).unwrap();
+    let all = json["changes"].as_array().unwrap();
+    for name in ["bare", "dir", "listed"] {
+        let change = all
+            .iter()
+            .find(|change| change["path"].as_str().unwrap().ends_with(name));
+        let change = change.expect(name);
+        assert_eq!(
+            (&change["change"], &change["access_lists_changed"]),
+            (&"attributes".into(), &true.into()),
+            "{name}"
+        );
+    }
+    assert!(out(&verb(&place, "diff", &[])).contains("access control list changed\n"));
+    done(&verb(&place, "commit", &[]));
+    assert_eq!(lists(&place, "tree"), lists(&place, "beside"));
+    done(&verb(&place, "commit", &["--undo"]));
+    assert_eq!(lists(&place, "tree"), before);
+}
+
+#[test]
+fn copied_file_with_its_lists_as_they_were_is_no_change() {
+    for place in Place::all("acl-same") {
+        done(&place.plain("mkdir state; echo words > f"));
+        give(&place.dir.join("f"), ACCESS, &FILE);
+        let line = "chmod 600 f; chmod 660 f";
+        done(&place.run(&["--name", "view", "--quiet"], line));
+        assert_eq!(out(&verb(&place, "diff", &[])), "");
+    }
+}
+
+#[test]
+fn list_that_the_file_system_cannot_keep_is_refused_before_anything_is_done() {
+    let Some(place) = Place::new("acl-ramfs", Who::Caller) else {
+        return;
+    };
+    // A ramfs has no access control lists; it is seen by these commands alone.
+    let set = SET.replace("'bare'", "'f'");
+    let set = set.split("os.removexattr").next().unwrap();
+    let script = format!(
+        "cd \"$1\" && mkdir state bare && mount -t ramfs none bare && echo base > bare/f && \
+        echo base > bare/g && export XDG_STATE_HOME=$PWD/state && \
+        \"$2\" run -q --name view -- sh -c 'cd bare; echo view > g; {}\"' && \
+        \"$2\" commit view; echo status $?; cat bare/f bare/g",
+        set.replace('\'', "'\\''")
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh"]);
+    command
+        .arg(&place.dir)
+        .arg(Path::new(crate::place::OPENPATH));
+    let output = command.output().unwrap();
+    assert_eq!(out(&output), "status 2\nbase\nbase\n", "{}", err(&output));
+    assert!(
+        err(&output).contains("bare/f has an access control list in the view"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn list_set_outside_while_a_view_runs_is_seen_inside() {
+    for place in Place::all("acl-outside") {
+        done(&place.plain("mkdir state; echo words > f; chmod 600 f; mkdir bell"));
+        let mut run = place.openpath([
+            "run",
+            "-q",
+            "--rw",
+            "bell",
+            "--",
+            "sh",
+            "-c",
+            "stat -c %a f; [ -r f ] && echo reads; touch bell/looked; \
+            until [ -e bell/listed ]; do sleep 0.02; done; \
+            stat -c %a f; [ -r f ] && echo reads; true",
+        ]);
+        run.stdin(std::process::Stdio::null());
+        run.stdout(std::process::Stdio::piped());
+        let run = run.spawn().unwrap();
+        let bell = place.dir.join("bell");
+        for _ in 0..1000 {
+            if bell.join("looked").exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let list = [(USER_OBJ, 6), (GROUP_OBJ, 4), (MASK, 7), (OTHER, 1)];
+        give(&place.dir.join("f"), ACCESS, &list);
+        std::fs::write(bell.join("listed"), "").unwrap();
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(out(&output), "600\nreads\n671\nreads\n", "{}", err(&output));
+    }
+}

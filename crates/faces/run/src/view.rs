@@ -96,7 +96,7 @@ impl View {
                 let held = crate::kept::take(dir.path())?;
                 crate::kept::whole(held.dir())?;
                 // What cannot be read for this cannot be committed either.
-                let _noted = crate::commit::note(dir.path());
+                let _noted = crate::commit::note(held.dir());
                 Some(held)
             }
         };

@@ -53,7 +53,7 @@ pub use since::{Conflict, Did};
 
 use crate::change::Change;
 use crate::inspect::{Inspect, Side};
-use crate::kept::ViewLock;
+use crate::kept::{ViewDir, ViewLock};
 use crate::plan::PathBytes;
 use crate::{Kept, Refusal};
 use carry::Carry;
@@ -223,13 +223,13 @@ fn contested(conflicts: &[Conflict]) -> Vec<Vec<u8>> {
 fn enter(kept: &Kept) -> Result<(ViewLock, Notes), Refusal> {
     let held = kept.lock()?;
     let notes = own(kept)?;
-    whole_at(&notes, &kept.dir)?;
+    whole_at(&notes)?;
     Ok((held, notes))
 }
 
 /// Holds the directory of a view, which must be this user's.
 fn own(kept: &Kept) -> Result<Notes, Refusal> {
-    let notes = Notes::open(&kept.dir)?;
+    let notes = Notes::of(kept.at())?;
     if notes.owner()? == rustix::process::geteuid().as_raw() {
         return Ok(notes);
     }
@@ -244,15 +244,15 @@ fn remedy() -> &'static str {
 }
 
 /// Refuses a view of which a commit was interrupted.
-pub(crate) fn whole(view: &Path) -> Result<(), Refusal> {
-    whole_at(&Notes::open(view)?, view)
+pub(crate) fn whole(view: &ViewDir) -> Result<(), Refusal> {
+    whole_at(&Notes::of(view)?)
 }
 
-fn whole_at(notes: &Notes, view: &Path) -> Result<(), Refusal> {
+fn whole_at(notes: &Notes) -> Result<(), Refusal> {
     match committed_at(notes)? {
         Committed::Interrupted => Err(Refusal::new(format!(
             "a commit of the view in {} was interrupted: {}",
-            view.display(),
+            notes.path.display(),
             remedy()
         ))),
         Committed::No | Committed::Yes => Ok(()),
@@ -260,8 +260,8 @@ fn whole_at(notes: &Notes, view: &Path) -> Result<(), Refusal> {
 }
 
 /// Whether the view in a directory has been committed.
-pub(crate) fn committed(view: &Path) -> Result<Committed, Refusal> {
-    committed_at(&Notes::open(view)?)
+pub(crate) fn committed(view: &ViewDir) -> Result<Committed, Refusal> {
+    committed_at(&Notes::of(view)?)
 }
 
 fn committed_at(notes: &Notes) -> Result<Committed, Refusal> {

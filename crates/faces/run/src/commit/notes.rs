@@ -11,7 +11,8 @@ use crate::Refusal;
 use crate::commit::held::Held;
 use crate::commit::journal::{Bytes, Journal, Known, State, Taken, boot};
 use crate::commit::tree::{Tree, join};
-use rustix::fd::{AsFd as _, OwnedFd};
+use crate::kept::ViewDir;
+use rustix::fd::AsFd as _;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -27,26 +28,19 @@ use std::rc::Rc;
 pub(crate) struct Notes {
     pub(crate) tree: Rc<Tree>,
     /// Its path, for messages.
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl Notes {
-    /// Holds the directory of a view.
+    /// Those of a view.
     ///
     /// # Errors
-    /// It is not there, or a symbolic link.
-    pub(crate) fn open(path: &Path) -> Result<Notes, Refusal> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(path, flags, Mode::empty());
-        Ok(Notes::at(dir.map_err(|why| said(path, why.into()))?, path))
-    }
-
-    /// The directory of a view that is held already.
-    pub(crate) fn at(dir: OwnedFd, path: &Path) -> Notes {
-        Notes {
-            tree: Rc::new(Tree::at(dir)),
-            path: path.to_owned(),
-        }
+    /// No further descriptor is to be had.
+    pub(crate) fn of(dir: &ViewDir) -> Result<Notes, Refusal> {
+        let path = dir.path().to_owned();
+        let held = dir.descriptor().map_err(|why| said(&path, why))?;
+        let tree = Rc::new(Tree::at(held));
+        Ok(Notes { tree, path })
     }
 
     /// Who owns the view.

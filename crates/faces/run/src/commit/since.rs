@@ -26,6 +26,7 @@ use crate::commit::journal::{Known, Taken};
 use crate::commit::notes::Notes;
 use crate::commit::scan::{Entry, Is, Scan, failed, told};
 use crate::commit::tree::{Tree, join, split};
+use crate::kept::ViewDir;
 use crate::plan::PathBytes;
 use std::collections::HashMap;
 use std::path::Path;
@@ -299,8 +300,8 @@ impl Since {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn note(view: &Path) -> Result<(), Refusal> {
-    let view = &Notes::open(view)?;
+pub(crate) fn note(view: &ViewDir) -> Result<(), Refusal> {
+    let view = &Notes::of(view)?;
     let Ok(upper) = view.below(b"/upper") else {
         // It has not run yet.
         return Ok(());

@@ -233,7 +233,7 @@ impl Kept {
     /// # Errors
     /// It cannot be read.
     pub fn committed(&self) -> Result<Committed, Refusal> {
-        crate::commit::committed(&self.dir)
+        crate::commit::committed(&self.at)
     }
 
     /// Its directory, held open.
@@ -294,7 +294,7 @@ fn discard_steps(name: &str, step: discard::Step<'_>) -> Result<(), Refusal> {
     let held = lock::lock(&at)?;
     match state(&at) {
         State::Empty => return Err(none()),
-        State::Whole(_) => crate::commit::whole(at.path())?,
+        State::Whole(_) => crate::commit::whole(&at)?,
         State::Damaged(why) if is_by_hand(name, &at) => return Err(damaged(name, &at, &why)),
         State::Going | State::Damaged(_) => {}
     }
@@ -357,7 +357,7 @@ pub(crate) fn take_held(dir: &ViewDir) -> Result<ViewLock, Refusal> {
         State::Damaged(why) if has(dir, ABOUT) => return Err(damaged(&name, dir, &why)),
         _ => {}
     }
-    crate::commit::whole(dir.path())?;
+    crate::commit::whole(dir)?;
     Ok(held)
 }
 
@@ -428,7 +428,7 @@ fn remedy(name: &str, at: &ViewDir) -> String {
 /// Whether a damaged view is removed by its user alone: files in a directory that the user named
 /// need not be ours, and an interrupted commit keeps files of the real tree.
 fn is_by_hand(name: &str, at: &ViewDir) -> bool {
-    let commit = crate::commit::committed(at.path());
+    let commit = crate::commit::committed(at);
     name::is_path(name) || !matches!(commit, Ok(Committed::No | Committed::Yes))
 }
 

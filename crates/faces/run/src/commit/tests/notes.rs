@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a commit writes into the directory of its view.
 
-use super::{Scene, put};
-use crate::commit::note;
+use super::{Scene, Until, put};
+use crate::commit::{Commit, Committed, note};
 use std::os::unix::fs::{MetadataExt as _, symlink};
+
+impl Scene {
+    fn note(&self) {
+        note(self.kept().at()).unwrap();
+    }
+}
 
 #[test]
 fn notes_of_a_commit_are_for_their_owner_alone() {
@@ -12,7 +18,7 @@ fn notes_of_a_commit_are_for_their_owner_alone() {
     super::kinds::change(&scene);
     assert_eq!(scene.commit(&[]), []);
     scene.view(|task| put(task, &scene.at("again"), "view").unwrap());
-    note(&scene.view).unwrap();
+    scene.note();
     for path in ["commit", "commit/old", "commit/view"] {
         let mode = std::fs::metadata(scene.view.join(path)).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o700, "{path}");
@@ -32,7 +38,7 @@ fn links_among_the_notes_are_not_written_through() {
     for name in ["taken.new", "known.new"] {
         symlink(scene.base("victim"), scene.view.join(name)).unwrap();
     }
-    note(&scene.view).unwrap();
+    scene.note();
     assert_eq!(scene.commit(&[]), []);
     assert_eq!(std::fs::read(scene.base("victim")).unwrap(), b"precious");
     assert_eq!(std::fs::read(scene.base("file")).unwrap(), b"view");
@@ -40,4 +46,22 @@ fn links_among_the_notes_are_not_written_through() {
     std::fs::remove_file(scene.view.join("known")).unwrap();
     symlink(scene.base("victim"), scene.view.join("known")).unwrap();
     assert!(scene.plan(&[]).is_err());
+}
+
+#[test]
+fn directory_put_in_place_of_a_view_that_is_held_is_not_read() {
+    let scene = Scene::new("swapped");
+    scene.write("file", "base");
+    scene.view(|task| put(task, &scene.at("file"), "view").unwrap());
+    let kept = scene.kept();
+    std::fs::rename(&scene.view, scene.view.with_extension("away")).unwrap();
+    // This one would be refused as interrupted, and its changes committed otherwise.
+    std::fs::create_dir_all(scene.view.join("commit")).unwrap();
+    std::fs::create_dir(scene.view.join("upper")).unwrap();
+    std::fs::write(scene.view.join("commit/state"), "\"Applying\"").unwrap();
+    assert_eq!(kept.committed().unwrap(), Committed::No);
+    let commit = Commit::plan(&kept, &[], false).unwrap();
+    commit.carry_out(&mut Until(u64::MAX)).unwrap();
+    assert_eq!(std::fs::read(scene.base("file")).unwrap(), b"view");
+    assert_eq!(kept.committed().unwrap(), Committed::Yes);
 }

@@ -2,8 +2,10 @@
 //! Renames that replace nothing, and exchanges of two names, each checked afterwards.
 //!
 //! # Rules
-//! R1. `RENAME_NOREPLACE` that a file system lacks is made of calls that replace nothing either: a
-//!     link and an unlink for a file; for a directory an empty one, over which it is renamed.
+//! R1. Where a file system lacks `RENAME_NOREPLACE`, a file is linked to its new name and unlinked
+//!     from the old one. A directory is renamed once its new name was found free: rename(2) of a
+//!     directory replaces at most an empty directory, so one made in that moment loses nothing. It
+//!     is one call, so an interruption leaves no half of it.
 //! R2. A rename goes by name, and another user may swap names in a directory of his own. So what
 //!     has the name afterwards is compared with what was held before; if it is another inode, the
 //!     names are put back, and the error is `ESTALE`.
@@ -13,7 +15,7 @@ use crate::commit::held::Held;
 use crate::commit::scan::{failed, text};
 use crate::commit::seen::changed;
 use rustix::fd::BorrowedFd;
-use rustix::fs::{AtFlags, Mode, RenameFlags};
+use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::{Errno, Result};
 
 /// A name in a directory.
@@ -30,13 +32,13 @@ pub(crate) fn whole(from: Name<'_>, to: Name<'_>) -> Result<()> {
     }
     let held = Held::open(from.0, from.1)?.ok_or(Errno::NOENT)?;
     if held.facts.is_dir() {
-        rustix::fs::mkdirat(to.0, to.1, Mode::from_raw_mode(0o700))?;
-        let done = rustix::fs::renameat(from.0, from.1, to.0, to.1);
-        if done.is_err() {
-            // It is empty still, or not ours to remove.
-            let _if_empty = rustix::fs::unlinkat(to.0, to.1, AtFlags::REMOVEDIR);
-        }
-        return done;
+        return match Held::open(to.0, to.1)? {
+            Some(_) => Err(Errno::EXIST),
+            None => match rustix::fs::renameat(from.0, from.1, to.0, to.1) {
+                Err(Errno::NOTEMPTY | Errno::NOTDIR) => Err(Errno::EXIST),
+                done => done,
+            },
+        };
     }
     match rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
         Err(Errno::EXIST) => match Held::open(to.0, to.1)? {

@@ -21,3 +21,21 @@ fn twenty_kills_hang_nobody_and_lose_nothing() {
     assert_eq!(report.wrong, Vec::<String>::new());
     assert!(report.kept > 5 && report.promises > 0, "{report:?}");
 }
+
+#[test]
+fn killed_commits_and_discards_leave_nothing_half_done() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: this is for root");
+        return;
+    }
+    let plan = Plan {
+        openpath: env!("CARGO_BIN_EXE_openpath").into(),
+        folder: std::env::temp_dir(),
+        rounds: 12,
+        seed: 3,
+        longest: Duration::from_millis(90),
+    };
+    let report = kills::commits(&plan, |round| println!("{round}")).unwrap();
+    assert_eq!(report.wrong, Vec::<String>::new());
+    assert!(report.kept > 2, "{report:?}");
+}

@@ -14,6 +14,9 @@ struct Args {
     /// The command under test.
     #[arg(long, value_name = "FILE")]
     openpath: PathBuf,
+    /// Kill commits, undos and discards, and not runs.
+    #[arg(long)]
+    commits: bool,
     /// How many rounds.
     #[arg(long, default_value_t = 20)]
     rounds: u64,
@@ -34,7 +37,12 @@ fn main() -> ExitCode {
         seed: args.seed,
         longest: Duration::from_millis(args.longest),
     };
-    let report = match kills::storm(&plan, |round| println!("{round}")) {
+    let tell = |round: &str| println!("{round}");
+    let report = match args.commits {
+        true => kills::commits(&plan, tell),
+        false => kills::storm(&plan, tell),
+    };
+    let report = match report {
         Ok(report) => report,
         Err(why) => {
             eprintln!("kills: {why}");
@@ -49,7 +57,12 @@ fn main() -> ExitCode {
         ..
     } = report;
     println!("rounds: {rounds}, too late in {late}");
-    println!("views compared, run again and discarded: {kept}; promises kept: {promises}");
+    match args.commits {
+        true => println!("interrupted, and continued or aborted: {kept}"),
+        false => {
+            println!("views compared, run again and discarded: {kept}; promises kept: {promises}")
+        }
+    }
     for wrong in &report.wrong {
         println!("WRONG: {wrong}");
     }

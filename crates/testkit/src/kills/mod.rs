@@ -13,9 +13,12 @@
 //! R4. What ends tells how: the front dies by the signal that it or the command got, and says that
 //!     the server is gone when it is.
 
+mod commits;
 mod hunt;
 mod load;
 mod scene;
+
+pub use commits::commits;
 
 use crate::rng::Rng;
 use hunt::Victim;
@@ -51,7 +54,7 @@ pub struct Report {
     pub rounds: u64,
     /// Rounds in which the load had ended before it could be killed.
     pub late: u64,
-    /// Rounds with a view in a directory.
+    /// Rounds with a view in a directory; of commits, how many were interrupted.
     pub kept: u64,
     /// Things that were said to be on the disk, and were looked for.
     pub promises: u64,

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commits, undos and discards that are killed at random moments, some of them on a full disk.
+//!
+//! # Round
+//! A tree, a view that changes it in every way, and a command that is killed. An interrupted commit
+//! is continued or aborted; that may be killed as well.
+//!
+//! # Rules
+//! R1. After a kill every name has what it had before, or all of what the view shows. A name that
+//!     both have is never gone.
+//! R2. `--continue` ends at what the view shows, and `--abort` at what was there before. Nothing
+//!     else is left in the tree.
+//! R3. A discard changes nothing in the tree. A view whose discard was killed is whole or refused:
+//!     what is left of it is never committed.
+//! R4. Afterwards the view can be committed and undone, or is gone.
+
+use super::hunt;
+use super::{Plan, Report};
+use crate::rng::Rng;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// What is killed first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verb {
+    Commit,
+    Undo,
+    Discard,
+}
+
+/// What a round is.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    number: u64,
+    verb: Verb,
+    /// By an ordinary user.
+    ordinary: bool,
+    /// The view is on another file system than the tree.
+    across: bool,
+    /// The tree's file system is filled up meanwhile.
+    full: bool,
+    /// How many commands are killed at most.
+    kills: usize,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = if self.ordinary { "a user" } else { "root" };
+        let on = if self.across { "another" } else { "the same" };
+        let disk = if self.full { ", a full disk" } else { "" };
+        write!(
+            f,
+            "round {}: {:?} by {who}, view on {on} file system{disk}, {} kills",
+            self.number, self.verb, self.kills
+        )
+    }
+}
+
+/// Makes the tree, in an empty directory.
+const MAKE: &str = "for d in 0 1 2 3 4; do mkdir d$d; for f in $(seq 30); do \
+    seq $((d * f)) $((d * f * 40 + 9)) > d$d/f$f; done; done; ln d0/f1 linked; ln -s d0 way; \
+    mkdir d4/deep && echo deep > d4/deep/x; head -c 3000000 /dev/zero | tr '\\0' a > big";
+/// Changes it in the view.
+const CHANGE: &str = "for f in $(seq 30); do seq $f > d0/f$f; done; rm -r d1/f1* d3; mkdir d3; \
+    echo new > d3/f1; mv d2 moved; echo more >> moved/f3; mkdir -p new/deep; \
+    for f in $(seq 40); do seq $f 99 > new/deep/n$f; done; rm d1/f2; mkdir d1/f2; \
+    echo in > d1/f2/in; chmod 600 d1/f3; ln -sf d1 way; mv d4 d1/f2/d4; \
+    head -c 3000000 /dev/zero | tr '\\0' b > big; mkfifo pipe";
+/// Tells what is there: a line for each name, hidden names and the filler aside.
+const TELL: &str = "find . -name '.openpath-*' -prune -o -name filler -o -printf '%P %y %m %U %l ' \
+    \\( -type f -exec sh -c 'cksum < \"$0\"' {} \\; -o -printf '\\n' \\) | sort";
+/// An ordinary user, who need not be known to the machine.
+const USER: u32 = 1000;
+const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/fuse && rm \"$0\" \
+    && exec setpriv --reuid \"$1\" --regid \"$1\" --clear-groups -- \"${@:2}\"";
+const MARK: &str = "OPENPATH_KILLS";
+/// Enough for the tree twice, and not for many rounds of it.
+const DISK: &str = "size=24m";
+
+/// Plays all rounds, and stops at the tenth wrong thing. `tell` hears of each round.
+///
+/// # Errors
+/// A round cannot be set up: this is for root.
+pub fn commits(plan: &Plan, tell: impl Fn(&str)) -> io::Result<Report> {
+    let mut rng = Rng::new(plan.seed);
+    let mut report = Report::default();
+    for number in 0..plan.rounds {
+        let full = rng.one_in(4);
+        let round = Round {
+            number,
+            verb: *rng.pick(&[Verb::Commit, Verb::Commit, Verb::Undo, Verb::Discard]),
+            ordinary: rng.one_in(2),
+            across: full || rng.one_in(2),
+            full,
+            kills: 1 + rng.below(3),
+        };
+        tell(&round.to_string());
+        let scene = Scene::set(plan, round)?;
+        let wrong = scene.play(plan, &mut rng, &mut report);
+        let strike = scene.strike();
+        let wrong = wrong?.into_iter().map(|said| format!("{round}: {said}"));
+        report.wrong.extend(wrong);
+        strike?;
+        report.rounds += 1;
+        if report.wrong.len() >= 10 {
+            break;
+        }
+    }
+    Ok(report)
+}
+
+/// The tree and the view of a round.
+struct Scene {
+    round: Round,
+    openpath: PathBuf,
+    folder: PathBuf,
+    /// Where views are kept.
+    state: PathBuf,
+}
+
+/// What a tree was and is to be, as [`TELL`] says it.
+struct Both {
+    before: String,
+    shown: String,
+}
+
+impl Both {
+    /// What is wrong with what is there after a kill (R1).
+    fn amiss(&self, now: &str) -> Option<String> {
+        let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        let [before, shown, now] = [&self.before, &self.shown, now].map(|text| {
+            let lines: BTreeSet<_> = text.lines().map(str::to_owned).collect();
+            lines
+        });
+        let names = |lines: &BTreeSet<String>| lines.iter().map(|line| name(line)).collect();
+        let [in_before, in_shown, in_now]: [BTreeSet<String>; 3] =
+            [&before, &shown, &now].map(names);
+        let torn = now
+            .iter()
+            .find(|line| !before.contains(*line) && !shown.contains(*line));
+        if let Some(line) = torn {
+            return Some(format!("neither as before nor as in the view: {line}"));
+        }
+        let gone = in_before
+            .iter()
+            .find(|name| in_shown.contains(*name) && !in_now.contains(*name));
+        gone.map(|name| format!("gone: {name}"))
+    }
+}
+
+impl Scene {
+    fn set(plan: &Plan, round: Round) -> io::Result<Scene> {
+        let name = format!(
+            "openpath-kills-commit-{}-{}",
+            std::process::id(),
+            round.number
+        );
+        let folder = plan.folder.join(&name);
+        let state = match round.across {
+            true => Path::new("/dev/shm").join(&name),
+            false => folder.join("state"),
+        };
+        let scene = Scene {
+            round,
+            openpath: plan.openpath.clone(),
+            folder,
+            state,
+        };
+        fs::create_dir_all(scene.tree())?;
+        fs::create_dir_all(&scene.state)?;
+        if round.full {
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", DISK, "tmpfs"]);
+            succeed(mount.arg(scene.tree()))?;
+        }
+        fs::set_permissions(&scene.folder, PermissionsExt::from_mode(0o755))?;
+        if round.ordinary {
+            for dir in [&scene.folder, &scene.tree(), &scene.state] {
+                chown(dir, Some(USER), Some(USER))?;
+            }
+        }
+        let mut make = scene.as_who("sh");
+        succeed(make.args(["-c", MAKE]))?;
+        Ok(scene)
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.folder.join("tree")
+    }
+
+    /// What a killed process is found by.
+    fn mark(&self) -> String {
+        format!("{MARK}={}", self.folder.display())
+    }
+
+    /// A program as the round's user, in the tree.
+    fn as_who(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        if self.round.ordinary {
+            command = Command::new("unshare");
+            command.args(["--mount", "bash", "-c", AS_USER]);
+            command
+                .arg(self.folder.join("device"))
+                .arg(USER.to_string());
+            command.arg(program.as_ref());
+        }
+        command.current_dir(self.tree()).stdin(Stdio::null());
+        command
+            .env(MARK, &self.folder)
+            .env("XDG_STATE_HOME", &self.state);
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command
+    }
+
+    fn openpath(&self, args: &[&str]) -> io::Result<Output> {
+        self.as_who(&self.openpath).args(args).output()
+    }
+
+    fn told(&self) -> io::Result<String> {
+        let output = self.as_who("sh").args(["-c", TELL]).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Hidden names that are left in the tree.
+    fn litter(&self) -> io::Result<String> {
+        let mut find = Command::new("find");
+        let output = find
+            .arg(self.tree())
+            .args(["-name", ".openpath-*"])
+            .output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs a command and kills it after a random time; its output, if it ended before.
+    fn killed(&self, args: &[&str], plan: &Plan, rng: &mut Rng) -> io::Result<Option<Output>> {
+        let mut command = self.as_who(&self.openpath);
+        command.args(args).process_group(0);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn()?;
+        let pid = i32::try_from(child.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        let longest = usize::try_from(plan.longest.as_micros()).unwrap_or(usize::MAX);
+        std::thread::sleep(Duration::from_micros(rng.below(longest) as u64));
+        if let Some(pid) = pid {
+            rustix::process::kill_process_group(pid, rustix::process::Signal::KILL).ok();
+        }
+        let output = child.wait_with_output()?;
+        Ok(output.status.code().is_some().then_some(output))
+    }
+
+    fn play(&self, plan: &Plan, rng: &mut Rng, report: &mut Report) -> io::Result<Vec<String>> {
+        let run = |line| self.openpath(&["run", "-q", "--name", "view", "--", "sh", "-c", line]);
+        expect(&run(CHANGE)?, "the run")?;
+        let both = Both {
+            before: self.told()?,
+            shown: String::from_utf8_lossy(&run(TELL)?.stdout).into_owned(),
+        };
+        if both.before == both.shown {
+            return Err(io::Error::other("the view changed nothing"));
+        }
+        let filler = self
+            .round
+            .full
+            .then(|| Filler::new(self.tree().join("filler")));
+        let mut wrong = Vec::new();
+        let done = match self.round.verb {
+            Verb::Discard => self.discard(plan, rng, &both, report),
+            verb => self.interrupt(plan, rng, (verb, &both), filler, report),
+        };
+        if let Err(why) = done {
+            wrong.push(why.to_string());
+        }
+        let left = hunt::left(&self.mark());
+        wrong.extend(left.iter().map(|left| format!("still there: {left}")));
+        Ok(wrong)
+    }
+
+    /// A commit or its undoing (R1, R2, R4).
+    fn interrupt(
+        &self,
+        plan: &Plan,
+        rng: &mut Rng,
+        (verb, both): (Verb, &Both),
+        mut filler: Option<Filler>,
+        report: &mut Report,
+    ) -> io::Result<()> {
+        let mut args = vec!["commit", "view"];
+        if verb == Verb::Undo {
+            expect(&self.openpath(&args)?, "commit")?;
+            args.push("--undo");
+        }
+        // Where each of both commands ends, once it ends.
+        let (mut forth, mut back) = (verb == Verb::Commit, false);
+        for kill in 0..=self.round.kills {
+            let fills = filler.as_mut().filter(|_| kill < self.round.kills);
+            fills.map(Filler::fill);
+            let ended = if kill < self.round.kills {
+                self.killed(&args, plan, rng)?
+            } else {
+                filler = None;
+                Some(self.openpath(&args)?)
+            };
+            filler.as_mut().map(Filler::empty);
+            report.late += u64::from(kill == 0 && ended.is_some());
+            let now = self.told()?;
+            if let Some(why) = both.amiss(&now) {
+                return Err(io::Error::other(format!("after {args:?}: {why}")));
+            }
+            let asked = self.openpath(&["diff", "view", "--stat"])?;
+            if !said(&asked).contains("--continue") {
+                if !asked.status.success() {
+                    return Err(io::Error::other(format!("diff: {}", said(&asked))));
+                }
+                break;
+            }
+            if kill == self.round.kills {
+                let said = ended.as_ref().map(said);
+                return Err(io::Error::other(format!("{args:?} did not end: {said:?}")));
+            }
+            report.kept += 1;
+            let goes_on = rng.one_in(2);
+            args = vec![
+                "commit",
+                "view",
+                if goes_on { "--continue" } else { "--abort" },
+            ];
+            if !goes_on {
+                back = true;
+            } else if !back {
+                forth = verb == Verb::Commit;
+            }
+        }
+        let now = self.told()?;
+        let ends: &[&String] = match (verb, args.last().copied()) {
+            (Verb::Commit, Some("--continue")) if !back && forth => &[&both.shown],
+            (Verb::Commit, Some("--abort")) | (Verb::Undo, Some("--continue" | "--abort")) => {
+                &[&both.before]
+            }
+            // It was ended before it began, or after it was done.
+            _ => &[&both.before, &both.shown],
+        };
+        if !ends.contains(&&now) {
+            return Err(io::Error::other(format!("{args:?} ended at:\n{now}")));
+        }
+        self.ends_well(both, &now)
+    }
+
+    /// R2, R4
+    fn ends_well(&self, both: &Both, now: &str) -> io::Result<()> {
+        let litter = self.litter()?;
+        if !litter.is_empty() {
+            return Err(io::Error::other(format!("left in the tree: {litter}")));
+        }
+        let steps = [("commit", &both.shown), ("--undo", &both.before)];
+        for (what, wanted) in steps.into_iter().skip(usize::from(now == both.shown)) {
+            let args = ["commit", "view", what];
+            let args = if what == "commit" { &args[..2] } else { &args };
+            expect(&self.openpath(args)?, what)?;
+            if self.told()? != *wanted {
+                return Err(io::Error::other(format!(
+                    "{what} afterwards did something else"
+                )));
+            }
+        }
+        expect(&self.openpath(&["discard", "view"])?, "discard")?;
+        if self.told()? != both.before {
+            return Err(io::Error::other("a discard changed the tree"));
+        }
+        Ok(())
+    }
+
+    /// R3
+    fn discard(
+        &self,
+        plan: &Plan,
+        rng: &mut Rng,
+        both: &Both,
+        report: &mut Report,
+    ) -> io::Result<()> {
+        let ended = self.killed(&["discard", "view"], plan, rng)?;
+        report.late += u64::from(ended.is_some());
+        report.kept += u64::from(ended.is_none());
+        let unchanged = || -> io::Result<()> {
+            match self.told()? == both.before {
+                true => Ok(()),
+                false => Err(io::Error::other("a discard changed the tree")),
+            }
+        };
+        unchanged()?;
+        if rng.one_in(2) {
+            // A run takes a whole view, or begins with an empty one.
+            let run = ["run", "-q", "--name", "view", "--", "sh", "-c", TELL];
+            let seen = self.openpath(&run)?;
+            let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
+            if ![&both.before, &both.shown, &String::new()].contains(&&seen) {
+                return Err(io::Error::other(format!("half a view was run:\n{seen}")));
+            }
+            unchanged()?;
+        }
+        let committed = self.openpath(&["commit", "view"])?;
+        let now = self.told()?;
+        if now != both.before && now != both.shown {
+            let said = said(&committed);
+            return Err(io::Error::other(format!(
+                "half a view was committed: {said}\n{now}"
+            )));
+        }
+        if now == both.shown {
+            return self.ends_well(both, &now);
+        }
+        // It may be gone already.
+        self.openpath(&["discard", "view"])?;
+        let listed = self.openpath(&["list"])?;
+        if String::from_utf8_lossy(&listed.stdout).contains("view") {
+            return Err(io::Error::other(format!("still listed: {}", said(&listed))));
+        }
+        Ok(())
+    }
+
+    fn strike(self) -> io::Result<()> {
+        if self.round.full {
+            succeed(Command::new("umount").arg(self.tree()))?;
+        }
+        fs::remove_dir_all(&self.folder)?;
+        if self.round.across {
+            fs::remove_dir_all(&self.state)?;
+        }
+        Ok(())
+    }
+}
+
+/// A file that takes all that is left of a disk.
+struct Filler {
+    path: PathBuf,
+    filling: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Filler {
+    fn new(path: PathBuf) -> Filler {
+        Filler {
+            path,
+            filling: None,
+        }
+    }
+
+    /// Begins to fill the disk.
+    fn fill(&mut self) {
+        let path = self.path.clone();
+        self.filling = Some(std::thread::spawn(move || {
+            let Ok(mut file) = File::create(path) else {
+                return;
+            };
+            // Slowly enough for a command to begin with room and to end without.
+            while file.write_all(&[0; 1 << 16]).is_ok() {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }));
+    }
+
+    /// Gives the room back.
+    fn empty(&mut self) {
+        if let Some(filling) = self.filling.take() {
+            filling.join().ok();
+        }
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        self.empty();
+    }
+}
+
+fn expect(output: &Output, what: &str) -> io::Result<()> {
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("{what}: {}", said(output)))),
+    }
+}
+
+/// What a program said, shortened.
+fn said(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    let text: String = String::from_utf8_lossy(&text).chars().take(500).collect();
+    format!("{}: {text}", output.status)
+}
+
+fn succeed(command: &mut Command) -> io::Result<()> {
+    let output = command.output()?;
+    expect(&output, &format!("{:?}", command.get_program()))
+}

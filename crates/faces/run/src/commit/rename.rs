@@ -87,6 +87,8 @@ fn is(name: Name<'_>, what: &Held) -> Result<bool> {
 
 fn with(from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<()> {
     #[cfg(test)]
+    seam::reached();
+    #[cfg(test)]
     if seam::LACKING.with(std::cell::Cell::get) {
         return Err(Errno::INVAL);
     }
@@ -109,9 +111,21 @@ pub(crate) fn said(path: &[u8], why: Errno) -> Refusal {
 /// A file system without flags for renames, for tests.
 #[cfg(test)]
 pub(crate) mod seam {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
 
     thread_local! {
+        static HOOK: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
         pub(crate) static LACKING: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Calls this right before the next rename of this thread.
+    pub(crate) fn before_next(hook: impl FnOnce() + 'static) {
+        HOOK.set(Some(Box::new(hook)));
+    }
+
+    pub(super) fn reached() {
+        if let Some(hook) = HOOK.take() {
+            hook();
+        }
     }
 }

@@ -297,3 +297,46 @@ fn rename_without_flags_replaces_nothing() {
     let names: Vec<_> = scene.real().into_keys().collect();
     assert_eq!(names, ["empty", "new", "newdir", "other"]);
 }
+
+#[test]
+fn name_swapped_right_before_a_rename_goes_back() {
+    use crate::commit::held::Held;
+    use crate::commit::rename::{exchange, held, seam};
+    use rustix::fd::AsFd as _;
+    use rustix::io::Errno;
+    let scene = Scene::new("right-before");
+    for name in ["mine", "hidden", "other"] {
+        scene.write(name, name);
+    }
+    let dir = std::fs::File::open(scene.base("")).unwrap();
+    let at = |name: &'static str| (dir.as_fd(), name.as_bytes());
+    let hold = |name| Held::open(dir.as_fd(), name).unwrap().unwrap();
+    let (mine, hidden) = (hold(b"mine"), hold(b"hidden"));
+    let swap = |name: &str| {
+        let (a, b) = (scene.base(name), scene.base("other"));
+        move || {
+            let aside = a.with_extension("aside");
+            std::fs::rename(&a, &aside).unwrap();
+            std::fs::rename(&b, &a).unwrap();
+            std::fs::rename(&aside, &b).unwrap();
+        }
+    };
+    let read = |name| std::fs::read_to_string(scene.base(name)).ok();
+    let is = |name, text: &str| assert_eq!(read(name).as_deref(), Some(text), "{name}");
+    seam::before_next(swap("mine"));
+    assert_eq!(held(at("mine"), at("new"), &mine), Err(Errno::STALE));
+    // What was swapped in is where it was put, and nothing is under the new name.
+    is("mine", "other");
+    assert_eq!(read("new"), None);
+    swap("mine")();
+    for name in ["mine", "hidden"] {
+        seam::before_next(swap(name));
+        let done = exchange(at("mine"), at("hidden"), (&mine, &hidden));
+        assert_eq!(done, Err(Errno::STALE), "{name}");
+        is(name, "other");
+        swap(name)();
+    }
+    for name in ["mine", "hidden", "other"] {
+        is(name, name);
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The wrong rules that the oracle must notice: each is one that somebody could have written.
 
+mod acls;
 mod descriptors;
 mod locks;
 mod mounts;
@@ -22,6 +23,11 @@ pub(super) const SETS: &[Set] = &[
         name: "names",
         parts: &["golden", "random"],
         mutants: names::ALL,
+    },
+    Set {
+        name: "acls",
+        parts: &["golden", "random"],
+        mutants: acls::ALL,
     },
     Set {
         name: "descriptors",

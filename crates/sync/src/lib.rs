@@ -21,6 +21,7 @@
 //! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
 //! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
 //! | `seccomp` | [`install_seccomp_filter`] | a filter of system calls, given by a pointer |
+//! | `landlock` | [`enter_landlock_domain`] | a Landlock domain, made by a raw descriptor |
 
 mod allowance;
 mod apart;
@@ -33,6 +34,7 @@ pub mod fault;
 mod hash;
 mod heap;
 mod inbox;
+mod landlock;
 mod life;
 mod lock;
 #[cfg(debug_assertions)]
@@ -67,6 +69,7 @@ pub use hash::{
 };
 pub use heap::trim_heap;
 pub use inbox::{Inbox, Parcel, Taken};
+pub use landlock::{LandlockScope, enter_landlock_domain, landlock_version};
 pub use life::{Change, Life, Sample};
 pub use lock::{
     ClassInfo, Hold, LockClass, Mutex, MutexGuard, RawGuard, RawLock, RwLock, RwLockReadGuard,

@@ -75,8 +75,8 @@ pub(crate) struct Args {
     #[arg(long)]
     no_rings: bool,
     /// Share a resource of the host with the command instead of giving it one of its own: `pid`
-    /// (processes and /proc), `ipc` (System V IPC and message queues), `shm` (/dev/shm). Repeated,
-    /// or separated by commas.
+    /// (processes and /proc), `ipc` (System V IPC and message queues), `shm` (/dev/shm), `abstract`
+    /// (abstract UNIX sockets). Repeated, or separated by commas.
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     share: Vec<Share>,
     /// The network of the command: `host`, or `none` for a loopback device and nothing else.

@@ -21,6 +21,7 @@ mod programs;
 mod reach;
 mod reports;
 mod rules;
+mod scopes;
 mod terminal;
 mod times;
 mod view;

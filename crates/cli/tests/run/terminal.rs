@@ -139,6 +139,24 @@ fn a_command_stops_and_goes_on_with_its_front() {
 }
 
 #[test]
+fn program_that_stops_its_process_group_stops_its_front() {
+    for place in Place::all("suspend") {
+        let Some(mut shell) = Shell::start(&place) else {
+            return;
+        };
+        // As editors do that read Ctrl-Z themselves.
+        let line = "import os; os.kill(0, 20); print(\"ba\" + \"ck\")";
+        shell.send(&format!("run python3 -c '{line}'\n"));
+        shell.expect("Stopped");
+        shell.expect("READY ");
+        shell.send("fg\n");
+        shell.expect("back\r");
+        shell.send("echo code=$?.\n");
+        shell.expect("code=0.");
+    }
+}
+
+#[test]
 fn a_shell_within_has_jobs_of_its_own() {
     for place in Place::all("within") {
         let Some(mut shell) = Shell::start(&place) else {

@@ -62,6 +62,8 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     });
     checks.push(rings());
     checks.push(check("terminal", crate::confine::check_terminal()));
+    // A run is possible without.
+    checks.push(check("scopes", Ok(crate::confine::check_scope())));
     checks
 }
 

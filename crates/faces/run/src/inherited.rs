@@ -21,6 +21,7 @@
 //!     show any descriptors.
 
 use crate::Refusal;
+use crate::plan::Go;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC};
 use rustix::io::Errno;
@@ -48,12 +49,12 @@ const HARMLESS: [&[u8]; 2] = [b"anon_inode:[eventfd]", b"anon_inode:[timerfd]"];
 /// # Errors
 /// A standard stream leads out of it; what is open cannot be read; the process cannot be confined;
 /// the command cannot be executed.
-pub(crate) fn execute(command: &[OsString]) -> Result<Infallible, Refusal> {
+pub(crate) fn execute(command: &[OsString], go: &Go) -> Result<Infallible, Refusal> {
     let (name, args) = command
         .split_first()
         .ok_or_else(|| Refusal::new("no command"))?;
     close_ways_out()?;
-    crate::confine::apply()?;
+    crate::confine::apply(go)?;
     let why = Command::new(name).args(args).exec();
     Err(Refusal::exec(name, &why))
 }

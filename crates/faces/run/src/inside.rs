@@ -123,6 +123,7 @@ impl Inside {
         let go = Go {
             cwd: cwd.as_path().into(),
             share: plan.share.clone(),
+            is_first: true,
         };
         stage::go(&stage.wire, go)?;
         Ok(held)

@@ -15,6 +15,9 @@
 //! R3. This process never enters the view's mounts. It has capabilities in the view's user
 //!     namespace and cannot be traced, so that no process of the view looks through its
 //!     `/proc/PID/root`.
+//! R4. The command has a Landlock domain of its own, for no process can enter another's: abstract
+//!     sockets and tracing end at it. It sends signals to all processes of the view, which must be
+//!     able to be ended from here.
 
 use crate::child::{Child, lend};
 use crate::live::{Live, WayIn};
@@ -63,6 +66,7 @@ fn enter(way: WayIn, command: &[OsString]) -> Result<u8, Refusal> {
     let go = Go {
         cwd: cwd.as_path().into(),
         share: way.share.clone(),
+        is_first: false,
     };
     let (stage, held) = start(way, command, go)?;
     let end = attend(&stage, held).map_err(|why| Refusal::step("cannot wait for the command", why));

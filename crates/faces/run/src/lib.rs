@@ -40,9 +40,8 @@
 //!   open devices.
 //! * Files that the caller leaves open to the command are the real tree's; directories are closed.
 //! * Rules are of paths: a file that has a second name elsewhere is seen and changed by that.
-//! * Terminal, process group and, by default, network are the caller's: what others do when the
-//!   command asks them (at a socket, a shell that is fed by `TIOCSTI` where the kernel still has
-//!   it) is done to the real tree.
+//! * The terminal and, by default, the network are the caller's: a server that changes files on a
+//!   request by TCP changes the real tree.
 
 #![forbid(unsafe_code)]
 

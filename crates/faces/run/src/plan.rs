@@ -323,6 +323,8 @@ pub(crate) struct Go {
     pub(crate) cwd: PathBytes,
     /// What it shares with the host.
     pub(crate) share: Vec<Share>,
+    /// It is the view's first command, and not one of `openpath exec`.
+    pub(crate) is_first: bool,
 }
 
 /// From the process that becomes the command; the end of the socket says that it has.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a command shares with the host beyond its files.
 //!
-//! By default a command has process and IPC namespaces, a `/dev/shm` and a session keyring of its
-//! own. Each [`Share`] gives one of these up.
+//! By default a command has process and IPC namespaces and a `/dev/shm` of its own, and reaches the
+//! abstract sockets alone that it made. Each [`Share`] gives one of these up.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,13 +18,16 @@ pub enum Share {
     Ipc,
     /// `/dev/shm`.
     Shm,
+    /// Abstract UNIX sockets.
+    Abstract,
 }
 
 /// Each with its name on the command line and in a configuration file.
-const ALL: [(&str, Share); 3] = [
+const ALL: [(&str, Share); 4] = [
     ("pid", Share::Pid),
     ("ipc", Share::Ipc),
     ("shm", Share::Shm),
+    ("abstract", Share::Abstract),
 ];
 
 impl FromStr for Share {

@@ -71,7 +71,7 @@ fn attempt(wire: &Wire, command: &[OsString]) -> Result<Infallible, Refusal> {
     if wire.is_over() {
         return Err(Refusal::new("the front is gone"));
     }
-    crate::inherited::execute(command)
+    crate::inherited::execute(command, &go)
 }
 
 /// Enters the namespaces that are sent, until it is told to go.

@@ -14,13 +14,10 @@
 //! R2. The kernel takes the low 32 bits of the request, so these alone are compared.
 //! R3. Calls other than ioctl(2) are allowed by their number alone: the kernel then finds that out
 //!     once, and not at each call.
-//! R4. `no_new_privs` is set only if the kernel asks for it: set-user-ID programs go on working in
-//!     root's view.
 
 use crate::Refusal;
 use openpath_sync::{BpfInstruction, install_seccomp_filter};
 use rustix::io::Errno;
-use std::io;
 
 /// Architectures (`AUDIT_ARCH_*`) and their numbers of ioctl(2).
 const CALLS: &[(u32, &[u32])] = &[
@@ -58,23 +55,12 @@ const FAIL: u32 = 0x0005_0000;
 /// # Errors
 /// The kernel has no seccomp filters.
 pub(super) fn apply() -> Result<(), Refusal> {
-    install().map_err(|why| {
+    let program = program();
+    super::with_privilege(|| install_seccomp_filter(&program)).map_err(|why| {
         let text = "the terminal cannot be protected from the command: the kernel needs \
             CONFIG_SECCOMP_FILTER, and a container around it must allow seccomp(2)";
         Refusal::step(text, why)
     })
-}
-
-fn install() -> io::Result<()> {
-    let program = program();
-    match install_seccomp_filter(&program) {
-        // R4
-        Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
-            rustix::thread::set_no_new_privs(true)?;
-            install_seccomp_filter(&program)
-        }
-        done => done,
-    }
 }
 
 /// The filter: a block for each architecture, what allows, and the test of the request.

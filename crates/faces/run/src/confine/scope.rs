@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A Landlock domain around the command: abstract UNIX sockets and processes outside it are out of
+//! reach.
+//!
+//! Abstract sockets belong to the network namespace, which is the caller's by default. The caller's
+//! process group is the command's as well, so that job control works; `kill -9 0` would end the
+//! program that started the run.
+//!
+//! # Kernel analogue
+//! landlock(7): `LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET` and `LANDLOCK_SCOPE_SIGNAL`, of Linux 6.12.
+//!
+//! # Rules
+//! R1. No access to files is handled, for a domain that handles one forbids all mounts.
+//! R2. A process enters no domain that another process made. Each command of `openpath exec` has
+//!     one of its own, in which only abstract sockets are scoped: it signals what runs in the view.
+//! R3. Processes outside a domain, as the front, signal and trace those inside it as ever.
+//! R4. A kernel without scopes runs the command without them; `openpath doctor` says so.
+
+use crate::Refusal;
+use crate::plan::Go;
+use crate::share::Share;
+use openpath_sync::{LandlockScope, enter_landlock_domain, landlock_version};
+use rustix::io::Errno;
+
+/// The first version of Landlock that has scopes.
+const SCOPES: u32 = 6;
+
+/// What is out of reach for a command.
+fn scope_of(go: &Go) -> LandlockScope {
+    LandlockScope {
+        abstract_sockets: !go.share.contains(&Share::Abstract),
+        // R2
+        signals: go.is_first && !go.share.contains(&Share::Pid),
+    }
+}
+
+/// Confines the calling thread.
+///
+/// # Errors
+/// The kernel has scopes, and refuses the domain.
+pub(super) fn apply(go: &Go) -> Result<(), Refusal> {
+    let scope = scope_of(go);
+    // R4
+    if scope == LandlockScope::default() || !has_scopes() {
+        return Ok(());
+    }
+    super::with_privilege(|| enter_landlock_domain(scope)).map_err(|why| {
+        let text = if Errno::from_io_error(&why) == Some(Errno::TOOBIG) {
+            "the command is in 16 Landlock domains already, and a further one is refused: use \
+             `--share pid,abstract`"
+        } else {
+            "the kernel refuses a Landlock domain: use `--share pid,abstract`"
+        };
+        Refusal::step(text, why)
+    })
+}
+
+fn has_scopes() -> bool {
+    landlock_version().is_some_and(|version| version >= SCOPES)
+}
+
+/// What the kernel scopes here, for `doctor`.
+pub(crate) fn check() -> String {
+    match landlock_version() {
+        Some(SCOPES..) => {
+            "a command reaches no abstract sockets and signals no processes outside (Landlock)"
+                .to_owned()
+        }
+        version => {
+            let found = version.map_or_else(
+                || "no Landlock".to_owned(),
+                |version| format!("Landlock version {version}"),
+            );
+            format!(
+                "a command reaches abstract sockets of the host, and `kill 0` the caller's process \
+                 group: the kernel has {found}, and needs version {SCOPES}, of Linux 6.12, turned \
+                 on by `lsm=` at boot"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn shared_resources_are_out_of_scope_and_signals_of_exec_too() {
+        let scope = |share: &[Share], is_first| {
+            let scope = scope_of(&Go {
+                cwd: Path::new("/").into(),
+                share: share.to_vec(),
+                is_first,
+            });
+            (scope.abstract_sockets, scope.signals)
+        };
+        assert_eq!(scope(&[], true), (true, true));
+        assert_eq!(scope(&[Share::Ipc, Share::Shm], true), (true, true));
+        assert_eq!(scope(&[Share::Pid], true), (true, false));
+        assert_eq!(scope(&[Share::Abstract], true), (false, true));
+        assert_eq!(scope(&[], false), (true, false));
+        assert_eq!(scope(&[Share::Abstract], false), (false, false));
+    }
+}

@@ -21,6 +21,7 @@
 //! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
 //! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
 //! | `seccomp` | [`install_seccomp_filter`] | a filter of system calls, given by a pointer |
+//! | `keyring` | [`join_new_session_keyring`] | a session keyring, made by a raw system call |
 //! | `landlock` | [`enter_landlock_domain`] | a Landlock domain, made by a raw descriptor |
 
 mod allowance;
@@ -34,6 +35,7 @@ pub mod fault;
 mod hash;
 mod heap;
 mod inbox;
+mod keyring;
 mod landlock;
 mod life;
 mod lock;
@@ -69,6 +71,7 @@ pub use hash::{
 };
 pub use heap::trim_heap;
 pub use inbox::{Inbox, Parcel, Taken};
+pub use keyring::join_new_session_keyring;
 pub use landlock::{LandlockScope, enter_landlock_domain, landlock_version};
 pub use life::{Change, Life, Sample};
 pub use lock::{

@@ -76,7 +76,8 @@ pub(crate) struct Args {
     no_rings: bool,
     /// Share a resource of the host with the command instead of giving it one of its own: `pid`
     /// (processes and /proc), `ipc` (System V IPC and message queues), `shm` (/dev/shm), `abstract`
-    /// (abstract UNIX sockets). Repeated, or separated by commas.
+    /// (abstract UNIX sockets), `keyring` (keys, and the session keyring). Repeated, or separated
+    /// by commas.
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     share: Vec<Share>,
     /// The network of the command: `host`, or `none` for a loopback device and nothing else.

@@ -58,7 +58,50 @@ def group():
     os.kill(0, signal.SIGUSR1)
     return False
 
+# add_key(2), and keyctl(2) by operation.
+ADD_KEY, KEYCTL = {'x86_64': (248, 250), 'aarch64': (217, 219)}.get(os.uname().machine, (-1, -1))
+NUMBER, JOIN, SETPERM, LINK, UNLINK, SEARCH, READ = 0, 1, 5, 8, 9, 10, 11
+PROCESS, SESSION, USER = -2, -3, -4
+
+def keys(number, *args):
+    longs = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
+    answer = libc.syscall(number, *longs)
+    if answer < 0: raise OSError(ctypes.get_errno(), 'key')
+    return answer
+
+def key_name(what): return (target['name'] + '-' + what).encode()
+
+def reads_key(ring, what):
+    data = ctypes.create_string_buffer(8)
+    key = keys(KEYCTL, SEARCH, ring, b'user', key_name(what), PROCESS)
+    return keys(KEYCTL, READ, key, data, 8) == 6 and data.value == b'secret'
+
+# The user's keyring by number, also from another user namespace: its owner links it into his own.
+def reads_by_number():
+    keys(KEYCTL, LINK, target['ring'], PROCESS)
+    return reads_key(PROCESS, 'user')
+
+def is_listed(what): return key_name(what) in open('/proc/keys', 'rb').read()
+
+# A key in a session keyring that children have. It is the possessor's alone.
+def join_keyring():
+    keys(KEYCTL, JOIN, None)
+    keys(KEYCTL, SETPERM, keys(ADD_KEY, b'user', key_name('session'), b'secret', 6, SESSION),
+         0x3f000000)
+
+# As the user: a key in the user's keyring, whose number is printed.
+def hold_key():
+    key = keys(ADD_KEY, b'user', key_name('user'), b'secret', 6, USER)
+    print(keys(KEYCTL, NUMBER, USER, 0), flush=True)
+    sys.stdin.read()
+    keys(KEYCTL, UNLINK, key, USER)
+
 probes = {
+    'session-key': lambda: reads_key(SESSION, 'session'),
+    'user-key': lambda: reads_key(USER, 'user'),
+    'key-by-number': reads_by_number,
+    'session-key-listed': lambda: is_listed('session'),
+    'user-key-listed': lambda: is_listed('user'),
     'signal': lambda: done(os.kill, target['pid'], 0),
     'priority': lambda: done(os.setpriority, os.PRIO_PROCESS, target['pid'], 1),
     'prlimit': lambda: done(resource.prlimit, target['pid'], resource.RLIMIT_CORE, (0, 0)),
@@ -108,7 +151,13 @@ def drive(openpath, tests):
         listeners.append(listener)
     port = listeners[0].getsockname()[1]
     facts = {'pid': victim.pid, 'name': name, 'key': key, 'port': port}
-    os.environ['TARGET'] = json.dumps(facts)
+    target.update(facts)
+    os.environ['TARGET'] = json.dumps(target)
+    call(join_keyring)
+    holder = subprocess.Popen(user + ['python3', __file__, 'hold'], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE)
+    target['ring'] = int(holder.stdout.readline() or 0)
+    os.environ['TARGET'] = json.dumps(target)
     wait_for_sleep(victim.pid)
     try:
         for name_of, how, options in tests:
@@ -125,11 +174,13 @@ def drive(openpath, tests):
             print(name_of, how, 'reached' if is_hit else said)
     finally:
         victim.kill()
+        holder.communicate()
         libc.shmctl(segment, 0, None)
         libc.mq_unlink(b'/' + name.encode())
         os.unlink('/dev/shm/' + name)
 
 if sys.argv[1] == 'drive': drive(sys.argv[2], json.loads(sys.argv[3]))
+elif sys.argv[1] == 'hold': call(hold_key)
 else: print('reached' if call(probes[sys.argv[1]]) else 'contained')
 "#;
 
@@ -176,6 +227,7 @@ const SHARE_PID: &[&str] = &["--share", "pid"];
 /// Without a Landlock domain, in which no process outside is traced.
 const SHARE_ABSTRACT: &[&str] = &["--share", "abstract"];
 const SHARE_PID_ABSTRACT: &[&str] = &["--share", "pid,abstract"];
+const SHARE_KEYRING: &[&str] = &["--share", "keyring"];
 const SHARE_IPC: &[&str] = &["--share", "ipc"];
 const NET_NONE: &[&str] = &["--net", "none"];
 
@@ -197,6 +249,11 @@ const ROWS: &[Row] = &[
     row("mqueue", Contained, (SHARE_IPC, Reached)),
     row("tcp", Reached, (NET_NONE, Contained)),
     row("abstract", Contained, (SHARE_ABSTRACT, Reached)),
+    row("session-key", Contained, (SHARE_KEYRING, Reached)),
+    row("session-key-listed", Contained, (SHARE_KEYRING, Reached)),
+    row("user-key", Contained, (SHARE_KEYRING, ByUserNamespace)),
+    row("key-by-number", Contained, (SHARE_KEYRING, Reached)),
+    row("user-key-listed", Reached, (SHARE_KEYRING, Reached)),
     row("socket", Contained, (&["--pass", "/tmp"], Reached)),
 ];
 

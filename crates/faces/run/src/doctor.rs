@@ -64,6 +64,7 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     checks.push(check("terminal", crate::confine::check_terminal()));
     // A run is possible without.
     checks.push(check("scopes", Ok(crate::confine::check_scope())));
+    checks.push(check("keyring", crate::confine::check_keyring()));
     checks
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a command shares with the host beyond its files.
 //!
-//! By default a command has process and IPC namespaces and a `/dev/shm` of its own, and reaches the
-//! abstract sockets alone that it made. Each [`Share`] gives one of these up.
+//! By default a command has process and IPC namespaces and a `/dev/shm` of its own, reaches the
+//! abstract sockets alone that it made, and uses no keys. Each [`Share`] gives one of these up.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -20,14 +20,17 @@ pub enum Share {
     Shm,
     /// Abstract UNIX sockets.
     Abstract,
+    /// Keys of the kernel's key management, and the caller's session keyring.
+    Keyring,
 }
 
 /// Each with its name on the command line and in a configuration file.
-const ALL: [(&str, Share); 4] = [
+const ALL: [(&str, Share); 5] = [
     ("pid", Share::Pid),
     ("ipc", Share::Ipc),
     ("shm", Share::Shm),
     ("abstract", Share::Abstract),
+    ("keyring", Share::Keyring),
 ];
 
 impl FromStr for Share {

@@ -3,8 +3,10 @@
 //!
 //! Namespaces decide what the command can name. The modules here take away what it could reach
 //! without a namespace in between: the caller's terminal, the processes of the caller's group,
-//! abstract sockets, and this program's own processes.
+//! abstract sockets, keys, and this program's own processes.
 
+mod filter;
+mod keyring;
 mod own;
 mod scope;
 mod terminal;
@@ -13,6 +15,7 @@ use crate::Refusal;
 use crate::plan::Go;
 use std::io;
 
+pub(crate) use keyring::check as check_keyring;
 pub(crate) use own::{outlive_limits, protect};
 pub(crate) use scope::check as check_scope;
 pub(crate) use terminal::check as check_terminal;
@@ -23,6 +26,7 @@ pub(crate) use terminal::check as check_terminal;
 /// The kernel cannot do one of the steps: the command must not run then.
 pub(crate) fn apply(go: &Go) -> Result<(), Refusal> {
     terminal::apply()?;
+    keyring::apply(go)?;
     scope::apply(go)
 }
 

@@ -47,7 +47,7 @@ enum Verb {
     /// Take a mount away.
     Umount(cmd::mount::UmountArgs),
     /// Run a command on a copy-on-write view of the real tree, and say what it changed.
-    Run(cmd::run::Args),
+    Run(Box<cmd::run::Args>),
     /// Run a further command in a view that runs.
     Exec(cmd::exec::Args),
     /// List the views that run, and those that runs have kept.

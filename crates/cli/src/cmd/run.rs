@@ -83,6 +83,10 @@ pub(crate) struct Args {
     /// The network of the command: `host`, or `none` for a loopback device and nothing else.
     #[arg(long, value_name = "NET")]
     net: Option<Net>,
+    /// Leave this descriptor open to the command, whatever it is. Sockets, directories and most
+    /// kernel objects are closed otherwise, because all of the real tree can be reached by them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    keep_fd: Vec<i32>,
     /// Keep the changes and the rules, under this name or in this directory; go on with them if
     /// there are some. Rules that are given add to those that are kept.
     #[arg(long, value_name = "VIEW")]
@@ -209,6 +213,7 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
         }
     }
     let mut plan = config.plan(&cwd)?;
+    plan.keep_fds.clone_from(&args.keep_fd);
     for (option, path) in &named {
         plan.check_way(option, path)?;
     }
@@ -319,17 +324,21 @@ fn in_process(
     report: &mut Option<Report>,
 ) -> Result<Option<u8>, Refusal> {
     let refused = |option, why| Refusal::new(format!("{option} is for {why}"));
-    match wasm::find(args, plan, cwd)? {
-        Some(_) if args.log.is_some() || args.locks || !plan.share.is_empty() => Err(refused(
-            match (args.locks, &args.log) {
-                (true, _) => "--locks",
-                (_, Some(_)) => "--log",
-                _ => "--share",
-            },
-            "native programs, and this is WebAssembly",
-        )),
-        Some(guest) => wasm::run(args, guest, cwd, report.take()).map(Some),
-        None => match args.wasm.said() {
+    let native = [
+        ("--locks", args.locks),
+        ("--log", args.log.is_some()),
+        ("--share", !plan.share.is_empty()),
+        ("--keep-fd", !plan.keep_fds.is_empty()),
+    ];
+    match (
+        wasm::find(args, plan, cwd)?,
+        native.iter().find(|(_, is_said)| *is_said),
+    ) {
+        (Some(_), Some((option, _))) => {
+            Err(refused(*option, "native programs, and this is WebAssembly"))
+        }
+        (Some(guest), None) => wasm::run(args, guest, cwd, report.take()).map(Some),
+        (None, _) => match args.wasm.said() {
             Some(option) => Err(refused(option, "WebAssembly guests, and this is none")),
             None => Ok(None),
         },

@@ -193,6 +193,37 @@ fn descriptors_that_lead_out_of_the_view_are_not_inherited() {
 }
 
 #[test]
+fn descriptor_to_keep_must_be_open_and_goes_to_the_command() {
+    for place in Place::all("keep") {
+        place.write("plain", "plain");
+        let run = |options: &str, end: &str| {
+            place.plain(&format!(
+                "exec 7<. 8</proc/self/ns/net; '{OPENPATH}' run -q {options} -- \
+                sh -c 'ls /proc/self/fd; cat /proc/self/fd/7/plain' {end}"
+            ))
+        };
+        let kept = run("--keep-fd 7", "");
+        let said = out(&kept);
+        assert!(said.ends_with("plain") && said.contains("7\n"), "{said}");
+        assert!(!said.contains("8\n"), "{said}");
+        assert!(out(&run("--keep-fd 7 --keep-fd 8", "")).contains("8\n"));
+        assert!(!out(&run("", "")).contains("plain"));
+        // A standard stream that is refused otherwise.
+        let said = err(&run("", "<."));
+        assert!(said.contains("--keep-fd 0"), "{said}");
+        assert!(run("--keep-fd 0 --keep-fd 7", "<.").status.success());
+        // Numbers that are free here, or used by this program for files of its own.
+        for number in [3, 4, 5, 6, 9, 1000] {
+            let refused = run(&format!("--keep-fd {number}"), "");
+            assert_eq!(refused.status.code(), Some(125), "{number}");
+            let said = err(&refused);
+            let want = format!("no open descriptor {number}: open it before");
+            assert!(said.contains(&want), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_socket_as_standard_stream_goes_to_the_command() {
     for place in Place::all("stream") {
         let (mut ours, theirs) = UnixStream::pair().unwrap();

@@ -96,6 +96,7 @@ pub struct Told {
 /// What kept it from being started, or the server's death.
 pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refusal> {
     crate::confine::protect()?;
+    crate::inherited::check_kept(&plan.keep_fds)?;
     plan.check()?;
     // Orphans of the command come to this process, which ends them with the view.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))

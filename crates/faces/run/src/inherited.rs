@@ -13,6 +13,7 @@
 //! | namespace, pidfd, io_uring, epoll, inotify and other kernel objects | refused | closed |
 //!
 //! # Rules
+//! R0. What the caller names (`--keep-fd`) is kept, whatever it is.
 //! R1. By a directory or an `O_PATH` descriptor all of the real tree around it is reached. A socket
 //!     can hold such descriptors in its queue, and so can an io_uring; a namespace or a pidfd leads
 //!     to processes outside. None of these goes to the command.
@@ -53,7 +54,7 @@ pub(crate) fn execute(command: &[OsString], go: &Go) -> Result<Infallible, Refus
     let (name, args) = command
         .split_first()
         .ok_or_else(|| Refusal::new("no command"))?;
-    close_ways_out()?;
+    close_ways_out(&go.keep_fds)?;
     crate::confine::apply(go)?;
     let why = Command::new(name).args(args).exec();
     Err(Refusal::exec(name, &why))
@@ -61,16 +62,21 @@ pub(crate) fn execute(command: &[OsString], go: &Go) -> Result<Infallible, Refus
 
 /// Closes what leads out of the view. Nothing in this process owns any of it: what this program
 /// opens does not go through an exec. No other thread opens more.
-fn close_ways_out() -> Result<(), Refusal> {
+fn close_ways_out(kept: &[i32]) -> Result<(), Refusal> {
     let failed = |why| Refusal::step("cannot read the open descriptors from /proc", why);
     let open = Open::read().map_err(failed)?;
     for number in open.numbers().map_err(failed)? {
+        // R0
+        if kept.contains(&number) {
+            continue;
+        }
         let Some(what) = open.way_out(number) else {
             continue;
         };
         if number < FIRST && what != What::Socket {
             return Err(Refusal::new(format!(
-                "descriptor {number} is {}: redirect it, as by `{number}</dev/null`",
+                "descriptor {number} is {}: redirect it, as by `{number}</dev/null`, or say \
+                 `--keep-fd {number}`",
                 what.words()
             )));
         }
@@ -80,6 +86,26 @@ fn close_ways_out() -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Checks that descriptors which are to be kept were left open by the caller.
+///
+/// # Errors
+/// One is not open, or is one of this program's; what is open cannot be read.
+pub(crate) fn check_kept(kept: &[i32]) -> Result<(), Refusal> {
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let open = Open::read()
+        .map_err(|why| Refusal::step("cannot read the open descriptors from /proc", why))?;
+    let is_left = |number| open.flags(number).is_ok_and(|flags| flags & O_CLOEXEC == 0);
+    match kept.iter().find(|number| !is_left(**number)) {
+        None => Ok(()),
+        Some(number) => Err(Refusal::new(format!(
+            "--keep-fd {number}: there is no open descriptor {number}: open it before, as by \
+             `{number}<FILE`"
+        ))),
+    }
 }
 
 /// Closes devices, terminals among them, that are no standard streams, as [`close_ways_out`] does.

@@ -124,6 +124,7 @@ impl Inside {
             cwd: cwd.as_path().into(),
             share: plan.share.clone(),
             is_first: true,
+            keep_fds: plan.keep_fds.clone(),
         };
         stage::go(&stage.wire, go)?;
         Ok(held)

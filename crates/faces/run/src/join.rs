@@ -67,6 +67,7 @@ fn enter(way: WayIn, command: &[OsString]) -> Result<u8, Refusal> {
         cwd: cwd.as_path().into(),
         share: way.share.clone(),
         is_first: false,
+        keep_fds: Vec::new(),
     };
     let (stage, held) = start(way, command, go)?;
     let end = attend(&stage, held).map_err(|why| Refusal::step("cannot wait for the command", why));

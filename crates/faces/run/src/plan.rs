@@ -49,6 +49,8 @@ pub struct Plan {
     pub share: Vec<Share>,
     /// The network of the command.
     pub net: Net,
+    /// Open descriptors that go to the command whatever they are.
+    pub keep_fds: Vec<i32>,
 }
 
 impl Default for Plan {
@@ -74,6 +76,7 @@ impl Default for Plan {
             no_rings: false,
             share: Vec::new(),
             net: Net::Host,
+            keep_fds: Vec::new(),
         }
     }
 }
@@ -325,6 +328,8 @@ pub(crate) struct Go {
     pub(crate) share: Vec<Share>,
     /// It is the view's first command, and not one of `openpath exec`.
     pub(crate) is_first: bool,
+    /// Descriptors that stay open whatever they are.
+    pub(crate) keep_fds: Vec<i32>,
 }
 
 /// From the process that becomes the command; the end of the socket says that it has.

@@ -92,6 +92,7 @@ mod tests {
                 cwd: Path::new("/").into(),
                 share: share.to_vec(),
                 is_first,
+                keep_fds: Vec::new(),
             });
             (scope.abstract_sockets, scope.signals)
         };

@@ -36,6 +36,20 @@ fn runs_stand_in_one_another_three_deep() {
 }
 
 #[test]
+fn run_in_a_run_leaves_no_process() {
+    for place in Place::all("nested-left") {
+        for shared in ["ipc", "pid"] {
+            // The server of the inner run takes a while to end, which grows with what it holds.
+            let line = format!("'{OPENPATH}' run -q -- sh -c 'head -c 50000000 /dev/zero > f'");
+            for _ in 0..5 {
+                let output = place.run(&["--share", shared], &line);
+                assert_eq!(err(&output), "openpath: nothing changed\n", "{shared}");
+            }
+        }
+    }
+}
+
+#[test]
 fn named_run_in_a_run_is_refused_in_a_sentence_and_leaves_nothing() {
     for place in Place::all("nested-name") {
         let before = left(&place);

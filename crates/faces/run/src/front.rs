@@ -42,6 +42,8 @@ pub struct Ended {
     pub lost: u64,
     /// Lines of the log that did not come to be written.
     pub unlogged: u64,
+    /// The server, which ends now.
+    server: Option<Pid>,
 }
 
 impl Ended {
@@ -54,6 +56,7 @@ impl Ended {
             untold: None,
             lost: 0,
             unlogged: 0,
+            server: None,
         }
     }
 
@@ -69,6 +72,10 @@ impl Ended {
     /// Dies by the signal that the command died by, or gives its exit status.
     #[must_use]
     pub fn leave(self) -> u8 {
+        // Else a run around this one takes the server for a process that was left.
+        if let Some(server) = self.server {
+            left::wait_until_ending(server);
+        }
         leave(self.end)
     }
 }
@@ -137,18 +144,19 @@ fn wait(inside: Inside, held: Held, server: Server, callers: &Callers) -> Result
         return Err(Server::died());
     }
     // The command ran, and ended as it did, whatever is known of its changes.
-    let (changes, rest, untold) = match server.finish() {
-        Ok((changes, rest)) => (changes, rest, None),
-        Err(why) => (Vec::new(), Rest::default(), Some(why)),
+    let pid = server.pid;
+    let mut ended = match server.finish() {
+        Ok((changes, rest)) => Ended {
+            left: rest.ended,
+            lost: rest.lost,
+            unlogged: rest.unlogged,
+            server: Some(pid),
+            ..Ended::here(end, changes)
+        },
+        Err(why) => Ended::untold(end, why),
     };
-    Ok(Ended {
-        end,
-        left: left + rest.ended,
-        changes,
-        untold,
-        lost: rest.lost,
-        unlogged: rest.unlogged,
-    })
+    ended.left += left;
+    Ok(ended)
 }
 
 /// The server of the view, as the front knows it.
@@ -212,12 +220,11 @@ impl Server {
         Refusal::new("the server of the view is gone, and the command has ended")
     }
 
-    /// What changed, and what else there is to say.
+    /// What changed, and what else there is to say. If that is known the server ends by itself:
+    /// its end takes the kernel some milliseconds, as it heard of changes of files.
     fn finish(self) -> Result<(Vec<Change>, Rest), Refusal> {
         let changes = self.changes();
-        if changes.is_ok() {
-            self.leave();
-        } else {
+        if changes.is_err() {
             self.end();
         }
         changes
@@ -241,13 +248,5 @@ impl Server {
     fn end(self) {
         drop(self.wire);
         rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty()).ok();
-    }
-
-    /// The same, for one that has done all it was there for: nobody waits for its end, which takes
-    /// the kernel some milliseconds, as it heard of changes of files.
-    fn leave(self) {
-        let waits = std::thread::Builder::new().spawn(|| self.end());
-        // Without a thread whoever comes after this process reaps it.
-        drop(waits);
     }
 }

@@ -14,7 +14,7 @@
 //!     of another run, perhaps.
 
 use crate::Refusal;
-use crate::left::GRACE;
+use crate::left::{GRACE, is_ending};
 use crate::live::Inside;
 use crate::space::Space;
 use rustix::fd::OwnedFd;
@@ -102,6 +102,10 @@ pub(crate) fn end(inside: &Inside) -> usize {
         }
         let late = begun.elapsed() > GRACE;
         for (pid, process) in here {
+            // One that ends by itself is only waited for.
+            if is_ending(pid) {
+                continue;
+            }
             let known = asked.contains(&pid);
             if !known {
                 asked.push(pid);

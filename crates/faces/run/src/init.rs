@@ -19,7 +19,7 @@
 
 use crate::Refusal;
 use crate::child::{Child, give_up, lend};
-use crate::left::GRACE;
+use crate::left::{GRACE, shows_ending};
 use crate::plan::{FromInit, ToInit};
 use crate::wire::Wire;
 use nix::sys::signal::{SigSet, Signal as Caught};
@@ -192,7 +192,7 @@ impl Members {
         Ok(Members { list, level })
     }
 
-    /// All that have not ended.
+    /// All that have not begun to end: the end of this process waits for the others.
     fn all(&self) -> Vec<Pid> {
         let Ok(entries) = Dir::read_from(&self.list) else {
             return Vec::new();
@@ -202,6 +202,9 @@ impl Members {
             let name = name.to_str().ok()?;
             name.parse::<i32>().ok()?;
             let numbers = names_of(&self.list, name)?;
+            if shows_ending(read(&self.list, name, "stat")?.as_bytes()) {
+                return None;
+            }
             match self.level {
                 None => numbers.first().copied(),
                 Some(level) if numbers.len() == level && self.is_here(name) => {
@@ -261,11 +264,17 @@ fn open_dir(dir: BorrowedFd<'_>, path: &str) -> rustix::io::Result<OwnedFd> {
 /// The numbers of a process in its pid namespaces, from that of the list on; `None` for one that
 /// has ended.
 fn names_of(list: &OwnedFd, name: &str) -> Option<Vec<i32>> {
+    numbers(&read(list, name, "status")?)
+}
+
+/// What a `/proc` says of a process, whose name may be any bytes.
+fn read(list: &OwnedFd, name: &str, what: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let path = format!("{name}/status");
+    let path = format!("{name}/{what}");
     let file = rustix::fs::openat(list, path, flags, Mode::empty()).ok()?;
-    let text = io::read_to_string(std::fs::File::from(file)).ok()?;
-    numbers(&text)
+    let mut text = Vec::new();
+    io::Read::read_to_end(&mut std::fs::File::from(file), &mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn numbers(status: &str) -> Option<Vec<i32>> {

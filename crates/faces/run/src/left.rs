@@ -48,6 +48,10 @@ impl Callers {
             }
             let late = begun.elapsed() > GRACE;
             for pid in left {
+                // One that ends by itself is only waited for.
+                if is_ending(pid) {
+                    continue;
+                }
                 let known = asked.contains(&pid);
                 if !known {
                     asked.push(pid);
@@ -105,20 +109,33 @@ fn children_of(parent: Pid) -> Vec<Pid> {
 
 /// The parent of a process.
 fn parent_of(pid: Pid) -> Option<Pid> {
-    Pid::from_raw(stat(pid, 2)?)
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    Pid::from_raw(number(&stat, 2)?)
 }
 
 /// Whether a process is gone, or has begun to end, which it does before any file of its own is
 /// closed.
 pub(crate) fn is_ending(pid: Pid) -> bool {
+    fs::read(format!("/proc/{pid}/stat")).map_or(true, |stat| shows_ending(&stat))
+}
+
+/// Waits until a process has begun to end, which it was told to do.
+pub(crate) fn wait_until_ending(pid: Pid) {
+    let begun = Instant::now();
+    while !is_ending(pid) && begun.elapsed() < GRACE {
+        std::thread::sleep(PAUSE / 10);
+    }
+}
+
+/// Whether the text of `/proc/PID/stat` is that of such a process.
+pub(crate) fn shows_ending(stat: &[u8]) -> bool {
     /// `PF_EXITING`.
     const EXITING: u32 = 4;
-    stat(pid, 7).is_none_or(|flags: u32| flags & EXITING != 0)
+    number(stat, 7).is_none_or(|flags: u32| flags & EXITING != 0)
 }
 
 /// A number of `/proc/PID/stat`, counted from the end of the name, which may be anything.
-fn stat<T: FromStr>(pid: Pid, at: usize) -> Option<T> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+fn number<T: FromStr>(stat: &[u8], at: usize) -> Option<T> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let mut words = stat[end + 1..].split(|byte| *byte == b' ');
     std::str::from_utf8(words.nth(at)?).ok()?.parse().ok()

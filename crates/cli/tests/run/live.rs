@@ -362,14 +362,29 @@ fn process_that_detaches_the_view_ends_with_it() {
         std::fs::create_dir(place.dir.join("empty")).unwrap();
         place.own("empty");
         let word = name(&place, "detached");
-        let run = Running::start(&place, &[], "true");
-        let args = ["exec", &run.pid(), "--", "python3", "detach.py", &word];
-        let detached = call(&place, &args);
-        assert!(detached.status.success(), "{}", err(&detached));
-        assert!(has_process(&word));
-        let (code, said) = run.end();
-        assert_eq!(code, Some(3), "{said}");
-        assert!(said.contains("1 process was left"), "{said}");
-        assert!(!has_process(&word));
+        let detach = ["python3", "detach.py", &word];
+        for (options, is_of_exec) in [
+            (&[][..], true),
+            (&["--share", "pid"], true),
+            (&["--share", "pid"], false),
+        ] {
+            let line = if is_of_exec {
+                "true"
+            } else {
+                &detach.join(" ")
+            };
+            let run = Running::start(&place, options, line);
+            if is_of_exec {
+                let args = ["exec", &run.pid(), "--"];
+                let detached = call(&place, &[&args[..], &detach].concat());
+                assert!(detached.status.success(), "{}", err(&detached));
+            }
+            assert!(has_process(&word));
+            let (code, said) = run.end();
+            assert_eq!(code, Some(3), "{said}");
+            let text = format!("{options:?} {is_of_exec}: {said}");
+            assert!(!has_process(&word), "{text}");
+            assert!(said.contains("1 process was left"), "{text}");
+        }
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A command under `run` is a process as it would be without: status, signals, streams, place.
 
-use crate::place::{OPENPATH, Place, err, out};
+use crate::place::{OPENPATH, Place, Who, err, out};
 use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const SIGKILL: i32 = 9;
@@ -277,6 +277,50 @@ fn nothing_hangs_when_the_server_dies() {
         assert!(said.contains("the server of the view is gone"), "{said}");
         assert!(gone(&command));
     }
+}
+
+/// What a command of openpath's says and does where parts of `/proc` are covered, as containers do:
+/// the kernel then lets an ordinary user mount no further `/proc`.
+fn with_covered_proc(place: &Place, args: &[&str]) -> Output {
+    let own = place.openpath(args);
+    let mut command = Command::new("unshare");
+    let cover = "mount -t tmpfs none /proc/tty && exec \"$@\"";
+    command.args(["--mount", "sh", "-c", cover, "sh"]);
+    command.arg(own.get_program()).args(own.get_args());
+    for (name, value) in own.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command.stdin(Stdio::null()).current_dir(&place.dir);
+    command.output().unwrap()
+}
+
+#[test]
+fn run_without_a_proc_of_its_own_says_so_and_goes_on() {
+    let Some(place) = Place::new("covered", Who::Ordinary) else {
+        return;
+    };
+    let doctor = with_covered_proc(&place, &["doctor"]);
+    let said = out(&doctor);
+    assert!(said.contains("a run sees the host's /proc"), "{said}");
+    let time = long(&place, 1005);
+    let line = format!(
+        "echo x > made; sleep {time} >&- 2>&- & test -d /proc/{0} && echo seen; \
+         kill -0 {0} 2>&1; exit 7",
+        std::process::id()
+    );
+    let output = with_covered_proc(&place, &["run", "--", "sh", "-c", &line]);
+    let said = err(&output);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert_eq!(said.matches("no /proc of the view's own").count(), 1);
+    assert!(said.contains("--share pid"), "{said}");
+    assert!(said.contains("1 process was left"), "{said}");
+    assert!(!runs(&time));
+    let seen = out(&output);
+    assert!(seen.starts_with("seen\n"), "{seen}");
+    assert!(seen.contains("No such process"), "{seen}");
+    // Nothing is said to who shares the host's processes.
+    let output = with_covered_proc(&place, &["run", "-q", "--share", "pid", "--", "true"]);
+    assert_eq!(err(&output), "");
 }
 
 /// A command that ends with 7; what it leaves sends a signal to the server when it is to end, and

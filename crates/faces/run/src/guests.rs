@@ -2,11 +2,11 @@
 //! Processes that came into a view by another way than its command: they end with it. So does all
 //! that is in it when the front, which would have ended the rest, is gone.
 //!
-//! A process is in the view if it is in one of the view's namespaces, or has a mount of it. Where
-//! the view has a pid namespace, the end of its first process has killed all members before; this
-//! finds those that share the host's processes, and those that came from outside by setns(2). With
-//! the host's processes shared, one that entered later, made a user namespace and detached the view
-//! in it is not found.
+//! A process is in the view if it is in one of the view's namespaces, has a mount of it, or
+//! executes a file of it. Where the view has a pid namespace, the end of its first process has
+//! killed all members before; this finds those that share the host's processes, and those that came
+//! from outside by setns(2). With the host's processes shared, one that entered later, made
+//! namespaces, detached the view in them and executes a file from elsewhere is not found.
 //!
 //! # Rules
 //! R1. The view's own namespaces are held meanwhile. When the last process that has one goes it
@@ -18,6 +18,7 @@ use crate::left::{GRACE, is_ending};
 use crate::live::Inside;
 use crate::space::Space;
 use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -65,7 +66,15 @@ impl Members {
         let points = |file: &str| std::fs::read_link(dir.join("ns").join(file)).ok();
         let is_here = |(file, link): &(&str, PathBuf)| points(file).as_ref() == Some(link);
         let lives = points("mnt").is_some();
-        (lives && self.links.iter().any(is_here)) || self.is_mounted(&dir)
+        (lives && self.links.iter().any(is_here)) || self.is_mounted(&dir) || self.is_executed(&dir)
+    }
+
+    fn is_executed(&self, process: &Path) -> bool {
+        // The kernel gives the device without a request to this server.
+        let unasked = AtFlags::STATX_DONT_SYNC;
+        let stat = rustix::fs::statx(CWD, process.join("exe"), unasked, StatxFlags::empty());
+        let device = |stat: Statx| format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor);
+        stat.is_ok_and(|stat| device(stat) == self.device)
     }
 
     fn is_mounted(&self, process: &Path) -> bool {

@@ -142,3 +142,27 @@ fn commands_of_exec_have_a_domain_of_their_own() {
         assert_eq!(said, reached.repeat(2));
     }
 }
+
+#[test]
+fn process_group_is_reached_from_exec_and_not_from_a_run() {
+    if !have() {
+        return;
+    }
+    for place in Place::all("group") {
+        let running = Running::start(&place, &[], "true");
+        let signal = "-- sh -c 'trap : USR1; kill -USR1 0'";
+        let hits = |verb: &str| {
+            let line = format!("trap 'echo hit' USR1; '{OPENPATH}' {verb} {signal}; echo end");
+            place.write("group.sh", line);
+            let output = place.plain("setsid -w sh group.sh");
+            (out(&output), err(&output))
+        };
+        let reached = hits(&format!("exec {}", running.pid()));
+        assert_eq!(reached, ("hit\nend\n".into(), String::new()));
+        let contained = hits("run -q");
+        assert_eq!(contained, ("end\n".into(), String::new()));
+        let shared = hits("run -q --share pid");
+        assert_eq!(shared, ("hit\nend\n".into(), String::new()));
+        running.end();
+    }
+}

@@ -29,7 +29,10 @@ pub(crate) fn name_of(label: &Label) -> String {
 /// The summary of a run as one JSON object.
 pub(crate) fn as_json(ended: &Ended) -> String {
     let changes: Vec<_> = ended.changes.iter().map(change_json).collect();
-    let object = json!({"changes": changes, "left": ended.left, "lost": ended.lost});
+    let mut object = json!({"changes": changes, "left": ended.left, "lost": ended.lost});
+    if !ended.reached.is_empty() {
+        object["limits_reached"] = json!(ended.reached);
+    }
     format!("{object}\n")
 }
 

@@ -12,7 +12,9 @@ use crate::copying::Bar;
 use crate::{Outcome, summary};
 use config::{Config, Mount};
 use openpath_bench::Error;
-use openpath_run::{Ended, Kept, KeptRules, LogFile, Net, Plan, Refusal, Share, Told, Upper};
+use openpath_run::{
+    Ended, Kept, KeptRules, Limit, LogFile, Net, Plan, Refusal, Share, Told, Upper,
+};
 use output::{Report, Written};
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
@@ -23,7 +25,8 @@ use std::sync::Arc;
 
 /// How a run ends, beside the exit statuses of the command itself.
 const STATUS: &str = "Exit status: the command's, and if it died of a signal so does this; \
-    125 the run failed, 126 the command cannot be executed, 127 there is no such command; \
+    124 a limit on time ended it, 125 the run failed, \
+    126 the command cannot be executed, 127 there is no such command; \
     134 a WebAssembly guest trapped.";
 
 #[derive(Debug, clap::Args)]
@@ -87,6 +90,11 @@ pub(crate) struct Args {
     /// kernel objects are closed otherwise, because all of the real tree can be reached by them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     keep_fd: Vec<i32>,
+    /// Limit what all processes of the view use together: `pids=N` processes and threads,
+    /// `time=DURATION` (as 90s, 10m or 2h) until they are ended, with exit status 124. Repeated, or
+    /// separated by commas; of two limits on one resource the smaller holds.
+    #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
+    limit: Vec<Limit>,
     /// Keep the changes and the rules, under this name or in this directory; go on with them if
     /// there are some. Rules that are given add to those that are kept.
     #[arg(long, value_name = "VIEW")]
@@ -170,6 +178,7 @@ impl Args {
         config.locks |= self.locks;
         config.no_rings |= self.no_rings;
         config.share.extend_from_slice(&self.share);
+        config.limit.extend_from_slice(&self.limit);
         config.net = self.net.unwrap_or(config.net);
         if self.name.is_some() || self.upper.is_some() {
             // Two answers to one question: the option's counts.
@@ -329,6 +338,7 @@ fn in_process(
         ("--log", args.log.is_some()),
         ("--share", !plan.share.is_empty()),
         ("--keep-fd", !plan.keep_fds.is_empty()),
+        ("--limit", !plan.limits.all().is_empty()),
     ];
     match (
         wasm::find(args, plan, cwd)?,
@@ -379,6 +389,9 @@ fn end(args: &Args, ended: Ended, report: Option<Report>) -> Result<u8, Refusal>
     }
     if let Some(why) = &ended.untold {
         say(format_args!("what changed is not known: {why}"));
+    }
+    for limit in &ended.reached {
+        say(format_args!("--limit {limit} ended the command"));
     }
     if ended.lost > 0 {
         let why = "had no room, or no disk, when they came; files are not whole";

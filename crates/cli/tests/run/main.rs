@@ -3,6 +3,7 @@
 
 mod acl;
 mod acl_commit;
+mod bounds;
 mod builds;
 mod commit;
 mod confine;

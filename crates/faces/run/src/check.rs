@@ -11,7 +11,9 @@
 
 use crate::Refusal;
 use crate::absent::Absent;
+use crate::limit::Limit;
 use crate::plan::{Extra, PathBytes, Plan, Source, Upper};
+use crate::share::Share;
 use std::path::{Path, PathBuf};
 
 /// A rule of a path.
@@ -41,6 +43,7 @@ impl Plan {
             let text = format!("{rule}: not of the whole tree: name directories in it");
             return Err(Refusal::new(text));
         }
+        self.check_limits()?;
         self.check_pairs()?;
         self.check_passes()?;
         let absent = Absent::new(self)?;
@@ -52,6 +55,24 @@ impl Plan {
             })?;
         }
         self.check_patterns(&absent)
+    }
+
+    /// Limits that cannot hold.
+    fn check_limits(&self) -> Result<(), Refusal> {
+        for limit in self.limits.all() {
+            let found = match limit {
+                Limit::Memory(_) | Limit::Cpu(_) => {
+                    Err("this version of openpath makes no cgroups".to_owned())
+                }
+                _ if self.shares(Share::Pid) => {
+                    Err("the view has no processes of its own: leave out --share pid".to_owned())
+                }
+                Limit::Pids(_) => crate::numbers::supported(),
+                Limit::Time(_) => Ok(()),
+            };
+            found.map_err(|why| Refusal::new(format!("--limit {limit} cannot hold: {why}")))?;
+        }
+        Ok(())
     }
 
     /// R1

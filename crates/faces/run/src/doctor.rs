@@ -34,7 +34,8 @@ pub struct Check {
 /// mounted that nobody answers for: it should end then.
 #[must_use]
 pub fn doctor(plan: &Plan) -> Vec<Check> {
-    let mut checks = vec![kernel(), proc()];
+    // The last of these looks into `/proc`, where the view is mounted later.
+    let mut checks = vec![kernel(), proc(), limits()];
     let opened = device().map(|_| format!("{DEVICE} can be opened"));
     let has_device = opened.is_ok();
     checks.push(check("device", opened));
@@ -96,10 +97,7 @@ fn check(name: &'static str, found: Result<String, Refusal>) -> Check {
 fn kernel() -> Check {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();
-    let mut numbers = release
-        .split(['.', '-'])
-        .map_while(|word| word.parse::<u32>().ok());
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let version = crate::numbers::version(&release);
     let text = format!("Linux {release}");
     let found = if version >= (5, 2) {
         Ok(text)
@@ -121,6 +119,15 @@ fn rings() -> Check {
         )
     };
     check("rings", Ok(text))
+}
+
+/// A run is possible without; one that asks for a limit that cannot hold is refused.
+fn limits() -> Check {
+    let pids = match crate::numbers::supported() {
+        Ok(()) => "--limit pids by its pid namespace".to_owned(),
+        Err(why) => format!("not --limit pids: {why}"),
+    };
+    check("limits", Ok(format!("a run can have --limit time; {pids}")))
 }
 
 fn proc() -> Check {

@@ -5,17 +5,21 @@ use crate::change::Change;
 use crate::child::Child;
 use crate::inside::Inside;
 use crate::left::{self, Callers};
+use crate::limit::Limit;
 use crate::plan::{FromServer, Plan, Rest, ToServer};
 use crate::signals::{End, Held, Signals, die};
 use crate::wire::Wire;
 use crate::{Refusal, SERVE};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
+/// Exit status: the limit on time ended the command, as with timeout(1).
+const EXPIRED: u8 = 124;
 /// How long the server may say nothing once the command is gone.
 const FINISH: Duration = Duration::from_secs(60);
 
@@ -44,6 +48,8 @@ pub struct Ended {
     pub unlogged: u64,
     /// The server, which ends now.
     server: Option<Pid>,
+    /// Limits that ended the command.
+    pub reached: Vec<Limit>,
 }
 
 impl Ended {
@@ -57,6 +63,7 @@ impl Ended {
             lost: 0,
             unlogged: 0,
             server: None,
+            reached: Vec::new(),
         }
     }
 
@@ -116,7 +123,7 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
     };
     let server = Server::start(plan, command, told)?;
     match Inside::start(plan, command, &server) {
-        Ok((inside, held)) => wait(inside, held, server, &callers),
+        Ok((inside, held)) => wait(plan, inside, held, server, &callers),
         Err(refusal) => {
             server.end();
             Err(refusal)
@@ -124,10 +131,18 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
     }
 }
 
-fn wait(inside: Inside, held: Held, server: Server, callers: &Callers) -> Result<Ended, Refusal> {
+fn wait(
+    plan: &Plan,
+    inside: Inside,
+    held: Held,
+    server: Server,
+    callers: &Callers,
+) -> Result<Ended, Refusal> {
     let waiting = |why: io::Error| Refusal::step("cannot wait for the command", why);
+    // Nobody lets this process go on where there is no terminal, and the time would not end it.
+    let stops = plan.limits.time().is_none() || has_terminal();
     // Only now, so that the command was started with the dispositions that we were started with.
-    let mut signals = Signals::take().map_err(waiting)?;
+    let mut signals = Signals::take(stops).map_err(waiting)?;
     crate::confine::outlive_limits().map_err(waiting)?;
     drop(held);
     let (who, end) = signals.wait(inside.command, server.pid).map_err(waiting)?;
@@ -139,7 +154,9 @@ fn wait(inside: Inside, held: Held, server: Server, callers: &Callers) -> Result
     }
     // Then the command ended because nothing could be read any more: that was first.
     let died = left::is_ending(server.pid);
-    let left = inside.end() + callers.end_others(server.pid);
+    let left = inside.end();
+    let time = plan.limits.time().filter(|_| left.expired);
+    let left = left.processes + callers.end_others(server.pid);
     if died {
         return Err(Server::died());
     }
@@ -156,7 +173,17 @@ fn wait(inside: Inside, held: Held, server: Server, callers: &Callers) -> Result
         Err(why) => Ended::untold(end, why),
     };
     ended.left += left;
+    if let Some(time) = time {
+        ended.end = End::Exit(EXPIRED);
+        ended.reached.push(Limit::Time(time));
+    }
     Ok(ended)
+}
+
+/// Whether this process has a terminal, in which somebody can let it go on.
+fn has_terminal() -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open("/dev/tty", flags, Mode::empty()).is_ok()
 }
 
 /// The server of the view, as the front knows it.

@@ -6,8 +6,8 @@
 //! detached.
 //!
 //! # States
-//! Started (by the helper) -> offered its `/proc` -> reaps -> asked to end what is left, or the
-//! front is gone -> exits.
+//! Started (by the helper) -> told to begin -> offered its `/proc` -> reaps -> asked to end what is
+//! left, or the front is gone, or the time is over -> exits.
 //!
 //! # Rules
 //! R1. The front holds the only other end of its socket. When that closes it exits, and so all
@@ -16,6 +16,8 @@
 //!     the terminal. It has a session of its own and cannot be traced by the view's user.
 //! R3. It looks for members in the `/proc` that it has mounted itself and holds open, never by a
 //!     path that a member can mount over.
+//! R4. A limit on time is held here and not by the front, which a member can stop by stopping the
+//!     command. Whatever a member does, it does not outlive this process.
 
 use crate::Refusal;
 use crate::child::{Child, give_up, lend};
@@ -24,7 +26,7 @@ use crate::plan::{FromInit, ToInit};
 use crate::wire::Wire;
 use nix::sys::signal::{SigSet, Signal as Caught};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
@@ -54,9 +56,12 @@ impl Init {
         })
     }
 
-    /// Waits for its mount of `/proc`.
-    pub(crate) fn of(child: Child) -> Result<Init, Refusal> {
+    /// Has it begin, with a limit on the processes of its namespace, and waits for its mount of
+    /// `/proc`. The command's process is there already.
+    pub(crate) fn of(child: Child, pids: Option<u32>) -> Result<Init, Refusal> {
         let lost = |why: io::Error| Refusal::step("lost the first process of the view", why);
+        let begin = ToInit::Begin { pids };
+        child.wire.send(&begin, None).map_err(lost)?;
         let proc = match child.wire.recv().map_err(lost)? {
             Some((FromInit::Proc(None), Some(mount))) => Ok(mount),
             Some((FromInit::Proc(Some(why)), _)) => Err(why),
@@ -87,28 +92,49 @@ fn attempt(wire: &Wire) -> Result<(), Refusal> {
     let lost = |why: io::Error| Refusal::step("lost the front", why);
     crate::confine::protect()?;
     rustix::process::setsid().map_err(|why| Refusal::step("session", why))?;
+    let Some((ToInit::Begin { pids }, _)) = wire.recv().map_err(lost)? else {
+        return Err(Refusal::new("the helper is gone"));
+    };
     let members = match mount_proc() {
         Ok(mount) => {
-            let members = Members::of_mount(mount.as_fd())?;
+            let members = Members::of_mount(mount.as_fd(), pids)?;
             wire.send(&FromInit::Proc(None), Some(mount.as_fd()))
                 .map_err(lost)?;
             members
         }
         Err(why) => {
-            let members = Members::of_host()?;
+            let members = Members::of_host(pids)?;
             wire.send(&FromInit::Proc(Some(why.to_string())), None)
                 .map_err(lost)?;
             members
         }
     };
     give_up().map_err(|why| Refusal::step("capabilities", why))?;
+    serve(wire, &members)
+}
+
+/// Reaps until it is to end.
+fn serve(wire: &Wire, members: &Members) -> Result<(), Refusal> {
+    let lost = |why: io::Error| Refusal::step("lost the front", why);
     let orphans = Orphans::new().map_err(lost)?;
+    let mut deadline = None;
     loop {
-        orphans.wait(wire).map_err(lost)?;
+        if !orphans.wait(wire, deadline).map_err(lost)? {
+            // R4. The front, which may be stopped, reads it when it goes on.
+            wire.send(&FromInit::Expired, None).map_err(lost)?;
+            members.end();
+            return Ok(());
+        }
         if !wire.has_news().map_err(lost)? {
             continue;
         }
         match wire.recv().map_err(lost)? {
+            Some((ToInit::Clock(millis), _)) => {
+                deadline = Some(Instant::now() + Duration::from_millis(millis));
+            }
+            Some((ToInit::Begin { .. }, _)) => {
+                return Err(Refusal::new("unexpected message from the front"));
+            }
             Some((ToInit::End, _)) => {
                 let ended = members.end();
                 wire.send(&FromInit::Ended(ended), None).map_err(lost)?;
@@ -142,14 +168,19 @@ impl Orphans {
         Ok(Orphans(SignalFd::with_flags(&told, flags)?))
     }
 
-    /// Returns when the front has something to say; reaps meanwhile.
-    fn wait(&self, wire: &Wire) -> io::Result<()> {
+    /// Returns when the front has something to say, or at the deadline with false; reaps meanwhile.
+    fn wait(&self, wire: &Wire, deadline: Option<Instant>) -> io::Result<bool> {
         loop {
+            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
             let mut both = [
                 PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN),
             ];
-            match rustix::event::poll(&mut both, None) {
+            match rustix::event::poll(&mut both, left.as_ref()) {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 Err(why) => return Err(why.into()),
@@ -158,7 +189,7 @@ impl Orphans {
             while self.0.read_signal()?.is_some() {}
             reap();
             if front {
-                return Ok(());
+                return Ok(true);
             }
         }
     }
@@ -178,16 +209,18 @@ struct Members {
 }
 
 impl Members {
-    /// By a `/proc` of this namespace.
-    fn of_mount(mount: BorrowedFd<'_>) -> Result<Members, Refusal> {
+    /// By a `/proc` of this namespace, which gets a limit on its processes.
+    fn of_mount(mount: BorrowedFd<'_>, pids: Option<u32>) -> Result<Members, Refusal> {
         let list = open_dir(mount, ".").map_err(|why| Refusal::step("/proc", why))?;
+        limit(&list, pids)?;
         Ok(Members { list, level: None })
     }
 
     /// By the host's.
-    fn of_host() -> Result<Members, Refusal> {
+    fn of_host(pids: Option<u32>) -> Result<Members, Refusal> {
         let failed = |why: Errno| Refusal::step("/proc", why);
         let list = open_dir(rustix::fs::CWD, "/proc").map_err(failed)?;
+        limit(&list, pids)?;
         let level = names_of(&list, "self").map(|own| own.len());
         Ok(Members { list, level })
     }
@@ -254,6 +287,10 @@ impl Members {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+fn limit(proc: &OwnedFd, pids: Option<u32>) -> Result<(), Refusal> {
+    pids.map_or(Ok(()), |count| crate::numbers::hold(proc.as_fd(), count))
 }
 
 fn open_dir(dir: BorrowedFd<'_>, path: &str) -> rustix::io::Result<OwnedFd> {

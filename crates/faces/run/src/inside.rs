@@ -14,7 +14,7 @@ use crate::wire::Wire;
 use crate::{ENTER, Refusal, stage};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use std::ffi::OsString;
 use std::io;
 use std::process::Stdio;
@@ -29,7 +29,23 @@ pub(crate) struct Inside {
     /// The command.
     pub(crate) command: Pid,
     /// The first process of the pid namespace; none where the host's processes are shared.
-    init: Option<Child>,
+    init: Option<First>,
+}
+
+/// The first process of a pid namespace. It may have ended and been reaped, so it is named by a
+/// descriptor.
+struct First {
+    process: OwnedFd,
+    wire: Wire,
+}
+
+/// What the first process of a pid namespace says at the end.
+#[derive(Default)]
+pub(crate) struct Left {
+    /// Processes that the command left, and that were ended.
+    pub(crate) processes: usize,
+    /// The limit on time ended the command.
+    pub(crate) expired: bool,
 }
 
 /// Processes that the helper has started.
@@ -58,11 +74,12 @@ impl Inside {
         let started = entered.and_then(|()| {
             let stage = stage.as_ref();
             let stage = stage.ok_or_else(|| Refusal::new("the helper has started no command"))?;
-            let held = Self::go(plan, stage)?;
-            Ok((stage.pid, held))
+            let init = init.as_ref().map(First::of).transpose()?;
+            let held = Self::go(plan, stage, init.as_ref())?;
+            Ok((stage.pid, init, held))
         });
         match started {
-            Ok((command, held)) => Ok((Inside { command, init }, held)),
+            Ok((command, init, held)) => Ok((Inside { command, init }, held)),
             Err(refusal) => {
                 for child in [stage, init].into_iter().flatten() {
                     child.kill();
@@ -117,7 +134,7 @@ impl Inside {
         }
     }
 
-    fn go(plan: &Plan, stage: &Child) -> Result<Held, Refusal> {
+    fn go(plan: &Plan, stage: &Child, init: Option<&First>) -> Result<Held, Refusal> {
         let cwd = std::env::current_dir().map_err(|why| Refusal::step("working directory", why))?;
         let held = Held::new().map_err(|why| Refusal::step("cannot hold signals", why))?;
         let go = Go {
@@ -126,34 +143,81 @@ impl Inside {
             is_first: true,
             keep_fds: plan.keep_fds.clone(),
         };
+        if let (Some(init), Some(time)) = (init, plan.limits.time()) {
+            init.begin(time)?;
+        }
         stage::go(&stage.wire, go)?;
         Ok(held)
     }
 
-    /// Ends all that the command has left in its pid namespace; how many there were.
-    pub(crate) fn end(self) -> usize {
-        let Some(init) = self.init else {
-            return 0;
-        };
-        let asked = || -> io::Result<usize> {
-            init.wire.patience(PATIENCE)?;
-            init.wire.send(&ToInit::End, None)?;
-            match init.wire.recv()? {
-                Some((FromInit::Ended(ended), _)) => Ok(ended),
-                _ => Ok(0),
-            }
-        };
-        let ended = asked().unwrap_or(0);
-        // All are gone when it is: only then is it known what they have changed.
-        reap_soon(init);
-        ended
+    /// Ends all that the command has left in its pid namespace.
+    pub(crate) fn end(self) -> Left {
+        let mut left = Left::default();
+        if let Some(init) = self.init {
+            // One that is gone has ended all.
+            init.ask_to_end(&mut left).ok();
+            // All are gone when it is: only then is it known what they have changed.
+            init.reap_soon();
+        }
+        left
     }
 
     /// Kills all.
     pub(crate) fn kill(self) {
         rustix::process::kill_process(self.command, Signal::KILL).ok();
         if let Some(init) = self.init {
-            reap_soon(init);
+            init.reap_soon();
+        }
+    }
+}
+
+impl First {
+    /// That of a child which was not waited for yet.
+    fn of(child: &Child) -> Result<First, Refusal> {
+        let failed = |why: io::Error| Refusal::step("the first process of the view", why);
+        let process = rustix::process::pidfd_open(child.pid, PidfdFlags::empty());
+        Ok(First {
+            process: process.map_err(|why| failed(why.into()))?,
+            wire: child.wire.again().map_err(failed)?,
+        })
+    }
+
+    /// Has it end all members after this time.
+    fn begin(&self, time: Duration) -> Result<(), Refusal> {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let sent = self.wire.send(&ToInit::Clock(millis), None);
+        sent.map_err(|why| Refusal::step("lost the first process of the view", why))
+    }
+
+    fn ask_to_end(&self, left: &mut Left) -> io::Result<()> {
+        self.wire.patience(PATIENCE)?;
+        // It may have ended already, and what it said is there to be read.
+        if !self.wire.has_news()? {
+            self.wire.send(&ToInit::End, None)?;
+        }
+        loop {
+            match self.wire.recv()? {
+                Some((FromInit::Expired, _)) => left.expired = true,
+                Some((FromInit::Ended(ended), _)) => {
+                    left.processes = ended;
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Kills it and waits until all in its namespace are gone, but not for ever: one of them may
+    /// wait for a server that does not answer.
+    fn reap_soon(self) {
+        let process = self.process.as_fd();
+        rustix::process::pidfd_send_signal(process, Signal::KILL).ok();
+        let limit = Timespec::try_from(PATIENCE).ok();
+        let mut ended = [PollFd::new(&process, PollFlags::IN)];
+        if let Ok(1..) = rustix::event::poll(&mut ended, limit.as_ref()) {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+            // It may have been reaped with others.
+            rustix::process::waitid(WaitId::PidFd(process), options).ok();
         }
     }
 }
@@ -163,20 +227,6 @@ fn child(number: i32, socket: OwnedFd) -> Option<Child> {
     let pid = Pid::from_raw(number)?;
     let wire = Wire::over(socket);
     Some(Child { pid, wire })
-}
-
-/// Kills the first process of a pid namespace and waits until all in it are gone, but not for ever:
-/// one of them may wait for a server that does not answer.
-fn reap_soon(init: Child) {
-    rustix::process::kill_process(init.pid, Signal::KILL).ok();
-    let Ok(process) = rustix::process::pidfd_open(init.pid, PidfdFlags::empty()) else {
-        return;
-    };
-    let limit = Timespec::try_from(PATIENCE).ok();
-    let mut ended = [PollFd::new(&process, PollFlags::IN)];
-    if let Ok(1..) = rustix::event::poll(&mut ended, limit.as_ref()) {
-        wait(init.pid);
-    }
 }
 
 /// Says that the command sees the host's `/proc`.

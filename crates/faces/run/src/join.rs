@@ -115,7 +115,7 @@ fn lead_in(stage: &Child, mut inner: Vec<(Space, OwnedFd)>, go: Go) -> Result<He
 
 /// Waits for the command and does what it does.
 fn attend(stage: &Child, held: Held) -> io::Result<End> {
-    let mut signals = Signals::take()?;
+    let mut signals = Signals::take(true)?;
     drop(held);
     let (_, end) = signals.wait(stage.pid, stage.pid)?;
     Ok(end)

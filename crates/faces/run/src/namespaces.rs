@@ -82,10 +82,11 @@ impl Namespaces {
             raise_loopback()
                 .map_err(|why| Refusal::step("cannot bring up the loopback device", why))?;
         }
+        let pids = plan.limits.pids();
         let made = Namespaces {
             mapped,
             own,
-            init: init.map(Init::of).transpose()?,
+            init: init.map(|init| Init::of(init, pids)).transpose()?,
             passed,
         };
         Ok((made, started))

@@ -2,6 +2,7 @@
 //! What a run is to be, and the messages by which the processes bring it about.
 
 use crate::change::Change;
+use crate::limit::Limits;
 use crate::mount_flags::HeldPlace;
 use crate::share::{Net, Share};
 use crate::space::Space;
@@ -51,6 +52,8 @@ pub struct Plan {
     pub net: Net,
     /// Open descriptors that go to the command whatever they are.
     pub keep_fds: Vec<i32>,
+    /// What all processes of the view may use together.
+    pub limits: Limits,
 }
 
 impl Default for Plan {
@@ -77,6 +80,7 @@ impl Default for Plan {
             share: Vec::new(),
             net: Net::Host,
             keep_fds: Vec::new(),
+            limits: Limits::default(),
         }
     }
 }
@@ -295,6 +299,10 @@ pub(crate) enum FromHelper {
 /// To the first process of a pid namespace.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToInit {
+    /// Mount `/proc`; the namespace may have so many processes and threads beside its first.
+    Begin { pids: Option<u32> },
+    /// The command starts now, and all members are ended after so many milliseconds.
+    Clock(u64),
     /// The command is gone: end what it left, and exit.
     End,
 }
@@ -306,6 +314,8 @@ pub(crate) enum FromInit {
     Proc(Option<String>),
     /// So many processes were left.
     Ended(usize),
+    /// The time of [`ToInit::Clock`] is over: all members are being ended.
+    Expired,
     /// It cannot do its work.
     Failed(Refusal),
 }

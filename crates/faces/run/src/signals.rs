@@ -75,13 +75,18 @@ impl Drop for Held {
 }
 
 /// The signals of the front, from when it is made.
-pub(crate) struct Signals(SignalsInfo<WithRawSiginfo>);
+pub(crate) struct Signals {
+    info: SignalsInfo<WithRawSiginfo>,
+    stops: bool,
+}
 
 impl Signals {
     /// Takes the signals over. Children started before keep what the front was started with.
-    pub(crate) fn take() -> io::Result<Signals> {
+    /// `stops` says whether this process stops when the command does.
+    pub(crate) fn take(stops: bool) -> io::Result<Signals> {
         let all = PASSED.iter().chain(&[s::SIGCHLD]);
-        Ok(Signals(SignalsInfo::new(all)?))
+        let info = SignalsInfo::new(all)?;
+        Ok(Signals { info, stops })
     }
 
     /// Waits until `command` or `server` ends, and says which and how.
@@ -90,7 +95,7 @@ impl Signals {
             if let Some(end) = self.reap(command, server)? {
                 return Ok(end);
             }
-            for info in self.0.wait() {
+            for info in self.info.wait() {
                 if info.si_code != SI_KERNEL && PASSED.contains(&info.si_signo) {
                     pass(command, info.si_signo);
                 }
@@ -119,7 +124,7 @@ impl Signals {
                         if pid == command || pid == server {
                             return Ok(Some((pid, end)));
                         }
-                    } else if pid == command {
+                    } else if pid == command && self.stops {
                         self.stop(command)?;
                     }
                 }
@@ -176,10 +181,10 @@ mod tests {
         let held = Held::new().unwrap();
         // Comes to this thread; if it were not held the test would die of it.
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGUSR1).unwrap();
-        let mut signals = Signals::take().unwrap();
-        assert_eq!(signals.0.pending().count(), 0);
+        let mut signals = Signals::take(true).unwrap();
+        assert_eq!(signals.info.pending().count(), 0);
         drop(held);
-        let came: Vec<_> = signals.0.pending().map(|info| info.si_signo).collect();
+        let came: Vec<_> = signals.info.pending().map(|info| info.si_signo).collect();
         assert_eq!(came, [s::SIGUSR1]);
     }
 }

@@ -43,6 +43,11 @@ impl Wire {
         Wire(socket)
     }
 
+    /// Another descriptor of the same end.
+    pub(crate) fn again(&self) -> io::Result<Wire> {
+        Ok(Wire(self.0.try_clone()?))
+    }
+
     /// Whether the other end is gone and has left nothing to read.
     pub(crate) fn is_over(&self) -> bool {
         let mut byte = [0];

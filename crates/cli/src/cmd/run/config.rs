@@ -13,7 +13,7 @@
 //! options = ["size=256M"]
 //! ```
 
-use openpath_run::{Net, PathBytes, Plan, Refusal, Share, spec};
+use openpath_run::{Limit, Limits, Net, PathBytes, Plan, Refusal, Share, spec};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -48,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) share: Vec<Share>,
     /// The network of the command.
     pub(crate) net: Net,
+    /// What all processes of the view may use together.
+    pub(crate) limit: Vec<Limit>,
     pub(crate) mounts: Vec<Mount>,
 }
 
@@ -147,10 +149,20 @@ impl Config {
         for mount in &self.mounts {
             plan.extra.push(spec::extra(cwd, &mount.text())?);
         }
+        plan.limits = self.limits();
         if let Some(upper) = &self.upper {
             plan.upper = spec::upper(cwd, upper)?;
         }
         Ok(plan)
+    }
+}
+
+impl Config {
+    /// One limit for each resource.
+    pub(super) fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        limits.add(&self.limit);
+        limits
     }
 }
 

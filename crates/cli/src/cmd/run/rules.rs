@@ -11,7 +11,7 @@
 //! R3. What is given adds to what is kept. What would loosen a kept rule is refused.
 
 use super::config::{Config, Mount};
-use openpath_run::{Net, PathBytes, Refusal, spec};
+use openpath_run::{Limits, Net, PathBytes, Refusal, spec};
 use std::path::{Path, PathBuf};
 
 /// What loosening a kept rule takes.
@@ -101,6 +101,7 @@ impl Config {
             ro_try: [&self.ro[..], &self.ro_try].concat(),
             hide: Vec::new(),
             hide_try: [&self.hide[..], &self.hide_try].concat(),
+            limit: self.limits().all().to_vec(),
             upper: None,
             name: None,
             write_back: false,
@@ -177,6 +178,7 @@ impl Config {
             mounts,
             share,
             net,
+            limit,
             upper: _,
             name: _,
             write_back: _,
@@ -195,6 +197,15 @@ impl Config {
         if net == Net::None {
             self.net = net;
         }
+        let (mut limits, mut known) = (self.limits(), Limits::default());
+        known.add(&limit);
+        if let Some((limit, kept)) = limits.loosened(&known) {
+            return Err(Refusal::new(format!(
+                "--limit {limit}: `{kept}` is kept with the view {name}: {REPLACE}"
+            )));
+        }
+        limits.add(&limit);
+        self.limit = limits.all().to_vec();
         Ok(())
     }
 

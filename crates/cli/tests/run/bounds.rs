@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--limit`: what all processes of a view may use together, as root and as an ordinary user.
+
+use crate::place::{Place, Who, err, out};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Forks until it cannot; says how many processes there are with this one.
+const FORKS: &str = r#"
+import errno, os
+count = 1
+why = "no error"
+# The children end with this process.
+lives, mine = os.pipe()
+for _ in range(2000):
+    try:
+        child = os.fork()
+    except OSError as error:
+        why = errno.errorcode[error.errno]
+        break
+    if child == 0:
+        os.close(mine)
+        os.read(lives, 1)
+        os._exit(0)
+    count += 1
+print(count, why)
+"#;
+
+/// The same with threads.
+const THREADS: &str = r#"
+import threading, time
+count = 1
+for _ in range(2000):
+    try:
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    except RuntimeError:
+        break
+    count += 1
+print(count, flush=True)
+import os
+os._exit(0)
+"#;
+
+/// Whether this machine can hold a limit on processes, as `doctor` says; else a word.
+fn can_limit_pids(place: &Place) -> bool {
+    let doctor = out(&place.openpath(["doctor"]).output().unwrap());
+    let line = doctor.lines().find(|line| line.contains("limits"));
+    let holds = line.is_some_and(|line| !line.contains("not --limit pids"));
+    if !holds {
+        eprintln!("skipped: {}", line.unwrap_or("no line on limits"));
+    }
+    holds
+}
+
+/// Waits until no process has this argument to sleep(1).
+fn no_sleeper(argument: &str) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        let line = format!("pgrep -f '^sleep {argument}$'");
+        let found = Command::new("sh").args(["-c", &line]).output().unwrap();
+        if found.stdout.is_empty() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+#[test]
+fn time_limit_ends_a_command_that_ignores_it_and_what_it_detached() {
+    for place in Place::all("bound-time") {
+        let who = u8::from(place.dir.to_string_lossy().contains("Ordinary"));
+        let long = format!("4321.{}{who}", std::process::id());
+        let line = format!(
+            "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep {long}; sleep {long}' & \
+             while :; do sleep 0.1; done"
+        );
+        let ended = place.run(&["--limit", "time=0.5s"], &line);
+        assert_eq!(ended.status.code(), Some(124), "{}", err(&ended));
+        let said = "--limit time=500ms ended the command";
+        assert!(err(&ended).contains(said), "{}", err(&ended));
+        assert!(no_sleeper(&long));
+    }
+}
+
+#[test]
+fn time_limit_holds_for_a_command_that_stops_itself() {
+    for place in Place::all("bound-stopped") {
+        let run = place.openpath(["run", "--json", "--limit", "time=300ms", "--", "sh", "-c"]);
+        // Nobody lets it go on: it has no terminal.
+        let mut alone = Command::new("setsid");
+        alone
+            .arg("--wait")
+            .arg(run.get_program())
+            .args(run.get_args());
+        alone.arg("echo x > made; kill -STOP $$; echo late > late");
+        alone.current_dir(&place.dir);
+        let ended = alone.output().unwrap();
+        assert_eq!(ended.status.code(), Some(124), "{}", err(&ended));
+        let said = err(&ended);
+        assert!(
+            said.contains(r#""limits_reached":["time=300ms"]"#),
+            "{said}"
+        );
+        assert!(said.contains("made") && !said.contains("late"), "{said}");
+    }
+}
+
+#[test]
+fn command_that_ends_in_time_keeps_its_status() {
+    for place in Place::all("bound-in-time") {
+        let ended = place.run(&["--limit", "time=1h"], "exit 3");
+        assert_eq!(ended.status.code(), Some(3), "{}", err(&ended));
+    }
+}
+
+#[test]
+fn processes_and_threads_of_a_view_are_bounded_together() {
+    for place in Place::all("bound-pids") {
+        if !can_limit_pids(&place) {
+            return;
+        }
+        place.write("forks.py", FORKS);
+        place.write("threads.py", THREADS);
+        let run = |limit: &str, line: &str| place.run(&["-q", "--limit", limit], line);
+        // The numbers are used again, once given back.
+        let line = "python3 threads.py & wait; python3 threads.py; exec python3 forks.py";
+        let ended = run("pids=40", line);
+        assert_eq!(out(&ended), "39\n39\n40 EAGAIN\n", "{}", err(&ended));
+        // What is made inside has no numbers of its own.
+        let line = "unshare --user --map-root-user --pid --fork --mount-proc sh -c \
+            'echo 4000000 > /proc/sys/kernel/pid_max; python3 forks.py'";
+        let nested = out(&run("pids=40", line));
+        let count = nested
+            .split(' ')
+            .next()
+            .and_then(|count| count.parse().ok());
+        assert!(count.is_some_and(|count: u32| count < 40), "{nested}");
+    }
+}
+
+#[test]
+fn command_of_an_ordinary_user_cannot_raise_the_limit_on_processes() {
+    let Some(place) = Place::new("bound-raise", Who::Ordinary) else {
+        return;
+    };
+    if !can_limit_pids(&place) {
+        return;
+    }
+    place.write("forks.py", FORKS);
+    let line = "echo 4000000 > /proc/sys/kernel/pid_max; echo 1 > /proc/sys/kernel/ns_last_pid; \
+        for file in $(find /sys/fs/cgroup -name pids.max -writable); do echo max > $file; done; \
+        for file in $(find /sys/fs/cgroup -name cgroup.procs -writable); do echo 0 > $file; done; \
+        exec python3 forks.py";
+    let ended = place.run(&["-q", "--limit", "pids=30"], line);
+    assert_eq!(out(&ended), "30 EAGAIN\n", "{}", err(&ended));
+}
+
+#[test]
+fn command_that_enters_a_view_counts_against_its_limits() {
+    for place in Place::all("bound-exec") {
+        if !can_limit_pids(&place) {
+            return;
+        }
+        place.write("forks.py", FORKS);
+        let view = place.path("view");
+        let line = "until [ -e go ]; do sleep 0.1; done";
+        let args = [
+            "run", "-q", "--name", &view, "--limit", "pids=30", "--", "sh", "-c", line,
+        ];
+        let mut first = place.openpath(args).spawn().unwrap();
+        let enter = |line: &str| {
+            let args = ["exec", &view, "--", "sh", "-c", line];
+            place.openpath(args).output().unwrap()
+        };
+        let begun = Instant::now();
+        let mut ended = enter("exec python3 forks.py");
+        while !ended.status.success() && begun.elapsed() < Duration::from_secs(20) {
+            ended = enter("exec python3 forks.py");
+        }
+        // The shell and its sleep(1), which comes and goes.
+        let said = out(&ended);
+        assert!(
+            ["28 EAGAIN\n", "29 EAGAIN\n"].contains(&said.as_str()),
+            "{said}"
+        );
+        enter("touch go");
+        first.wait().unwrap();
+    }
+}
+
+#[test]
+fn limits_are_kept_with_a_view_and_loosened_only_when_it_is_said() {
+    for place in Place::all("bound-kept") {
+        let view = place.path("view");
+        let run = |options: &[&str], line: &str| {
+            let named = [&["-q", "--name", &view], options].concat();
+            place.run(&named, line)
+        };
+        let first = run(&["--limit", "time=1h,time=30s"], "true");
+        assert_eq!(first.status.code(), Some(0), "{}", err(&first));
+        let looser = run(&["--limit", "time=31s"], "true");
+        assert_eq!(looser.status.code(), Some(125));
+        let said = err(&looser);
+        assert!(
+            said.contains("--limit time=31s: `time=30s` is kept"),
+            "{said}"
+        );
+        // A smaller one is kept from then on.
+        let tighter = run(&["--limit", "time=0.2s"], "exec sleep 60");
+        assert_eq!(tighter.status.code(), Some(124), "{}", err(&tighter));
+        assert_eq!(run(&[], "exec sleep 60").status.code(), Some(124));
+        let anew = run(&["--replace-rules"], "sleep 0.5");
+        assert_eq!(anew.status.code(), Some(0), "{}", err(&anew));
+    }
+}
+
+#[test]
+fn limits_that_are_wrong_or_cannot_hold_are_refused() {
+    for place in Place::all("bound-refused") {
+        place.write("limits.toml", "limit = [\"time=5s\", \"pids=50\"]\n");
+        let read = place.run(&["--config", "limits.toml", "--dry-run"], "true");
+        let has = out(&read).contains(r#"limit = ["time=5s", "pids=50"]"#);
+        assert!(
+            has || !can_limit_pids(&place),
+            "{}{}",
+            out(&read),
+            err(&read)
+        );
+        place.write("wrong.toml", "limit = [\"pids=none\"]\n");
+        for (options, said) in [
+            (&["--limit", "pids=0"][..], "`0` is no limit on pids: write"),
+            (&["--limit", "time=5s,disk=1G"], "`disk` cannot be limited"),
+            (&["--limit", "memory=lots"], "`lots` is no limit on memory"),
+            (&["--config", "wrong.toml"], "`none` is no limit on pids"),
+            (
+                &["--limit", "time=5s", "--share", "pid"],
+                "leave out --share pid",
+            ),
+        ] {
+            let refused = place.run(options, "echo ran");
+            assert_eq!(refused.status.code(), Some(125), "{options:?}");
+            assert!(err(&refused).contains(said), "{}", err(&refused));
+            assert_eq!(out(&refused), "");
+        }
+    }
+}

@@ -72,12 +72,6 @@ enum Verb {
     /// Run pairs of operations on two threads, for a tracer around it.
     #[command(hide = true)]
     BenchTwo(cmd::bench_two::Args),
-    /// Answer for the view of a run.
-    #[command(hide = true, name = openpath_run::SERVE)]
-    RunServe,
-    /// Become the command of a run.
-    #[command(hide = true, name = openpath_run::ENTER)]
-    RunEnter(cmd::run::Enter),
     /// Become a further command in another user's view.
     #[command(hide = true, name = openpath_run::JOIN)]
     RunJoin(cmd::exec::Args),
@@ -138,8 +132,6 @@ fn main() -> ExitCode {
         Verb::Version => cmd::version::run(),
         Verb::BenchOne(args) => cmd::bench_one::run(&args),
         Verb::BenchTwo(args) => cmd::bench_two::run(&args),
-        Verb::RunServe => cmd::run::serve(),
-        Verb::RunEnter(args) => cmd::run::enter(&args),
         Verb::RunJoin(args) => Ok(cmd::exec::join(&args)),
         Verb::BenchWorker(args) => cmd::bench_run::work(&args),
     };

@@ -132,13 +132,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The command of a run, for the helper.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Enter {
-    #[arg(required = true, trailing_var_arg = true)]
-    command: Vec<OsString>,
-}
-
 impl Args {
     /// What the log is written to.
     fn log_file(&self) -> Result<Option<LogFile>, Refusal> {
@@ -423,32 +416,24 @@ fn tell(text: &str, report: Option<Report>) -> std::io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn enter(args: &Enter) -> Result<Outcome, Error> {
-    let code = openpath_run::enter(&args.command);
-    code.map(Outcome::Status)
-        .map_err(|why| Error::Setup(why.to_string()))
-}
-
-/// What this program is as the first process of a view's pid namespace, or before it becomes a
-/// command; these start with every run, and need no parser of options.
+/// What this program is as one of the processes of a run. They start with every run, and need no
+/// parser of options.
 pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let verb = args.next()?;
+    // Those of a command come after `--`.
+    let command = |args: &mut dyn Iterator<Item = OsString>| args.skip(1).collect::<Vec<_>>();
     let done = match verb.to_str()? {
-        openpath_run::INIT => openpath_run::init().map(|()| ExitCode::SUCCESS),
-        openpath_run::COMMAND => {
-            let command: Vec<OsString> = args.skip(1).collect();
-            openpath_run::become_command(&command)
+        openpath_run::SERVE => {
+            let done = openpath_run::serve(|shown| Arc::new(Bar::new(shown)));
+            done.map(|()| ExitCode::SUCCESS)
         }
+        openpath_run::ENTER => openpath_run::enter(&command(&mut args)),
+        openpath_run::INIT => openpath_run::init().map(|()| ExitCode::SUCCESS),
+        openpath_run::COMMAND => openpath_run::become_command(&command(&mut args)),
         _ => return None,
     };
     Some(done.unwrap_or_else(|why| {
         say(&why);
         ExitCode::from(2)
     }))
-}
-
-pub(crate) fn serve() -> Result<Outcome, Error> {
-    let done = openpath_run::serve(|shown| Arc::new(Bar::new(shown)));
-    done.map(|()| Outcome::Done)
-        .map_err(|why| Error::Setup(why.to_string()))
 }

@@ -40,7 +40,7 @@ pub(crate) fn whole(from: Name<'_>, to: Name<'_>) -> Result<()> {
             },
         };
     }
-    match rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
+    match link(from, to) {
         Err(Errno::EXIST) => match Held::open(to.0, to.1)? {
             // A rename that was interrupted between its two calls.
             Some(there) if there.same(&held)? => {}
@@ -52,6 +52,14 @@ pub(crate) fn whole(from: Name<'_>, to: Name<'_>) -> Result<()> {
         done => done?,
     }
     rustix::fs::unlinkat(from.0, from.1, AtFlags::empty())
+}
+
+fn link(from: Name<'_>, to: Name<'_>) -> Result<()> {
+    #[cfg(test)]
+    if seam::LINKLESS.get() {
+        return Err(Errno::PERM);
+    }
+    rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())
 }
 
 /// The same for an inode that is held (R2).
@@ -116,6 +124,8 @@ pub(crate) mod seam {
     thread_local! {
         static HOOK: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
         pub(crate) static LACKING: Cell<bool> = const { Cell::new(false) };
+        /// Nor has it links.
+        pub(crate) static LINKLESS: Cell<bool> = const { Cell::new(false) };
     }
 
     /// Calls this right before the next rename of this thread.

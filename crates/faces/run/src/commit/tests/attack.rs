@@ -3,7 +3,7 @@
 
 use super::{Scene, Until, put};
 use crate::commit::copy::seam;
-use crate::commit::rename::seam::LACKING;
+use crate::commit::rename::seam::{LACKING, LINKLESS};
 use crate::commit::{abort, undo};
 use crate::{Committed, Kept};
 use std::ffi::OsString;
@@ -264,6 +264,30 @@ fn file_systems_without_flags_of_rename_commit_and_undo() {
     let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
     assert_eq!((undone.conflicts, scene.real()), (vec![], before));
     LACKING.with(|lacking| lacking.set(false));
+}
+
+#[test]
+fn file_system_without_flags_of_rename_and_without_links_is_refused_and_unchanged() {
+    let scene = Scene::new("linkless");
+    scene.write("file", "base");
+    let before = scene.real();
+    scene.view(|task| {
+        put(task, &scene.at("file"), "view").unwrap();
+        put(task, &scene.at("new"), "new").unwrap();
+    });
+    LACKING.set(true);
+    LINKLESS.set(true);
+    let refused = scene.plan(&[]).unwrap();
+    let refused = refused.carry_out(&mut Until(u64::MAX)).unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        text.contains("can neither rename without replacing nor make links"),
+        "{text}"
+    );
+    end(&scene.kept());
+    LACKING.set(false);
+    LINKLESS.set(false);
+    assert_eq!(scene.real(), before);
 }
 
 #[test]

@@ -290,11 +290,27 @@ pub struct CountingAlloc;
 // overlaps no other and is never given back.
 unsafe impl GlobalAlloc for CountingAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        count_allocation();
         match gate::sys::arena_alloc(layout) {
             Some(at) => at,
             // SAFETY: as the caller promised.
             None => unsafe { System.alloc(layout) },
+        }
+    }
+
+    // Pages that the system gives zeroed are not written: they stay unmapped until they are used.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count_allocation();
+        match gate::sys::arena_alloc(layout) {
+            Some(at) => {
+                if !at.is_null() {
+                    // SAFETY: the block is new and as long as asked for.
+                    unsafe { at.write_bytes(0, layout.size()) };
+                }
+                at
+            }
+            // SAFETY: as the caller promised.
+            None => unsafe { System.alloc_zeroed(layout) },
         }
     }
 
@@ -304,6 +320,10 @@ unsafe impl GlobalAlloc for CountingAlloc {
             unsafe { System.dealloc(at, layout) }
         }
     }
+}
+
+fn count_allocation() {
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
 /// How often the calling thread has allocated, if [`CountingAlloc`] is the global allocator.

@@ -9,8 +9,10 @@
 //! R1. The lists of an inode are read before it can be found, and again whenever its change time
 //!     moved: the host moves it with each change of a list. A change time less than [`SETTLED`] old
 //!     may not move with the next change, so the lists are read again until it is older.
-//! R2. Lists that are reached by a name are compared with the file they are for: the name is looked
-//!     at again after they were read.
+//! R2. Lists that are reached by a name count if the name led to the same file, with the same mode
+//!     and owners, before and after they were read, and that file did not change in between. Others
+//!     may change it all the time, as a directory in which they make files: so the last look is
+//!     what the next one is compared with, and not the first.
 //! R3. Where the lists cannot be read, owner alone may access the file until they can.
 //! R4. A new file has exactly the lists that the core gave it, whatever the host made of the
 //!     directory it was made in.
@@ -34,7 +36,7 @@ const KINDS: [AclKind; 2] = [AclKind::Access, AclKind::Default];
 /// How old a change time is that the next change moves for certain.
 const SETTLED: Duration = Duration::from_secs(1);
 /// How often a file is looked at that others change meanwhile.
-const TRIES: usize = 3;
+const TRIES: usize = 16;
 /// Room for a list of names, at first.
 const NAMES_ROOM: usize = 256;
 
@@ -232,6 +234,29 @@ fn keep(file: impl AsFd, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> 
     }
 }
 
+/// What `read` gives of the file of `facts`, at which `look` looks. R2
+fn read_unchanged(
+    facts: &Facts,
+    read: impl Fn() -> Result<Acls, Errno>,
+    look: impl Fn() -> Result<Facts, Errno>,
+) -> Option<Acls> {
+    let decides = |facts: &Facts| {
+        let attr = &facts.attr;
+        (facts.id, attr.mode, attr.uid, attr.gid)
+    };
+    let mut changed = facts.attr.ctime;
+    for _ in 0..TRIES {
+        let acls = read();
+        let Ok(now) = look() else { continue };
+        let unchanged = decides(&now) == decides(facts) && now.attr.ctime == changed;
+        if let (Ok(acls), true) = (acls, unchanged) {
+            return Some(acls);
+        }
+        changed = now.attr.ctime;
+    }
+    None
+}
+
 /// A change time as one number.
 fn moment(time: Timespec) -> u64 {
     let seconds = time.sec.cast_unsigned();
@@ -268,23 +293,16 @@ impl Tree {
                 _ => Acls::default(),
             };
         }
-        for _ in 0..TRIES {
-            let read = match self.with_acls(facts, at, |at: At<'_>| at.read()) {
-                // L33
-                Err(Errno::EOPNOTSUPP) if facts.kind() != mode::S_IFREG => Ok(Acls::default()),
-                read => read,
-            };
-            let same = match at {
-                At::Fd(_) => true,
-                At::Name(dir, name) => look(dir, name, WAIT).is_ok_and(|again| {
-                    (again.id, again.attr.ctime) == (facts.id, facts.attr.ctime)
-                }),
-            };
-            if let (Ok(acls), true) = (read, same) {
-                return acls;
-            }
-        }
-        closed(facts.attr.mode)
+        let read = || match self.with_acls(facts, at, |at: At<'_>| at.read()) {
+            // L33
+            Err(Errno::EOPNOTSUPP) if facts.kind() != mode::S_IFREG => Ok(Acls::default()),
+            read => read,
+        };
+        let found = match at {
+            At::Fd(_) => read().ok(),
+            At::Name(dir, name) => read_unchanged(facts, read, || look(dir, name, WAIT)),
+        };
+        found.unwrap_or_else(|| closed(facts.attr.mode))
     }
 
     /// Opens a regular file or directory for its lists, where this process has no `/proc`.
@@ -499,5 +517,50 @@ impl Node {
             return Ok(());
         };
         keep(file, AclKind::Access, Some(&acl.after_chmod(mode_bits)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A directory in which another process makes `count` files, one before each look.
+    fn read_while_files_are_made(count: i64) -> Option<Acls> {
+        let facts = look(std::fs::File::open("/").unwrap(), b"", WAIT).unwrap();
+        let made = Cell::new(0);
+        let acls = || {
+            Ok(Acls {
+                access: Some(Arc::new(plain(0o755))),
+                default: None,
+            })
+        };
+        read_unchanged(&facts, acls, || {
+            let mut now = facts;
+            made.set(count.min(made.get() + 1));
+            now.attr.ctime.sec += made.get();
+            Ok(now)
+        })
+    }
+
+    #[test]
+    fn directory_that_changes_between_two_looks_is_not_closed() {
+        for count in [0, 1, 3] {
+            let acls = read_while_files_are_made(count);
+            assert!(acls.is_some_and(|acls| acls.access.is_some()), "{count}");
+        }
+        assert!(read_while_files_are_made(i64::MAX).is_none());
+    }
+
+    #[test]
+    fn lists_of_another_file_do_not_count() {
+        let facts = look(std::fs::File::open("/").unwrap(), b"", WAIT).unwrap();
+        let other = look(std::fs::File::open("/proc").unwrap(), b"", WAIT).unwrap();
+        let mut opened = facts;
+        opened.attr.mode ^= 0o007;
+        for now in [other, opened] {
+            let read = read_unchanged(&facts, || Ok(Acls::default()), || Ok(now));
+            assert!(read.is_none());
+        }
     }
 }

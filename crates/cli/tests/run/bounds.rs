@@ -232,6 +232,14 @@ fn limits_that_are_wrong_or_cannot_hold_are_refused() {
             (&["--limit", "pids=0"][..], "`0` is no limit on pids: write"),
             (&["--limit", "time=5s,disk=1G"], "`disk` cannot be limited"),
             (&["--limit", "memory=lots"], "`lots` is no limit on memory"),
+            (
+                &["--limit", "memory=1G"],
+                "systemd-run --user --scope -p MemoryMax=",
+            ),
+            (
+                &["--limit", "cpu=0.5"],
+                "systemd-run --user --scope -p CPUQuota=",
+            ),
             (&["--config", "wrong.toml"], "`none` is no limit on pids"),
             (
                 &["--limit", "time=5s", "--share", "pid"],
@@ -243,5 +251,89 @@ fn limits_that_are_wrong_or_cannot_hold_are_refused() {
             assert!(err(&refused).contains(said), "{}", err(&refused));
             assert_eq!(out(&refused), "");
         }
+    }
+}
+
+/// A control group of the host that belongs to who runs the command, with a process in it.
+struct Group {
+    mount: String,
+    dir: String,
+    sleeper: std::process::Child,
+}
+
+impl Group {
+    /// `None`, and a word, where none can be made.
+    fn new(place: &Place) -> Option<Group> {
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+        let mut mounts = mounts
+            .lines()
+            .map(|line| line.split(' ').collect::<Vec<_>>());
+        let mount = mounts.find(|words| words[2] == "cgroup2" && words[1].starts_with("/sys"));
+        let mount = mount.map(|words| words[1].to_owned());
+        let name = place.dir.file_name().unwrap().to_str().unwrap();
+        let dir = mount.as_ref().map(|mount| format!("{mount}/{name}"));
+        let made = dir
+            .as_ref()
+            .is_some_and(|dir| std::fs::create_dir(dir).is_ok());
+        let (Some(mount), Some(dir), true) = (mount, dir, made) else {
+            eprintln!("skipped: no control group can be made here");
+            return None;
+        };
+        let sleeper = Command::new("sleep").arg("600").spawn().unwrap();
+        std::fs::write(format!("{dir}/cgroup.procs"), sleeper.id().to_string()).unwrap();
+        let all = [
+            "",
+            "/cgroup.procs",
+            "/cgroup.kill",
+            "/cgroup.freeze",
+            "/cgroup.subtree_control",
+        ];
+        for file in all.map(|file| format!("{dir}{file}")) {
+            std::os::unix::fs::chown(file, place.user(), place.user()).unwrap();
+        }
+        Some(Group {
+            mount,
+            dir,
+            sleeper,
+        })
+    }
+
+    fn lives(&mut self) -> bool {
+        self.sleeper.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.sleeper.kill().ok();
+        self.sleeper.wait().ok();
+        std::fs::remove_dir(&self.dir).ok();
+    }
+}
+
+#[test]
+fn control_groups_of_the_host_are_not_changed_unless_they_are_passed() {
+    for place in Place::all("bound-groups") {
+        let Some(mut group) = Group::new(&place) else {
+            return;
+        };
+        let dir = group.dir.clone();
+        let line = format!(
+            "exec 2> /dev/null; grep -c . {dir}/cgroup.procs; \
+             (echo 1 > {dir}/cgroup.kill) && echo killed; \
+             (echo 1 > {dir}/cgroup.freeze) && echo stopped; \
+             (echo 0 > {dir}/cgroup.procs) && echo moved; \
+             mkdir {dir}/new && echo made; \
+             unshare --user --map-root-user --mount sh -c \
+             'mount -o remount,bind,rw {0}; echo 1 > {dir}/cgroup.kill' && echo killed",
+            group.mount
+        );
+        let inside = place.run(&["-q"], &line);
+        assert_eq!(out(&inside), "1\n", "{}", err(&inside));
+        assert!(group.lives());
+        let line = format!("echo 1 > {dir}/cgroup.kill && echo killed");
+        let passed = place.run(&["-q", "--pass", &group.mount], &line);
+        assert_eq!(out(&passed), "killed\n", "{}", err(&passed));
+        assert!(!group.sleeper.wait().unwrap().success());
     }
 }

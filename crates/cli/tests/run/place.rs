@@ -61,6 +61,11 @@ impl Place {
         all.into_iter().filter_map(move |who| Place::new(name, who))
     }
 
+    /// The user that runs the command, if it is not the caller.
+    pub(crate) fn user(&self) -> Option<u32> {
+        (self.who == Who::Ordinary).then_some(USER)
+    }
+
     pub(crate) fn own(&self, path: &str) {
         if self.who == Who::Ordinary {
             let path = self.dir.join(path);

@@ -61,9 +61,15 @@ impl Plan {
     fn check_limits(&self) -> Result<(), Refusal> {
         for limit in self.limits.all() {
             let found = match limit {
-                Limit::Memory(_) | Limit::Cpu(_) => {
-                    Err("this version of openpath makes no cgroups".to_owned())
-                }
+                Limit::Memory(_) | Limit::Cpu(_) => Err(format!(
+                    "openpath makes no control groups: run it in one that has the limit, by \
+                         `systemd-run --user --scope -p {}= openpath run ...`",
+                    if matches!(limit, Limit::Cpu(_)) {
+                        "CPUQuota"
+                    } else {
+                        "MemoryMax"
+                    }
+                )),
                 _ if self.shares(Share::Pid) => {
                     Err("the view has no processes of its own: leave out --share pid".to_owned())
                 }

@@ -56,6 +56,7 @@ mod cover;
 mod devices;
 mod doctor;
 mod front;
+mod groups;
 mod guard;
 mod guests;
 mod helper;

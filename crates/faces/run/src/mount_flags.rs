@@ -184,7 +184,7 @@ impl Line {
 }
 
 /// A path of `mountinfo`, in which some bytes are written as a backslash and three octal digits.
-fn unescaped(text: &[u8]) -> Vec<u8> {
+pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let [first, tail @ ..] = rest {

@@ -23,7 +23,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where the view is mounted before it becomes the root: a directory that every Linux has, and that
 /// nothing of the real tree is taken from afterwards.
@@ -47,6 +47,8 @@ pub(crate) struct Namespaces {
     init: Option<Init>,
     /// What passes through, each with its place.
     passed: Vec<(OwnedFd, PathBytes)>,
+    /// Mounts of control groups that the command must not write to.
+    groups: Vec<PathBuf>,
 }
 
 impl Namespaces {
@@ -82,12 +84,15 @@ impl Namespaces {
             raise_loopback()
                 .map_err(|why| Refusal::step("cannot bring up the loopback device", why))?;
         }
+        // Before the view covers `/proc`.
+        let groups = crate::groups::mounts(plan)?;
         let pids = plan.limits.pids();
         let made = Namespaces {
             mapped,
             own,
             init: init.map(|init| Init::of(init, pids)).transpose()?,
             passed,
+            groups,
         };
         Ok((made, started))
     }
@@ -142,6 +147,7 @@ impl Namespaces {
                 mount_own(plan)?;
             }
         }
+        crate::groups::protect(&self.groups)?;
         unheld.extend(crate::cover::apply(plan)?);
         crate::guard::mask(plan)?;
         Ok((unheld, no_proc))

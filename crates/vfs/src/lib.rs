@@ -72,7 +72,7 @@ pub use inode::{
 };
 pub use instance::{Usage, Vfs, VfsBuilder};
 pub use interrupt::Interrupter;
-pub use io::{Carriage, DataWait};
+pub use io::{Carriage, DataWait, fileattr};
 pub use lease::{Layout, LeaseBreak, LeaseBreaks, LeaseFlavor, LeaseInfo, NoLayouts};
 pub use lock::{FileLock, LockCall, LockFace, LockInfo, LockKind, LockOwner, LockWait};
 pub use mount::{

@@ -3,6 +3,7 @@
 
 use crate::node::{Access, Face, Node};
 use openpath_abi::{Errno, Timespec};
+use openpath_vfs::fileattr::inode_flags;
 #[cfg(feature = "io-uring")]
 use openpath_vfs::{Carrier, Way};
 use openpath_vfs::{
@@ -165,6 +166,13 @@ impl InodeOps for Face {
 
     fn seek_extent(&self, inode: &Inode, offset: u64, extent: Extent) -> Result<u64, Errno> {
         self.0.seek_data(inode, offset, extent)
+    }
+
+    /// The flags as the host's statx(2) tells them. The host is never asked to set any.
+    ///
+    /// Divergence: L96.
+    fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+        inode_flags(inode, request, arg)
     }
 
     fn setattr(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {

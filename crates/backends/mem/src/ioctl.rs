@@ -2,48 +2,48 @@
 //! Requests of ioctl(2): the flags of a file or directory.
 //!
 //! # Kernel analogue
-//! `shmem_fileattr_get`. Of the flags that tmpfs has, an inode here can be immutable and
-//! append-only; the core keeps both.
+//! `shmem_fileattr_get`, `shmem_fileattr_set`. Of the flags that tmpfs has, an inode here can be
+//! immutable and append-only; the core keeps and enforces both.
+//!
+//! Divergence: L10.
 
 use crate::node::Node;
 use openpath_abi::{Errno, mode};
+use openpath_vfs::fileattr::{FS_APPEND_FL, FS_IMMUTABLE_FL, FS_IOC_SETFLAGS, inode_flags};
 use openpath_vfs::{Inode, flag};
-
-/// Asks for the flags, as a `long` of which only the low half is written.
-const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
-/// Asks for the same flags in another form, and for what tmpfs does not have.
-const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
-const FS_IMMUTABLE_FL: u32 = 0x10;
-const FS_APPEND_FL: u32 = 0x20;
-const FS_XFLAG_IMMUTABLE: u32 = 0x08;
-const FS_XFLAG_APPEND: u32 = 0x10;
-/// Bytes of `struct fsxattr`, of which the first four are the flags.
-const FSXATTR: usize = 28;
 
 impl Node {
     /// As `InodeOps::ioctl`.
     ///
     /// # Errors
-    /// `ENOTTY` for any other request or type of file; `EFAULT` if `arg` is too short.
+    /// `ENOTTY` for any other request or type of file; `EFAULT` if `arg` is too short;
+    /// `EOPNOTSUPP` for another flag.
     pub(crate) fn answer_request(
         &self,
         inode: &Inode,
         request: u32,
         arg: &mut [u8],
     ) -> Result<i64, Errno> {
+        if request != FS_IOC_SETFLAGS {
+            return inode_flags(inode, request, arg);
+        }
         if !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR) {
             return Err(Errno::ENOTTY);
         }
-        let (len, immutable, append) = match request {
-            FS_IOC_GETFLAGS => (4, FS_IMMUTABLE_FL, FS_APPEND_FL),
-            FS_IOC_FSGETXATTR => (FSXATTR, FS_XFLAG_IMMUTABLE, FS_XFLAG_APPEND),
-            _ => return Err(Errno::ENOTTY),
-        };
-        let arg = arg.get_mut(..len).ok_or(Errno::EFAULT)?;
-        let has = |bit, name| if inode.flags() & bit == 0 { 0 } else { name };
-        let flags = has(flag::IMMUTABLE, immutable) | has(flag::APPEND_ONLY, append);
-        arg.fill(0);
-        arg[..4].copy_from_slice(&flags.to_ne_bytes());
+        let wanted = u32::from_ne_bytes(*arg.first_chunk().ok_or(Errno::EFAULT)?);
+        if wanted & !(FS_IMMUTABLE_FL | FS_APPEND_FL) != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        for (name, bit) in [
+            (FS_IMMUTABLE_FL, flag::IMMUTABLE),
+            (FS_APPEND_FL, flag::APPEND_ONLY),
+        ] {
+            if wanted & name != 0 {
+                inode.set_flags(bit);
+            } else {
+                inode.clear_flags(bit);
+            }
+        }
         Ok(0)
     }
 }

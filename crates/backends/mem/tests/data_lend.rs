@@ -126,7 +126,7 @@ fn flags_can_be_asked_for() {
     for node in [&file, &dir] {
         assert_eq!(ask(node, GETFLAGS, 8), Ok(0));
         assert_eq!(ask(node, FSGETXATTR, 28), Ok(0));
-        for request in [GETVERSION, TCGETS, SETFLAGS] {
+        for request in [GETVERSION, TCGETS] {
             assert_eq!(ask(node, request, 64), Err(Errno::ENOTTY));
         }
     }
@@ -136,6 +136,17 @@ fn flags_can_be_asked_for() {
     file.clear_flags(flag::IMMUTABLE);
     assert_eq!(ask(&file, GETFLAGS, 4), Ok(0x20));
     assert_eq!(ask(&file, GETFLAGS, 3), Err(Errno::EFAULT));
+    let set = |node: &Inode, flags: u32| {
+        let mut arg = flags.to_ne_bytes();
+        node.ops().ioctl(node, SETFLAGS, &mut arg)
+    };
+    assert_eq!(set(&dir, 0x30), Ok(0));
+    assert_eq!(dir.flags() & flag::IMMUTABLE, flag::IMMUTABLE);
+    assert_eq!(ask(&dir, GETFLAGS, 8), Ok(0x30));
+    assert_eq!(set(&dir, 0x40), Err(Errno::EOPNOTSUPP));
+    assert_eq!(set(&dir, 0), Ok(0));
+    assert_eq!(ask(&dir, GETFLAGS, 8), Ok(0));
+    assert_eq!(ask(&dir, SETFLAGS, 3), Err(Errno::EFAULT));
     let fifo = fs.root().make("p", mode::S_IFIFO | 0o644, 2);
     assert_eq!(ask(&fifo.expect("a fifo"), GETFLAGS, 8), Err(Errno::ENOTTY));
 }

@@ -6,13 +6,14 @@ use crate::node::Node;
 use crate::raise::ALL;
 use crate::whiteout::{stored_change, stored_mode};
 use openpath_abi::{Errno, Timespec};
+use openpath_vfs::fileattr::{FS_IOC_FSGETXATTR, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS};
 use openpath_vfs::{Extent, Inode, InodeOps, SetAcl, SetAttr};
 use std::sync::Arc;
 
-/// What an ioctl(2) asks that changes nothing: the flags of a file.
-const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
-/// The same, in its other form.
-const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
+/// Whether flags can be set in the tree of this directory, by what it says to no argument at all.
+fn has_flags(dir: &Inode) -> bool {
+    dir.ops().ioctl(dir, FS_IOC_SETFLAGS, &mut []) == Err(Errno::EFAULT)
+}
 
 impl Node {
     /// Changes the inode of the upper tree, and shows what came of it.
@@ -107,8 +108,26 @@ impl Node {
         }
     }
 
-    /// As `InodeOps::ioctl`. A lower tree is only asked.
-    pub(crate) fn request(&self, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+    /// As `InodeOps::ioctl`. A lower tree is only asked. Flags are set in the upper tree, after
+    /// copying up, if that tree has them.
+    pub(crate) fn request(
+        &self,
+        inode: &Inode,
+        request: u32,
+        arg: &mut [u8],
+    ) -> Result<i64, Errno> {
+        if request == FS_IOC_SETFLAGS {
+            if !self
+                .fs
+                .upper
+                .as_ref()
+                .is_some_and(|upper| has_flags(&upper.root))
+            {
+                return Err(Errno::ENOTTY);
+            }
+            let now = self.fs.options.clock.now();
+            return self.changed(inode, now, |upper, ops| ops.ioctl(upper, request, arg));
+        }
         let asks = matches!(request, FS_IOC_GETFLAGS | FS_IOC_FSGETXATTR);
         if self.upper().is_none() && !asks {
             return Err(Errno::ENOTTY);

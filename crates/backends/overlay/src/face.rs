@@ -143,8 +143,8 @@ impl InodeOps for Face {
         self.0.show_data(offset, len, show)
     }
 
-    fn ioctl(&self, _inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
-        self.0.request(request, arg)
+    fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+        self.0.request(inode, request, arg)
     }
 
     fn seek_extent(&self, _inode: &Inode, offset: u64, extent: Extent) -> Result<u64, Errno> {

@@ -466,3 +466,30 @@ fn a_plan_is_printed_and_can_be_given_back() {
         assert!(err(&output).contains("wrong.toml"));
     }
 }
+
+#[test]
+fn lsattr_works_and_chattr_inside_leaves_the_hosts_file_alone() {
+    for place in Place::all("flags") {
+        place.write("f", "kept");
+        if !place.plain("command -v lsattr chattr").status.success() {
+            eprintln!("skipped: no lsattr and chattr here");
+            return;
+        }
+        let before = out(&place.plain("lsattr f"));
+        let line =
+            "lsattr -d . f && { chattr +i f; lsattr f; rm -f f && echo removed; chattr -i f; }";
+        let output = place.run(&[], line);
+        let said = out(&output);
+        assert!(
+            said.starts_with("-----") && said.contains(" f\n"),
+            "{said} {}",
+            err(&output)
+        );
+        // An ordinary user may not set the flag, here as outside.
+        let holds = out(&place.plain("id -u")) == "0\n";
+        assert_eq!(said.contains("----i-"), holds, "{said} {}", err(&output));
+        assert_eq!(said.contains("removed"), !holds, "{said}");
+        assert_eq!(out(&place.plain("lsattr f")), before);
+        assert_eq!(place.read("f"), "kept");
+    }
+}

@@ -12,11 +12,12 @@ use crate::wire::Answer;
 use crate::worker::{Who, Worker};
 use openpath_abi::falloc::RWF_APPEND;
 use openpath_abi::fcntl::{
-    AT_EMPTY_PATH, F_GETFL, O_ACCMODE, O_DIRECT, O_DSYNC, O_NOATIME, O_NONBLOCK, O_RDONLY, O_RDWR,
-    O_SYNC, O_WRONLY, SEEK_CUR, SEEK_HOLE,
+    AT_EMPTY_PATH, F_GETFL, O_ACCMODE, O_APPEND, O_DIRECT, O_DSYNC, O_NOATIME, O_NONBLOCK,
+    O_RDONLY, O_RDWR, O_SYNC, O_WRONLY, SEEK_CUR, SEEK_HOLE,
 };
 use openpath_abi::{Errno, StatFs};
 use openpath_vfs::Fd;
+use openpath_vfs::fileattr::{FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS};
 use std::io::IoSlice;
 
 /// A file, and the descriptor that it is open at, if it is one of the kernel's own opening.
@@ -47,7 +48,7 @@ impl View {
         access: u32,
         work: impl FnOnce(&mut Worker, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let others = if access == O_WRONLY && self.hears {
+        let others = if access & O_ACCMODE == O_WRONLY && self.hears {
             self.nodes.ours(number)
         } else {
             Vec::new()
@@ -78,14 +79,20 @@ impl View {
         access | flags & (O_DIRECT | O_SYNC | O_DSYNC | O_NONBLOCK | O_NOATIME)
     }
 
+    /// `O_APPEND` if the kernel opened the file so. Where writes are kept back it is left out: they
+    /// come as whole pages, which would all go to the end.
+    fn appending(&self, flags: u32) -> u32 {
+        if self.writeback { 0 } else { flags & O_APPEND }
+    }
+
     /// `OPEN`; no descriptor if the kernel is not to ask again.
     pub(crate) fn open(&self, w: &Worker, number: u64, flags: u32) -> Result<Fd, Errno> {
         if self.opens == Opens::Never {
             return Err(Errno::ENOSYS);
         }
         let place = self.nodes.place(number)?;
-        let flags = self.kept_flags(flags);
-        let fd = w.task.reopen(place, flags)?;
+        let flags = self.kept_flags(flags) | self.appending(flags);
+        let fd = w.reopen(place, flags)?;
         if flags & O_ACCMODE == O_RDWR {
             self.nodes.may_map(number, true);
         }
@@ -150,16 +157,17 @@ impl View {
         w: &mut Worker,
         who: Who,
         at: At,
-        (offset, how): (u64, Written),
+        (offset, how, status): (u64, Written, u32),
         data: &[u8],
     ) -> Result<usize, Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
+        let access = O_WRONLY | self.appending(status);
         w.act_for(who);
         if how == Written::AtTheEnd && !self.writeback {
             return self.append(w, at, offset, data);
         }
         let kept = how == Written::Back;
-        let written = self.with(w, at, O_WRONLY, |w, fd| {
+        let written = self.with(w, at, access, |w, fd| {
             let mut done = 0;
             while done < data.len() {
                 let more = &data[done..];
@@ -181,7 +189,7 @@ impl View {
 
     /// Appends; the kernel believes that it goes to `offset`.
     fn append(&self, w: &mut Worker, at: At, offset: i64, data: &[u8]) -> Result<usize, Errno> {
-        let (done, end) = self.with(w, at, O_WRONLY, |w, fd| {
+        let (done, end) = self.with(w, at, O_WRONLY | O_APPEND, |w, fd| {
             let done = w.task.pwritev2(fd, &[IoSlice::new(data)], -1, RWF_APPEND)?;
             Ok((done, w.task.lseek(fd, 0, SEEK_CUR)?))
         })?;
@@ -189,6 +197,26 @@ impl View {
             self.has_length(vec![at.0], end.cast_unsigned());
         }
         Ok(done)
+    }
+
+    /// `IOCTL` of requests about the file's flags.
+    ///
+    /// # Errors
+    /// `EPERM`: flags are set where one user owns every file, who lacks `CAP_LINUX_IMMUTABLE`.
+    pub(crate) fn request(
+        &self,
+        w: &mut Worker,
+        who: Who,
+        at: At,
+        request: u32,
+        arg: &mut [u8],
+    ) -> Result<i64, Errno> {
+        let sets = matches!(request, FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR);
+        if sets && self.only.is_some() {
+            return Err(Errno::EPERM);
+        }
+        w.act_for(who);
+        self.with(w, at, O_RDONLY, |w, fd| w.task.ioctl(fd, request, arg))
     }
 
     /// `FSYNC` and `FSYNCDIR`.
@@ -391,10 +419,10 @@ mod tests {
         let made = view.create(w, who, (ROOT, b"file"), 0o600, O_RDWR);
         let at = (made.expect("made").0.number, None);
         let data = vec![1; 1 << 20];
-        let short = view.write(w, who, at, (0, Written::AtOnce), &data);
+        let short = view.write(w, who, at, (0, Written::AtOnce, 0), &data);
         assert!(short.is_ok_and(|n| n > 0 && n < data.len()), "{short:?}");
         assert_eq!(Stats::new(&view.counts, 0).lost(), 0);
-        let lost = view.write(w, who, at, (0, Written::Back), &data);
+        let lost = view.write(w, who, at, (0, Written::Back, 0), &data);
         assert_eq!(lost, Err(Errno::ENOSPC));
         assert_eq!(Stats::new(&view.counts, 0).lost(), 1);
     }

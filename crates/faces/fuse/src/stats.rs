@@ -36,6 +36,7 @@ requests! {
     Space = "fallocate, lseek, copy_file_range",
     Lock = "getlk, setlk",
     Attribute = "xattr",
+    Ioctl = "ioctl",
     Statfs = "statfs",
     Interrupt = "interrupt",
     Malformed = "malformed",

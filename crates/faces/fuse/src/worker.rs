@@ -10,6 +10,7 @@
 use crate::seat::Seat;
 use openpath_abi::Errno;
 use openpath_abi::caps::CAP_FSETID;
+use openpath_abi::fcntl::O_APPEND;
 use openpath_vfs::{Cred, Fd, Task};
 use std::sync::Arc;
 
@@ -74,7 +75,19 @@ impl Worker {
         done
     }
 
-    /// Opens what the descriptor `place` is at for the length of `work`.
+    /// Opens what the descriptor `place` is at. `O_APPEND` is used for a file that is append-only
+    /// and refuses to be opened without it; elsewhere requests say where they write.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub(crate) fn reopen(&self, place: Fd, flags: u32) -> Result<Fd, Errno> {
+        match self.task.reopen(place, flags & !O_APPEND) {
+            Err(Errno::EPERM) if flags & O_APPEND != 0 => self.task.reopen(place, flags),
+            opened => opened,
+        }
+    }
+
+    /// Opens what the descriptor `place` is at, as [`Worker::reopen`], for the length of `work`.
     ///
     /// # Errors
     /// Those of opening it, and of `work`.
@@ -84,7 +97,7 @@ impl Worker {
         flags: u32,
         work: impl FnOnce(&mut Self, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let fd = self.task.reopen(place, flags)?;
+        let fd = self.reopen(place, flags)?;
         let done = work(self, fd);
         let closed = self.task.close(fd);
         let done = done?;

@@ -395,6 +395,8 @@ pub trait InodeOps: Send + Sync + 'static {
     }
 
     /// A request of the device or file system; what it leaves in `arg` goes back to the caller.
+    /// `FS_IOC_SETFLAGS` comes with permissions checked and the inode's names locked; a back end
+    /// that has it answers a shorter argument with `EFAULT`.
     ///
     /// # Errors
     /// `ENOTTY` by default.

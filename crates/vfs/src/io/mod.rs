@@ -13,6 +13,7 @@
 
 mod carry;
 mod copy;
+pub mod fileattr;
 mod lend;
 mod read;
 mod ready;

@@ -4,6 +4,7 @@
 //! # Kernel analogue
 //! `vfs_poll`, `do_vfs_ioctl`.
 
+use super::fileattr::{FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS};
 use crate::fd::signals;
 use crate::file::{Fd, Filp};
 use crate::inode::shield;
@@ -52,8 +53,9 @@ impl Task {
     /// back to the caller. Linux: ioctl(2).
     ///
     /// # Errors
-    /// `EBADF` (not open, `O_PATH`), `EFAULT` (`arg` too short), `ENOTTY` (not known here), what
-    /// the backend meets.
+    /// `EBADF` (not open, `O_PATH`), `EFAULT` (`arg` too short), `ENOTTY` (not known here); of
+    /// flags of a file ([`crate::fileattr`]) `EROFS`, `EPERM`, `EOPNOTSUPP`; what the backend
+    /// meets.
     pub fn ioctl(&self, fd: Fd, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
         let file = self.core.fdget_full(fd)?;
         match request {
@@ -67,6 +69,7 @@ impl Task {
                 // As in Linux, what does not fit is cut.
                 write_int(arg, size as i32)
             }
+            FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR => file.set_inode_flags(request, arg),
             _ => file.ioctl(request, arg),
         }
     }
@@ -130,6 +133,9 @@ impl Filp<'_> {
             let left = inode.size().cast_signed().wrapping_sub(self.pos());
             // As in Linux, what does not fit is cut.
             return write_int(arg, left as i32);
+        }
+        if matches!(request, FS_IOC_GETFLAGS | FS_IOC_FSGETXATTR) {
+            self.target()?.confirm()?;
         }
         inode.shielded(|ops| ops.ioctl(inode, request, arg))
     }

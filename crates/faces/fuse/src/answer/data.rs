@@ -105,7 +105,9 @@ impl Clerk {
             () if appends && shared => Written::AtTheEnd,
             () => Written::AtOnce,
         };
-        let written = self.view.write(asked.w, who, at, (offset, how), data);
+        let written = self
+            .view
+            .write(asked.w, who, at, (offset, how, status), data);
         if kept && let Some(notifier) = self.view.notifier.get() {
             // The kernel knows how long the file is, and not how many blocks it takes now.
             let _forgotten = notifier.inode(node, -1, 0);

@@ -5,6 +5,7 @@
 //! the requests about names and attributes, `data` those about what is in files and directories.
 
 mod data;
+mod ioctl;
 mod names;
 
 use crate::locks::Answered;
@@ -254,7 +255,7 @@ impl Clerk {
             Request::Getxattr { name, room } => self.getxattr(asked, name, room),
             Request::Listxattr { room } => self.listxattr(asked, room),
             Request::Removexattr(name) => self.removexattr(asked, name),
-            Request::Ioctl => Err(Errno::ENOTTY),
+            Request::Ioctl { .. } => self.ioctl(asked, request),
             Request::Fallocate {
                 handle,
                 offset,

@@ -108,7 +108,14 @@ pub(crate) enum Request<'a> {
     /// Nobody wants to wait for that request any longer.
     Interrupt(u64),
     Destroy,
-    Ioctl,
+    Ioctl {
+        handle: u64,
+        request: u32,
+        /// What the caller passes in.
+        given: &'a [u8],
+        /// The most that goes back.
+        room: u32,
+    },
     Fallocate {
         handle: u64,
         offset: u64,
@@ -287,7 +294,6 @@ impl<'a> Request<'a> {
             op::REMOVEXATTR => Self::Removexattr(f.name()?),
             op::INTERRUPT => Self::Interrupt(f.u64()?),
             op::DESTROY => Self::Destroy,
-            op::IOCTL => Self::Ioctl,
             op::RELEASEDIR => Self::Releasedir,
             _ => Self::of_open(header.opcode, f)?,
         })
@@ -318,6 +324,7 @@ impl<'a> Request<'a> {
                     _ => Self::Fsyncdir { data_only },
                 }
             }
+            op::IOCTL => ioctl(f)?,
             op::FALLOCATE => Self::Fallocate {
                 handle: f.u64()?,
                 offset: f.u64()?,
@@ -393,6 +400,24 @@ fn write<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
         flags,
         status,
         data,
+    })
+}
+
+/// `fuse_ioctl_in`.
+fn ioctl<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
+    let handle = f.u64()?;
+    // Flags of the request, of which none changes what is done.
+    f.skip(4)?;
+    let request = f.u32()?;
+    // The caller's address.
+    f.skip(8)?;
+    let (len, room) = (f.u32()?, f.u32()?);
+    let given = f.bytes(len as usize)?;
+    Ok(Request::Ioctl {
+        handle,
+        request,
+        given,
+        room,
     })
 }
 

@@ -14,10 +14,10 @@
 //!     what is left of it is never committed.
 //! R4. Afterwards the view can be committed and undone, or is gone.
 
+use super::both::Both;
 use super::hunt;
 use super::{Plan, Report};
 use crate::rng::Rng;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -25,7 +25,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What is killed first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,8 +78,10 @@ const TELL: &str = "find . -name '.openpath-*' -prune -o -name filler -o -printf
     \\( -type f -exec sh -c 'cksum < \"$0\"' {} \\; -o -printf '\\n' \\) | sort";
 /// An ordinary user, who need not be known to the machine.
 const USER: u32 = 1000;
-const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/fuse && rm \"$0\" \
-    && exec setpriv --reuid \"$1\" --regid \"$1\" --clear-groups -- \"${@:2}\"";
+/// A command that was killed may have left the device behind.
+const AS_USER: &str = "rm -f \"$0\" && mknod -m 666 \"$0\" c 10 229 && \
+    mount --bind \"$0\" /dev/fuse && rm \"$0\" && \
+    exec setpriv --reuid \"$1\" --regid \"$1\" --clear-groups -- \"${@:2}\"";
 const MARK: &str = "OPENPATH_KILLS";
 /// Enough for the tree twice, and not for many rounds of it.
 const DISK: &str = "size=24m";
@@ -123,36 +125,6 @@ struct Scene {
     folder: PathBuf,
     /// Where views are kept.
     state: PathBuf,
-}
-
-/// What a tree was and is to be, as [`TELL`] says it.
-struct Both {
-    before: String,
-    shown: String,
-}
-
-impl Both {
-    /// What is wrong with what is there after a kill (R1).
-    fn amiss(&self, now: &str) -> Option<String> {
-        let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
-        let [before, shown, now] = [&self.before, &self.shown, now].map(|text| {
-            let lines: BTreeSet<_> = text.lines().map(str::to_owned).collect();
-            lines
-        });
-        let names = |lines: &BTreeSet<String>| lines.iter().map(|line| name(line)).collect();
-        let [in_before, in_shown, in_now]: [BTreeSet<String>; 3] =
-            [&before, &shown, &now].map(names);
-        let torn = now
-            .iter()
-            .find(|line| !before.contains(*line) && !shown.contains(*line));
-        if let Some(line) = torn {
-            return Some(format!("neither as before nor as in the view: {line}"));
-        }
-        let gone = in_before
-            .iter()
-            .find(|name| in_shown.contains(*name) && !in_now.contains(*name));
-        gone.map(|name| format!("gone: {name}"))
-    }
 }
 
 impl Scene {
@@ -225,6 +197,7 @@ impl Scene {
 
     fn told(&self) -> io::Result<String> {
         let output = self.as_who("sh").args(["-c", TELL]).output()?;
+        expect(&output, "reading the tree")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -238,22 +211,39 @@ impl Scene {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs a command and kills it after a random time; its output, if it ended before.
+    /// Runs a command and kills it at a random moment: after its start, or, so that a fast machine
+    /// is interrupted as well, after it changed the view's directory. Its output, if it ended
+    /// before.
     fn killed(&self, args: &[&str], plan: &Plan, rng: &mut Rng) -> io::Result<Option<Output>> {
+        let before = self.stamp();
         let mut command = self.as_who(&self.openpath);
         command.args(args).process_group(0);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn()?;
+        let mut child = command.spawn()?;
         let pid = i32::try_from(child.id())
             .ok()
             .and_then(rustix::process::Pid::from_raw);
-        let longest = usize::try_from(plan.longest.as_micros()).unwrap_or(usize::MAX);
+        let mut longest = plan.longest;
+        if !rng.one_in(3) {
+            while self.stamp() == before && child.try_wait()?.is_none() {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            longest /= 8;
+        }
+        let longest = usize::try_from(longest.as_micros()).unwrap_or(usize::MAX);
         std::thread::sleep(Duration::from_micros(rng.below(longest) as u64));
         if let Some(pid) = pid {
             rustix::process::kill_process_group(pid, rustix::process::Signal::KILL).ok();
         }
         let output = child.wait_with_output()?;
         Ok(output.status.code().is_some().then_some(output))
+    }
+
+    /// When the view's directory and the commit in it were changed last.
+    fn stamp(&self) -> [Option<SystemTime>; 2] {
+        let view = self.state.join("openpath/views/view");
+        let changed = |path: &Path| fs::metadata(path).and_then(|about| about.modified()).ok();
+        [changed(&view), changed(&view.join("commit"))]
     }
 
     fn play(&self, plan: &Plan, rng: &mut Rng, report: &mut Report) -> io::Result<Vec<String>> {

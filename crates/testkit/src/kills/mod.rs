@@ -13,6 +13,7 @@
 //! R4. What ends tells how: the front dies by the signal that it or the command got, and says that
 //!     the server is gone when it is.
 
+mod both;
 mod commits;
 mod hunt;
 mod load;

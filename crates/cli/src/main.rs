@@ -30,6 +30,21 @@ struct Cli {
     verb: Verb,
 }
 
+/// `openpath run` by itself. The other verbs have many options, and a run does not wait for the
+/// parser of them.
+#[derive(Debug, Parser)]
+#[command(name = "openpath", version)]
+struct Run {
+    #[command(subcommand)]
+    verb: Start,
+}
+
+#[derive(Debug, Subcommand)]
+enum Start {
+    /// Run a command on a copy-on-write view of the real tree, and say what it changed.
+    Run(Box<cmd::run::Args>),
+}
+
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Measure openpath: times against the host kernel, or counts.
@@ -46,8 +61,8 @@ enum Verb {
     Mount(cmd::mount::Args),
     /// Take a mount away.
     Umount(cmd::mount::UmountArgs),
-    /// Run a command on a copy-on-write view of the real tree, and say what it changed.
-    Run(Box<cmd::run::Args>),
+    #[command(flatten)]
+    Start(Start),
     /// Run a further command in a view that runs.
     Exec(cmd::exec::Args),
     /// List the views that run, and those that runs have kept.
@@ -108,11 +123,16 @@ fn main() -> ExitCode {
     if let Some(code) = cmd::run::internal(std::env::args_os().skip(1)) {
         return code;
     }
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let runs = std::env::args_os().nth(1).is_some_and(|verb| verb == "run");
+    let verb = match runs {
+        true => Run::try_parse().map(|run| Verb::Start(run.verb)),
+        false => Cli::try_parse().map(|cli| cli.verb),
+    };
+    let verb = match verb {
+        Ok(verb) => verb,
         Err(why) => return misused(&why),
     };
-    let done = match cli.verb {
+    let done = match verb {
         Verb::Bench(args) => cmd::bench::run(&args),
         Verb::Stats(args) => cmd::stats::run(&args),
         Verb::Locks(args) => cmd::locks::run(&args),
@@ -120,7 +140,7 @@ fn main() -> ExitCode {
         Verb::Ring(args) => cmd::ring::run(&args),
         Verb::Mount(args) => cmd::mount::run(&args),
         Verb::Umount(args) => cmd::mount::umount(&args),
-        Verb::Run(args) => cmd::run::run(&args),
+        Verb::Start(Start::Run(args)) => cmd::run::run(&args),
         Verb::Exec(args) => Ok(cmd::exec::run(&args)),
         Verb::List(args) => cmd::views::list(&args),
         Verb::Diff(args) => cmd::diff::run(&args),

@@ -5,14 +5,15 @@
 //! the command does, and with 125 where it could not be started.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cmd;
+mod console;
 mod copying;
 mod scene;
 mod summary;
 mod trace;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -160,7 +161,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Shortfall) => ExitCode::from(1),
         Ok(Outcome::Status(code)) => code,
         Err(why) => {
-            writeln!(std::io::stderr(), "openpath: {why}").ok();
+            console::warn(&format!("openpath: {why}"));
             ExitCode::from(2)
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the command's exit status says, and that a planted fault turns each check red.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn openpath(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_openpath"));
@@ -21,6 +21,34 @@ fn help_and_version_are_answered() {
     let help = openpath(&["--help"]);
     let text = String::from_utf8_lossy(&help.stdout).into_owned();
     assert!(help.status.success() && text.contains("bench") && !text.contains("bench-one"));
+}
+
+#[test]
+fn output_without_a_reader_changes_no_status_and_is_no_panic() {
+    for args in [
+        &["list"][..],
+        &["list", "--json"],
+        &["doctor"],
+        &["version"],
+        &["completions", "bash"],
+        &["run", "--dry-run", "--", "true"],
+    ] {
+        let read = status(args);
+        for closed in ["stdout", "stderr"] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let mut command = Command::new(env!("CARGO_BIN_EXE_openpath"));
+            command.args(args).stdin(Stdio::null());
+            match closed {
+                "stdout" => command.stdout(writer).stderr(Stdio::piped()),
+                _ => command.stdout(Stdio::null()).stderr(writer),
+            };
+            let output = command.spawn().unwrap().wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(read), "{args:?} {closed} {said}");
+            assert_eq!(said, "", "{args:?}");
+        }
+    }
 }
 
 #[test]

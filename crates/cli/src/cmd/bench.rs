@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath bench`: rows of the performance contract, as a table or as JSON.
 
+use crate::console;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -158,11 +159,11 @@ fn report(common: &Common, rows: &[Row]) -> Result<Outcome, Error> {
         return Ok(Outcome::Done);
     }
     let names: Vec<&str> = short.iter().map(|row| row.name.as_str()).collect();
-    eprintln!(
+    console::warn(&format!(
         "openpath: {} of {} rows fail: {}",
         short.len(),
         rows.len(),
         names.join(", ")
-    );
+    ));
     Ok(Outcome::Shortfall)
 }

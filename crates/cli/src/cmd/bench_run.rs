@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath bench run`: whole programs under `openpath run`, and beside it.
 
+use crate::console;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &Run) -> Result<Vec<Row>, Error> {
         format!("\n\n![How many times the bare system's time each took]({name})")
     });
     let way = way();
-    eprintln!("{way}");
+    console::warn(&way);
     let about = format!("{ABOUT} {way}{}", picture.unwrap_or_default());
     let words = ["Programs", about.as_str(), "bench run"];
     paged(args.page.as_deref(), words, || {

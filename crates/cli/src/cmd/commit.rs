@@ -5,6 +5,7 @@ mod bars;
 
 use crate::Outcome;
 use crate::cmd::diff::Text;
+use crate::console;
 use crate::summary::{change_json, list, sign, text_of};
 use anstyle::AnsiColor;
 use bars::Bars;
@@ -12,7 +13,6 @@ use openpath_bench::Error;
 use openpath_run::{Change, Commit, Conflict, Did, Kept, PathBytes, Refusal, Side, spec};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 /// Files that are longer are not compared line by line.
@@ -72,11 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     } else {
         as_text(&told)
     };
-    let shown = anstream::AutoStream::auto(io::stdout()).write_all(text.as_bytes());
-    match shown {
-        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => return Err(why.into()),
-        _ => {}
-    }
+    console::put(&text)?;
     if told.done == "refused" {
         return Ok(Outcome::Shortfall);
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath completions`: from the definition of the command, so that they are never behind it.
 
-use crate::Outcome;
+use crate::{Outcome, console};
 use clap_complete::Shell;
 use openpath_bench::Error;
-use std::io::Write as _;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "For bash: openpath completions bash > \
@@ -20,6 +19,6 @@ pub(crate) fn run(args: &Args, command: clap::Command) -> Result<Outcome, Error>
     let mut command = clap::Command::new("openpath").subcommands(verbs.cloned());
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "openpath", &mut script);
-    std::io::stdout().write_all(&script)?;
+    console::put(&String::from_utf8_lossy(&script))?;
     Ok(Outcome::Done)
 }

@@ -2,6 +2,7 @@
 //! `openpath diff`: what a kept view changed, as unified diffs.
 
 use crate::Outcome;
+use crate::console;
 use crate::summary::{change_json, sign, text_of};
 use anstyle::AnsiColor;
 use openpath_bench::Error;
@@ -9,7 +10,6 @@ use openpath_run::{Change, Inspect, Kept, Kind, PathBytes, Refusal, Side, What, 
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 /// Files that are longer are not compared line by line.
@@ -37,12 +37,8 @@ pub(crate) struct Text {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let text = attempt(args).map_err(|why| Error::Setup(why.to_string()))?;
-    let told = anstream::AutoStream::auto(io::stdout()).write_all(text.as_bytes());
-    match told {
-        // Whoever reads has read enough.
-        Err(why) if why.kind() == io::ErrorKind::BrokenPipe => Ok(Outcome::Done),
-        done => Ok(done.map(|()| Outcome::Done)?),
-    }
+    console::put(&text)?;
+    Ok(Outcome::Done)
 }
 
 fn attempt(args: &Args) -> Result<String, Refusal> {

@@ -2,6 +2,7 @@
 //! `openpath doctor`: whether `openpath run` is possible here, and what to do if it is not.
 
 use crate::Outcome;
+use crate::console;
 use openpath_bench::Error;
 use openpath_run::Verdict;
 use serde_json::json;
@@ -24,11 +25,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         let list = checks.iter().map(
             |check| json!({"name": check.name, "verdict": word(check.verdict), "text": check.text}),
         );
-        println!("{}", list.collect::<serde_json::Value>());
+        console::put(&format!("{}\n", list.collect::<serde_json::Value>()))?;
     } else {
-        for check in &checks {
-            println!("{:8}{:12}{}", word(check.verdict), check.name, check.text);
-        }
+        let lines = checks
+            .iter()
+            .map(|check| format!("{:8}{:12}{}\n", word(check.verdict), check.name, check.text));
+        console::put(&lines.collect::<String>())?;
     }
     let good = checks.iter().all(|check| check.verdict == Verdict::Good);
     Ok(if good {

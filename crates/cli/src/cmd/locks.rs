@@ -5,6 +5,7 @@
 //! Those that were begun without `--locks` leave it to the kernel, which says so in `/proc/locks`.
 
 use crate::Outcome;
+use crate::console;
 use crate::summary::name_of;
 use openpath_bench::Error;
 use openpath_run::Refusal;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
                     // What goes while it is asked has no locks.
                     Err(_) if live.has_ended() => {}
                     Err(why) => {
-                        eprintln!("openpath: {}: {why}", name_of(live.label()));
+                        console::warn(&format!("openpath: {}: {why}", name_of(live.label())));
                         outcome = Outcome::Status(ExitCode::from(2));
                     }
                 }

@@ -8,7 +8,8 @@
 mod holders;
 mod spec;
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use crate::console;
+use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -109,15 +110,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     // A mount that nobody can ask is a mount.
     let beacon = Beacon::light(label, sources).ok();
     if args.say_ready {
-        println!("{READY}");
-        io::stdout()
-            .flush()
-            .map_err(|e| setup("cannot say so", e))?;
+        console::put(&format!("{READY}\n")).map_err(|e| setup("cannot say so", e))?;
     } else {
-        eprintln!(
-            "mounted at {}; end with ^C or `openpath umount`",
-            dir.display()
-        );
+        let dir = dir.display();
+        console::warn(&format!(
+            "mounted at {dir}; end with ^C or `openpath umount`"
+        ));
     }
     let handle = session.handle();
     let stopper = signals.handle();
@@ -127,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         scope.spawn(move || {
             for _signal in signals.forever() {
                 if let Err(why) = handle.unmount_lazily() {
-                    eprintln!("openpath: {why}");
+                    console::warn(&format!("openpath: {why}"));
                 }
             }
         });
@@ -141,9 +139,9 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let stats = handle.stats();
     if args.stats {
         for (kind, n) in &stats.requests {
-            println!("{kind:40} {n:>12}");
+            console::put(&format!("{kind:40} {n:>12}\n"))?;
         }
-        println!("{:40} {:>12}", "by rings", stats.by_rings);
+        console::put(&format!("{:40} {:>12}\n", "by rings", stats.by_rings))?;
     }
     Ok(Outcome::Done)
 }

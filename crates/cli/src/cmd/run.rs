@@ -8,6 +8,7 @@ mod rules;
 #[cfg(feature = "wasi")]
 mod wasm;
 
+use crate::console;
 use crate::copying::Bar;
 use crate::{Outcome, summary};
 use config::{Config, Mount};
@@ -296,10 +297,8 @@ fn dry_run(
         return Err(Refusal::new(format!("{option} {why}")));
     }
     let text = toml::to_string(config);
-    print!(
-        "{}",
-        text.map_err(|why| Refusal::step("the plan cannot be written", why))?
-    );
+    let text = text.map_err(|why| Refusal::step("the plan cannot be written", why))?;
+    console::put(&text).map_err(|why| Refusal::step("the plan cannot be printed", why))?;
     Ok(0)
 }
 

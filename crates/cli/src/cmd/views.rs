@@ -2,12 +2,12 @@
 //! `openpath list` and `openpath discard`: views that run, and those that runs have kept.
 
 use crate::Outcome;
+use crate::console;
 use crate::summary::text_of;
 use openpath_bench::Error;
 use openpath_run::live::{Live, LiveKind};
 use openpath_run::{Committed, Found, Kept};
 use serde_json::json;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -119,18 +119,14 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
                 },
             })
         });
-        println!("{}", list.collect::<serde_json::Value>());
+        console::put(&format!("{}\n", list.collect::<serde_json::Value>()))?;
         return Ok(Outcome::Done);
     }
     for row in rows {
         let name = text_of(row.name.as_deref().unwrap_or("-").as_ref());
         if let Some(why) = &row.damaged {
-            println!(
-                "{name:20} {:>10} {:14}{}",
-                "",
-                "damaged",
-                text_of(why.as_ref())
-            );
+            let why = text_of(why.as_ref());
+            console::put(&format!("{name:20} {:>10} {:14}{why}\n", "", "damaged"))?;
             continue;
         }
         let state = match row.pid {
@@ -143,7 +139,8 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
             },
         };
         let command = text_of(row.command.as_ref());
-        println!("{name:20} {:>10} {state:14}{command}", age(row.made));
+        let made = age(row.made);
+        console::put(&format!("{name:20} {made:>10} {state:14}{command}\n"))?;
     }
     Ok(Outcome::Done)
 }
@@ -153,7 +150,7 @@ pub(crate) fn discard(args: &Discard) -> Result<Outcome, Error> {
     for name in &args.views {
         if let Err(why) = openpath_run::discard(name) {
             failed = true;
-            writeln!(std::io::stderr(), "openpath: {why}").ok();
+            console::warn(&format!("openpath: {why}"));
         }
     }
     Ok(if failed {

@@ -466,13 +466,12 @@ impl Task {
         self.reasons().total()
     }
 
-    /// Where the inode lies that is open at `fd`, for tests that lay files out.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn inode_address(&self, fd: Fd) -> Option<usize> {
-        let file = self.core.fdget(fd).ok()?;
-        let inode = file.inode().ok()?;
-        Some(std::ptr::from_ref(inode) as usize)
+    /// [`Inode::identity`](crate::Inode::identity) of the inode that is open at `fd`.
+    ///
+    /// # Errors
+    /// `EBADF`: nothing is open there.
+    pub fn inode_identity(&self, fd: Fd) -> Result<usize, Errno> {
+        Ok(self.core.fdget(fd)?.inode()?.identity())
     }
 
     /// The address ranges of its root directory's entry, for tests that count stores to it.

@@ -43,7 +43,7 @@ impl Laid {
             let path = format!("/same-{number}");
             let fd = task.open(path.as_bytes(), O_RDWR | O_CREAT, 0o644);
             let fd = fd.map_err(failed)?;
-            let at = task.inode_address(fd).map_or(0, |at| at % LINE);
+            let at = task.inode_identity(fd).map_or(0, |at| at % LINE);
             if paths.contains_key(&at) {
                 task.close(fd).map_err(failed)?;
                 continue;

@@ -11,6 +11,7 @@ mod escape;
 mod faults;
 mod guide;
 mod limits;
+mod links;
 mod live;
 mod log;
 mod memory;

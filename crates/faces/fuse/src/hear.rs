@@ -94,7 +94,7 @@ impl Hearing {
         if let Some(view) = self.view.upgrade() {
             // Before the look (R6).
             view.tells.add(1);
-            let nodes = view.nodes.of_ino(inode.ino());
+            let nodes = view.nodes.of_inode(inode.identity(), inode.ino());
             if !nodes.is_empty() {
                 self.queue.put(event(nodes));
             }

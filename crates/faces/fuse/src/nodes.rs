@@ -9,29 +9,29 @@
 //! | field | what |
 //! |---|---|
 //! | `place` | `O_PATH` descriptor in the table that all tasks of the server share |
-//! | `file` | mount and inode number: names that lead to one file are one node |
-//! | `birth` | time of birth of the file, which tells it from a later one with its inode number |
+//! | `file` | mount and inode of the core: names that lead to one inode are one node |
 //! | `lookups` | answers that the kernel has not given back |
 //! | `told` | length of a file that the kernel believes, as long as nothing was written here; of
 //! |   | regular files whose writes are kept back, and that others change |
 //! | `mapped` | how often it is open in a way in which it can be mapped and written to |
 //!
 //! # Rules
-//! R1. A node's number is the file's inode number, where that is unique in the mount: what stat(2)
-//!     shows then outlives a node. The tree that the root is in keeps its numbers; others get
-//!     theirs with the number of their mount above bit 48.
+//! R1. A node's number is the file's inode number, where that is free: the kernel finds it again
+//!     after a node went. The tree that the root is in keeps its numbers; others get theirs with
+//!     the number of their mount above bit 48. Others are counted.
 //! R2. A descriptor is closed by who took it out, when no lock is held.
 //! R3. Where writes are kept back the kernel believes no length of a file but its own. A file that
 //!     others made shorter gets a number of its own at the next lookup ([`Nodes::retire`],
 //!     [`Nodes::enter`]), and so its length; what is open stays at the old number, which is told of
 //!     changes as well, those made by way of the other number too ([`Nodes::ours`]).
-//! R4. A file system uses an inode number again once the file is gone, though it may still be open
-//!     here. The new file gets a node and a number of its own; the old node stays until the kernel
-//!     forgets it.
+//! R4. Inodes of one number are not one node. A file system uses a number again once the file is
+//!     gone, though it may still be open here; and an overlay shows a file beneath that has several
+//!     names as an inode for each of them. stat(2) shows the inode number all the same
+//!     ([`Nodes::shown`]), not that of the node.
 //! R5. The table of mounts is bounded by the nodes: beyond [`MOUNTS_KEPT`], a mount without nodes
 //!     gives its place to the next one.
 
-use openpath_abi::{Errno, Timespec};
+use openpath_abi::Errno;
 use openpath_sync::Mutex;
 use openpath_vfs::Fd;
 use openpath_vfs::lock_order::FuseNodes;
@@ -59,13 +59,14 @@ pub(crate) struct File {
     pub(crate) mount: u64,
     /// Inode number.
     pub(crate) ino: u64,
+    /// The inode itself ([`openpath_vfs::Task::inode_identity`]): the node's descriptor holds it.
+    pub(crate) inode: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Node {
     place: Fd,
     file: File,
-    birth: Timespec,
     lookups: u64,
     /// Nothing for what is no regular file, and for what was written here: that is nobody else's.
     told: Option<u64>,
@@ -91,16 +92,13 @@ struct Books {
 }
 
 impl Books {
-    /// The number that a file has or would have, unless it has to be counted.
-    fn number(&self, file: File) -> Option<u64> {
-        if let Some(&known) = self.numbers.get(&file) {
-            return Some(known);
-        }
-        let at = self.mounts.iter().position(|m| m.0 == file.mount)? as u64;
+    /// The number for an inode number of this mount, if there is one (R1).
+    fn number(&self, mount: u64, ino: u64) -> Option<u64> {
+        let at = self.mounts.iter().position(|m| m.0 == mount)? as u64;
         if at == 0 {
-            return (file.ino > ROOT && file.ino < OTHER).then_some(file.ino);
+            return (ino > ROOT && ino < OTHER).then_some(ino);
         }
-        (at < MOUNTS && file.ino >> INO_BITS == 0).then_some(OTHER | at << INO_BITS | file.ino)
+        (at < MOUNTS && ino >> INO_BITS == 0).then_some(OTHER | at << INO_BITS | ino)
     }
 
     /// A mount has one more node (R5).
@@ -122,15 +120,9 @@ impl Books {
         }
     }
 
+    /// Gives the file of a node another number at the next lookup (R3).
     fn retire(&mut self, number: u64) {
-        if self.nodes.get(&number).is_some_and(|n| n.told.is_some()) {
-            self.supersede(number);
-        }
-    }
-
-    /// Gives the inode number of a node another number at the next lookup.
-    fn supersede(&mut self, number: u64) {
-        let node = self.nodes.get(&number);
+        let node = self.nodes.get(&number).filter(|n| n.told.is_some());
         if let Some(file) = node.map(|node| node.file)
             && self.numbers.get(&file) == Some(&number)
         {
@@ -151,7 +143,6 @@ impl Nodes {
         let root = Node {
             place,
             file,
-            birth: Timespec::EPOCH,
             lookups: 1,
             told: None,
             mapped: 0,
@@ -193,10 +184,13 @@ impl Nodes {
         self.books.lock().nodes.get(&number).map(|n| n.file.mount)
     }
 
-    /// The nodes of files with this inode number, in whichever mount.
-    pub(crate) fn of_ino(&self, ino: u64) -> Vec<u64> {
+    /// The nodes of an inode with this number, in whichever mount.
+    pub(crate) fn of_inode(&self, inode: usize, ino: u64) -> Vec<u64> {
         let books = self.books.lock();
-        let files = books.mounts.iter().map(|&(mount, _)| File { mount, ino });
+        let files = books
+            .mounts
+            .iter()
+            .map(|&(mount, _)| File { mount, ino, inode });
         let numbers = files.flat_map(|file| {
             let former = books.former.get(&file).into_iter().flatten();
             former.chain(books.numbers.get(&file))
@@ -233,8 +227,15 @@ impl Nodes {
 
     /// The number under which a file of this mount is listed.
     pub(crate) fn listed(&self, mount: u64, ino: u64) -> u64 {
-        let file = File { mount, ino };
-        self.books.lock().number(file).unwrap_or(ino)
+        self.books.lock().number(mount, ino).unwrap_or(ino)
+    }
+
+    /// The inode number that stat(2) shows of a node, which is `ino` in this mount.
+    pub(crate) fn shown(&self, number: u64, mount: u64, ino: u64) -> u64 {
+        match number {
+            ROOT => ino,
+            _ => self.books.lock().number(mount, ino).unwrap_or(number),
+        }
     }
 
     /// It is open once more, or once less, in a way in which it can be mapped and written to.
@@ -267,13 +268,8 @@ impl Nodes {
         let Some(former) = books.former.get(&node.file) else {
             return Vec::new();
         };
-        let birth = node.birth;
         let all = former.iter().chain(books.numbers.get(&node.file)).copied();
-        let is_other = |other: &u64| {
-            let same = books.nodes.get(other).is_some_and(|n| n.birth == birth);
-            *other != number && same
-        };
-        all.filter(is_other).collect()
+        all.filter(|other| *other != number).collect()
     }
 
     /// Whether a file that is so long now is longer than the kernel believes.
@@ -301,32 +297,21 @@ impl Nodes {
         self.books.lock().retire(number);
     }
 
-    /// Counts a lookup of the file at `place`, born at `birth`, which is `told` long if the kernel
-    /// is to be kept right about that (R3): its number, and the descriptor if it is not needed,
-    /// because another one leads to the file already.
+    /// Counts a lookup of the file at `place`, which is `told` long if the kernel is to be kept
+    /// right about that (R3): its number, and the descriptor if it is not needed, because another
+    /// one leads to the file already.
     ///
     /// # Errors
     /// `ENFILE`: there are as many as may be; the descriptor is the caller's.
     pub(crate) fn enter(
         &self,
         place: Fd,
-        (file, birth): (File, Timespec),
+        file: File,
         told: Option<u64>,
     ) -> Result<(u64, Option<Fd>), Errno> {
         let mut books = self.books.lock();
         let books = &mut *books;
-        let mut known = books.numbers.get(&file).copied();
-        if let Some(number) = known
-            && number != ROOT
-            && books
-                .nodes
-                .get(&number)
-                .is_some_and(|node| node.birth != birth)
-        {
-            // R4
-            books.supersede(number);
-            known = None;
-        }
+        let known = books.numbers.get(&file).copied();
         let is_shorter = known.is_some_and(|number| {
             let believed = books.nodes.get(&number).and_then(|node| node.told);
             told.zip(believed).is_some_and(|(len, told)| len < told)
@@ -344,14 +329,14 @@ impl Nodes {
         }
         books.enter_mount(file.mount);
         let free = |number: &u64| !books.nodes.contains_key(number);
-        let number = books.number(file).filter(free).unwrap_or_else(|| {
+        let wanted = books.number(file.mount, file.ino).filter(free);
+        let number = wanted.unwrap_or_else(|| {
             books.counted += 1;
             COUNTED | books.counted
         });
         let node = Node {
             place,
             file,
-            birth,
             lookups: 1,
             told,
             mapped: 0,
@@ -392,23 +377,30 @@ impl Nodes {
 mod tests {
     use super::*;
 
-    const BORN: Timespec = Timespec::EPOCH;
-    const FIRST: File = File { mount: 7, ino: 90 };
+    const FIRST: File = File {
+        mount: 7,
+        ino: 90,
+        inode: 1,
+    };
 
     fn table() -> Nodes {
         Nodes::new(0, FIRST, 4)
     }
 
     fn file(mount: u64, ino: u64) -> File {
-        File { mount, ino }
+        File {
+            mount,
+            ino,
+            inode: usize::try_from(ino).unwrap_or(usize::MAX),
+        }
     }
 
     #[test]
     fn a_node_lives_until_its_last_lookup_is_given_back() {
         let nodes = table();
-        assert_eq!(nodes.enter(3, (file(7, 5), BORN), None), Ok((5, None)));
-        assert_eq!(nodes.enter(4, (file(7, 5), BORN), None), Ok((5, Some(4))));
-        assert_eq!(nodes.enter(4, (file(7, 5), BORN), None), Ok((5, Some(4))));
+        assert_eq!(nodes.enter(3, file(7, 5), None), Ok((5, None)));
+        assert_eq!(nodes.enter(4, file(7, 5), None), Ok((5, Some(4))));
+        assert_eq!(nodes.enter(4, file(7, 5), None), Ok((5, Some(4))));
         assert_eq!(nodes.forget(5, 2), None);
         assert_eq!(nodes.place(5), Ok(3));
         assert_eq!(nodes.forget(5, 1), Some(3));
@@ -420,11 +412,11 @@ mod tests {
     #[test]
     fn numbers_are_those_of_the_tree_and_never_meet() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let number = |f| nodes.enter(9, (f, BORN), None).expect("room").0;
+        let number = |f| nodes.enter(9, f, None).expect("room").0;
         let all = [
             number(file(7, 5)),
             number(file(7, 1)),
-            number(file(7, 90)),
+            number(FIRST),
             number(file(8, 5)),
             number(file(9, 5)),
             number(file(8, 1 << 50)),
@@ -444,19 +436,19 @@ mod tests {
     fn there_are_no_more_than_may_be() {
         let nodes = table();
         for ino in 2..5 {
-            assert!(nodes.enter(3, (file(7, ino), BORN), None).is_ok());
+            assert!(nodes.enter(3, file(7, ino), None).is_ok());
         }
-        assert_eq!(nodes.enter(3, (file(7, 5), BORN), None), Err(Errno::ENFILE));
-        assert_eq!(nodes.enter(8, (file(7, 4), BORN), None), Ok((4, Some(8))));
+        assert_eq!(nodes.enter(3, file(7, 5), None), Err(Errno::ENFILE));
+        assert_eq!(nodes.enter(8, file(7, 4), None), Ok((4, Some(8))));
         assert_eq!(nodes.forget(4, 2), Some(3));
-        assert_eq!(nodes.enter(3, (file(7, 5), BORN), None), Ok((5, None)));
+        assert_eq!(nodes.enter(3, file(7, 5), None), Ok((5, None)));
     }
 
     #[test]
     fn where_there_is_no_room_it_is_asked_for_again() {
         let nodes = table();
         for ino in 2..5 {
-            assert!(nodes.enter(3, (file(7, ino), BORN), None).is_ok());
+            assert!(nodes.enter(3, file(7, ino), None).is_ok());
         }
         for _ in 0..2 {
             assert!(nodes.are_many() && !nodes.are_many());
@@ -467,12 +459,7 @@ mod tests {
     #[test]
     fn what_others_made_shorter_gets_another_number_and_what_is_ours_does_not() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let enter = |len| {
-            nodes
-                .enter(9, (file(7, 5), BORN), Some(len))
-                .expect("room")
-                .0
-        };
+        let enter = |len| nodes.enter(9, file(7, 5), Some(len)).expect("room").0;
         assert_eq!(enter(10), 5);
         assert_eq!(nodes.resized(5, 12), Ordering::Greater);
         assert_eq!(nodes.resized(5, 12), Ordering::Equal);
@@ -480,10 +467,10 @@ mod tests {
         nodes.retire(5);
         let second = enter(3);
         assert_ne!(second, 5);
-        assert_eq!(nodes.of_ino(5), [5, second]);
-        assert_eq!(nodes.listed(7, 5), second);
+        assert_eq!(nodes.of_inode(5, 5), [5, second]);
+        assert_eq!((nodes.listed(7, 5), nodes.shown(second, 7, 5)), (5, 5));
         assert_eq!(nodes.forget(5, 1), Some(9));
-        assert_eq!(nodes.of_ino(5), [second]);
+        assert_eq!(nodes.of_inode(5, 5), [second]);
         assert_eq!(nodes.ours(second), []);
         assert_eq!(nodes.resized(second, 1), Ordering::Equal);
         nodes.retire(second);
@@ -495,12 +482,7 @@ mod tests {
     #[test]
     fn a_lookup_finds_out_what_was_not_told() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let enter = |len| {
-            nodes
-                .enter(9, (file(7, 5), BORN), Some(len))
-                .expect("room")
-                .0
-        };
+        let enter = |len| nodes.enter(9, file(7, 5), Some(len)).expect("room").0;
         assert_eq!((enter(10), enter(10)), (5, 5));
         assert!(!nodes.has_grown(5, 10) && nodes.has_grown(5, 11));
         assert_eq!(enter(11), 5);
@@ -515,32 +497,37 @@ mod tests {
     }
 
     #[test]
-    fn new_file_with_the_inode_number_of_an_open_one_gets_its_own_number() {
+    fn inodes_of_one_number_are_nodes_of_their_own_that_show_it() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let born = |sec| (file(7, 5), Timespec::new(sec, 0));
-        assert_eq!(nodes.enter(3, born(1), None), Ok((5, None)));
-        let (second, needless) = nodes.enter(4, born(2), None).expect("room");
+        let inode = |inode| File {
+            inode,
+            ..file(7, 5)
+        };
+        assert_eq!(nodes.enter(3, inode(11), None), Ok((5, None)));
+        let (second, needless) = nodes.enter(4, inode(12), None).expect("room");
         assert!(second != 5 && needless.is_none());
         assert_eq!((nodes.place(5), nodes.place(second)), (Ok(3), Ok(4)));
-        assert_eq!(nodes.enter(8, born(2), None), Ok((second, Some(8))));
-        assert_eq!(nodes.of_ino(5), [5, second]);
+        assert_eq!((nodes.shown(5, 7, 5), nodes.shown(second, 7, 5)), (5, 5));
+        assert_eq!(nodes.enter(8, inode(12), None), Ok((second, Some(8))));
+        assert_eq!(nodes.of_inode(11, 5), [5]);
+        assert_eq!(nodes.of_inode(12, 5), [second]);
         assert_eq!(nodes.ours(second), []);
         assert_eq!(nodes.forget(5, 1), Some(3));
-        assert_eq!(nodes.of_ino(5), [second]);
+        assert_eq!(nodes.of_inode(11, 5), []);
         assert_eq!(nodes.forget(second, 2), Some(4));
-        assert_eq!(nodes.enter(6, born(3), None), Ok((5, None)));
+        assert_eq!(nodes.enter(6, inode(13), None), Ok((5, None)));
     }
 
     #[test]
     fn mounts_without_nodes_give_their_place_to_others() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let (kept, _) = nodes.enter(3, (file(8, 5), BORN), None).expect("room");
+        let (kept, _) = nodes.enter(3, file(8, 5), None).expect("room");
         for mount in 10..10 + 4 * MOUNTS_KEPT as u64 {
-            let (number, _) = nodes.enter(4, (file(mount, 5), BORN), None).expect("room");
+            let (number, _) = nodes.enter(4, file(mount, 5), None).expect("room");
             assert_ne!(number, kept);
             assert_eq!(nodes.forget(number, 1), Some(4));
         }
         assert_eq!(nodes.books.lock().mounts.len(), MOUNTS_KEPT);
-        assert_eq!(nodes.of_ino(5), [kept]);
+        assert_eq!(nodes.of_inode(5, 5), [kept]);
     }
 }

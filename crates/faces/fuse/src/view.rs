@@ -100,12 +100,16 @@ pub(crate) struct View {
     pub(crate) locks: Option<Locks>,
 }
 
-/// The file that these attributes are of.
-fn file_of(attr: &Statx) -> File {
-    File {
+/// The file that is open at `place`, and has these attributes.
+///
+/// # Errors
+/// `EBADF`: nothing is open there.
+fn file_of(task: &Task, place: Fd, attr: &Statx) -> Result<File, Errno> {
+    Ok(File {
         mount: attr.mnt_id,
         ino: attr.ino,
-    }
+        inode: task.inode_identity(place)?,
+    })
 }
 
 /// Descriptors beside those of nodes: what requests have open.
@@ -124,9 +128,10 @@ impl View {
         own.set_rlimit_nofile(options.nodes_max as u64 + SPARE);
         let root = own.open(b"/", PLACE | O_DIRECTORY, 0)?;
         let attr = own.statx(root, b"", AT_EMPTY_PATH, WANTED)?;
+        let file = file_of(&own, root, &attr)?;
         let workers = Worker::some(&own, options.threads.max(1))?;
         let view = Self {
-            nodes: Nodes::new(root, file_of(&attr), options.nodes_max.max(1)),
+            nodes: Nodes::new(root, file, options.nodes_max.max(1)),
             counts: Arc::default(),
             seats: workers.iter().map(|w| Arc::clone(&w.seat)).collect(),
             early: Early::default(),
@@ -168,13 +173,12 @@ impl View {
         let entered = attr.and_then(|attr| {
             let is_file = is_reg(u32::from(attr.mode));
             let told = (is_file && self.hears && self.writeback).then_some(attr.size);
-            let (number, needless) = self
-                .nodes
-                .enter(place, (file_of(&attr), attr.btime), told)?;
+            let file = file_of(task, place, &attr)?;
+            let (number, needless) = self.nodes.enter(place, file, told)?;
             if told.is_some_and(|len| self.nodes.has_grown(number, len)) {
                 self.has_length(vec![number], attr.size);
             }
-            let attr = self.shown(task, place, attr);
+            let attr = self.answered(task, (number, place), attr);
             // What is told from now on finds the node.
             let holds = self.tells.get() == tells;
             let entry = Entry {
@@ -229,17 +233,24 @@ impl View {
         }
     }
 
+    /// The attributes of a node as they are answered, with the inode number that stat(2) shows.
+    fn answered(&self, task: &Task, (number, place): (u64, Fd), attr: Statx) -> Statx {
+        let ino = self.nodes.shown(number, attr.mnt_id, attr.ino);
+        let attr = self.shown(task, place, attr);
+        Statx { ino, ..attr }
+    }
+
     /// `GETATTR`.
     pub(crate) fn attributes(&self, w: &Worker, number: u64) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
-        attributes_at(w, place).map(|attr| self.shown(&w.task, place, attr))
+        attributes_at(w, place).map(|attr| self.answered(&w.task, (number, place), attr))
     }
 
     /// `STATX`: the same with the time of birth.
     pub(crate) fn birth(&self, w: &Worker, number: u64) -> Result<Statx, Errno> {
         let place = self.nodes.place(number)?;
         let attr = w.task.statx(place, b"", AT_EMPTY_PATH, WANTED)?;
-        Ok(self.shown(&w.task, place, attr))
+        Ok(self.answered(&w.task, (number, place), attr))
     }
 
     /// `SETATTR`, in the order in which Linux applies the changes of one call.
@@ -278,7 +289,7 @@ impl View {
         }
         w.task
             .utimensat(place, Some(b""), change.times, AT_EMPTY_PATH)?;
-        attributes_at(w, place).map(|attr| self.shown(&w.task, place, attr))
+        attributes_at(w, place).map(|attr| self.answered(&w.task, (number, place), attr))
     }
 
     /// `READLINK`.

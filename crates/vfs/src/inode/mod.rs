@@ -151,6 +151,13 @@ impl Inode {
     pub fn ino(&self) -> u64 {
         self.ino
     }
+
+    /// What tells it from every other inode that lives at the same time: another one may have its
+    /// number.
+    pub fn identity(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Device number of a device node, in the kernel's 64-bit user form.
     pub fn rdev(&self) -> u64 {
         self.rdev

@@ -9,7 +9,6 @@ mod ioctl;
 mod names;
 
 use crate::locks::Answered;
-use crate::nodes::ROOT;
 use crate::options::Options;
 use crate::stats::Request as Kind;
 use crate::view::{Entry, View};
@@ -91,11 +90,7 @@ fn opened(asked: &mut Asked<'_>, handle: u64, flags: u32) {
 
 /// A node with the number that it is shown with: its own; but of the root, whose inode's is.
 fn shown(number: u64, attr: &Statx) -> Shown<'_> {
-    Shown {
-        node: number,
-        ino: if number == ROOT { attr.ino } else { number },
-        attr,
-    }
+    Shown { node: number, attr }
 }
 
 impl Clerk {

@@ -22,8 +22,6 @@ pub(crate) struct Holds {
 pub(crate) struct Shown<'a> {
     /// The node's number.
     pub(crate) node: u64,
-    /// The inode number that stat(2) shows.
-    pub(crate) ino: u64,
     pub(crate) attr: &'a Statx,
 }
 
@@ -67,7 +65,7 @@ pub(crate) fn entry(answer: &mut Answer<'_>, shown: &Shown<'_>, holds: Holds) {
     answer.u64(holds.attributes.as_secs());
     answer.u32(holds.name.subsec_nanos());
     answer.u32(holds.attributes.subsec_nanos());
-    attr(answer, shown.ino, shown.attr);
+    attr(answer, shown.attr.ino, shown.attr);
 }
 
 /// The entry of a name that does not exist, for so long.
@@ -89,7 +87,7 @@ fn hold(answer: &mut Answer<'_>, holds: Duration) {
 /// Attributes that hold for so long (`fuse_attr_out`).
 pub(crate) fn attributes(answer: &mut Answer<'_>, shown: &Shown<'_>, holds: Duration) {
     hold(answer, holds);
-    attr(answer, shown.ino, shown.attr);
+    attr(answer, shown.attr.ino, shown.attr);
 }
 
 fn time(answer: &mut Answer<'_>, at: Timespec) {
@@ -111,7 +109,7 @@ pub(crate) fn statx(answer: &mut Answer<'_>, shown: &Shown<'_>, holds: Duration)
     }
     answer.u16(attr.mode);
     answer.u16(0);
-    for n in [shown.ino, attr.size, attr.blocks, attr.attributes_mask] {
+    for n in [shown.attr.ino, attr.size, attr.blocks, attr.attributes_mask] {
         answer.u64(n);
     }
     for at in [attr.atime, attr.btime, attr.ctime, attr.mtime] {
@@ -143,7 +141,6 @@ mod tests {
         let value = Statx::default();
         let shown = Shown {
             node: 5,
-            ino: 6,
             attr: &value,
         };
         let holds = Holds {

@@ -18,6 +18,8 @@ use rustix::fs::XattrFlags;
 
 /// What begins the names of attributes that are the tree's own.
 pub(crate) const OWN: &[u8] = b"user.openpath.";
+/// What begins the names of a guest's attributes whose names would begin so.
+pub(crate) const ESCAPED: &[u8] = b"user.openpath.openpath.";
 /// The attribute with mode, owner, group and device number.
 pub(crate) const ATTRIBUTE: &str = "user.openpath.attr";
 /// The longest value of it.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes: the host's, but for those that the tree keeps its own things in.
+//! Extended attributes: the host's. Where the tree keeps its own things in some
+//! ([`Ownership::Xattr`]), those are not seen, and a guest's of such a name is kept under another.
 //!
 //! Regular files and directories are asked by a handle that can be read, everything else by its
 //! number in `/proc/self/fd`; where there is no `/proc`, it has none.
 
 use crate::handles::number;
 use crate::node::Node;
-use crate::owner::OWN;
+use crate::options::Ownership;
+use crate::owner::{ESCAPED, OWN};
 use crate::pool::{Handle, Use};
 use crate::sys::errno;
 use openpath_abi::Errno;
@@ -15,6 +17,7 @@ use openpath_abi::xattr::{
 };
 use openpath_vfs::{Inode, Patience};
 use rustix::fs::{AtFlags, XattrFlags};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 const WAIT: Patience = Patience::Wait;
@@ -48,16 +51,31 @@ impl Node {
         Ok(By::Path(path, handle))
     }
 
-    /// Whether it is not for guests to see.
-    fn is_own(&self, name: &[u8]) -> bool {
-        name.starts_with(OWN)
+    /// Whether the tree keeps its own things in attributes.
+    fn keeps(&self) -> bool {
+        matches!(self.tree.options.ownership, Ownership::Xattr { .. })
+    }
+
+    /// The host's name for a guest's attribute.
+    fn beneath<'a>(&self, name: &'a [u8]) -> Cow<'a, [u8]> {
+        match name.strip_prefix(OWN) {
+            Some(rest) if self.keeps() => Cow::Owned([ESCAPED, rest].concat()),
+            _ => Cow::Borrowed(name),
+        }
+    }
+
+    /// The guest's name for an attribute of the host; none for one of the tree's own.
+    fn shown(&self, name: &[u8]) -> Option<Vec<u8>> {
+        if !self.keeps() || !name.starts_with(OWN) {
+            return Some(name.to_vec());
+        }
+        let rest = name.strip_prefix(ESCAPED)?;
+        Some([OWN, rest].concat())
     }
 
     /// As `InodeOps::getxattr`.
     pub(crate) fn get_xattr(self: &Arc<Self>, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        if self.is_own(name) {
-            return Err(Errno::ENODATA);
-        }
+        let name = &*self.beneath(name);
         let by = self.by()?;
         if by.is_nowhere() {
             let known = [USER_PREFIX, TRUSTED_PREFIX, SECURITY_PREFIX];
@@ -95,9 +113,7 @@ impl Node {
         value: &[u8],
         flags: u32,
     ) -> Result<(), Errno> {
-        if self.is_own(name) {
-            return Err(Errno::EPERM);
-        }
+        let name = &*self.beneath(name);
         let flags = XattrFlags::from_bits_retain(flags);
         let done = match self.by()? {
             By::File(file) => rustix::fs::fsetxattr(&*file, name, value, flags),
@@ -129,15 +145,13 @@ impl Node {
             }
         };
         let names = list[..len].split(|byte| *byte == 0);
-        let names = names.filter(|name| !name.is_empty() && !self.is_own(name));
-        Ok(names.map(<[u8]>::to_vec).collect())
+        let names = names.filter(|name| !name.is_empty());
+        Ok(names.filter_map(|name| self.shown(name)).collect())
     }
 
     /// As `InodeOps::removexattr`.
     pub(crate) fn remove_xattr(self: &Arc<Self>, inode: &Inode, name: &[u8]) -> Result<(), Errno> {
-        if self.is_own(name) {
-            return Err(Errno::EPERM);
-        }
+        let name = &*self.beneath(name);
         let done = match self.by()? {
             By::File(file) => rustix::fs::fremovexattr(&*file, name),
             by if by.is_nowhere() => return Err(Errno::ENODATA),

@@ -282,6 +282,17 @@ fn owners_are_kept_in_attributes() {
             Some(Errno::ENODATA)
         );
         assert!(task.listxattr(b"/d/f").expect("listxattr").is_empty());
+        // A guest's attribute of such a name is another one.
+        let names = [&b"user.openpath.attr"[..], b"user.openpath.openpath.attr"];
+        for name in names {
+            let set = task.setxattr(b"/d/f", name, name, 0);
+            set.expect("setxattr");
+        }
+        let listed = task.listxattr(b"/d/f").expect("listxattr");
+        assert_eq!(listed.len(), names.concat().len() + names.len());
+        for name in names {
+            assert_eq!(task.getxattr(b"/d/f", name).as_deref(), Ok(name));
+        }
     }
     let (_vfs, task) = world(&s, options());
     let shown = |path: &str| task.stat(path.as_bytes()).map(|s| (s.mode, s.uid, s.gid));

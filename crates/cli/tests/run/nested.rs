@@ -72,6 +72,49 @@ fn named_run_in_a_run_is_refused_in_a_sentence_and_leaves_nothing() {
 }
 
 #[test]
+fn run_in_a_named_run_keeps_its_view_there_and_its_commit_reaches_the_outer() {
+    for place in Place::all("nested-named") {
+        place.write("file", "real\n");
+        let (view, inner) = (place.path("view"), place.path("inner"));
+        let run = format!("'{OPENPATH}' run -q --upper '{inner}' --");
+        let line = format!(
+            "{run} sh -c 'echo inner > file; chmod 640 file; mkdir d; chmod 711 d; mkfifo p'; \
+             {run} stat -c '%a %F' file d p; '{OPENPATH}' commit '{inner}' > /dev/null; cat file"
+        );
+        let output = place.run(&["-q", "--upper", &view], &line);
+        let kinds = "640 regular file\n711 directory\n644 fifo\n";
+        assert_eq!(out(&output), format!("{kinds}inner\n"), "{}", err(&output));
+        assert_eq!(place.read("file"), "real\n");
+        // The inner view is a directory of the outer one: what it keeps comes with the commit.
+        let done = place.openpath(["commit", &view]).output().unwrap();
+        assert!(done.status.success(), "{}", err(&done));
+        let shown = place.plain("stat -c '%a %F' file d p; cat file");
+        assert_eq!(out(&shown), format!("{kinds}inner\n"));
+    }
+}
+
+#[test]
+fn attributes_of_the_command_are_no_owner_and_mode_for_a_commit() {
+    for place in Place::all("own-names") {
+        let line = "echo x > f; chmod 600 f; setfattr -n user.openpath.attr -v '35309 0 0 0' f; \
+            getfattr --absolute-names -n user.openpath.attr f | tail -n +2";
+        if !place.plain("command -v setfattr").status.success() {
+            eprintln!("skipped: no setfattr here");
+            return;
+        }
+        let view = place.path("view");
+        let ran = place.run(&["-q", "--upper", &view], line);
+        let value = "user.openpath.attr=\"35309 0 0 0\"\n\n";
+        assert_eq!(out(&ran), value, "{}", err(&ran));
+        let done = place.openpath(["commit", &view]).output().unwrap();
+        assert!(done.status.success(), "{}", err(&done));
+        let line = "stat -c %a f; getfattr --absolute-names -n user.openpath.attr f | tail -n +2";
+        let real = place.plain(line);
+        assert_eq!(out(&real), format!("600\n{value}"));
+    }
+}
+
+#[test]
 fn changes_of_a_nested_run_are_kept_in_a_directory_of_the_outer() {
     for place in Place::all("nested-upper") {
         place.write("file", "real\n");

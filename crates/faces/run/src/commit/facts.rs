@@ -22,8 +22,9 @@ use std::collections::BTreeMap;
 /// Seconds since 1970, and nanoseconds.
 pub(crate) type Time = (i64, u32);
 
-/// What begins the names of the back end's own attributes.
+/// What begins the names of the back end's own attributes, and a guest's own name behind that.
 const OWN: &[u8] = b"user.openpath.";
+const OWN_ESCAPE: &[u8] = b"openpath.";
 /// The attribute that keeps owner and mode.
 const KEPT: &[u8] = b"user.openpath.attr";
 /// What begins the names of marks.
@@ -191,18 +192,25 @@ impl Noted {
             BTreeMap::new()
         };
         for (name, value) in all {
-            if name == KEPT {
-                kept = parse(&value);
-            } else if !is_root && let Some(list) = lists::kept_as(&name) {
-                plain.insert(list.to_vec(), value);
-            } else if !is_root && lists::is_list(&name) {
-                // R3
-            } else if let Some(mark) = name.strip_prefix(MARK) {
+            if let Some(mark) = name.strip_prefix(MARK) {
                 match mark.strip_prefix(ESCAPE) {
                     Some(own) => plain.insert([MARK, own].concat(), value),
                     None => marks.insert(mark.to_vec(), value),
                 };
-            } else if !name.starts_with(OWN) {
+            } else if is_root {
+                // Root's upper tree keeps nothing in attributes: such names are the command's.
+                plain.insert(name, value);
+            } else if name == KEPT {
+                kept = parse(&value);
+            } else if let Some(list) = lists::kept_as(&name) {
+                plain.insert(list.to_vec(), value);
+            } else if lists::is_list(&name) {
+                // R3
+            } else if let Some(own) = name.strip_prefix(OWN) {
+                if let Some(own) = own.strip_prefix(OWN_ESCAPE) {
+                    plain.insert([OWN, own].concat(), value);
+                }
+            } else {
                 plain.insert(name, value);
             }
         }

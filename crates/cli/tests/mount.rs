@@ -131,6 +131,22 @@ fn a_daemon_returns_when_it_has_mounted_and_ends_with_the_mount() {
 }
 
 #[test]
+fn tree_in_memory_without_a_size_has_half_of_the_memory() {
+    if let Some(why) = lacks() {
+        return eprintln!("{why}");
+    }
+    let place = Scratch::new("half");
+    let mounted = openpath(&["mount", "mem", place.path(), "--daemon"]).output();
+    assert!(mounted.expect("run").status.success());
+    let room = rustix::fs::statvfs(&place.0).expect("statvfs");
+    let info = rustix::system::sysinfo();
+    let half = info.totalram * u64::from(info.mem_unit) / 2;
+    assert_eq!(room.f_blocks, half / 4096);
+    assert_eq!(room.f_files, half / 4096);
+    unmount(&place);
+}
+
+#[test]
 fn what_cannot_be_mounted_is_said_in_a_sentence() {
     if let Some(why) = lacks() {
         return eprintln!("{why}");

@@ -151,7 +151,8 @@ impl Scans {
     /// Does the next read start a scan, so that a list of the stable entries is wanted?
     #[must_use]
     pub fn starts(&self, fd: Fd) -> bool {
-        let known = !self.blind && !self.shared.contains(&fd.0);
+        // Opening `AT_FDCWD` to list it would be an event of its own.
+        let known = fd.0 >= 0 && !self.blind && !self.shared.contains(&fd.0);
         known && self.scans.get(&fd.0).is_none_or(Scan::starts)
     }
 

@@ -174,7 +174,11 @@ fn rule_stacked(op: &Op, host: &Outcome, ours: &Outcome) -> Option<&'static str>
             Some("L51")
         }
         (
-            Op::SetXattr { .. } | Op::Fchmod { .. } | Op::Fchown { .. } | Op::Utimens { .. },
+            Op::SetXattr { .. }
+            | Op::Fchmod { .. }
+            | Op::Fchown { .. }
+            | Op::Utimens { .. }
+            | Op::Futimens { .. },
             Outcome::Err(Errno::ENOTDIR | Errno::EEXIST),
             Outcome::Ok | Outcome::Err(Errno::ENOENT),
         ) => Some("L48"),

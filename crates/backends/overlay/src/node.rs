@@ -101,6 +101,7 @@ impl Node {
         });
         let ops = Box::new(Face(Arc::clone(&node)));
         let inode = Inode::new(number, first.rdev(), first.attr(), first.btime(), ops);
+        inode.set_flags(flag::EMPTY_READ_NO_ACCESS);
         node.inode.set(Arc::downgrade(&inode));
         node.settle(&inode);
         Ok(inode)

@@ -165,6 +165,21 @@ fn names_of_one_file_stay_one_file() {
 }
 
 #[test]
+fn reading_nothing_is_no_access() {
+    let s = Stack::new(1);
+    let (_vfs, task) = s.mount();
+    put(&task, "/f", "above");
+    let long_ago = [1, 2].map(|sec| TimeSet::At(Timespec::new(sec, 0)));
+    task.utimensat(AT_FDCWD, Some(b"/f"), long_ago, 0)
+        .expect("utimensat");
+    let atime = || task.stat(b"/f").expect("stat").atime.sec;
+    let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
+    assert_eq!((task.read(fd, &mut []), atime()), (Ok(0), 1));
+    assert_eq!(task.read(fd, &mut [0; 9]), Ok(5));
+    assert_ne!(atime(), 1);
+}
+
+#[test]
 fn a_file_that_lost_its_name_can_still_be_changed() {
     let s = Stack::new(1);
     put(&s.below[0], "/f", "below");

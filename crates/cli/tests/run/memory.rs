@@ -2,7 +2,7 @@
 //! `--upper memory:SIZE` bounds what the command makes, of whatever kind, and so the server.
 
 use crate::place::{Place, Who, err, out};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
 /// Makes things of the kind `sys.argv[1]` until one is refused; says how many, why, and what
@@ -132,4 +132,43 @@ fn a_size_of_nothing_admits_no_change() {
     let full = "No space left on device\n".repeat(4);
     assert_eq!(out(&output), format!("kept{full}kept"), "{}", err(&output));
     assert!(err(&output).contains("nothing changed"), "{}", err(&output));
+}
+
+/// Makes and removes files, and waits for a line after each of so many cycles.
+const CHURN: &str = r#"
+import os, sys
+for cycle in range(100):
+    os.mkdir("churn")
+    for made in range(300):
+        with open("churn/%d" % made, "w") as file:
+            file.write("x")
+    for made in range(300):
+        os.unlink("churn/%d" % made)
+    os.rmdir("churn")
+    print(cycle, flush=True)
+    sys.stdin.readline()
+"#;
+
+#[test]
+fn memory_of_the_server_does_not_grow_with_what_was_made_and_removed() {
+    for place in Place::all("churn") {
+        place.write("churn.py", CHURN);
+        let mut run = place.openpath(["run", "-q", "--", "python3", "churn.py"]);
+        run.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut run = run.spawn().unwrap();
+        let mut go_on = run.stdin.take().unwrap();
+        let mut said = BufReader::new(run.stdout.take().unwrap()).lines();
+        let mut sizes = Vec::new();
+        for _ in 0..100 {
+            said.next().unwrap().unwrap();
+            sizes.push(resident(run.id()));
+            writeln!(go_on).unwrap();
+        }
+        drop(go_on);
+        assert!(run.wait().unwrap().success());
+        // What is kept for good is made in the first cycles. 120 bytes for each file would be
+        // 2.8 MB here.
+        let (first, last) = (sizes[20], sizes[99]);
+        assert!(last < first + 1024, "{first} kB, then {last} kB: {sizes:?}");
+    }
 }

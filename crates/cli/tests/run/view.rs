@@ -493,3 +493,38 @@ fn lsattr_works_and_chattr_inside_leaves_the_hosts_file_alone() {
         assert_eq!(place.read("f"), "kept");
     }
 }
+
+#[test]
+fn calls_that_the_kernel_answers_for_a_mount_differ_as_listed() {
+    let look = r#"
+import os, select, sys
+def said(call):
+    try:
+        return call()
+    except OSError as error:
+        return error.strerror
+file = os.open("f", os.O_RDWR)
+print(said(lambda: select.epoll().register(file)))
+print(said(lambda: os.lseek(os.open(".", os.O_RDONLY), 0, os.SEEK_END)) == os.stat(".").st_size)
+print(said(lambda: os.chown("f", 77, -1)))
+"#;
+    for place in Place::all("listed") {
+        place.write("f", "data");
+        place.write("look.py", look);
+        let root = place.user().is_none();
+        let output = place.run(&["-q"], "python3 look.py");
+        let chown = if root { "None" } else { "Invalid argument" };
+        let want = format!("None\nTrue\n{chown}\n");
+        assert_eq!(out(&output), want, "{}", err(&output));
+        let outside = out(&place.plain("python3 look.py"));
+        assert!(
+            outside.starts_with("Operation not permitted\n"),
+            "{outside}"
+        );
+        assert_eq!(
+            outside.ends_with("\nOperation not permitted\n"),
+            !root,
+            "{outside}"
+        );
+    }
+}

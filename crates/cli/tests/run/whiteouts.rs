@@ -67,3 +67,17 @@ fn device_0_0_is_a_file_of_the_view_and_is_committed_as_one() {
         assert_eq!(real, "./new 640 2\n./real 600 1\n./second 640 2\n");
     }
 }
+
+#[test]
+fn kernel_overlay_in_a_view_strips_set_id_bits_at_copy_up() {
+    let Some(place) = Place::new("set-id", Who::Caller) else {
+        return;
+    };
+    let made = place.plain("mkdir -p k/l k/u k/w k/m && echo a > k/l/a && chmod 4755 k/l/a");
+    assert!(made.status.success(), "{}", err(&made));
+    let line = format!("{MOUNT} && stat -c %a k/m/a && touch k/m/a && stat -c %a k/m/a");
+    let output = place.run(&["-q"], &line);
+    assert_eq!(out(&output), "4755\n755\n", "{}", err(&output));
+    let real = place.plain(&format!("unshare --mount sh -c \"{line}\""));
+    assert_eq!(out(&real), "4755\n4755\n", "{}", err(&real));
+}

@@ -109,6 +109,7 @@ pub use share::{Net, Share};
 pub use signals::End;
 pub use stage::become_command;
 pub use text::text_of;
+pub use view::half_of_memory;
 
 /// The verb that makes this program a server ([`serve`]).
 pub const SERVE: &str = "run-serve";

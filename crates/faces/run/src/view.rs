@@ -432,7 +432,10 @@ fn limits() -> Limits {
     }
 }
 
-fn half_of_memory() -> u64 {
+/// Half of the machine's memory, in bytes: the most that a tree in memory holds unless told
+/// otherwise, as of tmpfs(5).
+#[must_use]
+pub fn half_of_memory() -> u64 {
     let info = rustix::system::sysinfo();
     info.totalram.saturating_mul(u64::from(info.mem_unit)) / 2
 }

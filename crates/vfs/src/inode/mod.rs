@@ -80,6 +80,8 @@ pub mod flag {
     pub const WATCHED: u64 = 1 << 10;
     /// A directory with a default access control list. As [`ACL`].
     pub const DEFAULT_ACL: u64 = 1 << 13;
+    /// A read of no bytes is no access (`backing_file_read_iter`). The backend's own.
+    pub const EMPTY_READ_NO_ACCESS: u64 = 1 << 14;
 }
 
 /// What few inodes have, made for the first who needs any of it.

@@ -141,6 +141,13 @@ impl Filp<'_> {
         Ok(regular || self.own_ops().is_some_and(FileOps::moves))
     }
 
+    /// As [`Filp::accessed`], after a read that asked for `len` bytes.
+    pub(crate) fn accessed_by_read(&self, target: &Target<'_>, len: usize) {
+        if len > 0 || target.inode.flags() & crate::flag::EMPTY_READ_NO_ACCESS == 0 {
+            self.accessed(target);
+        }
+    }
+
     /// Moves the access time after reading through this file (`file_accessed`).
     pub(crate) fn accessed(&self, target: &Target<'_>) {
         if self.flags() & O_NOATIME == 0 {

@@ -215,7 +215,7 @@ impl Filp<'_> {
         let from = offset.cast_unsigned();
         let done = inode.shielded(|ops| ops.read_at(inode, buf, from))?;
         counted(done, len)?;
-        self.accessed(&target);
+        self.accessed_by_read(&target, len);
         Ok(done)
     }
 

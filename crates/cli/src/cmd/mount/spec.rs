@@ -132,7 +132,7 @@ impl Layers {
         let lowers = lowers.map(|path| HostFs::open(path, options(self.policy)));
         let upper = match (&self.upper, taken) {
             (None, _) => None,
-            (Some(Upper::Memory), _) => Some(MemFs::new(MemOptions::default())),
+            (Some(Upper::Memory), _) => Some(MemFs::new(half())),
             (Some(Upper::Dir(_)), Some(taken)) => {
                 let dir = taken.descriptor().map_err(|_| Errno::EMFILE)?;
                 Some(HostFs::over(dir, options(Policy::Exclusive))?)
@@ -154,13 +154,24 @@ fn settings(text: &str) -> impl Iterator<Item = (&str, &str)> {
     words.map(|word| word.split_once('=').unwrap_or((word, "")))
 }
 
+/// A tree in memory with the bounds of tmpfs(5): half of the memory, and an inode for each page of
+/// that.
+fn half() -> MemOptions {
+    let size = openpath_run::half_of_memory();
+    MemOptions {
+        size,
+        inodes: size / 4096,
+        ..MemOptions::default()
+    }
+}
+
 fn mem(text: &str) -> Result<Spec, String> {
     // A program that is not root's may use what it mounts.
     let mut options = MemOptions {
         mode: 0o755,
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
-        ..MemOptions::default()
+        ..half()
     };
     for (key, value) in settings(text) {
         match key {

@@ -3,7 +3,7 @@
 //! namespaces of his own.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -490,4 +490,37 @@ fn new_file_with_the_inode_number_of_an_open_one_is_read() {
     assert!(reused, "no new file got the number of the old one");
     drop(held);
     unmount(&shown);
+}
+
+#[test]
+fn command_reads_a_new_file_with_the_inode_number_of_an_open_one() {
+    if let Some(why) = lacks() {
+        return eprintln!("{why}");
+    }
+    let place = Scratch::new("reused-run");
+    let Some(disk) = Disk::new(&place.0) else {
+        return eprintln!("skipped: no ext4 can be made and mounted here");
+    };
+    fs::write(disk.0.join("a"), "first").expect("written");
+    let number = fs::metadata(disk.0.join("a")).expect("there").ino();
+    let line = "exec 3<a; echo ready; while read -r name; do cat \"$name\"; done";
+    let mut run = openpath(&["run", "-q", "--", "sh", "-c", line]);
+    run.current_dir(&disk.0);
+    run.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut run = run.spawn().expect("run");
+    let mut asked = run.stdin.take().expect("a pipe");
+    let mut said = BufReader::new(run.stdout.take().expect("a pipe")).lines();
+    assert_eq!(said.next().expect("a line").expect("text"), "ready");
+    fs::remove_file(disk.0.join("a")).expect("removed");
+    let mut reused = false;
+    for n in 0..12 {
+        let name = format!("new-{n}");
+        fs::write(disk.0.join(&name), format!("{name}\n")).expect("written");
+        reused |= fs::metadata(disk.0.join(&name)).expect("there").ino() == number;
+        writeln!(asked, "{name}").expect("asked");
+        assert_eq!(said.next().expect("a line").expect("text"), name);
+    }
+    assert!(reused, "no new file got the number of the old one");
+    drop(asked);
+    assert!(run.wait().expect("ended").success());
 }

@@ -33,7 +33,8 @@ const STATUS: &str = "Exit status: the command's, and if it died of a signal so 
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Args {
-    /// Changes below this directory go to the disk.
+    /// Changes below this directory go to the disk. Locks of files there hold within the view:
+    /// what processes outside lock too, a database or a package cache, needs --pass.
     #[arg(long, value_name = "PATH")]
     rw: Vec<PathBuf>,
     /// Nothing below this path can be changed, except what --rw, --pass or --mount names in it: the

@@ -528,3 +528,25 @@ print(said(lambda: os.chown("f", 77, -1)))
         );
     }
 }
+
+#[test]
+fn locks_below_rw_hold_within_the_view_and_those_below_pass_everywhere() {
+    for place in Place::all("flock") {
+        std::fs::create_dir(place.dir.join("shared")).unwrap();
+        place.own("shared");
+        place.write("shared/lock", "");
+        for (option, outside) in [("--rw", "free"), ("--pass", "taken")] {
+            let line = "exec 9<>shared/lock; flock 9; flock -n shared/lock true || echo held; \
+                read line";
+            let mut run = place.openpath(["run", "-q", option, "shared", "--", "sh", "-c", line]);
+            run.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut run = run.spawn().unwrap();
+            let mut said = BufReader::new(run.stdout.take().unwrap()).lines();
+            assert_eq!(said.next().unwrap().unwrap(), "held");
+            let tried = place.plain("flock -n shared/lock echo free || echo taken");
+            assert_eq!(out(&tried), format!("{outside}\n"), "{option}");
+            writeln!(run.stdin.take().unwrap()).unwrap();
+            assert!(run.wait().unwrap().success());
+        }
+    }
+}

@@ -10,7 +10,7 @@ use crate::summary::{change_json, list, sign, text_of};
 use anstyle::AnsiColor;
 use bars::Bars;
 use openpath_bench::Error;
-use openpath_run::{Change, Commit, Conflict, Did, Kept, PathBytes, Refusal, Side, spec};
+use openpath_run::{Change, Commit, Conflict, Did, Kept, PathBytes, Refusal, Side, Undone, spec};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -44,8 +44,9 @@ pub(crate) struct Args {
     /// Go on with a commit that was interrupted, or with its undoing.
     #[arg(long = "continue", conflicts_with_all = ["paths", "dry_run", "force", "abort"])]
     go_on: bool,
-    /// Go back from a commit that was interrupted.
-    #[arg(long, conflicts_with_all = ["paths", "dry_run", "force"])]
+    /// Go back from a commit that was interrupted. What others changed since of what it had
+    /// committed is listed, and nothing is done; with --force it is gone over.
+    #[arg(long, conflicts_with_all = ["paths", "dry_run"])]
     abort: bool,
 }
 
@@ -73,10 +74,15 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
         as_text(&told)
     };
     console::put(&text)?;
-    if told.done == "refused" {
+    if is_refused(&told) {
         return Ok(Outcome::Shortfall);
     }
     Ok(Outcome::Done)
+}
+
+/// Whether nothing was done because of conflicts.
+fn is_refused(told: &Told) -> bool {
+    matches!(told.done, "refused" | "not undone" | "not aborted")
 }
 
 fn attempt(args: &Args) -> Result<Told, Refusal> {
@@ -89,27 +95,32 @@ fn attempt(args: &Args) -> Result<Told, Refusal> {
     };
     if args.undo {
         let undone = openpath_run::undo(&kept, args.force, &mut bars)?;
-        let refused = !args.force && !undone.conflicts.is_empty();
-        let conflicts = undone.conflicts.into_iter().map(|conflict| Both {
-            conflict,
-            what: "committed",
-            diff: None,
-        });
-        return Ok(Told {
-            changes: undone.changes,
-            conflicts: conflicts.collect(),
-            done: if refused { "refused" } else { "undone" },
-        });
+        return Ok(back(undone, args.force, ["not undone", "undone"]));
     }
     if args.go_on {
         let changes = openpath_run::resume(&kept, &mut bars)?;
         return Ok(plain(changes, "finished"));
     }
     if args.abort {
-        let changes = openpath_run::abort(&kept, &mut bars)?;
-        return Ok(plain(changes, "aborted"));
+        let undone = openpath_run::abort(&kept, args.force, &mut bars)?;
+        return Ok(back(undone, args.force, ["not aborted", "aborted"]));
     }
     commit(args, &kept, &mut bars)
+}
+
+/// What going back came to: the first word if it was refused, else the second.
+fn back(undone: Undone, force: bool, [refused, done]: [&'static str; 2]) -> Told {
+    let is_refused = !force && !undone.conflicts.is_empty();
+    let conflicts = undone.conflicts.into_iter().map(|conflict| Both {
+        conflict,
+        what: "committed",
+        diff: None,
+    });
+    Told {
+        changes: undone.changes,
+        conflicts: conflicts.collect(),
+        done: if is_refused { refused } else { done },
+    }
 }
 
 fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
@@ -124,7 +135,12 @@ fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
         let change = changes.find(|change| change.path == conflict.path);
         conflicts.push(Both {
             conflict: conflict.clone(),
-            what: change.map_or("deleted", |change| sign(&change.kind).1),
+            what: match change.map(|change| sign(&change.kind).1) {
+                None => "deleted",
+                // What others removed was there when the view changed it.
+                Some("added") if conflict.did == Did::Removed => "changed",
+                Some(word) => word,
+            },
             diff: difference(&commit, conflict),
         });
     }
@@ -184,7 +200,7 @@ fn as_json(args: &Args, told: &Told) -> Value {
     });
     json!({
         "view": args.view,
-        "result": told.done,
+        "result": if is_refused(told) { "refused" } else { told.done },
         "changes": told.changes.iter().map(change_json).collect::<Vec<_>>(),
         "conflicts": conflicts.collect::<Vec<_>>(),
     })
@@ -210,10 +226,13 @@ fn as_text(told: &Told) -> String {
             .ok();
             continue;
         }
-        writeln!(
-            text,
-            "  {red}C{red:#}  {path}: {what} in the view, {did} by others since"
-        )
+        match what {
+            "committed" => writeln!(text, "  {red}C{red:#}  {path}: {did} since the commit"),
+            _ => writeln!(
+                text,
+                "  {red}C{red:#}  {path}: {what} in the view, {did} by others since"
+            ),
+        }
         .ok();
         if conflict.place != conflict.path {
             let place = text_of(conflict.place.path());
@@ -221,7 +240,7 @@ fn as_text(told: &Told) -> String {
         }
         text.push_str(both.diff.as_deref().unwrap_or_default());
     }
-    if told.done != "refused" {
+    if !is_refused(told) {
         list(&mut text, &told.changes);
     }
     let count = match told.changes.len() {
@@ -238,6 +257,17 @@ fn as_text(told: &Told) -> String {
                 false => "see `--force`",
             };
             format!("nothing was done: {both} {paths} changed on both sides: {remedy}")
+        }
+        ("not undone" | "not aborted", _) => {
+            let both = told.conflicts.len();
+            let paths = if both == 1 { "path" } else { "paths" };
+            let remedy = match told.done {
+                "not aborted" => {
+                    "`--continue` goes on with the commit, `--abort --force` goes back over that"
+                }
+                _ => "`--undo --force` goes over that",
+            };
+            format!("nothing was done: {both} {paths} changed since the commit: {remedy}")
         }
         ("committed" | "possible", true) => "nothing to commit".to_owned(),
         ("possible", _) => format!("{count} can be committed"),

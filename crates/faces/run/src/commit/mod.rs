@@ -29,6 +29,7 @@ mod back;
 mod carry;
 mod choice;
 mod copy;
+mod cut;
 mod draft;
 mod facts;
 mod held;
@@ -294,22 +295,38 @@ pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal
     let journal = place.read()?;
     let mut carry = Carry::open(place, journal, watch, true)?;
     match state {
-        State::Recalling | State::Undoing => carry.back(state)?,
+        State::Recalling | State::Undoing => {
+            if let Some(conflict) = carry.meanwhile(state)?.first() {
+                return Err(Refusal::new(format!(
+                    "{} was changed since the undoing was interrupted: `openpath commit VIEW \
+                     --abort` lists all that was, and goes over it with `--force`",
+                    conflict.path.path().display()
+                )));
+            }
+            carry.back(state)?;
+        }
         state => carry.forth(state)?,
     }
     Ok(carry.journal.changes)
 }
 
-/// Goes back from a commit that was interrupted; tells what was to be committed.
+/// Goes back from a commit that was interrupted, or from its undoing. If others changed since what
+/// it had put in place, nothing is done unless it is forced.
 ///
 /// # Errors
 /// There is no such commit; what keeps it from being done.
-pub fn abort(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal> {
+pub fn abort(kept: &Kept, force: bool, watch: &mut dyn Watch) -> Result<Undone, Refusal> {
     let (_held, place, state) = interrupted(kept)?;
     let journal = place.read()?;
     let mut carry = Carry::open(place, journal, watch, true)?;
-    carry.back(state)?;
-    Ok(carry.journal.changes)
+    let conflicts = carry.meanwhile(state)?;
+    if force || conflicts.is_empty() {
+        carry.back(state)?;
+    }
+    Ok(Undone {
+        changes: carry.journal.changes,
+        conflicts,
+    })
 }
 
 fn interrupted(kept: &Kept) -> Result<(ViewLock, Place, State), Refusal> {

@@ -54,7 +54,7 @@ fn hidden(dir: &Path, name: &[u8]) -> PathBuf {
 /// Ends what was interrupted, if it was.
 fn end(kept: &Kept) {
     if kept.committed().unwrap() == Committed::Interrupted {
-        abort(kept, &mut Until(u64::MAX)).unwrap();
+        abort(kept, false, &mut Until(u64::MAX)).unwrap();
     }
 }
 

@@ -257,6 +257,6 @@ fn what_was_interrupted_is_said() {
     let said = Inspect::open(&kept).err().unwrap().to_string();
     assert!(said.contains("--abort"), "{said}");
     assert!(scene.plan(&[]).is_err() && crate::kept::discard(&scene.kept().name).is_err());
-    abort(&kept, &mut Until(u64::MAX)).unwrap();
+    abort(&kept, false, &mut Until(u64::MAX)).unwrap();
     assert_eq!(kept.committed().unwrap(), Committed::No);
 }

@@ -115,12 +115,139 @@ fn what_changed_since_a_commit_was_interrupted_is_not_overwritten() {
         let refused = resume(&scene.kept(), &mut Until(u64::MAX)).unwrap_err();
         assert!(refused.to_string().contains("was changed"), "{refused}");
         if phase == Phase::Exchanging {
-            abort(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+            abort(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
         }
         assert!(scene.real()["file"].contains("theirs") && no_hidden(&scene));
         assert_eq!(scene.kept().committed().unwrap(), Committed::No);
         assert_eq!(scene.shown(), wanted);
     }
+}
+
+/// What others do to a file that a commit, interrupted since, had put in place, and how that is
+/// told.
+const EDITS: [(&str, Did); 5] = [
+    ("write", Did::Changed),
+    ("replace", Did::Changed),
+    ("remove", Did::Removed),
+    ("chmod", Did::Changed),
+    ("make", Did::Made),
+];
+
+/// Does one of [`EDITS`]; the path it is about.
+fn edit(scene: &Scene, how: &str) -> &'static str {
+    let file = scene.base("file");
+    match how {
+        "write" => scene.write("file", "theirs"),
+        "replace" => {
+            scene.write("theirs", "theirs");
+            std::fs::rename(scene.base("theirs"), file).unwrap();
+        }
+        "remove" => std::fs::remove_file(file).unwrap(),
+        "chmod" => {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            std::fs::set_permissions(file, mode).unwrap();
+        }
+        _ => {
+            std::fs::create_dir_all(scene.base("gone")).unwrap();
+            scene.write("gone/theirs", "theirs");
+            return "gone";
+        }
+    }
+    "file"
+}
+
+#[test]
+fn going_back_from_a_commit_keeps_what_others_changed_since() {
+    for make in [Scene::new, Scene::across] {
+        for (how, did) in EDITS {
+            let scene = make(&format!("back-{how}"));
+            furnish(&scene);
+            let before = scene.real();
+            change(&scene);
+            let wanted = scene.shown();
+            let commit = scene.plan(&[]).unwrap();
+            commit.carry_out(&mut Before(Phase::Settling)).unwrap_err();
+            tick();
+            tick();
+            let path = edit(&scene, how);
+            let theirs = scene.real();
+            let refused = abort(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+            let told: Vec<_> = refused
+                .conflicts
+                .iter()
+                .map(|c| (c.path.path(), c.did))
+                .collect();
+            assert_eq!(told, [(&*scene.base(path), did)], "{how}");
+            assert_eq!(scene.real(), theirs, "{how}");
+            assert_eq!(scene.kept().committed().unwrap(), Committed::Interrupted);
+            if how == "write" {
+                // The other way is open, and keeps it too.
+                resume(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+                assert!(scene.real()["file"].contains("theirs"));
+                continue;
+            }
+            abort(&scene.kept(), true, &mut Until(u64::MAX)).unwrap();
+            assert_eq!((scene.real(), scene.shown()), (before, wanted), "{how}");
+        }
+    }
+}
+
+#[test]
+fn going_back_from_a_commit_leaves_what_it_had_not_reached() {
+    let mut reached = 0;
+    for stop in 0..1000 {
+        let scene = Scene::new("unreached");
+        furnish(&scene);
+        change(&scene);
+        let commit = scene.plan(&[]).unwrap();
+        if commit.carry_out(&mut Until(stop)).is_ok() {
+            break;
+        }
+        tick();
+        tick();
+        scene.write("file", "theirs");
+        let kept = scene.kept();
+        let refused = abort(&kept, false, &mut Until(u64::MAX)).unwrap();
+        // Whether it had come so far or not, nothing of theirs is lost.
+        assert!(scene.real()["file"].contains("theirs"), "stopped at {stop}");
+        let all_back = refused.conflicts.is_empty();
+        assert_eq!(
+            kept.committed().unwrap() == Committed::No,
+            all_back,
+            "stopped at {stop}"
+        );
+        reached += usize::from(!all_back);
+    }
+    assert!(reached > 3, "{reached}");
+}
+
+#[test]
+fn going_on_with_an_undo_keeps_what_others_changed_since() {
+    let scene = Scene::new("undo-since");
+    furnish(&scene);
+    change(&scene);
+    assert_eq!(scene.commit(&[]), []);
+    tick();
+    // Stopped before the first name is put back.
+    let mut stops = 0;
+    while undo(&scene.kept(), false, &mut Until(stops)).is_err() {
+        if scene.real().keys().any(|name| name.contains(".openpath-")) {
+            break;
+        }
+        stops += 1;
+        resume(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+        assert_eq!(scene.commit(&[]), []);
+        tick();
+    }
+    tick();
+    scene.write("file", "theirs");
+    let refused = resume(&scene.kept(), &mut Until(u64::MAX)).unwrap_err();
+    assert!(refused.to_string().contains("--abort"), "{refused}");
+    let listed = abort(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    assert_eq!(listed.conflicts.len(), 1);
+    assert!(scene.real()["file"].contains("theirs"));
+    abort(&scene.kept(), true, &mut Until(u64::MAX)).unwrap();
+    assert!(scene.real()["file"].contains("base file") && no_hidden(&scene));
 }
 
 #[test]
@@ -158,7 +285,7 @@ fn a_conflict_is_one_again_once_its_commit_is_taken_back() {
             undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
         } else {
             forced.carry_out(&mut Before(Phase::Settling)).unwrap_err();
-            abort(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+            abort(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
         }
         assert_eq!(scene.real(), theirs);
         assert_eq!(said(&scene), conflicts);

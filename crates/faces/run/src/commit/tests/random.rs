@@ -87,7 +87,7 @@ fn case(seed: u64) {
     if let Err(why) = commit.carry_out(&mut Until(stop)) {
         assert!(why.to_string().contains("stopped"), "seed {seed}: {why}");
         if rng.below(3) == 0 {
-            abort(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+            abort(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
             assert_eq!(scene.real(), before, "seed {seed}, back from step {stop}");
             assert_eq!(scene.shown(), wanted, "seed {seed}, back from step {stop}");
             assert_eq!(scene.commit(&[]), [], "seed {seed}");

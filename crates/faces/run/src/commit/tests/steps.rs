@@ -80,8 +80,8 @@ fn goes_back(make: Make) {
         if scene.plan(&[]).unwrap().carry_out(&mut Until(stop)).is_ok() {
             break;
         }
-        if abort(&scene.kept(), &mut Until(stop % 7)).is_err() {
-            abort(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+        if abort(&scene.kept(), false, &mut Until(stop % 7)).is_err() {
+            abort(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
         }
         assert_eq!(scene.real(), before, "stopped before step {stop}");
         assert_eq!(scene.shown(), wanted, "stopped before step {stop}");

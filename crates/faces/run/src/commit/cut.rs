@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A commit that was cut short, and what others changed of it since.
+//!
+//! # Rules
+//! R1. Going back replaces only what the commit itself put in place. A name that was exchanged and
+//!     leads to something else since, or to a file that was written since, is a conflict.
+//! R2. No time of the interruption is known. A file in place was written since it came there if it
+//!     was modified, after the commit began, at another time than the view's file. Its attributes
+//!     were changed since if it changed later than what it replaced, which waits under the hidden
+//!     name since the exchange, or later than the end of a commit that is being undone; of a file
+//!     with several names neither is known.
+//! R3. A name that the commit has not reached, or that was put back, is as others left it, and
+//!     stays so.
+
+use crate::Refusal;
+use crate::commit::carry::{Carry, kept, now};
+use crate::commit::facts::{Facts, Time};
+use crate::commit::held::Id;
+use crate::commit::journal::{Act, State, Sweep, Touch};
+use crate::commit::scan::{failed, told};
+use crate::commit::since::{Conflict, Did};
+use crate::commit::tree::{is_below, join, split};
+use std::collections::HashSet;
+
+/// One exchange changes two inodes, whose times may be so far apart: some ticks of the kernel's
+/// clock, in nanoseconds.
+const ONE_EXCHANGE: i128 = 20_000_000;
+/// The coarsest times that a file system keeps, in nanoseconds.
+const COARSEST: i128 = 2_000_000_000;
+
+fn nanoseconds(time: Time) -> i128 {
+    i128::from(time.0) * 1_000_000_000 + i128::from(time.1)
+}
+
+/// Whether these are the attributes of this inode.
+fn is(facts: Option<&Facts>, id: Option<Id>) -> bool {
+    facts.zip(id).is_some_and(|(facts, id)| facts.id().is(&id))
+}
+
+impl Carry<'_> {
+    /// What others changed since of what the commit, interrupted in this state, had done (R1).
+    ///
+    /// # Errors
+    /// The real tree cannot be read.
+    pub(crate) fn meanwhile(&self, state: State) -> Result<Vec<Conflict>, Refusal> {
+        let mut found = Vec::new();
+        if state == State::Preparing {
+            return Ok(found);
+        }
+        let mut note = |path: &[u8], did| {
+            found.push(Conflict {
+                path: told(path),
+                place: told(path),
+                did,
+                unseen: false,
+            });
+        };
+        for act in &self.journal.acts {
+            if act.new.is_some() && act.items.is_empty() {
+                // What moved may change: it moves back as it is.
+                continue;
+            }
+            self.since_exchanged(act, state, &mut note)?;
+        }
+        for touch in &self.journal.touches {
+            if self.is_neither(touch)? {
+                note(&touch.path, Did::Changed);
+            }
+        }
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        found.dedup_by(|a, b| a.path == b.path);
+        Ok(found)
+    }
+
+    /// Notes what became of a name, if it was exchanged.
+    fn since_exchanged(
+        &self,
+        act: &Act,
+        state: State,
+        note: &mut impl FnMut(&[u8], Did),
+    ) -> Result<(), Refusal> {
+        let look = |path: &[u8]| self.base.look(path).map_err(|why| failed(path, why));
+        let (there, waits) = (look(&act.path)?, look(&act.hidden)?);
+        let waits = waits.filter(|waits| is(Some(waits), act.old));
+        // What was replaced is put away after all exchanges.
+        let away = matches!(state, State::Settling | State::Recalling);
+        let exchanged = act.old.is_some() && (away || waits.is_some());
+        match there {
+            Some(there) if act.new.is_some() && is(Some(&there), act.new) => {
+                self.written_below(act, &there, waits.as_ref(), note)
+            }
+            Some(_) if exchanged && act.new.is_none() => {
+                note(&act.path, Did::Made);
+                Ok(())
+            }
+            Some(_) if exchanged => {
+                note(&act.path, Did::Changed);
+                Ok(())
+            }
+            None if exchanged && act.new.is_some() => {
+                note(&act.path, Did::Removed);
+                Ok(())
+            }
+            // R3
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes what was written of what the commit put in place, or made in it (R2).
+    fn written_below(
+        &self,
+        act: &Act,
+        top: &Facts,
+        waits: Option<&Facts>,
+        note: &mut impl FnMut(&[u8], Did),
+    ) -> Result<(), Refusal> {
+        let apart = |waits: &Facts| nanoseconds(top.ctime) - nanoseconds(waits.ctime);
+        if top.nlink == 1 && !top.is_dir() && waits.is_some_and(|w| apart(w) > ONE_EXCHANGE) {
+            note(&act.path, Did::Changed);
+            return Ok(());
+        }
+        let items: HashSet<&[u8]> = act.items.iter().map(Vec::as_slice).collect();
+        let mut todo = vec![act.path.clone()];
+        while let Some(path) = todo.pop() {
+            let said = |why| failed(&path, why);
+            let Some(facts) = self.base.look(&path).map_err(said)? else {
+                continue;
+            };
+            let moved = self.journal.moves.iter().any(|moved| moved.to == path);
+            if moved || split(&path).1.starts_with(b".openpath-") {
+                continue;
+            }
+            if path != act.path && !items.contains(&path[..]) {
+                note(&path, Did::Made);
+            } else if facts.is_dir() {
+                let names = self.base.names(&path).map_err(said)?;
+                todo.extend(names.iter().map(|name| join(&path, name)));
+            } else if self.is_written(&path, &facts)? {
+                note(&path, Did::Changed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file that the commit made was written since, or changed after it was done (R2).
+    fn is_written(&self, path: &[u8], facts: &Facts) -> Result<bool, Refusal> {
+        if facts.nlink == 1 && self.journal.done.is_some_and(|done| facts.ctime > done) {
+            return Ok(true);
+        }
+        let came_with = self.source(path)?.map(|source| source.mtime);
+        let early = nanoseconds(self.journal.began) - COARSEST;
+        let since = early <= nanoseconds(facts.mtime) && facts.mtime <= now();
+        Ok(since && came_with != Some(facts.mtime))
+    }
+
+    /// What the view had at a path, in its place or taken out.
+    fn source(&self, path: &[u8]) -> Result<Option<Facts>, Refusal> {
+        let said = |why| failed(path, why);
+        if let Some(facts) = self.upper.look(path).map_err(said)? {
+            return Ok(Some(facts));
+        }
+        for (number, sweep) in self.journal.sweeps.iter().enumerate() {
+            if let Sweep::Take(top) = sweep
+                && is_below(path, top)
+            {
+                let taken = [&kept("view", number), &path[top.len()..]].concat();
+                return self.store.look(&taken).map_err(said);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a file has attributes that it had neither before the commit nor has after it.
+    fn is_neither(&self, touch: &Touch) -> Result<bool, Refusal> {
+        let said = |why| failed(&touch.path, why);
+        let held = self.base.hold(&touch.path).map_err(said)?;
+        let Some(held) = held.filter(|held| held.id().is(&touch.id)) else {
+            // The way back leaves it.
+            return Ok(false);
+        };
+        let now = held.attributes().map_err(said)?;
+        let known = [&touch.before, &touch.after];
+        let times = known.iter().any(|known| known.mtime == now.mtime);
+        let same = known.iter().any(|known| known.same(&now));
+        Ok(!same || !held.facts.is_dir() && !times)
+    }
+}

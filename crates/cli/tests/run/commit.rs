@@ -311,3 +311,47 @@ fn files_that_the_view_never_saw_are_not_removed_with_force() {
         assert_eq!(all, ["a\n", "precious\n", "precious\n"]);
     }
 }
+
+#[test]
+fn read_only_directories_of_the_user_are_committed_and_undone() {
+    let made = "mkdir -p m n/v p/v q r s/old; \
+        for f in m/a n/v/a r/a s/old/a; do echo 1 > $f; done; \
+        chmod 555 n/v n p r";
+    let changes = [
+        "echo 2 > m/a; echo 3 > m/b; chmod 555 m",
+        "chmod u+w n/v; echo 2 > n/v/b",
+        "chmod u+w p; mv p q/p2",
+        "chmod u+w r; echo 2 > r/a; chmod 555 r",
+        "mkdir s/new; mv s/old s/new/o; echo 2 > s/new/o/b; chmod 555 s/new s/new/o",
+        "mkdir -p t/v; echo 2 > t/v/a; chmod 555 t/v t",
+    ];
+    let look = "find . -path ./view -prune -o ! -name 'fuse-*' -printf '%p %y %m %l ' -a \
+        \\( -type f -exec cat {} \\; -o -printf '\\n' \\) | sort";
+    for place in Place::all("read-only-dirs") {
+        let view = place.path("view");
+        for change in changes {
+            assert!(place.plain(made).status.success());
+            let before = out(&place.plain(look));
+            let ran = place.run(&["-q", "--upper", &view], &format!("{change}; {look}"));
+            let wanted = out(&ran);
+            assert_ne!(wanted, before, "{change}: {}", err(&ran));
+            for (verb, real) in [
+                (&["commit", &view][..], &wanted),
+                (&["commit", &view, "--undo"], &before),
+            ] {
+                let done = place.openpath(verb).output().unwrap();
+                assert!(done.status.success(), "{change}: {}", err(&done));
+                assert_eq!(out(&place.plain(look)), *real, "{change}: {verb:?}");
+            }
+            assert!(
+                place
+                    .openpath(["discard", &view])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            let gone = "chmod -R u+w . 2> /dev/null; rm -rf m n p q r s t";
+            assert!(place.plain(gone).status.success());
+        }
+    }
+}

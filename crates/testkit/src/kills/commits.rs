@@ -66,13 +66,16 @@ impl fmt::Display for Round {
 /// Makes the tree, in an empty directory.
 const MAKE: &str = "for d in 0 1 2 3 4; do mkdir d$d; for f in $(seq 30); do \
     seq $((d * f)) $((d * f * 40 + 9)) > d$d/f$f; done; done; ln d0/f1 linked; ln -s d0 way; \
-    mkdir d4/deep && echo deep > d4/deep/x; head -c 3000000 /dev/zero | tr '\\0' a > big";
+    mkdir d4/deep && echo deep > d4/deep/x; mkdir -p ro/in; echo x > ro/x; \
+    chmod 555 ro; head -c 3000000 /dev/zero | tr '\\0' a > big";
 /// Changes it in the view.
 const CHANGE: &str = "for f in $(seq 30); do seq $f > d0/f$f; done; rm -r d1/f1* d3; mkdir d3; \
     echo new > d3/f1; mv d2 moved; echo more >> moved/f3; mkdir -p new/deep; \
     for f in $(seq 40); do seq $f 99 > new/deep/n$f; done; rm d1/f2; mkdir d1/f2; \
     echo in > d1/f2/in; chmod 600 d1/f3; ln -sf d1 way; mv d4 d1/f2/d4; \
-    head -c 3000000 /dev/zero | tr '\\0' b > big; mkfifo pipe";
+    head -c 3000000 /dev/zero | tr '\\0' b > big; mkfifo pipe; \
+    chmod u+w ro; echo more >> ro/x; echo y > ro/y; chmod 555 ro ro/in; mkdir -p shut/in; \
+    echo z > shut/in/z; chmod 555 shut/in shut";
 /// Tells what is there: a line for each name, hidden names and the filler aside.
 const TELL: &str = "find . -name '.openpath-*' -prune -o -name filler -o -printf '%P %y %m %U %l ' \
     \\( -type f -exec sh -c 'cksum < \"$0\"' {} \\; -o -printf '\\n' \\) | sort";

@@ -24,6 +24,7 @@ use rustix::fd::AsFd as _;
 impl Carry<'_> {
     /// Goes back from a state until the commit is undone, and forgotten.
     pub(crate) fn back(&mut self, state: State) -> Result<(), Refusal> {
+        self.open_dirs()?;
         if state == State::Preparing {
             self.unprepare()?;
             return self.forget();
@@ -37,6 +38,7 @@ impl Carry<'_> {
         }
         self.place.enter(State::Undoing)?;
         self.undo()?;
+        self.close_dirs(false)?;
         self.sync()?;
         let (journal, since) = (&self.journal, now());
         let moments = journal.moments.iter().map(|moment| &moment.path);
@@ -82,6 +84,7 @@ impl Carry<'_> {
         for touch in self.journal.touches.iter().rev() {
             self.touch(touch, false)?;
         }
+        self.open_dirs()?;
         let all = self.journal.acts.len();
         for number in (0..all).rev() {
             self.step(Phase::Undoing, (2 * all - number) as u64, 2 * all as u64)?;

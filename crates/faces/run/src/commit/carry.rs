@@ -137,6 +137,7 @@ impl<'a> Carry<'a> {
     }
 
     fn forward(&mut self, state: State) -> Result<(), Refusal> {
+        self.open_dirs()?;
         if state == State::Preparing {
             self.prepare()?;
             self.journal.after.sort();
@@ -150,10 +151,13 @@ impl<'a> Carry<'a> {
         self.take_place()?;
         if state != State::Settling {
             self.apply()?;
+            // Some were closed by the attributes that they have now.
+            self.open_dirs()?;
             self.sync()?;
             self.place.enter(State::Settling)?;
         }
         self.settle()?;
+        self.close_dirs(true)?;
         let done = now();
         let moments = self.journal.moments.iter().map(|moment| &moment.path);
         let known = self.journal.known(moments, done, false);
@@ -188,6 +192,7 @@ impl<'a> Carry<'a> {
         for moment in self.journal.moments.iter().filter(|moment| !moment.is_new) {
             self.moment(&moment.path_before, moment.id, moment.atime, moment.before)?;
         }
+        self.close_dirs(false)?;
         // Further names came and went, and times were put back.
         let moments = self.journal.moments.iter().map(|moment| &moment.path);
         let links = self.journal.links.iter().map(|link| &link.path);

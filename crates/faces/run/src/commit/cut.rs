@@ -178,7 +178,8 @@ impl Carry<'_> {
             // The way back leaves it.
             return Ok(false);
         };
-        let now = held.attributes().map_err(said)?;
+        let mut now = held.attributes().map_err(said)?;
+        self.as_closed(&touch.id, &mut now, touch.before.mode);
         let known = [&touch.before, &touch.after];
         let times = known.iter().any(|known| known.mtime == now.mtime);
         let same = known.iter().any(|known| known.same(&now));

@@ -68,6 +68,7 @@ impl<'a> Draft<'a> {
                 after: Vec::new(),
                 boot: boot(),
                 began: file_clock(),
+                opened: Vec::new(),
                 contested: Vec::new(),
                 any_owner: false,
                 done: None,

@@ -23,6 +23,7 @@
 use crate::change::Change;
 use crate::commit::facts::{Attributes, Time};
 use crate::commit::held::Id;
+use crate::commit::opened::Opened;
 use crate::commit::seen::Seen;
 use crate::commit::tree::is_below;
 use serde::{Deserialize, Serialize};
@@ -154,6 +155,9 @@ pub(crate) struct Journal {
     pub(crate) boot: String,
     /// When it began, by the clock that file systems use.
     pub(crate) began: Time,
+    /// Directories that get permissions of their owner for the time of the work.
+    #[serde(default)]
+    pub(crate) opened: Vec<Opened>,
     /// What others had changed as well, which was forced.
     #[serde(default)]
     pub(crate) contested: Vec<Bytes>,
@@ -192,6 +196,7 @@ impl Journal {
         let ids = ids.chain(self.moves.iter_mut().map(|moved| &mut moved.id));
         let ids = ids.chain(self.touches.iter_mut().map(|touch| &mut touch.id));
         let ids = ids.chain(self.links.iter_mut().map(|link| &mut link.id));
+        let ids = ids.chain(self.opened.iter_mut().map(|dir| &mut dir.id));
         let dirs = self.before.iter_mut().chain(&mut self.after);
         for id in ids.chain(dirs.map(|(_, id)| id)) {
             id.device = None;

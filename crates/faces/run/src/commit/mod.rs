@@ -37,6 +37,7 @@ mod journal;
 mod ladder;
 mod lists;
 mod notes;
+mod opened;
 mod remove;
 mod rename;
 mod rights;
@@ -154,6 +155,7 @@ impl Commit {
         journal.contested = contested(&conflicts);
         journal.changes = Draft::told(&scan, &choice, changes);
         Rights::check(&base, &upper, &journal, &scan, &choice)?;
+        journal.opened = opened::needed(&base, &journal)?;
         Ok(Commit {
             inspect,
             notes,

@@ -94,12 +94,21 @@ fn look(dir: impl rustix::fd::AsFd, name: &[u8]) -> Result<Option<Found>> {
 fn open(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = rustix::fs::openat(dir, name, flags, Mode::empty())?;
-    let mode = rustix::fs::fstat(&dir)?.st_mode;
+    let_in(dir.as_fd())?;
+    Ok(dir)
+}
+
+/// Gives the owner of a directory all permissions.
+///
+/// # Errors
+/// `EBADF`.
+pub(crate) fn let_in(dir: BorrowedFd<'_>) -> Result<()> {
+    let mode = rustix::fs::fstat(dir)?.st_mode;
     if mode & 0o700 != 0o700 {
         let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
         let mode = Mode::from_raw_mode(mode & 0o7777 | 0o700);
         // A directory of another user stays as it is; what follows says whether that matters.
         let _if_it_may = rustix::fs::chmod(path, mode);
     }
-    Ok(dir)
+    Ok(())
 }

@@ -102,7 +102,8 @@ impl Carry<'_> {
             let there = self.base.hold(place).map_err(said)?;
             let there = there.filter(|there| there.id().is(&touch.id));
             let there = there.ok_or_else(|| changed(place))?;
-            let now = there.attributes().map_err(said)?;
+            let mut now = there.attributes().map_err(said)?;
+            self.as_closed(&touch.id, &mut now, before.mode);
             let written = !there.facts.is_dir() && now.mtime != before.mtime;
             if written || !now.same(before) {
                 return Err(changed(place));

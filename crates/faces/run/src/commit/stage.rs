@@ -17,6 +17,8 @@ use crate::commit::facts::Noted;
 use crate::commit::held::{Held, Id};
 use crate::commit::journal::{Act, Link, Move};
 use crate::commit::notes::is_own;
+use crate::commit::opened::Opened;
+use crate::commit::remove;
 use crate::commit::rename::{Name, said};
 use crate::commit::scan::failed;
 use crate::commit::seen::changed;
@@ -85,7 +87,7 @@ impl Carry<'_> {
         }
         let held = make_dir(dir.as_fd(), &name).map_err(|why| said(top, why))?;
         let id = held.id();
-        self.made(top, id);
+        self.made(top, id, noted.facts.mode);
         // R1
         let stage = Tree::at(held.into_fd());
         for item in below {
@@ -97,7 +99,7 @@ impl Carry<'_> {
             let (dir, name) = stage.spot(within).map_err(|why| failed(item, why))?;
             if noted.facts.is_dir() {
                 let held = make_dir(dir.as_fd(), name).map_err(|why| said(item, why))?;
-                self.made(item, held.id());
+                self.made(item, held.id(), noted.facts.mode);
             } else {
                 self.file((dir.as_fd(), name), (item, &place), &noted, first)?;
             }
@@ -107,7 +109,7 @@ impl Carry<'_> {
             if noted.facts.is_dir() {
                 let dress = || {
                     let held = stage.hold(&item[act.path.len()..])?.ok_or(Errno::STALE)?;
-                    held.dress(&noted.attributes, None, self.journal.any_owner)
+                    self.dress_new(&held, &noted.attributes)
                 };
                 dress().map_err(|why| said(item, why))?;
             }
@@ -152,7 +154,7 @@ impl Carry<'_> {
     }
 
     /// Notes which inode a new directory is, for what is done in it and to it later.
-    fn made(&mut self, path: &[u8], id: Id) {
+    fn made(&mut self, path: &[u8], id: Id, mode: u32) {
         let moments = self.journal.moments.iter_mut();
         for moment in moments.filter(|moment| moment.is_new && moment.path == path) {
             moment.id = Some(id);
@@ -161,6 +163,7 @@ impl Carry<'_> {
         if self.journal.moves.iter().any(into) {
             self.journal.after.retain(|(known, _)| known != path);
             self.journal.after.push((path.to_vec(), id));
+            self.journal.opened.extend(Opened::made(path, id, mode));
         }
     }
 
@@ -178,8 +181,7 @@ impl Carry<'_> {
             let held = Held::open(&*dir, &name).map_err(|why| failed(top, why))?;
             let held = held.filter(|held| act.new.is_some_and(|new| held.id().is(&new)));
             let held = held.ok_or_else(|| changed(&act.before))?;
-            let any = self.journal.any_owner;
-            let done = held.dress(&noted.attributes, None, any);
+            let done = self.dress_new(&held, &noted.attributes);
             done.map_err(|why| said(top, why))?;
         }
         Ok(())
@@ -221,6 +223,7 @@ impl Carry<'_> {
         }
         // All that is in the directory that is held goes; then its name, if it is that one's.
         if held.facts.is_dir() {
+            remove::let_in(held.fd()).map_err(fail)?;
             let within = Tree::at(clone(&held).map_err(fail)?);
             for name in names_in(held.fd()).map_err(fail)? {
                 within.remove(&join(b"", &name)).map_err(fail)?;

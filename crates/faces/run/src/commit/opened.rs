@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Directories that their owner may not write, and in which a commit changes names all the same.
+//!
+//! # Rules
+//! R1. An ordinary user's own directory gets `u+wx` for the time of the work, by a descriptor, and
+//!     the mode that it is to have when the work is done. Directories of others stay as they are.
+//! R2. The journal says which, before the first of them changes: what was interrupted opens them
+//!     again, and closes them at its end.
+//! R3. A mode that somebody else set meanwhile stays.
+
+use crate::Refusal;
+use crate::commit::carry::Carry;
+use crate::commit::facts::{Attributes, Facts};
+use crate::commit::held::{Held, Id};
+use crate::commit::journal::{Bytes, Journal};
+use crate::commit::scan::failed;
+use crate::commit::tree::{Tree, split};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// The bits of a mode that chmod(2) sets.
+const BITS: u32 = 0o7777;
+/// What changing names takes.
+const WRITES: u32 = 0o300;
+
+/// A directory that is opened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Opened {
+    /// Where it is before directories move.
+    before: Bytes,
+    /// Where it is afterwards.
+    after: Bytes,
+    pub(crate) id: Id,
+    /// Its mode, and that which it has once all is committed.
+    modes: [u32; 2],
+}
+
+impl Opened {
+    /// A directory that the commit makes, and in which it changes names: it is made open.
+    pub(crate) fn made(path: &[u8], id: Id, mode: u32) -> Option<Opened> {
+        let mode = mode & BITS;
+        let closed = mode & WRITES != WRITES && !rustix::process::geteuid().is_root();
+        closed.then(|| Opened {
+            before: path.to_vec(),
+            after: path.to_vec(),
+            id,
+            modes: [mode; 2],
+        })
+    }
+
+    /// Whether this is one of its modes with the bits that the work takes.
+    fn is_open(&self, mode: u32) -> bool {
+        let open = |closed: &u32| closed | WRITES == mode & BITS;
+        self.modes.iter().any(open)
+    }
+}
+
+/// The directories in which names change, and those that move elsewhere, as far as they are to be
+/// opened (R1).
+///
+/// # Errors
+/// One of them cannot be looked at.
+pub(crate) fn needed(base: &Tree, journal: &Journal) -> Result<Vec<Opened>, Refusal> {
+    let user = rustix::process::geteuid();
+    let mut found: Vec<Opened> = Vec::new();
+    if user.is_root() {
+        return Ok(found);
+    }
+    let moved = journal.moves.iter();
+    let moved = moved.filter(|moved| split(&moved.from).0 != split(&moved.to).0);
+    let moved = moved.map(|moved| (&moved.from, &moved.to, moved.id));
+    let names = journal.before.iter().map(|(path, id)| {
+        let after = journal.after.iter().find(|(_, there)| there.is(id));
+        (path, after.map_or(path, |(path, _)| path), *id)
+    });
+    for (before, after, id) in names.chain(moved) {
+        let facts = base.look(before).map_err(|why| failed(before, why))?;
+        let own = |facts: &Facts| facts.is_dir() && facts.uid == user.as_raw();
+        let Some(facts) = facts.filter(own) else {
+            continue;
+        };
+        let touched = journal.touches.iter().find(|touch| touch.id.is(&id));
+        let mode = facts.mode & BITS;
+        let last = touched.map_or(mode, |touch| touch.after.mode & BITS);
+        let known = found.iter().any(|known| known.id.is(&id));
+        if !known && mode & last & WRITES != WRITES {
+            found.push(Opened {
+                before: before.clone(),
+                after: after.clone(),
+                id,
+                modes: [mode, last],
+            });
+        }
+    }
+    Ok(found)
+}
+
+impl Carry<'_> {
+    /// Has attributes say `mode` of a directory that is open.
+    pub(crate) fn as_closed(&self, id: &Id, now: &mut Attributes, mode: u32) {
+        let opened = self.journal.opened.iter().find(|dir| dir.id.is(id));
+        if opened.is_some_and(|dir| dir.is_open(now.mode)) {
+            now.mode = mode;
+        }
+    }
+
+    /// Gives a new directory its attributes, open if it is to be.
+    ///
+    /// # Errors
+    /// What [`Held::dress`] gives.
+    pub(crate) fn dress_new(&self, held: &Held, attributes: &Attributes) -> rustix::io::Result<()> {
+        let id = held.id();
+        let mut attributes = Cow::Borrowed(attributes);
+        if self.journal.opened.iter().any(|dir| dir.id.is(&id)) {
+            attributes.to_mut().mode |= WRITES;
+        }
+        held.dress(&attributes, None, self.journal.any_owner)
+    }
+
+    /// Opens the directories that the journal names (R1).
+    pub(crate) fn open_dirs(&self) -> Result<(), Refusal> {
+        for dir in &self.journal.opened {
+            let Some(held) = self.find(dir)? else {
+                continue;
+            };
+            let mode = held.facts.mode & BITS;
+            if mode & WRITES != WRITES && dir.modes.contains(&mode) {
+                held.chmod(mode | WRITES)
+                    .map_err(|why| failed(&dir.before, why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives them the modes that they have before the commit, or after it (R3).
+    pub(crate) fn close_dirs(&self, forth: bool) -> Result<(), Refusal> {
+        for dir in &self.journal.opened {
+            let Some(held) = self.find(dir)? else {
+                continue;
+            };
+            let mode = dir.modes[usize::from(forth)];
+            if dir.is_open(held.facts.mode) && held.facts.mode & BITS != mode {
+                held.chmod(mode).map_err(|why| failed(&dir.before, why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory, wherever it is by now.
+    fn find(&self, dir: &Opened) -> Result<Option<Held>, Refusal> {
+        self.base.forget();
+        for path in [&dir.after, &dir.before] {
+            let held = self.base.hold(path).map_err(|why| failed(path, why))?;
+            if let Some(held) = held.filter(|held| held.id().is(&dir.id)) {
+                return Ok(Some(held));
+            }
+        }
+        Ok(None)
+    }
+}

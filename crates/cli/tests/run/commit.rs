@@ -156,12 +156,11 @@ fn what_cannot_be_done_is_found_before_anything_is() {
     let Some(place) = Place::new("rights", Who::Ordinary) else {
         return;
     };
-    place.plain("mkdir closed; echo base > closed/file; echo base > file");
-    run(
-        &place,
-        "echo view > closed/file; echo view > file; echo new > closed/new",
-    );
-    place.plain("chmod 555 closed");
+    // The file is the user's, the directory another's.
+    std::fs::create_dir(place.dir.join("closed")).unwrap();
+    place.plain("echo base > mine; echo base > file");
+    std::fs::rename(place.dir.join("mine"), place.dir.join("closed/file")).unwrap();
+    run(&place, "echo view > closed/file; echo view > file");
     let refused = verb(&place, "commit", &[]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(
@@ -170,6 +169,7 @@ fn what_cannot_be_done_is_found_before_anything_is() {
         err(&refused)
     );
     assert_eq!(place.read("file"), "base\n");
+    assert_eq!(place.read("closed/file"), "base\n");
     assert!(!place.dir.join("state/openpath/views/view/next").exists());
 }
 

@@ -375,10 +375,12 @@ fn innermost_rule_wins() {
         );
         assert!(err(&output).contains("Read-only"), "{}", err(&output));
         assert_eq!(place.read("w/new"), "passed\n");
-        let output = place.run(
-            &["--ro", "/", "--rw", "w"],
-            "echo disk > w/new; touch new /tmp/x",
+        // No name in the shared directory is another's by chance.
+        let line = format!(
+            "echo disk > w/new; touch new /tmp/openpath-innermost-{}",
+            std::process::id()
         );
+        let output = place.run(&["--ro", "/", "--rw", "w"], &line);
         assert_eq!(
             err(&output).matches("Read-only").count(),
             2,

@@ -3,7 +3,7 @@
 
 use anstyle::{AnsiColor, Style};
 use openpath_run::live::{Label, LiveKind};
-use openpath_run::{Change, Ended, Kind, What};
+use openpath_run::{Change, Ended, Kind, Plan, Source, What};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -62,8 +62,23 @@ pub(crate) fn change_json(change: &Change) -> Value {
     object
 }
 
-/// The summary of a run for people, with colours.
-pub(crate) fn as_text(ended: &Ended) -> String {
+/// The options of a run by which changes go to real files, which no summary shows.
+pub(crate) fn direct(plan: &Plan) -> Vec<&'static str> {
+    let mut mounts = plan.extra.iter().filter(|extra| !extra.read_only);
+    let options = [
+        ("--rw", !plan.write_through.is_empty()),
+        ("--pass", plan.pass.len() > Plan::default().pass.len()),
+        (
+            "--mount",
+            mounts.any(|extra| matches!(extra.source, Source::Host(_))),
+        ),
+    ];
+    let options = options.into_iter().filter(|(_, is_used)| *is_used);
+    options.map(|(option, _)| option).collect()
+}
+
+/// The summary of a run for people, with colours; `direct` as [`direct`] gives it.
+pub(crate) fn as_text(ended: &Ended, direct: &[&str]) -> String {
     let mut text = String::new();
     let count = ended.changes.len();
     let title = match count {
@@ -71,7 +86,14 @@ pub(crate) fn as_text(ended: &Ended) -> String {
         1 => "1 change".to_owned(),
         more => format!("{more} changes"),
     };
-    writeln!(text, "openpath: {title}").ok();
+    let scope = match direct {
+        [] => String::new(),
+        options => {
+            let options = options.join(" and ");
+            format!(" in the view; changes below {options} went to the real files")
+        }
+    };
+    writeln!(text, "openpath: {title}{scope}").ok();
     list(&mut text, &ended.changes);
     match ended.left {
         0 => {}

@@ -65,7 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPEC", value_parser = Mount::parse)]
     mount: Vec<Mount>,
     /// What takes the changes: `memory`, `memory:SIZE` or a directory, which is as a view's name.
-    #[arg(long, value_name = "UPPER", conflicts_with = "name")]
+    /// Not together with --name, on the command line or in the file of --config.
+    #[arg(long, value_name = "UPPER")]
     upper: Option<String>,
     /// The kernel keeps writes back, as of a disk: quicker for who writes little by little, slower
     /// for who reads many files, and a full view is told to who closes. Not with --rw, nor with
@@ -104,8 +105,10 @@ pub(crate) struct Args {
     /// Forget the rules that are kept with the view, and keep those that are given.
     #[arg(long)]
     replace_rules: bool,
-    /// A file (TOML) that says all this; options add to it. Refused where the command could change
-    /// it.
+    /// A file (TOML) that says all this. Its paths and patterns start at the directory of the file,
+    /// those of options at the working directory. Rules of options add to its rules, of two limits
+    /// the smaller holds, and --net, --upper and --name replace its `net`, `upper` and `name`.
+    /// Refused where the command could change it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print what the run would be, as such a file, and do not run.
@@ -123,8 +126,8 @@ pub(crate) struct Args {
     /// name ends in `.jsonl`. The command is slower for it.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// No summary; what was lost is still said.
-    #[arg(long, short, conflicts_with_all = ["json", "report"])]
+    /// No summary on standard error; what was lost is still said. A file of --report is written.
+    #[arg(long, short)]
     quiet: bool,
     #[cfg(feature = "wasi")]
     #[command(flatten)]
@@ -161,6 +164,7 @@ impl Args {
             Some(file) => Config::read(file).map_err(Refusal::new)?,
             None => Config::default(),
         };
+        self.refuse_upper_with_name(&config)?;
         config.rw.extend_from_slice(&self.rw);
         config.ro.extend_from_slice(&self.ro);
         config.ro_try.extend_from_slice(&self.ro_try);
@@ -175,13 +179,38 @@ impl Args {
         config.share.extend_from_slice(&self.share);
         config.limit.extend_from_slice(&self.limit);
         config.net = self.net.unwrap_or(config.net);
-        if self.name.is_some() || self.upper.is_some() {
-            // Two answers to one question: the option's counts.
-            config.upper.clone_from(&self.upper);
-            config.name.clone_from(&self.name);
-        }
+        config.upper = self.upper.clone().or(config.upper);
+        config.name = self.name.clone().or(config.name);
         config.settle(cwd)?;
         Ok(config)
+    }
+
+    /// Refuses `upper` and `name` together, each from the command line or from the file. One of
+    /// them would be ignored, and with `upper` the bound on memory.
+    fn refuse_upper_with_name(&self, file: &Config) -> Result<(), Refusal> {
+        let origin = |key: &str, option: &Option<String>, in_file: &Option<String>| {
+            let file = self.config.as_ref().filter(|_| in_file.is_some());
+            let file = file.map(|file| format!("`{key}` of {}", file.display()));
+            option.as_ref().map(|_| format!("--{key}")).or(file)
+        };
+        let upper = origin("upper", &self.upper, &file.upper);
+        let name = origin("name", &self.name, &file.name);
+        match (upper, name) {
+            (Some(upper), Some(name)) => Err(Refusal::new(format!(
+                "{upper} and {name} exclude each other, because a named view keeps its changes in \
+                 its own directory: leave one out"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses `--quiet --json` where nothing is written as JSON.
+    fn check_quiet(&self) -> Result<(), Refusal> {
+        if self.quiet && self.json && self.report.is_none() && self.log.is_none() {
+            let text = "--quiet --json writes nothing: add --report FILE, or leave one out";
+            return Err(Refusal::new(text));
+        }
+        Ok(())
     }
 }
 
@@ -194,6 +223,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
 }
 
 fn attempt(args: &Args) -> Result<u8, Refusal> {
+    args.check_quiet()?;
     let cwd = std::env::current_dir()
         .map_err(|why| Refusal::step("there is no working directory", why))?;
     let mut config = args.config(&cwd)?;
@@ -237,6 +267,7 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
             before,
             replaces: args.replace_rules,
             now: config.as_rules()?,
+            command: openpath_run::command_line(&args.command),
         });
         plan.keep(kept);
     }
@@ -277,6 +308,7 @@ fn view_of(args: &Args, config: &Config, cwd: &Path) -> Result<Option<View>, Ref
         }
         (None, _) => return Ok(None),
     };
+    config.check_paths_are_text()?;
     if args.dry_run {
         return Ok(Some(View::Named(name)));
     }
@@ -297,6 +329,7 @@ fn dry_run(
         let why = "is for a guest that runs, and --dry-run runs none";
         return Err(Refusal::new(format!("{option} {why}")));
     }
+    config.check_paths_are_text()?;
     let text = toml::to_string(config);
     let text = text.map_err(|why| Refusal::step("the plan cannot be written", why))?;
     console::put(&text).map_err(|why| Refusal::step("the plan cannot be printed", why))?;
@@ -314,7 +347,8 @@ fn start(args: &Args, plan: &Plan, cwd: &Path) -> Result<u8, Refusal> {
         log: args.log_file()?,
         progress: args.shows_progress(),
     };
-    end(args, openpath_run::run(plan, &args.command, &told)?, report)
+    let ended = openpath_run::run(plan, &args.command, &told)?;
+    end(args, plan, ended, report)
 }
 
 /// Runs the command in this process if that is how it is run; its exit status.
@@ -340,7 +374,7 @@ fn in_process(
         (Some(_), Some((option, _))) => {
             Err(refused(*option, "native programs, and this is WebAssembly"))
         }
-        (Some(guest), None) => wasm::run(args, guest, cwd, report.take()).map(Some),
+        (Some(guest), None) => wasm::run(args, plan, guest, cwd, report.take()).map(Some),
         (None, _) => match args.wasm.said() {
             Some(option) => Err(refused(option, "WebAssembly guests, and this is none")),
             None => Ok(None),
@@ -373,7 +407,7 @@ fn say(what: impl std::fmt::Display) {
 }
 
 /// Says what there is to say of a run, and ends as it ended.
-fn end(args: &Args, ended: Ended, report: Option<Report>) -> Result<u8, Refusal> {
+fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result<u8, Refusal> {
     if ended.unlogged > 0 {
         say(format_args!(
             "{} lines of the log were lost",
@@ -390,11 +424,12 @@ fn end(args: &Args, ended: Ended, report: Option<Report>) -> Result<u8, Refusal>
         let why = "had no room, or no disk, when they came; files are not whole";
         say(format_args!("{} late writes {why}", ended.lost));
     }
-    if !args.quiet && ended.untold.is_none() {
+    let is_read = !args.quiet || report.is_some();
+    if is_read && ended.untold.is_none() {
         let text = if args.json {
             summary::as_json(&ended)
         } else {
-            summary::as_text(&ended)
+            summary::as_text(&ended, &summary::direct(plan))
         };
         tell(&text, report).map_err(|why| Refusal::step("the summary cannot be written", why))?;
     }

@@ -60,7 +60,8 @@ fn rows() -> Result<Vec<Row>, Error> {
         let at = live
             .iter()
             .position(|live| live.label().directory.as_ref() == Some(&dir));
-        let pid = at.map(|at| live.remove(at).label().pid);
+        let label = at.map(|at| live.remove(at).figures.label);
+        let pid = label.as_ref().map(|label| label.pid);
         let commit = kept.committed();
         rows.push(Row {
             damaged: commit.as_ref().err().map(ToString::to_string),
@@ -69,7 +70,7 @@ fn rows() -> Result<Vec<Row>, Error> {
             name: Some(kept.name),
             directory: Some(text_of(&kept.dir)),
             made: kept.about.made,
-            command: kept.about.command,
+            command: label.map_or(kept.about.command, |label| label.command),
             pid,
         });
     }

@@ -91,3 +91,55 @@ fn report_is_opened_before_the_command_and_replaced_after_it() {
         assert!(err(&refused).contains("--report"), "{}", err(&refused));
     }
 }
+
+#[test]
+fn quiet_run_writes_its_report_and_nothing_to_the_terminal() {
+    for place in places("report-quiet") {
+        for (options, ending) in [
+            (&["-q", "--report", "r"][..], "made\n"),
+            (&["-q", "--json", "--report", "r"], "}\n"),
+        ] {
+            let output = place.run(options, "touch made");
+            assert!(output.status.success(), "{}", err(&output));
+            assert_eq!(err(&output), "", "{options:?}");
+            let report = place.read("r");
+            assert!(
+                report.contains("made") && report.contains(ending.trim_end()),
+                "{report}"
+            );
+        }
+        let refused = place.run(&["-q", "--json"], "echo ran");
+        assert_eq!(refused.status.code(), Some(125));
+        assert_eq!(out(&refused), "");
+        assert!(err(&refused).contains("--report"), "{}", err(&refused));
+    }
+}
+
+#[test]
+fn summary_says_that_it_is_of_the_view_where_changes_go_to_real_files() {
+    for place in places("report-real") {
+        for (options, option) in [
+            (&["--rw", "rw"][..], "--rw"),
+            (&["--pass", "rw"], "--pass"),
+            (&["--mount", "safe=host:rw"], "--mount"),
+        ] {
+            place.write("rw/p", "");
+            let path = if option == "--mount" {
+                "safe/p"
+            } else {
+                "rw/p"
+            };
+            let output = place.run(options, &format!("rm -r {path}"));
+            assert!(!place.dir.join("rw/p").exists(), "{}", err(&output));
+            let want = format!(
+                "openpath: nothing changed in the view; changes below {option} went to the real \
+                 files\n"
+            );
+            assert_eq!(err(&output), want);
+            let output = place.run(options, "touch made");
+            assert!(err(&output).starts_with("openpath: 1 change in the view; changes below"));
+        }
+        let output = place.run(&["--mount", "safe=host:rw,ro"], "true");
+        assert_eq!(err(&output), "openpath: nothing changed\n");
+    }
+}

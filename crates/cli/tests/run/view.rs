@@ -226,7 +226,7 @@ fn what_is_absent_is_not_there_and_cannot_be_made() {
             let said = err(&output);
             assert_eq!(said.matches("No such file").count(), 4, "{said}");
             assert!(!said.contains("secret"));
-            assert!(said.ends_with("openpath: nothing changed\n"), "{said}");
+            assert!(said.contains("openpath: nothing changed"), "{said}");
         }
         assert_eq!(
             std::fs::read_dir(place.dir.join("keys")).unwrap().count(),

@@ -196,11 +196,10 @@ impl Server {
     fn start(plan: &Plan, command: &[OsString], told: &Told) -> Result<Server, Refusal> {
         let Child { pid, wire } = Child::start(SERVE, &[], Stdio::null(), false)?;
         let server = Server { pid, wire };
-        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         let log = told.log.as_ref();
         let build = ToServer::Build {
             plan: Box::new(plan.clone()),
-            command: words.join(" "),
+            command: crate::kept::command_line(command),
             json: log.is_some_and(|log| log.json),
             progress: told.progress,
         };

@@ -98,7 +98,7 @@ pub use here::Here;
 pub use init::init;
 pub use inspect::{Inspect, Side};
 pub use join::{exec, exec_relayed};
-pub use kept::{About, Found, Kept, KeptRules, ViewLock, discard, rules_of, take};
+pub use kept::{About, Found, Kept, KeptRules, ViewLock, command_line, discard, rules_of, take};
 pub use limit::{Limit, Limits};
 pub use mount_flags::HeldPlace;
 pub use openpath_overlay::Copying;

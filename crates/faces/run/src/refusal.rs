@@ -2,7 +2,11 @@
 //! Why a run did not come about: one sentence, and an exit status.
 
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::fmt;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 /// Exit status: the run itself failed, as with env(1) and timeout(1).
 const FAILED: u8 = 125;
@@ -35,7 +39,7 @@ impl Refusal {
 
     /// There is such a command, and it is nothing that can be run.
     #[must_use]
-    pub fn not_executable(command: &std::ffi::OsStr, why: impl fmt::Display) -> Refusal {
+    pub fn not_executable(command: &OsStr, why: impl fmt::Display) -> Refusal {
         let text = format!("{}: {why}", command.display());
         let code = NOT_EXECUTABLE;
         Refusal { code, text }
@@ -43,20 +47,44 @@ impl Refusal {
 
     /// There is no such command.
     #[must_use]
-    pub fn not_found(command: &std::ffi::OsStr, why: impl fmt::Display) -> Refusal {
+    pub fn not_found(command: &OsStr, why: impl fmt::Display) -> Refusal {
         let text = format!("{}: {why}", command.display());
         let code = NOT_FOUND;
         Refusal { code, text }
     }
 
     /// The command cannot be executed.
-    pub(crate) fn exec(command: &std::ffi::OsStr, why: &std::io::Error) -> Refusal {
-        let missing = why.kind() == std::io::ErrorKind::NotFound;
-        Refusal {
-            code: if missing { NOT_FOUND } else { NOT_EXECUTABLE },
-            text: format!("{}: {why}", command.display()),
-        }
+    pub(crate) fn exec(command: &OsStr, why: &std::io::Error) -> Refusal {
+        let shown = command.display();
+        let text = match why.kind() {
+            ErrorKind::PermissionDenied => match denied(command) {
+                Some(path) => format!("{shown}: {} of PATH: {why}", path.display()),
+                None => format!("{shown}: {why}"),
+            },
+            _ => format!("{shown}: {why}"),
+        };
+        let code = match why.kind() {
+            ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        };
+        Refusal { code, text }
     }
+}
+
+/// Why a command that is named without a slash gets `EACCES`: the first file of this name in
+/// `PATH`, or the first directory that cannot be searched.
+fn denied(command: &OsStr) -> Option<PathBuf> {
+    if command.as_bytes().contains(&b'/') {
+        return None;
+    }
+    let dirs = std::env::var_os("PATH")?;
+    std::env::split_paths(&dirs).find_map(|dir| {
+        let file = dir.join(command);
+        match file.metadata() {
+            Ok(found) => found.is_file().then_some(file),
+            Err(why) => (why.kind() == ErrorKind::PermissionDenied).then_some(dir),
+        }
+    })
 }
 
 impl fmt::Display for Refusal {

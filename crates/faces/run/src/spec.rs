@@ -113,18 +113,35 @@ pub fn utf8(path: &Path) -> Result<&str, Refusal> {
     })
 }
 
+/// Whether `text` (`memory` or `memory:SIZE`) keeps changes in memory, and not in a directory.
+///
+/// # Errors
+/// `KIND:...` of an unknown kind. As a directory it would be a misspelt `memory:SIZE` without its
+/// bound; a directory of this name needs a slash in front of the colon.
+pub fn is_memory(text: &str) -> Result<bool, Refusal> {
+    match text.split_once(':') {
+        None => Ok(text == "memory"),
+        Some(("memory", _)) => Ok(true),
+        Some((kind, _)) if !kind.contains('/') => Err(Refusal::new(format!(
+            "`{text}` takes no changes, because `{kind}:` is unknown: write memory:SIZE, or \
+             ./{text} for a directory of this name"
+        ))),
+        Some(_) => Ok(false),
+    }
+}
+
 /// What changes are kept in: `memory`, `memory:SIZE` or a directory.
 ///
 /// # Errors
-/// Those of [`size`] and [`absolute`].
+/// Those of [`is_memory`], [`size`] and [`absolute`].
 pub fn upper(cwd: &Path, text: &str) -> Result<Upper, Refusal> {
-    match text.split_once(':') {
-        None if text == "memory" => Ok(Upper::Memory { size: None }),
-        Some(("memory", limit)) => Ok(Upper::Memory {
-            size: Some(size(limit)?),
-        }),
-        _ => Ok(Upper::Directory(absolute(cwd, Path::new(text))?)),
+    if !is_memory(text)? {
+        return Ok(Upper::Directory(absolute(cwd, Path::new(text))?));
     }
+    let limit = text.split_once(':').map(|(_, limit)| size(limit));
+    Ok(Upper::Memory {
+        size: limit.transpose()?,
+    })
 }
 
 /// A tree and its place: `DIR=mem[,size=SIZE][,ro]`, `DIR=host:PATH[,ro]` or
@@ -242,7 +259,20 @@ mod tests {
         assert_eq!(upper(cwd, "memory").unwrap(), Upper::Memory { size: None });
         let none = Upper::Memory { size: Some(0) };
         assert_eq!(upper(cwd, "memory:0").unwrap(), none);
-        assert!(upper(cwd, "memory:").is_err() && upper(cwd, "memory:x").is_err());
+        for wrong in [
+            "memory:",
+            "memory:x",
+            "memroy:1M",
+            "Memory:1M",
+            ":1M",
+            "mem:a/b",
+        ] {
+            assert!(upper(cwd, wrong).is_err(), "{wrong}");
+        }
+        assert!(
+            matches!(upper(cwd, "./mem:1M").unwrap(), Upper::Directory(path)
+            if path.path() == Path::new("/w/mem:1M"))
+        );
         assert!(matches!(upper(cwd, "up").unwrap(), Upper::Directory(path)
             if path.path() == Path::new("/w/up")));
         let mem = extra(cwd, "/m=mem,size=1M,ro").unwrap();
@@ -274,6 +304,7 @@ mod tests {
             "/m=overlay,upper=memory",
             "/m=overlay,lower=",
             "/m=overlay,lower=/a,upper=/b,upper=/c",
+            "/m=overlay,lower=/a,upper=memroy:1M",
             "/m=mem,lower=/a",
             "/m",
             "/m=disk",

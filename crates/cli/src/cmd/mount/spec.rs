@@ -221,6 +221,12 @@ fn overlay(text: &str) -> Result<Spec, String> {
         match key {
             "lower" => layers.lowers.push(value.into()),
             "upper" if value == "memory" => layers.upper = Some(Upper::Memory),
+            "upper" if has_kind(value) => {
+                return Err(format!(
+                    "overlay cannot keep changes in `{value}`: write upper=memory, or \
+                     upper=./{value} for a directory of this name"
+                ));
+            }
             "upper" => layers.upper = Some(Upper::Dir(value.into())),
             "policy" => layers.policy = policy(value)?,
             _ => {
@@ -234,6 +240,12 @@ fn overlay(text: &str) -> Result<Spec, String> {
         return Err("overlay needs a directory: overlay:lower=PATH".to_owned());
     }
     Ok(Spec::Overlay(layers))
+}
+
+/// Whether a word is written as `KIND:...`, and not as a path.
+fn has_kind(word: &str) -> bool {
+    let kind = word.split_once(':');
+    kind.is_some_and(|(kind, _)| !kind.contains('/'))
 }
 
 fn policy(text: &str) -> Result<Policy, String> {

@@ -13,6 +13,7 @@
 //! options = ["size=256M"]
 //! ```
 
+use crate::summary::text_of;
 use openpath_run::{Limit, Limits, Net, PathBytes, Plan, Refusal, Share, spec};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -73,7 +74,9 @@ impl Config {
         let text = std::fs::read_to_string(file).map_err(|why| said(&why))?;
         let mut config: Config = toml::from_str(&text).map_err(|why| said(&why))?;
         let file = std::path::absolute(file).map_err(|why| said(&why))?;
-        let settled = config.settle(file.parent().unwrap_or(Path::new("/")));
+        // Without links and `..`, which patterns cannot have.
+        let dir = file.parent().unwrap_or(Path::new("/")).canonicalize();
+        let settled = config.settle(&dir.map_err(|why| said(&why))?);
         settled.map_err(|why| said(&why))?;
         Ok(config)
     }
@@ -81,7 +84,8 @@ impl Config {
     /// Takes all paths, and patterns with a slash, from `dir` on.
     ///
     /// # Errors
-    /// What is no pattern; a path that is not UTF-8, where it must be.
+    /// What is no pattern; an upper layer of an unknown kind; a path that is not UTF-8, where it
+    /// must be.
     pub(crate) fn settle(&mut self, dir: &Path) -> Result<(), Refusal> {
         let paths = [
             &mut self.rw,
@@ -98,8 +102,9 @@ impl Config {
             *pattern = spec::pattern(dir, pattern)?;
         }
         let whole = |path: &str| Ok::<_, Refusal>(spec::utf8(&dir.join(path))?.to_owned());
-        let memory = |upper: &str| upper == "memory" || upper.starts_with("memory:");
-        if let Some(upper) = self.upper.as_mut().filter(|upper| !memory(upper)) {
+        if let Some(upper) = &mut self.upper
+            && !spec::is_memory(upper)?
+        {
             *upper = whole(upper)?;
         }
         for mount in &mut self.mounts {
@@ -108,13 +113,15 @@ impl Config {
                 *source = whole(source)?;
             }
             for option in &mut mount.options {
-                let layer = option.split_once('=');
-                let layer = layer.filter(|(key, path)| match *key {
-                    "lower" => !path.is_empty(),
-                    "upper" => !path.is_empty() && !memory(path),
+                let Some((key, path)) = option.split_once('=') else {
+                    continue;
+                };
+                let is_path = match key {
+                    "lower" => true,
+                    "upper" => !spec::is_memory(path)?,
                     _ => false,
-                });
-                if let Some((key, path)) = layer {
+                };
+                if is_path && !path.is_empty() {
                     *option = format!("{key}={}", whole(path)?);
                 }
             }
@@ -158,6 +165,30 @@ impl Config {
 }
 
 impl Config {
+    /// Refuses paths that a file of rules cannot hold.
+    ///
+    /// # Errors
+    /// A path that is not UTF-8.
+    pub(super) fn check_paths_are_text(&self) -> Result<(), Refusal> {
+        for (option, paths) in [
+            ("--rw", &self.rw),
+            ("--ro", &self.ro),
+            ("--ro-try", &self.ro_try),
+            ("--hide", &self.hide),
+            ("--hide-try", &self.hide_try),
+            ("--pass", &self.pass),
+        ] {
+            if let Some(path) = paths.iter().find(|path| path.to_str().is_none()) {
+                let path = text_of(path);
+                return Err(Refusal::new(format!(
+                    "{option} {path}: rules that are written to a file need paths in UTF-8: rename \
+                     it, or run without --name, --upper DIR and --dry-run"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// One limit for each resource.
     pub(super) fn limits(&self) -> Limits {
         let mut limits = Limits::default();

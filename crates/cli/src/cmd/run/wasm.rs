@@ -138,6 +138,7 @@ fn differs(plan: &Plan, places: &[PathBuf]) -> bool {
 /// Runs it; its exit status.
 pub(super) fn run(
     args: &Args,
+    plan: &Plan,
     guest: Guest,
     cwd: &Path,
     report: Option<Report>,
@@ -160,7 +161,7 @@ pub(super) fn run(
         // Two threads have a sender, and each sends before it ends.
         Err(_) => return Err(Refusal::new("the guest's thread is gone")),
     };
-    end(args, ended, report)
+    end(args, plan, ended, report)
 }
 
 /// How a guest ended that makes no further call: what it computes may go on, and one call. The view

@@ -6,7 +6,7 @@
 //! | `upper` | the changes, as an overlay keeps them |
 //! | `work` | what is being made, before it is put in place |
 //! | `lock` | locked (flock(2)) by the process that uses the view |
-//! | `view.toml` | when it was made and by which command |
+//! | `view.toml` | when it was made, and the command of its last run |
 //! | `rules.toml` | the rules of its runs, see `rules` |
 //! | `commit`, `next`, `known`, `taken` | what was committed of it, see `commit` |
 //! | `.openpath-discarded` | what is left of a view that is being removed, see `discard` |
@@ -18,6 +18,7 @@
 //! | `way` | the way there, followed once |
 //! | `dir` | the directory, held open |
 //! | `lock` | its owner, its permissions, its lock |
+//! | `fresh` | which directories of the user may become views |
 //! | `discard` | its end |
 //! | `rules` | the rules that are kept with it |
 //!
@@ -28,6 +29,7 @@
 
 mod dir;
 mod discard;
+mod fresh;
 mod lock;
 mod name;
 mod rules;
@@ -92,7 +94,7 @@ pub struct Kept {
 pub struct About {
     /// When it was made, in seconds since 1970: what changed later in the tree below, others did.
     pub made: u64,
-    /// The command that it was made for.
+    /// The command of its last run.
     pub command: String,
 }
 
@@ -125,7 +127,8 @@ impl Kept {
     ///
     /// # Errors
     /// A name that cannot be one; no place for views; the directory belongs to another user, or
-    /// others can write to it; what is there is damaged; what the file system says.
+    /// others can write to it; it holds files and is no view; what is there is damaged; what the
+    /// file system says.
     pub fn make(name: &str, command: &[OsString]) -> Result<Kept, Refusal> {
         for _ in 0..TRIES {
             if let Some(kept) = Self::try_make(name, command)? {
@@ -144,6 +147,7 @@ impl Kept {
         if let State::Whole(about) = state(&at) {
             return Ok(Some(Kept::new(name, at, about)));
         }
+        fresh::check(name, &at)?;
         let held = match lock::lock(&at) {
             Err(_) if is_gone(&at) => return Ok(None),
             held => held?,
@@ -155,14 +159,12 @@ impl Kept {
             State::Going => discard::finish(&held, &mut || Ok(())).map_err(failed)?,
             State::Empty => {}
         }
-        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let about = About {
             made: now.unwrap_or_default().as_secs(),
-            command: words.join(" "),
+            command: command_line(command),
         };
-        let text = toml::to_string(&about).map_err(|why| failed(io::Error::other(why)))?;
-        at.replace(ABOUT, text.as_bytes()).map_err(failed)?;
+        about.write(&at).map_err(failed)?;
         drop(held);
         let mut kept = Kept::new(name, at, about);
         kept.is_new = true;
@@ -174,17 +176,13 @@ impl Kept {
     /// # Errors
     /// There is none; it belongs to another user; it is damaged; what the file system says.
     pub fn open(name: &str) -> Result<Kept, Refusal> {
-        let none = || {
-            Refusal::new(format!(
-                "there is no view {name}: `openpath list` shows which there are"
-            ))
-        };
-        let at = name::open(name, Missing::Tell)?.ok_or_else(none)?;
+        let at = name::open(name, Missing::Tell)?.filter(|at| fresh::is_view(name, at));
+        let at = at.ok_or_else(|| none(name))?;
         match state(&at) {
             State::Whole(about) => Ok(Kept::new(name, at, about)),
             State::Damaged(why) => Err(damaged(name, &at, &why)),
             State::Going => Err(damaged(name, &at, HALF_GONE)),
-            State::Empty => Err(none()),
+            State::Empty => Err(none(name)),
         }
     }
 
@@ -266,6 +264,32 @@ impl Kept {
     }
 }
 
+impl About {
+    /// Writes the description into the directory of its view.
+    fn write(&self, dir: &ViewDir) -> io::Result<()> {
+        let text = toml::to_string(self).map_err(io::Error::other)?;
+        dir.replace(ABOUT, text.as_bytes())
+    }
+}
+
+/// A command and its arguments, as a list shows them.
+#[must_use]
+pub fn command_line(command: &[OsString]) -> String {
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}
+
+/// Keeps the command that runs, for lists, in the directory of its view, which is locked. Where it
+/// cannot be written the list shows the command before it.
+pub(crate) fn note_command(dir: &ViewDir, command: &str) {
+    if let State::Whole(about) = state(dir)
+        && about.command != command
+    {
+        let command = command.to_owned();
+        let _older = About { command, ..about }.write(dir);
+    }
+}
+
 /// What a list says of a view whose discard was interrupted.
 const HALF_GONE: &str = "its discard was interrupted";
 
@@ -282,18 +306,16 @@ pub fn discard(name: &str) -> Result<(), Refusal> {
 }
 
 fn discard_steps(name: &str, step: discard::Step<'_>) -> Result<(), Refusal> {
-    let none = || {
-        Refusal::new(format!(
-            "there is no view {name}: `openpath list` shows which there are"
-        ))
-    };
-    let at = name::open(name, Missing::Tell)?.ok_or_else(none)?;
-    if matches!(state(&at), State::Empty) {
-        return Err(none());
+    let at = name::open(name, Missing::Tell)?.filter(|at| fresh::is_view(name, at));
+    let at = at.ok_or_else(|| none(name))?;
+    match state(&at) {
+        State::Empty => return Err(none(name)),
+        State::Damaged(why) if is_by_hand(name, &at) => return Err(damaged(name, &at, &why)),
+        _ => {}
     }
     let held = lock::lock(&at)?;
     match state(&at) {
-        State::Empty => return Err(none()),
+        State::Empty => return Err(none(name)),
         State::Whole(_) => crate::commit::whole(&at)?,
         State::Damaged(why) if is_by_hand(name, &at) => return Err(damaged(name, &at, &why)),
         State::Going | State::Damaged(_) => {}
@@ -407,6 +429,18 @@ fn has(dir: &ViewDir, name: &str) -> bool {
 /// Whether a directory that is held has lost its name.
 fn is_gone(dir: &ViewDir) -> bool {
     dir.stat().map_or(true, |stat| stat.st_nlink == 0)
+}
+
+/// There is no such view. One in the working directory has a slash in its name.
+fn none(name: &str) -> Refusal {
+    let about = Path::new(name).join(ABOUT);
+    if !name::is_path(name) && about.symlink_metadata().is_ok() {
+        let text = format!("there is no view {name}: write `./{name}` for the directory");
+        return Refusal::new(text);
+    }
+    Refusal::new(format!(
+        "there is no view {name}: `openpath list` shows which there are"
+    ))
 }
 
 fn damaged(name: &str, at: &ViewDir, why: &str) -> Refusal {

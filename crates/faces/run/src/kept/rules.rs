@@ -30,6 +30,8 @@ pub struct KeptRules {
     pub replaces: bool,
     /// What the next run is given.
     pub now: String,
+    /// The command of the run, which a list of views shows.
+    pub command: String,
 }
 
 impl Kept {
@@ -53,7 +55,7 @@ pub fn rules_of(view: &str) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Keeps the rules of a run in the directory of its view, which is locked (R1, R2).
+/// Keeps the rules and the command of a run in the directory of its view, which is locked (R1, R2).
 pub(crate) fn renew(dir: &ViewDir, rules: &KeptRules) -> Result<(), Refusal> {
     if !rules.replaces && read(dir)? != rules.before {
         let text = format!(
@@ -62,6 +64,7 @@ pub(crate) fn renew(dir: &ViewDir, rules: &KeptRules) -> Result<(), Refusal> {
         );
         return Err(Refusal::new(text));
     }
+    super::note_command(dir, &rules.command);
     if !rules.replaces && rules.before.as_ref() == Some(&rules.now) {
         return Ok(());
     }

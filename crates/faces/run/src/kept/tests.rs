@@ -100,6 +100,8 @@ fn view_is_private_whatever_was_there() {
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(shared.join("other"), "").unwrap();
     let why = Kept::make(&shared.display().to_string(), &[]).unwrap_err();
+    assert!(why.to_string().contains("not empty"), "{why}");
+    let why = take(&shared).unwrap_err();
     assert!(why.to_string().contains("chmod 700"), "{why}");
     assert_eq!(mode(&shared), 0o755);
 }
@@ -150,16 +152,19 @@ fn damaged_view_is_neither_used_nor_started_afresh() {
     s.used();
     let about = s.dir.join(ABOUT);
     fs::write(&about, "made = x").unwrap();
-    for _ in ["invalid", "missing"] {
-        for why in [
+    fs::remove_file(s.dir.join("lock")).unwrap();
+    for whys in [["by hand"; 3], ["not empty", "no view", "no view"]] {
+        let all = [
             s.make().map(drop),
             Kept::open(&s.name).map(drop),
             discard(&s.name),
-        ] {
-            let why = why.unwrap_err().to_string();
-            assert!(why.contains("damaged") && why.contains("by hand"), "{why}");
+        ];
+        for (done, why) in all.into_iter().zip(whys) {
+            let said = done.unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+            assert_eq!(said.contains("is damaged"), why == "by hand", "{said}");
         }
-        assert!(s.dir.join("upper/x/old").exists());
+        assert!(s.dir.join("upper/x/old").exists() && !s.dir.join("lock").exists());
         fs::remove_file(&about).ok();
     }
     fs::remove_dir_all(&s.dir).unwrap();
@@ -174,6 +179,7 @@ fn discard_ended_at_any_step_leaves_a_whole_view_or_none() {
     let s = Scratch::new("steps");
     let mut ends = [0; 2];
     for last in 0.. {
+        fs::remove_file(s.dir.join("mine")).ok();
         s.used();
         fs::write(s.dir.join("mine"), "").unwrap();
         let mut steps = 0..last;
@@ -188,7 +194,13 @@ fn discard_ended_at_any_step_leaves_a_whole_view_or_none() {
             let kept = s.make().unwrap();
             assert_eq!(kept.about.command, "make -j");
         } else {
+            if !s.dir.join(super::GOING).exists() {
+                // The directory is the user's again, and begins afresh only if it is empty.
+                assert!(s.make().is_err());
+                fs::remove_file(s.dir.join("mine")).unwrap();
+            }
             let kept = Kept::make(&s.name, &["new".into()]).unwrap();
+            fs::write(s.dir.join("mine"), "").unwrap();
             assert_eq!(kept.about.command, "new", "{last}");
             for old in ["upper", "work", super::GOING] {
                 assert!(!s.dir.join(old).exists(), "{last}: {old}");

@@ -2,7 +2,9 @@
 //! Time and randomness come in through traits, so that a simulator can own them.
 
 use openpath_abi::{Errno, Timespec};
-use openpath_sync::{HashKey, Word};
+use openpath_sync::{HashKey, Word, coarse_wall_clock};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The wall clock that stamps files (`CLOCK_REALTIME`).
 pub trait Clock: Send + Sync + 'static {
@@ -17,7 +19,30 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timespec {
-        openpath_sync::coarse_wall_clock()
+        coarse_wall_clock()
+    }
+}
+
+/// The system's wall clock with its full resolution (`CLOCK_REALTIME`), for trees whose files only
+/// this process stamps: what the kernel stamps up to a tick later may be older.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FineClock;
+
+impl Clock for FineClock {
+    fn now(&self) -> Timespec {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+        let since = since.and_then(|since| Some((i64::try_from(since.as_secs()).ok()?, since)));
+        // A clock that is set before 1970 is read by its tick.
+        since.map_or_else(coarse_wall_clock, |(sec, since)| Timespec {
+            sec,
+            nsec: since.subsec_nanos(),
+        })
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Timespec {
+        (**self).now()
     }
 }
 

@@ -54,7 +54,7 @@ mod weak_list;
 pub use above::Above;
 pub use acl::{Acl, AclEntry, AclKind, AclMatch, AclTag, Acls, SetAcl};
 pub use bytes::Bytes;
-pub use clock::{Clock, Entropy, SystemClock, SystemEntropy};
+pub use clock::{Clock, Entropy, FineClock, SystemClock, SystemEntropy};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
 pub use device::{DeviceKind, DeviceOps, Opening};

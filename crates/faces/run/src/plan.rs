@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+/// What the kernel makes up, which passes unless it is said otherwise.
+const KERNEL_TREES: [&str; 3] = ["/proc", "/sys", "/dev"];
+
 /// What a run is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -63,9 +66,7 @@ impl Default for Plan {
             name: None,
             rules: None,
             upper: Upper::Memory { size: None },
-            pass: ["/proc", "/sys", "/dev"]
-                .map(|path| Path::new(path).into())
-                .to_vec(),
+            pass: KERNEL_TREES.map(|path| Path::new(path).into()).to_vec(),
             write_through: Vec::new(),
             read_only: Vec::new(),
             read_only_if_any: Vec::new(),
@@ -114,6 +115,27 @@ impl Plan {
     pub(crate) fn keeps_back(&self) -> bool {
         let shared = |extra: &Extra| !extra.read_only && matches!(extra.source, Source::Host(_));
         self.write_back && self.write_through.is_empty() && !self.extra.iter().any(shared)
+    }
+
+    /// Whether the kernel stamps files that the command can change: files of the host, and those
+    /// whose writes it keeps back. The kernel's own trees and `/dev/shm` do not count.
+    pub(crate) fn is_stamped_by_kernel(&self) -> bool {
+        let of_host = |upper: &Upper| matches!(upper, Upper::Directory(_));
+        let fixed = |path: &PathBytes| {
+            KERNEL_TREES
+                .iter()
+                .any(|tree| path.path() == Path::new(tree))
+        };
+        let extra = |extra: &Extra| match &extra.source {
+            Source::Memory { .. } => false,
+            Source::Host(_) => !extra.read_only,
+            Source::Overlay { upper, .. } => upper.as_ref().is_some_and(of_host),
+        };
+        of_host(&self.upper)
+            || !self.write_through.is_empty()
+            || !self.pass.iter().all(fixed)
+            || self.extra.iter().any(extra)
+            || self.keeps_back()
     }
 
     /// Keeps the changes in this view, which cannot be seen in itself.

@@ -20,7 +20,9 @@ use openpath_fuse::{Handle, KernelClock, Opens, Server, Session};
 use openpath_host::{Crossing, HeldFlags, HostFs, HostOptions, Ownership, Policy};
 use openpath_mem::{Charging, MemFs, MemOptions};
 use openpath_overlay::{Copying, OverlayFs, OverlayOptions};
-use openpath_vfs::{Cred, Limits, MountFlags, SuperBlock, Task, TenantLimits, Vfs};
+use openpath_vfs::{
+    Clock, Cred, FineClock, Limits, MountFlags, SuperBlock, Task, TenantLimits, Vfs,
+};
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit};
 use std::os::unix::ffi::OsStrExt as _;
@@ -111,7 +113,7 @@ impl View {
     pub(crate) fn hold(plan: &Plan, held: Option<ViewLock>, how: &How) -> Result<View, Refusal> {
         more_descriptors();
         let failed = |why| Refusal::step("the view cannot be made", why);
-        let clock = KernelClock::new().map_err(|why| Refusal::step("no clock", why))?;
+        let clock = clock(plan)?;
         let mut flags = Vec::new();
         let top = PathBytes::root();
         let lower = how.host_at(plan, &top, Path::new("/"), true, &mut flags)?;
@@ -128,7 +130,7 @@ impl View {
             null_devices: true,
             upper: Some(upper),
             copying: how.telling.clone(),
-            clock: Arc::new(clock.clone()),
+            clock: Arc::clone(&clock),
             ..OverlayOptions::default()
         });
         let overlay = overlay.map_err(failed)?;
@@ -321,6 +323,16 @@ impl View {
     pub(crate) fn compare(&self) -> Result<Compare, Refusal> {
         Compare::new(&self.overlay, &self.lower, &self.task)
     }
+}
+
+/// The clock that stamps files of this view. One in order with the kernel's stamps takes two system
+/// calls, so only a view has it whose files the kernel stamps as well.
+fn clock(plan: &Plan) -> Result<Arc<dyn Clock>, Refusal> {
+    if !plan.is_stamped_by_kernel() {
+        return Ok(Arc::new(FineClock));
+    }
+    let clock = KernelClock::new().map_err(|why| Refusal::step("no clock", why))?;
+    Ok(Arc::new(clock))
 }
 
 fn failed(what: &str, path: &PathBytes, why: Errno) -> Refusal {

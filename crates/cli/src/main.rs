@@ -68,7 +68,7 @@ enum Verb {
     Exec(cmd::exec::Args),
     /// List the views that run, and those that runs have kept.
     List(cmd::views::List),
-    /// Show what a kept view changed, as unified diffs.
+    /// Show what a kept view changed, as unified diffs to read; `commit` brings the changes.
     Diff(cmd::diff::Args),
     /// Bring what a kept view changed to the real tree, all of it or a part.
     Commit(cmd::commit::Args),

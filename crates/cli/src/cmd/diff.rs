@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath diff`: what a kept view changed, as unified diffs.
+//! `openpath diff`: what a kept view changed, as unified diffs to read, and not as a patch.
 
 use crate::Outcome;
 use crate::console;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a command under `run` meets something else than without: entries L65 and on of LINUX.md.
 
-use crate::place::{GROUP, Place, Who, out};
+use crate::place::{GROUP, Place, Who, err, out};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 
@@ -63,5 +63,43 @@ fn sockets_are_reached_where_the_tree_passes() {
         let refused = out(&place.run(&[], CONNECT));
         assert!(refused.contains("refused"), "{refused}");
         assert_eq!(out(&place.run(&["--pass", "."], CONNECT)), "connected\n");
+    }
+}
+
+#[test]
+fn own_file_that_cannot_be_read_is_removed_and_not_changed() {
+    let Some(place) = Place::new("unreadable", Who::Ordinary) else {
+        return;
+    };
+    place.plain("for f in a b; do echo secret > $f; chmod 000 $f; done; mkdir d; chmod 000 d");
+    let line = "chmod 644 a || echo chmod; mv a c || echo mv; ln a c || echo ln; \
+        echo x > a || echo open; rmdir d || echo rmdir; rm -f b && echo gone; ls";
+    let output = place.run(&[], line);
+    let said = err(&output);
+    assert_eq!(
+        out(&output),
+        "chmod\nmv\nln\nopen\nrmdir\ngone\na\nd\n",
+        "{said}"
+    );
+    assert_eq!(said.matches("Permission denied").count(), 5, "{said}");
+    for file in ["a", "b", "d"] {
+        let mode = place
+            .dir
+            .join(file)
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o7777, 0, "{file}");
+    }
+}
+
+#[test]
+fn names_of_network_devices_are_those_of_the_host_in_sys_alone() {
+    let list = |place: &Place| out(&place.plain("ls /sys/class/net"));
+    for place in Place::all("devices") {
+        let line = "ls /sys/class/net; echo; tail -n +3 /proc/net/dev | cut -d : -f 1 | tr -d ' '";
+        let said = out(&place.run(&["-q", "--net", "none"], line));
+        assert_eq!(said, format!("{}\nlo\n", list(&place)));
     }
 }

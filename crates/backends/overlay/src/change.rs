@@ -101,6 +101,7 @@ impl Node {
                     // R1
                     self.hide_beneath(&made, now)?;
                 }
+                self.fs.note_taken(&made, self.fs.taken(&whiteout)?, now)?;
                 aside.put(Spot { dir, name }, Some(&whiteout), is_dir)?;
                 made
             }
@@ -151,6 +152,9 @@ impl Node {
                 if hides {
                     // R2
                     let mut aside = self.fs.whiteout(now)?;
+                    if let Some(whiteout) = &aside.inode {
+                        self.fs.note_taken(whiteout, self.fs.taken(upper)?, now)?;
+                    }
                     aside.put(spot, Some(upper), node.is_dir())?;
                 } else {
                     self.take_away(spot, upper, now)?;

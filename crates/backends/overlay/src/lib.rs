@@ -82,6 +82,7 @@ mod options;
 mod raise;
 mod rename;
 mod superblock;
+mod taken;
 mod told;
 mod whiteout;
 

@@ -8,6 +8,7 @@
 //! | `redirect` | a directory | a path | where it is beneath: from the roots, or beside |
 //! | `impure` | a directory | `y` | some of its files show other numbers than their own |
 //! | `ino` | what was copied up | a number | with which it is shown; Linux passes it over |
+//! | `taken` | what replaced an entry | seconds | when its name was taken; as `ino` |
 //!
 //! # Rules
 //! R1. A guest's attribute whose name begins like a mark is kept as `overlay.` and the rest behind
@@ -26,6 +27,8 @@ pub(crate) const REDIRECT: &[u8] = b"redirect";
 pub(crate) const IMPURE: &[u8] = b"impure";
 /// The mark of a file that shows another number.
 pub(crate) const NUMBER: &[u8] = b"ino";
+/// The mark of what replaced another entry of the upper tree.
+pub(crate) const TAKEN: &[u8] = b"taken";
 /// Flags of an attribute that is set, whether or not it was there.
 const ANY: u32 = 0;
 /// What stands between the beginning and a guest's own name.

@@ -52,6 +52,8 @@ pub struct OverlayOptions {
     /// `RENAME_WHITEOUT` make one, and one in a lower tree hides nothing. Else, as in Linux, both
     /// are refused, and one in a lower tree is a whiteout.
     pub null_devices: bool,
+    /// When a name was taken from the lower trees is noted with what replaces its copy.
+    pub notes_taken: bool,
     /// A file is brought to stable storage before it is put in place, and the directory after.
     pub syncs: bool,
     /// How many entries of merged directories are remembered between two calls that list them.
@@ -76,6 +78,7 @@ impl Default for OverlayOptions {
             marks: Marks::default(),
             redirects: true,
             null_devices: false,
+            notes_taken: false,
             syncs: false,
             listed_max: 1 << 16,
             read_only: false,

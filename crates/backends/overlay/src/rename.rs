@@ -125,12 +125,17 @@ impl Node {
         }
         let there = look(to, r.new_name, Patience::Wait)?;
         let whiteout = there.as_ref().filter(|there| is_whiteout(there));
+        let moved = raised(source)?;
+        let taken = self.fs.taken(moved)?;
+        if let Some(there) = &there {
+            self.fs.note_taken(moved, self.fs.taken(there)?, r.now)?;
+        }
         // R1
         let exchange = whiteout.is_some();
         let left = (leaves && !exchange).then(|| whiteout_of(from, r.now));
         rename(&Rename {
             old_dir: from,
-            source: raised(source)?,
+            source: moved,
             new_dir: to,
             target: there.as_ref(),
             exchange,
@@ -139,6 +144,12 @@ impl Node {
         })?;
         if let (Some(whiteout), false) = (whiteout, leaves) {
             crate::layer::remove(from, r.old_name, whiteout, r.now)?;
+        }
+        if leaves
+            && taken.is_some()
+            && let Some(left) = look(from, r.old_name, Patience::Wait)?
+        {
+            self.fs.note_taken(&left, taken, r.now)?;
         }
         if let Some(guests) = &mut guests {
             // R2

@@ -355,3 +355,89 @@ fn read_only_directories_of_the_user_are_committed_and_undone() {
         }
     }
 }
+
+/// Runs `first` in the view, then `outside` on the real tree, then `second` in the same run.
+fn run_around(place: &Place, first: &str, outside: &str, second: &str) {
+    place.plain("rm -rf sync; mkdir sync");
+    let line =
+        format!("{first}; touch sync/first; until [ -e sync/go ]; do sleep 0.02; done; {second}");
+    let args = [
+        "run", "-q", "--name", "view", "--rw", "sync", "--", "sh", "-c", &line,
+    ];
+    let mut child = place.openpath(args).spawn().unwrap();
+    let outside = format!("until [ -e sync/first ]; do sleep 0.02; done; {outside}; touch sync/go");
+    assert!(place.plain(&outside).status.success());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn change_of_others_between_two_replacements_in_one_run_is_a_conflict() {
+    for place in Place::all("replaced") {
+        for (second, was) in [
+            ("echo two > new; mv new file", "file"),
+            ("rm file; echo two > file", "file"),
+            ("rm file", "file"),
+            ("rm file; mv other file", "file"),
+            ("mv file gone; rm gone", "file"),
+            ("rm link; ln other link", "link"),
+        ] {
+            place.plain(
+                "rm -rf state; echo base > file; echo other > other; rm -f link; ln file link",
+            );
+            let first = format!("echo one > new; mv new {was}");
+            run_around(&place, &first, "echo theirs > file", second);
+            let refused = verb(&place, "commit", &[]);
+            assert_eq!(
+                refused.status.code(),
+                Some(1),
+                "{second}: {}",
+                err(&refused)
+            );
+            let said = out(&refused);
+            assert!(
+                said.contains(was) && said.contains("since"),
+                "{second}: {said}"
+            );
+            assert_eq!(place.read("file"), "theirs\n", "{second}");
+            // What the view took before others changed nothing else is committed without a word.
+            run_around(
+                &place,
+                "echo one > calm; rm -f calm",
+                "true",
+                "echo two > calm",
+            );
+            let done = verb(&place, "commit", &["calm"]);
+            assert!(
+                done.status.success(),
+                "{second}: {}{}",
+                out(&done),
+                err(&done)
+            );
+            verb(&place, "discard", &[]);
+            place.plain("rm -f calm");
+        }
+    }
+}
+
+#[test]
+fn what_both_sides_made_and_the_view_removed_in_one_run_stays() {
+    for place in Place::all("unseen") {
+        run_around(
+            &place,
+            "echo ours > file; mkdir dir; echo ours > dir/in",
+            "echo theirs > file; mkdir dir; echo theirs > dir/other",
+            "rm file; rm -r dir",
+        );
+        let refused = verb(&place, "commit", &[]);
+        assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
+        assert!(
+            out(&refused).contains("made by others since"),
+            "{}",
+            out(&refused)
+        );
+        let forced = verb(&place, "commit", &["--force", "dir"]);
+        assert!(!forced.status.success(), "{}", out(&forced));
+        assert_eq!(place.read("file"), "theirs\n");
+        assert_eq!(place.read("dir/other"), "theirs\n");
+    }
+}

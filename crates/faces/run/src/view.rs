@@ -128,6 +128,7 @@ impl View {
         let overlay = OverlayFs::new(OverlayOptions {
             lowers: vec![Arc::clone(&lower)],
             null_devices: true,
+            notes_taken: held.is_some(),
             upper: Some(upper),
             copying: how.telling.clone(),
             clock: Arc::clone(&clock),

@@ -68,12 +68,22 @@ impl Entry {
 
     /// When the view took it.
     pub(crate) fn taken(&self) -> Option<Time> {
-        match self.is {
-            // A whiteout may have hidden another name before.
-            Is::Whiteout => Some(self.noted.facts.ctime),
-            _ => self.noted.facts.btime,
+        let facts = &self.noted.facts;
+        if self.is == Is::Whiteout {
+            // It may have hidden another name before; the overlay keeps an earlier time in `mtime`.
+            return Some(facts.ctime.min(facts.mtime));
         }
+        let noted = self.noted.mark("taken").and_then(parse);
+        facts
+            .btime
+            .map(|born| noted.map_or(born, |noted| noted.min(born)))
     }
+}
+
+/// The time in the mark `taken`.
+fn parse(mark: &[u8]) -> Option<Time> {
+    let (sec, nsec) = std::str::from_utf8(mark).ok()?.split_once('.')?;
+    Some((sec.parse().ok()?, nsec.parse().ok()?))
 }
 
 /// All entries, each directory before what is in it.

@@ -4,8 +4,9 @@
 //! # Rules
 //! R1. A view took a file when its copy was born, and a name that is gone when the whiteout last
 //!     changed. What the real tree has there is as it was if it last changed (`ctime`) no later.
-//!     What replaces these in the view is younger, and took nothing: so the times are noted before
-//!     each run (`taken`), and the first one counts.
+//!     What replaces these in the view is younger, and took nothing: the overlay gives it the time
+//!     of what it replaces, and the times are noted before each run as well (`taken`). The first
+//!     one counts.
 //! R2. What a commit touched, or its undoing, is as it was if it did not change since then.
 //! R4. What the view never saw is never removed, also with force: a directory that is to go, and
 //!     holds a name that came since, is a conflict that force does not solve. A file that changed
@@ -13,7 +14,8 @@
 //! R3. Both sides alike is no conflict. A directory may gain and lose other names.
 //!
 //! # Limits
-//! * What the view replaced twice in one run, it took the second time.
+//! * A symbolic link, device or FIFO that replaced something in one run with others' change in
+//!   between, under an ordinary user, was taken when it was made.
 //! * Changes within one tick of the kernel's clock (4 ms at most) count as one.
 //! * That others removed a file is not seen in a directory into which the view moved some.
 //! * A directory's attributes that others changed are not seen once a name in it changed after.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When a name was taken from the lower trees, for what compares the upper tree with them later.
+//!
+//! # Rules
+//! R1. A name was taken when its entry in the upper tree was born. What replaces that entry is
+//!     younger, so the time goes over to it: as the mark `taken`, or as the modification time of a
+//!     whiteout.
+//! R2. A whiteout, new or moved to another name, gets the time of the name. A file or a directory
+//!     keeps its own if that is earlier.
+//!
+//! # Limits
+//! * An entry that can have no mark, as a symbolic link in the tree of an ordinary user, counts
+//!   from its own birth.
+
+use crate::fs::Fs;
+use crate::layer::change;
+use crate::marks::TAKEN;
+use crate::whiteout::is_whiteout;
+use openpath_abi::{Errno, Timespec};
+use openpath_vfs::{Inode, SetAttr};
+
+impl Fs {
+    /// When the name of an entry of the upper tree was taken; `None`: this is not noted.
+    ///
+    /// # Errors
+    /// What the upper tree meets.
+    pub(crate) fn taken(&self, entry: &Inode) -> Result<Option<Timespec>, Errno> {
+        if !self.options.notes_taken {
+            return Ok(None);
+        }
+        let noted = match is_whiteout(entry) {
+            true => Some(entry.attr().mtime),
+            false => self
+                .options
+                .marks
+                .get(entry, TAKEN)?
+                .and_then(|mark| parse(&mark)),
+        };
+        let born = entry.btime();
+        Ok(Some(noted.map_or(born, |noted| noted.min(born))))
+    }
+
+    /// Gives an entry of the upper tree the time of the name that it has, or is to have (R2).
+    ///
+    /// # Errors
+    /// What the upper tree meets.
+    pub(crate) fn note_taken(
+        &self,
+        entry: &Inode,
+        taken: Option<Timespec>,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        let Some(taken) = taken else {
+            return Ok(());
+        };
+        if is_whiteout(entry) {
+            let time = SetAttr {
+                mtime: Some(taken),
+                ctime: Some(now),
+                ..SetAttr::default()
+            };
+            return change(entry, |ops| ops.setattr(entry, &time));
+        }
+        if self.taken(entry)?.is_none_or(|own| own <= taken) {
+            return Ok(());
+        }
+        let value = format!("{}.{:09}", taken.sec, taken.nsec);
+        match self.options.marks.set(entry, TAKEN, value.as_bytes(), now) {
+            Err(Errno::EPERM | Errno::EOPNOTSUPP) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+fn parse(mark: &[u8]) -> Option<Timespec> {
+    let (sec, nsec) = std::str::from_utf8(mark).ok()?.split_once('.')?;
+    Some(Timespec {
+        sec: sec.parse().ok()?,
+        nsec: nsec.parse().ok().filter(|nsec| *nsec < 1_000_000_000)?,
+    })
+}

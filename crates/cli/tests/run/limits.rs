@@ -103,3 +103,16 @@ fn names_of_network_devices_are_those_of_the_host_in_sys_alone() {
         assert_eq!(said, format!("{}\nlo\n", list(&place)));
     }
 }
+
+#[test]
+fn changed_files_are_as_on_tmpfs() {
+    for place in Place::all("tmpfs") {
+        let line = "head -c 65536 /dev/zero > file; \
+            for way in -c -i -z; do fallocate $way -o 4096 -l 4096 file || echo refused; done; \
+            dd if=file iflag=direct bs=100 count=1 status=none | wc -c";
+        let output = place.run(&["-q"], line);
+        let said = err(&output);
+        assert_eq!(out(&output), "refused\nrefused\nrefused\n100\n", "{said}");
+        assert_eq!(said.matches("not supported").count(), 3, "{said}");
+    }
+}

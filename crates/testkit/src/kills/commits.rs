@@ -226,13 +226,15 @@ impl Scene {
         let pid = i32::try_from(child.id())
             .ok()
             .and_then(rustix::process::Pid::from_raw);
-        let mut longest = plan.longest;
+        // Short and long delays are alike likely, as nobody knows how long the command takes here.
+        let mut halvings = rng.below(6);
         if !rng.one_in(3) {
             while self.stamp() == before && child.try_wait()?.is_none() {
                 std::thread::sleep(Duration::from_micros(50));
             }
-            longest /= 8;
+            halvings += 6;
         }
+        let longest = plan.longest / (1 << halvings);
         let longest = usize::try_from(longest.as_micros()).unwrap_or(usize::MAX);
         std::thread::sleep(Duration::from_micros(rng.below(longest) as u64));
         if let Some(pid) = pid {

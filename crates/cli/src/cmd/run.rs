@@ -93,9 +93,10 @@ pub(crate) struct Args {
     /// kernel objects are closed otherwise, because all of the real tree can be reached by them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     keep_fd: Vec<i32>,
-    /// Limit what all processes of the view use together: `pids=N` processes and threads,
-    /// `time=DURATION` (as 90s, 10m or 2h) until they are ended, with exit status 124. Repeated, or
-    /// separated by commas; of two limits on one resource the smaller holds.
+    /// Limit what all processes of the view use together: `memory=SIZE` (as 512M), `cpu=CORES` (as
+    /// 0.5), `pids=N` processes and threads, `time=DURATION` (as 90s, 10m or 2h) until they are
+    /// ended, with exit status 124. Repeated, or separated by commas; of two limits on one resource
+    /// the smaller holds. Memory and cpu need a delegated control group.
     #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
     limit: Vec<Limit>,
     /// Keep the changes and the rules, under this name or in this directory; go on with them if
@@ -418,7 +419,13 @@ fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result
         say(format_args!("what changed is not known: {why}"));
     }
     for limit in &ended.reached {
-        say(format_args!("--limit {limit} ended the command"));
+        if let Limit::Memory(_) = limit {
+            say(format_args!(
+                "the command was killed: it used more than {limit}"
+            ));
+        } else {
+            say(format_args!("--limit {limit} ended the command"));
+        }
     }
     if ended.lost > 0 {
         let why = "had no room, or no disk, when they came; files are not whole";

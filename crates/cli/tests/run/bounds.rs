@@ -232,14 +232,6 @@ fn limits_that_are_wrong_or_cannot_hold_are_refused() {
             (&["--limit", "pids=0"][..], "`0` is no limit on pids: write"),
             (&["--limit", "time=5s,disk=1G"], "`disk` cannot be limited"),
             (&["--limit", "memory=lots"], "`lots` is no limit on memory"),
-            (
-                &["--limit", "memory=1G"],
-                "systemd-run --user --scope -p MemoryMax=",
-            ),
-            (
-                &["--limit", "cpu=0.5"],
-                "systemd-run --user --scope -p CPUQuota=",
-            ),
             (&["--config", "wrong.toml"], "`none` is no limit on pids"),
             (
                 &["--limit", "time=5s", "--share", "pid"],

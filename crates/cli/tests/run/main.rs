@@ -10,6 +10,7 @@ mod config;
 mod confine;
 mod escape;
 mod faults;
+mod groups;
 mod guide;
 mod limits;
 mod links;

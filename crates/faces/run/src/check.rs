@@ -61,15 +61,7 @@ impl Plan {
     fn check_limits(&self) -> Result<(), Refusal> {
         for limit in self.limits.all() {
             let found = match limit {
-                Limit::Memory(_) | Limit::Cpu(_) => Err(format!(
-                    "openpath makes no control groups: run it in one that has the limit, by \
-                         `systemd-run --user --scope -p {}= openpath run ...`",
-                    if matches!(limit, Limit::Cpu(_)) {
-                        "CPUQuota"
-                    } else {
-                        "MemoryMax"
-                    }
-                )),
+                Limit::Memory(_) | Limit::Cpu(_) => crate::cgroup::check(*limit),
                 _ if self.shares(Share::Pid) => {
                     Err("the view has no processes of its own: leave out --share pid".to_owned())
                 }

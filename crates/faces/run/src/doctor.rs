@@ -2,6 +2,7 @@
 //! Whether a run is possible here, found out by doing what a run does.
 
 use crate::init::Init;
+use crate::limit::Limit;
 use crate::namespaces::{DEVICE, Namespaces, device};
 use crate::{Plan, Refusal};
 use openpath_fuse::Rings;
@@ -127,7 +128,13 @@ fn limits() -> Check {
         Ok(()) => "--limit pids by its pid namespace".to_owned(),
         Err(why) => format!("not --limit pids: {why}"),
     };
-    check("limits", Ok(format!("a run can have --limit time; {pids}")))
+    let group = |limit: Limit| match crate::cgroup::check(limit) {
+        Ok(()) => format!("--limit {} by a control group", limit.resource()),
+        Err(why) => format!("not --limit {}: {why}", limit.resource()),
+    };
+    let (memory, cpu) = (group(Limit::Memory(0)), group(Limit::Cpu(0)));
+    let text = format!("a run can have --limit time; {pids}; {memory}; {cpu}");
+    check("limits", Ok(text))
 }
 
 fn proc() -> Check {

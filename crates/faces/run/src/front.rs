@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
+use crate::cgroup::Group;
 use crate::change::Change;
 use crate::child::Child;
 use crate::inside::Inside;
@@ -76,6 +77,13 @@ impl Ended {
         }
     }
 
+    /// Ends what is left in the group, and says what the kernel killed for it.
+    fn in_group(mut self, plan: &Plan, group: Option<Group>) -> Ended {
+        let reached = group.and_then(|group| group.reached(&plan.limits, self.end));
+        self.reached.extend(reached);
+        self
+    }
+
     /// Dies by the signal that the command died by, or gives its exit status.
     #[must_use]
     pub fn leave(self) -> u8 {
@@ -121,9 +129,17 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
         held: crate::mount_flags::places(plan)?,
         ..plan.clone()
     };
+    // Before any other process is started: this one may have to be alone in its group.
+    let group = Group::make(&plan.limits)?;
     let server = Server::start(plan, command, told)?;
-    match Inside::start(plan, command, &server) {
-        Ok((inside, held)) => wait(plan, inside, held, server, &callers),
+    let started = server
+        .keep(group.as_ref())
+        .and_then(|()| Inside::start(plan, command, &server, group.as_ref()));
+    match started {
+        Ok((inside, held)) => {
+            let ended = wait(plan, inside, held, server, &callers);
+            ended.map(|ended| ended.in_group(plan, group))
+        }
         Err(refusal) => {
             server.end();
             Err(refusal)
@@ -210,6 +226,15 @@ impl Server {
                 Err(refusal)
             }
         }
+    }
+
+    /// Has it keep the group of commands, for those that enter the view.
+    fn keep(&self, group: Option<&Group>) -> Result<(), Refusal> {
+        let Some(group) = group else {
+            return Ok(());
+        };
+        let entry = group.entry().as_fd();
+        self.ask(&ToServer::Group, Some(entry)).map(drop)
     }
 
     /// Asks, and waits for the answer.

@@ -5,6 +5,7 @@
 //! The helper is started -> it has named its children -> the view is mounted and served -> the
 //! helper has made it the root and ended -> its children are the front's -> the command runs.
 
+use crate::cgroup::Group;
 use crate::child::{Child, wait};
 use crate::front::Server;
 use crate::left::GRACE;
@@ -62,6 +63,7 @@ impl Inside {
         plan: &Plan,
         command: &[OsString],
         server: &Server,
+        group: Option<&Group>,
     ) -> Result<(Inside, Held), Refusal> {
         let helper = Child::start(ENTER, command, Stdio::inherit(), false)?;
         let mut named = Named::default();
@@ -75,6 +77,10 @@ impl Inside {
             let stage = stage.as_ref();
             let stage = stage.ok_or_else(|| Refusal::new("the helper has started no command"))?;
             let init = init.as_ref().map(First::of).transpose()?;
+            // So early that all it starts is in the group, also what detaches.
+            if let Some(group) = group {
+                group.entry().admit(stage.pid)?;
+            }
             let held = Self::go(plan, stage, init.as_ref())?;
             Ok((stage.pid, init, held))
         });

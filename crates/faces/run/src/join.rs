@@ -76,6 +76,7 @@ fn enter(way: WayIn, command: &[OsString]) -> Result<u8, Refusal> {
 
 /// Starts the command: it runs when this returns, and signals wait.
 fn start(way: WayIn, command: &[OsString], go: Go) -> Result<(Child, Held), Refusal> {
+    let group = way.group;
     let (outer, inner): (Vec<_>, Vec<_>) = way
         .namespaces
         .into_iter()
@@ -88,7 +89,8 @@ fn start(way: WayIn, command: &[OsString], go: Go) -> Result<(Child, Held), Refu
     }
     let entering = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_CHROOT;
     let stage = lend(entering, || stage::start(command))?;
-    match lead_in(&stage, inner, go) {
+    let admitted = group.map_or(Ok(()), |group| group.admit(stage.pid));
+    match admitted.and_then(|()| lead_in(&stage, inner, go)) {
         Ok(held) => Ok((stage, held)),
         Err(refusal) => {
             stage.kill();

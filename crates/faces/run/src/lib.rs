@@ -46,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod absent;
+mod cgroup;
 mod change;
 mod changes;
 mod check;

@@ -242,6 +242,8 @@ pub(crate) enum ToServer {
     },
     /// A namespace of the view, whose descriptor comes with this.
     Namespace(Space),
+    /// The control group of the view's commands, whose descriptor comes with this.
+    Group,
     /// Answer for the view on the descriptor that comes with this.
     Serve(Mounted),
     /// Mount flags are not enforced at these places of the view.
@@ -255,7 +257,7 @@ pub(crate) enum ToServer {
 pub(crate) enum FromServer {
     /// The view is there.
     Built,
-    /// The namespace is kept.
+    /// The namespace, or the group, is kept.
     Kept,
     /// The view is answered for.
     Serving,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The server: holds the view and answers for it.
 
+use crate::cgroup::Entry;
 use crate::guests::Members;
 use crate::live::{Beacon, Inside, Label, LiveKind};
 use crate::plan::{FromServer, Mounted, PathBytes, Plan, Rest, ToServer, Upper};
@@ -56,6 +57,12 @@ fn attempt(copying: fn(bool) -> Arc<dyn Copying>) -> io::Result<()> {
                 server.namespaces.extend(fd.map(|fd| (kind, fd)));
                 Ok(FromServer::Kept)
             }
+            ToServer::Group => {
+                server.group = fd.and_then(Entry::over);
+                let kept = server.group.is_some();
+                let lost = || Refusal::new("the server has no control group");
+                kept.then_some(FromServer::Kept).ok_or_else(lost)
+            }
             ToServer::Serve(mounted) => server.serve(mounted, fd),
             ToServer::Unheld(places) => server.give_up(&places),
             ToServer::Finish => server.finish(&wire),
@@ -78,6 +85,8 @@ struct Server {
     label: Option<Label>,
     /// Those of the view, until it is served.
     namespaces: Vec<(Space, OwnedFd)>,
+    /// The control group of its commands, until it is served; none without limits that need one.
+    group: Option<Entry>,
     /// What the command shares with the host.
     share: Vec<Share>,
     /// What answers who asks.
@@ -125,6 +134,7 @@ impl Server {
         let inside = Arc::new(Inside {
             members: Members::new(mounted.device, &namespaces)?,
             namespaces,
+            group: self.group.take(),
             share: std::mem::take(&mut self.share),
         });
         // A view that cannot be found is a view all the same.

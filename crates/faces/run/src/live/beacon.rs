@@ -9,6 +9,7 @@ use super::figures::{Figures, Label};
 use super::locks::Locks;
 use super::place::Place;
 use super::{Answer, Ask, PATIENCE};
+use crate::cgroup::Entry;
 use crate::guests::Members;
 use crate::share::Share;
 use crate::space::Space;
@@ -36,6 +37,8 @@ pub struct Sources {
 pub(crate) struct Inside {
     /// Its namespaces.
     pub(crate) namespaces: Vec<(Space, OwnedFd)>,
+    /// The control group of its commands.
+    pub(crate) group: Option<Entry>,
     /// What its commands share with the host.
     pub(crate) share: Vec<Share>,
     /// By what processes in it are known.
@@ -161,10 +164,14 @@ impl Answering {
                 let Some(view) = &self.inside else {
                     return refuse(&wire, "a mount is entered by its directory");
                 };
-                let namespaces = view.namespaces.len();
+                // Counted as one: a version that knows no groups does not enter.
+                let namespaces = view.namespaces.len() + usize::from(view.group.is_some());
                 let share = view.share.clone();
                 wire.send(&Answer::Enter { namespaces, share }, None)?;
                 self.entered += 1;
+                if let Some(group) = &view.group {
+                    wire.send(&Answer::Group, Some(group.as_fd()))?;
+                }
                 for (kind, namespace) in &view.namespaces {
                     wire.send(&Answer::Namespace(*kind), Some(namespace.as_fd()))?;
                 }

@@ -6,6 +6,7 @@ use super::locks::Locks;
 use super::place::Place;
 use super::{Answer, Ask, PATIENCE, VERSION};
 use crate::Refusal;
+use crate::cgroup::Entry;
 use crate::share::Share;
 use crate::space::Space;
 use crate::wire::Wire;
@@ -26,6 +27,8 @@ pub struct Live {
 pub(crate) struct WayIn {
     /// Its namespaces, each with its kind.
     pub(crate) namespaces: Vec<(Space, OwnedFd)>,
+    /// The control group of its commands, if it has one.
+    pub(crate) group: Option<Entry>,
     /// What its commands share with the host.
     pub(crate) share: Vec<Share>,
     /// Whose server it is.
@@ -130,14 +133,20 @@ impl Live {
             _ => return Err(Refusal::new(format!("{pid} is confused"))),
         };
         let mut namespaces = Vec::new();
+        let mut group = None;
         for _ in 0..count {
             match wire.recv().map_err(lost)?.ok_or_else(gone)? {
                 (Answer::Namespace(kind), Some(fd)) => namespaces.push((kind, fd)),
+                (Answer::Group, Some(fd)) => {
+                    let entry = Entry::over(fd);
+                    group = Some(entry.ok_or_else(|| Refusal::new(format!("{pid} is confused")))?);
+                }
                 _ => return Err(Refusal::new(format!("{pid} is confused"))),
             }
         }
         Ok(WayIn {
             namespaces,
+            group,
             share,
             server,
         })

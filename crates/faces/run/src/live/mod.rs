@@ -12,7 +12,8 @@
 //!
 //! # Protocol
 //! One question and one answer for each connection, as frames of the wire ([`VERSION`]). The answer
-//! to `Enter` is followed by a frame for each namespace, with its descriptor.
+//! to `Enter` is followed by a frame for each namespace, and for the control group if the view has
+//! one, with its descriptor.
 //!
 //! # Rules
 //! R1. Only the same user and the superuser are answered: the directory is closed to others, and
@@ -77,5 +78,7 @@ pub(crate) enum Answer {
     },
     /// One of them.
     Namespace(Space),
+    /// The control group that holds the view's limits, counted as a namespace.
+    Group,
     Refused(String),
 }

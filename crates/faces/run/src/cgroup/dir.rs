@@ -9,7 +9,7 @@ use std::path::Path;
 /// The longest file that is read, in bytes.
 const FILE_MAX: usize = 64 << 10;
 /// The file system type of control groups of version 2, as fstatfs(2) reports it.
-const CGROUP2: i64 = 0x6367_7270;
+const CGROUP2: rustix::fs::FsWord = 0x6367_7270;
 
 /// A directory.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Dir {
     /// Whether this is a directory of control groups of version 2.
     pub(super) fn is_cgroup2(&self) -> bool {
         let stat = rustix::fs::fstatfs(&self.0);
-        stat.is_ok_and(|stat| i64::try_from(stat.f_type) == Ok(CGROUP2))
+        stat.is_ok_and(|stat| stat.f_type == CGROUP2)
     }
 
     /// The user that owns it.

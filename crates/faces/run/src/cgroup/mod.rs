@@ -239,7 +239,7 @@ fn set(dir: &Dir, held: &[Limit]) -> rustix::io::Result<()> {
 fn enable(own: &Dir, controllers: &[&str]) -> rustix::io::Result<()> {
     let enabled = own.read("cgroup.subtree_control")?;
     let is_on = |one: &&str| enabled.split_whitespace().any(|on| on == *one);
-    if controllers.iter().all(|one| is_on(one)) {
+    if controllers.iter().all(is_on) {
         return Ok(());
     }
     let words: Vec<_> = controllers.iter().map(|one| format!("+{one}")).collect();

@@ -61,10 +61,15 @@ struct Moved {
     upper: Arc<Inode>,
 }
 
+/// Bytes of paths for each change that may be told. The paths of a deep tree are long together.
+const PATH_MEAN: usize = 128;
+
 /// What was found so far.
 struct Found {
     all: BTreeMap<Vec<u8>, Vec<ChangeKind>>,
     count: usize,
+    /// Of all paths together.
+    bytes: usize,
     max: usize,
     gone: Vec<Gone>,
     moved: Vec<Moved>,
@@ -75,7 +80,8 @@ struct Found {
 impl Found {
     fn note(&mut self, path: &[u8], kind: ChangeKind) -> Result<(), Errno> {
         self.count += 1;
-        if self.count > self.max {
+        self.bytes += path.len();
+        if self.count > self.max || self.bytes > self.max.saturating_mul(PATH_MEAN) {
             return Err(Errno::E2BIG);
         }
         self.all.entry(path.to_vec()).or_default().push(kind);
@@ -154,7 +160,8 @@ impl OverlayFs {
     /// is asked for while nobody changes anything, or tells of some changes and not of others.
     ///
     /// # Errors
-    /// `EINVAL`: `sb` is no overlay. `E2BIG`: more than `max` changes. What the layers meet.
+    /// `EINVAL`: `sb` is no overlay. `E2BIG`: more than `max` changes, or paths of more than 128
+    /// bytes for each of these together. What the layers meet.
     pub fn changes(sb: &SuperBlock, max: usize) -> Result<Vec<Change>, Errno> {
         if Node::of(sb.root()).is_none() {
             return Err(Errno::EINVAL);
@@ -162,6 +169,7 @@ impl OverlayFs {
         let mut found = Found {
             all: BTreeMap::new(),
             count: 0,
+            bytes: 0,
             max,
             gone: Vec::new(),
             moved: Vec::new(),

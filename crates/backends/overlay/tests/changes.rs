@@ -137,3 +137,18 @@ fn what_was_written_is_told_though_its_time_was_set_back() {
         .expect("set");
     assert_eq!(told(&tree), [("/f".to_owned(), ChangeKind::Modified)]);
 }
+
+#[test]
+fn paths_that_are_too_long_together_are_refused() {
+    let s = Stack::new(1);
+    let tree = OverlayFs::new(s.options()).expect("an overlay");
+    let (_vfs, task) = task_in(&tree);
+    let mut path = String::new();
+    for _ in 0..4 {
+        path += &format!("/{}", "d".repeat(200));
+        mkdir(&task, &path);
+    }
+    // 2,010 bytes.
+    assert_eq!(OverlayFs::changes(&tree, 15), Err(Errno::E2BIG));
+    assert_eq!(OverlayFs::changes(&tree, 16).map(|all| all.len()), Ok(4));
+}

@@ -143,3 +143,16 @@ fn summary_says_that_it_is_of_the_view_where_changes_go_to_real_files() {
         assert_eq!(err(&output), "openpath: nothing changed\n");
     }
 }
+
+#[test]
+fn changes_in_a_deep_tree_are_told() {
+    const DEEP: &str = "import os, sys\n\
+        for _ in range(int(sys.argv[1])):\n    os.mkdir('d' * 200); os.chdir('d' * 200)\n";
+    for place in Place::all("deep") {
+        place.write("deep.py", DEEP);
+        let told = place.run(&["--json", "--report", "report"], "python3 deep.py 300");
+        assert!(told.status.success(), "{}", err(&told));
+        let report: serde_json::Value = serde_json::from_str(&place.read("report")).unwrap();
+        assert_eq!(report["changes"].as_array().unwrap().len(), 300);
+    }
+}

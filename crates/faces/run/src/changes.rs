@@ -273,5 +273,10 @@ fn path_of(path: &[u8]) -> PathBytes {
 }
 
 fn failed(why: Errno) -> Refusal {
+    if why == Errno::E2BIG {
+        let text = "there are too many changes to tell: more than 4,000,000, or paths of more than \
+            512 MB together; `openpath discard` removes a view";
+        return Refusal::new(text);
+    }
     Refusal::step("the changes cannot be read", why)
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// The most lines of a summary; programs get all.
 const LINES_MAX: usize = 50;
@@ -215,6 +216,13 @@ pub(crate) fn text_of(path: &Path) -> String {
     openpath_run::text_of(path.as_os_str().as_bytes())
 }
 
+/// How long ago a time was, in seconds since 1970; 0 if it is still to come. Another process says
+/// it, and may say anything.
+pub(crate) fn seconds_since(time: u64) -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap_or_default().as_secs().saturating_sub(time)
+}
+
 /// A size for people.
 pub(crate) fn bytes(size: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -235,7 +243,7 @@ pub(crate) fn bytes(size: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, collapse, text_of};
+    use super::{bytes, collapse, seconds_since, text_of};
     use openpath_run::{Change, Kind, What};
     use std::path::Path;
 
@@ -276,5 +284,11 @@ mod tests {
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes(u64::MAX), "15.9 EiB");
+    }
+
+    #[test]
+    fn time_of_another_process_may_be_any_number() {
+        assert_eq!(seconds_since(u64::MAX), 0);
+        assert!(seconds_since(0) > 1_700_000_000);
     }
 }

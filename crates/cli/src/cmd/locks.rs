@@ -6,7 +6,7 @@
 
 use crate::Outcome;
 use crate::console;
-use crate::summary::name_of;
+use crate::summary::{name_of, text_of};
 use openpath_bench::Error;
 use openpath_run::Refusal;
 use openpath_run::live::{Label, Live, Locks};
@@ -91,7 +91,7 @@ fn table(out: &mut impl Write, named: bool, label: &Label, locks: &Locks) -> io:
         )?;
     }
     for lock in &locks.locks {
-        writeln!(out, "{lock}")?;
+        writeln!(out, "{}", text_of(lock.to_string().as_ref()))?;
     }
     if locks.left_out > 0 {
         writeln!(out, "and {} more", locks.left_out)?;

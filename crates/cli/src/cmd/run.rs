@@ -415,8 +415,18 @@ fn end(args: &Args, plan: &Plan, ended: Ended, report: Option<Report>) -> Result
             ended.unlogged
         ));
     }
+    let mut report = report;
     if let Some(why) = &ended.untold {
-        say(format_args!("what changed is not known: {why}"));
+        let text = format!("what changed is not known: {why}");
+        say(&text);
+        // A report of an earlier run must not be taken for this one's.
+        let told = report.take().map(|report| {
+            let json = serde_json::json!({ "unknown": why.to_string() });
+            let text = if args.json { json.to_string() } else { text };
+            tell(&format!("{text}\n"), Some(report))
+        });
+        told.transpose()
+            .map_err(|why| Refusal::step("the report cannot be written", why))?;
     }
     for limit in &ended.reached {
         if let Limit::Memory(_) = limit {

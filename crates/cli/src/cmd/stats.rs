@@ -4,13 +4,13 @@
 //! Opens that the kernel answers from its own cache are nobody's to count: a server is not asked.
 
 use crate::Outcome;
-use crate::summary::{bytes, name_of, text_of};
+use crate::summary::{bytes, name_of, seconds_since, text_of};
 use openpath_bench::Error;
 use openpath_run::Refusal;
 use openpath_run::live::{Figures, Live, Tenant, prometheus};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Options of `stats`.
 #[derive(Debug, clap::Args)]
@@ -86,12 +86,12 @@ fn tell(args: &Args, all: &[Figures], before: &BTreeMap<u32, Figures>) -> io::Re
 /// What is told of one, a line each; what is 0 is left out, and what came since `before` beside it.
 fn table(out: &mut impl Write, figures: &Figures, before: Option<&Figures>) -> io::Result<()> {
     let label = &figures.label;
-    let begun = SystemTime::UNIX_EPOCH + Duration::from_secs(label.begun);
-    let age = begun.elapsed().unwrap_or_default().as_secs();
+    let age = seconds_since(label.begun);
     let command = text_of(label.command.as_ref());
     writeln!(out, "{}, {age} s: {command}", name_of(label))?;
     if !figures.way.is_empty() {
-        writeln!(out, "  {:42} {}", "requests", figures.way)?;
+        let way = text_of(figures.way.as_ref());
+        writeln!(out, "  {:42} {way}", "requests")?;
     }
     let earlier = before.map(rows).unwrap_or_default();
     for (name, n) in rows(figures) {
@@ -115,7 +115,8 @@ fn table(out: &mut impl Write, figures: &Figures, before: Option<&Figures>) -> i
 /// All figures by name, in the order to be printed.
 fn rows(figures: &Figures) -> Vec<(String, u64)> {
     let requests = figures.requests.iter();
-    let mut rows: Vec<(String, u64)> = requests.map(|(kind, n)| (kind.clone(), *n)).collect();
+    let requests = requests.map(|(kind, n)| (text_of(kind.as_ref()), *n));
+    let mut rows: Vec<(String, u64)> = requests.collect();
     let mut add = |name: &str, n: u64| rows.push((name.to_owned(), n));
     add("by rings", figures.by_rings);
     add("known to the kernel", figures.nodes);

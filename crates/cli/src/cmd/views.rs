@@ -3,14 +3,13 @@
 
 use crate::Outcome;
 use crate::console;
-use crate::summary::text_of;
+use crate::summary::{seconds_since, text_of};
 use openpath_bench::Error;
 use openpath_run::live::{Live, LiveKind};
 use openpath_run::{Committed, Found, Kept};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
 
 /// Options of `list`.
 #[derive(Debug, clap::Args)]
@@ -163,8 +162,7 @@ pub(crate) fn discard(args: &Discard) -> Result<Outcome, Error> {
 
 /// How long ago that was, in words.
 fn age(made: u64) -> String {
-    let made = SystemTime::UNIX_EPOCH + Duration::from_secs(made);
-    let seconds = made.elapsed().unwrap_or_default().as_secs();
+    let seconds = seconds_since(made);
     match seconds {
         0..60 => format!("{seconds} s ago"),
         60..3600 => format!("{} min ago", seconds / 60),

@@ -421,7 +421,7 @@ fn change_of_others_between_two_replacements_in_one_run_is_a_conflict() {
 
 #[test]
 fn what_both_sides_made_and_the_view_removed_in_one_run_stays() {
-    for place in Place::all("unseen") {
+    for place in Place::all("both-made") {
         run_around(
             &place,
             "echo ours > file; mkdir dir; echo ours > dir/in",
@@ -439,5 +439,45 @@ fn what_both_sides_made_and_the_view_removed_in_one_run_stays() {
         assert!(!forced.status.success(), "{}", out(&forced));
         assert_eq!(place.read("file"), "theirs\n");
         assert_eq!(place.read("dir/other"), "theirs\n");
+    }
+}
+
+#[test]
+fn name_with_an_escape_sequence_reaches_no_terminal_raw() {
+    for place in Place::all("escapes") {
+        place.plain("echo base > x; mkdir d");
+        run(
+            &place,
+            "ln x \"$(printf 'd/evil\\033]0;owned\\007')\"; echo view > x",
+        );
+        for args in [
+            &["x"][..],
+            &["nothing\u{1b}[2J"],
+            &[],
+            &["--undo"],
+            &["--undo"],
+        ] {
+            let output = verb(&place, "commit", args);
+            let said = format!("{}{}", out(&output), err(&output));
+            assert!(!said.contains(['\u{1b}', '\u{7}']), "{args:?}: {said:?}");
+            assert!(!said.is_empty(), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn file_that_cannot_be_read_does_not_keep_others_from_diff() {
+    let Some(place) = Place::new("unread", Who::Ordinary) else {
+        return;
+    };
+    let foreign = place.dir.join("foreign");
+    std::fs::write(&foreign, "secret").unwrap();
+    std::fs::set_permissions(&foreign, PermissionsExt::from_mode(0o600)).unwrap();
+    run(&place, "rm -f foreign; echo new > other");
+    for args in [&[][..], &["--stat"], &["--json"]] {
+        let diff = verb(&place, "diff", args);
+        assert!(diff.status.success(), "{}", err(&diff));
+        let said = out(&diff);
+        assert!(said.contains("foreign") && said.contains("other"), "{said}");
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An ordinary user, who need not be known to the machine.
 const USER: u32 = 1000;
@@ -36,6 +37,9 @@ pub(crate) struct Place {
     tools: Option<PathBuf>,
 }
 
+/// How many places were made.
+static PLACES: AtomicUsize = AtomicUsize::new(0);
+
 impl Place {
     /// A directory that belongs to `who`; `None`, and a word, where that cannot run anything.
     pub(crate) fn new(name: &str, who: Who) -> Option<Place> {
@@ -43,9 +47,14 @@ impl Place {
             eprintln!("skipped for {who:?}: a run is not possible here, see `openpath doctor`");
             return None;
         }
-        let dir = format!("openpath-run-{name}-{who:?}-{}", std::process::id());
+        // Tests of one name run side by side.
+        let number = PLACES.fetch_add(1, Ordering::Relaxed);
+        let dir = format!(
+            "openpath-run-{name}-{who:?}-{}-{number}",
+            std::process::id()
+        );
         let dir = std::env::temp_dir().join(dir);
-        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::create_dir(&dir).unwrap();
         let place = Place {
             dir,
             who,

@@ -426,3 +426,25 @@ fn config_that_the_command_can_change_is_refused() {
         );
     }
 }
+
+#[test]
+fn pass_that_loosens_a_kept_pattern_is_refused() {
+    for place in places("pass-pattern") {
+        place.plain("mkdir keys other; echo secret > keys/x.pem");
+        for (pattern, passes) in [
+            ("*.pem", false),
+            ("keys/*.pem", false),
+            ("other/*.pem", true),
+        ] {
+            let kept = place.run(&["-q", "--name", "v", "--absent", pattern], "true");
+            assert!(kept.status.success(), "{}", err(&kept));
+            let output = place.run(&["-q", "--name", "v", "--pass", "keys"], "cat keys/x.pem");
+            let wanted = if passes { "secret\n" } else { "" };
+            assert_eq!(out(&output), wanted, "{pattern}: {}", err(&output));
+            let refused = err(&output).contains("is kept with the view v");
+            assert_eq!(refused, !passes, "{pattern}: {}", err(&output));
+            let gone = place.openpath(["discard", "v"]).output().unwrap();
+            assert!(gone.status.success(), "{}", err(&gone));
+        }
+    }
+}

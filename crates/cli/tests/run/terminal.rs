@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A command under `run` in a terminal: interrupted, stopped and brought back by a shell.
 
-use crate::place::Place;
+use crate::place::{OPENPATH, Place, err};
 use rustix::pty::OpenptFlags;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -178,5 +178,33 @@ fn a_shell_within_has_jobs_of_its_own() {
         shell.send("exit 9\n");
         shell.send("echo code=$?.\n");
         shell.expect("code=9.");
+    }
+}
+
+/// Starts a program as the leader of a session on a terminal, closes that, and says how it ended.
+const HANGUP: &str = r#"
+import os, pty, sys, time
+pid, master = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+while b"begun" not in os.read(master, 1000):
+    pass
+os.close(master)
+for _ in range(500):
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    if ended:
+        sys.exit(f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "exit")
+    time.sleep(0.02)
+os.kill(pid, 9)
+sys.exit("still there")
+"#;
+
+#[test]
+fn hangup_of_the_terminal_ends_a_run_that_leads_its_session() {
+    for place in Place::all("hangup") {
+        place.write("hangup.py", HANGUP);
+        let line = format!("python3 hangup.py '{OPENPATH}' run -q -- sh -c 'echo begun; sleep 60'");
+        let output = place.plain(&line);
+        assert_eq!(err(&output), "signal 1\n");
     }
 }

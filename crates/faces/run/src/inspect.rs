@@ -7,6 +7,7 @@ use crate::kept::ViewLock;
 use crate::plan::{PathBytes, Plan};
 use crate::view::{How, View};
 use crate::{Kept, Refusal};
+use openpath_abi::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -71,10 +72,10 @@ impl Inspect {
     }
 
     /// The data of a regular file, or where a symbolic link leads; `None` of a longer one than
-    /// `max` bytes, and of what is neither.
+    /// `max` bytes, of what is neither, and of what this user may not read.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// It cannot be read for another reason.
     pub fn data(
         &self,
         side: Side,
@@ -82,6 +83,9 @@ impl Inspect {
         max: usize,
     ) -> Result<Option<Vec<u8>>, Refusal> {
         let said = |why| Refusal::step(&path.path().display().to_string(), why);
-        self.compare.data(side, path.bytes(), max).map_err(said)
+        match self.compare.data(side, path.bytes(), max) {
+            Err(Errno::EACCES | Errno::EPERM) => Ok(None),
+            data => data.map_err(said),
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -87,9 +87,17 @@ fn denied(command: &OsStr) -> Option<PathBuf> {
     })
 }
 
+/// Control characters of names are written as `\xHH`: a terminal might obey them.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        for letter in self.text.chars() {
+            match letter {
+                '\n' => f.write_char(letter)?,
+                letter if letter.is_control() => write!(f, "\\x{:02x}", u32::from(letter))?,
+                letter => f.write_char(letter)?,
+            }
+        }
+        Ok(())
     }
 }
 

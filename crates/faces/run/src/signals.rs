@@ -96,7 +96,9 @@ impl Signals {
                 return Ok(end);
             }
             for info in self.info.wait() {
-                if info.si_code != SI_KERNEL && PASSED.contains(&info.si_signo) {
+                // A hangup of the terminal is sent to the leader of the session alone.
+                let is_shared = info.si_code == SI_KERNEL && info.si_signo != s::SIGHUP;
+                if !is_shared && PASSED.contains(&info.si_signo) {
                     pass(command, info.si_signo);
                 }
             }

@@ -15,14 +15,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest message, in bytes: a guest that is wrong, or another program, cannot ask for more.
 const FRAME_MAX: usize = 16 << 20;
 
 /// One end.
 #[derive(Debug)]
-pub(crate) struct Wire(OwnedFd);
+pub(crate) struct Wire(OwnedFd, Option<Instant>);
 
 impl Wire {
     /// Two ends: one to keep and one to give to a child as its standard input.
@@ -30,22 +30,39 @@ impl Wire {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        Ok((Wire(ours), theirs))
+        Ok((Wire(ours, None), theirs))
     }
 
     /// The end that was given to this process as its standard input.
     pub(crate) fn inherited() -> io::Result<Wire> {
-        Ok(Wire(io::stdin().as_fd().try_clone_to_owned()?))
+        Ok(Wire(io::stdin().as_fd().try_clone_to_owned()?, None))
     }
 
     /// One over a socket of another making.
     pub(crate) fn over(socket: OwnedFd) -> Wire {
-        Wire(socket)
+        Wire(socket, None)
+    }
+
+    /// The same with an end to all that it reads, however slowly that comes.
+    pub(crate) fn within(self, longest: Duration) -> Wire {
+        Wire(self.0, Some(Instant::now() + longest))
+    }
+
+    /// Has the next read wait until the end at most.
+    fn keep_time(&self) -> io::Result<()> {
+        let Some(end) = self.1 else {
+            return Ok(());
+        };
+        match end.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(ErrorKind::TimedOut.into()),
+            // Zero would be no end.
+            left => self.patience(left.max(Duration::from_millis(1))),
+        }
     }
 
     /// Another descriptor of the same end.
     pub(crate) fn again(&self) -> io::Result<Wire> {
-        Ok(Wire(self.0.try_clone()?))
+        Ok(Wire(self.0.try_clone()?, self.1))
     }
 
     /// Whether the other end is gone and has left nothing to read.
@@ -129,6 +146,7 @@ impl Wire {
     fn recv_head(&self, head: &mut [u8; 4]) -> io::Result<Option<Option<OwnedFd>>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
+        self.keep_time()?;
         let got = rustix::io::retry_on_intr(|| {
             let mut parts = [IoSliceMut::new(&mut head[..])];
             rustix::net::recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
@@ -150,6 +168,7 @@ impl Wire {
     fn recv_whole(&self, buf: &mut [u8]) -> io::Result<()> {
         let mut filled = 0;
         while filled < buf.len() {
+            self.keep_time()?;
             let rest = &mut buf[filled..];
             let (got, _) = rustix::io::retry_on_intr(|| {
                 rustix::net::recv(&self.0, &mut *rest, RecvFlags::empty())
@@ -175,11 +194,12 @@ mod tests {
     use rustix::fd::AsFd as _;
     use std::fs::File;
     use std::io::{Read as _, Seek as _, Write as _};
+    use std::time::Duration;
 
     #[test]
     fn messages_and_descriptors_arrive_in_order() {
         let (ours, theirs) = Wire::pair().unwrap();
-        let theirs = Wire(theirs);
+        let theirs = Wire::over(theirs);
         let path = std::env::temp_dir().join(format!("openpath-wire-{}", std::process::id()));
         let mut file = File::create_new(&path).unwrap();
         file.write_all(b"through").unwrap();
@@ -204,6 +224,29 @@ mod tests {
     fn a_length_beyond_all_bounds_is_refused() {
         let (ours, theirs) = Wire::pair().unwrap();
         rustix::io::write(&ours.0, &u32::MAX.to_le_bytes()).unwrap();
-        assert!(Wire(theirs).recv::<String>().is_err());
+        assert!(Wire::over(theirs).recv::<String>().is_err());
+    }
+
+    #[test]
+    fn message_that_comes_byte_by_byte_is_not_waited_for_beyond_the_end() {
+        let (ours, theirs) = Wire::pair().unwrap();
+        let theirs = Wire::over(theirs).within(Duration::from_millis(50));
+        rustix::io::write(&ours.0, &1_000_u32.to_le_bytes()).unwrap();
+        let stopped = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Far longer than the end, if nobody stops.
+                for _ in 0..990 {
+                    if stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                        break;
+                    }
+                    rustix::io::write(&ours.0, b" ").unwrap();
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            let got = theirs.recv::<String>();
+            stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(got.is_err());
+        });
     }
 }

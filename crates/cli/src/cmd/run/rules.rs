@@ -11,8 +11,8 @@
 //! R3. What is given adds to what is kept. What would loosen a kept rule is refused.
 
 use super::config::{Config, Mount};
-use openpath_run::{Limits, Net, PathBytes, Refusal, spec};
-use std::path::{Path, PathBuf};
+use openpath_run::{Limits, Net, PathBytes, Plan, Refusal, spec};
+use std::path::{Component, Path, PathBuf};
 
 /// What loosening a kept rule takes.
 const REPLACE: &str = "say all rules anew with --replace-rules";
@@ -166,6 +166,21 @@ impl Config {
                 }
             }
         }
+        let own = Plan::default().pass;
+        let is_new = |pass: &&PathBuf| {
+            let is_own = own.iter().any(|own| own.path() == **pass);
+            !is_own && !kept.pass.contains(pass)
+        };
+        for pass in self.pass.iter().filter(is_new) {
+            let mut reaching = kept.absent.iter().filter(|glob| may_reach(glob, pass));
+            if let Some(glob) = reaching.next() {
+                return Err(Refusal::new(format!(
+                    "--pass {}: `--absent {glob}` is kept with the view {name}, and does not \
+                     hold in what passes: {REPLACE}",
+                    pass.display()
+                )));
+            }
+        }
         // Each field has to be thought of: what is not taken over is a rule that is forgotten.
         let Config {
             rw,
@@ -224,6 +239,23 @@ impl Config {
         let pass = self.pass.iter().map(|path| ("--pass", path.clone()));
         rw.chain(pass).chain(mounts).collect()
     }
+}
+
+/// Whether a pattern may mean something in a directory: one of a name does everywhere, one of a
+/// path if the part without wildcards leads there or on the way.
+fn may_reach(glob: &str, dir: &Path) -> bool {
+    if !glob.contains('/') {
+        return true;
+    }
+    let wild = |part: &Component<'_>| {
+        let text = part.as_os_str().to_string_lossy();
+        text.contains(['*', '?', '[', '{', '\\'])
+    };
+    let fixed: PathBuf = Path::new(glob)
+        .components()
+        .take_while(|part| !wild(part))
+        .collect();
+    fixed.starts_with(dir) || dir.starts_with(fixed)
 }
 
 impl Mount {

@@ -145,27 +145,35 @@ impl Carry<'_> {
         told: &mut dyn FnMut(&[u8]),
         moves: bool,
     ) -> Result<(), Refusal> {
-        let said = |why| failed(to, why);
-        let Some(old) = self.store.hold(from).map_err(said)? else {
-            return Ok(());
-        };
-        let Some(newer) = self.upper.look(to).map_err(said)? else {
-            if moves {
-                return self.store.rename_to(from, &self.upper, to).map_err(said);
+        let mut todo = vec![(from.to_vec(), to.to_vec())];
+        while let Some((from, to)) = todo.pop() {
+            let said = |why| failed(&to, why);
+            let Some(old) = self.store.hold(&from).map_err(said)? else {
+                continue;
+            };
+            let Some(newer) = self.upper.look(&to).map_err(said)? else {
+                if moves {
+                    self.store
+                        .rename_to(&from, &self.upper, &to)
+                        .map_err(said)?;
+                }
+                continue;
+            };
+            if !old.facts.is_dir() || !newer.is_dir() {
+                told(&to);
+                continue;
             }
-            return Ok(());
-        };
-        if !old.facts.is_dir() || !newer.is_dir() {
-            told(to);
-            return Ok(());
-        }
-        let marks = old.noted().map_err(said)?;
-        if marks.mark("opaque").is_some() || marks.mark("redirect").is_some() {
-            told(to);
-            return Ok(());
-        }
-        for name in self.store.names(from).map_err(said)? {
-            self.give_back(&join(from, &name), &join(to, &name), told, moves)?;
+            let marks = old.noted().map_err(said)?;
+            if marks.mark("opaque").is_some() || marks.mark("redirect").is_some() {
+                told(&to);
+                continue;
+            }
+            let names = self.store.names(&from).map_err(said)?;
+            todo.extend(
+                names
+                    .iter()
+                    .map(|name| (join(&from, name), join(&to, name))),
+            );
         }
         Ok(())
     }

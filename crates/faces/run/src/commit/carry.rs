@@ -130,10 +130,15 @@ impl<'a> Carry<'a> {
     /// Goes on from a state until all is done; back, if no name was exchanged and it cannot be.
     pub(crate) fn forth(&mut self, state: State) -> Result<(), Refusal> {
         let done = self.forward(state);
-        if done.is_err() && self.place.is_next() && !self.stopped {
-            self.back(State::Preparing)?;
+        match done {
+            Err(why) if self.place.is_next() && !self.stopped => {
+                match self.back(State::Preparing) {
+                    Ok(()) => Err(why),
+                    Err(again) => Err(Refusal::new(format!("{why}; going back: {again}"))),
+                }
+            }
+            done => done,
         }
-        done
     }
 
     fn forward(&mut self, state: State) -> Result<(), Refusal> {
@@ -269,10 +274,13 @@ impl<'a> Carry<'a> {
     /// Sets or puts back attributes.
     pub(crate) fn touch(&self, touch: &Touch, forth: bool) -> Result<(), Refusal> {
         let fail = |why| failed(&touch.path, why);
-        let (dir, name) = match (self.at(&touch.path, When::After), forth) {
-            // The way back leaves what others changed.
-            (Err(_), false) => return Ok(()),
-            (at, _) => at?,
+        let at = match forth {
+            true => Some(self.at(&touch.path, When::After)?),
+            false => self.spot(&touch.path, When::After)?,
+        };
+        // The way back leaves what others changed.
+        let Some((dir, name)) = at else {
+            return Ok(());
         };
         let held = Held::open(&*dir, &name).map_err(fail)?;
         let Some(held) = held.filter(|held| held.id().is(&touch.id)) else {
@@ -281,8 +289,13 @@ impl<'a> Carry<'a> {
             }
             return Ok(());
         };
-        if forth && !self.resumed && !held.facts.is_dir() && held.facts.ctime != touch.ctime {
-            return Err(changed(&touch.path));
+        if forth && !self.resumed && !held.facts.is_dir() {
+            // A name that this commit gave or took has moved the time of change.
+            let mut now = held.attributes().map_err(fail)?;
+            self.as_closed(&touch.id, &mut now, touch.before.mode);
+            if now.mtime != touch.before.mtime || !now.same(&touch.before) {
+                return Err(changed(&touch.path));
+            }
         }
         let (had, to) = match forth {
             true => (&touch.before, &touch.after),
@@ -360,8 +373,13 @@ impl<'a> Carry<'a> {
     /// Brings every file system that is worked on to the disk.
     pub(crate) fn sync(&self) -> Result<(), Refusal> {
         let mut known = Vec::new();
-        let places = self.journal.acts.iter();
-        let places = places.flat_map(|act| [&act.before, &act.hidden]);
+        let acts = self.journal.acts.iter();
+        let acts = acts.flat_map(|act| [&act.before, &act.hidden]);
+        let touches = self.journal.touches.iter();
+        let touches = touches.flat_map(|touch| [&touch.place, &touch.path]);
+        let moments = self.journal.moments.iter();
+        let moments = moments.flat_map(|moment| [&moment.path_before, &moment.path]);
+        let places = acts.chain(touches).chain(moments);
         for path in places.map(|place| split(place).0) {
             let facts = self.base.look(path).map_err(|why| failed(path, why))?;
             let Some(facts) = facts else { continue };

@@ -144,6 +144,15 @@ impl Carry<'_> {
 
     /// Whether a file that the commit made was written since, or changed after it was done (R2).
     fn is_written(&self, path: &[u8], facts: &Facts) -> Result<bool, Refusal> {
+        // A further name of a file that was there: what was written to it stays under the others.
+        if self
+            .journal
+            .links
+            .iter()
+            .any(|link| is(Some(facts), Some(link.id)))
+        {
+            return Ok(false);
+        }
         if facts.nlink == 1 && self.journal.done.is_some_and(|done| facts.ctime > done) {
             return Ok(true);
         }

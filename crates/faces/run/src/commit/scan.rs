@@ -256,7 +256,7 @@ impl Scan {
 /// A path for people.
 pub(crate) fn text(path: &[u8]) -> String {
     let path = if path.is_empty() { b"/" } else { path };
-    Path::new(OsStr::from_bytes(path)).display().to_string()
+    crate::text_of(path)
 }
 
 /// A path as it is told.

@@ -16,9 +16,12 @@ use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::io;
+use std::time::Duration;
 
 /// How often a lock file that goes away is made again.
 const TRIES: u32 = 16;
+/// Between two of them, where another process holds the lock.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The lock of a view's directory, until it is dropped.
 ///
@@ -64,7 +67,15 @@ impl ViewLock {
 pub(super) fn lock(dir: &ViewDir) -> Result<ViewLock, Refusal> {
     owned(dir)?;
     private(dir)?;
-    let file = locked(dir).map_err(|why| dir.failed(why))?;
+    // Another process that lists views, or makes one, holds the lock for a moment.
+    let mut file = locked(dir).map_err(|why| dir.failed(why))?;
+    for _ in 0..TRIES {
+        if file.is_some() {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        file = locked(dir).map_err(|why| dir.failed(why))?;
+    }
     let in_use = || Refusal::new(format!("the view in {} is in use", dir.path().display()));
     Ok(ViewLock {
         file: file.ok_or_else(in_use)?,

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// The longest name.
 const NAME_MAX: usize = 64;
+/// How often a directory is made again that another process removes at once.
+const TRIES: u32 = 16;
 /// The part of the state directory that is ours.
 const OWN: &str = "openpath";
 /// The views in it.
@@ -87,7 +89,15 @@ fn inside(dir: &ViewDir, name: &str, missing: Missing) -> Result<Option<ViewDir>
     if missing == Missing::Tell {
         return Ok(None);
     }
-    match dir.make_subdir(name) {
+    // Another process may remove it while it is empty.
+    let mut made = dir.make_subdir(name);
+    for _ in 0..TRIES {
+        match &made {
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => made = dir.make_subdir(name),
+            _ => break,
+        }
+    }
+    match made {
         Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {
             dir.subdir(name).map_err(failed)
         }

@@ -17,11 +17,13 @@ use crate::wire::Wire;
 use openpath_fuse::Handle;
 use openpath_vfs::{SuperBlock, Vfs};
 use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::io::Errno;
 use rustix::net::{Shutdown, sockopt};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What figures are read from.
 pub struct Sources {
@@ -112,6 +114,16 @@ impl Drop for Beacon {
     }
 }
 
+/// Between two looks for a descriptor, where there is none.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether there will be room again for what could not be accepted.
+fn is_short(why: &io::Error) -> bool {
+    let why = why.raw_os_error().map(Errno::from_raw_os_error);
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
+    why.is_some_and(|why| short.contains(&why))
+}
+
 /// The thread.
 struct Answering {
     listener: UnixListener,
@@ -129,6 +141,7 @@ impl Answering {
                 Ok((stream, _)) => drop(self.answer(stream)),
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
                 Err(why) if why.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(why) if is_short(&why) => std::thread::sleep(PAUSE),
                 Err(_) => return self.entered,
             }
         }

@@ -25,6 +25,7 @@ pub(super) fn furnish(scene: &Scene) {
         "replaced/old",
         "linked",
         "kept",
+        "closed",
     ];
     for path in files {
         scene.write(path, &format!("base {path}"));
@@ -60,6 +61,8 @@ pub(super) fn change(scene: &Scene) {
         put(task, &at("replaced/fresh"), "fresh").unwrap();
         task.link(&at("replaced/fresh"), &at("again")).unwrap();
         task.link(&at("kept"), &at("kept-too")).unwrap();
+        task.chmod(&at("closed"), 0o600).unwrap();
+        task.link(&at("closed"), &at("closed-too")).unwrap();
         put(task, &at("linked"), "view linked").unwrap();
         task.unlink(&at("link")).unwrap();
         task.symlink(b"elsewhere", &at("link")).unwrap();

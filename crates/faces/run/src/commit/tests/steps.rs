@@ -78,7 +78,8 @@ fn goes_back(make: Make) {
         change(&scene);
         let wanted = scene.shown();
         if scene.plan(&[]).unwrap().carry_out(&mut Until(stop)).is_ok() {
-            break;
+            assert!(stop > 40, "{stop} steps");
+            return;
         }
         if abort(&scene.kept(), false, &mut Until(stop % 7)).is_err() {
             abort(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
@@ -88,6 +89,7 @@ fn goes_back(make: Make) {
         assert_eq!(scene.commit(&[]), []);
         assert_eq!(scene.real(), wanted);
     }
+    panic!("there are more steps than {MANY}");
 }
 
 fn undoing_goes_on(make: Make) {
@@ -100,7 +102,8 @@ fn undoing_goes_on(make: Make) {
         let wanted = scene.shown();
         assert_eq!(scene.commit(&[]), []);
         if undo(&scene.kept(), false, &mut Until(stop)).is_ok() {
-            break;
+            assert!(stop > 20, "{stop} steps");
+            return;
         }
         if resume(&scene.kept(), &mut Until(2)).is_err() {
             resume(&scene.kept(), &mut Until(u64::MAX)).unwrap();
@@ -108,4 +111,5 @@ fn undoing_goes_on(make: Make) {
         assert_eq!(scene.real(), before, "stopped before step {stop}");
         assert_eq!(scene.shown(), wanted, "stopped before step {stop}");
     }
+    panic!("there are more steps than {MANY}");
 }

@@ -234,11 +234,16 @@ fn a_commit_that_is_killed_goes_on_or_back() {
         run(&place, line);
         let shown = out(&place.run(&["--name", "view", "--quiet"], LOOK));
         let mut interrupted = 0;
-        for moment in 0..12_u64 {
+        // Twelve moments; others between them where none of those interrupted anything.
+        for turn in 0..60_u64 {
+            if turn >= 12 && interrupted > 0 {
+                break;
+            }
+            let moment = 20 + 25 * (turn % 12) + 5 * (turn / 12);
             let mut commit = place.openpath(["commit", "view"]);
             commit.stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = commit.spawn().unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(20 + 25 * moment));
+            std::thread::sleep(std::time::Duration::from_millis(moment));
             kill_tree(child.id());
             child.wait().unwrap();
             let said = verb(&place, "diff", &[]);
@@ -246,7 +251,7 @@ fn a_commit_that_is_killed_goes_on_or_back() {
                 interrupted += 1;
                 let run = place.run(&["--name", "view"], "true");
                 assert_eq!(run.status.code(), Some(125));
-                let (option, want) = match moment % 2 {
+                let (option, want) = match turn % 2 {
                     0 => ("--continue", &shown),
                     _ => ("--abort", &before),
                 };
@@ -262,8 +267,41 @@ fn a_commit_that_is_killed_goes_on_or_back() {
                 assert_eq!(look(&place), before);
             }
         }
-        eprintln!("{interrupted} of 12 were interrupted");
+        assert_ne!(interrupted, 0);
     }
+}
+
+/// The moment is that in which a directory that its user may not write is opened for the work.
+#[test]
+fn an_undo_that_is_killed_when_it_opens_a_directory_can_go_on() {
+    let Some(place) = Place::new("opened", Who::Ordinary) else {
+        return;
+    };
+    place.plain("mkdir state shut; echo base > shut/file; chmod 555 shut");
+    let before = look(&place);
+    run(
+        &place,
+        "chmod u+w shut; echo view > shut/file; chmod 555 shut",
+    );
+    let mode = || std::fs::metadata(place.dir.join("shut")).unwrap().mode() & 0o777;
+    let mut caught = 0;
+    for _ in 0..5 {
+        assert!(verb(&place, "commit", &[]).status.success());
+        let mut undo = place.openpath(["commit", "view", "--undo"]);
+        undo.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = undo.spawn().unwrap();
+        while mode() == 0o555 && child.try_wait().unwrap().is_none() {}
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if mode() != 0o555 {
+            caught += 1;
+            let told = err(&verb(&place, "diff", &[]));
+            assert!(told.contains("--continue"), "{told}");
+            assert!(verb(&place, "commit", &["--continue"]).status.success());
+        }
+        assert_eq!(look(&place), before);
+    }
+    assert_ne!(caught, 0);
 }
 
 /// Kills a process and what it started.
@@ -278,13 +316,14 @@ fn paths_without_a_change_are_refused() {
         place.write("file", "base\n");
         place.write("same", "base\n");
         run(&place, "echo view > file");
-        for paths in [&["typo"][..], &["file", "same"], &["typo", "--dry-run"]] {
+        for (paths, name) in [
+            (&["typo"][..], "typo"),
+            (&["file", "same"], "same"),
+            (&["typo", "--dry-run"], "typo"),
+        ] {
             let refused = verb(&place, "commit", paths);
             assert_eq!(refused.status.code(), Some(2), "{paths:?}");
-            let named = ["typo", "same"]
-                .iter()
-                .any(|name| err(&refused).contains(name));
-            assert!(named, "{}", err(&refused));
+            assert!(err(&refused).contains(name), "{}", err(&refused));
             assert_eq!(place.read("file"), "base\n");
         }
     }
@@ -353,6 +392,27 @@ fn read_only_directories_of_the_user_are_committed_and_undone() {
             let gone = "chmod -R u+w . 2> /dev/null; rm -rf m n p q r s t";
             assert!(place.plain(gone).status.success());
         }
+    }
+}
+
+/// The directory above the view's changes is one in which others make names all the time, as `/tmp`.
+#[test]
+fn names_that_others_make_beside_a_commit_do_not_stop_it() {
+    for place in Place::all("beside") {
+        let noise = place.dir.with_extension("noise");
+        std::thread::scope(|scope| {
+            let commits = scope.spawn(|| {
+                for number in 0..8 {
+                    run(&place, &format!("echo {number} > file"));
+                    let done = verb(&place, "commit", &[]);
+                    assert!(done.status.success(), "{number}: {}", err(&done));
+                }
+            });
+            while !commits.is_finished() {
+                std::fs::write(&noise, "").unwrap();
+                std::fs::remove_file(&noise).unwrap();
+            }
+        });
     }
 }
 

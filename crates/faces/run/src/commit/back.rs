@@ -24,14 +24,20 @@ use rustix::fd::AsFd as _;
 impl Carry<'_> {
     /// Goes back from a state until the commit is undone, and forgotten.
     pub(crate) fn back(&mut self, state: State) -> Result<(), Refusal> {
-        self.open_dirs()?;
+        if state == State::Done {
+            self.begin_undo()?;
+        } else {
+            self.open_dirs()?;
+        }
         if state == State::Preparing {
             self.unprepare()?;
             return self.forget();
         }
         self.take_place()?;
-        if matches!(state, State::Settling | State::Done | State::Recalling) {
+        if state == State::Settling {
             self.place.enter(State::Recalling)?;
+        }
+        if matches!(state, State::Settling | State::Done | State::Recalling) {
             self.recall()?;
             self.place.write(&self.journal)?;
             self.sync()?;
@@ -52,6 +58,17 @@ impl Carry<'_> {
         known.extend(journal.known(acts.map(|act| &act.path), since, true));
         Known::add(&self.place.notes, known)?;
         self.forget()
+    }
+
+    /// Opens directories for the undoing of a commit that was done: it counts as interrupted before
+    /// the first of them is open, and as done again if one cannot be opened.
+    fn begin_undo(&mut self) -> Result<(), Refusal> {
+        self.place.enter(State::Recalling)?;
+        self.open_dirs().or_else(|why| {
+            self.close_dirs(true)?;
+            self.place.enter(State::Done)?;
+            Err(why)
+        })
     }
 
     /// Removes all that is known of the commit.

@@ -14,7 +14,7 @@ use crate::Refusal;
 use crate::change::{Change, Kind};
 use crate::commit::choice::{Choice, changes};
 use crate::commit::facts::{Attributes, Facts, Time};
-use crate::commit::held::Id;
+use crate::commit::held::{Held, Id};
 use crate::commit::journal::{Act, Journal, Link, Moment, Move, Sweep, Touch, boot};
 use crate::commit::scan::{Entry, Is, Scan, failed, text};
 use crate::commit::seen::{Seen, changed};
@@ -133,7 +133,8 @@ impl<'a> Draft<'a> {
         match (&entry.kind, alone, &entry.place) {
             (None, ..) => Ok(()),
             (Some(Kind::Attributes), Some(here), Some(place)) => {
-                self.touch(&entry.path, place, here, &entry.noted.attributes)
+                let held = self.hold(&entry.path, place, here)?;
+                self.touch(&entry.path, place, &held, &entry.noted.attributes)
             }
             // R2
             _ => {
@@ -245,27 +246,33 @@ impl<'a> Draft<'a> {
     fn touch_dir(&mut self, entry: &Entry) -> Result<(), Refusal> {
         match &entry.beneath {
             Some((real, facts)) => {
+                let held = self.hold(&entry.path, real, facts)?;
                 let mut after = entry.noted.attributes.clone();
-                // Its times come last of all.
-                (after.atime, after.mtime) = (facts.atime, facts.mtime);
-                self.touch(&entry.path, real, facts, &after)
+                // Its times come last of all (`moments`), and names that others made or removed
+                // in it since the scan are no change of this view.
+                (after.atime, after.mtime) = (held.facts.atime, held.facts.mtime);
+                self.touch(&entry.path, real, &held, &after)
             }
             None => Ok(()),
         }
     }
 
+    /// What the real tree has at `real`, which is to be what the scan saw there.
+    fn hold(&self, path: &[u8], real: &[u8], facts: &Facts) -> Result<Held, Refusal> {
+        let held = self.base.hold(real).map_err(|why| failed(path, why))?;
+        let held = held.filter(|held| held.id().is(&facts.id()));
+        held.ok_or_else(|| changed(real))
+    }
+
+    /// Gives `held` the attributes `after`, if they are not what it has.
     fn touch(
         &mut self,
         path: &[u8],
         real: &[u8],
-        facts: &Facts,
+        held: &Held,
         after: &Attributes,
     ) -> Result<(), Refusal> {
-        let said = |why| failed(path, why);
-        let held = self.base.hold(real).map_err(said)?;
-        let held = held.filter(|held| held.id().is(&facts.id()));
-        let held = held.ok_or_else(|| changed(real))?;
-        let before = held.attributes().map_err(said)?;
+        let before = held.attributes().map_err(|why| failed(path, why))?;
         if !before.same(after) || before.mtime != after.mtime {
             self.journal.touches.push(Touch {
                 path: path.to_vec(),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Views that run are found, asked and entered, by their user and the superuser alone.
 
-use crate::place::{Place, Who, err, out};
+use crate::place::{OPENPATH, Place, Who, err, out};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A run whose command waits for a line, or for the end of its input.
@@ -276,6 +277,30 @@ fn the_superuser_enters_as_the_views_user_and_others_do_not() {
     assert_eq!(call(&user, &["stats", &mine.pid()]).status.code(), Some(2));
     theirs.end();
     mine.end();
+}
+
+/// Two directories of one user, whose sockets are listened at and never answer; where too many wait
+/// already, connect(2) does not return either.
+#[test]
+fn sockets_of_another_user_that_do_not_answer_do_not_hold_up_the_superuser() {
+    let Some(place) = Place::new("silent", Who::Caller) else {
+        return;
+    };
+    std::fs::create_dir(place.dir.join("sockets")).unwrap();
+    let mut kept = Vec::new();
+    for id in 1..20 {
+        let path = place.dir.join(format!("sockets/{id}.sock"));
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        kept.push((UnixStream::connect(&path).unwrap(), listener));
+    }
+    let line = "mount -t tmpfs none /run && for uid in 4242 4243; do \
+        mkdir -p /run/user/$uid/openpath && mount --bind sockets /run/user/$uid/openpath; done && \
+        chmod 700 sockets && chown -R 4242 sockets && exec timeout 60 \"$0\" list";
+    let mut list = Command::new("unshare");
+    list.args(["--mount", "sh", "-c", line, OPENPATH]);
+    let output = list.current_dir(&place.dir).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
 }
 
 #[test]

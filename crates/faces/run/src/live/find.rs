@@ -12,6 +12,7 @@ use crate::space::Space;
 use crate::wire::Wire;
 use rustix::fd::OwnedFd;
 use rustix::net::{UCred, sockopt};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,28 @@ pub struct Live {
     pub figures: Figures,
     /// Whose it is.
     uid: u32,
+}
+
+/// How long servers that do not answer were waited for, by user.
+#[derive(Default)]
+struct Waits(BTreeMap<u32, Duration>);
+
+impl Waits {
+    /// For those of one user.
+    const USER: Duration = Duration::from_secs(10);
+    /// For those of all users but the superuser: one of them may have many numbers (subuid(5)).
+    const USERS: Duration = Duration::from_secs(30);
+
+    fn add(&mut self, uid: u32, wait: Duration) {
+        *self.0.entry(uid).or_default() += wait;
+    }
+
+    fn are_over(&self, uid: u32) -> bool {
+        let mine = self.0.get(&uid).copied().unwrap_or_default();
+        let users = self.0.iter().filter(|(uid, _)| **uid != 0);
+        let others: Duration = users.map(|(_, wait)| *wait).sum();
+        mine >= Self::USER || (uid != 0 && others >= Self::USERS)
+    }
 }
 
 /// What it takes to enter a view.
@@ -37,25 +60,24 @@ pub(crate) struct WayIn {
 }
 
 impl Live {
-    /// How long sockets of one directory that do not answer may take together.
-    const SLOW: Duration = Duration::from_secs(10);
-
     /// All that run now and are this user's, or anybody's for the superuser; by process.
+    ///
+    /// Servers of a user that do not answer are waited for only so long together, and those of all
+    /// users but the superuser.
     #[must_use]
     pub fn all() -> Vec<Live> {
         let mut all = Vec::new();
+        let mut waits = Waits::default();
         for place in Place::all() {
-            let mut left = Self::SLOW;
             for id in place.ids() {
+                if waits.are_over(place.uid) {
+                    break;
+                }
                 // What goes while it is looked for does not run.
                 let begun = Instant::now();
-                let found = figures(&place, id);
-                if found.is_none() {
-                    left = left.saturating_sub(begun.elapsed());
-                }
-                all.extend(found);
-                if left.is_zero() {
-                    break;
+                match figures(&place, id) {
+                    Some(live) => all.push(live),
+                    None => waits.add(place.uid, begun.elapsed()),
                 }
             }
         }
@@ -97,7 +119,7 @@ impl Live {
     /// It is gone.
     pub fn again(&self) -> Result<Live, Refusal> {
         let pid = self.label().pid;
-        let mut places = Place::all().into_iter();
+        let mut places = self.places();
         let found = places.find_map(|place| figures(&place, pid));
         found.ok_or_else(|| Refusal::new(format!("{pid} has ended")))
     }
@@ -119,14 +141,23 @@ impl Live {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let pid = self.label().pid;
-        let listens = |place: Place| place.connect(pid).is_ok();
-        !Place::all().into_iter().any(listens)
+        let listens = |place: Place| match place.connect(pid) {
+            Ok(_) => true,
+            Err(why) => why.kind() == io::ErrorKind::WouldBlock,
+        };
+        !self.places().any(listens)
+    }
+
+    /// Where its socket may be: with its user's, and nobody else's of the same number.
+    fn places(&self) -> impl Iterator<Item = Place> {
+        let all = Place::all().into_iter();
+        all.filter(|place| place.uid == self.uid)
     }
 
     /// Asks it; what answers, and whose it is.
     fn ask(&self, what: &Ask) -> Result<(Wire, UCred), Refusal> {
         let pid = self.label().pid;
-        let mut places = Place::all().into_iter();
+        let mut places = self.places();
         let found = places.find_map(|place| connect(&place, pid).ok());
         let found = found.ok_or_else(|| Refusal::new(format!("{pid} has ended")))?;
         let lost = |why| Refusal::step(&format!("{pid} does not answer"), why);
@@ -170,7 +201,6 @@ impl Live {
 fn connect(place: &Place, id: u32) -> io::Result<(Wire, UCred)> {
     let stream = place.connect(id)?;
     stream.set_read_timeout(Some(2 * PATIENCE))?;
-    stream.set_write_timeout(Some(2 * PATIENCE))?;
     let server = sockopt::socket_peercred(&stream)?;
     if server.uid.as_raw() != place.uid {
         return Err(io::ErrorKind::PermissionDenied.into());
@@ -197,5 +227,26 @@ impl Live {
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Waits;
+    use std::time::Duration;
+
+    #[test]
+    fn waits_are_bounded_for_each_user_and_for_all_but_the_superuser() {
+        let mut waits = Waits::default();
+        waits.add(1000, Duration::from_secs(9));
+        assert!(!waits.are_over(1000));
+        waits.add(1000, Duration::from_secs(4));
+        assert!(waits.are_over(1000) && !waits.are_over(1001));
+        for uid in 1001..1003 {
+            waits.add(uid, Duration::from_secs(9));
+        }
+        assert!(waits.are_over(1003) && waits.are_over(1001) && !waits.are_over(0));
+        waits.add(0, Duration::from_secs(10));
+        assert!(waits.are_over(0));
     }
 }

@@ -4,9 +4,13 @@
 //! It is `openpath` in `$XDG_RUNTIME_DIR`; without that, in `/run/user/UID`, or `/run` for the
 //! superuser; where there is none, `/tmp/openpath-UID`.
 
+use super::PATIENCE;
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -46,25 +50,25 @@ impl Place {
         }
     }
 
-    /// Those that this user may look into: his own; of the superuser, everybody's.
+    /// Those that this user may look into: his own; of the superuser, everybody's, and its own
+    /// first. In `/tmp` a user has the one that has the user's number in its name.
     pub(super) fn all() -> Vec<Place> {
-        let mut paths = vec![own_path()];
+        let mut places: Vec<Place> = Self::open(own_path()).into_iter().collect();
+        places.retain(|place| me() == 0 || place.uid == me());
         if me() == 0 {
             let users = std::fs::read_dir("/run/user").into_iter().flatten();
-            paths.extend(users.flatten().map(|user| user.path().join(NAME)));
+            let theirs = users.flatten().map(|user| user.path().join(NAME));
+            places.extend(theirs.filter_map(|path| Self::open(path).ok()));
             let others = std::fs::read_dir("/tmp").into_iter().flatten();
-            let name = format!("{NAME}-");
-            let theirs = others.flatten().filter(|entry| {
-                let file = entry.file_name();
-                file.to_str().is_some_and(|file| file.starts_with(&name))
-            });
-            paths.extend(theirs.map(|entry| entry.path()));
+            places.extend(others.flatten().filter_map(|entry| {
+                let uid = uid_in(&entry.file_name())?;
+                Self::open(entry.path())
+                    .ok()
+                    .filter(|place| place.uid == uid)
+            }));
         }
-        paths.dedup();
-        let places = paths.into_iter().filter_map(|path| Self::open(path).ok());
+        places.dedup_by(|a, b| a.path == b.path);
         places
-            .filter(|place| me() == 0 || place.uid == me())
-            .collect()
     }
 
     fn open(path: PathBuf) -> io::Result<Place> {
@@ -121,9 +125,9 @@ impl Place {
     /// Connects to the server of this number; a socket nobody listens at is removed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// `EAGAIN` if more wait there already than it lets, what the kernel says.
     pub(super) fn connect(&self, id: u32) -> io::Result<UnixStream> {
-        let stream = UnixStream::connect(self.at(&format!("{id}{SUFFIX}")));
+        let stream = connect(&self.at(&format!("{id}{SUFFIX}")));
         stream.inspect_err(|why| {
             if why.kind() == io::ErrorKind::ConnectionRefused && self.uid == me() {
                 self.forget(id);
@@ -149,6 +153,26 @@ impl Place {
             .join(self.fd.as_raw_fd().to_string())
             .join(name)
     }
+}
+
+/// Connects to a socket. Unlike [`UnixStream::connect`] it does not wait for ever where too many
+/// wait already.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let kind = (
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+    );
+    let socket = rustix::net::socket_with(kind.0, kind.1, kind.2, None)?;
+    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(2 * PATIENCE))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
+}
+
+/// Whose directory in `/tmp` has this name.
+fn uid_in(name: &OsStr) -> Option<u32> {
+    let number = name.to_str()?.strip_prefix(NAME)?.strip_prefix('-')?;
+    number.parse().ok()
 }
 
 /// This user.

@@ -12,6 +12,7 @@
 use crate::Refusal;
 use crate::absent::Absent;
 use crate::limit::Limit;
+use crate::numbers::SHARED;
 use crate::plan::{Extra, PathBytes, Plan, Source, Upper};
 use crate::share::Share;
 use std::path::{Path, PathBuf};
@@ -62,10 +63,11 @@ impl Plan {
         for limit in self.limits.all() {
             let found = match limit {
                 Limit::Memory(_) | Limit::Cpu(_) => crate::cgroup::check(*limit),
-                _ if self.shares(Share::Pid) => {
-                    Err("the view has no processes of its own: leave out --share pid".to_owned())
-                }
-                Limit::Pids(_) => crate::numbers::supported(),
+                Limit::Pids(_) => crate::numbers::check(self).or_else(|why| {
+                    let group = crate::cgroup::check(*limit);
+                    group.map_err(|other| format!("{why}; {other}"))
+                }),
+                Limit::Time(_) if self.shares(Share::Pid) => Err(SHARED.to_owned()),
                 Limit::Time(_) => Ok(()),
             };
             found.map_err(|why| Refusal::new(format!("--limit {limit} cannot hold: {why}")))?;

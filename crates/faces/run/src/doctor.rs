@@ -124,13 +124,14 @@ fn rings() -> Check {
 
 /// A run is possible without; one that asks for a limit that cannot hold is refused.
 fn limits() -> Check {
-    let pids = match crate::numbers::supported() {
-        Ok(()) => "--limit pids by its pid namespace".to_owned(),
-        Err(why) => format!("not --limit pids: {why}"),
-    };
     let group = |limit: Limit| match crate::cgroup::check(limit) {
         Ok(()) => format!("--limit {} by a control group", limit.resource()),
         Err(why) => format!("not --limit {}: {why}", limit.resource()),
+    };
+    let pids = match crate::numbers::supported() {
+        Ok(()) => "--limit pids by its pid namespace".to_owned(),
+        // Why the namespace cannot matters only if a group cannot either.
+        Err(why) => group(Limit::Pids(0)).replace("pids: ", &format!("pids: {why}, and ")),
     };
     let (memory, cpu) = (group(Limit::Memory(0)), group(Limit::Cpu(0)));
     let text = format!("a run can have --limit time; {pids}; {memory}; {cpu}");

@@ -130,7 +130,7 @@ pub fn run(plan: &Plan, command: &[OsString], told: &Told) -> Result<Ended, Refu
         ..plan.clone()
     };
     // Before any other process is started: this one may have to be alone in its group.
-    let group = Group::make(&plan.limits)?;
+    let group = Group::make(plan)?;
     let server = Server::start(plan, command, told)?;
     let started = server
         .keep(group.as_ref())

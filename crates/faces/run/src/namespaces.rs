@@ -86,7 +86,7 @@ impl Namespaces {
         }
         // Before the view covers `/proc`.
         let groups = crate::groups::mounts(plan)?;
-        let pids = plan.limits.pids();
+        let pids = crate::numbers::limit(plan);
         let made = Namespaces {
             mapped,
             own,

@@ -14,6 +14,8 @@
 //!     run alone.
 
 use crate::Refusal;
+use crate::plan::Plan;
+use crate::share::Share;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -21,10 +23,29 @@ use rustix::io::Errno;
 /// The first number that is given out more than once.
 const RESERVED: u32 = 300;
 
+/// Why no limit holds that the view's own processes take.
+pub(crate) const SHARED: &str = "the view has no processes of its own: leave out --share pid";
+
 /// The setting of a namespace, below `/proc`.
 const MAX: &str = "sys/kernel/pid_max";
 /// The last number that was given out.
 const LAST: &str = "sys/kernel/ns_last_pid";
+
+/// The limit that the view's pid namespace holds; one that it cannot hold is a control group's.
+pub(crate) fn limit(plan: &Plan) -> Option<u32> {
+    plan.limits.pids().filter(|_| check(plan).is_ok())
+}
+
+/// Whether the view's pid namespace can hold a limit.
+///
+/// # Errors
+/// It cannot, for this reason.
+pub(crate) fn check(plan: &Plan) -> Result<(), String> {
+    if plan.shares(Share::Pid) {
+        return Err(SHARED.to_owned());
+    }
+    supported()
+}
 
 /// Whether the kernel can hold a limit so.
 ///

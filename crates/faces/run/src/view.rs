@@ -445,12 +445,13 @@ fn limits() -> Limits {
     }
 }
 
-/// Half of the machine's memory, in bytes: the most that a tree in memory holds unless told
-/// otherwise, as of tmpfs(5).
+/// Half of the machine's memory in whole pages, in bytes: the most that a tree in memory holds
+/// unless told otherwise, as of tmpfs(5).
 #[must_use]
 pub fn half_of_memory() -> u64 {
     let info = rustix::system::sysinfo();
-    info.totalram.saturating_mul(u64::from(info.mem_unit)) / 2
+    let half = info.totalram.saturating_mul(u64::from(info.mem_unit)) / 2;
+    half - half % rustix::param::page_size() as u64
 }
 
 /// Takes as many descriptors as may be had: the host's tree is held by them.

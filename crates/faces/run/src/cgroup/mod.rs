@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Control groups that hold `--limit memory` and `--limit cpu`.
+//! Control groups that hold `--limit memory` and `--limit cpu`, and `--limit pids` where the pid
+//! namespace of the view cannot.
 //!
 //! # Layout
 //! | group | is | has |
@@ -26,6 +27,7 @@ mod site;
 
 use crate::Refusal;
 use crate::limit::{Limit, Limits};
+use crate::plan::Plan;
 use crate::signals::End;
 use dir::Dir;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -75,18 +77,26 @@ fn controller(limit: &Limit) -> Option<&'static str> {
     match limit {
         Limit::Memory(_) => Some("memory"),
         Limit::Cpu(_) => Some("cpu"),
-        Limit::Pids(_) | Limit::Time(_) => None,
+        Limit::Pids(_) => Some("pids"),
+        Limit::Time(_) => None,
     }
 }
 
+/// The limits of a view that its group holds.
+fn held(plan: &Plan) -> Vec<Limit> {
+    let by_namespace = crate::numbers::limit(plan).map(Limit::Pids);
+    let all = plan.limits.all().iter().copied();
+    all.filter(|one| controller(one).is_some() && Some(*one) != by_namespace)
+        .collect()
+}
+
 impl Group {
-    /// One with those of these limits that a group holds; none if there are none.
+    /// One with those of the view's limits that a group holds; none if there are none.
     ///
     /// # Errors
     /// Such a group cannot be made, with the remedy.
-    pub(crate) fn make(limits: &Limits) -> Result<Option<Group>, Refusal> {
-        let held = limits.all().iter().filter(|one| controller(one).is_some());
-        let held: Vec<Limit> = held.copied().collect();
+    pub(crate) fn make(plan: &Plan) -> Result<Option<Group>, Refusal> {
+        let held = held(plan);
         if held.is_empty() {
             return Ok(None);
         }
@@ -229,7 +239,8 @@ fn set(dir: &Dir, held: &[Limit]) -> rustix::io::Result<()> {
                 let quota = u64::from(*cores) * PERIOD / 1000;
                 dir.write("cpu.max", &format!("{quota} {PERIOD}"))?;
             }
-            Limit::Pids(_) | Limit::Time(_) => {}
+            Limit::Pids(count) => dir.write("pids.max", &count.to_string())?,
+            Limit::Time(_) => {}
         }
     }
     Ok(())
@@ -316,11 +327,14 @@ fn value(text: &str, word: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Dir, Group, Site, clear, enable, has_killed, remove, set, sweep};
+    use super::{Dir, Group, Site, clear, enable, has_killed, held, remove, set, sweep};
     use crate::limit::Limit;
+    use crate::plan::Plan;
+    use crate::share::Share;
     use rustix::process::Pid;
     use std::path::PathBuf;
     use std::process::Command;
+    use std::time::Duration;
 
     /// A plain directory with the files of control groups.
     pub(super) struct Fake(PathBuf);
@@ -361,7 +375,7 @@ mod tests {
     #[test]
     fn limits_are_written_as_the_kernel_reads_them() {
         let fake = Fake::new("set");
-        for file in ["memory.max", "memory.oom.group", "cpu.max"] {
+        for file in ["memory.max", "memory.oom.group", "cpu.max", "pids.max"] {
             fake.write(file, "");
         }
         let limits = [Limit::Memory(64 << 20), Limit::Cpu(10)];
@@ -374,8 +388,22 @@ mod tests {
         set(&fake.dir(), &[limits[0], Limit::Cpu(1500)]).unwrap();
         assert_eq!(fake.read("memory.swap.max"), "0");
         assert_eq!(fake.read("cpu.max"), "150000 100000");
+        set(&fake.dir(), &[Limit::Pids(40)]).unwrap();
+        assert_eq!(fake.read("pids.max"), "40");
         std::fs::remove_file(fake.path("memory.max")).unwrap();
         assert!(set(&fake.dir(), &limits).is_err());
+    }
+
+    #[test]
+    fn group_holds_what_the_pid_namespace_cannot() {
+        let mut plan = Plan::default();
+        let all = [Limit::Pids(40), Limit::Cpu(500), Limit::Time(Duration::MAX)];
+        plan.limits.add(&all);
+        let by_namespace = crate::numbers::check(&plan).is_ok();
+        assert_eq!(held(&plan).contains(&all[0]), !by_namespace);
+        plan.share.push(Share::Pid);
+        let held = held(&plan);
+        assert!(held.len() == 2 && held.contains(&all[0]) && held.contains(&all[1]));
     }
 
     #[test]

@@ -395,7 +395,7 @@ fn read_only_directories_of_the_user_are_committed_and_undone() {
     }
 }
 
-/// The directory above the view's changes is one in which others make names all the time, as `/tmp`.
+/// The directory above the changes is one in which others make names all the time, as `/tmp`.
 #[test]
 fn names_that_others_make_beside_a_commit_do_not_stop_it() {
     for place in Place::all("beside") {

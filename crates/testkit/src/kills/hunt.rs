@@ -53,8 +53,9 @@ impl Victim {
         let well = match self {
             // Before it was mounted there is no view to be gone from, and no command to be killed.
             Self::Server => failed,
-            Self::Command => killed || failed,
-            Self::Front | Self::All => killed,
+            // Of all it is the last, and may have seen before that the server is gone.
+            Self::Command | Self::All => killed || failed,
+            Self::Front => killed,
         };
         // The load may have ended in the moment before.
         let ended = status.code() == Some(0);

@@ -77,6 +77,12 @@ enum Command {
     },
     /// Run what the picture of the README shows, and draw it anew.
     Picture,
+    /// Run the commands of the README that need this checkout.
+    Readme {
+        /// Those of WebAssembly guests instead, which take minutes to build.
+        #[arg(long)]
+        wasi: bool,
+    },
     /// What a guest may try to use up: every bound must hold.
     #[command(disable_help_flag = true)]
     Hostile {
@@ -123,6 +129,7 @@ fn main() -> ExitCode {
         Command::Outside(options) => cmd::outside::run(&options),
         Command::Kills { args } => cmd::proof::kills(&args),
         Command::Picture => cmd::picture::run(),
+        Command::Readme { wasi } => cmd::readme::run(wasi),
         Command::Hostile { args } => cmd::proof::testkit("hostile", &args),
         Command::Sqlite { seconds, seed } => cmd::sqlite::run(seconds, seed),
         Command::HostileWasi { seconds, full } => cmd::proof::hostile_wasi(seconds, full),

@@ -108,3 +108,8 @@ mod xattr;
 
 pub use options::{Charging, MemOptions};
 pub use superblock::MemFs;
+
+/// The program of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../README.md")]
+struct Readme;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guide for who runs agents: what it says to type works, from its first line to its last.
+//! The commands that the guide and the README tell a user to type work, from first to last.
 
 use crate::place::{Place, err, out};
 
@@ -37,6 +37,46 @@ fn what_the_guide_says_works() {
                 .find(word.as_str())
                 .unwrap_or_else(|| panic!("{word}: {printed}"));
             rest = &rest[at + word.len()..];
+        }
+    }
+}
+
+/// Says between the blocks of the README which one follows.
+const MARK: &str = "@@ block";
+
+/// The blocks of the README for a scratch directory, each with what it says that it prints.
+fn readme() -> Vec<(&'static str, Option<&'static str>)> {
+    let text = include_str!("../../../../README.md");
+    let blocks = text.split("```sh\n").skip(1).map(|rest| {
+        let (block, rest) = rest.split_once("```\n").unwrap();
+        let printed = rest.strip_prefix("\n```text\n");
+        (block, printed.map(|rest| rest.split_once("```").unwrap().0))
+    });
+    blocks.collect()
+}
+
+#[test]
+fn commands_of_the_readme_run_and_print_what_it_says() {
+    let blocks = readme();
+    let with_output = blocks.iter().filter(|(_, printed)| printed.is_some());
+    assert!(blocks.len() > 2 && with_output.count() > 0);
+    let script = blocks
+        .iter()
+        .map(|(block, _)| format!("echo '{MARK}'\n{block}"));
+    let script: String = script.collect();
+    for place in Place::all("readme") {
+        let bin = std::path::Path::new(env!("CARGO_BIN_EXE_openpath"));
+        let path = format!("PATH={}:$PATH", bin.parent().unwrap().display());
+        let home = place.dir.display();
+        let line = format!("export {path} HOME={home}; unset XDG_STATE_HOME; set -e\n{script}");
+        let output = place.plain(&line);
+        assert!(output.status.success(), "{}{}", out(&output), err(&output));
+        let mark = format!("{MARK}\n");
+        let said = out(&output);
+        let said: Vec<&str> = said.split(&mark).skip(1).collect();
+        assert_eq!(said.len(), blocks.len());
+        for (said, (_, printed)) in said.iter().zip(&blocks) {
+            assert!(printed.is_none_or(|printed| printed == *said), "{said}");
         }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod mutate;
 pub(crate) mod outside;
 pub(crate) mod picture;
 pub(crate) mod proof;
+pub(crate) mod readme;
 pub(crate) mod sqlite;
 pub(crate) mod storm;
 pub(crate) mod tidy;

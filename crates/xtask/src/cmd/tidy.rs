@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask tidy`: the rules of the house over the whole tree.
+//! `cargo xtask tidy`: the rules of the house over the whole tree, and over new commits.
 
 use super::Done;
-use std::process::ExitCode;
-use xtask::tidy::{Level, Tree, check};
+use std::process::{Command, ExitCode};
+use xtask::tidy::{Level, Tree, check, check_subject};
+
+/// The last commit before subjects had a rule.
+const BEFORE_SUBJECTS: &str = "c0a73a8";
 
 /// Prints what the rules find; fails if one of the findings does.
 pub(crate) fn run() -> Done {
@@ -12,11 +15,10 @@ pub(crate) fn run() -> Done {
     for finding in &findings {
         eprintln!("{finding}");
     }
-    let fails = findings
-        .iter()
-        .filter(|finding| finding.level == Level::Fail)
-        .count();
-    let warns = findings.len() - fails;
+    let failed = |finding: &&xtask::tidy::Finding| finding.level == Level::Fail;
+    let in_tree = findings.iter().filter(failed).count();
+    let warns = findings.len() - in_tree;
+    let fails = in_tree + subjects();
     eprintln!(
         "tidy: {} files, {fails} errors, {warns} warnings",
         tree.len()
@@ -26,4 +28,21 @@ pub(crate) fn run() -> Done {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// How many subjects of commits are wrong, each printed. Without the history, as in a copy of the
+/// files, there is none.
+fn subjects() -> usize {
+    let range = format!("{BEFORE_SUBJECTS}..HEAD");
+    let mut git = Command::new("git");
+    git.args(["log", "--no-merges", "--format=%h %s", &range]);
+    let Ok(output) = git.current_dir(super::root()).output() else {
+        return 0;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let commits = text.lines().filter_map(|line| line.split_once(' '));
+    let wrong = commits.filter_map(|(hash, subject)| Some((hash, check_subject(subject).err()?)));
+    wrong
+        .inspect(|(hash, why)| eprintln!("{hash}: error [subject] {why}"))
+        .count()
 }

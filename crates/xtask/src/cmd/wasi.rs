@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask wasi`: what `check` does, for the host of wasm guests, which is not built by
-//! default.
+//! default, and its commands of the README.
 
 use super::{Done, check_part};
 use std::process::ExitCode;
@@ -31,5 +31,5 @@ pub(crate) fn run() -> Done {
             return Ok(code);
         }
     }
-    Ok(ExitCode::SUCCESS)
+    super::readme::run(true)
 }

@@ -19,6 +19,8 @@
 //! | `pair` | every named barrier has two ends |
 //! | `reason` | every lint exception and every skipped test says why |
 //! | `orphan` | every source file belongs to a module |
+//! | `prose` | short sentences and table lines; "who" for people |
+//! | `subject` | a commit's subject is `area: verb ...`; of the history, not of the tree |
 
 mod adr;
 mod divergence;
@@ -28,12 +30,15 @@ mod lexer;
 mod orphan;
 mod pair;
 mod place;
+mod prose;
 mod reason;
 mod size;
 mod statics;
+mod subject;
 mod tree;
 mod words;
 
+pub use subject::check_subject;
 pub use tree::{Source, Tree};
 
 use std::fmt;
@@ -117,6 +122,7 @@ const RULES: &[fn(&Tree, &mut Report)] = &[
     pair::check,
     reason::check,
     orphan::check,
+    prose::check,
 ];
 
 /// What all rules find in a tree, by path and line.

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rule `prose`: pages and comments in short sentences, with lines of tables that can be read, and
+//! with "who" for people.
+//!
+//! # Counting
+//! A sentence ends at a full stop, a question or an exclamation mark before a blank, and at the end
+//! of its paragraph, list item or table cell. Code spans and targets of links count as a word each.
+//! Words are counted for all pages together, and for the comments of each crate.
+
+use super::lexer::is_word;
+use super::{Report, Source, Tree};
+use std::collections::BTreeMap;
+
+const RULE: &str = "prose";
+/// Words of a sentence.
+const SENTENCE_MAX: usize = 40;
+/// Columns of a line of a table.
+const ROW_MAX: usize = 200;
+/// The words for people, in 1,000 words of prose.
+const PEOPLE_MAX: usize = 1;
+/// They are few in little text, whatever their share.
+const PEOPLE_FREE: usize = 2;
+const PEOPLE: &[&str] = &["who", "whom", "whose", "whoever", "whomever"];
+/// What is not rewritten yet: the beginning of paths, and the words for people that are allowed
+/// there in 1,000.
+const PENDING: &[(&str, usize)] = &[
+    ("crates/abi", 3),
+    ("crates/backends/host", 5),
+    ("crates/backends/mem", 7),
+    ("crates/backends/overlay", 4),
+    ("crates/bench", 3),
+    ("crates/cli", 5),
+    ("crates/conformance", 5),
+    ("crates/faces/fuse", 12),
+    ("crates/faces/run", 4),
+    ("crates/faces/wasi", 3),
+    ("crates/ring", 8),
+    ("crates/sync", 6),
+    ("crates/testkit", 13),
+    ("crates/uring", 8),
+    ("crates/vfs", 8),
+    ("crates/xtask", 2),
+    ("docs", 6),
+    ("ARCHITECTURE.md", 6),
+    ("CHANGELOG.md", 6),
+];
+
+/// How many words a text has, and how many of them are for people.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    words: usize,
+    people: usize,
+}
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    let mut counts: BTreeMap<String, Count> = BTreeMap::new();
+    for file in tree.pages() {
+        for (at, row) in rows(&file.text) {
+            let columns = row.chars().count();
+            if columns > ROW_MAX && pending(&file.path).is_none() {
+                let text = format!("a line of a table has {columns} columns; {ROW_MAX} at most");
+                report.fail(RULE, &file.path, at, text);
+            }
+        }
+        let count = counts.entry("docs".to_owned()).or_default();
+        measure(file, &page(&file.text), count, report);
+    }
+    for file in tree.rust() {
+        let count = counts.entry(room(&file.path)).or_default();
+        measure(file, &comments(file), count, report);
+    }
+    for (room, count) in counts {
+        let allowed = pending(&room).unwrap_or(PEOPLE_MAX);
+        if count.people * 1000 > count.words * allowed && count.people > PEOPLE_FREE {
+            let text = format!(
+                "\"who\" and its forms stand {} times in {} words; {allowed} in 1,000 at most",
+                count.people, count.words
+            );
+            report.fail(RULE, &room, 0, text);
+        }
+    }
+}
+
+/// Reports long sentences, and counts words.
+fn measure(file: &Source, parts: &[(usize, String)], count: &mut Count, report: &mut Report) {
+    for (at, part) in parts {
+        for sentence in sentences(part) {
+            let words: Vec<&str> = sentence.split_whitespace().collect();
+            count.words += words.len();
+            let bare = words
+                .iter()
+                .map(|word| word.trim_matches(|c| !is_word(c)).to_lowercase());
+            count.people += bare.filter(|word| PEOPLE.contains(&word.as_str())).count();
+            if words.len() > SENTENCE_MAX && pending(&file.path).is_none() {
+                let text = format!(
+                    "a sentence of {} words; {SENTENCE_MAX} at most",
+                    words.len()
+                );
+                report.fail(RULE, &file.path, *at, text);
+            }
+        }
+    }
+}
+
+fn pending(path: &str) -> Option<usize> {
+    let found = PENDING.iter().find(|(start, _)| path.starts_with(start));
+    found.map(|(_, allowed)| *allowed)
+}
+
+/// The crate of a file.
+fn room(path: &str) -> String {
+    let end = ["/src/", "/tests/", "/examples/", "/benches/"].iter();
+    let end = end.filter_map(|part| path.find(part)).min();
+    path[..end.unwrap_or(path.len())].to_owned()
+}
+
+/// The lines of tables outside code, from 1.
+fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut code = false;
+    text.lines().enumerate().filter_map(move |(at, line)| {
+        code ^= line.trim_start().starts_with("```");
+        (!code && line.starts_with('|')).then_some((at + 1, line))
+    })
+}
+
+/// The paragraphs, list items and cells of a page, each with its first line.
+fn page(text: &str) -> Vec<(usize, String)> {
+    let mut code = false;
+    let mut parts = Parts::default();
+    for (at, line) in text.lines().enumerate() {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        match code || fence {
+            true => parts.end(),
+            false => parts.line(at + 1, line),
+        }
+    }
+    parts.done()
+}
+
+/// The same of the comments of a file.
+fn comments(file: &Source) -> Vec<(usize, String)> {
+    let mut code = false;
+    let mut parts = Parts::default();
+    for (at, line) in file.numbered() {
+        let text = line.comment.trim_start().trim_start_matches('/');
+        let text = text.trim_start_matches('!').trim_start();
+        let fence = text.starts_with("```");
+        code ^= fence;
+        let beside = !line.code.trim().is_empty();
+        if code || fence || text.is_empty() {
+            parts.end();
+        } else {
+            if beside {
+                parts.end();
+            }
+            parts.line(at, text);
+        }
+    }
+    parts.done()
+}
+
+/// Text that is being put together from lines.
+#[derive(Default)]
+struct Parts {
+    all: Vec<(usize, String)>,
+    open: Option<(usize, String)>,
+}
+
+impl Parts {
+    fn end(&mut self) {
+        self.all.extend(self.open.take());
+    }
+
+    fn done(mut self) -> Vec<(usize, String)> {
+        self.end();
+        self.all
+    }
+
+    fn line(&mut self, at: usize, line: &str) {
+        let text = line.trim();
+        if text.is_empty() || text.starts_with('#') {
+            return self.end();
+        }
+        if text.starts_with('|') {
+            self.end();
+            let cells = text.split('|').map(|cell| (at, cell.to_owned()));
+            return self.all.extend(cells);
+        }
+        let text = item(text).map_or(text, |rest| {
+            self.end();
+            rest
+        });
+        let (_, open) = self.open.get_or_insert_with(|| (at, String::new()));
+        open.push(' ');
+        open.push_str(text);
+    }
+}
+
+/// The text of a line that begins an item of a list: after `* `, `- `, `1. `, or a rule's name as
+/// `R1. `.
+fn item(text: &str) -> Option<&str> {
+    let (mark, rest) = text.split_once(' ')?;
+    let named = mark.strip_suffix('.').is_some_and(|name| {
+        let name = name.trim_start_matches(|c: char| c.is_ascii_uppercase());
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_digit())
+    });
+    (named || ["*", "-"].contains(&mark)).then_some(rest)
+}
+
+/// The sentences of a part; a code span and the target of a link are a word each.
+fn sentences(part: &str) -> Vec<String> {
+    let mut plain = String::new();
+    for (at, piece) in part.split('`').enumerate() {
+        plain.push_str(if at % 2 == 0 { piece } else { "x" });
+    }
+    let mut all = vec![String::new()];
+    for word in plain.split_whitespace() {
+        let word = link_text(word);
+        if let Some(last) = all.last_mut() {
+            last.push(' ');
+            last.push_str(&word);
+        }
+        if word.ends_with(['.', '?', '!']) {
+            all.push(String::new());
+        }
+    }
+    all
+}
+
+/// A word without the target of a link in it.
+fn link_text(word: &str) -> String {
+    match word.split_once("](") {
+        Some((text, rest)) => {
+            let after = rest.split_once(')').map_or("", |(_, after)| after);
+            format!("{text}{after}")
+        }
+        None => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planted;
+    use super::{check, page, sentences};
+
+    const PAGE: &str = "a.md";
+    const CODE: &str = "crates/a/src/x.rs";
+
+    fn words(count: usize) -> String {
+        "word ".repeat(count).trim_end().to_owned()
+    }
+
+    #[test]
+    fn a_long_sentence_is_reported_in_pages_and_comments() {
+        let long = format!("Fine.\n\n{}\n{}.\n", words(20), words(21));
+        assert_eq!(planted(check, &[(PAGE, &long)])[0].0, 3);
+        let comment = format!("//! Fine.\n//!\n//! {}\n//! {}.\n", words(20), words(21));
+        assert_eq!(planted(check, &[(CODE, &comment)])[0].0, 3);
+        let fine = format!(
+            "{}.\n{}? {}\n\n* {}\n* {}\n",
+            words(40),
+            words(40),
+            words(39),
+            words(40),
+            words(40)
+        );
+        assert_eq!(planted(check, &[(PAGE, &fine)]), []);
+        assert_eq!(
+            planted(check, &[(PAGE, &format!("```\n{}\n```\n", words(90)))]),
+            []
+        );
+    }
+
+    #[test]
+    fn a_wide_line_of_a_table_is_reported() {
+        let table = |cell: usize| format!("| a |\n|---|\n| {} |\n", "x".repeat(cell));
+        assert_eq!(planted(check, &[(PAGE, &table(197))])[0].0, 3);
+        assert_eq!(planted(check, &[(PAGE, &table(196))]), []);
+    }
+
+    #[test]
+    fn words_for_people_are_counted_for_pages_and_for_each_crate() {
+        let text = |people: usize| {
+            format!(
+                "{}.\n",
+                "A line of ten words has Whom in its midst. ".repeat(people)
+            )
+        };
+        for (path, text) in [(PAGE, text(3)), (CODE, format!("// {}", text(3)))] {
+            assert_eq!(planted(check, &[(path, &text)]).len(), 1, "{path}");
+        }
+        assert_eq!(planted(check, &[(PAGE, &text(2))]), []);
+        let split = [(PAGE, text(2)), ("b.md", text(1))];
+        let split: Vec<(&str, &str)> = split
+            .iter()
+            .map(|(path, text)| (*path, text.as_str()))
+            .collect();
+        assert_eq!(planted(check, &split).len(), 1);
+    }
+
+    #[test]
+    fn spans_links_cells_and_items_are_told_apart() {
+        assert_eq!(
+            sentences("`a b c` is [it](http://x/y). So"),
+            [" x is [it.", " So"]
+        );
+        let parts = page("| a | b |\n\nc\nd\n* e\nR1. f\n12. g\n");
+        let text: Vec<&str> = parts.iter().map(|(_, text)| text.trim()).collect();
+        assert_eq!(text, ["", "a", "b", "", "c d", "e", "f", "g"]);
+    }
+}

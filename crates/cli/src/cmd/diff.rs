@@ -49,11 +49,17 @@ fn attempt(args: &Args) -> Result<String, Refusal> {
     let kept = Kept::open(&args.view)?;
     let inspect = Inspect::open(&kept)?;
     let mut changes = inspect.changes()?;
+    let is_below = |change: &Change, only: &PathBytes| change.path.path().starts_with(only.path());
+    for only in &only {
+        if !changes.iter().any(|change| is_below(change, only)) {
+            return Err(Refusal::new(format!(
+                "the view has no change at {}: see `openpath diff VIEW --stat`",
+                text_of(only.path())
+            )));
+        }
+    }
     if !only.is_empty() {
-        changes.retain(|change| {
-            let path = change.path.path();
-            only.iter().any(|only| path.starts_with(only.path()))
-        });
+        changes.retain(|change| only.iter().any(|only| is_below(change, only)));
     }
     let mut text = String::new();
     let mut list = Vec::new();

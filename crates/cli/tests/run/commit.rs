@@ -326,6 +326,12 @@ fn paths_without_a_change_are_refused() {
             assert!(err(&refused).contains(name), "{}", err(&refused));
             assert_eq!(place.read("file"), "base\n");
         }
+        for (paths, name) in [(&["typo"][..], "typo"), (&["file", "same"], "same")] {
+            let refused = verb(&place, "diff", paths);
+            assert_eq!(refused.status.code(), Some(2), "{paths:?}");
+            assert!(err(&refused).contains(name), "{}", err(&refused));
+            assert_eq!(out(&refused), "");
+        }
     }
 }
 

@@ -112,10 +112,23 @@ fn attempt_with(name: &str, who: Who, without: Without, more: &[&str], script: &
     }
 }
 
-/// As root and as an ordinary user.
+/// Everyone: root, an ordinary user, and one who is ordinary inside root's run.
+const ALL: [Who; 3] = [Who::Caller, Who::Ordinary, Who::Lowered];
+/// Those without privileges; root may mount, and open devices.
+const USERS: [Who; 2] = [Who::Ordinary, Who::Lowered];
+
+/// Those that own the directory they work in, so that they can keep views there.
+const OWNERS: [Who; 2] = [Who::Caller, Who::Ordinary];
+
 fn by_all(name: &str, script: &str) {
-    for who in [Who::Caller, Who::Ordinary] {
+    for who in ALL {
         attempt(name, who, Without::Succeeds, script);
+    }
+}
+
+fn by_users(name: &str, without: Without, script: &str) {
+    for who in USERS {
+        attempt(name, who, without, script);
     }
 }
 
@@ -215,7 +228,9 @@ fn by_other_processes() {
         [ $front = 0 ] || { head -c 1 /proc/$front/mem > /dev/null && echo LOST; \
         ls /proc/$front/map_files/* && echo LOST; }";
     for more in [&[][..], &["--share", "pid"]] {
-        attempt_with("processes", Who::Ordinary, Without::Succeeds, more, script);
+        for who in USERS {
+            attempt_with("processes", who, Without::Succeeds, more, script);
+        }
     }
 }
 
@@ -230,7 +245,7 @@ fn by_mounts_of_an_own_namespace() {
         mount --bind guard/fixed only; mount -o remount,bind,rw only; echo x >> only/law; \
         umount only; umount -l guard/fixed only free; echo x >> guard/fixed/law; \
         mount --make-rshared /; unshare -m umount guard/fixed; echo x >> guard/fixed/law'";
-    attempt("mounts", Who::Ordinary, Without::Succeeds, script);
+    by_users("mounts", Without::Succeeds, script);
 }
 
 #[test]
@@ -243,7 +258,7 @@ show('free/guard/secret/gold'); show('free/guard/keys/a.pem')";
         unshare -Urm sh -c 'mount --bind cage free; python3 cage/py; mv guard cage; \
         cat free/guard/secret/gold; echo x >> free/guard/fixed/law'"
     );
-    attempt("cage", Who::Ordinary, Without::Succeeds, &script);
+    by_users("cage", Without::Succeeds, &script);
 }
 
 #[test]
@@ -254,12 +269,7 @@ fn by_another_root() {
         cat $TOP/guard/secret/gold'; unshare -Urmpf --mount-proc sh -c \
         'cat /proc/1/root$TOP/guard/secret/gold /proc/1/cwd/guard/keys/a.pem; \
         echo x >> /proc/1/root$TOP/guard/fixed/law'";
-    attempt(
-        "root",
-        Who::Ordinary,
-        Without::Succeeds,
-        &format!("export TOP; {script}"),
-    );
+    by_users("root", Without::Succeeds, &format!("export TOP; {script}"));
 }
 
 #[test]
@@ -282,7 +292,7 @@ for fid in (0, 0x200):
     let script = python(text);
     let script =
         format!("cat > h.py <<'OUT'\n{PYTHON}{text}\nOUT\n{script}\nunshare -Urm python3 h.py");
-    attempt("handles", Who::Ordinary, Without::Fails, &script);
+    by_users("handles", Without::Fails, &script);
 }
 
 #[test]
@@ -292,7 +302,7 @@ fn by_file_systems_on_top() {
         cat m/secret/gold m/keys/a.pem; umount m; \
         mount -t overlay none -o userxattr,lowerdir=../guard/secret:../only m; cat m/gold m/hid; \
         fuse-overlayfs -o lowerdir=../guard m; cat m/secret/gold; umount -l m'; true";
-    attempt("layers", Who::Ordinary, Without::Succeeds, script);
+    by_users("layers", Without::Succeeds, script);
 }
 
 #[test]
@@ -308,7 +318,7 @@ for dir in ('free', 'free/made'):
 trying(os.mknod, 'free/white', 0o20644, 0)
 open('free/.wh.law', 'w')";
     let look = "cat free/secret/gold free/made/secret/gold free/keys/a.pem; ls free free/made";
-    for who in [Who::Caller, Who::Ordinary] {
+    for who in OWNERS {
         let Some(place) = guarded("marks", who) else {
             return;
         };
@@ -327,7 +337,7 @@ open('free/.wh.law', 'w')";
 
 #[test]
 fn by_what_the_view_is_kept_in() {
-    for who in [Who::Caller, Who::Ordinary] {
+    for who in OWNERS {
         let Some(place) = guarded("kept", who) else {
             return;
         };
@@ -349,7 +359,7 @@ fn by_what_the_view_is_kept_in() {
 
 #[test]
 fn by_what_was_left_open() {
-    for who in [Who::Caller, Who::Ordinary] {
+    for who in OWNERS {
         let Some(place) = guarded("open", who) else {
             return;
         };

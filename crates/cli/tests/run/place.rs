@@ -22,7 +22,13 @@ pub(crate) enum Who {
     Caller,
     /// An ordinary user: in a mount namespace where `/dev/fuse` is as distributions have it.
     Ordinary,
+    /// The caller, whose commands inside become an ordinary user's before they do anything.
+    Lowered,
 }
+
+/// Starts what follows as an ordinary user who was root.
+const LOWER: &str = "exec setpriv --reuid \"$0\" --regid \"$0\" --groups \"$1\" --inh-caps=-all \
+    -- sh -c \"$2\"";
 
 /// Starts what follows as an ordinary user.
 const AS_USER: &str = "mknod -m 666 \"$0\" c 10 229 && mount --bind \"$0\" /dev/fuse && rm \"$0\" \
@@ -75,8 +81,9 @@ impl Place {
         (self.who == Who::Ordinary).then_some(USER)
     }
 
+    /// Gives a path to the user that works in it.
     pub(crate) fn own(&self, path: &str) {
-        if self.who == Who::Ordinary {
+        if self.who != Who::Caller {
             let path = self.dir.join(path);
             std::os::unix::fs::chown(path, Some(USER), Some(USER)).unwrap();
         }
@@ -84,7 +91,7 @@ impl Place {
 
     /// Shows `dir`, which need not be the user's, as `tools`.
     pub(crate) fn show(&mut self, dir: &Path) {
-        if self.who == Who::Caller {
+        if self.who != Who::Ordinary {
             std::os::unix::fs::symlink(dir, self.dir.join("tools")).unwrap();
         } else {
             std::fs::create_dir(self.dir.join("tools")).unwrap();
@@ -130,8 +137,12 @@ impl Place {
 
     /// A run of a shell's line.
     pub(crate) fn run(&self, options: &[&str], line: &str) -> Output {
-        let rest = ["--", "sh", "-c", line];
-        let args = ["run"].iter().chain(options).chain(&rest);
+        let (user, group) = (USER.to_string(), GROUP.to_string());
+        let rest: &[&str] = match self.who {
+            Who::Lowered => &["--", "sh", "-c", LOWER, &user, &group, line],
+            _ => &["--", "sh", "-c", line],
+        };
+        let args = ["run"].iter().chain(options).chain(rest);
         self.openpath(args).stdin(Stdio::null()).output().unwrap()
     }
 }
@@ -143,7 +154,7 @@ impl Drop for Place {
 }
 
 fn as_who(who: Who, program: &OsStr, scratch: &Path) -> Command {
-    if who == Who::Caller {
+    if who != Who::Ordinary {
         return Command::new(program);
     }
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -161,13 +172,14 @@ fn as_who(who: Who, program: &OsStr, scratch: &Path) -> Command {
 
 /// Whether `openpath doctor` finds a run possible; asked once for each.
 fn can(who: Who) -> bool {
-    static ANSWERS: [OnceLock<bool>; 2] = [OnceLock::new(), OnceLock::new()];
+    static ANSWERS: [OnceLock<bool>; 3] = [const { OnceLock::new() }; 3];
     *ANSWERS[who as usize].get_or_init(|| {
         let scratch = std::env::temp_dir();
         let doctor = as_who(who, OPENPATH.as_ref(), &scratch)
             .arg("doctor")
             .output();
-        doctor.is_ok_and(|output| output.status.success())
+        let able = doctor.is_ok_and(|output| output.status.success());
+        able && (who != Who::Lowered || rustix::process::geteuid().is_root())
     })
 }
 

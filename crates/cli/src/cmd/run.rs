@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath run`: a command on a copy-on-write view of the real tree.
 
+mod argv;
 mod config;
 mod magic;
 mod output;
@@ -225,6 +226,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
 
 fn attempt(args: &Args) -> Result<u8, Refusal> {
     args.check_quiet()?;
+    argv::conceal()?;
     let cwd = std::env::current_dir()
         .map_err(|why| Refusal::step("there is no working directory", why))?;
     let mut config = args.config(&cwd)?;

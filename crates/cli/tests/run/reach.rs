@@ -37,7 +37,7 @@ def processes():
 def is_ours(pid):
     try:
         parent = open('/proc/%d/stat' % pid).read().rsplit(')', 1)[1].split()[1]
-        return b'op-marker' in open('/proc/%s/cmdline' % parent, 'rb').read()
+        return b'/op-ours' in open('/proc/%s/cmdline' % parent, 'rb').read()
     except OSError: return False
 
 def connect(family, address):
@@ -189,7 +189,8 @@ def drive(openpath, tests):
         for name_of, how, options in tests:
             probe = user + ['python3', __file__, name_of]
             if how != 'outside':
-                probe = [openpath, 'run', '-q', '--absent', 'op-marker'] + options + ['--'] + probe
+                probe = [openpath, 'run', '-q', '--ro-try', '/op-ours', '--absent', 'op-marker'
+                         ] + options + ['--'] + probe
             # A process of the user's in the probe's process group, which it leads.
             member = subprocess.Popen(user + ['sleep', '600'], process_group=0, preexec_fn=block)
             wait_for_sleep(member.pid)
@@ -268,7 +269,7 @@ const ROWS: &[Row] = &[
         Contained,
         (SHARE_PID_ABSTRACT, ByUserNamespace),
     ),
-    of_run("command-line", Contained, (SHARE_PID, Reached)),
+    of_run("command-line", Contained, (SHARE_PID, Contained)),
     of_run("server", Contained, (SHARE_PID, ByUser)),
     row("group", Contained, (SHARE_PID, Reached)),
     row("dev-shm", Contained, (&["--share", "shm"], Reached)),

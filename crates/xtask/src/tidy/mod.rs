@@ -14,6 +14,7 @@
 //! | `words` | no postponed work, no debugging aids, no printing from libraries |
 //! | `static` | no state outside a value in `vfs` |
 //! | `graph` | dependencies point down; outside crates by list; one lint table |
+//! | `modules` | imports inside a crate point down, by one table |
 //! | `adr` | every decision is in the index and has the four headings |
 //! | `divergence` | every difference from Linux has a line, and that a test or a command |
 //! | `pair` | every named barrier has two ends |
@@ -27,6 +28,7 @@ mod divergence;
 mod graph;
 mod head;
 mod lexer;
+mod modules;
 mod orphan;
 mod pair;
 mod place;
@@ -117,6 +119,7 @@ const RULES: &[fn(&Tree, &mut Report)] = &[
     words::check,
     statics::check,
     graph::check,
+    modules::check,
     adr::check,
     divergence::check,
     pair::check,

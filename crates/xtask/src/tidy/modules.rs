@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rule `modules`: inside a crate, imports point from later modules to earlier ones.
+//!
+//! # Order
+//! [`ORDERS`] lists the top modules of a crate, the lowest first. A module may use the modules
+//! before it, so no circle is possible. The crate's root may use all of them. Code that is built
+//! for tests may use anything.
+//!
+//! # Pending
+//! An upward import that is not resolved yet is listed with its crate. A listed import that no
+//! longer exists is an error, so the list only shrinks.
+
+use super::lexer::is_word;
+use super::{Report, Source, Tree};
+use std::collections::BTreeSet;
+
+const RULE: &str = "modules";
+
+/// The modules of a crate.
+struct Order {
+    /// The folder of its root.
+    src: &'static str,
+    /// Its top modules, the lowest first.
+    modules: &'static [&'static str],
+    /// Upward imports that are left: the module, and the one above it that it uses.
+    pending: &'static [(&'static str, &'static str)],
+}
+
+const ORDERS: &[Order] = &[];
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    check_orders(ORDERS, tree, report);
+}
+
+fn check_orders(orders: &[Order], tree: &Tree, report: &mut Report) {
+    for order in orders {
+        let mut met = BTreeSet::new();
+        for file in tree.rust() {
+            let Some(path) = module_path(order.src, &file.path) else {
+                continue;
+            };
+            check_file(order, file, &path, &mut met, report);
+        }
+        for (from, to) in order.pending {
+            if !met.contains(&((*from).to_owned(), (*to).to_owned())) {
+                let text = format!("`{from}` does not use `{to}` any more: delete the exception");
+                report.fail(RULE, order.src, 0, text);
+            }
+        }
+    }
+}
+
+fn check_file(
+    order: &Order,
+    file: &Source,
+    path: &[&str],
+    met: &mut BTreeSet<(String, String)>,
+    report: &mut Report,
+) {
+    let Some(from) = path.first() else {
+        return;
+    };
+    let place = |name: &str| order.modules.iter().position(|module| *module == name);
+    let Some(rank) = place(from) else {
+        let text = format!("module `{from}` has no place in the order of its crate");
+        report.fail(RULE, &file.path, 0, text);
+        return;
+    };
+    for (line, name) in imports(file, path) {
+        match place(&name) {
+            Some(used) if used <= rank => {}
+            Some(_) if order.pending.contains(&(*from, name.as_str())) => {
+                met.insert(((*from).to_owned(), name));
+            }
+            Some(_) => {
+                let text = format!("`{from}` may not use `{name}`, which stands above it");
+                report.fail(RULE, &file.path, line, text);
+            }
+            None if name.starts_with(|c: char| c.is_ascii_uppercase()) => {
+                let text = format!("`crate::{name}`: name the module that defines it");
+                report.fail(RULE, &file.path, line, text);
+            }
+            None => {}
+        }
+    }
+}
+
+/// The modules that a file of the crate is in, from the top; none for the crate's root.
+fn module_path<'a>(src: &str, path: &'a str) -> Option<Vec<&'a str>> {
+    let rest = path.strip_prefix(src)?.strip_prefix('/')?;
+    let mut parts: Vec<&str> = rest.split('/').collect();
+    let last = parts.pop()?.strip_suffix(".rs")?;
+    match last {
+        "mod" => {}
+        "lib" | "main" if parts.is_empty() => {}
+        _ => parts.push(last),
+    }
+    Some(parts)
+}
+
+/// The first names below the crate's root in all paths of a file, each with its line.
+fn imports(file: &Source, path: &[&str]) -> Vec<(usize, String)> {
+    let tokens = tokens(file);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some((_, token)) = tokens.get(at) {
+        let start = at;
+        let supers = tokens[at..]
+            .chunks(2)
+            .take_while(|pair| pair[0].1 == "super" && pair.get(1).is_some_and(|t| t.1 == "::"))
+            .count();
+        if token == "crate" && tokens.get(at + 1).is_some_and(|t| t.1 == "::") {
+            at = first_names(&tokens, at + 2, &mut found);
+        } else if supers > 0 && supers == path.len() {
+            at = first_names(&tokens, at + 2 * supers, &mut found);
+        } else {
+            at += 2 * supers;
+        }
+        at = at.max(start + 1);
+    }
+    found
+}
+
+/// The name that begins at a token, or the first names of the group that does; returns where to
+/// go on.
+fn first_names(
+    tokens: &[(usize, String)],
+    start: usize,
+    found: &mut Vec<(usize, String)>,
+) -> usize {
+    let Some((line, first)) = tokens.get(start) else {
+        return start;
+    };
+    if first != "{" {
+        found.push((*line, first.clone()));
+        return start + 1;
+    }
+    let mut depth = 0;
+    let mut fresh = false;
+    for (at, (line, token)) in tokens.iter().enumerate().skip(start) {
+        match token.as_str() {
+            "{" => {
+                depth += 1;
+                fresh = depth == 1;
+            }
+            "}" => depth -= 1,
+            "," => fresh = depth == 1,
+            name if fresh => {
+                found.push((*line, name.to_owned()));
+                fresh = false;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    tokens.len()
+}
+
+/// The words, `::` and other marks of the code that is not for tests.
+fn tokens(file: &Source) -> Vec<(usize, String)> {
+    let mut all: Vec<(usize, String)> = Vec::new();
+    for (at, line) in file.code() {
+        let mut rest = line.code.trim_start();
+        while let Some(c) = rest.chars().next() {
+            let length = match c {
+                c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+                ':' if rest.starts_with("::") => 2,
+                c => c.len_utf8(),
+            };
+            all.push((at, rest[..length].to_owned()));
+            rest = rest[length..].trim_start();
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Report, Tree};
+    use super::{Order, check_orders};
+
+    const SRC: &str = "crates/a/src";
+
+    fn found(pending: &'static [(&str, &str)], files: &[(&str, &str)]) -> Vec<(String, usize)> {
+        let order = Order {
+            src: SRC,
+            modules: &["low", "middle", "high"],
+            pending,
+        };
+        let files: Vec<(String, &str)> = files
+            .iter()
+            .map(|(path, text)| (format!("{SRC}/{path}"), *text))
+            .collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), *t)).collect();
+        let mut report = Report::default();
+        check_orders(&[order], &Tree::of(&files), &mut report);
+        let findings = report.findings.into_iter();
+        findings.map(|found| (found.path, found.line)).collect()
+    }
+
+    #[test]
+    fn an_upward_import_is_reported_in_each_form() {
+        for text in [
+            "use crate::high::Thing;\n",
+            "use crate::high;\n",
+            "use crate::{low::A, high::B};\n",
+            "use crate::{\n    low::{A, B},\n    high::B,\n};\n",
+            "fn f() { crate::high::go() }\n",
+            "use super::high::Thing;\n",
+            "use super::{low, high};\n",
+        ] {
+            assert_eq!(found(&[], &[("middle.rs", text)]).len(), 1, "{text}");
+            assert_eq!(found(&[], &[("high.rs", text)]), [], "{text}");
+        }
+        let deep = "use super::super::high::Thing;\n";
+        assert_eq!(found(&[], &[("middle/part.rs", deep)]).len(), 1);
+        assert_eq!(
+            found(&[], &[("middle/mod.rs", "use super::high;\n")]).len(),
+            1
+        );
+        assert_eq!(found(&[], &[("middle/part.rs", "use super::high;\n")]), []);
+        let circle = [
+            ("low.rs", "use crate::middle;\n"),
+            ("middle.rs", "use crate::low;\n"),
+        ];
+        assert_eq!(found(&[], &circle).len(), 1);
+    }
+
+    #[test]
+    fn an_import_by_way_of_the_root_is_reported() {
+        assert_eq!(found(&[], &[("high.rs", "use crate::Thing;\n")]).len(), 1);
+        assert_eq!(
+            found(&[], &[("lib.rs", "pub use crate::high::Thing;\n")]),
+            []
+        );
+    }
+
+    #[test]
+    fn tests_and_comments_may_name_anything() {
+        let text = "// crate::high\n#[cfg(test)]\nmod tests {\n    use crate::high::A;\n}\n";
+        assert_eq!(found(&[], &[("low.rs", text), ("low/tests.rs", text)]), []);
+    }
+
+    #[test]
+    fn an_exception_holds_for_its_import_and_must_be_in_use() {
+        let text = "use crate::high::A;\n";
+        let pending = &[("low", "high")];
+        assert_eq!(found(pending, &[("low.rs", text)]), []);
+        assert_eq!(
+            found(pending, &[("middle.rs", text), ("low.rs", text)]).len(),
+            1
+        );
+        assert_eq!(found(pending, &[("low.rs", "")]), [(SRC.to_owned(), 0)]);
+    }
+
+    #[test]
+    fn a_module_without_a_place_is_reported() {
+        assert_eq!(found(&[], &[("other.rs", "")]).len(), 1);
+    }
+}

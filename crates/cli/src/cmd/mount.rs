@@ -31,7 +31,8 @@ use spec::Spec;
 pub(crate) struct Args {
     /// What: `mem[:size=64m,inodes=N,mode=0755,uid=N,gid=N]`,
     /// `host:PATH[,policy=exclusive|notify|revalidate|none,handles=N,watches=N]`, or
-    /// `overlay:lower=PATH[,lower=PATH...][,upper=PATH|memory][,policy=...]`.
+    /// `overlay:lower=PATH[,lower=PATH...][,upper=PATH|memory][,policy=...]`; with
+    /// `,null-devices` it can have character devices 0:0, which hide nothing.
     #[arg(value_parser = clap::value_parser!(Spec))]
     spec: Spec,
     /// Where: a directory.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is to be mounted, in a word: `mem[:size=SIZE,...]`, `host:PATH[,policy=POLICY,...]` or
-//! `overlay:lower=PATH[,lower=PATH...][,upper=PATH][,policy=POLICY]`.
+//! `overlay:lower=PATH[,lower=PATH...][,upper=PATH][,policy=POLICY][,null-devices]`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -34,6 +34,8 @@ pub(crate) struct Layers {
     upper: Option<Upper>,
     /// Who else changes the lower ones.
     policy: Policy,
+    /// As [`OverlayOptions::null_devices`].
+    null_devices: bool,
 }
 
 /// What takes the changes of an overlay.
@@ -143,6 +145,7 @@ impl Layers {
             lowers: lowers.collect::<Result<_, _>>()?,
             upper,
             copying: Some(Arc::<Bar>::clone(bar)),
+            null_devices: self.null_devices,
             ..OverlayOptions::default()
         })
     }
@@ -216,9 +219,11 @@ fn overlay(text: &str) -> Result<Spec, String> {
         lowers: Vec::new(),
         upper: None,
         policy: Policy::Exclusive,
+        null_devices: false,
     };
     for (key, value) in settings(text) {
         match key {
+            "null-devices" if value.is_empty() => layers.null_devices = true,
             "lower" => layers.lowers.push(value.into()),
             "upper" if value == "memory" => layers.upper = Some(Upper::Memory),
             "upper" if has_kind(value) => {
@@ -231,7 +236,7 @@ fn overlay(text: &str) -> Result<Spec, String> {
             "policy" => layers.policy = policy(value)?,
             _ => {
                 return Err(format!(
-                    "overlay has no setting `{key}`: lower, upper, policy"
+                    "overlay has no setting `{key}`: lower, upper, policy, null-devices"
                 ));
             }
         }
@@ -307,10 +312,15 @@ mod tests {
             panic!("an overlay");
         };
         assert_eq!(layers.lowers, [PathBuf::from("/a"), PathBuf::from("/b")]);
-        assert!(matches!(layers.upper, Some(Upper::Memory)));
+        assert!(matches!(layers.upper, Some(Upper::Memory)) && !layers.null_devices);
+        let Ok(Spec::Overlay(layers)) = "overlay:lower=/a,null-devices".parse() else {
+            panic!("an overlay");
+        };
+        assert!(layers.null_devices);
         for wrong in [
             "overlay:upper=/a",
             "overlay:lower=/a,size=1",
+            "overlay:lower=/a,null-devices=yes",
             "",
             "disk",
             "host",

@@ -56,7 +56,9 @@ impl Stage {
                 let lower = folder.join("lower");
                 tmpfs(&lower)?;
                 fill(&lower, host, options.processes, options.seed)?;
-                format!("overlay:lower={},upper={upper}", lower.display())
+                // As a tmpfs, and unlike the kernel's overlay, which refuses them.
+                let devices = "null-devices";
+                format!("overlay:lower={},upper={upper},{devices}", lower.display())
             }
         };
         let mut serve = Command::new(program);

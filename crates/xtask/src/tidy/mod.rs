@@ -15,7 +15,7 @@
 //! | `static` | no state outside a value in `vfs` |
 //! | `graph` | dependencies point down; outside crates by list; one lint table |
 //! | `modules` | imports inside a crate point down, by one table |
-//! | `adr` | every decision is in the index and has the four headings |
+//! | `adr` | every decision is in the index and has a date and the four headings |
 //! | `divergence` | every difference from Linux has a heading, a test or a command; its index |
 //! | `pair` | every named barrier has two ends |
 //! | `reason` | every lint exception and every skipped test says why |

@@ -26,6 +26,8 @@ enum Command {
     WasiPrograms,
     /// The rules of the house alone.
     Tidy,
+    /// Write the index of the differences from Linux anew.
+    Index,
     /// The gates that keep cached calls free of shared writes, by count (needs valgrind, binutils).
     Gates(cmd::gates::Options),
     /// Compare openpath with the host kernel (needs root, for a mount namespace).
@@ -117,6 +119,7 @@ fn main() -> ExitCode {
         Command::Wasi => cmd::wasi::run(),
         Command::WasiPrograms => cmd::wasi_programs::run(),
         Command::Tidy => cmd::tidy::run(),
+        Command::Index => cmd::index::run(),
         Command::Gates(options) => cmd::gates::run(&options),
         Command::Oracle { args } => cmd::proof::testkit("oracle", &args),
         Command::Conformance { args } => cmd::proof::conformance(&args),

@@ -3,6 +3,7 @@
 
 pub(crate) mod check;
 pub(crate) mod gates;
+pub(crate) mod index;
 mod mutants;
 pub(crate) mod mutate;
 pub(crate) mod outside;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule `adr`: every decision is in the index, is short, and has the four headings.
+//! Rule `adr`: every decision is in the index, is short, and has a date and the four headings.
 
 use super::{Report, Source, Tree};
 use std::collections::BTreeMap;
@@ -53,6 +53,10 @@ fn check_shape(file: &Source, report: &mut Report) {
             format!("{lines} lines; {LINES_MAX} at most"),
         );
     }
+    let dated = |line: &str| line.strip_prefix("Date: ").is_some_and(is_date);
+    if !file.text.lines().any(dated) {
+        report.fail(RULE, &file.path, 0, "needs a line `Date: YYYY-MM-DD`");
+    }
     for heading in HEADINGS {
         if !file.text.lines().any(|line| line == *heading) {
             report.fail(
@@ -65,13 +69,24 @@ fn check_shape(file: &Source, report: &mut Report) {
     }
 }
 
+/// Is it a date as `2026-11-24`?
+fn is_date(text: &str) -> bool {
+    let shape = text
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c });
+    shape.eq("0000-00-00".chars())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::planted;
     use super::{HEADINGS, INDEX, check};
 
     fn page() -> String {
-        format!("# 1. A\n{}\n", HEADINGS.join("\n\ntext\n\n"))
+        format!(
+            "# 1. A\n\nDate: 2026-11-24\n\n{}\n",
+            HEADINGS.join("\n\ntext\n\n")
+        )
     }
 
     #[test]
@@ -126,7 +141,10 @@ mod tests {
         );
         assert_eq!(
             planted(check, &[("docs/adr/0001-a.md", "# 1. A\n"), index]).len(),
-            4
+            5
         );
+        let undated = page.replace("2026-11-24", "24 November");
+        let said = planted(check, &[("docs/adr/0001-a.md", &undated), index]);
+        assert_eq!(said.len(), 1, "{said:?}");
     }
 }

@@ -15,8 +15,8 @@
 //! | `static` | no state outside a value in `vfs` |
 //! | `graph` | dependencies point down; outside crates by list; one lint table |
 //! | `modules` | imports inside a crate point down, by one table |
-//! | `adr` | every decision is in the index and has the four headings |
-//! | `divergence` | every difference from Linux has a line, and that a test or a command |
+//! | `adr` | every decision is in the index and has a date and the four headings |
+//! | `divergence` | every difference from Linux has a heading, a test or a command; its index |
 //! | `pair` | every named barrier has two ends |
 //! | `reason` | every lint exception and every skipped test says why |
 //! | `orphan` | every source file belongs to a module |
@@ -40,6 +40,7 @@ mod subject;
 mod tree;
 mod words;
 
+pub use divergence::index;
 pub use subject::check_subject;
 pub use tree::{Source, Tree};
 

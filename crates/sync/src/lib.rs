@@ -20,13 +20,13 @@
 //! | [`wait`](WaitQueue) | `wait`, `wake_one`, `interrupt` | wait queues |
 //! | [`inbox`](Inbox) | `post`, `take`, `arm` | a lock-free list of messages, taken as a whole |
 //! | [`rcu`] | `enter`, `retire`, `replace` | read sections and deferred drops |
-//! | [`asym`] | `light`, `heavy` | a fence that is free on the hot side |
+//! | [`asymmetric_fence`] | `light`, `heavy` | a fence that is free on the hot side |
 //! | `seccomp` | [`install_seccomp_filter`] | a system-call filter, given by a pointer |
 //! | `keyring` | [`join_new_session_keyring`] | a session keyring, made by a raw system call |
 //! | `landlock` | [`enter_landlock_domain`] | a Landlock domain, made by a raw descriptor |
 
 mod allowance;
-pub mod asym;
+pub mod asymmetric_fence;
 mod background;
 mod biased;
 mod cache_padded;
@@ -88,8 +88,8 @@ pub use seccomp::{BpfInstruction, install_seccomp_filter};
 pub use shards::Shards;
 pub use slots::Slots;
 pub use store::{
-    FileHead, FileItem, FileRef, FileSlots, Item, LastRef, NoFile, Opens, PINS_PER_BLOCK,
-    PayloadCell, Pin, PinSet, Seized, Store,
+    FileHead, FileItem, FileRef, FileSlots, FrozenMounts, Item, LastRef, NoFile, Opens,
+    PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store,
 };
 pub use wait::{Ended, Sleeper, WaitQueue, Wake};
 pub use word::{Word, Word32};
@@ -106,7 +106,7 @@ pub fn relax() {
 
 /// Spins until `done` returns true, for about as long as waking the caller would take; returns
 /// whether it did.
-pub fn look_for(mut done: impl FnMut() -> bool) -> bool {
+pub fn spin_until(mut done: impl FnMut() -> bool) -> bool {
     for _ in 0..primitive::SPINS {
         if done() {
             return true;

@@ -4,9 +4,9 @@
 //! With `--cfg loom` every atomic, cell, lock and thread-local of this crate is loom's, so that its
 //! tests can run a protocol through every interleaving. With `--cfg shuttle` they are scheduling
 //! points of shuttle's, so that code above this crate can run under a scheduler that chooses. No
-//! other module asks which build this is, with three exceptions: [`crate::asym`] (loom has no
-//! `membarrier`), the region (loom's atomics are not zeroes) and the raw lock (neither has one of a
-//! byte).
+//! other module asks which build this is, with three exceptions: [`crate::asymmetric_fence`] (loom
+//! has no `membarrier`), the region (loom's atomics are not zeroes) and the raw lock (neither has
+//! one of a byte).
 //!
 //! # Rules
 //! R1. Loom's constructors are not `const`: a static is declared with `global!`.

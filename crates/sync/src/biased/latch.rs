@@ -23,7 +23,7 @@
 //! # Limits
 //! Not fair. If the system refuses the heavy fence, a waiter polls with short sleeps.
 
-use crate::asym;
+use crate::asymmetric_fence;
 use crate::primitive::{AtomicU32, Condvar, Mutex, Ordering, SPINS, relax, short_sleep};
 
 const FREE: u32 = 0;
@@ -33,7 +33,7 @@ const HELD: u32 = 1;
 pub(super) struct Latch {
     held: AtomicU32,
     waiting: AtomicU32,
-    fence: asym::Fence,
+    fence: asymmetric_fence::Fence,
     sleep_lock: Mutex<()>,
     wake: Condvar,
 }
@@ -43,7 +43,7 @@ impl Latch {
         Self {
             held: AtomicU32::new(FREE),
             waiting: AtomicU32::new(0),
-            fence: asym::Fence::of_process(),
+            fence: asymmetric_fence::Fence::of_process(),
             sleep_lock: Mutex::new(()),
             wake: Condvar::default(),
         }
@@ -79,7 +79,7 @@ impl Latch {
         let others = self.waiting.load(Ordering::Relaxed);
         self.waiting.store(others + 1, Ordering::Relaxed);
         // PAIR(latch.sleep): the count is visible before the latch is tried.
-        let fenced = asym::try_heavy();
+        let fenced = asymmetric_fence::try_heavy();
         while !self.try_lock() {
             if fenced {
                 guard = self.wake.wait(guard);

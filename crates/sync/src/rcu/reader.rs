@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Readers, their sections and grace periods. The protocol is in the head of [`crate::rcu`].
 
-use crate::asym::{self, Fence};
+use crate::asymmetric_fence::{self, Fence};
 use crate::cache_padded::CachePadded;
 use crate::lockdep;
 use crate::primitive::{
@@ -110,7 +110,7 @@ impl Registry {
         // Release: a reader that enters at this ticket acquires what was unlinked before it.
         let ticket = self.epoch.0.fetch_add(1, Ordering::AcqRel) + 1;
         // PAIR(rcu.enter): the unlinking is visible before any slot is scanned.
-        asym::try_heavy().then_some(ticket)
+        asymmetric_fence::try_heavy().then_some(ticket)
     }
 
     /// The epoch of the oldest section, or `u64::MAX` if there is none.
@@ -234,7 +234,8 @@ pub(super) fn wait_turn(turn: &mut u32) {
 /// Linux: `synchronize_rcu`.
 ///
 /// # Panics
-/// As [`asym::heavy`]; in debug builds also if called in a section, which would wait for itself.
+/// As [`asymmetric_fence::heavy`]; in debug builds also if called in a section, which would wait
+/// for itself.
 pub fn synchronize() {
     lockdep::assert_outside_section("rcu::synchronize");
     let ticket = READERS.begin_grace();

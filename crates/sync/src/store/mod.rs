@@ -47,7 +47,7 @@ pub use item::{Item, PayloadCell};
 pub use pins::{Pin, PinSet};
 pub use table::FileSlots;
 
-use crate::asym;
+use crate::asymmetric_fence;
 use crate::cache_padded::CachePadded;
 use crate::life::{Change, Sample};
 use crate::primitive::{AtomicU32, Mutex, Ordering, unfailing};
@@ -106,7 +106,7 @@ fn dentry_of(word: u64) -> u32 {
     word as u32
 }
 
-/// The result of [`Store::opens`].
+/// The result of [`Store::find_opens`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Opens {
     /// There is a writer, possibly the caller's own pin.
@@ -312,12 +312,12 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
 
     /// Freezes `mounts` so that none can be pinned, if none of them is; `None` otherwise, with all
     /// unchanged. A thread that finds a frozen mount waits.
-    pub fn seize_mounts(&self, mounts: Vec<u32>) -> Option<Seized<'_, M, D, F>> {
+    pub fn freeze_mounts(&self, mounts: Vec<u32>) -> Option<FrozenMounts<'_, M, D, F>> {
         let _step = unfailing();
         let frozen = self
             .mounts
             .freeze(&mounts, |v: &[u32]| self.scan(v, mount_of));
-        frozen.then_some(Seized {
+        frozen.then_some(FrozenMounts {
             store: self,
             mounts,
         })
@@ -328,8 +328,8 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     ///
     /// PAIR(store.write): the caller has set the word that writers check. Either a writer's mark is
     /// visible before the scan and is found, or the writer sees what the caller set.
-    pub fn writes(&self, there: impl Fn(u32, u32) -> bool) -> Option<bool> {
-        if !asym::try_heavy() {
+    pub fn has_writers(&self, there: impl Fn(u32, u32) -> bool) -> Option<bool> {
+        if !asymmetric_fence::try_heavy() {
             return None;
         }
         let found = self
@@ -344,9 +344,9 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     ///
     /// PAIR(store.open): the caller has set the word that openers check. Either an opener's mark is
     /// visible before the scan and is found, or the opener sees what the caller set.
-    pub fn opens(&self, own: &Pin, there: impl Fn(u32) -> bool) -> Option<Opens> {
+    pub fn find_opens(&self, own: &Pin, there: impl Fn(u32) -> bool) -> Option<Opens> {
         self.check(own);
-        if !asym::try_heavy() {
+        if !asymmetric_fence::try_heavy() {
             return None;
         }
         let mut found = Opens::default();
@@ -388,7 +388,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
 
     /// The number of pins on the mount now.
     pub fn mount_pins(&self, mount: u32) -> usize {
-        asym::heavy();
+        asymmetric_fence::heavy();
         (0..self.used_pins())
             .filter(|&s| mount_of(self.pins.at(s).get()) == mount)
             .count()
@@ -467,12 +467,12 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
 
 /// Mounts without pins that cannot be pinned; dropping this unfreezes them.
 #[must_use]
-pub struct Seized<'s, M: Item, D: Item, F: FileItem = NoFile> {
+pub struct FrozenMounts<'s, M: Item, D: Item, F: FileItem = NoFile> {
     store: &'s Store<M, D, F>,
     mounts: Vec<u32>,
 }
 
-impl<M: Item, D: Item, F: FileItem> Seized<'_, M, D, F> {
+impl<M: Item, D: Item, F: FileItem> FrozenMounts<'_, M, D, F> {
     /// Frees them; `freed` gets each with its payload before its slot can be reused.
     pub fn free(mut self, freed: impl FnMut(u32, Option<Arc<M::Payload>>)) {
         let _step = unfailing();
@@ -481,7 +481,7 @@ impl<M: Item, D: Item, F: FileItem> Seized<'_, M, D, F> {
     }
 }
 
-impl<M: Item, D: Item, F: FileItem> Drop for Seized<'_, M, D, F> {
+impl<M: Item, D: Item, F: FileItem> Drop for FrozenMounts<'_, M, D, F> {
     fn drop(&mut self) {
         let _step = unfailing();
         self.store.mounts.unmark(&self.mounts);

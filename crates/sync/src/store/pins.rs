@@ -4,7 +4,7 @@
 use super::files::{FileItem, NoFile};
 use super::item::Item;
 use super::{OPEN, PINS_PER_BLOCK, Store, WRITE, dentry_of, mount_of, pack};
-use crate::asym;
+use crate::asymmetric_fence;
 use crate::life::Sample;
 use crate::primitive::{relax, unfailing};
 use core::cell::{Cell, RefCell};
@@ -71,7 +71,7 @@ pub struct PinSet<M: Item, D: Item, F: FileItem = NoFile> {
     hint: Cell<u32>,
     /// The index in `blocks` at which the search for a free word continues.
     cursor: Cell<usize>,
-    fence: asym::Fence,
+    fence: asymmetric_fence::Fence,
 }
 
 impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
@@ -85,7 +85,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
             blocks: RefCell::new(vec![block]),
             hint: Cell::new(block),
             cursor: Cell::new(0),
-            fence: asym::Fence::of_process(),
+            fence: asymmetric_fence::Fence::of_process(),
         })
     }
 
@@ -232,7 +232,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     }
 
     /// Marks the pinned file as written to, before the caller checks whether writing is denied
-    /// ([`Store::writes`]).
+    /// ([`Store::has_writers`]).
     #[inline(always)]
     pub fn mark_writing(&self, pin: &Pin) {
         // PAIR(store.write): the mark is visible before the words that deniers set are read.
@@ -240,7 +240,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     }
 
     /// Marks the pinned file as opened, before the caller checks for conflicting leases
-    /// ([`Store::opens`]). This clears the write mark.
+    /// ([`Store::find_opens`]). This clears the write mark.
     #[inline(always)]
     pub fn mark_opened(&self, pin: &Pin) {
         // PAIR(store.open): the mark is visible before the words that takers of leases set are
@@ -257,7 +257,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     }
 
     /// A word in use that pins nothing; `None` if the store is out of pins.
-    pub fn blank(&self) -> Option<Pin> {
+    pub fn reserve(&self) -> Option<Pin> {
         let slot = self.free_slot()?;
         self.store.pins.at(slot).set(WRITE);
         Some(Pin::new(slot, self.store.id, 0))

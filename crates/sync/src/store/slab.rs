@@ -13,7 +13,7 @@
 //! A magazine, then the list. No thread holds two magazines.
 
 use super::item::Item;
-use crate::asym;
+use crate::asymmetric_fence;
 use crate::cache_padded::CachePadded;
 use crate::life::{Change, Sample};
 use crate::primitive::Mutex;
@@ -157,7 +157,7 @@ impl<T: Item> Slab<T> {
             return;
         }
         // PAIR(store.pin): the marks are visible before any pin word is read.
-        let fenced = asym::try_heavy();
+        let fenced = asymmetric_fence::try_heavy();
         let pinned = scan(victims);
         let mut free = Vec::with_capacity(victims.len());
         victims.retain(|&i| {
@@ -191,7 +191,7 @@ impl<T: Item> Slab<T> {
             marked += 1;
         }
         // PAIR(store.pin): the marks are visible before any pin word is read.
-        let free = marked == victims.len() && asym::try_heavy() && {
+        let free = marked == victims.len() && asymmetric_fence::try_heavy() && {
             let mut sorted = victims.to_vec();
             scan(&mut sorted).is_empty()
         };

@@ -34,7 +34,7 @@ fn pins(store: &Arc<Files>) -> Pins {
 
 /// An open file with this number, and its canary.
 fn open(pins: &Pins, shared: bool, number: u64) -> (FileRef, Canary) {
-    let pin = pins.blank().expect("a free word");
+    let pin = pins.reserve().expect("a free word");
     let file = pins.open_file(pin, shared, |body| body.number.poke(number));
     let canary = Canary::new();
     let set = pins
@@ -108,7 +108,7 @@ fn slot_is_reused_only_after_its_file_has_ended() {
         // One block for each, and one of the owner's two words is in use.
         let store: Arc<Files> = Arc::new(Store::new(2, 2, 4).expect("room"));
         let mine = pins(&store);
-        let kept = mine.blank().expect("a free word");
+        let kept = mine.reserve().expect("a free word");
         let (file, first) = open(&mine, true, 1);
         let (id, theirs, copy) = (file.id(), pins(&store), store.dup_file(&file));
         let other = thread::spawn(move || {
@@ -290,7 +290,7 @@ fn writer_against_denier() {
         denied
     });
     store.dentry(dentry).word.set(1);
-    let writes = store.writes(|_, d| d == dentry);
+    let writes = store.has_writers(|_, d| d == dentry);
     if writes == Some(false) {
         data.touch();
     }
@@ -337,7 +337,7 @@ fn opener_against_taker(late: bool) {
         opener.release(pin);
     });
     store.dentry(dentry).word.set(1);
-    let opens = store.opens(&own, |d| d == dentry).map(|o| o.others);
+    let opens = store.find_opens(&own, |d| d == dentry).map(|o| o.others);
     if opens == Some(false) {
         data.touch();
     }

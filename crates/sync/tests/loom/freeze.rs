@@ -28,7 +28,7 @@ fn pinner_against_freezer() {
         }
     });
     let mut freed = 0;
-    if let Some(frozen) = store.seize_mounts(mounts.to_vec()) {
+    if let Some(frozen) = store.freeze_mounts(mounts.to_vec()) {
         frozen.free(|_, payload| {
             payload.expect("a payload").free();
             freed += 1;
@@ -58,13 +58,13 @@ fn frozen_mounts_not_freed_become_live_again() {
     model(|| {
         let store: Arc<Store<Mount, Dentry>> = Arc::new(Store::new(2, 2, 4).expect("room"));
         let (mount, _) = store.new_mount(|m, _| m.word.set(1)).expect("a free slot");
-        let frozen = store.seize_mounts(vec![mount]).expect("nobody pins it");
+        let frozen = store.freeze_mounts(vec![mount]).expect("nobody pins it");
         assert!(store.mount(mount).life().sample().dying());
         // Neither a frozen mount nor a free one can be frozen.
-        assert!(store.seize_mounts(vec![mount]).is_none());
+        assert!(store.freeze_mounts(vec![mount]).is_none());
         drop(frozen);
         assert!(store.mount(mount).life().sample().steady());
-        assert!(store.seize_mounts(vec![mount, 2]).is_none());
+        assert!(store.freeze_mounts(vec![mount, 2]).is_none());
         assert!(store.mount(mount).life().sample().steady());
     });
 }

@@ -37,7 +37,7 @@ fn fault_is_found(body: impl Fn() + Sync + Send + 'static) {
 /// As [`fault_is_found`], with a report that contains `words`.
 fn fault_with(words: &str, body: impl Fn() + Sync + Send + 'static) {
     let run = move || {
-        openpath_sync::asym::plant_missing_light(true);
+        openpath_sync::asymmetric_fence::plant_missing_light(true);
         model(body);
     };
     let report = std::thread::spawn(run)

@@ -210,7 +210,7 @@ fn scan_meets_a_mark_that_moves_to_a_new_block() {
             pins.release(first);
             (pins, second)
         });
-        assert_eq!(store.writes(|_, d| d == dentry), Some(true));
+        assert_eq!(store.has_writers(|_, d| d == dentry), Some(true));
         let (pins, second) = writer.join().unwrap();
         pins.release(second);
         pins.release(filler);

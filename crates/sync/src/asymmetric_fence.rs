@@ -12,10 +12,10 @@
 //! half returns.
 //!
 //! # Rules
-//! R1. Both sides store, run their half, then load what the other side stored. PAIR(asym): if the
-//!     light half runs first, the load after the heavy half sees the light side's store. If the
-//!     heavy half runs first, the load after the light half sees the heavy side's store. The two
-//!     sides never miss each other.
+//! R1. Both sides store, run their half, then load what the other side stored.
+//!     PAIR(asymmetric_fence): if the light half runs first, the load after the heavy half sees the
+//!     light side's store. If the heavy half runs first, the load after the light half sees the
+//!     heavy side's store. The two sides never miss each other.
 //! R2. A light half may always be a full fence instead, since the heavy half is a full fence as
 //!     well as a `membarrier`. So a [`Fence::full`] may be used beside the fence of the process.
 //!
@@ -82,7 +82,7 @@ impl Fence {
         Self(Kind::Missing)
     }
 
-    /// The light half. PAIR(asym): see R1.
+    /// The light half. PAIR(asymmetric_fence): see R1.
     #[inline(always)]
     pub fn light(self) {
         match self.0 {

@@ -2,6 +2,8 @@
 //! Read-copy-update (RCU): readers write no shared cache line, and retired memory outlives their
 //! sections.
 //!
+//! ADR 29 compares this module with `crossbeam-epoch` and `seize`.
+//!
 //! # Kernel analogue
 //! `rcu_read_lock`, `synchronize_rcu`, `call_rcu`, `rcu_assign_pointer`/`rcu_dereference` and the
 //! stall detector. This code runs in threads of its host, so a reader is a value ([`Reader`]), not
@@ -45,7 +47,7 @@
 //! G1. A value returned by [`RcuCell::read`] stays valid and unchanged while its guard is borrowed.
 //! G2. A retired value is dropped once, after every section that could have seen it.
 //! G3. Entering and leaving a section neither lock, allocate, loop nor write a cache line that
-//!     another thread writes. They cost about a nanosecond where `membarrier` exists.
+//!     another thread writes. With `membarrier` they cost about a nanosecond (example `rcu_peers`).
 //! G4. [`retire`] returns. Past the limits it waits for a bounded time, then keeps the value,
 //!     counts an overrun and reports it ([`Pressure::Over`], [`admit`]). It never frees early.
 //! G5. [`stalled`] names a reader that stays in one section.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Modes of fallocate(2), flags of preadv2(2), advice of posix_fadvise(2), flags of
-//! copy and close calls.
+//! Modes of fallocate(2), flags of preadv2(2), advice of posix_fadvise(2).
 
 /// The length stays as it is.
 pub const FALLOC_FL_KEEP_SIZE: u32 = 0x01;
@@ -8,11 +7,11 @@ pub const FALLOC_FL_KEEP_SIZE: u32 = 0x01;
 pub const FALLOC_FL_PUNCH_HOLE: u32 = 0x02;
 /// Reserved; never granted.
 pub const FALLOC_FL_NO_HIDE_STALE: u32 = 0x04;
-/// Cuts a range out; what follows moves down.
+/// Removes a range; later data moves down.
 pub const FALLOC_FL_COLLAPSE_RANGE: u32 = 0x08;
 /// Makes a range read as zeroes.
 pub const FALLOC_FL_ZERO_RANGE: u32 = 0x10;
-/// Puts a hole in; what follows moves up.
+/// Inserts a hole; later data moves up.
 pub const FALLOC_FL_INSERT_RANGE: u32 = 0x20;
 /// Makes shared extents private.
 pub const FALLOC_FL_UNSHARE_RANGE: u32 = 0x40;

@@ -7,7 +7,7 @@ pub const O_RDONLY: u32 = 0o0;
 pub const O_WRONLY: u32 = 0o1;
 /// Access mode: read and write.
 pub const O_RDWR: u32 = 0o2;
-/// The bits of the access mode; as a mode of its own it gives neither right and asks for both.
+/// The bits of the access mode. As an open's mode it requires both permissions and grants neither.
 pub const O_ACCMODE: u32 = 0o3;
 /// Create the file if it is absent.
 pub const O_CREAT: u32 = 0o100;
@@ -25,7 +25,7 @@ pub const O_NONBLOCK: u32 = 0o4000;
 pub const O_DSYNC: u32 = 0o10000;
 /// Signal when input or output becomes possible.
 pub const O_ASYNC: u32 = 0o20000;
-/// Go around the page cache.
+/// Bypass the page cache.
 pub const O_DIRECT: u32 = 0o40000;
 /// The kernel's value: 64-bit kernels set it in every open file (C libraries say 0).
 pub const O_LARGEFILE: u32 = 0o100000;
@@ -41,7 +41,7 @@ pub const O_CLOEXEC: u32 = 0o2000000;
 pub const O_SYNC_ONLY: u32 = 0o4000000;
 /// Each write reaches the medium, with all metadata.
 pub const O_SYNC: u32 = O_SYNC_ONLY | O_DSYNC;
-/// A handle on the place, without access to the object.
+/// A descriptor of the path only, without access to the object.
 pub const O_PATH: u32 = 0o10000000;
 /// The bit that `O_TMPFILE` adds to `O_DIRECTORY` (the kernel's `__O_TMPFILE`).
 pub const O_TMPFILE_ONLY: u32 = 0o20000000;
@@ -75,7 +75,7 @@ pub const AT_STATX_FORCE_SYNC: u32 = 0x2000;
 pub const AT_STATX_DONT_SYNC: u32 = 0x4000;
 /// statx(2): the bits of the three above.
 pub const AT_STATX_SYNC_TYPE: u32 = 0x6000;
-/// The whole tree of mounts below.
+/// The whole mount tree below.
 pub const AT_RECURSIVE: u32 = 0x8000;
 
 /// Descriptor flag: closed by execve(2).
@@ -96,17 +96,17 @@ pub const F_DUPFD_CLOEXEC: u32 = 1030;
 pub const F_DUPFD_QUERY: u32 = 1027;
 /// Whether the open that made this file created it.
 pub const F_CREATED_QUERY: u32 = 1028;
-/// Who is signalled (8 and 9: set and get).
+/// Sets the process that gets the signals (8 and 9: set and get).
 pub const F_SETOWN: u32 = 8;
-/// Who is signalled.
+/// Gets the process that gets the signals.
 pub const F_GETOWN: u32 = 9;
-/// Which signal is sent for input and output.
+/// Sets which signal is sent for input and output.
 pub const F_SETSIG: u32 = 10;
-/// Which signal is sent for input and output.
+/// Gets which signal is sent for input and output.
 pub const F_GETSIG: u32 = 11;
-/// Who is signalled, with its kind.
+/// As `F_SETOWN`, for a thread, a process or a group.
 pub const F_SETOWN_EX: u32 = 15;
-/// Who is signalled, with its kind.
+/// As `F_GETOWN`, with the kind of the owner.
 pub const F_GETOWN_EX: u32 = 16;
 /// The owner is a thread.
 pub const F_OWNER_TID: u32 = 0;
@@ -134,9 +134,9 @@ pub const F_SEAL_WRITE: u32 = 0x8;
 pub const F_SEAL_FUTURE_WRITE: u32 = 0x10;
 /// Its x bits stay.
 pub const F_SEAL_EXEC: u32 = 0x20;
-/// close_range(2): give the caller a table of its own first.
+/// close_range(2): unshare the descriptor table first.
 pub const CLOSE_RANGE_UNSHARE: u32 = 2;
-/// close_range(2): mark instead of closing.
+/// close_range(2): set close-on-exec instead of closing.
 pub const CLOSE_RANGE_CLOEXEC: u32 = 4;
 
 /// From the start.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Linux numbers and layouts of the open path: plain constants and plain structs.
+//! Numbers and layouts of the Linux system calls that open and walk paths: plain constants and
+//! structs.
 //!
-//! Values are those of x86-64 Linux, as the system calls take and return them; where a C library
-//! says otherwise (`O_LARGEFILE`), the kernel's value counts. Nothing here allocates, calls or
-//! decides; every constant is checked against the `libc` crate by `tests/libc.rs`.
+//! Values are those of x86-64 Linux, as the system calls take and return them. Where a C library
+//! differs (`O_LARGEFILE`), this is the kernel's value. Nothing here allocates, calls or decides;
+//! `tests/libc.rs` checks every constant against the `libc` crate.
 
 #![no_std]
 #![forbid(unsafe_code)]

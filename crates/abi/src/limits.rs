@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits that are part of the interface.
+//! Limits of the system-call interface.
 
 /// Bytes of a path with its NUL.
 pub const PATH_MAX: usize = 4096;

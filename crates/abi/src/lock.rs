@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files: fcntl(2) `F_SETLK` and its kin, F_OFD_SETLK(2const), flock(2).
+//! File locks: fcntl(2) `F_SETLK` and its family, F_OFD_SETLK(2const), flock(2).
 
-/// The lock that would be in the way.
+/// Gets a lock that conflicts with the given one of a process.
 pub const F_GETLK: u32 = 5;
-/// Sets or ends a lock of the process.
+/// Sets or releases a lock of the process.
 pub const F_SETLK: u32 = 6;
 /// As `F_SETLK`, and waits.
 pub const F_SETLKW: u32 = 7;
-/// The lock that would be in the way of one of the open file.
+/// Gets a lock that conflicts with the given one of the open file.
 pub const F_OFD_GETLK: u32 = 36;
-/// Sets or ends a lock of the open file.
+/// Sets or releases a lock of the open file.
 pub const F_OFD_SETLK: u32 = 37;
 /// As `F_OFD_SETLK`, and waits.
 pub const F_OFD_SETLKW: u32 = 38;
 
 /// Takes a lease on the file, changes it, or gives it back.
 pub const F_SETLEASE: u32 = 1024;
-/// What lease the open file has, or is to have.
+/// The lease of the open file, or the one it is to have during a break.
 pub const F_GETLEASE: u32 = 1025;
-/// What delegation the open file has, or is to have. Since Linux 6.19.
+/// The delegation of the open file, or the one it is to have during a break. Since Linux 6.19.
 pub const F_GETDELEG: u32 = 1039;
 /// As `F_SETLEASE`, for a delegation. Since Linux 6.19.
 pub const F_SETDELEG: u32 = 1040;
 
-/// A lock beside others of its kind.
+/// A shared lock.
 pub const F_RDLCK: i16 = 0;
-/// A lock beside no other.
+/// An exclusive lock.
 pub const F_WRLCK: i16 = 1;
 /// No lock.
 pub const F_UNLCK: i16 = 2;
 
-/// flock(2): a lock beside others of its kind.
+/// flock(2): a shared lock.
 pub const LOCK_SH: u32 = 1;
-/// flock(2): a lock beside no other.
+/// flock(2): an exclusive lock.
 pub const LOCK_EX: u32 = 2;
 /// flock(2): do not wait.
 pub const LOCK_NB: u32 = 4;
 /// flock(2): no lock.
 pub const LOCK_UN: u32 = 8;
-/// flock(2): a kind that is no more; any request with it succeeds and does nothing.
+/// flock(2): an obsolete kind; any request with it succeeds and does nothing.
 pub const LOCK_MAND: u32 = 32;
 
 /// A lock of a range as fcntl(2) takes and gives it (`struct flock`).
@@ -53,7 +53,7 @@ pub struct Flock {
     pub start: i64,
     /// How many bytes; 0: to the end, however far that moves; negative: those before `start`.
     pub len: i64,
-    /// Whose it is: a process, or -1 for an open file's.
+    /// The owning process, or -1 for an open file.
     pub pid: i32,
 }
 

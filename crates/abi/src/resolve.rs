@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `RESOLVE_*`: how openat2(2) may walk.
+//! `RESOLVE_*`: restrictions on the walk of openat2(2).
 
 /// Cross no mount: `EXDEV`.
 pub const RESOLVE_NO_XDEV: u64 = 0x1;

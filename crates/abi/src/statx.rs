@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! statx(2): what can be asked for, and what it reports.
+//! statx(2): masks of fields, and the result.
 
 use crate::time::Timespec;
 

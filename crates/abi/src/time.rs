@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times, and what utimensat(2) may be told to do with them.
+//! Times, and the requests of utimensat(2).
 
 /// Seconds and nanoseconds since the epoch (`struct timespec`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -12,7 +12,7 @@ pub const XATTR_SIZE_MAX: usize = 65536;
 /// Bytes of the list of names.
 pub const XATTR_LIST_MAX: usize = 65536;
 
-/// For anyone who may write the file; regular files and directories only.
+/// For any task that may write the file; regular files and directories only.
 pub const USER_PREFIX: &[u8] = b"user.";
 /// For `CAP_SYS_ADMIN`; hidden from others.
 pub const TRUSTED_PREFIX: &[u8] = b"trusted.";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every constant against the `libc` crate, and the few it has not against their documented value.
+//! Every constant against the `libc` crate; constants that `libc` lacks against their documented
+//! values.
 
 use openpath_abi::errno::MAX_ERRNO;
 use openpath_abi::{Errno, OpenHow};
@@ -28,7 +29,7 @@ macro_rules! same_errno {
 }
 
 #[test]
-fn errnos() {
+fn errno_constants_match_libc() {
     let checked = same_errno! {
         EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT
         ENOTBLK EBUSY EEXIST EXDEV ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG
@@ -53,7 +54,7 @@ fn errnos() {
 }
 
 #[test]
-fn errno_numbers_are_dense_but_for_two() {
+fn errno_numbers_are_dense_except_for_two() {
     let missing: Vec<i32> = (1..=134)
         .filter(|raw| !Errno::ALL.contains(&Errno::from_raw(*raw)))
         .collect();
@@ -84,12 +85,12 @@ fn errno_converts_both_ways() {
 
 #[test]
 #[should_panic(expected = "not an error number")]
-fn errno_zero_is_a_bug_of_the_caller() {
+fn from_raw_of_zero_panics() {
     let _ = Errno::from_raw(0);
 }
 
 #[test]
-fn open_flags() {
+fn open_flags_match_libc() {
     same! { fcntl:
         O_RDONLY O_WRONLY O_RDWR O_ACCMODE O_CREAT O_EXCL O_NOCTTY O_TRUNC O_APPEND O_NONBLOCK
         O_DSYNC O_ASYNC O_DIRECT O_DIRECTORY O_NOFOLLOW O_NOATIME O_CLOEXEC O_SYNC O_PATH O_TMPFILE
@@ -102,7 +103,7 @@ fn open_flags() {
 }
 
 #[test]
-fn at_and_descriptor_flags() {
+fn at_and_descriptor_flags_match_libc() {
     same! { fcntl:
         AT_FDCWD AT_SYMLINK_NOFOLLOW AT_EACCESS AT_REMOVEDIR AT_SYMLINK_FOLLOW AT_NO_AUTOMOUNT
         AT_EMPTY_PATH AT_STATX_SYNC_AS_STAT AT_STATX_FORCE_SYNC AT_STATX_DONT_SYNC
@@ -112,7 +113,7 @@ fn at_and_descriptor_flags() {
 }
 
 #[test]
-fn locks() {
+fn lock_constants_match_libc() {
     same! { lock:
         F_GETLK F_SETLK F_SETLKW F_OFD_GETLK F_OFD_SETLK F_OFD_SETLKW F_RDLCK F_WRLCK F_UNLCK
         LOCK_SH LOCK_EX LOCK_NB LOCK_UN
@@ -130,7 +131,7 @@ fn locks() {
 }
 
 #[test]
-fn walk_rename_and_access_flags() {
+fn resolve_rename_and_access_flags_match_libc() {
     same! { resolve:
         RESOLVE_NO_XDEV RESOLVE_NO_MAGICLINKS RESOLVE_NO_SYMLINKS RESOLVE_BENEATH RESOLVE_IN_ROOT
         RESOLVE_CACHED
@@ -141,7 +142,7 @@ fn walk_rename_and_access_flags() {
 }
 
 #[test]
-fn modes_and_types() {
+fn modes_and_types_match_libc() {
     same! { mode:
         S_IFMT S_IFIFO S_IFCHR S_IFDIR S_IFBLK S_IFREG S_IFLNK S_IFSOCK S_ISUID S_ISGID S_ISVTX
         S_IRWXU S_IRUSR S_IWUSR S_IXUSR S_IRWXG S_IRGRP S_IWGRP S_IXGRP S_IRWXO S_IROTH S_IWOTH
@@ -193,7 +194,7 @@ fn type_predicates_hold_for_their_type_alone() {
 }
 
 #[test]
-fn statx_flags() {
+fn statx_flags_match_libc() {
     same! { statx:
         STATX_TYPE STATX_MODE STATX_NLINK STATX_UID STATX_GID STATX_ATIME STATX_MTIME STATX_CTIME
         STATX_INO STATX_SIZE STATX_BLOCKS STATX_BASIC_STATS STATX_BTIME STATX_MNT_ID STATX_DIOALIGN
@@ -210,7 +211,7 @@ fn statx_flags() {
 }
 
 #[test]
-fn mount_flags() {
+fn mount_flags_match_libc() {
     same! { mount:
         MS_RDONLY MS_NOSUID MS_NODEV MS_NOEXEC MS_SYNCHRONOUS MS_REMOUNT MS_MANDLOCK MS_DIRSYNC
         MS_NOSYMFOLLOW MS_NOATIME MS_NODIRATIME MS_BIND MS_MOVE MS_REC MS_SILENT MS_POSIXACL
@@ -224,7 +225,7 @@ fn mount_flags() {
 }
 
 #[test]
-fn attributes_times_and_limits() {
+fn xattr_time_and_limit_constants_match_libc() {
     same! { xattr: XATTR_CREATE XATTR_REPLACE }
     same! { time: UTIME_NOW UTIME_OMIT }
     use openpath_abi::{limits, xattr};
@@ -244,7 +245,7 @@ fn attributes_times_and_limits() {
 }
 
 #[test]
-fn capabilities() {
+fn capabilities_match_their_man_page() {
     use openpath_abi::caps::*;
     // libc has none of them; the numbers of capabilities(7).
     let known = [
@@ -295,7 +296,7 @@ fn open_how_has_the_kernels_layout() {
 }
 
 #[test]
-fn device_numbers() {
+fn device_numbers_match_libc() {
     use openpath_abi::stat::{major, makedev, minor};
     for (high, low) in [
         (0, 0),
@@ -321,7 +322,7 @@ fn directory_records_are_multiples_of_eight() {
 }
 
 #[test]
-fn descriptors_and_io() {
+fn descriptor_and_io_constants_match_libc() {
     same!(fcntl: F_SETPIPE_SZ F_GETPIPE_SZ);
     same!(fcntl: F_SETOWN F_GETOWN F_ADD_SEALS F_GET_SEALS F_SEAL_SEAL F_SEAL_SHRINK F_SEAL_GROW
         F_SEAL_WRITE F_SEAL_FUTURE_WRITE F_SEAL_EXEC CLOSE_RANGE_UNSHARE CLOSE_RANGE_CLOEXEC);

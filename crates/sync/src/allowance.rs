@@ -1,67 +1,68 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A quantity with a bound, taken and given back by many threads that seldom write one line.
+//! A counter with an upper bound, sharded so that many threads charge and uncharge it without
+//! writing one shared cache line each time.
 //!
-//! Far from the bound each group of threads takes from a part of its own, which it fills and
-//! empties at the common count a [`LOT`] at a time. Near the bound there are no parts:
-//! everybody takes from the common count, and that is exact.
+//! Far from the bound each group of threads has a stock, which it refills from the common count and
+//! drains to it, a [`BATCH`] at a time. Near the bound there are no stocks: every thread charges
+//! the common count, and that is exact.
 //!
 //! # Kernel analogue
-//! `percpu_counter` with `percpu_counter_limited_add`, and the stock of a memory control group; but
-//! these may refuse, or let pass, what differs by what lies in the parts.
+//! `percpu_counter` with `percpu_counter_limited_add`, and `memcg_stock_pcp` of a memory control
+//! group. Those may refuse or admit wrongly by as much as the stocks hold; this counter does not.
 //!
-//! # States of a part
-//! | state | word | who moves it |
+//! # States of a stock
+//! | state | word | transition |
 //! |---|---|---|
-//! | absent | none; as closed | who opens it |
-//! | closed | 0 | whoever would be refused, holding `moving`; all parts at once |
-//! | open | 1 and what it has | its threads, where [`OPEN_MIN`] is left, holding `moving` |
+//! | absent | none; counts as closed | made by the first thread of the group that refills |
+//! | closed | 0 | by a thread about to be refused; holds `refill`, closes all stocks |
+//! | open | 1 + what it holds | by a thread of the group, if [`OPEN_MIN`] is left; holds `refill` |
 //!
 //! # Fields
 //! | field | written under |
 //! |---|---|
-//! | taken: what is used and what parts have | nothing: one atomic step |
-//! | a part | nothing: one atomic step, which fails if it was closed meanwhile |
+//! | taken: what is used plus what the stocks hold | no lock: one atomic step |
+//! | a stock | no lock: one atomic step, which fails if the stock was closed meanwhile |
 //!
 //! # Guarantees
-//! G1. What is used is never more than the bound, but for [`Allowance::force`].
-//! G2. Who is refused would have passed the bound, at one moment of the call.
+//! G1. The amount in use never exceeds the bound, except after [`Allowance::force`].
+//! G2. A refusal is exact: at one moment of the call, granting it would have passed the bound.
 
-use crate::prim::{Mutex, SHARDS, unfailing};
+use crate::primitive::{Mutex, SHARDS, unfailing};
 use crate::shards::Shards;
 use crate::word::Word;
 
-/// What a part takes at once, and the most that one call takes of it.
-const LOT: u64 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
-/// With less left no part is opened: twice what all parts may have.
-const OPEN_MIN: u64 = 4 * LOT * SHARDS as u64;
+/// The amount that a stock is refilled with, and the most that one call may take from a stock.
+const BATCH: u64 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
+/// With less left no stock is opened: twice what all stocks may hold.
+const OPEN_MIN: u64 = 4 * BATCH * SHARDS as u64;
 
-/// `N` quantities, each with a bound. See the module head.
+/// `N` counters, each with its bound. See the module head.
 pub struct Allowance<const N: usize> {
     max: [u64; N],
-    parts: Shards<Parts<N>>,
+    stocks: Shards<Stocks<N>>,
     common: Common<N>,
 }
 
-/// What all groups write, on a line of its own: nothing that is only read lies beside it, neither
-/// of this nor of its neighbour in the heap.
+/// Written by all groups, so it has cache lines of its own: no read-mostly data shares them,
+/// neither in this structure nor in its neighbour on the heap.
 #[repr(align(64))]
 struct Common<const N: usize> {
     taken: [Word; N],
-    /// Held by who opens or closes parts.
-    moving: Mutex<()>,
+    /// Held to open, refill or close stocks.
+    refill: Mutex<()>,
 }
 
-/// What a group of threads has: 0 closed, or 1 more than it has.
-struct Part(Word);
+/// The stock of a group of threads: 0 if closed, else 1 more than it holds.
+struct Stock(Word);
 
-impl Part {
-    /// What it has, if it is open.
-    fn has(&self) -> Option<u64> {
+impl Stock {
+    /// What it holds, if it is open.
+    fn held(&self) -> Option<u64> {
         self.0.get().checked_sub(1)
     }
 
-    /// Changes what it has from `from` to `to`; whether it had that.
-    fn change(&self, from: u64, to: u64) -> bool {
+    /// Replaces the amount `from` by `to`; fails if it holds another amount or is closed.
+    fn replace(&self, from: u64, to: u64) -> bool {
         self.0.swap_if(from + 1, to + 1)
     }
 
@@ -69,7 +70,7 @@ impl Part {
         self.0.swap_if(0, 1);
     }
 
-    /// Closes it; what it had.
+    /// Closes it and returns what it held.
     fn close(&self) -> u64 {
         loop {
             let word = self.0.get();
@@ -80,25 +81,25 @@ impl Part {
     }
 }
 
-/// The parts of one group, all closed at first.
-struct Parts<const N: usize>([Part; N]);
+/// The stocks of one group, all closed at first.
+struct Stocks<const N: usize>([Stock; N]);
 
-impl<const N: usize> Default for Parts<N> {
+impl<const N: usize> Default for Stocks<N> {
     fn default() -> Self {
-        Self(core::array::from_fn(|_| Part(Word::new(0))))
+        Self(core::array::from_fn(|_| Stock(Word::new(0))))
     }
 }
 
 impl<const N: usize> Allowance<N> {
-    /// Nothing is used, and `max` may be.
+    /// Counters at 0 with the bounds `max`.
     #[must_use]
     pub fn new(max: [u64; N]) -> Self {
         Self {
             max,
-            parts: Shards::default(),
+            stocks: Shards::default(),
             common: Common {
                 taken: core::array::from_fn(|_| Word::new(0)),
-                moving: Mutex::new(()),
+                refill: Mutex::new(()),
             },
         }
     }
@@ -109,37 +110,37 @@ impl<const N: usize> Allowance<N> {
         self.max[which]
     }
 
-    /// How much is used: exact while nobody takes or gives, and never less than it is while nobody
+    /// The amount in use. Exact while no other thread takes or gives; never too low while none
     /// takes.
     pub fn used(&self, which: usize) -> u64 {
-        // First: what goes from a part to the common count in between is counted as used.
+        // Read first: what moves from a stock to the common count in between is counted as used.
         let taken = self.common.taken[which].get();
-        let parts = self.parts.all().filter_map(|part| part.0[which].has());
-        taken.saturating_sub(parts.sum())
+        let stocks = self.stocks.all().filter_map(|stock| stock.0[which].held());
+        taken.saturating_sub(stocks.sum())
     }
 
-    /// The part of this thread.
+    /// The stock of this thread's group.
     #[inline]
-    fn part(&self, which: usize) -> Option<&Part> {
-        self.parts.mine_if_any().map(|parts| &parts.0[which])
+    fn stock(&self, which: usize) -> Option<&Stock> {
+        self.stocks.mine_if_any().map(|stocks| &stocks.0[which])
     }
 
-    /// Takes `n`, all or nothing; whether it did.
+    /// Takes `n` or nothing; returns whether it did.
     #[inline]
     pub fn take(&self, which: usize, n: u64) -> bool {
         let _step = unfailing();
-        while let Some(part) = self.part(which)
-            && let Some(has) = part.has()
-            && has >= n
+        while let Some(stock) = self.stock(which)
+            && let Some(held) = stock.held()
+            && held >= n
         {
-            if part.change(has, has - n) {
+            if stock.replace(held, held - n) {
                 return true;
             }
         }
-        self.take_more(which, n)
+        self.take_slow(which, n)
     }
 
-    /// Takes `n` even where that passes the bound.
+    /// Takes `n` even if that exceeds the bound.
     #[inline]
     pub fn force(&self, which: usize, n: u64) {
         if !self.take(which, n) {
@@ -150,8 +151,8 @@ impl<const N: usize> Allowance<N> {
     /// Whether `n` could be taken now.
     #[inline]
     pub fn fits(&self, which: usize, n: u64) -> bool {
-        let has = self.part(which).and_then(Part::has);
-        has.is_some_and(|has| has >= n)
+        let held = self.stock(which).and_then(Stock::held);
+        held.is_some_and(|held| held >= n)
             || self.fits_common(which, n)
             || self.close(which, |all| all.fits_common(which, n))
     }
@@ -160,15 +161,15 @@ impl<const N: usize> Allowance<N> {
     #[inline]
     pub fn give(&self, which: usize, n: u64) {
         let _step = unfailing();
-        while let Some(part) = self.part(which)
-            && let Some(has) = part.has()
-            && has.saturating_add(n) <= 2 * LOT
+        while let Some(stock) = self.stock(which)
+            && let Some(held) = stock.held()
+            && held.saturating_add(n) <= 2 * BATCH
         {
-            if part.change(has, has + n) {
+            if stock.replace(held, held + n) {
                 return;
             }
         }
-        self.give_common(which, n);
+        self.give_slow(which, n);
     }
 
     fn fits_common(&self, which: usize, n: u64) -> bool {
@@ -190,54 +191,54 @@ impl<const N: usize> Allowance<N> {
         }
     }
 
-    /// As [`Self::take`] where the part has too little.
+    /// [`Self::take`] when the stock holds too little.
     #[cold]
-    fn take_more(&self, which: usize, n: u64) -> bool {
+    fn take_slow(&self, which: usize, n: u64) -> bool {
         let left = self.max[which].saturating_sub(self.common.taken[which].get());
-        // G2: who is refused holds the lock, so no lot is on its way then.
-        if n <= LOT
+        // G2: a call that is refused held this lock, so no refill was in flight then.
+        if n <= BATCH
             && left >= OPEN_MIN
-            && let Some(_alone) = self.common.moving.try_lock()
-            && self.take_common(which, n + LOT)
+            && let Some(_lock) = self.common.refill.try_lock()
+            && self.take_common(which, n + BATCH)
         {
-            self.fill(which);
+            self.refill_stock(which);
             return true;
         }
         self.take_common(which, n) || self.close(which, |all| all.take_common(which, n))
     }
 
-    /// Puts a lot that was taken into the part of this thread. `moving` is held.
-    fn fill(&self, which: usize) {
-        let part = &self.parts.mine().0[which];
-        part.open();
+    /// Adds a batch that was taken to this thread's stock. `refill` is held.
+    fn refill_stock(&self, which: usize) {
+        let stock = &self.stocks.mine().0[which];
+        stock.open();
         loop {
-            let has = part.has().unwrap_or(0);
-            if part.change(has, has + LOT) {
+            let held = stock.held().unwrap_or(0);
+            if stock.replace(held, held + BATCH) {
                 return;
             }
         }
     }
 
-    /// Asks with all parts closed, when the common count is what is used.
+    /// Closes all stocks, then calls `ask` while the common count is exact.
     #[cold]
     fn close(&self, which: usize, ask: impl FnOnce(&Self) -> bool) -> bool {
-        let _alone = self.common.moving.lock();
-        let parts: u64 = self.parts.all().map(|part| part.0[which].close()).sum();
-        self.common.taken[which].sub(parts);
+        let _lock = self.common.refill.lock();
+        let stocks: u64 = self.stocks.all().map(|stock| stock.0[which].close()).sum();
+        self.common.taken[which].sub(stocks);
         ask(self)
     }
 
-    /// As [`Self::give`] where the part is closed, or full: then a lot goes too.
+    /// [`Self::give`] when the stock is closed or full; a full one also returns a batch.
     #[cold]
-    fn give_common(&self, which: usize, n: u64) {
+    fn give_slow(&self, which: usize, n: u64) {
         let mut more = 0;
-        if let Some(_alone) = self.common.moving.try_lock() {
-            if let Some(part) = self.part(which)
-                && let Some(has) = part.has()
-                && has >= LOT
-                && part.change(has, has - LOT)
+        if let Some(_lock) = self.common.refill.try_lock() {
+            if let Some(stock) = self.stock(which)
+                && let Some(held) = stock.held()
+                && held >= BATCH
+                && stock.replace(held, held - BATCH)
             {
-                more = LOT;
+                more = BATCH;
             }
             self.common.taken[which].sub(n + more);
         } else {
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_charge_beyond_the_bound_charges_nothing() {
+    fn take_beyond_the_bound_takes_nothing() {
         let all = Allowance::new([10]);
         assert!(all.take(0, 10) && !all.fits(0, 1));
         assert!(!all.take(0, 1) && !all.take(0, u64::MAX));
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_parts_is_no_reason_to_refuse() {
+    fn amounts_in_stocks_cause_no_refusal() {
         let all = Allowance::new([0, 3 * OPEN_MIN]);
         std::thread::scope(|scope| {
             for _ in 0..2 * SHARDS {
@@ -280,7 +281,7 @@ mod tests {
         });
         let used = 2 * SHARDS as u64;
         assert_eq!(all.used(1), used);
-        assert!(all.common.taken[1].get() > used, "parts have some");
+        assert!(all.common.taken[1].get() > used, "stocks have some");
         assert!(all.fits(1, 3 * OPEN_MIN - used) && !all.fits(1, 3 * OPEN_MIN - used + 1));
         assert!(all.take(1, 3 * OPEN_MIN - used));
         assert!(!all.take(1, 1));
@@ -288,7 +289,7 @@ mod tests {
         assert_eq!((all.used(1), all.common.taken[1].get()), (0, 0));
     }
 
-    /// Takes by `step` until that is refused, giving back now and then; what it has.
+    /// Takes by `step` until refused, giving some back now and then; returns what it kept.
     fn greedy(all: &Allowance<1>, step: u64) -> u64 {
         let mut held = 0;
         while all.take(0, step) {
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_come_to_the_bound_and_no_further() {
+    fn threads_reach_the_bound_and_never_exceed_it() {
         let max = 2 * OPEN_MIN + 7;
         let all = Allowance::new([max]);
         for _ in 0..20 {

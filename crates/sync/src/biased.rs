@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A pair of values behind handles: one that all reach at any time, and one behind a lock that
-//! costs nothing while there is one handle.
+//! A biased lock: a pair of values behind handles, one readable by all handles, one behind a lock
+//! that costs nothing while there is only one handle.
 //!
 //! # Kernel analogue
-//! `struct files_struct` with its `count` and `file_lock`: `fdget` skips the reference where
-//! `count` is 1. Here the lock is skipped as well.
+//! `struct files_struct` with its `count` and `file_lock`: `fdget` takes no reference if `count` is
+//! 1. Here the lock is skipped as well.
 //!
 //! # States
-//! One handle: its owner locks with a plain flag in the handle. Several ([`Biased::share`]): they
-//! lock the latch of the pair. One again, when the others are dropped. None: the pair is freed.
+//! One handle: `lock` sets a plain flag in the handle. Several ([`Biased::share`]): `lock` takes
+//! the latch of the pair. One again, once the others are dropped. None: the pair is freed.
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -19,30 +19,33 @@
 //! | the shared value | its own rules | a handle |
 //!
 //! # Rules
-//! R1. A handle is used by one thread at a time (it is not `Sync`) and only a handle makes another.
-//!     So who holds the only handle and sees `owners` at 1 knows that it stays so until it shares.
-//! R2. PAIR(biased.owners): who drops a handle counts it out with release; who sees 1 with acquire
-//!     sees all that the others did. One that still sees more takes the latch, which is right too.
-//! R3. A handle is not shared while a guard of it is alive: the new handle would lock the latch,
-//!     which such a guard need not hold.
+//! R1. One thread at a time uses a handle (it is not `Sync`), and only a handle makes another. So a
+//!     thread that holds the only handle and reads 1 in `owners` knows that it stays 1 until it
+//!     shares.
+//! R2. PAIR(biased.owners): a dropped handle decrements with release; a thread that reads 1 with
+//!     acquire sees all that the other handles did. One that still reads more takes the latch,
+//!     which is also right.
+//! R3. A handle is not shared while its guard is alive: the new handle would take the latch, which
+//!     that guard may not hold.
 //!
 //! # Guarantees
-//! G1. With one handle, `lock` and the guard's drop do no read-modify-write and no fence, and write
-//!     only the handle. With several, one read-modify-write for both, if nobody waits.
-//! G2. A second `lock` through a handle whose guard lives panics, in every build; so does `share`.
+//! G1. With one handle, `lock` and the drop of its guard execute no read-modify-write and no fence,
+//!     and write only the handle. With several, both together take one read-modify-write, if
+//!     uncontended.
+//! G2. A second `lock` through a handle with a live guard panics in every build; so does `share`.
 //! G3. A panic leaves the pair unlocked.
 //! G4. No two pairs share a pair of cache lines, and the shared value shares none with the lock.
 //!
 //! # Limits
 //! Not fair.
 
-mod end;
+mod into_inner;
 mod latch;
 
-use crate::apart::Apart;
+use crate::cache_padded::CachePadded;
 use crate::lock::LockClass;
 use crate::lockdep::{self, Ask, Held};
-use crate::prim::{AtomicU32, Ordering, unfailing};
+use crate::primitive::{AtomicU32, Ordering, unfailing};
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::marker::PhantomData;
@@ -56,7 +59,7 @@ struct Pair<S, T> {
     owners: AtomicU32,
     latch: Latch,
     value: UnsafeCell<T>,
-    shared: Apart<S>,
+    shared: CachePadded<S>,
 }
 
 /// A handle on a pair of an `S` that all handles read and a `T` behind a lock of class `C`. See the
@@ -78,7 +81,7 @@ struct Pair<S, T> {
 /// assert_eq!((*mine, &mine.lock()[..]), ("primes", &[2, 3, 5][..]));
 /// ```
 ///
-/// A handle is used by one thread at a time:
+/// One thread at a time uses a handle:
 ///
 /// ```compile_fail,E0277
 /// # use openpath_sync::{Biased, lock_classes};
@@ -99,8 +102,8 @@ pub struct Biased<S, T, C: LockClass> {
     class: PhantomData<fn() -> C>,
 }
 
-// SAFETY: handles of one pair in several threads share the `S`, and any of them may be the one that
-// drops it; the `T` is passed between threads by the lock.
+// SAFETY: handles of one pair in several threads share the `S`, and any of them may drop it; the
+// lock passes the `T` between threads.
 unsafe impl<S: Send + Sync, T: Send, C: LockClass> Send for Biased<S, T, C> {}
 
 impl<S: Send + Sync, T: Send, C: LockClass> Biased<S, T, C> {
@@ -110,7 +113,7 @@ impl<S: Send + Sync, T: Send, C: LockClass> Biased<S, T, C> {
             owners: AtomicU32::new(1),
             latch: Latch::new(),
             value: UnsafeCell::new(value),
-            shared: Apart(shared),
+            shared: CachePadded(shared),
         });
         Self::of(NonNull::from(Box::leak(pair)))
     }
@@ -123,7 +126,8 @@ impl<S: Send + Sync, T: Send, C: LockClass> Biased<S, T, C> {
     pub fn share(&self) -> Self {
         // R3.
         assert!(!self.held.get(), "{} shared while locked by it", C::NAME);
-        // Relaxed: whoever gets the handle gets it from here, with all that was done before.
+        // Relaxed: the new handle is handed over by this thread, along with all that was done
+        // before.
         let before = self.pair().owners.fetch_add(1, Ordering::Relaxed);
         assert!(before < u32::MAX / 2, "too many handles on one pair");
         Self::of(self.pair)
@@ -147,7 +151,7 @@ impl<S, T, C: LockClass> Biased<S, T, C> {
         unsafe { self.pair.as_ref() }
     }
 
-    /// Whether there are other handles, at this moment; `false` stays so until this one is shared.
+    /// Whether there are other handles now; `false` stays true until this one is shared.
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
         // PAIR(biased.owners): see R2.
@@ -196,14 +200,15 @@ impl<S, T, C: LockClass> Deref for Biased<S, T, C> {
 
 impl<S, T, C: LockClass> Drop for Biased<S, T, C> {
     fn drop(&mut self) {
-        // PAIR(biased.owners): see R2. Seen at 1, the handle is the only one and no swap is needed.
+        // PAIR(biased.owners): see R2. If it reads 1, this is the only handle and no decrement is
+        // needed.
         let last = {
             let _step = unfailing();
             !self.is_shared() || self.pair().owners.fetch_sub(1, Ordering::AcqRel) == 1
         };
         if last {
-            // SAFETY: the pair came from a box, and this was its last handle; a guard would borrow
-            // the handle.
+            // SAFETY: the pair came from a box, and this was its last handle; a live guard would
+            // borrow the handle.
             drop(unsafe { Box::from_raw(self.pair.as_ptr()) });
         }
     }
@@ -219,13 +224,13 @@ impl<S, T, C: LockClass> fmt::Debug for Biased<S, T, C> {
 #[must_use]
 pub struct BiasedGuard<'a, S, T, C: LockClass> {
     handle: &'a Biased<S, T, C>,
-    /// Whether it holds the latch; else its handle was the only one when it was made.
+    /// Whether it holds the latch; if not, its handle was the only one when the guard was made.
     latched: bool,
     _held: Held,
 }
 
 impl<'a, S, T, C: LockClass> BiasedGuard<'a, S, T, C> {
-    /// What all handles read.
+    /// The value that all handles read.
     #[inline(always)]
     pub fn shared(guard: &Self) -> &'a S {
         guard.handle
@@ -244,10 +249,10 @@ impl<S, T, C: LockClass> Deref for BiasedGuard<'_, S, T, C> {
 impl<S, T, C: LockClass> DerefMut for BiasedGuard<'_, S, T, C> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this is the only guard of the pair. Of this handle, since `held` is set while one
-        // lives. Of others: with the latch, since they need it too, or see themselves alone, which
-        // they are not while this handle lives. Without the latch, since this handle is the only
-        // one: it was when the guard was made, and R3 keeps it from being shared.
+        // SAFETY: this is the only guard of the pair. Of this handle, since `held` is set while a
+        // guard lives. Of others: if this guard has the latch, they need it too, or would have to
+        // be the only handle, which they are not while this one lives. If it has no latch, its
+        // handle was the only one when the guard was made, and R3 keeps it from being shared.
         unsafe { &mut *self.handle.pair().value.get() }
     }
 }

@@ -9,16 +9,16 @@ const COARSE: libc::clockid_t = libc::CLOCK_REALTIME_COARSE;
 #[cfg(not(target_os = "linux"))]
 const COARSE: libc::clockid_t = libc::CLOCK_REALTIME;
 
-/// The wall clock at its last tick, a few milliseconds ago at most: what the kernel stamps files
-/// with, so that a stamp of ours is never later than one that the kernel makes afterwards.
+/// The wall clock at its last tick, at most a few milliseconds ago. The kernel stamps files with
+/// it, so a stamp of ours is never later than one that the kernel makes afterwards.
 #[must_use]
 pub fn coarse_wall_clock() -> Timespec {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the pointer is to a value of ours that may be written. The call cannot fail for a
-    // clock that the system has; for another one the value stays what it is.
+    // SAFETY: the pointer is to a local value. The call cannot fail for a clock that the system
+    // has; for another one the value stays as it is.
     unsafe { libc::clock_gettime(COARSE, &raw mut now) };
     Timespec {
         sec: now.tv_sec,

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that fail where a test wants them to. Only with `--cfg shuttle`.
+//! Fault injection: a thread of a test panics at a chosen point. Only with `--cfg shuttle`.
 //!
 //! Before every atomic operation and every wait for a lock a thread of a test may be made to panic,
 //! as a bug in any step of a call or in a backend would. A test counts the points that a call
-//! passes, and then lets it fail at each.
+//! passes, then lets the call fail at each of them.
 //!
 //! # Rules
-//! R1. One thread of an execution is armed at a time.
-//! R2. A thread does not fail within a lock that is half taken or half let go (`prim`, R3), nor
+//! R1. At most one thread of an execution is armed.
+//! R2. A thread does not fail inside a lock operation that is half done (`primitive`, R3), nor
 //!     twice.
 
 use shuttle::current::{TaskId, try_get_current_task};
 use std::cell::Cell;
 
-/// The thread that fails, and when.
+/// The thread that fails, and at which point.
 #[derive(Clone, Copy)]
 struct Armed {
     thread: TaskId,
-    /// Points still to be passed; the one after them is where it fails.
+    /// Points still to pass; the thread fails at the one after them.
     left: u64,
     /// Points passed.
     passed: u64,
-    /// How many steps it is inside of that cannot fail.
+    /// How many steps that cannot fail it is inside.
     unfailing: u32,
 }
 
 std::thread_local! {
-    // All threads of an execution run on one of the system's.
+    // All threads of an execution run on one system thread.
     static ARMED: Cell<Option<Armed>> = const { Cell::new(None) };
 }
 
-/// What an armed thread panics with.
+/// The payload of the injected panic.
 #[derive(Debug)]
 pub struct Fault;
 
@@ -45,7 +45,7 @@ pub fn arm(point: u64) {
     }));
 }
 
-/// Nobody fails any more; how many points the armed thread passed, or `None` if it failed.
+/// Ends the injection; returns how many points the armed thread passed, or `None` if it failed.
 pub fn disarm() -> Option<u64> {
     ARMED.take().map(|armed| armed.passed)
 }
@@ -55,14 +55,14 @@ fn armed() -> Option<Armed> {
     (try_get_current_task() == Some(armed.thread)).then_some(armed)
 }
 
-/// A point: fails here if that was asked for.
+/// A point: fails here if the test asked for it.
 pub(crate) fn may_fail() {
     let Some(mut armed) = armed().filter(|armed| armed.unfailing == 0) else {
         return;
     };
     if armed.left == 0 {
         ARMED.set(None);
-        // Without the report of a panic: it is wanted.
+        // Without a panic report, since the panic is intended.
         std::panic::resume_unwind(Box::new(Fault));
     }
     armed.left -= 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system's allocator, as far as it can be asked to give memory back.
+//! Asks the system's allocator to give unused memory back.
 
-/// Gives memory back to the system that the allocator holds and nobody uses.
+/// Makes the allocator give memory that it holds unused back to the system.
 ///
-/// Of the whole process; other threads that ask for memory may wait for a few milliseconds. It does
-/// nothing where the C library has no such call, or another allocator is used.
+/// It concerns the whole process; other threads that allocate may wait for a few milliseconds. No
+/// effect where the C library has no such call, or another allocator is in use.
 pub fn trim_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: takes no pointer, and may be called at any time from any thread.

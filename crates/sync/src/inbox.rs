@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A letter box: any thread posts, nobody waits, and who owns the box takes everything at once.
+//! A lock-free list of messages: any thread posts without waiting, and the owner takes the whole
+//! list at once.
 //!
 //! # Kernel analogue
-//! `llist_add`, `llist_del_all`; arming it is what `IORING_SQ_NEED_WAKEUP` says in its word.
+//! `llist_add`, `llist_del_all`; an armed list is like `IORING_SQ_NEED_WAKEUP`.
 //!
-//! # States of a box
-//! Empty -> armed (who takes is about to sleep) -> not empty -> empty.
+//! # States
+//! Empty -> armed (the owner is about to sleep) -> not empty -> empty.
 //!
 //! # Rules
-//! R1. PAIR(inbox.post): a parcel is filled before it becomes the top of the box. Who takes the top
-//!     sees it filled, and all below, whose posts this one's exchange continues.
-//! R2. A box is taken as a whole, so no parcel is the top twice while somebody looks at it.
-//! R3. Arming succeeds only where the box is empty, in the same step; the one post that follows
-//!     learns of it. So between arming and that post nothing is in the box, and no wake-up is lost.
+//! R1. PAIR(inbox.post): a node is filled before it becomes the top. A taker of the top sees it
+//!     filled, and all nodes below, since its exchange continues their posts.
+//! R2. The list is only taken as a whole, so no node becomes the top twice while a thread looks at
+//!     it.
+//! R3. Arming succeeds only if the list is empty, in one step, and the one post that follows learns
+//!     of it. So between arming and that post the list is empty, and no wake-up is lost.
 //!
 //! # Guarantees
-//! G1. A post retries only if another post, or a taking, succeeded meanwhile; taking never retries.
-//! G2. Parcels are taken in the order of their posts, each once.
-//! G3. Nothing is allocated or freed by posting and taking: a parcel is its own link.
+//! G1. A post retries only if another post or a take succeeded meanwhile; a take never retries.
+//! G2. Messages are taken in the order of their posts, each once.
+//! G3. Post and take neither allocate nor free: a message carries its own link.
 //!
 //! # Limits
-//! Bounded by how many parcels there are: whoever makes them counts.
+//! Bounded only by the number of messages that the callers make.
 
-use crate::prim::{AtomicPtr, Ordering, unfailing};
+use crate::primitive::{AtomicPtr, Ordering, unfailing};
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::ptr::{self, null_mut};
@@ -33,23 +35,23 @@ struct Node<T> {
     value: T,
 }
 
-/// A value on its way: what is posted and taken.
+/// A message with its link: what is posted and taken.
 pub struct Parcel<T>(Box<Node<T>>);
 
-// SAFETY: `below` is null while the parcel is somebody's own; it owns its value like a box.
+// SAFETY: `below` is null while the message is not in a list; it owns its value like a box.
 unsafe impl<T: Send> Send for Parcel<T> {}
-// SAFETY: a shared parcel gives no more than a shared value.
+// SAFETY: a shared message gives access to its value only by shared reference.
 unsafe impl<T: Sync> Sync for Parcel<T> {}
 
 impl<T> Parcel<T> {
-    /// A parcel with `value` in it.
+    /// A message with this value.
     #[must_use]
     pub fn new(value: T) -> Self {
         let below = null_mut();
         Self(Box::new(Node { below, value }))
     }
 
-    /// What is in it.
+    /// The value.
     #[must_use]
     pub fn open(self) -> T {
         self.0.value
@@ -75,7 +77,7 @@ impl<T> fmt::Debug for Parcel<T> {
     }
 }
 
-/// A letter box. See the module head.
+/// A lock-free list of messages. See the module head.
 ///
 /// ```
 /// use openpath_sync::{Inbox, Parcel};
@@ -87,16 +89,16 @@ impl<T> fmt::Debug for Parcel<T> {
 /// assert_eq!((taken, inbox.is_empty()), (vec![1, 2], true));
 /// ```
 pub struct Inbox<T> {
-    /// Null, [`armed`], or the parcel that was posted last, which the box owns.
+    /// Null, [`armed`], or the newest message, which the list owns.
     top: AtomicPtr<Node<T>>,
 }
 
 // SAFETY: values only pass through, each to one thread.
 unsafe impl<T: Send> Send for Inbox<T> {}
-// SAFETY: as above; nobody sees a value that is in the box.
+// SAFETY: as above; no thread sees a value that is in the list.
 unsafe impl<T: Send> Sync for Inbox<T> {}
 
-/// What an armed box has for its top: no node lies at an odd address.
+/// The top of an armed list: no node lies at an odd address.
 fn armed<T>() -> *mut Node<T> {
     ptr::without_provenance_mut(1)
 }
@@ -110,8 +112,8 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Posts a parcel; whether the box was armed, which it is no longer: who owns it is to be
-    /// woken.
+    /// Posts a message. Returns whether the list was armed, which it is no longer: then the caller
+    /// must wake its owner.
     #[must_use]
     pub fn post(&self, parcel: Parcel<T>) -> bool {
         let _step = unfailing();
@@ -122,7 +124,7 @@ impl<T> Inbox<T> {
             let below = if was_armed { null_mut() } else { top };
             // SAFETY: `node` came from a box above and is not posted yet.
             unsafe { (*node).below = below };
-            // PAIR(inbox.post): release, so the parcel is filled first.
+            // PAIR(inbox.post): release, so the node is filled first.
             let posted = self
                 .top
                 .compare_exchange(top, node, Ordering::AcqRel, Ordering::Relaxed);
@@ -133,8 +135,8 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Whether nothing is in it; a hint, but for who takes: what was posted before a wake-up is
-    /// seen after it.
+    /// Whether the list is empty. A hint, except for the owner: it sees after a wake-up what was
+    /// posted before it.
     #[inline(always)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -142,16 +144,15 @@ impl<T> Inbox<T> {
         top.is_null() || top == armed()
     }
 
-    /// Takes all that is in it, in the order of the posts. An armed box stays armed only if nothing
-    /// is asked of it: taking from it disarms.
+    /// Takes all messages, in the order of their posts. This disarms the list.
     #[must_use]
     pub fn take(&self) -> Taken<T> {
         let _step = unfailing();
-        // PAIR(inbox.post): acquire; a top that is seen was filled, and all below it.
+        // PAIR(inbox.post): acquire; the top and all nodes below it are filled.
         let mut top = self.swap(null_mut());
         let mut first = null_mut();
         while !top.is_null() {
-            // SAFETY: taken out with the exchange above, so it is this thread's alone (R2).
+            // SAFETY: taken out by the exchange above, so it belongs to this thread alone (R2).
             let below = unsafe { core::mem::replace(&mut (*top).below, first) };
             first = top;
             top = below;
@@ -159,14 +160,13 @@ impl<T> Inbox<T> {
         Taken { first }
     }
 
-    /// The top, which is replaced; null if it was armed.
+    /// Replaces the top and returns the old one; null if the list was armed.
     fn swap(&self, new: *mut Node<T>) -> *mut Node<T> {
         let top = self.top.swap(new, Ordering::AcqRel);
         if top == armed() { null_mut() } else { top }
     }
 
-    /// Makes the next post say that the box is to be looked at; `false` if something is in it
-    /// already.
+    /// Makes the next post return `true`; `false` if the list is not empty.
     #[must_use]
     pub fn arm(&self) -> bool {
         let armed =
@@ -175,7 +175,7 @@ impl<T> Inbox<T> {
         armed.is_ok() || armed == Err(self::armed())
     }
 
-    /// Takes back that the next post is to say so, if none was made.
+    /// Disarms the list, if no post has.
     pub fn disarm(&self) {
         let _posted =
             self.top
@@ -189,13 +189,13 @@ impl<T> Drop for Inbox<T> {
     }
 }
 
-/// What was in a box, in the order of the posts.
+/// The messages of a list, in the order of their posts.
 pub struct Taken<T> {
-    /// Null, or a parcel that this owns, as the parcel owns the next.
+    /// Null, or a message that this owns, as each owns the next.
     first: *mut Node<T>,
 }
 
-// SAFETY: it owns its parcels like a vector.
+// SAFETY: it owns its messages like a vector.
 unsafe impl<T: Send> Send for Taken<T> {}
 
 impl<T> Iterator for Taken<T> {
@@ -205,7 +205,7 @@ impl<T> Iterator for Taken<T> {
         if self.first.is_null() {
             return None;
         }
-        // SAFETY: it came from a box in `post`, and was taken out of the list by who made this.
+        // SAFETY: it came from a box in `post`, and `take` took it out of the list.
         let mut node = unsafe { Box::from_raw(self.first) };
         self.first = core::mem::replace(&mut node.below, null_mut());
         Some(Parcel(node))
@@ -225,21 +225,21 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn what_is_posted_comes_out_in_order_and_once() {
+    fn messages_are_taken_once_and_in_order() {
         let inbox = Arc::new(Inbox::default());
-        let posts = (0..4).map(|who| {
+        let posts = (0..4).map(|poster| {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || {
                 for n in 0..1000 {
-                    let _told = inbox.post(Parcel::new((who, n)));
+                    let _armed = inbox.post(Parcel::new((poster, n)));
                 }
             })
         });
         let posts: Vec<_> = posts.collect();
         let (mut next, mut left) = ([0; 4], 4000);
         while left > 0 {
-            for (who, n) in inbox.take().map(Parcel::open) {
-                let expected: &mut i32 = &mut next[who];
+            for (poster, n) in inbox.take().map(Parcel::open) {
+                let expected: &mut i32 = &mut next[poster];
                 assert_eq!(n, *expected);
                 *expected += 1;
                 left -= 1;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_post_after_arming_is_told() {
+    fn only_the_first_post_after_arming_returns_true() {
         let inbox = Inbox::default();
         assert!(!inbox.post(Parcel::new(0)) && !inbox.arm());
         drop(inbox.take());
@@ -265,16 +265,16 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_is_dropped_with_the_box() {
+    fn messages_not_taken_are_dropped_with_the_list() {
         let value = Arc::new(());
         let inbox = Inbox::default();
         for _ in 0..3 {
-            let _told = inbox.post(Parcel::new(Arc::clone(&value)));
+            let _armed = inbox.post(Parcel::new(Arc::clone(&value)));
         }
         let mut some = inbox.take();
         assert!(some.next().is_some());
         drop(some);
-        let _told = inbox.post(Parcel::new(Arc::clone(&value)));
+        let _armed = inbox.post(Parcel::new(Arc::clone(&value)));
         drop(inbox);
         assert_eq!(Arc::strong_count(&value), 1);
     }

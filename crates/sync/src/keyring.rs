@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A session keyring for the calling thread and everything that it becomes or starts.
+//! A new session keyring for the calling thread, its successors after execve(2) and its children.
 
 use std::io;
 

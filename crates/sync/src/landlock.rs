@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A Landlock domain for the calling thread and everything that it becomes or starts.
+//! A Landlock domain for the calling thread, its successors after execve(2) and its children.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd, OwnedFd};
 
-/// What a process of a domain may not reach outside that domain.
+/// What a process in a domain may not do to the outside of that domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LandlockScope {
-    /// Connecting and sending to abstract UNIX sockets.
+    /// Connect and send to abstract UNIX sockets.
     pub abstract_sockets: bool,
-    /// Sending signals.
+    /// Send signals.
     pub signals: bool,
 }
 
@@ -24,8 +24,8 @@ struct Ruleset {
 /// `LANDLOCK_CREATE_RULESET_VERSION`
 const VERSION: u32 = 1;
 
-/// The version of Landlock that the kernel has; `None` where it has none, or it is turned off or
-/// refused. Scopes are of version 6.
+/// The Landlock version of the kernel; `None` if it has none, or Landlock is turned off or refused.
+/// Scopes came with version 6.
 #[must_use]
 pub fn landlock_version() -> Option<u32> {
     let none = std::ptr::null::<Ruleset>();
@@ -35,13 +35,13 @@ pub fn landlock_version() -> Option<u32> {
     u32::try_from(version).ok().filter(|version| *version > 0)
 }
 
-/// Puts the calling thread into a new domain, which restricts nothing but the scope, and also what
-/// Landlock restricts always: tracing processes that are not in the domain. Linux:
-/// landlock_restrict_self(2)
+/// Puts the calling thread into a new domain. It restricts only the scope, and what every Landlock
+/// domain restricts: tracing processes outside of it. Linux: landlock_restrict_self(2)
 ///
 /// # Errors
-/// `ENOMSG`: nothing is in scope. `EINVAL`, `E2BIG` from the first call: the kernel has no scopes.
-/// `EPERM`: neither `CAP_SYS_ADMIN` nor `no_new_privs`. `E2BIG`: it is in 16 domains already.
+/// `ENOMSG`: the scope is empty. `EINVAL`, `E2BIG` from the first call: the kernel has no scopes.
+/// `EPERM`: neither `CAP_SYS_ADMIN` nor `no_new_privs`. `E2BIG`: the thread is in 16 domains
+/// already.
 pub fn enter_landlock_domain(scope: LandlockScope) -> io::Result<()> {
     let ruleset = Ruleset {
         handled_access_fs: 0,

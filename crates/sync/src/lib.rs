@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock-free ground of openpath: every atomic ordering and every raw pointer lives here.
+//! Synchronisation and unsafe memory for openpath: every atomic ordering and every raw pointer of
+//! the core lives here.
 //!
-//! Users of this crate write no `unsafe` and name no memory ordering; they use verbs:
+//! Users of this crate write no `unsafe` and name no memory ordering; they call these modules:
 //!
-//! | module | verb | what it is |
+//! | module | main calls | what it is |
 //! |---|---|---|
 //! | [`word`](Word) | `get`, `set` | shared words |
 //! | [`life`](Life) | `sample`, `still`, `change` | a sequence count with flags in one word |
-//! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | slabs, and pins for counts |
-//! | [`hash`](Table) | `probe`, `missed`, `lock` | a table searched without a lock |
-//! | [`pages`](Pages) | `page` | pages that go back to the system |
+//! | [`store`](Store) | `new_dentry`, `try_pin`, `reclaim_dentries` | slabs with pins |
+//! | [`hash`](Table) | `probe`, `missed`, `lock` | a hash table searched without a lock |
+//! | [`pages`](Pages) | `page` | a pool of pages that return to the system |
 //! | [`region`](Region) | `at` | an array that never moves |
-//! | [`allowance`](Allowance) | `take`, `give` | a quantity with a bound, for many threads |
+//! | [`allowance`](Allowance) | `take`, `give` | a sharded counter with an upper bound |
 //! | [`shards`](Shards) | `mine`, `all` | a value for each group of threads |
 //! | [`slots`](Slots) | `get`, `set` | an array that grows under its readers |
 //! | [`biased`](Biased) | `lock`, `share` | a lock that is free while there is one handle |
-//! | [`lock`](Mutex) | `lock`, `read`, `write` | locks that know their place in the lock order |
-//! | [`wait`](WaitQueue) | `wait`, `wake_one`, `interrupt` | waiting for what a lock protects |
-//! | [`inbox`](Inbox) | `post`, `take`, `arm` | what other threads have done, for one to take |
-//! | [`rcu`] | `enter`, `retire`, `replace` | sections, and memory that outlives them |
-//! | [`asym`] | `light`, `heavy` | a fence that costs the rare side everything |
-//! | `seccomp` | [`install_seccomp_filter`] | a filter of system calls, given by a pointer |
+//! | [`lock`](Mutex) | `lock`, `read`, `write` | locks with a checked order |
+//! | [`wait`](WaitQueue) | `wait`, `wake_one`, `interrupt` | wait queues |
+//! | [`inbox`](Inbox) | `post`, `take`, `arm` | a lock-free list of messages, taken as a whole |
+//! | [`rcu`] | `enter`, `retire`, `replace` | read sections and deferred drops |
+//! | [`asymmetric_fence`] | `light`, `heavy` | a fence that is free on the hot side |
+//! | `seccomp` | [`install_seccomp_filter`] | a system-call filter, given by a pointer |
 //! | `keyring` | [`join_new_session_keyring`] | a session keyring, made by a raw system call |
 //! | `landlock` | [`enter_landlock_domain`] | a Landlock domain, made by a raw descriptor |
 
 mod allowance;
-mod apart;
-pub mod asym;
+pub mod asymmetric_fence;
 mod background;
 mod biased;
+mod cache_padded;
 mod clock;
 #[cfg(shuttle)]
 pub mod fault;
@@ -46,7 +47,7 @@ mod lockdep_disabled;
 mod once;
 #[cfg(not(loom))]
 mod pages;
-mod prim;
+mod primitive;
 mod random;
 pub mod rcu;
 mod region;
@@ -56,7 +57,7 @@ mod slots;
 mod store;
 mod wait;
 mod word;
-mod zero;
+mod zero_valid;
 
 #[cfg(not(debug_assertions))]
 use lockdep_disabled as lockdep;
@@ -87,30 +88,30 @@ pub use seccomp::{BpfInstruction, install_seccomp_filter};
 pub use shards::Shards;
 pub use slots::Slots;
 pub use store::{
-    FileHead, FileItem, FileRef, FileSlots, Item, LastRef, NoFile, Opens, PINS_PER_BLOCK,
-    PayloadCell, Pin, PinSet, Seized, Store,
+    FileHead, FileItem, FileRef, FileSlots, FrozenMounts, Item, LastRef, NoFile, Opens,
+    PINS_PER_BLOCK, PayloadCell, Pin, PinSet, Store,
 };
 pub use wait::{Ended, Sleeper, WaitQueue, Wake};
 pub use word::{Word, Word32};
-pub use zero::ZeroValid;
+pub use zero_valid::ZeroValid;
 
 #[doc(hidden)]
-pub use prim::{Unfailing, unfailing};
+pub use primitive::{Unfailing, unfailing};
 
-/// One turn of a short wait for another thread: spins, and now and then lets others run.
+/// One turn of a short wait for another thread: spins, and sometimes yields.
 #[inline]
 pub fn relax() {
-    prim::relax();
+    primitive::relax();
 }
 
-/// Looks for what another thread is about to do, for about as long as it would take to wake the
-/// caller; whether it was done.
-pub fn look_for(mut done: impl FnMut() -> bool) -> bool {
-    for _ in 0..prim::SPINS {
+/// Spins until `done` returns true, for about as long as waking the caller would take; returns
+/// whether it did.
+pub fn spin_until(mut done: impl FnMut() -> bool) -> bool {
+    for _ in 0..primitive::SPINS {
         if done() {
             return true;
         }
-        prim::relax();
+        primitive::relax();
     }
     done()
 }

@@ -1,49 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The word that says what a slab item is now: a sequence count, its owner's flags, and whether it
-//! lives.
+//! The life word of a slab item: a sequence count, its owner's flags, and whether the item is live.
 //!
 //! # Kernel analogue
-//! `d_seq` and `d_flags` of a dentry in one word, so that one load and one compare answer both "is
-//! this step plain?" and "has anything changed since?".
+//! `d_seq` and `d_flags` of a dentry in one word. One load and one compare answer both "may this
+//! step take the fast path?" and "has anything changed since?".
 //!
 //! # States
-//! Free (0) -> live -> dying (a reclaimer asks whether it is pinned) -> live again, or free with a
-//! higher sequence.
+//! Free (0) -> live -> dying (a reclaimer checks for pins) -> live again, or free with a higher
+//! sequence.
 //!
 //! # Layout
 //! bit 0 BUSY (a change is going on), bit 1 LIVE, bit 2 DYING, bits 3..16 flags of the owner, bits
-//! 16..64 sequence. 48 bits of sequence do not come round: 2^47 changes of one item at a million a
+//! 16..64 sequence. The 48 bits of sequence do not wrap: 2^47 changes of one item at a million a
 //! second take four years.
 //!
 //! # Rules
-//! R1. Who changes an item's data holds its [`Change`]: BUSY is also the lock that orders writers.
-//! R2. A reader samples ([`Life::sample`]), reads data with [`crate::Word::get`], and asks
-//!     [`Life::still`]; only then does what it read count. Data is written with
+//! R1. A writer of an item's data holds its [`Change`]: BUSY is also the lock that orders writers.
+//! R2. A reader samples ([`Life::sample`]), reads data with [`crate::Word::get`], then calls
+//!     [`Life::still`]; only if that is true does the data count. Data is written with
 //!     [`crate::Word::set`] only.
 //!
 //! # Guarantees
-//! G1. `still(s)` after reads: every word read belongs to the state `s` named, or `still` says no.
-//!     PAIR(life.change): the writer makes the word busy before any release-store of data; a reader
-//!     whose acquire-load saw that data therefore sees the word busy or newer in `still`.
+//! G1. If `still(s)` returns true after reads, every word read belongs to the state that `s` named.
+//!     PAIR(life.change): the writer makes the word busy before any release-store of data. A reader
+//!     that acquire-loaded that data therefore sees the word busy or newer in `still`.
 
-use crate::prim::{AtomicU64, Ordering, relax, unfailing};
-use crate::zero::ZeroValid;
+use crate::primitive::{AtomicU64, Ordering, relax, unfailing};
+use crate::zero_valid::ZeroValid;
 
 const BUSY: u64 = 1;
 const LIVE: u64 = 2;
 const DYING: u64 = 4;
 const FLAGS: u64 = 0xfff8;
 const SEQ_ONE: u64 = 1 << 16;
-/// The bits that keep an item from being used without a closer look.
+/// The bits that keep an item off the fast path.
 const UNSTEADY: u64 = BUSY | DYING;
 
-/// What a [`Life`] word said at one moment.
+/// The value of a [`Life`] word at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sample(u64);
 
 impl Sample {
-    /// Whether any of `mask` (owner flags) is set, or the item is not steadily live: one test for
-    /// "look closer".
+    /// Whether the fast path must not use the item: one of `mask` (owner flags) is set, or the item
+    /// is not steadily live. One test.
     #[inline(always)]
     pub fn odd(self, mask: u64) -> bool {
         self.0 & (mask | UNSTEADY | LIVE) != LIVE
@@ -53,7 +52,7 @@ impl Sample {
     pub fn has(self, mask: u64) -> bool {
         self.0 & mask == mask
     }
-    /// Whether the item was live, not changing and not under a reclaimer's question.
+    /// Whether the item was live, not changing, and not being checked by a reclaimer.
     #[inline(always)]
     pub fn steady(self) -> bool {
         self.0 & (UNSTEADY | LIVE) == LIVE
@@ -68,7 +67,7 @@ impl Sample {
     pub fn busy(self) -> bool {
         self.0 & BUSY != 0
     }
-    /// Whether a reclaimer was asking whether the item is pinned.
+    /// Whether a reclaimer was checking the item for pins.
     #[inline(always)]
     pub fn dying(self) -> bool {
         self.0 & DYING != 0
@@ -78,17 +77,17 @@ impl Sample {
     pub fn flags(self) -> u64 {
         self.0 & FLAGS
     }
-    /// The whole word, to be kept somewhere and compared later.
+    /// The whole word, to be stored and compared later.
     #[inline(always)]
     pub fn raw(self) -> u64 {
         self.0
     }
-    /// A kept word, as a sample again.
+    /// A stored word as a sample.
     #[inline(always)]
     pub fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
-    /// What a live item with these flags says that never changed: a stand-in for one.
+    /// The sample of a live item with these flags that never changed.
     #[must_use]
     pub const fn live_with(flags: u64) -> Self {
         Self(LIVE | flags & FLAGS)
@@ -99,7 +98,7 @@ impl Sample {
     }
 }
 
-/// The sequence, flags and life of one item. All zero: free.
+/// The sequence, flags and state of one item. All zero: free.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct Life(AtomicU64);
@@ -108,21 +107,21 @@ pub struct Life(AtomicU64);
 unsafe impl ZeroValid for Life {}
 
 impl Life {
-    /// What the item is now.
+    /// The item's word now.
     #[inline(always)]
     pub fn sample(&self) -> Sample {
         Sample(self.0.load(Ordering::Acquire))
     }
 
-    /// Whether the item is exactly as `sample` said: nothing changed in between.
+    /// Whether the item is exactly as in `sample`: nothing changed in between.
     #[inline(always)]
     pub fn still(&self, sample: Sample) -> bool {
-        // PAIR(life.change): the reads this confirms were acquire-loads, so none of them happens
-        // after this load.
+        // PAIR(life.change): the reads that this confirms were acquire-loads, so none of them
+        // happens after this load.
         self.0.load(Ordering::Acquire) == sample.0
     }
 
-    /// Waits for a moment without a change and samples it.
+    /// Waits until no change is going on, and samples.
     pub fn sample_steady(&self) -> Sample {
         loop {
             let s = self.sample();
@@ -133,7 +132,7 @@ impl Life {
         }
     }
 
-    /// Begins a change, waiting while another is going on. Readers that overlap it will be told.
+    /// Begins a change, waiting for one that is going on. Readers that overlap it will notice.
     pub fn change(&self) -> Change<'_> {
         loop {
             let now = self.0.load(Ordering::Relaxed);
@@ -152,7 +151,7 @@ impl Life {
         }
     }
 
-    /// Begins a change only if the item is as `sample` said.
+    /// Begins a change only if the item is as in `sample`.
     pub fn change_if(&self, sample: Sample) -> Option<Change<'_>> {
         if sample.busy() {
             return None;
@@ -169,7 +168,7 @@ impl Life {
     }
 }
 
-/// A change going on; dropping it publishes the new flags under the next sequence.
+/// A change that is going on; dropping it publishes the new flags under the next sequence.
 pub struct Change<'a> {
     life: &'a Life,
     word: u64,
@@ -180,7 +179,7 @@ impl Change<'_> {
     pub fn flags(&self) -> u64 {
         self.word & FLAGS
     }
-    /// What the item will be when this change ends.
+    /// The item as it will be when this change ends.
     pub fn now(&self) -> Sample {
         Sample(self.word)
     }
@@ -212,7 +211,7 @@ impl Change<'_> {
             self.word & !DYING
         };
     }
-    /// Ends the change and says what was published.
+    /// Ends the change and returns what was published.
     pub fn finish(self) -> Sample {
         let published = Sample(self.word.wrapping_add(SEQ_ONE));
         drop(self);
@@ -235,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_moves_the_sequence_and_keeps_flags() {
+    fn change_advances_the_sequence_and_keeps_flags() {
         let l = Life::default();
         assert!(!l.sample().live());
         let mut c = l.change();
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_word_is_odd_and_refuses_a_second_change() {
+    fn busy_word_refuses_a_second_change() {
         let l = Life::default();
         let s = l.sample();
         let c = l.change();

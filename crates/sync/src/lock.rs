@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks that know their place in the lock order.
+//! Mutexes and reader-writer locks; debug builds check their order.
 //!
 //! # Kernel analogue
-//! `mutex` and `rw_semaphore` with a `lock_class_key`; `_nested` calls are `mutex_lock_nested` and
-//! `down_write_nested`.
+//! `mutex` and `rw_semaphore` with a `lock_class_key`; the `_nested` calls are `mutex_lock_nested`
+//! and `down_write_nested`.
 //!
 //! # States
 //! Free -> held by one writer, or (RwLock) by readers -> free. There is no poisoned state: a panic
-//! while a lock is held releases it, and what it protects must be right at each step.
+//! while a lock is held releases it, so the protected value must be consistent at each step.
 //!
 //! # Rules
 //! R1. A lock's class is a type; [`lock_classes!`](crate::lock_classes) declares the classes of a
@@ -17,10 +17,10 @@
 //! R3. Guards stay in the thread that took them.
 //!
 //! # Guarantees
-//! G1. Release builds keep nothing about classes: a lock is as large and as fast as without.
+//! G1. Release builds keep nothing about classes: a lock is as large and as fast as without one.
 //!
 //! # Limits
-//! Not fair, except that a lock held for long is handed on (parking_lot).
+//! Not fair, except that a lock held for long is handed over (parking_lot).
 
 mod hold;
 mod raw;
@@ -29,31 +29,31 @@ pub use hold::Hold;
 pub use raw::{RawGuard, RawLock};
 
 use crate::lockdep::{self, Ask, Held};
-use crate::prim;
+use crate::primitive;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 /// A place in the lock order. Declared by [`lock_classes!`](crate::lock_classes).
 pub trait LockClass: 'static {
-    /// What a report calls it.
+    /// The name in reports.
     const NAME: &'static str;
     /// Its place: a lower rank is taken first.
     const RANK: u16;
-    /// Whether a thread may hold two locks of it.
+    /// Whether a thread may hold two locks of this class.
     const NESTS: bool;
 }
 
 /// A class as data, for printing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassInfo {
-    /// What a report calls it.
+    /// The name in reports.
     pub name: &'static str,
     /// Its place: a lower rank is taken first.
     pub rank: u16,
-    /// Whether a thread may hold two locks of it.
+    /// Whether a thread may hold two locks of this class.
     pub nests: bool,
-    /// What locks of it protect.
+    /// What its locks protect.
     pub doc: &'static str,
 }
 
@@ -113,12 +113,12 @@ macro_rules! lock_classes {
     (@nests nests) => { true };
 }
 
-/// Order of two locks of one class: by address.
+/// Whether `a` comes before `b` in the order of locks of one class, which is by address.
 fn in_order<L>(a: &L, b: &L) -> bool {
     core::ptr::from_ref(a) < core::ptr::from_ref(b)
 }
 
-/// Checks the order, waits by `$wait`, and notes that the lock is held.
+/// Checks the order, waits by `$wait`, and records the lock as held.
 macro_rules! take {
     ($guard:ident, $class:ty, $ask:expr, $wait:expr) => {{
         lockdep::check(<$class>::RANK, <$class>::NAME, $ask);
@@ -130,7 +130,7 @@ macro_rules! take {
     }};
 }
 
-/// Notes that an attempt got the lock.
+/// Records a lock that an attempt acquired.
 macro_rules! taken {
     ($guard:ident, $class:ty, $attempt:expr) => {{
         lockdep::check(<$class>::RANK, <$class>::NAME, Ask::Try);
@@ -143,18 +143,18 @@ macro_rules! taken {
     }};
 }
 
-/// What both kinds of lock share: making, unmaking, and reaching the value without locking.
+/// Construction and lock-free access, common to both kinds of lock.
 macro_rules! common {
     ($lock:ident) => {
         impl<T, C: LockClass> $lock<T, C> {
             /// A free lock around `value`.
             pub fn new(value: T) -> Self {
                 Self {
-                    raw: prim::$lock::new(value),
+                    raw: primitive::$lock::new(value),
                     class: PhantomData,
                 }
             }
-            /// The value, when nobody else can reach the lock.
+            /// The value, while no other thread can reach the lock.
             pub fn get_mut(&mut self) -> &mut T {
                 self.raw.get_mut()
             }
@@ -184,7 +184,7 @@ macro_rules! guard {
         $(#[$doc])*
         #[must_use]
         pub struct $guard<'a, T, C: LockClass> {
-            raw: prim::$guard<'a, T>,
+            raw: primitive::$guard<'a, T>,
             _held: Held,
             class: PhantomData<fn() -> C>,
         }
@@ -212,7 +212,7 @@ macro_rules! guard_mut {
 ///
 /// Linux: `struct mutex`.
 pub struct Mutex<T, C: LockClass> {
-    raw: prim::Mutex<T>,
+    raw: primitive::Mutex<T>,
     class: PhantomData<fn() -> C>,
 }
 
@@ -233,8 +233,8 @@ impl<T, C: LockClass> Mutex<T, C> {
         take!(MutexGuard, C, Ask::Wait, self.raw.lock())
     }
 
-    /// As [`Mutex::lock`], where others of the class may be held, in an order that the caller
-    /// keeps.
+    /// As [`Mutex::lock`], but locks of the same class may be held, in an order that the caller
+    /// ensures.
     ///
     /// # Panics
     /// In debug builds, if a lock of an inner class is held.
@@ -249,7 +249,8 @@ impl<T, C: LockClass> Mutex<T, C> {
         taken!(MutexGuard, C, self.raw.try_lock())
     }
 
-    /// Waits for two locks, by address; for one, and `None`, if they are the same.
+    /// Waits for two locks, in the order of their addresses. If both are the same lock, takes one
+    /// and returns `None` for the other.
     ///
     /// # Panics
     /// As [`Mutex::lock_nested`].
@@ -274,7 +275,7 @@ impl<T, C: LockClass> Mutex<T, C> {
 ///
 /// Linux: `struct rw_semaphore`.
 pub struct RwLock<T, C: LockClass> {
-    raw: prim::RwLock<T>,
+    raw: primitive::RwLock<T>,
     class: PhantomData<fn() -> C>,
 }
 
@@ -290,7 +291,7 @@ guard!(
 guard_mut!(RwLockWriteGuard);
 
 impl<T, C: LockClass> RwLock<T, C> {
-    /// Waits for the lock, beside other readers.
+    /// Waits for shared access.
     ///
     /// # Panics
     /// In debug builds, if a lock of this class or an inner one is held.
@@ -299,7 +300,7 @@ impl<T, C: LockClass> RwLock<T, C> {
         take!(RwLockReadGuard, C, Ask::Wait, self.raw.read())
     }
 
-    /// Waits for the lock, alone.
+    /// Waits for exclusive access.
     ///
     /// # Panics
     /// As [`RwLock::read`].
@@ -308,8 +309,8 @@ impl<T, C: LockClass> RwLock<T, C> {
         take!(RwLockWriteGuard, C, Ask::Wait, self.raw.write())
     }
 
-    /// As [`RwLock::read`], where others of the class may be held, in an order that the caller
-    /// keeps.
+    /// As [`RwLock::read`], but locks of the same class may be held, in an order that the caller
+    /// ensures.
     ///
     /// # Panics
     /// In debug builds, if a lock of an inner class is held.
@@ -319,8 +320,8 @@ impl<T, C: LockClass> RwLock<T, C> {
         take!(RwLockReadGuard, C, Ask::Nested, self.raw.read())
     }
 
-    /// As [`RwLock::write`], where others of the class may be held, in an order that the caller
-    /// keeps.
+    /// As [`RwLock::write`], but locks of the same class may be held, in an order that the caller
+    /// ensures.
     ///
     /// # Panics
     /// As [`RwLock::read_nested`].
@@ -330,8 +331,8 @@ impl<T, C: LockClass> RwLock<T, C> {
         take!(RwLockWriteGuard, C, Ask::Nested, self.raw.write())
     }
 
-    /// As [`RwLock::read_nested`], as a lock of class `D`: of a thing that lies beneath another of
-    /// its kind, whose own lock of class `C` and inner ones may be held.
+    /// As [`RwLock::read_nested`], counted as a lock of class `D`. For an object that lies beneath
+    /// another of its kind: the upper one's lock of class `C`, and inner locks, may be held.
     ///
     /// # Panics
     /// In debug builds, if a lock of a class inside of `D` is held.
@@ -346,7 +347,7 @@ impl<T, C: LockClass> RwLock<T, C> {
         take!(RwLockReadGuard, D, Ask::Nested, self.raw.read())
     }
 
-    /// As [`RwLock::read_beneath`], alone.
+    /// As [`RwLock::read_beneath`], for exclusive access.
     ///
     /// # Panics
     /// As [`RwLock::read_beneath`].
@@ -361,22 +362,23 @@ impl<T, C: LockClass> RwLock<T, C> {
         take!(RwLockWriteGuard, D, Ask::Nested, self.raw.write())
     }
 
-    /// As [`RwLock::read_beneath`], if no writer has it.
+    /// As [`RwLock::read_beneath`], if no writer holds it.
     pub fn try_read_beneath<D: LockClass>(&self) -> Option<RwLockReadGuard<'_, T, D>> {
         taken!(RwLockReadGuard, D, self.raw.try_read())
     }
 
-    /// Takes the lock beside other readers if no writer has it.
+    /// Takes shared access if no writer holds the lock.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T, C>> {
         taken!(RwLockReadGuard, C, self.raw.try_read())
     }
 
-    /// Takes the lock alone if it is free.
+    /// Takes exclusive access if the lock is free.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T, C>> {
         taken!(RwLockWriteGuard, C, self.raw.try_write())
     }
 
-    /// Waits for two locks alone, by address; for one, and `None`, if they are the same.
+    /// Waits for exclusive access to two locks, in the order of their addresses. If both are the
+    /// same lock, takes one and returns `None` for the other.
     ///
     /// # Panics
     /// As [`RwLock::write_nested`].

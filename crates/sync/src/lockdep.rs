@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock order checker of debug builds; `lockdep_disabled.rs` is its twin that does nothing.
+//! The lock order checker of debug builds; `lockdep_disabled.rs` replaces it in release builds.
 //!
 //! # Kernel analogue
-//! lockdep, with the order given by the ranks of classes in place of one that is learnt: an
-//! inversion is found at its first occurrence in any thread, not when two threads meet.
+//! lockdep, but the ranks of classes give the order, which is not learnt. So an inversion is found
+//! at its first occurrence in any thread, not when two threads meet.
 //!
 //! # Rules
-//! R1. A thread takes classes in the order of their ranks, outermost (lowest) first. Another lock
-//!     of a class it holds needs a class that nests, and a call that says so.
-//! R2. An attempt (`try_`) may come in any order, since it does not wait; what it got counts.
+//! R1. A thread takes classes in the order of their ranks, outermost (lowest) first. A second lock
+//!     of a class that it holds needs a class that nests, and a call that says so.
+//! R2. An attempt (`try_`) may come in any order, since it does not wait; what it acquired counts.
 
-use crate::prim::local;
+use crate::primitive::local;
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
 
-/// How a lock is being asked for.
+/// How a lock is requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// Waits; nothing of its class or inside of it is held.
+    /// Waits; no lock of its class or of an inner one is held.
     Wait,
-    /// Waits; its own class may be held, in an order that the caller keeps.
+    /// Waits; its own class may be held, in an order that the caller ensures.
     Nested,
     /// Does not wait.
     Try,
@@ -62,10 +62,10 @@ pub(crate) fn check(rank: u16, name: &'static str, ask: Ask) {
     );
 }
 
-/// Notes a lock that was just taken.
+/// Records a lock that was just taken.
 pub(crate) fn taken(rank: u16, name: &'static str) -> Held {
     let class = Class { rank, name };
-    // A thread that is exiting has no list any more; its order goes unchecked.
+    // A thread that is exiting has no list any more; its order is not checked.
     let _exiting = HELD.try_with(|held| held.borrow_mut().push(class));
     Held {
         class,
@@ -84,12 +84,12 @@ impl Drop for Held {
     }
 }
 
-/// Notes that this thread entered a read section.
+/// Records that this thread entered a read section.
 pub(crate) fn enter_section() {
     let _exiting = SECTIONS.try_with(|s| s.set(s.get() + 1));
 }
 
-/// Notes that this thread left a read section.
+/// Records that this thread left a read section.
 pub(crate) fn leave_section() {
     let _exiting = SECTIONS.try_with(|s| s.set(s.get() - 1));
 }

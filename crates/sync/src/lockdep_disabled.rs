@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The twin of `lockdep.rs` in builds without debug assertions: nothing is kept, nothing is asked.
+//! The lock order checker of builds without debug assertions: it records and checks nothing.
 
 use core::marker::PhantomData;
 

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A value that is set once and then only read.
+//! A value that is set at most once and then only read.
 //!
-//! The standard library's cell does the same, but hides its synchronisation from the thread
-//! sanitizer; and a set here never waits for another: of two that are set at the same time, the
-//! first stays and the second is dropped.
+//! # Why not `std::sync::OnceLock`
+//! * Loom and shuttle cannot see into it, and models exercise what is built on this cell.
+//! * Its initialisation is compiled into the standard library without the thread sanitizer, which
+//!   then reports a race on every value.
+//! * `OnceLock::set` and `get_or_init` may block while another thread initialises. Here a set never
+//!   waits: of two concurrent ones the first stays and the second value is dropped.
+//! * It holds its value in place. [`crate::Shards`] needs a cell of one word, so that absent values
+//!   take no memory. `once_cell::race::OnceBox` is the same algorithm, but not under loom.
 
-use crate::prim::{AtomicPtr, Ordering};
+use crate::primitive::{AtomicPtr, Ordering};
 use core::marker::PhantomData;
 use std::boxed::Box;
 
-/// A slot for a value that, once set, stays as long as the slot.
+/// A slot for a value that stays as long as the slot, once it is set.
 pub struct WriteOnce<T> {
     value: AtomicPtr<T>,
     _owns: PhantomData<Box<T>>,
@@ -30,11 +35,11 @@ impl<T: Send + Sync> WriteOnce<T> {
     pub fn get(&self) -> Option<&T> {
         let value = self.value.load(Ordering::Acquire);
         // SAFETY: a non-null pointer came from a box in `set`, is never replaced, and is freed only
-        // when the slot is dropped; the release there orders what the box holds before it.
+        // when the slot is dropped; the release in `set` orders the contents of the box before it.
         unsafe { value.as_ref() }
     }
 
-    /// Sets the value if there is none yet, and gives the one that stays.
+    /// Sets the value if there is none yet, and returns the one that stays.
     pub fn set(&self, value: T) -> &T {
         let new = Box::into_raw(Box::new(value));
         let null = core::ptr::null_mut();
@@ -42,12 +47,12 @@ impl<T: Send + Sync> WriteOnce<T> {
             .value
             .compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire)
         {
-            // SAFETY: just stored, and now kept as long as `self`.
+            // SAFETY: just stored, and kept as long as `self`.
             Ok(_) => unsafe { &*new },
             Err(first) => {
                 // SAFETY: `new` came from a box above and was not stored.
                 drop(unsafe { Box::from_raw(new) });
-                // SAFETY: not null, or the exchange had not failed; kept as long as `self`.
+                // SAFETY: not null, since the exchange failed; kept as long as `self`.
                 unsafe { &*first }
             }
         }
@@ -57,12 +62,12 @@ impl<T: Send + Sync> WriteOnce<T> {
 impl<T> Drop for WriteOnce<T> {
     fn drop(&mut self) {
         if cfg!(loom) && std::thread::panicking() {
-            // A model that found something is over, and with it the words that it knows.
+            // A model that has found a fault is over, and with it its atomics.
             return;
         }
         let value = self.value.load(Ordering::Acquire);
         if !value.is_null() {
-            // SAFETY: it came from a box in `set`, and nobody can borrow the slot any more.
+            // SAFETY: it came from a box in `set`, and no borrow of the slot is left.
             drop(unsafe { Box::from_raw(value) });
         }
     }

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages of memory that go back to the system when they are dropped.
+//! A pool of memory pages that return to the system when they are dropped.
 //!
-//! An allocator keeps what it is given back, and cannot give a page away whose neighbours are in
-//! use. Here a page is a page of the system, so each can be given back by itself.
+//! A general allocator keeps freed memory, and cannot return a page between used ones. Here each
+//! page is a page of the system, so it can be returned by itself.
 //!
 //! # States of a page
-//! | state | memory | holds |
+//! | state | resident | contents |
 //! |---|---|---|
-//! | cold | none | zeroes |
-//! | used | yes | what its owner wrote |
-//! | warm | yes | what it held last |
+//! | cold | no | zeroes |
+//! | used | yes | its owner's data |
+//! | warm | yes | its last owner's data |
 //!
-//! A page is cold, used, warm, and used or cold again. Not many are warm, and none after
-//! [`Pages::cool`]: they spare the next owner the system's work.
+//! A page is cold, used, warm, then used or cold again. Few pages stay warm, and none after
+//! [`Pages::cool`]: they save the next owner a page fault.
 //!
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
-//! | a chunk's books | the pool's lock | the same |
+//! | a chunk's header | the pool's lock | the same |
 //! | a page's bytes | its [`Page`] | the same |
 //!
 //! # Rules
-//! R1. Pages lie in chunks of 2 MiB, each at a multiple of its size, so that a page's address tells
-//!     its chunk, whose first page names the pool.
-//! R2. A chunk with a used page counts as one owner of the pool. So a page may outlive all handles
-//!     of the pool, and when the pool goes no page is used.
+//! R1. Pages lie in chunks of 2 MiB that are aligned to their size. So a page's address gives its
+//!     chunk, and the chunk's first page names the pool.
+//! R2. A chunk with a used page holds one reference to the pool. So a page may outlive all handles
+//!     of the pool, and no page is used when the pool is dropped.
 //! R3. A chunk without a used page is unmapped, unless it has many warm ones ([`KEPT_MIN`]) or no
-//!     other has room: files that come and go one after the other find their pages warm.
+//!     other has room. So files that come and go one after the other find warm pages.
 //!
 //! # Guarantees
-//! G1. A new page holds zeroes but for what it is made with, whoever had it before.
-//! G2. Pages that nobody uses and that take memory are at most half as many as used ones, or
-//!     [`WARM_MIN`], and one for each chunk.
+//! G1. A new page holds zeroes except for its initial data, whatever its last owner wrote.
+//! G2. The number of warm pages is at most half that of used ones, or [`WARM_MIN`], plus one for
+//!     each chunk.
 //!
 //! # Limits
-//! One lock for all pages of a pool: who has many threads takes several pools. The system's work is
-//! done with it held.
+//! One lock for all pages of a pool, held during system calls: a process with many threads uses
+//! several pools.
 
 mod chunk;
 
-use crate::prim::Mutex;
+use crate::primitive::Mutex;
 use crate::region::NoSpace;
 use chunk::Chunk;
 use core::ops::{Deref, DerefMut};
@@ -49,12 +49,12 @@ use std::vec::Vec;
 
 /// Bytes of a page.
 pub const PAGE_SIZE: usize = 4096;
-/// How many pages may stay warm when few or none are used: 1 MiB.
+/// How many pages may stay warm while few or none are used: 1 MiB.
 const WARM_MIN: usize = 256;
-/// Warm pages for which a chunk without a used one is kept.
+/// The number of warm pages for which a chunk without a used one is kept.
 const KEPT_MIN: usize = 64;
-/// Chunks that are looked at when there are more.
-const LOOK_MAX: usize = 16;
+/// At most this many chunks are searched for warm pages at a time.
+const SEARCH_MAX: usize = 16;
 
 /// A pool of pages. See the module head.
 ///
@@ -71,35 +71,35 @@ const LOOK_MAX: usize = 16;
 #[derive(Default)]
 pub struct Pages(Arc<Pool>);
 
-/// What handles, and chunks with a used page, own together.
+/// Owned by handles and by chunks with a used page.
 #[derive(Default)]
 struct Pool {
-    books: Mutex<Books>,
+    state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct Books {
+struct State {
     /// The chunks that have room.
     open: Vec<NonNull<Chunk>>,
     /// Used pages of all chunks.
     used: usize,
     /// Warm pages of all chunks.
     warm: usize,
-    /// Which of the open chunks is looked at next.
+    /// Index of the open chunk to search next.
     next: usize,
 }
 
-// SAFETY: the chunks are reached through the lock around the books.
-unsafe impl Send for Books {}
+// SAFETY: the chunks are reached only under the lock around the state.
+unsafe impl Send for State {}
 
-/// A page; dropped, it goes back to its pool.
+/// A page; dropping it returns it to its pool.
 ///
-/// Its bytes are reached as an array.
+/// It dereferences to its bytes.
 pub struct Page(NonNull<[u8; PAGE_SIZE]>);
 
-// SAFETY: a page owns its bytes; the pool it goes back to is reached through a lock.
+// SAFETY: a page owns its bytes; its pool is reached only under a lock.
 unsafe impl Send for Page {}
-// SAFETY: as above; what is shared can only be read.
+// SAFETY: as above; a shared page can only be read.
 unsafe impl Sync for Page {}
 
 impl Deref for Page {
@@ -120,7 +120,7 @@ impl DerefMut for Page {
 }
 
 impl Pages {
-    /// A page that holds `part` from byte `from` on, and zeroes else.
+    /// A page that holds `part` from byte `from` on, and zeroes elsewhere.
     ///
     /// # Errors
     /// [`NoSpace`] where the system has no address space.
@@ -139,70 +139,70 @@ impl Pages {
         Ok(page)
     }
 
-    /// A page that nobody uses, and whether it may hold anything but zeroes.
+    /// A free page, and whether it may hold anything but zeroes.
     fn take(&self) -> Result<(NonNull<[u8; PAGE_SIZE]>, bool), NoSpace> {
-        let mut books = self.0.books.lock();
-        let chunk = match books.open.last() {
+        let mut state = self.0.state.lock();
+        let chunk = match state.open.last() {
             Some(chunk) => *chunk,
             None => {
                 let chunk = Chunk::map(Arc::as_ptr(&self.0))?;
-                books.open.push(chunk);
+                state.open.push(chunk);
                 chunk
             }
         };
         // SAFETY: an open chunk is mapped, and the lock is held.
         let chunk = unsafe { &mut *chunk.as_ptr() };
         if chunk.used == 0 {
-            // SAFETY: the pointer is of a live `Arc`, the one in `self`.
+            // SAFETY: the pointer came from a live `Arc`, the one in `self`.
             unsafe { Arc::increment_strong_count(chunk.pool) };
         }
         let (at, is_warm) = chunk.take();
         if chunk.is_full() {
-            // It was the last.
-            books.open.pop();
+            // It is the last one.
+            state.open.pop();
         }
-        books.warm -= usize::from(is_warm);
-        books.used += 1;
+        state.warm -= usize::from(is_warm);
+        state.used += 1;
         Ok((at, is_warm))
     }
 
-    /// Gives the memory of all warm pages back.
+    /// Returns the memory of all warm pages to the system.
     pub fn cool(&self) {
-        let mut books = self.0.books.lock();
-        let mut chunks = core::mem::take(&mut books.open);
+        let mut state = self.0.state.lock();
+        let mut chunks = core::mem::take(&mut state.open);
         for chunk in chunks.drain(..) {
             // SAFETY: an open chunk is mapped, and the lock is held.
             let chunk = unsafe { &mut *chunk.as_ptr() };
-            books.warm -= chunk.cool();
+            state.warm -= chunk.cool();
             if chunk.used == 0 {
                 Chunk::unmap(NonNull::from(chunk));
             } else {
-                books.put(chunk);
+                state.list(chunk);
             }
         }
     }
 
-    /// Pages that take memory although nobody uses them.
+    /// Free pages that are resident.
     #[cfg(test)]
     fn warm(&self) -> usize {
-        self.0.books.lock().warm
+        self.0.state.lock().warm
     }
 }
 
-impl Books {
-    /// Notes that an open chunk has a place in the list.
-    fn put(&mut self, chunk: &mut Chunk) {
-        chunk.place = self.open.len();
+impl State {
+    /// Adds a chunk to the list of open ones.
+    fn list(&mut self, chunk: &mut Chunk) {
+        chunk.list_index = self.open.len();
         self.open.push(NonNull::from(chunk));
     }
 
-    /// Takes a chunk off the list.
-    fn strike(&mut self, chunk: &Chunk) {
-        self.open.swap_remove(chunk.place);
-        if let Some(moved) = self.open.get(chunk.place) {
-            // SAFETY: an open chunk is mapped; the lock around the books is held, and this is
-            // another chunk than the one that `chunk` refers to.
-            unsafe { (*moved.as_ptr()).place = chunk.place };
+    /// Removes a chunk from the list.
+    fn unlist(&mut self, chunk: &Chunk) {
+        self.open.swap_remove(chunk.list_index);
+        if let Some(moved) = self.open.get(chunk.list_index) {
+            // SAFETY: an open chunk is mapped; the lock around the state is held, and this is not
+            // the chunk that `chunk` refers to.
+            unsafe { (*moved.as_ptr()).list_index = chunk.list_index };
         }
     }
 
@@ -211,24 +211,24 @@ impl Books {
         WARM_MIN.max(self.used / 2)
     }
 
-    /// Whether a chunk with this many warm pages stays although none is used.
-    fn wants(&self, warm: usize) -> bool {
+    /// Whether an unused chunk with this many warm pages is kept.
+    fn keeps(&self, warm: usize) -> bool {
         (warm >= KEPT_MIN || self.open.len() == 1) && self.warm <= self.warm_max()
     }
 
-    /// Gives the memory of warm pages back, of one chunk after the other, until there are few.
+    /// Returns the memory of warm pages, one chunk after the other, until few are left.
     fn cool(&mut self) {
-        for _ in 0..LOOK_MAX {
+        for _ in 0..SEARCH_MAX {
             if self.warm <= self.warm_max() / 2 || self.open.is_empty() {
                 return;
             }
             self.next = (self.next + 1) % self.open.len();
             let chunk = self.open[self.next];
-            // SAFETY: an open chunk is mapped, and the lock around the books is held.
-            let state = unsafe { &mut *chunk.as_ptr() };
-            self.warm -= state.cool();
-            if state.used == 0 {
-                self.strike(state);
+            // SAFETY: an open chunk is mapped, and the lock around the state is held.
+            let header = unsafe { &mut *chunk.as_ptr() };
+            self.warm -= header.cool();
+            if header.used == 0 {
+                self.unlist(header);
                 Chunk::unmap(chunk);
             }
         }
@@ -238,34 +238,34 @@ impl Books {
 impl Drop for Page {
     fn drop(&mut self) {
         let chunk = Chunk::of(self.0);
-        // SAFETY: the chunk of a used page is mapped; its pool does not change, and the chunk owns
-        // it (R2) until the last page below.
+        // SAFETY: the chunk of a used page is mapped; its pool does not change, and the chunk holds
+        // a reference to it (R2) until the last page below.
         let pool = unsafe { (*chunk.as_ptr()).pool };
         // SAFETY: as above.
-        let mut books = unsafe { &(*pool).books }.lock();
+        let mut state = unsafe { &(*pool).state }.lock();
         // SAFETY: the lock is held.
-        let state = unsafe { &mut *chunk.as_ptr() };
-        if state.is_full() {
-            books.put(state);
+        let header = unsafe { &mut *chunk.as_ptr() };
+        if header.is_full() {
+            state.list(header);
         }
-        state.put(self.0);
-        books.warm += 1;
-        books.used -= 1;
-        let is_empty = state.used == 0;
-        let goes = is_empty && !books.wants(state.warm());
+        header.put(self.0);
+        state.warm += 1;
+        state.used -= 1;
+        let is_empty = header.used == 0;
+        let goes = is_empty && !state.keeps(header.warm());
         if goes {
-            books.strike(state);
-            books.warm -= state.warm();
-        } else if books.warm > books.warm_max() {
-            books.warm -= state.cool();
-            books.cool();
+            state.unlist(header);
+            state.warm -= header.warm();
+        } else if state.warm > state.warm_max() {
+            state.warm -= header.cool();
+            state.cool();
         }
-        drop(books);
+        drop(state);
         if goes {
             Chunk::unmap(chunk);
         }
         if is_empty {
-            // SAFETY: the count that `take` added for this chunk, whose last page this was.
+            // SAFETY: the reference that `take` added for this chunk; this was its last page.
             unsafe { Arc::decrement_strong_count(pool) };
         }
     }
@@ -274,7 +274,7 @@ impl Drop for Page {
 impl Drop for Pool {
     fn drop(&mut self) {
         // No page is used (R2), so every chunk has room.
-        self.books.get_mut().open.drain(..).for_each(Chunk::unmap);
+        self.state.get_mut().open.drain(..).for_each(Chunk::unmap);
     }
 }
 

@@ -3,15 +3,15 @@
 
 use openpath_abi::Errno;
 
-/// Fills `buf` with bytes good enough for keys.
+/// Fills `buf` with random bytes good enough for keys.
 ///
 /// # Errors
-/// What the system says; `EIO` if it says that there was nothing.
+/// The system's error; `EIO` if it returned no bytes.
 pub fn random_bytes(buf: &mut [u8]) -> Result<(), Errno> {
     let mut done = 0;
     while done < buf.len() {
         let rest = &mut buf[done..];
-        // SAFETY: the pointer and the length are those of a slice that is ours to write.
+        // SAFETY: the pointer and the length are those of a mutable slice.
         let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
         match usize::try_from(got) {
             Ok(0) => return Err(Errno::EIO),
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_differ_and_nothing_is_nothing() {
+    fn two_fills_differ_and_an_empty_fill_succeeds() {
         let (mut one, mut two) = ([0; 1000], [0; 1000]);
         assert_eq!(
             (random_bytes(&mut one), random_bytes(&mut two)),

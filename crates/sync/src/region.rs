@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A fixed range of address space that is an array of zero-valid items, backed by memory only where
-//! touched.
+//! An array of zero-valid items in reserved address space, with memory only where it was touched.
 //!
 //! # States
 //! Reserved (no memory) -> touched (zero page) -> reserved again ([`Region::release`]). An item is
 //! valid in all of them.
+//!
 //! # Guarantees
 //! G1. `at` is total: any index yields an item of this region (indices wrap at the capacity, a
 //!     power of two).
-//! G2. An item never moves and is never dropped before the region is.
+//! G2. An item never moves and is not dropped before the region is.
+//!
 //! # Limits
 //! The capacity is fixed when the region is made; only the touched part costs memory.
 
-use crate::zero::ZeroValid;
+use crate::zero_valid::ZeroValid;
 use core::ptr::NonNull;
 
 /// An array of `T` that never moves, in lazily committed memory.
@@ -40,7 +41,7 @@ impl core::fmt::Display for NoSpace {
 
 impl std::error::Error for NoSpace {}
 
-/// Bytes from which on huge pages are asked for; below, a small instance stays small.
+/// The size from which huge pages are requested; a smaller instance stays small.
 #[cfg(not(loom))]
 const HUGE_FROM: usize = 2 << 20;
 
@@ -141,11 +142,11 @@ impl<T: ZeroValid> Region<T> {
     }
 
     /// Gives the memory of the items `first..first + count` back to the system. They read as zero
-    /// from then on, or as before where the system refuses: memory that is locked, or pages of more
-    /// than 4096 bytes.
+    /// from then on, or are unchanged if the system refuses: locked memory, or pages of more than
+    /// 4096 bytes.
     ///
-    /// Only whole pages inside the range are given back. The caller sees to it that nobody relies
-    /// on what they hold.
+    /// Only whole pages inside the range are given back. The caller ensures that nothing relies on
+    /// their contents.
     #[cfg(not(loom))]
     pub fn release(&self, first: u32, count: u32) {
         let (lo, hi) = (
@@ -161,7 +162,7 @@ impl<T: ZeroValid> Region<T> {
         }
     }
 
-    /// Nothing to give back under loom.
+    /// Loom has nothing to give back.
     #[cfg(loom)]
     pub fn release(&self, _first: u32, _count: u32) {}
 }

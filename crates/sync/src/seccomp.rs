@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A seccomp filter for the calling thread and everything that it becomes or starts.
+//! A seccomp filter for the calling thread, its successors after execve(2) and its children.
 
 use std::io;
 
-/// One instruction of classic BPF: operation, jump if true, jump if false, constant. Linux:
-/// `struct sock_filter`.
+/// An instruction of classic BPF: operation, jump if true, jump if false, constant. Linux: `struct
+/// sock_filter`.
 pub type BpfInstruction = (u16, u8, u8, u32);
 
-/// Adds a filter to the calling thread, with no effect on speculation. Linux: seccomp(2)
-/// `SECCOMP_SET_MODE_FILTER`.
+/// Adds a filter to the calling thread; it does not enable speculation mitigations. Linux:
+/// seccomp(2) `SECCOMP_SET_MODE_FILTER`.
 ///
 /// # Errors
-/// `EINVAL`: no such program, or a kernel without filters. `EACCES`: neither `CAP_SYS_ADMIN` nor
-/// `no_new_privs`. `ENOMEM`.
+/// `EINVAL`: the program is invalid, or the kernel has no filters. `EACCES`: neither
+/// `CAP_SYS_ADMIN` nor `no_new_privs`. `ENOMEM`.
 pub fn install_seccomp_filter(program: &[BpfInstruction]) -> io::Result<()> {
     let filter = |&(code, jt, jf, k): &BpfInstruction| libc::sock_filter { code, jt, jf, k };
     let mut filters: Vec<libc::sock_filter> = program.iter().map(filter).collect();

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One value for each of a few groups of threads, so that threads which do the same at the same
-//! time seldom write the same lines.
+//! One value for each of a few groups of threads, so that threads that do the same work at the same
+//! time seldom write the same cache lines.
 //!
-//! A thread is in one group for its life; the groups are filled in turn. Whoever needs all of what
-//! is there looks at every group.
+//! A thread stays in one group; groups are filled in turn. A reader of the total visits every
+//! group.
+//!
+//! # Kernel analogue
+//! Per-CPU data; a group stands in for a CPU.
 //!
 //! # States of a value
-//! Absent -> present, once: it is made when a thread of the group, or who asks for its key, wants
-//! it first, so that what few threads use takes little. Present until all are dropped.
+//! Absent -> present, once. The first access by a thread of the group, or by key, creates the
+//! value, so that a structure used by few threads stays small. It stays until all are dropped.
 
-use crate::apart::Apart;
+use crate::cache_padded::CachePadded;
 use crate::once::WriteOnce;
-use crate::prim::{AtomicUsize, Ordering, SHARDS, global, local};
+use crate::primitive::{AtomicUsize, Ordering, SHARDS, global, local};
 use core::cell::Cell;
 
 /// The group of this thread.
@@ -35,7 +38,7 @@ fn shard() -> usize {
 }
 
 /// A value for each group of threads. See the module head.
-pub struct Shards<T>([WriteOnce<Apart<T>>; SHARDS]);
+pub struct Shards<T>([WriteOnce<CachePadded<T>>; SHARDS]);
 
 impl<T> Default for Shards<T> {
     fn default() -> Self {
@@ -55,19 +58,19 @@ impl<T> Shards<T> {
 }
 
 impl<T: Send + Sync> Shards<T> {
-    /// The value of this thread's group, if there is one.
+    /// The value of this thread's group, if it exists.
     #[inline]
     pub fn mine_if_any(&self) -> Option<&T> {
         self.of_if_any(shard() as u32)
     }
 
-    /// The value for `key`, if there is one.
+    /// The value for `key`, if it exists.
     #[inline]
     pub fn of_if_any(&self, key: u32) -> Option<&T> {
         self.0[key as usize % SHARDS].get().map(|shard| &shard.0)
     }
 
-    /// The values that there are.
+    /// The values that exist.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         let there = self.0.iter().filter_map(WriteOnce::get);
         there.map(|shard| &shard.0)
@@ -81,7 +84,7 @@ impl<T: Send + Sync + Default> Shards<T> {
         self.of(shard() as u32)
     }
 
-    /// The value for `key`, where not threads but what they work on is in groups.
+    /// The value for `key`, for sharding by the object that threads work on.
     #[inline]
     pub fn of(&self, key: u32) -> &T {
         self.of_if_any(key).unwrap_or_else(|| self.make(key))
@@ -89,7 +92,7 @@ impl<T: Send + Sync + Default> Shards<T> {
 
     #[cold]
     fn make(&self, key: u32) -> &T {
-        &self.0[key as usize % SHARDS].set(Apart::default()).0
+        &self.0[key as usize % SHARDS].set(CachePadded::default()).0
     }
 }
 
@@ -99,7 +102,7 @@ mod tests {
     use crate::word::Word;
 
     #[test]
-    fn threads_that_begin_one_after_the_other_meet_only_when_there_are_many() {
+    fn consecutive_threads_get_different_shards() {
         let shards: Shards<Word> = Shards::default();
         std::thread::scope(|scope| {
             for _ in 0..SHARDS {
@@ -116,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_there_when_its_group_first_asks() {
+    fn value_is_created_at_first_access() {
         let shards: Shards<Word> = Shards::default();
         assert!(shards.mine_if_any().is_none() && shards.all().next().is_none());
         shards.mine().add(3);
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_one_group_find_one_value() {
+    fn threads_of_one_group_share_one_value() {
         let shards: Shards<Word> = Shards::default();
         let shards = &shards;
         std::thread::scope(|scope| {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An array of words that grows without moving, so that readers need no lock and never wait.
+//! An array of words that grows in place, so that readers need no lock and never wait.
 //!
 //! # Kernel analogue
 //! The `fd` array of `struct fdtable`, which grows by copying into a larger one and frees the old
-//! one after a grace period; here nothing is copied, and a reader needs no second look at the
-//! table.
+//! one after a grace period. Here nothing is copied, and a reader need not check the table again.
 //!
 //! # States of a segment
 //! Absent -> present, once; present until the array is dropped. The first is part of the array;
@@ -13,25 +12,26 @@
 //! # Fields
 //! | field | written under | read under | published by | freed after |
 //! |---|---|---|---|---|
-//! | word | the caller's lock | nothing | release-store | the array's drop |
-//! | segment pointer | the caller's lock | nothing | compare-and-swap, once | the array's drop |
+//! | word | the caller's lock | no lock | release-store | the array's drop |
+//! | segment pointer | the caller's lock | no lock | compare-and-swap, once | the array's drop |
 //!
 //! # Rules
-//! R1. Who writes holds a lock of the caller's; two writers at once are safe, but one may win.
-//! R2. PAIR(slots.grow): a segment is zeroed before its pointer is out. A reader that sees the
-//!     pointer sees zeroes or what was stored since; one that does not sees 0, as if it had come
-//!     before the store that made the segment necessary.
+//! R1. A writer holds a lock of the caller's. Two concurrent writers are safe, but one may
+//!     overwrite the other.
+//! R2. PAIR(slots.grow): a segment is zeroed before its pointer is published. A reader that sees
+//!     the pointer sees zeroes or what was stored since. One that does not sees 0, as if it had
+//!     come before the store that made the segment necessary.
 //!
 //! # Guarantees
-//! G1. `get` is total: 0 where nothing was ever stored, beyond the limit too.
+//! G1. `get` is total: 0 where nothing was ever stored, also beyond the limit.
 //! G2. `get` neither waits nor retries; below [`INLINE`] it is a test and a load.
-//! G3. Who reads a value sees all that its writer did before storing it.
+//! G3. A reader of a value sees all that its writer did before storing it.
 //!
 //! # Limits
-//! Memory is only given back when the array is dropped. A segment is asked from the allocator with
-//! the caller's lock held.
+//! Memory is returned only when the array is dropped. A segment is allocated with the caller's lock
+//! held.
 
-use crate::prim::{AtomicPtr, Ordering, free_zeroed, new_zeroed};
+use crate::primitive::{AtomicPtr, Ordering, free_zeroed, new_zeroed};
 use crate::region::NoSpace;
 use crate::word::Word32;
 use core::ptr::{NonNull, null_mut};
@@ -44,19 +44,19 @@ const SEGMENTS: usize = (u32::BITS - INLINE_LOG) as usize;
 /// An array of words that grows in place. See the module head.
 pub struct Slots {
     first: [Word32; INLINE as usize],
-    /// Segment `k` holds the words from `INLINE << k` on, as many again.
+    /// Segment `k` holds `INLINE << k` words, from that index on.
     later: [AtomicPtr<Word32>; SEGMENTS],
     limit: u32,
 }
 
-/// Where a word at or after `INLINE` lies: its segment, and its place there.
+/// The segment of a word at or after `INLINE`, and its index there.
 #[inline(always)]
-fn place(index: u32) -> (usize, usize) {
+fn locate(index: u32) -> (usize, usize) {
     let top = index.ilog2();
     ((top - INLINE_LOG) as usize, (index ^ 1 << top) as usize)
 }
 
-/// How many words segment `k` has.
+/// The number of words in segment `k`.
 fn length(k: usize) -> usize {
     (INLINE as usize) << k
 }
@@ -72,18 +72,18 @@ impl Slots {
         }
     }
 
-    /// The word at `index`; nothing that follows is read earlier.
+    /// Loads the word at `index`; no later read moves before it.
     #[inline(always)]
     pub fn get(&self, index: u32) -> u32 {
         self.word(index).map_or(0, Word32::get)
     }
 
-    /// Stores `value` at `index`; nothing that precedes is written later. 0 is stored where it
-    /// stands already without asking for memory.
+    /// Stores `value` at `index`; no earlier write moves after it. Storing 0 where 0 is never
+    /// allocates.
     ///
     /// # Errors
-    /// [`NoSpace`] at or beyond the limit, or where there is no memory for the segment; never
-    /// after [`Slots::reserve`] of the same or a greater index.
+    /// [`NoSpace`] at or beyond the limit, or without memory for the segment; never after
+    /// [`Slots::reserve`] of the same or a greater index.
     #[inline]
     pub fn set(&self, index: u32, value: u32) -> Result<(), NoSpace> {
         if index >= self.limit {
@@ -97,10 +97,10 @@ impl Slots {
         Ok(())
     }
 
-    /// Makes room up to `index`, so that [`Slots::set`] cannot fail there.
+    /// Allocates up to `index`, so that [`Slots::set`] cannot fail there.
     ///
     /// # Errors
-    /// [`NoSpace`] at or beyond the limit, or where there is no memory.
+    /// [`NoSpace`] at or beyond the limit, or without memory.
     pub fn reserve(&self, index: u32) -> Result<(), NoSpace> {
         if index >= self.limit {
             return Err(NoSpace);
@@ -108,12 +108,12 @@ impl Slots {
         if index < INLINE {
             return Ok(());
         }
-        (0..=place(index).0)
+        (0..=locate(index).0)
             .filter(|&k| self.later[k].load(Ordering::Acquire).is_null())
             .try_for_each(|k| self.grow(INLINE << k).map(drop))
     }
 
-    /// What the array takes besides itself.
+    /// Bytes allocated besides the array itself.
     pub fn bytes(&self) -> usize {
         (0..SEGMENTS)
             .filter(|&k| !self.later[k].load(Ordering::Acquire).is_null())
@@ -121,26 +121,26 @@ impl Slots {
             .sum()
     }
 
-    /// The word at `index`, if its segment is there.
+    /// The word at `index`, if its segment exists.
     #[inline(always)]
     pub(crate) fn word(&self, index: u32) -> Option<&Word32> {
         if let Some(word) = self.first.get(index as usize) {
             return Some(word);
         }
-        let (k, at) = place(index);
+        let (k, at) = locate(index);
         // PAIR(slots.grow): see R2.
         let segment = NonNull::new(self.later[k].load(Ordering::Acquire))?;
         // SAFETY: a non-null pointer at `k` was published by `grow` with `length(k)` words, which
-        // stay until `self` is dropped; `place` keeps `at` below that length.
+        // stay until `self` is dropped; `locate` keeps `at` below that length.
         Some(unsafe { segment.add(at).as_ref() })
     }
 
-    /// Makes the segment of an index at or after `INLINE`, and gives the word.
+    /// Allocates the segment of an index at or after `INLINE`, and returns the word.
     #[cold]
     fn grow(&self, index: u32) -> Result<&Word32, NoSpace> {
-        let (k, _) = place(index);
+        let (k, _) = locate(index);
         let new = new_zeroed::<Word32>(length(k)).ok_or(NoSpace)?;
-        // PAIR(slots.grow): release, so the zeroes are out before the pointer.
+        // PAIR(slots.grow): release, so the zeroes are visible before the pointer.
         let was = self.later[k].compare_exchange(
             null_mut(),
             new.as_ptr(),
@@ -159,7 +159,7 @@ impl Drop for Slots {
     fn drop(&mut self) {
         for k in 0..SEGMENTS {
             if let Some(segment) = NonNull::new(self.later[k].load(Ordering::Relaxed)) {
-                // SAFETY: made by `grow` with this length; nobody can borrow a word any more.
+                // SAFETY: made by `grow` with this length; no borrow of a word is left.
                 unsafe { free_zeroed(segment, length(k)) };
             }
         }
@@ -171,20 +171,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_follow_each_other_without_gap_or_overlap() {
-        assert_eq!(place(64), (0, 0));
-        assert_eq!(place(127), (0, 63));
-        assert_eq!(place(128), (1, 0));
-        assert_eq!(place(u32::MAX), (SEGMENTS - 1, (1 << 31) - 1));
+    fn segments_are_contiguous() {
+        assert_eq!(locate(64), (0, 0));
+        assert_eq!(locate(127), (0, 63));
+        assert_eq!(locate(128), (1, 0));
+        assert_eq!(locate(u32::MAX), (SEGMENTS - 1, (1 << 31) - 1));
         for k in 0..SEGMENTS - 1 {
             let start = INLINE << k;
-            assert_eq!(place(start), (k, 0));
-            assert_eq!(place(start + (start - 1)), (k, length(k) - 1));
+            assert_eq!(locate(start), (k, 0));
+            assert_eq!(locate(start + (start - 1)), (k, length(k) - 1));
         }
     }
 
     #[test]
-    fn what_is_stored_is_read_and_the_rest_is_zero() {
+    fn stored_words_are_read_back_and_others_are_zero() {
         let slots = Slots::new(1 << 20);
         let spread = [0, 63, 64, 127, 128, 4095, 4096, (1 << 20) - 1];
         for (n, &i) in (1..).zip(&spread) {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_asks_for_no_memory() {
+    fn storing_zero_allocates_nothing() {
         let slots = Slots::new(1 << 20);
         slots.set(5000, 0).unwrap();
         slots.set(63, 1).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_kept_in_every_segment() {
+    fn limit_holds_in_every_segment() {
         for limit in [0, 10, 64, 100, 5000] {
             let slots = Slots::new(limit);
             assert_eq!(slots.set(limit, 1), Err(NoSpace));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn after_reserve_there_is_room_all_the_way() {
+    fn set_below_a_reserved_index_allocates_nothing() {
         let slots = Slots::new(10_000);
         slots.reserve(5000).unwrap();
         let bytes = slots.bytes();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_meets_growth_and_sees_only_what_was_stored() {
+    fn reader_during_growth_sees_only_stored_words() {
         let slots = std::sync::Arc::new(Slots::new(1 << 16));
         let theirs = std::sync::Arc::clone(&slots);
         let reader = std::thread::spawn(move || {

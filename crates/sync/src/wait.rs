@@ -1,102 +1,104 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting for something that a lock protects, until it is so, a time is up, or an interrupt comes.
+//! Wait queues: a thread sleeps until something that a lock protects changes, its time is up, or it
+//! is interrupted.
 //!
 //! # Kernel analogue
 //! `wait_queue_head_t` with `wait_event_interruptible_exclusive_timeout`; an interrupt is a pending
 //! signal.
 //!
 //! # States of a sleeper
-//! Awake -> queued (the lock is held) -> asleep (it is let go) -> taken out of the queue by who
-//! wakes it, or by itself -> awake, with the lock held.
+//! Awake -> queued (the lock is held) -> asleep (the lock is released) -> removed from the queue by
+//! a waker or by itself -> awake, with the lock held.
 //!
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
-//! | a queue | the lock of what it lies in | the same |
+//! | a queue | the lock that it belongs to | the same |
 //! | `woken`, `interrupted` | the sleeper's own lock | the same |
 //!
 //! # Rules
-//! R1. A queue lies in what the lock protects. Who waits enters it before the lock is let go, and
-//!     who changes something wakes with the lock held: no wake-up is lost.
-//! R2. A wake-up means no more than that it is worth looking again. Who was woken looks, and if
-//!     something is left for another, wakes that other: see [`WaitQueue::wake_one`].
-//! R3. What has come is preferred to an interrupt, and an interrupt to the end of time: the caller
-//!     looks first, and waits only for what is not there.
-//! R4. Nobody sleeps with a lock held, or in a read section. Debug builds check it.
-//! R5. Who dies asleep leaves the queue; if a wake-up was spent on it, all others are woken.
+//! R1. A queue is part of what the lock protects. A sleeper enters it before the lock is released,
+//!     and a thread that changes something wakes with the lock held: no wake-up is lost.
+//! R2. A wake-up only means that it is worth checking again. The woken thread checks, and if
+//!     something is left for another sleeper, wakes that one: see [`WaitQueue::wake_one`].
+//! R3. What is available takes precedence over an interrupt, and an interrupt over a timeout: the
+//!     caller checks first, and waits only for what is not there.
+//! R4. No thread sleeps with a lock held, or in a read section. Debug builds check it.
+//! R5. A thread that dies asleep leaves the queue; if a wake-up was spent on it, all others are
+//!     woken.
 //!
 //! # Limits
-//! Under loom and shuttle no time is ever up.
+//! Loom and shuttle have no clock: there no wait times out.
 
 use crate::lock::{LockClass, Mutex, MutexGuard};
 use crate::lockdep;
-use crate::prim::{self, unfailing};
+use crate::primitive::{self, unfailing};
 use core::mem;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a sleeper was told.
+/// Pending events of a sleeper.
 #[derive(Default)]
-struct Told {
+struct Events {
     woken: bool,
     interrupted: bool,
 }
 
 #[derive(Default)]
-struct Bed {
-    told: prim::Mutex<Told>,
-    wake: prim::Condvar,
+struct SleeperState {
+    events: primitive::Mutex<Events>,
+    wake: primitive::Condvar,
 }
 
-/// One who waits, for one thing at a time; clones are the same one.
+/// A waiting thread, which waits for one thing at a time; clones denote the same one.
 #[derive(Clone, Default)]
-pub struct Sleeper(Arc<Bed>);
+pub struct Sleeper(Arc<SleeperState>);
 
-/// Why a wait ended without what was waited for.
+/// Why a wait ended without success.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// By [`Sleeper::interrupt`], of which nothing is left.
+    /// By [`Sleeper::interrupt`], which is thereby consumed.
     Interrupted,
-    /// The time was up.
+    /// The time is up.
     TimedOut,
 }
 
 impl Sleeper {
-    /// Ends the wait that is going on, or else the next one. Linux: `signal_wake_up`.
+    /// Ends the current wait, or else the next one. Linux: `signal_wake_up`.
     pub fn interrupt(&self) {
         let _step = unfailing();
-        self.0.told.lock().interrupted = true;
+        self.0.events.lock().interrupted = true;
         self.0.wake.notify_one();
     }
 
-    /// Takes an interrupt back that has ended nothing yet; whether there was one.
+    /// Withdraws an interrupt that has ended no wait yet; returns whether there was one.
     pub fn withdraw(&self) -> bool {
-        mem::take(&mut self.0.told.lock().interrupted)
+        mem::take(&mut self.0.events.lock().interrupted)
     }
 
     fn wake(&self) {
         let _step = unfailing();
-        self.0.told.lock().woken = true;
+        self.0.events.lock().woken = true;
         self.0.wake.notify_one();
     }
 
-    /// Sleeps until woken or interrupted, or the time is up. A wake-up of before counts.
+    /// Sleeps until woken, interrupted or timed out. An earlier wake-up counts.
     fn sleep(&self, until: Option<Instant>) {
-        let mut told = self.0.told.lock();
-        while !told.woken && !told.interrupted {
+        let mut events = self.0.events.lock();
+        while !events.woken && !events.interrupted {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            told = match left {
-                None => self.0.wake.wait(told),
+            events = match left {
+                None => self.0.wake.wait(events),
                 Some(left) if left.is_zero() => break,
-                Some(left) => self.0.wake.wait_for(told, left),
+                Some(left) => self.0.wake.wait_for(events, left),
             };
         }
-        told.woken = false;
+        events.woken = false;
     }
 
-    /// Why not to wait.
+    /// The reason not to wait, if there is one.
     fn ended(&self, until: Option<Instant>) -> Option<Ended> {
         if self.withdraw() {
             return Some(Ended::Interrupted);
@@ -116,12 +118,12 @@ impl fmt::Debug for Sleeper {
     }
 }
 
-/// Who waits for one thing, in the order they came.
+/// The sleepers that wait for one thing, in the order of their arrival.
 #[derive(Debug, Default)]
 pub struct WaitQueue(VecDeque<Sleeper>);
 
-/// Sleepers taken out of their queue, who are woken when this is dropped: best when the lock is let
-/// go, which they want next.
+/// Sleepers that were removed from their queue, and are woken when this is dropped: best after the
+/// lock is released, which they take next.
 #[must_use]
 #[derive(Debug, Default)]
 pub struct Wake {
@@ -138,13 +140,14 @@ impl Drop for Wake {
 }
 
 impl WaitQueue {
-    /// Whether nobody waits.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Wakes who has waited longest, which must wake the next if it leaves something for another.
+    /// Wakes the longest waiting sleeper, which must wake the next if it leaves something for
+    /// another.
     pub fn wake_one(&mut self) -> Wake {
         Wake {
             first: self.0.pop_front(),
@@ -160,7 +163,7 @@ impl WaitQueue {
         }
     }
 
-    /// Takes a sleeper out; whether it was in.
+    /// Removes a sleeper; returns whether it was queued.
     fn remove(&mut self, sleeper: &Sleeper) -> bool {
         let at = self.0.iter().position(|other| other.is(sleeper));
         at.and_then(|at| self.0.remove(at)).is_some()
@@ -191,36 +194,36 @@ impl<T, C: LockClass> Drop for Queued<'_, T, C> {
 }
 
 impl<T, C: LockClass> Mutex<T, C> {
-    /// Lets go of the lock that `guard` is of, waits in `queue` of what it protects, and takes it
-    /// again. The caller looks before and after.
+    /// Releases the lock of `guard`, waits in `queue`, which is part of what it protects, and takes
+    /// the lock again. The caller checks its condition before and after.
     ///
     /// ```
     /// use openpath_sync::{Ended, Mutex, Sleeper, WaitQueue, lock_classes};
-    /// lock_classes! { const ALL; /// A shelf.
-    ///     Shelf; }
-    /// let shelf: Mutex<(u32, WaitQueue), Shelf> = Mutex::default();
+    /// lock_classes! { const ALL; /// A units.
+    ///     Counter; }
+    /// let units: Mutex<(u32, WaitQueue), Counter> = Mutex::default();
     /// let me = Sleeper::default();
     /// std::thread::scope(|s| {
     ///     s.spawn(|| {
-    ///         let mut held = shelf.lock();
+    ///         let mut held = units.lock();
     ///         held.0 += 1;
     ///         let wake = held.1.wake_one();
     ///         drop(held);
     ///         drop(wake);
     ///     });
-    ///     let mut held = shelf.lock();
+    ///     let mut held = units.lock();
     ///     while held.0 == 0 {
-    ///         let waited = shelf.wait(held, |shelf| &mut shelf.1, &me, None);
+    ///         let waited = units.wait(held, |units| &mut units.1, &me, None);
     ///         held = waited.map_err(|(_held, why)| why).expect("no interrupt");
     ///     }
     /// });
     /// me.interrupt();
-    /// let ended = shelf.wait(shelf.lock(), |shelf| &mut shelf.1, &me, None);
+    /// let ended = units.wait(units.lock(), |units| &mut units.1, &me, None);
     /// assert!(ended.is_err_and(|(_held, why)| why == Ended::Interrupted));
     /// ```
     ///
     /// # Errors
-    /// The guard, and why there is no waiting.
+    /// The guard, and why the wait ended.
     ///
     /// # Panics
     /// In debug builds, if another lock is held, or this is a read section.
@@ -260,23 +263,23 @@ mod tests {
 
     crate::lock_classes! {
         const CLASSES;
-        /// Outside of the shelf.
-        Room;
-        /// What is waited for.
-        Shelf;
+        /// Outside of the counter.
+        Outer;
+        /// Protects the counter.
+        Counter;
     }
 
-    type Goods = Mutex<(u32, WaitQueue), Shelf>;
+    type Units = Mutex<(u32, WaitQueue), Counter>;
 
-    fn queue(goods: &mut (u32, WaitQueue)) -> &mut WaitQueue {
-        &mut goods.1
+    fn queue(units: &mut (u32, WaitQueue)) -> &mut WaitQueue {
+        &mut units.1
     }
 
-    /// Takes one, or says why there was none.
-    fn take(shelf: &Goods, sleeper: &Sleeper, until: Option<Instant>) -> Result<(), Ended> {
-        let mut held = shelf.lock();
+    /// Takes one unit, or returns why there was none.
+    fn take(units: &Units, sleeper: &Sleeper, until: Option<Instant>) -> Result<(), Ended> {
+        let mut held = units.lock();
         while held.0 == 0 {
-            held = match shelf.wait(held, queue, sleeper, until) {
+            held = match units.wait(held, queue, sleeper, until) {
                 Ok(held) => held,
                 Err((_, why)) => return Err(why),
             };
@@ -288,8 +291,8 @@ mod tests {
         Ok(())
     }
 
-    fn put(shelf: &Goods, count: u32) {
-        let mut held = shelf.lock();
+    fn put(units: &Units, count: u32) {
+        let mut held = units.lock();
         held.0 += count;
         let wake = held.1.wake_one();
         drop(held);
@@ -297,45 +300,45 @@ mod tests {
     }
 
     #[test]
-    fn one_wake_up_serves_as_many_as_there_is_something_for() {
-        let shelf = Goods::default();
+    fn one_wake_up_serves_as_many_sleepers_as_there_are_units() {
+        let units = Units::default();
         let (done, all) = mpsc::channel();
         thread::scope(|s| {
             for _ in 0..8 {
-                s.spawn(|| done.send(take(&shelf, &Sleeper::default(), None)));
+                s.spawn(|| done.send(take(&units, &Sleeper::default(), None)));
             }
-            put(&shelf, 5);
+            put(&units, 5);
             for _ in 0..5 {
                 assert_eq!(all.recv(), Ok(Ok(())));
             }
-            put(&shelf, 3);
+            put(&units, 3);
         });
         assert_eq!(all.try_iter().count(), 3);
-        assert!(shelf.lock().1.is_empty());
+        assert!(units.lock().1.is_empty());
     }
 
     #[test]
-    fn what_is_there_comes_before_an_interrupt_and_that_before_the_time() {
-        let (shelf, me) = (Goods::default(), Sleeper::default());
-        put(&shelf, 1);
+    fn success_precedes_interrupt_and_interrupt_precedes_timeout() {
+        let (units, me) = (Units::default(), Sleeper::default());
+        put(&units, 1);
         me.interrupt();
         let past = Some(Instant::now());
-        assert_eq!(take(&shelf, &me, past), Ok(()));
-        assert_eq!(take(&shelf, &me, past), Err(Ended::Interrupted));
-        assert_eq!(take(&shelf, &me, past), Err(Ended::TimedOut));
+        assert_eq!(take(&units, &me, past), Ok(()));
+        assert_eq!(take(&units, &me, past), Err(Ended::Interrupted));
+        assert_eq!(take(&units, &me, past), Err(Ended::TimedOut));
         me.interrupt();
         assert_eq!((me.withdraw(), me.withdraw()), (true, false));
         let soon = Instant::now() + Duration::from_millis(20);
-        assert_eq!(take(&shelf, &me, Some(soon)), Err(Ended::TimedOut));
-        assert!(Instant::now() >= soon && shelf.lock().1.is_empty());
+        assert_eq!(take(&units, &me, Some(soon)), Err(Ended::TimedOut));
+        assert!(Instant::now() >= soon && units.lock().1.is_empty());
     }
 
     #[test]
-    fn an_interrupt_ends_a_wait_that_is_going_on() {
-        let (shelf, me) = (Goods::default(), Sleeper::default());
+    fn interrupt_ends_a_wait_in_progress() {
+        let (units, me) = (Units::default(), Sleeper::default());
         thread::scope(|s| {
-            let waits = s.spawn(|| take(&shelf, &me, None));
-            while shelf.lock().1.is_empty() {
+            let waits = s.spawn(|| take(&units, &me, None));
+            while units.lock().1.is_empty() {
                 thread::yield_now();
             }
             me.interrupt();
@@ -344,19 +347,19 @@ mod tests {
     }
 
     #[test]
-    fn these_locks_have_an_order() {
+    fn lock_classes_are_declared() {
         assert_eq!(CLASSES.len(), 2);
     }
 
     #[test]
     #[cfg(debug_assertions)]
-    fn nobody_sleeps_with_a_lock_held() {
-        let (room, shelf) = (Mutex::<(), Room>::default(), Goods::default());
+    fn sleeping_with_a_lock_held_panics() {
+        let (outer, units) = (Mutex::<(), Outer>::default(), Units::default());
         let asleep = std::panic::AssertUnwindSafe(|| {
-            let _held = room.lock();
-            take(&shelf, &Sleeper::default(), None)
+            let _held = outer.lock();
+            take(&units, &Sleeper::default(), None)
         });
         assert!(std::panic::catch_unwind(asleep).is_err());
-        assert!(shelf.lock().1.is_empty(), "R5");
+        assert!(units.lock().1.is_empty(), "R5");
     }
 }

@@ -11,8 +11,8 @@
 //! stand-alone fence: a reader that saw new data also sees the sequence word that was made busy
 //! before it (see [`crate::Life`]).
 
-use crate::prim::{AtomicU32, AtomicU64, Ordering, unfailing};
-use crate::zero::ZeroValid;
+use crate::primitive::{AtomicU32, AtomicU64, Ordering, unfailing};
+use crate::zero_valid::ZeroValid;
 
 macro_rules! word {
     ($(#[$doc:meta])* $name:ident, $atomic:ident, $int:ty) => {
@@ -27,55 +27,55 @@ macro_rules! word {
             pub fn new(value: $int) -> Self {
                 Self($atomic::new(value))
             }
-            /// Reads; nothing that follows is read earlier.
+            /// Loads; no later read moves before it.
             #[inline(always)]
             pub fn get(&self) -> $int {
                 self.0.load(Ordering::Acquire)
             }
-            /// Writes; nothing that precedes is written later.
+            /// Stores; no earlier write moves after it.
             #[inline(always)]
             pub fn set(&self, value: $int) {
                 self.0.store(value, Ordering::Release);
             }
-            /// Reads a hint: no order with anything else.
+            /// Loads a hint: unordered.
             #[inline(always)]
             pub fn peek(&self) -> $int {
                 self.0.load(Ordering::Relaxed)
             }
-            /// Writes a hint that only this thread writes: no order with anything else.
+            /// Stores a hint that only this thread writes: unordered.
             #[inline(always)]
             pub fn poke(&self, value: $int) {
                 let _step = unfailing();
                 self.0.store(value, Ordering::Relaxed);
             }
-            /// Adds one to a count that only this thread writes.
+            /// Increments a counter that only this thread writes.
             #[inline(always)]
             pub fn bump(&self) {
                 let _step = unfailing();
                 let next = self.0.load(Ordering::Relaxed).wrapping_add(1);
                 self.0.store(next, Ordering::Relaxed);
             }
-            /// Adds and returns the value before; a shared store, so never on a cached path.
+            /// Adds and returns the old value; a shared store, so never on a cached path.
             #[inline]
             pub fn add(&self, value: $int) -> $int {
                 self.0.fetch_add(value, Ordering::AcqRel)
             }
-            /// Subtracts and returns the value before; a shared store, so never on a cached path.
+            /// Subtracts and returns the old value; a shared store, so never on a cached path.
             #[inline]
             pub fn sub(&self, value: $int) -> $int {
                 self.0.fetch_sub(value, Ordering::AcqRel)
             }
-            /// Sets the bits of `mask` and returns the value before.
+            /// Sets the bits of `mask` and returns the old value.
             #[inline]
             pub fn set_bits(&self, mask: $int) -> $int {
                 self.0.fetch_or(mask, Ordering::AcqRel)
             }
-            /// Clears the bits of `mask` and returns the value before.
+            /// Clears the bits of `mask` and returns the old value.
             #[inline]
             pub fn clear_bits(&self, mask: $int) -> $int {
                 self.0.fetch_and(!mask, Ordering::AcqRel)
             }
-            /// Replaces `from` by `to`; whether it did.
+            /// Replaces `from` by `to`; returns whether it did.
             #[inline]
             pub fn swap_if(&self, from: $int, to: $int) -> bool {
                 self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()

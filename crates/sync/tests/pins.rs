@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pins and reclaim with real threads, and the corners a model is too small for.
+//! Pins and reclaim with real threads, and cases that are too large for a model.
 #![cfg(not(loom))]
 
 use openpath_sync::{Item, PINS_PER_BLOCK, PinSet, Sample, Store, Word, slab_item};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-/// A payload that knows whether it was dropped, in memory that outlives it.
+/// A payload that records its drop, in memory that outlives it.
 struct Tracked(Arc<AtomicBool>);
 
 impl Drop for Tracked {
@@ -62,7 +62,7 @@ fn pin(pins: &Pins, dentry: u32) -> Option<openpath_sync::Pin> {
 }
 
 #[test]
-fn an_index_that_wraps_frees_nothing_that_is_pinned() {
+fn reclaim_by_a_wrapping_index_is_refused() {
     let store = store(63);
     let dentry = add(&store);
     let wraps = dentry + 64;
@@ -82,7 +82,7 @@ fn an_index_that_wraps_frees_nothing_that_is_pinned() {
 }
 
 #[test]
-fn a_set_takes_as_many_blocks_as_it_needs_and_gives_them_back() {
+fn pin_set_takes_blocks_on_demand_and_returns_them() {
     let store = store(64);
     let dentry = add(&store);
     let pins = Pins::new(Arc::clone(&store)).expect("a block");
@@ -106,7 +106,7 @@ fn a_set_takes_as_many_blocks_as_it_needs_and_gives_them_back() {
 }
 
 #[test]
-fn payloads_in_use_are_never_dropped() {
+fn pinned_payloads_are_never_dropped() {
     let store = store(256);
     let dentries: Arc<Vec<u32>> = Arc::new((0..32).map(|_| add(&store)).collect());
     let stop = Arc::new(AtomicBool::new(false));
@@ -142,7 +142,7 @@ fn payloads_in_use_are_never_dropped() {
             while !stop.load(SeqCst) {
                 let mut victims = dentries.to_vec();
                 store.reclaim_dentries(&mut victims, |_| true, |_| false, |_, _, p| drop(p));
-                // Slots are used again at once.
+                // Reuses the slots at once.
                 for _ in 0..dentries.len() - victims.len() {
                     add(&store);
                     freed += 1;

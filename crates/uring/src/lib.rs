@@ -1,86 +1,88 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host kernel's `io_uring` as what moves data of files: reads, writes and syncs at an offset,
-//! begun by any thread, which goes on.
+//! Reads, writes and syncs of files by the host kernel's `io_uring`: any thread starts one and
+//! continues without waiting.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`KernelRing`] | the ring: its places, its thread, its end |
-//! | `keeper` | the thread that has the kernel's ring, and nobody else does |
-//! | `sys` | entries of the kernel's ring, and what they point to: the unsafe part |
-//! | [`fuse`] | another ring, by which requests of a FUSE mount come: rules of its own |
+//! | [`KernelRing`] | the ring: its permits, its thread, its shutdown |
+//! | `ring_thread` | the thread that owns the kernel's ring |
+//! | `sys` | entries of the kernel's ring, and the memory they point to: the unsafe part |
+//! | [`fuse`] | another ring, which carries requests of a FUSE mount: rules of its own |
 //!
 //! # Rules
-//! R1. What an entry points to lives in a slot until the kernel's completion came, whatever becomes
-//!     of who began it: buffers, and the file. If that cannot be waited for it is never freed.
-//! R2. One thread submits and reaps. So the kernel's work for an entry is done in that thread,
-//!     never in one of who began it, whose calls it would interrupt, and whose end would cancel it.
-//! R3. Everything is bounded by the number of places. Who gets none makes the call itself.
-//! R4. Every operation comes back before the ring goes.
+//! R1. What an entry points to, buffers and the file, stays in a slot until the kernel's
+//!     completion, whatever happens to the thread that started it. If that completion cannot be
+//!     awaited, it is never freed.
+//! R2. One thread submits and reaps. So the kernel does its work for an entry in that thread, never
+//!     in a thread that started one: it would interrupt that thread's calls, and the thread's exit
+//!     would cancel it.
+//! R3. Permits bound everything. A caller that gets none makes the call itself.
+//! R4. Every operation completes before the ring goes.
 //!
 //! # Limits
-//! A descriptor that its owner gives up while an operation uses it is closed by the ring's thread.
+//! If a file's owner drops it while an operation uses it, the ring's thread closes the descriptor.
 
 #![deny(unsafe_code)]
 
 pub mod fuse;
-mod keeper;
+mod ring_thread;
 #[expect(unsafe_code, reason = "entries of the kernel's ring point to memory")]
 mod sys;
 
-use keeper::Order;
 use openpath_abi::Errno;
 use openpath_sync::{Inbox, Parcel, Word};
 use openpath_vfs::{Cargo, Carried, Carrier};
+use ring_thread::Operation;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-/// The most places of a ring.
-const PLACES_MAX: u32 = 4096;
+/// The most permits of a ring.
+const PERMITS_MAX: u32 = 4096;
 
-/// A file that an operation is about, for as long as the kernel has it.
-pub trait Open: AsFd + Send + 'static {}
+/// The file of an operation, owned as long as the kernel uses it.
+pub trait OperationFile: AsFd + Send + 'static {}
 
-impl<T: AsFd + Send + 'static> Open for T {}
+impl<T: AsFd + Send + 'static> OperationFile for T {}
 
-/// What the ring's thread and all others share.
+/// Shared by the ring's thread and all others.
 struct Shared {
-    orders: Inbox<Order>,
-    /// Written to, it wakes the ring's thread.
-    bell: OwnedFd,
-    places: u64,
-    /// Places that are taken.
-    taken: Word,
-    /// No more orders will come.
-    over: Word,
-    /// The kernel takes no more: nobody is given a place.
+    operations: Inbox<Operation>,
+    /// An eventfd; a write wakes the ring's thread.
+    wake_fd: OwnedFd,
+    permits: u64,
+    /// Permits in use.
+    in_use: Word,
+    /// The ring was dropped: no more operations will come.
+    closing: Word,
+    /// The kernel takes no more entries: no permit is granted.
     refused: Word,
 }
 
 impl Shared {
     /// Wakes the ring's thread.
     fn wake(&self) {
-        // It fails only where the count is at its end, and then the thread is awake.
-        let _rung = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        // It fails only if the counter is at its maximum, and then the thread is awake.
+        let _written = rustix::io::write(&self.wake_fd, &1u64.to_ne_bytes());
     }
 
-    fn put(&self, order: Order) {
-        if self.orders.post(Parcel::new(order)) {
+    fn post(&self, operation: Operation) {
+        if self.operations.post(Parcel::new(operation)) {
             self.wake();
         }
     }
 
-    /// Takes a place, if there is one (R3).
-    fn take(&self) -> bool {
+    /// Acquires a permit, if one is free (R3).
+    fn acquire(&self) -> bool {
         if self.refused.get() != 0 {
             return false;
         }
-        let had = self.taken.add(1);
-        if had >= self.places {
-            self.taken.sub(1);
+        let had = self.in_use.add(1);
+        if had >= self.permits {
+            self.in_use.sub(1);
         }
-        had < self.places
+        had < self.permits
     }
 }
 
@@ -111,26 +113,26 @@ pub struct KernelRing {
 }
 
 impl KernelRing {
-    /// A ring with so many places, 1 to 4096, and its thread, which is called `name`.
+    /// A ring with `places` permits, 1 to 4096, and its thread, called `name`.
     ///
     /// # Errors
-    /// `ENOSYS`, `EPERM`, `EINVAL`: the kernel has none, gives none, or one that lacks what is
-    /// needed. `EMFILE`, `ENOMEM`, `EAGAIN` (no thread).
-    pub fn new(places: u32, name: &str) -> Result<Self, Errno> {
-        let places = places.clamp(1, PLACES_MAX);
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(errno)?;
+    /// `ENOSYS`, `EPERM`, `EINVAL`: the kernel has no `io_uring`, refuses it, or lacks a needed
+    /// part. `EMFILE`, `ENOMEM`, `EAGAIN` (no thread).
+    pub fn new(permits: u32, name: &str) -> Result<Self, Errno> {
+        let permits = permits.clamp(1, PERMITS_MAX);
+        let wake_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(errno)?;
         let shared = Arc::new(Shared {
-            orders: Inbox::default(),
-            bell,
-            places: u64::from(places),
-            taken: Word::new(0),
-            over: Word::new(0),
+            operations: Inbox::default(),
+            wake_fd,
+            permits: u64::from(permits),
+            in_use: Word::new(0),
+            closing: Word::new(0),
             refused: Word::new(0),
         });
         let theirs = Arc::clone(&shared);
         let (say, made) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || keeper::keep(&theirs, places, &say));
+        let thread = thread.spawn(move || ring_thread::run(&theirs, permits, &say));
         let thread = thread.map_err(|_| Errno::EAGAIN)?;
         made.recv().map_err(|_| Errno::EIO)??;
         Ok(Self {
@@ -139,28 +141,28 @@ impl KernelRing {
         })
     }
 
-    /// A place for one operation on `file`; none if all are taken.
+    /// A permit for one operation on `file`; `None` if all are in use.
     #[must_use]
-    pub fn carrier(&self, file: impl Open) -> Option<Box<dyn Carrier>> {
-        self.shared.take().then(|| {
-            let place = Place(Arc::clone(&self.shared));
-            Box::new(Ticket { place, file }) as Box<dyn Carrier>
+    pub fn carrier(&self, file: impl OperationFile) -> Option<Box<dyn Carrier>> {
+        self.shared.acquire().then(|| {
+            let permit = Permit(Arc::clone(&self.shared));
+            Box::new(Reservation { permit, file }) as Box<dyn Carrier>
         })
     }
 
-    /// Operations under way, and places that were given and not used yet.
+    /// Operations in flight, and permits not used yet.
     #[must_use]
     pub fn under_way(&self) -> u64 {
-        self.shared.taken.get()
+        self.shared.in_use.get()
     }
 }
 
 impl Drop for KernelRing {
-    /// R4. The thread ends when nothing is under way; it is waited for if that is now, unless this
-    /// is it.
+    /// R4. The thread ends when no permit is in use. Drop waits for it if that is so now, unless
+    ///     this thread is it.
     fn drop(&mut self) {
-        let idle = self.shared.taken.get() == 0;
-        self.shared.over.set(1);
+        let idle = self.shared.in_use.get() == 0;
+        self.shared.closing.set(1);
         self.shared.wake();
         if let Some(thread) = self.thread.take()
             && idle
@@ -171,39 +173,39 @@ impl Drop for KernelRing {
     }
 }
 
-/// A place that is taken until this is dropped.
-struct Place(Arc<Shared>);
+/// A permit, returned when this is dropped.
+struct Permit(Arc<Shared>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.taken.sub(1);
-        if self.0.over.get() != 0 {
+        self.0.in_use.sub(1);
+        if self.0.closing.get() != 0 {
             self.0.wake();
         }
     }
 }
 
-/// A place with the file it is for.
-struct Ticket<F> {
-    place: Place,
+/// A permit with its file.
+struct Reservation<F> {
+    permit: Permit,
     file: F,
 }
 
-impl<F: Open> Carrier for Ticket<F> {
+impl<F: OperationFile> Carrier for Reservation<F> {
     fn begin(self: Box<Self>, cargo: Cargo, offset: u64, then: Carried) {
-        let Self { place, file } = *self;
-        let shared = Arc::clone(&place.0);
-        shared.put(Order {
+        let Self { permit, file } = *self;
+        let shared = Arc::clone(&permit.0);
+        shared.post(Operation {
             cargo,
             offset,
             file: Box::new(file),
             then,
-            place,
+            permit,
         });
     }
 }
 
-/// The host's error, as ours.
+/// The host's error as an [`Errno`].
 fn errno(error: rustix::io::Errno) -> Errno {
     Errno::checked(error.raw_os_error()).unwrap_or(Errno::EIO)
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's ring, and the slots in which lives what its entries point to.
+//! The kernel's ring, and the slots that hold the memory its entries point to.
 //!
 //! # States of a slot
-//! Free -> pushed (in the submission queue) -> the kernel's -> its completion came -> free. What
-//! was pushed and not taken by the kernel can be had back where nothing is submitted any more.
+//! Free -> pushed (in the submission queue) -> the kernel's -> completed -> free. Once nothing is
+//! submitted any more, entries that were pushed and not taken by the kernel can be taken back.
 //!
 //! # Rules
-//! R1. An order leaves its slot when its completion came, or when the kernel never saw its entry
-//!     and never will. If this goes before, slots are leaked with what is in them.
+//! R1. An operation leaves its slot at its completion, or when the kernel never saw its entry and
+//!     never will. If the ring is dropped earlier, its slots and their contents are leaked.
 
-use crate::keeper::Order;
+use crate::ring_thread::Operation;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use openpath_abi::Errno;
 use openpath_vfs::Cargo;
@@ -18,54 +18,54 @@ use rustix::fd::{AsFd, AsRawFd as _};
 use std::collections::VecDeque;
 use std::io;
 
-/// What marks the completion that says that the bell rang; no slot has this number.
-const BELL: u64 = u64::MAX;
+/// The user data of the poll of the eventfd; no slot has this number.
+const WAKE: u64 = u64::MAX;
 
-/// What came of an attempt to hand entries over and to wait.
-pub(crate) enum Entered {
-    /// They were.
-    Fine,
-    /// Not now.
-    Later,
-    /// Neither now nor ever.
+/// The result of an attempt to submit and wait.
+pub(crate) enum Submission {
+    /// Entries were submitted.
+    Done,
+    /// Retry later.
+    Retry,
+    /// The kernel refuses for good.
     Refused,
 }
 
-/// What has come back.
-pub(crate) enum Back {
-    /// The bell rang.
-    Bell,
-    /// This was done.
-    Done(Order, Result<usize, Errno>),
+/// A completion.
+pub(crate) enum Completion {
+    /// The eventfd is readable.
+    Wake,
+    /// An operation, with its result.
+    Operation(Operation, Result<usize, Errno>),
 }
 
 /// The kernel's ring.
 pub(crate) struct Kernel {
     ring: IoUring,
-    slots: Vec<Option<Order>>,
+    slots: Vec<Option<Operation>>,
     free: Vec<u32>,
-    /// By their marks, what was pushed and the kernel has not taken.
+    /// User data of what was pushed and the kernel has not taken.
     pushed: VecDeque<u64>,
 }
 
-/// The host's error, as ours.
+/// The host's error as an [`Errno`].
 fn errno(error: &io::Error) -> Errno {
     let raw = error.raw_os_error().and_then(Errno::checked);
     raw.unwrap_or(Errno::EIO)
 }
 
 impl Kernel {
-    /// A ring for so many orders at a time, submitted to by this thread alone.
+    /// A ring for `places` operations at a time; only the calling thread submits.
     ///
     /// # Errors
-    /// Those of io_uring_setup(2); `ENOSYS`: it lacks an operation.
-    pub(crate) fn new(places: u32) -> Result<Self, Errno> {
-        // One more, for the bell.
-        let entries = (places + 1).next_power_of_two();
+    /// Those of io_uring_setup(2); `ENOSYS`: an opcode is missing.
+    pub(crate) fn new(permits: u32) -> Result<Self, Errno> {
+        // One more, for the poll of the eventfd.
+        let entries = (permits + 1).next_power_of_two();
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_defer_taskrun();
         let ring = match builder.build(entries) {
-            // Older than those.
+            // A kernel older than these flags.
             Err(error) if errno(&error) == Errno::EINVAL => IoUring::new(entries),
             ring => ring,
         };
@@ -84,29 +84,29 @@ impl Kernel {
         }
         Ok(Self {
             ring,
-            slots: (0..places).map(|_| None).collect(),
-            free: (0..places).rev().collect(),
+            slots: (0..permits).map(|_| None).collect(),
+            free: (0..permits).rev().collect(),
             pushed: VecDeque::with_capacity(entries as usize),
         })
     }
 
-    /// Puts an order into a slot and its entry into the queue.
+    /// Puts an operation into a slot and its entry into the submission queue.
     ///
     /// # Errors
-    /// The order: there is no room, which there is for as many as there are places.
-    pub(crate) fn push(&mut self, order: Order) -> Result<(), Order> {
+    /// The operation, if there is no room; there is room for `places` of them.
+    pub(crate) fn push(&mut self, operation: Operation) -> Result<(), Operation> {
         let Some(at) = self.free.pop() else {
-            return Err(order);
+            return Err(operation);
         };
-        let order = self.slots[at as usize].insert(order);
-        let file = types::Fd(order.file.as_fd().as_raw_fd());
+        let operation = self.slots[at as usize].insert(operation);
+        let file = types::Fd(operation.file.as_fd().as_raw_fd());
         let length = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        let entry = match &mut order.cargo {
+        let entry = match &mut operation.cargo {
             Cargo::Read(buf) => opcode::Read::new(file, buf.as_mut_ptr(), length(buf.len()))
-                .offset(order.offset)
+                .offset(operation.offset)
                 .build(),
             Cargo::Write(data) => opcode::Write::new(file, data.as_ptr(), length(data.len()))
-                .offset(order.offset)
+                .offset(operation.offset)
                 .build(),
             Cargo::Sync(data_only) => {
                 let mut flags = types::FsyncFlags::empty();
@@ -115,10 +115,9 @@ impl Kernel {
             }
         };
         let mark = u64::from(at);
-        // SAFETY: (1) the buffer is on the heap or there for ever, so it stays where it is while
-        // the order is in its slot, which is until its completion came (R1). (2) It is as long as
-        // the entry says. (3) What is read into is the order's own, and what is written nobody
-        // changes.
+        // SAFETY: (1) the buffer is on the heap or static, so it stays in place while the operation
+        // is in its slot, which is until its completion (R1). (2) It is as long as the entry says.
+        // (3) The operation owns the buffer of a read, and nobody changes the data of a write.
         let pushed = unsafe { self.enqueue(&entry.user_data(mark)) };
         if pushed {
             self.pushed.push_back(mark);
@@ -128,58 +127,60 @@ impl Kernel {
         self.slots[at as usize].take().map_or(Ok(()), Err)
     }
 
-    /// Has the next ring of the bell come back.
-    pub(crate) fn listen(&mut self, bell: impl AsFd) -> bool {
-        let bell = types::Fd(bell.as_fd().as_raw_fd());
+    /// Polls the eventfd once; returns whether the entry was pushed.
+    pub(crate) fn poll_wake_fd(&mut self, wake_fd: impl AsFd) -> bool {
+        let wake_fd = types::Fd(wake_fd.as_fd().as_raw_fd());
         let events = u32::from(PollFlags::IN.bits());
-        let entry = opcode::PollAdd::new(bell, events).build().user_data(BELL);
-        // SAFETY: it points to nothing.
+        let entry = opcode::PollAdd::new(wake_fd, events)
+            .build()
+            .user_data(WAKE);
+        // SAFETY: it points to no memory.
         let pushed = unsafe { self.enqueue(&entry) };
         if pushed {
-            self.pushed.push_back(BELL);
+            self.pushed.push_back(WAKE);
         }
         pushed
     }
 
     /// # Safety
-    /// What `entry` points to is valid until its completion came.
+    /// What `entry` points to stays valid until its completion.
     unsafe fn enqueue(&mut self, entry: &squeue::Entry) -> bool {
         // SAFETY: as the caller says.
         unsafe { self.ring.submission().push(entry) }.is_ok()
     }
 
-    /// Hands over what was pushed, and waits until something comes back, if `wait`.
-    pub(crate) fn enter(&mut self, wait: bool) -> Entered {
+    /// Submits what was pushed, and waits for a completion if `wait`.
+    pub(crate) fn enter(&mut self, wait: bool) -> Submission {
         let entered = self.ring.submit_and_wait(usize::from(wait));
         let left = self.ring.submission().len();
         while self.pushed.len() > left {
             self.pushed.pop_front();
         }
         match entered.map_err(|error| errno(&error)) {
-            Ok(_) | Err(Errno::EINTR) => Entered::Fine,
-            Err(Errno::EAGAIN | Errno::EBUSY | Errno::ENOMEM) => Entered::Later,
-            Err(_) => Entered::Refused,
+            Ok(_) | Err(Errno::EINTR) => Submission::Done,
+            Err(Errno::EAGAIN | Errno::EBUSY | Errno::ENOMEM) => Submission::Retry,
+            Err(_) => Submission::Refused,
         }
     }
 
-    /// The next that has come back.
-    pub(crate) fn next(&mut self) -> Option<Back> {
+    /// The next completion.
+    pub(crate) fn next(&mut self) -> Option<Completion> {
         let completion = self.ring.completion().next()?;
         let mark = completion.user_data();
-        if mark == BELL {
-            return Some(Back::Bell);
+        if mark == WAKE {
+            return Some(Completion::Wake);
         }
         let at = u32::try_from(mark).ok()?;
-        let order = self.slots.get_mut(at as usize)?.take()?;
+        let operation = self.slots.get_mut(at as usize)?.take()?;
         self.free.push(at);
         let result = completion.result();
         let moved = usize::try_from(result)
             .map_err(|_| Errno::checked(result.saturating_neg()).unwrap_or(Errno::EIO));
-        Some(Back::Done(order, moved))
+        Some(Completion::Operation(operation, moved))
     }
 
-    /// What the kernel has not taken, once [`Kernel::enter`] is not called any more.
-    pub(crate) fn take_back(&mut self) -> Vec<Order> {
+    /// The operations that the kernel has not taken, once [`Kernel::enter`] is not called any more.
+    pub(crate) fn take_unsubmitted(&mut self) -> Vec<Operation> {
         let marks = std::mem::take(&mut self.pushed);
         let slots = marks
             .into_iter()

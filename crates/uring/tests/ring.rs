@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's ring as a carrier: what comes back, when, and from whom. A pipe that nobody has
-//! written to is an operation that does not end.
+//! Data operations by the kernel's ring: results, their time, and their thread. A read of an empty
+//! pipe is an operation that does not end.
 
 use openpath_abi::Errno;
 use openpath_uring::KernelRing;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 type Moved = (Cargo, Result<usize, Errno>);
 
-/// A ring, or none where the kernel gives none.
+/// A ring, or `None` where the kernel refuses one.
 fn ring(places: u32) -> Option<KernelRing> {
     match KernelRing::new(places, "test-uring") {
         Ok(ring) => Some(ring),
@@ -25,7 +25,7 @@ fn ring(places: u32) -> Option<KernelRing> {
     }
 }
 
-/// Begins; what it comes back with.
+/// Begins an operation; its result comes by the channel.
 fn begin(
     ring: &KernelRing,
     file: impl AsFd + Send + 'static,
@@ -58,7 +58,7 @@ fn pipe() -> (Arc<PipeReader>, PipeWriter) {
 }
 
 #[test]
-fn data_is_moved_at_its_offset_and_comes_back_with_its_buffer() {
+fn operations_use_their_offset_and_return_their_buffer() {
     let Some(ring) = ring(4) else { return };
     let file = scratch("data", b"0123456789");
     let read = |offset, len| {
@@ -99,7 +99,7 @@ fn data_is_moved_at_its_offset_and_comes_back_with_its_buffer() {
 }
 
 #[test]
-fn there_are_as_many_places_as_were_asked_for() {
+fn ring_grants_as_many_permits_as_requested() {
     let Some(ring) = ring(3) else { return };
     let pipes = [pipe(), pipe()];
     let waiting = pipes.map(|(reader, writer)| {
@@ -122,7 +122,7 @@ fn there_are_as_many_places_as_were_asked_for() {
 }
 
 #[test]
-fn what_is_under_way_outlives_the_ring_and_its_own_file() {
+fn operation_in_flight_outlives_ring_and_file() {
     let Some(ring) = ring(2) else { return };
     let (reader, mut writer) = pipe();
     let weak = Arc::downgrade(&reader);
@@ -138,7 +138,7 @@ fn what_is_under_way_outlives_the_ring_and_its_own_file() {
 }
 
 #[test]
-fn a_ring_may_be_dropped_by_what_it_calls() {
+fn ring_can_be_dropped_by_its_callback() {
     let Some(ring) = ring(2) else { return };
     let (done, over) = channel();
     let file = scratch("self", b"x");
@@ -155,7 +155,7 @@ fn a_ring_may_be_dropped_by_what_it_calls() {
 }
 
 #[test]
-fn a_panic_of_who_is_told_harms_nobody_else() {
+fn panicking_callback_affects_no_other_operation() {
     let Some(ring) = ring(1) else { return };
     let file = scratch("panic", b"fine");
     let carrier = ring.carrier(Arc::clone(&file)).expect("a place");
@@ -165,7 +165,7 @@ fn a_panic_of_who_is_told_harms_nobody_else() {
         Box::new(|_, _| panic!("as it is told")),
     );
     let again = loop {
-        // Its place is free once it is over.
+        // The permit is free once the callback is over.
         if let Some(carrier) = ring.carrier(Arc::clone(&file)) {
             break carrier;
         }
@@ -180,16 +180,16 @@ fn a_panic_of_who_is_told_harms_nobody_else() {
 }
 
 #[test]
-fn many_threads_order_and_each_hears_of_its_own() {
+fn concurrent_operations_return_to_their_own_callers() {
     let Some(ring) = ring(16) else { return };
     let data: Vec<u8> = (0..=255).collect();
     let file = scratch("many", &data);
     std::thread::scope(|scope| {
-        for who in 0..4u64 {
+        for thread in 0..4u64 {
             let (ring, file) = (&ring, &file);
             scope.spawn(move || {
                 for turn in 0..500u64 {
-                    let at = (who * 61 + turn * 7) % 256;
+                    let at = (thread * 61 + turn * 7) % 256;
                     let (done, moved) = channel();
                     let carrier = loop {
                         if let Some(carrier) = ring.carrier(Arc::clone(file)) {
@@ -208,7 +208,7 @@ fn many_threads_order_and_each_hears_of_its_own() {
             });
         }
     });
-    // The last places are free when those who were told have returned.
+    // The last permits are free once the callbacks have returned.
     while ring.under_way() != 0 {
         std::thread::yield_now();
     }

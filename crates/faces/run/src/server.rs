@@ -12,7 +12,7 @@ use crate::view::{How, Telling, View};
 use crate::wire::Wire;
 use crate::{LogFile, Refusal, guests};
 use openpath_overlay::Copying;
-use openpath_sync::asym;
+use openpath_sync::asymmetric_fence;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub fn serve(copying: fn(bool) -> Arc<dyn Copying>) -> Result<(), Refusal> {
 fn attempt(copying: fn(bool) -> Arc<dyn Copying>) -> io::Result<()> {
     let wire = Wire::inherited()?;
     // Before there are threads: in a process that has some it takes the kernel some milliseconds.
-    asym::mode();
+    asymmetric_fence::mode();
     crate::confine::outlive_limits()?;
     // Out of reach of the terminal's signals, and of its end.
     rustix::process::setsid()?;

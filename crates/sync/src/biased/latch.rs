@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock of a shared pair: one read-modify-write to take it, plain stores to let it go.
+//! The lock of a shared pair: one read-modify-write to acquire, plain stores to release.
 //!
 //! # Kernel analogue
-//! A queued spin lock, whose unlock is a store as well; here a waiter gives up its processor.
+//! A queued spin lock, which unlocks by a store as well; here a waiter yields its CPU.
 //!
 //! # States
 //! Free -> held -> free. A waiter spins, then counts itself in `waiting` and sleeps.
@@ -10,31 +10,31 @@
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
-//! | `held` | compare-and-swap to take, the holder to let go | nothing |
-//! | `waiting` | `asleep` | nothing |
+//! | `held` | compare-and-swap to acquire; the holder's store to release | no lock |
+//! | `waiting` | `sleep_lock` | no lock |
 //!
 //! # Rules
-//! R1. PAIR(latch.sleep): who lets go stores `held`, light fence, reads `waiting`; who is about to
-//!     sleep stores `waiting`, heavy fence, tries `held`. If the first store is first, the try gets
-//!     the latch; if the second is first, the holder sees that somebody waits and wakes one.
-//! R2. A waiter tries, and goes to sleep, with `asleep` held, and a waker passes through `asleep`,
-//!     so nobody is woken between its try and its sleep.
+//! R1. PAIR(latch.sleep): release stores `held`, runs the light fence, reads `waiting`. A waiter
+//!     stores `waiting`, runs the heavy fence, tries `held`. If the first store comes first, the
+//!     try succeeds. If the second comes first, the releasing thread sees the waiter and wakes one.
+//! R2. A waiter holds `sleep_lock` from its try until it sleeps, and a waker passes through
+//!     `sleep_lock`. So no wake-up falls between a waiter's try and its sleep.
 //!
 //! # Limits
-//! Not fair. Where the system refuses the heavy fence, a waiter naps instead of sleeping.
+//! Not fair. If the system refuses the heavy fence, a waiter polls with short sleeps.
 
-use crate::asym;
-use crate::prim::{AtomicU32, Condvar, Mutex, Ordering, SPINS, nap, relax};
+use crate::asymmetric_fence;
+use crate::primitive::{AtomicU32, Condvar, Mutex, Ordering, SPINS, relax, short_sleep};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// A lock without a value.
+/// A lock around no value.
 pub(super) struct Latch {
     held: AtomicU32,
     waiting: AtomicU32,
-    fence: asym::Fence,
-    asleep: Mutex<()>,
+    fence: asymmetric_fence::Fence,
+    sleep_lock: Mutex<()>,
     wake: Condvar,
 }
 
@@ -43,8 +43,8 @@ impl Latch {
         Self {
             held: AtomicU32::new(FREE),
             waiting: AtomicU32::new(0),
-            fence: asym::Fence::of_process(),
-            asleep: Mutex::new(()),
+            fence: asymmetric_fence::Fence::of_process(),
+            sleep_lock: Mutex::new(()),
             wake: Condvar::default(),
         }
     }
@@ -61,40 +61,40 @@ impl Latch {
     #[inline(always)]
     pub(super) fn lock(&self) {
         if !self.try_lock() {
-            self.lock_slowly();
+            self.lock_slow();
         }
     }
 
     #[cold]
-    fn lock_slowly(&self) {
+    fn lock_slow(&self) {
         for _ in 0..SPINS {
             relax();
-            // Relaxed: a hint, so that waiters share the line until it changes.
+            // Relaxed: a hint, so that waiters share the cache line until it changes.
             if self.held.load(Ordering::Relaxed) == FREE && self.try_lock() {
                 return;
             }
         }
-        let mut asleep = self.asleep.lock();
-        // Relaxed load: `asleep` is held.
+        let mut guard = self.sleep_lock.lock();
+        // Relaxed load: `sleep_lock` is held.
         let others = self.waiting.load(Ordering::Relaxed);
         self.waiting.store(others + 1, Ordering::Relaxed);
-        // PAIR(latch.sleep): the count is out before the latch is tried.
-        let fenced = asym::try_heavy();
+        // PAIR(latch.sleep): the count is visible before the latch is tried.
+        let fenced = asymmetric_fence::try_heavy();
         while !self.try_lock() {
             if fenced {
-                asleep = self.wake.wait(asleep);
+                guard = self.wake.wait(guard);
             } else {
-                drop(asleep);
-                nap();
-                asleep = self.asleep.lock();
+                drop(guard);
+                short_sleep();
+                guard = self.sleep_lock.lock();
             }
         }
         let waiting = self.waiting.load(Ordering::Relaxed);
         self.waiting.store(waiting - 1, Ordering::Relaxed);
-        drop(asleep);
+        drop(guard);
     }
 
-    /// Lets the latch go. Only its holder may.
+    /// Releases the latch. Only its holder may.
     #[inline(always)]
     pub(super) fn unlock(&self) {
         self.held.store(FREE, Ordering::Release);
@@ -107,7 +107,7 @@ impl Latch {
 
     #[cold]
     fn wake_one(&self) {
-        drop(self.asleep.lock());
+        drop(self.sleep_lock.lock());
         self.wake.notify_one();
     }
 }

@@ -22,7 +22,7 @@ fn message<T>(f: impl FnOnce() -> T) -> String {
 }
 
 #[test]
-fn the_only_handle_locks_again_and_again() {
+fn only_handle_locks_repeatedly() {
     let pair = Pair::new("s", 1);
     for n in 1..10 {
         let mut guard = pair.lock();
@@ -34,7 +34,7 @@ fn the_only_handle_locks_again_and_again() {
 }
 
 #[test]
-fn a_second_lock_or_a_share_in_a_guard_is_refused() {
+fn second_lock_or_share_under_a_guard_panics() {
     let pair = Pair::new("s", 1);
     for shared in [false, true] {
         let _other = shared.then(|| pair.share());
@@ -47,7 +47,7 @@ fn a_second_lock_or_a_share_in_a_guard_is_refused() {
 }
 
 #[test]
-fn a_panic_leaves_it_unlocked() {
+fn panic_leaves_the_pair_unlocked() {
     let pair = Pair::new("s", 1);
     for shared in [false, true] {
         let other = shared.then(|| pair.share());
@@ -64,7 +64,7 @@ fn a_panic_leaves_it_unlocked() {
 }
 
 #[test]
-fn what_the_other_handles_did_is_there_when_they_are_gone() {
+fn last_handle_sees_all_writes_of_the_others() {
     let pair = Pair::new("s", 0);
     for round in 1..=3 {
         let threads = [0; 4].map(|_| {
@@ -79,7 +79,7 @@ fn what_the_other_handles_did_is_there_when_they_are_gone() {
 }
 
 #[test]
-fn waiters_sleep_through_a_long_hold_and_all_get_their_turn() {
+fn all_waiters_acquire_after_long_holds() {
     let pair = Pair::new("s", 0);
     let threads = [0; 6].map(|_| {
         let other = pair.share();
@@ -108,7 +108,7 @@ fn both_values_are_dropped_once_by_the_last_handle() {
 }
 
 #[test]
-fn pairs_and_their_halves_share_no_lines() {
+fn pairs_and_their_parts_share_no_cache_lines() {
     let pair = Pair::new("s", 0);
     let at = |p: *const u8| p as usize;
     let lock = at(pair.pair.as_ptr().cast());
@@ -119,7 +119,7 @@ fn pairs_and_their_halves_share_no_lines() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn the_lock_order_is_kept_with_one_handle_too() {
+fn lock_order_is_checked_with_one_handle() {
     let outer = Pair::new("s", 0);
     let inner: Biased<(), (), Inner> = Biased::new((), ());
     drop((outer.lock(), inner.lock()));

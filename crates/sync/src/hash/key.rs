@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The keyed hash of the tables: two folded multiplies.
 //!
-//! # What it withstands, and what it does not
-//! Both factors of the first multiply hide a secret word, so who does not know the key can neither
-//! compute a hash nor name two inputs that collide: for two fixed inputs the low bits agree for
-//! about one key in as many as there are buckets. (The product is 0 whatever the one factor is if
-//! the other one is: that takes a guess of 64 bits.)
+//! # Strength
+//! Both factors of the first multiply hide a secret word. Without the key nobody can compute a hash
+//! or name two inputs that collide: for two fixed inputs the low bits agree for about one key in as
+//! many as there are buckets. (If one factor is 0, the product is 0 whatever the other is; that
+//! takes a guess of 64 bits.)
 //!
-//! One multiply is not enough for many inputs at once. Where only one factor varies, in equal
-//! steps, as with `file1`, `file2`, ..., the low bits of either half of the product go round in
-//! equal steps too; and for one key in thirty these steps nearly repeat, and a chain of 20 is the
-//! result. The second multiply, of the folded product with a constant and folded again, is not
-//! linear in any such step; no family of names that we know how to choose without the key then
-//! crowds a chain more than chance does. It also takes in the salt, which need not be secret: two
-//! names collide under two salts only if their first products differ by just that.
+//! One multiply is not enough for many inputs at once. If only one factor varies, in equal steps,
+//! as with `file1`, `file2`, ..., the low bits of either half of the product also advance in equal
+//! steps. For one key in thirty these steps nearly repeat, and a chain of 20 results. The second
+//! multiply, of the folded product with a constant and folded again, is not linear in any such
+//! step. No family of names that we know how to choose without the key then crowds a chain more
+//! than chance does. It also mixes in the salt, which need not be secret: two names collide under
+//! two salts only if their first products differ by exactly that.
 //!
-//! It is no cryptographic hash. Who can measure which names share a chain learns about the key; so
-//! nothing relies on it for ever: a chain that grows too long makes the table change its key.
+//! This is no cryptographic hash. An attacker that can measure which names share a chain learns
+//! about the key. So nothing relies on it for ever: a chain that grows too long makes the table
+//! change its key.
 
 /// Both halves of a product, folded into one.
 #[inline(always)]
@@ -61,7 +62,7 @@ impl HashKey {
 mod tests {
     use super::*;
 
-    /// Names that differ little, in the ways a program without the key can choose.
+    /// Names that differ little, as an attacker without the key can choose them.
     fn families() -> Vec<Vec<(u64, u64)>> {
         let count = 1u64 << 12;
         let spread =

@@ -3,20 +3,20 @@
 
 use super::shape::Shape;
 use super::{Chain, HEAD, LENGTH_MAX, LENGTH_SHIFT, LOCKED, Table, VERSION_SHIFT, length};
-use crate::prim::{relax, unfailing};
+use crate::primitive::{relax, unfailing};
 use crate::{HashKey, Word};
 
-/// A locked chain. What was changed shows in its version when it is let go.
+/// A locked chain. Releasing it raises its version if it was changed.
 pub struct Locked<'a> {
     table: &'a Table,
     bucket: u32,
-    /// The bucket's word without the lock, as it will be.
+    /// The bucket's word without the lock bit, as it will be stored at release.
     word: u64,
     changed: bool,
 }
 
 impl Table {
-    /// Locks the chain in which an entry is that `hash` gives the hash of.
+    /// Locks the chain of the entry that `hash` computes the hash of.
     pub fn lock(&self, hash: impl Fn(HashKey) -> u64) -> Locked<'_> {
         loop {
             let bucket = self.bucket_now(&hash);
@@ -40,7 +40,7 @@ impl Table {
                 // It cannot split or move while it is locked.
                 return (first, None);
             }
-            // R4: who has the other one may be waiting for this one.
+            // R4: the holder of the other one may be waiting for this one.
             if let Some(second) = self.try_lock_bucket(bucket)
                 && self.bucket_now(&other) == bucket
             {
@@ -51,23 +51,23 @@ impl Table {
         }
     }
 
-    /// How many entries the chain has that `hash` leads to (255: or more).
+    /// The length of the chain that `hash` leads to (255: or more).
     pub(super) fn length_of(&self, hash: &impl Fn(HashKey) -> u64) -> u32 {
         length(self.buckets.at(self.bucket_now(hash)).get())
     }
 
-    /// The bucket that `hash` leads to now. While that bucket is locked the answer stays.
+    /// The bucket that `hash` leads to now. The answer is stable while that bucket is locked.
     fn bucket_now(&self, hash: &impl Fn(HashKey) -> u64) -> u32 {
         loop {
             let shape = Shape(self.shape.get());
-            let side = &self.sides[shape.side()];
-            let bucket = shape.bucket(hash(side.key()));
-            let mut at = bucket | side.base();
-            if shape.moving() && self.busy.moved.get() > bucket {
-                let new = &self.sides[1 - shape.side()];
+            let half = &self.halves[shape.half()];
+            let bucket = shape.bucket(hash(half.key()));
+            let mut at = bucket | half.base();
+            if shape.moving() && self.progress.moved.get() > bucket {
+                let new = &self.halves[1 - shape.half()];
                 at = shape.bucket(hash(new.key())) | new.base();
             }
-            // Key and mark are those of the shape only if it is still the same.
+            // The key and the mark belong to the shape that was read only if it is unchanged.
             if self.shape.get() == shape.0 {
                 return at;
             }
@@ -117,8 +117,8 @@ impl Locked<'_> {
         at
     }
 
-    /// Makes the version rise when this is let go.
-    pub(super) fn touch(&mut self) {
+    /// Makes the release raise the version.
+    pub(super) fn mark_changed(&mut self) {
         self.changed = true;
     }
 
@@ -130,27 +130,27 @@ impl Locked<'_> {
         self.at().set(self.word | LOCKED);
     }
 
-    /// Empties the chain; its first entry, or 0.
+    /// Empties the chain; returns its first entry, or 0.
     pub(super) fn take_all(&mut self) -> u32 {
         let head = self.head();
         self.set(0, 0);
         head
     }
 
-    /// Puts in front what was in the table already.
+    /// Pushes an entry that the table already counts.
     pub(super) fn push(&mut self, chain: &impl Chain, index: u32) {
         chain.link(index).set(self.head());
         self.set(index, length(self.word) + 1);
     }
 
-    /// Puts `index` in front.
+    /// Pushes `index` to the front.
     pub fn insert(&mut self, chain: &impl Chain, index: u32) {
         let _step = unfailing();
         self.push(chain, index);
         self.table.count(1);
     }
 
-    /// Takes `index` out; whether it was there.
+    /// Removes `index`; returns whether it was there.
     pub fn remove(&mut self, chain: &impl Chain, index: u32) -> bool {
         let _step = unfailing();
         let next = chain.link(index).get();
@@ -166,7 +166,7 @@ impl Locked<'_> {
         }
         let mut left = length(self.word).saturating_sub(1);
         if left + 1 == LENGTH_MAX {
-            // It said "or more".
+            // The stored length said "or more".
             left = 0;
             let mut at = head;
             while at != 0 {
@@ -186,8 +186,8 @@ impl Drop for Locked<'_> {
         if self.changed {
             self.word = self.word.wrapping_add(1 << VERSION_SHIFT);
             if self.word >> VERSION_SHIFT == 0 {
-                // R1: whoever has seen this version before is told by the generation.
-                self.table.reshape(Shape::next_round);
+                // R1: a reader that has seen this version before is warned by the generation.
+                self.table.reshape(Shape::next_generation);
             }
         }
         self.at().set(self.word);

@@ -3,40 +3,41 @@
 //! changes its key.
 //!
 //! # Kernel analogue
-//! `dentry_hashtable` (`hlist_bl` with a lock bit in each head), but it grows: one bucket splits at
-//! a time (linear hashing), in address space reserved for the largest size, so nothing is ever
-//! copied or swapped under readers. And a search that finds nothing can prove it, which the kernel
-//! needs `rename_lock` or the directory's lock for.
+//! `dentry_hashtable` (`hlist_bl` with a lock bit in each head), but it grows. One bucket splits at
+//! a time (linear hashing) in address space that is reserved for the largest size, so nothing is
+//! copied or swapped under readers. And a search that finds nothing can prove it, for which the
+//! kernel needs `rename_lock` or the directory's lock.
 //!
 //! # Layout of a bucket
 //! bits 0..31 head index, bit 31 lock, bits 32..40 length of the chain (255: or more), bits 40..64
 //! version. Entries are chained through a link word of their own.
 //!
-//! # Two sides
-//! The table has room for its buckets twice. While it changes its key, entries move from the side
-//! in use to the other one, bucket by bucket in order: what a bucket below the `moved` mark held is
-//! on the other side, under the new key. When all are moved, the other side is the one in use. A
-//! few buckets move with each insertion, so nobody waits for more than these.
+//! # Two halves
+//! The table has room for its buckets twice. While it changes its key, entries move from the half
+//! in use to the other one, bucket by bucket in order. Entries of a bucket below the `moved` mark
+//! are in the other half, under the new key. When all have moved, the other half is the one in use.
+//! Each insertion moves a few buckets, so no thread waits for more than these.
 //!
 //! # Rules
-//! R1. Insert, remove, split and move hold the bucket's lock ([`Table::lock`]); letting go after a
-//!     change raises the version. When a version comes round, the generation of the table rises.
-//! R2. A reader may be led into another chain when an entry moves, or out of one; a hit counts only
-//!     when the entry's own life word confirms it.
-//! R3. A miss is proved by [`Table::missed`]: the bucket's word is what it was before the search,
-//!     and so is the shape of the table. PAIR(hash.miss): who changes a link, or the name of an
-//!     entry that was taken out, has locked the bucket before, and stores with release; a reader
-//!     whose acquire-load saw the new value therefore sees the bucket locked or newer afterwards.
-//!     Who splits or moves a bucket says so in the shape, or in the mark, before letting it go.
-//! R4. One lock at a time, but for [`Table::lock_two`], which waits for none while it holds the
-//!     other; a split and a move take the second while they hold the first, both under `work`.
+//! R1. Insert, remove, split and move hold the bucket's lock ([`Table::lock`]); a release after a
+//!     change raises the version. When a version wraps, the generation of the table rises.
+//! R2. A moving entry may lead a reader into another chain, or out of one; a hit counts only if the
+//!     entry's own life word confirms it.
+//! R3. [`Table::missed`] proves a miss: the bucket's word and the table's shape are what they were
+//!     before the search. PAIR(hash.miss): a thread that changes a link, or the name of a removed
+//!     entry, locked the bucket before, and stores with release. A reader that acquire-loaded the
+//!     new value therefore sees the bucket locked or newer afterwards. A split or a move updates
+//!     the shape or the mark before it releases the bucket.
+//! R4. A thread holds one bucket lock at a time, with these exceptions. [`Table::lock_two`] waits
+//!     for no lock while it holds another. A split and a move take the second lock while they hold
+//!     the first, both under `work`.
 //!
 //! # Guarantees
 //! G1. Under the bucket's lock a search is exact.
-//! G2. A search ends: chains are followed for at most [`CHAIN_MAX`] steps without the lock.
-//! G3. Chains stay below [`CHAIN_CAP`] if whoever inserts asks [`Table::is_crowded`] before, and
-//!     makes room; as many more as insert at the same moment. With a load of at most two entries a
-//!     bucket, chance alone crowds one chain in 10^11 tables of a million names.
+//! G2. A search ends: without the lock it follows a chain for at most [`CHAIN_MAX`] steps.
+//! G3. Chains stay below [`CHAIN_CAP`] if every inserter asks [`Table::is_crowded`] first and makes
+//!     room; concurrent inserters may exceed it by their number. With a load of at most two entries
+//!     a bucket, chance alone crowds one chain in 10^11 tables of a million names.
 //!
 //! # Limits
 //! Buckets never merge again; a bucket costs eight bytes, and as many again once the key changed.
@@ -51,13 +52,13 @@ pub use locked::Locked;
 pub use rekey::Relief;
 pub use shape::View;
 
-use crate::apart::Apart;
-use crate::prim::{Mutex, SHARDS, unfailing};
+use crate::cache_padded::CachePadded;
+use crate::primitive::{Mutex, SHARDS, unfailing};
 use crate::region::{NoSpace, Region};
 use crate::shards::Shards;
 use crate::word::{Word, Word32};
-use rekey::Work;
-use shape::{MOVING, Shape, Side};
+use rekey::RekeyState;
+use shape::{Half, MOVING, Shape};
 
 const LOCKED: u64 = 1 << 31;
 const HEAD: u32 = (1 << 31) - 1;
@@ -66,23 +67,23 @@ const LENGTH_MAX: u32 = 255;
 const VERSION_SHIFT: u32 = 40;
 /// Longest walk along one chain without its lock.
 pub const CHAIN_MAX: u32 = 256;
-/// No chain gets longer, if those who insert make room; see G3.
+/// No chain gets longer if inserters make room; see G3.
 pub const CHAIN_CAP: u32 = 32;
-/// From this length on room is made, so that those who insert at the same time do not meet the cap.
+/// Inserters make room from this length on, so that concurrent ones do not reach the cap.
 const CROWDED: u32 = 24;
-/// Tells the place in a certificate from none.
-const MISS: u64 = 1 << 63;
-/// Buckets at first: enough that two tasks with a few names each seldom write one line.
-const START: u32 = if cfg!(loom) {
+/// Marks the place of a certificate; none has it 0.
+const PLACE_TAG: u64 = 1 << 63;
+/// Initial buckets: enough that two tasks with a few names each seldom write one cache line.
+const INITIAL_BUCKETS: u32 = if cfg!(loom) {
     2
 } else if cfg!(shuttle) {
     64
 } else {
     1024
 };
-/// A thread says what it inserted when that comes to as much as the buckets divided by this: so the
-/// count is off by less than a quarter of the buckets.
-const SAYS: u32 = 4 * SHARDS as u32;
+/// A thread reports its insertions once they reach the number of buckets divided by this. So the
+/// reported count is off by less than a quarter of the buckets.
+const REPORT_DIVISOR: u32 = 4 * SHARDS as u32;
 
 /// How a table reaches the link and the hash of the entry at an index.
 pub trait Chain {
@@ -95,24 +96,24 @@ pub trait Chain {
 /// The buckets. Entries belong to the caller, reached through [`Chain`].
 pub struct Table {
     buckets: Region<Word>,
-    /// Buckets in use, side, generation; see [`Shape`].
+    /// Buckets in use, half, generation; see [`Shape`].
     shape: Word,
-    sides: [Side; 2],
-    /// What is written on the way, away from what every search reads.
-    busy: Apart<Busy>,
-    /// Entries that threads inserted, less those removed, and have not said; see [`Table::count`].
-    fresh: Shards<Word>,
+    halves: [Half; 2],
+    /// Written by insertions, so kept apart from what every search reads.
+    progress: CachePadded<Progress>,
+    /// Insertions less removals that threads have not reported yet; see [`Table::count`].
+    unreported: Shards<Word>,
 }
 
-struct Busy {
-    /// Entries, as far as the threads have said so.
+struct Progress {
+    /// Entries, as far as threads have reported them.
     entries: Word,
-    /// While entries move: buckets below this one have none left on the old side.
+    /// During a change of key: buckets below this one have no entries left in the old half.
     moved: Word32,
-    work: Mutex<Work>,
+    work: Mutex<RekeyState>,
 }
 
-/// A bucket that is being searched, as it was when the search began.
+/// A bucket under search, as it was when the search began.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     bucket: u32,
@@ -126,7 +127,7 @@ impl Probe {
     pub fn head(self) -> u32 {
         self.word as u32 & HEAD
     }
-    /// The word of the bucket, to be asked about later with [`Table::certifies`].
+    /// The word of the bucket, to be checked later with [`Table::certifies`].
     #[must_use]
     #[inline(always)]
     pub fn certificate(self, view: &View) -> Certificate {
@@ -140,16 +141,16 @@ impl Probe {
 /// A bucket in this generation of the table, as a [`Certificate`] names it.
 #[inline(always)]
 fn place_of(shape: Shape, bucket: u32) -> u64 {
-    MISS | shape.generation() << 32 | u64::from(bucket)
+    PLACE_TAG | shape.generation() << 32 | u64::from(bucket)
 }
 
-/// A miss that was proved, to be confirmed later without a search: as long as the bucket is what it
-/// was, nothing was added to it.
+/// A proved miss, to be confirmed later without a search: as long as the bucket's word is
+/// unchanged, nothing was added to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Certificate {
-    /// What the bucket was.
+    /// The bucket's word.
     pub word: u64,
-    /// Which bucket, of which generation of the table; not 0, unless this certifies nothing.
+    /// Which bucket, of which generation of the table; 0 if this certifies nothing.
     pub place: u64,
 }
 
@@ -162,13 +163,13 @@ impl Certificate {
     }
 }
 
-/// What a search that found nothing has shown.
+/// What a search without a hit has proved.
 pub enum Missed {
     /// There was no such entry, at one moment since the search began.
     Proved,
     /// Nothing: something changed meanwhile.
     Open,
-    /// If it is there, then in this chain.
+    /// If it exists, it is in this chain.
     Elsewhere(Probe),
 }
 
@@ -178,30 +179,30 @@ impl Table {
     /// # Errors
     /// [`NoSpace`] where the system refuses the address space.
     pub fn new(capacity: u32, key: HashKey) -> Result<Self, NoSpace> {
-        let side = capacity
-            .max(START)
+        let half = capacity
+            .max(INITIAL_BUCKETS)
             .checked_next_power_of_two()
             .ok_or(NoSpace)?;
-        let buckets = Region::new(side.checked_mul(2).ok_or(NoSpace)?)?;
+        let buckets = Region::new(half.checked_mul(2).ok_or(NoSpace)?)?;
         let other = buckets.capacity() / 2;
         Ok(Self {
             buckets,
-            shape: Word::new(Shape::first(START).0),
-            sides: [Side::new(key, 0), Side::new(key, other)],
-            busy: Apart(Busy {
+            shape: Word::new(Shape::first(INITIAL_BUCKETS).0),
+            halves: [Half::new(key, 0), Half::new(key, other)],
+            progress: CachePadded(Progress {
                 entries: Word::new(0),
                 moved: Word32::new(0),
-                work: Mutex::new(Work::default()),
+                work: Mutex::new(RekeyState::default()),
             }),
-            fresh: Shards::default(),
+            unreported: Shards::default(),
         })
     }
 
-    /// What a search without a lock needs to know; good for any number of them.
+    /// What a search without a lock needs; valid for any number of searches.
     #[inline(always)]
     pub fn view(&self) -> View {
         let shape = self.shape.get();
-        View::of(shape, &self.sides[Shape(shape).side()])
+        View::of(shape, &self.halves[Shape(shape).half()])
     }
 
     /// Begins a search without a lock for an entry with this hash.
@@ -212,8 +213,8 @@ impl Table {
         Probe { bucket, word }
     }
 
-    /// Whether nothing has changed since the search began, and nothing moves: then what was not
-    /// found was not there.
+    /// Whether nothing has changed since the search began and no key change is going on: then an
+    /// entry that was not found did not exist.
     #[inline(always)]
     pub fn unchanged(&self, view: &View, probe: Probe) -> bool {
         // PAIR(hash.miss): the links were loaded before.
@@ -222,7 +223,7 @@ impl Table {
         same && quiet && self.shape.get() == view.shape
     }
 
-    /// What a search has shown that found nothing; `hash` is what was looked for.
+    /// What a search without a hit has proved; `hash` computes the hash of the entry looked for.
     #[cold]
     pub fn missed(&self, view: &View, probe: Probe, hash: impl Fn(HashKey) -> u64) -> Missed {
         if view.shape & MOVING == 0 {
@@ -231,14 +232,14 @@ impl Table {
         }
         // PAIR(hash.miss): the links were loaded before.
         let same = probe.word & LOCKED == 0 && self.buckets.at(probe.bucket).get() == probe.word;
-        let (bucket, side) = self.place(probe.bucket);
-        let moved = self.busy.moved.get() > bucket;
+        let (bucket, half) = self.half_of(probe.bucket);
+        let moved = self.progress.moved.get() > bucket;
         let shape = Shape(view.shape);
         if self.shape.get() != view.shape {
             return Missed::Open;
         }
-        if side == shape.side() && moved {
-            let new = &self.sides[1 - side];
+        if half == shape.half() && moved {
+            let new = &self.halves[1 - half];
             let bucket = shape.bucket(hash(new.key())) | new.base();
             let word = self.buckets.at(bucket).get();
             return Missed::Elsewhere(Probe { bucket, word });
@@ -246,7 +247,7 @@ impl Table {
         if same { Missed::Proved } else { Missed::Open }
     }
 
-    /// Whether what was not there when this was made is still not there.
+    /// Whether the miss that this certifies still holds.
     #[inline(always)]
     pub fn certifies(&self, certificate: &Certificate) -> bool {
         let bucket = certificate.place as u32;
@@ -254,9 +255,9 @@ impl Table {
             && place_of(Shape(self.shape.get()), bucket) == certificate.place
     }
 
-    /// A bucket counted from its side's first, and the side.
-    fn place(&self, bucket: u32) -> (u32, usize) {
-        let base = self.sides[1].base();
+    /// A bucket's number within its half, and the half.
+    fn half_of(&self, bucket: u32) -> (u32, usize) {
+        let base = self.halves[1].base();
         (bucket & !base, (bucket & base != 0).into())
     }
 
@@ -267,23 +268,24 @@ impl Table {
 
     /// Entries inserted and not removed.
     pub fn len(&self) -> u64 {
-        let fresh = self.fresh.all().map(Word::peek);
-        fresh.fold(self.busy.entries.peek(), u64::wrapping_add)
+        let unreported = self.unreported.all().map(Word::peek);
+        unreported.fold(self.progress.entries.peek(), u64::wrapping_add)
     }
 
-    /// Notes that entries were inserted, or removed: `change` is added as a number that wraps.
+    /// Counts insertions, or removals: `change` is added with wrap-around.
     fn count(&self, change: u64) {
-        let most = u64::from(Shape(self.shape.peek()).active() / SAYS);
+        let most = u64::from(Shape(self.shape.peek()).active() / REPORT_DIVISOR);
         if most <= 1 {
-            self.busy.entries.add(change);
+            self.progress.entries.add(change);
             return;
         }
-        let mine = self.fresh.mine();
+        let mine = self.unreported.mine();
         let sum = mine.add(change).wrapping_add(change);
         if sum.cast_signed().unsigned_abs() >= most {
-            // Another thread of the group may have changed it meanwhile: only this much was said.
+            // Another thread of the group may have changed it meanwhile: only this much was
+            // reported.
             mine.sub(sum);
-            self.busy.entries.add(sum);
+            self.progress.entries.add(sum);
         }
     }
 
@@ -292,23 +294,23 @@ impl Table {
         self.len() == 0
     }
 
-    /// What the table looks like, by a look at every bucket.
+    /// Statistics, from a pass over every bucket.
     pub fn census(&self) -> Census {
         let shape = Shape(self.shape.get());
         let mut census = Census {
             buckets: shape.active(),
-            ..self.busy.work.lock().census()
+            ..self.progress.work.lock().census()
         };
-        for side in &self.sides {
+        for half in &self.halves {
             for bucket in 0..shape.active() {
-                let length = length(self.buckets.at(side.base() | bucket).get());
+                let length = length(self.buckets.at(half.base() | bucket).get());
                 census.longest = census.longest.max(length);
             }
         }
         census
     }
 
-    /// Replaces the shape by what `next` makes of it.
+    /// Replaces the shape by `next` of it.
     fn reshape(&self, next: impl Fn(Shape) -> Shape) {
         loop {
             let now = self.shape.get();
@@ -318,9 +320,9 @@ impl Table {
         }
     }
 
-    /// Entries, as far as the threads have said so; less than none is none.
-    fn said(&self) -> u64 {
-        self.busy
+    /// Entries, as far as threads have reported them; at least 0.
+    fn reported(&self) -> u64 {
+        self.progress
             .entries
             .peek()
             .cast_signed()
@@ -328,19 +330,19 @@ impl Table {
             .cast_unsigned()
     }
 
-    /// Splits buckets until there is one for each entry, or moves some to the other side. Call it
+    /// Splits buckets until there is one for each entry, or moves some to the other half. Call it
     /// after an insertion, with no chain locked.
     #[inline]
     pub fn grow(&self, chain: &impl Chain) {
         let shape = Shape(self.shape.peek());
-        if self.said() > u64::from(shape.active()) || shape.moving() {
-            self.tend(chain);
+        if self.reported() > u64::from(shape.active()) || shape.moving() {
+            self.grow_slow(chain);
         }
     }
 
     #[cold]
-    fn tend(&self, chain: &impl Chain) {
-        let Some(mut work) = self.busy.work.try_lock() else {
+    fn grow_slow(&self, chain: &impl Chain) {
+        let Some(mut work) = self.progress.work.try_lock() else {
             return;
         };
         if Shape(self.shape.get()).moving() {
@@ -350,12 +352,13 @@ impl Table {
         }
     }
 
-    /// Splits until there is a bucket for each entry. `work` is held, and nothing moves.
+    /// Splits until there is a bucket for each entry. `work` is held, and no key change is going
+    /// on.
     fn split_all(&self, chain: &impl Chain) {
         let most = self.buckets.capacity() / 2;
         loop {
             let active = Shape(self.shape.get()).active();
-            if self.said() <= u64::from(active) || active >= most {
+            if self.reported() <= u64::from(active) || active >= most {
                 return;
             }
             let _step = unfailing();
@@ -363,31 +366,31 @@ impl Table {
         }
     }
 
-    /// Splits the next bucket. `work` is held, and nothing moves.
+    /// Splits the next bucket. `work` is held, and no key change is going on.
     fn split(&self, chain: &impl Chain) {
         let shape = Shape(self.shape.get());
-        let (active, side) = (shape.active(), &self.sides[shape.side()]);
+        let (active, half) = (shape.active(), &self.halves[shape.half()]);
         let next = shape.with_active(active + 1);
         let mask = u32::MAX >> active.leading_zeros();
-        let mut from = self.lock_bucket(active & (mask >> 1) | side.base());
-        let mut into = self.lock_bucket(active | side.base());
+        let mut from = self.lock_bucket(active & (mask >> 1) | half.base());
+        let mut into = self.lock_bucket(active | half.base());
         let mut at = from.take_all();
-        into.touch();
+        into.mark_changed();
         while at != 0 {
             let after = chain.link(at).get();
-            if next.bucket(chain.hash(at, side.key())) == active {
+            if next.bucket(chain.hash(at, half.key())) == active {
                 into.push(chain, at);
             } else {
                 from.push(chain, at);
             }
             at = after;
         }
-        // PAIR(hash.miss): the shape says so before either bucket is let go.
+        // PAIR(hash.miss): the shape changes before either bucket is released.
         self.reshape(|shape| shape.with_active(active + 1));
     }
 }
 
-/// What a table looks like.
+/// Statistics of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Census {
     /// Buckets in use.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table changes its key when a chain grows that chance does not explain.
+//! The table changes its key when a chain grows beyond what chance explains.
 //!
 //! # Rules
-//! R1. A change of key may not be had for nothing: it is begun at once the first time, and then
-//!     only after as many more requests as a quarter of the buckets. In between, who inserts makes
-//!     room in the chain by other means.
+//! R1. A change of key is not free for an attacker to provoke. The first request begins one at
+//!     once; later ones begin only after as many more requests as a quarter of the buckets. In
+//!     between, inserters make room in the chain by other means.
 //!
 //! # Guarantees
 //! G1. Each call moves at most [`STEP`] buckets.
@@ -12,21 +12,21 @@
 use super::shape::Shape;
 use super::{CROWDED, Census, Chain, Table};
 use crate::HashKey;
-use crate::prim::unfailing;
+use crate::primitive::unfailing;
 
 /// Buckets moved at a time.
 const STEP: u32 = if cfg!(loom) { 1 } else { 128 };
 
-/// What the changes of key have come to.
+/// State and statistics of key changes.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct RekeyState {
     rekeys: u64,
     crowded: u64,
-    /// How many requests there must have been before the next change is begun.
+    /// The number of requests from which the next change may begin.
     not_before: u64,
 }
 
-impl Work {
+impl RekeyState {
     pub(super) fn census(&self) -> Census {
         Census {
             rekeys: self.rekeys,
@@ -36,28 +36,28 @@ impl Work {
     }
 }
 
-/// What was done about a crowded chain.
+/// What [`Table::relieve`] did about a crowded chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relief {
-    /// The table grew, or changes its key: look at the chain again.
+    /// The table grew or changes its key: check the chain again.
     Changed,
     /// Nothing: make room in another way.
     None,
 }
 
 impl Table {
-    /// Whether room should be made before anything is added to the chain that `hash` leads to.
+    /// Whether to make room before an entry is added to the chain that `hash` leads to.
     #[inline]
     pub fn is_crowded(&self, hash: impl Fn(HashKey) -> u64) -> bool {
         self.length_of(&hash) >= CROWDED
     }
 
-    /// Does something about a crowded chain: splits buckets if there are too few, else changes the
-    /// key to one made of `secret`. Called with no chain locked.
+    /// Relieves a crowded chain: splits buckets if there are too few, else begins a change to a key
+    /// made of `secret`. Called with no chain locked.
     #[cold]
     pub fn relieve(&self, chain: &impl Chain, secret: impl FnOnce() -> [u64; 2]) -> Relief {
-        let Some(mut work) = self.busy.work.try_lock() else {
-            // Somebody else is at it.
+        let Some(mut work) = self.progress.work.try_lock() else {
+            // Another thread is at work.
             return Relief::None;
         };
         work.crowded += 1;
@@ -66,7 +66,7 @@ impl Table {
             self.move_some(&mut work, chain);
             return Relief::Changed;
         }
-        if self.said() > u64::from(shape.active()) {
+        if self.reported() > u64::from(shape.active()) {
             self.split_all(chain);
             if Shape(self.shape.get()).active() != shape.active() {
                 return Relief::Changed;
@@ -77,22 +77,21 @@ impl Table {
         }
         let _step = unfailing();
         work.not_before = work.crowded + u64::from(shape.active() / 4);
-        // Nobody reads key and mark before the shape says so.
-        self.sides[1 - shape.side()].set_key(HashKey::new(secret()));
-        self.busy.moved.set(0);
-        self.reshape(Shape::moved_on);
+        // No thread reads the key and the mark before the shape says so.
+        self.halves[1 - shape.half()].set_key(HashKey::new(secret()));
+        self.progress.moved.set(0);
+        self.reshape(Shape::begin_rekey);
         self.move_some(&mut work, chain);
         Relief::Changed
     }
 
-    /// Moves the next few buckets to the other side, and makes that the one in use when it has them
-    /// all.
-    pub(super) fn move_some(&self, work: &mut Work, chain: &impl Chain) {
+    /// Moves the next few buckets to the other half, and switches to it after the last.
+    pub(super) fn move_some(&self, work: &mut RekeyState, chain: &impl Chain) {
         let _step = unfailing();
         let shape = Shape(self.shape.get());
-        let (old, new) = (&self.sides[shape.side()], &self.sides[1 - shape.side()]);
+        let (old, new) = (&self.halves[shape.half()], &self.halves[1 - shape.half()]);
         let key = new.key();
-        let first = self.busy.moved.get();
+        let first = self.progress.moved.get();
         let end = shape.active().min(first.saturating_add(STEP));
         for bucket in first..end {
             let mut from = self.lock_bucket(bucket | old.base());
@@ -103,11 +102,11 @@ impl Table {
                 self.lock_bucket(into).push(chain, at);
                 at = after;
             }
-            // PAIR(hash.miss): the mark says so before the bucket is let go.
-            self.busy.moved.set(bucket + 1);
+            // PAIR(hash.miss): the mark rises before the bucket is released.
+            self.progress.moved.set(bucket + 1);
         }
         if end == shape.active() {
-            self.reshape(Shape::moved_over);
+            self.reshape(Shape::finish_rekey);
             work.rekeys += 1;
         }
     }

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which buckets are in use, on which side, under which key: one word, and what a search makes of
-//! it.
+//! The shape word: how many buckets are in use, in which half, under which key.
 //!
-//! # Layout of the shape
+//! # Layout
 //! bits 0..32 buckets in use, 32..38 how far a mask of 32 ones is shifted to cover them, 38 the
-//! side in use, 39 MOVING (entries go to the other side, under another key), 40..64 generation.
+//! half in use, 39 MOVING (entries move to the other half, under another key), 40..64 generation.
 
 use super::key::HashKey;
 use crate::word::{Word, Word32};
 
 const SHIFT: u32 = 32;
-const SIDE: u64 = 1 << 38;
+const HALF: u64 = 1 << 38;
 pub(super) const MOVING: u64 = 1 << 39;
 const GENERATION: u64 = 1 << 40;
 
-/// One side's key, and where its buckets begin.
-pub(super) struct Side {
+/// The key of one half, and its first bucket.
+pub(super) struct Half {
     a: Word,
     b: Word,
     base: Word32,
 }
 
-impl Side {
+impl Half {
     pub(super) fn new(key: HashKey, base: u32) -> Self {
         Self {
             a: Word::new(key.a),
@@ -46,12 +45,12 @@ impl Side {
     }
 }
 
-/// What the shape word says.
+/// The shape word, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape(pub(super) u64);
 
 impl Shape {
-    /// At first: `active` buckets of side 0.
+    /// The initial shape: `active` buckets of half 0.
     pub(super) fn first(active: u32) -> Self {
         Self(0).with_active(active)
     }
@@ -65,8 +64,8 @@ impl Shape {
         u32::MAX >> ((self.0 >> SHIFT) as u32 & 31)
     }
     #[inline(always)]
-    pub(super) fn side(self) -> usize {
-        (self.0 & SIDE != 0).into()
+    pub(super) fn half(self) -> usize {
+        (self.0 & HALF != 0).into()
     }
     pub(super) fn moving(self) -> bool {
         self.0 & MOVING != 0
@@ -79,26 +78,26 @@ impl Shape {
         let shift = u64::from((active - 1).leading_zeros());
         Self(self.0 >> 38 << 38 | shift << SHIFT | u64::from(active))
     }
-    /// Entries begin to move to the other side.
-    pub(super) fn moved_on(self) -> Self {
+    /// Entries begin to move to the other half.
+    pub(super) fn begin_rekey(self) -> Self {
         Self((self.0 | MOVING).wrapping_add(GENERATION))
     }
-    /// They all have.
-    pub(super) fn moved_over(self) -> Self {
-        Self(((self.0 & !MOVING) ^ SIDE).wrapping_add(GENERATION))
+    /// All entries have moved.
+    pub(super) fn finish_rekey(self) -> Self {
+        Self(((self.0 & !MOVING) ^ HALF).wrapping_add(GENERATION))
     }
-    /// Versions of a bucket came round.
-    pub(super) fn next_round(self) -> Self {
+    /// The version of a bucket wrapped.
+    pub(super) fn next_generation(self) -> Self {
         Self(self.0.wrapping_add(GENERATION))
     }
-    /// The bucket of `hash`, counted from its side's first.
+    /// The bucket of `hash`, within its half.
     #[inline(always)]
     pub(super) fn bucket(self, hash: u64) -> u32 {
         bucket_of(hash, self.active(), self.mask())
     }
 }
 
-/// The bucket of `hash` with `active` buckets in use, which `mask` covers.
+/// The bucket of `hash` with `active` buckets in use, covered by `mask`.
 #[inline(always)]
 pub(super) fn bucket_of(hash: u64, active: u32, mask: u32) -> u32 {
     let b = hash as u32 & mask;
@@ -106,8 +105,8 @@ pub(super) fn bucket_of(hash: u64, active: u32, mask: u32) -> u32 {
     if b < active { b } else { b & (mask >> 1) }
 }
 
-/// What a search without a lock knows of the table. An old view is led to the wrong chain: it
-/// misses, and proves nothing.
+/// The table as a search without a lock sees it. A stale view leads to the wrong chain: it misses,
+/// and proves nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     pub(super) shape: u64,
@@ -118,12 +117,12 @@ pub struct View {
 
 impl View {
     #[inline(always)]
-    pub(super) fn of(shape: u64, side: &Side) -> Self {
+    pub(super) fn of(shape: u64, half: &Half) -> Self {
         Self {
             shape,
-            key: side.key(),
+            key: half.key(),
             mask: Shape(shape).mask(),
-            base: side.base(),
+            base: half.base(),
         }
     }
     /// The key to hash with.
@@ -132,8 +131,8 @@ impl View {
     pub fn key(&self) -> HashKey {
         self.key
     }
-    /// Whether entries were moving to another key when the view was taken: what is not in its chain
-    /// may be [`super::Missed::Elsewhere`].
+    /// Whether a change of key was going on when the view was taken: an entry that is not in its
+    /// chain may be [`super::Missed::Elsewhere`].
     #[inline(always)]
     #[must_use]
     pub fn is_moving(&self) -> bool {
@@ -154,7 +153,7 @@ mod tests {
     fn buckets_cover_exactly_the_active_range() {
         for active in 2..200u32 {
             let (now, next) = (Shape::first(active), Shape::first(active + 1));
-            assert_eq!((now.active(), now.side()), (active, 0));
+            assert_eq!((now.active(), now.half()), (active, 0));
             for h in 0..1000u64 {
                 let b = now.bucket(h);
                 assert!(b < active);
@@ -164,14 +163,20 @@ mod tests {
     }
 
     #[test]
-    fn sides_change_and_the_buckets_in_use_stay() {
+    fn rekey_switches_halves_and_keeps_the_bucket_count() {
         let first = Shape::first(70);
-        let moving = first.moved_on();
-        let over = moving.moved_over();
-        assert!(moving.moving() && moving.side() == 0 && moving.active() == 70);
-        assert!(!over.moving() && over.side() == 1 && over.active() == 70);
+        let moving = first.begin_rekey();
+        let over = moving.finish_rekey();
+        assert!(moving.moving() && moving.half() == 0 && moving.active() == 70);
+        assert!(!over.moving() && over.half() == 1 && over.active() == 70);
         assert_eq!(over.with_active(71).generation(), over.generation());
-        let all = [first, moving, over, over.moved_on(), over.next_round()];
+        let all = [
+            first,
+            moving,
+            over,
+            over.begin_rekey(),
+            over.next_generation(),
+        ];
         for (i, a) in all.iter().enumerate() {
             assert!(all[..i].iter().all(|b| a.generation() != b.generation()));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table through growth and changes of key, and under names that were chosen to collide.
+//! The table through growth and changes of key, and under names chosen to collide.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn lock<'a>(table: &'a Table, nodes: &Nodes, i: u32) -> Locked<'a> {
     table.lock(|key| nodes.hash(i, key))
 }
 
-/// The answer of a search without a lock.
+/// The result of a search without a lock.
 fn search(table: &Table, nodes: &Nodes, i: u32) -> Option<bool> {
     let view = table.view();
     let mut probe = table.probe(&view, nodes.hash(i, view.key()));
@@ -51,7 +51,7 @@ fn table() -> Table {
 }
 
 #[test]
-fn everything_inserted_is_found_through_growth_and_gone_after_removal() {
+fn entries_are_found_through_growth_and_absent_after_removal() {
     let nodes = Nodes::new(5000, |i| [i, 7]);
     let t = table();
     for i in 1..5000u32 {
@@ -60,10 +60,10 @@ fn everything_inserted_is_found_through_growth_and_gone_after_removal() {
         t.grow(&nodes);
         assert_eq!(search(&t, &nodes, i), Some(true));
     }
-    // A thread says what it inserted when that comes to a part of the buckets.
+    // A thread reports its insertions once they reach a fraction of the buckets.
     let buckets = t.census().buckets;
     assert!(
-        buckets <= 4999 && buckets + buckets / SAYS >= 4999,
+        buckets <= 4999 && buckets + buckets / REPORT_DIVISOR >= 4999,
         "{buckets}"
     );
     assert_eq!(t.len(), 4999);
@@ -76,7 +76,7 @@ fn everything_inserted_is_found_through_growth_and_gone_after_removal() {
     assert!(t.is_empty() && t.census().longest == 0);
 }
 
-/// Inserts as the dentry cache does: room is made first, at worst by taking another entry out.
+/// Inserts as the dentry cache does: it makes room first, at worst by removing another entry.
 fn insert_bounded(t: &Table, nodes: &Nodes, i: u32, secret: &mut u64) {
     let hash = |key| nodes.hash(i, key);
     while t.is_crowded(hash) {
@@ -95,9 +95,9 @@ fn insert_bounded(t: &Table, nodes: &Nodes, i: u32, secret: &mut u64) {
 }
 
 #[test]
-fn names_that_collide_under_the_key_make_the_table_change_it() {
+fn names_that_collide_under_the_key_cause_a_rekey() {
     let key = HashKey::new([1, 2]);
-    // Who knows the key finds names that share a chain whatever the size of the table.
+    // With the key, names can be found that share a chain whatever the size of the table.
     let mut names = (0u64..).filter(|&i| key.hash(i, 7, 0) & 0xfff == 0);
     let mut nodes = Nodes::new(400, |i| [i << 40, 9]);
     for node in &mut nodes.0[100..300] {
@@ -113,7 +113,7 @@ fn names_that_collide_under_the_key_make_the_table_change_it() {
 }
 
 #[test]
-fn names_that_collide_under_every_key_are_bounded_and_cost_few_changes_of_it() {
+fn names_that_collide_under_every_key_keep_chains_short_with_few_rekeys() {
     let nodes = Nodes::new(5000, |i| if i % 2 == 0 { [i, 1] } else { [3, 3] });
     let (t, mut secret) = (table(), 5);
     for i in 1..5000 {
@@ -130,7 +130,7 @@ fn names_that_collide_under_every_key_are_bounded_and_cost_few_changes_of_it() {
 }
 
 #[test]
-fn a_change_of_key_goes_step_by_step_and_hides_nothing() {
+fn rekey_proceeds_in_steps_and_hides_no_entry() {
     let nodes = Nodes::new(20_000, |i| [i, 7]);
     let t = table();
     for i in 1..10_000 {
@@ -154,7 +154,7 @@ fn a_change_of_key_goes_step_by_step_and_hides_nothing() {
             assert_eq!(search(&t, &nodes, i), Some(false));
             steps += 1;
         }
-        assert!(steps > (9999 - 9999 / SAYS) / 128, "{steps}");
+        assert!(steps > (9999 - 9999 / REPORT_DIVISOR) / 128, "{steps}");
         assert!((1..10_000).all(|i| search(&t, &nodes, i) == Some(true)));
     }
     assert_eq!(t.len(), 9999);
@@ -181,7 +181,7 @@ fn a_certificate_holds_until_its_bucket_changes() {
     assert!(!t.certifies(&c));
     assert!(lock(&t, &nodes, 1).remove(&nodes, 1));
     assert!(!t.certifies(&c));
-    // A bucket that splits while it is empty, and one that moves, are other buckets.
+    // A bucket that splits while it is empty, and one that moves, become other buckets.
     let c = absent(1);
     for i in (2..NAMES).filter(|&i| i != other) {
         lock(&t, &nodes, i).insert(&nodes, i);
@@ -197,7 +197,7 @@ fn a_certificate_holds_until_its_bucket_changes() {
 }
 
 #[test]
-fn versions_that_come_round_raise_the_generation() {
+fn wrapping_version_raises_the_generation() {
     let nodes = Nodes::new(3, |i| [i, 7]);
     let t = table();
     let view = t.view();
@@ -215,15 +215,15 @@ fn versions_that_come_round_raise_the_generation() {
 }
 
 #[test]
-fn threads_that_insert_remove_and_rekey_lose_nothing() {
+fn concurrent_insert_remove_and_rekey_lose_no_entry() {
     const EACH: u32 = 2000;
     let nodes = Nodes::new(u64::from(4 * EACH) + 1, |i| [i % 97, i]);
     let t = table();
     std::thread::scope(|scope| {
-        for who in 0..4 {
+        for thread in 0..4 {
             let (t, nodes) = (&t, &nodes);
             scope.spawn(move || {
-                let mine = who * EACH + 1..(who + 1) * EACH + 1;
+                let mine = thread * EACH + 1..(thread + 1) * EACH + 1;
                 for round in 0..3u64 {
                     for i in mine.clone() {
                         assert_ne!(search(t, nodes, i), Some(true));

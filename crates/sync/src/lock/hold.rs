@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lock that stays held for reading after the call that took it, and is let go by whatever
-//! thread: for what something outside of the process does to what the lock protects.
+//! An owned read guard: a lock that stays held for reading after the call that took it, and that
+//! any thread may release. For operations of the host's kernel on what the lock protects.
 //!
 //! # Kernel analogue
 //! `inode_dio_begin`, `inode_dio_end`; `down_read` with `up_read_non_owner`.
 //!
 //! # Rules
-//! R1. It is only ever tried for, and in no thread's list of held locks: the order says nothing of
-//!     it. Whoever has one ends it without waiting for any lock of that class.
+//! R1. It is only ever tried for, and is in no thread's list of held locks: the lock order does not
+//!     mention it. Its owner releases it without waiting for any lock of that class.
 //!
 //! # Limits
-//! Models have no such lock: there it is never had.
+//! Models have no such lock: there every attempt fails.
 
 use super::{LockClass, RwLock};
 use core::ptr::NonNull;
 use std::sync::Arc;
 
-/// An [`RwLock`] that is part of an `O`, held for reading until this is dropped.
+/// An [`RwLock`] that is a field of an `O`, held for reading until this is dropped.
 ///
 /// ```
 /// use openpath_sync::{Hold, RwLock, lock_classes};
@@ -36,17 +36,17 @@ use std::sync::Arc;
 /// ```
 #[must_use]
 pub struct Hold<O, T, C: LockClass> {
-    /// A part of `owner`.
+    /// A field of `owner`.
     lock: NonNull<RwLock<T, C>>,
     owner: Arc<O>,
 }
 
-// SAFETY: it gives no access to the value; the lock may be let go by any thread, for the library is
-// built so that its guards could be sent.
+// SAFETY: it gives no access to the value. Any thread may release the lock, since the library is
+// built with guards that can be sent.
 unsafe impl<O: Send + Sync, T: Send + Sync, C: LockClass> Send for Hold<O, T, C> {}
 
 impl<O, T, C: LockClass> Hold<O, T, C> {
-    /// Takes the lock beside other readers, if no writer has it; `None` as well if it is no part of
+    /// Takes the lock for reading if no writer holds it; `None` also if the lock is not a field of
     /// `owner` itself.
     #[cfg(not(any(loom, shuttle)))]
     pub fn attempt(owner: &Arc<O>, of: fn(&O) -> &RwLock<T, C>) -> Option<Self> {
@@ -62,13 +62,13 @@ impl<O, T, C: LockClass> Hold<O, T, C> {
         })
     }
 
-    /// As outside of models, where there is none.
+    /// The attempt of a model, which always fails.
     #[cfg(any(loom, shuttle))]
     pub fn attempt(_owner: &Arc<O>, _of: fn(&O) -> &RwLock<T, C>) -> Option<Self> {
         None
     }
 
-    /// What the lock is a part of.
+    /// The object that the lock is a field of.
     #[must_use]
     pub fn owner(&self) -> &Arc<O> {
         &self.owner
@@ -79,10 +79,10 @@ impl<O, T, C: LockClass> Drop for Hold<O, T, C> {
     fn drop(&mut self) {
         #[cfg(not(any(loom, shuttle)))]
         {
-            // SAFETY: (1) the lock lies within what `owner` keeps where it is. Safe code gives no
+            // SAFETY: (1) the lock lies within what `owner` keeps in place. Safe code gives no
             // reference to a part of a shared value that can be replaced later, so it is the lock
-            // that was taken. (2) It was taken for reading in `attempt`, whose guard was forgotten,
-            // and nobody else lets go of that.
+            // that was taken. (2) It was taken for reading in `attempt`, which forgot the guard,
+            // and nothing else releases that.
             unsafe { self.lock.as_ref().raw.force_unlock_read() };
         }
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_held_beside_readers_until_any_thread_drops_it() {
+    fn owned_read_guard_excludes_writers_until_any_thread_drops_it() {
         assert_eq!(CLASSES.len(), 1);
         let owner = Arc::new(Owner {
             within: RwLock::new(1),

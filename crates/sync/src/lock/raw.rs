@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A mutex of one word around nothing, for items of a [`crate::Region`]: all zero is free.
+//! A one-word mutex around no value, for items of a [`crate::Region`]: all zero is free.
 
 use super::LockClass;
 use crate::lockdep::{self, Ask, Held};
-use crate::prim::unfailing;
-use crate::zero::ZeroValid;
+use crate::primitive::unfailing;
+use crate::zero_valid::ZeroValid;
 use core::marker::PhantomData;
 
 #[cfg(not(any(loom, shuttle)))]
-use system::Raw;
+use native::Raw;
 #[cfg(any(loom, shuttle))]
-use turns::Raw;
+use spin::Raw;
 
-/// A lock of class `C` that protects what its owner says it does.
+/// A lock of class `C`; its owner defines what it protects.
 pub struct RawLock<C: LockClass> {
     raw: Raw,
     class: PhantomData<fn() -> C>,
@@ -63,7 +63,7 @@ impl<C: LockClass> Drop for RawGuard<'_, C> {
 
 /// parking_lot's raw lock.
 #[cfg(not(any(loom, shuttle)))]
-mod system {
+mod native {
     use parking_lot::lock_api::RawMutex as _;
 
     /// One byte, zero when free.
@@ -81,7 +81,7 @@ mod system {
             self.0.lock();
         }
         pub(super) fn unlock(&self) {
-            // SAFETY: only a guard unlocks, and a guard is made when the lock was taken.
+            // SAFETY: only a guard unlocks, and a guard exists only while the lock is held.
             unsafe { self.0.unlock() };
         }
     }
@@ -94,10 +94,10 @@ mod system {
     }
 }
 
-/// A lock that waits by taking turns, where the scheduler is the model's.
+/// A spin lock that yields, where the scheduler is the model's.
 #[cfg(any(loom, shuttle))]
-mod turns {
-    use crate::prim::{AtomicU32, Ordering, relax};
+mod spin {
+    use crate::primitive::{AtomicU32, Ordering, relax};
 
     #[derive(Default)]
     pub(super) struct Raw(AtomicU32);

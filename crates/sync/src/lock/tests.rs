@@ -34,7 +34,7 @@ fn classes_are_listed_in_the_order_declared() {
 }
 
 #[test]
-fn the_right_order_passes_and_guards_may_go_in_any_order() {
+fn correct_order_passes_and_guards_drop_in_any_order() {
     let (outer, inner) = (Mutex::<_, Outer>::new(1), RwLock::<_, Inner>::new(2));
     for _ in 0..2 {
         let a = outer.lock();
@@ -75,7 +75,7 @@ fn an_inversion_is_found_whichever_guard_is_newest() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn one_class_twice_panics_unless_it_is_said_to_nest() {
+fn second_lock_of_a_class_panics_unless_nested() {
     let said = message(|| {
         let (a, b) = (RwLock::<_, Middle>::new(()), RwLock::<_, Middle>::new(()));
         let _a = a.read();
@@ -88,7 +88,7 @@ fn one_class_twice_panics_unless_it_is_said_to_nest() {
 }
 
 #[test]
-fn a_pair_is_taken_whole_and_one_lock_once() {
+fn lock_pair_takes_both_locks_and_one_lock_once() {
     let (a, b) = (Mutex::<_, Middle>::new(1), Mutex::<_, Middle>::new(2));
     for (x, y) in [(&a, &b), (&b, &a)] {
         let (first, second) = Mutex::lock_pair(x, y);

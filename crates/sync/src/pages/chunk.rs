@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A chunk: 512 pages next to each other, the first of which keeps the books of the others.
+//! A chunk: 512 adjacent pages, the first of which holds the header of the others.
 
 use super::{PAGE_SIZE, Pool};
 use crate::region::NoSpace;
 use core::ptr::{NonNull, null_mut};
 
-/// Bytes of a chunk, and what its address is a multiple of.
+/// Bytes of a chunk, and its alignment.
 const SIZE: usize = 2 << 20;
 const PAGES: usize = SIZE / PAGE_SIZE;
 const WORDS: usize = PAGES / 64;
 
-/// The books of a chunk, at its start.
+/// The header of a chunk, at its start.
 pub(super) struct Chunk {
-    /// Where it starts, as a pointer to all of it.
+    /// The start of the chunk, as a pointer to all of it.
     base: NonNull<u8>,
-    /// The pool: an owner's pointer while a page is used.
+    /// The pool: an owning pointer while a page is used.
     pub(super) pool: *const Pool,
-    /// How many pages are used.
+    /// The number of used pages.
     pub(super) used: usize,
-    /// Where it is in the list of open chunks, if it is there.
-    pub(super) place: usize,
+    /// Its index in the list of open chunks, if it is there.
+    pub(super) list_index: usize,
     /// Bit n: page n is cold or warm.
     free: [u64; WORDS],
     /// Bit n: page n is warm.
@@ -35,7 +35,7 @@ fn first(bits: &[u64; WORDS]) -> Option<usize> {
 }
 
 impl Chunk {
-    /// Maps a chunk of `pool` with all pages cold; it is the first of the open ones.
+    /// Maps a chunk of `pool` with all pages cold, for an empty list of open chunks.
     ///
     /// # Errors
     /// [`NoSpace`] where the system refuses.
@@ -55,20 +55,20 @@ impl Chunk {
         free[0] -= 1;
         let base = NonNull::new(chunk.cast::<u8>()).ok_or(NoSpace)?;
         let chunk = base.cast::<Self>();
-        let books = Self {
+        let header = Self {
             base,
             pool,
             used: 0,
-            place: 0,
+            list_index: 0,
             free,
             warm: [0; WORDS],
         };
         // SAFETY: the start of the mapping just made, which is longer and aligned to more.
-        unsafe { chunk.write(books) };
+        unsafe { chunk.write(header) };
         Ok(chunk)
     }
 
-    /// Unmaps a chunk of which no page is used.
+    /// Unmaps a chunk without a used page.
     pub(super) fn unmap(chunk: NonNull<Self>) {
         unmap(chunk.as_ptr().cast(), SIZE);
     }
@@ -85,12 +85,12 @@ impl Chunk {
         self.used == PAGES - 1
     }
 
-    /// How many pages are warm.
+    /// The number of warm pages.
     pub(super) fn warm(&self) -> usize {
         self.warm.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// Takes a page into use, a warm one if there is one; the chunk must not be full.
+    /// Takes a page into use, a warm one if there is any; the chunk must not be full.
     pub(super) fn take(&mut self) -> (NonNull<[u8; PAGE_SIZE]>, bool) {
         let warm = first(&self.warm);
         let Some(number) = warm.or_else(|| first(&self.free)) else {
@@ -105,7 +105,7 @@ impl Chunk {
         (at.cast(), warm.is_some())
     }
 
-    /// Notes that a page is no longer used, but warm.
+    /// Marks a page as no longer used, but warm.
     pub(super) fn put(&mut self, page: NonNull<[u8; PAGE_SIZE]>) {
         let number = page.as_ptr().addr() % SIZE / PAGE_SIZE;
         let (word, bit) = (number / 64, 1 << (number % 64));
@@ -114,7 +114,8 @@ impl Chunk {
         self.used -= 1;
     }
 
-    /// Gives the memory of the warm pages back, runs at once; how many there were.
+    /// Returns the memory of the warm pages to the system, adjacent ones at once; returns how many
+    /// there were.
     pub(super) fn cool(&mut self) -> usize {
         let mut cooled = 0;
         while let Some(start) = first(&self.warm) {
@@ -125,15 +126,15 @@ impl Chunk {
             }
             cooled += end - start;
             let at = self.base.as_ptr().wrapping_add(start * PAGE_SIZE).cast();
-            // SAFETY: pages of this private anonymous mapping that nobody uses; zeroes are as good
-            // as what they hold.
+            // SAFETY: unused pages of this private anonymous mapping; zeroes are as good as what
+            // they hold.
             unsafe { libc::madvise(at, (end - start) * PAGE_SIZE, libc::MADV_DONTNEED) };
         }
         cooled
     }
 }
 
-/// Unmaps part of a mapping of this module that nobody uses.
+/// Unmaps an unused part of a mapping of this module.
 fn unmap(at: *mut libc::c_void, len: usize) {
     if len != 0 {
         // SAFETY: whole pages of a mapping made in `Chunk::map`; nothing in them is used.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
 
-/// Bytes of these pages that are in memory.
+/// How many of these pages are in memory.
 fn resident(pages: &[usize]) -> usize {
     let is_resident = |at: &&usize| {
         let mut byte = 0_u8;
@@ -17,7 +17,7 @@ fn address(page: &Page) -> usize {
 }
 
 #[test]
-fn a_page_is_zero_whoever_had_it() {
+fn reused_page_is_zeroed() {
     let pool = Pages::default();
     let mut first = pool.page(&[1; PAGE_SIZE], 0).expect("a page");
     first[7] = 9;
@@ -30,7 +30,7 @@ fn a_page_is_zero_whoever_had_it() {
 }
 
 #[test]
-fn what_is_dropped_goes_back_whatever_stays() {
+fn dropped_pages_return_to_the_system_beside_used_ones() {
     let pool = Pages::default();
     let make = |n: usize| pool.page(&n.to_le_bytes(), 0).expect("a page");
     let all: Vec<Page> = (0..5000).map(make).collect();
@@ -52,10 +52,10 @@ fn what_is_dropped_goes_back_whatever_stays() {
     assert!(keep.iter().all(|(n, page)| page[..8] == n.to_le_bytes()));
     drop((keep, again));
     assert!(pool.warm() <= WARM_MIN);
-    assert!(pool.0.books.lock().open.len() <= WARM_MIN / KEPT_MIN + 1);
+    assert!(pool.0.state.lock().open.len() <= WARM_MIN / KEPT_MIN + 1);
     assert_eq!(Arc::strong_count(&pool.0), 1);
     pool.cool();
-    assert_eq!((pool.warm(), pool.0.books.lock().open.len()), (0, 0));
+    assert_eq!((pool.warm(), pool.0.state.lock().open.len()), (0, 0));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn pages_that_come_and_go_stay_warm() {
         assert_eq!(same, places);
     }
     pool.cool();
-    assert_eq!((pool.warm(), pool.0.books.lock().open.len()), (0, 0));
+    assert_eq!((pool.warm(), pool.0.state.lock().open.len()), (0, 0));
 }
 
 #[test]

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A place for one boxed value that is read in sections and replaced at any time.
+//! A cell for one boxed value that is read in read sections and replaced at any time.
 //!
 //! # Kernel analogue
 //! An `__rcu` pointer with `rcu_dereference`, `rcu_assign_pointer` and `kfree_rcu`.
 //!
 //! # Guarantees
-//! G1. A reader sees the whole of one value, as it was when it was put in.
-//! G2. A value that was taken out is dropped after every section that could have read it.
+//! G1. A reader sees one whole value, as it was when it was stored.
+//! G2. A value that was replaced is dropped after every section that could have read it.
 
 use super::{Guard, Pressure, retire};
-use crate::prim::{AtomicPtr, Ordering};
+use crate::primitive::{AtomicPtr, Ordering};
 use core::marker::PhantomData;
 use core::ptr;
 
@@ -25,7 +25,7 @@ use core::ptr;
 /// assert_eq!((old, cell.read(&guard)), (Some(&1), Some(&2)));
 /// ```
 ///
-/// What was read does not outlive its section:
+/// A borrowed value does not outlive its section:
 ///
 /// ```compile_fail,E0505
 /// # use openpath_sync::rcu::{RcuCell, Reader};
@@ -59,7 +59,7 @@ impl<T> RcuCell<T> {
         }
     }
 
-    /// The value now, valid while both the cell and the section last.
+    /// The current value, valid while both the cell and the section last.
     #[inline(always)]
     pub fn read<'g>(&'g self, _section: &'g Guard<'_>) -> Option<&'g T> {
         // Acquire: the value was written before it was published (`replace`).
@@ -70,20 +70,20 @@ impl<T> RcuCell<T> {
         unsafe { value.as_ref() }
     }
 
-    /// Whether a value is there; it may be gone at once.
+    /// Whether the cell holds a value now.
     pub fn is_set(&self) -> bool {
         !self.value.load(Ordering::Relaxed).is_null()
     }
 
-    /// The value, when nobody else can reach the cell.
+    /// The value, while no other thread can reach the cell.
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: `&mut self` proves that no section reads here, so the box is ours alone.
+        // SAFETY: `&mut self` proves that no section reads here, so the box is not shared.
         unsafe { self.value.load(Ordering::Relaxed).as_mut() }
     }
 }
 
 impl<T: Send + Sync + 'static> RcuCell<T> {
-    /// Puts `new` in place and retires what was there.
+    /// Stores `new` and retires the old value.
     pub fn replace(&self, new: Option<Box<T>>) -> Pressure {
         let new = new.map_or(ptr::null_mut(), Box::into_raw);
         // Release publishes the new value, acquire takes over the old one.
@@ -106,8 +106,8 @@ impl<T> Drop for RcuCell<T> {
     fn drop(&mut self) {
         let value = self.value.load(Ordering::Relaxed);
         if !value.is_null() {
-            // SAFETY: `&mut self` proves that nothing read here is still borrowed, and the cell
-            // owns the box.
+            // SAFETY: `&mut self` proves that no borrow of the value is left, and the cell owns the
+            // box.
             drop(unsafe { Box::from_raw(value) });
         }
     }

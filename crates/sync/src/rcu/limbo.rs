@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Retired memory between its unlinking and its drop: bags, tickets, limits.
 //!
-//! A fence is dear, so values wait in bags, and one fence serves a bag. Bags are sharded by thread.
-//! The protocol is in the head of [`crate::rcu`].
+//! A fence is expensive, so values are collected in bags and one fence serves a bag. Bags are
+//! sharded by thread. The protocol is in the head of [`crate::rcu`].
 
 use super::reader::{READERS, wait_turn};
 use super::stall;
-use crate::prim::{AtomicBool, AtomicUsize, Mutex, Ordering, global, local};
+use crate::primitive::{AtomicBool, AtomicUsize, Mutex, Ordering, global, local};
 use crate::shards::Shards;
 use core::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How much retired memory may wait, and for how long a thread that retires may be held up.
+/// How much retired memory may wait, and for how long a retiring thread may be delayed.
 ///
 /// One setting for the process, since there is one domain ([`configure`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub struct Limits {
     pub max: usize,
     /// Bytes waiting in sealed bags before [`retire`] waits.
     pub max_bytes: usize,
-    /// How long whoever fills a bag waits past a limit.
+    /// How long the thread that fills a bag waits while a limit is exceeded.
     pub patience: Duration,
 }
 
@@ -41,13 +41,13 @@ impl Default for Limits {
     }
 }
 
-/// Whether retired memory keeps within its limits.
+/// Whether retired memory is within its limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pressure {
     /// Within the limits.
     Normal,
-    /// Past them, although somebody waited: a reader is stalled. Nothing is lost or freed early;
-    /// the caller should do nothing more that retires memory until it is over.
+    /// Past the limits, even after a wait: a reader is stalled. Nothing is lost or freed early. The
+    /// caller should avoid all that retires memory until this is over.
     Over,
 }
 
@@ -57,25 +57,25 @@ impl Pressure {
     }
 }
 
-/// What waits at one moment, and what happened so far.
+/// What waits now, and what happened so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
     /// Values not dropped yet.
     pub objects: usize,
-    /// Their bytes, as told to [`retire`].
+    /// Their bytes, as passed to [`retire`].
     pub bytes: usize,
-    /// Of them, in bags for which the system refused the fence; tried again with every bag.
+    /// Those in bags for which the system refused the fence; every new bag retries it.
     pub unfenced: usize,
-    /// Times that a wait for room ended without room.
+    /// How often a wait for room ended without room.
     pub overruns: u64,
 }
 
-/// A ticket that no look at the readers reaches: the bag had no fence yet.
+/// A ticket that no scan of the readers reaches: the bag has no fence yet.
 const UNFENCED: u64 = u64::MAX;
 
 #[derive(Default)]
 struct Bag {
-    /// Only to be dropped.
+    /// Kept only to be dropped.
     items: Vec<Box<dyn Send>>,
     bytes: usize,
 }
@@ -90,18 +90,18 @@ struct Sealed {
 #[derive(Default)]
 struct Waiting {
     bags: VecDeque<Sealed>,
-    /// Bags ever sealed.
+    /// The number of bags sealed so far.
     sealed: u64,
-    /// Numbers of the bags that threads are dropping at this moment.
+    /// Numbers of the bags that threads are dropping now.
     dropping: Vec<u64>,
-    /// Values and bytes, those being dropped included.
+    /// Values and bytes, including those being dropped.
     objects: usize,
     bytes: usize,
     overruns: u64,
 }
 
 impl Waiting {
-    /// Gives the bags that got no fence another chance.
+    /// Retries the fence for the bags that got none.
     fn fence_again(&mut self) {
         let left = |b: &Sealed| b.ticket == UNFENCED;
         if self.bags.iter().any(left)
@@ -119,11 +119,11 @@ local! {
     static DROPPING: Cell<bool> = Cell::new(false);
 }
 
-/// This thread drops retired values.
-struct Busy;
+/// Marks this thread as dropping retired values.
+struct Dropping;
 
-impl Busy {
-    /// `None` if it does so already, or is exiting.
+impl Dropping {
+    /// `None` if it is dropping already, or exiting.
     fn begin() -> Option<Self> {
         let was = DROPPING.try_with(|d| d.replace(true));
         matches!(was, Ok(false)).then_some(Self)
@@ -133,7 +133,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for Dropping {
     fn drop(&mut self) {
         let _exiting = DROPPING.try_with(|d| d.set(false));
     }
@@ -143,7 +143,7 @@ struct Limbo {
     open: Shards<Mutex<Bag>>,
     waiting: Mutex<Waiting>,
     limits: Mutex<Limits>,
-    /// The two limits that every `retire` asks for, apart from their lock. Relaxed: only numbers.
+    /// The two limits that every `retire` reads, outside of their lock. Relaxed: only numbers.
     batch: AtomicUsize,
     batch_bytes: AtomicUsize,
     over: AtomicBool,
@@ -177,7 +177,7 @@ impl Limbo {
         if let Some(bag) = full {
             self.seal(bag);
             self.drop_ready();
-            if self.is_full() && !Busy::now() {
+            if self.is_full() && !Dropping::now() {
                 self.wait_for_room();
             }
         }
@@ -188,7 +188,7 @@ impl Limbo {
         if bag.items.is_empty() {
             return;
         }
-        // R3: the fence first, the limbo after it.
+        // R3: the fence comes before the bag enters the limbo.
         let ticket = READERS.begin_grace().unwrap_or(UNFENCED);
         let mut waiting = self.waiting.lock();
         waiting.objects += bag.items.len();
@@ -202,28 +202,30 @@ impl Limbo {
         });
     }
 
-    /// Drops the bags that no section can see any more. No lock is held while values are dropped.
+    /// Drops the bags that no section can see any more, without holding a lock.
     ///
-    /// Does nothing in a value's drop, so that values which retire values do not pile up stack.
+    /// Does nothing inside a value's drop, so that values which retire values do not recurse.
     fn drop_ready(&self) {
-        let Some(_busy) = Busy::begin() else { return };
+        let Some(_dropping) = Dropping::begin() else {
+            return;
+        };
         let mut ready = Vec::new();
         {
             let mut waiting = self.waiting.lock();
             waiting.fence_again();
-            // R3: looked at under the limbo's lock.
+            // R3: scanned under the limbo's lock.
             let oldest = READERS.oldest().min(UNFENCED - 1);
             while waiting.bags.front().is_some_and(|b| b.ticket <= oldest)
                 && let Some(Sealed { bag, number, .. }) = waiting.bags.pop_front()
             {
                 waiting.dropping.push(number);
-                let gone = Gone {
+                let uncount = UncountOnDrop {
                     limbo: self,
                     objects: bag.items.len(),
                     bytes: bag.bytes,
                     number,
                 };
-                ready.push((bag, gone));
+                ready.push((bag, uncount));
             }
         }
         drop(ready);
@@ -235,7 +237,7 @@ impl Limbo {
         waiting.objects > limits.max || waiting.bytes > limits.max_bytes
     }
 
-    /// G4: waits for readers, not for ever.
+    /// G4: a bounded wait for readers.
     fn wait_for_room(&self) {
         let deadline = Instant::now() + self.limits.lock().patience;
         let mut turn = 0;
@@ -243,8 +245,8 @@ impl Limbo {
             if Instant::now() >= deadline {
                 self.waiting.lock().overruns += 1;
                 self.over.store(true, Ordering::Relaxed);
-                // So that `stalled` can say since when.
-                stall::sample();
+                // Lets `stalled` say since when.
+                stall::record();
                 return;
             }
             wait_turn(&mut turn);
@@ -252,7 +254,7 @@ impl Limbo {
         }
     }
 
-    /// Seals what is in the open bags and returns the number of the next bag.
+    /// Seals the open bags and returns the number of the next bag.
     fn seal_open(&self) -> u64 {
         for open in self.open.all() {
             let bag = core::mem::take(&mut *open.lock());
@@ -262,16 +264,15 @@ impl Limbo {
     }
 }
 
-/// Takes a bag off the counts once it is dropped, even if a value's drop panicked: it lies behind
-/// the bag in one tuple.
-struct Gone<'a> {
+/// Uncounts a bag after its drop, even if a value's drop panicked: it follows the bag in one tuple.
+struct UncountOnDrop<'a> {
     limbo: &'a Limbo,
     objects: usize,
     bytes: usize,
     number: u64,
 }
 
-impl Drop for Gone<'_> {
+impl Drop for UncountOnDrop<'_> {
     fn drop(&mut self) {
         let mut waiting = self.limbo.waiting.lock();
         waiting.objects -= self.objects;
@@ -284,11 +285,11 @@ impl Drop for Gone<'_> {
     }
 }
 
-/// Drops `value` when every section that may have seen it is over.
+/// Drops `value` after every section that may have seen it.
 ///
-/// The caller has made it unreachable for sections that begin now. The drop runs in whichever
-/// thread fills or flushes a bag, without locks of this crate; if it panics, that thread does. Past
-/// the limits whoever fills a bag waits for [`Limits::patience`] at most: hold no section.
+/// The caller has made it unreachable for sections that begin now. The thread that fills or flushes
+/// a bag runs the drop, holding no lock of this crate; a panic of the drop is that thread's. Past
+/// the limits that thread waits for [`Limits::patience`] at most, so it must not be in a section.
 ///
 /// Linux: `kfree_rcu`.
 pub fn retire<T: Send + 'static>(value: Box<T>) -> Pressure {
@@ -302,7 +303,7 @@ pub fn retire_sized<T: Send + 'static>(value: Box<T>, bytes: usize) -> Pressure 
     Pressure::of_now()
 }
 
-/// Calls `f` when every section that goes on now is over; `bytes` is what it will free.
+/// Calls `f` after every section that is going on now; `bytes` is what it will free.
 ///
 /// Linux: `call_rcu`.
 pub fn defer(bytes: usize, f: impl FnOnce() + Send + 'static) -> Pressure {
@@ -320,21 +321,21 @@ impl<F: FnOnce()> Drop for Call<F> {
     }
 }
 
-/// Whether retired memory is within its limits: one load. What would retire more asks first, so
-/// that memory stays bounded when a reader is stalled.
+/// Whether retired memory is within its limits: one load. A caller that would retire more asks
+/// first, so that memory stays bounded while a reader is stalled.
 #[inline]
 pub fn admit() -> bool {
     !LIMBO.over.load(Ordering::Relaxed)
 }
 
-/// Begins a grace period for everything retired so far and drops what is ready; waits for nobody.
+/// Begins a grace period for everything retired so far and drops what is ready; never waits.
 pub fn flush() {
     LIMBO.seal_open();
     LIMBO.drop_ready();
 }
 
-/// Flushes and waits, for `patience` at most, until all that was retired before the call is
-/// dropped; whether it is.
+/// Flushes, then waits for at most `patience` until all that was retired before the call is
+/// dropped; returns whether it is.
 ///
 /// Linux: `rcu_barrier`.
 pub fn drain(patience: Duration) -> bool {
@@ -379,7 +380,7 @@ pub fn backlog() -> Backlog {
     }
 }
 
-/// Sets the limits of this process and returns the ones before. A batch of 0 counts as 1.
+/// Sets the limits of this process and returns the old ones. A batch of 0 counts as 1.
 pub fn configure(limits: Limits) -> Limits {
     LIMBO.batch.store(limits.batch, Ordering::Relaxed);
     LIMBO

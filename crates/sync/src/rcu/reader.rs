@@ -1,62 +1,60 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Readers, their sections and grace periods. The protocol is in the head of [`crate::rcu`].
 
-use crate::asym::{self, Fence};
+use crate::asymmetric_fence::{self, Fence};
+use crate::cache_padded::CachePadded;
 use crate::lockdep;
-use crate::prim::{AtomicPtr, AtomicU64, Mutex, Ordering, global, nap, relax, unfailing};
+use crate::primitive::{
+    AtomicPtr, AtomicU64, Mutex, Ordering, global, relax, short_sleep, unfailing,
+};
 use crate::word::Word;
 use core::cell::Cell;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-/// A value alone on its pair of cache lines.
-#[derive(Default)]
-#[repr(align(128))]
-pub(super) struct Line<T>(pub(super) T);
-
-/// The section a reader was seen in, and when.
-pub(super) struct Sighting {
+/// The section in which a scan found a reader, and when.
+pub(super) struct Observation {
     pub(super) entered: u64,
     pub(super) at: Instant,
 }
 
-/// What only diagnostics look at.
-pub(super) struct Cold {
+/// Used by diagnostics alone.
+pub(super) struct Diagnostics {
     pub(super) name: Cow<'static, str>,
-    pub(super) seen: Option<Sighting>,
+    pub(super) seen: Option<Observation>,
 }
 
-/// Counts that a reader keeps beside its section.
+/// The number of counters that a reader keeps beside its section.
 pub const READER_COUNTS: usize = 6;
 
-/// What one reader alone writes.
-struct Own {
-    /// 0 outside, else the epoch at entry.
+/// Written by one reader alone.
+struct OwnerWords {
+    /// 0 outside of sections, else the epoch at entry.
     active: AtomicU64,
     counts: [Word; READER_COUNTS],
 }
 
-/// Where one reader says whether it is in a section. Never freed, reused by later readers.
+/// A reader's slot: says whether it is in a section. Never freed, reused by later readers.
 pub(super) struct Slot {
-    own: Line<Own>,
+    owned: CachePadded<OwnerWords>,
     next: *mut Slot,
-    pub(super) cold: Mutex<Cold>,
+    pub(super) diagnostics: Mutex<Diagnostics>,
 }
 
 // SAFETY: `next` is set before the slot is published and never changes; the rest is `Sync`.
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// The epoch its reader's section was entered at, or 0. PAIR(rcu.leave): acquires what the
-    /// reader released when it last entered or left.
+    /// The epoch at which its reader's section was entered, or 0. PAIR(rcu.leave): acquires what
+    /// the reader released when it last entered or left.
     pub(super) fn entered(&self) -> u64 {
-        self.own.0.active.load(Ordering::Acquire)
+        self.owned.0.active.load(Ordering::Acquire)
     }
 }
 
-/// All readers of the process, and the epoch they enter at.
+/// All readers of the process, and the current epoch.
 pub(super) struct Registry {
-    epoch: Line<AtomicU64>,
+    epoch: CachePadded<AtomicU64>,
     slots: AtomicPtr<Slot>,
     free: Mutex<Vec<&'static Slot>>,
 }
@@ -64,7 +62,7 @@ pub(super) struct Registry {
 global! {
     /// The domain of this process.
     pub(super) static READERS: Registry = Registry {
-        epoch: Line(AtomicU64::new(1)),
+        epoch: CachePadded(AtomicU64::new(1)),
         slots: AtomicPtr::new(core::ptr::null_mut()),
         free: Mutex::new(Vec::new()),
     };
@@ -74,26 +72,25 @@ impl Registry {
     fn take_slot(&self, name: Cow<'static, str>) -> &'static Slot {
         let mut free = self.free.lock();
         if let Some(slot) = free.pop() {
-            *slot.cold.lock() = Cold { name, seen: None };
-            slot.own.0.counts.iter().for_each(|count| count.poke(0));
+            *slot.diagnostics.lock() = Diagnostics { name, seen: None };
+            slot.owned.0.counts.iter().for_each(|count| count.poke(0));
             return slot;
         }
         let slot = Box::leak(Box::new(Slot {
-            own: Line(Own {
+            owned: CachePadded(OwnerWords {
                 active: AtomicU64::new(0),
                 counts: Default::default(),
             }),
             next: self.slots.load(Ordering::Relaxed),
-            cold: Mutex::new(Cold { name, seen: None }),
+            diagnostics: Mutex::new(Diagnostics { name, seen: None }),
         }));
-        // Relaxed load above: `free` is held, so nobody else pushes. A scan that misses this slot
-        // is no matter, by R1: the scan comes after a heavy fence that came before our first light
-        // one.
+        // Relaxed load above: `free` is held, so no other thread pushes. By R1 a scan may miss this
+        // slot: the scan comes after a heavy fence that came before our first light one.
         self.slots.store(slot, Ordering::Release);
         slot
     }
 
-    /// Every slot there is.
+    /// All slots.
     pub(super) fn slots(&self) -> impl Iterator<Item = &'static Slot> {
         let mut at = self.slots.load(Ordering::Acquire);
         core::iter::from_fn(move || {
@@ -107,13 +104,13 @@ impl Registry {
 
     /// Begins a grace period and returns its ticket, or `None` if the system refuses the fence.
     ///
-    /// What was unlinked before, here or in a thread that this one synchronised with, can be freed
-    /// when a look made later finds no section older than the ticket.
+    /// What was unlinked before, in this thread or in one that it synchronised with, can be freed
+    /// once a later scan finds no section older than the ticket.
     pub(super) fn begin_grace(&self) -> Option<u64> {
         // Release: a reader that enters at this ticket acquires what was unlinked before it.
         let ticket = self.epoch.0.fetch_add(1, Ordering::AcqRel) + 1;
-        // PAIR(rcu.enter): what was unlinked is out before any slot is looked at.
-        asym::try_heavy().then_some(ticket)
+        // PAIR(rcu.enter): the unlinking is visible before any slot is scanned.
+        asymmetric_fence::try_heavy().then_some(ticket)
     }
 
     /// The epoch of the oldest section, or `u64::MAX` if there is none.
@@ -123,26 +120,26 @@ impl Registry {
     }
 }
 
-/// One thread's right to read, registered once and used for many sections.
+/// A thread's permission to read, registered once and used for many sections.
 ///
 /// It may move to another thread between sections, but serves one thread at a time. Dropping it
-/// gives its slot back.
+/// returns its slot.
 ///
 /// Linux: a task, as far as `rcu_read_lock` is concerned.
 pub struct Reader {
     slot: &'static Slot,
     fence: Fence,
-    /// Guards alive. 64 bits: forgetting guards never brings it round to 0.
+    /// The number of live guards. 64 bits: forgetting guards never wraps it to 0.
     depth: Cell<u64>,
 }
 
 impl Reader {
-    /// Registers a reader; `name` is what [`stalled`](super::stalled) calls it.
+    /// Registers a reader; [`stalled`](super::stalled) reports it by `name`.
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self::with_fence(name, Fence::of_process())
     }
 
-    /// As [`Reader::new`], with another light half than the one of the process.
+    /// As [`Reader::new`], with another light half than that of the process.
     pub fn with_fence(name: impl Into<Cow<'static, str>>, fence: Fence) -> Self {
         Self {
             slot: READERS.take_slot(name.into()),
@@ -151,7 +148,7 @@ impl Reader {
         }
     }
 
-    /// Enters a section: what is reachable now is not freed while the guard is held.
+    /// Enters a section: what is reachable now is not freed while the guard is alive.
     ///
     /// Sections nest; the outermost counts.
     ///
@@ -162,9 +159,9 @@ impl Reader {
         let depth = self.depth.get();
         if depth == 0 {
             let epoch = READERS.epoch.0.load(Ordering::Acquire);
-            // Release: whoever sees this section also sees that the ones before are over.
-            self.slot.own.0.active.store(epoch, Ordering::Release);
-            // PAIR(rcu.enter): the slot is out before anything is read in the section.
+            // Release: a thread that sees this section also sees that the ones before are over.
+            self.slot.owned.0.active.store(epoch, Ordering::Release);
+            // PAIR(rcu.enter): the slot is visible before anything is read in the section.
             self.fence.light();
         }
         self.depth.set(depth + 1);
@@ -172,12 +169,13 @@ impl Reader {
         Guard { reader: self }
     }
 
-    /// Counts of its owner, 0 at first. They lie on the line that entering a section writes anyway,
-    /// so that counting in one costs an instruction. Only its owner bumps them; whoever asked may
-    /// read them for ever, the next reader's when this one is gone.
+    /// The owner's counters, 0 at first. They lie on the cache line that entering a section writes
+    /// anyway, so counting in a section costs one instruction. Only the owner increments them. The
+    /// reference stays valid for ever; after this reader's drop it shows the counters of the slot's
+    /// next reader.
     #[inline(always)]
     pub fn counts(&self) -> &'static [Word; READER_COUNTS] {
-        &self.slot.own.0.counts
+        &self.slot.owned.0.counts
     }
 
     /// Whether a guard of this reader is alive.
@@ -188,10 +186,10 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // Guards borrow the reader, so one that is still counted was forgotten, and with it went
-        // every right to what it protected.
-        self.slot.own.0.active.store(0, Ordering::Release);
-        *self.slot.cold.lock() = Cold {
+        // Guards borrow the reader, so one that is still counted was forgotten, and with it every
+        // access to what it protected.
+        self.slot.owned.0.active.store(0, Ordering::Release);
+        *self.slot.diagnostics.lock() = Diagnostics {
             name: Cow::Borrowed(""),
             seen: None,
         };
@@ -199,7 +197,7 @@ impl Drop for Reader {
     }
 }
 
-/// A section of a [`Reader`]; leaving it is dropping the guard.
+/// A section of a [`Reader`]; dropping it leaves the section.
 ///
 /// ```compile_fail,E0277
 /// # use openpath_sync::rcu::Reader;
@@ -218,25 +216,26 @@ impl Drop for Guard<'_> {
         let depth = self.reader.depth.get() - 1;
         self.reader.depth.set(depth);
         if depth == 0 {
-            // PAIR(rcu.leave): all reads of the section come before whoever sees it over.
+            // PAIR(rcu.leave): all reads of the section happen before a scan that sees it over.
             let _step = unfailing();
-            self.reader.slot.own.0.active.store(0, Ordering::Release);
+            self.reader.slot.owned.0.active.store(0, Ordering::Release);
         }
     }
 }
 
-/// One turn of a wait for readers: short at first, then asleep.
+/// One turn of a wait for readers: spins at first, then sleeps.
 pub(super) fn wait_turn(turn: &mut u32) {
     *turn += 1;
-    if *turn < 64 { relax() } else { nap() }
+    if *turn < 64 { relax() } else { short_sleep() }
 }
 
-/// Waits until every section that was going on is over.
+/// Waits for every section that is going on now.
 ///
 /// Linux: `synchronize_rcu`.
 ///
 /// # Panics
-/// As [`asym::heavy`]; in debug builds also when called in a section, which would wait for itself.
+/// As [`asymmetric_fence::heavy`]; in debug builds also if called in a section, which would wait
+/// for itself.
 pub fn synchronize() {
     lockdep::assert_outside_section("rcu::synchronize");
     let ticket = READERS.begin_grace();
@@ -247,7 +246,7 @@ pub fn synchronize() {
     wait_for(ticket.unwrap_or(u64::MAX), None);
 }
 
-/// As [`synchronize`], for `patience` at most; whether every section is over.
+/// As [`synchronize`], for at most `patience`; returns whether those sections are over.
 pub fn synchronize_within(patience: Duration) -> bool {
     match READERS.begin_grace() {
         Some(ticket) => wait_for(ticket, Some(Instant::now() + patience)),
@@ -255,7 +254,7 @@ pub fn synchronize_within(patience: Duration) -> bool {
     }
 }
 
-/// Waits for sections older than `ticket`, until `deadline`.
+/// Waits until `deadline` for sections older than `ticket`.
 fn wait_for(ticket: u64, deadline: Option<Instant>) -> bool {
     let mut turn = 0;
     for slot in READERS.slots() {

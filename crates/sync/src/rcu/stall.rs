@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Naming the readers that sit in one section, without a clock on the readers' side.
+//! Stall detection: names readers that stay in one section, without a clock on the readers' side.
 //!
-//! A look advances the epoch, so a section that begins later carries another number: a slot with
-//! the same number at two looks is in the section it was in at the first.
+//! A scan advances the epoch, so a section that begins later carries another number. A slot with
+//! the same number in two scans is therefore still in the section that the first scan saw.
 
-use super::reader::{READERS, Sighting};
+use super::reader::{Observation, READERS};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
@@ -13,39 +13,41 @@ use std::time::{Duration, Instant};
 pub struct Stalled {
     /// The name it was registered with.
     pub name: Cow<'static, str>,
-    /// When it was first seen in this section; it entered before.
+    /// When a scan first saw it in this section; it entered before.
     pub since: Instant,
 }
 
-/// Looks at all readers, and calls `each` with those seen in the same section before, and when.
-fn look(mut each: impl FnMut(&Cow<'static, str>, Instant, Instant)) {
-    // A refused fence makes this a guess, and only a report hangs on it.
+/// Scans all readers, and calls `each` for those seen in the same section before.
+fn scan(mut each: impl FnMut(&Cow<'static, str>, Instant, Instant)) {
+    // If the fence is refused this is a guess, and only a report depends on it.
     let _fenced = READERS.begin_grace();
     let now = Instant::now();
     for slot in READERS.slots() {
         let entered = slot.entered();
-        let mut cold = slot.cold.lock();
-        match &cold.seen {
-            Some(seen) if entered != 0 && seen.entered == entered => each(&cold.name, seen.at, now),
-            _ => cold.seen = (entered != 0).then_some(Sighting { entered, at: now }),
+        let mut diagnostics = slot.diagnostics.lock();
+        match &diagnostics.seen {
+            Some(seen) if entered != 0 && seen.entered == entered => {
+                each(&diagnostics.name, seen.at, now)
+            }
+            _ => diagnostics.seen = (entered != 0).then_some(Observation { entered, at: now }),
         }
     }
 }
 
-/// Remembers who is in a section now, for a later [`stalled`].
-pub(super) fn sample() {
-    look(|_, _, _| ());
+/// Records which readers are in a section now, for a later [`stalled`].
+pub(super) fn record() {
+    scan(|_, _, _| ());
 }
 
 /// Readers known to have been in one section for longer than `older_than`.
 ///
-/// Each call looks once; a section counts from the first look that met it, so call this from time
-/// to time. Costs one heavy fence and a look at every slot.
+/// Each call scans once, and a section counts from the first scan that saw it. So call this
+/// regularly. Costs one heavy fence and a read of every slot.
 ///
 /// Linux: the RCU CPU stall detector.
 pub fn stalled(older_than: Duration) -> Vec<Stalled> {
     let mut found = Vec::new();
-    look(|name, since, now| {
+    scan(|name, since, now| {
         if now.duration_since(since) >= older_than {
             found.push(Stalled {
                 name: name.clone(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
-use crate::asym::Fence;
+use crate::asymmetric_fence::Fence;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// There is one domain: a test that stalls a reader must be alone.
+/// There is one domain: a test that stalls a reader must run alone.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,7 +51,7 @@ fn a_retired_value_outlives_the_sections_that_saw_it() {
 }
 
 #[test]
-fn a_later_section_keeps_nothing_back() {
+fn section_entered_after_retire_delays_no_drop() {
     let _alone = alone();
     let (drops, make) = counter();
     retire(make());
@@ -63,7 +63,7 @@ fn a_later_section_keeps_nothing_back() {
 }
 
 #[test]
-fn synchronize_waits_for_sections_and_not_for_readers() {
+fn synchronize_waits_for_sections_not_for_idle_readers() {
     let _alone = alone();
     let reader = Reader::new("short");
     synchronize();
@@ -87,7 +87,7 @@ fn synchronize_in_a_section_panics_in_debug_builds() {
 }
 
 #[test]
-fn a_full_bag_is_sealed_and_dropped_without_being_asked() {
+fn full_bag_is_sealed_and_dropped_without_a_flush() {
     let _alone = alone();
     assert!(drain(LONG));
     let (drops, make) = counter();
@@ -103,7 +103,7 @@ fn a_full_bag_is_sealed_and_dropped_without_being_asked() {
 }
 
 #[test]
-fn past_the_limits_retire_waits_a_while_and_reports() {
+fn retire_past_the_limits_waits_and_reports_pressure() {
     let _alone = alone();
     assert!(drain(LONG));
     let before = backlog().overruns;
@@ -134,7 +134,7 @@ fn past_the_limits_retire_waits_a_while_and_reports() {
 }
 
 #[test]
-fn only_a_reader_that_stays_in_one_section_is_named() {
+fn stalled_names_only_readers_that_stay_in_one_section() {
     let _alone = alone();
     let (stays, comes_back) = (Reader::new("stays"), Reader::new("comes back"));
     let _long = stays.enter();
@@ -170,7 +170,7 @@ fn slots_are_reused_and_a_forgotten_guard_ends_with_its_reader() {
 }
 
 #[test]
-fn a_thread_that_panics_in_a_section_has_left_it() {
+fn panicking_thread_leaves_its_section() {
     let _alone = alone();
     let panics = thread::spawn(|| {
         let reader = Reader::new("panics");
@@ -182,7 +182,7 @@ fn a_thread_that_panics_in_a_section_has_left_it() {
 }
 
 #[test]
-fn a_drop_that_panics_loses_no_other_value_and_no_count() {
+fn panicking_drop_loses_no_other_value_and_no_count() {
     let _alone = alone();
     assert!(drain(LONG));
     let (drops, make) = counter();
@@ -197,7 +197,7 @@ fn a_drop_that_panics_loses_no_other_value_and_no_count() {
     );
 }
 
-/// A list of which each part retires the next one.
+/// A list in which each node retires the next one.
 struct Part(Option<Box<Part>>, Arc<AtomicUsize>);
 
 impl Drop for Part {
@@ -210,7 +210,7 @@ impl Drop for Part {
 }
 
 #[test]
-fn values_that_retire_values_end_well() {
+fn nested_retirement_terminates() {
     let _alone = alone();
     let drops = Arc::new(AtomicUsize::new(0));
     let list = (0..2_000).fold(None, |list, _| {
@@ -222,7 +222,7 @@ fn values_that_retire_values_end_well() {
     }
 }
 
-/// A value that says when it is read after its drop.
+/// A value that can tell whether it is read after its drop.
 struct Canary {
     dead: AtomicBool,
     twice: [u64; 2],
@@ -297,7 +297,7 @@ fn readers_never_see_a_dropped_value() {
 }
 
 #[test]
-fn nor_do_readers_with_a_full_fence() {
+fn readers_with_a_full_fence_never_see_a_dropped_value() {
     let _alone = alone();
     stress(Fence::full());
 }

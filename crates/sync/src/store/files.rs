@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open files: each has the number of the pin word it holds its place with, a count of references,
-//! and a body of shared words.
+//! Open files: each is identified by the index of its pin word, and has a reference count and a
+//! body of shared words.
 //!
 //! # Kernel analogue
 //! `struct file` from a `SLAB_TYPESAFE_BY_RCU` cache, with `file_ref`.
 //!
 //! # States of a file
 //! Free -> local (only the set that made it reaches it) -> shared (any thread may) -> last
-//! reference taken back ([`LastRef`]) -> free. A file may also be made shared, or stay local.
+//! reference put ([`LastRef`]) -> free. A file may also be shared from the start, or stay local.
 //!
 //! # Layout of the reference word
 //! bits 0..31 count, bit 31 SHARED, bits 32..64 incarnation.
 //!
 //! # Rules
-//! R1. The word of a local file is changed by its owning set only, with plain stores; a set is used
-//!     by one thread at a time.
+//! R1. Only the owning set changes the word of a local file, with plain stores; one thread at a
+//!     time uses a set.
 //! R2. The word of a shared file is changed by compare-and-swap only, and only while its count is
-//!     not zero. So a late attempt on a file that was freed, or that lives again as another's local
-//!     file, changes nothing: the incarnation differs, or SHARED is missing.
-//! R3. Who takes the count to zero is alone with the file until it gives the pin word back; only
-//!     then can the owner of the word use the file again.
-//! R4. A reference is a value: it is counted when it is made, and must be put back where it came
-//!     from. One that is lost keeps its file for ever, which is safe.
+//!     not zero. So a late attempt on a file that was freed, or in a slot that now holds another
+//!     set's local file, changes nothing: the incarnation differs, or SHARED is missing.
+//! R3. The thread that takes the count to zero has exclusive access to the file until it releases
+//!     the pin word; only then can the owner of the word use the file again.
+//! R4. A reference is a value: it is counted when made, and must be put back where it came from. A
+//!     lost reference keeps its file for ever, which is safe.
 //!
 //! # Guarantees
-//! G1. While a [`FileRef`] lives, the file's pin holds: what it is open at stays.
+//! G1. While a [`FileRef`] lives, the file's pin holds: its mount and dentry stay.
 //! G2. [`LastRef`] is made once in the life of a file.
 
 use super::item::{Item, PayloadCell};
 use super::pins::{Pin, PinSet};
 use super::{OPEN, Store, WRITE};
-use crate::prim::{AtomicU64, Ordering};
-use crate::zero::ZeroValid;
+use crate::primitive::{AtomicU64, Ordering};
+use crate::zero_valid::ZeroValid;
 use std::sync::Arc;
 
 const SHARED: u64 = 1 << 31;
 const COUNT: u64 = SHARED - 1;
 const LIFE_ONE: u64 = 1 << 32;
 
-/// The words of a file that this module keeps; the first field of a file's body.
+/// The words of a file that this module uses; the first field of a file's body.
 #[derive(Default)]
 #[repr(C)]
 pub struct FileHead {
@@ -55,7 +55,7 @@ unsafe impl ZeroValid for FileHead {}
 /// # Safety
 /// `head` and `payload` must return the item's own fields, always the same ones.
 pub unsafe trait FileItem: ZeroValid {
-    /// What one opening keeps of its own.
+    /// Per-open state of the owner.
     type Payload: Send + Sync + 'static;
     /// The file's own head.
     fn head(&self) -> &FileHead;
@@ -109,17 +109,17 @@ pub struct FileRef {
 }
 
 impl FileRef {
-    /// The number of the file: that of its pin word, never 0 for a file of a [`super::Store`].
+    /// The file's number: that of its pin word, never 0 for a file of a [`super::Store`].
     #[inline(always)]
     pub fn id(&self) -> u32 {
         self.pin.slot()
     }
-    /// What it is open at.
+    /// The mount and dentry that it is open at.
     #[inline(always)]
     pub fn pin(&self) -> &Pin {
         &self.pin
     }
-    /// A reference to nothing, to be left where one was: putting it back does nothing.
+    /// A null reference, to be left behind where one is moved out: putting it back does nothing.
     #[inline(always)]
     pub fn none() -> Self {
         Self { pin: Pin::none() }
@@ -129,8 +129,8 @@ impl FileRef {
     }
 }
 
-/// The last reference to a file, taken back: who has it ends the file
-/// ([`PinSet::end_file`], [`Store::end_file`]).
+/// The last reference to a file, after its put: its holder ends the file ([`PinSet::end_file`],
+/// [`Store::end_file`]).
 #[derive(Debug)]
 #[must_use = "a file that is not ended keeps its place for ever"]
 pub struct LastRef {
@@ -138,11 +138,11 @@ pub struct LastRef {
 }
 
 impl LastRef {
-    /// The number of the file.
+    /// The file's number.
     pub fn id(&self) -> u32 {
         self.pin.slot()
     }
-    /// What it was open at.
+    /// The mount and dentry that it was open at.
     #[inline(always)]
     pub fn pin(&self) -> &Pin {
         &self.pin
@@ -150,13 +150,13 @@ impl LastRef {
 }
 
 impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
-    /// The body of the file with this number: always readable, whatever file it is now.
+    /// The body of the file with this number: always readable, whichever file the slot holds now.
     #[inline(always)]
     pub fn file(&self, id: u32) -> &F {
         self.files.at(id)
     }
 
-    /// What the opening keeps of its own, if anything.
+    /// The per-open state, if any.
     #[inline(always)]
     pub fn file_payload<'a>(&'a self, file: &'a FileRef) -> Option<&'a F::Payload> {
         self.check(&file.pin);
@@ -172,12 +172,12 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     #[inline(always)]
     fn payload_at(&self, id: u32) -> Option<&F::Payload> {
         let p = self.file(id).payload().0.load(Ordering::Acquire);
-        // SAFETY: callers hold a reference to the file, or its last one, for as long as they borrow
-        // what this returns; a payload is set once in a life and taken in `end_file` only.
+        // SAFETY: callers hold a reference to the file, or its last one, as long as they borrow the
+        // result; a payload is set once in a life and taken in `end_file` only.
         unsafe { p.as_ref() }
     }
 
-    /// Gives the file what its opening keeps of its own.
+    /// Gives the file its per-open state.
     ///
     /// # Errors
     /// Hands the payload back if there is one already.
@@ -196,7 +196,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         self.word_of(file.pin.slot()).load(Ordering::Relaxed) & SHARED != 0
     }
 
-    /// How many references there are at this moment.
+    /// The number of references now.
     #[inline(always)]
     pub fn file_count(&self, file: &FileRef) -> u64 {
         self.word_of(file.pin.slot()).load(Ordering::Relaxed) & COUNT
@@ -212,10 +212,11 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
             self.count_shared(file.pin.slot()),
             "a file leaves its owner only as a shared one"
         );
-        FileRef::of(file.pin.again())
+        FileRef::of(file.pin.copy())
     }
 
-    /// Puts back a reference to a shared file; the last one comes back as such. Any thread may.
+    /// Puts back a reference to a shared file; returns the last one as a [`LastRef`]. Any thread
+    /// may.
     ///
     /// # Panics
     /// If the file is local.
@@ -231,7 +232,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         self.uncount_shared(file.pin)
     }
 
-    /// Ends a file: drops what its opening kept, and lets its place go.
+    /// Ends a file: drops its per-open state, and frees its slot.
     pub fn end_file(&self, last: LastRef) {
         self.check(&last.pin);
         drop(self.take_file_payload(&last));
@@ -243,7 +244,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         &self.file(id).head().refs
     }
 
-    /// R2: counts one more if the file is shared and alive.
+    /// R2: increments the count if the file is shared and alive.
     #[inline]
     fn count_shared(&self, id: u32) -> bool {
         let word = self.word_of(id);
@@ -257,14 +258,14 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         false
     }
 
-    /// R2: counts one less; the pin comes back with the last one.
+    /// R2: decrements the count; returns the pin with the last reference.
     #[inline]
     fn uncount_shared(&self, pin: Pin) -> Option<LastRef> {
         let word = self.word_of(pin.slot());
         let mut now = word.load(Ordering::Relaxed);
         loop {
             let left = now - 1;
-            // Released by each holder and acquired by the last: what any of them did to the file
+            // Each holder releases and the last one acquires: what any of them did to the file
             // happens before its end.
             match word.compare_exchange_weak(now, left, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return (left & COUNT == 0).then_some(LastRef { pin }),
@@ -280,7 +281,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         Pin::new(id, self.id, word & !(WRITE | OPEN))
     }
 
-    /// Takes what the opening kept of its own, at the end of the file.
+    /// Takes the per-open state, at the end of the file.
     #[inline(always)]
     pub fn take_file_payload(&self, last: &LastRef) -> Option<Arc<F::Payload>> {
         self.check(&last.pin);
@@ -289,11 +290,11 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
 }
 
 impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
-    /// Makes a file of a pin of this set, which is its place from now on. `init` sets its words
-    /// before anyone else can see it; `shared` says whether other threads will.
+    /// Makes a file of a pin of this set, in the pin's slot. `init` sets its words before any other
+    /// thread can see it; `shared` says whether other threads will.
     ///
     /// # Panics
-    /// If the pin is of another set.
+    /// If the pin belongs to another set.
     #[inline(always)]
     pub fn open_file(&self, pin: Pin, shared: bool, init: impl FnOnce(&F)) -> FileRef {
         assert!(
@@ -306,7 +307,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         init(body);
         let kind = if shared { SHARED } else { 0 };
         let life = head.refs.load(Ordering::Relaxed) & !(SHARED | COUNT);
-        // R3: nobody else changes the word between the end of the file before and this.
+        // R3: no other thread changes the word between the end of the last file and this.
         head.refs
             .store(life.wrapping_add(LIFE_ONE) | kind | 1, Ordering::Release);
         FileRef::of(pin)
@@ -321,8 +322,9 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         (ours && now & COUNT != 0).then_some((&head.refs, now))
     }
 
-    /// A reference to the file with this number; `None` if it is not alive or not to be had from
-    /// here. The number may have come to mean another file: the caller looks where it read it.
+    /// A reference to the file with this number; `None` if it is not alive or not reachable from
+    /// this set. The slot may have been reused for another file: the caller reads the number again
+    /// where it found it.
     #[inline(always)]
     pub fn get_file(&self, id: u32) -> Option<FileRef> {
         if let Some((word, now)) = self.local(id) {
@@ -336,7 +338,7 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         Some(FileRef::of(self.store().pin_of(id)))
     }
 
-    /// Puts a reference back; the last one comes back as such.
+    /// Puts a reference back; returns the last one as a [`LastRef`].
     #[inline(always)]
     pub fn put_file(&self, file: FileRef) -> Option<LastRef> {
         if file.id() == 0 {
@@ -351,22 +353,22 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         self.store().put_file(file)
     }
 
-    /// Makes the file one that any thread may hold, before a reference leaves this set's thread.
+    /// Lets any thread hold the file, before a reference leaves this set's thread.
     pub fn share_file(&self, file: &FileRef) {
         if let Some((word, now)) = self.local(file.pin.slot()) {
             word.store(now | SHARED, Ordering::Release);
         }
     }
 
-    /// As [`PinSet::share_file`], for a file that something else keeps alive; others are left as
-    /// they are.
+    /// As [`PinSet::share_file`], for a file that is otherwise kept alive; other files are
+    /// unchanged.
     pub fn share_file_at(&self, id: u32) {
         if let Some((word, now)) = self.local(id) {
             word.store(now | SHARED, Ordering::Release);
         }
     }
 
-    /// As [`Store::end_file`], and the place is the next to be used again if it is this set's.
+    /// As [`Store::end_file`]; if the slot is this set's, the next pin uses it.
     #[inline(always)]
     pub fn end_file(&self, last: LastRef) {
         let store = self.store();

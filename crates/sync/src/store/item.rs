@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a slab holds: a struct of shared words with a life word and a payload slot in front.
+//! A slab item: a struct of shared words with a life word and a payload slot in front.
 
 use crate::life::Life;
-use crate::prim::{AtomicPtr, Ordering};
-use crate::zero::ZeroValid;
+use crate::primitive::{AtomicPtr, Ordering};
+use crate::zero_valid::ZeroValid;
 use std::sync::Arc;
 
 /// A slot for an owned, shared payload; all zero: empty.
@@ -22,11 +22,11 @@ unsafe impl<P: Send + Sync + 'static> ZeroValid for PayloadCell<P> {}
 impl<P> PayloadCell<P> {
     pub(super) fn take(&self) -> Option<Arc<P>> {
         let p = self.0.swap(core::ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: a non-null pointer came from `Arc::into_raw` in `set`, and the swap makes us its
-        // only taker.
+        // SAFETY: a non-null pointer came from `Arc::into_raw` in `set`, and the swap makes this
+        // its only taker.
         (!p.is_null()).then(|| unsafe { Arc::from_raw(p) })
     }
-    /// As `take`, without a shared store where there is nothing.
+    /// As `take`, without a shared store if the cell is empty.
     #[inline(always)]
     pub(super) fn take_if_any(&self) -> Option<Arc<P>> {
         if self.0.load(Ordering::Relaxed).is_null() {
@@ -54,7 +54,7 @@ impl<P> PayloadCell<P> {
 /// # Safety
 /// `life` and `payload` must return the item's own fields, always the same ones.
 pub unsafe trait Item: ZeroValid {
-    /// What a pin on the item gives access to.
+    /// The type that a pin on the item gives access to.
     type Payload: Send + Sync + 'static;
     /// The item's own life word.
     fn life(&self) -> &Life;

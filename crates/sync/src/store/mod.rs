@@ -3,38 +3,38 @@
 //! reclaimed.
 //!
 //! # Kernel analogue
-//! `SLAB_TYPESAFE_BY_RCU` caches, and in place of reference counts the open file's own pointer: a
+//! `SLAB_TYPESAFE_BY_RCU` caches, and instead of reference counts the open file's own pointer. A
 //! pin is one plain store of "this mount, this dentry" into a word that only the pinning task
-//! writes. Nothing shared is written, so any number of tasks pin the same dentry without a cache
-//! line moving. The price is paid by the reclaimer, which scans the dense array of pin words.
+//! writes. It writes no shared cache line, so any number of tasks pin the same dentry without
+//! contention. The reclaimer pays: it scans the dense array of pin words.
 //!
 //! # States of an item
-//! Free -> live ([`Store::new_dentry`]) -> dying (asked for by [`Store::reclaim_dentries`]) ->
-//! free, or live again if a pin was found. Slots are reused at once: the sequence in [`Life`] tells
-//! incarnations apart.
+//! Free -> live ([`Store::new_dentry`]) -> dying (marked by [`Store::reclaim_dentries`]) -> free,
+//! or live again if a pin was found. Slots are reused at once: the sequence in [`Life`]
+//! distinguishes incarnations.
 //!
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
 //! | item words | the item's `Change` | a sample of its `Life` |
 //! | payload | set once while live; taken by the reclaimer | a [`Pin`] on the item |
-//! | pin word | the owner of the [`PinSet`], or who releases the pin | reclaimer |
+//! | pin word | the owner of the [`PinSet`], or the thread that releases the pin | reclaimer |
 //!
 //! # Rules
-//! R1. Pin: store the word, light fence, ask `Life::still`. Reclaim: mark dying, heavy fence, scan
-//!     the words. PAIR(store.pin): if the pin's store is first, the scan sees it and the item
-//!     stays; if the mark is first, the pin sees the mark and gives up.
-//! R2. A pin is copied ([`PinSet::dup`]) while the source is held until the copy is confirmed, so a
-//!     scan meets one of them.
-//! R3. Pins and victims name an item by its own index, below the capacity: one that wraps is
-//!     brought down by the pin and refused by the reclaimer.
+//! R1. Pin: store the word, light fence, check `Life::still`. Reclaim: mark dying, heavy fence,
+//!     scan the words. PAIR(store.pin): if the pin's store is first, the scan sees it and the item
+//!     stays. If the mark is first, the pin sees the mark and fails.
+//! R2. To copy a pin ([`PinSet::dup`]) the source is held until the copy is confirmed, so a scan
+//!     meets one of them.
+//! R3. Pins and victims name an item by its own index, below the capacity. A pin reduces an index
+//!     that wraps; a reclaimer refuses it.
 //!
 //! # Guarantees
 //! G1. A payload is dropped only when no pin names its item.
-//! G2. Pinning neither locks nor allocates, as long as a slot is free in the set's blocks.
+//! G2. Pinning neither locks nor allocates as long as a slot is free in the set's blocks.
 //!
 //! # Limits
-//! A scan costs about a nanosecond for each pin word ever in use; reclaim in batches.
+//! A scan costs about a nanosecond for each pin word ever in use: reclaim in batches.
 
 mod files;
 mod item;
@@ -47,31 +47,31 @@ pub use item::{Item, PayloadCell};
 pub use pins::{Pin, PinSet};
 pub use table::FileSlots;
 
-use crate::apart::Apart;
-use crate::asym;
+use crate::asymmetric_fence;
+use crate::cache_padded::CachePadded;
 use crate::life::{Change, Sample};
-use crate::prim::{AtomicU32, Mutex, Ordering, unfailing};
+use crate::primitive::{AtomicU32, Mutex, Ordering, unfailing};
 use crate::region::{NoSpace, Region};
 use crate::word::Word;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many pin words one block of a [`PinSet`] has: a pair of cache lines that no other set
-/// writes. Four sets have their files on one page of memory.
+/// The number of pin words in a block of a [`PinSet`]: a pair of cache lines that no other set
+/// writes. The files of four sets share one page of memory.
 pub const PINS_PER_BLOCK: u32 = if cfg!(loom) { 2 } else { 16 };
 
-/// Blocks of dropped sets that are looked at before a fresh one is taken.
-const LEFT_TRIES: usize = 4;
+/// Abandoned blocks that are checked before a fresh one is taken.
+const ABANDONED_TRIES: usize = 4;
 
 #[derive(Default)]
 struct Blocks {
     free: Vec<u32>,
     /// Blocks of dropped sets in which a pin was still held.
-    left: VecDeque<u32>,
+    abandoned: VecDeque<u32>,
     fresh: u32,
     /// The number of the newest set.
-    sets: u64,
+    set_ids: u64,
 }
 
 /// Mounts, dentries and the pins on them. See the module head.
@@ -80,7 +80,7 @@ pub struct Store<M: Item, D: Item, F: FileItem = NoFile> {
     dentries: Slab<D>,
     pins: Region<Word>,
     files: Region<F>,
-    blocks: Apart<Mutex<Blocks>>,
+    blocks: CachePadded<Mutex<Blocks>>,
     pin_limit: u32,
     id: u32,
 }
@@ -89,12 +89,12 @@ fn pack(mount: u32, dentry: u32) -> u64 {
     u64::from(mount) << 32 | u64::from(dentry)
 }
 
-/// In a pin word: who holds it writes there.
+/// In a pin word: its holder writes there.
 const WRITE: u64 = 1 << 63;
-/// In a pin word: who holds it has opened what is there, or is about to; nothing is said of it
-/// where [`WRITE`] is.
+/// In a pin word: its holder has opened the file there, or is about to. A word with [`WRITE`] says
+/// nothing about that.
 const OPEN: u64 = 1 << 62;
-/// More mounts than this have no room in a pin word.
+/// Larger mount numbers do not fit into a pin word.
 const MOUNTS_MAX: u32 = (1 << 30) - 1;
 const _: () = assert!((MOUNTS_MAX as u64) << 32 & (WRITE | OPEN) == 0);
 
@@ -106,12 +106,12 @@ fn dentry_of(word: u64) -> u32 {
     word as u32
 }
 
-/// What [`Store::opens`] finds.
+/// The result of [`Store::find_opens`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Opens {
-    /// Someone writes there, be it by the caller's own pin.
+    /// There is a writer, possibly the caller's own pin.
     pub writers: bool,
-    /// Someone besides the caller has it open.
+    /// There is an opener besides the caller.
     pub others: bool,
 }
 
@@ -144,7 +144,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
             dentries: Slab::new(dentries)?,
             pins: Region::new(pin_limit)?,
             files: Region::new(pin_limit)?,
-            blocks: Apart::default(),
+            blocks: CachePadded::default(),
             pin_limit,
             id: next_id(),
         })
@@ -167,16 +167,16 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         self.mounts.items.at(index)
     }
 
-    /// A new live dentry, set up by `init` before anyone can see it as live; `None` at the limit.
+    /// Makes a live dentry, set up by `init` before it is visible as live; `None` at the limit.
     ///
-    /// `init` gets its index and may give it a payload and enter it wherever it is to be found:
-    /// until it returns, whoever finds it sees a change going on, and a reclaimer waits.
+    /// `init` gets its index, may give it a payload and may make it reachable. Until `init`
+    /// returns, a thread that finds the dentry sees a change going on, and a reclaimer waits.
     pub fn new_dentry(&self, init: impl FnOnce(u32, &D, &mut Change<'_>)) -> Option<(u32, Sample)> {
         let _step = unfailing();
         self.dentries.alloc(init)
     }
 
-    /// A new live mount, set up by `init` before anyone can see it as live; `None` at the limit.
+    /// Makes a live mount, set up by `init` before it is visible as live; `None` at the limit.
     pub fn new_mount(&self, init: impl FnOnce(&M, &mut Change<'_>)) -> Option<(u32, Sample)> {
         let _step = unfailing();
         self.mounts.alloc(|_, mount, change| init(mount, change))
@@ -223,8 +223,8 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
             .payload()
             .0
             .load(Ordering::Acquire);
-        // SAFETY: the pin names this item (or index 0, whose slot is never given a payload) and
-        // keeps its payload from being taken (G1); a payload is set once in a life, so the pointer
+        // SAFETY: the pin names this item and keeps its payload from being taken (G1). It may be
+        // index 0: that slot never gets a payload. A payload is set once in a life, so the pointer
         // stays the same while `pin` is borrowed.
         unsafe { p.as_ref() }
     }
@@ -238,17 +238,17 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         unsafe { p.as_ref() }
     }
 
-    /// Another owner of the pinned dentry's payload.
+    /// A new reference to the pinned dentry's payload.
     pub fn share_dentry_payload(&self, pin: &Pin) -> Option<Arc<D::Payload>> {
-        self.dentry_payload(pin).map(share)
+        self.dentry_payload(pin).map(clone_arc)
     }
 
-    /// Another owner of the pinned mount's payload.
+    /// A new reference to the pinned mount's payload.
     pub fn share_mount_payload(&self, pin: &Pin) -> Option<Arc<M::Payload>> {
-        self.mount_payload(pin).map(share)
+        self.mount_payload(pin).map(clone_arc)
     }
 
-    /// Lets a pin go. Any thread may.
+    /// Releases a pin. Any thread may.
     #[inline(always)]
     pub fn release(&self, pin: Pin) {
         self.check(&pin);
@@ -261,12 +261,12 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     }
 
     /// The victims that some pin names, sorted.
-    fn scan(&self, victims: &[u32], half: impl Fn(u64) -> u32) -> Vec<u32> {
+    fn scan(&self, victims: &[u32], index_of: impl Fn(u64) -> u32) -> Vec<u32> {
         let mut victims = victims.to_vec();
         victims.sort_unstable();
         let mut found = Vec::new();
         for slot in 0..self.used_pins() {
-            let index = half(self.pins.at(slot).get());
+            let index = index_of(self.pins.at(slot).get());
             if index != 0 && victims.binary_search(&index).is_ok() {
                 found.push(index);
             }
@@ -279,11 +279,12 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     /// Frees those of `victims` that no pin names; the pinned ones stay in `victims`, live as
     /// before.
     ///
-    /// Only those that `eligible` accepts, asked with the item held still, are touched; the others
-    /// leave `victims`. `in_use` says of one without a pin whether it must stay all the same: it is
-    /// asked when nobody can pin it, and sees whatever who pinned it before has done. `freed` gets
-    /// each with its payload before its slot can be used again; drop payloads outside of locks.
-    /// Both go through `victims` in their order, so what keeps one may be freed before it.
+    /// It touches only victims that `eligible` accepts, called with the item locked; the others
+    /// leave `victims`. `in_use` decides whether an unpinned one must stay anyway. It runs while
+    /// nothing can pin the item, and sees all that earlier holders of pins did. `freed` gets each
+    /// item with its payload before its slot can be reused; drop payloads outside of locks. Both
+    /// are called in the order of `victims`, so an item that keeps another alive may be freed
+    /// before it.
     pub fn reclaim_dentries(
         &self,
         victims: &mut Vec<u32>,
@@ -309,26 +310,26 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
             .reclaim(victims, |_| true, scan, |_| false, freed);
     }
 
-    /// Keeps all of `mounts` from being pinned, if none of them is; `None` otherwise, with all as
-    /// before. While they are kept, whoever finds one waits.
-    pub fn seize_mounts(&self, mounts: Vec<u32>) -> Option<Seized<'_, M, D, F>> {
+    /// Freezes `mounts` so that none can be pinned, if none of them is; `None` otherwise, with all
+    /// unchanged. A thread that finds a frozen mount waits.
+    pub fn freeze_mounts(&self, mounts: Vec<u32>) -> Option<FrozenMounts<'_, M, D, F>> {
         let _step = unfailing();
-        let seized = self
+        let frozen = self
             .mounts
-            .seize(&mounts, |v: &[u32]| self.scan(v, mount_of));
-        seized.then_some(Seized {
+            .freeze(&mounts, |v: &[u32]| self.scan(v, mount_of));
+        frozen.then_some(FrozenMounts {
             store: self,
             mounts,
         })
     }
 
-    /// Whether someone writes where `there` says, asked with the mount and the dentry of each place
-    /// that is written to. `None`: the system refused the fence, and nothing is known.
+    /// Whether there is a writer where `there` says, which is called with the mount and dentry of
+    /// each place that is written to. `None`: the system refused the fence, and nothing is known.
     ///
-    /// PAIR(store.write): the caller has set what writers look at. Either a writer's mark is out
-    /// before the scan and is seen, or the writer sees what the caller has set.
-    pub fn writes(&self, there: impl Fn(u32, u32) -> bool) -> Option<bool> {
-        if !asym::try_heavy() {
+    /// PAIR(store.write): the caller has set the word that writers check. Either a writer's mark is
+    /// visible before the scan and is found, or the writer sees what the caller set.
+    pub fn has_writers(&self, there: impl Fn(u32, u32) -> bool) -> Option<bool> {
+        if !asymmetric_fence::try_heavy() {
             return None;
         }
         let found = self
@@ -337,14 +338,15 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         Some(found)
     }
 
-    /// Who has opened what `there` says, asked with each dentry that is open; `own` is not another.
-    /// `None`: the system refused the fence, and nothing is known.
+    /// Which opens there are of dentries that `there` accepts, which is called with each dentry
+    /// that is open; `own` does not count as another. `None`: the system refused the fence, and
+    /// nothing is known.
     ///
-    /// PAIR(store.open): the caller has set what openers look at. Either an opener's mark is out
-    /// before the scan and is seen, or the opener sees what the caller has set.
-    pub fn opens(&self, own: &Pin, there: impl Fn(u32) -> bool) -> Option<Opens> {
+    /// PAIR(store.open): the caller has set the word that openers check. Either an opener's mark is
+    /// visible before the scan and is found, or the opener sees what the caller set.
+    pub fn find_opens(&self, own: &Pin, there: impl Fn(u32) -> bool) -> Option<Opens> {
         self.check(own);
-        if !asym::try_heavy() {
+        if !asymmetric_fence::try_heavy() {
             return None;
         }
         let mut found = Opens::default();
@@ -358,7 +360,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     }
 
     /// All pin words with a mark, in two passes: a mark moves to another word at most once, so one
-    /// of two passes sees it. Each pass asks anew how many words there are, for a mark may move to
+    /// of two passes sees it. Each pass reads the number of words again, since a mark may move to
     /// one that was not in use before.
     fn marked(&self) -> impl Iterator<Item = (u32, u64)> {
         let words = (0..2).flat_map(|_| 0..self.used_pins());
@@ -366,42 +368,42 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         words.filter(|(_, word)| word & (WRITE | OPEN) != 0)
     }
 
-    /// Whether what `pin` holds is marked as opened, and not as written to.
+    /// Whether the pin's mark says opened, not written to.
     pub fn is_opened(&self, pin: &Pin) -> bool {
         self.check(pin);
         self.pins.at(pin.slot()).get() & OPEN != 0
     }
 
-    /// Whether what `pin` holds is marked as written to.
+    /// Whether the pin's mark says written to.
     pub fn is_writing(&self, pin: &Pin) -> bool {
         self.check(pin);
         self.pins.at(pin.slot()).get() & WRITE != 0
     }
 
-    /// Whether the dentry has this very payload now.
+    /// Whether this is the dentry's payload now.
     pub fn has_payload(&self, dentry: u32, payload: &D::Payload) -> bool {
         let p = self.dentry(dentry).payload().0.load(Ordering::Acquire);
         core::ptr::eq(p, payload)
     }
 
-    /// How many pins name the mount at this moment.
+    /// The number of pins on the mount now.
     pub fn mount_pins(&self, mount: u32) -> usize {
-        asym::heavy();
+        asymmetric_fence::heavy();
         (0..self.used_pins())
             .filter(|&s| mount_of(self.pins.at(s).get()) == mount)
             .count()
     }
 
-    /// Gives whole free chunks of slots back to the system; returns how many slots they held.
+    /// Gives whole free chunks of slots back to the system; returns the number of slots in them.
     ///
-    /// Call it after a grace period of [`crate::rcu`], when no walk can still look at a freed
-    /// slot's past. `dentries` gets each range of dentry slots that goes, to let go of what lies
-    /// beside them; none of them is in use again until it returns.
+    /// Call it after a grace period of [`crate::rcu`], when no walk can still read a freed slot.
+    /// `dentries` gets each range of dentry slots that goes, to release data that is kept beside
+    /// them; none of them is reused until it returns.
     pub fn trim(&self, dentries: impl FnMut(u32, u32)) -> u32 {
         self.mounts.trim(|_, _| {}) + self.dentries.trim(dentries)
     }
 
-    /// How many pin words were ever in use.
+    /// The number of pin words ever in use.
     pub fn pins_touched(&self) -> u32 {
         self.used_pins()
     }
@@ -416,7 +418,7 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         (self.dentries.in_use(), self.mounts.in_use())
     }
 
-    /// Pins held now.
+    /// The number of pins held now.
     pub fn pins_held(&self) -> usize {
         (0..self.used_pins())
             .filter(|&s| self.pins.at(s).get() != 0)
@@ -429,10 +431,10 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     }
 
     /// A number that no other set of this store has.
-    fn number_a_set(&self) -> u64 {
+    fn next_set_id(&self) -> u64 {
         let mut blocks = self.blocks.lock();
-        blocks.sets += 1;
-        blocks.sets
+        blocks.set_ids += 1;
+        blocks.set_ids
     }
 
     fn take_block(&self) -> Option<u32> {
@@ -442,18 +444,18 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
         }
         let all_free = |b: u32| (b..b + PINS_PER_BLOCK).all(|s| self.pins.at(s).get() == 0);
         let full = blocks.fresh * PINS_PER_BLOCK >= self.pin_limit;
-        // A few of them in turn, or all if nothing else is left.
-        let tries = if full { usize::MAX } else { LEFT_TRIES };
-        for _ in 0..tries.min(blocks.left.len()) {
-            let Some(b) = blocks.left.pop_front() else {
+        // Checks a few of them in turn, or all if nothing else is left.
+        let tries = if full { usize::MAX } else { ABANDONED_TRIES };
+        for _ in 0..tries.min(blocks.abandoned.len()) {
+            let Some(b) = blocks.abandoned.pop_front() else {
                 break;
             };
             if all_free(b) {
                 return Some(b);
             }
-            blocks.left.push_back(b);
+            blocks.abandoned.push_back(b);
         }
-        // The first block is nobody's, so that no file has the number 0.
+        // The first block stays unused, so that no file has the number 0.
         blocks.fresh = blocks.fresh.max(1);
         let first = blocks.fresh * PINS_PER_BLOCK;
         (first < self.pin_limit).then(|| {
@@ -463,31 +465,31 @@ impl<M: Item, D: Item, F: FileItem> Store<M, D, F> {
     }
 }
 
-/// Mounts that nobody pins and nobody can pin; dropping this lets them live on.
+/// Mounts without pins that cannot be pinned; dropping this unfreezes them.
 #[must_use]
-pub struct Seized<'s, M: Item, D: Item, F: FileItem = NoFile> {
+pub struct FrozenMounts<'s, M: Item, D: Item, F: FileItem = NoFile> {
     store: &'s Store<M, D, F>,
     mounts: Vec<u32>,
 }
 
-impl<M: Item, D: Item, F: FileItem> Seized<'_, M, D, F> {
-    /// Frees them; `freed` gets each with its payload before its slot can be used again.
+impl<M: Item, D: Item, F: FileItem> FrozenMounts<'_, M, D, F> {
+    /// Frees them; `freed` gets each with its payload before its slot can be reused.
     pub fn free(mut self, freed: impl FnMut(u32, Option<Arc<M::Payload>>)) {
         let _step = unfailing();
         let mounts = core::mem::take(&mut self.mounts);
-        self.store.mounts.free_seized(mounts, freed);
+        self.store.mounts.free_frozen(mounts, freed);
     }
 }
 
-impl<M: Item, D: Item, F: FileItem> Drop for Seized<'_, M, D, F> {
+impl<M: Item, D: Item, F: FileItem> Drop for FrozenMounts<'_, M, D, F> {
     fn drop(&mut self) {
         let _step = unfailing();
         self.store.mounts.unmark(&self.mounts);
     }
 }
 
-/// Another owner of a payload that a store owns.
-fn share<P>(payload: &P) -> Arc<P> {
+/// A new reference to a payload that a store owns.
+fn clone_arc<P>(payload: &P) -> Arc<P> {
     let p: *const P = payload;
     // SAFETY: payloads in a store come from `Arc::into_raw` and the reference shows that an owner
     // is alive.

@@ -1,51 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pins, and the words of one task that they are stored in.
+//! Pins, and the pin words of one task.
 
 use super::files::{FileItem, NoFile};
 use super::item::Item;
 use super::{OPEN, PINS_PER_BLOCK, Store, WRITE, dentry_of, mount_of, pack};
-use crate::asym;
+use crate::asymmetric_fence;
 use crate::life::Sample;
-use crate::prim::{relax, unfailing};
+use crate::primitive::{relax, unfailing};
 use core::cell::{Cell, RefCell};
 use core::num::NonZeroU64;
 use std::sync::Arc;
 
-/// Proof that a mount and a dentry (either may be none, index 0) stay what they are. Release it to
+/// Proof that a mount and a dentry (either may be none, index 0) are not reclaimed. Release it to
 /// its store.
 ///
-/// Two words, so that it travels in registers: the pin word's slot and store, and what it holds.
+/// Two words, so that it travels in registers: the slot of the pin word and the store, and what it
+/// pins.
 #[derive(Debug)]
 #[must_use = "a pin that is not released keeps its dentry for ever"]
 pub struct Pin {
-    place: NonZeroU64,
+    location: NonZeroU64,
     held: u64,
 }
 
 impl Pin {
     #[inline(always)]
     pub(super) fn new(slot: u32, store: u32, held: u64) -> Self {
-        let place = u64::from(store) << 32 | u64::from(slot);
+        let location = u64::from(store) << 32 | u64::from(slot);
         // A store's number is never 0.
-        let place = NonZeroU64::new(place).unwrap_or(NonZeroU64::MIN);
-        Self { place, held }
+        let location = NonZeroU64::new(location).unwrap_or(NonZeroU64::MIN);
+        Self { location, held }
     }
     /// A pin of no store, in a slot that no file has.
     #[inline(always)]
     pub(super) fn none() -> Self {
         Self::new(0, u32::MAX, 0)
     }
-    /// The same pin again, for one more reference to the file that it is the place of.
-    pub(super) fn again(&self) -> Self {
+    /// A copy of the pin, for one more reference to the file in its slot.
+    pub(super) fn copy(&self) -> Self {
         Self { ..*self }
     }
     #[inline(always)]
     pub(super) fn slot(&self) -> u32 {
-        self.place.get() as u32
+        self.location.get() as u32
     }
     #[inline(always)]
     pub(super) fn store(&self) -> u32 {
-        (self.place.get() >> 32) as u32
+        (self.location.get() >> 32) as u32
     }
     /// The pinned mount, or 0.
     #[inline(always)]
@@ -59,19 +60,18 @@ impl Pin {
     }
 }
 
-/// Blocks that are searched for a free word before one more is taken.
-const SWEEP: usize = 4;
+/// The number of blocks searched for a free word before another one is taken.
+const BLOCKS_SEARCHED: usize = 4;
 
-/// The pin words of one task. One thread uses it at a time; pins taken through it may be released
-/// anywhere.
+/// The pin words of one task. One thread at a time uses it; any thread may release its pins.
 pub struct PinSet<M: Item, D: Item, F: FileItem = NoFile> {
     store: Arc<Store<M, D, F>>,
     id: u64,
     blocks: RefCell<Vec<u32>>,
     hint: Cell<u32>,
-    /// Where among the blocks the search for a free word goes on.
-    sweep: Cell<usize>,
-    fence: asym::Fence,
+    /// The index in `blocks` at which the search for a free word continues.
+    cursor: Cell<usize>,
+    fence: asymmetric_fence::Fence,
 }
 
 impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
@@ -80,12 +80,12 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     pub fn new(store: Arc<Store<M, D, F>>) -> Option<Self> {
         let block = store.take_block()?;
         Some(Self {
-            id: store.number_a_set(),
+            id: store.next_set_id(),
             store,
             blocks: RefCell::new(vec![block]),
             hint: Cell::new(block),
-            sweep: Cell::new(0),
-            fence: asym::Fence::of_process(),
+            cursor: Cell::new(0),
+            fence: asymmetric_fence::Fence::of_process(),
         })
     }
 
@@ -107,13 +107,13 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         block == self.hint.get() / PINS_PER_BLOCK || self.owns_block(block * PINS_PER_BLOCK)
     }
 
-    /// A pin that is made a file is nearly always the newest, and that is in the block of the hint.
+    /// A pin that becomes a file is nearly always the newest, and that is in the block of the hint.
     #[cold]
     fn owns_block(&self, first: u32) -> bool {
         self.blocks.borrow().contains(&first)
     }
 
-    /// Begins the next search for a word at `slot`, which is one of this set's.
+    /// Makes the next search begin at `slot`, which belongs to this set.
     #[inline(always)]
     pub(super) fn look_first_at(&self, slot: u32) {
         self.hint.set(slot);
@@ -132,17 +132,17 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
     fn search_slot(&self) -> Option<u32> {
         let mut blocks = self.blocks.borrow_mut();
         let free = |b: &u32| (*b..*b + PINS_PER_BLOCK).find(|&s| self.store.pins.at(s).get() == 0);
-        // The block of the hint is the likeliest to have room. Of the others a few are looked at,
-        // in turn, before one more is taken: a search is short however many there are, and what
-        // others freed is found before the blocks are half as many again.
+        // The hint's block is the likeliest to have room. Of the others a few are searched, in
+        // turn, before another one is taken. So a search is short whatever the number of blocks,
+        // and words that other threads released are found before the blocks grow by half.
         let block = self.hint.get() / PINS_PER_BLOCK * PINS_PER_BLOCK;
-        let swept = |_| {
-            let at = self.sweep.get();
-            self.sweep
+        let next_block = |_| {
+            let at = self.cursor.get();
+            self.cursor
                 .set(if at + 1 < blocks.len() { at + 1 } else { 0 });
             free(&blocks[at])
         };
-        let mut found = free(&block).or_else(|| (0..SWEEP).find_map(swept));
+        let mut found = free(&block).or_else(|| (0..BLOCKS_SEARCHED).find_map(next_block));
         if found.is_none() {
             found = match self.store.take_block() {
                 Some(block) => {
@@ -157,8 +157,8 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         Some(slot)
     }
 
-    /// Pins `mount` and `dentry` (0: none) if they are steadily as the samples said; `None`
-    /// otherwise or when the store is out of pins.
+    /// Pins `mount` and `dentry` (0: none) if they still are as sampled, and steadily live; `None`
+    /// otherwise, or if the store is out of pins.
     #[inline(always)]
     pub fn try_pin(
         &self,
@@ -196,8 +196,8 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         let mount = self.store.mounts.items.wrap(mount);
         let dentry = self.store.dentries.items.wrap(dentry);
         word.set(pack(mount, dentry) | mark);
-        // PAIR(store.pin): the word is out before the life words are asked.
-        // PAIR(store.open): and before what takers of leases set is read.
+        // PAIR(store.pin): the word is visible before the life words are checked.
+        // PAIR(store.open): and before the words that takers of leases set are read.
         self.fence.light();
         let mount_ok =
             mount == 0 || mount_was.steady() && self.store.mount(mount).life().still(mount_was);
@@ -210,12 +210,13 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         None
     }
 
-    /// Whether another pin can be had; takes one more block of slots if need be.
+    /// Whether another pin is available; takes another block of slots if needed.
     pub fn has_room(&self) -> bool {
         self.free_slot().is_some()
     }
 
-    /// Pins `mount` and `dentry` as they are now, waiting out changes; `None` if one is not live.
+    /// Pins `mount` and `dentry` as they are now, waiting for changes to end; `None` if one is not
+    /// live.
     pub fn pin_now(&self, mount: u32, dentry: u32) -> Option<Pin> {
         loop {
             let m = self.store.mount(mount).life().sample_steady();
@@ -230,23 +231,24 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         }
     }
 
-    /// Marks what `pin` holds as written to, before the caller asks whether it may
-    /// ([`Store::writes`]).
+    /// Marks the pinned file as written to, before the caller checks whether writing is denied
+    /// ([`Store::has_writers`]).
     #[inline(always)]
     pub fn mark_writing(&self, pin: &Pin) {
-        // PAIR(store.write): the mark is out before what deniers set is read.
+        // PAIR(store.write): the mark is visible before the words that deniers set are read.
         self.mark(pin, WRITE);
     }
 
-    /// Marks what `pin` holds as opened, before the caller asks whether someone minds
-    /// ([`Store::opens`]). It is not marked as written to any more.
+    /// Marks the pinned file as opened, before the caller checks for conflicting leases
+    /// ([`Store::find_opens`]). This clears the write mark.
     #[inline(always)]
     pub fn mark_opened(&self, pin: &Pin) {
-        // PAIR(store.open): the mark is out before what takers of leases set is read.
+        // PAIR(store.open): the mark is visible before the words that takers of leases set are
+        // read.
         self.mark(pin, OPEN);
     }
 
-    /// Makes `mark` the pin's only one, and lets it out before the caller reads on.
+    /// Makes `mark` the pin's only one, visible before the caller's next read.
     #[inline(always)]
     fn mark(&self, pin: &Pin, mark: u64) {
         self.store.check(pin);
@@ -254,33 +256,33 @@ impl<M: Item, D: Item, F: FileItem> PinSet<M, D, F> {
         self.fence.light();
     }
 
-    /// A word in use that names nothing; `None` when the store is out of pins.
-    pub fn blank(&self) -> Option<Pin> {
+    /// A word in use that pins nothing; `None` if the store is out of pins.
+    pub fn reserve(&self) -> Option<Pin> {
         let slot = self.free_slot()?;
         self.store.pins.at(slot).set(WRITE);
         Some(Pin::new(slot, self.store.id, 0))
     }
 
-    /// Takes the mark back.
+    /// Clears the mark.
     pub fn unmark_writing(&self, pin: &Pin) {
         self.store.check(pin);
         self.store.pins.at(pin.slot()).set(pin.held);
     }
 
-    /// A second pin on what `pin` holds; `None` only when the store is out of pins.
+    /// A second pin on what `pin` holds; `None` only if the store is out of pins.
     pub fn dup(&self, pin: &Pin) -> Option<Pin> {
         self.store.check(pin);
-        // R2: what `pin` names stays live while it is held, so this waits only for a reclaimer to
-        // notice that.
+        // R2: the pinned items stay live while `pin` is held, so this waits only for a reclaimer to
+        // notice it.
         self.pin_now(pin.mount(), pin.dentry())
     }
 
-    /// Lets a pin go.
+    /// Releases a pin.
     #[inline(always)]
     pub fn release(&self, pin: Pin) {
         let slot = pin.slot();
         self.store.release(pin);
-        // Only into a block of this set: another set's slot is another thread's to fill.
+        // Only within a block of this set: another thread fills the slots of another set.
         if slot / PINS_PER_BLOCK == self.hint.get() / PINS_PER_BLOCK {
             self.hint.set(slot);
         }
@@ -295,7 +297,7 @@ impl<M: Item, D: Item, F: FileItem> Drop for PinSet<M, D, F> {
             if free {
                 shared.free.push(b)
             } else {
-                shared.left.push_back(b)
+                shared.abandoned.push_back(b)
             }
         }
     }

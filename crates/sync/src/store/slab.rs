@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A slab: slots of one type, handed out, reclaimed in batches, and given back to the system in
-//! chunks.
+//! A slab: slots of one type that are allocated, reclaimed in batches, and given back to the system
+//! in chunks.
 //!
-//! Free slots lie in one list and, a few of them, in trays, one for each group of threads: whoever
-//! makes and frees items takes slots from its tray and puts them back there, so that threads meet
-//! at the list only once in many times.
+//! Free slots are in one list and, some of them, in magazines, one for each group of threads. A
+//! thread takes slots from its group's magazine and returns them there, so threads seldom meet at
+//! the list.
+//!
+//! # Kernel analogue
+//! `struct kmem_cache` with per-CPU sheaves, or the magazines of Bonwick's allocator.
 //!
 //! # Locks
-//! A tray, then the list. Nobody holds two trays.
+//! A magazine, then the list. No thread holds two magazines.
 
 use super::item::Item;
-use crate::apart::Apart;
-use crate::asym;
+use crate::asymmetric_fence;
+use crate::cache_padded::CachePadded;
 use crate::life::{Change, Sample};
-use crate::prim::Mutex;
+use crate::primitive::Mutex;
 use crate::region::{NoSpace, Region};
 use crate::shards::Shards;
 use std::sync::Arc;
@@ -22,31 +25,31 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct FreeList {
     free: Vec<u32>,
-    /// Slots from here on were never used.
+    /// Slots from this one on were never used.
     pub(super) fresh: u32,
-    /// New incarnations start above this sequence, so that a slot whose memory went back to the
-    /// system does not repeat one.
+    /// New incarnations start above this sequence, so that a slot does not repeat one after its
+    /// memory was given back.
     floor: u64,
 }
 
-/// Free slots for one group of threads.
+/// Free slots of one group of threads.
 #[derive(Default)]
-struct Tray {
+struct Magazine {
     free: Vec<u32>,
     /// The list's floor when slots last came from there.
     floor: u64,
 }
 
-/// Slots that go from the list to a tray at a time; unused ones begin at a multiple of it, so that
-/// no two trays get neighbours.
+/// Slots moved from the list to a magazine at a time. Unused ones begin at a multiple of it, so
+/// that no two magazines get adjacent slots.
 const BATCH: u32 = if cfg!(loom) { 1 } else { 64 };
-/// A tray with more keeps half as many.
-const TRAY_MAX: usize = 4 * BATCH as usize;
+/// A magazine with more keeps half as many.
+const MAGAZINE_MAX: usize = 4 * BATCH as usize;
 
 pub(super) struct Slab<T: Item> {
     pub(super) items: Region<T>,
-    trays: Shards<Mutex<Tray>>,
-    pub(super) list: Apart<Mutex<FreeList>>,
+    magazines: Shards<Mutex<Magazine>>,
+    pub(super) list: CachePadded<Mutex<FreeList>>,
     /// Slot 0 is never used: index 0 means "none" everywhere.
     limit: u32,
 }
@@ -56,8 +59,8 @@ impl<T: Item> Slab<T> {
         let items = Region::new(limit.saturating_add(1))?;
         Ok(Self {
             items,
-            trays: Shards::default(),
-            list: Apart(Mutex::new(FreeList {
+            magazines: Shards::default(),
+            list: CachePadded(Mutex::new(FreeList {
                 fresh: 1,
                 ..FreeList::default()
             })),
@@ -78,48 +81,51 @@ impl<T: Item> Slab<T> {
         Some((index, change.finish()))
     }
 
-    /// A free slot, and what its new sequence has to be above.
+    /// A free slot, and the sequence above which its next incarnation starts.
     fn take(&self) -> Option<(u32, u64)> {
-        let pop = |tray: &mut Tray| tray.free.pop().map(|index| (index, tray.floor));
+        let pop =
+            |magazine: &mut Magazine| magazine.free.pop().map(|index| (index, magazine.floor));
         {
-            let mut tray = self.trays.mine().lock();
-            if tray.free.is_empty() {
-                self.refill(&mut tray);
+            let mut magazine = self.magazines.mine().lock();
+            if magazine.free.is_empty() {
+                self.refill(&mut magazine);
             }
-            if let Some(slot) = pop(&mut tray) {
+            if let Some(slot) = pop(&mut magazine) {
                 return Some(slot);
             }
         }
-        self.trays.all().find_map(|tray| pop(&mut tray.lock()))
+        self.magazines
+            .all()
+            .find_map(|magazine| pop(&mut magazine.lock()))
     }
 
-    /// Brings slots from the list, used ones first.
-    fn refill(&self, tray: &mut Tray) {
+    /// Refills a magazine from the list, used slots first.
+    fn refill(&self, magazine: &mut Magazine) {
         let mut list = self.list.lock();
-        tray.floor = list.floor;
+        magazine.floor = list.floor;
         let from = list.free.len().saturating_sub(BATCH as usize);
-        tray.free.extend(list.free.drain(from..));
-        if tray.free.is_empty() {
+        magazine.free.extend(list.free.drain(from..));
+        if magazine.free.is_empty() {
             let end = (list.fresh / BATCH + 1).saturating_mul(BATCH);
             let end = end.min(self.limit.saturating_add(1));
-            tray.free.extend((list.fresh..end).rev());
+            magazine.free.extend((list.fresh..end).rev());
             list.fresh = end;
         }
     }
 
-    /// Puts free slots into this thread's tray; what is too much there goes to the list.
+    /// Returns free slots to this thread's magazine; the excess goes to the list.
     fn give(&self, free: &mut Vec<u32>) {
-        let mut tray = self.trays.mine().lock();
-        tray.free.append(free);
-        if tray.free.len() > TRAY_MAX {
-            let more = tray.free.len() - TRAY_MAX / 2;
-            self.list.lock().free.extend(tray.free.drain(..more));
+        let mut magazine = self.magazines.mine().lock();
+        magazine.free.append(free);
+        if magazine.free.len() > MAGAZINE_MAX {
+            let more = magazine.free.len() - MAGAZINE_MAX / 2;
+            self.list.lock().free.extend(magazine.free.drain(..more));
         }
     }
 
-    /// Marks the victims, asks `pinned` after the heavy fence, frees what is neither pinned nor by
-    /// `in_use` kept, and leaves the rest in `victims`. So it does with what somebody else has
-    /// marked, who may yet find it pinned.
+    /// Marks the victims, calls `scan` after the heavy fence, frees those neither pinned nor kept
+    /// by `in_use`, and leaves the rest in `victims`. The rest includes victims that another
+    /// reclaimer has marked, which may yet find them pinned.
     pub(super) fn reclaim(
         &self,
         victims: &mut Vec<u32>,
@@ -128,9 +134,9 @@ impl<T: Item> Slab<T> {
         in_use: impl Fn(u32) -> bool,
         mut freed: impl FnMut(u32, &T, Option<Arc<T::Payload>>),
     ) {
-        let mut asked_of = Vec::new();
+        let mut marked_by_others = Vec::new();
         victims.retain(|&i| {
-            // R3: pins name items by their own index, so a victim must be named so too.
+            // R3: pins name an item by its own index, so a victim must be named by it too.
             if self.items.wrap(i) != i {
                 return false;
             }
@@ -138,7 +144,7 @@ impl<T: Item> Slab<T> {
             let now = change.now();
             let ours = now.live() && eligible(now);
             if ours && now.dying() {
-                asked_of.push(i);
+                marked_by_others.push(i);
                 return false;
             }
             if ours {
@@ -147,11 +153,11 @@ impl<T: Item> Slab<T> {
             ours
         });
         if victims.is_empty() {
-            victims.append(&mut asked_of);
+            victims.append(&mut marked_by_others);
             return;
         }
-        // PAIR(store.pin): the marks are out before any pin word is read.
-        let fenced = asym::try_heavy();
+        // PAIR(store.pin): the marks are visible before any pin word is read.
+        let fenced = asymmetric_fence::try_heavy();
         let pinned = scan(victims);
         let mut free = Vec::with_capacity(victims.len());
         victims.retain(|&i| {
@@ -168,12 +174,12 @@ impl<T: Item> Slab<T> {
             false
         });
         self.give(&mut free);
-        victims.append(&mut asked_of);
+        victims.append(&mut marked_by_others);
     }
 
-    /// Marks the victims and asks `pinned` after the heavy fence. All of them stay marked if none
-    /// is pinned; otherwise none does. Whether they are marked.
-    pub(super) fn seize(&self, victims: &[u32], scan: impl FnOnce(&[u32]) -> Vec<u32>) -> bool {
+    /// Marks the victims and calls `scan` after the heavy fence. If none is pinned all stay marked;
+    /// otherwise none does. Returns whether they are marked.
+    pub(super) fn freeze(&self, victims: &[u32], scan: impl FnOnce(&[u32]) -> Vec<u32>) -> bool {
         let mut marked = 0;
         for &i in victims {
             let mut change = self.items.at(i).life().change();
@@ -184,8 +190,8 @@ impl<T: Item> Slab<T> {
             change.set_dying(true);
             marked += 1;
         }
-        // PAIR(store.pin): the marks are out before any pin word is read.
-        let free = marked == victims.len() && asym::try_heavy() && {
+        // PAIR(store.pin): the marks are visible before any pin word is read.
+        let free = marked == victims.len() && asymmetric_fence::try_heavy() && {
             let mut sorted = victims.to_vec();
             scan(&mut sorted).is_empty()
         };
@@ -195,33 +201,33 @@ impl<T: Item> Slab<T> {
         free
     }
 
-    /// Takes the marks of [`Slab::seize`] back.
-    pub(super) fn unmark(&self, seized: &[u32]) {
-        for &i in seized {
+    /// Clears the marks of [`Slab::freeze`].
+    pub(super) fn unmark(&self, frozen: &[u32]) {
+        for &i in frozen {
             self.items.at(i).life().change().set_dying(false);
         }
     }
 
-    /// Frees what was seized.
-    pub(super) fn free_seized(
+    /// Frees the items that were seized.
+    pub(super) fn free_frozen(
         &self,
-        mut seized: Vec<u32>,
+        mut frozen: Vec<u32>,
         mut freed: impl FnMut(u32, Option<Arc<T::Payload>>),
     ) {
-        for &i in &seized {
+        for &i in &frozen {
             let item = self.items.at(i);
             freed(i, item.payload().take());
             item.life().change().set_free();
         }
-        self.list.lock().free.append(&mut seized);
+        self.list.lock().free.append(&mut frozen);
     }
 
-    /// Gives whole free chunks of memory back; returns how many slots they held.
-    pub(super) fn trim(&self, mut also: impl FnMut(u32, u32)) -> u32 {
+    /// Gives whole free chunks of memory back; returns the number of slots in them.
+    pub(super) fn trim(&self, mut released: impl FnMut(u32, u32)) -> u32 {
         const CHUNK: u32 = 1024;
-        for tray in self.trays.all() {
-            let mut tray = tray.lock();
-            self.list.lock().free.append(&mut tray.free);
+        for magazine in self.magazines.all() {
+            let mut magazine = magazine.lock();
+            self.list.lock().free.append(&mut magazine.free);
         }
         let mut list = self.list.lock();
         let mut per_chunk = vec![0u32; (list.fresh / CHUNK) as usize];
@@ -232,7 +238,7 @@ impl<T: Item> Slab<T> {
         }
         let mut given = 0;
         for (chunk, &n) in (0u32..).zip(per_chunk.iter()) {
-            // Chunk 0 holds the slot that means "none", so it never fills up.
+            // Chunk 0 holds the slot that means "none", so it is never all free.
             if n == CHUNK {
                 let top = (chunk * CHUNK..(chunk + 1) * CHUNK)
                     .map(|i| self.items.at(i).life().sample().raw())
@@ -240,7 +246,7 @@ impl<T: Item> Slab<T> {
                     .unwrap_or(0);
                 list.floor = list.floor.max(top);
                 self.items.release(chunk * CHUNK, CHUNK);
-                also(chunk * CHUNK, CHUNK);
+                released(chunk * CHUNK, CHUNK);
                 given += CHUNK;
             }
         }
@@ -248,10 +254,14 @@ impl<T: Item> Slab<T> {
     }
 
     pub(super) fn in_use(&self) -> u32 {
-        // A slot on its way from a tray to the list counts twice.
-        let in_trays: usize = self.trays.all().map(|tray| tray.lock().free.len()).sum();
+        // A slot on its way from a magazine to the list counts twice.
+        let in_magazines: usize = self
+            .magazines
+            .all()
+            .map(|magazine| magazine.lock().free.len())
+            .sum();
         let list = self.list.lock();
-        let free = u32::try_from(in_trays + list.free.len()).unwrap_or(u32::MAX);
+        let free = u32::try_from(in_magazines + list.free.len()).unwrap_or(u32::MAX);
         (list.fresh - 1).saturating_sub(free)
     }
 }

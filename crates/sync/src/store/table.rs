@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! References to files in numbered slots: what a descriptor table is made of.
+//! References to open files in numbered slots: the base of a descriptor table.
 //!
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
-//! | slot | a guard of the table, or the table itself | nothing; what is read is a number |
-//! | claimed | the same | nothing, as a hint |
-//! | noted | nothing: set once | nothing |
+//! | slot | a guard of the table, or `&mut` to the table | no lock; the result is a number |
+//! | claimed | the same | no lock, as a hint |
+//! | noted | no lock: set once | no lock |
 //!
 //! # Rules
 //! R1. A slot that is not 0 holds one reference to the file of that number. Only a guard takes a
@@ -24,17 +24,17 @@ use crate::word::Word32;
 pub struct FileSlots {
     slots: Slots,
     store: u32,
-    /// How many descriptors are claimed, kept by the table's owner.
+    /// The number of claimed descriptors, kept by the table's owner.
     pub claimed: Word32,
-    /// Something to look for when a reference is taken out, of the table's owner; it stays.
+    /// A mark of the table's owner, to check when a reference is taken out; never cleared.
     pub noted: Word32,
 }
 
-/// More than any table has (`sysctl_nr_open_max`).
+/// No table has more (`sysctl_nr_open_max`).
 const SLOTS_MAX: u32 = 1 << 31;
 
 impl FileSlots {
-    /// Slots without references, for files of `store`.
+    /// Empty slots, for files of `store`.
     pub fn new<M: Item, D: Item, F: FileItem>(store: &Store<M, D, F>) -> Self {
         Self {
             slots: Slots::new(SLOTS_MAX),
@@ -44,8 +44,8 @@ impl FileSlots {
         }
     }
 
-    /// The number of the file at `slot`; 0: none. Ask [`super::PinSet::get_file`] for it, and then
-    /// again here.
+    /// The number of the file at `slot`; 0: none. Look it up with [`super::PinSet::get_file`], then
+    /// read the slot again.
     #[inline(always)]
     pub fn get(&self, slot: u32) -> u32 {
         self.slots.get(slot)
@@ -100,7 +100,7 @@ impl FileSlots {
             "files are exchanged in their own store"
         );
         let id = self.slots.get(slot);
-        // R1: it is the slot's reference, so the file is alive.
+        // R1: this is the slot's reference, so the file is alive.
         let was = (id != 0).then(|| FileRef::of(store.pin_of(id)));
         match self.slots.set(slot, file.id()) {
             Ok(()) => Ok(was),
@@ -114,7 +114,7 @@ impl FileSlots {
     /// Hands the file back if there is no memory for the slot.
     ///
     /// # Panics
-    /// If the slot is not free, or the file of another store.
+    /// If the slot is not free, or the file belongs to another store.
     pub fn put_in(&mut self, slot: u32, file: FileRef) -> Result<(), FileRef> {
         self.put(slot, file)
     }
@@ -122,7 +122,7 @@ impl FileSlots {
     /// Takes the reference at `slot` out.
     ///
     /// # Panics
-    /// If `store` is not theirs.
+    /// If `store` is not that of the slots.
     pub fn take_out<M: Item, D: Item, F: FileItem>(
         &mut self,
         store: &Store<M, D, F>,
@@ -139,20 +139,20 @@ impl<T, C: LockClass> BiasedGuard<'_, FileSlots, T, C> {
     /// Hands the file back if there is no memory for the slot.
     ///
     /// # Panics
-    /// If the slot is not free, or the file of another store.
+    /// If the slot is not free, or the file belongs to another store.
     #[inline(always)]
     pub fn put_in(&mut self, slot: u32, file: FileRef) -> Result<(), FileRef> {
         Self::shared(self).put(slot, file)
     }
 
-    /// Puts a reference into a slot that may have one, which comes back: whoever looks meanwhile
-    /// sees the one or the other.
+    /// Stores a reference in a slot and returns the old one, if any. A concurrent reader sees one
+    /// or the other.
     ///
     /// # Errors
     /// Hands the file back if there is no memory for the slot.
     ///
     /// # Panics
-    /// If the file or `store` is another store's.
+    /// If the file or `store` is not that of the slots.
     pub fn replace<M: Item, D: Item, F: FileItem>(
         &mut self,
         store: &Store<M, D, F>,
@@ -165,7 +165,7 @@ impl<T, C: LockClass> BiasedGuard<'_, FileSlots, T, C> {
     /// As [`FileSlots::take_out`], with the table locked.
     ///
     /// # Panics
-    /// If `store` is not theirs.
+    /// If `store` is not that of the slots.
     #[inline(always)]
     pub fn take_out<M: Item, D: Item, F: FileItem>(
         &mut self,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takings against givings, against the opening and the closing of parts. In a model there is one
-//! part for all threads; a lot is 2, and a part opens while 8 are left.
+//! Takes against gives, and both against the opening and closing of stocks. A model has one stock
+//! for all threads; a batch is 2, and a stock opens while 8 are left.
 
 use crate::model;
 use loom::thread;
@@ -8,7 +8,7 @@ use openpath_sync::Allowance;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An allowance, and beside the model what of it is surely in somebody's hands.
+/// An allowance, and outside of the model a count of what callers certainly hold.
 struct Watched {
     all: Allowance<1>,
     held: AtomicU64,
@@ -20,7 +20,7 @@ impl Watched {
         Arc::new(Self { all, held })
     }
 
-    /// Takes, and sees that the bound is kept (G1).
+    /// Takes, and checks the bound (G1).
     fn take(&self, n: u64) -> bool {
         let taken = self.all.take(0, n);
         if taken {
@@ -35,8 +35,8 @@ impl Watched {
         self.all.give(0, n);
     }
 
-    /// With nobody else about: what is used is what is held, what is left can be taken, nothing
-    /// beyond it can, and all of it can be given back.
+    /// With no other thread running: what is used is what is held, what is left can be taken,
+    /// nothing beyond it can, and all of it can be given back.
     fn at_rest(&self) {
         let held = self.held.load(Ordering::SeqCst);
         let left = self.all.max(0) - held;
@@ -47,8 +47,8 @@ impl Watched {
     }
 }
 
-/// Runs both, one of them in a thread of its own, on an allowance of `max` with `held` taken one
-/// by one, and looks what is left.
+/// Runs both, one of them in its own thread, on an allowance of `max` with `held` taken one by one,
+/// then checks the result.
 fn race(
     (max, held): (u64, u64),
     one: impl Fn(&Watched) + Send + Sync + Copy + 'static,
@@ -65,10 +65,10 @@ fn race(
     });
 }
 
-/// Together they need all there is, and one opens a part while the other is near the bound: the
-/// lot on its way to the part is no reason to refuse.
+/// Together they need all there is, and one opens a stock while the other is near the bound: the
+/// batch in flight to the stock is no reason to refuse.
 #[test]
-fn a_part_that_opens_is_no_reason_to_refuse() {
+fn opening_a_stock_causes_no_refusal() {
     race(
         (10, 0),
         |all| assert!(all.take(1)),
@@ -76,9 +76,9 @@ fn a_part_that_opens_is_no_reason_to_refuse() {
     );
 }
 
-/// As above where the part is open, and what was given to it, or is taken from it, counts.
+/// As above with the stock open: what is given to it, or taken from it, counts.
 #[test]
-fn what_lies_in_the_part_is_no_reason_to_refuse() {
+fn amount_in_an_open_stock_causes_no_refusal() {
     race(
         (10, 1),
         |all| {
@@ -90,9 +90,9 @@ fn what_lies_in_the_part_is_no_reason_to_refuse() {
     );
 }
 
-/// What one of them gives back the other may need, and gets if it asks after that.
+/// What one thread gives back the other may need, and gets if it asks later.
 #[test]
-fn what_is_given_back_can_be_taken() {
+fn amount_given_back_can_be_taken() {
     race(
         (10, 2),
         |all| {
@@ -117,9 +117,9 @@ fn what_is_given_back_can_be_taken() {
     );
 }
 
-/// A full part goes back to the common count by a lot, while somebody else closes it.
+/// A full stock returns a batch to the common count while another thread closes it.
 #[test]
-fn a_part_that_overflows_meets_who_closes_it() {
+fn overflowing_stock_races_with_its_closing() {
     race(
         (14, 5),
         |all| {
@@ -130,9 +130,9 @@ fn a_part_that_overflows_meets_who_closes_it() {
     );
 }
 
-/// One is left for two: one gets it.
+/// One unit is left for two takers: one gets it.
 #[test]
-fn of_two_who_ask_for_the_last_one_gets_it() {
+fn one_of_two_takers_gets_the_last_unit() {
     model(|| {
         let all = Watched::new(10);
         assert!(all.take(1) && all.take(8));
@@ -144,10 +144,9 @@ fn of_two_who_ask_for_the_last_one_gets_it() {
     });
 }
 
-/// Who takes beyond the bound may be the reason to refuse; what it took is given back like any
-/// other.
+/// A forced take may be the reason to refuse; its amount is given back like any other.
 #[test]
-fn what_was_forced_is_given_back() {
+fn forced_amount_is_given_back() {
     model(|| {
         let all = Watched::new(10);
         assert!(all.take(1) && all.take(8));
@@ -163,7 +162,7 @@ fn what_was_forced_is_given_back() {
     });
 }
 
-/// Two that open the part at once, and a third who needs the rest.
+/// Two threads open the stock at once, and a third needs the rest.
 #[test]
 fn three_fit_if_their_sum_does() {
     model(|| {

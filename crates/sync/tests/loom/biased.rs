@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock that is free while there is one handle: sharing, contention, sleep, and back again.
+//! The biased lock: sharing, contention, sleep, and return to a single handle.
 
 use crate::{Canary, fault_with, model};
 use loom::thread;
@@ -43,7 +43,7 @@ fn turn(pair: &Pair) {
 }
 
 #[test]
-fn the_owner_goes_on_while_it_shares() {
+fn owner_keeps_locking_while_it_shares() {
     model(|| {
         assert_eq!(CLASSES.len(), 1);
         let mine = pair();
@@ -62,14 +62,14 @@ fn the_owner_goes_on_while_it_shares() {
 }
 
 #[test]
-fn the_owner_is_free_again_as_soon_as_the_other_is_gone() {
+fn owner_is_unlatched_again_once_the_other_handle_is_dropped() {
     model(|| {
         let mine = pair();
         let other = mine.share();
         let theirs = thread::spawn(move || turn(&other));
         turn(&mine);
         turn(&mine);
-        // Not joined yet: whatever the owner sees, it sees all that was done before.
+        // Not joined yet: if the owner sees itself alone, it sees all that was done before.
         if !mine.is_shared() {
             assert_eq!(mine.lock().turns, 3);
         }
@@ -79,7 +79,7 @@ fn the_owner_is_free_again_as_soon_as_the_other_is_gone() {
 }
 
 #[test]
-fn three_handles_wait_for_each_other() {
+fn three_handles_exclude_each_other() {
     model(|| {
         let mine = pair();
         let threads = [0; 2].map(|_| {
@@ -93,7 +93,7 @@ fn three_handles_wait_for_each_other() {
 }
 
 #[test]
-fn a_handle_shared_by_a_shared_one_counts() {
+fn handle_shared_by_a_shared_handle_counts() {
     model(|| {
         let mine = pair();
         let other = mine.share();
@@ -125,9 +125,9 @@ fn the_last_handle_frees_after_every_use() {
     });
 }
 
-/// Without the lock, only the counting out of a handle orders its reads before the drop.
+/// Without the lock, only the decrement at a handle's drop orders its reads before the pair's drop.
 #[test]
-fn a_handle_that_only_read_is_done_before_the_pair_goes() {
+fn reads_of_a_dropped_handle_precede_the_drop_of_the_pair() {
     model(|| {
         let mine = pair();
         let other = mine.share();
@@ -141,7 +141,7 @@ fn a_handle_that_only_read_is_done_before_the_pair_goes() {
 }
 
 #[test]
-fn a_waiter_that_nobody_wakes_is_found() {
+fn lost_wake_up_of_a_waiter_is_found() {
     // A handle is not dropped in a model that has failed already.
     let body = || {
         let mine = ManuallyDrop::new(pair());

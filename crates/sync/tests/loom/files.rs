@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open files: references taken late, handed over and put back last; tables that are looked up
-//! while they change; writers against those who deny them.
+//! Open files: late references, hand-over and the last put; lookups in tables that change; writers
+//! against deniers.
 
 use crate::store::{Dentry, Mount};
 use crate::{Canary, fault_is_found, model};
@@ -34,7 +34,7 @@ fn pins(store: &Arc<Files>) -> Pins {
 
 /// An open file with this number, and its canary.
 fn open(pins: &Pins, shared: bool, number: u64) -> (FileRef, Canary) {
-    let pin = pins.blank().expect("a free word");
+    let pin = pins.reserve().expect("a free word");
     let file = pins.open_file(pin, shared, |body| body.number.poke(number));
     let canary = Canary::new();
     let set = pins
@@ -44,13 +44,13 @@ fn open(pins: &Pins, shared: bool, number: u64) -> (FileRef, Canary) {
     (file, canary)
 }
 
-/// A use of a file that a reference is held to.
+/// Uses a file that a reference is held to.
 fn look(store: &Files, file: &FileRef) -> u64 {
     store.file_payload(file).expect("a payload").read();
     store.file(file.id()).number.peek()
 }
 
-/// What the end of a file does.
+/// Ends a file.
 fn end(pins: &Pins, last: Option<LastRef>) -> bool {
     let Some(last) = last else { return false };
     pins.store().last_payload(&last).expect("a payload").free();
@@ -62,10 +62,10 @@ fn put(pins: &Pins, file: FileRef) -> bool {
     end(pins, pins.put_file(file))
 }
 
-/// A late reference is to a file that is alive, or is none; also when the owner has used the place
-/// again, for a file of its own or a shared one.
+/// A late lookup returns a live file or none; also after the owner has reused the slot, for a local
+/// file or a shared one.
 #[test]
-fn a_late_reference_is_never_to_a_file_that_has_ended() {
+fn late_lookup_never_returns_an_ended_file() {
     for again in [false, true] {
         model(move || {
             let store = store();
@@ -77,7 +77,7 @@ fn a_late_reference_is_never_to_a_file_that_has_ended() {
                 let Some(file) = theirs.get_file(id) else {
                     return (None, false);
                 };
-                // Without a second look at where the number was found, this may be a file that is
+                // Without reading the number again where it was found, this may be a file that is
                 // still being made; but it is one that has not ended.
                 if let Some(canary) = theirs.store().file_payload(&file) {
                     canary.read();
@@ -101,19 +101,19 @@ fn a_late_reference_is_never_to_a_file_that_has_ended() {
     }
 }
 
-/// The place of a file is used again only when whoever put it back last has ended it.
+/// The slot of a file is reused only after the thread that put it last has ended it.
 #[test]
-fn a_place_is_used_again_when_its_file_has_ended() {
+fn slot_is_reused_only_after_its_file_has_ended() {
     model(|| {
-        // One block for each, and of the owner's two words one is in use.
+        // One block for each, and one of the owner's two words is in use.
         let store: Arc<Files> = Arc::new(Store::new(2, 2, 4).expect("room"));
         let mine = pins(&store);
-        let kept = mine.blank().expect("a free word");
+        let kept = mine.reserve().expect("a free word");
         let (file, first) = open(&mine, true, 1);
         let (id, theirs, copy) = (file.id(), pins(&store), store.dup_file(&file));
         let other = thread::spawn(move || {
             put(&theirs, copy);
-            // Alive, so that its block is not to be had.
+            // Alive, so that its block is not available.
             theirs
         });
         put(&mine, file);
@@ -129,7 +129,7 @@ fn a_place_is_used_again_when_its_file_has_ended() {
     });
 }
 
-/// Of all who put a shared file back, one ends it.
+/// Of all threads that put a shared file, one ends it.
 #[test]
 fn a_shared_file_ends_once() {
     model(|| {
@@ -152,9 +152,9 @@ fn a_shared_file_ends_once() {
     });
 }
 
-/// A file is its owner's own until it is handed over; what the owner did with it until then counts.
+/// A file is local until it is handed over; references that the owner made until then count.
 #[test]
-fn a_file_is_handed_over_with_its_count() {
+fn file_is_handed_over_with_its_count() {
     model(|| {
         let store = store();
         let mine = pins(&store);
@@ -174,9 +174,10 @@ fn a_file_is_handed_over_with_its_count() {
     });
 }
 
-/// A late reference to another's own file is none, until the file is a shared one, whole.
+/// A late lookup of another set's local file finds none, until the file is shared, and then a
+/// complete one.
 #[test]
-fn a_late_reference_to_a_file_that_is_being_shared() {
+fn late_lookup_of_a_file_being_shared_is_complete_or_none() {
     model(|| {
         let store = store();
         let mine = pins(&store);
@@ -226,9 +227,9 @@ fn shared_table(store: &Arc<Files>, pins: &Pins) -> (Shared, Canary) {
     (table, canary)
 }
 
-/// A lookup finds what is there, whole, or what has taken its place; never nothing.
+/// A lookup finds a complete file, the old or the new one, and never none.
 #[test]
-fn a_lookup_while_a_file_is_replaced() {
+fn lookup_during_replace_finds_the_old_or_new_file() {
     model(|| {
         let store = store();
         let mine = pins(&store);
@@ -247,9 +248,9 @@ fn a_lookup_while_a_file_is_replaced() {
     });
 }
 
-/// A lookup while the file is closed, and the place of the file used again elsewhere.
+/// A lookup while the file is closed, and its slot reused elsewhere.
 #[test]
-fn a_lookup_while_a_file_is_closed() {
+fn lookup_during_close_finds_the_file_or_none() {
     model(|| {
         let store = store();
         let mine = pins(&store);
@@ -269,7 +270,7 @@ fn a_lookup_while_a_file_is_closed() {
     });
 }
 
-/// Either a writer sees that writing is denied, or who denies it sees the writer.
+/// Either a writer sees that writing is denied, or the denier sees the writer.
 fn writer_against_denier() {
     let store = store();
     let (dentry, live) = store
@@ -289,7 +290,7 @@ fn writer_against_denier() {
         denied
     });
     store.dentry(dentry).word.set(1);
-    let writes = store.writes(|_, d| d == dentry);
+    let writes = store.has_writers(|_, d| d == dentry);
     if writes == Some(false) {
         data.touch();
     }
@@ -298,17 +299,17 @@ fn writer_against_denier() {
 }
 
 #[test]
-fn a_writer_and_a_denier_do_not_miss_each_other() {
+fn writer_and_denier_never_miss_each_other() {
     model(writer_against_denier);
 }
 
 #[test]
-fn a_missing_light_fence_of_writers_is_found() {
+fn missing_light_fence_of_writers_is_found() {
     fault_is_found(writer_against_denier);
 }
 
-/// Either an opener sees that there is a lease, or who takes it sees the opener; whether the
-/// opener's pin is marked from the start or later.
+/// Either an opener sees that there is a lease, or its taker sees the opener; whether the opener's
+/// pin is marked from the start or later.
 fn opener_against_taker(late: bool) {
     let store = store();
     let (dentry, live) = store
@@ -336,24 +337,24 @@ fn opener_against_taker(late: bool) {
         opener.release(pin);
     });
     store.dentry(dentry).word.set(1);
-    let opens = store.opens(&own, |d| d == dentry).map(|o| o.others);
+    let opens = store.find_opens(&own, |d| d == dentry).map(|o| o.others);
     if opens == Some(false) {
         data.touch();
     }
-    // Both touched it only if one was done before the other began: the model would say otherwise.
+    // Both touched it only if one was done before the other began: otherwise the model reports it.
     opener.join().unwrap();
     mine.release(own);
 }
 
 #[test]
-fn an_opener_and_a_taker_of_a_lease_do_not_miss_each_other() {
+fn opener_and_lease_taker_never_miss_each_other() {
     for late in [false, true] {
         model(move || opener_against_taker(late));
     }
 }
 
 #[test]
-fn a_missing_light_fence_of_openers_is_found() {
+fn missing_light_fence_of_openers_is_found() {
     for late in [false, true] {
         fault_is_found(move || opener_against_taker(late));
     }

@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use openpath_sync::{CHAIN_MAX, Chain, HashKey, Missed, Relief, Table, Word, Word32};
 
-/// Entries 1, 2, ... with these hashes; a table starts with two buckets here.
+/// Entries 1, 2, ... with these hashes; here a table starts with two buckets.
 struct Entries {
     links: Vec<Word32>,
     hashes: Vec<Word>,
@@ -18,7 +18,7 @@ impl Chain for Entries {
     fn link(&self, index: u32) -> &Word32 {
         &self.links[index as usize]
     }
-    /// Both of these are one bucket's under the first key, and two under others.
+    /// Two hashes are in one bucket under the first key, and in two under others.
     fn hash(&self, index: u32, key: HashKey) -> u64 {
         let hash = self.hashes[index as usize].get();
         if key.mix(0, 0) == first_key().mix(0, 0) {
@@ -36,12 +36,12 @@ fn first_key() -> HashKey {
 struct Fixture {
     table: Table,
     entries: Entries,
-    /// Set before anything in the table moves or goes.
+    /// Set before anything in the table moves or is removed.
     changing: AtomicBool,
 }
 
 impl Fixture {
-    /// With the entries of `inserted` in it; index 0 is nobody's.
+    /// With the entries of `inserted` in it; index 0 is unused.
     fn new(hashes: &'static [u64], inserted: &[u32]) -> Arc<Self> {
         let links = hashes.iter().map(|_| Word32::default()).collect();
         let hashes = hashes.iter().map(|&h| Word::new(h)).collect();
@@ -56,7 +56,7 @@ impl Fixture {
             changing: AtomicBool::new(false),
         })
     }
-    /// What an unlocked search says: there, proved not to be, or nothing.
+    /// The result of an unlocked search: found, proved absent, or nothing.
     fn search(&self, index: u32) -> Option<bool> {
         let view = self.table.view();
         let hash = |key| self.entries.hash(index, key);
@@ -96,7 +96,7 @@ impl Fixture {
             .lock(|key| self.entries.hash(index, key))
             .remove(&self.entries, index)
     }
-    /// Moves an entry to another chain, as a slot that is used again under another name.
+    /// Moves an entry to another chain, as a slot that is reused under another name.
     fn rename(&self, index: u32, hash: u64) {
         self.changing.store(true, Ordering::SeqCst);
         assert!(self.remove(index));
@@ -116,7 +116,7 @@ impl Fixture {
             Relief::Changed
         );
     }
-    /// A stable entry: found, unless something moved; found under the lock in any case.
+    /// A stable entry is found unless something moved, and under the lock in any case.
     fn must_find(&self, index: u32) {
         let answer = self.search(index);
         assert_ne!(answer, Some(false), "proved not to be there");
@@ -130,11 +130,11 @@ impl Fixture {
     }
 }
 
-/// Hashes of one bucket until the table splits; then 1 and 3 stay, 2 and 4 go.
+/// Hashes of one bucket until the table splits; then 1 and 3 stay, 2 and 4 move.
 const ONE_BUCKET: &[u64] = &[0, 0, 2, 4, 6];
 
 #[test]
-fn insertions_hide_nothing() {
+fn insertion_hides_no_entry() {
     model(|| {
         let f = Fixture::new(ONE_BUCKET, &[1]);
         let theirs = Arc::clone(&f);
@@ -160,7 +160,7 @@ fn two_insertions_into_one_chain_both_count() {
 }
 
 #[test]
-fn removing_a_neighbour_hides_nothing() {
+fn removing_a_neighbour_hides_no_entry() {
     for (gone, stays) in [(1, 2), (2, 1), (2, 3)] {
         model(move || {
             let f = Fixture::new(ONE_BUCKET, &[1, 2, 3]);
@@ -189,7 +189,7 @@ fn an_entry_is_removed_once() {
 }
 
 #[test]
-fn a_split_hides_entries_from_the_unlocked_only() {
+fn split_hides_entries_only_from_unlocked_searches() {
     for index in [1, 2, 3] {
         model(move || {
             let f = Fixture::new(ONE_BUCKET, &[1, 2, 3]);
@@ -207,7 +207,7 @@ fn a_split_hides_entries_from_the_unlocked_only() {
 }
 
 #[test]
-fn an_insertion_during_a_split_lands_where_it_is_found() {
+fn entry_inserted_during_a_split_is_found() {
     for index in [3, 4] {
         model(move || {
             let f = Fixture::new(ONE_BUCKET, &[1, 2, 7 - index]);
@@ -223,7 +223,7 @@ fn an_insertion_during_a_split_lands_where_it_is_found() {
 }
 
 #[test]
-fn a_removal_during_a_split_takes_the_entry_out() {
+fn entry_removed_during_a_split_is_absent() {
     for index in [1, 2] {
         model(move || {
             let f = Fixture::new(ONE_BUCKET, &[1, 2, 3]);
@@ -238,7 +238,7 @@ fn a_removal_during_a_split_takes_the_entry_out() {
 }
 
 #[test]
-fn a_reader_led_into_another_chain_comes_to_an_end() {
+fn search_led_into_another_chain_ends() {
     for (goes, stays) in [(2, 1), (1, 2), (1, 3)] {
         model(move || {
             let f = Fixture::new(&[0, 0, 2, 1], &[1, 2, 3]);
@@ -252,7 +252,7 @@ fn a_reader_led_into_another_chain_comes_to_an_end() {
 }
 
 #[test]
-fn a_change_of_key_hides_entries_from_the_unlocked_only() {
+fn rekey_hides_entries_only_from_unlocked_searches() {
     for index in [1, 2] {
         model(move || {
             let f = Fixture::new(&[0, 0, 2], &[1, 2]);
@@ -270,7 +270,7 @@ fn a_change_of_key_hides_entries_from_the_unlocked_only() {
 }
 
 #[test]
-fn insertion_and_removal_during_a_change_of_key_are_of_the_right_side() {
+fn insertion_and_removal_during_a_rekey_use_the_right_half() {
     for hash in [2, 3] {
         model(move || {
             let hashes: &'static [u64] = if hash == 2 { &[0, 0, 2] } else { &[0, 0, 3] };
@@ -291,7 +291,7 @@ fn insertion_and_removal_during_a_change_of_key_are_of_the_right_side() {
 }
 
 #[test]
-fn what_was_inserted_before_is_not_proved_absent_and_what_was_not_may_be() {
+fn inserted_entry_is_never_proved_absent() {
     model(|| {
         let f = Fixture::new(ONE_BUCKET, &[1, 2]);
         let theirs = Arc::clone(&f);
@@ -311,7 +311,7 @@ fn what_was_inserted_before_is_not_proved_absent_and_what_was_not_may_be() {
 }
 
 #[test]
-fn an_entry_that_gets_another_name_has_one_of_them_all_the_time() {
+fn renamed_entry_always_has_one_of_its_names() {
     // Under the name 0 in the one bucket, then under the name 1 in the other.
     model(|| {
         let f = Fixture::new(&[0, 0, 2], &[1, 2]);

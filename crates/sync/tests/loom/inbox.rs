@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Posts against takings, and against who falls asleep.
+//! Posts against takes, and against an owner that falls asleep.
 
 use crate::{Canary, fault_with, model};
 use loom::sync::{Condvar, Mutex};
@@ -7,7 +7,7 @@ use loom::thread;
 use openpath_sync::{Inbox, Parcel};
 use std::sync::Arc;
 
-/// A canary that its poster has used.
+/// A message with a canary that its poster has used.
 fn filled() -> Parcel<Canary> {
     let canary = Canary::new();
     canary.touch();
@@ -15,7 +15,7 @@ fn filled() -> Parcel<Canary> {
 }
 
 #[test]
-fn what_is_taken_was_filled_and_is_taken_once() {
+fn taken_messages_are_filled_and_taken_once() {
     model(|| {
         let inbox = Arc::new(Inbox::default());
         let posts = [(); 2].map(|()| {
@@ -39,7 +39,7 @@ fn what_is_taken_was_filled_and_is_taken_once() {
 }
 
 #[test]
-fn two_may_take() {
+fn concurrent_takes_share_the_messages() {
     model(|| {
         let inbox = Arc::new(Inbox::default());
         assert!(!inbox.post(filled()));
@@ -54,18 +54,18 @@ fn two_may_take() {
     });
 }
 
-/// Where somebody sleeps until there is a parcel.
+/// Where the owner sleeps until there is a message.
 #[derive(Default)]
 struct Bell {
     woken: Mutex<bool>,
     wake: Condvar,
 }
 
-/// One who sleeps until a parcel is there, and two who post one each.
+/// An owner that sleeps until there is a message, and two threads that post one each.
 fn sleep_and_post(looks_when_arming: bool) {
     let both = Arc::new((Inbox::default(), Bell::default()));
     if !looks_when_arming {
-        // The report of a deadlock unwinds, where the model takes no more steps.
+        // The report of a deadlock unwinds, and the model takes no more steps then.
         std::mem::forget(Arc::clone(&both));
     }
     let posts = [(); 2].map(|()| {
@@ -95,11 +95,11 @@ fn sleep_and_post(looks_when_arming: bool) {
 }
 
 #[test]
-fn who_armed_the_box_is_woken() {
+fn armed_owner_is_woken() {
     model(|| sleep_and_post(true));
 }
 
 #[test]
-fn sleeping_with_something_in_the_box_is_found() {
+fn sleeping_on_a_nonempty_list_is_found() {
     fault_with("deadlock", || sleep_and_post(false));
 }

@@ -22,7 +22,7 @@ impl Item {
         self.words[1].set(value);
         change.set(FLAG);
     }
-    /// What both words said, if it counts.
+    /// The value of both words, if the read is confirmed.
     fn read(&self) -> Option<u64> {
         let was = self.life.sample();
         if was.busy() {
@@ -94,7 +94,7 @@ fn a_conditional_change_happens_only_in_the_state_that_was_seen() {
 }
 
 #[test]
-fn two_writers_and_a_reader() {
+fn reader_sees_one_state_beside_two_writers() {
     model(|| {
         let item = Arc::new(Item::default());
         let writers = [1, 2].map(|value| {
@@ -108,7 +108,7 @@ fn two_writers_and_a_reader() {
 }
 
 #[test]
-fn a_steady_sample_waits_out_a_change() {
+fn steady_sample_waits_for_a_change_to_end() {
     model(|| {
         let item = Arc::new(Item::default());
         let theirs = Arc::clone(&item);

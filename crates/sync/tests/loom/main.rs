@@ -3,17 +3,17 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p openpath-sync --test loom`. At most three forced
 //! switches of threads, unless `LOOM_MAX_PREEMPTIONS` says otherwise. A test named `..._is_found`
-//! plants a fault and fails if the model does not see it.
+//! plants a fault and fails if the model misses it.
 #![cfg(loom)]
 
 mod allowance;
 mod biased;
 mod files;
+mod freeze;
 mod hash;
 mod inbox;
 mod life;
 mod rcu;
-mod seize;
 mod slots;
 mod store;
 mod wait;
@@ -28,16 +28,16 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// Runs `body` with every light half of the asymmetric fence left out; the model must object to
-/// how memory is used.
+/// Runs `body` with every light half of the asymmetric fence left out; the model must report an
+/// invalid use of memory.
 fn fault_is_found(body: impl Fn() + Sync + Send + 'static) {
     fault_with("Causality violation", body);
 }
 
-/// As [`fault_is_found`], and the report must contain `words`.
+/// As [`fault_is_found`], with a report that contains `words`.
 fn fault_with(words: &str, body: impl Fn() + Sync + Send + 'static) {
     let run = move || {
-        openpath_sync::asym::plant_missing_light(true);
+        openpath_sync::asymmetric_fence::plant_missing_light(true);
         model(body);
     };
     let report = std::thread::spawn(run)
@@ -51,13 +51,13 @@ fn fault_with(words: &str, body: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Memory that a protocol protects. Reads must come before the drop; the memory itself stays, so
-/// that a planted fault is reported by the model and not by a crash.
+/// that the model reports a planted fault instead of a crash.
 #[derive(Clone)]
 struct Canary(Arc<Watched>);
 
 struct Watched(UnsafeCell<u32>);
 
-// SAFETY: the model reports accesses that race; that is what this is for.
+// SAFETY: the model reports accesses that race, which is the purpose.
 unsafe impl Send for Watched {}
 // SAFETY: as above.
 unsafe impl Sync for Watched {}
@@ -66,12 +66,12 @@ impl Canary {
     fn new() -> Self {
         Self(Arc::new(Watched(UnsafeCell::new(7))))
     }
-    /// A use by somebody whom the protocol lets use it.
+    /// A shared use that the protocol allows.
     fn read(&self) {
         // SAFETY: the model reports a concurrent write before it matters.
         assert_eq!(self.0.0.with(|v| unsafe { *v }), 7, "read after the drop");
     }
-    /// A use that writes, by somebody whom the protocol lets use it alone.
+    /// An exclusive use that the protocol allows.
     fn touch(&self) {
         // SAFETY: the model reports any concurrent access before it matters.
         self.0.0.with_mut(|v| unsafe {
@@ -79,7 +79,7 @@ impl Canary {
             *v = 7;
         });
     }
-    /// What freeing the memory would be.
+    /// Stands for freeing the memory.
     fn free(&self) {
         // SAFETY: as above.
         self.0.0.with_mut(|v| unsafe { *v = 0 });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sections against retirement and grace periods.
+//! Read sections against retirement and grace periods.
 
 use crate::{Canary, fault_is_found, model};
 use loom::sync::Arc;
@@ -17,7 +17,7 @@ fn batch(batch: usize) {
     });
 }
 
-/// Two places of which a word says which one is reachable, if any.
+/// Two places, and a word that says which one is reachable, if any.
 struct Linked {
     at: AtomicUsize,
     canaries: [Canary; 2],
@@ -37,7 +37,8 @@ impl Linked {
             self.canaries[i].read();
         }
     }
-    /// Makes `at` reachable in place of what is, and frees that after the sections that saw it.
+    /// Makes `at` reachable instead of the current place, which is freed after the sections that
+    /// saw it.
     fn replace(&self, at: usize) {
         if let Some(i) = self.at.swap(at, Ordering::AcqRel).checked_sub(1) {
             let canary = self.canaries[i].clone();
@@ -58,17 +59,17 @@ fn reader_against_retirer() {
 }
 
 #[test]
-fn what_a_section_sees_is_not_freed() {
+fn memory_visible_in_a_section_is_not_freed() {
     model(reader_against_retirer);
 }
 
 #[test]
-fn a_missing_light_fence_of_readers_is_found() {
+fn missing_light_fence_of_readers_is_found() {
     fault_is_found(reader_against_retirer);
 }
 
 #[test]
-fn two_sections_of_one_reader_are_two() {
+fn nested_and_consecutive_sections_protect_their_reads() {
     model(|| {
         batch(1);
         let linked = Linked::new();
@@ -89,7 +90,7 @@ fn two_sections_of_one_reader_are_two() {
 }
 
 #[test]
-fn bags_of_two_threads_wait_for_the_same_reader() {
+fn bags_of_two_threads_wait_for_one_reader() {
     model(|| {
         batch(1);
         let linked = Linked::new();
@@ -125,12 +126,12 @@ fn synchronizer() {
 }
 
 #[test]
-fn synchronize_outlasts_every_section_that_went_on() {
+fn synchronize_outlasts_every_running_section() {
     model(synchronizer);
 }
 
 #[test]
-fn a_missing_light_fence_is_found_by_synchronize_too() {
+fn missing_light_fence_is_found_by_synchronize() {
     fault_is_found(synchronizer);
 }
 
@@ -144,7 +145,7 @@ impl Drop for Value {
 }
 
 #[test]
-fn a_cell_shows_whole_values_and_drops_each_after_its_readers() {
+fn cell_shows_complete_values_and_drops_each_after_its_readers() {
     model(|| {
         batch(1);
         let first = Canary::new();
@@ -186,7 +187,7 @@ fn a_drain_waits_for_what_another_thread_is_dropping() {
 }
 
 #[test]
-fn a_slot_may_change_its_reader_while_it_is_looked_at() {
+fn slot_changes_its_reader_during_a_scan() {
     model(|| {
         batch(1);
         let linked = Linked::new();

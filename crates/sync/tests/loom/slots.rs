@@ -7,7 +7,7 @@ use loom::thread;
 use openpath_sync::Slots;
 
 #[test]
-fn a_reader_meets_growth() {
+fn reader_races_with_growth() {
     model(|| {
         let slots = Arc::new(Slots::new(8));
         let (theirs, told) = (Arc::clone(&slots), Canary::new());
@@ -46,7 +46,7 @@ fn writers_that_grow_at_once_keep_one_segment() {
 }
 
 #[test]
-fn a_word_taken_away_reads_as_its_past_or_zero() {
+fn cleared_word_reads_as_its_old_value_or_zero() {
     model(|| {
         let slots = Arc::new(Slots::new(4));
         slots.set(2, 1).unwrap();

@@ -32,7 +32,7 @@ fn store() -> (Arc<Store<Mount, Dentry>>, u32, Canary) {
     (store, dentry, canary)
 }
 
-/// Frees the dentry if nobody pins it; whether it did.
+/// Frees the dentry if it is not pinned; returns whether it did.
 fn reclaim(store: &Store<Mount, Dentry>, dentry: u32) -> bool {
     let mut victims = vec![dentry];
     store.reclaim_dentries(
@@ -69,7 +69,7 @@ fn pinner_against_reclaimer() {
     let pins = Pins::new(Arc::clone(&store)).expect("a block");
     let pinner = thread::spawn(move || pin_and_use(&pins, dentry));
     let freed = reclaim(&store, dentry);
-    // Both may give up: the scan meets the word of a pin that is about to see the mark.
+    // Both may fail: the scan meets the word of a pin that is about to see the mark.
     pinner.join().unwrap();
     assert_eq!(canary.is_freed(), freed);
     assert_eq!(store.dentry(dentry).life_sample().steady(), !freed);
@@ -81,12 +81,12 @@ fn a_pinned_payload_is_not_dropped() {
 }
 
 #[test]
-fn a_missing_light_fence_of_pins_is_found() {
+fn missing_light_fence_of_pins_is_found() {
     fault_is_found(pinner_against_reclaimer);
 }
 
 #[test]
-fn a_copied_pin_is_met_by_every_scan() {
+fn every_scan_meets_a_copied_pin() {
     model(|| {
         let (store, dentry, canary) = store();
         let pins = Pins::new(Arc::clone(&store)).expect("a block");
@@ -110,7 +110,7 @@ fn a_copied_pin_is_met_by_every_scan() {
 }
 
 #[test]
-fn a_pin_released_by_another_thread_lets_go_once() {
+fn pin_released_by_another_thread_is_released_once() {
     model(|| {
         let (store, dentry, canary) = store();
         let pins = Pins::new(Arc::clone(&store)).expect("a block");
@@ -132,7 +132,7 @@ fn a_pin_released_by_another_thread_lets_go_once() {
 }
 
 #[test]
-fn a_slot_reused_is_not_pinned_as_what_it_was() {
+fn stale_sample_does_not_pin_a_reused_slot() {
     model(|| {
         let (store, dentry, _) = store();
         let pins = Pins::new(Arc::clone(&store)).expect("a block");
@@ -176,7 +176,7 @@ fn two_reclaimers_free_an_item_once() {
 }
 
 #[test]
-fn a_pin_released_through_another_set_leaves_each_set_its_own_words() {
+fn release_through_another_set_keeps_pin_words_separate() {
     model(|| {
         let (store, dentry, _) = store();
         let sets = [0; 2].map(|_| Pins::new(Arc::clone(&store)).expect("a block"));
@@ -194,7 +194,7 @@ fn a_pin_released_through_another_set_leaves_each_set_its_own_words() {
 }
 
 #[test]
-fn mark_that_moves_to_a_new_block_is_met() {
+fn scan_meets_a_mark_that_moves_to_a_new_block() {
     model(|| {
         let (store, dentry, _) = store();
         let pins = Pins::new(Arc::clone(&store)).expect("a block");
@@ -202,7 +202,7 @@ fn mark_that_moves_to_a_new_block_is_met() {
         let pin = || pins.try_pin(0, Sample::default(), dentry, was);
         let first = pin().expect("nobody else");
         pins.mark_writing(&first);
-        // The block is full: the next pin is in one that nobody has used.
+        // The block is full: the next pin is in an unused block.
         let filler = pin().expect("room");
         let writer = thread::spawn(move || {
             let second = pins.dup(&first).expect("room");
@@ -210,7 +210,7 @@ fn mark_that_moves_to_a_new_block_is_met() {
             pins.release(first);
             (pins, second)
         });
-        assert_eq!(store.writes(|_, d| d == dentry), Some(true));
+        assert_eq!(store.has_writers(|_, d| d == dentry), Some(true));
         let (pins, second) = writer.join().unwrap();
         pins.release(second);
         pins.release(filler);

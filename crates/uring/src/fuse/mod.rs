@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests of a FUSE mount by a ring of the kernel's: each comes into memory of ours, its answer
-//! goes from there, and one call does both.
+//! Requests of a FUSE mount by `io_uring`: the kernel writes each request into our memory and reads
+//! the reply from there, and one system call does both.
 //!
 //! # Kernel analogue
-//! FUSE over `io_uring` (`FUSE_IO_URING_CMD_REGISTER` and `_COMMIT_AND_FETCH`, Linux 6.14): each
-//! processor has a queue, and who asks is answered by entries that were registered with the queue
-//! of the processor that he runs on.
+//! FUSE over `io_uring` (`FUSE_IO_URING_CMD_REGISTER` and `_COMMIT_AND_FETCH`, Linux 6.14). Each
+//! CPU has a queue; a request goes to an entry that was registered with the queue of the CPU on
+//! which the requesting thread runs.
 //!
 //! # States of an entry
-//! Ours -> registered: the kernel's -> a request came: ours -> its answer is committed: the
-//! kernel's -> a request came ... -> ended, when the mount is gone or the kernel takes no rings.
+//! Ours -> registered: the kernel's -> a request came: ours -> its reply is committed: the kernel's
+//! -> a request came ... -> ended, when the mount is gone or the kernel takes no rings.
 //!
 //! # Rules
-//! R1. The kernel has an entry's memory from the time it is handed over until its completion came;
-//!     nobody here sees it meanwhile, and what the kernel still has when a ring goes is never
-//!     freed.
-//! R2. A ring is of the thread that made it: what the kernel does for it, it does in that thread
-//!     while that waits, and interrupts none of its calls.
-//! R3. What may be asked for with commands is what FUSE has: of no other device is a ring made.
+//! R1. The kernel owns an entry's memory from submission to completion, and no code here reads or
+//!     writes it meanwhile. Memory that the kernel still owns when a ring is dropped is leaked.
+//! R2. A ring belongs to the thread that made it. The kernel does its work for the ring in that
+//!     thread while it waits, and interrupts none of its calls.
+//! R3. Commands are only safe for FUSE's device, so a ring is made for no other.
 
 #[expect(unsafe_code, reason = "entries of the kernel's ring point to memory")]
 mod sys;
@@ -30,22 +29,22 @@ use std::thread;
 use std::time::Duration;
 use sys::{Command, Kernel};
 
-/// The length of an entry's head (`fuse_uring_req_header`): the request's or the answer's header,
-/// what its kind has first, and what is said of the payload.
+/// The length of an entry's header (`fuse_uring_req_header`): the request's or reply's header, the
+/// operation's own header, and the description of the payload.
 pub const HEAD: usize = 288;
-/// Where in a head the number stands by which the kernel knows the request again.
+/// The offset in a header of the commit id, by which the kernel identifies the request.
 const COMMIT_ID: usize = 264;
-/// `/dev/fuse`: a miscellaneous device, and which.
+/// `/dev/fuse`: major and minor number.
 const DEVICE: (u32, u32) = (10, 229);
-/// How long it waits where the kernel lacks something for the moment.
-const MOMENT: Duration = Duration::from_millis(1);
+/// The pause before a retry when the kernel is short of a resource.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
-/// What came.
+/// What [`FuseRing::wait`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Came {
     /// A request, in the entry with this number.
     Request(usize),
-    /// No entry will get any more.
+    /// No entry will get a request any more.
     End,
 }
 
@@ -64,23 +63,23 @@ pub enum Came {
 pub struct FuseRing<D> {
     kernel: Kernel,
     device: D,
-    /// Of each entry, the queue.
+    /// The queue of each entry.
     queues: Vec<u16>,
-    /// Entries with requests that nobody was given yet.
-    came: VecDeque<usize>,
-    /// Entries that have not ended.
+    /// Entries with requests that `wait` has not returned yet.
+    ready: VecDeque<usize>,
+    /// The number of entries that have not ended.
     live: usize,
-    /// Why one ended, if that is not that the mount is gone.
+    /// Why an entry ended, other than that the mount is gone.
     refused: Option<Errno>,
 }
 
 impl<D: AsFd> FuseRing<D> {
-    /// A ring of the calling thread's, with an entry for each of these queues; an entry has `room`
-    /// bytes, of which the kernel leaves the first `slack` alone.
+    /// A ring of the calling thread, with an entry for each of `queues`. An entry has `room` bytes,
+    /// of which the kernel leaves the first `slack` alone.
     ///
     /// # Errors
-    /// `ENODEV`: it is not `/dev/fuse`. `ENOSYS`, `EPERM`, `EINVAL`: the kernel has no rings, gives
-    /// none, or is too old. `EMFILE`, `ENOMEM`.
+    /// `ENODEV`: the device is not `/dev/fuse`. `ENOSYS`, `EPERM`, `EINVAL`: the kernel has no
+    /// rings, refuses them, or is too old. `EMFILE`, `ENOMEM`.
     pub fn new(device: D, queues: Vec<u16>, room: usize, slack: usize) -> Result<Self, Errno> {
         let stat = fstat(&device).map_err(super::errno)?;
         let is_char = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
@@ -91,18 +90,18 @@ impl<D: AsFd> FuseRing<D> {
         Ok(Self {
             kernel: Kernel::new(queues.len(), room, slack.min(room))?,
             device,
-            came: VecDeque::with_capacity(queues.len()),
+            ready: VecDeque::with_capacity(queues.len()),
             live: queues.len(),
             queues,
             refused: None,
         })
     }
 
-    /// Registers all entries. Once every queue of the mount has one, requests come here, and until
-    /// then, from when the kernel was told of rings, who asks waits.
+    /// Registers all entries. Requests come here once every queue of the mount has one. From the
+    /// kernel's first entry until then, requesting threads wait.
     ///
     /// # Errors
-    /// The kernel's, with which it gives rings up: requests come by read(2) then.
+    /// The kernel's error, with which it gives up rings: requests come by read(2) then.
     pub fn register(&mut self) -> Result<(), Errno> {
         for (at, queue) in self.queues.iter().enumerate() {
             self.kernel
@@ -110,39 +109,38 @@ impl<D: AsFd> FuseRing<D> {
         }
         self.enter(false)?;
         while let Some((at, result)) = self.kernel.next() {
-            self.back(at, result);
+            self.on_completion(at, result);
         }
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// Hands over what was committed, and waits for the next request.
+    /// Submits what was committed, and waits for the next request.
     ///
     /// # Errors
-    /// What keeps the kernel from taking it; what it says of an answer that it does not take, once
-    /// nothing else will come.
+    /// The error of the submission; or, once no entry is left, the error with which the kernel
+    /// refused one.
     pub fn wait(&mut self) -> Result<Came, Errno> {
         loop {
-            if let Some(at) = self.came.pop_front() {
+            if let Some(at) = self.ready.pop_front() {
                 return Ok(Came::Request(at));
             }
             match self.kernel.next() {
-                Some((at, result)) => self.back(at, result),
+                Some((at, result)) => self.on_completion(at, result),
                 None if self.live == 0 => return self.refused.map_or(Ok(Came::End), Err),
                 None => self.enter(true)?,
             }
         }
     }
 
-    /// The head and the room of an entry that has a request; nothing of one that is the kernel's.
+    /// The header and the buffer of an entry with a request; `None` if the kernel owns the entry.
     pub fn entry(&mut self, at: usize) -> Option<(&mut [u8; HEAD], &mut [u8])> {
         self.kernel.entry(at)
     }
 
-    /// Commits the answer that was put into an entry, which is the kernel's with the next
-    /// [`FuseRing::wait`].
+    /// Commits the reply in an entry; the next [`FuseRing::wait`] hands it to the kernel.
     ///
     /// # Errors
-    /// `EINVAL`: it has no request.
+    /// `EINVAL`: the entry has no request.
     pub fn commit(&mut self, at: usize) -> Result<(), Errno> {
         let (Some((head, _)), Some(queue)) = (self.kernel.entry(at), self.queues.get(at)) else {
             return Err(Errno::EINVAL);
@@ -154,10 +152,10 @@ impl<D: AsFd> FuseRing<D> {
             .push(&self.device, at, Command::Commit { queue, id })
     }
 
-    /// An entry has come back: with a request, or for good.
-    fn back(&mut self, at: usize, result: i32) {
+    /// An entry was completed: with a request, or for good.
+    fn on_completion(&mut self, at: usize, result: i32) {
         if result >= 0 {
-            self.came.push_back(at);
+            self.ready.push_back(at);
             return;
         }
         let errno = Errno::checked(result.saturating_neg()).unwrap_or(Errno::EIO);
@@ -174,7 +172,7 @@ impl<D: AsFd> FuseRing<D> {
         loop {
             match self.kernel.enter(wait) {
                 Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN | Errno::EBUSY | Errno::ENOMEM) => thread::sleep(MOMENT),
+                Err(Errno::EAGAIN | Errno::EBUSY | Errno::ENOMEM) => thread::sleep(RETRY_PAUSE),
                 entered => return entered,
             }
         }

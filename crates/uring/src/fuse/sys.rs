@@ -2,9 +2,9 @@
 //! The kernel's ring, and the memory that its entries point to.
 //!
 //! # Rules
-//! R1. An entry is pushed only while it is ours, and is the kernel's from then on until its
-//!     completion is taken: only then is its memory shown to anybody.
-//! R2. If this goes before, the memory of what the kernel has is leaked.
+//! R1. An entry is pushed only while it is ours, and belongs to the kernel from then until its
+//!     completion is taken. Only after that is its memory accessible again.
+//! R2. If the ring is dropped earlier, the memory of the kernel's entries is leaked.
 
 use super::HEAD;
 use io_uring::squeue::Entry128;
@@ -13,20 +13,20 @@ use openpath_abi::Errno;
 use rustix::fd::{AsFd, AsRawFd as _};
 use std::io;
 
-/// What FUSE does with an entry, by its numbers (`fuse_uring_cmd`).
+/// The commands of FUSE, by their numbers (`fuse_uring_cmd`).
 pub(super) enum Command {
-    /// The entry is of this queue from now on.
+    /// Registers the entry with this queue.
     Register { queue: u16 },
-    /// Takes the answer to a request, and waits for the next.
+    /// Commits the reply to a request, and fetches the next one.
     Commit { queue: u16, id: u64 },
 }
 
-/// Whose an entry is.
+/// The owner of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Ours,
-    Kernels,
-    /// Ours for good.
+enum Owner {
+    Us,
+    Kernel,
+    /// Ours, and never pushed again.
     Ended,
 }
 
@@ -34,9 +34,9 @@ enum Whose {
 struct Slot {
     head: Box<[u8; HEAD]>,
     room: Box<[u8]>,
-    /// Where the head and the payload are and how long, as readv(2) has it.
+    /// Address and length of header and payload, as for readv(2).
     spans: Box<[usize; 4]>,
-    whose: Whose,
+    owner: Owner,
 }
 
 /// The ring.
@@ -46,7 +46,8 @@ pub(super) struct Kernel {
     slack: usize,
 }
 
-/// Where in an entry of a submission queue the number of spans stands, in words of 32 bits.
+/// The index of the field `len`, the number of spans, in a submission queue entry seen as 32-bit
+/// words.
 const LEN: usize = 6;
 
 fn errno(error: &io::Error) -> Errno {
@@ -55,7 +56,7 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 impl Kernel {
-    /// A ring of this thread's with so many entries.
+    /// A ring of this thread with `count` entries.
     pub(super) fn new(count: usize, room: usize, slack: usize) -> Result<Self, Errno> {
         let entries = u32::try_from(count).map_err(|_| Errno::EINVAL)?;
         let mut builder = IoUring::builder();
@@ -65,7 +66,7 @@ impl Kernel {
             head: Box::new([0; HEAD]),
             room: vec![0; room].into_boxed_slice(),
             spans: Box::new([0; 4]),
-            whose: Whose::Ours,
+            owner: Owner::Us,
         };
         Ok(Self {
             ring: ring.map_err(|error| errno(&error))?,
@@ -74,10 +75,10 @@ impl Kernel {
         })
     }
 
-    /// Puts a command for an entry into the queue; it is the kernel's then.
+    /// Pushes a command for an entry, which is the kernel's then.
     ///
     /// # Errors
-    /// `EINVAL`: it is not ours. `EBUSY`: there is no room, which there is for all of them.
+    /// `EINVAL`: the entry is not ours. `EBUSY`: there is no room; there is room for all entries.
     pub(super) fn push(
         &mut self,
         device: &impl AsFd,
@@ -85,7 +86,7 @@ impl Kernel {
         what: Command,
     ) -> Result<(), Errno> {
         let slot = self.slots.get_mut(at).ok_or(Errno::EINVAL)?;
-        if slot.whose != Whose::Ours {
+        if slot.owner != Owner::Us {
             return Err(Errno::EINVAL);
         }
         let (op, queue, id) = match what {
@@ -107,47 +108,47 @@ impl Kernel {
         let entry = opcode::UringCmd80::new(file, op).cmd(command);
         let mut entry = entry.addr(Some(spans)).build().user_data(at as u64);
         let words = (&raw mut entry).cast::<u32>();
-        // SAFETY: an entry is 128 bytes in the kernel's layout, whatever the library calls its
-        // fields, and aligned to 8: this word of it is the length that goes with the address.
+        // SAFETY: an entry is 128 bytes in the kernel's layout, whatever the library names its
+        // fields, and aligned to 8. This word of it is the length that belongs to the address.
         unsafe { words.add(LEN).write(2) };
-        // SAFETY: (1) the device is FUSE's, whose commands touch the two spans that were there with
-        // the registration and nothing else. (2) They are on the heap and stay where they are while
-        // the slot is, which is until the completion came (R1) or for ever (R2). (3) Nobody looks
-        // at them while the slot is the kernel's.
+        // SAFETY: (1) the device is FUSE's, and its commands access only the two spans that were
+        // registered. (2) They are on the heap and stay in place as long as the slot does, which is
+        // until the completion (R1) or for ever (R2). (3) No code accesses them while the slot is
+        // the kernel's.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| Errno::EBUSY)?;
-        slot.whose = Whose::Kernels;
+        slot.owner = Owner::Kernel;
         Ok(())
     }
 
-    /// Hands over what was pushed, and waits until something comes back, if `wait`.
+    /// Submits what was pushed, and waits for a completion if `wait`.
     pub(super) fn enter(&mut self, wait: bool) -> Result<(), Errno> {
         let entered = self.ring.submit_and_wait(usize::from(wait));
         entered.map(|_| ()).map_err(|error| errno(&error))
     }
 
-    /// An entry that has come back, with its result.
+    /// The next completed entry, with its result.
     pub(super) fn next(&mut self) -> Option<(usize, i32)> {
         let completion = self.ring.completion().next()?;
         let at = usize::try_from(completion.user_data()).ok()?;
-        self.slots.get_mut(at)?.whose = Whose::Ours;
+        self.slots.get_mut(at)?.owner = Owner::Us;
         Some((at, completion.result()))
     }
 
-    /// An entry is not used any more; whether it was until now.
+    /// Ends an entry; returns whether it was in use until now.
     pub(super) fn retire(&mut self, at: usize) -> bool {
         let Some(slot) = self.slots.get_mut(at) else {
             return false;
         };
-        let was = slot.whose == Whose::Ours;
-        slot.whose = Whose::Ended;
+        let was = slot.owner == Owner::Us;
+        slot.owner = Owner::Ended;
         was
     }
 
     /// The memory of an entry that is ours.
     pub(super) fn entry(&mut self, at: usize) -> Option<(&mut [u8; HEAD], &mut [u8])> {
         let slot = self.slots.get_mut(at)?;
-        (slot.whose == Whose::Ours).then_some((&mut *slot.head, &mut *slot.room))
+        (slot.owner == Owner::Us).then_some((&mut *slot.head, &mut *slot.room))
     }
 }
 
@@ -155,7 +156,7 @@ impl Drop for Kernel {
     /// R2
     fn drop(&mut self) {
         for slot in self.slots.drain(..) {
-            if slot.whose == Whose::Kernels {
+            if slot.owner == Owner::Kernel {
                 std::mem::forget(slot);
             }
         }

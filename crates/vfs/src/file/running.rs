@@ -34,7 +34,7 @@ impl Task {
         }
         inode.deny_writing();
         let running = Running(inode);
-        let writes = store.writes(|_, entry| store.has_payload(entry, &running.0));
+        let writes = store.has_writers(|_, entry| store.has_payload(entry, &running.0));
         if writes == Some(false) {
             Ok(running)
         } else {

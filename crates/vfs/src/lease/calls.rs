@@ -202,7 +202,7 @@ fn is_open(core: &Core, file: &Filp<'_>, inode: &Inode, kind: LockKind) -> bool 
         return false;
     }
     let store = &core.vfs.dcache.store;
-    let opens = store.opens(file.file().pin(), |entry| store.has_payload(entry, inode));
+    let opens = store.find_opens(file.file().pin(), |entry| store.has_payload(entry, inode));
     let Some(opens) = opens else { return true };
     match kind {
         LockKind::Read => opens.writers,

@@ -7,7 +7,7 @@ use super::context::Locks;
 use super::queue::Place;
 use crate::lock_order::LockAnswer;
 use openpath_abi::Errno;
-use openpath_sync::{Mutex, Sleeper, WaitQueue, Wake, Word, look_for};
+use openpath_sync::{Mutex, Sleeper, WaitQueue, Wake, Word, spin_until};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -122,7 +122,7 @@ impl Answer {
     /// Sleeps until it is told; `None`: interrupted before. Looks for it first: most locks are held
     /// for less than it takes to wake somebody.
     fn sleep(&self, sleeper: &Sleeper) -> Option<Result<(), Errno>> {
-        look_for(|| self.told.get() != 0);
+        spin_until(|| self.told.get() != 0);
         let mut given = self.given.lock();
         while given.answer.is_none() {
             let waited = self

@@ -57,7 +57,7 @@ impl Shared {
             }
         }
         // Nobody gets hold of one of them while they are taken out.
-        let seized = self.dcache.store.seize_mounts(idle.clone());
+        let seized = self.dcache.store.freeze_mounts(idle.clone());
         let seized = seized.ok_or(Errno::EBUSY)?;
         let mut gone = self.take_out_tree(topology, mount, Uproot::Everywhere);
         let mut freed = Vec::with_capacity(idle.len());

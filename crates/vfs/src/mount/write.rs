@@ -135,7 +135,7 @@ impl MountData {
         let kept_out: Vec<_> = mounts.iter().map(keep).collect();
         let asked: HashSet<u32> = mounts.iter().map(|&(index, _)| index).collect();
         let idle =
-            asked.is_empty() || store.writes(|mount, _| asked.contains(&mount)) == Some(false);
+            asked.is_empty() || store.has_writers(|mount, _| asked.contains(&mount)) == Some(false);
         idle.then_some(kept_out)
     }
 }

@@ -18,7 +18,7 @@ use openpath_sync::FileRef;
 /// `ENOMEM` when there are no pins left, then those of the open.
 #[cold]
 pub(super) fn open(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Errno> {
-    let nowhere = core.pins.blank().ok_or(Errno::ENOMEM)?;
+    let nowhere = core.pins.reserve().ok_or(Errno::ENOMEM)?;
     let making = Making {
         flags: op.flags,
         created: false,

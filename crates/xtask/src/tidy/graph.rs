@@ -188,6 +188,8 @@ const FOR_TESTS: &[&str] = &[
     "wasmtime-wasi-io",
     "wat",
     "rustix",
+    "crossbeam-epoch",
+    "seize",
 ];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a ring leaves when it goes: nothing. Alone in its process, since it counts descriptors.
+//! A dropped ring leaves nothing behind. Alone in its process, since it counts descriptors.
 
 use openpath_uring::KernelRing;
 use std::fs::File;
 use std::sync::Arc;
 
 #[test]
-fn a_ring_that_goes_takes_its_thread_and_descriptors_along() {
+fn dropped_ring_leaves_no_thread_or_descriptor() {
     let count = |what: &str| std::fs::read_dir(what).map(Iterator::count).ok();
     let file = Arc::new(File::open("/proc/self/exe").expect("a file"));
     let before = ["/proc/self/fd", "/proc/self/task"].map(count);
@@ -20,7 +20,7 @@ fn a_ring_that_goes_takes_its_thread_and_descriptors_along() {
         drop(ring);
         assert_eq!(count("/proc/self/fd"), before[0]);
     }
-    // A thread that was joined may be listed for a moment more.
+    // A joined thread may be listed for a moment longer.
     while count("/proc/self/task") != before[1] {
         std::thread::yield_now();
     }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Types that may live in memory which the system hands out zeroed.
+//! Types that may live in zeroed memory.
 //!
-//! A [`crate::Region`] reserves address space and lets the system fill it with zero pages on first
-//! touch, so an item is never constructed and never dropped: all zeroes must already be a valid
-//! value, and one that says "free".
+//! A [`crate::Region`] reserves address space, which the system fills with zero pages on first
+//! touch. So an item is never constructed and never dropped: all zeroes must already be a valid
+//! value, one that means "free".
 
-use crate::prim::{AtomicU32, AtomicU64};
+use crate::primitive::{AtomicU32, AtomicU64};
 
-/// A type for which all bytes zero is a valid value, whose fields are all shared-mutable words, and
-/// which needs no drop.
+/// A type of shared-mutable words for which all bytes zero is a valid value and which needs no
+/// drop.
 ///
 /// # Safety
-/// The implementer promises that the all-zero bit pattern is a valid value equal to
-/// `Self::default()`, that the type holds no reference, box or other thing that a drop would have
-/// to release, and that it contains no padding-sensitive or non-atomic state that a shared
-/// reference could race on.
+/// All bytes zero must be a valid value equal to `Self::default()`. The type must hold no
+/// reference, box or other thing that a drop would release, and no padding-sensitive or non-atomic
+/// state that a shared reference could race on.
 pub unsafe trait ZeroValid: Default + Send + Sync + 'static {}
 
 // SAFETY: an atomic integer has the layout of its integer, for which zero is valid; there is

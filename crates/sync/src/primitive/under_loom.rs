@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loom's stand-ins, under the same names.
+//! The primitives of loom, under the common names.
 
-use crate::zero::ZeroValid;
+use crate::zero_valid::ZeroValid;
 use core::ptr::NonNull;
 pub(crate) use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
 };
 pub(crate) use loom::thread::yield_now as relax;
-pub(crate) use loom::thread::yield_now as nap;
+pub(crate) use loom::thread::yield_now as short_sleep;
 use std::boxed::Box;
 
 pub(crate) const SHARDS: usize = 1;
 pub(crate) const SPINS: usize = 0;
 
-/// Nothing fails in a model.
+/// A model injects no faults.
 pub(super) fn may_fail() {}
 
 /// A step that cannot fail.

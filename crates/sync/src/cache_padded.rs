@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A value on a pair of cache lines of its own: what changes lies apart from what everyone reads.
+//! A value padded to a pair of cache lines, so that writes to it do not evict read-mostly data.
 
 use core::ops::{Deref, DerefMut};
 
 /// See the module head.
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Apart<T>(pub(crate) T);
+pub(crate) struct CachePadded<T>(pub(crate) T);
 
-impl<T> Deref for Apart<T> {
+impl<T> Deref for CachePadded<T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
@@ -16,7 +16,7 @@ impl<T> Deref for Apart<T> {
     }
 }
 
-impl<T> DerefMut for Apart<T> {
+impl<T> DerefMut for CachePadded<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0

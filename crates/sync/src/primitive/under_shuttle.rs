@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shuttle's stand-ins, under the same names: a thread is switched, and may be made to fail, before
-//! every atomic operation and every lock.
+//! The primitives of shuttle, under the common names: before every atomic operation and every lock
+//! the scheduler may switch threads or inject a fault.
 //!
-//! Shuttle runs one thread at a time and knows no weak memory: whatever order an operation asks
-//! for, it gets the strongest. Its own atomics are not zeroes, so these are the system's, each
-//! operation after a point where shuttle may switch. Statics are one for each execution.
+//! Shuttle runs one thread at a time and has no weak memory: every operation gets the strongest
+//! order. Its own atomics are not zero-valid, so these are the system's, each operation after a
+//! point where shuttle may switch. Each execution has its own statics.
 
 pub(super) use crate::fault::may_fail;
 pub use crate::fault::{Unfailing, unfailing};
 use core::sync::atomic as system;
-/// Decided once in a process, whatever the schedule.
+/// Decided once per process, whatever the schedule.
 pub(crate) use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering;
 pub(crate) use core::sync::atomic::fence;
 pub(crate) use shuttle::thread::yield_now as relax;
-pub(crate) use shuttle::thread::yield_now as nap;
+pub(crate) use shuttle::thread::yield_now as short_sleep;
 
 pub(crate) const SHARDS: usize = 2;
 pub(crate) const SPINS: usize = 1;
 
-/// Where another thread may be let run, and this one may be made to fail.
+/// A point where the scheduler may switch threads, or inject a fault.
 fn point() {
-    // An operation of shuttle's is where it switches.
+    // An operation of shuttle's makes it switch.
     shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
     may_fail();
 }
 
-/// The operations that every kind of atomic has.
+/// The operations of every kind of atomic.
 macro_rules! operations {
     ($value:ty) => {
         pub(crate) fn load(&self, order: Ordering) -> $value {
@@ -50,7 +50,7 @@ macro_rules! operations {
     };
 }
 
-/// A number.
+/// An atomic integer.
 macro_rules! number {
     ($name:ident, $value:ty) => {
         #[derive(Default, Debug)]

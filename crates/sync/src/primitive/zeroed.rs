@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that begins as zeroes.
+//! Zeroed memory.
 
-use crate::zero::ZeroValid;
+use crate::zero_valid::ZeroValid;
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-/// Up to a page or two, memory shares no pair of cache lines with anything else; beyond that the
-/// system hands it out untouched, at its usual alignment.
+/// Up to 8192 bytes, an allocation shares no pair of cache lines with any other. Beyond that the
+/// system hands out untouched memory, at its usual alignment.
 fn layout<T>(count: usize) -> Option<Layout> {
     let layout = Layout::array::<T>(count).ok()?;
     let align = if layout.size() <= 8192 { 128 } else { 16 };
@@ -23,10 +23,10 @@ pub(crate) fn new_zeroed<T: ZeroValid>(count: usize) -> Option<NonNull<T>> {
 /// Frees what [`new_zeroed`] made.
 ///
 /// # Safety
-/// `items` came from there with this `count`, and nobody reaches it any more.
+/// `items` came from there with this `count`, and is no longer reachable.
 pub(crate) unsafe fn free_zeroed<T: ZeroValid>(items: NonNull<T>, count: usize) {
     if let Some(layout) = layout::<T>(count) {
-        // SAFETY: as promised; the layout depends on the type and the count alone.
+        // SAFETY: as promised; the layout depends only on the type and the count.
         unsafe { dealloc(items.as_ptr().cast(), layout) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks of loom or shuttle with parking_lot's face: without poison.
+//! The locks of loom or shuttle with parking_lot's interface: without poisoning.
 
 use super::may_fail;
 #[cfg(loom)]
@@ -18,7 +18,7 @@ fn got<G>(attempt: TryLockResult<G>) -> Option<G> {
     }
 }
 
-/// Its condition variable.
+/// The condition variable.
 #[derive(Default)]
 pub(crate) struct Condvar(model::Condvar);
 
@@ -26,7 +26,7 @@ impl Condvar {
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
-    /// In a model no time passes.
+    /// A model has no clock.
     pub(crate) fn wait_for<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -39,7 +39,7 @@ impl Condvar {
     }
 }
 
-/// Its mutex.
+/// The mutex.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(model::Mutex<T>);
 
@@ -63,7 +63,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Its reader-writer lock.
+/// The reader-writer lock.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(model::RwLock<T>);
 

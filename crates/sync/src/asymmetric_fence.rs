@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A fence in two unequal halves: free on the side that runs always, dear on the side that runs
-//! seldom.
+//! An asymmetric fence: the light half is free and runs on the hot path, the heavy half is
+//! expensive and runs on the rare path.
 //!
 //! # Kernel analogue
-//! `membarrier(2)` with `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, as user-space RCU uses it: the common
-//! side only forbids the compiler to reorder, the rare side makes every running thread of the
+//! `membarrier(2)` with `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, as user-space RCU uses it. The light
+//! half only keeps the compiler from reordering; the heavy half makes every running thread of the
 //! process execute a full barrier.
 //!
 //! # States
-//! Undecided -> Membarrier, or Undecided -> Full; decided once in a process, before the first light
+//! Undecided -> Membarrier, or Undecided -> Fence. Decided once per process, before the first light
 //! half returns.
 //!
 //! # Rules
-//! R1. Both sides store, run their half, then load what the other side stored. PAIR(asym): if the
-//!     light half is first, the load after the heavy half sees the light side's store; if the heavy
-//!     half is first, the load after the light half sees the heavy side's store. Never do both
-//!     sides miss each other.
-//! R2. A light half may always be a full fence instead: the heavy half is a full fence as well as a
-//!     `membarrier`. So a [`Fence::full`] may be used beside the fence of the process.
+//! R1. Both sides store, run their half, then load what the other side stored.
+//!     PAIR(asymmetric_fence): if the light half runs first, the load after the heavy half sees the
+//!     light side's store. If the heavy half runs first, the load after the light half sees the
+//!     heavy side's store. The two sides never miss each other.
+//! R2. A light half may always be a full fence instead, since the heavy half is a full fence as
+//!     well as a `membarrier`. So a [`Fence::full`] may be used beside the fence of the process.
 //!
 //! # Guarantees
 //! G1. Where `membarrier` cannot be registered (an old kernel, a system-call filter), both halves
 //!     are full fences.
-//! G2. A process that loses `membarrier` after it was granted is told ([`try_heavy`]), never given
-//!     a weaker fence.
+//! G2. If `membarrier` is refused after it was granted, [`try_heavy`] reports that; the fence is
+//!     never silently weaker.
 //!
 //! # Limits
 //! The heavy half costs 0.1 us in a process with one running thread, 10-20 us with several in a
-//! virtual machine. Elsewhere than on Linux both halves are full fences.
+//! virtual machine. On systems other than Linux both halves are full fences.
 
 #[cfg(not(loom))]
-use crate::prim::AtomicU8;
-use crate::prim::{Ordering, compiler_fence, fence};
+use crate::primitive::AtomicU8;
+use crate::primitive::{Ordering, compiler_fence, fence};
 
-/// How the two halves are done in this process.
+/// How this process implements the two halves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// The light half is a compiler fence, the heavy half a system call.
@@ -42,8 +42,8 @@ pub enum Mode {
     Fence,
 }
 
-/// A light half, decided: what a hot structure keeps by value, so that no shared word is read for
-/// it.
+/// A light half in a decided mode. Hot structures keep one by value, so that they read no shared
+/// word for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fence(Kind);
 
@@ -56,7 +56,7 @@ enum Kind {
 }
 
 impl Fence {
-    /// The light half of this process; decides the mode if nobody did.
+    /// The light half of this process; decides the mode at the first call.
     #[inline(always)]
     pub fn of_process() -> Self {
         #[cfg(loom)]
@@ -69,20 +69,20 @@ impl Fence {
         }
     }
 
-    /// A full fence, right beside any heavy half: the fallback, for tests and measurements.
+    /// A full fence, which pairs with any heavy half: the fallback, for tests and measurements.
     #[inline]
     pub fn full() -> Self {
         Self(Kind::Full)
     }
 
-    /// No fence at all: a planted fault, which a model must find.
+    /// No fence at all: a planted fault that a model must find.
     #[cfg(loom)]
     #[doc(hidden)]
     pub fn missing() -> Self {
         Self(Kind::Missing)
     }
 
-    /// The light half. PAIR(asym): see R1.
+    /// The light half. PAIR(asymmetric_fence): see R1.
     #[inline(always)]
     pub fn light(self) {
         match self.0 {
@@ -98,7 +98,7 @@ pub use self::decision::{mode, request};
 #[cfg(loom)]
 pub use self::model::plant_missing_light;
 
-/// The one decision of a process.
+/// The decision of the process.
 #[cfg(not(loom))]
 mod decision {
     use super::{AtomicU8, Mode, Ordering, sys};
@@ -107,10 +107,10 @@ mod decision {
     const MEMBARRIER: u8 = 1;
     const FULL: u8 = 2;
 
-    /// Moves once, away from `UNDECIDED`.
+    /// Changes once, away from `UNDECIDED`.
     static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 
-    /// How this process does it; decides at the first call.
+    /// The mode of this process; the first call decides it.
     #[inline(always)]
     pub fn mode() -> Mode {
         match MODE.load(Ordering::Relaxed) {
@@ -120,7 +120,7 @@ mod decision {
         }
     }
 
-    /// Asks for a mode before anything was fenced, and says which one holds.
+    /// Requests a mode before the first fence, and returns the mode in force.
     ///
     /// [`Mode::Fence`] is always granted if nothing was decided yet; [`Mode::Membarrier`] if the
     /// system grants it.
@@ -151,18 +151,19 @@ mod decision {
 mod decision {
     use super::Mode;
 
-    /// How this process does it.
+    /// The mode of this process.
     pub fn mode() -> Mode {
         Mode::Fence
     }
 
-    /// Asks for a mode, and says which one holds.
+    /// Requests a mode, and returns the mode in force.
     pub fn request(_: Mode) -> Mode {
         Mode::Fence
     }
 }
 
-/// The planted fault. A model runs on one system thread, so a cell of that thread is the model's.
+/// The planted fault. A model runs on one system thread, so a thread-local cell belongs to the
+/// model.
 #[cfg(loom)]
 mod model {
     use std::cell::Cell;
@@ -171,7 +172,7 @@ mod model {
         static PLANTED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Leaves out every light half of the models of this thread from now on, or no longer.
+    /// Leaves out every light half of this thread's models from now on, or restores them.
     #[doc(hidden)]
     pub fn plant_missing_light(planted: bool) {
         PLANTED.with(|p| p.set(planted));
@@ -182,15 +183,14 @@ mod model {
     }
 }
 
-/// The light half, by the mode of the process: a load of a word that never changes again, and a
-/// test.
+/// The light half in the mode of the process: a load of a word that no longer changes, and a test.
 #[inline(always)]
 pub fn light() {
     Fence::of_process().light();
 }
 
-/// The heavy half; `false` if the system refuses it now, and then nothing may be concluded about
-/// the other side.
+/// The heavy half. `false` if the system refuses it now: then nothing is known about the other
+/// side.
 ///
 /// Linux: membarrier(2).
 #[must_use]
@@ -204,8 +204,8 @@ pub fn try_heavy() -> bool {
 /// The heavy half.
 ///
 /// # Panics
-/// If the system granted `membarrier` when the process began and refuses it now: going on would be
-/// a use after free somewhere. Callers that can keep what they hold use [`try_heavy`].
+/// If the system granted `membarrier` earlier and refuses it now: continuing would be a use after
+/// free somewhere. A caller that can keep what it holds uses [`try_heavy`].
 pub fn heavy() {
     assert!(
         try_heavy(),
@@ -221,12 +221,12 @@ mod sys {
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 
-    /// Asks once for the right to expedited barriers; whether it was granted.
+    /// Registers for expedited barriers; returns whether that was granted.
     pub(super) fn register() -> bool {
         membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && barrier()
     }
 
-    /// Makes every thread of the process that runs now pass a full barrier; whether it did.
+    /// Makes every running thread of the process execute a full barrier; returns whether it did.
     pub(super) fn barrier() -> bool {
         // A child made by fork(2) may have to register anew.
         membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
@@ -235,7 +235,7 @@ mod sys {
     }
 }
 
-/// Systems without it, and the model.
+/// Other systems, and the model.
 #[cfg(not(all(target_os = "linux", not(loom))))]
 mod sys {
     #[cfg(not(loom))]
@@ -250,7 +250,7 @@ mod sys {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::prim::AtomicU64;
+    use crate::primitive::AtomicU64;
     use std::sync::Arc;
     use std::thread;
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn never_do_both_sides_miss_each_other() {
+    fn light_and_heavy_sides_never_miss_each_other() {
         store_buffering(Fence::of_process());
     }
 

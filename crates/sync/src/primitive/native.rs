@@ -6,7 +6,7 @@ pub(crate) use core::sync::atomic::{
 };
 pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A step that cannot fail: none does here.
+/// A step that cannot fail; in this build none can.
 pub struct Unfailing;
 
 /// Begins such a step.
@@ -15,7 +15,7 @@ pub fn unfailing() -> Unfailing {
     Unfailing
 }
 
-/// Parking_lot's condition variable, with guards by value as loom has them.
+/// parking_lot's condition variable, with guards by value as in loom.
 #[derive(Default)]
 pub(crate) struct Condvar(parking_lot::Condvar);
 
@@ -24,7 +24,7 @@ impl Condvar {
         self.0.wait(&mut guard);
         guard
     }
-    /// As `wait`, but no longer than this.
+    /// As `wait`, but for at most this long.
     pub(crate) fn wait_for<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -38,12 +38,12 @@ impl Condvar {
     }
 }
 
-/// Independent places for deferred work, so that threads that free seldom meet.
+/// The number of shards for deferred work, so that threads that free seldom meet.
 pub(crate) const SHARDS: usize = 16;
 /// Turns of a wait before it sleeps.
 pub(crate) const SPINS: usize = 200;
 
-/// One turn of a short wait: spins, and now and then lets other threads run.
+/// One turn of a short wait: spins, and sometimes yields.
 pub(crate) fn relax() {
     std::thread_local! {
         static TURNS: core::cell::Cell<u32> = const { core::cell::Cell::new(0) };
@@ -59,12 +59,12 @@ pub(crate) fn relax() {
 }
 
 /// One turn of a long wait: sleeps.
-pub(crate) fn nap() {
+pub(crate) fn short_sleep() {
     std::thread::sleep(std::time::Duration::from_micros(50));
 }
 
-/// Declares a process-wide static, `lazy` if its value is not constant; with loom, one for each
-/// modelled execution.
+/// Declares a process-wide static, `lazy` if its value is not constant. Loom makes one for each
+/// execution of a model.
 macro_rules! global {
     ($(#[$m:meta])* $(pub($vis:ident))? static $name:ident: $ty:ty = $init:expr;) => {
         $(#[$m])*
@@ -77,7 +77,7 @@ macro_rules! global {
 }
 pub(crate) use global;
 
-/// Declares statics of which each thread has its own, with constant initial values.
+/// Declares thread-local statics with constant initial values.
 macro_rules! local {
     ($($(#[$m:meta])* static $name:ident: $ty:ty = $init:expr;)+) => {
         std::thread_local! {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounts that are seized together, against pins on one of them.
+//! Mounts that are frozen together, against pins on one of them.
 
 use crate::store::{Dentry, Mount};
 use crate::{Canary, fault_is_found, model};
@@ -7,8 +7,8 @@ use loom::thread;
 use openpath_sync::{Item, PinSet, Store};
 use std::sync::Arc;
 
-/// A pin taken as a walk takes it, against a seizure of that mount and another.
-fn pinner_against_seizer() {
+/// A pin as a walk takes it, against a freeze of that mount and another.
+fn pinner_against_freezer() {
     let store: Arc<Store<Mount, Dentry>> = Arc::new(Store::new(2, 2, 4).expect("room"));
     let canaries = [Canary::new(), Canary::new()];
     let mounts = canaries.clone().map(|canary| {
@@ -28,14 +28,14 @@ fn pinner_against_seizer() {
         }
     });
     let mut freed = 0;
-    if let Some(seized) = store.seize_mounts(mounts.to_vec()) {
-        seized.free(|_, payload| {
+    if let Some(frozen) = store.freeze_mounts(mounts.to_vec()) {
+        frozen.free(|_, payload| {
             payload.expect("a payload").free();
             freed += 1;
         });
     }
     pinner.join().unwrap();
-    // Both went, or none did.
+    // Either both are freed, or none is.
     let gone = canaries.map(|canary| canary.is_freed());
     assert_eq!(gone, [freed == 2; 2]);
     for mount in mounts {
@@ -44,27 +44,27 @@ fn pinner_against_seizer() {
 }
 
 #[test]
-fn what_is_seized_is_pinned_by_nobody() {
-    model(pinner_against_seizer);
+fn frozen_mounts_are_not_pinned() {
+    model(pinner_against_freezer);
 }
 
 #[test]
-fn a_missing_light_fence_of_pins_is_found_by_who_seizes() {
-    fault_is_found(pinner_against_seizer);
+fn missing_light_fence_of_pins_is_found_by_freeze() {
+    fault_is_found(pinner_against_freezer);
 }
 
 #[test]
-fn what_is_seized_and_not_freed_lives_on() {
+fn frozen_mounts_not_freed_become_live_again() {
     model(|| {
         let store: Arc<Store<Mount, Dentry>> = Arc::new(Store::new(2, 2, 4).expect("room"));
         let (mount, _) = store.new_mount(|m, _| m.word.set(1)).expect("a free slot");
-        let seized = store.seize_mounts(vec![mount]).expect("nobody pins it");
+        let frozen = store.freeze_mounts(vec![mount]).expect("nobody pins it");
         assert!(store.mount(mount).life().sample().dying());
-        // A mount that is seized cannot be seized again, nor one that is free.
-        assert!(store.seize_mounts(vec![mount]).is_none());
-        drop(seized);
+        // Neither a frozen mount nor a free one can be frozen.
+        assert!(store.freeze_mounts(vec![mount]).is_none());
+        drop(frozen);
         assert!(store.mount(mount).life().sample().steady());
-        assert!(store.seize_mounts(vec![mount, 2]).is_none());
+        assert!(store.freeze_mounts(vec![mount, 2]).is_none());
         assert!(store.mount(mount).life().sample().steady());
     });
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The primitives that this crate is built on, from the system, from loom or from shuttle.
+//!
+//! With `--cfg loom` every atomic, cell, lock and thread-local of this crate is loom's, so that its
+//! tests can run a protocol through every interleaving. With `--cfg shuttle` they are scheduling
+//! points of shuttle's, so that code above this crate can run under a scheduler that chooses. No
+//! other module asks which build this is, with three exceptions: [`crate::asymmetric_fence`] (loom
+//! has no `membarrier`), the region (loom's atomics are not zeroes) and the raw lock (neither has
+//! one of a byte).
+//!
+//! # Rules
+//! R1. Loom's constructors are not `const`: a static is declared with `global!`.
+//! R2. Loom's atomics have no `get_mut`: with `&mut` at hand, load relaxed.
+//! R3. Acquiring and releasing a lock is `unfailing`: fault injection at any other step does not
+//!     ask how a half-taken lock behaves.
+
+pub(crate) use core::sync::atomic::Ordering;
+
+#[cfg(not(any(loom, shuttle)))]
+mod native;
+#[cfg(loom)]
+mod under_loom;
+#[cfg(shuttle)]
+mod under_shuttle;
+#[cfg(any(loom, shuttle))]
+mod unpoisoned;
+#[cfg(not(loom))]
+mod zeroed;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use self::native::*;
+#[cfg(not(any(loom, shuttle)))]
+pub use self::native::{Unfailing, unfailing};
+#[cfg(loom)]
+pub(crate) use self::under_loom::*;
+#[cfg(loom)]
+pub use self::under_loom::{Unfailing, unfailing};
+#[cfg(shuttle)]
+pub(crate) use self::under_shuttle::*;
+#[cfg(shuttle)]
+pub use self::under_shuttle::{Unfailing, unfailing};
+#[cfg(any(loom, shuttle))]
+pub(crate) use self::unpoisoned::*;
+#[cfg(not(loom))]
+pub(crate) use self::zeroed::*;
+
+/// Prevents only the compiler from moving memory accesses across.
+#[inline(always)]
+pub(crate) fn compiler_fence() {
+    core::sync::atomic::compiler_fence(Ordering::SeqCst);
+}

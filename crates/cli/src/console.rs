@@ -5,6 +5,7 @@
 //! R1. A reader that closed its end has read enough: that is no error and no panic.
 //! R2. Colours go to terminals alone.
 
+use openpath_run::Refusal;
 use std::io::{self, ErrorKind, Write as _};
 
 /// Writes to standard output (R1, R2).
@@ -17,6 +18,54 @@ pub(crate) fn put(text: &str) -> io::Result<()> {
     match put {
         Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(()),
         put => put,
+    }
+}
+
+/// How much of a long text is written at once.
+const PIECE: usize = 1 << 16;
+
+/// Standard output for what is long, and written piece by piece (R1, R2).
+pub(crate) struct Pieces {
+    held: String,
+    is_open: bool,
+}
+
+impl Pieces {
+    pub(crate) fn new() -> Pieces {
+        Pieces {
+            held: String::new(),
+            is_open: true,
+        }
+    }
+
+    /// Adds to the text; whether there is a reader for more.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn put(&mut self, text: &str) -> Result<bool, Refusal> {
+        self.held.push_str(text);
+        if self.held.len() >= PIECE {
+            self.write()?;
+        }
+        Ok(self.is_open)
+    }
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn end(mut self) -> Result<(), Refusal> {
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<(), Refusal> {
+        let mut out = anstream::AutoStream::auto(io::stdout());
+        let text = std::mem::take(&mut self.held);
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(why) if why.kind() == ErrorKind::BrokenPipe => self.is_open = false,
+            put => put.map_err(|why| Refusal::step("cannot write the results", why))?,
+        }
+        Ok(())
     }
 }
 

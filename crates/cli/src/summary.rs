@@ -3,7 +3,7 @@
 
 use anstyle::{AnsiColor, Style};
 use openpath_run::live::{Label, LiveKind};
-use openpath_run::{Change, Ended, Kind, Plan, Source, What};
+use openpath_run::{Change, Differs, Ended, Kind, Lists, PathBytes, Plan, Source, What};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -29,42 +29,97 @@ pub(crate) fn name_of(label: &Label) -> String {
 
 /// The summary of a run as one JSON object.
 pub(crate) fn as_json(ended: &Ended) -> String {
-    let changes: Vec<_> = ended.changes.iter().map(change_json).collect();
-    let mut object = json!({"changes": changes, "left": ended.left, "lost": ended.lost});
-    if !ended.reached.is_empty() {
-        object["limits_reached"] = json!(ended.reached);
+    let mut text = "{\"changes\":[".to_owned();
+    for (at, change) in ended.changes.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        write!(text, "{comma}{}", change_json(&change)).ok();
     }
-    format!("{object}\n")
+    let mut rest = json!({"left": ended.left, "lost": ended.lost});
+    if !ended.reached.is_empty() {
+        rest["limits_reached"] = json!(ended.reached);
+    }
+    let rest = rest.to_string();
+    writeln!(text, "],{}", rest.trim_start_matches('{')).ok();
+    text
 }
 
 /// A change as data.
 pub(crate) fn change_json(change: &Change) -> Value {
     let (_, word) = sign(&change.kind);
+    let mode = |mode| format!("{mode:04o}");
+    let was = change.kind != Kind::Added;
+    let is = change.kind != Kind::Deleted;
+    let before = match is {
+        true => change.mode_before,
+        false => change.mode,
+    };
     let mut object = json!({
         "path": text_of(change.path.path()),
         "change": word,
-        "type": match change.what {
-            What::File => "file",
-            What::Directory => "directory",
-            What::Link => "link",
-            What::Other => "other",
-        },
-        "size": change.size,
-        "size_before": change.size_before,
-        "mode": format!("{:04o}", change.mode),
-        "mode_before": format!("{:04o}", change.mode_before),
+        "type": noun(change.what),
+        "size": is.then_some(change.size),
+        "size_before": was.then_some(change.size_before),
+        "mode": is.then(|| mode(change.mode)),
+        "mode_before": was.then(|| mode(before)),
     });
-    if change.lists {
+    if change.what_before != change.what {
+        object["type_before"] = noun(change.what_before).into();
+    }
+    if change.below > 0 {
+        object["names"] = change.below.into();
+    }
+    let attributes = attributes(&change.differs);
+    if !attributes.is_empty() {
+        object["attributes"] = attributes.into();
+    }
+    if let Some(lists) = change.differs.lists {
         object["access_lists_changed"] = true.into();
+        object["access_lists"] = list_word(lists).into();
+    }
+    if let Some(target) = &change.target {
+        object["target"] = text_of(target.path()).into();
     }
     if let Kind::Renamed { from } = &change.kind {
         object["from"] = text_of(from.path()).into();
+        object["data_changed"] = change.data.into();
+        object["replaces"] = change.replaces.into();
     }
     object
 }
 
-/// The options of a run by which changes go to real files, which no summary shows.
-pub(crate) fn direct(plan: &Plan) -> Vec<&'static str> {
+/// Which attributes differ, for programs.
+fn attributes(differs: &Differs) -> Vec<String> {
+    let words = [
+        ("mode", differs.mode),
+        ("owner", differs.owner.is_some()),
+        ("times", differs.times),
+        ("access lists", differs.lists.is_some()),
+    ];
+    let words = words.into_iter().filter(|(_, is_other)| *is_other);
+    let names = differs.xattrs.iter().map(|name| text_of(name.path()));
+    words
+        .map(|(word, _)| word.to_owned())
+        .chain(names)
+        .collect()
+}
+
+fn list_word(lists: Lists) -> &'static str {
+    match lists {
+        Lists::Set => "set",
+        Lists::Removed => "removed",
+        Lists::Changed => "changed",
+    }
+}
+
+/// What a run did besides its changes in the view, and where these are kept.
+pub(crate) struct Scope {
+    /// The options by which changes go to real files, which no summary shows.
+    direct: Vec<&'static str>,
+    view: Option<String>,
+}
+
+/// The scope of a summary of this run.
+pub(crate) fn direct(plan: &Plan) -> Scope {
     let mut mounts = plan.extra.iter().filter(|extra| !extra.read_only);
     let options = [
         ("--rw", !plan.write_through.is_empty()),
@@ -75,27 +130,28 @@ pub(crate) fn direct(plan: &Plan) -> Vec<&'static str> {
         ),
     ];
     let options = options.into_iter().filter(|(_, is_used)| *is_used);
-    options.map(|(option, _)| option).collect()
+    Scope {
+        direct: options.map(|(option, _)| option).collect(),
+        view: plan.name.clone(),
+    }
 }
 
-/// The summary of a run for people, with colours; `direct` as [`direct`] gives it.
-pub(crate) fn as_text(ended: &Ended, direct: &[&str]) -> String {
-    let mut text = String::new();
-    let count = ended.changes.len();
-    let title = match count {
-        0 => "nothing changed".to_owned(),
-        1 => "1 change".to_owned(),
-        more => format!("{more} changes"),
+/// The summary of a run for people, with colours; `scope` as [`direct`] gives it.
+pub(crate) fn as_text(ended: &Ended, scope: &Scope) -> String {
+    let rest = match &scope.view {
+        Some(view) => format!("see `openpath diff {} --stat`", text_of(view.as_ref())),
+        None => "`--json` lists them".to_owned(),
     };
-    let scope = match direct {
+    let mut lines = String::new();
+    let title = list(&mut lines, ended.changes.iter(), &rest);
+    let scope = match &scope.direct[..] {
         [] => String::new(),
         options => {
             let options = options.join(" and ");
             format!(" in the view; changes below {options} went to the real files")
         }
     };
-    writeln!(text, "openpath: {title}{scope}").ok();
-    list(&mut text, &ended.changes);
+    let mut text = format!("openpath: {title}{scope}\n{lines}");
     match ended.left {
         0 => {}
         1 => text.push_str("openpath: 1 process was left and ended\n"),
@@ -106,88 +162,204 @@ pub(crate) fn as_text(ended: &Ended, direct: &[&str]) -> String {
     text
 }
 
-/// Changes, a line each.
-pub(crate) fn list(text: &mut String, changes: &[Change]) {
-    let lines = collapse(changes);
-    for line in lines.iter().take(LINES_MAX) {
+/// Writes changes, a line each, and says where the `rest` of a long list is; how many there are.
+/// What is in a new directory is counted with it.
+pub(crate) fn list(text: &mut String, changes: impl Iterator<Item = Change>, rest: &str) -> String {
+    let lines = Lines::new(changes);
+    for line in &lines.first {
         line.write(text);
     }
-    if lines.len() > LINES_MAX {
-        writeln!(text, "  and {} more", lines.len() - LINES_MAX).ok();
+    if lines.count > LINES_MAX {
+        let more = number(as_u64(lines.count - LINES_MAX));
+        writeln!(text, "  and {more} more: {rest}").ok();
+    }
+    match lines.count {
+        0 => "nothing changed".to_owned(),
+        count => counted(as_u64(count), "change"),
     }
 }
 
 /// A change, and those below it that it stands for.
-struct Line<'a> {
-    change: &'a Change,
-    below: usize,
+struct Line {
+    change: Change,
+    below: u64,
     bytes: u64,
 }
 
-/// Directories that came or went stand for all that is in them.
-fn collapse(changes: &[Change]) -> Vec<Line<'_>> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
-    for change in changes {
-        if let Some(line) = lines.last_mut() {
-            let top = line.change;
-            let whole = matches!(top.kind, Kind::Added | Kind::Deleted)
-                && top.what == What::Directory
-                && top.kind == change.kind;
-            if whole && change.path.path().starts_with(top.path.path()) {
-                line.below += 1;
-                line.bytes += change.size.max(change.size_before);
-                continue;
-            }
-        }
-        lines.push(Line {
-            change,
-            below: 0,
-            bytes: change.size.max(change.size_before),
-        });
-    }
-    lines
+/// The first lines, and how many there are.
+#[derive(Default)]
+struct Lines {
+    first: Vec<Line>,
+    count: usize,
 }
 
-impl Line<'_> {
+impl Lines {
+    /// Directories that came stand for all that came in them.
+    fn new(changes: impl Iterator<Item = Change>) -> Lines {
+        let mut lines = Lines::default();
+        // The new directory, and which line it is.
+        let mut top: Option<(PathBytes, usize)> = None;
+        for change in changes {
+            let bytes = change.size.max(change.size_before);
+            if let Some((path, at)) = &top
+                && change.kind == Kind::Added
+                && change.path.path().starts_with(path.path())
+            {
+                if let Some(line) = lines.first.get_mut(*at) {
+                    line.below += 1;
+                    line.bytes += bytes;
+                }
+                continue;
+            }
+            let is_new = change.kind == Kind::Added || change.what_before != change.what;
+            if is_new && change.what == What::Directory {
+                top = Some((change.path.clone(), lines.count));
+            }
+            lines.count += 1;
+            if lines.count <= LINES_MAX {
+                let below = change.below;
+                lines.first.push(Line {
+                    change,
+                    below,
+                    bytes,
+                });
+            }
+        }
+        lines
+    }
+}
+
+impl Line {
     fn write(&self, text: &mut String) {
-        let change = self.change;
+        let change = &self.change;
         let (sign, _) = sign(&change.kind);
         let style = style(&change.kind);
-        let path = text_of(change.path.path());
-        let slash = if change.what == What::Directory {
-            "/"
-        } else {
-            ""
-        };
-        write!(text, "  {style}{sign}{style:#}  ").ok();
-        if let Kind::Renamed { from } = &change.kind {
-            write!(text, "{} -> ", text_of(from.path())).ok();
-        }
-        write!(text, "{path}{slash}").ok();
-        match (&change.kind, change.what) {
-            (Kind::Attributes, _) if change.mode != change.mode_before => {
-                write!(
-                    text,
-                    "  mode {:04o} -> {:04o}",
-                    change.mode_before, change.mode
-                )
-            }
-            (Kind::Modified, What::File) => {
-                let (before, now) = (change.size_before, change.size);
-                write!(text, "  {} -> {}", bytes(before), bytes(now))
-            }
-            (Kind::Added | Kind::Deleted, What::Directory) if self.below > 0 => {
-                write!(text, "  {} names, {}", self.below, bytes(self.bytes))
-            }
-            (Kind::Added | Kind::Deleted, What::File) => write!(text, "  {}", bytes(self.bytes)),
-            _ => Ok(()),
-        }
-        .ok();
-        if change.lists {
-            text.push_str("  access control list");
+        write!(text, "  {style}{sign}{style:#}  {}", path_text(change)).ok();
+        let facts = facts(change, self.below, self.bytes);
+        if !facts.is_empty() {
+            write!(text, "  {}", facts.join(", ")).ok();
         }
         text.push('\n');
     }
+}
+
+/// The name of a change, with the one before.
+pub(crate) fn path_text(change: &Change) -> String {
+    let path = text_of(change.path.path());
+    let slash = match change.what {
+        What::Directory if !path.ends_with('/') => "/",
+        _ => "",
+    };
+    match &change.kind {
+        Kind::Renamed { from } => format!("{} -> {path}{slash}", text_of(from.path())),
+        _ => format!("{path}{slash}"),
+    }
+}
+
+/// What there is to say of a change beside its name; `below` names of so many `bytes` came with a
+/// new directory or went with one that is gone.
+pub(crate) fn facts(change: &Change, below: u64, size: u64) -> Vec<String> {
+    let mut facts = Vec::new();
+    let is_new_dir = change.what == What::Directory;
+    let is_other = change.what != change.what_before;
+    let target = change.target.as_ref();
+    let target = target.map(|target| format!("link to {}", text_of(target.path())));
+    match &change.kind {
+        _ if is_other => {
+            let with = match change.below {
+                0 => String::new(),
+                below => format!(" of {}", counted(below, "name")),
+            };
+            let (before, now) = (noun(change.what_before), noun(change.what));
+            let now = target.as_deref().unwrap_or(now);
+            facts.push(format!("{before}{with} -> {now}"));
+            match change.what {
+                What::Directory if below > 0 => facts.push(counted(below, "name")),
+                What::File => facts.push(bytes(change.size)),
+                _ => {}
+            }
+        }
+        Kind::Modified if is_new_dir => facts.push("replaced".to_owned()),
+        Kind::Added | Kind::Deleted if is_new_dir && below > 0 => {
+            facts.push(counted(below, "name"));
+            if change.kind == Kind::Added {
+                facts.push(bytes(size));
+            }
+        }
+        Kind::Added | Kind::Deleted if change.what == What::File => facts.push(bytes(size)),
+        Kind::Modified | Kind::Renamed { .. } if change.data && change.what == What::File => {
+            let (before, now) = (change.size_before, change.size);
+            facts.push(format!("{} -> {}", bytes(before), bytes(now)));
+        }
+        Kind::Attributes if change.differs == Differs::default() => {
+            facts.push("replaced by a copy".to_owned());
+        }
+        _ => {}
+    }
+    facts.extend(target.filter(|_| !is_other));
+    if change.replaces {
+        facts.push("replaces what had this name".to_owned());
+    }
+    facts.extend(differences(change));
+    facts
+}
+
+/// The attributes that differ, for people.
+pub(crate) fn differences(change: &Change) -> Vec<String> {
+    let differs = &change.differs;
+    let mut all = Vec::new();
+    if differs.mode {
+        let (before, now) = (change.mode_before, change.mode);
+        all.push(format!("mode {before:04o} -> {now:04o}"));
+    }
+    if let Some((before, now)) = differs.owner {
+        let owner = |(user, group): (u32, u32)| format!("{user}:{group}");
+        all.push(format!("owner {} -> {}", owner(before), owner(now)));
+    }
+    if differs.times {
+        all.push("times".to_owned());
+    }
+    if let Some(lists) = differs.lists {
+        all.push(format!("access control list {}", list_word(lists)));
+    }
+    let names = differs.xattrs.iter();
+    all.extend(names.map(|name| format!("attribute {}", text_of(name.path()))));
+    all
+}
+
+/// The word for what a name is.
+pub(crate) fn noun(what: What) -> &'static str {
+    match what {
+        What::File => "file",
+        What::Directory => "directory",
+        What::Link => "link",
+        What::Other => "other",
+    }
+}
+
+/// So many of something.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{} {noun}s", number(count)),
+    }
+}
+
+/// A number with commas.
+fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn as_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// The letter and the word of a change.
@@ -243,8 +415,8 @@ pub(crate) fn bytes(size: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, collapse, seconds_since, text_of};
-    use openpath_run::{Change, Kind, What};
+    use super::{Lines, bytes, counted, list, seconds_since, text_of};
+    use openpath_run::{Change, Differs, Kind, What};
     use std::path::Path;
 
     fn change(path: &str, kind: Kind, what: What) -> Change {
@@ -252,26 +424,53 @@ mod tests {
             path: Path::new(path).into(),
             kind,
             what,
+            what_before: what,
             size: 10,
             size_before: 0,
             mode: 0o644,
             mode_before: 0,
-            lists: false,
+            data: false,
+            differs: Differs::default(),
+            below: 0,
+            replaces: false,
+            target: None,
         }
     }
 
     #[test]
     fn what_is_in_a_new_directory_is_counted_with_it() {
+        let from = Path::new("/x").into();
         let changes = [
             change("/a", Kind::Added, What::Directory),
             change("/a/b", Kind::Added, What::File),
-            change("/a/c", Kind::Added, What::File),
+            change("/a/c", Kind::Renamed { from }, What::File),
+            change("/a/d", Kind::Added, What::File),
             change("/ab", Kind::Added, What::File),
             change("/d", Kind::Modified, What::File),
         ];
-        let lines = collapse(&changes);
-        let got: Vec<_> = lines.iter().map(|line| line.below).collect();
-        assert_eq!(got, [2, 0, 0]);
+        let lines = Lines::new(changes.iter().cloned());
+        let got: Vec<_> = lines.first.iter().map(|line| line.below).collect();
+        assert_eq!(got, [2, 0, 0, 0]);
+        let mut text = String::new();
+        assert_eq!(list(&mut text, changes.into_iter(), ""), "4 changes");
+        assert_eq!(text.lines().count(), 4);
+    }
+
+    #[test]
+    fn long_list_says_where_the_rest_is() {
+        let file = |at| change(&format!("/{at}"), Kind::Added, What::File);
+        let mut text = String::new();
+        let title = list(&mut text, (0..1_061).map(file), "see there");
+        assert_eq!(title, "1,061 changes");
+        assert!(text.ends_with("  and 1,011 more: see there\n"), "{text}");
+    }
+
+    #[test]
+    fn counts_are_words_of_one_or_many() {
+        assert_eq!(counted(1, "name"), "1 name");
+        assert_eq!(counted(0, "name"), "0 names");
+        assert_eq!(counted(10_000, "name"), "10,000 names");
+        assert_eq!(counted(1_234_567, "name"), "1,234,567 names");
     }
 
     #[test]

@@ -224,6 +224,22 @@ impl Node {
         Ok((Some(at), stops))
     }
 
+    /// What a name in this directory is in the lower layers alone.
+    ///
+    /// # Errors
+    /// What a layer meets.
+    pub(crate) fn search_beneath(&self, name: &[u8]) -> Result<Option<Hit>, Errno> {
+        let mut hit = Hit {
+            upper: None,
+            lowers: Vec::new(),
+            origin: Origin::None,
+            number: None,
+            impure: false,
+        };
+        self.search_lowers(&mut hit, Way::Name(name.to_vec()), Patience::Wait)?;
+        Ok(Some(hit).filter(|hit| !hit.lowers.is_empty()))
+    }
+
     /// Whether a lower layer has something under this name in this directory, that would show if
     /// the upper tree did not hide it.
     ///

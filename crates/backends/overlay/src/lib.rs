@@ -66,6 +66,7 @@
 
 mod aside;
 mod change;
+mod change_list;
 mod changes;
 mod copied;
 mod copying;
@@ -86,7 +87,7 @@ mod taken;
 mod told;
 mod whiteout;
 
-pub use changes::{Change, ChangeKind};
+pub use change_list::{Change, ChangeKind, Changes};
 pub use copied::Copied;
 pub use copying::Copying;
 pub use options::{Marks, OverlayOptions};

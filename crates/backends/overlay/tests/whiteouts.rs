@@ -120,7 +120,7 @@ fn device_of_a_lower_tree_is_a_file_or_a_whiteout() {
     task.chmod(b"/d/w", 0o640).expect("chmod");
     task.chmod(b"/d/w", 0o600).expect("chmod");
     task.unlink(b"/w").expect("unlink");
-    let changes = OverlayFs::changes(&tree, 10).expect("changes");
+    let changes = OverlayFs::changes(&tree, 10).expect("changes").all();
     let changes: Vec<_> = changes.iter().map(|c| (&c.path[..], &c.kind)).collect();
     assert_eq!(changes, [(&b"/w"[..], &ChangeKind::Deleted)]);
     task.unlink(b"/d/in").expect("unlink");

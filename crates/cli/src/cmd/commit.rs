@@ -240,13 +240,15 @@ fn as_text(told: &Told) -> String {
         }
         text.push_str(both.diff.as_deref().unwrap_or_default());
     }
+    let mut lines = String::new();
+    let count = list(
+        &mut lines,
+        told.changes.iter().cloned(),
+        "`--json` lists them",
+    );
     if !is_refused(told) {
-        list(&mut text, &told.changes);
+        text.push_str(&lines);
     }
-    let count = match told.changes.len() {
-        1 => "1 change".to_owned(),
-        more => format!("{more} changes"),
-    };
     let line = match (told.done, told.changes.is_empty()) {
         ("refused", _) => {
             let both = told.conflicts.len();

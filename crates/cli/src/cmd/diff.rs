@@ -2,11 +2,11 @@
 //! `openpath diff`: what a kept view changed, as unified diffs to read, and not as a patch.
 
 use crate::Outcome;
-use crate::console;
-use crate::summary::{change_json, sign, text_of};
+use crate::console::Pieces;
+use crate::summary::{change_json, counted, differences, facts, noun, path_text, sign, text_of};
 use anstyle::AnsiColor;
 use openpath_bench::Error;
-use openpath_run::{Change, Inspect, Kept, Kind, PathBytes, Refusal, Side, What, spec};
+use openpath_run::{Change, Differs, Inspect, Kept, Kind, PathBytes, Refusal, Side, What, spec};
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
@@ -36,35 +36,26 @@ pub(crate) struct Text {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
-    let text = attempt(args).map_err(|why| Error::Setup(why.to_string()))?;
-    console::put(&text)?;
+    attempt(args).map_err(|why| Error::Setup(why.to_string()))?;
     Ok(Outcome::Done)
 }
 
-fn attempt(args: &Args) -> Result<String, Refusal> {
+/// Prints each change as soon as it is known, and holds no more than the two files of one.
+fn attempt(args: &Args) -> Result<(), Refusal> {
     let cwd = std::env::current_dir()
         .map_err(|why| Refusal::step("there is no working directory", why))?;
     let only = args.paths.iter().map(|path| spec::absolute(&cwd, path));
     let only: Vec<PathBytes> = only.collect::<Result<_, _>>()?;
     let kept = Kept::open(&args.view)?;
     let inspect = Inspect::open(&kept)?;
-    let mut changes = inspect.changes()?;
-    let is_below = |change: &Change, only: &PathBytes| change.path.path().starts_with(only.path());
-    for only in &only {
-        if !changes.iter().any(|change| is_below(change, only)) {
-            return Err(Refusal::new(format!(
-                "the view has no change at {}: see `openpath diff VIEW --stat`",
-                text_of(only.path())
-            )));
-        }
+    let changes = chosen(inspect.changes()?, &only, &kept.name)?;
+    let mut out = Pieces::new();
+    if args.json {
+        out.put("{\"changes\":[")?;
     }
-    if !only.is_empty() {
-        changes.retain(|change| only.iter().any(|only| is_below(change, only)));
-    }
-    let mut text = String::new();
-    let mut list = Vec::new();
-    for change in &changes {
+    for (at, change) in changes.iter().enumerate() {
         let both = texts(&inspect, change)?;
+        let mut text = String::new();
         if args.json {
             let mut object = change_json(change);
             if let Some(both) = &both {
@@ -72,22 +63,60 @@ fn attempt(args: &Args) -> Result<String, Refusal> {
                 object["lines_added"] = added.into();
                 object["lines_removed"] = removed.into();
             }
-            list.push(object);
+            let comma = if at == 0 { "" } else { "," };
+            write!(text, "{comma}{object}").ok();
         } else if args.stat {
             stat(&mut text, change, both.as_ref());
         } else {
             unified(&mut text, change, both.as_ref());
         }
+        if !out.put(&text)? {
+            return Ok(());
+        }
     }
     if args.json {
-        text = format!("{}\n", json!({"view": kept.name, "changes": list}));
+        out.put(&format!("],\"view\":{}}}\n", json!(kept.name)))?;
     }
-    Ok(text)
+    out.end()
 }
 
-/// What is to be compared; `None` if one of both is no text, or neither has data.
+/// The changes at some paths and below; without any, all.
+fn chosen(
+    mut changes: Vec<Change>,
+    only: &[PathBytes],
+    view: &str,
+) -> Result<Vec<Change>, Refusal> {
+    let is_below = |change: &Change, only: &PathBytes| change.path.path().starts_with(only.path());
+    for only in only {
+        if !changes.iter().any(|change| is_below(change, only)) {
+            return Err(Refusal::new(format!(
+                "the view has no change at {}: see `openpath diff {} --stat`",
+                text_of(only.path()),
+                text_of(view.as_ref())
+            )));
+        }
+    }
+    if !only.is_empty() {
+        changes.retain(|change| only.iter().any(|only| is_below(change, only)));
+    }
+    Ok(changes)
+}
+
+/// Whether a file of this kind has data to be compared.
+fn has_data(what: What) -> bool {
+    matches!(what, What::File | What::Link)
+}
+
+/// What is to be compared; `None` if one of both is no text, or neither has data, or it is the
+/// same.
 fn texts(inspect: &Inspect, change: &Change) -> Result<Option<Text>, Refusal> {
-    if matches!(change.what, What::Directory | What::Other) {
+    let is_same = match change.kind {
+        Kind::Attributes => true,
+        Kind::Renamed { .. } => !change.data,
+        _ => false,
+    };
+    let (had, has) = (has_data(change.what_before), has_data(change.what));
+    if is_same || !had && !has {
         return Ok(None);
     }
     let read = |side, path: &PathBytes| -> Result<Option<String>, Refusal> {
@@ -98,11 +127,13 @@ fn texts(inspect: &Inspect, change: &Change) -> Result<Option<Text>, Refusal> {
     let none = || Ok(Some(String::new()));
     let before = match &change.kind {
         Kind::Added => none(),
+        _ if !had => none(),
         Kind::Renamed { from } => read(Side::Before, from),
-        _ => read(Side::Before, &inspect.place(&change.path)),
+        _ => read(Side::Before, &inspect.place(&change.path)?),
     }?;
     let now = match &change.kind {
         Kind::Deleted => none(),
+        _ if !has => none(),
         _ => read(Side::Now, &change.path),
     }?;
     Ok(before.zip(now).map(|(before, now)| Text { before, now }))
@@ -117,12 +148,17 @@ fn count(both: &Text) -> (usize, usize) {
 
 fn stat(text: &mut String, change: &Change, both: Option<&Text>) {
     let (letter, _) = sign(&change.kind);
-    let path = text_of(change.path.path());
-    write!(text, "{letter}  {path}").ok();
+    write!(text, "{letter}  {}", path_text(change)).ok();
     if let Some(both) = both {
         let (added, removed) = count(both);
         let (green, red) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
         write!(text, "  {green}+{added}{green:#} {red}-{removed}{red:#}").ok();
+    }
+    let facts = facts(change, change.below, change.size.max(change.size_before));
+    // The lines say how much that is.
+    let is_size = both.is_some() && change.what == change.what_before && facts.len() == 1;
+    if !facts.is_empty() && !is_size {
+        write!(text, "  {}", facts.join(", ")).ok();
     }
     text.push('\n');
 }
@@ -138,30 +174,64 @@ fn unified(text: &mut String, change: &Change, both: Option<&Text>) {
     };
     let old = old.trim_start_matches('/');
     writeln!(text, "{bold}diff a/{old} b/{path}{bold:#}").ok();
-    let (mode, before) = (change.mode, change.mode_before);
-    match &change.kind {
-        Kind::Added => writeln!(text, "new {} mode {mode:04o}", noun(change.what)),
-        Kind::Deleted => writeln!(text, "deleted {} mode {mode:04o}", noun(change.what)),
-        Kind::Renamed { .. } => writeln!(text, "rename from {old}\nrename to {path}"),
-        _ if mode != before => writeln!(text, "old mode {before:04o}\nnew mode {mode:04o}"),
-        _ => Ok(()),
-    }
-    .ok();
-    if change.lists {
-        text.push_str("access control list changed\n");
-    }
+    heading(text, change, (old, path));
+    let (had, has) = (has_data(change.what_before), has_data(change.what));
     let side = |path: &str, letter: char, none: bool| match none {
         true => "/dev/null".to_owned(),
         false => format!("{letter}/{path}"),
     };
-    let from = side(old, 'a', change.kind == Kind::Added);
-    let to = side(path, 'b', change.kind == Kind::Deleted);
+    let from = side(old, 'a', change.kind == Kind::Added || !had);
+    let to = side(path, 'b', change.kind == Kind::Deleted || !has);
+    let is_other = change.data || matches!(change.kind, Kind::Added | Kind::Deleted);
     match both {
         Some(both) => lines(text, both, (&from, &to)),
-        None if matches!(change.what, What::File | What::Link) => {
-            writeln!(text, "Binary files {from} and {to} differ").ok();
+        None if is_other && (had || has) => {
+            writeln!(text, "Binary or long files {from} and {to} differ").ok();
         }
         None => {}
+    }
+}
+
+/// What became of a name, but for its data.
+fn heading(text: &mut String, change: &Change, (old, path): (&str, &str)) {
+    let mode = change.mode;
+    let names = match change.below {
+        0 => String::new(),
+        below => format!(", {}", counted(below, "name")),
+    };
+    match &change.kind {
+        Kind::Added => writeln!(text, "new {} mode {mode:04o}", noun(change.what)),
+        Kind::Deleted => {
+            let noun = noun(change.what);
+            writeln!(text, "deleted {noun} mode {mode:04o}{names}")
+        }
+        Kind::Renamed { .. } => writeln!(text, "rename from {old}\nrename to {path}"),
+        _ if change.what != change.what_before => {
+            let (before, mode_before) = (noun(change.what_before), change.mode_before);
+            writeln!(text, "old {before} mode {mode_before:04o}{names}").ok();
+            writeln!(text, "new {} mode {mode:04o}", noun(change.what))
+        }
+        Kind::Modified if change.what == What::Directory => {
+            writeln!(text, "another directory of this name")
+        }
+        Kind::Attributes if change.differs == Differs::default() => {
+            writeln!(text, "replaced by a copy")
+        }
+        _ => Ok(()),
+    }
+    .ok();
+    if change.replaces {
+        text.push_str("replaces what had this name\n");
+    }
+    if change.differs.mode {
+        let before = change.mode_before;
+        writeln!(text, "old mode {before:04o}\nnew mode {mode:04o}").ok();
+    }
+    for difference in differences(change) {
+        // The mode has lines of its own.
+        if !difference.starts_with("mode ") {
+            writeln!(text, "{difference}").ok();
+        }
     }
 }
 
@@ -176,23 +246,21 @@ pub(crate) fn lines(text: &mut String, both: &Text, (from, to): (&str, &str)) {
             Some(b'@') => AnsiColor::Cyan.on_default(),
             _ => anstyle::Style::new(),
         };
-        let line: String = line
-            .chars()
-            .map(|letter| match letter {
-                '\t' => letter,
-                letter if letter.is_control() => '\u{fffd}',
-                letter => letter,
-            })
-            .collect();
+        let line = plain(line);
         writeln!(text, "{style}{line}{style:#}").ok();
     }
 }
 
-fn noun(what: What) -> &'static str {
-    match what {
-        What::File => "file",
-        What::Directory => "directory",
-        What::Link => "link",
-        What::Other => "node",
+/// A line of a file without what a terminal might obey, or a reader not see.
+fn plain(line: &str) -> String {
+    let mut text = String::new();
+    for letter in line.chars() {
+        match letter {
+            '\t' => text.push(letter),
+            letter if letter.is_control() => text.push('\u{fffd}'),
+            letter if openpath_run::is_format(letter) => text.extend(letter.escape_unicode()),
+            letter => text.push(letter),
+        }
     }
+    text
 }

@@ -148,7 +148,7 @@ fn list_set_or_removed_in_the_view_is_a_change_of_attributes() {
     done(&summary);
     done(&place.plain(&format!("cd beside; {SET}")));
     assert!(
-        err(&summary).contains("tree/bare  access control list\n"),
+        err(&summary).contains("tree/bare  access control list set\n"),
         "{}",
         err(&summary)
     );
@@ -166,7 +166,11 @@ fn list_set_or_removed_in_the_view_is_a_change_of_attributes() {
             "{name}"
         );
     }
-    assert!(out(&verb(&place, "diff", &[])).contains("access control list changed\n"));
+    let diff = out(&verb(&place, "diff", &[]));
+    for word in ["set", "removed"] {
+        let line = format!("access control list {word}\n");
+        assert!(diff.contains(&line), "{diff}");
+    }
     done(&verb(&place, "commit", &[]));
     assert_eq!(lists(&place, "tree"), lists(&place, "beside"));
     done(&verb(&place, "commit", &["--undo"]));

@@ -5,6 +5,7 @@ mod acl;
 mod acl_commit;
 mod bounds;
 mod builds;
+mod changes;
 mod commit;
 mod config;
 mod confine;

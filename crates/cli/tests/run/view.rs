@@ -56,6 +56,7 @@ fn the_real_tree_is_untouched_and_the_changes_are_told() {
         assert_eq!(names, 5);
         let want = pairs(&[
             ("again", "modified"),
+            ("again/file", "deleted"),
             ("changed", "modified"),
             ("edited", "modified"),
             ("link", "added"),
@@ -67,7 +68,7 @@ fn the_real_tree_is_untouched_and_the_changes_are_told() {
         ]);
         assert_eq!(changes(&place, &[], line), want);
         let text = err(&output);
-        assert!(text.starts_with("openpath: 9 changes\n"), "{text}");
+        assert!(text.starts_with("openpath: 8 changes\n"), "{text}");
         assert!(
             text.contains("new/  2 names") && text.contains("mode 0644 -> 0751"),
             "{text}"

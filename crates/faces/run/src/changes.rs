@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What changed: what the overlay says, with what the names were and are.
 
-use crate::change::{Change, Kind, What};
+use crate::change::{Change, Kind, Lists, What};
+use crate::change_list::{ChangeList, path_of};
 use crate::commit::is_below;
-use crate::plan::PathBytes;
 use crate::{Refusal, Side};
 use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
@@ -12,13 +12,14 @@ use openpath_abi::{Errno, Stat, mode};
 use openpath_overlay::{ChangeKind, OverlayFs};
 use openpath_vfs::{AclKind, Cred, Fd, SuperBlock, Task, Vfs};
 use std::cell::RefCell;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Included, Unbounded};
 use std::sync::{Arc, OnceLock};
 
 /// The most changes that are told.
 const CHANGES_MAX: usize = 4_000_000;
+/// The most bytes of paths that are told as a whole.
+const PATHS_MAX: usize = 512_000_000;
 /// The longest piece of a path that is given to one call: a path may be longer than `PATH_MAX`.
 const PIECE: usize = 2048;
 
@@ -28,7 +29,7 @@ pub(crate) struct Compare {
     lower: Reach,
     view: Reach,
     /// Directories that moved: where they are in the view, and where they are beneath.
-    moved: OnceLock<Vec<(Vec<u8>, Vec<u8>)>>,
+    moved: OnceLock<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
 impl Compare {
@@ -48,44 +49,61 @@ impl Compare {
         })
     }
 
-    /// All changes, by path, one for each.
+    /// All changes in the order of a walk, one for each path.
     pub(crate) fn all(&self) -> Result<Vec<Change>, Refusal> {
-        let mut all: Vec<Change> = Vec::new();
-        let found = OverlayFs::changes(&self.overlay, CHANGES_MAX).map_err(failed)?;
-        for change in found {
-            let kind = match change.kind {
-                ChangeKind::Added => Kind::Added,
-                ChangeKind::Deleted => Kind::Deleted,
-                ChangeKind::Modified => Kind::Modified,
-                ChangeKind::Attributes => Kind::Attributes,
-                ChangeKind::Renamed(from) => Kind::Renamed {
-                    from: path_of(&from),
-                },
-            };
-            let path = path_of(&change.path);
-            match all.last_mut() {
-                Some(last) if last.path == path => {
-                    if (&last.kind, &kind) == (&Kind::Deleted, &Kind::Added) {
-                        last.kind = Kind::Modified;
-                    } else if weight(&kind) > weight(&last.kind) {
-                        last.kind = kind;
-                    }
-                }
-                _ => all.push(Change::bare(path, kind)),
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        self.each(&mut |change| {
+            bytes += change.path.bytes().len();
+            all.push(change);
+            match bytes {
+                ..=PATHS_MAX => Ok(()),
+                _ => Err(failed(Errno::E2BIG)),
             }
-        }
-        let moved = all.iter().filter_map(|change| match &change.kind {
-            Kind::Renamed { from } => {
-                let (to, from) = (change.path.bytes(), from.bytes());
-                Some((to.to_vec(), from.to_vec()))
-            }
-            _ => None,
-        });
-        self.moved.get_or_init(|| moved.collect());
-        for change in &mut all {
-            self.fill(change).map_err(failed)?;
-        }
+        })?;
         Ok(all)
+    }
+
+    /// The same in little memory.
+    pub(crate) fn list(&self) -> Result<ChangeList, Refusal> {
+        let mut list = ChangeList::default();
+        self.each(&mut |change| {
+            list.push(change);
+            Ok(())
+        })?;
+        Ok(list)
+    }
+
+    fn each(&self, tell: &mut dyn FnMut(Change) -> Result<(), Refusal>) -> Result<(), Refusal> {
+        let found = OverlayFs::changes(&self.overlay, CHANGES_MAX).map_err(failed)?;
+        let mut moved = BTreeMap::new();
+        found.each(|path, kind, _| {
+            if let ChangeKind::Renamed(from) = kind {
+                moved.insert(path.to_vec(), from.clone());
+            }
+            Ok::<_, Refusal>(())
+        })?;
+        self.moved.get_or_init(|| moved);
+        let mut filled = |mut change: Change| {
+            self.fill(&mut change).map_err(failed)?;
+            tell(change)
+        };
+        let mut last: Option<Change> = None;
+        found.each(|path, kind, below| {
+            let new = || Change::bare(path_of(path), Kind::Attributes);
+            let mut change = match last.take() {
+                Some(change) if change.path.bytes() == path => change,
+                Some(done) => {
+                    filled(done)?;
+                    first(new(), kind)
+                }
+                None => first(new(), kind),
+            };
+            join(&mut change, kind);
+            change.below = below;
+            last = Some(change);
+            Ok(())
+        })?;
+        last.map_or(Ok(()), filled)
     }
 
     /// Says what a name was and is.
@@ -93,7 +111,7 @@ impl Compare {
         let from = match &change.kind {
             Kind::Added => None,
             Kind::Renamed { from } => Some(from.bytes().to_vec()),
-            _ => Some(self.beneath(change.path.bytes())),
+            _ => Some(self.place(change.path.bytes())?),
         };
         let before = match &from {
             Some(from) => there(self.lower.lstat(from))?,
@@ -108,35 +126,94 @@ impl Compare {
             file.map_or(0, |stat| u64::try_from(stat.size).unwrap_or(0))
         };
         let bits = |stat: Option<Stat>| stat.map_or(0, |stat| stat.mode & 0o7777);
-        let is = now.or(before).map_or(0, |stat| stat.mode & mode::S_IFMT);
-        change.what = match is {
-            mode::S_IFREG => What::File,
-            mode::S_IFDIR => What::Directory,
-            mode::S_IFLNK => What::Link,
-            _ => What::Other,
-        };
+        change.what = now.or(before).map_or(What::Other, |stat| what(stat.mode));
+        change.what_before = before.map_or(change.what, |stat| what(stat.mode));
         (change.size, change.size_before) = (size(now), size(before));
         (change.mode, change.mode_before) = (bits(now.or(before)), bits(before));
-        let both = before.and(now).is_some_and(|now| !mode::is_lnk(now.mode));
-        if let (Some(from), true) = (&from, both) {
-            change.lists = self.lower.lists(from)? != self.view.lists(change.path.bytes())?;
+        if change.what == What::Link && now.is_some() {
+            let target = self.data(Side::Now, change.path.bytes(), usize::MAX - 1)?;
+            change.target = target.map(|target| path_of(&target));
+        }
+        if let (Some(from), Some(before), Some(now)) = (from, before, now) {
+            self.compare_attributes(change, (&from, before), now)?;
         }
         Ok(())
+    }
+
+    /// Says which attributes of a file of one kind differ.
+    fn compare_attributes(
+        &self,
+        change: &mut Change,
+        (from, before): (&[u8], Stat),
+        now: Stat,
+    ) -> Result<(), Errno> {
+        if change.what != change.what_before {
+            return Ok(());
+        }
+        let differs = &mut change.differs;
+        differs.mode = change.mode != change.mode_before;
+        let owners = ((before.uid, before.gid), (now.uid, now.gid));
+        differs.owner = (owners.0 != owners.1).then_some(owners);
+        let same_data = !change.data && change.what != What::Directory;
+        differs.times = same_data && before.mtime != now.mtime;
+        if change.what == What::Link {
+            return Ok(());
+        }
+        let (old, new) = (
+            self.lower.xattrs(from)?,
+            self.view.xattrs(change.path.bytes())?,
+        );
+        let lists = |all: &BTreeMap<Vec<u8>, Vec<u8>>| -> Vec<_> {
+            let lists = all.iter().filter(|(name, _)| is_list(name));
+            lists
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        };
+        let (had, has) = (lists(&old), lists(&new));
+        differs.lists = match (had.is_empty(), has.is_empty()) {
+            _ if had == has => None,
+            (true, _) => Some(Lists::Set),
+            (_, true) => Some(Lists::Removed),
+            _ => Some(Lists::Changed),
+        };
+        let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+        let names = names.into_iter().filter(|name| !is_list(name));
+        let names = names.filter(|name| old.get(*name) != new.get(*name));
+        differs.xattrs = names.map(|name| path_of(name)).collect();
+        Ok(())
+    }
+
+    /// Where what a path had before is in the real tree, once the changes are known: what a
+    /// directory that moved replaced has the same path there.
+    pub(crate) fn place(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let beneath = self.beneath(path);
+        if beneath != path && there(self.lower.lstat(&beneath))?.is_none() {
+            return Ok(path.to_vec());
+        }
+        Ok(beneath)
     }
 
     /// Where a path of the view is beneath, once the changes are known; other paths are there
     /// already.
     pub(crate) fn beneath(&self, path: &[u8]) -> Vec<u8> {
-        let inside = |to: &[u8]| {
-            let rest = path.strip_prefix(to);
-            rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+        let Some(moved) = self.moved.get().filter(|moved| !moved.is_empty()) else {
+            return path.to_vec();
         };
-        let moved = self.moved.get().map_or(&[][..], Vec::as_slice);
-        let above = moved.iter().filter(|(to, _)| inside(to));
-        match above.max_by_key(|(to, _)| to.len()) {
-            Some((to, from)) => [from, &path[to.len()..]].concat(),
-            None => path.to_vec(),
+        let mut end = path.len();
+        while let Some(slash) = path[..end].iter().rposition(|byte| *byte == b'/') {
+            let above = &path[..slash];
+            let mut known = moved.range::<[u8], _>((Unbounded, Included(above)));
+            let Some((known, from)) = known.next_back() else {
+                break;
+            };
+            if known == above {
+                return [from, &path[slash..]].concat();
+            }
+            // One above that begins like `known`, or none.
+            let both = known.iter().zip(above);
+            end = both.take_while(|(a, b)| a == b).count() + 1;
         }
+        path.to_vec()
     }
 
     /// As [`crate::Inspect::data`].
@@ -195,20 +272,26 @@ impl Reach {
         self.task.fstatat(dir, name, AT_SYMLINK_NOFOLLOW)
     }
 
-    /// The access control lists of what is at a path.
-    fn lists(&self, path: &[u8]) -> Result<[Option<Vec<u8>>; 2], Errno> {
-        let list = |kind: AclKind| {
-            let (dir, name) = self.spot(path)?;
-            match self
-                .task
-                .getxattrat(dir, name, AT_SYMLINK_NOFOLLOW, kind.name())
-            {
-                Ok(list) => Ok(Some(list)),
-                Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
-                Err(why) => Err(why),
-            }
+    /// The extended attributes of what is at a path, with its access control lists.
+    fn xattrs(&self, path: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Errno> {
+        let (dir, name) = self.spot(path)?;
+        let names = match self.task.listxattrat(dir, name, AT_SYMLINK_NOFOLLOW) {
+            Err(Errno::EOPNOTSUPP | Errno::EACCES | Errno::EPERM) => Vec::new(),
+            names => names?,
         };
-        Ok([list(AclKind::Access)?, list(AclKind::Default)?])
+        // Not every tree lists the access control lists that its files have.
+        let lists = [AclKind::Access, AclKind::Default].map(AclKind::name);
+        let names = names.split(|byte| *byte == 0).chain(lists);
+        let mut all = BTreeMap::new();
+        for of in names.filter(|of| !of.is_empty()) {
+            let (dir, name) = self.spot(path)?;
+            match self.task.getxattrat(dir, name, AT_SYMLINK_NOFOLLOW, of) {
+                Ok(value) => drop(all.insert(of.to_vec(), value)),
+                Err(Errno::ENODATA | Errno::EOPNOTSUPP | Errno::EACCES | Errno::EPERM) => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(all)
     }
 
     /// The directory of a path, by descriptor, and the rest of the path; a short path has none.
@@ -250,14 +333,47 @@ impl Reach {
     }
 }
 
-/// Which of two things that became of a name is to be told.
-fn weight(kind: &Kind) -> u8 {
-    match kind {
-        Kind::Attributes => 0,
-        Kind::Modified => 1,
-        Kind::Added | Kind::Deleted => 2,
-        Kind::Renamed { .. } => 3,
+/// A change, by the first that became of its name.
+fn first(change: Change, kind: &ChangeKind) -> Change {
+    let kind = match kind {
+        ChangeKind::Added => Kind::Added,
+        ChangeKind::Deleted => Kind::Deleted,
+        ChangeKind::Modified => Kind::Modified,
+        ChangeKind::Attributes => Kind::Attributes,
+        ChangeKind::Renamed(from) => Kind::Renamed {
+            from: path_of(from),
+        },
+    };
+    Change { kind, ..change }
+}
+
+/// Adds what else became of a name.
+fn join(change: &mut Change, kind: &ChangeKind) {
+    match (&change.kind, kind) {
+        (Kind::Deleted, ChangeKind::Added) => change.kind = Kind::Modified,
+        (_, ChangeKind::Renamed(from)) => {
+            change.replaces = change.kind == Kind::Deleted;
+            change.kind = Kind::Renamed {
+                from: path_of(from),
+            };
+        }
+        (Kind::Attributes, ChangeKind::Modified) => change.kind = Kind::Modified,
+        _ => {}
     }
+    change.data |= *kind == ChangeKind::Modified || change.kind == Kind::Modified;
+}
+
+fn what(mode: u32) -> What {
+    match mode & mode::S_IFMT {
+        mode::S_IFREG => What::File,
+        mode::S_IFDIR => What::Directory,
+        mode::S_IFLNK => What::Link,
+        _ => What::Other,
+    }
+}
+
+fn is_list(name: &[u8]) -> bool {
+    AclKind::of_name(name).is_some()
 }
 
 fn there(found: Result<Stat, Errno>) -> Result<Option<Stat>, Errno> {
@@ -266,10 +382,6 @@ fn there(found: Result<Stat, Errno>) -> Result<Option<Stat>, Errno> {
         Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
         Err(why) => Err(why),
     }
-}
-
-fn path_of(path: &[u8]) -> PathBytes {
-    Path::new(OsStr::from_bytes(path)).into()
 }
 
 fn failed(why: Errno) -> Refusal {

@@ -2,7 +2,7 @@
 //! The front: starts the server and the helper, waits for the command, and ends as it ends.
 
 use crate::cgroup::Group;
-use crate::change::Change;
+use crate::change_list::ChangeList;
 use crate::child::Child;
 use crate::inside::Inside;
 use crate::left::{self, Callers};
@@ -40,7 +40,7 @@ pub struct Ended {
     /// Processes that the command left behind, or that had entered the view, and that were ended.
     pub left: usize,
     /// What changed.
-    pub changes: Vec<Change>,
+    pub changes: ChangeList,
     /// Why it is not known what changed, nor what was lost.
     pub untold: Option<Refusal>,
     /// Writes that were kept back, and had no room when they came: their data is lost.
@@ -55,7 +55,7 @@ pub struct Ended {
 
 impl Ended {
     /// A guest of this process, which leaves nobody behind and keeps nothing back.
-    pub(crate) fn here(end: End, changes: Vec<Change>) -> Ended {
+    pub(crate) fn here(end: End, changes: ChangeList) -> Ended {
         Ended {
             end,
             left: 0,
@@ -73,7 +73,7 @@ impl Ended {
     pub fn untold(end: End, why: Refusal) -> Ended {
         Ended {
             untold: Some(why),
-            ..Ended::here(end, Vec::new())
+            ..Ended::here(end, ChangeList::default())
         }
     }
 
@@ -273,7 +273,7 @@ impl Server {
 
     /// What changed, and what else there is to say. If that is known the server ends by itself:
     /// its end takes the kernel some milliseconds, as it heard of changes of files.
-    fn finish(self) -> Result<(Vec<Change>, Rest), Refusal> {
+    fn finish(self) -> Result<(ChangeList, Rest), Refusal> {
         let changes = self.changes();
         if changes.is_err() {
             self.end();
@@ -281,13 +281,13 @@ impl Server {
         changes
     }
 
-    fn changes(&self) -> Result<(Vec<Change>, Rest), Refusal> {
+    fn changes(&self) -> Result<(ChangeList, Rest), Refusal> {
         self.wire.patience(FINISH).map_err(Self::lost)?;
-        let mut all = Vec::new();
+        let mut all = ChangeList::default();
         let mut answer = self.ask(&ToServer::Finish, None)?;
         loop {
             match answer {
-                FromServer::Changes(some) => all.extend(some),
+                FromServer::Changes(some) => all.extend(some.iter()),
                 FromServer::Finished(rest) => return Ok((all, rest)),
                 _ => return Err(Refusal::new("the server of the view is confused")),
             }

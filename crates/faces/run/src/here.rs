@@ -118,7 +118,7 @@ impl Here {
     /// this value is dropped.
     #[must_use]
     pub fn end(&self, end: End) -> Ended {
-        match self.view.compare().and_then(|compare| compare.all()) {
+        match self.view.compare().and_then(|compare| compare.list()) {
             Ok(changes) => Ended::here(end, changes),
             Err(why) => Ended::untold(end, why),
         }

@@ -2,15 +2,13 @@
 //! A kept view, looked at while nobody runs in it.
 
 use crate::change::Change;
+use crate::change_list::path_of;
 use crate::changes::Compare;
 use crate::kept::ViewLock;
 use crate::plan::{PathBytes, Plan};
 use crate::view::{How, View};
 use crate::{Kept, Refusal};
 use openpath_abi::Errno;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 
 /// Which of the two trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +53,7 @@ impl Inspect {
         self.view.close()
     }
 
-    /// What changed, by path.
+    /// What changed, in the order of a walk.
     ///
     /// # Errors
     /// It cannot be read.
@@ -65,10 +63,13 @@ impl Inspect {
 
     /// Where a path of the view is in the real tree: elsewhere, if a directory above it was
     /// renamed. The changes must have been asked for.
-    #[must_use]
-    pub fn place(&self, path: &PathBytes) -> PathBytes {
-        let path = self.compare.beneath(path.bytes());
-        Path::new(OsStr::from_bytes(&path)).into()
+    ///
+    /// # Errors
+    /// It cannot be found out.
+    pub fn place(&self, path: &PathBytes) -> Result<PathBytes, Refusal> {
+        let said = |why| Refusal::step(&crate::text_of(path.bytes()), why);
+        let path = self.compare.place(path.bytes()).map_err(said)?;
+        Ok(path_of(&path))
     }
 
     /// The data of a regular file, or where a symbolic link leads; `None` of a longer one than
@@ -82,7 +83,7 @@ impl Inspect {
         path: &PathBytes,
         max: usize,
     ) -> Result<Option<Vec<u8>>, Refusal> {
-        let said = |why| Refusal::step(&path.path().display().to_string(), why);
+        let said = |why| Refusal::step(&crate::text_of(path.bytes()), why);
         match self.compare.data(side, path.bytes(), max) {
             Err(Errno::EACCES | Errno::EPERM) => Ok(None),
             data => data.map_err(said),

@@ -48,6 +48,7 @@
 mod absent;
 mod cgroup;
 mod change;
+mod change_list;
 mod changes;
 mod check;
 mod child;
@@ -90,7 +91,8 @@ mod text;
 mod view;
 mod wire;
 
-pub use change::{Change, Kind, What};
+pub use change::{Change, Differs, Kind, Lists, Owner, What};
+pub use change_list::ChangeList;
 pub use commit::{Commit, Committed, Conflict, Did, Phase, Undone, Watch, abort, resume, undo};
 pub use doctor::{Check, Verdict, doctor};
 pub use front::{Ended, LogFile, Told, run};
@@ -109,7 +111,7 @@ pub use server::serve;
 pub use share::{Net, Share};
 pub use signals::End;
 pub use stage::become_command;
-pub use text::text_of;
+pub use text::{is_format, text_of};
 pub use view::half_of_memory;
 
 /// The verb that makes this program a server ([`serve`]).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run is to be, and the messages by which the processes bring it about.
 
-use crate::change::Change;
+use crate::change_list::ChangeList;
 use crate::limit::Limits;
 use crate::mount_flags::HeldPlace;
 use crate::share::{Net, Share};
@@ -200,7 +200,7 @@ pub enum Source {
 }
 
 /// A path by its bytes, for a path need not be UTF-8.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PathBytes(Vec<u8>);
 
 impl From<&Path> for PathBytes {
@@ -262,7 +262,7 @@ pub(crate) enum FromServer {
     /// The view is answered for.
     Serving,
     /// Some of what changed; more may follow.
-    Changes(Vec<Change>),
+    Changes(ChangeList),
     /// That was all, and the view is let go.
     Finished(Rest),
     /// It cannot be done.

@@ -2,7 +2,7 @@
 //! The server: holds the view and answers for it.
 
 use crate::cgroup::Entry;
-use crate::change::Change;
+use crate::change_list::ChangeList;
 use crate::guests::Members;
 use crate::live::{Beacon, Inside, Label, LiveKind};
 use crate::plan::{FromServer, Mounted, PathBytes, Plan, Rest, ToServer, Upper};
@@ -19,9 +19,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Changes in a message, and bytes of their paths: one more may be in it.
-const CHANGES: usize = 500;
-const PATHS: usize = 1 << 20;
 /// How often the front is told that there is more to come.
 const PULSE: Duration = Duration::from_secs(10);
 
@@ -170,16 +167,13 @@ impl Server {
         let view = self.view.take();
         let mut view = view.ok_or_else(|| Refusal::new("there is no view"))?;
         // The front waits for as long as something is told.
-        let going_on = || drop(wire.send(&FromServer::Changes(Vec::new()), None));
+        let going_on = || drop(wire.send(&FromServer::Changes(ChangeList::default()), None));
         let lost = view.left(going_on)?;
         let unlogged = view.logged();
-        let changes = meanwhile(PULSE, going_on, || view.compare()?.all())?;
-        let mut rest = &changes[..];
-        while !rest.is_empty() {
-            let (some, later) = rest.split_at(message(rest));
-            let sent = wire.send(&FromServer::Changes(some.to_vec()), None);
+        let changes = meanwhile(PULSE, going_on, || view.compare()?.list())?;
+        for some in changes.parts() {
+            let sent = wire.send(&FromServer::Changes(some), None);
             sent.map_err(|why| Refusal::step("the changes cannot be told", why))?;
-            rest = later;
         }
         if !view.is_awaited() {
             // It goes with this process, for which the front does not wait.
@@ -191,17 +185,6 @@ impl Server {
             unlogged,
         }))
     }
-}
-
-/// How many changes the next message has.
-fn message(changes: &[Change]) -> usize {
-    let mut bytes = 0;
-    let fits = |change: &&Change| {
-        let before = bytes;
-        bytes += change.path.bytes().len();
-        before < PATHS
-    };
-    changes.iter().take(CHANGES).take_while(fits).count()
 }
 
 /// Does what may take long; `going_on` is called each `pulse` while it does, if there is a thread

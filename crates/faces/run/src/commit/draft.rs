@@ -453,21 +453,25 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What of the changes of a view is committed.
+    /// What of the changes of a view is committed. A name that is no entry went with the directory
+    /// that an entry replaces.
     pub(crate) fn told(scan: &Scan, choice: &Choice, all: Vec<Change>) -> Vec<Change> {
-        let goes: HashSet<&[u8]> = scan
-            .entries
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| choice.goes(*at))
-            .map(|(_, entry)| &entry.path[..])
+        let entries = scan.entries.iter().enumerate();
+        let entries: HashMap<&[u8], (usize, Is)> = entries
+            .map(|(at, entry)| (&entry.path[..], (at, entry.is)))
             .collect();
-        let bare = |change: &Change| {
+        let goes = |change: &Change| {
             let path = change.path.bytes();
-            path.strip_suffix(b"/").unwrap_or(path).to_vec()
+            let mut at = path.strip_suffix(b"/").unwrap_or(path);
+            let is_entry = entries.contains_key(at);
+            loop {
+                match entries.get(at) {
+                    Some((at, is)) => return choice.goes(*at) && (is_entry || *is != Is::Both),
+                    None if at.is_empty() => return false,
+                    None => at = split(at).0,
+                }
+            }
         };
-        let all = all.into_iter();
-        all.filter(|change| goes.contains(&bare(change)[..]))
-            .collect()
+        all.into_iter().filter(goes).collect()
     }
 }

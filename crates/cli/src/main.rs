@@ -22,7 +22,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 #[global_allocator]
 static ALLOC: openpath_bench::sys::CountingAlloc = openpath_bench::sys::CountingAlloc;
 
-/// The Linux open path as a library: measure it, try it.
+/// Run a command on a copy-on-write view of the file tree, and keep what you like of its changes.
 #[derive(Debug, Parser)]
 #[command(name = "openpath", version, arg_required_else_help = true)]
 #[command(after_help = "Exit status: 0 done, 1 a check found a shortfall, 2 it could not be run.")]
@@ -48,35 +48,35 @@ enum Start {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Measure openpath: times against the host kernel, or counts.
-    Bench(cmd::bench::Args),
-    /// Tell what mounts and views that run now were asked, and what they keep.
-    Stats(cmd::stats::Args),
-    /// List what is locked in mounts and views that run now, by whom, and who waits for whom.
-    Locks(cmd::locks::Args),
-    /// Explain a call step by step, in a tree described in text.
-    Explain(cmd::explain::Args),
-    /// Open a file through a ring, first not cached and then cached, and print what the ring did.
-    Ring(cmd::ring::Args),
-    /// Mount a tree where any program can use it.
-    Mount(cmd::mount::Args),
-    /// Take a mount away.
-    Umount(cmd::mount::UmountArgs),
     #[command(flatten)]
     Start(Start),
     /// Run a further command in a view that runs.
     Exec(cmd::exec::Args),
+    /// Show what a kept view changed, as unified diffs to read; `commit` applies the changes.
+    Diff(cmd::diff::Args),
+    /// Apply what a kept view changed to the real tree, all of it or a part.
+    Commit(cmd::commit::Args),
+    /// Remove views, with all that their commands changed.
+    Discard(cmd::views::Discard),
     /// List the views that run, and those that runs have kept.
     List(cmd::views::List),
-    /// Show what a kept view changed, as unified diffs to read; `commit` brings the changes.
-    Diff(cmd::diff::Args),
-    /// Bring what a kept view changed to the real tree, all of it or a part.
-    Commit(cmd::commit::Args),
-    /// Throw views away, with all that their commands changed.
-    Discard(cmd::views::Discard),
     /// Check whether a run is possible here, and say what to do if it is not.
     Doctor(cmd::doctor::Args),
-    /// Print what a shell needs to complete words of this command.
+    /// Show what running mounts and views are asked to do, and what they hold in memory.
+    Stats(cmd::stats::Args),
+    /// List the file locks in running mounts and views, their owners and waiters.
+    Locks(cmd::locks::Args),
+    /// Mount a tree where any program can use it.
+    Mount(cmd::mount::Args),
+    /// Take a mount away.
+    Umount(cmd::mount::UmountArgs),
+    /// Explain a call step by step, in a tree described in text.
+    Explain(cmd::explain::Args),
+    /// Open a file through a ring, first not cached and then cached, and print what the ring did.
+    Ring(cmd::ring::Args),
+    /// Measure openpath: times against the host kernel, or counts.
+    Bench(cmd::bench::Args),
+    /// Print completions of this command for a shell.
     Completions(cmd::completions::Args),
     /// Write the manual pages into a directory.
     Man(cmd::man::Args),

@@ -249,6 +249,33 @@ fn each_verb_has_a_page() {
 }
 
 #[test]
+fn help_begins_with_the_main_job_and_its_verbs() {
+    let help = openpath(&["help"]).stdout;
+    let help = String::from_utf8(help).unwrap();
+    assert!(
+        help.starts_with("Run a command on a copy-on-write view"),
+        "{help}"
+    );
+    let first = ["run", "exec", "diff", "commit", "discard", "list"];
+    assert_eq!(verbs()[..first.len()], first);
+}
+
+#[test]
+fn synopsis_of_a_page_has_the_arguments() {
+    let dir = std::env::temp_dir().join(format!("openpath-usage-{}", std::process::id()));
+    assert_eq!(status(&["man", dir.to_str().unwrap()]), 0);
+    for (verb, usage) in [
+        ("run", "openpath run [OPTIONS] <COMMAND>..."),
+        ("commit", "openpath commit [OPTIONS] <VIEW> [PATHS]..."),
+    ] {
+        let page = std::fs::read_to_string(dir.join(format!("openpath-{verb}.1"))).unwrap();
+        assert!(page.contains(&format!(".SH SYNOPSIS\n{usage}\n")), "{page}");
+        assert!(page.contains(&format!(".TH openpath-{verb} 1")), "{page}");
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
 fn bash_completes_each_verb() {
     let script = openpath(&["completions", "bash"]).stdout;
     let script = String::from_utf8(script).unwrap();

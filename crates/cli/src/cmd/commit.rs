@@ -27,25 +27,26 @@ const STATUS: &str = "Exit status: 0 done, or there was nothing to do; 1 others 
 pub(crate) struct Args {
     /// Name of a view, or its directory.
     view: String,
-    /// Only these paths, what is below them, and the new directories above them.
+    /// Only these paths, what is below them, and the new directories above them. Without any, all
+    /// that the view changed, wherever it is; `.` is what is below the working directory.
     paths: Vec<PathBuf>,
-    /// Say what would be done, and do nothing.
+    /// Say what a commit would do, and do nothing.
     #[arg(long)]
     dry_run: bool,
     /// One JSON object.
     #[arg(long)]
     json: bool,
-    /// Also where others changed the same; owners that cannot be given are let go.
+    /// Overwrite what others changed as well; files whose owner cannot be kept become yours.
     #[arg(long)]
     force: bool,
-    /// Undo the last commit; the view has its changes again.
+    /// Undo the last commit, and no commit before it; the view has its changes again.
     #[arg(long, conflicts_with_all = ["paths", "dry_run", "go_on", "abort"])]
     undo: bool,
-    /// Go on with a commit that was interrupted, or with its undoing.
+    /// Finish a commit that was interrupted, or its undoing.
     #[arg(long = "continue", conflicts_with_all = ["paths", "dry_run", "force", "abort"])]
     go_on: bool,
-    /// Go back from a commit that was interrupted. What others changed since of what it had
-    /// committed is listed, and nothing is done; with --force it is gone over.
+    /// Roll back a commit that was interrupted. If others changed since what it had committed, that
+    /// is listed and nothing is done; with --force it is overwritten.
     #[arg(long, conflicts_with_all = ["paths", "dry_run"])]
     abort: bool,
 }
@@ -273,7 +274,10 @@ fn as_text(told: &Told) -> String {
         }
         ("committed" | "possible", true) => "nothing to commit".to_owned(),
         ("possible", _) => format!("{count} can be committed"),
-        ("undone", _) => format!("{count} undone; the view has them again"),
+        ("undone", _) => {
+            let them = if count == "1 change" { "it" } else { "them" };
+            format!("{count} undone; the view has {them} again")
+        }
         ("aborted", _) => format!("the commit of {count} was taken back"),
         _ => format!("{count} committed; `--undo` takes that back"),
     };

@@ -21,10 +21,10 @@ pub(crate) struct Args {
     view: String,
     /// Only these paths, and what is below them.
     paths: Vec<PathBuf>,
-    /// How many lines came and went, and no lines.
+    /// A line for each change, with the number of lines that came and went.
     #[arg(long)]
     stat: bool,
-    /// One JSON object, with the lines that came and went counted.
+    /// One JSON object, with the number of lines that came and went.
     #[arg(long)]
     json: bool,
 }

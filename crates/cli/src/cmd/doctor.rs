@@ -7,7 +7,13 @@ use openpath_bench::Error;
 use openpath_run::Verdict;
 use serde_json::json;
 
+/// What the verdicts mean.
+const VERDICTS: &str = "Verdicts: good; partly: a run is possible, but lacks what the line says; \
+    bad: no run is possible; skipped: not checked, because another check failed. \
+    Exit status: 0 a run is possible, 1 it is not.";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = VERDICTS)]
 pub(crate) struct Args {
     /// One JSON array of checks.
     #[arg(long)]
@@ -18,6 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     let checks = openpath_run::doctor(&openpath_run::Plan::default());
     let word = |verdict| match verdict {
         Verdict::Good => "good",
+        Verdict::Partly => "partly",
         Verdict::Bad => "bad",
         Verdict::Skipped => "skipped",
     };
@@ -32,8 +39,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
             .map(|check| format!("{:8}{:12}{}\n", word(check.verdict), check.name, check.text));
         console::put(&lines.collect::<String>())?;
     }
-    let good = checks.iter().all(|check| check.verdict == Verdict::Good);
-    Ok(if good {
+    let fails = |verdict| matches!(verdict, Verdict::Bad | Verdict::Skipped);
+    Ok(if !checks.iter().any(|check| fails(check.verdict)) {
         Outcome::Done
     } else {
         Outcome::Shortfall

@@ -18,10 +18,10 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The name of a view that runs, a directory that is mounted, or the process of either, as
-    /// `openpath list` shows it; all unless told.
+    /// `openpath list` shows it. Without one, all.
     #[arg(value_name = "VIEW")]
     which: Option<String>,
-    /// A JSON object a line for each mount or view.
+    /// One JSON object a line, for each view or mount.
     #[arg(long)]
     json: bool,
 }

@@ -46,31 +46,30 @@ pub(crate) struct Args {
     /// Other users may use it too.
     #[arg(long)]
     allow_other: bool,
-    /// Set-id bits and device nodes mean something.
+    /// Set-id bits and device nodes take effect.
     #[arg(long)]
     trusted: bool,
     /// Ask the tree at each open and close.
     #[arg(long)]
     each_open: bool,
-    /// The kernel keeps writes back, as of a disk: quicker for who writes little by little, slower
-    /// for who reads many files, and a full tree is told to who closes. Not of a tree that others
-    /// may change.
+    /// The kernel keeps writes back, as of a disk: faster for many small writes, slower for reading
+    /// many files, and `ENOSPC` appears only at close. Not of a tree that others may change.
     #[arg(long)]
     write_back: bool,
     /// Answer locks of files here, and not in the kernel: `openpath locks` shows them. It asks at
     /// each open and close too.
     #[arg(long)]
     locks: bool,
-    /// Read the kernel's requests, also where it has rings for them.
+    /// Read the kernel's requests one by one, also where it offers rings.
     #[arg(long)]
     no_rings: bool,
-    /// Threads that answer.
+    /// Threads that answer requests.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// Files that the kernel may know at once.
     #[arg(long)]
     nodes_max: Option<usize>,
-    /// Print what was asked when it ends.
+    /// Print the counts of requests at the end.
     #[arg(long)]
     stats: bool,
     /// Started by `--daemon`: says that it has mounted.

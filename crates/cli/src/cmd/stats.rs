@@ -16,16 +16,16 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The name of a view that runs, a directory that is mounted, or the process of either, as
-    /// `openpath list` shows it; all unless told.
+    /// `openpath list` shows it. Without one, all.
     #[arg(value_name = "VIEW")]
     which: Option<String>,
-    /// A JSON object a line for each.
+    /// One JSON object a line, for each view or mount.
     #[arg(long)]
     json: bool,
-    /// As Prometheus reads it.
+    /// The text format of Prometheus.
     #[arg(long, conflicts_with_all = ["json", "watch"])]
     prometheus: bool,
-    /// Again after so many seconds, until it ends.
+    /// Print them again each so many seconds, until the view ends.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<Duration>,
 }

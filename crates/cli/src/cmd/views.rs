@@ -8,6 +8,7 @@ use openpath_bench::Error;
 use openpath_run::live::{Live, LiveKind};
 use openpath_run::{Committed, Found, Kept};
 use serde_json::json;
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -122,6 +123,10 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
         console::put(&format!("{}\n", list.collect::<serde_json::Value>()))?;
         return Ok(Outcome::Done);
     }
+    if !rows.is_empty() {
+        let (view, made, state) = ("VIEW", "MADE", "STATE");
+        console::put(&format!("{view:20} {made:>10} {state:14}COMMAND\n"))?;
+    }
     for row in rows {
         let name = text_of(row.name.as_deref().unwrap_or("-").as_ref());
         if let Some(why) = &row.damaged {
@@ -147,7 +152,8 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
 
 pub(crate) fn discard(args: &Discard) -> Result<Outcome, Error> {
     let mut failed = false;
-    for name in &args.views {
+    let mut seen = HashSet::new();
+    for name in args.views.iter().filter(|name| seen.insert(*name)) {
         if let Err(why) = openpath_run::discard(name) {
             failed = true;
             console::warn(&format!("openpath: {why}"));

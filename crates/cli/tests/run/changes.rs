@@ -314,3 +314,14 @@ fn tree_of_two_thousand_levels_is_told() {
         assert!(said.ends_with("/  2,299 names, 0 B\n"), "{said}");
     }
 }
+
+#[test]
+fn one_change_that_was_undone_is_in_the_singular() {
+    for place in Place::all("undone-one") {
+        assert!(summary(&place, "mkdir d; touch d/f").contains("1 change\n"));
+        verb(&place, &["commit", "v"]);
+        let undone = verb(&place, &["commit", "v", "--undo"]);
+        let want = "openpath: 1 change undone; the view has it again\n";
+        assert!(undone.ends_with(want), "{undone}");
+    }
+}

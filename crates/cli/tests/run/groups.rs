@@ -33,6 +33,12 @@ fn refusal(place: &Place, resource: &str) -> Option<String> {
     let mut parts = text.split("; ");
     let why = parts.find_map(|part| part.strip_prefix(&no));
     assert!(why.is_some() || text.contains(&yes), "{text}");
+    // Not all is well where a limit cannot hold.
+    let want = match text.contains("not --limit") {
+        true => "partly",
+        false => "good",
+    };
+    assert_eq!(limits["verdict"], want);
     why.map(str::to_owned)
 }
 

@@ -252,3 +252,12 @@ fn command_forges_no_view_and_no_socket_by_any_path_to_their_directories() {
         assert!(is_sentence(&err(&refused)), "{}", err(&refused));
     }
 }
+
+#[test]
+fn view_that_is_named_twice_is_discarded_once() {
+    for place in Place::all("discard-twice") {
+        assert!(place.run(&["-q", "--name", "a"], "true").status.success());
+        let done = openpath(&place, &["discard", "a", "a"]);
+        assert!(done.status.success(), "{}", err(&done));
+    }
+}

@@ -12,6 +12,8 @@ use openpath_fuse::Rings;
 pub enum Verdict {
     /// As it must be.
     Good,
+    /// A run is possible, and lacks something.
+    Partly,
     /// A run is not possible.
     Bad,
     /// An earlier check failed that this one stands on.
@@ -65,21 +67,37 @@ pub fn doctor(plan: &Plan) -> Vec<Check> {
     checks.push(rings());
     checks.push(check("terminal", crate::confine::check_terminal()));
     // A run is possible without.
-    checks.push(check("scopes", Ok(crate::confine::check_scope())));
+    checks.push(match crate::confine::check_scope() {
+        Ok(text) => check("scopes", Ok(text)),
+        Err(text) => partly("scopes", text),
+    });
     checks.push(check("keyring", crate::confine::check_keyring()));
     checks
 }
 
 /// A run is possible without, and shows the host's processes then.
 fn own_proc(init: &Init) -> Check {
-    let text = match &init.proc {
-        Ok(_) => "a run has a /proc of its own, which shows its processes alone".to_owned(),
-        Err(why) => format!(
-            "a run sees the host's /proc, since none of its own can be mounted ({why}): a \
-             container must show all of /proc, without parts covered by mounts"
+    match &init.proc {
+        Ok(_) => {
+            let text = "a run has a /proc of its own, which shows its processes alone";
+            check("processes", Ok(text.to_owned()))
+        }
+        Err(why) => partly(
+            "processes",
+            format!(
+                "a run sees the host's /proc, since none of its own can be mounted ({why}): a \
+                 container must show all of /proc, without parts covered by mounts"
+            ),
         ),
-    };
-    check("processes", Ok(text))
+    }
+}
+
+fn partly(name: &'static str, text: String) -> Check {
+    Check {
+        name,
+        verdict: Verdict::Partly,
+        text,
+    }
 }
 
 fn check(name: &'static str, found: Result<String, Refusal>) -> Check {
@@ -125,17 +143,30 @@ fn rings() -> Check {
 /// A run is possible without; one that asks for a limit that cannot hold is refused.
 fn limits() -> Check {
     let group = |limit: Limit| match crate::cgroup::check(limit) {
-        Ok(()) => format!("--limit {} by a control group", limit.resource()),
-        Err(why) => format!("not --limit {}: {why}", limit.resource()),
+        Ok(()) => Ok(format!("--limit {} by a control group", limit.resource())),
+        Err(why) => Err((limit.resource(), why.to_string())),
     };
     let pids = match crate::numbers::supported() {
-        Ok(()) => "--limit pids by its pid namespace".to_owned(),
+        Ok(()) => Ok("--limit pids by its pid namespace".to_owned()),
         // Why the namespace cannot matters only if a group cannot either.
-        Err(why) => group(Limit::Pids(0)).replace("pids: ", &format!("pids: {why}, and ")),
+        Err(why) => group(Limit::Pids(0))
+            .map_err(|(resource, other)| (resource, format!("{why}, and {other}"))),
     };
-    let (memory, cpu) = (group(Limit::Memory(0)), group(Limit::Cpu(0)));
-    let text = format!("a run can have --limit time; {pids}; {memory}; {cpu}");
-    check("limits", Ok(text))
+    let all = [pids, group(Limit::Memory(0)), group(Limit::Cpu(0))];
+    let can: String = all
+        .iter()
+        .flatten()
+        .map(|text| format!("; {text}"))
+        .collect();
+    let cannot = all.iter().filter_map(|found| found.as_ref().err());
+    let cannot: Vec<_> = cannot
+        .map(|(resource, why)| format!("not --limit {resource}: {why}"))
+        .collect();
+    let text = format!("a run can have --limit time{can}");
+    if cannot.is_empty() {
+        return check("limits", Ok(text));
+    }
+    partly("limits", format!("{text}; {}", cannot.join("; ")))
 }
 
 fn proc() -> Check {

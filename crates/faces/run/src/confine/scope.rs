@@ -60,22 +60,26 @@ fn has_scopes() -> bool {
 }
 
 /// What the kernel scopes here, for `doctor`.
-pub(crate) fn check() -> String {
+///
+/// # Errors
+/// What a command reaches because the kernel has no scopes.
+pub(crate) fn check() -> Result<String, String> {
     match landlock_version() {
         Some(SCOPES..) => {
-            "a command reaches no abstract sockets and signals no processes outside (Landlock)"
-                .to_owned()
+            let text =
+                "a command reaches no abstract sockets and signals no processes outside (Landlock)";
+            Ok(text.to_owned())
         }
         version => {
             let found = version.map_or_else(
                 || "no Landlock".to_owned(),
                 |version| format!("Landlock version {version}"),
             );
-            format!(
+            Err(format!(
                 "a command reaches abstract sockets of the host, and `kill 0` the caller's process \
                  group: the kernel has {found}, and needs version {SCOPES}, of Linux 6.12, turned \
                  on by `lsm=` at boot"
-            )
+            ))
         }
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a `Vfs` is built with: the emulated kernel, limits, system controls and switches.
 
+use openpath_abi::fcntl::{O_CREAT, O_EXCL};
+
 /// The emulated kernel version: which flags exist and which quirks hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 #[non_exhaustive]
@@ -134,7 +136,7 @@ pub struct Tuning {
     /// `task::Core::make_file`.
     pub reference_hand_over: bool,
     /// Look up the last component of an `O_CREAT` open without the directory's lock first. Gate:
-    /// `open::locked_look`.
+    /// [`Tuning::locked_look`].
     pub create_looks_first: bool,
     /// Ask for the lock context by a flag in the inode's read-mostly word. Gate:
     /// `lock::context`, `Shared::has_locks`.
@@ -153,6 +155,18 @@ pub struct Tuning {
     pub complete_directories: bool,
 }
 
+impl Tuning {
+    /// An open with all of these flags looks for its file with the directory locked, even if it is
+    /// cached.
+    pub(crate) fn locked_look(&self) -> u32 {
+        if self.create_looks_first {
+            O_CREAT | O_EXCL
+        } else {
+            O_CREAT
+        }
+    }
+}
+
 impl Default for Tuning {
     fn default() -> Self {
         Self {
@@ -168,4 +182,13 @@ impl Default for Tuning {
             complete_directories: true,
         }
     }
+}
+
+/// What a `Vfs` was built with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) profile: Profile,
+    pub(crate) limits: Limits,
+    pub(crate) sysctl: Sysctl,
+    pub(crate) tuning: Tuning,
 }

@@ -3,7 +3,7 @@
 //! many.
 
 use crate::clock::{Clock, Entropy, Secrets, SystemClock, SystemEntropy};
-use crate::config::{Limits, Profile, Sysctl, Tuning};
+use crate::config::{Config, Limits, Profile, Sysctl, Tuning};
 use crate::cred::Cred;
 use crate::dcache::Dcache;
 use crate::device::{DeviceKind, DeviceOps, Devices, Driver};
@@ -12,11 +12,12 @@ use crate::lock::Locks;
 use crate::lock_order::{House, SuperNumbers, Tenants};
 use crate::mount::{Mounts, Numbers, SUPERBLOCKS_MAX, rootfs};
 use crate::notify::Notify;
+use crate::object::Pins;
 use crate::path_cache::PathCache;
 use crate::pipe::Books;
 use crate::pressure::{Pressure, Told};
 use crate::superblock::SuperBlock;
-use crate::task::{Pins, Task};
+use crate::task::Task;
 use crate::tenant::{Tenant, TenantLimits};
 use crate::walk::Flights;
 use crate::weak_list::{remember, sweep};
@@ -27,15 +28,6 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-/// What a `Vfs` was built with.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Config {
-    pub(crate) profile: Profile,
-    pub(crate) limits: Limits,
-    pub(crate) sysctl: Sysctl,
-    pub(crate) tuning: Tuning,
-}
 
 /// The inside of a [`Vfs`], shared by its tasks.
 pub(crate) struct Shared {
@@ -136,7 +128,11 @@ impl Vfs {
     /// A new tenant: give it tasks with [`Task::set_tenant`].
     #[must_use]
     pub fn tenant(&self, limits: TenantLimits) -> Arc<Tenant> {
-        let tenant = Arc::new(Tenant::new(&self.0.dcache, self.0.id, limits));
+        let tenant = Arc::new(Tenant::new(
+            self.0.dcache.open_book(limits.names()),
+            self.0.id,
+            limits,
+        ));
         remember(&mut self.0.tenants.lock(), Arc::downgrade(&tenant));
         tenant
     }
@@ -367,7 +363,11 @@ impl VfsBuilder {
         )?;
         let mounts = Mounts::new(&dcache, limits.mounts_max, Secrets::new(self.secret))?;
         let house = PinSet::new(store).ok_or(Errno::ENOMEM)?;
-        let tenant = Arc::new(Tenant::new(&dcache, id, self.root_tenant));
+        let tenant = Arc::new(Tenant::new(
+            dcache.open_book(self.root_tenant.names()),
+            id,
+            self.root_tenant,
+        ));
         let mut shared = Shared {
             config: self.config,
             dcache,
@@ -405,7 +405,7 @@ impl VfsBuilder {
         let home = shared.home.set(Arc::downgrade(&shared));
         for tree in shared.trees() {
             if let Some(seat) = &mut *tree.seat.lock() {
-                seat.home = Weak::clone(home);
+                seat.home = home.clone();
             }
         }
         Ok(Vfs(shared))

@@ -12,8 +12,10 @@
 #![forbid(unsafe_code)]
 
 mod above;
+mod absent;
 mod acl;
 mod atime;
+mod book;
 mod buffer;
 mod bytes;
 mod clock;
@@ -24,6 +26,7 @@ mod device;
 mod explain;
 mod fd;
 mod file;
+mod file_ops;
 mod forget;
 mod inode;
 mod instance;
@@ -36,6 +39,7 @@ mod mount;
 mod name;
 mod named;
 mod notify;
+mod object;
 mod open;
 mod ops;
 mod path;
@@ -43,7 +47,9 @@ mod path_cache;
 mod perm;
 mod pipe;
 mod pressure;
+mod reason;
 mod stand_in;
+mod story;
 mod superblock;
 mod task;
 mod tenant;
@@ -52,20 +58,19 @@ mod walk;
 mod weak_list;
 
 pub use above::Above;
+pub use absent::{AbsentRules, AbsentRulesBuilder};
 pub use acl::{Acl, AclEntry, AclKind, AclMatch, AclTag, Acls, SetAcl};
 pub use bytes::Bytes;
 pub use clock::{Clock, Entropy, FineClock, SystemClock, SystemEntropy};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
 pub use device::{DeviceKind, DeviceOps, Opening};
-pub use explain::{
-    Cached, Check, Decider, ExplainOp, Explanation, Fast, Field, Lane, Permission, Place, Step,
-    Value, Would,
-};
+pub use explain::{ExplainOp, Explanation, Fast, Lane};
 #[doc(hidden)]
 pub use fd::FdMap;
 pub use fd::OwnerEx;
-pub use file::{Fd, FileOps, Io, LastFile, OpenFile, Running};
+pub use file::{LastFile, OpenFile, Running};
+pub use file_ops::{Fd, FileOps, Io};
 pub use inode::{
     Attr, Cargo, Carried, Carrier, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience,
     Rename, SetAttr, Way, flag,
@@ -75,17 +80,18 @@ pub use interrupt::Interrupter;
 pub use io::{Carriage, DataWait, fileattr};
 pub use lease::{Layout, LeaseBreak, LeaseBreaks, LeaseFlavor, LeaseInfo, NoLayouts};
 pub use lock::{FileLock, LockCall, LockFace, LockInfo, LockKind, LockOwner, LockWait};
-pub use mount::{
-    AbsentRules, AbsentRulesBuilder, MountFlags, MountInfo, Namespace, Propagation, mflag,
-};
+pub use mount::{MountFlags, MountInfo, Namespace, Propagation};
+pub use object::mflag;
 pub use ops::{Beneath, DirEntry, LSMT_ROOT, MountAttr};
 pub use path::VfsPath;
+pub use perm::Decider;
 pub use pressure::{Pressure, Relief, Shrinker};
+pub use reason::{Reason, Reasons};
+pub use story::{Cached, Check, Field, Permission, Place, Step, Value, Would};
 pub use superblock::{Caching, SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
 pub use tenant::{Activity, Tenant, TenantLimits, TenantRef, TenantStats};
 pub use tried::TryError;
-pub use walk::{Reason, Reasons};
 
 #[doc(inline)]
 pub use openpath_sync::Census;

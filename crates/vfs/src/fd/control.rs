@@ -5,8 +5,10 @@
 //! `do_fcntl`, `setfl`, `f_dupfd`, `memfd_fcntl`.
 
 use super::slot_of;
-use crate::file::{Fd, Filp, fbit};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::inode::flag;
+use crate::object::fbit;
 use crate::task::{Core, Task};
 use openpath_abi::fcntl::{
     F_ADD_SEALS, F_CREATED_QUERY, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_SEALS, F_GETFD,

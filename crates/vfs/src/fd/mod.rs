@@ -41,10 +41,11 @@ pub(crate) use control::signals;
 pub use map::FdMap;
 pub use owner::OwnerEx;
 
-use crate::dcache::Ground;
-use crate::file::{Fd, Filp};
-use crate::instance::Config;
+use crate::config::Config;
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::lock_order::FdTables;
+use crate::object::Ground;
 use crate::task::Core;
 use openpath_abi::Errno;
 use openpath_sync::{Biased, FileRef, FileSlots, unfailing};

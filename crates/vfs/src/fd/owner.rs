@@ -4,7 +4,8 @@
 //! # Kernel analogue
 //! `struct fown_struct`, `f_setown`, `f_getown_ex`.
 
-use crate::file::{Fd, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::task::Task;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{F_OWNER_PGRP, F_OWNER_PID};

@@ -4,7 +4,8 @@
 //! # Kernel analogue
 //! `anon_inode_getfd`: one inode of one mount that is nowhere attached serves them all.
 
-use super::{Fd, FileOps, Filp, Making};
+use super::{Filp, Making};
+use crate::file_ops::{Fd, FileOps};
 use crate::inode::{Inode, InodeOps, SetAttr};
 use crate::mount::Inner;
 use crate::task::Core;

@@ -27,58 +27,23 @@
 
 mod anonymous;
 mod handle;
-mod ops;
 mod release;
 mod running;
 
 pub use handle::{LastFile, OpenFile};
-pub(crate) use ops::RWF_COMMON;
-pub use ops::{FileOps, Io};
 pub use running::Running;
 
+use crate::file_ops::{FileOps, QUICK, TRIED};
 use crate::inode::Inode;
 use crate::lock_order::FilePosition;
-use crate::mount::MountData;
-use crate::open::{QUICK, TRIED};
+use crate::object::{FileBody, MountData, fbit};
+use crate::path::Spot;
 use crate::task::Core;
-use crate::walk::Spot;
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_NONBLOCK, O_PATH, O_TRUNC,
 };
 use openpath_abi::{Errno, caps, mode};
-use openpath_sync::{FileRef, Pin, RawGuard, RawLock, Sleeper, Word, Word32, file_item};
-
-/// A descriptor: a number below the table's limit. Negative ones are never open, but for
-/// [`openpath_abi::fcntl::AT_FDCWD`] where a path is relative to it.
-pub type Fd = i32;
-
-/// Bits that a file is made with.
-pub(crate) mod fbit {
-    /// The open that made it created what it is open at (`FMODE_CREATED`).
-    pub(crate) const CREATED: u32 = 1;
-    /// It has, or had, locks of its own.
-    pub(crate) const LOCKED: u32 = 1 << 1;
-}
-
-file_item! {
-    /// The words of an open file.
-    pub(crate) struct FileBody: Box<dyn FileOps> {
-        /// What `F_GETFL` says.
-        pub(crate) flags: Word32,
-        /// [`fbit`].
-        pub(crate) bits: Word32,
-        /// Where the next read, write or listing begins; an `i64`.
-        pub(crate) pos: Word,
-        /// The number of the credentials it was opened with.
-        pub(crate) cred: Word,
-        /// Who is signalled (`F_SETOWN`): a positive number, or 0.
-        pub(crate) owner: Word32,
-        /// What the owner is (`F_OWNER_*`), and from bit 8 on the signal (`F_SETSIG`).
-        pub(crate) signal: Word32,
-        /// Orders calls that move `pos`.
-        pub(crate) pos_lock: RawLock<FilePosition>,
-    }
-}
+use openpath_sync::{FileRef, Pin, RawGuard, Sleeper};
 
 /// What an open makes a file with.
 #[derive(Clone, Copy)]

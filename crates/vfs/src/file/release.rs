@@ -18,8 +18,19 @@ use super::fbit;
 use crate::dcache::unlinked;
 use crate::inode::shield;
 use crate::instance::Shared;
-use crate::task::Pins;
-use openpath_sync::{FileRef, LastRef};
+use crate::object::Pins;
+use crate::path::Home;
+use openpath_sync::{FileRef, LastRef, Pin};
+
+impl Home for Shared {
+    fn let_go(&self, pin: Pin) {
+        let awaited = self.is_awaited(&pin);
+        self.dcache.store.release(pin);
+        if awaited {
+            self.end_waits();
+        }
+    }
+}
 
 impl Shared {
     /// Puts back a reference to a file that may be in many hands (`fput`). Any thread may.

@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `deny_write_access`, `allow_write_access`.
 
-use super::Fd;
+use crate::file_ops::Fd;
 use crate::inode::Inode;
 use crate::task::Task;
 use openpath_abi::Errno;

@@ -3,7 +3,7 @@
 
 use super::{Carrier, Inode, Way};
 use crate::acl::{Acls, SetAcl};
-use crate::file::FileOps;
+use crate::file_ops::FileOps;
 use crate::lock::LockCall;
 use crate::path::VfsPath;
 use crate::tenant::TenantRef;

@@ -6,7 +6,8 @@
 
 use super::fileattr::{FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS};
 use crate::fd::signals;
-use crate::file::{Fd, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::inode::shield;
 use crate::task::Task;
 use openpath_abi::fcntl::{F_SETFD, FD_CLOEXEC, O_ASYNC, O_NONBLOCK};

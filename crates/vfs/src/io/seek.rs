@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the next read or write begins: lseek(2).
 
-use crate::file::{Fd, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::inode::{Extent, shield};
 use crate::ops::Target;
 use crate::task::Task;

@@ -9,7 +9,8 @@
 //!     together at what was the end.
 
 use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, counted, has_positions, verify_area};
-use crate::file::{Fd, Filp, Io};
+use crate::file::Filp;
+use crate::file_ops::{Fd, Io};
 use crate::inode::{SetAttr, flag, shield};
 use crate::ops::Target;
 use crate::pipe::End;

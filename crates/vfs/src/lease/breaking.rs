@@ -6,13 +6,13 @@
 
 use super::LeaseFlavor;
 use super::table::{Of, Until, Want};
-use crate::explain::Check;
+use crate::file_ops::TRIED;
 use crate::inode::{Inode, flag};
 use crate::instance::Shared;
 use crate::lock::LockKind;
-use crate::open::TRIED;
+use crate::reason::Reason;
+use crate::story::Check;
 use crate::task::Core;
-use crate::walk::Reason;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY};
 use openpath_sync::{Ended, Sleeper};

@@ -11,7 +11,7 @@
 
 use super::LeaseFlavor;
 use crate::fd::OwnerEx;
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::instance::Vfs;
 use crate::lock::LockKind;
 use crate::lock_order::LeaseNotices;

@@ -7,7 +7,7 @@
 use super::LeaseFlavor;
 use super::notice::LeaseBreak;
 use crate::fd::OwnerEx;
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::{Inode, flag};
 use crate::instance::Shared;
 use crate::lock::{LockContext, LockKind};

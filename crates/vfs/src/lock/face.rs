@@ -13,7 +13,8 @@
 use super::later::LockWait;
 use super::wait::Wish;
 use super::{FileLock, LockKind, LockOwner, Range, args};
-use crate::file::{Fd, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::instance::Shared;
 use crate::task::Task;
 use openpath_abi::{Errno, Flock};

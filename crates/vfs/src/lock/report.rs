@@ -3,7 +3,7 @@
 
 use super::context::LockContext;
 use super::{LockKind, LockOwner};
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::instance::Vfs;
 use crate::task::Task;
 use openpath_abi::Errno;

@@ -13,7 +13,7 @@ use super::make::{Depth, Kin};
 use super::place::Point;
 use super::topology::Topology;
 use crate::instance::Shared;
-use crate::walk::Spot;
+use crate::path::Spot;
 use openpath_abi::Errno;
 use std::collections::{HashMap, HashSet};
 

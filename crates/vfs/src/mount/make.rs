@@ -6,9 +6,10 @@
 
 use super::topology::{Node, Topology};
 use super::{MountData, mflag};
+use crate::dcache::tree_flags;
 use crate::instance::Shared;
+use crate::path::Spot;
 use crate::superblock::{Seat, SuperBlock};
-use crate::walk::Spot;
 use openpath_abi::{Errno, stat};
 use openpath_sync::Word;
 use openpath_sync::rcu::RcuCell;
@@ -55,7 +56,7 @@ impl Shared {
         let number = self.superblocks.lock().take().ok_or(Errno::ENOMEM)?;
         let options = sb.options();
         let root = Arc::clone(sb.root());
-        let root = self.dcache.add_root(root, number, options.of_tree());
+        let root = self.dcache.add_root(root, number, tree_flags(options));
         let root = root.inspect_err(|_| self.superblocks.lock().give(number))?;
         let dev = if options.dev == 0 {
             stat::makedev(0, number + 20)

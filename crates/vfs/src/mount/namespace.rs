@@ -15,8 +15,8 @@ use super::make::{Depth, Kin};
 use super::topology::Topology;
 use super::{Uproot, mflag};
 use crate::instance::Shared;
+use crate::path::Spot;
 use crate::superblock::SuperBlock;
-use crate::walk::Spot;
 use openpath_abi::Errno;
 use std::sync::Arc;
 

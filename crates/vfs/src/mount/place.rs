@@ -10,9 +10,9 @@
 
 use super::Mounts;
 use super::topology::Topology;
-use crate::dcache::dflag;
 use crate::instance::Shared;
-use crate::walk::Spot;
+use crate::object::dflag;
+use crate::path::Spot;
 use openpath_abi::Errno;
 use openpath_sync::{Chain, Change, Pin};
 

@@ -11,7 +11,8 @@
 //! R2. A mount is in the namespace its node names, or in none: being made, or taken out.
 
 use super::group::Groups;
-use super::{AbsentRules, MountData, Mounts};
+use super::{MountData, Mounts};
+use crate::absent::AbsentRules;
 use openpath_abi::Errno;
 use openpath_sync::Pin;
 use std::collections::{BTreeSet, HashMap};
@@ -70,7 +71,7 @@ pub(crate) struct Topology {
     /// Namespaces made so far.
     pub(super) made_namespaces: u64,
     /// Roots that were exchanged for others; see [`super::pivot`].
-    pub(super) pivots: Vec<super::pivot::Pivot>,
+    pub(crate) pivots: Vec<super::pivot::Pivot>,
 }
 
 impl Topology {

@@ -2,7 +2,8 @@
 //! The calls: inotify_init1(2), inotify_add_watch(2), inotify_rm_watch(2).
 
 use super::group::{Group, Instance};
-use crate::file::{Fd, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::ops::resolve;
 use crate::perm::{self, MAY_READ};
 use crate::task::{At, Task};

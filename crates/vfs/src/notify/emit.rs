@@ -5,10 +5,9 @@
 //! `fsnotify_inode`, `fsnotify_name`, `__fsnotify_parent`.
 
 use super::mark::News;
-use crate::dcache::dflag;
 use crate::inode::{Inode, flag};
 use crate::instance::Shared;
-use crate::task::Pins;
+use crate::object::{Pins, dflag};
 use openpath_abi::inotify::IN_ISDIR;
 use openpath_sync::Pin;
 

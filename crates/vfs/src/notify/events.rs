@@ -29,10 +29,9 @@ use crate::dcache::unlinked;
 use crate::file::Filp;
 use crate::inode::{Inode, SetAttr, flag};
 use crate::instance::Shared;
-use crate::mount::mflag;
+use crate::object::{Pins, mflag};
 use crate::ops::Target;
 use crate::superblock::SuperBlock;
-use crate::task::Pins;
 use openpath_abi::fcntl::{O_ACCMODE, O_PATH};
 use openpath_abi::inotify::{
     IN_ACCESS, IN_ATTRIB, IN_CLOSE_NOWRITE, IN_CLOSE_WRITE, IN_CREATE, IN_DELETE, IN_DELETE_SELF,

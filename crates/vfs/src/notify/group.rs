@@ -8,7 +8,7 @@ use super::emit::kind;
 use super::mark::News;
 use super::queue::Queue;
 use super::{Mark, Notify};
-use crate::file::{FileOps, Io};
+use crate::file_ops::{FileOps, Io};
 use crate::inode::Inode;
 use crate::instance::Shared;
 use crate::lock_order::NotifyWatches;

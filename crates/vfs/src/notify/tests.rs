@@ -4,7 +4,7 @@
 use super::group::{Group, Instance};
 use super::mark::News;
 use crate::Limits;
-use crate::file::{FileOps, Io};
+use crate::file_ops::{FileOps, Io};
 use crate::inode::{Attr, Inode, InodeOps, flag};
 use crate::instance::{Shared, Vfs};
 use crate::superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};

@@ -2,18 +2,20 @@
 //! What stands at the end of an open: may it be opened so, by this task (`do_open`, `may_open`,
 //! `do_dentry_open`)?
 
+use super::OpenOp;
 use super::sticky::{sticky_allows, sticky_level};
-use super::{OpenOp, QUICK, TRIED};
-use crate::device::open_device;
-use crate::explain::Check;
-use crate::file::{FileOps, Filp, Making};
+use crate::file::{Filp, Making};
+use crate::file_ops::FileOps;
+use crate::file_ops::{QUICK, TRIED};
 use crate::inode::{Inode, Patience, SetAttr, flag};
-use crate::mount::{MountData, Writing, mflag};
+use crate::object::{MountData, mflag};
 use crate::perm::{self, MAY_WRITE};
 use crate::pipe::open_fifo;
+use crate::reason::Reason;
+use crate::story::Check;
 use crate::superblock::SuperBlock;
-use crate::task::Core;
-use crate::walk::{Reason, lflag};
+use crate::task::{Core, Writing};
+use crate::walk::lflag;
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY,
     O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC,
@@ -248,7 +250,7 @@ pub(super) fn granted<'t>(
     if walked & lflag::REGULAR != 0 && inode.kind() != mode::S_IFREG {
         return Err(core.refused(Check::WantsFile, Errno::EFTYPE));
     }
-    if walked & lflag::DIRECTORY != 0 && sample.has(crate::dcache::dflag::NOT_DIR) {
+    if walked & lflag::DIRECTORY != 0 && sample.has(crate::object::dflag::NOT_DIR) {
         return Err(core.refused(Check::WantsDirectory, Errno::ENOTDIR));
     }
     let truncates = !created && op.has(O_TRUNC) && inode.kind() == mode::S_IFREG;
@@ -364,7 +366,7 @@ type Own = Option<Arc<Box<dyn FileOps>>>;
 ///
 /// # Errors
 /// `ETXTBSY`, `EROFS` (mount), `EAGAIN` or `EINTR` (somebody has a lease), `ENXIO` (socket), what
-/// the backend meets, or the FIFO ([`open_fifo`]) or device ([`open_device`]).
+/// the backend meets, or the FIFO ([`open_fifo`]) or device (`Devices::open`).
 #[inline(always)]
 fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
     let store = &core.vfs.dcache.store;
@@ -392,7 +394,10 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
     }
     let own: Box<dyn FileOps> = match inode.kind() {
         mode::S_IFIFO => Box::new(open_fifo(core, inode, asked)?),
-        mode::S_IFCHR | mode::S_IFBLK => open_device(core, inode, flags)?,
+        mode::S_IFCHR | mode::S_IFBLK => {
+            let cred = Arc::clone(&core.cred());
+            core.vfs.devices.open(inode, flags, &cred, &core.sleeper)?
+        }
         // A socket is bound or connected to, not opened.
         _ => return Err(Errno::ENXIO),
     };

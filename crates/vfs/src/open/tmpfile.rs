@@ -2,12 +2,11 @@
 //! Files without a name: `O_TMPFILE` (`do_tmpfile`, `vfs_tmpfile`).
 
 use super::{OpenOp, grant};
-use crate::acl::new_file;
-use crate::dcache::Kind;
-use crate::explain::{Check, Would};
+use crate::book::Kind;
 use crate::file::Filp;
 use crate::inode::{NewInode, flag};
-use crate::perm::{self, MAY_EXEC, MAY_WRITE};
+use crate::perm::{self, MAY_EXEC, MAY_WRITE, new_file};
+use crate::story::{Check, Would};
 use crate::task::{At, Core};
 use crate::walk::{self, lflag};
 use openpath_abi::Errno;

@@ -14,7 +14,7 @@
 use super::resolve;
 use super::target::{Target, at_lookup};
 use crate::cred::Cred;
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::SetAttr;
 use crate::task::Task;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};

@@ -3,8 +3,8 @@
 
 use super::resolve;
 use super::target::Target;
-use crate::file::Fd;
-use crate::mount::mflag;
+use crate::file_ops::Fd;
+use crate::object::mflag;
 use crate::task::{At, Task};
 use crate::walk::lflag;
 use openpath_abi::mount::{

@@ -27,16 +27,16 @@ mod unlink;
 mod xattr;
 
 pub use beneath::Beneath;
-pub(crate) use cwd::path_of;
 pub use dir::DirEntry;
 pub use mounts::{LSMT_ROOT, MountAttr};
 pub(crate) use target::{Target, at_lookup};
 
 use crate::inode::Inode;
-use crate::mount::MountData;
+use crate::object::MountData;
 use crate::open::check_path;
+use crate::path::Spot;
 use crate::task::{At, Core};
-use crate::walk::{self, Last, Spot, lflag};
+use crate::walk::{self, Last, lflag};
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};
 

@@ -9,7 +9,7 @@
 use super::resolve;
 use super::target::{Target, at_lookup};
 use crate::config::Profile;
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::{Attr, Patience, flag};
 use crate::task::{At, Task};
 use crate::walk::lflag;

@@ -7,7 +7,7 @@
 use super::attr::ANONYMOUS;
 use super::resolve;
 use super::target::{FIXED, Target, at_lookup};
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
 use crate::task::{At, Task};

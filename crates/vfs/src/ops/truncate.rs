@@ -11,7 +11,7 @@
 use super::resolve;
 use super::target::Target;
 use crate::config::Profile;
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
 use crate::task::{At, Task};

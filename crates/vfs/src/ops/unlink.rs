@@ -12,7 +12,7 @@ use super::child::bury;
 use super::rename::Stop;
 use super::{Held, Parent, resolve_parent};
 use crate::dcache::Dcache;
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::{Inode, flag};
 use crate::perm;
 use crate::task::{At, Core, Task};

@@ -6,7 +6,8 @@
 
 use super::Pipe;
 use super::end::End;
-use crate::file::{Fd, FileOps, Filp, Making};
+use crate::file::{Filp, Making};
+use crate::file_ops::{Fd, FileOps};
 use crate::inode::{Attr, Inode, InodeOps};
 use crate::mount::Inner;
 use crate::task::{Core, Task};

@@ -11,11 +11,11 @@
 
 use super::end::End;
 use super::{Books, Pipe};
+use crate::file_ops::TRIED;
 use crate::inode::Inode;
 use crate::lock_order::InodePipes;
-use crate::open::TRIED;
+use crate::reason::Reason;
 use crate::task::Core;
-use crate::walk::Reason;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_sync::{Mutex, Sleeper, Wake};

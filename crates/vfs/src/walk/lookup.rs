@@ -4,11 +4,12 @@
 
 use super::confirm::Compared;
 use super::{Fail, Mode, Reason, Walk};
-use crate::dcache::{Kind, dflag};
-use crate::explain::Check;
+use crate::book::Kind;
 use crate::inode::{Inode, Patience, flag};
 use crate::lock_order::{Flight, FlightTable};
 use crate::name::NameKey;
+use crate::object::dflag;
+use crate::story::Check;
 use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Pin, Sample, unfailing};

@@ -3,10 +3,10 @@
 
 use super::plain::{self, Plain};
 use super::{Fail, Last, LastKind, Mode, Spot, Text, Walk, lflag, retry};
-use crate::dcache::dflag;
-use crate::explain::{Check, Step};
 use crate::name::component_end;
+use crate::object::dflag;
 use crate::perm;
+use crate::story::{Check, Step};
 use crate::task::{At, Core};
 use crate::tenant::count;
 use openpath_abi::Errno;

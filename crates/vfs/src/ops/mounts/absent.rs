@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A mount is given rules of absent names: a call of the host, which no guest has.
 
-use crate::mount::AbsentRules;
+use crate::absent::AbsentRules;
 use crate::ops::resolve;
 use crate::task::{At, Task};
 use crate::walk::lflag;

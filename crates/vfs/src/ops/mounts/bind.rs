@@ -8,8 +8,9 @@ use super::{may_mount, move_mount, on_top};
 use crate::instance::Shared;
 use crate::mount::{Depth, From, Kin, Topology};
 use crate::ops::{Held, resolve};
+use crate::path::Spot;
 use crate::task::{At, Core, Task};
-use crate::walk::{Spot, lflag};
+use crate::walk::lflag;
 use openpath_abi::Errno;
 use openpath_abi::limits::PATH_MAX;
 

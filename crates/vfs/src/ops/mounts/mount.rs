@@ -5,7 +5,8 @@
 //! `path_mount`, `do_add_mount`.
 
 use super::{may_mount, on_top};
-use crate::mount::{MountFlags, mflag};
+use crate::mount::MountFlags;
+use crate::object::mflag;
 use crate::ops::resolve;
 use crate::superblock::SuperBlock;
 use crate::task::{At, Task};

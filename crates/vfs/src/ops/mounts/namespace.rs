@@ -6,8 +6,8 @@
 
 use super::may_mount;
 use crate::mount::Namespace;
+use crate::path::Spot;
 use crate::task::{Core, Task};
-use crate::walk::Spot;
 use openpath_abi::{Errno, caps};
 use openpath_sync::Pin;
 

@@ -8,7 +8,8 @@
 //! is a namespace without tasks.
 
 use super::{bind, may_mount};
-use crate::file::{Fd, FileOps, Making};
+use crate::file::Making;
+use crate::file_ops::{Fd, FileOps};
 use crate::instance::Shared;
 use crate::mount::{Depth, Kin, MountFlags};
 use crate::ops::resolve;

@@ -5,7 +5,8 @@
 //! `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`.
 
 use super::may_mount;
-use crate::mount::{MountData, MountFlags, Topology, mflag};
+use crate::mount::{MountFlags, Topology};
+use crate::object::{MountData, mflag};
 use crate::ops::{Held, resolve};
 use crate::superblock::SuperBlock;
 use crate::task::{At, Core, Task};

@@ -6,7 +6,7 @@
 //! is open with `O_PATH`: what the older calls by a descriptor refuse.
 
 use super::{check_name, check_set};
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::ops::target::at_lookup;
 use crate::ops::{Held, resolve};
 use crate::task::Task;

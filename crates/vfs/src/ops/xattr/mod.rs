@@ -14,7 +14,7 @@ mod rules;
 mod values;
 
 use super::{Target, resolve};
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::task::{At, Task};
 use crate::walk::lflag;
 use openpath_abi::Errno;

@@ -51,7 +51,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "pivot-moves-all",
         wrong: "who stands anywhere in the old root's mount follows an exchange of roots",
-        file: "mount/pivot.rs",
+        file: "task/pivots.rs",
         right: "if *place == pivot.from {",
         planted: "if place.mount == pivot.from.mount {",
     },

@@ -31,7 +31,9 @@
 //! A mount without rules has none: the plain lane asks for the flag where it asks whether the mount
 //! is steady, and the walk forgets that it may go straight when it enters a mount that has it.
 
-use super::glob::{Glob, sweep};
+mod glob;
+
+use glob::{Glob, sweep};
 use openpath_abi::Errno;
 use std::sync::Arc;
 
@@ -52,6 +54,13 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentRules(Arc<Rules>);
+
+/// The rules of one mount.
+pub(crate) struct Hidden {
+    pub(crate) rules: AbsentRules,
+    /// The directory that patterns with a slash begin at.
+    pub(crate) anchor: u32,
+}
 
 #[derive(Debug, PartialEq, Eq)]
 struct Rules {
@@ -122,19 +131,19 @@ impl AbsentRules {
     }
 
     /// Whether the name is absent wherever it is.
-    pub(super) fn means_name(&self, name: &[u8]) -> bool {
+    pub(crate) fn means_name(&self, name: &[u8]) -> bool {
         let Rules { names, globs, .. } = &*self.0;
         names.binary_search_by(|n| (**n).cmp(name)).is_ok()
             || globs.iter().any(|glob| glob.matches(name))
     }
 
     /// Whether it is absent in some directory.
-    pub(super) fn may_mean(&self, name: &[u8]) -> bool {
+    pub(crate) fn may_mean(&self, name: &[u8]) -> bool {
         self.0.anchored.iter().any(|rule| rule.last.matches(name))
     }
 
     /// Whether it is absent in the directory that these names lead to from the root.
-    pub(super) fn means_at<D: AsRef<[u8]>>(&self, dirs: &[D], name: &[u8]) -> bool {
+    pub(crate) fn means_at<D: AsRef<[u8]>>(&self, dirs: &[D], name: &[u8]) -> bool {
         let many = |part: &Part| *part == Part::Many;
         let meets = |part: &Part, dir: &D| match part {
             Part::Many => false,
@@ -146,7 +155,7 @@ impl AbsentRules {
 
     /// Whether all that is meant below the directory that the names `old` lead to is meant as well
     /// once these lead to it that are `new`.
-    pub(super) fn let_move<D: AsRef<[u8]>>(&self, old: &[D], new: &[D]) -> bool {
+    pub(crate) fn let_move<D: AsRef<[u8]>>(&self, old: &[D], new: &[D]) -> bool {
         let mut rules = self.0.anchored.iter().chain(&self.0.stays);
         rules.all(|rule| {
             let (before, after) = (rule.ways(old), rule.ways(new));

@@ -5,8 +5,12 @@
 //! `inode_permission`, `generic_permission`, `acl_permission_check`, `may_delete`, `may_create`,
 //! `check_sticky`.
 
+mod new_file;
+
+pub(crate) use new_file::{NewFile, new_file};
+
+use crate::acl::AclMatch;
 use crate::cred::Cred;
-use crate::explain::Decider;
 use crate::inode::{Inode, flag};
 use crate::superblock::SuperBlock;
 use openpath_abi::{Errno, caps, mode};
@@ -19,6 +23,44 @@ pub(crate) const MAY_WRITE: u32 = 2;
 pub(crate) const MAY_READ: u32 = 4;
 /// Append only; asked together with [`MAY_WRITE`].
 pub(crate) const MAY_APPEND: u32 = 8;
+
+/// Who or what decided whether access was allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Decider {
+    /// The owner's bits of the mode.
+    Owner,
+    /// The group's.
+    Group,
+    /// Everyone else's.
+    Other,
+    /// An entry of its access control list.
+    Acl(AclMatch),
+    /// A capability (`CAP_*`), by its number.
+    Capability(u32),
+}
+
+impl Decider {
+    /// A word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        use openpath_abi::caps;
+        match self {
+            Self::Owner => "owner bits",
+            Self::Group => "group bits",
+            Self::Other => "other bits",
+            Self::Acl(AclMatch::User(_)) => "the list's entry of the user",
+            Self::Acl(AclMatch::GroupObj) => "the list's entry of the file's group",
+            Self::Acl(AclMatch::Group(_)) => "the list's entry of a group",
+            Self::Acl(AclMatch::Groups) => "the list's entries of groups",
+            Self::Acl(AclMatch::Mask) => "the list's mask",
+            Self::Acl(AclMatch::Other) => "the list's entry of others",
+            Self::Capability(caps::CAP_DAC_OVERRIDE) => "CAP_DAC_OVERRIDE",
+            Self::Capability(caps::CAP_DAC_READ_SEARCH) => "CAP_DAC_READ_SEARCH",
+            Self::Capability(_) => "a capability",
+        }
+    }
+}
 
 /// The entry of the inode's access control list that decides about `cred`, which does not own it;
 /// `None`: it has no list, or its group bits are empty, and the mode decides

@@ -9,19 +9,32 @@
 //! All are the task's own: nothing here is written by another thread, so a cached call writes only
 //! lines of its task.
 
+mod called;
+mod pivots;
+mod rules;
+mod tell;
+mod write;
+
+pub(crate) use called::Place;
+pub(crate) use rules::Says;
+pub(crate) use write::Writing;
+
+use crate::book::Kind;
 use crate::buffer::Buffer;
 use crate::cred::Cred;
-use crate::dcache::{Dentry, Kind};
-use crate::explain::{Check, Story};
 use crate::fd::FdTable;
-use crate::file::{Fd, FileBody, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::inode::Patience;
 use crate::instance::Shared;
 use crate::lock::LockContext;
 use crate::lock_order::Deferred;
-use crate::mount::{MountSlot, Namespace};
-use crate::tenant::{Tenant, TenantRef};
-use crate::walk::{Reason, ReasonCounts, Reasons, Spot};
+use crate::mount::Namespace;
+use crate::object::Pins;
+use crate::path::Spot;
+use crate::reason::{Reason, ReasonCounts, Reasons};
+use crate::story::{Check, Story};
+use crate::tenant::{Tally, Tenant, TenantRef};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_sync::rcu::Reader;
@@ -58,9 +71,6 @@ impl Base<'_> {
     }
 }
 
-/// The pin words of a task.
-pub(crate) type Pins = PinSet<MountSlot, Dentry, FileBody>;
-
 /// The inside of a [`Task`], which walks and open files borrow. Aligned, so that tasks side by side
 /// share no line.
 #[repr(align(128))]
@@ -68,7 +78,7 @@ pub(crate) struct Core {
     pub(crate) vfs: Arc<Shared>,
     /// Whether walks may go without references ([`crate::Tuning::lock_free_walk`]).
     pub(crate) lock_free: Cell<bool>,
-    /// Flags of opens that look with the directory locked ([`crate::open::locked_look`]).
+    /// Flags of opens that look with the directory locked ([`crate::Tuning::create_looks_first`]).
     pub(crate) locked_look: u32,
     /// Whether opens look for leases by the pointer to the context, and not by the flag alone
     /// ([`crate::Tuning::lock_context_flag`]).
@@ -151,6 +161,14 @@ impl Core {
     #[inline(always)]
     pub(crate) fn count(&self, what: usize) {
         self.reader.counts()[what].bump();
+    }
+
+    /// Where it counts.
+    fn tally(&self) -> Tally {
+        Tally {
+            words: self.reader.counts(),
+            reasons: Arc::clone(&self.reasons),
+        }
     }
 
     /// A call that is not to wait cannot go on: counts why.
@@ -270,7 +288,7 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        self.tenant().part(self);
+        self.tenant().part(self.reader.counts());
         let none = FdTable::new(&self.vfs.dcache.store, &self.vfs.config, 0);
         self.swap_fds(none).leave(self);
         for pin in self.anchors.take().into_iter().flatten() {
@@ -325,7 +343,7 @@ impl Task {
         let nofile = NOFILE_DEFAULT.min(u64::from(vfs.config.limits.nr_open));
         let pins = PinSet::new(Arc::clone(&vfs.dcache.store)).ok_or(Errno::ENOMEM)?;
         let core = Core {
-            locked_look: crate::open::locked_look(&vfs.config.tuning),
+            locked_look: vfs.config.tuning.locked_look(),
             by_lock_pointer: !vfs.config.tuning.lock_context_flag,
             lock_free: Cell::new(vfs.config.tuning.lock_free_walk),
             story: Story::default(),
@@ -356,7 +374,7 @@ impl Task {
             sleeper: Sleeper::default(),
             deferred: Mutex::default(),
         };
-        core.tenant().join(&core);
+        core.tenant().join(core.tally());
         let root = core
             .pins
             .pin_now(root.mount, root.dentry)
@@ -418,8 +436,8 @@ impl Task {
         if !tenant.is_of(self.core.vfs.id) {
             return Err(Errno::EINVAL);
         }
-        self.core.tenant().part(&self.core);
-        tenant.join(&self.core);
+        self.core.tenant().part(self.core.reader.counts());
+        tenant.join(self.core.tally());
         self.core.tenant.replace(TenantRef::new(tenant));
         Ok(())
     }

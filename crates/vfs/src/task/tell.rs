@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a call that is being explained leaves what it does, step by step.
+//! The hooks by which a call that is being explained tells what it does, step by step.
 //!
 //! # Rules
 //! R1. Every hook is on a side that a cached call does not take: in walks with references, where
@@ -7,78 +7,23 @@
 //!     takes that side from its start, because its task's lock-free walk is off meanwhile.
 //! R2. A hook does not decide anything, but for [`Core::stop_before`].
 
-use super::Check;
-use super::step::{Cached, Permission, Place, Step, Would};
-use crate::dcache::{Dcache, Look, dflag};
+use super::Core;
+use super::called::Place as Called;
+use crate::dcache::{Dcache, Look};
 use crate::inode::Inode;
 use crate::name::NameKey;
+use crate::object::dflag;
+use crate::path::Spot;
 use crate::perm;
-use crate::task::Core;
-use crate::walk::Spot;
+use crate::story::{Cached, Check, Permission, Place, Step, Would};
 use openpath_abi::Errno;
 use openpath_sync::Pin;
-use std::cell::{Cell, RefCell};
-
-/// What one task tells of the call it makes.
-#[derive(Default)]
-pub(crate) struct Story {
-    on: Cell<bool>,
-    steps: RefCell<Vec<Step>>,
-    stopped: Cell<bool>,
-    /// Where the lock-free walk was left, a try would have gone on.
-    goes_on: Cell<bool>,
-}
-
-impl Story {
-    /// Notes whether a call that must not wait goes on where the lock-free walk is left.
-    pub(crate) fn note_try(&self, goes_on: bool) {
-        self.goes_on.set(goes_on);
-    }
-
-    /// What was noted since this was asked last.
-    pub(super) fn take_try(&self) -> bool {
-        self.goes_on.take()
-    }
-}
-
-/// A call is being told until this is dropped.
-pub(crate) struct Telling<'t> {
-    core: &'t Core,
-    lock_free: bool,
-}
-
-impl<'t> Telling<'t> {
-    /// From now on the task tells what it does, and walks with references.
-    pub(crate) fn begin(core: &'t Core) -> Self {
-        let story = &core.story;
-        story.on.set(true);
-        story.stopped.set(false);
-        story.steps.borrow_mut().clear();
-        Self {
-            core,
-            lock_free: core.lock_free.replace(false),
-        }
-    }
-
-    /// What was told, and whether it stopped before a change.
-    pub(crate) fn end(self) -> (Vec<Step>, bool) {
-        let story = &self.core.story;
-        (story.steps.take(), story.stopped.get())
-    }
-}
-
-impl Drop for Telling<'_> {
-    fn drop(&mut self) {
-        self.core.story.on.set(false);
-        self.core.lock_free.set(self.lock_free);
-    }
-}
 
 impl Core {
     /// Whether the call is being explained.
     #[inline(always)]
     pub(crate) fn is_told(&self) -> bool {
-        self.story.on.get()
+        self.story.is_on()
     }
 
     /// Tells a step.
@@ -86,7 +31,7 @@ impl Core {
     pub(crate) fn tell(&self, step: impl FnOnce() -> Step) {
         if self.is_told() {
             let step = step();
-            self.story.steps.borrow_mut().push(step);
+            self.story.push(step);
         }
     }
 
@@ -142,9 +87,7 @@ impl Core {
             return;
         }
         let inode = self.vfs.dcache.store.dentry_payload(pin);
-        if let Some(Step::Name { kind, .. }) = self.story.steps.borrow_mut().last_mut() {
-            *kind = inode.map(Inode::kind);
-        }
+        self.story.note_kind(inode.map(Inode::kind));
     }
 
     /// Tells a step about a place, which something holds.
@@ -163,7 +106,7 @@ impl Core {
             return Ok(());
         }
         self.tell(|| Step::Would(would));
-        self.story.stopped.set(true);
+        self.story.stop();
         Err(Errno::ECANCELED)
     }
 }
@@ -176,7 +119,7 @@ impl Place {
         let inode = pin.as_ref().and_then(|pin| store.dentry_payload(pin));
         let mount = pin.as_ref().and_then(|pin| store.mount_payload(pin));
         let place = Self {
-            path: crate::ops::path_of(core, spot),
+            path: Called::of(core, spot).path,
             mount: mount.map_or(0, |mount| mount.id),
             ino: inode.map_or(0, Inode::ino),
             kind: inode.map_or(0, Inode::kind),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one opening of a file does its own way.
+//! What one opening of a file does its own way, and the words in which it is asked.
 
 use openpath_abi::Errno;
 use openpath_abi::falloc::{
@@ -7,6 +7,16 @@ use openpath_abi::falloc::{
 };
 use openpath_sync::Sleeper;
 use std::io::{IoSlice, IoSliceMut};
+
+/// A descriptor: a number below the table's limit. Negative ones are never open, but for
+/// [`openpath_abi::fcntl::AT_FDCWD`] where a path is relative to it.
+pub type Fd = i32;
+
+/// Not to wait: what the file's backend is asked, it is asked with [`crate::Patience::Cached`].
+/// Ours alone, and gone once the file is open.
+pub(crate) const QUICK: u32 = 1 << 31;
+/// Opened as with `O_NONBLOCK`, which the file does not keep. Ours alone, as [`QUICK`] is.
+pub(crate) const TRIED: u32 = 1 << 30;
 
 /// The `RWF_*` flags that every file takes whose data is read and written by vectors.
 pub(crate) const RWF_COMMON: u32 =

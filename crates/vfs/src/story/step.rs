@@ -2,8 +2,8 @@
 //! What can be told of a call: steps with their facts, as plain data.
 
 use super::Check;
-use crate::acl::AclMatch;
-use crate::walk::Reason;
+use crate::perm::Decider;
+use crate::reason::Reason;
 use openpath_abi::Errno;
 
 /// A place that a walk stood at.
@@ -18,22 +18,6 @@ pub struct Place {
     pub ino: u64,
     /// Type of the file (`S_IFMT`); 0 for a name without one.
     pub kind: u32,
-}
-
-/// Who or what decided whether access was allowed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Decider {
-    /// The owner's bits of the mode.
-    Owner,
-    /// The group's.
-    Group,
-    /// Everyone else's.
-    Other,
-    /// An entry of its access control list.
-    Acl(AclMatch),
-    /// A capability (`CAP_*`), by its number.
-    Capability(u32),
 }
 
 /// A permission that was asked for.
@@ -164,28 +148,6 @@ impl Place {
             ("inode", Value::Number(self.ino)),
             ("type", Value::Word(kind_name(self.kind))),
         ]
-    }
-}
-
-impl Decider {
-    /// A word for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        use openpath_abi::caps;
-        match self {
-            Self::Owner => "owner bits",
-            Self::Group => "group bits",
-            Self::Other => "other bits",
-            Self::Acl(AclMatch::User(_)) => "the list's entry of the user",
-            Self::Acl(AclMatch::GroupObj) => "the list's entry of the file's group",
-            Self::Acl(AclMatch::Group(_)) => "the list's entry of a group",
-            Self::Acl(AclMatch::Groups) => "the list's entries of groups",
-            Self::Acl(AclMatch::Mask) => "the list's mask",
-            Self::Acl(AclMatch::Other) => "the list's entry of others",
-            Self::Capability(caps::CAP_DAC_OVERRIDE) => "CAP_DAC_OVERRIDE",
-            Self::Capability(caps::CAP_DAC_READ_SEARCH) => "CAP_DAC_READ_SEARCH",
-            Self::Capability(_) => "a capability",
-        }
     }
 }
 

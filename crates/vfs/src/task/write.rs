@@ -12,11 +12,10 @@
 //!     writer is told no, or is done, the mark stays.
 //! R2. Nothing is counted: an open for writing stores nothing that another task's call reads.
 
-use super::{MountData, mflag};
-use crate::dcache::Ground;
+use super::Core;
 use crate::inode::Inode;
-use crate::task::Core;
-use crate::walk::Spot;
+use crate::object::{Ground, MountData, mflag};
+use crate::path::Spot;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, unfailing};
 use std::collections::HashSet;

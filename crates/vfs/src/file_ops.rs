@@ -12,6 +12,15 @@ use std::io::{IoSlice, IoSliceMut};
 /// [`openpath_abi::fcntl::AT_FDCWD`] where a path is relative to it.
 pub type Fd = i32;
 
+/// The owner of a file (`struct f_owner_ex`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OwnerEx {
+    /// What it is: `F_OWNER_TID`, `F_OWNER_PID` or `F_OWNER_PGRP`.
+    pub kind: u32,
+    /// Its number; 0: nobody.
+    pub pid: i32,
+}
+
 /// Not to wait: what the file's backend is asked, it is asked with [`crate::Patience::Cached`].
 /// Ours alone, and gone once the file is open.
 pub(crate) const QUICK: u32 = 1 << 31;

@@ -11,7 +11,7 @@ use crate::lease::Notices;
 use crate::lock::Locks;
 use crate::lock_order::{House, SuperNumbers, Tenants};
 use crate::mount::{Mounts, Numbers, SUPERBLOCKS_MAX, rootfs};
-use crate::notify::Notify;
+use crate::notify::{Notify, Watchers};
 use crate::object::Pins;
 use crate::path_cache::PathCache;
 use crate::pipe::Books;
@@ -82,6 +82,12 @@ impl Shared {
         let trees = topology.nodes.values().map(|node| &node.data.sb);
         let new = trees.filter(|tree| seen.insert(Arc::as_ptr(tree)));
         new.cloned().collect()
+    }
+}
+
+impl Watchers for Shared {
+    fn notify(&self) -> &Notify {
+        &self.notify
     }
 }
 
@@ -388,7 +394,7 @@ impl VfsBuilder {
             pipes: Arc::default(),
             next_pipe: Word::new(2),
             devices: Devices::new(self.entropy, self.drivers),
-            locks: Locks::default(),
+            locks: Locks::new(self.config.profile),
             notices: Arc::default(),
             files: Word::new(0),
             next_cred: Word::new(1),

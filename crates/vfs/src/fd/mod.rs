@@ -39,7 +39,6 @@ mod share;
 
 pub(crate) use control::signals;
 pub use map::FdMap;
-pub use owner::OwnerEx;
 
 use crate::config::Config;
 use crate::file::Filp;

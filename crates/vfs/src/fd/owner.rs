@@ -5,19 +5,10 @@
 //! `struct fown_struct`, `f_setown`, `f_getown_ex`.
 
 use crate::file::Filp;
-use crate::file_ops::Fd;
+use crate::file_ops::{Fd, OwnerEx};
 use crate::task::Task;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{F_OWNER_PGRP, F_OWNER_PID};
-
-/// The owner of a file (`struct f_owner_ex`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct OwnerEx {
-    /// What it is: `F_OWNER_TID`, `F_OWNER_PID` or `F_OWNER_PGRP`.
-    pub kind: u32,
-    /// Its number; 0: nobody.
-    pub pid: i32,
-}
 
 /// The highest signal (`_NSIG`).
 const SIGNAL_MAX: u64 = 64;

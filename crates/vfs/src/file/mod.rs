@@ -27,6 +27,8 @@
 
 mod anonymous;
 mod handle;
+mod locks;
+mod pipe;
 mod release;
 mod running;
 

@@ -33,6 +33,13 @@ impl Home for Shared {
 }
 
 impl Shared {
+    /// Ends what was waiting for a place to be let go. Held: no lock.
+    #[cold]
+    pub(crate) fn end_waits(&self) {
+        self.dcache.collect();
+        self.sweep_mounts();
+    }
+
     /// Puts back a reference to a file that may be in many hands (`fput`). Any thread may.
     pub(crate) fn fput(&self, file: FileRef) {
         if let Some(last) = self.dcache.store.put_file(file) {

@@ -4,7 +4,7 @@
 use super::{Carrier, Inode, Way};
 use crate::acl::{Acls, SetAcl};
 use crate::file_ops::FileOps;
-use crate::lock::LockCall;
+use crate::lock_call::LockCall;
 use crate::path::VfsPath;
 use crate::tenant::TenantRef;
 use openpath_abi::{Errno, Timespec};

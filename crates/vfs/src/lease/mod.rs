@@ -45,20 +45,14 @@
 //!
 //! [`Sysctl::lease_break_time`]: crate::Sysctl::lease_break_time
 
-mod breaking;
-mod calls;
-mod layout;
+mod layouts;
 mod notice;
-mod report;
 mod table;
 
-pub use layout::{Layout, NoLayouts};
-pub use notice::{LeaseBreak, LeaseBreaks};
-pub use report::LeaseInfo;
-
-pub(crate) use layout::Layouts;
+pub(crate) use layouts::{Layouts, Recall};
 pub(crate) use notice::Notices;
-pub(crate) use table::Table;
+pub use notice::{LeaseBreak, LeaseBreaks};
+pub(crate) use table::{Lease, Leased, Table, Until, Want};
 
 /// What a lease is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

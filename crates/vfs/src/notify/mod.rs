@@ -44,18 +44,13 @@
 //! * A backend that makes a second inode for a file of which one lives splits its watchers.
 //! * A directory is not told of its entries while a `Vfs` has no pins left.
 
-mod calls;
 mod emit;
-mod events;
 mod group;
 mod limits;
-mod mark;
 mod queue;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use emit::{Scene, Through};
+pub(crate) use group::{Group, Instance, Watchers};
 pub(crate) use limits::Notify;
-pub(crate) use mark::Marks;
-
-use group::Group;
-use mark::Mark;

@@ -19,7 +19,6 @@ mod tmpfile;
 mod told;
 mod tried;
 
-pub(crate) use grant::without_privileges;
 pub(crate) use how::OpenOp;
 pub(crate) use told::{lenient_op, strict_op, told};
 

@@ -134,7 +134,7 @@ fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Resul
 /// `ENXIO`, `ENODEV`, `EINVAL`, as for an open; a driver is not asked.
 fn would_wait(core: &Core, inode: &Inode, flags: u32) -> Result<bool, Errno> {
     match inode.kind() {
-        kinds::S_IFIFO => would_meet(inode, flags),
+        kinds::S_IFIFO => would_meet(&inode.rare().pipe, flags),
         kinds::S_IFCHR | kinds::S_IFBLK => core.vfs.devices.driver_of(inode).map(|_| false),
         _ => Err(Errno::ENXIO),
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! May the caller? access(2), faccessat(2), faccessat2(2).
 
+use super::at_lookup;
 use super::resolve;
-use super::target::at_lookup;
 use crate::cred::Cred;
 use crate::file_ops::Fd;
 use crate::object::mflag;

@@ -14,22 +14,27 @@ mod create;
 mod cwd;
 mod dir;
 mod fs;
+mod inotify;
+mod leases;
 mod link;
+mod locks;
 mod mounts;
+mod pipe;
 mod readlink;
 mod rename;
 mod stat;
-mod target;
 mod times;
 mod tried;
 mod truncate;
 mod unlink;
 mod xattr;
 
+pub(crate) use crate::target::Target;
 pub use beneath::Beneath;
 pub use dir::DirEntry;
+pub use leases::LeaseInfo;
+pub use locks::{LockFace, LockWait};
 pub use mounts::{LSMT_ROOT, MountAttr};
-pub(crate) use target::{Target, at_lookup};
 
 use crate::inode::Inode;
 use crate::object::MountData;
@@ -38,6 +43,7 @@ use crate::path::Spot;
 use crate::task::{At, Core};
 use crate::walk::{self, Last, lflag};
 use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_sync::{Pin, Sample};
 
 /// A place that a walk ended at, pinned until this is dropped (`struct path` with its references).
@@ -175,4 +181,33 @@ pub(crate) fn resolve_parent<'t>(
         last,
         name,
     })
+}
+
+impl Held<'_> {
+    /// What is there.
+    ///
+    /// # Errors
+    /// `ENOENT` if it is a name without an inode.
+    #[inline(always)]
+    pub(crate) fn target(&self) -> Result<Target<'_>, Errno> {
+        Ok(Target {
+            core: self.core,
+            inode: self.inode()?,
+            mount: self.mount()?,
+            spot: self.spot(),
+        })
+    }
+}
+
+/// How a call with these `AT_*` flags walks.
+#[inline(always)]
+pub(crate) fn at_lookup(at_flags: u32) -> u32 {
+    let mut lookup = 0;
+    if at_flags & AT_SYMLINK_NOFOLLOW == 0 {
+        lookup |= lflag::FOLLOW;
+    }
+    if at_flags & AT_EMPTY_PATH != 0 {
+        lookup |= lflag::EMPTY;
+    }
+    lookup
 }

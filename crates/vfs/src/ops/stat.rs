@@ -6,11 +6,12 @@
 //!     allocated and no lock is taken. They are read once, so that all of an answer belongs to one
 //!     moment.
 
+use super::at_lookup;
 use super::resolve;
-use super::target::{Target, at_lookup};
 use crate::config::Profile;
 use crate::file_ops::Fd;
 use crate::inode::{Attr, Patience, flag};
+use crate::target::Target;
 use crate::task::{At, Task};
 use crate::walk::lflag;
 use openpath_abi::fcntl::{

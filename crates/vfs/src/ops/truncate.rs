@@ -9,11 +9,11 @@
 //!     has blocks, as tmpfs does.
 
 use super::resolve;
-use super::target::Target;
 use crate::config::Profile;
 use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
+use crate::target::Target;
 use crate::task::{At, Task};
 use crate::walk::lflag;
 use openpath_abi::{Errno, mode};

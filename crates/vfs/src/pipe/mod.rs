@@ -34,7 +34,6 @@
 //!   are the signals of `O_ASYNC`.
 //! * There is no splice(2), tee(2) or vmsplice(2), and no watch queue (`O_NOTIFICATION_PIPE`).
 
-mod anonymous;
 mod books;
 mod end;
 mod open;
@@ -44,7 +43,8 @@ mod splice;
 
 pub(crate) use books::Books;
 pub(crate) use end::End;
-pub(crate) use open::{InodePipe, open_fifo, would_meet};
+pub(crate) use open::{InodePipe, Opener, open_fifo, would_meet};
+pub(crate) use ring::SLOT;
 
 use crate::lock_order::PipeState;
 use books::Share;
@@ -103,6 +103,14 @@ impl Pipe {
             state: Mutex::new(state),
             anonymous,
         })
+    }
+
+    /// Both ends of a new pipe without a name: what reads, and what writes.
+    pub(crate) fn ends(share: Share) -> (End, End) {
+        let pipe = Self::new(share, true);
+        pipe.state.lock().enter(true, true);
+        let read_end = End::new(Arc::clone(&pipe), true, false, 0);
+        (read_end, End::new(pipe, false, true, 0))
     }
 }
 

@@ -10,6 +10,7 @@
 //! lines of its task.
 
 mod called;
+mod leases;
 mod pivots;
 mod rules;
 mod tell;

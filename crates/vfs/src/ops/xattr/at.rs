@@ -7,8 +7,7 @@
 
 use super::{check_name, check_set};
 use crate::file_ops::Fd;
-use crate::ops::target::at_lookup;
-use crate::ops::{Held, resolve};
+use crate::ops::{Held, at_lookup, resolve};
 use crate::task::Task;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};

@@ -95,7 +95,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "suid-kept",
         wrong: "a change of data by a stranger keeps the set-user-id bit",
-        file: "open/grant.rs",
+        file: "target/mod.rs",
         right: "let mut kept = bits & !mode::S_ISUID;",
         planted: "let mut kept = bits;",
     },

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls: fcntl(2) with `F_SETLEASE`, `F_GETLEASE`, `F_SETDELEG` and `F_GETDELEG`; and the end
-//! of a lease with its open file.
+//! The calls: fcntl(2) with `F_SETLEASE`, `F_GETLEASE`, `F_SETDELEG` and `F_GETDELEG`.
 //!
 //! # Kernel analogue
 //! `fcntl_setlease`, `fcntl_setdeleg`, `vfs_setlease`, `generic_add_lease`, `generic_delete_lease`,
 //! `fcntl_getlease`, `locks_remove_lease`.
 
-use super::LeaseFlavor;
-use super::table::{Lease, Of};
 use crate::config::Profile;
-use crate::fd::OwnerEx;
 use crate::file::Filp;
-use crate::file_ops::Fd;
+use crate::file_locks::Of;
+use crate::file_ops::{Fd, OwnerEx};
 use crate::inode::{Inode, flag};
-use crate::instance::Shared;
-use crate::lock::LockKind;
+use crate::lease::{Lease, LeaseFlavor, Table};
+use crate::lock_call::LockKind;
 use crate::task::{Core, Task};
 use openpath_abi::fcntl::F_OWNER_PID;
 use openpath_abi::{Delegation, Errno, caps, mode};
@@ -136,7 +133,7 @@ impl Filp<'_> {
             context,
         };
         // One whose time is up is there still until somebody else looks.
-        if of.context.leases.lock().change(self.file().id(), None, of) {
+        if of.context.leases.lock().change(self.file().id(), None, &of) {
             Ok(())
         } else {
             Err(Errno::EAGAIN)
@@ -151,7 +148,7 @@ impl Filp<'_> {
         kind: LockKind,
     ) -> Result<(), Errno> {
         let (core, own) = (self.core, self.file().id());
-        // R5 of the module.
+        // R5 of `lease`.
         let _still = match flavor {
             LeaseFlavor::Delegation => Some(inode.try_lock_names().ok_or(Errno::EAGAIN)?),
             LeaseFlavor::Lease => None,
@@ -163,11 +160,11 @@ impl Filp<'_> {
             context: core.vfs.lock_context(inode, || Ok(self.mount()?.dev))?,
         };
         let mut table = of.lock();
-        // R1 of the module: first the flag, then a look at who has it open.
+        // R1 of `lease`: first the flag, then a look at who has it open.
         inode.set_flags(flag::LEASED);
         let taken = if is_open(core, self, inode, kind) || is_minded(own, kind, &table) {
             Err(Errno::EAGAIN)
-        } else if table.change(own, Some(kind), of) {
+        } else if table.change(own, Some(kind), &of) {
             table.called_by(own, fd);
             Ok(())
         } else if !core.vfs.config.sysctl.leases_enable {
@@ -212,24 +209,10 @@ fn is_open(core: &Core, file: &Filp<'_>, inode: &Inode, kind: LockKind) -> bool 
 }
 
 /// Whether the leases of others are in the way of one.
-fn is_minded(own: u32, kind: LockKind, table: &super::Table) -> bool {
+fn is_minded(own: u32, kind: LockKind, table: &Table) -> bool {
     let mut others = table.others(own);
     match kind {
         LockKind::Write => others.next().is_some(),
         LockKind::Read => others.any(|lease| lease.target().is_none()),
-    }
-}
-
-impl Shared {
-    /// Ends the lease of an open file whose last reference is gone.
-    pub(crate) fn end_lease(&self, inode: &Inode, file: u32) {
-        if let (true, Some(context)) = (inode.flags() & flag::LEASED != 0, inode.locks()) {
-            let of = Of {
-                vfs: self,
-                inode,
-                context,
-            };
-            of.lock().change(file, None, of);
-        }
     }
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a close ends: of any descriptor, the locks that its table has on the file; of the last one,
-//! those of the open file.
+//! What the last close of an open file ends: its locks and its lease.
 //!
 //! # Kernel analogue
-//! `locks_remove_posix`, `locks_remove_file`.
+//! `locks_remove_file`.
 
-use super::{FileLock, LockCall, LockOwner, Range};
-use crate::file::Filp;
 use crate::inode::{Inode, shield};
 use crate::instance::Shared;
+use crate::lock_call::{FileLock, LockCall, LockOwner, Range};
 use openpath_sync::LastRef;
 
 impl Shared {
@@ -18,7 +16,7 @@ impl Shared {
         let Some(context) = inode.locks() else {
             return;
         };
-        if !context.free_all(self, owner) {
+        if !context.free_all(&self.locks, owner) {
             return;
         }
         let lock = FileLock {
@@ -44,24 +42,6 @@ impl Shared {
             self.end_locks(inode, LockOwner::File(last.id()));
             self.end_locks(inode, LockOwner::Flock(last.id()));
             self.end_lease(inode, last.id());
-        }
-    }
-}
-
-impl Filp<'_> {
-    /// Ends all that the owner has locked of the file, whether that may be something or not.
-    #[cold]
-    pub(super) fn drop_locks(&self, owner: LockOwner) {
-        if let Ok(inode) = self.inode() {
-            self.core.vfs.end_locks(inode, owner);
-        }
-    }
-
-    /// A descriptor of it in this table is closed (R1 of the module).
-    pub(crate) fn end_table_locks(&self, table: u64) {
-        let inode = self.inode().ok();
-        if inode.is_some_and(|inode| self.core.vfs.has_locks(inode)) && !self.is_path() {
-            self.drop_locks(LockOwner::Table(table));
         }
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The calls: inotify_init1(2), inotify_add_watch(2), inotify_rm_watch(2).
 
-use super::group::{Group, Instance};
+use super::resolve;
 use crate::file::Filp;
 use crate::file_ops::Fd;
-use crate::ops::resolve;
+use crate::notify::{Group, Instance};
 use crate::perm::{self, MAY_READ};
 use crate::task::{At, Task};
 use crate::walk::lflag;
@@ -51,7 +51,7 @@ impl Task {
         }
         let core = &self.core;
         let uid = core.cred().euid;
-        let group = Group::new(&core.vfs, uid)?;
+        let group = Group::new(&core.vfs, &core.vfs.config.limits, uid)?;
         core.install_anonymous(Box::new(Instance::new(group)), flags)
     }
 
@@ -86,7 +86,8 @@ impl Task {
         perm::inode_permission(&core.cred(), sb, held.inode()?, MAY_READ)?;
         // A name that the file lost before must not count as its end later.
         core.vfs.dcache.collect();
-        group.watch(&core.vfs, held.share_inode()?, sb, mask)
+        let limit = core.vfs.config.limits.max_user_watches;
+        group.watch((&core.vfs.notify, limit), held.share_inode()?, sb, mask)
     }
 
     /// Ends a watch; its last event is `IN_IGNORED`. Linux: inotify_rm_watch(2).

@@ -18,61 +18,19 @@
 //! # Divergence: L86
 
 use super::calls::{By, InLine};
-use super::context::LockContext;
 use super::flock::kind_of;
-use super::queue::Place;
-use super::wait::Wish;
-use super::{LockOwner, Range};
 use crate::file::{Filp, OpenFile};
 use crate::file_ops::Fd;
 use crate::instance::Shared;
+use crate::lock::{LockContext, Place, Wish};
+use crate::lock_call::{LockOwner, Range};
 use crate::task::Task;
-use crate::tenant::TenantRef;
 use openpath_abi::lock::LOCK_NB;
 use openpath_abi::{Errno, Flock};
 use openpath_sync::Word;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-
-/// What one who waits without a thread has paid (R1); given back when it is dropped.
-#[derive(Default)]
-pub(super) struct Fee(Option<TenantRef>);
-
-impl Fee {
-    /// One lock's.
-    ///
-    /// # Errors
-    /// `ENOLCK`: as many locks as the tenant may have.
-    pub(super) fn pay(tenant: &TenantRef) -> Result<Self, Errno> {
-        tenant.charge_locks(1)?;
-        Ok(Self(Some(tenant.clone())))
-    }
-
-    /// Whether it is paid: by who waits without a thread, and nobody else.
-    pub(super) fn is_paid(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Whether that tenant has paid it.
-    pub(super) fn is_of(&self, tenant: &TenantRef) -> bool {
-        let own = self.0.as_ref();
-        own.is_some_and(|own| Arc::ptr_eq(own.tenant(), tenant.tenant()))
-    }
-
-    /// Whether it pays for a lock, which is done now.
-    pub(super) fn spend(&mut self) -> bool {
-        self.0.take().is_some()
-    }
-}
-
-impl Drop for Fee {
-    fn drop(&mut self) {
-        if let Some(tenant) = &self.0 {
-            tenant.uncharge_locks(1);
-        }
-    }
-}
 
 /// A request for a lock that waits in line, and no thread with it. What it was granted its owner
 /// has from the moment the answer is heard. Dropped before that, it is taken back, and nothing is
@@ -144,17 +102,17 @@ impl LockWait {
 
     /// What the answer is when it is heard (R2): of what is no claim any more, what it was then.
     fn hear(&self, told: Result<(), Errno>) -> Result<(), Errno> {
-        let heard = self.context.hear(&self.vfs, &self.place);
+        let heard = self.context.hear(&self.vfs.locks, &self.place);
         heard.or_else(|| self.place.answer.get()).unwrap_or(told)
     }
 }
 
 impl Drop for LockWait {
     fn drop(&mut self) {
-        self.context.give_up(&self.vfs, &self.place);
+        self.context.give_up(&self.vfs.locks, &self.place);
         self.place.answer.end();
         if self.gone.as_ref().is_some_and(|gone| gone.get() != 0) {
-            self.context.free_all(&self.vfs, self.place.owner);
+            self.context.free_all(&self.vfs.locks, self.place.owner);
         }
     }
 }
@@ -249,9 +207,9 @@ impl Task {
         told?;
         let Some(fd) = wait.fd else { return Ok(()) };
         let file = self.asked_by(wait, fd).inspect_err(|_| {
-            wait.context.give_up(&wait.vfs, &wait.place);
+            wait.context.give_up(&wait.vfs.locks, &wait.place);
         })?;
-        match wait.context.hear(&wait.vfs, &wait.place) {
+        match wait.context.hear(&wait.vfs.locks, &wait.place) {
             Some(set) => {
                 set?;
                 self.keep_lock(fd, &file, wait.place.owner)

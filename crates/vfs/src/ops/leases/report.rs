@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What leases there are, as a list: the columns of `/proc/locks`. proc_locks(5).
 
-use super::LeaseFlavor;
 use crate::instance::Vfs;
-use crate::lock::LockKind;
+use crate::lease::{LeaseBreaks, LeaseFlavor};
+use crate::lock_call::LockKind;
 use openpath_abi::stat::{major, minor};
 use std::fmt;
 
@@ -50,6 +50,12 @@ impl fmt::Display for LeaseInfo {
 }
 
 impl Vfs {
+    /// Listens for leases that somebody asks for. What was asked for before is not told.
+    #[must_use]
+    pub fn lease_breaks(&self) -> LeaseBreaks {
+        self.0.notices.listen()
+    }
+
     /// Every lease that is held, file by file. One whose time is up is there until somebody looks.
     /// Linux: `/proc/locks`.
     #[must_use]

@@ -11,28 +11,12 @@
 //! R2. None is given while somebody wants those back that there are, or does what that was for.
 
 use crate::inode::{Inode, shield};
-use crate::lock_order::LayoutTable;
+use crate::lease::{Layouts, Recall};
 use openpath_abi::Errno;
-use openpath_sync::{Ended, Mutex, Sleeper, WaitQueue};
-use std::collections::BTreeMap;
+use openpath_sync::{Ended, Sleeper};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
-
-type Recall = Arc<dyn Fn() + Send + Sync>;
-
-#[derive(Default)]
-struct Table {
-    next: u64,
-    /// Those who have one, and how to call them if that was not done.
-    held: BTreeMap<u64, Option<Recall>>,
-    wanted: usize,
-    queue: WaitQueue,
-}
-
-/// The layouts of a file.
-#[derive(Default)]
-pub(crate) struct Layouts(Mutex<Table, LayoutTable>);
 
 /// The file stays where it is in its backend until this is dropped.
 #[must_use]

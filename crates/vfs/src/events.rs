@@ -12,7 +12,7 @@
 //! | open that makes | the directory is locked | `CREATE`, later `OPEN` |
 //! | last close | before the place is let go | `CLOSE_WRITE` or `CLOSE_NOWRITE` |
 //! | read, write and kin | something was moved | `ACCESS`, `MODIFY` |
-//! | change of attributes | the inode is locked | [`Target::tell_attributes`] |
+//! | change of attributes | the inode is locked | `Target::tell_attributes` |
 //! | mkdir, mknod, symlink | the directory is locked | `CREATE` |
 //! | link | the directory is locked | `ATTRIB` of the file, `CREATE` |
 //! | unlink | the directory is locked | `ATTRIB` of the file, [`Inode::tell_gone`], `DELETE` |
@@ -23,113 +23,18 @@
 //!
 //! Nothing is emitted for `O_PATH`, for what only looks, or for what failed.
 
-use super::emit::{Scene, Through, kind};
-use super::mark::News;
 use crate::dcache::unlinked;
-use crate::file::Filp;
-use crate::inode::{Inode, SetAttr, flag};
+use crate::inode::{Inode, flag, kind};
 use crate::instance::Shared;
+use crate::notify::{Scene, Through};
 use crate::object::{Pins, mflag};
-use crate::ops::Target;
 use crate::superblock::SuperBlock;
 use openpath_abi::fcntl::{O_ACCMODE, O_PATH};
 use openpath_abi::inotify::{
-    IN_ACCESS, IN_ATTRIB, IN_CLOSE_NOWRITE, IN_CLOSE_WRITE, IN_CREATE, IN_DELETE, IN_DELETE_SELF,
-    IN_MODIFY, IN_MOVE_SELF, IN_MOVED_FROM, IN_MOVED_TO, IN_OPEN,
+    IN_ATTRIB, IN_CLOSE_NOWRITE, IN_CLOSE_WRITE, IN_CREATE, IN_DELETE, IN_MOVE_SELF, IN_MOVED_FROM,
+    IN_MOVED_TO,
 };
 use openpath_sync::{LastRef, Pin};
-
-impl Filp<'_> {
-    #[inline(always)]
-    fn tell(&self, mask: u32) {
-        if self.core.vfs.notify.is_active() {
-            self.tell_watchers(mask);
-        }
-    }
-
-    #[cold]
-    fn tell_watchers(&self, mask: u32) {
-        // An open file has an inode.
-        if let Ok(target) = self.target() {
-            target.scene().tell(mask, Through::File);
-        }
-    }
-
-    /// It was opened (`fsnotify_open`).
-    pub(crate) fn tell_opened(&self) {
-        self.tell(IN_OPEN);
-    }
-
-    /// So much was read from it (`fsnotify_access`): of nothing, nobody hears.
-    #[inline(always)]
-    pub(crate) fn tell_read(&self, done: usize) {
-        if done > 0 {
-            self.tell(IN_ACCESS);
-        }
-    }
-
-    /// The directory was listed, be it at its end (`iterate_dir`).
-    pub(crate) fn tell_listed(&self) {
-        self.tell(IN_ACCESS);
-    }
-
-    /// So much was written to it (`fsnotify_modify`): of nothing, nobody hears.
-    #[inline(always)]
-    pub(crate) fn tell_written(&self, done: usize) {
-        if done > 0 {
-            self.tell(IN_MODIFY);
-        }
-    }
-
-    /// Room was allocated in it, or freed (`vfs_fallocate`).
-    pub(crate) fn tell_allocated(&self) {
-        self.tell(IN_MODIFY);
-    }
-}
-
-impl Target<'_> {
-    fn scene(&self) -> Scene<'_> {
-        Scene {
-            vfs: &self.core.vfs,
-            pins: Some(&self.core.pins),
-            dentry: self.spot.dentry,
-            inode: self.inode,
-        }
-    }
-
-    /// Attributes changed (`fsnotify_change`): one event of all that this means.
-    pub(crate) fn tell_attributes(&self, change: &SetAttr) {
-        let mask = mask_of(change);
-        if mask != 0 && self.core.vfs.notify.is_active() {
-            self.scene().tell(mask, Through::Name);
-        }
-    }
-
-    /// Extended attributes changed (`fsnotify_xattr`).
-    pub(crate) fn tell_xattrs(&self) {
-        if self.core.vfs.notify.is_active() {
-            self.scene().tell(IN_ATTRIB, Through::Name);
-        }
-    }
-}
-
-/// What a change of attributes means to listeners: both times are set on purpose, one is set as if
-/// the file had been read or written.
-fn mask_of(change: &SetAttr) -> u32 {
-    let mut mask = 0;
-    if change.uid.is_some() || change.gid.is_some() || change.mode.is_some() {
-        mask |= IN_ATTRIB;
-    }
-    if change.size.is_some() {
-        mask |= IN_MODIFY;
-    }
-    mask | match (change.atime, change.mtime) {
-        (Some(_), Some(_)) => IN_ATTRIB,
-        (Some(_), None) => IN_ACCESS,
-        (None, Some(_)) => IN_MODIFY,
-        (None, None) => 0,
-    }
-}
 
 impl Shared {
     /// There is a new name in `dir` (`fsnotify_create`, `fsnotify_mkdir`). Held: its names.
@@ -193,7 +98,8 @@ impl Shared {
         };
         if flags & O_PATH == 0 {
             let scene = Scene {
-                vfs: self,
+                dcache: &self.dcache,
+                house: &self.house,
                 pins,
                 dentry: last.pin().dentry(),
                 inode,
@@ -219,22 +125,5 @@ impl Shared {
         let inode = self.dcache.store.dentry_payload(pin);
         let watched = inode.is_some_and(|inode| inode.flags() & flag::WATCHED != 0);
         unlinked(entry) && watched
-    }
-
-    /// Ends what was waiting for a place to be let go. Held: no lock.
-    #[cold]
-    pub(crate) fn end_waits(&self) {
-        self.dcache.collect();
-        self.sweep_mounts();
-    }
-}
-
-impl Inode {
-    /// An entry of it went, and it has no name (`fsnotify_inoderemove`): its watches end.
-    pub(crate) fn tell_gone(&self) {
-        self.tell_last(News {
-            mask: IN_DELETE_SELF,
-            ..News::default()
-        });
     }
 }

@@ -1,79 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The marks on an inode: which groups want to hear of what.
+//! Who watches an inode is told what happens to it.
 
-use super::Group;
-use crate::inode::{Inode, flag};
-use crate::lock_order::InodeMarks;
+use super::{Inode, flag};
+use crate::mark::{KEPT, Listener, Mark, News};
 use openpath_abi::Errno;
-use openpath_abi::inotify::{
-    IN_ALL_EVENTS, IN_DELETE_SELF, IN_EXCL_UNLINK, IN_ISDIR, IN_MASK_ADD, IN_MASK_CREATE,
-    IN_MOVE_SELF, IN_ONESHOT, IN_UNMOUNT,
-};
-use openpath_sync::Mutex;
+use openpath_abi::inotify::{IN_DELETE_SELF, IN_ISDIR, IN_MASK_ADD, IN_MASK_CREATE, IN_ONESHOT};
 use std::sync::Arc;
 
-/// The marks on one inode.
-pub(crate) type Marks = Mutex<Vec<Mark>, InodeMarks>;
-
-/// One group's interest in one inode.
-pub(crate) struct Mark {
-    group: Arc<Group>,
-    wd: i32,
-    /// Events, and how they are wanted ([`IN_ONESHOT`], [`IN_EXCL_UNLINK`]).
-    mask: u32,
-}
-
-/// What of the caller's mask stays with a mark.
-const KEPT: u32 = IN_ALL_EVENTS | IN_ONESHOT | IN_EXCL_UNLINK;
-
-/// Something that happened, as the listeners of one inode hear it.
-#[derive(Clone, Copy, Default)]
-pub(super) struct News<'a> {
-    /// One or more events, and [`IN_ISDIR`].
-    pub(super) mask: u32,
-    /// What pairs it with another.
-    pub(super) cookie: u32,
-    /// The entry it is about, for listeners of the directory.
-    pub(super) name: &'a [u8],
-    /// It came through an open file whose name is gone.
-    pub(super) unlinked: bool,
-}
-
-impl Mark {
-    /// A new mark for what `arg` asks for.
-    pub(super) fn new(group: Arc<Group>, wd: i32, arg: u32) -> Self {
-        Self {
-            group,
-            wd,
-            mask: arg & KEPT,
-        }
-    }
-
-    /// Whether it wants to hear this (`fsnotify_handle_inode_event`).
-    fn wants(&self, news: &News<'_>) -> bool {
-        let events = (self.mask & IN_ALL_EVENTS) | IN_UNMOUNT;
-        news.mask & events != 0 && !(self.mask & IN_EXCL_UNLINK != 0 && news.unlinked)
-    }
-
-    fn tell(&self, news: &News<'_>) {
-        // What happens to the watched inode as a whole is told without its kind.
-        let kind = if news.mask & (IN_DELETE_SELF | IN_MOVE_SELF) != 0 {
-            IN_ISDIR
-        } else {
-            0
-        };
-        let mask = news.mask & !kind;
-        self.group
-            .queue()
-            .push(self.wd, mask, news.cookie, news.name);
-    }
+/// [`IN_ISDIR`] for a directory.
+pub(crate) fn kind(is_dir: bool) -> u32 {
+    if is_dir { IN_ISDIR } else { 0 }
 }
 
 impl Inode {
     /// Tells everyone who watches this inode; a mark for one event is gone afterwards.
     ///
     /// Linux: `fsnotify` for the marks of one inode.
-    pub(super) fn tell(&self, news: News<'_>) {
+    pub(crate) fn tell(&self, news: News<'_>) {
         if self.flags() & flag::WATCHED == 0 {
             return;
         }
@@ -99,7 +42,7 @@ impl Inode {
     }
 
     /// Tells everyone who watches this inode, and ends their watches.
-    pub(super) fn tell_last(&self, news: News<'_>) {
+    pub(crate) fn tell_last(&self, news: News<'_>) {
         if self.flags() & flag::WATCHED == 0 {
             return;
         }
@@ -122,9 +65,13 @@ impl Inode {
     ///
     /// # Errors
     /// `EEXIST`: there is one, and `arg` wants a new one.
-    pub(super) fn update_mark(&self, group: &Arc<Group>, arg: u32) -> Result<Option<i32>, Errno> {
+    pub(crate) fn update_mark<L: Listener>(
+        &self,
+        group: &Arc<L>,
+        arg: u32,
+    ) -> Result<Option<i32>, Errno> {
         let mut marks = self.marks().lock();
-        let Some(mark) = marks.iter_mut().find(|m| Arc::ptr_eq(&m.group, group)) else {
+        let Some(mark) = marks.iter_mut().find(|mark| mark.is_of(group)) else {
             return Ok(None);
         };
         if arg & IN_MASK_CREATE != 0 {
@@ -136,18 +83,18 @@ impl Inode {
     }
 
     /// Adds the mark of a group that has none here.
-    pub(super) fn add_mark(&self, mark: Mark) {
+    pub(crate) fn add_mark(&self, mark: Mark) {
         let mut marks = self.marks().lock();
         marks.push(mark);
         self.note_watched(&marks);
     }
 
     /// Takes the mark of watch `wd` off, if it is there; with `news`, tells it that first.
-    pub(super) fn remove_mark(&self, group: &Arc<Group>, wd: i32, news: Option<News<'_>>) {
+    pub(crate) fn remove_mark<L: Listener>(&self, group: &Arc<L>, wd: i32, news: Option<News<'_>>) {
         let removed = {
             let mut marks = self.marks().lock();
             // By number: the group may have got another mark here since this one was spent.
-            let is_it = |mark: &Mark| mark.wd == wd && Arc::ptr_eq(&mark.group, group);
+            let is_it = |mark: &Mark| mark.wd == wd && mark.is_of(group);
             let at = marks.iter().position(is_it);
             let removed = at.map(|at| marks.remove(at));
             if let (Some(mark), Some(news)) = (&removed, &news) {
@@ -165,5 +112,35 @@ impl Inode {
         } else if self.flags() & flag::WATCHED == 0 {
             self.set_flags(flag::WATCHED);
         }
+    }
+}
+
+impl Inode {
+    /// Tells who watches this inode itself (`fsnotify_inode`).
+    pub(crate) fn tell_self(&self, mask: u32) {
+        self.tell(News {
+            mask: mask | kind(self.is_dir()),
+            ..News::default()
+        });
+    }
+
+    /// Tells who watches this directory of something about its entry `name` (`fsnotify_name`).
+    pub(crate) fn tell_entry(&self, mask: u32, name: &[u8], cookie: u32) {
+        self.tell(News {
+            mask,
+            cookie,
+            name,
+            unlinked: false,
+        });
+    }
+}
+
+impl Inode {
+    /// An entry of it went, and it has no name (`fsnotify_inoderemove`): its watches end.
+    pub(crate) fn tell_gone(&self) {
+        self.tell_last(News {
+            mask: IN_DELETE_SELF,
+            ..News::default()
+        });
     }
 }

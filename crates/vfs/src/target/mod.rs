@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a call acts on, whether a walk led there or a file is open there.
 
-use super::Held;
+mod events;
+mod statfs;
+
 use crate::atime;
 use crate::file::Filp;
 use crate::inode::{Inode, Patience, SetAttr, flag};
 use crate::object::{MountData, mflag};
-use crate::open::without_privileges;
 use crate::path::Spot;
 use crate::reason::Reason;
 use crate::task::{Core, Writing};
-use crate::walk::lflag;
-use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
-use openpath_abi::{Errno, Timespec};
+use openpath_abi::{Errno, Timespec, caps, mode};
 use openpath_sync::Sample;
 
 /// Nothing of an inode with one of these can be set (`may_setattr`, `may_write_xattr`).
@@ -25,22 +24,6 @@ pub(crate) struct Target<'a> {
     pub(crate) inode: &'a Inode,
     pub(crate) mount: &'a MountData,
     pub(crate) spot: Spot,
-}
-
-impl Held<'_> {
-    /// What is there.
-    ///
-    /// # Errors
-    /// `ENOENT` if it is a name without an inode.
-    #[inline(always)]
-    pub(crate) fn target(&self) -> Result<Target<'_>, Errno> {
-        Ok(Target {
-            core: self.core,
-            inode: self.inode()?,
-            mount: self.mount()?,
-            spot: self.spot(),
-        })
-    }
 }
 
 impl Filp<'_> {
@@ -110,7 +93,7 @@ impl<'a> Target<'a> {
     /// # Errors
     /// What it meets; `EAGAIN` if it would have to wait and may not.
     #[cold]
-    pub(super) fn refresh(&self, patience: Patience) -> Result<(), Errno> {
+    pub(crate) fn refresh(&self, patience: Patience) -> Result<(), Errno> {
         if patience == Patience::Cached && !self.mount.sb.options().tries {
             return Err(self.core.give_up(Reason::Revalidate));
         }
@@ -160,15 +143,16 @@ impl<'a> Target<'a> {
     }
 }
 
-/// How a call with these `AT_*` flags walks.
-#[inline(always)]
-pub(crate) fn at_lookup(at_flags: u32) -> u32 {
-    let mut lookup = 0;
-    if at_flags & AT_SYMLINK_NOFOLLOW == 0 {
-        lookup |= lflag::FOLLOW;
+/// The mode without set-id bits, if a change of data by this task drops them (`file_remove_privs`).
+pub(crate) fn without_privileges(core: &Core, inode: &Inode) -> Option<u32> {
+    let bits = inode.mode();
+    if bits & mode::S_IFMT != mode::S_IFREG || core.cred().capable(caps::CAP_FSETID) {
+        return None;
     }
-    if at_flags & AT_EMPTY_PATH != 0 {
-        lookup |= lflag::EMPTY;
+    let mut kept = bits & !mode::S_ISUID;
+    let executable_by_group = bits & 0o010 != 0;
+    if bits & mode::S_ISGID != 0 && (executable_by_group || !core.cred().in_group(inode.ids().1)) {
+        kept &= !mode::S_ISGID;
     }
-    lookup
+    (kept != bits).then_some(kept)
 }

@@ -4,32 +4,11 @@
 //! # Kernel analogue
 //! `flock64_to_posix_lock`, `check_fmode_for_setlk`, `posix_lock_to_flock64`.
 
-use super::ranges::Held;
-use super::{LockKind, Range};
 use crate::file::Filp;
+use crate::lock::Held;
+use crate::lock_call::{LockKind, Range};
 use openpath_abi::fcntl::{SEEK_CUR, SEEK_END, SEEK_SET};
-use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
 use openpath_abi::{Errno, Flock};
-
-impl LockKind {
-    /// As `l_type` has it.
-    pub(crate) fn of(kind: i16) -> Result<Option<Self>, Errno> {
-        match kind {
-            F_RDLCK => Ok(Some(Self::Read)),
-            F_WRLCK => Ok(Some(Self::Write)),
-            F_UNLCK => Ok(None),
-            _ => Err(Errno::EINVAL),
-        }
-    }
-
-    pub(crate) fn raw(kind: Option<Self>) -> i16 {
-        match kind {
-            Some(Self::Read) => F_RDLCK,
-            Some(Self::Write) => F_WRLCK,
-            None => F_UNLCK,
-        }
-    }
-}
 
 /// The bytes that a request means.
 ///
@@ -103,7 +82,7 @@ pub(super) fn told(held: &Held) -> Flock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::LockOwner;
+    use crate::lock_call::LockOwner;
 
     #[test]
     fn any_range_can_be_told() {

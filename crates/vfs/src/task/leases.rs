@@ -1,79 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Those who mind are asked: by opens, by truncate(2), and by what changes names and attributes.
+//! A task asks those who mind (`file_locks::leases`): by opens, by truncate(2), and by what changes names and attributes.
 //!
 //! # Kernel analogue
-//! `break_lease`, `__break_lease`, `try_break_deleg`, `break_deleg_wait`.
+//! `break_lease`, `try_break_deleg`, `break_deleg_wait`.
 
-use super::LeaseFlavor;
-use super::table::{Of, Until, Want};
+use super::Core;
+use crate::file_locks::{CHANGE, Of};
 use crate::file_ops::TRIED;
-use crate::inode::{Inode, flag};
-use crate::instance::Shared;
-use crate::lock::LockKind;
+use crate::inode::Inode;
+use crate::lease::{LeaseFlavor, Want};
+use crate::lock_call::LockKind;
 use crate::reason::Reason;
 use crate::story::Check;
-use crate::task::Core;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY};
-use openpath_sync::{Ended, Sleeper};
-use std::time::{Duration, Instant};
-
-/// What a call that changes names wants of the leases on a directory or file.
-const CHANGE: Want = Want {
-    flavor: LeaseFlavor::Delegation,
-    kind: LockKind::Write,
-};
-
-impl Shared {
-    /// Whether the inode may have leases, and so whether who opens it has to look (R1 of the
-    /// module). With the switch off, the pointer to the context is read first.
-    #[inline(always)]
-    pub(crate) fn has_leases(&self, inode: &Inode) -> bool {
-        (self.config.tuning.lock_context_flag || inode.locks().is_some())
-            && inode.flags() & flag::LEASED != 0
-    }
-
-    /// Until when holders who are asked now may take their time.
-    fn break_until(&self) -> Until {
-        match self.config.sysctl.lease_break_time {
-            0 => Until::Ever,
-            seconds => Until::At(Instant::now() + Duration::from_secs(seconds.into())),
-        }
-    }
-
-    /// Asks for the leases in the way of what somebody wants, and waits for them to go if `wait`
-    /// says who waits (`__break_lease`).
-    ///
-    /// # Errors
-    /// `EWOULDBLOCK` (nobody waits), `EINTR`.
-    #[cold]
-    fn break_leases(&self, inode: &Inode, want: Want, wait: Option<&Sleeper>) -> Result<(), Errno> {
-        let Some(context) = inode.locks() else {
-            return Ok(());
-        };
-        let of = Of {
-            vfs: self,
-            inode,
-            context,
-        };
-        loop {
-            // Who is late is dealt with by who waits, and who came meanwhile is asked too.
-            let mut table = of.lock();
-            if !table.minds(want) {
-                return Ok(());
-            }
-            table.ask(want, self.break_until(), of);
-            let sleeper = wait.ok_or(Errno::EWOULDBLOCK)?;
-            let until = table.next_end(want);
-            let waited = context
-                .leases
-                .wait(table, |table| &mut table.queue, sleeper, until);
-            if matches!(waited, Err((_, Ended::Interrupted))) {
-                return Err(Errno::EINTR);
-            }
-        }
-    }
-}
+use openpath_sync::Ended;
 
 impl Core {
     /// Asks those who would mind an open with these flags, and waits for them, but with
@@ -183,7 +124,7 @@ impl Core {
     }
 
     /// Does something with directories locked, again and again until no delegation is in the way
-    /// any more (R4 of the module).
+    /// any more (R4 of `lease`).
     ///
     /// # Errors
     /// Those of `act`; `EINTR`.

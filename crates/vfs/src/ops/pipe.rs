@@ -4,12 +4,11 @@
 //! # Kernel analogue
 //! `do_pipe2`, `create_pipe_files`, pipefs.
 
-use super::Pipe;
-use super::end::End;
 use crate::file::{Filp, Making};
 use crate::file_ops::{Fd, FileOps};
 use crate::inode::{Attr, Inode, InodeOps};
 use crate::mount::Inner;
+use crate::pipe::{End, Pipe};
 use crate::task::{Core, Task};
 use openpath_abi::fcntl::{O_CLOEXEC, O_DIRECT, O_EXCL, O_NONBLOCK, O_RDONLY, O_WRONLY};
 use openpath_abi::{Errno, mode};
@@ -106,10 +105,7 @@ impl Task {
         };
         let ino = vfs.next_pipe.add(1);
         let inode = Inode::new(ino, 0, attr, now, Box::new(Nowhere));
-        let pipe = Pipe::new(share, true);
-        pipe.state.lock().enter(true, true);
-        let read_end = End::new(Arc::clone(&pipe), true, false, 0);
-        let write_end = End::new(pipe, false, true, 0);
+        let (read_end, write_end) = Pipe::ends(share);
         core.check_files_max()?;
         let kept = flags & O_NONBLOCK;
         let write_flags = O_WRONLY | kept | flags & O_DIRECT;

@@ -10,12 +10,13 @@
 //! R3. What is locked by flock(2) is the open file's, which a face has here: [`Task::flock`] and
 //!     [`Task::flock_later`] are for it.
 
+use super::args;
 use super::later::LockWait;
-use super::wait::Wish;
-use super::{FileLock, LockKind, LockOwner, Range, args};
 use crate::file::Filp;
 use crate::file_ops::Fd;
 use crate::instance::Shared;
+use crate::lock::Wish;
+use crate::lock_call::{FileLock, LockKind, LockOwner, Range};
 use crate::task::Task;
 use openpath_abi::{Errno, Flock};
 use openpath_sync::Word;
@@ -142,9 +143,9 @@ impl Drop for LockFace {
         self.gone.set(1);
         let is_mine = |owner| matches!(owner, LockOwner::Face(face, _) if face == self.number);
         for context in self.vfs.locks.contexts() {
-            let owners = context.state.lock().record_owners(is_mine);
+            let owners = context.record_owners(is_mine);
             for owner in owners {
-                context.free_all(&self.vfs, owner);
+                context.free_all(&self.vfs.locks, owner);
             }
         }
     }

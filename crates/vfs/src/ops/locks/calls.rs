@@ -4,16 +4,12 @@
 //! # Kernel analogue
 //! `fcntl_getlk`, `fcntl_setlk`, `vfs_lock_file`, `vfs_test_lock`.
 
-use super::context::LockContext;
-use super::later::Fee;
-use super::queue::Place;
-use super::ranges::{Ask, Held};
-use super::wait::Wish;
-use super::{FileLock, LockCall, LockKind, LockOwner, Range, args};
+use super::args;
 use crate::file::Filp;
 use crate::file_ops::Fd;
 use crate::inode::shield;
-use crate::object::fbit;
+use crate::lock::{Ask, Fee, Held, LockContext, Place, Wish};
+use crate::lock_call::{FileLock, LockCall, LockKind, LockOwner, Range};
 use crate::task::{Core, Task};
 use openpath_abi::{Errno, Flock};
 use openpath_sync::Sleeper;
@@ -147,7 +143,7 @@ impl Task {
         Ok((file, owner, range, kind))
     }
 
-    /// The table has a lock of a file, or waits for one. R1 of the module: who closed the
+    /// The table has a lock of a file, or waits for one. R1 of `lock`: who closed the
     /// descriptor may have come too early to see it.
     ///
     /// # Errors
@@ -275,13 +271,15 @@ impl Filp<'_> {
         })?;
         if asked.is_some() {
             if let Some((_, context)) = set {
-                context.state.lock().foreign = true;
+                context.note_foreign();
             }
             return Ok(None);
         }
         let Some((kind, context)) = set else {
             let context = inode.locks();
-            let freed = context.map_or(Ok(()), |context| context.free(&core.vfs, owner, range));
+            let freed = context.map_or(Ok(()), |context| {
+                context.free(&core.vfs.locks, owner, range)
+            });
             return freed.map(|()| None);
         };
         let ask = Ask {
@@ -292,25 +290,17 @@ impl Filp<'_> {
             tenant: core.tenant().clone(),
             fee: Fee::default(),
         };
-        let place = context.ask(&core.vfs, ask, wish)?;
+        let place = context.ask(&core.vfs.locks, ask, wish)?;
         Ok(place.map(|place| (Arc::clone(context), place)))
     }
 
-    /// Has whoever closes it look for locks (R1 of the module).
+    /// Has whoever closes it look for locks (R1 of `lock`).
     fn note_locks(&self, owner: LockOwner) {
         match owner {
             LockOwner::Table(_) => self.core.fds().note_locks(),
             LockOwner::File(_) | LockOwner::Flock(_) => self.note_own_locks(),
             // A face says itself when something is closed.
             LockOwner::Face(..) => {}
-        }
-    }
-
-    /// The same for what the open file itself has: locks, or a lease.
-    pub(crate) fn note_own_locks(&self) {
-        let bits = &self.body().bits;
-        if bits.get() & fbit::LOCKED == 0 {
-            bits.set_bits(fbit::LOCKED);
         }
     }
 

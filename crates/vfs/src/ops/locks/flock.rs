@@ -4,9 +4,9 @@
 //! # Kernel analogue
 //! `sys_flock`, `flock_lock_inode`.
 
-use super::{LockKind, LockOwner, Range};
 use crate::file::Filp;
 use crate::file_ops::Fd;
+use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::task::Task;
 use openpath_abi::Errno;
 use openpath_abi::lock::{LOCK_EX, LOCK_MAND, LOCK_NB, LOCK_SH, LOCK_UN};

@@ -145,9 +145,9 @@ pub struct Tuning {
     /// it fails. Gate: `open::do_open`.
     pub failed_open_frees_inline: bool,
     /// Look for a free descriptor in the word that should have one before asking the summaries.
-    /// Gate: `fd::FdMap::new`.
+    /// Gate: `fd_table::FdMap::new`.
     pub fd_word_peek: bool,
-    /// Write a summary of the descriptor bitmap only when it changes. Gate: `fd::FdMap::new`.
+    /// Write a summary of the descriptor bitmap only when it changes. Gate: `fd_table::FdMap::new`.
     pub fd_conditional_summary: bool,
     /// Answer absent names by knowing all names of a directory, where its backend vouches for them,
     /// instead of an entry for each (an answer of `RESOLVE_CACHED` may be `EAGAIN` without). Gate:

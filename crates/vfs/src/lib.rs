@@ -26,6 +26,7 @@ mod device;
 mod events;
 mod explain;
 mod fd;
+mod fd_table;
 mod file;
 mod file_locks;
 mod file_ops;
@@ -43,6 +44,7 @@ mod mark;
 mod mount;
 mod name;
 mod named;
+mod namespace;
 mod notify;
 mod object;
 mod open;
@@ -53,6 +55,8 @@ mod perm;
 mod pipe;
 mod pressure;
 mod reason;
+mod release;
+mod shrinker;
 mod stand_in;
 mod story;
 mod superblock;
@@ -60,6 +64,7 @@ mod target;
 mod task;
 mod tenant;
 mod tried;
+mod vfs;
 mod walk;
 mod weak_list;
 
@@ -73,32 +78,35 @@ pub use cred::Cred;
 pub use device::{DeviceKind, DeviceOps, Opening};
 pub use explain::{ExplainOp, Explanation, Fast, Lane};
 #[doc(hidden)]
-pub use fd::FdMap;
-pub use file::{LastFile, OpenFile, Running};
+pub use fd_table::FdMap;
+pub use file::{LastFile, OpenFile};
 pub use file_ops::{Fd, FileOps, Io, OwnerEx};
 pub use inode::{
     Attr, Cargo, Carried, Carrier, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience,
     Rename, SetAttr, Way, flag,
 };
-pub use instance::{Usage, Vfs, VfsBuilder};
+pub use instance::Vfs;
 pub use interrupt::Interrupter;
 pub use io::{Carriage, DataWait, fileattr};
 pub use layout::{Layout, NoLayouts};
 pub use lease::{LeaseBreak, LeaseBreaks, LeaseFlavor};
 pub use lock::LockInfo;
 pub use lock_call::{FileLock, LockCall, LockKind, LockOwner};
-pub use mount::{MountFlags, MountInfo, Namespace, Propagation};
+pub use mount::{MountFlags, MountInfo, Propagation};
+pub use namespace::Namespace;
 pub use object::mflag;
-pub use ops::{Beneath, DirEntry, LSMT_ROOT, LeaseInfo, LockFace, LockWait, MountAttr};
+pub use ops::{Beneath, DirEntry, LSMT_ROOT, LeaseInfo, LockFace, LockWait, MountAttr, Running};
 pub use path::VfsPath;
 pub use perm::Decider;
-pub use pressure::{Pressure, Relief, Shrinker};
+pub use pressure::{Pressure, Relief};
 pub use reason::{Reason, Reasons};
+pub use shrinker::Shrinker;
 pub use story::{Cached, Check, Field, Permission, Place, Step, Value, Would};
 pub use superblock::{Caching, SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
 pub use tenant::{Activity, Tenant, TenantLimits, TenantRef, TenantStats};
 pub use tried::TryError;
+pub use vfs::{Usage, VfsBuilder};
 
 #[doc(inline)]
 pub use openpath_sync::Census;

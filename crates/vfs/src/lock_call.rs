@@ -23,8 +23,8 @@ pub enum LockOwner {
     File(u32),
     /// The same for flock(2), which knows nothing of the others.
     Flock(u32),
-    /// What is a descriptor table to a face ([`crate::LockFace`]): the face, by a number that only it has,
-    /// and what that calls it.
+    /// What is a descriptor table to a face ([`crate::LockFace`]): the face, by a number that only
+    /// it has, and what that calls it.
     Face(u32, u64),
 }
 

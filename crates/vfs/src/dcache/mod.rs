@@ -43,6 +43,7 @@ mod complete;
 mod crowd;
 mod evict;
 mod find;
+mod flight;
 mod forget;
 mod inventory;
 mod kids;
@@ -53,6 +54,7 @@ mod reclaim;
 pub(crate) use change::NewName;
 pub(crate) use complete::NAME_MAX;
 pub(crate) use find::Look;
+pub(crate) use flight::Flights;
 pub(crate) use forget::Seen;
 pub(crate) use reclaim::unlinked;
 

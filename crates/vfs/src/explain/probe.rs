@@ -4,9 +4,10 @@
 //! The lock-free walk is asked as `RESOLVE_CACHED` asks it: it then calls no backend and changes
 //! nothing, and where it would have had to leave, it says so.
 
+use crate::file::At;
 use crate::reason::{Reason, Reasons};
 use crate::story::Place;
-use crate::task::{At, Core};
+use crate::task::Core;
 use crate::walk::{
     Fail, LastKind, Mode, Text, Walk, lflag,
     plain::{self, Plain},

@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `do_fcntl`, `setfl`, `f_dupfd`, `memfd_fcntl`.
 
-use super::slot_of;
+use crate::fd_table::slot_of;
 use crate::file::Filp;
 use crate::file_ops::Fd;
 use crate::inode::flag;

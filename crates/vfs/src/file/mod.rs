@@ -25,15 +25,11 @@
 //! R3. The last reference is released by the call that dropped it, with no lock held, before that
 //!     call returns.
 
-mod anonymous;
 mod handle;
 mod locks;
 mod pipe;
-mod release;
-mod running;
 
 pub use handle::{LastFile, OpenFile};
-pub use running::Running;
 
 use crate::file_ops::{FileOps, QUICK, TRIED};
 use crate::inode::Inode;
@@ -174,6 +170,17 @@ impl<'t> Filp<'t> {
         let kind = self.inode().map_or(0, Inode::kind);
         matches!(kind, mode::S_IFREG | mode::S_IFDIR).then(|| self.body().pos_lock.lock())
     }
+}
+
+/// Where a relative path begins.
+#[derive(Clone, Copy)]
+pub(crate) enum At<'a> {
+    /// The working directory.
+    Cwd,
+    /// An open file.
+    File(&'a Filp<'a>),
+    /// A descriptor that is not open: an error only for a path that needs it.
+    Bad,
 }
 
 impl Core {

@@ -25,30 +25,22 @@
 
 mod find;
 mod flags;
-mod graft;
 mod group;
-mod hide;
 mod info;
 mod inner;
-mod make;
-mod namespace;
+mod numbers;
 mod pivot;
-mod place;
 mod rootfs;
 mod topology;
-mod uproot;
 
 pub(crate) use find::Cover;
 pub use flags::MountFlags;
-pub(crate) use graft::From;
 pub use group::Propagation;
 pub use info::MountInfo;
 pub(crate) use inner::Inner;
-pub(crate) use make::{Depth, Kin, Numbers, SUPERBLOCKS_MAX};
-pub use namespace::Namespace;
+pub(crate) use numbers::{Numbers, SUPERBLOCKS_MAX};
 pub(crate) use rootfs::rootfs;
-pub(crate) use topology::Topology;
-pub(crate) use uproot::Uproot;
+pub(crate) use topology::{Node, Topology};
 
 use crate::clock::Secrets;
 use crate::dcache::Dcache;

@@ -33,7 +33,7 @@ impl super::Topology {
     }
 
     /// Forgets exchanges of a root in a mount that is freed: nobody stands there.
-    pub(super) fn forget_pivots(&mut self, mount: u32) {
+    pub(crate) fn forget_pivots(&mut self, mount: u32) {
         self.pivots.retain(|p| p.from.mount != mount);
     }
 }

@@ -22,9 +22,9 @@ mod tried;
 pub(crate) use how::OpenOp;
 pub(crate) use told::{lenient_op, strict_op, told};
 
-use crate::file::Filp;
+use crate::file::{At, Filp};
 use crate::file_ops::Fd;
-use crate::task::{At, Core, Task};
+use crate::task::{Core, Task};
 use crate::tenant::count;
 use crate::walk::{
     self, Fail, Mode, Text, Walk,

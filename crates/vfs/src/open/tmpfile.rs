@@ -3,11 +3,11 @@
 
 use super::{OpenOp, grant};
 use crate::book::Kind;
-use crate::file::Filp;
+use crate::file::{At, Filp};
 use crate::inode::{NewInode, flag};
 use crate::perm::{self, MAY_EXEC, MAY_WRITE, new_file};
 use crate::story::{Check, Would};
-use crate::task::{At, Core};
+use crate::task::Core;
 use crate::walk::{self, lflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_EXCL;

@@ -3,6 +3,7 @@
 
 use super::how::{self, OpenOp};
 use super::{admit, grant, reach, tmpfile};
+use crate::file::At;
 use crate::file_ops::Fd;
 use crate::file_ops::QUICK;
 use crate::inode::{Inode, flag};
@@ -10,7 +11,7 @@ use crate::path::Spot;
 use crate::pipe::would_meet;
 use crate::reason::Reason;
 use crate::story::{Check, Step, Would};
-use crate::task::{At, Core};
+use crate::task::Core;
 use crate::walk::{self, Fail, Mode};
 use openpath_abi::fcntl::{O_DIRECT, O_PATH, O_TMPFILE_ONLY};
 use openpath_abi::{Errno, OpenHow, mode as kinds};

@@ -5,10 +5,11 @@
 //! `set_fs_pwd`, `set_fs_root`.
 
 use super::{Held, resolve};
+use crate::file::At;
 use crate::file_ops::Fd;
 use crate::path::Spot;
 use crate::perm::{self, MAY_EXEC};
-use crate::task::{At, Core, Place, Task};
+use crate::task::{Core, Place, Task};
 use crate::walk::lflag;
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, caps};

@@ -2,8 +2,9 @@
 //! Whole trees: statfs(2), fstatfs(2), sync(2), syncfs(2).
 
 use super::resolve;
+use crate::file::At;
 use crate::file_ops::Fd;
-use crate::task::{At, Task};
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::{Errno, StatFs};
 

@@ -2,11 +2,11 @@
 //! The calls: inotify_init1(2), inotify_add_watch(2), inotify_rm_watch(2).
 
 use super::resolve;
-use crate::file::Filp;
+use crate::file::{At, Filp};
 use crate::file_ops::Fd;
 use crate::notify::{Group, Instance};
 use crate::perm::{self, MAY_READ};
-use crate::task::{At, Task};
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::Errno;
 use openpath_abi::inotify::{

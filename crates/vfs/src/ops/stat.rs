@@ -9,10 +9,11 @@
 use super::at_lookup;
 use super::resolve;
 use crate::config::Profile;
+use crate::file::At;
 use crate::file_ops::Fd;
 use crate::inode::{Attr, Patience, flag};
 use crate::target::Target;
-use crate::task::{At, Task};
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_STATX_SYNC_TYPE, AT_SYMLINK_NOFOLLOW,

@@ -7,11 +7,12 @@
 use super::at_lookup;
 use super::attr::ANONYMOUS;
 use super::resolve;
+use crate::file::At;
 use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
 use crate::target::{FIXED, Target};
-use crate::task::{At, Task};
+use crate::task::Task;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::time::NSEC_PER_SEC;
 use openpath_abi::{Errno, TimeSet, Timespec};

@@ -10,11 +10,12 @@
 
 use super::resolve;
 use crate::config::Profile;
+use crate::file::At;
 use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
 use crate::target::Target;
-use crate::task::{At, Task};
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::{Errno, mode};
 

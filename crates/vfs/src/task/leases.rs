@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A task asks those who mind (`file_locks::leases`): by opens, by truncate(2), and by what changes names and attributes.
+//! A task asks those who mind (`file_locks::leases`): by opens, by truncate(2), and by what changes
+//! names and attributes.
 //!
 //! # Kernel analogue
 //! `break_lease`, `try_break_deleg`, `break_deleg_wait`.

@@ -23,54 +23,22 @@ pub(crate) use write::Writing;
 use crate::book::Kind;
 use crate::buffer::Buffer;
 use crate::cred::Cred;
-use crate::fd::FdTable;
-use crate::file::Filp;
-use crate::file_ops::Fd;
+use crate::fd_table::FdTable;
 use crate::inode::Patience;
 use crate::instance::Shared;
 use crate::lock::LockContext;
 use crate::lock_order::Deferred;
-use crate::mount::Namespace;
+use crate::namespace::Namespace;
 use crate::object::Pins;
 use crate::path::Spot;
 use crate::reason::{Reason, ReasonCounts, Reasons};
 use crate::story::{Check, Story};
 use crate::tenant::{Tally, Tenant, TenantRef};
 use openpath_abi::Errno;
-use openpath_abi::fcntl::AT_FDCWD;
 use openpath_sync::rcu::Reader;
 use openpath_sync::{FileRef, Mutex, Pin, PinSet, Sleeper};
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
-
-/// Where a relative path begins.
-#[derive(Clone, Copy)]
-pub(crate) enum At<'a> {
-    /// The working directory.
-    Cwd,
-    /// An open file.
-    File(&'a Filp<'a>),
-    /// A descriptor that is not open: an error only for a path that needs it.
-    Bad,
-}
-
-/// A directory descriptor looked up for the length of a call.
-pub(crate) enum Base<'t> {
-    Cwd,
-    File(Filp<'t>),
-    Bad,
-}
-
-impl Base<'_> {
-    #[inline(always)]
-    pub(crate) fn at(&self) -> At<'_> {
-        match self {
-            Self::Cwd => At::Cwd,
-            Self::File(file) => At::File(file),
-            Self::Bad => At::Bad,
-        }
-    }
-}
 
 /// The inside of a [`Task`], which walks and open files borrow. Aligned, so that tasks side by side
 /// share no line.
@@ -276,22 +244,12 @@ impl Core {
     pub(crate) fn swap_fds(&self, table: FdTable) -> FdTable {
         self.fds.replace(table)
     }
-
-    /// What a path with this directory descriptor is relative to.
-    #[inline(always)]
-    pub(crate) fn base(&self, dirfd: Fd) -> Base<'_> {
-        if dirfd == AT_FDCWD {
-            return Base::Cwd;
-        }
-        self.fdget(dirfd).map_or(Base::Bad, Base::File)
-    }
 }
 
+/// Its table has ended before: a [`Task`] lets go of it first (`fd`).
 impl Drop for Core {
     fn drop(&mut self) {
         self.tenant().part(self.reader.counts());
-        let none = FdTable::new(&self.vfs.dcache.store, &self.vfs.config, 0);
-        self.swap_fds(none).leave(self);
         for pin in self.anchors.take().into_iter().flatten() {
             self.leave(pin);
         }
@@ -483,14 +441,6 @@ impl Task {
     #[must_use]
     pub fn restarts(&self) -> u64 {
         self.reasons().total()
-    }
-
-    /// [`Inode::identity`](crate::Inode::identity) of the inode that is open at `fd`.
-    ///
-    /// # Errors
-    /// `EBADF`: nothing is open there.
-    pub fn inode_identity(&self, fd: Fd) -> Result<usize, Errno> {
-        Ok(self.core.fdget(fd)?.inode()?.identity())
     }
 
     /// The address ranges of its root directory's entry, for tests that count stores to it.

@@ -50,7 +50,6 @@ mod run;
 mod step;
 
 pub(crate) use locked::LockedDir;
-pub(crate) use lookup::Flights;
 pub(crate) use retry::{Mode, climb};
 pub(crate) use run::{lookup, lookup_once, lookup_parent};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls on locks: fcntl(2), flock(2), those that wait without a thread, and those of a face. What
-//! they do to the locks of a file is in `lock`.
+//! The calls on locks: fcntl(2), flock(2), those that wait without a thread, and those of a face.
+//! What they do to the locks of a file is in `lock`.
 
 mod args;
 mod calls;

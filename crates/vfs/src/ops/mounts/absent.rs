@@ -2,8 +2,9 @@
 //! A mount is given rules of absent names: a call of the host, which no guest has.
 
 use crate::absent::AbsentRules;
+use crate::file::At;
 use crate::ops::resolve;
-use crate::task::{At, Task};
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::Errno;
 

@@ -7,7 +7,8 @@
 use super::{may_mount, on_top};
 use crate::file_ops::Fd;
 use crate::inode::flag;
-use crate::mount::{From, Topology};
+use crate::mount::Topology;
+use crate::namespace::From;
 use crate::ops::{Held, resolve};
 use crate::path::Spot;
 use crate::task::{Core, Task};

@@ -5,7 +5,7 @@
 //! `copy_mnt_ns`, `mntns_install`.
 
 use super::may_mount;
-use crate::mount::Namespace;
+use crate::namespace::Namespace;
 use crate::path::Spot;
 use crate::task::{Core, Task};
 use openpath_abi::{Errno, caps};

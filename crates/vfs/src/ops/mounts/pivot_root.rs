@@ -5,11 +5,12 @@
 //! `path_pivot_root`.
 
 use super::{leads_to, may_mount, on_top};
+use crate::file::At;
 use crate::mount::Topology;
 use crate::object::mflag;
 use crate::ops::{Held, resolve};
 use crate::path::Spot;
-use crate::task::{At, Core, Task};
+use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::Errno;
 

@@ -15,7 +15,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "lowest-forgotten",
         wrong: "closing a descriptor does not make its number the lowest free one",
-        file: "fd/map.rs",
+        file: "fd_table/map.rs",
         right: "        if fd < self.next {\n            self.next = fd;\n        }\n        true",
         planted: "        true",
     },

@@ -11,8 +11,8 @@
 
 use super::make::{Depth, Kin};
 use super::place::Point;
-use super::topology::Topology;
 use crate::instance::Shared;
+use crate::mount::Topology;
 use crate::path::Spot;
 use openpath_abi::Errno;
 use std::collections::{HashMap, HashSet};

@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `anon_inode_getfd`: one inode of one mount that is nowhere attached serves them all.
 
-use super::{Filp, Making};
+use crate::file::{Filp, Making};
 use crate::file_ops::{Fd, FileOps};
 use crate::inode::{Inode, InodeOps, SetAttr};
 use crate::mount::Inner;

@@ -8,13 +8,12 @@
 //! R1. What belongs together happens during one change of `Mounts::changes`: a walk finds all of it
 //!     or nothing.
 
-use super::Mounts;
-use super::topology::Topology;
 use crate::instance::Shared;
+use crate::mount::Topology;
 use crate::object::dflag;
 use crate::path::Spot;
 use openpath_abi::Errno;
-use openpath_sync::{Chain, Change, Pin};
+use openpath_sync::{Change, Pin};
 
 /// A directory that is held so that something can be mounted on it.
 pub(super) struct Point {
@@ -135,29 +134,5 @@ impl Shared {
         self.attach_held(topology, new, place, &changes);
         self.attach_held(topology, old, put_old, &changes);
         Ok(())
-    }
-}
-
-impl Mounts {
-    fn insert(&self, mount: u32, at: Spot) {
-        let m = self.at(mount);
-        m.parent.set(at.mount);
-        m.point.set(at.dentry);
-        if self.table.is_crowded(|key| self.hash(mount, key)) {
-            let _tried = self.table.relieve(self, || self.secrets.next());
-        }
-        self.table
-            .lock(|key| self.hash(mount, key))
-            .insert(self, mount);
-        self.table.grow(self);
-    }
-
-    fn remove(&self, mount: u32) {
-        let m = self.at(mount);
-        self.table
-            .lock(|key| self.hash(mount, key))
-            .remove(self, mount);
-        m.parent.set(0);
-        m.point.set(0);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mount namespaces: what `/` means, for whom, and when that ends.
+//! Mount namespaces: what `/` means, for whom, and when that ends; and how mounts in them are made,
+//! put on directories, spread and taken off. The mounts themselves are in `mount`.
 //!
 //! # Kernel analogue
 //! `struct mnt_namespace`, `copy_mnt_ns`, `put_mnt_ns`, `mntns_install`.
@@ -11,10 +12,20 @@
 //! The lowest mount of a namespace is an empty directory that no task sees (as the kernel's
 //! `rootfs`), so that what is mounted on it, `/`, can be exchanged like any other mount.
 
-use super::make::{Depth, Kin};
-use super::topology::Topology;
-use super::{Uproot, mflag};
+mod graft;
+mod hide;
+mod inner;
+mod make;
+mod place;
+mod uproot;
+
+pub(crate) use graft::From;
+pub(crate) use make::{Depth, Kin};
+pub(crate) use uproot::Uproot;
+
 use crate::instance::Shared;
+use crate::mount::Topology;
+use crate::object::mflag;
 use crate::path::Spot;
 use crate::superblock::SuperBlock;
 use openpath_abi::Errno;

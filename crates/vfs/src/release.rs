@@ -14,11 +14,11 @@
 //!     backend that is slow keeps that call waiting and nobody else; one that panics has released
 //!     all the same.
 
-use super::fbit;
 use crate::dcache::unlinked;
 use crate::inode::shield;
 use crate::instance::Shared;
 use crate::object::Pins;
+use crate::object::fbit;
 use crate::path::Home;
 use openpath_sync::{FileRef, LastRef, Pin};
 

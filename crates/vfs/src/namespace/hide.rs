@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Giving mounts their rules of absent names, which tasks ask (`task::rules`, R1 and R2 there).
 
-use super::{Topology, mflag};
 use crate::absent::{AbsentRules, Hidden};
 use crate::instance::Shared;
+use crate::mount::Topology;
+use crate::object::mflag;
 use openpath_abi::Errno;
 
 impl Shared {

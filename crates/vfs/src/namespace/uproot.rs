@@ -12,9 +12,9 @@
 //! R2. A mount that is out and still in use waits in the books. Whoever lets go of a place in such
 //!     a mount sweeps; walks that pass through do not, and leave it to the next sweep.
 
-use super::mflag;
-use super::topology::Topology;
 use crate::instance::Shared;
+use crate::mount::Topology;
+use crate::object::mflag;
 use openpath_abi::Errno;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -169,7 +169,7 @@ impl Shared {
         let going: HashSet<u32> = gone.iter().copied().collect();
         topology.settle(&gone, 0);
         for &mount in &gone {
-            topology.set_propagation(mount, super::Propagation::Private);
+            topology.set_propagation(mount, crate::mount::Propagation::Private);
             let word = self.mounts.at(mount).word();
             word.change().set(mflag::OUT);
         }
@@ -229,7 +229,7 @@ impl Shared {
 
     /// Takes one mount that nobody has seen off what it covers, to be swept.
     pub(super) fn take_out(&self, topology: &mut Topology, mount: u32) {
-        topology.set_propagation(mount, super::Propagation::Private);
+        topology.set_propagation(mount, crate::mount::Propagation::Private);
         let changes = self.mounts.changes.change();
         self.detach(topology, mount, &changes);
         drop(changes);

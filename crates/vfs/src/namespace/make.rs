@@ -4,10 +4,10 @@
 //! # Kernel analogue
 //! `alloc_vfsmnt`, `clone_mnt`, `copy_tree`, `cleanup_mnt`.
 
-use super::topology::{Node, Topology};
-use super::{MountData, mflag};
 use crate::dcache::tree_flags;
 use crate::instance::Shared;
+use crate::mount::{Node, Topology};
+use crate::object::{MountData, mflag};
 use crate::path::Spot;
 use crate::superblock::{Seat, SuperBlock};
 use openpath_abi::{Errno, stat};
@@ -293,31 +293,5 @@ impl Shared {
             self.dcache.bury_root(gone.root);
             self.superblocks.lock().give(gone.number);
         }
-    }
-}
-
-/// Numbers of superblocks in one `Vfs`.
-#[derive(Default)]
-pub(crate) struct Numbers {
-    free: BTreeSet<u32>,
-    fresh: u32,
-}
-
-/// How many superblocks one `Vfs` can have at a time.
-pub(crate) const SUPERBLOCKS_MAX: u32 = 1 << 16;
-
-impl Numbers {
-    /// The lowest one that is free, as devices without a disk get (`get_anon_bdev`).
-    fn take(&mut self) -> Option<u32> {
-        self.free.pop_first().or_else(|| {
-            (self.fresh < SUPERBLOCKS_MAX - 1).then(|| {
-                self.fresh += 1;
-                self.fresh
-            })
-        })
-    }
-
-    fn give(&mut self, number: u32) {
-        self.free.insert(number);
     }
 }

@@ -136,10 +136,10 @@ pub struct Tuning {
     /// `task::Core::make_file`.
     pub reference_hand_over: bool,
     /// Look up the last component of an `O_CREAT` open without the directory's lock first. Gate:
-    /// [`Tuning::locked_look`].
+    /// `Tuning::locked_look`.
     pub create_looks_first: bool,
     /// Ask for the lock context by a flag in the inode's read-mostly word. Gate:
-    /// `lock::context`, `Shared::has_locks`.
+    /// `file_locks`, `Shared::has_locks`.
     pub lock_context_flag: bool,
     /// Make no file before the open has succeeded, so that nothing is left to be freed later when
     /// it fails. Gate: `open::do_open`.

@@ -6,6 +6,8 @@
 //! (a pin in the store takes its place), sequence and flags are one word (so one compare confirms a
 //! step), and slots are reused at once.
 //!
+//! What an entry is made of is in `object::dentry`; the accounts of tenants are in `book`.
+//!
 //! # States
 //! | state | flags | who moves it, holding what |
 //! |---|---|---|

@@ -5,7 +5,7 @@
 //! None. strace(1) shows the errno of a call, and not which of a dozen rules gave it.
 //!
 //! # How
-//! It is the call itself, told by hooks (`story`): the same walk, the same order of checks. It
+//! It is the call itself, told by hooks (`task::tell`): the same walk, the same order of checks. It
 //! walks with references, since only that side has hooks; what the lock-free side would have
 //! answered is asked beforehand (`probe`).
 //!

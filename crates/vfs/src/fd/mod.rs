@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptor tables, and the calls on descriptors.
+//! Descriptor tables as tasks use them, and the calls on descriptors but for fcntl(2)
+//! (`ops::fcntl`). The table itself is in `fd_table`.
 //!
 //! # Kernel analogue
 //! `struct files_struct` with its `fdtable`: `alloc_fd`, `fd_install`, `close_fd`, `do_dup2`,
@@ -32,12 +33,8 @@
 
 mod anonymous;
 mod calls;
-mod control;
-mod owner;
 mod range;
 mod share;
-
-pub(crate) use control::signals;
 
 use crate::fd_table::{FdTable, fd_of, slot_of};
 use crate::file::{At, Filp};
@@ -123,6 +120,27 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         let _step = unfailing();
         self.core.fds().abandon(self.slot);
+    }
+}
+
+impl Core {
+    /// Whether the descriptor closes on exec.
+    ///
+    /// # Errors
+    /// `EBADF`: no descriptor can be so.
+    pub(crate) fn cloexec(&self, fd: Fd) -> Result<bool, Errno> {
+        let slot = slot_of(fd)?;
+        Ok(self.fds().table.lock().cloexec(slot))
+    }
+
+    /// Has the descriptor close on exec, or not.
+    ///
+    /// # Errors
+    /// `EBADF`: no descriptor can be so.
+    pub(crate) fn set_cloexec(&self, fd: Fd, on: bool) -> Result<(), Errno> {
+        let slot = slot_of(fd)?;
+        self.fds().table.lock().set_cloexec(slot, on);
+        Ok(())
     }
 }
 

@@ -4,9 +4,11 @@
 //! # Kernel analogue
 //! `struct file`, the open file description; `fdget`, `fget`, `fput`.
 //!
+//! The words of a file are in `object::file`, what its opening does its own way in `file_ops`.
+//!
 //! # States
 //! Made by an open (`make_file`) -> in descriptor tables and in the hands of calls, each counted
-//! -> released by who drops the last reference (`release`).
+//! -> released by who drops the last reference (`crate::release`).
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -170,6 +172,12 @@ impl<'t> Filp<'t> {
         let kind = self.inode().map_or(0, Inode::kind);
         matches!(kind, mode::S_IFREG | mode::S_IFDIR).then(|| self.body().pos_lock.lock())
     }
+}
+
+/// Whether a file of this kind tells its owner of input and output (`fasync`): FIFOs, and what no
+/// file system holds.
+pub(crate) fn signals(kind: u32) -> bool {
+    matches!(kind, 0 | mode::S_IFIFO)
 }
 
 /// Where a relative path begins.

@@ -6,6 +6,9 @@
 //! owner, size, link count and times, so that permission checks and `stat` need no backend; a
 //! backend updates them as it works.
 //!
+//! Locks, marks, lists, layouts and pipes an inode keeps without knowing what is done with them:
+//! these types lie below (`lock`, `mark`, `acl`, `lease`, `pipe`).
+//!
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|

@@ -3,6 +3,10 @@
 //! some time to let go; delegations, which names and attributes count for too; and layouts, which
 //! only backends call back.
 //!
+//! This is the table of one file, and what its holders are told; no task is known here. Those who
+//! mind are asked in `file_locks::leases` and `task::leases`, the calls are in `ops::leases`, and
+//! layouts are given in `layout`.
+//!
 //! # Kernel analogue
 //! `fcntl_setlease`, `generic_add_lease`, `__break_lease`, `time_out_leases`; `fcntl_setdeleg`,
 //! `try_break_deleg`, `break_deleg_wait`; `break_layout`.

@@ -2,6 +2,9 @@
 //! Locks of files: of descriptor tables and of open files by ranges (fcntl(2)), and of open files
 //! as a whole (flock(2)).
 //!
+//! These are the locks of one file and who waits for them; no task is known here. `file_locks`
+//! finds them by the inode and ends them at a close; the calls are in `ops::locks`.
+//!
 //! # Kernel analogue
 //! `fs/locks.c`: `struct file_lock_context`, `posix_lock_inode`, `flock_lock_inode`,
 //! `locks_remove_posix`, `locks_remove_file`.

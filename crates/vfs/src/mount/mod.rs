@@ -5,6 +5,9 @@
 //! `struct mount`, `mount_hashtable`, `mount_lock`. A mount is found by (mount below, directory); a
 //! stack of mounts on one directory is a chain in which each covers the root of the one before.
 //!
+//! This is the table of mounts and its books; what a mount is made of is in `object::mount`. Mounts
+//! are made, put on directories and taken off in `namespace`.
+//!
 //! # States
 //! Made, in no namespace -> in a namespace, mounted on something (in the table) -> out of it, but
 //! in use -> free. One that is out may be mounted in another that is out: who is in there still

@@ -5,6 +5,10 @@
 //! fsnotify with inotify as its one listener: [`Group`] is `struct fsnotify_group`, a mark is
 //! `struct fsnotify_mark`, the list on an inode is its `fsnotify_mark_connector`.
 //!
+//! These are the groups, and how news reaches them. The list on an inode is in `mark` and
+//! `inode::marks`, the events of each call in `events` and `target::events`, the calls in
+//! `ops::inotify`.
+//!
 //! # States
 //! A watch: in its group's table and on its inode -> spent (off the inode: one shot, inode gone,
 //! unmounted) -> out of the table. Whoever takes it out of the table queues its `IN_IGNORED`, so

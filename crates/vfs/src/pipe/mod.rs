@@ -5,6 +5,9 @@
 //! `struct pipe_inode_info` and `pipefifo_fops`: like there, a FIFO's pipe is the core's and no
 //! backend hears of its data.
 //!
+//! These are the pipe and its ends. An open of a FIFO begins in `open::grant`, pipe2(2) is in
+//! `ops::pipe`, and what sendfile(2) puts into a pipe in `io::splice`.
+//!
 //! # States
 //! None -> made by the first open of the inode -> kept by the ends that are open, and by openers
 //! that wait for a peer -> gone with the last of them, and what nobody read with it.

@@ -5,6 +5,10 @@
 //! `struct task_struct` with `fs_struct`, credentials and limits. One thread uses a task at a time;
 //! more threads of one guest are more tasks.
 //!
+//! Here is what calls have in common: what a task is (this file), what it tells when a call is
+//! explained (`tell`), changes through mounts (`write`), rules of absent names (`rules`), leases in
+//! its way (`leases`), exchanged roots (`pivots`), and what a place is called (`called`).
+//!
 //! # Fields
 //! All are the task's own: nothing here is written by another thread, so a cached call writes only
 //! lines of its task.
@@ -24,7 +28,6 @@ use crate::book::Kind;
 use crate::buffer::Buffer;
 use crate::cred::Cred;
 use crate::fd_table::FdTable;
-use crate::inode::Patience;
 use crate::instance::Shared;
 use crate::lock::LockContext;
 use crate::lock_order::Deferred;
@@ -32,7 +35,7 @@ use crate::namespace::Namespace;
 use crate::object::Pins;
 use crate::path::Spot;
 use crate::reason::{Reason, ReasonCounts, Reasons};
-use crate::story::{Check, Story};
+use crate::story::Story;
 use crate::tenant::{Tally, Tenant, TenantRef};
 use openpath_abi::Errno;
 use openpath_sync::rcu::Reader;
@@ -137,24 +140,6 @@ impl Core {
         Tally {
             words: self.reader.counts(),
             reasons: Arc::clone(&self.reasons),
-        }
-    }
-
-    /// A call that is not to wait cannot go on: counts why.
-    #[cold]
-    pub(crate) fn give_up(&self, why: Reason) -> Errno {
-        self.reasons.count(why);
-        self.gave_up.set(Some(why));
-        self.refused(Check::Cached, Errno::EAGAIN)
-    }
-
-    /// What a backend said: with `EAGAIN` and no patience, that it would have had to wait.
-    #[cold]
-    pub(crate) fn would_wait(&self, patience: Patience, errno: Errno) -> Errno {
-        if patience == Patience::Cached && errno == Errno::EAGAIN {
-            self.give_up(Reason::WouldWait)
-        } else {
-            errno
         }
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hooks by which a call that is being explained tells what it does, step by step.
+//! The hooks by which a call that is being explained tells what it does, step by step; and how a
+//! call that is not to wait gives up.
 //!
 //! # Rules
 //! R1. Every hook is on a side that a cached call does not take: in walks with references, where
@@ -10,11 +11,12 @@
 use super::Core;
 use super::called::Place as Called;
 use crate::dcache::{Dcache, Look};
-use crate::inode::Inode;
+use crate::inode::{Inode, Patience};
 use crate::name::NameKey;
 use crate::object::dflag;
 use crate::path::Spot;
 use crate::perm;
+use crate::reason::Reason;
 use crate::story::{Cached, Check, Permission, Place, Step, Would};
 use openpath_abi::Errno;
 use openpath_sync::Pin;
@@ -108,6 +110,26 @@ impl Core {
         self.tell(|| Step::Would(would));
         self.story.stop();
         Err(Errno::ECANCELED)
+    }
+}
+
+impl Core {
+    /// A call that is not to wait cannot go on: counts why.
+    #[cold]
+    pub(crate) fn give_up(&self, why: Reason) -> Errno {
+        self.reasons.count(why);
+        self.gave_up.set(Some(why));
+        self.refused(Check::Cached, Errno::EAGAIN)
+    }
+
+    /// What a backend said: with `EAGAIN` and no patience, that it would have had to wait.
+    #[cold]
+    pub(crate) fn would_wait(&self, patience: Patience, errno: Errno) -> Errno {
+        if patience == Patience::Cached && errno == Errno::EAGAIN {
+            self.give_up(Reason::WouldWait)
+        } else {
+            errno
+        }
     }
 }
 

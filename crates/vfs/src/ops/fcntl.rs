@@ -4,8 +4,7 @@
 //! # Kernel analogue
 //! `do_fcntl`, `setfl`, `f_dupfd`, `memfd_fcntl`.
 
-use crate::fd_table::slot_of;
-use crate::file::Filp;
+use crate::file::{Filp, signals};
 use crate::file_ops::Fd;
 use crate::inode::flag;
 use crate::object::fbit;
@@ -58,8 +57,12 @@ impl Task {
             F_DUPFD_CLOEXEC => dup_from(core, file, arg, true),
             F_DUPFD_QUERY => is_same(core, &file, arg),
             F_CREATED_QUERY => Ok(u64::from(file.body().bits.peek() & fbit::CREATED != 0)),
-            F_GETFD => get_cloexec(core, fd),
-            F_SETFD => set_cloexec(core, fd, arg),
+            F_GETFD => Ok(u64::from(core.cloexec(fd)?) * u64::from(FD_CLOEXEC)),
+            F_SETFD => {
+                // Only the one flag.
+                core.set_cloexec(fd, arg & u64::from(FD_CLOEXEC) != 0)
+                    .map(|()| 0)
+            }
             F_GETFL => Ok(u64::from(file.flags())),
             F_SETFL => file.setfl(arg as u32).map(|()| 0),
             F_GETOWN => Ok(u64::from(file.getown().cast_unsigned())),
@@ -98,27 +101,6 @@ fn dup_from(core: &Core, file: Filp<'_>, start: u64, cloexec: bool) -> Result<u6
 fn is_same(core: &Core, file: &Filp<'_>, other: u64) -> Result<u64, Errno> {
     let other = core.fdget((other as u32).cast_signed())?;
     Ok(u64::from(other.file().id() == file.file().id()))
-}
-
-/// `F_GETFD`.
-fn get_cloexec(core: &Core, fd: Fd) -> Result<u64, Errno> {
-    let slot = slot_of(fd)?;
-    let on = core.fds().table.lock().cloexec(slot);
-    Ok(u64::from(on) * u64::from(FD_CLOEXEC))
-}
-
-/// `F_SETFD`: only the one flag.
-fn set_cloexec(core: &Core, fd: Fd, arg: u64) -> Result<u64, Errno> {
-    let slot = slot_of(fd)?;
-    let on = arg & u64::from(FD_CLOEXEC) != 0;
-    core.fds().table.lock().set_cloexec(slot, on);
-    Ok(0)
-}
-
-/// Whether a file of this kind tells its owner of input and output (`fasync`): FIFOs, and what no
-/// file system holds.
-pub(crate) fn signals(kind: u32) -> bool {
-    matches!(kind, 0 | mode::S_IFIFO)
 }
 
 impl Filp<'_> {

@@ -13,31 +13,42 @@ mod child;
 mod create;
 mod cwd;
 mod dir;
+mod fcntl;
 mod fs;
+mod inotify;
+mod leases;
 mod link;
+mod locks;
 mod mounts;
+mod owner;
+mod pipe;
 mod readlink;
 mod rename;
+mod running;
 mod stat;
-mod target;
 mod times;
 mod tried;
 mod truncate;
 mod unlink;
 mod xattr;
 
+pub(crate) use crate::target::Target;
 pub use beneath::Beneath;
-pub(crate) use cwd::path_of;
 pub use dir::DirEntry;
+pub use leases::LeaseInfo;
+pub use locks::{LockFace, LockWait};
 pub use mounts::{LSMT_ROOT, MountAttr};
-pub(crate) use target::{Target, at_lookup};
+pub use running::Running;
 
+use crate::file::At;
 use crate::inode::Inode;
-use crate::mount::MountData;
+use crate::object::MountData;
 use crate::open::check_path;
-use crate::task::{At, Core};
-use crate::walk::{self, Last, Spot, lflag};
+use crate::path::Spot;
+use crate::task::Core;
+use crate::walk::{self, Last, lflag};
 use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_sync::{Pin, Sample};
 
 /// A place that a walk ended at, pinned until this is dropped (`struct path` with its references).
@@ -175,4 +186,33 @@ pub(crate) fn resolve_parent<'t>(
         last,
         name,
     })
+}
+
+impl Held<'_> {
+    /// What is there.
+    ///
+    /// # Errors
+    /// `ENOENT` if it is a name without an inode.
+    #[inline(always)]
+    pub(crate) fn target(&self) -> Result<Target<'_>, Errno> {
+        Ok(Target {
+            core: self.core,
+            inode: self.inode()?,
+            mount: self.mount()?,
+            spot: self.spot(),
+        })
+    }
+}
+
+/// How a call with these `AT_*` flags walks.
+#[inline(always)]
+pub(crate) fn at_lookup(at_flags: u32) -> u32 {
+    let mut lookup = 0;
+    if at_flags & AT_SYMLINK_NOFOLLOW == 0 {
+        lookup |= lflag::FOLLOW;
+    }
+    if at_flags & AT_EMPTY_PATH != 0 {
+        lookup |= lflag::EMPTY;
+    }
+    lookup
 }

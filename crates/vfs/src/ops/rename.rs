@@ -18,12 +18,12 @@
 use super::child::bury;
 use super::unlink::remove_dir_entry;
 use super::{Held, Parent, resolve_parent};
-use crate::acl::{NewFile, new_file};
-use crate::dcache::{NewName, dflag};
-use crate::file::Fd;
+use crate::dcache::NewName;
+use crate::file_ops::Fd;
 use crate::inode::{Inode, NewInode, Rename};
 use crate::lock_order::{InodeNames, RenameTopology};
-use crate::perm::{self, MAY_WRITE};
+use crate::object::dflag;
+use crate::perm::{self, MAY_WRITE, NewFile, new_file};
 use crate::task::{Core, Task};
 use crate::tenant::TenantRef;
 use crate::walk::LastKind;

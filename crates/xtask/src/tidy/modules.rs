@@ -26,7 +26,75 @@ struct Order {
     pending: &'static [(&'static str, &'static str)],
 }
 
-const ORDERS: &[Order] = &[];
+const ORDERS: &[Order] = &[Order {
+    src: "crates/vfs/src",
+    modules: &[
+        // Words, settings and small tools.
+        "lock_order",
+        "named",
+        "weak_list",
+        "buffer",
+        "bytes",
+        "clock",
+        "config",
+        "cred",
+        "name",
+        "pressure",
+        // What the objects are made of: lists, locks, leases, pipes and marks of one file.
+        "acl",
+        "reason",
+        "absent",
+        "file_ops",
+        "book",
+        "tenant",
+        "pipe",
+        "lock_call",
+        "lease",
+        "lock",
+        "mark",
+        "path",
+        // The objects.
+        "inode",
+        "above",
+        "superblock",
+        "layout",
+        "object",
+        "perm",
+        "story",
+        // What finds and keeps them.
+        "atime",
+        "dcache",
+        "path_cache",
+        "mount",
+        "device",
+        "notify",
+        "fd_table",
+        "instance",
+        // What happens to them in a `Vfs`, for any caller.
+        "events",
+        "file_locks",
+        "namespace",
+        "forget",
+        "release",
+        // A task, and its calls.
+        "task",
+        "tried",
+        "file",
+        "fd",
+        "target",
+        "walk",
+        "open",
+        "io",
+        "ops",
+        // What stands around the calls.
+        "vfs",
+        "shrinker",
+        "interrupt",
+        "stand_in",
+        "explain",
+    ],
+    pending: &[],
+}];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     check_orders(ORDERS, tree, report);

@@ -14,8 +14,9 @@ mod rules;
 mod values;
 
 use super::{Target, resolve};
-use crate::file::Fd;
-use crate::task::{At, Task};
+use crate::file::At;
+use crate::file_ops::Fd;
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;

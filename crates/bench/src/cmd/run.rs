@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath bench run`: whole programs under `openpath run`, and beside it.
+//! `openpath-bench run`: whole programs under `openpath run`, and beside it.
 
-use crate::console;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openpath_bench::harness::Effort;
-use openpath_bench::row::Row;
-use openpath_bench::{Ask, Error, programs};
+use crate::harness::Effort;
+use crate::row::Row;
+use crate::{Ask, Error, programs};
 use openpath_fuse::Rings;
 
-use super::bench::{Common, at_least_one, tell};
-use super::bench_seeds::paged;
-use crate::Outcome;
+use super::timed::paged;
+use super::{Common, Outcome, at_least_one, tell, warn};
 
 const ABOUT: &str = "\
 Whole programs on the same files: under `openpath run` with its changes in memory (`ours`), on\n\
@@ -37,6 +35,9 @@ pub(crate) struct Run {
     /// Where the files are made: a folder on a disk.
     #[arg(long, default_value = "/var/tmp", value_name = "DIR")]
     folder: PathBuf,
+    /// The `openpath` program; without it the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    openpath: Option<PathBuf>,
     /// Files in the repository.
     #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = at_least_one)]
     tracked: u64,
@@ -72,6 +73,15 @@ fn way() -> String {
 pub(crate) fn run(args: &Run) -> Result<Vec<Row>, Error> {
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let exe = std::env::current_exe().map_err(|e| Error::host("find this program", e))?;
+    let openpath = args.openpath.clone();
+    let openpath = openpath.unwrap_or_else(|| exe.with_file_name("openpath"));
+    if !openpath.is_file() {
+        return Err(Error::Setup(format!(
+            "{} does not exist: build it with `cargo build --release -p openpath-cli`, or name it \
+             with --openpath",
+            openpath.display()
+        )));
+    }
     let options = programs::Options {
         ask: Ask {
             effort: Effort {
@@ -82,6 +92,7 @@ pub(crate) fn run(args: &Run) -> Result<Vec<Row>, Error> {
             filter: args.common.filter.clone(),
         },
         exe,
+        openpath,
         folder: args.folder.clone(),
         project: args.project.clone(),
         tracked: number(args.tracked),
@@ -93,9 +104,9 @@ pub(crate) fn run(args: &Run) -> Result<Vec<Row>, Error> {
         format!("\n\n![How many times the bare system's time each took]({name})")
     });
     let way = way();
-    console::warn(&way);
+    warn(&way);
     let about = format!("{ABOUT} {way}{}", picture.unwrap_or_default());
-    let words = ["Programs", about.as_str(), "bench run"];
+    let words = ["Programs", about.as_str(), "run"];
     paged(args.page.as_deref(), words, || {
         let rows = programs::run(&options)?;
         if let Some(svg) = &args.svg {

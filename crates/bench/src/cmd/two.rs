@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath bench-two`: what `cargo xtask gates` starts under a tracer of memory.
+//! `openpath-bench two`: what `cargo xtask gates` starts under a tracer of memory.
 
-use openpath_bench::gate::duel::{self, Options};
-use openpath_bench::{Error, Plant};
+use crate::gate::duel::{self, Options};
+use crate::{Error, Plant};
 
-use crate::Outcome;
+use super::Outcome;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

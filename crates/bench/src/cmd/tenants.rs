@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath bench tenants`: what tenants of a small instance have cached, and what they did.
+//! `openpath-bench tenants`: what tenants of a small instance have cached, and what they did.
 
 use std::io::Write;
 
-use openpath_bench::Error;
-use openpath_bench::tenants::{self, Load, Row};
+use crate::Error;
+use crate::tenants::{self, Load, Row};
 
-use crate::Outcome;
+use super::Outcome;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tenants {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath bench failed-open | same-file | create-existing | cached | shapes | fd | many`:
+//! `openpath-bench failed-open | same-file | create-existing | cached | shapes | fd | many`:
 //! changes of Linux and known shapes, reproduced.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use openpath_bench::harness::Effort;
-use openpath_bench::page::{Page, load, write};
-use openpath_bench::row::Row;
-use openpath_bench::{Ask, Error, cached, create, failed, fd, locked, many, same, shapes};
+use crate::harness::Effort;
+use crate::page::{Page, load, write};
+use crate::row::Row;
+use crate::{Ask, Error, cached, create, failed, fd, locked, many, same, shapes};
 
-use super::bench::{Common, at_least_one, tell};
+use super::{Common, at_least_one, tell};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Timed {
@@ -219,17 +219,17 @@ pub(crate) fn failed_open(args: &FailedOpen) -> Result<Vec<Row>, Error> {
         kept: args.kept,
         keep: args.record.clone(),
     };
-    let page = ["Opens that fail", FAILED, "bench failed-open"];
+    let page = ["Opens that fail", FAILED, "failed-open"];
     args.timed.page(page, || failed::run(&options))
 }
 
 pub(crate) fn same_file(args: &SameFile) -> Result<Vec<Row>, Error> {
     let timed = &args.timed;
     if args.locks {
-        let page = ["Locks of files", LOCKED, "bench same-file --locks"];
+        let page = ["Locks of files", LOCKED, "same-file --locks"];
         return timed.page(page, || locked::run(&timed.ask()));
     }
-    let page = ["The same file", SAME, "bench same-file"];
+    let page = ["The same file", SAME, "same-file"];
     timed.page(page, || same::run(&timed.ask()))
 }
 
@@ -240,17 +240,17 @@ pub(crate) fn create_existing(args: &CreateExisting) -> Result<Vec<Row>, Error> 
         mounts: args.mounts.iter().copied().map(number).collect(),
         tasks: args.tasks.map_or(0, number),
     };
-    let page = ["Create in many mounts", CREATE, "bench create-existing"];
+    let page = ["Create in many mounts", CREATE, "create-existing"];
     args.timed.page(page, || create::run(&options))
 }
 
 pub(crate) fn cached(args: &Timed) -> Result<Vec<Row>, Error> {
-    let page = ["Opens that must not wait", CACHED, "bench cached"];
+    let page = ["Opens that must not wait", CACHED, "cached"];
     args.page(page, || cached::run(&args.ask()))
 }
 
 pub(crate) fn shapes(args: &Timed) -> Result<Vec<Row>, Error> {
-    let page = ["Shapes", SHAPES, "bench shapes"];
+    let page = ["Shapes", SHAPES, "shapes"];
     args.page(page, || shapes::run(&args.ask()))
 }
 
@@ -265,7 +265,7 @@ pub(crate) fn fd(args: &Timed) -> Result<Vec<Row>, Error> {
         let page = Page {
             title: "Descriptors",
             about: &format!("{FD}\n\n{}", fd::matrix(&rows).trim_end()),
-            command: "bench fd",
+            command: "fd",
             load: &load,
         };
         write(file, &page, &fd::others(&rows))?;
@@ -279,6 +279,6 @@ pub(crate) fn many(args: &Many) -> Result<Vec<Row>, Error> {
         descriptors: usize::try_from(args.descriptors).unwrap_or(usize::MAX),
         tasks: usize::try_from(args.tasks).unwrap_or(usize::MAX),
     };
-    let page = ["Many descriptors", MANY, "bench many"];
+    let page = ["Many descriptors", MANY, "many"];
     args.timed.page(page, || many::run(&options))
 }

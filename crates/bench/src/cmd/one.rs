@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath bench-one`: what `bench counts` starts under a counter.
+//! `openpath-bench one`: what `counts` starts under a counter.
 
+use crate::gate::case::Case;
+use crate::one::{How, One};
+use crate::{Error, Plant};
 use clap::ValueEnum;
-use openpath_bench::gate::case::Case;
-use openpath_bench::one::{How, One};
-use openpath_bench::{Error, Plant};
 
-use crate::Outcome;
+use super::Outcome;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `openpath bench wasi`: calls of guests in process, here and under wasmtime's own WASI.
+//! `openpath-bench wasi`: calls of guests in process, here and under wasmtime's own WASI.
 
 use std::path::PathBuf;
 
-use openpath_bench::row::Row;
-use openpath_bench::{Error, wasi};
+use crate::row::Row;
+use crate::{Error, wasi};
 
-use super::bench::at_least_one;
-use super::bench_seeds::Timed;
+use super::at_least_one;
+use super::timed::Timed;
 
 const ABOUT: &str = "\
 Calls of a guest of WebAssembly, preview 1: the same module in the same process, its files under\n\
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Wasi) -> Result<Vec<Row>, Error> {
     let words = [
         "Guests in process",
         about.as_str(),
-        "--features wasi -- bench wasi",
+        "--features wasi -- wasi",
     ];
     args.timed.page(words, || {
         let rows = wasi::run(&options)?;

@@ -25,7 +25,7 @@ use crate::{PATHS, Plant};
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The binary that has the hidden verb `bench-one`.
+    /// The binary that has the hidden verb `one`.
     pub exe: PathBuf,
     /// Only rows whose name contains this.
     pub filter: Option<String>,
@@ -178,7 +178,7 @@ fn allocations(options: &Options, name: &str, case: Case) -> Result<Row, Error> 
 /// The command that runs so many operations in a process of its own.
 fn one(options: &Options, case: &str, ops: u64) -> Vec<String> {
     let mut line = vec![options.exe.display().to_string()];
-    line.extend(["bench-one", case].map(str::to_owned));
+    line.extend(["one", case].map(str::to_owned));
     line.push(format!("--ops={ops}"));
     line.extend(options.plant.map(|plant| format!("--plant={plant}")));
     line

@@ -10,6 +10,7 @@
 pub mod bars;
 pub mod cached;
 mod chart;
+pub mod cmd;
 pub mod counts;
 pub mod create;
 pub mod error;

@@ -51,7 +51,7 @@ pub fn write(file: &Path, page: &Page<'_>, rows: &[Row]) -> io::Result<()> {
     };
     writeln!(
         out,
-        "Repeat with\n\n    cargo run --release -p openpath-cli{told} -- {command}\n"
+        "Repeat with\n\n    cargo run --release -p openpath-bench{told} -- {command}\n"
     )?;
     writeln!(out, "```text")?;
     write_table(&mut out, rows)?;
@@ -69,13 +69,13 @@ mod tests {
         let page = Page {
             title: "Title",
             about: "About.",
-            command: "bench that",
+            command: "that",
             load: "0.00 0.00 0.00",
         };
         write(&file, &page, &[Row::count("a row", "ns", 7.0)]).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         fs::remove_file(file).unwrap();
         assert!(text.starts_with("# Title\n\nAbout.\n"));
-        assert!(text.contains("-- bench that\n") && text.contains("a row  7 ns"));
+        assert!(text.contains("-- that\n") && text.contains("a row  7 ns"));
     }
 }

@@ -37,6 +37,8 @@ pub struct Options {
     pub ask: Ask,
     /// This program, which each place starts again as a worker.
     pub exe: PathBuf,
+    /// The `openpath` program.
+    pub openpath: PathBuf,
     /// Where the files are made, on a disk.
     pub folder: PathBuf,
     /// A C project to compile; `None`: one that is made.

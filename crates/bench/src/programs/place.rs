@@ -62,7 +62,7 @@ impl Kind {
         match self {
             Self::Disk | Self::Tmpfs => Command::new(exe),
             Self::Run => {
-                let mut run = Command::new(exe);
+                let mut run = Command::new(&options.openpath);
                 run.args(["run", "--upper", "memory", "--"]).arg(exe);
                 run
             }
@@ -113,7 +113,7 @@ impl Place {
             _ => &scene.folder,
         };
         let mut start = kind.around(options, scene);
-        start.arg("bench-worker").arg(folder);
+        start.arg("worker").arg(folder);
         start.arg(folder.join("out").join(kind.label()));
         start.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut worker = start.spawn().map_err(failed)?;

@@ -9,13 +9,13 @@ mod holders;
 mod spec;
 
 use crate::console;
+use crate::error::Error;
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use openpath_bench::Error;
 use openpath_fuse::{KernelClock, Opens, Options, Server, Session};
 use openpath_run::ViewLock;
 use openpath_run::live::{Beacon, Label, LiveKind, Sources};

@@ -11,9 +11,9 @@ mod wasm;
 
 use crate::console;
 use crate::copying::Bar;
+use crate::error::Error;
 use crate::{Outcome, summary};
 use config::{Config, Mount};
-use openpath_bench::Error;
 use openpath_run::{
     Ended, Kept, KeptRules, Limit, LogFile, Net, Plan, Refusal, Share, Told, Upper,
 };

@@ -20,9 +20,11 @@
 //! G3. A rule with a slash looks at where the directory is at one moment between the beginning and
 //!     the end of the step. Whoever moves a directory meanwhile has moved it before the step or
 //!     after it.
-//! G4. What comes to match because a directory was moved is absent from then on. No directory is
-//!     moved to where a rule means less of what is below it (`EXDEV`, as between mounts), so
-//!     nothing that is absent comes back. Nor is one on the way to a path that is to stay.
+//! G4. No directory moves to where a rule with a slash means more or less of what is below it
+//!     (`EXDEV`, as between mounts). So nothing that is absent comes back, and nothing that was made
+//!     elsewhere comes to lie where it could not be made.
+//! G6. A path that is to stay is neither removed nor renamed nor replaced (`EBUSY`, as a mount
+//!     point), and no directory on the way to it moves (`EXDEV`).
 //! G5. A copy of the mount (bind, copy of a namespace) has the same rules, and they begin at the
 //!     same directory. Another mount of the tree has not, nor do open files and working
 //!     directories lose what they have; paths from them are asked at each name, as all are.
@@ -70,7 +72,7 @@ struct Rules {
     globs: Vec<Glob>,
     /// Patterns that begin at the root.
     anchored: Vec<Anchored>,
-    /// Paths that are there, and of which no directory on the way may move.
+    /// Paths that are there and stay, with the directories on the way.
     stays: Vec<Anchored>,
     deny: Errno,
 }
@@ -153,14 +155,30 @@ impl AbsentRules {
         rules.any(|rule| rule.last.matches(name) && sweep(&rule.dirs, dirs, many, meets))
     }
 
-    /// Whether all that is meant below the directory that the names `old` lead to is meant as well
-    /// once these lead to it that are `new`.
+    /// Whether what is meant below the directory that the names `old` lead to is what is meant once
+    /// `new` lead to it, and no path that stays is below it.
     pub(crate) fn let_move<D: AsRef<[u8]>>(&self, old: &[D], new: &[D]) -> bool {
-        let mut rules = self.0.anchored.iter().chain(&self.0.stays);
-        rules.all(|rule| {
-            let (before, after) = (rule.ways(old), rule.ways(new));
-            before.iter().zip(&after).all(|(was, is)| !was || *is)
-        })
+        let Rules {
+            anchored, stays, ..
+        } = &*self.0;
+        anchored.iter().all(|rule| rule.ways(old) == rule.ways(new))
+            && stays.iter().all(|rule| {
+                let (before, after) = (rule.ways(old), rule.ways(new));
+                before.iter().zip(&after).all(|(was, is)| !was || *is)
+            })
+    }
+
+    /// Whether a path with this last name stays.
+    pub(crate) fn may_stay(&self, name: &[u8]) -> bool {
+        self.0.stays.iter().any(|rule| rule.last.matches(name))
+    }
+
+    /// Whether the name stays in the directory that these names lead to from the root.
+    pub(crate) fn stays_at<D: AsRef<[u8]>>(&self, dirs: &[D], name: &[u8]) -> bool {
+        let is_at = |rule: &Anchored| {
+            rule.last.matches(name) && rule.ways(dirs).last().is_some_and(|is_next| *is_next)
+        };
+        self.0.stays.iter().any(is_at)
     }
 }
 
@@ -179,8 +197,8 @@ impl AbsentRulesBuilder {
         self
     }
 
-    /// What is at this path, from the root of the mount on, is there, and no directory on the way
-    /// to it can be moved.
+    /// What is at this path, from the root of the mount on, is there: it is neither removed nor
+    /// renamed nor replaced, and no directory on the way to it moves.
     #[must_use]
     pub fn stay(mut self, path: impl AsRef<[u8]>) -> Self {
         self.stays.push(path.as_ref().to_vec());
@@ -360,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_moves_only_to_where_as_much_is_meant() {
+    fn directory_moves_only_to_where_the_same_is_meant() {
         let globs = ["*.pem", "home/*/.ssh/**", "**/.env", "a/**/b/c"];
         let rules = rules(&globs, &["etc/shadow"]);
         let AbsentRules(mut inner) = rules;
@@ -370,7 +388,8 @@ mod tests {
         for (old, new, may) in [
             ("etc", "etd", false),
             ("etc", "x/etc", false),
-            ("x/etc", "etc", true),
+            ("x/etc", "etc", false),
+            ("x/etc", "y", true),
             ("etc/deep", "deep", true),
             ("home", "house", false),
             ("home/u", "home/v", true),
@@ -380,8 +399,10 @@ mod tests {
             ("home/u/work", "work", true),
             ("a", "b", false),
             ("a/x/b", "a/b", true),
+            ("q", "home", false),
             ("a/x/b", "a/c", false),
             ("a/x", "a/y/z", true),
+            ("x", "a/y", false),
             ("ro", "rw", false),
             ("ro/x", "x", true),
             ("p", "q", true),

@@ -188,6 +188,18 @@ pub(crate) fn resolve_parent<'t>(
     })
 }
 
+impl Parent<'_> {
+    /// Whether a rule of the mount has the name stay, as a mount point stays. Held: the directory's
+    /// names.
+    ///
+    /// # Errors
+    /// Those of [`Held::mount`].
+    pub(crate) fn has_to_stay(&self, core: &Core) -> Result<bool, Errno> {
+        let (mount, spot) = (self.dir.mount()?, self.dir.spot());
+        Ok(core.has_to_stay(spot.mount, mount, spot.dentry, &self.name))
+    }
+}
+
 impl Held<'_> {
     /// What is there.
     ///

@@ -96,7 +96,7 @@ impl Core {
     /// `to` with the name `new`; something holds both, and no directory moves with their names
     /// locked but for those above.
     ///
-    /// Every move by itself loses nothing that is meant, so the places where several are at one
+    /// Every move by itself changes nothing of what is meant, so the places where several are at one
     /// moment need not be one place.
     pub(crate) fn let_move(
         &self,
@@ -105,16 +105,32 @@ impl Core {
         (from, name): (u32, &[u8]),
         (to, new): (u32, &[u8]),
     ) -> bool {
-        let place = |dir, name: &[u8]| {
-            let RulesIn { rules, dirs } = self.rules_in(index, mount, dir)?;
-            let mut dirs = dirs?;
-            dirs.push(name.to_vec());
-            Some((rules, dirs))
-        };
-        let Some((rules, old)) = place(from, name) else {
+        let rules = |dir| self.rules_in(index, mount, dir);
+        let (Some(old), Some(target)) = (rules(from), rules(to)) else {
             return true;
         };
-        place(to, new).is_some_and(|(_, new)| rules.let_move(&old, &new))
+        match (old.dirs, target.dirs) {
+            (Some(mut old_dirs), Some(mut new_dirs)) => {
+                old_dirs.push(name.to_vec());
+                new_dirs.push(new.to_vec());
+                old.rules.let_move(&old_dirs, &new_dirs)
+            }
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the rules of the mount at `index` have `name` stay in the directory `dir`; something
+    /// holds both, with the names of the directory locked.
+    pub(crate) fn has_to_stay(&self, index: u32, mount: &MountData, dir: u32, name: &[u8]) -> bool {
+        let may = {
+            let section = self.reader.enter();
+            let hidden = mount.hidden.read(&section);
+            hidden.is_some_and(|Hidden { rules, .. }| rules.may_stay(name))
+        };
+        may && self
+            .rules_in(index, mount, dir)
+            .is_some_and(|rules| rules.keep(name))
     }
 
     /// The rules of a mount for one directory, for who asks about many names.
@@ -154,6 +170,12 @@ impl RulesIn {
     pub(crate) fn hide(&self, name: &[u8]) -> bool {
         let at = |dirs: &Vec<Vec<u8>>| self.rules.means_at(dirs, name);
         self.rules.means_name(name) || self.dirs.as_ref().is_some_and(at)
+    }
+
+    /// Whether the name stays there.
+    fn keep(&self, name: &[u8]) -> bool {
+        let at = |dirs: &Vec<Vec<u8>>| self.rules.stays_at(dirs, name);
+        self.dirs.as_ref().is_some_and(at)
     }
 }
 

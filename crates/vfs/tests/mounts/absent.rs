@@ -234,7 +234,8 @@ fn a_place_is_where_the_directory_is_now() {
     // By a mount without rules.
     rename("/bare/etc", "/bare/old").expect("a rename");
     assert!(passed("/m/old/shadow"));
-    rename("/m/pub/etc", "/m/etc").expect("a rename");
+    assert_eq!(rename("/m/pub/etc", "/m/etc"), Err(Errno::EXDEV));
+    rename("/bare/pub/etc", "/bare/etc").expect("a rename");
     assert!(!passed("/m/etc/shadow"));
     assert_eq!(task.unlink(b"/m/etc/shadow"), Err(Errno::ENOENT));
     // A directory that is not empty for the backend is not removed.
@@ -244,7 +245,7 @@ fn a_place_is_where_the_directory_is_now() {
 }
 
 #[test]
-fn no_directory_is_moved_out_of_what_a_rule_means() {
+fn no_directory_moves_to_where_a_rule_means_more_or_less_of_it() {
     let (_vfs, task) = tree(rules().stay(b"pub/etc/passwd"));
     for path in ["/m/etc/deep", "/m/pub/deep", "/m/other", "/m/other/etc"] {
         task.dir(path, 0o755, (0, 0));
@@ -275,8 +276,55 @@ fn no_directory_is_moved_out_of_what_a_rule_means() {
     ] {
         assert_eq!(rename(old, new), Ok(()), "{old} {new}");
     }
+    // Nothing comes to lie where it could not have been made.
+    assert_eq!(
+        task.open(b"/m/etc/shadow", O_CREAT | O_WRONLY, 0o600),
+        Err(Errno::EACCES)
+    );
+    rename("/bare/etc", "/bare/gone").expect("a rename");
+    task.dir("/m/made", 0o755, (0, 0));
+    task.data("/m/made/shadow", b"x");
+    assert_eq!(rename("/m/made", "/m/etc"), Err(Errno::EXDEV));
+    assert_eq!(task.stat(b"/m/made/shadow").map(|stat| stat.size), Ok(1));
     // What has no rules moves what it likes.
     assert_eq!(rename("/bare/pub/etc", "/bare/pub/old"), Ok(()));
+}
+
+#[test]
+fn path_that_stays_is_neither_removed_nor_renamed_nor_replaced() {
+    let (_vfs, task) = tree(rules().stay(b"etc/passwd").stay(b"pub/etc").stay(b"plain"));
+    let exchange = |old: &str, new: &str| {
+        let (old, new) = (old.as_bytes(), new.as_bytes());
+        task.renameat2(AT_FDCWD, old, AT_FDCWD, new, RENAME_EXCHANGE)
+    };
+    task.data("/m/new", b"new");
+    task.dir("/m/empty", 0o755, (0, 0));
+    task.unlink(b"/bare/pub/etc/shadow").expect("no rule");
+    for name in ["/m/etc/passwd", "/m/plain"] {
+        assert_eq!(task.unlink(name.as_bytes()), Err(Errno::EBUSY), "{name}");
+        assert_eq!(
+            task.rename(name.as_bytes(), b"/m/other"),
+            Err(Errno::EBUSY),
+            "{name}"
+        );
+        assert_eq!(
+            task.rename(b"/m/new", name.as_bytes()),
+            Err(Errno::EBUSY),
+            "{name}"
+        );
+        assert_eq!(exchange("/m/new", name), Err(Errno::EBUSY), "{name}");
+        assert_eq!(exchange(name, "/m/new"), Err(Errno::EBUSY), "{name}");
+    }
+    assert_eq!(task.rmdir(b"/m/pub/etc"), Err(Errno::EBUSY));
+    assert_eq!(task.rename(b"/m/pub/etc", b"/m/other"), Err(Errno::EBUSY));
+    assert_eq!(task.rename(b"/m/empty", b"/m/pub/etc"), Err(Errno::EBUSY));
+    assert_eq!(exchange("/m/empty", "/m/pub/etc"), Err(Errno::EBUSY));
+    // The same names elsewhere are free, and a path that is gone can be made again.
+    task.data("/m/pub/etc/passwd", b"x");
+    assert_eq!(task.rename(b"/m/pub/etc/passwd", b"/m/empty/plain"), Ok(()));
+    assert_eq!(task.unlink(b"/m/empty/plain"), Ok(()));
+    task.unlink(b"/bare/plain").expect("no rule");
+    assert_eq!(task.rename(b"/m/new", b"/m/plain"), Ok(()));
 }
 
 #[test]

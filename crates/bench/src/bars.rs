@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Which side of the bar is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sense {
+pub(crate) enum Sense {
     /// The value has to reach the bar (a ratio host / ours, a scaling).
     AtLeast,
     /// The value has to stay under the bar (a cost growth, a count).
@@ -17,7 +17,7 @@ pub enum Sense {
 
 impl Sense {
     /// Whether `value` is on the good side of `limit`.
-    pub fn holds(self, value: f64, limit: f64) -> bool {
+    pub(crate) fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Sense::AtLeast => value >= limit,
             Sense::AtMost => value <= limit,
@@ -27,15 +27,15 @@ impl Sense {
 
 /// One row of the contract.
 #[derive(Clone, Copy, Debug)]
-pub struct Bar {
+pub(crate) struct Bar {
     /// The row's name, as `--filter` sees it.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Which side is good.
-    pub sense: Sense,
+    pub(crate) sense: Sense,
     /// The least.
-    pub bar: f64,
+    pub(crate) bar: f64,
     /// What we are after.
-    pub goal: f64,
+    pub(crate) goal: f64,
 }
 
 const fn least(name: &'static str, bar: f64, goal: f64) -> Bar {
@@ -57,7 +57,7 @@ const fn most(name: &'static str, bar: f64, goal: f64) -> Bar {
 }
 
 /// The rows of `bench walk`: times, as ratios.
-pub const WALK: &[Bar] = &[
+pub(crate) const WALK: &[Bar] = &[
     least("failed-open ext4 d1", 12.0, 20.0),
     least("failed-open ext4 d5", 15.0, 30.0),
     least("failed-open ext4 d16", 25.0, 50.0),
@@ -88,7 +88,7 @@ pub const WALK: &[Bar] = &[
 ];
 
 /// The rows of `bench cached`.
-pub const CACHED: &[Bar] = &[
+pub(crate) const CACHED: &[Bar] = &[
     least(
         "ring 33% cached, host, 1 at once, always offloaded",
         1.1,
@@ -124,7 +124,7 @@ pub const CACHED: &[Bar] = &[
 ];
 
 /// The rows of `bench run`.
-pub const PROGRAMS: &[Bar] = &[
+pub(crate) const PROGRAMS: &[Bar] = &[
     most("run compile", 1.1, 1.02),
     most("run tar", 3.0, 2.0),
     least("run geometric mean, fuse-overlayfs", 1.5, 3.0),
@@ -132,10 +132,10 @@ pub const PROGRAMS: &[Bar] = &[
 ];
 
 /// The rows of `bench fd`.
-pub const FD: &[Bar] = &[most("fd-churn 1M over 10", 6.0, 4.0)];
+pub(crate) const FD: &[Bar] = &[most("fd-churn 1M over 10", 6.0, 4.0)];
 
 /// The rows of `bench counts`: what one warm operation takes, without a clock.
-pub const COUNTS: &[Bar] = &[
+pub(crate) const COUNTS: &[Bar] = &[
     most("allocations failed-open d1", 0.0, 0.0),
     most("allocations failed-open d16", 0.0, 0.0),
     most("allocations open-close d1", 0.0, 0.0),
@@ -162,7 +162,7 @@ pub const COUNTS: &[Bar] = &[
 ];
 
 /// The rows of the commands that reproduce a change of Linux, and of very many descriptors.
-pub const SEEDS: &[Bar] = &[
+pub(crate) const SEEDS: &[Bar] = &[
     least("openneg ENOENT ext4", 12.0, 20.0),
     least("openneg ENOENT tmpfs", 25.0, 45.0),
     least("same-file O_RDONLY, own tables, 2T over 1T", 1.8, 1.9),
@@ -200,7 +200,7 @@ pub const SEEDS: &[Bar] = &[
 ];
 
 /// The rows of `bench wasi`.
-pub const WASI: &[Bar] = &[
+pub(crate) const WASI: &[Bar] = &[
     least("wasi open-close d1, default", 20.0, 40.0),
     least("wasi open-close d1, blocking", 5.0, 10.0),
     least("wasi open-close d5, default", 20.0, 40.0),
@@ -244,7 +244,7 @@ fn all() -> impl Iterator<Item = &'static Bar> {
 }
 
 /// The contract's line for a row, if it has one.
-pub fn find(name: &str) -> Option<&'static Bar> {
+pub(crate) fn find(name: &str) -> Option<&'static Bar> {
     all().find(|bar| bar.name == name)
 }
 

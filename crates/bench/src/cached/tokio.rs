@@ -9,8 +9,8 @@ use ::tokio::fs::File;
 use ::tokio::runtime::{Builder, Runtime};
 use ::tokio::task::{JoinHandle, spawn_blocking};
 
-use super::contest::Side;
 use super::mix::Name;
+use super::openers::Opener;
 use crate::error::Error;
 
 /// How it is offloaded.
@@ -30,8 +30,6 @@ pub(super) struct Tokio {
 }
 
 impl Tokio {
-    /// # Errors
-    /// `Setup`: there are no threads to be had.
     pub(super) fn new(way: Way, depth: usize) -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
@@ -61,7 +59,7 @@ async fn open(way: Way, name: Name) -> bool {
     }
 }
 
-impl Side for Tokio {
+impl Opener for Tokio {
     /// One after the other on the task of the caller, or a task for each, of which so many run at
     /// once.
     fn burst(&mut self, names: &[Name]) -> u64 {

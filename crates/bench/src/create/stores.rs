@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use openpath_vfs::Vfs;
 
-use super::scene::Scene;
+use super::scene::grow_ours;
 use super::sys::logged;
 use crate::error::Error;
 use crate::gate::sys::shared;
+use crate::scene::{Action, Scene, create_unlink};
 use crate::{gate, ours};
 
 /// Stores of one operation, on average over one in each mount.
@@ -28,22 +29,28 @@ pub(super) struct Stores {
     pub(super) places: Vec<(String, f64)>,
 }
 
+impl Stores {
+    /// All of them in words.
+    pub(super) fn told(&self) -> String {
+        let (root, common, all) = (self.root, self.common, self.all);
+        format!("stores: root {root:.1}, common {common:.1}, all {all:.1}")
+    }
+}
+
 /// How often every path is walked before anything is counted, and then counted.
 const HEAT: usize = 4;
 const ROUNDS: usize = 2;
 const LINE: usize = 64;
 
 /// Counts what `scene` does on an instance made by `make`.
-///
-/// # Errors
-/// `Setup` if it cannot be built or watched, `Wrong` if an operation's result was.
 pub(super) fn count(
     scene: &Scene,
+    mounts: usize,
     make: impl FnOnce() -> Result<Vfs, Error> + Send,
 ) -> Result<Stores, Error> {
     let build = || {
         let vfs = make()?;
-        let maker = scene.grow_ours(&vfs)?;
+        let maker = grow_ours(mounts, &vfs)?;
         Ok((vfs, maker))
     };
     gate::apart(build, |(vfs, _maker)| watch(scene, &vfs))
@@ -51,8 +58,12 @@ pub(super) fn count(
 
 fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
     let task = ours::task(vfs)?;
-    let paths = scene.all_paths();
-    let once = |path: &[u8]| scene.deed.ours(&task, path);
+    let paths: Vec<_> = scene.paths.iter().flatten().collect();
+    let once = |path: &[u8]| match scene.action {
+        Action::CreateUnlink(flags) => create_unlink(&task, path, flags),
+        Action::OpenClose(flags) => ours::open_close(&task, path, flags),
+        Action::Stat | Action::Dup => false,
+    };
     let mut wrong = 0;
     for _ in 0..HEAT {
         wrong += paths.iter().filter(|path| !once(path.to_bytes())).count();

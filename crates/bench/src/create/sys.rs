@@ -82,17 +82,11 @@ impl Log {
 }
 
 /// Runs `body` with every store to `spans` logged.
-///
-/// # Errors
-/// What sigaction(2) and mprotect(2) say.
 pub(crate) fn logged<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
     watched(spans, libc::PROT_READ, body)
 }
 
 /// Runs `body` with every access to `spans` logged, loads as well as stores.
-///
-/// # Errors
-/// What sigaction(2) and mprotect(2) say.
 pub(crate) fn traced<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
     watched(spans, libc::PROT_NONE, body)
 }

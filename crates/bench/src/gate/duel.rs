@@ -30,22 +30,29 @@ use crate::ours;
 use crate::paths::{Chain, Rng, chains};
 
 /// How to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where the marks lie.
-    pub marks: usize,
-    /// Lays out memory another way.
-    pub seed: u64,
-    /// How many tasks live already.
-    pub tasks: usize,
-    /// Whether two other threads had their tasks before and ended.
-    pub reuse: bool,
-    /// Whether one thread makes all tasks, side by side in one array.
-    pub together: bool,
-    /// Only pairs whose name contains this.
-    pub filter: Option<String>,
-    /// A fault to commit.
-    pub plant: Option<Plant>,
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Where to put the marks that the tracer looks for.
+    #[arg(long, default_value_t = 0x6f70_0000_0000)]
+    marks: usize,
+    /// Lay out memory another way.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Tasks that live already.
+    #[arg(long, default_value_t = 0)]
+    tasks: usize,
+    /// Let two other threads have tasks before, and end.
+    #[arg(long)]
+    reuse: bool,
+    /// Let one thread make all tasks, side by side in one array.
+    #[arg(long)]
+    together: bool,
+    /// Only pairs whose name contains NAME.
+    #[arg(long, value_name = "NAME")]
+    filter: Option<String>,
+    /// Commit this fault with every operation.
+    #[arg(long)]
+    plant: Option<Plant>,
 }
 
 /// How often each does its operation before anybody looks.
@@ -105,10 +112,7 @@ impl Table {
 }
 
 /// Runs the pairs and says on `out` what a reader of the trace must know.
-///
-/// # Errors
-/// `Setup` if something cannot be built, `Wrong` if an operation's result was; `Output`.
-pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let wants = |pair: &Pair| {
         options
             .filter

@@ -14,7 +14,7 @@ use crate::paths::{Chain, Ring};
 
 /// What one of the two does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub(crate) enum Deed {
     /// A cached call.
     Cached(Op),
     /// Create a file exclusively, and unlink it.
@@ -37,13 +37,13 @@ pub enum Deed {
 
 /// Two deeds, on one path or on two.
 #[derive(Clone, Copy, Debug)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// What the first and the second task do.
-    pub deeds: [Deed; 2],
+    pub(crate) deeds: [Deed; 2],
     /// Whether the second does it elsewhere.
-    pub elsewhere: bool,
+    pub(crate) elsewhere: bool,
     /// Under which circumstances; its operation does not count.
-    pub how: Case,
+    pub(crate) how: Case,
 }
 
 impl Deed {
@@ -62,7 +62,7 @@ impl Deed {
     }
 
     /// Does it once; whether the result was right.
-    pub fn once(self, task: &Task, how: Case, chain: &Chain) -> bool {
+    pub(crate) fn once(self, task: &Task, how: Case, chain: &Chain) -> bool {
         if let Deed::Cached(op) = self {
             let path = if op.wants_missing() {
                 &chain.missing
@@ -76,7 +76,7 @@ impl Deed {
     }
 
     /// Undoes what would be in the way of the next time; whether that worked.
-    pub fn undo(self, task: &Task, chain: &Chain) -> bool {
+    pub(crate) fn undo(self, task: &Task, chain: &Chain) -> bool {
         let missing = chain.missing.to_bytes();
         self != Deed::Create || task.unlinkat(AT_FDCWD, missing, 0).is_ok()
     }
@@ -117,14 +117,14 @@ impl Deed {
 
 impl Pair {
     /// How the results call it: `open-close | stat, same d1`.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let [first, second] = self.deeds.map(Deed::name);
         let place = if self.elsewhere { "other" } else { "same" };
         format!("{first} | {second}, {place} {}", self.how.circumstances())
     }
 
     /// Whether the files are others afterwards.
-    pub fn changes(&self) -> bool {
+    pub(crate) fn changes(&self) -> bool {
         self.deeds
             .iter()
             .any(|deed| !matches!(deed, Deed::Cached(_)))
@@ -155,7 +155,7 @@ const WATCHED: [(Deed, Deed, bool); 9] = [
 ];
 
 /// All pairs, in the order they are run in.
-pub fn all() -> Vec<Pair> {
+pub(crate) fn all() -> Vec<Pair> {
     let how = |via, user, depth| Case {
         op: Op::OpenClose,
         via,

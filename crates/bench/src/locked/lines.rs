@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use openpath_abi::fcntl::O_RDONLY;
 
 use super::opens::{Laid, SETTINGS};
+use crate::cmd::Ask;
 use crate::create::sys::{Access, traced};
 use crate::error::Error;
 use crate::gate::sys::shared;
 use crate::row::Row;
-use crate::{Ask, gate, ours};
+use crate::{gate, ours};
 
 const LINE: usize = 64;
 const HEAT: usize = 8;
@@ -26,9 +27,6 @@ struct Lines {
 }
 
 /// The rows that are wanted.
-///
-/// # Errors
-/// As [`super::run`].
 pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for setting @ (flag, locked) in SETTINGS {

@@ -49,9 +49,6 @@ pub(super) struct Scene {
 
 impl Scene {
     /// Makes everything in a new folder of `options.folder`.
-    ///
-    /// # Errors
-    /// `Setup`, `NotPermitted`: a program is missing, there is no room, no tmpfs can be mounted.
     pub(super) fn make(options: &Options) -> Result<Self, Error> {
         let top = format!("openpath-bench-{}", std::process::id());
         let top = options.folder.join(top);

@@ -8,7 +8,7 @@ use super::peer::{self, Way};
 use super::tree::{Scratch, Tree};
 use super::{Options, ours};
 use crate::error::Error;
-use crate::harness::{Heat, Steal, Suite};
+use crate::harness::{Heat, Plan};
 use crate::row::Row;
 
 /// A loop at a level, if it has one, and what its rows begin with.
@@ -64,22 +64,20 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         (Way::Pool.label(), Heat::Offloaded, &mut pool),
         (Way::Blocking.label(), Heat::Warm, &mut blocking),
     ];
-    let steal = Steal::open();
     let mut rows = Vec::new();
     for group in wanted {
-        let mut suite = Suite::of(group.what.paths());
-        let ids = sides.each_mut().map(|(label, heat, side)| {
+        let mut plan = Plan::of(group.what.paths());
+        let [ours, on_host, pool, blocking] = sides.each_mut().map(|(label, heat, side)| {
             let label = format!("{}, {label}", group.name);
             let burst = |ops| side.burst(group.what, group.level, ops);
-            suite.add(&label, *heat, || Ok(()), burst)
+            plan.add(&label, *heat, || Ok(()), burst)
         });
-        let out = suite.run(options.ask.effort, &steal)?;
-        let [ours, on_host, pool, blocking] = ids.map(|id| &out[id]);
         let [to_pool, to_blocking, host] = names(&group);
-        rows.push(Row::faster(&to_pool, ours, Way::Pool.label(), pool));
+        plan.row(Row::faster, &to_pool, ours, Way::Pool.label(), pool);
         for (name, ours) in [(to_blocking, ours), (host, on_host)] {
-            rows.push(Row::faster(&name, ours, Way::Blocking.label(), blocking));
+            plan.row(Row::faster, &name, ours, Way::Blocking.label(), blocking);
         }
+        rows.extend(plan.run(&options.ask)?);
     }
     Ok(rows)
 }

@@ -19,6 +19,7 @@ use wasmtime::{Config, Engine, Linker, Module, Store};
 use super::peer::{self, Way};
 use super::tree::Scratch;
 use super::{Options, engine, meeting, ours};
+use crate::cmd::tell;
 use crate::error::Error;
 use crate::memory::Resident;
 use crate::row::{Peer, Row};
@@ -149,13 +150,6 @@ pub(super) fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
 const STORES: &str = "common stores";
 const OF_CROWDS: [&str; 3] = ["bytes", "bytes of an instance", "started a second"];
 
-/// The names of the rows.
-pub(super) fn names() -> Vec<String> {
-    let ends = || OF_CROWDS.into_iter().chain([STORES]);
-    let names = |shape: Shape| ends().map(move |end| format!("{}, {end}", shape.name()));
-    Shape::ALL.into_iter().flat_map(names).collect()
-}
-
 /// Guests of one shape, and what they took.
 struct Crowd {
     shape: Shape,
@@ -219,9 +213,7 @@ fn start<T: 'static>(
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let count = options.guests;
     let mut shapes = Shape::ALL.to_vec();
-    options.ask.keep_groups(&mut shapes, |shape| shape.name());
     let wants = |shape: &Shape, end: &str| options.ask.wants(&format!("{}, {end}", shape.name()));
-    let tell = options.ask.effort.tell;
     let mut rows = Vec::new();
     for &shape in shapes.iter().filter(|shape| wants(shape, STORES)) {
         tell(&format!("{}, {STORES}", shape.name()));

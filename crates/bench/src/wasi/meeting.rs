@@ -44,9 +44,6 @@ pub(super) fn row(shape: Shape, stores: &Stores) -> Row {
 }
 
 /// Counts them.
-///
-/// # Errors
-/// `Setup` if the guests cannot be built or watched.
 pub(super) fn count(shape: Shape) -> Result<Stores, Error> {
     let build = || {
         let house = House::new()?;

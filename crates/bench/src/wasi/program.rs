@@ -12,7 +12,7 @@ use super::peer::{self, Way};
 use super::tree::{Scratch, Tree};
 use super::{Options, ours};
 use crate::error::Error;
-use crate::harness::{Heat, Steal, Suite};
+use crate::harness::{Heat, Plan};
 use crate::row::Row;
 
 /// What its rows begin with.
@@ -29,10 +29,8 @@ const STEPS: [(Loop, u64); 4] = [
 ];
 
 /// What the names of the rows begin with.
-pub(super) fn names() -> Vec<String> {
-    Way::ALL
-        .map(|way| format!("{NAME}, {}", way.label()))
-        .into()
+fn names() -> [String; 2] {
+    Way::ALL.map(|way| format!("{NAME}, {}", way.label()))
 }
 
 /// Where programs run, one after the other.
@@ -84,24 +82,14 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
         theirs.run(peer::context(way, dir))?;
     }
     // Each program walks every path.
-    let mut suite = Suite::of(1);
+    let mut plan = Plan::of(1);
     let label = |side: &str| format!("{NAME}, {side}");
-    let id = suite.add(
-        &label("ours"),
-        Heat::Warm,
-        || Ok(()),
-        |ops| mine.burst(ops, || ours::guest(&vfs)),
-    );
-    let peers = [(Way::Pool, Heat::Offloaded), (Way::Blocking, Heat::Warm)].map(|(way, heat)| {
-        let theirs = &theirs;
+    let ours = plan.ours(&label("ours"), |ops| mine.burst(ops, || ours::guest(&vfs)));
+    for (way, heat) in [(Way::Pool, Heat::Offloaded), (Way::Blocking, Heat::Warm)] {
+        let (theirs, name) = (&theirs, label(way.label()));
         let burst = move |ops| theirs.burst(ops, || peer::context(way, dir));
-        (way, suite.add(&label(way.label()), heat, || Ok(()), burst))
-    });
-    let out = suite.run(options.ask.effort, &Steal::open())?;
-    Ok(peers
-        .map(|(way, peer)| {
-            let name = label(way.label());
-            Row::faster(&name, &out[id], way.label(), &out[peer])
-        })
-        .into())
+        let peer = plan.add(&name, heat, || Ok(()), burst);
+        plan.row(Row::faster, &name, ours, way.label(), peer);
+    }
+    plan.run(&options.ask)
 }

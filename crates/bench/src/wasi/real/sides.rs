@@ -60,9 +60,6 @@ pub(super) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// Compiles the program, and makes its files.
-    ///
-    /// # Errors
-    /// `Setup`: the program is not there, or no module.
     pub(super) fn new(load: &'a Load, programs: &Path, folder: &Path) -> Result<Self, Error> {
         let of = Engine::default();
         let guest = programs.join(format!("{}.wasm", load.program));

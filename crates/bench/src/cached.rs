@@ -22,7 +22,7 @@ use openpath_ring::{Pool, PoolOptions};
 use openpath_vfs::{Limits, Tuning, Vfs};
 
 use self::openers::add;
-use self::tokio::{Tokio, Way};
+use self::tokio::{Offload, Tokio};
 use crate::cmd::Ask;
 use crate::error::Error;
 use crate::harness::{Id, Plan};
@@ -124,7 +124,7 @@ fn at_share(ask: &Ask, vfs: &Vfs, label: &str, share: u64) -> Result<Vec<Row>, E
     for depth in DEPTHS {
         let ring = |inline| ours::OurRing::new(task()?, &pool, depth, inline);
         let inline = add(&mut plan, "ring", mix(), ring(true)?);
-        let tokio = |way| Tokio::new(way, depth);
+        let tokio = |offload| Tokio::new(offload, depth);
         let uring = kernel::Ring::new(depth)?;
         let peers: [(&str, Id); 4] = [
             (
@@ -133,7 +133,7 @@ fn at_share(ask: &Ask, vfs: &Vfs, label: &str, share: u64) -> Result<Vec<Row>, E
             ),
             (
                 "tokio::fs",
-                add(&mut plan, "tokio::fs", mix(), tokio(Way::Fs)?),
+                add(&mut plan, "tokio::fs", mix(), tokio(Offload::Fs)?),
             ),
             (
                 "spawn_blocking",
@@ -141,7 +141,7 @@ fn at_share(ask: &Ask, vfs: &Vfs, label: &str, share: u64) -> Result<Vec<Row>, E
                     &mut plan,
                     "spawn_blocking",
                     mix(),
-                    tokio(Way::SpawnBlocking)?,
+                    tokio(Offload::SpawnBlocking)?,
                 ),
             ),
             ("io_uring", add(&mut plan, "io_uring", mix(), uring)),

@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bars::{self, Bar};
 use crate::error::Error;
-use crate::gate::{Plant, duel};
+use crate::gate::{Plant, turns};
 use crate::page::{self, Page};
 use crate::row::{Row, shortfalls, write_json, write_table};
 use crate::{cached, counts, create, failed, fd, many, one, programs, same, shapes, walk};
@@ -59,7 +59,7 @@ enum What {
     One(one::Options),
     /// Run pairs of operations on two threads, for a tracer around it.
     #[command(hide = true)]
-    Two(duel::Options),
+    Two(turns::Options),
     /// Run scripts from the standard input in one of the places that `run` compares.
     #[command(hide = true)]
     Worker(programs::Worker),
@@ -213,7 +213,7 @@ fn run(what: &What) -> Result<bool, Error> {
         #[cfg(feature = "wasi")]
         What::Wasi(it) => timed(&it.ask, it.page(), bars::WASI, crate::wasi::run(it)?),
         What::One(it) => one::run(it).map(|()| true),
-        What::Two(it) => duel::run(it, &mut io::stdout().lock()).map(|()| true),
+        What::Two(it) => turns::run(it, &mut io::stdout().lock()).map(|()| true),
         What::Worker(it) => Ok(programs::serve(it).map(|()| true)?),
     }
 }

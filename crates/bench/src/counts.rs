@@ -267,7 +267,7 @@ fn shared_stores(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     }
 }
 
-/// Where the first store went and who made it, from the report of the sealed process: the first
+/// Where the first store went and what made it, from the report of the sealed process: the first
 /// callers that are ours, below the signal handler.
 fn first_store(report: &str) -> String {
     const CALLERS: usize = 4;

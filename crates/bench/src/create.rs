@@ -10,7 +10,7 @@
 //! beside it. What is stored to shared memory is counted apart, before anything is timed.
 
 mod scene;
-mod stores;
+pub(crate) mod stores;
 pub(crate) mod sys;
 
 use openpath_vfs::{Tuning, Vfs};
@@ -110,7 +110,7 @@ fn in_mounts(
             for (((label, ..), ours), stores) in SETTINGS.into_iter().zip(&ours).zip(&stores) {
                 let name = format!("{name}{label}, {count}T, tmpfs");
                 plan.row(Row::faster, &name, ours[at], "tmpfs", tmpfs[at])
-                    .note(&stores.told());
+                    .note(&stores.words());
             }
             let mut switch = |what: &str, on: usize, off: usize, label| {
                 let name = format!("{name}, {count}T, {what}");

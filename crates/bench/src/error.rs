@@ -23,7 +23,7 @@ impl Error {
         Self::Setup(format!("{what}: {why}"))
     }
 
-    /// The same for an I/O error, refusals told apart.
+    /// The same for an I/O error, refusals apart.
     pub(crate) fn host(what: &str, why: io::Error) -> Self {
         match why.kind() {
             io::ErrorKind::PermissionDenied => Self::NotPermitted(format!("{what}: {why}")),

@@ -33,8 +33,8 @@ const OPEN: [Open; 4] = [
     open(1_000_000, "1M"),
 ];
 
-/// The bitmaps as a matrix, the others as a table, but for those that nobody asks for and that this
-/// machine cannot measure.
+/// The bitmaps as a matrix, the others as a table, but for those that the contract does not name
+/// and this machine cannot measure.
 pub(crate) fn page() -> Page {
     Page {
         more: |rows| format!("\n\n{}", maps::matrix(rows).trim_end()),

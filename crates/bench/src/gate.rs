@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the gates of `cargo xtask gates` run: nothing here measures time.
 //!
-//! * [`case`]: an operation, what its path meets, and who does it;
+//! * [`case`]: an operation, what its path meets, and the task that does it;
 //! * [`sys`]: an arena whose memory can be made read-only, and marks that a tracer sees;
 //! * [`plant`]: the faults that each gate has to find;
 //! * [`pair`]: pairs of operations that two tasks can do without disturbing each other;
-//! * [`duel`]: two threads that do such a pair in turns, between marks.
+//! * [`turns`]: two threads that do such a pair in turns, between marks.
 
 pub(crate) mod case;
-pub(crate) mod duel;
 pub(crate) mod pair;
 pub(crate) mod plant;
 pub(crate) mod sys;
+pub(crate) mod turns;
 
 pub(crate) use plant::Plant;
 
@@ -37,11 +37,11 @@ pub(crate) fn apart<B: Send, T>(
     build: impl FnOnce() -> Result<B, Error> + Send,
     watch: impl FnOnce(B) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let (told, built) = channel();
+    let (give, built) = channel();
     let (end, ended) = channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let _ = told.send(sys::in_arena(build));
+            let _ = give.send(sys::in_arena(build));
             let _ = ended.recv();
         });
         let _end = end;

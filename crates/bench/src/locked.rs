@@ -4,9 +4,9 @@
 //! * `opens`: the loop by which Linux judged the flag ("fs: track the inode having file locks with
 //!   a flag in ->i_opflags"), on inodes that begin at each place of a line, since what the flag is
 //!   worth there depends on it; with the flag and with the field read instead; of files without a
-//!   lock and of ones that somebody has locked. Before anything is timed, the lines of memory that
+//!   lock and of locked ones. Before anything is timed, the lines of memory that
 //!   two tasks meet at are counted, as an open reads and writes them.
-//! * `locks`: a lock and its end, of one thread for which nobody is in the way, and of several that
+//! * `locks`: a lock and its end, of one thread without contention, and of several that
 //!   wait for each other, beside the host kernel.
 
 mod lines;

@@ -8,7 +8,7 @@ use openpath_vfs::{Task, Vfs};
 
 use crate::error::Error;
 use crate::gate::Plant;
-use crate::gate::case::{Case, Doer};
+use crate::gate::case::{Actor, Case};
 use crate::gate::plant::{Field, padded};
 use crate::gate::sys::sealed;
 use crate::ops::Op;
@@ -49,12 +49,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     One { case, plant }.run(options.ops, options.how)
 }
 
-/// What was built, and by whom.
+/// What was built, and the tasks that built it.
 struct Made {
     vfs: Vfs,
     paths: Vec<CString>,
     field: Field,
-    _tasks: (Task, Doer),
+    _tasks: (Task, Actor),
 }
 
 /// Every path is walked this often before anything is counted: all that is admitted to a cache
@@ -81,9 +81,9 @@ impl One {
         body: impl FnOnce(&mut dyn FnMut(u64) -> u64) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let made = self.build()?;
-        let (doer, mut ring) = (self.case.doer(&made.vfs)?, Ring::new(&made.paths, 0));
-        self.heat(&doer.task, &mut ring)?;
-        body(&mut |ops| self.burst(&doer.task, ops, &mut ring, &made.field))
+        let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
+        self.heat(&actor.task, &mut ring)?;
+        body(&mut |ops| self.burst(&actor.task, ops, &mut ring, &made.field))
     }
 
     /// Runs `ops` of it under `how`.
@@ -103,9 +103,9 @@ impl One {
     /// Seals all that exists before the task that is measured: it may be shared.
     fn sealed(self, ops: u64) -> Result<(), Error> {
         let watch = |made: Made| {
-            let (doer, mut ring) = (self.case.doer(&made.vfs)?, Ring::new(&made.paths, 0));
-            self.heat(&doer.task, &mut ring)?;
-            let body = || self.burst(&doer.task, ops, &mut ring, &made.field);
+            let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
+            self.heat(&actor.task, &mut ring)?;
+            let body = || self.burst(&actor.task, ops, &mut ring, &made.field);
             let wrong = sealed(gate::spans(&made.vfs), body);
             self.case
                 .right(wrong.map_err(|e| Error::host("seal the shared memory", e))?)
@@ -119,7 +119,7 @@ impl One {
         let maker = ours::task(&vfs)?;
         self.case.lay(&maker, &mut tree)?;
         let paths = rotation(&tree, self.case.op.wants_missing());
-        let first = self.case.doer(&vfs)?;
+        let first = self.case.actor(&vfs)?;
         // An access within the clock tick of a file's birth does not move the access time: the
         // first one after that tick does, and is not to be among those counted.
         std::thread::sleep(TICKS);

@@ -24,7 +24,7 @@ pub(crate) enum Op {
     OpenClose,
     /// Open with O_CREAT, for reading and writing, of a file that exists, and close.
     CreatExisting,
-    /// The same for reading only: nobody becomes a writer.
+    /// The same for reading only: no writer is counted.
     CreatReadOnly,
     /// stat by path.
     Stat,

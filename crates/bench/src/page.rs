@@ -15,7 +15,7 @@ pub(crate) struct Page {
     pub(crate) title: &'static str,
     /// What is measured and how it is to be read.
     pub(crate) about: String,
-    /// The arguments that write it; before ` -- ` what cargo has to be told.
+    /// The arguments that write it; before ` -- ` options of cargo.
     pub(crate) command: &'static str,
     /// What else is said, made of the rows.
     pub(crate) more: fn(&[Row]) -> String,
@@ -53,8 +53,8 @@ impl Page {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let kernel: Vec<&str> = kernel.trim().split(['.', '-']).take(2).collect();
         let (kernel, processors, ended) = (kernel.join("."), sys::processors().len(), load());
-        let (told, command) = match self.command.split_once(" -- ") {
-            Some((told, command)) => (format!(" {told}"), command),
+        let (cargo, command) = match self.command.split_once(" -- ") {
+            Some((cargo, command)) => (format!(" {cargo}"), command),
             None => (String::new(), self.command),
         };
         let shown: Vec<Row> = rows
@@ -74,7 +74,7 @@ impl Page {
             out,
             "Processors: {processors}. Host kernel: Linux {kernel}. Load average when it began: \
              {began}; when it ended: {ended}.\n\
-             Repeat with\n\n    cargo run --release -p openpath-bench{told} -- {command}\n"
+             Repeat with\n\n    cargo run --release -p openpath-bench{cargo} -- {command}\n"
         )?;
         writeln!(out, "```text")?;
         write_table(&mut out, &shown)?;

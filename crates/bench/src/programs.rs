@@ -29,7 +29,7 @@ use crate::page::Page;
 use crate::row::Row;
 use crate::stats::Samples;
 use load::Load;
-use place::{Kind, Place};
+use place::{Environment, Kind};
 use scene::Scene;
 
 /// What to run.
@@ -106,7 +106,7 @@ impl Options {
 
 /// One place and what it took for each load, in nanoseconds.
 struct Side {
-    place: Place,
+    place: Environment,
     times: Vec<Vec<f64>>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     }
     let (mut sides, mut missing) = (Vec::new(), Vec::new());
     for kind in Kind::ALL {
-        match Place::enter(kind, &programs, &scene) {
+        match Environment::enter(kind, &programs, &scene) {
             Ok(place) => sides.push(Side {
                 place,
                 times: vec![Vec::new(); loads.len()],

@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
 /// What ours is set against.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Peer {
-    /// Who: `tmpfs`, `ext4`, `ours d1`.
+    /// Its name: `tmpfs`, `ext4`, `ours d1`.
     pub(crate) label: String,
     /// Its median, in the row's unit.
     pub(crate) value: f64,
@@ -76,7 +76,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A row nobody could measure.
+    /// A row that could not be measured.
     pub(crate) fn missing(name: &str, why: &str) -> Self {
         Self {
             verdict: Verdict::NotMeasured,

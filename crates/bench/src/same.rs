@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `same-file`: open and close of one and the same file by every thread, the loop by which Linux
-//! judged a flag that tells of lock contexts ("fs: track the inode having file locks with a flag in
+//! judged a flag for lock contexts ("fs: track the inode having file locks with a flag in
 //! ->i_opflags").
 //!
 //! Read-only as there, for writing, and with `O_CREAT`; with own tables and with one shared; with
-//! the lock context told by a flag and by reading the field; the host beside it. With `--locks`,
+//! the lock context seen by a flag and by reading the field; the host beside it. With `--locks`,
 //! what files pay for locks and what locks cost (`locked`).
 
 use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// Opens and closes a file of a `Vfs` that is nobody else's.
+/// Opens and closes a file of a `Vfs` of its own.
 fn apart() -> Result<Make<'static>, Error> {
     let task = ours::task(&ours::instance()?)?;
     let path = b"/same-file.data";

@@ -32,7 +32,7 @@ pub(crate) enum Action {
     Dup,
 }
 
-/// Whose descriptor table a thread uses.
+/// Which descriptor table a thread uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tables {
     /// Its own.
@@ -58,7 +58,7 @@ pub(crate) struct Scene {
     pub(crate) name: String,
     /// What they do.
     pub(crate) action: Action,
-    /// With whose tables.
+    /// With which tables.
     pub(crate) tables: Tables,
     /// The paths of each thread.
     pub(crate) paths: Vec<Vec<CString>>,

@@ -30,7 +30,7 @@ use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
 use crate::page::Page;
 use crate::row::Row;
-use peer::Way;
+use peer::Blocking;
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
 }
 
 /// What a picture shows of each call.
-const SHOWN: [(Way, &str); 2] = [(Way::Pool, "#b5485f"), (Way::Blocking, "#d9822b")];
+const SHOWN: [(Blocking, &str); 2] = [(Blocking::Pool, "#b5485f"), (Blocking::InPlace, "#d9822b")];
 
 /// Calls that were measured, by how many times what ours takes they took elsewhere.
 fn chart(rows: &[Row]) -> Chart {
@@ -89,7 +89,7 @@ fn chart(rows: &[Row]) -> Chart {
     names.dedup();
     for name in names {
         let ratio =
-            |(way, _): (Way, _)| Row::named(rows, &format!("{name}, {}", way.label()))?.ratio;
+            |(way, _): (Blocking, _)| Row::named(rows, &format!("{name}, {}", way.label()))?.ratio;
         let values = SHOWN.map(ratio);
         if values.iter().any(Option::is_some) {
             chart.group(name.trim_start_matches("wasi "), values);

@@ -33,14 +33,14 @@ const NAME: &str = "data";
 const FLAGS: u32 = O_RDONLY | O_NOATIME;
 
 /// A way to read.
-enum Way {
+enum Method {
     Ring(Box<Ring>, usize),
     Call(Box<Task>),
 }
 
 /// A way to read, and the file that it has open.
 struct Reader {
-    way: Way,
+    method: Method,
     fd: i32,
 }
 
@@ -143,7 +143,7 @@ impl Reader {
         let task = instance::task(vfs)?;
         Ok(Self {
             fd: Self::open(&task)?,
-            way: Way::Call(Box::new(task)),
+            method: Method::Call(Box::new(task)),
         })
     }
 
@@ -153,7 +153,7 @@ impl Reader {
         let ring = Ring::new(task, pool, RingOptions::default());
         let ring = ring.map_err(|e| Error::setup("make a ring", e))?;
         Ok(Self {
-            way: Way::Ring(Box::new(ring), depth),
+            method: Method::Ring(Box::new(ring), depth),
             fd,
         })
     }
@@ -161,8 +161,8 @@ impl Reader {
     /// Reads these pages; how many were wrong.
     fn burst(&mut self, pages: &[u64]) -> u64 {
         let fd = self.fd;
-        match &mut self.way {
-            Way::Call(task) => {
+        match &mut self.method {
+            Method::Call(task) => {
                 let mut buf = vec![0; PAGE];
                 let wrong = pages.iter().filter(|&&page| {
                     let read = task.pread(fd, &mut buf, place(page));
@@ -170,7 +170,7 @@ impl Reader {
                 });
                 wrong.count() as u64
             }
-            Way::Ring(ring, depth) => {
+            Method::Ring(ring, depth) => {
                 let batches = pages.chunks(*depth);
                 batches.map(|pages| batch(ring, fd, pages)).sum()
             }

@@ -25,7 +25,7 @@ const STALLED: u32 = 64;
 const WORKERS: usize = 8;
 /// The kinds, as rows begin.
 const KINDS: [&str; 3] = ["inline", "offloaded", "inline beside a stall"];
-/// What is told of a distribution.
+/// The points of a distribution that are rows.
 const POINTS: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("most", 1.0)];
 
 /// Nanoseconds of each open, sorted.
@@ -53,7 +53,7 @@ fn rows(name: &str, times: &[f64]) -> Vec<Row> {
     POINTS.into_iter().map(row).collect()
 }
 
-/// The distributions of an instance whose files are there; `label` tells which.
+/// The distributions of an instance whose files are there; `label` says which.
 pub(super) fn run(ask: &Ask, label: &str, vfs: &Vfs) -> Result<Vec<Row>, Error> {
     let names = POINTS.map(|(point, _)| KINDS.map(|kind| format!("{kind}, {label}, {point}")));
     if !ask.wants_any(names.as_flattened()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Openers of the same mix of names, as sides of a plan.
 //!
-//! Most of them hand work to other threads, so no processor clock tells a disturbed window from one
-//! that waited as it must: wall time is taken, and the median of many short windows. The names of a
-//! window are made before it, untimed; it lasts [`WINDOW_NS`] or more.
+//! Most of them hand work to other threads, so no processor clock distinguishes a disturbed window
+//! from one that waited as it must: wall time is taken, and the median of many short windows. The
+//! names of a window are made before it, untimed; it lasts [`WINDOW_NS`] or more.
 
 use std::time::Instant;
 

@@ -50,7 +50,7 @@ impl OurRing {
         Ok(Self { ring, depth })
     }
 
-    /// The ring, for who times each open by itself.
+    /// Opens one name; whether it went as it should.
     pub(super) fn open_one(&mut self, name: &Name) -> bool {
         self.batch(std::slice::from_ref(name)) == 0
     }

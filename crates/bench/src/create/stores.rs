@@ -12,26 +12,26 @@ use openpath_vfs::Vfs;
 use super::scene::grow_ours;
 use super::sys::logged;
 use crate::error::Error;
-use crate::gate::sys::shared;
+use crate::gate::sys::{Span, shared};
 use crate::scene::{Action, Scene, create_unlink};
 use crate::{gate, ours};
 
 /// Stores of one operation, on average over one in each mount.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Stores {
+pub(crate) struct Stores {
     /// To the root directory's entry.
     pub(super) root: f64,
     /// To lines that operations in other mounts store to as well.
-    pub(super) common: f64,
+    pub(crate) common: f64,
     /// All.
-    pub(super) all: f64,
+    pub(crate) all: f64,
     /// Where the common ones go, most first.
-    pub(super) places: Vec<(String, f64)>,
+    pub(crate) places: Vec<(String, f64)>,
 }
 
 impl Stores {
     /// All of them in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let (root, common, all) = (self.root, self.common, self.all);
         format!("stores: root {root:.1}, common {common:.1}, all {all:.1}")
     }
@@ -88,15 +88,17 @@ fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
         let inside = |&(start, bytes): &(usize, usize)| (start..start + bytes).contains(&at);
         root.iter().any(inside)
     };
-    let name = |at| {
-        let span = names.iter().find(|span| span.place(at).is_some());
-        span.map_or("", |span| &span.name)
-    };
-    Ok(sum(&seen, is_root, name))
+    Ok(sum(&seen, is_root, |at| name_of(&names, at)))
 }
 
-/// Sums up stores by mount.
-fn sum<'n>(
+/// What lies at an address.
+pub(crate) fn name_of(spans: &[Span], at: usize) -> &str {
+    let span = spans.iter().find(|span| span.place(at).is_some());
+    span.map_or("", |span| &span.name)
+}
+
+/// Sums up stores by mount, or by whatever else they were made in.
+pub(crate) fn sum<'n>(
     seen: &[(usize, Vec<usize>)],
     is_root: impl Fn(usize) -> bool,
     name: impl Fn(usize) -> &'n str,

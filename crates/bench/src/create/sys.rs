@@ -7,7 +7,7 @@
 //!
 //! # Rules
 //! R1. Only the thread that logs runs meanwhile; a store of another one would be logged too.
-//! R2. One log at a time: who wants another waits, as the handlers are the process's.
+//! R2. One log at a time: another one waits, as the handlers are the process's.
 //! R3. What the handlers read is never closed: the program's variables and their own stack.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 

@@ -251,13 +251,13 @@ impl<'a> Run<'a> {
     fn add<T: Table + 'a>(
         &self,
         plan: &mut Plan<'a>,
-        who: &str,
+        side: &str,
         at: Span,
         repeats: u64,
         table: impl Fn() -> T,
     ) -> Id {
         let pattern = self.pattern;
-        let label = format!("{who} {}", row_name(pattern, self.open));
+        let label = format!("{side} {}", row_name(pattern, self.open));
         let (mut warm, mut table) = (table(), table());
         let (mut other, mut random) = (Random::new(SEED + 1), Random::new(SEED));
         let name = label.clone();

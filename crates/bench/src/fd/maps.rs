@@ -22,23 +22,23 @@ const NR_OPEN: u32 = 1 << 20;
 /// The row of the contract: random churn with a million open over ten open.
 pub(super) const GROWTH: &str = "fd-churn 1M over 10";
 
-/// A way to keep the bitmaps: ours with its two switches, or Linux's with so many patches.
+/// A layout of the bitmaps: ours with its two switches, or Linux's with so many patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Layout {
     Ours(bool, bool),
     Linux(u32),
 }
 
-const OURS: Way = Way::Ours(true, true);
+const OURS: Layout = Layout::Ours(true, true);
 /// All of them, with what tables call them; ours is the first.
-const WAYS: [(Way, &str); 7] = [
+const LAYOUTS: [(Layout, &str); 7] = [
     (OURS, "ours"),
-    (Way::Ours(false, true), "ours -peek"),
-    (Way::Ours(true, false), "ours -conditional"),
-    (Way::Linux(0), "linux"),
-    (Way::Linux(1), "linux +1"),
-    (Way::Linux(2), "linux +1+2"),
-    (Way::Linux(3), "linux +1+2+3"),
+    (Layout::Ours(false, true), "ours -peek"),
+    (Layout::Ours(true, false), "ours -conditional"),
+    (Layout::Linux(0), "linux"),
+    (Layout::Linux(1), "linux +1"),
+    (Layout::Linux(2), "linux +1+2"),
+    (Layout::Linux(3), "linux +1+2+3"),
 ];
 
 impl Table for FdMap {
@@ -65,7 +65,7 @@ impl<const PATCHES: u32> Table for TwoLevels<PATCHES> {
     }
 }
 
-/// The name of the row that sets ours against the way of this label.
+/// The name of the row that sets ours against the layout of this label.
 fn row_name(pattern: Pattern, open: Open, label: &str) -> String {
     let name = format!("fd {} {}", pattern.name(), open.name);
     match label {
@@ -84,11 +84,11 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
             // A fault that slowed every size would not show in what grows.
             let most = open == OPEN[OPEN.len() - 1];
             let repeats = if most { ask.repeats() } else { 1 };
-            let sides = WAYS.map(|(way, label)| {
-                let repeats = if way == OURS { repeats } else { 1 };
-                add(&mut plan, (pattern, open), (way, label), repeats)
+            let sides = LAYOUTS.map(|(layout, label)| {
+                let repeats = if layout == OURS { repeats } else { 1 };
+                add(&mut plan, (pattern, open), (layout, label), repeats)
             });
-            for ((_, label), peer) in WAYS.into_iter().zip(sides).skip(1) {
+            for ((_, label), peer) in LAYOUTS.into_iter().zip(sides).skip(1) {
                 let name = row_name(pattern, open, label);
                 plan.row(Row::faster, &name, sides[0], label, peer);
             }
@@ -106,19 +106,19 @@ pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
 fn add(
     plan: &mut Plan<'_>,
     (pattern, open): (Pattern, Open),
-    (way, label): (Way, &str),
+    (layout, label): (Layout, &str),
     repeats: u64,
 ) -> Id {
     let label = format!("{label} fd {} {}", pattern.name(), open.name);
     let of = (pattern, open, repeats);
-    match way {
-        Way::Ours(peek, conditional) => add_table(plan, label, of, move || {
+    match layout {
+        Layout::Ours(peek, conditional) => add_table(plan, label, of, move || {
             FdMap::new(NR_OPEN, peek, conditional)
         }),
-        Way::Linux(0) => add_table(plan, label, of, || TwoLevels::<0>::new(NR_OPEN)),
-        Way::Linux(1) => add_table(plan, label, of, || TwoLevels::<1>::new(NR_OPEN)),
-        Way::Linux(2) => add_table(plan, label, of, || TwoLevels::<2>::new(NR_OPEN)),
-        Way::Linux(_) => add_table(plan, label, of, || TwoLevels::<3>::new(NR_OPEN)),
+        Layout::Linux(0) => add_table(plan, label, of, || TwoLevels::<0>::new(NR_OPEN)),
+        Layout::Linux(1) => add_table(plan, label, of, || TwoLevels::<1>::new(NR_OPEN)),
+        Layout::Linux(2) => add_table(plan, label, of, || TwoLevels::<2>::new(NR_OPEN)),
+        Layout::Linux(_) => add_table(plan, label, of, || TwoLevels::<3>::new(NR_OPEN)),
     }
 }
 
@@ -157,27 +157,27 @@ fn add_table<T: Table + 'static>(
     })
 }
 
-/// Ways across, patterns and sizes down; a line without a measurement is left out.
+/// Layouts across, patterns and sizes down; a line without a measurement is left out.
 pub(super) fn matrix(rows: &[Row]) -> String {
-    let labels = WAYS.map(|(_, label)| label);
+    let labels = LAYOUTS.map(|(_, label)| label);
     let mut text = format!("| pattern | open | {} |\n|---|---|", labels.join(" | "));
-    text.push_str(&"---|".repeat(WAYS.len()));
+    text.push_str(&"---|".repeat(LAYOUTS.len()));
     text.push('\n');
     for (pattern, open) in Pattern::ALL
         .iter()
         .flat_map(|p| OPEN.map(|open| (*p, open)))
     {
-        let cell = |(way, label): (Way, &str)| {
+        let cell = |(layout, label): (Layout, &str)| {
             let of = |label| {
                 let name = row_name(pattern, open, label);
                 rows.iter().find(|row| row.name == name)
             };
-            match way {
+            match layout {
                 OURS => of("linux").and_then(|row| row.ours),
                 _ => of(label).and_then(|row| Some(row.peer.as_ref()?.value)),
             }
         };
-        let cells = WAYS.map(cell);
+        let cells = LAYOUTS.map(cell);
         if cells.iter().any(Option::is_some) {
             let _ = write!(text, "| {} | {} |", pattern.name(), open.name);
             for value in cells {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An operation, what its path meets, and who does it: `open-close symlink d5`.
+//! An operation, what its path meets, and the task that does it: `open-close symlink d5`.
 
 use std::ffi::CString;
 
@@ -83,9 +83,9 @@ const VIAS: [(&str, Via); 11] = [
 ];
 const USER: u32 = 1000;
 
-/// A task, and perhaps another one with the same table.
-pub(crate) struct Doer {
-    /// Who does it.
+/// A task that does it, and perhaps another one with the same table.
+pub(crate) struct Actor {
+    /// The task.
     pub(crate) task: Task,
     /// Could do something to the table at any time.
     _sharer: Option<Task>,
@@ -213,8 +213,8 @@ impl Case {
         Ok(())
     }
 
-    /// A task that does it, and whom it shares its table with.
-    pub(crate) fn doer(self, vfs: &Vfs) -> Result<Doer, Error> {
+    /// A task that does it, and one that shares its table.
+    pub(crate) fn actor(self, vfs: &Vfs) -> Result<Actor, Error> {
         let task = task(vfs, self.user)?;
         if self.via == Via::Namespace {
             let unshared = task.unshare_mounts();
@@ -222,7 +222,7 @@ impl Case {
         }
         let sharer = self.shared.then(|| task.clone_files()).transpose();
         let _sharer = sharer.map_err(|e| Error::setup("share a table", e))?;
-        Ok(Doer { task, _sharer })
+        Ok(Actor { task, _sharer })
     }
 
     /// Does it so often; how many results were wrong.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that can be sealed, and what a tracer of memory has to be told.
+//! Memory that can be sealed, and what a tracer of memory has to know.
 //!
 //! # States of the arena
 //! Unmapped -> open (what [`in_arena`] allocates lands in it) -> sealed ([`sealed`]: a store ends
@@ -123,7 +123,7 @@ pub(crate) fn shared(spans: Vec<Span>) -> Vec<Span> {
 }
 
 /// Runs `body` with the arena, this program's variables and `spans` read-only: the first store to
-/// them ends the process with [`STORE_SEEN`] and says on standard error where it went and who
+/// them ends the process with [`STORE_SEEN`] and reports on standard error where it went and what
 /// made it.
 pub(crate) fn sealed<T>(spans: Vec<Span>, body: impl FnOnce() -> T) -> io::Result<T> {
     let all: &'static Vec<Span> = Box::leak(Box::new(shared(spans)));

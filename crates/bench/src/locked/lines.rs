@@ -70,8 +70,8 @@ fn watch(laid: &Laid) -> Result<Lines, Error> {
 }
 
 fn sum(seen: &[(usize, Vec<Access>)]) -> Lines {
-    let touched = |who: usize| -> BTreeSet<usize> {
-        let own = seen.iter().filter(|(number, _)| *number == who);
+    let touched = |task: usize| -> BTreeSet<usize> {
+        let own = seen.iter().filter(|(number, _)| *number == task);
         own.flat_map(|(_, all)| all.iter().map(|one| one.at / LINE))
             .collect()
     };
@@ -105,7 +105,7 @@ mod tests {
         ];
         let lines = sum(&seen);
         assert_eq!((lines.read, lines.written), (1.5, 0.5));
-        assert_eq!(sum(&seen[..1]).read, 0.0, "nobody is met");
+        assert_eq!(sum(&seen[..1]).read, 0.0, "no other task");
         assert_eq!(sum(&[]).written, 0.0);
     }
 }

@@ -20,7 +20,7 @@ const LINE: usize = 64;
 /// Files that are made in the hope of one for each place; a heap lays most sizes out in turn.
 const TRIES: usize = 512;
 
-/// Flag or field, and whether somebody has locked the file.
+/// Flag or field, and whether the file is locked.
 pub(super) const SETTINGS: [(bool, bool); 4] =
     [(true, false), (false, false), (true, true), (false, true)];
 
@@ -29,7 +29,7 @@ pub(super) struct Laid {
     pub(super) vfs: Vfs,
     /// A path for each place in a line.
     paths: BTreeMap<usize, String>,
-    /// Who has locked them, if anybody.
+    /// The task that has locked them.
     _holder: Option<Task>,
 }
 

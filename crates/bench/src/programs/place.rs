@@ -93,7 +93,7 @@ exec chroot "$0/all" "$@"
 "#;
 
 /// A place with its worker.
-pub(super) struct Place {
+pub(super) struct Environment {
     /// What it is.
     pub(super) kind: Kind,
     worker: Child,
@@ -101,7 +101,7 @@ pub(super) struct Place {
     answers: BufReader<ChildStdout>,
 }
 
-impl Place {
+impl Environment {
     /// Makes the place and starts its worker, which has answered once.
     pub(super) fn enter(kind: Kind, programs: &Programs, scene: &Scene) -> Result<Self, Error> {
         let failed = |why: std::io::Error| Error::setup(kind.label(), why);
@@ -150,7 +150,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Environment {
     fn drop(&mut self) {
         // The worker ends with its input, and the place with it.
         self.asks = None;

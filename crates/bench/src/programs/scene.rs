@@ -83,7 +83,7 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        // There is nobody to tell: what stays is below a folder with this process's number.
+        // No failure is reported: what stays is below a folder with this process's number.
         let _unmounted = shell("umount copy", &self.top);
         let _removed = fs::remove_dir_all(&self.top);
     }

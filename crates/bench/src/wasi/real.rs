@@ -18,17 +18,18 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Options;
-use super::peer::Way;
+use super::peer::Blocking;
 use crate::cmd::tell;
 use crate::error::Error;
 use crate::harness::Plan;
 use crate::row::Row;
 use load::Load;
-use sides::{Ended, NATIVE, Place, Side};
+use sides::{Ended, NATIVE, Program, Side};
 
 /// The names of a program's rows.
 fn names(load: &Load) -> [String; 3] {
-    [Way::Pool.label(), Way::Blocking.label(), NATIVE].map(|end| format!("{}, {end}", load.name))
+    [Blocking::Pool.label(), Blocking::InPlace.label(), NATIVE]
+        .map(|end| format!("{}, {end}", load.name))
 }
 
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
@@ -47,23 +48,23 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
 /// The rows of one program.
 fn of(load: &Load, programs: &Path, options: &Options) -> Result<Vec<Row>, Error> {
     tell(&format!("{}, which is compiled first", load.name));
-    let place = Place::new(load, programs, &options.folder)?;
+    let program = Program::new(load, programs, &options.folder)?;
     // R2
     let first = RefCell::new(None);
     let mut plan = Plan::long();
-    let [mine, pool, blocking, process] = place.sides().map(|side| {
+    let [mine, pool, blocking, process] = program.sides().map(|side| {
         let (name, first) = (&load.name, &first);
         plan.own(&format!("{name}, {}", side.label), move || {
             run_once(name, &side, first)
         })
     });
     let [to_pool, to_blocking, to_process] = names(load);
-    plan.row(Row::faster, &to_pool, mine, Way::Pool.label(), pool);
+    plan.row(Row::faster, &to_pool, mine, Blocking::Pool.label(), pool);
     plan.row(
         Row::faster,
         &to_blocking,
         mine,
-        Way::Blocking.label(),
+        Blocking::InPlace.label(),
         blocking,
     );
     plan.row(Row::growth, &to_process, mine, NATIVE, process);

@@ -11,5 +11,5 @@ use std::process::ExitCode;
 static ALLOC: openpath_bench::sys::CountingAlloc = openpath_bench::sys::CountingAlloc;
 
 fn main() -> ExitCode {
-    openpath_bench::cmd::main()
+    openpath_bench::main()
 }

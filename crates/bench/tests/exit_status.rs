@@ -35,39 +35,6 @@ fn what_cannot_be_run_is_said_and_is_2() {
 }
 
 #[test]
-fn stats_say_who_flooded_and_who_was_left_alone() {
-    let args = [
-        "tenants",
-        "--files",
-        "50",
-        "--names",
-        "2000",
-        "--negative-max",
-        "256",
-    ];
-    let text = bench(&args);
-    assert!(text.status.success());
-    let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    let line = |name: &str| -> Vec<u64> {
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
-        let words = line[name.len()..].split_whitespace();
-        words.map(|word| word.parse().unwrap()).collect()
-    };
-    assert_eq!(line("positive entries")[1], 50);
-    assert_eq!(line("misses")[1..], [50, 2000]);
-    assert_eq!(line("hits")[1], 15 * 50);
-    let (cached, evicted) = (line("negative entries"), line("negative evicted"));
-    assert!(cached[2] <= 256 && cached[2] + evicted[2] == 2000 && evicted[1] == 0);
-    let json = bench(&[&args[..], &["--json"]].concat());
-    let json = String::from_utf8_lossy(&json.stdout).into_owned();
-    assert_eq!(json.lines().count(), 3);
-    assert!(
-        json.contains("{\"tenant\": \"flood\", \"tasks\": 1,"),
-        "{json}"
-    );
-}
-
-#[test]
 fn a_planted_allocation_turns_the_check_red() {
     let args = [
         "counts",

@@ -12,13 +12,14 @@ use openpath_abi::lock::{
 use openpath_abi::{Errno, Flock};
 use openpath_vfs::{Fd, Task, Vfs};
 
+use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::{Effort, Steal};
+use crate::harness::Plan;
 use crate::host::{Host, Root};
 use crate::row::Row;
-use crate::stats::Samples;
-use crate::team::{Make, Team, counts};
-use crate::{Ask, ours, sys};
+use crate::scene::{enter_alone, threads_max};
+use crate::threads::Make;
+use crate::{ours, sys};
 
 /// Which lock.
 #[derive(Clone, Copy)]
@@ -76,11 +77,8 @@ impl Kind {
 }
 
 /// The rows that are wanted.
-///
-/// # Errors
-/// As [`super::run`].
-pub(super) fn rows(ask: &Ask, steal: &Steal) -> Result<Vec<Row>, Error> {
-    let threads = counts().into_iter().max().unwrap_or(1);
+pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
+    let threads = threads_max();
     let names = KINDS.map(|(_, word)| {
         let in_turn = format!("locks {word}, {threads}T in turn, tmpfs");
         [format!("locks {word}, tmpfs"), in_turn]
@@ -89,48 +87,33 @@ pub(super) fn rows(ask: &Ask, steal: &Steal) -> Result<Vec<Row>, Error> {
         return Ok(Vec::new());
     }
     let host = Host::new()?;
-    let vfs = ours::instance()?;
+    let (root, vfs) = (&host.tmpfs, ours::instance()?);
     ours::touch(&ours::task(&vfs)?, FILE.to_bytes())?;
     let mut rows = Vec::new();
     for ((kind, _), [alone, turns]) in KINDS.into_iter().zip(&names) {
-        if ask.wants(alone) {
-            let mut team = Team::default();
-            team.add(alone, vec![ours(kind, &vfs, false)?]);
-            team.add(alone, vec![theirs(kind, &host.tmpfs, false)]);
-            let samples = team.run(&[1], ask.effort, steal)?;
-            rows.push(Row::faster(alone, &samples[0][0], "tmpfs", &samples[1][0]));
+        let mut plan = Plan::default();
+        let one = plan.threads(alone, vec![ours(kind, &vfs, false)?], &[1])[0];
+        let other = plan.threads(alone, vec![theirs(kind, root, false)], &[1])[0];
+        plan.row(Row::faster, alone, one, "tmpfs", other);
+        rows.extend(plan.run(ask)?);
+        if threads == 1 {
+            continue;
         }
-        if ask.wants(turns) && threads > 1 {
-            let [own, peer] = in_turn(kind, &vfs, &host.tmpfs, threads, ask.effort)?;
-            let row = Row::faster(turns, &own, "tmpfs", &peer);
-            rows.push(row.with_note("by wall time: they sleep"));
-        }
+        // They wait for each other, so none of them has a window of its own: by the wall's clock.
+        let (mut plan, vfs) = (Plan::default(), &vfs);
+        let own = plan.own(turns, move || {
+            let makes = (0..threads).map(|_| ours(kind, vfs, true));
+            together(makes.collect::<Result<_, _>>()?)
+        });
+        let peer = plan.own(turns, move || {
+            together((0..threads).map(|_| theirs(kind, root, true)).collect())
+        });
+        plan.row(Row::faster, turns, own, "tmpfs", peer)
+            .note("by wall time: they sleep");
+        rows.extend(plan.run(ask)?);
     }
     host.leave()?;
     Ok(rows)
-}
-
-/// What all of several threads take for a lock and its end, by the wall's clock: they wait for each
-/// other, so none of them has a window of its own.
-fn in_turn(
-    kind: Kind,
-    vfs: &Vfs,
-    root: &Root,
-    threads: usize,
-    effort: Effort,
-) -> Result<[Samples; 2], Error> {
-    let begun = Instant::now();
-    let mut taken = [Vec::new(), Vec::new()];
-    for round in 0..effort.rounds {
-        if round > 0 && begun.elapsed() > effort.time {
-            break;
-        }
-        let own = (0..threads).map(|_| ours(kind, vfs, true));
-        taken[0].push(together(own.collect::<Result<_, _>>()?)?);
-        let peer = (0..threads).map(|_| theirs(kind, root, true));
-        taken[1].push(together(peer.collect())?);
-    }
-    Ok(taken.map(|taken| Samples::new(taken, 0)))
 }
 
 /// How many operations each does in [`together`].
@@ -180,9 +163,7 @@ fn ours<'a>(kind: Kind, vfs: &Vfs, waits: bool) -> Result<Make<'a>, Error> {
 
 fn theirs(kind: Kind, root: &Root, waits: bool) -> Make<'_> {
     Box::new(move || {
-        sys::unshare_thread(true)
-            .map_err(|e| Error::host("a root and a table of its own for a thread", e))?;
-        root.enter()?;
+        enter_alone(root, true)?;
         let fd = sys::open(FILE, O_RDWR | O_CREAT, 0o644);
         Ok(Box::new(move |ops| {
             let wrong = |_: &u64| !kind.host(fd, waits);

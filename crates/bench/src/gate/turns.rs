@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two threads that do a pair of operations in turns, between marks that a tracer sees.
 //!
-//! One thread runs at a time: it is told to, rests until the teller sleeps, sets its mark, does one
-//! operation, sets the other mark, and answers. So everything between the two marks is its own.
-//! Before that both do each operation a few times, so that everything is cached.
+//! One thread runs at a time: it gets an order, waits until the thread that gave it sleeps, sets
+//! its mark, does one operation, sets the other mark, and answers. So everything between the two
+//! marks is its own. Before that both do each operation a few times, so that everything is cached.
 //!
 //! # Events
 //! | mark | meaning |
@@ -30,85 +30,89 @@ use crate::ours;
 use crate::paths::{Chain, Rng, chains};
 
 /// How to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where the marks lie.
-    pub marks: usize,
-    /// Lays out memory another way.
-    pub seed: u64,
-    /// How many tasks live already.
-    pub tasks: usize,
-    /// Whether two other threads had their tasks before and ended.
-    pub reuse: bool,
-    /// Whether one thread makes all tasks, side by side in one array.
-    pub together: bool,
-    /// Only pairs whose name contains this.
-    pub filter: Option<String>,
-    /// A fault to commit.
-    pub plant: Option<Plant>,
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Where to put the marks that the tracer looks for.
+    #[arg(long, default_value_t = 0x6f70_0000_0000)]
+    marks: usize,
+    /// Lay out memory another way.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Tasks that live already.
+    #[arg(long, default_value_t = 0)]
+    tasks: usize,
+    /// Let two other threads have tasks before, and end.
+    #[arg(long)]
+    reuse: bool,
+    /// Let one thread make all tasks, side by side in one array.
+    #[arg(long)]
+    together: bool,
+    /// Only pairs whose name contains NAME.
+    #[arg(long, value_name = "NAME")]
+    filter: Option<String>,
+    /// Commit this fault with every operation.
+    #[arg(long)]
+    plant: Option<Plant>,
 }
 
-/// How often each does its operation before anybody looks.
+/// How often each does its operation before anything is traced.
 const HEAT: usize = 3;
 /// How often each does it between marks, in each order.
 const ROUNDS: usize = 2;
-/// Time for the teller to fall asleep.
+/// Time for the thread that gave the order to fall asleep.
 const REST: Duration = Duration::from_micros(300);
 
 /// A pair, and the paths of the two threads.
-struct Bout {
+struct Exercise {
     pair: Pair,
     paths: [Chain; 2],
 }
 
-/// What the threads are told and what they answer.
+/// The order that a thread has, or its answer.
 #[derive(Default)]
-struct Table {
-    said: Mutex<Said>,
+struct Exchange {
+    said: Mutex<Message>,
     changed: Condvar,
 }
 
-/// Whose turn it is, to do what.
+/// An order, or an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Said {
+enum Message {
     #[default]
-    Nothing,
-    /// This thread does its half of this bout so often, between marks or not.
+    None,
+    /// This thread does its half of this exercise so often, between marks or not.
     Do(usize, usize, usize, bool),
     /// It was done, right or wrong.
     Done(bool),
     /// No more.
-    Over,
+    End,
 }
 
-impl Table {
-    fn look(&self) -> MutexGuard<'_, Said> {
+impl Exchange {
+    fn lock(&self) -> MutexGuard<'_, Message> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, what: Said) {
-        *self.look() = what;
+    fn post(&self, what: Message) {
+        *self.lock() = what;
         self.changed.notify_all();
     }
 
-    /// Sleeps until `wanted` is said.
-    fn hear(&self, wanted: impl Fn(Said) -> bool) -> Said {
-        let asleep = self.changed.wait_while(self.look(), |said| !wanted(*said));
+    /// Sleeps until a `wanted` message is there.
+    fn wait(&self, wanted: impl Fn(Message) -> bool) -> Message {
+        let asleep = self.changed.wait_while(self.lock(), |said| !wanted(*said));
         *asleep.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets one thread do what it is told; whether it was right.
-    fn order(&self, what: Said) -> bool {
-        self.say(what);
-        self.hear(|said| matches!(said, Said::Done(_))) == Said::Done(true)
+    /// Gives an order; whether the answer is that all went right.
+    fn order(&self, what: Message) -> bool {
+        self.post(what);
+        self.wait(|said| matches!(said, Message::Done(_))) == Message::Done(true)
     }
 }
 
-/// Runs the pairs and says on `out` what a reader of the trace must know.
-///
-/// # Errors
-/// `Setup` if something cannot be built, `Wrong` if an operation's result was; `Output`.
-pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+/// Runs the pairs and writes to `out` what a reader of the trace must know.
+pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let wants = |pair: &Pair| {
         options
             .filter
@@ -126,7 +130,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let living: Result<Vec<Task>, Error> = (0..options.tasks).map(|_| ours::task(&vfs)).collect();
     let field = Field::default();
     describe(&vfs, &pairs, out)?;
-    let stage = Stage {
+    let setup = Run {
         vfs: &vfs,
         field: &field,
         together: options.together,
@@ -134,16 +138,16 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
         plant: None,
     };
     if options.reuse {
-        stage.duel(&laid[..laid.len().min(3)])?;
+        setup.all(&laid[..laid.len().min(3)])?;
     }
-    let stage = Stage {
+    let setup = Run {
         marks: Some(marks),
         plant: options.plant,
-        ..stage
+        ..setup
     };
-    let fought = stage.duel(&laid);
+    let ended = setup.all(&laid);
     drop(living?);
-    fought
+    ended
 }
 
 /// Blocks of random sizes, every other one given back: what comes next lies elsewhere.
@@ -159,7 +163,7 @@ fn padding(rng: &mut Rng) -> Vec<Vec<u8>> {
 
 /// Creates the files, in an order and with names that depend on the seed. Pairs that change
 /// nothing and go the same way share them.
-fn lay(maker: &Task, pairs: &[Pair], rng: &mut Rng) -> Result<Vec<Bout>, Error> {
+fn lay(maker: &Task, pairs: &[Pair], rng: &mut Rng) -> Result<Vec<Exercise>, Error> {
     let mut ways: Vec<&Pair> = Vec::new();
     for pair in pairs {
         if pair.changes() || ways.iter().all(|way| way.changes() || way.how != pair.how) {
@@ -173,7 +177,7 @@ fn lay(maker: &Task, pairs: &[Pair], rng: &mut Rng) -> Result<Vec<Bout>, Error> 
         way.how.lay(maker, &mut both)?;
         laid.push((way, both));
     }
-    let bout = |pair: &Pair| {
+    let exercise = |pair: &Pair| {
         let shared = |way: &Pair| !way.changes() && !pair.changes() && way.how == pair.how;
         let own = |way: &&Pair| std::ptr::eq(*way, pair);
         let found = laid.iter().find(|(way, _)| own(way) || shared(way));
@@ -182,12 +186,12 @@ fn lay(maker: &Task, pairs: &[Pair], rng: &mut Rng) -> Result<Vec<Bout>, Error> 
             return Err(Error::Setup(format!("{} has no files", pair.name())));
         };
         let second = if pair.elsewhere { other } else { one };
-        Ok(Bout {
+        Ok(Exercise {
             pair: *pair,
             paths: [one.clone(), second.clone()],
         })
     };
-    pairs.iter().map(bout).collect()
+    pairs.iter().map(exercise).collect()
 }
 
 /// One line for each thing: `span NAME START BYTES`, `object BIAS START END FILE`, `pair NAME`.
@@ -210,9 +214,9 @@ fn describe(vfs: &Vfs, pairs: &[Pair], out: &mut dyn Write) -> Result<(), Error>
     Ok(())
 }
 
-/// Where two threads meet.
+/// What two threads work with.
 #[derive(Clone, Copy)]
-struct Stage<'a> {
+struct Run<'a> {
     vfs: &'a Vfs,
     field: &'a Field,
     together: bool,
@@ -220,9 +224,9 @@ struct Stage<'a> {
     plant: Option<Plant>,
 }
 
-impl Stage<'_> {
-    fn duel(self, bouts: &[Bout]) -> Result<(), Error> {
-        let table = Table::default();
+impl Run<'_> {
+    fn all(self, exercises: &[Exercise]) -> Result<(), Error> {
+        let exchange = Exchange::default();
         let mut made = self.tasks()?;
         let mut given = [Vec::new(), Vec::new()];
         for (at, task) in made.iter_mut().enumerate() {
@@ -230,12 +234,14 @@ impl Stage<'_> {
         }
         thread::scope(|scope| {
             for (who, given) in given.into_iter().enumerate() {
-                let table = &table;
-                scope.spawn(move || self.serve(who, &given, bouts, table));
+                let exchange = &exchange;
+                scope.spawn(move || self.serve(who, &given, exercises, exchange));
             }
-            let wrong = (0..bouts.len()).find(|&bout| !self.fight(bout, &table));
-            table.say(Said::Over);
-            wrong.map_or(Ok(()), |bout| Err(Error::Wrong(bouts[bout].pair.name())))
+            let wrong = (0..exercises.len()).find(|&exercise| !self.one(exercise, &exchange));
+            exchange.post(Message::End);
+            wrong.map_or(Ok(()), |exercise| {
+                Err(Error::Wrong(exercises[exercise].pair.name()))
+            })
         })
     }
 
@@ -253,9 +259,9 @@ impl Stage<'_> {
         Ok(made)
     }
 
-    fn fight(self, bout: usize, table: &Table) -> bool {
-        let heated = |who| table.order(Said::Do(who, bout, HEAT, false));
-        if ![0, 1].into_iter().all(heated) {
+    fn one(self, exercise: usize, exchange: &Exchange) -> bool {
+        let warmed = |who| exchange.order(Message::Do(who, exercise, HEAT, false));
+        if ![0, 1].into_iter().all(warmed) {
             return false;
         }
         let mut orders = [[0, 1], [1, 0]].into_iter();
@@ -264,12 +270,12 @@ impl Stage<'_> {
                 marks.set(0);
             }
             let mut turns = order.repeat(ROUNDS).into_iter();
-            turns.all(|who| table.order(Said::Do(who, bout, 1, true)))
+            turns.all(|who| exchange.order(Message::Do(who, exercise, 1, true)))
         })
     }
 
-    /// A thread: has a task of each kind, given or its own, and does what it is told.
-    fn serve(self, me: usize, given: &[&mut Task], bouts: &[Bout], table: &Table) {
+    /// A thread: has a task of each kind, given or its own, and follows orders.
+    fn serve(self, me: usize, given: &[&mut Task], exercises: &[Exercise], exchange: &Exchange) {
         let mine = [false, true].map(|user| task(self.vfs, user));
         let task = |how: Case| {
             if how.shared {
@@ -280,18 +286,18 @@ impl Stage<'_> {
             given.or(mine[kind].as_ref().ok())
         };
         loop {
-            let to_me = |said| matches!(said, Said::Do(who, ..) if who == me);
-            let said = table.hear(|said| to_me(said) || said == Said::Over);
-            let Said::Do(_, bout, times, marked) = said else {
+            let to_me = |said| matches!(said, Message::Do(who, ..) if who == me);
+            let said = exchange.wait(|said| to_me(said) || said == Message::End);
+            let Message::Do(_, exercise, times, marked) = said else {
                 return;
             };
-            let Bout { pair, paths } = &bouts[bout];
+            let Exercise { pair, paths } = &exercises[exercise];
             let right = task(pair.how).is_some_and(|task| {
                 thread::sleep(REST);
                 let marks = self.marks.filter(|_| marked);
                 (0..times).all(|_| self.once(me, task, pair, &paths[me], marks))
             });
-            table.say(Said::Done(right));
+            exchange.post(Message::Done(right));
         }
     }
 
@@ -299,14 +305,14 @@ impl Stage<'_> {
         if let Some(marks) = marks {
             marks.set(1 + 2 * me);
         }
-        let right = pair.deeds[me].once(task, pair.how, path);
+        let right = pair.actions[me].once(task, pair.how, path);
         if let Some(plant) = self.plant {
             self.field.strike(plant, me);
         }
         if let Some(marks) = marks {
             marks.set(2 + 2 * me);
         }
-        right && pair.deeds[me].undo(task, path)
+        right && pair.actions[me].undo(task, path)
     }
 }
 

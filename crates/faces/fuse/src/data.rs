@@ -421,10 +421,10 @@ mod tests {
         let data = vec![1; 1 << 20];
         let short = view.write(w, who, at, (0, Written::AtOnce, 0), &data);
         assert!(short.is_ok_and(|n| n > 0 && n < data.len()), "{short:?}");
-        assert_eq!(Stats::new(&view.counts, 0).lost(), 0);
+        assert_eq!(Stats::new(&view.counts, 0).lost_writes(), 0);
         let lost = view.write(w, who, at, (0, Written::Back, 0), &data);
         assert_eq!(lost, Err(Errno::ENOSPC));
-        assert_eq!(Stats::new(&view.counts, 0).lost(), 1);
+        assert_eq!(Stats::new(&view.counts, 0).lost_writes(), 1);
     }
 
     #[test]

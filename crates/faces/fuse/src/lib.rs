@@ -36,7 +36,7 @@
 //!
 //! # Limits
 //! * What changes other than through the mount is told to the kernel only of trees that are heard
-//!   ([`Server::hear`]) and tell it, a moment later; of others [`Options`] say for how long it may
+//!   ([`Server::subscribe`]) and tell it, a moment later; of others [`Options`] say for how long it may
 //!   believe what it was told.
 //! * What is interrupted ends where it waits, or between two pieces of a long copy; another request
 //!   that has begun is finished.
@@ -77,7 +77,7 @@ pub use attach::{attach, detach};
 pub use clock::KernelClock;
 pub use options::{FOREVER, OnlyUser, Opens, Options};
 pub use rings::Rings;
-pub use seat::is_given_up;
+pub use seat::caller_is_killed;
 pub use server::{Handle, Server, Session};
 pub use stats::Stats;
-pub use watch::{Asker, Sight, Told, Watch};
+pub use watch::{ObservedFile, Observer, OnOpened, Requester};

@@ -35,11 +35,11 @@ pub struct Options {
     /// What the table of mounts shows as the source.
     pub source: String,
     /// How long the kernel believes that a name means what it did.
-    pub names_hold: Duration,
+    pub entry_timeout: Duration,
     /// How long it believes that a name does not exist; zero: it asks each time.
-    pub absences_hold: Duration,
+    pub negative_timeout: Duration,
     /// How long it believes attributes.
-    pub attributes_hold: Duration,
+    pub attr_timeout: Duration,
     /// When the server is asked to open a file.
     pub opens: Opens,
     /// Writes stay in the kernel's page cache, and come when it writes them back: only for trees
@@ -62,9 +62,9 @@ pub struct Options {
     /// Files, directories and links that the kernel may know at once. From three quarters on it is
     /// asked to give back what nobody uses; what is asked for beyond all is `ENFILE`.
     pub nodes_max: usize,
-    /// Names that are kept in mind where trees are heard ([`crate::Server::hear`]); what goes
+    /// Names that are kept in mind where trees are heard ([`crate::Server::subscribe`]); what goes
     /// beyond is asked for again.
-    pub names_max: usize,
+    pub tracked_names_max: usize,
     /// Users other than who mounted may use it; permissions are checked in either case.
     pub allow_other: bool,
     /// Nothing can be changed through the mount.
@@ -80,9 +80,9 @@ impl Default for Options {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             source: "openpath".to_owned(),
-            names_hold: FOREVER,
-            absences_hold: FOREVER,
-            attributes_hold: FOREVER,
+            entry_timeout: FOREVER,
+            negative_timeout: FOREVER,
+            attr_timeout: FOREVER,
             opens: Opens::Never,
             writeback: false,
             locks: false,
@@ -90,7 +90,7 @@ impl Default for Options {
             threads: cores.clamp(2, 16),
             rings: true,
             nodes_max: 1 << 19,
-            names_max: 1 << 19,
+            tracked_names_max: 1 << 19,
             allow_other: false,
             read_only: false,
             trusted: false,

@@ -40,7 +40,7 @@ pub enum Rings {
     /// They do.
     Used,
     /// [`crate::Options::rings`] says that they are not to.
-    Unwanted,
+    Disabled,
     /// Locks are answered by the server ([`crate::Options::locks`]).
     Locks,
     /// The kernel does not offer it.
@@ -64,7 +64,7 @@ impl fmt::Display for Rings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Used => f.write_str("by rings"),
-            Self::Unwanted => f.write_str("read: rings are not wanted"),
+            Self::Disabled => f.write_str("read: rings are not wanted"),
             Self::Locks => f.write_str("read: locks are answered"),
             Self::NotOffered => f.write_str("read: the kernel offers no rings"),
             Self::Refused(errno) => write!(f, "read: the kernel gives no rings ({errno:?})"),

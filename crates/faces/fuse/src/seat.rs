@@ -42,8 +42,8 @@ thread_local! {
 /// Whether this thread answers a request of somebody who is being killed and waits for nothing but
 /// the answer. What a request sets going asks this, to leave off what is not wanted any more.
 #[must_use]
-pub fn is_given_up() -> bool {
-    MINE.with_borrow(|mine| mine.as_ref().is_some_and(|seat| seat.is_given_up()))
+pub fn caller_is_killed() -> bool {
+    MINE.with_borrow(|mine| mine.as_ref().is_some_and(|seat| seat.caller_is_killed()))
 }
 
 impl Seat {
@@ -95,7 +95,7 @@ impl Seat {
     }
 
     /// R3
-    fn is_given_up(&self) -> bool {
+    fn caller_is_killed(&self) -> bool {
         let who = {
             let at = self.at.lock();
             at.interrupted.then_some(at.who)
@@ -163,14 +163,14 @@ mod tests {
 
     #[test]
     fn nobody_has_given_up_who_was_not_interrupted_and_killed() {
-        assert!(!is_given_up());
+        assert!(!caller_is_killed());
         let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
         let task = vfs.expect("a Vfs").task(Cred::root()).expect("a task");
         let seat = Arc::new(Seat::new(task.interrupter()));
         seat.take();
         seat.begin(2, std::process::id());
-        assert!(!is_given_up());
+        assert!(!caller_is_killed());
         assert!(seat.interrupt(2));
-        assert!(!is_given_up(), "this process lives");
+        assert!(!caller_is_killed(), "this process lives");
     }
 }

@@ -15,7 +15,7 @@ use crate::rings::{self, Rings};
 use crate::stats::{Counts, Stats};
 use crate::thread;
 use crate::view::View;
-use crate::watch::Watch;
+use crate::watch::Observer;
 use crate::wire::{Device, Notifier, init};
 use crate::worker::Worker;
 use openpath_abi::Errno;
@@ -68,18 +68,18 @@ impl Server {
     /// Hears of changes of this tree, which the mount shows, that are not made through the mount:
     /// the kernel is told what to ask for again. Writes are not kept back then: of a file that the
     /// kernel writes back later it believes no size but its own.
-    pub fn hear(&mut self, tree: &Arc<SuperBlock>) {
+    pub fn subscribe(&mut self, tree: &Arc<SuperBlock>) {
         if let Some(view) = Arc::get_mut(&mut self.view) {
             view.writeback = false;
         }
-        self.hear_others(tree);
+        self.subscribe_disjoint(tree);
     }
 
-    /// As [`Server::hear`], of a tree in which others never change a file that was changed through
+    /// As [`Server::subscribe`], of a tree in which others never change a file that was changed through
     /// the mount, as an overlay's lower files: writes may be kept back.
     ///
     /// Divergence: L75.
-    pub fn hear_others(&mut self, tree: &Arc<SuperBlock>) {
+    pub fn subscribe_disjoint(&mut self, tree: &Arc<SuperBlock>) {
         if let Some(view) = Arc::get_mut(&mut self.view) {
             view.hears = true;
         }
@@ -87,7 +87,7 @@ impl Server {
     }
 
     /// Has someone look on while it serves.
-    pub fn watch(&mut self, watch: Arc<dyn Watch>) {
+    pub fn observe(&mut self, watch: Arc<dyn Observer>) {
         if let Some(view) = Arc::get_mut(&mut self.view) {
             view.watch = Some(watch);
         }
@@ -158,7 +158,7 @@ impl Server {
     /// Who serves by rings, if the kernel offers them and nothing is against it; or what is.
     fn crew(&mut self, device: &Arc<Device>, offered: u64) -> Result<Crew, Rings> {
         if !self.options.rings {
-            return Err(Rings::Unwanted);
+            return Err(Rings::Disabled);
         }
         if self.view.locks.is_some() {
             return Err(Rings::Locks);

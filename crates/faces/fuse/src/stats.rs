@@ -92,7 +92,7 @@ impl Stats {
 
     /// Writes that the kernel had kept back and that failed when they came: their data is lost.
     #[must_use]
-    pub fn lost(&self) -> u64 {
+    pub fn lost_writes(&self) -> u64 {
         self.of(NAMES[Request::Lost as usize])
     }
 

@@ -17,7 +17,7 @@ use crate::options::{OnlyUser, Opens, Options};
 use crate::seat::Seat;
 use crate::stats::Counts;
 use crate::told::Told;
-use crate::watch::Watch;
+use crate::watch::Observer;
 use crate::wire::{Notifier, init};
 use crate::worker::{Who, Worker};
 use openpath_abi::fcntl::{
@@ -92,7 +92,7 @@ pub(crate) struct View {
     /// Whether there are any.
     pub(crate) hears: bool,
     /// Who looks on.
-    pub(crate) watch: Option<Arc<dyn Watch>>,
+    pub(crate) watch: Option<Arc<dyn Observer>>,
     pub(crate) opens: Opens,
     pub(crate) writeback: bool,
     pub(crate) only: Option<OnlyUser>,
@@ -140,7 +140,7 @@ impl View {
             tells: Word::new(0),
             hears: false,
             watch: None,
-            told: Mutex::new(Told::new(options.names_max)),
+            told: Mutex::new(Told::new(options.tracked_names_max)),
             opens: if options.locks {
                 // They are of openings, and end with closes.
                 Opens::Each

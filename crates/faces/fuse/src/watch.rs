@@ -7,9 +7,9 @@
 //! # What is to be seen
 //! | call of the trait | the kernel asks |
 //! |---|---|
-//! | [`Watch::name`] | at each first use of a name; at each use if it may not keep the answer |
-//! | [`Watch::attributes`] | if it has none, and whenever it refuses by them: it makes sure then |
-//! | [`Watch::opening`] | at each open that it granted, if it is to ask ([`crate::Opens::Each`]) |
+//! | [`Observer::name`] | at each first use of a name; at each use if it may not keep the answer |
+//! | [`Observer::attributes`] | if it has none, and whenever it refuses by them: it makes sure then |
+//! | [`Observer::opening`] | at each open that it granted, if it is to ask ([`crate::Opens::Each`]) |
 //!
 //! # Rules
 //! R1. Who asks waits until the watch returns: it stands still in its call, and can be looked at.
@@ -24,7 +24,7 @@ use std::cell::RefCell;
 
 /// Who asks: the kernel's numbers for it, in the namespaces that it was mounted from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asker {
+pub struct Requester {
     /// Thread; 0 if it is in none of those namespaces.
     pub thread: u32,
     /// User for file access.
@@ -34,34 +34,40 @@ pub struct Asker {
 }
 
 /// Is told how an open went.
-pub type Told<'a> = Box<dyn FnOnce(Result<(), Errno>) + 'a>;
+pub type OnOpened<'a> = Box<dyn FnOnce(Result<(), Errno>) + 'a>;
 
 /// Looks on. See the head of this module.
-pub trait Watch: Send + Sync {
+pub trait Observer: Send + Sync {
     /// A name was looked up in a directory; whether the kernel may keep the answer.
-    fn name(&self, by: Asker, dir: &Sight<'_>, name: &[u8], found: Result<&Statx, Errno>) -> bool;
+    fn name(
+        &self,
+        by: Requester,
+        dir: &ObservedFile<'_>,
+        name: &[u8],
+        found: Result<&Statx, Errno>,
+    ) -> bool;
 
     /// Attributes are asked for.
-    fn attributes(&self, by: Asker, at: &Sight<'_>);
+    fn attributes(&self, by: Requester, at: &ObservedFile<'_>);
 
     /// A file is to be opened, or with a name to be made in a directory and opened.
     fn opening<'a>(
         &'a self,
-        by: Asker,
-        at: &Sight<'_>,
+        by: Requester,
+        at: &ObservedFile<'_>,
         name: Option<&'a [u8]>,
         flags: u32,
-    ) -> Option<Told<'a>>;
+    ) -> Option<OnOpened<'a>>;
 }
 
 /// A file of the mount, for who looks on.
-pub struct Sight<'a> {
+pub struct ObservedFile<'a> {
     view: &'a View,
     worker: RefCell<&'a mut Worker>,
     node: u64,
 }
 
-impl Sight<'_> {
+impl ObservedFile<'_> {
     /// Its path from the root of the mount on, as it is now.
     ///
     /// # Errors
@@ -130,8 +136,8 @@ impl Sight<'_> {
 }
 
 impl View {
-    fn sight<'a>(&'a self, worker: &'a mut Worker, node: u64) -> Sight<'a> {
-        Sight {
+    fn sight<'a>(&'a self, worker: &'a mut Worker, node: u64) -> ObservedFile<'a> {
+        ObservedFile {
             view: self,
             worker: RefCell::new(worker),
             node,
@@ -142,7 +148,7 @@ impl View {
     pub(crate) fn may_keep(
         &self,
         w: &mut Worker,
-        by: Asker,
+        by: Requester,
         (parent, name): Name<'_>,
         found: &Result<Entry, Errno>,
     ) -> bool {
@@ -152,7 +158,7 @@ impl View {
     }
 
     /// Attributes are asked for.
-    pub(crate) fn looks_at(&self, w: &mut Worker, by: Asker, node: u64) {
+    pub(crate) fn looks_at(&self, w: &mut Worker, by: Requester, node: u64) {
         if let Some(watch) = &self.watch {
             watch.attributes(by, &self.sight(w, node));
         }
@@ -162,7 +168,7 @@ impl View {
     pub(crate) fn seen<T>(
         &self,
         w: &mut Worker,
-        by: Asker,
+        by: Requester,
         (node, name): (u64, Option<&[u8]>),
         flags: u32,
         open: impl FnOnce(&mut Worker) -> Result<T, Errno>,

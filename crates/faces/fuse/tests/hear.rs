@@ -32,7 +32,7 @@ fn scratch(name: &str) -> PathBuf {
 
 /// Runs a test with a directory of the host, and where it is shown.
 fn shown(name: &str, options: Options, test: impl Fn(&Path, &Path)) {
-    shown_as(name, options, Server::hear, |below, above, _| {
+    shown_as(name, options, Server::subscribe, |below, above, _| {
         test(below, above);
     });
 }
@@ -105,7 +105,7 @@ fn what_others_change_is_seen_though_it_holds_for_ever() {
 #[test]
 fn names_that_make_room_are_asked_for_again() {
     let options = Options {
-        names_max: 1,
+        tracked_names_max: 1,
         ..Options::default()
     };
     shown("room", options, changes_are_seen);
@@ -133,8 +133,11 @@ fn what_is_in_use_stays_what_it_is() {
 #[test]
 fn who_appends_does_so_where_others_have_made_the_end() {
     for (name, hear) in [
-        ("append", Server::hear as fn(&mut Server, &Arc<SuperBlock>)),
-        ("append-others", Server::hear_others),
+        (
+            "append",
+            Server::subscribe as fn(&mut Server, &Arc<SuperBlock>),
+        ),
+        ("append-others", Server::subscribe_disjoint),
     ] {
         shown_as(name, Options::default(), hear, |below, above, task| {
             use std::io::Write;
@@ -203,7 +206,7 @@ fn what_others_cut_is_cut_for_who_has_it_open() {
 
 #[test]
 fn lengths_that_others_change_are_seen_though_writes_are_kept_back() {
-    let hear = Server::hear_others;
+    let hear = Server::subscribe_disjoint;
     let options = Options {
         writeback: true,
         ..Options::default()

@@ -5,7 +5,7 @@
 mod place;
 
 use openpath_abi::{Errno, Statx};
-use openpath_fuse::{Asker, Options, Rings, Server, Sight, Told, Watch};
+use openpath_fuse::{ObservedFile, Observer, OnOpened, Options, Requester, Rings, Server};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Task, Vfs};
 use place::{Offer, Place};
@@ -29,12 +29,12 @@ fn task() -> Task {
 }
 
 /// A mount by rings; `None`, and a word, where there are none.
-fn ringed(options: Options, watch: Option<Arc<dyn Watch>>) -> Option<Place> {
+fn ringed(options: Options, watch: Option<Arc<dyn Observer>>) -> Option<Place> {
     let offer = Offer::make()?;
     let task = task();
     let mut server = Server::new(&task, options).expect("a server");
     if let Some(watch) = watch {
-        server.watch(watch);
+        server.observe(watch);
     }
     let place = Place::serving(task, server)?;
     drop(offer);
@@ -122,7 +122,7 @@ fn locks_of_the_kernels_own_are_kept_and_waited_for() {
 #[test]
 fn what_is_not_to_come_by_rings_does_not() {
     let Some(_offer) = Offer::make() else { return };
-    let ways = [(false, false, Rings::Unwanted), (true, true, Rings::Locks)];
+    let ways = [(false, false, Rings::Disabled), (true, true, Rings::Locks)];
     for (rings, locks, want) in ways {
         let options = Options {
             rings,
@@ -157,8 +157,14 @@ struct Slow {
     go: openpath_sync::Mutex<Receiver<()>, openpath_vfs::lock_order::FuseTold>,
 }
 
-impl Watch for Slow {
-    fn name(&self, _: Asker, _: &Sight<'_>, name: &[u8], _: Result<&Statx, Errno>) -> bool {
+impl Observer for Slow {
+    fn name(
+        &self,
+        _: Requester,
+        _: &ObservedFile<'_>,
+        name: &[u8],
+        _: Result<&Statx, Errno>,
+    ) -> bool {
         if name.starts_with(b"slow") {
             let _heard = self.came.send(());
             // At most for so long: a test that fails is to end.
@@ -167,15 +173,15 @@ impl Watch for Slow {
         true
     }
 
-    fn attributes(&self, _: Asker, _: &Sight<'_>) {}
+    fn attributes(&self, _: Requester, _: &ObservedFile<'_>) {}
 
     fn opening<'a>(
         &'a self,
-        _: Asker,
-        _: &Sight<'_>,
+        _: Requester,
+        _: &ObservedFile<'_>,
         _: Option<&'a [u8]>,
         _: u32,
-    ) -> Option<Told<'a>> {
+    ) -> Option<OnOpened<'a>> {
         None
     }
 }
@@ -313,7 +319,7 @@ fn serve_until_killed(dir: &Path) {
     };
     let task = task();
     let mut server = Server::new(&task, Options::default()).expect("a server");
-    server.watch(Arc::new(watch));
+    server.observe(Arc::new(watch));
     let session = server.mount(dir).expect("mounted");
     println!("way: {}", session.handle().rings());
     comes.recv_timeout(HANGS).expect("a request");

@@ -7,7 +7,7 @@ use openpath_abi::Errno;
 use openpath_abi::access::R_OK;
 use openpath_abi::mode::S_IFREG;
 use openpath_abi::statx::Statx;
-use openpath_fuse::{Asker, Opens, Options, Server, Sight, Told, Watch};
+use openpath_fuse::{ObservedFile, Observer, OnOpened, Opens, Options, Requester, Server};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Check, Cred, Vfs};
 use place::Place;
@@ -32,18 +32,24 @@ impl Notes {
     }
 }
 
-fn path(at: &Sight<'_>) -> String {
+fn path(at: &ObservedFile<'_>) -> String {
     String::from_utf8(at.path().expect("a path")).expect("text")
 }
 
-impl Watch for Notes {
-    fn name(&self, _: Asker, dir: &Sight<'_>, name: &[u8], found: Result<&Statx, Errno>) -> bool {
+impl Observer for Notes {
+    fn name(
+        &self,
+        _: Requester,
+        dir: &ObservedFile<'_>,
+        name: &[u8],
+        found: Result<&Statx, Errno>,
+    ) -> bool {
         let name = String::from_utf8_lossy(name);
         self.note(format!("name {} {name} {}", path(dir), found.is_ok()));
         !name.starts_with("fresh")
     }
 
-    fn attributes(&self, by: Asker, at: &Sight<'_>) {
+    fn attributes(&self, by: Requester, at: &ObservedFile<'_>) {
         let why = at.access(b"", Cred::user(by.uid, by.gid, &[]), R_OK);
         if why.expect("explained").refused_by() == Some(Check::Permission) {
             self.note(format!("refused {} {}", by.uid, path(at)));
@@ -52,11 +58,11 @@ impl Watch for Notes {
 
     fn opening<'a>(
         &'a self,
-        by: Asker,
-        at: &Sight<'_>,
+        by: Requester,
+        at: &ObservedFile<'_>,
         name: Option<&'a [u8]>,
         _: u32,
-    ) -> Option<Told<'a>> {
+    ) -> Option<OnOpened<'a>> {
         assert!(by.thread > 0);
         let name = String::from_utf8_lossy(name.unwrap_or_default());
         let line = format!("open {} {name}", path(at));
@@ -77,7 +83,7 @@ fn watched() -> Option<(Place, Arc<Notes>)> {
     };
     let notes = Arc::new(Notes::default());
     let mut server = Server::new(&task, options).expect("a server");
-    server.watch(Arc::clone(&notes) as Arc<dyn Watch>);
+    server.observe(Arc::clone(&notes) as Arc<dyn Observer>);
     Some((Place::serving(task, server)?, notes))
 }
 

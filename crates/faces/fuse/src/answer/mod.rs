@@ -12,7 +12,7 @@ use crate::locks::Answered;
 use crate::options::Options;
 use crate::stats::Request as Kind;
 use crate::view::{Entry, View};
-use crate::watch::Asker;
+use crate::watch::Requester;
 use crate::wire::attributes::{Holds, Shown, entry};
 use crate::wire::init::Terms;
 use crate::wire::{Answer, Header, Request};
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub(crate) struct Clerk {
     view: Arc<View>,
     holds: Holds,
-    absences_hold: Duration,
+    negative_timeout: Duration,
     terms: Terms,
     /// Trees tell it for as long as somebody answers.
     _above: Option<Arc<dyn Above>>,
@@ -44,8 +44,8 @@ impl Asked<'_> {
         self.header.node
     }
 
-    fn by(&self) -> Asker {
-        Asker {
+    fn by(&self) -> Requester {
+        Requester {
             thread: self.header.pid,
             uid: self.header.uid,
             gid: self.header.gid,
@@ -98,10 +98,10 @@ impl Clerk {
         Self {
             view,
             holds: Holds {
-                name: options.names_hold,
-                attributes: options.attributes_hold,
+                name: options.entry_timeout,
+                attributes: options.attr_timeout,
             },
-            absences_hold: options.absences_hold,
+            negative_timeout: options.negative_timeout,
             terms,
             _above: None,
         }

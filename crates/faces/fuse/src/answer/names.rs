@@ -22,8 +22,8 @@ impl Clerk {
         let keep = self.view.may_keep(asked.w, asked.by(), place, &found);
         if matches!(found, Err(Errno::ENOENT)) {
             self.count(Kind::Absent);
-            if keep && !self.absences_hold.is_zero() {
-                no_entry(&mut asked.answer, self.absences_hold);
+            if keep && !self.negative_timeout.is_zero() {
+                no_entry(&mut asked.answer, self.negative_timeout);
                 return Ok(());
             }
         }

@@ -5,11 +5,11 @@
 //! request: that it may be was decided by the kernel, and that it is still there is what its node
 //! sees to.
 
+use crate::fs::{FuseFs, attr_of};
 use crate::options::Opens;
 use crate::stats::Request;
-use crate::view::{View, attributes_at};
-use crate::wire::Answer;
-use crate::worker::{Who, Worker};
+use crate::wire::ReplyBuilder;
+use crate::worker::{ActingAs, Worker};
 use openpath_abi::falloc::RWF_APPEND;
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, F_GETFL, O_ACCMODE, O_APPEND, O_DIRECT, O_DSYNC, O_NOATIME, O_NONBLOCK,
@@ -21,54 +21,54 @@ use openpath_vfs::fileattr::{FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS};
 use std::io::IoSlice;
 
 /// A file, and the descriptor that it is open at, if it is one of the kernel's own opening.
-pub(crate) type At = (u64, Option<Fd>);
+pub(crate) type OpenNode = (u64, Option<Fd>);
 
 /// Most that one request copies between files, so that none holds a thread for long.
 const COPY_MAX: u64 = 64 << 20;
 /// How a write comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum WriteKind {
     /// From who writes.
-    AtOnce,
+    Direct,
     /// From one who appends to what others may have made longer.
-    AtTheEnd,
+    Append,
     /// From what the kernel kept back.
-    Back,
+    Writeback,
 }
 
 /// After so much it asks whether who waits still does.
 const COPY_STEP: usize = 1 << 20;
 
-impl View {
+impl FuseFs {
     /// Does something with an open file.
-    fn with<T>(
+    fn with_open<T>(
         &self,
         w: &mut Worker,
-        (number, fd): At,
+        (number, fd): OpenNode,
         access: u32,
         work: impl FnOnce(&mut Worker, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let others = if access & O_ACCMODE == O_WRONLY && self.hears {
-            self.nodes.ours(number)
+        let others = if access & O_ACCMODE == O_WRONLY && self.events.tracks_names {
+            self.nodes.mark_written(number)
         } else {
             Vec::new()
         };
         let done = match fd {
             Some(fd) => work(w, fd),
             None => {
-                let place = self.nodes.place(number)?;
-                w.opened(place, access, work)
+                let path_fd = self.nodes.path_fd(number)?;
+                w.with_open(path_fd, access, work)
             }
         };
         if !others.is_empty() {
-            let attr = attributes_at(w, self.nodes.place(number)?)?;
-            self.has_length(others, attr.size);
+            let attr = attr_of(w, self.nodes.path_fd(number)?)?;
+            self.events.size_changed(others, attr.size);
         }
         done
     }
 
     /// The flags with which a file is opened that the kernel opens with `flags`.
-    pub(crate) fn kept_flags(&self, flags: u32) -> u32 {
+    pub(crate) fn open_flags(&self, flags: u32) -> u32 {
         let access = if self.writeback && flags & O_ACCMODE == O_WRONLY {
             // What is written back is whole pages, which have to be read first.
             O_RDWR
@@ -81,7 +81,7 @@ impl View {
 
     /// `O_APPEND` if the kernel opened the file so. Where writes are kept back it is left out: they
     /// come as whole pages, which would all go to the end.
-    fn appending(&self, flags: u32) -> u32 {
+    fn append_flag(&self, flags: u32) -> u32 {
         if self.writeback { 0 } else { flags & O_APPEND }
     }
 
@@ -90,11 +90,11 @@ impl View {
         if self.opens == Opens::Never {
             return Err(Errno::ENOSYS);
         }
-        let place = self.nodes.place(number)?;
-        let flags = self.kept_flags(flags) | self.appending(flags);
-        let fd = w.reopen(place, flags)?;
+        let path_fd = self.nodes.path_fd(number)?;
+        let flags = self.open_flags(flags) | self.append_flag(flags);
+        let fd = w.reopen(path_fd, flags)?;
         if flags & O_ACCMODE == O_RDWR {
-            self.nodes.may_map(number, true);
+            self.nodes.count_writable_open(number, true);
         }
         Ok(fd)
     }
@@ -103,23 +103,23 @@ impl View {
     /// locked of the file ends.
     pub(crate) fn flush(&self, w: &Worker, fd: Option<Fd>, owner: u64) -> Result<(), Errno> {
         let fd = fd.ok_or(Errno::ENOSYS)?;
-        let told = w.task.dup(fd).and_then(|copy| w.task.close(copy));
+        let closed = w.task.dup(fd).and_then(|copy| w.task.close(copy));
         if let Some(locks) = &self.locks {
             // Whatever the tree says, and after it has dealt with what was written.
-            locks.closed(w, fd, owner);
+            locks.table_closed(w, fd, owner);
         }
-        told
+        closed
     }
 
     /// `RELEASE`.
-    pub(crate) fn release(&self, w: &Worker, (number, fd): At) -> Result<(), Errno> {
+    pub(crate) fn release(&self, w: &Worker, (number, fd): OpenNode) -> Result<(), Errno> {
         let Some(fd) = fd else { return Ok(()) };
         let flags = w.task.fcntl(fd, F_GETFL, 0);
         if flags.is_ok_and(|flags| flags as u32 & O_ACCMODE == O_RDWR) {
-            self.nodes.may_map(number, false);
+            self.nodes.count_writable_open(number, false);
         }
         if let Some(locks) = &self.locks {
-            locks.released(w, fd);
+            locks.opening_released(w, fd);
         }
         w.task.close(fd)
     }
@@ -130,14 +130,14 @@ impl View {
     pub(crate) fn read(
         &self,
         w: &mut Worker,
-        at: At,
+        at: OpenNode,
         (offset, size, status): (u64, usize, u32),
-        answer: &mut Answer<'_>,
+        reply: &mut ReplyBuilder<'_>,
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        self.with(w, at, O_RDONLY | status & O_NOATIME, |w, fd| {
-            answer.filled(size, |room| {
-                all_of(room, |done, more| {
+        self.with_open(w, at, O_RDONLY | status & O_NOATIME, |w, fd| {
+            reply.fill_with(size, |room| {
+                read_fully(room, |done, more| {
                     w.task.pread(fd, more, offset.saturating_add(done as i64))
                 })
             })
@@ -155,46 +155,52 @@ impl View {
     pub(crate) fn write(
         &self,
         w: &mut Worker,
-        who: Who,
-        at: At,
-        (offset, how, status): (u64, Written, u32),
+        actor: ActingAs,
+        at: OpenNode,
+        (offset, kind, status): (u64, WriteKind, u32),
         data: &[u8],
     ) -> Result<usize, Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        let access = O_WRONLY | self.appending(status);
-        w.act_for(who);
-        if how == Written::AtTheEnd && !self.writeback {
+        let access = O_WRONLY | self.append_flag(status);
+        w.act_as(actor);
+        if kind == WriteKind::Append && !self.writeback {
             return self.append(w, at, offset, data);
         }
-        let kept = how == Written::Back;
-        let written = self.with(w, at, access, |w, fd| {
+        let is_writeback = kind == WriteKind::Writeback;
+        let written = self.with_open(w, at, access, |w, fd| {
             let mut done = 0;
             while done < data.len() {
                 let more = &data[done..];
                 match w.task.pwrite(fd, more, offset.saturating_add(done as i64)) {
-                    Ok(0) if kept => return Err(Errno::EIO),
+                    Ok(0) if is_writeback => return Err(Errno::EIO),
                     Ok(0) => break,
                     Ok(written) => done += written,
-                    Err(errno) if done == 0 || kept => return Err(errno),
+                    Err(errno) if done == 0 || is_writeback => return Err(errno),
                     Err(_) => break,
                 }
             }
             Ok(done)
         });
-        if kept && written.is_err() {
+        if is_writeback && written.is_err() {
             self.counts.add(Request::Lost, 1);
         }
         written
     }
 
     /// Appends; the kernel believes that it goes to `offset`.
-    fn append(&self, w: &mut Worker, at: At, offset: i64, data: &[u8]) -> Result<usize, Errno> {
-        let (done, end) = self.with(w, at, O_WRONLY | O_APPEND, |w, fd| {
+    fn append(
+        &self,
+        w: &mut Worker,
+        at: OpenNode,
+        offset: i64,
+        data: &[u8],
+    ) -> Result<usize, Errno> {
+        let (done, end) = self.with_open(w, at, O_WRONLY | O_APPEND, |w, fd| {
             let done = w.task.pwritev2(fd, &[IoSlice::new(data)], -1, RWF_APPEND)?;
             Ok((done, w.task.lseek(fd, 0, SEEK_CUR)?))
         })?;
         if offset.saturating_add(done as i64) != end {
-            self.has_length(vec![at.0], end.cast_unsigned());
+            self.events.size_changed(vec![at.0], end.cast_unsigned());
         }
         Ok(done)
     }
@@ -203,11 +209,11 @@ impl View {
     ///
     /// # Errors
     /// `EPERM`: flags are set where one user owns every file, who lacks `CAP_LINUX_IMMUTABLE`.
-    pub(crate) fn request(
+    pub(crate) fn ioctl(
         &self,
         w: &mut Worker,
-        who: Who,
-        at: At,
+        actor: ActingAs,
+        at: OpenNode,
         request: u32,
         arg: &mut [u8],
     ) -> Result<i64, Errno> {
@@ -215,13 +221,13 @@ impl View {
         if sets && self.only.is_some() {
             return Err(Errno::EPERM);
         }
-        w.act_for(who);
-        self.with(w, at, O_RDONLY, |w, fd| w.task.ioctl(fd, request, arg))
+        w.act_as(actor);
+        self.with_open(w, at, O_RDONLY, |w, fd| w.task.ioctl(fd, request, arg))
     }
 
     /// `FSYNC` and `FSYNCDIR`.
-    pub(crate) fn sync(&self, w: &mut Worker, at: At, data_only: bool) -> Result<(), Errno> {
-        self.with(w, at, O_RDONLY, |w, fd| {
+    pub(crate) fn fsync(&self, w: &mut Worker, at: OpenNode, data_only: bool) -> Result<(), Errno> {
+        self.with_open(w, at, O_RDONLY, |w, fd| {
             if data_only {
                 w.task.fdatasync(fd)
             } else {
@@ -231,18 +237,18 @@ impl View {
     }
 
     /// `FALLOCATE`.
-    pub(crate) fn allocate(
+    pub(crate) fn fallocate(
         &self,
         w: &mut Worker,
-        who: Who,
-        at: At,
+        actor: ActingAs,
+        at: OpenNode,
         mode: u32,
         (offset, len): (u64, u64),
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         let len = i64::try_from(len).map_err(|_| Errno::EFBIG)?;
-        w.act_for(who);
-        self.with(w, at, O_WRONLY, |w, fd| {
+        w.act_as(actor);
+        self.with_open(w, at, O_WRONLY, |w, fd| {
             w.task.fallocate(fd, mode, offset, len)
         })
     }
@@ -252,18 +258,18 @@ impl View {
     /// for data. Which files may be mapped is known where opens are.
     ///
     /// Divergence: L63.
-    pub(crate) fn seek(
+    pub(crate) fn lseek(
         &self,
         w: &mut Worker,
-        at: At,
+        at: OpenNode,
         offset: i64,
         whence: u32,
     ) -> Result<i64, Errno> {
         if self.writeback || self.opens == Opens::Never {
             return Err(Errno::ENOSYS);
         }
-        if self.nodes.is_mapped(at.0) {
-            let size = attributes_at(w, self.nodes.place(at.0)?)?.size;
+        if self.nodes.may_be_mapped(at.0) {
+            let size = attr_of(w, self.nodes.path_fd(at.0)?)?.size;
             let size = i64::try_from(size).map_err(|_| Errno::EINVAL)?;
             return match whence {
                 _ if offset < 0 || offset >= size => Err(Errno::ENXIO),
@@ -271,58 +277,58 @@ impl View {
                 _ => Ok(offset),
             };
         }
-        self.with(w, at, O_RDONLY, |w, fd| w.task.lseek(fd, offset, whence))
+        self.with_open(w, at, O_RDONLY, |w, fd| w.task.lseek(fd, offset, whence))
     }
 
     /// `COPY_FILE_RANGE`: how much was copied. Who is interrupted has copied less.
-    pub(crate) fn copy(
+    pub(crate) fn copy_file_range(
         &self,
         w: &mut Worker,
-        who: Who,
-        (from, from_offset): (At, u64),
-        (to, to_offset): (At, u64),
+        actor: ActingAs,
+        (from, from_offset): (OpenNode, u64),
+        (to, to_offset): (OpenNode, u64),
         len: u64,
     ) -> Result<usize, Errno> {
         let mut from_offset = i64::try_from(from_offset).map_err(|_| Errno::EINVAL)?;
         let mut to_offset = i64::try_from(to_offset).map_err(|_| Errno::EINVAL)?;
         let len = len.min(COPY_MAX) as usize;
-        let source = self.nodes.place(from.0)?;
-        w.act_for(who);
-        self.with(w, to, O_WRONLY, |w, fd| {
+        let source = self.nodes.path_fd(from.0)?;
+        w.act_as(actor);
+        self.with_open(w, to, O_WRONLY, |w, fd| {
             let mut copy = |w: &mut Worker, from: Fd| {
-                steps(w, len, |w, step| {
+                in_steps(w, len, |w, step| {
                     let (a, b) = (&mut from_offset, &mut to_offset);
                     w.task.copy_file_range(from, Some(a), fd, Some(b), step, 0)
                 })
             };
             match from.1 {
                 Some(from) => copy(w, from),
-                None => w.opened(source, O_RDONLY, copy),
+                None => w.with_open(source, O_RDONLY, copy),
             }
         })
     }
 
     /// `STATFS`.
-    pub(crate) fn figures(&self, w: &Worker, number: u64) -> Result<StatFs, Errno> {
-        let place = self.nodes.place(number)?;
-        w.task.fstatfs(place)
+    pub(crate) fn statfs(&self, w: &Worker, number: u64) -> Result<StatFs, Errno> {
+        let path_fd = self.nodes.path_fd(number)?;
+        w.task.fstatfs(path_fd)
     }
 
     /// `GETXATTR`.
     pub(crate) fn getxattr(&self, w: &Worker, number: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.must_show(name)?;
-        let place = self.nodes.place(number)?;
-        w.task.getxattrat(place, b"", AT_EMPTY_PATH, name)
+        self.check_visible(name)?;
+        let path_fd = self.nodes.path_fd(number)?;
+        w.task.getxattrat(path_fd, b"", AT_EMPTY_PATH, name)
     }
 
     /// `LISTXATTR`.
     pub(crate) fn listxattr(&self, w: &Worker, number: u64) -> Result<Vec<u8>, Errno> {
-        let place = self.nodes.place(number)?;
-        let mut names = w.task.listxattrat(place, b"", AT_EMPTY_PATH)?;
+        let path_fd = self.nodes.path_fd(number)?;
+        let mut names = w.task.listxattrat(path_fd, b"", AT_EMPTY_PATH)?;
         if self.only.is_some() {
             let all = names.split_inclusive(|byte| *byte == 0);
             let shown = all.filter(|name| {
-                self.must_show(name.strip_suffix(b"\0").unwrap_or(name))
+                self.check_visible(name.strip_suffix(b"\0").unwrap_or(name))
                     .is_ok()
             });
             names = shown.flatten().copied().collect();
@@ -339,17 +345,17 @@ impl View {
         value: &[u8],
         flags: u32,
     ) -> Result<(), Errno> {
-        self.must_show(name)?;
-        let place = self.nodes.place(number)?;
+        self.check_visible(name)?;
+        let path_fd = self.nodes.path_fd(number)?;
         w.task
-            .setxattrat(place, b"", AT_EMPTY_PATH, name, value, flags)
+            .setxattrat(path_fd, b"", AT_EMPTY_PATH, name, value, flags)
     }
 
     /// `REMOVEXATTR`.
     pub(crate) fn removexattr(&self, w: &Worker, number: u64, name: &[u8]) -> Result<(), Errno> {
-        self.must_show(name)?;
-        let place = self.nodes.place(number)?;
-        w.task.removexattrat(place, b"", AT_EMPTY_PATH, name)
+        self.check_visible(name)?;
+        let path_fd = self.nodes.path_fd(number)?;
+        w.task.removexattrat(path_fd, b"", AT_EMPTY_PATH, name)
     }
 }
 
@@ -357,7 +363,7 @@ impl View {
 ///
 /// # Errors
 /// The first of `read`, however much came before.
-fn all_of(
+fn read_fully(
     room: &mut [u8],
     mut read: impl FnMut(usize, &mut [u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
@@ -375,7 +381,7 @@ fn all_of(
 ///
 /// # Errors
 /// `EINTR`: interrupted before the first. Those of the first step.
-fn steps(
+fn in_steps(
     w: &mut Worker,
     len: usize,
     mut step: impl FnMut(&mut Worker, usize) -> Result<usize, Errno>,
@@ -383,7 +389,7 @@ fn steps(
     let mut done = 0;
     while done < len {
         let asked = (len - done).min(COPY_STEP);
-        let more = if w.seat.is_interrupted() {
+        let more = if w.in_flight.is_interrupted() {
             Err(Errno::EINTR)
         } else {
             step(w, asked)
@@ -414,17 +420,17 @@ mod tests {
         });
         let vfs = Vfs::builder().build(tree).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
-        let (view, mut workers) = View::new(&task, &Options::default()).expect("a view");
-        let (w, who) = (&mut workers[0], Who::Owner(0, 0));
-        let made = view.create(w, who, (ROOT, b"file"), 0o600, O_RDWR);
+        let (fs, mut workers) = FuseFs::new(&task, &Options::default()).expect("a view");
+        let (w, actor) = (&mut workers[0], ActingAs::Owner(0, 0));
+        let made = fs.create(w, actor, (ROOT, b"file"), 0o600, O_RDWR);
         let at = (made.expect("made").0.number, None);
         let data = vec![1; 1 << 20];
-        let short = view.write(w, who, at, (0, Written::AtOnce, 0), &data);
+        let short = fs.write(w, actor, at, (0, WriteKind::Direct, 0), &data);
         assert!(short.is_ok_and(|n| n > 0 && n < data.len()), "{short:?}");
-        assert_eq!(Stats::new(&view.counts, 0).lost_writes(), 0);
-        let lost = view.write(w, who, at, (0, Written::Back, 0), &data);
+        assert_eq!(Stats::new(&fs.counts, 0).lost_writes(), 0);
+        let lost = fs.write(w, actor, at, (0, WriteKind::Writeback, 0), &data);
         assert_eq!(lost, Err(Errno::ENOSPC));
-        assert_eq!(Stats::new(&view.counts, 0).lost_writes(), 1);
+        assert_eq!(Stats::new(&fs.counts, 0).lost_writes(), 1);
     }
 
     #[test]
@@ -432,9 +438,9 @@ mod tests {
         let tree = MemFs::new(MemOptions::default());
         let vfs = Vfs::builder().build(tree).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
-        let (view, mut workers) = View::new(&task, &Options::default()).expect("a view");
-        let (w, who) = (&mut workers[0], Who::Owner(1000, 2000));
-        let made = view.make(w, who, (ROOT, b"f"), 0o102_644, 0);
+        let (fs, mut workers) = FuseFs::new(&task, &Options::default()).expect("a view");
+        let (w, actor) = (&mut workers[0], ActingAs::Owner(1000, 2000));
+        let made = fs.mknod(w, actor, (ROOT, b"f"), 0o102_644, 0);
         let number = made.expect("made").number;
         let name = openpath_abi::xattr::ACL_ACCESS_NAME;
         // owner rw, user 7 r, group r, mask r, others none.
@@ -451,14 +457,14 @@ mod tests {
             list.extend(perm.to_le_bytes());
             list.extend(id.to_le_bytes());
         }
-        let mode = |w: &Worker| view.attributes(w, number).expect("attributes").mode & 0o7777;
+        let mode = |w: &Worker| fs.getattr(w, number).expect("attributes").mode & 0o7777;
         // The kernel says when setting one takes the bit, and never when removing one does.
-        w.act_for(Who::Owner(1000, 1000));
-        view.setxattr(w, number, name, &list, 0).expect("set");
-        view.removexattr(w, number, name).expect("removed");
+        w.act_as(ActingAs::Owner(1000, 1000));
+        fs.setxattr(w, number, name, &list, 0).expect("set");
+        fs.removexattr(w, number, name).expect("removed");
         assert_eq!(mode(w), 0o2640);
-        w.act_for(Who::Stripped(1000, 1000));
-        view.setxattr(w, number, name, &list, 0).expect("set");
+        w.act_as(ActingAs::Stripped(1000, 1000));
+        fs.setxattr(w, number, name, &list, 0).expect("set");
         assert_eq!(mode(w), 0o640);
     }
 
@@ -466,8 +472,8 @@ mod tests {
     fn what_fails_after_a_first_piece_is_no_end_of_the_file() {
         let mut room = [0; 8];
         let fails = |done, _: &mut [u8]| if done == 0 { Ok(3) } else { Err(Errno::EIO) };
-        assert_eq!(all_of(&mut room, fails), Err(Errno::EIO));
+        assert_eq!(read_fully(&mut room, fails), Err(Errno::EIO));
         let ends = |done, _: &mut [u8]| Ok(if done < 6 { 3 } else { 0 });
-        assert_eq!(all_of(&mut room, ends), Ok(6));
+        assert_eq!(read_fully(&mut room, ends), Ok(6));
     }
 }

@@ -36,7 +36,7 @@
 //!
 //! # Limits
 //! * What changes other than through the mount is told to the kernel only of trees that are heard
-//!   ([`Server::subscribe`]) and tell it, a moment later; of others [`Options`] say for how long it may
+//!   ([`Server::hear`]) and tell it, a moment later; of others [`Options`] say for how long it may
 //!   believe what it was told.
 //! * What is interrupted ends where it waits, or between two pieces of a long copy; another request
 //!   that has begun is finished.
@@ -45,39 +45,41 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
+mod adaptive_spin;
+mod affinity;
 mod attach;
-mod beside;
+mod cached_names;
 mod clock;
-mod crew;
 mod data;
-mod early;
-mod hear;
-mod linger;
+mod device_threads;
+mod dispatch;
+mod early_interrupts;
+mod events;
+mod fs;
+mod in_flight;
+mod invalidation;
+mod keep_awake;
 mod listing;
 mod locks;
+mod message;
 mod nodes;
-mod one;
+mod observer;
 mod options;
+mod poll_group;
+mod ring_threads;
 mod rings;
-mod seat;
 mod server;
-mod shift;
-mod shown;
+mod single_user;
 mod stats;
-mod thread;
-mod told;
-mod view;
-mod vigil;
-mod watch;
+mod tuning;
 mod wire;
 mod worker;
 
 pub use attach::{attach, detach};
 pub use clock::KernelClock;
+pub use in_flight::caller_is_killed;
+pub use observer::{ObservedFile, Observer, OnOpened, Requester};
 pub use options::{FOREVER, OnlyUser, Opens, Options};
 pub use rings::Rings;
-pub use seat::caller_is_killed;
 pub use server::{Handle, Server, Session};
 pub use stats::Stats;
-pub use watch::{ObservedFile, Observer, OnOpened, Requester};

@@ -38,15 +38,15 @@
 
 mod owners;
 
-use crate::wire::request::{Lock, Locking};
-use crate::wire::{Answer, Device};
+use crate::wire::request::{Lock, LockCommand};
+use crate::wire::{Device, ReplyBuilder};
 use crate::worker::Worker;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN};
 use openpath_abi::{Errno, Flock};
 use openpath_sync::{Mutex, WriteOnce};
 use openpath_vfs::lock_order::FuseWaits;
 use openpath_vfs::{Fd, LockFace, LockWait, Task};
-use owners::{Owners, Resting};
+use owners::{IdleOwner, Owners};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Wake, Waker};
@@ -61,7 +61,7 @@ pub(crate) enum Answered {
 /// The locks of a mount. See the module head.
 pub(crate) struct Locks {
     // Goes before the face: who waits ends first.
-    waits: Arc<Waits>,
+    waits: Arc<WaitTable>,
     owners: Arc<Owners>,
     face: LockFace,
 }
@@ -70,9 +70,9 @@ impl Drop for Locks {
     /// R4, while the openings of those who wait are held by others too: what ends here frees
     /// nothing that another here waits for.
     fn drop(&mut self) {
-        let those = core::mem::take(&mut *self.waits.table.lock());
-        for place in those.values() {
-            if let Place::Waits(waiting) = place {
+        let waiting_requests = core::mem::take(&mut *self.waits.table.lock());
+        for place in waiting_requests.values() {
+            if let WaitEntry::Waiting(waiting) = place {
                 let _told = waiting.wait.end();
             }
         }
@@ -80,47 +80,47 @@ impl Drop for Locks {
 }
 
 /// Requests that wait.
-struct Waits {
-    table: Mutex<HashMap<u64, Place>, FuseWaits>,
+struct WaitTable {
+    table: Mutex<HashMap<u64, WaitEntry>, FuseWaits>,
     /// Those who wait no more, and are to go (R5).
-    over: Mutex<Over, FuseWaits>,
+    finished: Mutex<Finished, FuseWaits>,
     max: usize,
     device: WriteOnce<Arc<Device>>,
     owners: Arc<Owners>,
 }
 
 #[derive(Default)]
-struct Over {
-    those: Vec<Arc<Waiting>>,
+struct Finished {
+    waiting_requests: Vec<Arc<Waiting>>,
     /// Somebody sees to them.
-    seen_to: bool,
+    draining: bool,
 }
 
 /// One of them.
-enum Place {
+enum WaitEntry {
     /// On its way here.
-    Taken,
-    Waits(Arc<Waiting>),
+    Reserved,
+    Waiting(Arc<Waiting>),
 }
 
 struct Waiting {
     request: u64,
     /// For a lock of a range: by which opening, and who.
-    asks: Option<(Fd, u64)>,
+    requests: Option<(Fd, u64)>,
     wait: LockWait,
-    waits: Weak<Waits>,
+    waits: Weak<WaitTable>,
     waker: Waker,
 }
 
 /// What is told when there is an answer.
-struct Bell(Weak<Waiting>);
+struct LockWaker(Weak<Waiting>);
 
-impl Wake for Bell {
+impl Wake for LockWaker {
     fn wake(self: Arc<Self>) {
         if let Some(waiting) = self.0.upgrade() {
-            waiting.look();
+            waiting.poll_answer();
             if let Some(waits) = waiting.waits.upgrade() {
-                waits.let_go(waiting);
+                waits.drop_later(waiting);
             }
         }
     }
@@ -128,47 +128,47 @@ impl Wake for Bell {
 
 impl Waiting {
     /// Answers, if there is an answer.
-    fn look(&self) {
-        if let Poll::Ready(told) = self.wait.poll(&self.waker)
+    fn poll_answer(&self) {
+        if let Poll::Ready(result) = self.wait.poll(&self.waker)
             && let Some(waits) = self.waits.upgrade()
             && waits.take(self.request).is_some()
         {
             // Who is refused now is looked at with the others.
-            waits.no_more(self);
-            waits.answer(self.request, told);
+            waits.request_answered(self);
+            waits.answer(self.request, result);
         }
     }
 }
 
-impl Waits {
+impl WaitTable {
     /// A place for one more.
     ///
     /// # Errors
     /// `ENOLCK`: as many wait as may.
-    fn enter(&self, request: u64) -> Result<(), Errno> {
+    fn reserve(&self, request: u64) -> Result<(), Errno> {
         let mut table = self.table.lock();
         if table.len() >= self.max {
             return Err(Errno::ENOLCK);
         }
-        table.insert(request, Place::Taken);
+        table.insert(request, WaitEntry::Reserved);
         Ok(())
     }
 
     /// Puts it there.
-    fn put(
+    fn insert(
         self: &Arc<Self>,
         request: u64,
-        asks: Option<(Fd, u64)>,
+        requests: Option<(Fd, u64)>,
         wait: LockWait,
     ) -> Arc<Waiting> {
         let waiting = Arc::new_cyclic(|it| Waiting {
             request,
-            asks,
+            requests,
             wait,
             waits: Arc::downgrade(self),
-            waker: Waker::from(Arc::new(Bell(Weak::clone(it)))),
+            waker: Waker::from(Arc::new(LockWaker(Weak::clone(it)))),
         });
-        let place = Place::Waits(Arc::clone(&waiting));
+        let place = WaitEntry::Waiting(Arc::clone(&waiting));
         self.table.lock().insert(request, place);
         waiting
     }
@@ -178,8 +178,8 @@ impl Waits {
         let mut table = self.table.lock();
         let place = table.remove(&request)?;
         match place {
-            Place::Waits(waiting) => Some(waiting),
-            Place::Taken => {
+            WaitEntry::Waiting(waiting) => Some(waiting),
+            WaitEntry::Reserved => {
                 table.insert(request, place);
                 None
             }
@@ -187,44 +187,44 @@ impl Waits {
     }
 
     /// Takes a place back that nobody waits in.
-    fn leave(&self, request: u64) {
+    fn cancel_reservation(&self, request: u64) {
         self.table.lock().remove(&request);
     }
 
     /// Lets go of one who waits no more (R5).
-    fn let_go(&self, waiting: Arc<Waiting>) {
-        let mut over = self.over.lock();
-        over.those.push(waiting);
-        if core::mem::replace(&mut over.seen_to, true) {
+    fn drop_later(&self, waiting: Arc<Waiting>) {
+        let mut finished = self.finished.lock();
+        finished.waiting_requests.push(waiting);
+        if core::mem::replace(&mut finished.draining, true) {
             return;
         }
-        drop(over);
+        drop(finished);
         loop {
-            let mut over = self.over.lock();
-            let Some(next) = over.those.pop() else {
-                over.seen_to = false;
+            let mut finished = self.finished.lock();
+            let Some(next) = finished.waiting_requests.pop() else {
+                finished.draining = false;
                 return;
             };
-            drop(over);
+            drop(finished);
             drop(next);
         }
     }
 
     /// One of them asks no more (R7).
-    fn no_more(&self, waiting: &Waiting) {
-        if let Some((fd, owner)) = waiting.asks {
-            self.owners.answered(fd, owner);
+    fn request_answered(&self, waiting: &Waiting) {
+        if let Some((fd, owner)) = waiting.requests {
+            self.owners.end_request(fd, owner);
         }
     }
 
-    fn answer(&self, request: u64, told: Result<(), Errno>) {
+    fn answer(&self, request: u64, result: Result<(), Errno>) {
         if let Some(device) = self.device.get() {
-            let mut answer = Answer::new(&mut [], request);
-            if let Err(errno) = told {
-                answer.fail(errno);
+            let mut reply = ReplyBuilder::new(&mut [], request);
+            if let Err(errno) = result {
+                reply.fail(errno);
             }
             // Who does not wait any more was torn down with the mount.
-            let _sent = device.send(&answer.done().head);
+            let _sent = device.send(&reply.done().head);
         }
     }
 }
@@ -234,9 +234,9 @@ impl Locks {
     pub(crate) fn new(task: &Task, waits_max: usize) -> Self {
         let owners = Arc::<Owners>::default();
         Self {
-            waits: Arc::new(Waits {
+            waits: Arc::new(WaitTable {
                 table: Mutex::default(),
-                over: Mutex::default(),
+                finished: Mutex::default(),
                 max: waits_max,
                 device: WriteOnce::default(),
                 owners: Arc::clone(&owners),
@@ -247,25 +247,25 @@ impl Locks {
     }
 
     /// Where who waits is answered.
-    pub(crate) fn answer_at(&self, device: &Arc<Device>) {
+    pub(crate) fn set_device(&self, device: &Arc<Device>) {
         self.waits.device.set(Arc::clone(device));
     }
 
     /// `GETLK`: what is in the way of a lock of a range.
     pub(crate) fn test(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<Flock, Errno> {
-        self.face.getlk(&w.task, fd, lock.owner, &lock.ask)
+        self.face.getlk(&w.task, fd, lock.owner, &lock.range)
     }
 
     /// `SETLK`; of `SETLKW`, what can be done without a wait.
-    pub(crate) fn at_once(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<(), Errno> {
-        if lock.whole {
-            w.task.set_pid(lock.ask.pid);
-            return w.task.flock(fd, whole(lock)? | LOCK_NB);
+    pub(crate) fn set_now(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<(), Errno> {
+        if lock.is_flock {
+            w.task.set_pid(lock.range.pid);
+            return w.task.flock(fd, flock_op(lock)? | LOCK_NB);
         }
-        self.note(w, fd, lock);
-        let told = self.face.setlk(&w.task, fd, lock.owner, &lock.ask);
-        self.told(w, fd, lock, told.is_ok());
-        told
+        self.note_request(w, fd, lock);
+        let result = self.face.setlk(&w.task, fd, lock.owner, &lock.range);
+        self.request_done(w, fd, lock, result.is_ok());
+        result
     }
 
     /// `SETLKW`: whether there was nothing to wait for.
@@ -277,29 +277,29 @@ impl Locks {
         request: u64,
     ) -> Result<Answered, Errno> {
         // What needs no wait takes no place among those who wait.
-        match self.at_once(w, fd, lock) {
-            Err(Errno::EAGAIN) if lock.ask.kind != F_UNLCK => {}
+        match self.set_now(w, fd, lock) {
+            Err(Errno::EAGAIN) if lock.range.kind != F_UNLCK => {}
             done => return done.map(|()| Answered::Now),
         }
-        self.waits.enter(request)?;
-        let line = if lock.whole {
-            w.task.set_pid(lock.ask.pid);
-            whole(lock).and_then(|op| w.task.flock_later(fd, op))
+        self.waits.reserve(request)?;
+        let line = if lock.is_flock {
+            w.task.set_pid(lock.range.pid);
+            flock_op(lock).and_then(|op| w.task.flock_later(fd, op))
         } else {
-            self.note(w, fd, lock);
-            self.face.setlkw(&w.task, fd, lock.owner, &lock.ask)
+            self.note_request(w, fd, lock);
+            self.face.setlkw(&w.task, fd, lock.owner, &lock.range)
         };
         let Ok(Some(wait)) = line else {
-            if !lock.whole {
-                self.told(w, fd, lock, line.is_ok());
+            if !lock.is_flock {
+                self.request_done(w, fd, lock, line.is_ok());
             }
-            self.waits.leave(request);
+            self.waits.cancel_reservation(request);
             return line.map(|_| Answered::Now);
         };
-        let asks = (!lock.whole).then_some((fd, lock.owner));
-        let waiting = self.waits.put(request, asks, wait);
-        waiting.look();
-        if w.seat.is_interrupted() {
+        let requests = (!lock.is_flock).then_some((fd, lock.owner));
+        let waiting = self.waits.insert(request, requests, wait);
+        waiting.poll_answer();
+        if w.in_flight.is_interrupted() {
             // R3
             self.interrupt(w, request);
         }
@@ -311,55 +311,60 @@ impl Locks {
         let waiting = self.waits.take(request);
         if let Some(waiting) = &waiting {
             // What came at the same moment is preferred.
-            let told = waiting.wait.end().unwrap_or(Err(Errno::EINTR));
-            self.waits.no_more(waiting);
-            if let (Some((fd, owner)), Err(_)) = (waiting.asks, told) {
-                self.look(w, fd, self.owners.resting(fd, owner));
+            let result = waiting.wait.end().unwrap_or(Err(Errno::EINTR));
+            self.waits.request_answered(waiting);
+            if let (Some((fd, owner)), Err(_)) = (waiting.requests, result) {
+                self.forget_idle(w, fd, self.owners.idle(fd, owner));
             }
-            self.waits.answer(request, told);
+            self.waits.answer(request, result);
         }
         waiting.is_some()
     }
 
     /// An owner asks for a lock by an opening (R2).
-    fn note(&self, w: &Worker, fd: Fd, lock: &Lock) {
-        if lock.ask.kind != F_UNLCK {
-            self.look(w, fd, self.owners.asks(fd, lock.owner));
+    fn note_request(&self, w: &Worker, fd: Fd, lock: &Lock) {
+        if lock.range.kind != F_UNLCK {
+            self.forget_idle(w, fd, self.owners.begin_request(fd, lock.owner));
         }
     }
 
     /// It has its answer, and is looked at unless it was granted a lock (R6).
-    fn told(&self, w: &Worker, fd: Fd, lock: &Lock, is_ok: bool) {
-        let is_lock = lock.ask.kind != F_UNLCK;
+    fn request_done(&self, w: &Worker, fd: Fd, lock: &Lock, is_ok: bool) {
+        let is_lock = lock.range.kind != F_UNLCK;
         if is_lock {
-            self.owners.answered(fd, lock.owner);
+            self.owners.end_request(fd, lock.owner);
         }
         if !(is_lock && is_ok) {
-            self.look(w, fd, self.owners.resting(fd, lock.owner));
+            self.forget_idle(w, fd, self.owners.idle(fd, lock.owner));
         }
     }
 
     /// Forgets those of an opening who have nothing of the file (R6). Of whom that cannot be said
     /// may have something.
-    fn look(&self, w: &Worker, fd: Fd, those: impl IntoIterator<Item = Resting>) {
+    fn forget_idle(
+        &self,
+        w: &Worker,
+        fd: Fd,
+        waiting_requests: impl IntoIterator<Item = IdleOwner>,
+    ) {
         let all = Flock::new(F_UNLCK, 0, 0);
-        for it in those {
+        for it in waiting_requests {
             let found = self.face.getlk(&w.task, fd, it.owner, &all);
             if found.is_ok_and(|found| found.kind == F_UNLCK) {
-                self.owners.had_nothing(fd, it);
+                self.owners.forget_if_unchanged(fd, it);
             }
         }
     }
 
     /// An owner has closed a descriptor of an opening: what it has locked of the file ends.
-    pub(crate) fn closed(&self, w: &Worker, fd: Fd, owner: u64) {
+    pub(crate) fn table_closed(&self, w: &Worker, fd: Fd, owner: u64) {
         self.owners.closed(fd, owner);
         // The opening is there: it ends after this.
         let _ended = self.face.end(&w.task, fd, owner);
     }
 
     /// An opening ends: what it has locked ends with it.
-    pub(crate) fn released(&self, w: &Worker, fd: Fd) {
+    pub(crate) fn opening_released(&self, w: &Worker, fd: Fd) {
         for owner in self.owners.released(fd) {
             // As above.
             let _ended = self.face.end(&w.task, fd, owner);
@@ -371,14 +376,14 @@ impl Locks {
 ///
 /// # Errors
 /// `EINVAL`: no kind of lock.
-fn whole(lock: &Lock) -> Result<u32, Errno> {
-    let op = match lock.ask.kind {
+fn flock_op(lock: &Lock) -> Result<u32, Errno> {
+    let op = match lock.range.kind {
         F_RDLCK => LOCK_SH,
         F_WRLCK => LOCK_EX,
         F_UNLCK => LOCK_UN,
         _ => return Err(Errno::EINVAL),
     };
-    let waits = lock.how == Locking::Wait;
+    let waits = lock.command == LockCommand::Wait;
     Ok(if waits { op } else { op | LOCK_NB })
 }
 

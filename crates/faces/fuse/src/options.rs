@@ -62,7 +62,7 @@ pub struct Options {
     /// Files, directories and links that the kernel may know at once. From three quarters on it is
     /// asked to give back what nobody uses; what is asked for beyond all is `ENFILE`.
     pub nodes_max: usize,
-    /// Names that are kept in mind where trees are heard ([`crate::Server::subscribe`]); what goes
+    /// Names that are kept in mind where trees are heard ([`crate::Server::hear`]); what goes
     /// beyond is asked for again.
     pub tracked_names_max: usize,
     /// Users other than who mounted may use it; permissions are checked in either case.

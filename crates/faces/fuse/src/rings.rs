@@ -23,16 +23,16 @@ use std::ops::RangeInclusive;
 /// The kernel's switch, which root sets.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 /// Processors that there may be, and those that are on.
-const PROCESSORS: [&str; 2] = [
+const CPU_LISTS: [&str; 2] = [
     "/sys/devices/system/cpu/possible",
     "/sys/devices/system/cpu/online",
 ];
 /// Threads for each processor.
-const EACH: RangeInclusive<usize> = 2..=8;
+const PER_CPU: RangeInclusive<usize> = 2..=8;
 /// Threads for all of them, if that is two for each.
-const ALL: usize = 256;
+const TOTAL: usize = 256;
 /// Processors that there may be at most.
-const PROCESSORS_MAX: usize = 4096;
+const CPUS_MAX: usize = 4096;
 
 /// Whether requests come by rings of the kernel's, or why they are read instead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,9 +74,9 @@ impl fmt::Display for Rings {
 
 /// What a thread is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Post {
+pub(crate) struct ThreadPlan {
     /// The processor that it stays on.
-    pub(crate) processor: Option<usize>,
+    pub(crate) cpu: Option<usize>,
     /// The queues it has an entry of.
     pub(crate) queues: Vec<u16>,
 }
@@ -85,52 +85,59 @@ pub(crate) struct Post {
 ///
 /// # Errors
 /// `ENOENT`: it cannot be seen which processors there are. `ERANGE`: there are too many.
-pub(crate) fn plan(threads: usize) -> Result<Vec<Post>, Errno> {
-    let [possible, on] = PROCESSORS.map(|path| std::fs::read_to_string(path).ok());
-    let possible = possible.as_deref().and_then(numbers).ok_or(Errno::ENOENT)?;
-    let on = on.as_deref().and_then(numbers);
-    posts(possible.len(), &on.unwrap_or(possible), threads)
+pub(crate) fn plan(threads: usize) -> Result<Vec<ThreadPlan>, Errno> {
+    let [possible, online_cpus] = CPU_LISTS.map(|path| std::fs::read_to_string(path).ok());
+    let possible = possible
+        .as_deref()
+        .and_then(parse_cpu_list)
+        .ok_or(Errno::ENOENT)?;
+    let online_cpus = online_cpus.as_deref().and_then(parse_cpu_list);
+    thread_plans(possible.len(), &online_cpus.unwrap_or(possible), threads)
 }
 
-fn posts(queues: usize, on: &[usize], threads: usize) -> Result<Vec<Post>, Errno> {
-    if queues > PROCESSORS_MAX {
+fn thread_plans(
+    queues: usize,
+    online_cpus: &[usize],
+    threads: usize,
+) -> Result<Vec<ThreadPlan>, Errno> {
+    if queues > CPUS_MAX {
         return Err(Errno::ERANGE);
     }
     let all = 0..queues as u16;
-    let is_on = |queue: &u16| on.contains(&usize::from(*queue));
-    let (served, off): (Vec<u16>, Vec<u16>) = all.partition(is_on);
+    let is_on = |queue: &u16| online_cpus.contains(&usize::from(*queue));
+    let (online, off): (Vec<u16>, Vec<u16>) = all.partition(is_on);
     // R3
-    let bound = (ALL / served.len().max(1)).max(*EACH.start());
-    let each = threads.clamp(*EACH.start(), *EACH.end()).min(bound);
-    let post = |queue: u16| Post {
-        processor: Some(usize::from(queue)),
+    let bound = (TOTAL / online.len().max(1)).max(*PER_CPU.start());
+    let per_cpu = threads.clamp(*PER_CPU.start(), *PER_CPU.end()).min(bound);
+    let thread = |queue: u16| ThreadPlan {
+        cpu: Some(usize::from(queue)),
         queues: vec![queue],
     };
-    let mut posts: Vec<Post> = (0..each)
-        .flat_map(|_| served.iter().copied().map(post))
+    let mut thread_plans: Vec<ThreadPlan> = (0..per_cpu)
+        .flat_map(|_| online.iter().copied().map(thread))
         .collect();
     if !off.is_empty() {
         // R2
-        posts.push(Post {
-            processor: None,
+        thread_plans.push(ThreadPlan {
+            cpu: None,
             queues: off,
         });
     }
-    Ok(posts)
+    Ok(thread_plans)
 }
 
 /// The numbers in a list such as `0-3,8`.
-fn numbers(text: &str) -> Option<Vec<usize>> {
-    let mut numbers = Vec::new();
+fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+    let mut parse_cpu_list = Vec::new();
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-        if last.checked_sub(first)? > PROCESSORS_MAX || numbers.len() > PROCESSORS_MAX {
+        if last.checked_sub(first)? > CPUS_MAX || parse_cpu_list.len() > CPUS_MAX {
             return None;
         }
-        numbers.extend(first..=last);
+        parse_cpu_list.extend(first..=last);
     }
-    Some(numbers)
+    Some(parse_cpu_list)
 }
 
 #[cfg(test)]
@@ -139,24 +146,27 @@ mod tests {
 
     #[test]
     fn lists_of_processors_are_read() {
-        assert_eq!(numbers("0-1\n"), Some(vec![0, 1]));
-        assert_eq!(numbers("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
+        assert_eq!(parse_cpu_list("0-1\n"), Some(vec![0, 1]));
+        assert_eq!(parse_cpu_list("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
         for wrong in ["", "a", "3-1", "0-99999999", "1,,2"] {
-            assert_eq!(numbers(wrong), None, "{wrong}");
+            assert_eq!(parse_cpu_list(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn every_queue_has_an_entry_and_threads_are_bounded() {
-        let two = posts(2, &[0, 1], 4).expect("a plan");
+        let two = thread_plans(2, &[0, 1], 4).expect("a plan");
         assert_eq!(two.len(), 8);
-        assert!(two.iter().all(|post| post.queues.len() == 1));
-        let some_off = posts(5, &[0, 3], 1).expect("a plan");
+        assert!(two.iter().all(|thread| thread.queues.len() == 1));
+        let some_off = thread_plans(5, &[0, 3], 1).expect("a plan");
         assert_eq!(some_off.len(), 5);
         assert_eq!(some_off[4].queues, [1, 2, 4]);
-        assert_eq!(some_off[4].processor, None);
+        assert_eq!(some_off[4].cpu, None);
         let all: Vec<usize> = (0..128).collect();
-        assert_eq!(posts(128, &all, 16).map(|posts| posts.len()), Ok(256));
-        assert_eq!(posts(5000, &all, 16), Err(Errno::ERANGE));
+        assert_eq!(
+            thread_plans(128, &all, 16).map(|thread_plans| thread_plans.len()),
+            Ok(256)
+        );
+        assert_eq!(thread_plans(5000, &all, 16), Err(Errno::ERANGE));
     }
 }

@@ -46,14 +46,14 @@ requests! {
 pub(crate) struct Counts {
     kinds: Vec<Word>,
     /// Requests that came by rings.
-    ringed: Word,
+    by_ring: Word,
 }
 
 impl Default for Counts {
     fn default() -> Self {
         Self {
             kinds: NAMES.iter().map(|_| Word::new(0)).collect(),
-            ringed: Word::new(0),
+            by_ring: Word::new(0),
         }
     }
 }
@@ -64,8 +64,8 @@ impl Counts {
     }
 
     /// One came by a ring.
-    pub(crate) fn ringed(&self) {
-        self.ringed.add(1);
+    pub(crate) fn count_ring_request(&self) {
+        self.by_ring.add(1);
     }
 }
 
@@ -85,7 +85,7 @@ impl Stats {
         let words = counts.kinds.iter().map(Word::get);
         Self {
             requests: NAMES.iter().copied().zip(words).collect(),
-            by_rings: counts.ringed.get(),
+            by_rings: counts.by_ring.get(),
             nodes,
         }
     }

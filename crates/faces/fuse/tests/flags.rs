@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! lsattr(1) and chattr(1) on a mounted tree, beside a tmpfs of the host.
 
-mod place;
+mod test_mount;
 
 use openpath_fuse::{Opens, Options};
-use place::Place;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use test_mount::TestMount;
 
 /// The errno of a call, 0 for none.
 fn errno<T>(done: io::Result<T>) -> i32 {
@@ -93,17 +93,17 @@ fn flags_of_files_are_shown_set_and_enforced_as_on_tmpfs() {
     let expected = told(&beside);
     fs::remove_dir_all(&beside).expect("removed");
     for opens in [Opens::Never, Opens::Each] {
-        let Some(place) = Place::new(Options {
+        let Some(mount) = TestMount::new(Options {
             opens,
             ..Options::default()
         }) else {
             return;
         };
-        assert_eq!(told(place.dir()), expected, "{opens:?}");
+        assert_eq!(told(mount.dir()), expected, "{opens:?}");
         // A flag that the tree does not have.
-        let unknown = set(&place.at("file"), IFlags::COMPRESSED);
+        let unknown = set(&mount.at("file"), IFlags::COMPRESSED);
         assert_eq!(unknown, rustix::io::Errno::OPNOTSUPP.raw_os_error());
-        assert!(place.asked("ioctl") > 0);
-        place.end();
+        assert!(mount.asked("ioctl") > 0);
+        mount.end();
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random reads, writes, cuts, holes and copies of one file on a mount, beside what it must be.
 
-mod place;
+mod test_mount;
 
 use openpath_fuse::{Opens, Options};
-use place::Place;
 use rustix::fs::{Advice, FallocateFlags};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
+use test_mount::TestMount;
 
 /// The file's length at most.
 const MAX: u64 = 1 << 18;
@@ -139,10 +139,10 @@ fn a_file_is_what_was_done_to_it() {
             writeback,
             ..Options::default()
         };
-        let Some(place) = Place::new(options) else {
+        let Some(mount) = TestMount::new(options) else {
             return;
         };
-        let path = place.at("file");
+        let path = mount.at("file");
         let mut file = File::create_new(&path).expect("made");
         let mut model = Model::default();
         file = OpenOptions::new()
@@ -157,6 +157,6 @@ fn a_file_is_what_was_done_to_it() {
         }
         drop(file);
         assert!(std::fs::read(&path).expect("read") == model.0);
-        place.end();
+        mount.end();
     }
 }

@@ -2,13 +2,12 @@
 //! Requests that come by rings. What the kernel asks is the same as ever, so all other tests of
 //! mounts are of this way too, where `OPENPATH_RINGS` is in the environment.
 
-mod place;
+mod test_mount;
 
 use openpath_abi::{Errno, Statx};
 use openpath_fuse::{ObservedFile, Observer, OnOpened, Options, Requester, Rings, Server};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Task, Vfs};
-use place::{Offer, Place};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -18,6 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use test_mount::{Offer, TestMount};
 
 /// Who has not come back by then hangs.
 const HANGS: Duration = Duration::from_secs(30);
@@ -29,84 +29,84 @@ fn task() -> Task {
 }
 
 /// A mount by rings; `None`, and a word, where there are none.
-fn ringed(options: Options, watch: Option<Arc<dyn Observer>>) -> Option<Place> {
+fn ringed(options: Options, watch: Option<Arc<dyn Observer>>) -> Option<TestMount> {
     let offer = Offer::make()?;
     let task = task();
     let mut server = Server::new(&task, options).expect("a server");
     if let Some(watch) = watch {
         server.observe(watch);
     }
-    let place = Place::serving(task, server)?;
+    let mount = TestMount::serving(task, server)?;
     drop(offer);
-    assert_eq!(place.session().handle().rings(), Rings::Used);
-    Some(place)
+    assert_eq!(mount.session().handle().rings(), Rings::Used);
+    Some(mount)
 }
 
-fn by_rings(place: &Place) -> u64 {
-    place.session().stats().by_rings
+fn by_rings(mount: &TestMount) -> u64 {
+    mount.session().stats().by_rings
 }
 
 #[test]
 fn what_is_asked_comes_by_rings_and_is_what_it_was() {
-    let Some(place) = ringed(Options::default(), None) else {
+    let Some(mount) = ringed(Options::default(), None) else {
         return;
     };
-    fs::create_dir_all(place.at("a/b")).expect("made");
+    fs::create_dir_all(mount.at("a/b")).expect("made");
     for n in 0..300 {
-        fs::write(place.at(&format!("a/b/{n}")), n.to_string()).expect("written");
+        fs::write(mount.at(&format!("a/b/{n}")), n.to_string()).expect("written");
     }
-    assert!(by_rings(&place) > 600, "{} came", by_rings(&place));
-    let listed = fs::read_dir(place.at("a/b")).expect("listed");
+    assert!(by_rings(&mount) > 600, "{} came", by_rings(&mount));
+    let listed = fs::read_dir(mount.at("a/b")).expect("listed");
     assert_eq!(listed.count(), 300);
     // Longer than what a request carries, and than what is copied out.
     let data: Vec<u8> = (0..5_000_003u32).map(|n| (n % 241) as u8).collect();
-    fs::write(place.at("data"), &data).expect("written");
-    assert_eq!(place.task.stat(b"/data").expect("there").size, 5_000_003);
-    let writes = place.asked("write");
+    fs::write(mount.at("data"), &data).expect("written");
+    assert_eq!(mount.task.stat(b"/data").expect("there").size, 5_000_003);
+    let writes = mount.asked("write");
     assert!(writes >= 5, "{writes} writes");
     let name = "n".repeat(255);
     let target = "t".repeat(4095);
-    std::os::unix::fs::symlink(&target, place.at(&name)).expect("made");
-    let read = fs::read_link(place.at(&name)).expect("read");
+    std::os::unix::fs::symlink(&target, mount.at(&name)).expect("made");
+    let read = fs::read_link(mount.at(&name)).expect("read");
     assert_eq!(read.as_os_str().len(), 4095);
-    fs::rename(place.at(&name), place.at(&"m".repeat(255))).expect("moved");
-    fs::remove_dir_all(place.at("a")).expect("removed");
-    let none = fs::metadata(place.at("a")).expect_err("gone");
+    fs::rename(mount.at(&name), mount.at(&"m".repeat(255))).expect("moved");
+    fs::remove_dir_all(mount.at("a")).expect("removed");
+    let none = fs::metadata(mount.at("a")).expect_err("gone");
     assert_eq!(none.kind(), std::io::ErrorKind::NotFound);
-    let all = place.session().stats();
+    let all = mount.session().stats();
     let sum: u64 = all.requests.iter().map(|(_, n)| *n).sum();
     // Those of absent names are lookups too; what wants no answer is read.
     let kinds = ["lookup of absent names", "forget", "interrupt"];
     let others: u64 = kinds.iter().map(|kind| all.of(kind)).sum();
     assert_eq!(all.by_rings, sum - others, "{all:?}");
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn a_file_that_the_kernel_does_not_have_is_read_by_rings() {
-    let Some(place) = ringed(Options::default(), None) else {
+    let Some(mount) = ringed(Options::default(), None) else {
         return;
     };
     let data: Vec<u8> = (0..3_000_001u32).map(|n| (n % 239) as u8).collect();
-    let made = place.task.creat(b"/made", 0o644).expect("made");
+    let made = mount.task.creat(b"/made", 0o644).expect("made");
     for (n, part) in data.chunks(1 << 20).enumerate() {
         let offset = (n << 20) as i64;
-        assert_eq!(place.task.pwrite(made, part, offset), Ok(part.len()));
+        assert_eq!(mount.task.pwrite(made, part, offset), Ok(part.len()));
     }
-    assert!(fs::read(place.at("made")).expect("read") == data);
-    assert!(place.asked("read") > 0);
-    place.end();
+    assert!(fs::read(mount.at("made")).expect("read") == data);
+    assert!(mount.asked("read") > 0);
+    mount.end();
 }
 
 #[test]
 fn locks_of_the_kernels_own_are_kept_and_waited_for() {
-    let Some(place) = ringed(Options::default(), None) else {
+    let Some(mount) = ringed(Options::default(), None) else {
         return;
     };
-    fs::write(place.at("file"), "").expect("made");
-    let first = File::open(place.at("file")).expect("open");
+    fs::write(mount.at("file"), "").expect("made");
+    let first = File::open(mount.at("file")).expect("open");
     first.lock().expect("locked");
-    let path = place.at("file");
+    let path = mount.at("file");
     let waits = thread::spawn(move || {
         let second = File::open(path).expect("open");
         assert!(second.try_lock().is_err());
@@ -116,7 +116,7 @@ fn locks_of_the_kernels_own_are_kept_and_waited_for() {
     assert!(!waits.is_finished());
     drop(first);
     waits.join().expect("got it");
-    place.end();
+    mount.end();
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn what_is_not_to_come_by_rings_does_not() {
         assert_eq!(session.handle().rings(), want);
         fs::write(dir.join("file"), "text").expect("written");
         assert_eq!(session.stats().by_rings, 0);
-        place::end(session);
+        test_mount::end(session);
         let _gone = fs::remove_dir(&dir);
     }
 }
@@ -212,22 +212,22 @@ fn a_request_that_takes_long_holds_up_no_other_of_its_processor() {
         threads: 2,
         ..Options::default()
     };
-    let Some(place) = ringed(options, Some(Arc::new(watch))) else {
+    let Some(mount) = ringed(options, Some(Arc::new(watch))) else {
         return;
     };
-    let (slow, said) = look(place.at("slow"));
+    let (slow, said) = look(mount.at("slow"));
     comes.recv_timeout(HANGS).expect("it came");
     for n in 0..20 {
-        let (quick, said) = look(place.at(&format!("quick{n}")));
+        let (quick, said) = look(mount.at(&format!("quick{n}")));
         let found = said.recv_timeout(HANGS / 3).expect("it is answered");
         assert_eq!(found, Some(Errno::ENOENT.raw()));
         quick.join().expect("ended");
     }
     assert!(said.try_recv().is_err(), "it still waits");
     // One that comes while all of the processor's are at work waits for one of them.
-    let (second, also) = look(place.at("slow2"));
+    let (second, also) = look(mount.at("slow2"));
     comes.recv_timeout(HANGS).expect("it came");
-    let (third, last) = look(place.at("quick"));
+    let (third, last) = look(mount.at("quick"));
     assert!(last.recv_timeout(Duration::from_millis(50)).is_err());
     tell.send(()).expect("who waits");
     tell.send(()).expect("who waits");
@@ -237,36 +237,36 @@ fn a_request_that_takes_long_holds_up_no_other_of_its_processor() {
     for thread in [slow, second, third] {
         thread.join().expect("ended");
     }
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn an_interrupt_finds_the_request_that_came_by_a_ring() {
     // More than one request copies.
     const LEN: usize = 100 << 20;
-    let Some(place) = ringed(Options::default(), None) else {
+    let Some(mount) = ringed(Options::default(), None) else {
         return;
     };
     const COPIES: &str = "fallocate, lseek, copy_file_range";
-    fs::write(place.at("from"), vec![b'x'; LEN]).expect("written");
+    fs::write(mount.at("from"), vec![b'x'; LEN]).expect("written");
     // The kill may come too early or too late.
     for _ in 0..50 {
-        let _gone = fs::remove_file(place.at("to"));
-        let before = place.asked(COPIES);
+        let _gone = fs::remove_file(mount.at("to"));
+        let before = mount.asked(COPIES);
         let mut copying = Command::new("cp")
             .arg("--sparse=never")
-            .args([place.at("from"), place.at("to")])
+            .args([mount.at("from"), mount.at("to")])
             .spawn()
             .expect("begun");
-        while place.asked(COPIES) == before && copying.try_wait().expect("a child").is_none() {
+        while mount.asked(COPIES) == before && copying.try_wait().expect("a child").is_none() {
             thread::yield_now();
         }
         copying.kill().expect("killed");
         copying.wait().expect("ended");
-        let len = fs::metadata(place.at("to")).map_or(0, |m| m.len());
+        let len = fs::metadata(mount.at("to")).map_or(0, |m| m.len());
         let is_part = !len.is_multiple_of(64 << 20) && len < LEN as u64;
-        if place.asked("interrupt") > 0 && is_part {
-            return place.end();
+        if mount.asked("interrupt") > 0 && is_part {
+            return mount.end();
         }
     }
     panic!("no copy was interrupted");

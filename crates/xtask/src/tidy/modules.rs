@@ -26,7 +26,41 @@ struct Order {
     pending: &'static [(&'static str, &'static str)],
 }
 
-const ORDERS: &[Order] = &[];
+const ORDERS: &[Order] = &[Order {
+    src: "crates/faces/fuse/src",
+    modules: &[
+        "tuning",
+        "options",
+        "stats",
+        "clock",
+        "rings",
+        "early_interrupts",
+        "in_flight",
+        "worker",
+        "wire",
+        "adaptive_spin",
+        "poll_group",
+        "keep_awake",
+        "affinity",
+        "nodes",
+        "cached_names",
+        "events",
+        "locks",
+        "fs",
+        "invalidation",
+        "single_user",
+        "data",
+        "listing",
+        "observer",
+        "dispatch",
+        "message",
+        "device_threads",
+        "ring_threads",
+        "attach",
+        "server",
+    ],
+    pending: &[],
+}];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     check_orders(ORDERS, tree, report);

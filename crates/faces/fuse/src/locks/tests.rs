@@ -2,7 +2,7 @@
 //! Who is noted, and until when: seen by what is left when an opening has ended.
 
 use super::{Answered, Locks};
-use crate::wire::request::{Lock, Locking};
+use crate::wire::request::{Lock, LockCommand};
 use crate::worker::Worker;
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_RDWR};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
@@ -41,7 +41,7 @@ impl Mount {
     fn of(tree: Arc<SuperBlock>) -> Self {
         let vfs = Vfs::builder().build(tree).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
-        let w = Worker::some(&task, 1).expect("a worker").remove(0);
+        let w = Worker::group(&task, 1).expect("a worker").remove(0);
         let locks = Locks::new(&task, 1 << 10);
         Self {
             locks,
@@ -59,15 +59,15 @@ impl Mount {
         (mount, fds)
     }
 
-    fn set(&self, fd: Fd, owner: u64, ask: Flock) -> Result<(), Errno> {
+    fn set(&self, fd: Fd, owner: u64, range: Flock) -> Result<(), Errno> {
         self.locks
-            .at_once(&self.w, fd, &lock(Locking::Set, owner, ask))
+            .set_now(&self.w, fd, &lock(LockCommand::Set, owner, range))
     }
 
     /// Has an owner wait; the number of that request.
-    fn waits(&mut self, fd: Fd, owner: u64, ask: Flock) -> u64 {
+    fn waits(&mut self, fd: Fd, owner: u64, range: Flock) -> u64 {
         self.next += 1;
-        let lock = lock(Locking::Wait, owner, ask);
+        let lock = lock(LockCommand::Wait, owner, range);
         let answered = self.locks.wait(&self.w, fd, &lock, self.next);
         assert_eq!(answered, Ok(Answered::Later));
         self.next
@@ -81,18 +81,18 @@ impl Mount {
     }
 
     fn released(&self, fd: Fd) {
-        self.locks.released(&self.w, fd);
+        self.locks.opening_released(&self.w, fd);
         self.w.task.close(fd).expect("closed");
     }
 }
 
-fn lock(how: Locking, owner: u64, ask: Flock) -> Lock {
+fn lock(command: LockCommand, owner: u64, range: Flock) -> Lock {
     Lock {
-        how,
+        command,
         handle: 0,
         owner,
-        ask,
-        whole: false,
+        range,
+        is_flock: false,
     }
 }
 
@@ -128,7 +128,7 @@ fn a_table_that_closes_one_descriptor_and_waits_by_another_is_not_forgotten() {
     let (mut mount, [x, y]) = Mount::with_openings();
     mount.set(y, Y, A).expect("a lock");
     mount.waits(x, X, A);
-    mount.locks.closed(&mount.w, x, X);
+    mount.locks.table_closed(&mount.w, x, X);
     mount.set(y, Y, free(A)).expect("freed");
     assert_eq!(mount.count(), (1, 0));
     // Its other descriptor was gone too when it was granted, of which nobody says anything.
@@ -160,7 +160,7 @@ fn an_owner_that_has_nothing_more_is_none_of_the_opening() {
         end(&mut mount, x, y);
         // What it locks by another opening stays when this one ends.
         mount.set(y, X, A).expect("a lock");
-        mount.locks.released(&mount.w, x);
+        mount.locks.opening_released(&mount.w, x);
         assert_eq!(mount.count(), (1, 0));
         mount.set(y, X, free(A)).expect("freed");
     }
@@ -213,6 +213,6 @@ fn an_unlock_that_is_done_is_no_error_whatever_a_look_meets() {
     assert_eq!(mount.set(fd, X, free(A)), Ok(()));
     assert_eq!(freed.load(Ordering::Relaxed), 1);
     // It may have something still, and is not forgotten.
-    mount.locks.released(&mount.w, fd);
+    mount.locks.opening_released(&mount.w, fd);
     assert_eq!(freed.load(Ordering::Relaxed), 2);
 }

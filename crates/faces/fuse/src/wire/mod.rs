@@ -38,7 +38,7 @@ pub(crate) mod request;
 pub(crate) use device::Device;
 pub(crate) use header::Header;
 pub(crate) use notify::Notifier;
-pub(crate) use reply::{Answer, Reply, Sheet};
+pub(crate) use reply::{Reply, ReplyBuffer, ReplyBuilder};
 pub(crate) use request::Request;
 
 /// Most that one request reads or writes.

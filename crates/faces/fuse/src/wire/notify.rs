@@ -11,7 +11,7 @@ use rustix::io::Result;
 use std::sync::Arc;
 
 /// How many nodes a message names at most.
-const PRUNED: usize = 512;
+const PRUNE_BATCH: usize = 512;
 
 /// What tells it.
 pub(crate) struct Notifier(Arc<Device>);
@@ -26,12 +26,12 @@ impl Notifier {
     ///
     /// # Errors
     /// `ENOENT`: the kernel does not have it.
-    pub(crate) fn inode(&self, node: u64, offset: i64, len: i64) -> Result<()> {
+    pub(crate) fn invalidate_inode(&self, node: u64, offset: i64, len: i64) -> Result<()> {
         let mut message = Vec::with_capacity(40);
         message.extend(node.to_ne_bytes());
         message.extend(offset.to_ne_bytes());
         message.extend(len.to_ne_bytes());
-        self.tell(notice::INVAL_INODE, &message)
+        self.notify(notice::INVAL_INODE, &message)
     }
 
     /// A name is asked for again; what it means stays in use meanwhile. A kernel before 6.2 throws
@@ -39,14 +39,14 @@ impl Notifier {
     ///
     /// # Errors
     /// `ENOENT`: the kernel does not have it.
-    pub(crate) fn expire(&self, parent: u64, name: &[u8]) -> Result<()> {
+    pub(crate) fn expire_entry(&self, parent: u64, name: &[u8]) -> Result<()> {
         let mut message = Vec::with_capacity(17 + name.len());
         message.extend(parent.to_ne_bytes());
         message.extend((name.len() as u32).to_ne_bytes());
         message.extend(notice::EXPIRE_ONLY.to_ne_bytes());
         message.extend(name);
         message.push(0);
-        self.tell(notice::INVAL_ENTRY, &message)
+        self.notify(notice::INVAL_ENTRY, &message)
     }
 
     /// A byte of a file, which is at least as long then: what the kernel believes also of a file
@@ -61,7 +61,7 @@ impl Notifier {
         message.extend(1u32.to_ne_bytes());
         message.extend(0u32.to_ne_bytes());
         message.push(byte);
-        self.tell(notice::STORE, &message)
+        self.notify(notice::STORE, &message)
     }
 
     /// Nodes are to be given back, if nobody uses them. Linux 6.18.
@@ -69,26 +69,26 @@ impl Notifier {
     /// # Errors
     /// `EINVAL`: the kernel does not know how.
     pub(crate) fn prune(&self, nodes: &[u64]) -> Result<()> {
-        for batch in nodes.chunks(PRUNED) {
+        for batch in nodes.chunks(PRUNE_BATCH) {
             let mut message = Vec::with_capacity(16 + 8 * batch.len());
             message.extend((batch.len() as u64).to_ne_bytes());
             message.extend(0u64.to_ne_bytes());
             for node in batch {
                 message.extend(node.to_ne_bytes());
             }
-            self.tell(notice::PRUNE, &message)?;
+            self.notify(notice::PRUNE, &message)?;
         }
         Ok(())
     }
 
-    fn tell(&self, code: u32, what: &[u8]) -> Result<()> {
-        let len = super::reply::SIZE + what.len();
+    fn notify(&self, code: u32, payload: &[u8]) -> Result<()> {
+        let len = super::reply::SIZE + payload.len();
         let mut message = Vec::with_capacity(len);
         message.extend((len as u32).to_ne_bytes());
         message.extend(code.to_ne_bytes());
         // No request's number.
         message.extend(0u64.to_ne_bytes());
-        message.extend(what);
+        message.extend(payload);
         self.0.send(&message)
     }
 }

@@ -16,7 +16,7 @@ pub(crate) const SIZE: usize = 16;
 const ERRORS: i32 = 512;
 
 /// An answer being put together.
-pub(crate) struct Answer<'a> {
+pub(crate) struct ReplyBuilder<'a> {
     room: &'a mut [u8],
     len: usize,
     unique: u64,
@@ -31,15 +31,15 @@ pub(crate) struct Reply {
 }
 
 /// Room for the longest answer, as one message.
-pub(crate) struct Sheet(Box<[u8]>);
+pub(crate) struct ReplyBuffer(Box<[u8]>);
 
-impl Sheet {
+impl ReplyBuffer {
     pub(crate) fn new() -> Self {
         Self(vec![0; SIZE + ONCE_MAX].into_boxed_slice())
     }
 
     /// Where the body goes.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn body(&mut self) -> &mut [u8] {
         &mut self.0[SIZE..]
     }
 
@@ -50,7 +50,7 @@ impl Sheet {
     }
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ReplyBuilder<'a> {
     /// Begins the answer to the request with this number, in this room.
     pub(crate) fn new(room: &'a mut [u8], unique: u64) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl<'a> Answer<'a> {
     ///
     /// # Errors
     /// Those of `fill`.
-    pub(crate) fn filled(
+    pub(crate) fn fill_with(
         &mut self,
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
@@ -141,15 +141,15 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_an_error_and_nothing_else() {
-        let mut sheet = Sheet::new();
-        let mut answer = Answer::new(sheet.room(), 9);
-        answer.u32(5);
-        assert_eq!(answer.done().len, 4);
-        answer.zeros(ONCE_MAX);
-        answer.u32(5);
-        let reply = answer.done();
-        assert_eq!(reply.len, 0);
-        let message = sheet.message(&reply);
+        let mut buffer = ReplyBuffer::new();
+        let mut reply = ReplyBuilder::new(buffer.body(), 9);
+        reply.u32(5);
+        assert_eq!(reply.done().len, 4);
+        reply.zeros(ONCE_MAX);
+        reply.u32(5);
+        let done = reply.done();
+        assert_eq!(done.len, 0);
+        let message = buffer.message(&done);
         assert_eq!(message.len(), SIZE);
         assert_eq!(message[4..8], (-Errno::EIO.raw()).to_ne_bytes());
         assert_eq!(message[8..], 9u64.to_ne_bytes());
@@ -157,18 +157,18 @@ mod tests {
 
     #[test]
     fn what_is_filled_in_is_what_was_said() {
-        let mut sheet = Sheet::new();
-        let mut answer = Answer::new(sheet.room(), 1);
-        let filled = answer.filled(10, |room| {
+        let mut buffer = ReplyBuffer::new();
+        let mut reply = ReplyBuilder::new(buffer.body(), 1);
+        let fill_with = reply.fill_with(10, |room| {
             room[..3].copy_from_slice(b"abc");
             Ok(3)
         });
-        assert_eq!(filled, Ok(()));
-        assert_eq!(answer.filled(1, |_| Err(Errno::EIO)), Err(Errno::EIO));
-        let reply = answer.done();
-        assert_eq!(sheet.message(&reply)[SIZE..], *b"abc");
-        let mut answer = Answer::new(sheet.room(), 1);
-        let all = answer.filled(usize::MAX, |room| Ok(room.len()));
-        assert_eq!((all, answer.done().len), (Ok(()), ONCE_MAX));
+        assert_eq!(fill_with, Ok(()));
+        assert_eq!(reply.fill_with(1, |_| Err(Errno::EIO)), Err(Errno::EIO));
+        let done = reply.done();
+        assert_eq!(buffer.message(&done)[SIZE..], *b"abc");
+        let mut reply = ReplyBuilder::new(buffer.body(), 1);
+        let all = reply.fill_with(usize::MAX, |room| Ok(room.len()));
+        assert_eq!((all, reply.done().len), (Ok(()), ONCE_MAX));
     }
 }

@@ -171,7 +171,7 @@ pub(crate) struct CopyRange {
 
 /// What is to become of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Locking {
+pub(crate) enum LockCommand {
     /// Is somebody in the way?
     Test,
     /// At once or not at all; or no lock any more.
@@ -183,12 +183,12 @@ pub(crate) enum Locking {
 /// A lock of a range, or (`whole`) of flock(2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lock {
-    pub(crate) how: Locking,
+    pub(crate) command: LockCommand,
     pub(crate) handle: u64,
     /// A descriptor table or an open file of the kernel's, by a number that only it has.
     pub(crate) owner: u64,
-    pub(crate) ask: Flock,
-    pub(crate) whole: bool,
+    pub(crate) range: Flock,
+    pub(crate) is_flock: bool,
 }
 
 /// Nodes, and how many lookups of each are given back.
@@ -208,7 +208,7 @@ impl Iterator for Forgets<'_> {
 
 fn setxattr<'a>(f: &mut Fields<'a>, terms: Terms) -> Result<Request<'a>, Malformed> {
     let (len, flags) = (f.u32()?, f.u32()?);
-    let more = if terms.sets_at_length() {
+    let more = if terms.has_setxattr_ext() {
         let more = f.u32()?;
         f.skip(4)?;
         more
@@ -295,12 +295,12 @@ impl<'a> Request<'a> {
             op::INTERRUPT => Self::Interrupt(f.u64()?),
             op::DESTROY => Self::Destroy,
             op::RELEASEDIR => Self::Releasedir,
-            _ => Self::of_open(header.opcode, f)?,
+            _ => Self::of_open_file(header.opcode, f)?,
         })
     }
 
     /// Those about an open file, whose handle comes first.
-    fn of_open(opcode: u32, f: &mut Fields<'a>) -> Result<Self, Malformed> {
+    fn of_open_file(opcode: u32, f: &mut Fields<'a>) -> Result<Self, Malformed> {
         Ok(match opcode {
             op::READ => Self::Read(read(f)?),
             op::READDIR => Self::Readdir(read(f)?),
@@ -312,9 +312,9 @@ impl<'a> Request<'a> {
                 let owner = f.u64()?;
                 Self::Flush { handle, owner }
             }
-            op::GETLK => Self::Lock(lock(f, Locking::Test)?),
-            op::SETLK => Self::Lock(lock(f, Locking::Set)?),
-            op::SETLKW => Self::Lock(lock(f, Locking::Wait)?),
+            op::GETLK => Self::Lock(lock(f, LockCommand::Test)?),
+            op::SETLK => Self::Lock(lock(f, LockCommand::Set)?),
+            op::SETLKW => Self::Lock(lock(f, LockCommand::Wait)?),
             op::RELEASE => Self::Release { handle: f.u64()? },
             op::FSYNC | op::FSYNCDIR => {
                 let handle = f.u64()?;
@@ -421,11 +421,11 @@ fn ioctl<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
     })
 }
 
-fn lock(f: &mut Fields<'_>, how: Locking) -> Result<Lock, Malformed> {
+fn lock(f: &mut Fields<'_>, command: LockCommand) -> Result<Lock, Malformed> {
     let (handle, owner) = (f.u64()?, f.u64()?);
     let (start, end) = (f.u64()?.cast_signed(), f.u64()?.cast_signed());
     let (kind, pid) = (f.u32()?, f.u32()?);
-    let whole = f.u32()? & LK_FLOCK != 0;
+    let is_flock = f.u32()? & LK_FLOCK != 0;
     if start < 0 || end < start {
         return Err(Malformed("no range"));
     }
@@ -435,16 +435,16 @@ fn lock(f: &mut Fields<'_>, how: Locking) -> Result<Lock, Malformed> {
         i64::MAX => 0,
         end => (end - start).saturating_add(1),
     };
-    let ask = Flock {
+    let range = Flock {
         pid: pid.cast_signed(),
         ..Flock::new(kind, start, len)
     };
     Ok(Lock {
-        how,
+        command,
         handle,
         owner,
-        ask,
-        whole,
+        range,
+        is_flock,
     })
 }
 

@@ -3,16 +3,16 @@
 //! the mount it does on the file system of the host beside it, and both say the same.
 
 mod agent;
-#[path = "../place/mod.rs"]
-mod place;
 mod shared;
+#[path = "../test_mount/mod.rs"]
+mod test_mount;
 
 use agent::Agent;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_abi::lock::{LOCK_EX, LOCK_NB};
 use openpath_fuse::Options;
-use place::Place;
 use std::path::Path;
+use test_mount::TestMount;
 
 /// With locks, and few threads.
 fn options() -> Options {
@@ -24,27 +24,27 @@ fn options() -> Options {
 }
 
 /// A mount with locks.
-fn locking() -> Option<Place> {
-    Place::new(options())
+fn locking() -> Option<TestMount> {
+    TestMount::new(options())
 }
 
 /// Does the same on a mount and on the host.
 fn both(test: impl Fn(&Path)) {
-    let Some(place) = locking() else { return };
+    let Some(mount) = locking() else { return };
     let name = format!("openpath-locks-{}", std::process::id());
     let thread = format!("{:?}", std::thread::current().id());
     let beside = std::env::temp_dir().join(name + &thread);
     std::fs::create_dir_all(&beside).expect("a directory");
     test(&beside);
     let _gone = std::fs::remove_dir_all(&beside);
-    test(place.dir());
+    test(mount.dir());
     assert_eq!(
-        place.task.locks_of_all(),
+        mount.task.locks_of_all(),
         0,
         "all that was locked was let go"
     );
-    assert!(place.asked("getlk, setlk") > 0);
-    place.end();
+    assert!(mount.asked("getlk, setlk") > 0);
+    mount.end();
 }
 
 /// How many locks there are in the `Vfs` of a task.
@@ -273,32 +273,32 @@ fn flock_is_shared_raised_and_lowered() {
 
 #[test]
 fn the_kernel_does_not_say_which_locks_are_of_open_files() {
-    let Some(place) = locking() else { return };
-    let [mut a, mut b] = two(place.dir());
+    let Some(mount) = locking() else { return };
+    let [mut a, mut b] = two(mount.dir());
     assert_eq!(a.does("ofd_setlk 3 w 0 1"), "ok");
     assert_eq!(b.does("getlk 3 w 0 0"), "w 0 1 pid");
     assert_eq!(b.does("ofd_setlk 3 w 1 1"), "ok");
     b.waits("ofd_setlkw 3 w 0 1");
     // On another file system both would wait for ever.
     assert_eq!(a.does("ofd_setlkw 3 w 1 1"), "EDEADLK");
-    let listed = shared::locks(&place.task);
+    let listed = shared::locks(&mount.task);
     assert!(listed.iter().all(|lock| lock.to_string().contains("POSIX")));
     drop([a, b]);
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn directories_are_locked_by_the_kernel() {
-    let Some(place) = locking() else { return };
-    let mut agent = Agent::new(place.dir());
-    let task = &place.task;
+    let Some(mount) = locking() else { return };
+    let mut agent = Agent::new(mount.dir());
+    let task = &mount.task;
     task.mkdir(b"/f", 0o755).expect("made");
     assert_eq!(agent.does("open f r"), "3");
     assert_eq!(agent.does("flock 3 ex"), "ok");
     assert_eq!(agent.does("setlk 3 r 0 0"), "ok");
-    assert_eq!(place.asked("getlk, setlk"), 0);
+    assert_eq!(mount.asked("getlk, setlk"), 0);
     let fd = task.open(b"/f", O_RDONLY, 0).expect("a directory");
     assert_eq!(task.flock(fd, LOCK_EX | LOCK_NB), Ok(()));
     drop(agent);
-    place.end();
+    mount.end();
 }

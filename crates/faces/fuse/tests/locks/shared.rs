@@ -2,7 +2,7 @@
 //! One tree that several lock at once: mounts, tasks beside them, and very many who wait.
 
 use super::agent::Agent;
-use super::place::Place;
+use super::test_mount::TestMount;
 use super::{locking, options};
 use openpath_abi::fcntl::O_RDWR;
 use openpath_abi::lock::{F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_UN};
@@ -44,7 +44,7 @@ fn until_waiting(task: &Task, count: usize) {
 fn mounts_of_one_tree_and_its_tasks_see_each_other() {
     let Some(first) = locking() else { return };
     let other = first.task.fork().expect("a task");
-    let Some(second) = Place::of(other, options()) else {
+    let Some(second) = TestMount::of(other, options()) else {
         return;
     };
     let (mut a, mut b) = (Agent::new(first.dir()), Agent::new(second.dir()));
@@ -86,11 +86,11 @@ fn mounts_of_one_tree_and_its_tasks_see_each_other() {
 fn a_lock_does_not_bring_what_another_mount_has_written() {
     let Some(first) = locking() else { return };
     let other = first.task.fork().expect("a task");
-    let Some(second) = Place::of(other, options()) else {
+    let Some(second) = TestMount::of(other, options()) else {
         return;
     };
     fs::write(first.at("f"), "old").expect("written");
-    let read = |place: &Place| fs::read(place.at("f")).expect("read");
+    let read = |mount: &TestMount| fs::read(mount.at("f")).expect("read");
     let (mut a, mut b) = (Agent::new(first.dir()), Agent::new(second.dir()));
     assert_eq!(a.does("open f rw"), "3");
     assert_eq!(b.does("open f rw"), "3");
@@ -108,21 +108,21 @@ fn a_lock_does_not_bring_what_another_mount_has_written() {
 
 #[test]
 fn those_who_wait_hold_up_nobody_and_come_in_order() {
-    let Some(place) = locking() else { return };
-    let mut holder = Agent::new(place.dir());
+    let Some(mount) = locking() else { return };
+    let mut holder = Agent::new(mount.dir());
     assert_eq!(holder.does("open f rw"), "3");
     assert_eq!(holder.does("setlk 3 w 0 0"), "ok");
     let mut waiters = Vec::new();
     for n in 0..8 {
-        let mut agent = Agent::new(place.dir());
+        let mut agent = Agent::new(mount.dir());
         assert_eq!(agent.does("open f rw"), "3");
         agent.begin("setlkw 3 w 0 0");
-        until_waiting(&place.task, n + 1);
+        until_waiting(&mount.task, n + 1);
         waiters.push(agent);
     }
     // There are two threads, and eight who wait.
     for n in 0..50 {
-        let path = place.at(&format!("file {n}"));
+        let path = mount.at(&format!("file {n}"));
         fs::write(&path, "text").expect("written");
         assert_eq!(fs::read(&path).expect("read"), b"text");
     }
@@ -131,18 +131,18 @@ fn those_who_wait_hold_up_nobody_and_come_in_order() {
         assert_eq!(agent.answer(), "ok");
         assert_eq!(agent.does("setlk 3 u 0 0"), "ok");
     }
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn no_more_wait_than_may() {
-    let Some(place) = Place::new(Options {
+    let Some(mount) = TestMount::new(Options {
         lock_waits_max: 2,
         ..options()
     }) else {
         return;
     };
-    let mut agents: Vec<_> = (0..4).map(|_| Agent::new(place.dir())).collect();
+    let mut agents: Vec<_> = (0..4).map(|_| Agent::new(mount.dir())).collect();
     for agent in &mut agents {
         assert_eq!(agent.does("open f rw"), "3");
     }
@@ -157,7 +157,7 @@ fn no_more_wait_than_may() {
     assert_eq!(third.does("setlkw 3 w 0 0"), "ENOLCK");
     assert_eq!(second.answer(), "interrupted");
     third.begin("setlkw 3 w 0 0");
-    until_waiting(&place.task, 2);
+    until_waiting(&mount.task, 2);
     // What needs no wait is done however many wait.
     assert_eq!(holder.does("open g rw"), "4");
     assert_eq!(holder.does("setlkw 4 w 0 0"), "ok");
@@ -169,17 +169,17 @@ fn no_more_wait_than_may() {
     assert_eq!(first.does("close 3"), "ok");
     assert_eq!(third.answer(), "ok");
     drop(agents);
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn a_mount_that_is_cut_off_lets_go_of_all() {
-    let Some(place) = locking() else { return };
-    let other = place.task.fork().expect("a task");
-    let Some(second) = Place::of(other, options()) else {
+    let Some(mount) = locking() else { return };
+    let other = mount.task.fork().expect("a task");
+    let Some(second) = TestMount::of(other, options()) else {
         return;
     };
-    let (mut a, mut b) = (Agent::new(place.dir()), Agent::new(place.dir()));
+    let (mut a, mut b) = (Agent::new(mount.dir()), Agent::new(mount.dir()));
     let mut c = Agent::new(second.dir());
     for agent in [&mut a, &mut b, &mut c] {
         assert_eq!(agent.does("open f rw"), "3");
@@ -188,8 +188,8 @@ fn a_mount_that_is_cut_off_lets_go_of_all() {
     assert_eq!(a.does("flock 3 ex"), "ok");
     b.waits("setlkw 3 w 0 0");
     c.begin("setlkw 3 w 0 0");
-    until_waiting(&place.task, 2);
-    let device = fs::metadata(place.dir()).expect("there").dev();
+    until_waiting(&mount.task, 2);
+    let device = fs::metadata(mount.dir()).expect("there").dev();
     let abort = format!(
         "/sys/fs/fuse/connections/{}/abort",
         device & 0xff | device >> 12 & 0xfff00
@@ -216,20 +216,20 @@ fn a_mount_that_is_cut_off_lets_go_of_all() {
 
 #[test]
 fn without_the_option_the_kernel_keeps_locks() {
-    let Some(place) = Place::new(Options::default()) else {
+    let Some(mount) = TestMount::new(Options::default()) else {
         return;
     };
-    let (mut a, mut b) = (Agent::new(place.dir()), Agent::new(place.dir()));
+    let (mut a, mut b) = (Agent::new(mount.dir()), Agent::new(mount.dir()));
     assert_eq!(a.does("open f rw"), "3");
     assert_eq!(b.does("open f rw"), "3");
     assert_eq!(a.does("setlk 3 w 0 0"), "ok");
     assert_eq!(b.does("setlk 3 w 0 0"), "EAGAIN");
     assert_eq!(
-        (place.asked("getlk, setlk"), locks(&place.task).len()),
+        (mount.asked("getlk, setlk"), locks(&mount.task).len()),
         (0, 0)
     );
     drop((a, b));
-    place.end();
+    mount.end();
 }
 
 /// Adds one to a number, as often as it is told.
@@ -247,7 +247,7 @@ for n in range(int(sys.argv[2])):
 fn databases_of_several_processes_lose_nothing() {
     const EACH: u32 = 40;
     for journal in ["delete", "wal"] {
-        let Some(place) = locking() else { return };
+        let Some(mount) = locking() else { return };
         let make = format!(
             "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\n\
              db.execute('pragma journal_mode={journal}')\n\
@@ -257,7 +257,7 @@ fn databases_of_several_processes_lose_nothing() {
             let mut command = Command::new("python3");
             command
                 .args(["-c", script])
-                .arg(place.at("db"))
+                .arg(mount.at("db"))
                 .arg(EACH.to_string());
             command.stdin(Stdio::null());
             command
@@ -275,7 +275,7 @@ fn databases_of_several_processes_lose_nothing() {
         let told = python(look).output().expect("python3");
         let told = String::from_utf8_lossy(&told.stdout).trim().to_owned();
         assert_eq!(told, (3 * EACH).to_string(), "{journal}");
-        assert!(place.asked("getlk, setlk") > u64::from(EACH));
-        place.end();
+        assert!(mount.asked("getlk, setlk") > u64::from(EACH));
+        mount.end();
     }
 }

@@ -4,7 +4,7 @@
 //! The kernel sends these requests for lsattr(1), chattr(1), and an overlay of its own above the
 //! mount. It has checked the owner and `CAP_LINUX_IMMUTABLE` before.
 
-use super::{Asked, Clerk, fd_of};
+use super::{Dispatcher, RequestContext, fd_of};
 use crate::stats::Request as Kind;
 use crate::wire::Request;
 use openpath_abi::Errno;
@@ -15,9 +15,13 @@ use openpath_vfs::fileattr::{
 /// Bytes of the longest argument, `struct fsxattr`.
 const ARG_MAX: usize = 28;
 
-impl Clerk {
+impl Dispatcher {
     /// Passes a request about flags to the tree.
-    pub(super) fn ioctl(&self, asked: &mut Asked<'_>, asking: Request<'_>) -> Result<(), Errno> {
+    pub(super) fn ioctl(
+        &self,
+        cx: &mut RequestContext<'_>,
+        asking: Request<'_>,
+    ) -> Result<(), Errno> {
         let Request::Ioctl {
             handle,
             request,
@@ -41,12 +45,12 @@ impl Clerk {
         } else {
             len
         };
-        let (who, at) = (asked.owner(), (asked.node(), fd_of(handle)));
-        let result = self.view.request(asked.w, who, at, request, arg)?;
+        let (actor, at) = (cx.owner(), (cx.node(), fd_of(handle)));
+        let result = self.fs.ioctl(cx.w, actor, at, request, arg)?;
         // `fuse_ioctl_out`: the result, flags, and two counts that have no meaning here.
-        asked.answer.u32((result as i32).cast_unsigned());
-        asked.answer.zeros(12);
-        asked.answer.bytes(&arg[..back]);
+        cx.reply.u32((result as i32).cast_unsigned());
+        cx.reply.zeros(12);
+        cx.reply.bytes(&arg[..back]);
         Ok(())
     }
 }

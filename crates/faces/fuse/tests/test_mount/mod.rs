@@ -55,7 +55,7 @@ impl Drop for Offer {
 const MOMENT: Duration = Duration::from_secs(20);
 
 /// A mount of a tree in memory, which goes with it.
-pub(crate) struct Place {
+pub(crate) struct TestMount {
     dir: PathBuf,
     session: Option<Session>,
     /// A task of the tree, beside the mount.
@@ -65,7 +65,7 @@ pub(crate) struct Place {
 /// The number of the next directory.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-impl Place {
+impl TestMount {
     /// A mount of an empty tree; `None`, and a word, where none can be made.
     pub(crate) fn new(options: Options) -> Option<Self> {
         let vfs = Vfs::builder()
@@ -85,12 +85,12 @@ impl Place {
     pub(crate) fn serving(task: Task, server: Server) -> Option<Self> {
         let wanted = std::env::var_os("OPENPATH_RINGS").is_some();
         let offer = wanted.then(|| Offer::make().expect("rings"));
-        let place = Self::made(task, server)?;
+        let mount = Self::made(task, server)?;
         if offer.is_some() {
-            let rings = place.session().handle().rings();
+            let rings = mount.session().handle().rings();
             assert!(matches!(rings, Rings::Used | Rings::Locks), "{rings}");
         }
-        Some(place)
+        Some(mount)
     }
 
     fn made(task: Task, server: Server) -> Option<Self> {
@@ -149,7 +149,7 @@ pub(crate) fn end(session: Session) {
     session.wait().expect("a clean end");
 }
 
-impl Drop for Place {
+impl Drop for TestMount {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
             let _gone = session.unmount_lazily();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who looks on sees every open, every name that may not be kept, and who is refused.
 
-mod place;
+mod test_mount;
 
 use openpath_abi::Errno;
 use openpath_abi::access::R_OK;
@@ -10,10 +10,10 @@ use openpath_abi::statx::Statx;
 use openpath_fuse::{ObservedFile, Observer, OnOpened, Opens, Options, Requester, Server};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Check, Cred, Vfs};
-use place::Place;
 use std::fs;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use test_mount::TestMount;
 
 /// Someone who is in nobody's group.
 const USER: u32 = 1000;
@@ -73,7 +73,7 @@ impl Observer for Notes {
 }
 
 /// A mount that is looked on.
-fn watched() -> Option<(Place, Arc<Notes>)> {
+fn watched() -> Option<(TestMount, Arc<Notes>)> {
     let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
     let task = vfs.expect("a Vfs").task(Cred::root()).expect("a task");
     let options = Options {
@@ -84,36 +84,36 @@ fn watched() -> Option<(Place, Arc<Notes>)> {
     let notes = Arc::new(Notes::default());
     let mut server = Server::new(&task, options).expect("a server");
     server.observe(Arc::clone(&notes) as Arc<dyn Observer>);
-    Some((Place::serving(task, server)?, notes))
+    Some((TestMount::serving(task, server)?, notes))
 }
 
 #[test]
 fn opens_are_seen_and_how_they_went() {
-    let Some((place, notes)) = watched() else {
+    let Some((mount, notes)) = watched() else {
         return;
     };
-    fs::write(place.at("a"), "one").expect("written");
+    fs::write(mount.at("a"), "one").expect("written");
     assert!(notes.take().contains(&"open / a true".to_owned()));
-    fs::read(place.at("a")).expect("read");
+    fs::read(mount.at("a")).expect("read");
     assert_eq!(notes.take(), ["open /a  true"]);
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn names_that_may_not_be_kept_are_asked_for_at_each_use() {
-    let Some((place, notes)) = watched() else {
+    let Some((mount, notes)) = watched() else {
         return;
     };
     // What is made through the mount is kept: that it is there is no answer to a question.
     for name in [b"/fresh", &b"/kept"[..]] {
-        let made = place.task.mknod(name, S_IFREG | 0o644, 0);
+        let made = mount.task.mknod(name, S_IFREG | 0o644, 0);
         made.expect("made");
     }
     for name in ["fresh", "fresh-none", "kept", "kept-none"] {
-        let _first = fs::metadata(place.at(name));
+        let _first = fs::metadata(mount.at(name));
         notes.take();
         for _ in 0..2 {
-            let there = fs::metadata(place.at(name)).is_ok();
+            let there = fs::metadata(mount.at(name)).is_ok();
             let seen = notes.take();
             let line = format!("name / {name} {there}");
             let want = Vec::from_iter(name.starts_with("fresh").then_some(line));
@@ -121,30 +121,30 @@ fn names_that_may_not_be_kept_are_asked_for_at_each_use() {
         }
     }
     // A listing does not make them believed.
-    assert_eq!(fs::read_dir(place.at("")).expect("listed").count(), 2);
+    assert_eq!(fs::read_dir(mount.at("")).expect("listed").count(), 2);
     notes.take();
-    fs::metadata(place.at("fresh")).expect("there");
+    fs::metadata(mount.at("fresh")).expect("there");
     assert_eq!(notes.take(), ["name / fresh true"]);
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn whoever_is_refused_is_seen_each_time() {
-    let Some((place, notes)) = watched() else {
+    let Some((mount, notes)) = watched() else {
         return;
     };
-    fs::write(place.at("file"), "").expect("written");
-    fs::create_dir(place.at("dir")).expect("made");
-    fs::write(place.at("dir/file"), "").expect("written");
+    fs::write(mount.at("file"), "").expect("written");
+    fs::create_dir(mount.at("dir")).expect("made");
+    fs::write(mount.at("dir/file"), "").expect("written");
     for (path, mode) in [("file", 0o600), ("dir", 0o700)] {
         use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(place.at(path), PermissionsExt::from_mode(mode)).expect("set");
+        fs::set_permissions(mount.at(path), PermissionsExt::from_mode(mode)).expect("set");
     }
     let user = USER.to_string();
     let read = |path: &str| {
         let mut cat = Command::new("setpriv");
         cat.args(["--reuid", &user, "--regid", &user, "--clear-groups", "cat"]);
-        cat.arg(place.at(path)).output().expect("started").status
+        cat.arg(mount.at(path)).output().expect("started").status
     };
     for (what, whose) in [
         ("file", "/file"),
@@ -159,5 +159,5 @@ fn whoever_is_refused_is_seen_each_time() {
             assert_eq!(notes.take(), [want], "{what}");
         }
     }
-    place.end();
+    mount.end();
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages that no kernel would send.
 
-use super::one;
-use crate::answer::Clerk;
+use super::answer_message;
+use crate::dispatch::Dispatcher;
+use crate::fs::FuseFs;
 use crate::options::{Opens, Options};
-use crate::view::View;
-use crate::wire::Sheet;
+use crate::wire::ReplyBuffer;
 use crate::wire::init::Terms;
 use crate::wire::numbers::op;
 use crate::worker::Worker;
@@ -29,7 +29,7 @@ impl Numbers {
     }
 }
 
-fn clerk(opens: Opens) -> (Clerk, Worker) {
+fn dispatcher(opens: Opens) -> (Dispatcher, Worker) {
     let tree = MemFs::new(MemOptions {
         size: 1 << 22,
         inodes: 1 << 10,
@@ -45,9 +45,9 @@ fn clerk(opens: Opens) -> (Clerk, Worker) {
         nodes_max: 500,
         ..Options::default()
     };
-    let (view, mut workers) = View::new(&task, &options).expect("a view");
-    let clerk = Clerk::new(Arc::new(view), &options, Terms::default());
-    (clerk, workers.remove(0))
+    let (view, mut workers) = FuseFs::new(&task, &options).expect("a view");
+    let dispatcher = Dispatcher::new(Arc::new(view), &options, Terms::default());
+    (dispatcher, workers.remove(0))
 }
 
 /// A message with some sense in it: an opcode, a node that may be there, and a length that is
@@ -85,14 +85,14 @@ fn message(numbers: &mut Numbers) -> Vec<u8> {
 #[test]
 fn what_no_kernel_sends_is_answered_and_breaks_nothing() {
     for opens in [Opens::Never, Opens::Each] {
-        let (clerk, mut worker) = clerk(opens);
-        let mut sheet = Sheet::new();
+        let (dispatcher, mut worker) = dispatcher(opens);
+        let mut buffer = ReplyBuffer::new();
         let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
         let mut answers = 0;
         for _ in 0..60_000 {
             let message = message(&mut numbers);
-            if let Some(reply) = one(&clerk, &mut worker, &message, sheet.room()) {
-                let sent = sheet.message(&reply);
+            if let Some(reply) = answer_message(&dispatcher, &mut worker, &message, buffer.body()) {
+                let sent = buffer.message(&reply);
                 assert_eq!(sent[..4], (sent.len() as u32).to_ne_bytes());
                 assert_eq!(sent[8..16], message[8..16], "another request's number");
                 answers += 1;
@@ -104,8 +104,8 @@ fn what_no_kernel_sends_is_answered_and_breaks_nothing() {
 
 #[test]
 fn lengths_that_lie_are_refused_before_anything_is_done() {
-    let (clerk, mut worker) = clerk(Opens::Never);
-    let mut sheet = Sheet::new();
+    let (dispatcher, mut worker) = dispatcher(Opens::Never);
+    let mut buffer = ReplyBuffer::new();
     let mut send = |opcode: u32, len: Option<u32>, body: &[u8]| {
         let mut message = Vec::new();
         message.extend(len.unwrap_or(40 + body.len() as u32).to_ne_bytes());
@@ -114,7 +114,7 @@ fn lengths_that_lie_are_refused_before_anything_is_done() {
         message.extend(1u64.to_ne_bytes());
         message.extend([0; 16]);
         message.extend(body);
-        let reply = one(&clerk, &mut worker, &message, sheet.room())?;
+        let reply = answer_message(&dispatcher, &mut worker, &message, buffer.body())?;
         let errno = reply.head[4..8].try_into().expect("four bytes");
         Some(i32::from_ne_bytes(errno))
     };

@@ -9,8 +9,8 @@
 //! # Kernel analogue
 //! `HAS_UNMAPPED_ID`; `check_sticky`, `inode_owner_or_capable`.
 
+use crate::fs::{AttrChange, FuseFs, attr_of};
 use crate::options::OnlyUser;
-use crate::view::{Change, View, attributes_at};
 use crate::worker::Worker;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::mode::{S_ISVTX, S_IWUSR};
@@ -25,11 +25,11 @@ const GROUP: u16 = 0o070;
 
 impl OnlyUser {
     /// Attributes as they are shown; `acl` gives that many bits, if there is one.
-    fn shown(&self, attr: Statx, acl: Option<u16>) -> Statx {
+    fn present(&self, attr: Statx, acl: Option<u16>) -> Statx {
         let bits = if attr.uid == self.uid {
             attr.mode & OWNER
-        } else if let Some(given) = acl.filter(|_| attr.mode & GROUP != 0) {
-            given << 6
+        } else if let Some(acl_bits) = acl.filter(|_| attr.mode & GROUP != 0) {
+            acl_bits << 6
         } else if attr.gid == self.gid || self.groups.contains(&attr.gid) {
             (attr.mode & GROUP) << 3
         } else {
@@ -47,12 +47,12 @@ impl OnlyUser {
 impl OnlyUser {
     /// What the access control list of the file at `place` gives the user, if it has one that
     /// decides; nothing where it cannot be read.
-    fn given(&self, task: &Task, place: Fd, attr: &Statx) -> Option<u16> {
+    fn acl_bits(&self, task: &Task, path_fd: Fd, attr: &Statx) -> Option<u16> {
         if attr.uid == self.uid || attr.mode & GROUP == 0 {
             return None;
         }
         let name = AclKind::Access.name();
-        let value = match task.getxattrat(place, b"", AT_EMPTY_PATH, name) {
+        let value = match task.getxattrat(path_fd, b"", AT_EMPTY_PATH, name) {
             Err(Errno::ENODATA | Errno::EOPNOTSUPP) => return None,
             Err(_) => return Some(0),
             Ok(value) => value,
@@ -65,11 +65,11 @@ impl OnlyUser {
     }
 }
 
-impl View {
+impl FuseFs {
     /// Attributes as the kernel is to see them.
-    pub(crate) fn shown(&self, task: &Task, place: Fd, attr: Statx) -> Statx {
+    pub(crate) fn present(&self, task: &Task, path_fd: Fd, attr: Statx) -> Statx {
         match &self.only {
-            Some(only) => only.shown(attr, only.given(task, place, &attr)),
+            Some(only) => only.present(attr, only.acl_bits(task, path_fd, &attr)),
             None => attr,
         }
     }
@@ -79,7 +79,7 @@ impl View {
     ///
     /// # Errors
     /// `EOPNOTSUPP`.
-    pub(crate) fn must_show(&self, name: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn check_visible(&self, name: &[u8]) -> Result<(), Errno> {
         if self.only.is_some() && AclKind::of_name(name).is_some() {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -92,11 +92,11 @@ impl View {
     ///
     /// # Errors
     /// `EPERM`: so it is. `EACCES`: times are to be now, and he may not write.
-    pub(crate) fn may_change(
+    pub(crate) fn check_setattr(
         &self,
         worker: &Worker,
-        place: Fd,
-        change: &Change,
+        path_fd: Fd,
+        change: &AttrChange,
     ) -> Result<(), Errno> {
         let Some(only) = &self.only else {
             return Ok(());
@@ -106,11 +106,11 @@ impl View {
         if !owners && change.times == [TimeSet::Omit; 2] {
             return Ok(());
         }
-        let attr = attributes_at(worker, place)?;
+        let attr = attr_of(worker, path_fd)?;
         if attr.uid == only.uid {
             return Ok(());
         }
-        let shown = self.shown(&worker.task, place, attr);
+        let shown = self.present(&worker.task, path_fd, attr);
         let writes = u32::from(shown.mode) & S_IWUSR != 0;
         match change.times {
             _ if owners => Err(Errno::EPERM),
@@ -126,11 +126,11 @@ impl View {
     ///
     /// # Errors
     /// `EPERM`: it is somebody else's.
-    pub(crate) fn may_take(&self, worker: &Worker, dir: Fd, name: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn check_sticky(&self, worker: &Worker, dir: Fd, name: &[u8]) -> Result<(), Errno> {
         let Some(only) = &self.only else {
             return Ok(());
         };
-        let sticky = attributes_at(worker, dir)?;
+        let sticky = attr_of(worker, dir)?;
         if u32::from(sticky.mode) & S_ISVTX == 0 || sticky.uid == only.uid {
             return Ok(());
         }
@@ -146,10 +146,10 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::OnlyUser;
+    use crate::fs::{AttrChange, FuseFs};
     use crate::nodes::ROOT;
     use crate::options::Options;
-    use crate::view::{Change, View};
-    use crate::worker::Who;
+    use crate::worker::ActingAs;
     use openpath_abi::{Errno, Statx, TimeSet, Timespec};
     use openpath_mem::{MemFs, MemOptions};
     use openpath_vfs::{Cred, Vfs};
@@ -173,16 +173,16 @@ mod tests {
             writeback,
             ..Options::default()
         };
-        let (view, mut workers) = View::new(&task, &options).expect("a view");
+        let (fs, mut workers) = FuseFs::new(&task, &options).expect("a view");
         let w = &mut workers[0];
         let mut set = |name: &[u8], owner, mode: u32, times: [TimeSet; 2]| {
-            let who = Who::Owner(owner, owner);
-            let made = view.make(w, who, (ROOT, name), 0o100_000 | mode, 0);
+            let actor = ActingAs::Owner(owner, owner);
+            let made = fs.mknod(w, actor, (ROOT, name), 0o100_000 | mode, 0);
             let number = match made {
                 Ok(made) => made.number,
-                Err(_) => view.lookup(w, (ROOT, name)).expect("there").number,
+                Err(_) => fs.lookup(w, (ROOT, name)).expect("there").number,
             };
-            let change = Change {
+            let change = AttrChange {
                 mode: None,
                 uid: None,
                 gid: None,
@@ -191,7 +191,7 @@ mod tests {
                 by_descriptor: false,
                 fd: None,
             };
-            let set = view.change(w, Who::Owner(1000, 1000), number, &change);
+            let set = fs.setattr(w, ActingAs::Owner(1000, 1000), number, &change);
             set.map(|attr| attr.mtime)
         };
         let (now, omit) = (TimeSet::Now, TimeSet::Omit);
@@ -224,7 +224,7 @@ mod tests {
                 mode,
                 ..Statx::default()
             };
-            let attr = only.shown(attr, acl);
+            let attr = only.present(attr, acl);
             assert_eq!((attr.uid, attr.gid), (1000, 1000));
             attr.mode
         };

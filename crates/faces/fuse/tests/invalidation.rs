@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What others change in a directory of the host is seen through the mount, a moment later.
 
-mod place;
+mod test_mount;
 
 use openpath_fuse::{Options, Server};
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_vfs::{Cred, SuperBlock, Task, Vfs};
-use place::{cannot, end};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use test_mount::{cannot, end};
 
 /// As long as a machine under load may take to pass on one event.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ fn shown(name: &str, options: Options, test: impl Fn(&Path, &Path)) {
 fn shown_as(
     name: &str,
     options: Options,
-    hear: fn(&mut Server, &Arc<SuperBlock>),
+    subscribe: fn(&mut Server, &Arc<SuperBlock>),
     test: impl Fn(&Path, &Path, &Task),
 ) {
     let [below, above] = ["below", "above"].map(|what| scratch(&format!("{name}-{what}")));
@@ -53,7 +53,7 @@ fn shown_as(
     let vfs = Vfs::builder().build(tree.clone()).expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");
     let mut server = Server::new(&task, options).expect("a server");
-    hear(&mut server, &tree);
+    subscribe(&mut server, &tree);
     match server.mount(&above) {
         Ok(session) => {
             test(&below, &above, &task);
@@ -132,14 +132,14 @@ fn what_is_in_use_stays_what_it_is() {
 
 #[test]
 fn who_appends_does_so_where_others_have_made_the_end() {
-    for (name, hear) in [
+    for (name, subscribe) in [
         (
             "append",
             Server::subscribe as fn(&mut Server, &Arc<SuperBlock>),
         ),
         ("append-others", Server::subscribe_disjoint),
     ] {
-        shown_as(name, Options::default(), hear, |below, above, task| {
+        shown_as(name, Options::default(), subscribe, |below, above, task| {
             use std::io::Write;
             let path = below.join("log");
             let append = |path: &Path| fs::File::options().append(true).open(path);
@@ -206,15 +206,20 @@ fn what_others_cut_is_cut_for_who_has_it_open() {
 
 #[test]
 fn lengths_that_others_change_are_seen_though_writes_are_kept_back() {
-    let hear = Server::subscribe_disjoint;
+    let subscribe = Server::subscribe_disjoint;
     let options = Options {
         writeback: true,
         ..Options::default()
     };
-    shown_as("kept-back", options.clone(), hear, |below, above, _| {
-        changes_are_seen(below, above);
-    });
-    shown_as("lengths", options, hear, |below, above, _| {
+    shown_as(
+        "kept-back",
+        options.clone(),
+        subscribe,
+        |below, above, _| {
+            changes_are_seen(below, above);
+        },
+    );
+    shown_as("lengths", options, subscribe, |below, above, _| {
         use std::io::{Read, Seek, Write};
         fs::write(below.join("log"), "begun\n").expect("made");
         let mut followed = fs::File::open(above.join("log")).expect("opened");

@@ -68,8 +68,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A wait whose request comes with the first poll, or after a sleep of this length; returns
-    /// whether it polled and whether it slept.
+    /// A wait for a request that comes with the first poll, or after a sleep of this length;
+    /// returns whether it polled and whether it slept.
     fn wait(spin: &mut AdaptiveSpin, after: Option<Duration>) -> (bool, bool) {
         let (polled, slept) = (Cell::new(false), Cell::new(false));
         let has_request = || {

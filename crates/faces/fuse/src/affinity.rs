@@ -8,13 +8,13 @@
 //!
 //! # States
 //! Free -> pinned to the caller's CPU, after [`REQUESTS_MIN`] requests of that caller in a row,
-//! each soon after the one before -> pinned to where the caller runs by now, every [`RECHECK`] requests
-//! -> free, when another caller sends a request, or none did for a while.
+//! each soon after the one before -> free, when another caller sends a request, or none did for a
+//! while. Every [`RECHECK`] requests a pinned thread follows its caller to the present CPU.
 //!
 //! # Rules
 //! R1. A [`KeepAwake`] thread, if there is one, is restricted to the other CPU: else a caller that
 //!     gets its reply moves to the idle CPU. With it there must be exactly two CPUs.
-//! R2. Requests of the kernel itself, as those of writeback, say nothing of the caller.
+//! R2. Requests of the kernel itself, such as writeback, say nothing about the caller.
 
 use crate::keep_awake::{CPUS, KeepAwake, SOON};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

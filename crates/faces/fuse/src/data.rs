@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests about what is in a file, and about its extended attributes.
+//! Requests about the data of files, and about extended attributes.
 //!
-//! Where files are not opened one by one ([`Opens::Never`]) a file is opened for the length of the
-//! request: that it may be was decided by the kernel, and that it is still there is what its node
-//! sees to.
+//! With [`Opens::Never`] a file is opened for the duration of a request: the kernel has checked the
+//! access, and the node keeps the file.
 
 use crate::fs::{FuseFs, attr_of};
 use crate::options::Opens;
@@ -20,27 +19,27 @@ use openpath_vfs::Fd;
 use openpath_vfs::fileattr::{FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS};
 use std::io::IoSlice;
 
-/// A file, and the descriptor that it is open at, if it is one of the kernel's own opening.
+/// A node, and the descriptor of the opening if the kernel's handle has one.
 pub(crate) type OpenNode = (u64, Option<Fd>);
 
-/// Most that one request copies between files, so that none holds a thread for long.
+/// The most that one request copies between files, so that no copy occupies a thread for long.
 const COPY_MAX: u64 = 64 << 20;
-/// How a write comes.
+/// How a write reached the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
-    /// From who writes.
+    /// Directly from the caller.
     Direct,
-    /// From one who appends to what others may have made longer.
+    /// From a caller that appends to a file that others may have made longer.
     Append,
-    /// From what the kernel kept back.
+    /// From the writeback cache.
     Writeback,
 }
 
-/// After so much it asks whether who waits still does.
+/// After so many bytes a copy checks whether it was interrupted.
 const COPY_STEP: usize = 1 << 20;
 
 impl FuseFs {
-    /// Does something with an open file.
+    /// Calls `work` with an open descriptor of a file.
     fn with_open<T>(
         &self,
         w: &mut Worker,
@@ -67,25 +66,25 @@ impl FuseFs {
         done
     }
 
-    /// The flags with which a file is opened that the kernel opens with `flags`.
+    /// The flags for the server's own open when a caller opens with `flags`.
     pub(crate) fn open_flags(&self, flags: u32) -> u32 {
         let access = if self.writeback && flags & O_ACCMODE == O_WRONLY {
-            // What is written back is whole pages, which have to be read first.
+            // Writeback writes whole pages, which the kernel has to read first.
             O_RDWR
         } else {
             flags & O_ACCMODE
         };
-        // Who appends says so with each write.
+        // Each write says whether it appends.
         access | flags & (O_DIRECT | O_SYNC | O_DSYNC | O_NONBLOCK | O_NOATIME)
     }
 
-    /// `O_APPEND` if the kernel opened the file so. Where writes are kept back it is left out: they
-    /// come as whole pages, which would all go to the end.
+    /// `O_APPEND` if the caller opened the file so. It is left out with the writeback cache, which
+    /// writes whole pages: all of them would go to the end.
     fn append_flag(&self, flags: u32) -> u32 {
         if self.writeback { 0 } else { flags & O_APPEND }
     }
 
-    /// `OPEN`; no descriptor if the kernel is not to ask again.
+    /// `OPEN`; without a descriptor if the kernel is not to ask again.
     pub(crate) fn open(&self, w: &Worker, number: u64, flags: u32) -> Result<Fd, Errno> {
         if self.opens == Opens::Never {
             return Err(Errno::ENOSYS);
@@ -99,13 +98,13 @@ impl FuseFs {
         Ok(fd)
     }
 
-    /// `FLUSH`: what closing one of several descriptors of an open file says; what the closer has
-    /// locked of the file ends.
+    /// `FLUSH`: the result of closing one of several descriptors of an open file. The locks of the
+    /// closing table end.
     pub(crate) fn flush(&self, w: &Worker, fd: Option<Fd>, owner: u64) -> Result<(), Errno> {
         let fd = fd.ok_or(Errno::ENOSYS)?;
         let closed = w.task.dup(fd).and_then(|copy| w.task.close(copy));
         if let Some(locks) = &self.locks {
-            // Whatever the tree says, and after it has dealt with what was written.
+            // Whatever the tree returned, and after it has handled the written data.
             locks.table_closed(w, fd, owner);
         }
         closed
@@ -124,9 +123,9 @@ impl FuseFs {
         w.task.close(fd)
     }
 
-    /// `READ`: what there is of `size` bytes, straight into the answer. Less is the end of the file
-    /// to the kernel, which shows zeros or a shorter file then: what fails on the way is an error.
-    /// `status` are the flags of the open file.
+    /// `READ`: up to `size` bytes, straight into the reply. To the kernel a short reply means the
+    /// end of the file, so an error after the first piece fails the request. `status` are the flags
+    /// of the open file.
     pub(crate) fn read(
         &self,
         w: &mut Worker,
@@ -144,12 +143,13 @@ impl FuseFs {
         })
     }
 
-    /// `WRITE`: how much was written. Of what the kernel kept back there is all or an error, for
-    /// it takes what is short for whole; what is not written is lost then, and who closes the file
-    /// or forces it to the disk is told. Who writes past the cache is told how much went. Who
-    /// appends does so where the file ends, though the kernel may not know that others made it
-    /// longer; it is then told what it put into its cache elsewhere. Where it writes back, it says
-    /// itself where the end is.
+    /// `WRITE`: how much was written.
+    ///
+    /// Writeback writes complete or fail: the kernel treats a short reply as complete. If one fails
+    /// its data is lost, and close(2) or fsync(2) returns the error. A write past the cache may be
+    /// short. An append goes to the end of the file, which the kernel may not know if others made
+    /// it longer; then the kernel is told the size, since it cached the data elsewhere. With the
+    /// writeback cache the kernel decides itself where the end is.
     ///
     /// Divergence: L75, L93.
     pub(crate) fn write(
@@ -187,7 +187,7 @@ impl FuseFs {
         written
     }
 
-    /// Appends; the kernel believes that it goes to `offset`.
+    /// Appends; the kernel assumes that the data goes to `offset`.
     fn append(
         &self,
         w: &mut Worker,
@@ -208,7 +208,7 @@ impl FuseFs {
     /// `IOCTL` of requests about the file's flags.
     ///
     /// # Errors
-    /// `EPERM`: flags are set where one user owns every file, who lacks `CAP_LINUX_IMMUTABLE`.
+    /// `EPERM`: flags are set in a user namespace with one user, without `CAP_LINUX_IMMUTABLE`.
     pub(crate) fn ioctl(
         &self,
         w: &mut Worker,
@@ -253,9 +253,9 @@ impl FuseFs {
         })
     }
 
-    /// `LSEEK`, for data and holes. What the kernel has not written back yet would be holes here,
-    /// and what is written by way of a mapping always comes late: then it is to take whole files
-    /// for data. Which files may be mapped is known where opens are.
+    /// `LSEEK`, for data and holes. Data in the writeback cache would be holes here, and data
+    /// written by a mapping always arrives late: then the kernel is to treat the whole file as
+    /// data. Which files may be mapped is known only with [`Opens::Each`].
     ///
     /// Divergence: L63.
     pub(crate) fn lseek(
@@ -280,7 +280,7 @@ impl FuseFs {
         self.with_open(w, at, O_RDONLY, |w, fd| w.task.lseek(fd, offset, whence))
     }
 
-    /// `COPY_FILE_RANGE`: how much was copied. Who is interrupted has copied less.
+    /// `COPY_FILE_RANGE`: how much was copied; less if it was interrupted.
     pub(crate) fn copy_file_range(
         &self,
         w: &mut Worker,
@@ -359,10 +359,10 @@ impl FuseFs {
     }
 }
 
-/// Fills `room` until nothing comes any more: how much did.
+/// Fills `room` until `read` returns nothing; returns how much it filled.
 ///
 /// # Errors
-/// The first of `read`, however much came before.
+/// The first of `read`, even after some data.
 fn read_fully(
     room: &mut [u8],
     mut read: impl FnMut(usize, &mut [u8]) -> Result<usize, Errno>,
@@ -377,10 +377,10 @@ fn read_fully(
     Ok(done)
 }
 
-/// Does something long in steps, until it is done or nobody waits for it.
+/// Does a long operation in steps, until it is done or interrupted.
 ///
 /// # Errors
-/// `EINTR`: interrupted before the first. Those of the first step.
+/// `EINTR`: interrupted before the first step. Those of the first step.
 fn in_steps(
     w: &mut Worker,
     len: usize,
@@ -413,7 +413,7 @@ mod tests {
     use openpath_vfs::{Cred, Vfs};
 
     #[test]
-    fn a_write_past_the_cache_may_be_short_and_one_kept_back_may_not() {
+    fn a_write_past_the_cache_may_be_short_and_writeback_may_not() {
         let tree = MemFs::new(MemOptions {
             size: 1 << 19,
             ..MemOptions::default()
@@ -458,7 +458,7 @@ mod tests {
             list.extend(id.to_le_bytes());
         }
         let mode = |w: &Worker| fs.getattr(w, number).expect("attributes").mode & 0o7777;
-        // The kernel says when setting one takes the bit, and never when removing one does.
+        // The kernel says when setting a list strips the bit, and never when removing one does.
         w.act_as(ActingAs::Owner(1000, 1000));
         fs.setxattr(w, number, name, &list, 0).expect("set");
         fs.removexattr(w, number, name).expect("removed");
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_after_a_first_piece_is_no_end_of_the_file() {
+    fn an_error_after_a_first_piece_is_not_the_end_of_the_file() {
         let mut room = [0; 8];
         let fails = |done, _: &mut [u8]| if done == 0 { Ok(3) } else { Err(Errno::EIO) };
         assert_eq!(read_fully(&mut room, fails), Err(Errno::EIO));

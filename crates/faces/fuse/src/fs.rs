@@ -57,7 +57,7 @@ pub(crate) struct AttrChange {
     pub(crate) times: [TimeSet; 2],
     /// The call was about an open file.
     pub(crate) by_descriptor: bool,
-    /// The descriptor that it is open at, if there is one.
+    /// The open descriptor, if there is one.
     pub(crate) fd: Option<Fd>,
 }
 
@@ -70,7 +70,7 @@ impl AttrChange {
     }
 }
 
-/// The inside of a [`crate::Server`], shared by the threads that answer.
+/// The state of a [`crate::Server`], shared by the threads that serve.
 pub(crate) struct FuseFs {
     pub(crate) nodes: Nodes,
     pub(crate) counts: Arc<Counts>,
@@ -402,8 +402,8 @@ impl FuseFs {
         self.removing_name((parent, name), || w.task.unlinkat(dir, name, flags))
     }
 
-    /// Removes a name by `change`, and stops tracking it: the kernel drops it as well. A lookup that
-    /// comes meanwhile tracks the name again.
+    /// Removes a name by `change`, and stops tracking it: the kernel drops it as well. If a lookup
+    /// comes meanwhile, that tracks the name again.
     fn removing_name(
         &self,
         (parent, name): Name<'_>,

@@ -40,7 +40,7 @@ thread_local! {
     static MINE: RefCell<Option<Arc<InFlight>>> = const { RefCell::new(None) };
 }
 
-/// Whether this thread handles a request whose caller is being killed, so that only the reply keeps
+/// Whether the caller of this thread's request is being killed, so that only the reply keeps
 /// the caller alive. Work for a request asks this, to stop when nobody wants the result.
 #[must_use]
 pub fn caller_is_killed() -> bool {
@@ -48,7 +48,7 @@ pub fn caller_is_killed() -> bool {
 }
 
 impl InFlight {
-    /// For a thread whose task this interrupts.
+    /// For a thread with the task that this interrupts.
     pub(crate) fn new(interrupter: Interrupter) -> Self {
         Self {
             current: Mutex::new(Current::default()),

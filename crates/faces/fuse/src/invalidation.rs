@@ -154,7 +154,7 @@ impl FuseFs {
         self.nodes.prune_requested();
     }
 
-    /// Invalidates a file whose size is now `size`; false if the kernel does not know the node yet,
+    /// Invalidates a file that has this size now; false if the kernel does not know the node yet,
     /// though it is in the table (R6).
     fn invalidate_size(&self, node: u64, size: u64) -> bool {
         let known = self.invalidate_inode(node);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests about what is in a directory.
+//! Requests about the entries of directories.
 //!
-//! A directory is opened for the length of a request, also where files are opened one by one: a
-//! position in a listing means the same to every opening, whatever comes and goes meanwhile.
+//! A directory is opened for the duration of a request, even with [`crate::Opens::Each`]: a
+//! position in a listing means the same to every opening, whatever is created and removed
+//! meanwhile.
 
 use crate::fs::{Entry, FuseFs};
 use crate::worker::Worker;
@@ -10,23 +11,23 @@ use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_DIRECTORY, O_NOATIME, O_RDONLY, SEEK_SET};
 use openpath_vfs::DirEntry;
 
-/// How many bytes of entries are asked for at once.
+/// How many bytes of entries are read at once.
 const BATCH_BYTES: usize = 1 << 15;
-/// What an entry takes of them at most, beside its name.
+/// The most that an entry takes of them, beside its name.
 const ENTRY_SIZE: usize = 32;
 /// The longest name.
 const NAME_MAX: usize = 255;
 
-/// Whether a listing goes on.
+/// Whether a listing continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum More {
     Yes,
-    /// There is no room; what was shown last did not fit.
+    /// There is no room; the last entry did not fit.
     Full,
 }
 
 impl FuseFs {
-    /// `READDIR`: shows the entries from a position on, each with its number. With the
+    /// `READDIR`: passes the entries from a position on to `show`, each with its number. With the
     /// position come the flags of the open directory.
     pub(crate) fn readdir(
         &self,
@@ -41,12 +42,12 @@ impl FuseFs {
         })
     }
 
-    /// `READDIRPLUS`: the same, with what each entry leads to, counted as a lookup. The directory
-    /// itself and the one above are only shown, and what went meanwhile is not.
+    /// `READDIRPLUS`: the same, with the file of each entry, counted as a lookup. `.` and `..` are
+    /// passed without, and an entry that was removed meanwhile is skipped.
     ///
     /// # Errors
-    /// What keeps the first entry from being looked up; another one ends the answer, and is the
-    /// first of the next.
+    /// Those of looking up the first entry. The error of a later one ends the reply; the next
+    /// request begins with that entry.
     pub(crate) fn readdirplus(
         &self,
         w: &mut Worker,
@@ -77,7 +78,7 @@ impl FuseFs {
         })
     }
 
-    /// Goes through the entries from `offset` on, for a directory that is open with `status`.
+    /// Visits the entries from `offset` on, of a directory that is open with `status`.
     fn walk(
         &self,
         w: &mut Worker,
@@ -104,7 +105,8 @@ impl FuseFs {
                 }
             }
             if names + ENTRY_SIZE * (batch.len() + 1) + NAME_MAX < BATCH_BYTES {
-                // One more would have had room: this was all, and the kernel asks again for that.
+                // Another entry would have fitted, so this was all; the kernel asks again at the
+                // end.
                 return Ok(());
             }
         }

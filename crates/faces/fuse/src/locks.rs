@@ -1,38 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files in the name of those who use the mount, and who waits for them.
+//! Locks of files for the users of the mount, and requests that wait for them.
 //!
 //! # Kernel analogue
 //! The other end of `fuse_file_lock` and `fuse_file_flock`; what `lockd` is to NFS.
 //!
 //! # States of a request that waits
-//! In line, without a thread -> granted or refused, by whoever frees something -> answered; or
-//! interrupted -> answered `EINTR`. Who takes it out of the table of those who wait answers it.
+//! In the lock's queue, without a thread -> granted or refused, by the thread that frees a lock ->
+//! answered; or interrupted -> answered `EINTR`. The thread that removes a request from the wait
+//! table answers it.
 //!
 //! # Fields
 //! | field | what |
 //! |---|---|
 //! | `waits` | requests that wait, by their numbers |
-//! | `owners` | by each opening: who may have locks of ranges, and has not closed it since |
-//! | `face` | the owners: tables and open files of the kernel's, by the numbers it gives them |
+//! | `owners` | for each opening, owners that may have record locks and have not closed it since |
+//! | `face` | the owners: the kernel's file tables and open files, by its numbers |
 //!
 //! # Rules
-//! R1. What is locked by flock(2) is our open file's, of which the kernel has one for each of its
-//!     own: it ends with that (`RELEASE`).
-//! R2. What is locked by ranges is an owner's. Which of them are tables and which open files
-//!     (`F_OFD_SETLK`) the kernel does not say; but a table closes (`FLUSH`) before the opening
-//!     ends. So who is left when it ends is an open file, whose locks end with it.
-//! R3. An interrupt is looked for here after the seats, and in the seat after a request is here: so
-//!     it is found on one of both sides.
-//! R4. When the mount is gone nobody says what is closed: who waits leaves the line, and all that
-//!     its owners have ends.
-//! R5. Who waited may have the last reference to an opening whose lock another waits for: one of
-//!     them goes after the other, and not within its end.
-//! R6. An owner that has nothing of the file any more is none of the opening: one that closed it
-//!     and was late to lock is a table, and what it locks by another opening is not this one's. So
-//!     who unlocks, or is not granted what it asks for, is looked at, and forgotten if it has
-//!     nothing and waits for nothing.
-//! R7. A request is none any more (`owners`) before it is answered: until then its opening is
-//!     there, and the number is of no other.
+//! R1. A lock of flock(2) belongs to our open file, of which there is one for each of the kernel's:
+//!     it ends with that (`RELEASE`).
+//! R2. A record lock belongs to an owner. The kernel does not say which owners are file tables and
+//!     which are open files (`F_OFD_SETLK`). But a table closes (`FLUSH`) before the opening ends,
+//!     so an owner that is left at its end is an open file, and its locks end too.
+//! R3. An interrupt searches the requests in flight first, and then the wait table. A request
+//!     enters the wait table first, and then checks whether it was interrupted: one of the two sees
+//!     the other.
+//! R4. When the mount is gone, no closes are reported: requests leave their queues, and all locks
+//!     of its owners end.
+//! R5. A request that has ended may hold the last reference to an opening with a lock that another
+//!     request waits for. So ended requests are dropped one after the other, and not within each
+//!     other's drop.
+//! R6. An owner without locks of a file is not an owner of the opening any more: a table that
+//!     closed the opening before its lock was granted may lock by another opening. So an owner that
+//!     unlocks, or is refused, is checked, and forgotten if it has no lock and no request.
+//! R7. A request stops counting (`owners`) before it is answered: until then its opening exists,
+//!     and its number is not reused.
 //!
 //! # Divergence: L82, L83, L84, L85, L86
 
@@ -51,7 +53,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Wake, Waker};
 
-/// Whether a request has its answer.
+/// Whether a request has its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answered {
     Now,
@@ -60,15 +62,15 @@ pub(crate) enum Answered {
 
 /// The locks of a mount. See the module head.
 pub(crate) struct Locks {
-    // Goes before the face: who waits ends first.
+    // Dropped before `face`, so that waiting requests end first.
     waits: Arc<WaitTable>,
     owners: Arc<Owners>,
     face: LockFace,
 }
 
 impl Drop for Locks {
-    /// R4, while the openings of those who wait are held by others too: what ends here frees
-    /// nothing that another here waits for.
+    /// R4. The openings of waiting requests have other references here, so that nothing that ends
+    ///     frees a lock for another one.
     fn drop(&mut self) {
         let waiting_requests = core::mem::take(&mut *self.waits.table.lock());
         for place in waiting_requests.values() {
@@ -82,7 +84,7 @@ impl Drop for Locks {
 /// Requests that wait.
 struct WaitTable {
     table: Mutex<HashMap<u64, WaitEntry>, FuseWaits>,
-    /// Those who wait no more, and are to go (R5).
+    /// Requests that wait no more, and are to be dropped (R5).
     finished: Mutex<Finished, FuseWaits>,
     max: usize,
     device: WriteOnce<Arc<Device>>,
@@ -92,27 +94,27 @@ struct WaitTable {
 #[derive(Default)]
 struct Finished {
     waiting_requests: Vec<Arc<Waiting>>,
-    /// Somebody sees to them.
+    /// A thread drops them.
     draining: bool,
 }
 
-/// One of them.
+/// An entry of the wait table.
 enum WaitEntry {
-    /// On its way here.
+    /// For a request on its way here.
     Reserved,
     Waiting(Arc<Waiting>),
 }
 
 struct Waiting {
     request: u64,
-    /// For a lock of a range: by which opening, and who.
+    /// For a record lock: the opening and the owner.
     requests: Option<(Fd, u64)>,
     wait: LockWait,
     waits: Weak<WaitTable>,
     waker: Waker,
 }
 
-/// What is told when there is an answer.
+/// Woken when there is a result.
 struct LockWaker(Weak<Waiting>);
 
 impl Wake for LockWaker {
@@ -127,13 +129,13 @@ impl Wake for LockWaker {
 }
 
 impl Waiting {
-    /// Answers, if there is an answer.
+    /// Answers the request, if there is a result.
     fn poll_answer(&self) {
         if let Poll::Ready(result) = self.wait.poll(&self.waker)
             && let Some(waits) = self.waits.upgrade()
             && waits.take(self.request).is_some()
         {
-            // Who is refused now is looked at with the others.
+            // An owner that is refused here is checked with the others (R6).
             waits.request_answered(self);
             waits.answer(self.request, result);
         }
@@ -141,10 +143,10 @@ impl Waiting {
 }
 
 impl WaitTable {
-    /// A place for one more.
+    /// Reserves an entry.
     ///
     /// # Errors
-    /// `ENOLCK`: as many wait as may.
+    /// `ENOLCK`: the table is full.
     fn reserve(&self, request: u64) -> Result<(), Errno> {
         let mut table = self.table.lock();
         if table.len() >= self.max {
@@ -154,7 +156,7 @@ impl WaitTable {
         Ok(())
     }
 
-    /// Puts it there.
+    /// Fills a reserved entry.
     fn insert(
         self: &Arc<Self>,
         request: u64,
@@ -173,7 +175,7 @@ impl WaitTable {
         waiting
     }
 
-    /// Takes one out who waits: whoever has him answers him.
+    /// Removes a waiting request: the thread that gets it answers it.
     fn take(&self, request: u64) -> Option<Arc<Waiting>> {
         let mut table = self.table.lock();
         let place = table.remove(&request)?;
@@ -186,12 +188,12 @@ impl WaitTable {
         }
     }
 
-    /// Takes a place back that nobody waits in.
+    /// Removes an entry that was reserved.
     fn cancel_reservation(&self, request: u64) {
         self.table.lock().remove(&request);
     }
 
-    /// Lets go of one who waits no more (R5).
+    /// Drops a request that waits no more (R5).
     fn drop_later(&self, waiting: Arc<Waiting>) {
         let mut finished = self.finished.lock();
         finished.waiting_requests.push(waiting);
@@ -210,7 +212,7 @@ impl WaitTable {
         }
     }
 
-    /// One of them asks no more (R7).
+    /// A request ends for its owner (R7).
     fn request_answered(&self, waiting: &Waiting) {
         if let Some((fd, owner)) = waiting.requests {
             self.owners.end_request(fd, owner);
@@ -223,14 +225,14 @@ impl WaitTable {
             if let Err(errno) = result {
                 reply.fail(errno);
             }
-            // Who does not wait any more was torn down with the mount.
+            // A caller that no longer waits went with the mount.
             let _sent = device.send(&reply.done().head);
         }
     }
 }
 
 impl Locks {
-    /// For a mount, in the `Vfs` of `task`; so many may wait.
+    /// For a mount, in the `Vfs` of `task`; at most `waits_max` requests wait.
     pub(crate) fn new(task: &Task, waits_max: usize) -> Self {
         let owners = Arc::<Owners>::default();
         Self {
@@ -246,17 +248,17 @@ impl Locks {
         }
     }
 
-    /// Where who waits is answered.
+    /// The device by which waiting requests are answered.
     pub(crate) fn set_device(&self, device: &Arc<Device>) {
         self.waits.device.set(Arc::clone(device));
     }
 
-    /// `GETLK`: what is in the way of a lock of a range.
+    /// `GETLK`: the record lock that conflicts.
     pub(crate) fn test(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<Flock, Errno> {
         self.face.getlk(&w.task, fd, lock.owner, &lock.range)
     }
 
-    /// `SETLK`; of `SETLKW`, what can be done without a wait.
+    /// `SETLK`; of `SETLKW`, the attempt without waiting.
     pub(crate) fn set_now(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<(), Errno> {
         if lock.is_flock {
             w.task.set_pid(lock.range.pid);
@@ -268,7 +270,7 @@ impl Locks {
         result
     }
 
-    /// `SETLKW`: whether there was nothing to wait for.
+    /// `SETLKW`; returns whether there was nothing to wait for.
     pub(crate) fn wait(
         &self,
         w: &Worker,
@@ -276,7 +278,7 @@ impl Locks {
         lock: &Lock,
         request: u64,
     ) -> Result<Answered, Errno> {
-        // What needs no wait takes no place among those who wait.
+        // A request that need not wait takes no entry.
         match self.set_now(w, fd, lock) {
             Err(Errno::EAGAIN) if lock.range.kind != F_UNLCK => {}
             done => return done.map(|()| Answered::Now),
@@ -306,11 +308,11 @@ impl Locks {
         Ok(Answered::Later)
     }
 
-    /// Nobody wants to wait for this request any longer; whether it waits here.
+    /// The caller no longer waits for this request; returns whether it waited here.
     pub(crate) fn interrupt(&self, w: &Worker, request: u64) -> bool {
         let waiting = self.waits.take(request);
         if let Some(waiting) = &waiting {
-            // What came at the same moment is preferred.
+            // A result that came at the same moment takes precedence.
             let result = waiting.wait.end().unwrap_or(Err(Errno::EINTR));
             self.waits.request_answered(waiting);
             if let (Some((fd, owner)), Err(_)) = (waiting.requests, result) {
@@ -321,14 +323,14 @@ impl Locks {
         waiting.is_some()
     }
 
-    /// An owner asks for a lock by an opening (R2).
+    /// An owner requests a lock by an opening (R2).
     fn note_request(&self, w: &Worker, fd: Fd, lock: &Lock) {
         if lock.range.kind != F_UNLCK {
             self.forget_idle(w, fd, self.owners.begin_request(fd, lock.owner));
         }
     }
 
-    /// It has its answer, and is looked at unless it was granted a lock (R6).
+    /// It has its reply. Unless it was granted a lock, its owner is checked (R6).
     fn request_done(&self, w: &Worker, fd: Fd, lock: &Lock, is_ok: bool) {
         let is_lock = lock.range.kind != F_UNLCK;
         if is_lock {
@@ -339,8 +341,8 @@ impl Locks {
         }
     }
 
-    /// Forgets those of an opening who have nothing of the file (R6). Of whom that cannot be said
-    /// may have something.
+    /// Forgets those of the idle owners that have no lock of the file (R6). An owner that cannot be
+    /// checked is kept.
     fn forget_idle(
         &self,
         w: &Worker,
@@ -356,14 +358,14 @@ impl Locks {
         }
     }
 
-    /// An owner has closed a descriptor of an opening: what it has locked of the file ends.
+    /// A table has closed a descriptor of an opening: its locks of the file end.
     pub(crate) fn table_closed(&self, w: &Worker, fd: Fd, owner: u64) {
         self.owners.closed(fd, owner);
-        // The opening is there: it ends after this.
+        // The opening exists: it ends after this.
         let _ended = self.face.end(&w.task, fd, owner);
     }
 
-    /// An opening ends: what it has locked ends with it.
+    /// An opening ends, and the locks of its owners with it.
     pub(crate) fn opening_released(&self, w: &Worker, fd: Fd) {
         for owner in self.owners.released(fd) {
             // As above.
@@ -372,10 +374,10 @@ impl Locks {
     }
 }
 
-/// A lock of flock(2), as that has it.
+/// The argument of flock(2) for a lock.
 ///
 /// # Errors
-/// `EINVAL`: no kind of lock.
+/// `EINVAL`: not a type of lock.
 fn flock_op(lock: &Lock) -> Result<u32, Errno> {
     let op = match lock.range.kind {
         F_RDLCK => LOCK_SH,

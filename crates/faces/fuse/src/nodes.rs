@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel knows: a node for each file, directory and link that it was told of.
+//! The nodes that the kernel knows: one for each file, directory and link that a reply contained.
 //!
 //! # States
-//! Absent -> known, with as many lookups as answers that named it -> absent, when the kernel has
-//! given all of them back (`FORGET`). The root is known for as long as the mount is there.
+//! Absent -> known, with a lookup for each reply that contained it -> absent, when the kernel has
+//! given all lookups back (`FORGET`). The root is known while the mount is there.
 //!
 //! # Fields
 //! | field | what |
 //! |---|---|
-//! | `place` | `O_PATH` descriptor in the table that all tasks of the server share |
-//! | `file` | mount and inode of the core: names that lead to one inode are one node |
-//! | `lookups` | answers that the kernel has not given back |
-//! | `told` | length of a file that the kernel believes, as long as nothing was written here; of
-//! |   | regular files whose writes are kept back, and that others change |
-//! | `mapped` | how often it is open in a way in which it can be mapped and written to |
+//! | `path_fd` | `O_PATH` descriptor in the table that all tasks of the server share |
+//! | `file` | mount and inode of the core: names of one inode are one node |
+//! | `lookups` | replies that the kernel has not given back |
+//! | `cached_size` | the size of a file in the kernel's cache, while nothing was written here: |
+//! |   | only for regular files with the writeback cache, in trees that others change |
+//! | `writable_opens` | how many openings can be mapped and written to |
 //!
 //! # Rules
-//! R1. A node's number is the file's inode number, where that is free: the kernel finds it again
-//!     after a node went. The tree that the root is in keeps its numbers; others get theirs with
-//!     the number of their mount above bit 48. Others are counted.
-//! R2. A descriptor is closed by who took it out, when no lock is held.
-//! R3. Where writes are kept back the kernel believes no length of a file but its own. A file that
-//!     others made shorter gets a number of its own at the next lookup ([`Nodes::retire`],
-//!     [`Nodes::enter`]), and so its length; what is open stays at the old number, which is told of
-//!     changes as well, those made by way of the other number too ([`Nodes::ours`]).
-//! R4. Inodes of one number are not one node. A file system uses a number again once the file is
-//!     gone, though it may still be open here; and an overlay shows a file beneath that has several
-//!     names as an inode for each of them. stat(2) shows the inode number all the same
-//!     ([`Nodes::shown`]), not that of the node.
+//! R1. A node's number is the file's inode number if that is free, so that the kernel finds it
+//!     again after the node was dropped. The tree of the root keeps its numbers; other mounts have
+//!     the number of the mount above bit 48. Any other number is allocated from a counter.
+//! R2. A descriptor is closed by the caller that removed it, without a lock held.
+//! R3. With the writeback cache the kernel trusts no size but its own. A file that others made
+//!     shorter gets a new number at the next lookup ([`Nodes::retire`], [`Nodes::add_lookup`]), and
+//!     so its size. Open files stay at the old number, which gets events as well, and those of
+//!     changes by the other number too ([`Nodes::mark_written`]).
+//! R4. Inodes with the same number are different nodes. A file system reuses a number once the file
+//!     is gone, though it may still be open here; and an overlay shows a lower file with several
+//!     names as one inode per name. stat(2) shows the inode number ([`Nodes::stat_ino`]), not the
+//!     node's.
 //! R5. The table of mounts is bounded by the nodes: beyond [`MOUNTS_KEPT`], a mount without nodes
-//!     gives its place to the next one.
+//!     is replaced by the next one.
 
 use openpath_abi::Errno;
 use openpath_sync::Mutex;
@@ -40,24 +40,24 @@ use std::collections::HashMap;
 
 /// The number of the root (`FUSE_ROOT_ID`).
 pub(crate) const ROOT: u64 = 1;
-/// Bit of numbers that have their mount's number in them.
+/// The bit of numbers that contain their mount's number.
 const IN_MOUNT: u64 = 1 << 62;
-/// Bit of numbers that are counted.
+/// The bit of allocated numbers.
 const ALLOCATED: u64 = 1 << 63;
-/// Bits of an inode number that leaves room for its mount's.
+/// The bits of an inode number that leaves room for its mount's.
 const INO_BITS: u32 = 48;
-/// Mounts that have room there.
+/// Mounts that have such numbers.
 const MOUNT_NUMBERS: u64 = 1 << (62 - INO_BITS);
 
-/// Mounts that are remembered though they have no nodes.
+/// Mounts that are kept though they have no nodes.
 const MOUNTS_KEPT: usize = 256;
 
-/// A file, by what it is found again by.
+/// A file, as the key of its node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct File {
-    /// Number of its mount, never used again.
+    /// The number of its mount, never used again.
     pub(crate) mount: u64,
-    /// Inode number.
+    /// The inode number.
     pub(crate) ino: u64,
     /// The inode itself ([`openpath_vfs::Task::inode_identity`]): the node's descriptor holds it.
     pub(crate) inode: usize,
@@ -68,7 +68,7 @@ struct Node {
     path_fd: Fd,
     file: File,
     lookups: u64,
-    /// Nothing for what is no regular file, and for what was written here: that is nobody else's.
+    /// `None` for other than regular files, and for a file that was written here.
     cached_size: Option<u64>,
     writable_opens: u32,
 }
@@ -82,17 +82,18 @@ pub(crate) struct Nodes {
 struct State {
     nodes: HashMap<u64, Node>,
     numbers: HashMap<File, u64>,
-    /// Numbers of files that have another one now.
+    /// Former numbers of files that have another one now.
     retired: HashMap<File, Vec<u64>>,
-    /// Mounts in the order they were met, the root's first, with how many nodes each has.
+    /// Mounts in the order in which they were met, the root's first, with the number of their
+    /// nodes.
     mounts: Vec<(u64, usize)>,
     allocated: u64,
-    /// So many are many.
+    /// With so many nodes the kernel is asked to give some back.
     prune_at: usize,
 }
 
 impl State {
-    /// The number for an inode number of this mount, if there is one (R1).
+    /// The number for an inode of this mount, if it has one (R1).
     fn number(&self, mount: u64, ino: u64) -> Option<u64> {
         let at = self.mounts.iter().position(|m| m.0 == mount)? as u64;
         if at == 0 {
@@ -113,7 +114,7 @@ impl State {
         }
     }
 
-    /// A mount has one node less.
+    /// A mount has one node fewer.
     fn leave_mount(&mut self, mount: u64) {
         if let Some(known) = self.mounts.iter_mut().find(|m| m.0 == mount) {
             known.1 = known.1.saturating_sub(1);
@@ -132,13 +133,13 @@ impl State {
     }
 }
 
-/// How many of at most `max` are many.
+/// The number of nodes from which on some are given back.
 fn prune_threshold(max: usize) -> usize {
     max - max / 4
 }
 
 impl Nodes {
-    /// A table with the root in it, at this descriptor.
+    /// A table with the root, at this descriptor.
     pub(crate) fn new(path_fd: Fd, file: File, max: usize) -> Self {
         let root = Node {
             path_fd,
@@ -166,10 +167,10 @@ impl Nodes {
         self.state.lock().nodes.len()
     }
 
-    /// The descriptor of a node.
+    /// The `O_PATH` descriptor of a node.
     ///
     /// # Errors
-    /// `ESTALE`: the kernel asks for what it has given back.
+    /// `ESTALE`: the kernel names a node that it has given back.
     pub(crate) fn path_fd(&self, number: u64) -> Result<Fd, Errno> {
         let state = self.state.lock();
         state
@@ -198,8 +199,7 @@ impl Nodes {
         numbers.copied().collect()
     }
 
-    /// Whether there are so many that the kernel is to give some back; once, until
-    /// [`Nodes::pruned`].
+    /// Whether the kernel is to give some nodes back; true once, until [`Nodes::prune_requested`].
     pub(crate) fn should_prune(&self) -> bool {
         let mut state = self.state.lock();
         if state.nodes.len() < prune_threshold(self.max) {
@@ -212,11 +212,11 @@ impl Nodes {
         are
     }
 
-    /// The kernel was asked to.
+    /// The kernel was asked to give nodes back.
     pub(crate) fn prune_requested(&self) {
         let mut state = self.state.lock();
         let grown = state.nodes.len() + self.max / 16;
-        // What cannot be reached would never be asked again.
+        // A threshold that cannot be reached would never trigger again.
         state.prune_at = grown.clamp(prune_threshold(self.max), self.max);
     }
 
@@ -225,12 +225,12 @@ impl Nodes {
         self.state.lock().nodes.keys().copied().collect()
     }
 
-    /// The number under which a file of this mount is listed.
+    /// The number of a file of this mount in a listing.
     pub(crate) fn listed_ino(&self, mount: u64, ino: u64) -> u64 {
         self.state.lock().number(mount, ino).unwrap_or(ino)
     }
 
-    /// The inode number that stat(2) shows of a node, which is `ino` in this mount.
+    /// The inode number of a node for stat(2); its inode in this mount has the number `ino`.
     pub(crate) fn stat_ino(&self, number: u64, mount: u64, ino: u64) -> u64 {
         match number {
             ROOT => ino,
@@ -238,7 +238,7 @@ impl Nodes {
         }
     }
 
-    /// It is open once more, or once less, in a way in which it can be mapped and written to.
+    /// One more, or one fewer, opening can be mapped and written to.
     pub(crate) fn count_writable_open(&self, number: u64, more: bool) {
         if let Some(node) = self.state.lock().nodes.get_mut(&number) {
             node.writable_opens = if more {
@@ -258,8 +258,8 @@ impl Nodes {
             .is_some_and(|node| node.writable_opens > 0)
     }
 
-    /// A regular file is written to, or cut, here: it is nobody else's any more. Its other numbers,
-    /// which nobody wrote to.
+    /// A regular file was written to, or truncated, through the mount, so that its size is the
+    /// kernel's. Returns its other numbers, which were not written to.
     pub(crate) fn mark_written(&self, number: u64) -> Vec<u64> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -275,15 +275,15 @@ impl Nodes {
         all.filter(|other| *other != number).collect()
     }
 
-    /// Whether a file that is so long now is longer than the kernel believes.
+    /// Whether a file of this size is longer than in the kernel's cache.
     pub(crate) fn has_grown(&self, number: u64, len: u64) -> bool {
         let state = self.state.lock();
         let cached_size = state.nodes.get(&number).and_then(|node| node.cached_size);
         cached_size.is_some_and(|cached_size| cached_size < len)
     }
 
-    /// Others made a file this long: how that is to what the kernel believes, which believes it
-    /// now if it was shorter.
+    /// Others gave a file this size: compares it with the size in the kernel's cache, which becomes
+    /// this size if it was less.
     pub(crate) fn compare_size(&self, number: u64, len: u64) -> Ordering {
         let mut state = self.state.lock();
         let node = state.nodes.get_mut(&number);
@@ -295,17 +295,17 @@ impl Nodes {
         how
     }
 
-    /// Gives the file another number at its next lookup (R3), unless it was written here.
+    /// Gives a file a new number at its next lookup (R3), unless it was written here.
     pub(crate) fn retire(&self, number: u64) {
         self.state.lock().retire(number);
     }
 
-    /// Counts a lookup of the file at `place`, which is `told` long if the kernel is to be kept
-    /// right about that (R3): its number, and the descriptor if it is not needed, because another
-    /// one leads to the file already.
+    /// Counts a lookup of the file at `path_fd`; `cached_size` is its size if the kernel's cache of
+    /// it is to be tracked (R3). Returns its number, and the descriptor if it is redundant, because
+    /// the node has one already.
     ///
     /// # Errors
-    /// `ENFILE`: there are as many as may be; the descriptor is the caller's.
+    /// `ENFILE`: there are as many nodes as may be; the descriptor stays the caller's.
     pub(crate) fn add_lookup(
         &self,
         path_fd: Fd,
@@ -351,7 +351,7 @@ impl Nodes {
         Ok((number, None))
     }
 
-    /// The kernel gives `lookups` back; the descriptor, if that were all.
+    /// The kernel gives `lookups` back; returns the descriptor if none is left.
     pub(crate) fn forget(&self, number: u64, lookups: u64) -> Option<Fd> {
         if number == ROOT {
             return None;
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_the_tree_and_never_meet() {
+    fn node_numbers_are_inode_numbers_and_unique() {
         let nodes = Nodes::new(0, FIRST, 100);
         let number = |f| nodes.add_lookup(9, f, None).expect("room").0;
         let all = [
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_than_may_be() {
+    fn nodes_are_bounded() {
         let nodes = table();
         for ino in 2..5 {
             assert!(nodes.add_lookup(3, file(7, ino), None).is_ok());
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_room_it_is_asked_for_again() {
+    fn a_full_table_requests_another_prune() {
         let nodes = table();
         for ino in 2..5 {
             assert!(nodes.add_lookup(3, file(7, ino), None).is_ok());
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_made_shorter_gets_another_number_and_what_is_ours_does_not() {
+    fn a_file_that_others_shorten_gets_a_new_number_unless_written_here() {
         let nodes = Nodes::new(0, FIRST, 100);
         let add_lookup = |len| nodes.add_lookup(9, file(7, 5), Some(len)).expect("room").0;
         assert_eq!(add_lookup(10), 5);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lookup_finds_out_what_was_not_told() {
+    fn a_lookup_notices_a_size_change_without_an_event() {
         let nodes = Nodes::new(0, FIRST, 100);
         let add_lookup = |len| nodes.add_lookup(9, file(7, 5), Some(len)).expect("room").0;
         assert_eq!((add_lookup(10), add_lookup(10)), (5, 5));
@@ -496,7 +496,7 @@ mod tests {
         assert_eq!(add_lookup(11), 5);
         let second = add_lookup(3);
         assert_ne!(second, 5);
-        // What is written by way of one number is told to the other.
+        // A write by one number is reported to the other.
         assert_eq!(nodes.mark_written(5), [second]);
         assert!(!nodes.has_grown(5, 11));
         assert_eq!(nodes.compare_size(second, 11), Ordering::Greater);
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn inodes_of_one_number_are_nodes_of_their_own_that_show_it() {
+    fn inodes_with_one_number_are_different_nodes_that_show_it() {
         let nodes = Nodes::new(0, FIRST, 100);
         let inode = |inode| File {
             inode,
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_without_nodes_give_their_place_to_others() {
+    fn mounts_without_nodes_are_replaced() {
         let nodes = Nodes::new(0, FIRST, 100);
         let (kept, _) = nodes.add_lookup(3, file(8, 5), None).expect("room");
         for mount in 10..10 + 4 * MOUNTS_KEPT as u64 {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether requests come by rings of the kernel's, and who then serves which processor.
+//! Whether requests come by the kernel's rings, and which threads serve which CPU.
 //!
 //! # Kernel analogue
-//! FUSE over `io_uring` (Linux 6.14, where `fuse.enable_uring` is set): each processor has a queue,
-//! and wakes a thread of the server on the asker's own. By read(2) and write(2) it is woken on
-//! another one, as a rule, which takes longer than most answers.
+//! FUSE over `io_uring` (Linux 6.14, with `fuse.enable_uring`): each CPU has a queue, and wakes a
+//! thread of the server on the caller's own CPU. With read(2) and write(2) that thread is usually
+//! woken on another CPU, which takes longer than most replies.
 //!
 //! # Rules
-//! R1. An entry is of one thread, and a thread that serves a processor has one entry. So what waits
-//!     behind a request that takes long waits in the kernel, for whoever is free first; the kernel
-//!     gives a request to who answered last, who is warm.
-//! R2. All queues need an entry before the kernel uses any, also those of processors that are off:
-//!     one thread has all of these.
-//! R3. Threads are bounded, and a processor has two at least: who answers may need an answer.
-//! R4. A request for a lock that is answered later would keep its entry, and its thread with it.
-//!     Where locks are answered here requests are read.
+//! R1. An entry belongs to one thread, and a thread that serves a CPU has one entry. So requests
+//!     behind a slow one wait in the kernel for the first free thread; the kernel prefers the
+//!     thread that replied last, because its caches are warm.
+//! R2. The kernel uses no queue until all have an entry, those of offline CPUs included: one thread
+//!     has all of these.
+//! R3. The number of threads is bounded, with at least two for each CPU: the handling of a request
+//!     may need the reply to another one.
+//! R4. A request that waits for a lock would keep its entry, and its thread with it. So with
+//!     [`crate::Options::locks`] requests are read from the device.
 
 use openpath_abi::Errno;
 use std::fmt;
@@ -22,41 +23,41 @@ use std::ops::RangeInclusive;
 
 /// The kernel's switch, which root sets.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-/// Processors that there may be, and those that are on.
+/// The lists of possible and of online CPUs.
 const CPU_LISTS: [&str; 2] = [
     "/sys/devices/system/cpu/possible",
     "/sys/devices/system/cpu/online",
 ];
-/// Threads for each processor.
+/// Threads for each CPU.
 const PER_CPU: RangeInclusive<usize> = 2..=8;
-/// Threads for all of them, if that is two for each.
+/// Threads for all CPUs, unless two for each are more.
 const TOTAL: usize = 256;
-/// Processors that there may be at most.
+/// The most CPUs.
 const CPUS_MAX: usize = 4096;
 
-/// Whether requests come by rings of the kernel's, or why they are read instead.
+/// Whether requests come by the kernel's rings, or why they are read from the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rings {
     /// They do.
     Used,
-    /// [`crate::Options::rings`] says that they are not to.
+    /// [`crate::Options::rings`] is off.
     Disabled,
-    /// Locks are answered by the server ([`crate::Options::locks`]).
+    /// The server keeps locks ([`crate::Options::locks`]).
     Locks,
-    /// The kernel does not offer it.
+    /// The kernel does not offer rings.
     NotOffered,
-    /// It offers it, and they cannot be had.
+    /// The kernel offers rings, but setting them up failed.
     Refused(Errno),
 }
 
 impl Rings {
-    /// Whether the kernel offers them to mounts that are made now, as far as can be seen.
+    /// Whether the kernel seems to offer rings to mounts that are made now.
     #[must_use]
     pub fn are_offered() -> bool {
         std::fs::read_to_string(SWITCH).is_ok_and(|text| text.starts_with('Y'))
     }
 
-    /// What root does to have them offered.
+    /// The command with which root has the kernel offer rings.
     pub const REMEDY: &str = "echo Y > /sys/module/fuse/parameters/enable_uring";
 }
 
@@ -72,19 +73,19 @@ impl fmt::Display for Rings {
     }
 }
 
-/// What a thread is for.
+/// The part of a thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ThreadPlan {
-    /// The processor that it stays on.
+    /// The CPU that it is pinned to.
     pub(crate) cpu: Option<usize>,
-    /// The queues it has an entry of.
+    /// The queues of which it has an entry.
     pub(crate) queues: Vec<u16>,
 }
 
-/// Which threads are needed on this machine, of which a processor may have so many.
+/// The threads for this machine, with so many for a CPU.
 ///
 /// # Errors
-/// `ENOENT`: it cannot be seen which processors there are. `ERANGE`: there are too many.
+/// `ENOENT`: the CPUs cannot be determined. `ERANGE`: there are too many.
 pub(crate) fn plan(threads: usize) -> Result<Vec<ThreadPlan>, Errno> {
     let [possible, online_cpus] = CPU_LISTS.map(|path| std::fs::read_to_string(path).ok());
     let possible = possible
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_processors_are_read() {
+    fn lists_of_cpus_are_parsed() {
         assert_eq!(parse_cpu_list("0-1\n"), Some(vec![0, 1]));
         assert_eq!(parse_cpu_list("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
         for wrong in ["", "a", "3-1", "0-99999999", "1,,2"] {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A mount in a user namespace that knows one user and one group.
+//! A mount in a user namespace with one user and one group.
 //!
-//! Files of others have no owner there, and the kernel refuses every change of such a file and in
-//! such a directory, whatever its permission bits say. So every file is shown as the user's, with
-//! the bits of an owner that say what the user may do with it, by mode or access control list;
-//! what only a real owner may do is asked here.
+//! The files of other users have no owner there, and the kernel refuses every change of such a
+//! file, and in such a directory, whatever its permission bits say. So every file is presented as
+//! owned by the user, with owner bits that say what the user may do by mode or access control list.
+//! What only a real owner may do is checked here.
 //!
 //! # Kernel analogue
 //! `HAS_UNMAPPED_ID`; `check_sticky`, `inode_owner_or_capable`.
@@ -18,13 +18,13 @@ use openpath_abi::statx::STATX_BASIC_STATS;
 use openpath_abi::{Errno, Statx, TimeSet};
 use openpath_vfs::{Acl, AclKind, Cred, Fd, Task};
 
-/// The owner's bits of a mode.
+/// The owner bits of a mode.
 const OWNER: u16 = 0o700;
-/// The group's, without which no access control list is asked.
+/// The group bits, without which an access control list is not checked.
 const GROUP: u16 = 0o070;
 
 impl OnlyUser {
-    /// Attributes as they are shown; `acl` gives that many bits, if there is one.
+    /// Attributes as presented; `acl` are the bits of the access control list, if it decides.
     fn present(&self, attr: Statx, acl: Option<u16>) -> Statx {
         let bits = if attr.uid == self.uid {
             attr.mode & OWNER
@@ -45,8 +45,8 @@ impl OnlyUser {
 }
 
 impl OnlyUser {
-    /// What the access control list of the file at `place` gives the user, if it has one that
-    /// decides; nothing where it cannot be read.
+    /// The bits that the access control list of a file gives the user, if it has one that decides;
+    /// none if it cannot be read.
     fn acl_bits(&self, task: &Task, path_fd: Fd, attr: &Statx) -> Option<u16> {
         if attr.uid == self.uid || attr.mode & GROUP == 0 {
             return None;
@@ -66,7 +66,7 @@ impl OnlyUser {
 }
 
 impl FuseFs {
-    /// Attributes as the kernel is to see them.
+    /// Attributes as the kernel gets them.
     pub(crate) fn present(&self, task: &Task, path_fd: Fd, attr: Statx) -> Statx {
         match &self.only {
             Some(only) => only.present(attr, only.acl_bits(task, path_fd, &attr)),
@@ -74,8 +74,8 @@ impl FuseFs {
         }
     }
 
-    /// Whether the attribute of this name is shown: access control lists are not where their ids
-    /// mean nothing.
+    /// Whether an extended attribute is presented: access control lists are not, because their ids
+    /// mean nothing there.
     ///
     /// # Errors
     /// `EOPNOTSUPP`.
@@ -86,12 +86,13 @@ impl FuseFs {
         Ok(())
     }
 
-    /// Whether this change is for the file's owner to make, and the user is not. Who may write to
-    /// a file may set its times to now, and the kernel brings the time of what it wrote itself: one
-    /// of modification alone, which it also brings unchanged.
+    /// Whether the user may make this change, as far as it depends on the file's owner. A user that
+    /// may write to a file may set its times to now. The kernel sets the modification time alone
+    /// for what it has written itself, and also sends it unchanged.
     ///
     /// # Errors
-    /// `EPERM`: so it is. `EACCES`: times are to be now, and he may not write.
+    /// `EPERM`: the file's owner is another user. `EACCES`: times are to be now, and the user may
+    /// not write.
     pub(crate) fn check_setattr(
         &self,
         worker: &Worker,
@@ -122,10 +123,10 @@ impl FuseFs {
         }
     }
 
-    /// Whether a name may be taken from a directory in which each takes only his own.
+    /// Whether the user may remove a name from a sticky directory.
     ///
     /// # Errors
-    /// `EPERM`: it is somebody else's.
+    /// `EPERM`: the file belongs to another user.
     pub(crate) fn check_sticky(&self, worker: &Worker, dir: Fd, name: &[u8]) -> Result<(), Errno> {
         let Some(only) = &self.only else {
             return Ok(());
@@ -137,7 +138,7 @@ impl FuseFs {
         let flags = AT_SYMLINK_NOFOLLOW;
         match worker.task.statx(dir, name, flags, STATX_BASIC_STATS) {
             Ok(attr) if attr.uid != only.uid => Err(Errno::EPERM),
-            // What is not there is for the call itself to say.
+            // The call itself fails for a name that does not exist.
             _ => Ok(()),
         }
     }
@@ -155,13 +156,13 @@ mod tests {
     use openpath_vfs::{Cred, Vfs};
 
     #[test]
-    fn times_are_their_owners_and_now_is_for_who_may_write() {
+    fn only_owners_set_times_and_writers_set_them_to_now() {
         for writeback in [false, true] {
-            times_are_their_owners(writeback);
+            only_owners_set_times(writeback);
         }
     }
 
-    fn times_are_their_owners(writeback: bool) {
+    fn only_owners_set_times(writeback: bool) {
         let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
         let task = vfs.expect("a Vfs").task(Cred::root()).expect("a task");
         let options = Options {
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(set(b"a", 0, 0o644, [now, now]), Err(Errno::EACCES));
         assert_eq!(set(b"b", 0, 0o666, [old, omit]), Err(Errno::EPERM));
         assert!(set(b"b", 0, 0o666, [now, now]).is_ok());
-        // As the kernel brings what it kept, if it keeps anything.
+        // The kernel sends the time of its own writes only with the writeback cache.
         assert_eq!(set(b"b", 0, 0o666, [omit, old]).is_ok(), writeback);
         let same = set(b"a", 0, 0o644, [omit, omit]).expect("nothing");
         let same = [omit, TimeSet::At(same)];
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owners_bits_are_what_the_user_may_do() {
+    fn owner_bits_are_the_access_of_the_user() {
         let only = OnlyUser {
             uid: 1000,
             gid: 1000,
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(shown(0, 1000, 0o100_075), 0o100_775);
         assert_eq!(shown(0, 0, 0o041_777), 0o041_777);
         assert_eq!(shown(0, 0, 0o040_700), 0o040_000);
-        // An access control list denies and grants, and its mask is in the group's bits.
+        // An access control list denies and grants, and its mask is in the group bits.
         assert_eq!(by(0, 0, 0o100_644, Some(0)), 0o100_044);
         assert_eq!(by(0, 0, 0o100_660, Some(6)), 0o100_660);
         assert_eq!(by(0, 0, 0o100_606, Some(0)), 0o100_606);

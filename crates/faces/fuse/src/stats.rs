@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was asked, counted.
+//! Counts of requests.
 
 use openpath_sync::Word;
 
@@ -9,7 +9,7 @@ macro_rules! requests {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Request { $($name),* }
 
-        /// What each is called.
+        /// The name of each kind.
         const NAMES: &[&str] = &[$($text),*];
     };
 }
@@ -42,7 +42,7 @@ requests! {
     Malformed = "malformed",
 }
 
-/// One word for each kind, and one for a way.
+/// A word for each kind, and one for requests by rings.
 pub(crate) struct Counts {
     kinds: Vec<Word>,
     /// Requests that came by rings.
@@ -63,18 +63,18 @@ impl Counts {
         self.kinds[kind as usize].add(n);
     }
 
-    /// One came by a ring.
+    /// A request came by a ring.
     pub(crate) fn count_ring_request(&self) {
         self.by_ring.add(1);
     }
 }
 
-/// What a mount was asked, and what it keeps.
+/// The requests of a mount, and its nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stats {
-    /// Requests since it began, by kind.
+    /// Requests since the mount, by kind.
     pub requests: Vec<(&'static str, u64)>,
-    /// How many of them came by rings.
+    /// Requests that came by rings.
     pub by_rings: u64,
     /// Files, directories and links that the kernel knows.
     pub nodes: usize,
@@ -90,13 +90,13 @@ impl Stats {
         }
     }
 
-    /// Writes that the kernel had kept back and that failed when they came: their data is lost.
+    /// Writes from the writeback cache that failed: their data is lost.
     #[must_use]
     pub fn lost_writes(&self) -> u64 {
         self.of(NAMES[Request::Lost as usize])
     }
 
-    /// How many requests there were of the kind with this name.
+    /// The number of requests of the kind with this name.
     #[must_use]
     pub fn of(&self, name: &str) -> u64 {
         let found = self.requests.iter().find(|(kind, _)| *kind == name);

@@ -46,7 +46,7 @@ mod tests {
     use super::Tuning;
 
     #[test]
-    fn words_switch_and_the_default_is_both_without_clones() {
+    fn words_switch_parts_on_and_off() {
         let parsed = |text| {
             let Tuning {
                 keep_awake,

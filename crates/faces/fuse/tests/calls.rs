@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use test_mount::TestMount;
 
-/// Runs a test with files opened one by one and not, with pages written back and at once.
+/// Runs a test with and without opens at the server, with and without the writeback cache.
 fn each(test: impl Fn(&TestMount)) {
     for opens in [Opens::Never, Opens::Each] {
         for writeback in [true, false] {
@@ -87,7 +87,7 @@ fn directories_are_made_listed_moved_and_removed() {
 }
 
 #[test]
-fn links_are_one_file_and_point() {
+fn hard_links_are_one_file_and_symbolic_links_resolve() {
     each(|mount| {
         fs::write(mount.at("one"), "text").expect("made");
         fs::hard_link(mount.at("one"), mount.at("two")).expect("linked");
@@ -108,7 +108,7 @@ fn links_are_one_file_and_point() {
 }
 
 #[test]
-fn what_is_open_lives_without_a_name() {
+fn an_open_file_lives_without_a_name() {
     each(|mount| {
         let path = mount.at("file");
         let options = || {
@@ -166,7 +166,7 @@ fn holes_are_found_unless_writes_may_be_under_way() {
         fs::write(&path, "fresh").expect("written");
         let file = File::open(&path).expect("opened");
         let seek = |whence| rustix::fs::seek(&file, whence);
-        // What was written is data, written back or not.
+        // Written data is data, whether written back or not.
         assert_eq!(seek(rustix::fs::SeekFrom::Data(2)), Ok(2));
         assert_eq!(seek(rustix::fs::SeekFrom::Hole(0)), Ok(5));
         file.sync_all().expect("synced");
@@ -175,7 +175,7 @@ fn holes_are_found_unless_writes_may_be_under_way() {
 }
 
 #[test]
-fn what_is_written_by_a_mapping_is_no_hole() {
+fn data_written_by_a_mapping_is_not_a_hole() {
     each(|mount| {
         let path = mount.at("mapped");
         let open = |write| OpenOptions::new().read(true).write(write).open(&path);
@@ -205,7 +205,7 @@ fn what_is_written_by_a_mapping_is_no_hole() {
 }
 
 #[test]
-fn holes_are_found_where_opens_are_asked_for() {
+fn holes_are_found_with_opens_each() {
     let Some(mount) = TestMount::new(Options {
         opens: Opens::Each,
         ..Options::default()
@@ -229,7 +229,7 @@ fn holes_are_found_where_opens_are_asked_for() {
     );
     assert_eq!(seek(rustix::fs::SeekFrom::Hole(0)), Ok((1 << 20) + 4));
     drop(both);
-    // The kernel tells of the end of an opening when it gets to it.
+    // The kernel sends the release of an opening in its own time.
     let found = (0..1000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(5));
         seek(rustix::fs::SeekFrom::Data(0)) == Ok(1 << 20)
@@ -292,7 +292,7 @@ fn extended_attributes_are_kept() {
 }
 
 #[test]
-fn a_file_without_a_name_gets_one_or_goes() {
+fn an_unnamed_file_is_linked_or_freed() {
     each(|mount| {
         let unnamed = |flags| {
             OpenOptions::new()
@@ -347,7 +347,7 @@ fn the_time_of_birth_is_that_of_the_tree() {
 }
 
 #[test]
-fn who_is_killed_in_a_long_copy_leaves_it_unfinished() {
+fn a_kill_stops_a_long_copy() {
     // More than one request copies, and not a multiple of what one does.
     const LEN: usize = 100 << 20;
     const ONCE: u64 = 64 << 20;
@@ -379,7 +379,7 @@ fn who_is_killed_in_a_long_copy_leaves_it_unfinished() {
     panic!("no copy was interrupted");
 }
 
-/// Waits until the kernel has given back what it let go of, which it does in its own time.
+/// Waits until the kernel has given back nodes, which it does in its own time.
 fn settles(mount: &TestMount, nodes: usize) {
     for _ in 0..1000 {
         if mount.session().stats().nodes <= nodes {
@@ -391,7 +391,7 @@ fn settles(mount: &TestMount, nodes: usize) {
 }
 
 #[test]
-fn what_is_cached_is_not_asked_again() {
+fn cached_calls_do_not_reach_the_server() {
     let Some(mount) = TestMount::new(Options::default()) else {
         return;
     };
@@ -401,10 +401,10 @@ fn what_is_cached_is_not_asked_again() {
         assert!(fs::metadata(mount.at("none")).is_err());
         assert_eq!(fs::read_dir(mount.dir()).expect("listed").count(), 1);
     };
-    // Reading moves the time of the last access, which the second round asks for.
+    // Reading moves the access time, which the second round requests.
     round();
     round();
-    // The kernel tells of the end of an opening when it gets to it.
+    // The kernel sends the release of an opening in its own time.
     for _ in 0..1000 {
         if mount.asked("flush, release") >= 2 {
             break;
@@ -429,7 +429,7 @@ fn what_is_cached_is_not_asked_again() {
     mount.end();
 }
 
-/// Whether the kernel knows how to give nodes back: from Linux 6.18 on.
+/// Whether the kernel can be asked to give nodes back: from Linux 6.18 on.
 fn can_be_asked() -> bool {
     let release = rustix::system::uname()
         .release()
@@ -440,7 +440,7 @@ fn can_be_asked() -> bool {
 }
 
 #[test]
-fn the_kernel_gives_back_what_it_knows_beyond_the_bound() {
+fn the_kernel_gives_nodes_back_beyond_the_bound() {
     const BOUND: usize = 400;
     let Some(mount) = TestMount::new(Options {
         nodes_max: BOUND,
@@ -460,7 +460,7 @@ fn the_kernel_gives_back_what_it_knows_beyond_the_bound() {
     let begun = std::time::Instant::now();
     for n in 0..2000u32 {
         while let Err(why) = fs::metadata(mount.at(&n.to_string())) {
-            // The kernel gives back in its own time, and one before 6.18 only when it likes.
+            // The kernel gives nodes back in its own time, and one before 6.18 only when it likes.
             assert_eq!(why.raw_os_error(), Some(libc::ENFILE), "{n}");
             if begun.elapsed().as_secs() > 60 {
                 assert!(!can_be_asked(), "nothing is given back");
@@ -474,7 +474,7 @@ fn the_kernel_gives_back_what_it_knows_beyond_the_bound() {
 }
 
 #[test]
-fn each_opening_is_seen_where_it_is_asked_for() {
+fn each_open_reaches_the_server_with_opens_each() {
     let Some(mount) = TestMount::new(Options {
         opens: Opens::Each,
         ..Options::default()
@@ -499,7 +499,7 @@ fn each_opening_is_seen_where_it_is_asked_for() {
 fn file_opened_with_noatime_keeps_its_access_time() {
     each(|mount| {
         for (name, flags, moves) in [("quiet", O_NOATIME, false), ("plain", 0, true)] {
-            // Made beside the mount, so that the kernel has to ask for the data.
+            // Created beside the mount, so that the kernel has to read the data.
             let path = ["/", name].concat();
             let fd = mount.task.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o644);
             let fd = fd.expect("made");

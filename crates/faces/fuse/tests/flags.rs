@@ -29,10 +29,10 @@ fn shown(path: &Path) -> Result<u32, i32> {
         .map_err(rustix::io::Errno::raw_os_error)
 }
 
-/// The flags of a file and a directory, and how changes of them end.
+/// The flags of a file and a directory, and the results of calls on them.
 type Told = ([Result<u32, i32>; 2], Vec<i32>);
 
-/// What changes of a file and of a directory with each set of flags end with.
+/// The results of calls on a file and a directory with each set of flags.
 fn told(dir: &Path) -> Vec<Told> {
     let (file, sub) = (dir.join("file"), dir.join("sub"));
     fs::write(&file, "data").expect("written");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What others change in a directory of the host is seen through the mount, a moment later.
+//! Changes by others in a directory of the host are seen through the mount a moment later.
 
 mod test_mount;
 
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use test_mount::{cannot, end};
 
-/// As long as a machine under load may take to pass on one event.
+/// How long a machine under load may take for one event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Looks until it is so.
+/// Waits until it is so.
 fn becomes(what: &str, is: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is() {
@@ -30,14 +30,14 @@ fn scratch(name: &str) -> PathBuf {
     dir
 }
 
-/// Runs a test with a directory of the host, and where it is shown.
+/// Runs a test with a directory of the host and its mount.
 fn shown(name: &str, options: Options, test: impl Fn(&Path, &Path)) {
     shown_as(name, options, Server::subscribe, |below, above, _| {
         test(below, above);
     });
 }
 
-/// The same, heard so; with a task beside the mount.
+/// The same, subscribed in this way; with a task beside the mount.
 fn shown_as(
     name: &str,
     options: Options,
@@ -98,12 +98,12 @@ fn changes_are_seen(below: &Path, above: &Path) {
 }
 
 #[test]
-fn what_others_change_is_seen_though_it_holds_for_ever() {
+fn changes_by_others_are_seen_with_endless_timeouts() {
     shown("forever", Options::default(), changes_are_seen);
 }
 
 #[test]
-fn names_that_make_room_are_asked_for_again() {
+fn evicted_names_are_looked_up_again() {
     let options = Options {
         tracked_names_max: 1,
         ..Options::default()
@@ -112,7 +112,7 @@ fn names_that_make_room_are_asked_for_again() {
 }
 
 #[test]
-fn what_is_in_use_stays_what_it_is() {
+fn a_directory_in_use_keeps_its_inode() {
     shown("in-use", Options::default(), |below, above| {
         fs::create_dir(below.join("in")).expect("made");
         fs::write(below.join("in/file"), "text").expect("made");
@@ -131,7 +131,7 @@ fn what_is_in_use_stays_what_it_is() {
 }
 
 #[test]
-fn who_appends_does_so_where_others_have_made_the_end() {
+fn an_append_goes_to_the_end_that_others_have_moved() {
     for (name, subscribe) in [
         (
             "append",
@@ -152,8 +152,8 @@ fn who_appends_does_so_where_others_have_made_the_end() {
                 writeln!(theirs, "theirs {n}").expect("written");
                 expected += &format!("theirs {n}\n");
                 if n % 2 == 0 {
-                    // The tree has heard of it, and the kernel, which was not asked, need not have;
-                    // in every other turn the tree need not have either.
+                    // The tree knows the new length by now, and the kernel, which did not ask, may
+                    // not. In every other round the tree may not know it either.
                     becomes("the length", || {
                         let len = task.stat(b"/log").map(|stat| stat.size);
                         len == Ok(expected.len() as i64)
@@ -171,7 +171,7 @@ fn who_appends_does_so_where_others_have_made_the_end() {
 }
 
 #[test]
-fn who_says_that_he_does_not_append_this_time_appends() {
+fn rwf_noappend_is_refused_or_appends() {
     shown("noappend", Options::default(), |below, above| {
         fs::write(below.join("log"), "begun\n").expect("made");
         let python = "import errno, os, sys\n\
@@ -187,7 +187,7 @@ fn who_says_that_he_does_not_append_this_time_appends() {
 }
 
 #[test]
-fn what_others_cut_is_cut_for_who_has_it_open() {
+fn a_truncation_by_others_is_seen_by_open_files() {
     shown("cut", Options::default(), |below, above| {
         fs::write(below.join("log"), "long enough\n").expect("made");
         let open = fs::File::open(above.join("log")).expect("opened");
@@ -205,7 +205,7 @@ fn what_others_cut_is_cut_for_who_has_it_open() {
 }
 
 #[test]
-fn lengths_that_others_change_are_seen_though_writes_are_kept_back() {
+fn sizes_that_others_change_are_seen_with_the_writeback_cache() {
     let subscribe = Server::subscribe_disjoint;
     let options = Options {
         writeback: true,
@@ -225,7 +225,7 @@ fn lengths_that_others_change_are_seen_though_writes_are_kept_back() {
         let mut followed = fs::File::open(above.join("log")).expect("opened");
         let mut text = String::new();
         followed.read_to_string(&mut text).expect("read");
-        // A file that grows grows for who has it open, across pages as well.
+        // A file that grows also grows for open descriptors, across pages as well.
         let mut log = fs::File::options();
         let mut log = log.append(true).open(below.join("log")).expect("opened");
         for n in 0..3 {
@@ -244,7 +244,7 @@ fn lengths_that_others_change_are_seen_though_writes_are_kept_back() {
                 text == whole
             });
         }
-        // One that is cut is another one to who opens it next.
+        // A truncated file is another node for the next open.
         fs::write(below.join("log"), "anew\n").expect("written");
         becomes("the shorter one", || {
             fs::read(above.join("log")).is_ok_and(|t| t == b"anew\n")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who looks on sees every open, every name that may not be kept, and who is refused.
+//! An observer sees every open, every name that may not be cached, and every refused call.
 
 mod test_mount;
 
@@ -15,10 +15,10 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use test_mount::TestMount;
 
-/// Someone who is in nobody's group.
+/// A user in no group.
 const USER: u32 = 1000;
 
-/// Notes what it sees, a line each; names that begin with `fresh` may not be kept.
+/// Notes what it observes, a line each; names that begin with `fresh` may not be cached.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -72,7 +72,7 @@ impl Observer for Notes {
     }
 }
 
-/// A mount that is looked on.
+/// A mount with an observer.
 fn watched() -> Option<(TestMount, Arc<Notes>)> {
     let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
     let task = vfs.expect("a Vfs").task(Cred::root()).expect("a task");
@@ -88,7 +88,7 @@ fn watched() -> Option<(TestMount, Arc<Notes>)> {
 }
 
 #[test]
-fn opens_are_seen_and_how_they_went() {
+fn opens_are_observed_with_their_results() {
     let Some((mount, notes)) = watched() else {
         return;
     };
@@ -100,11 +100,11 @@ fn opens_are_seen_and_how_they_went() {
 }
 
 #[test]
-fn names_that_may_not_be_kept_are_asked_for_at_each_use() {
+fn names_that_may_not_be_cached_are_looked_up_at_each_use() {
     let Some((mount, notes)) = watched() else {
         return;
     };
-    // What is made through the mount is kept: that it is there is no answer to a question.
+    // A name that is created through the mount is cached: the kernel did not ask for it.
     for name in [b"/fresh", &b"/kept"[..]] {
         let made = mount.task.mknod(name, S_IFREG | 0o644, 0);
         made.expect("made");
@@ -120,7 +120,7 @@ fn names_that_may_not_be_kept_are_asked_for_at_each_use() {
             assert_eq!(seen, want, "{name}");
         }
     }
-    // A listing does not make them believed.
+    // A listing does not make them cached.
     assert_eq!(fs::read_dir(mount.at("")).expect("listed").count(), 2);
     notes.take();
     fs::metadata(mount.at("fresh")).expect("there");
@@ -129,7 +129,7 @@ fn names_that_may_not_be_kept_are_asked_for_at_each_use() {
 }
 
 #[test]
-fn whoever_is_refused_is_seen_each_time() {
+fn each_refusal_is_observed() {
     let Some((mount, notes)) = watched() else {
         return;
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests that come by rings. What the kernel asks is the same as ever, so all other tests of
-//! mounts are of this way too, where `OPENPATH_RINGS` is in the environment.
+//! Requests by rings. They are the same requests, so all other tests of mounts run by rings as well
+//! if `OPENPATH_RINGS` is in the environment.
 
 mod test_mount;
 
@@ -19,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use test_mount::{Offer, TestMount};
 
-/// Who has not come back by then hangs.
+/// A call that takes longer hangs.
 const HANGS: Duration = Duration::from_secs(30);
 
 fn task() -> Task {
@@ -28,7 +28,7 @@ fn task() -> Task {
     vfs.task(Cred::root()).expect("a task")
 }
 
-/// A mount by rings; `None`, and a word, where there are none.
+/// A mount by rings; `None`, with a message, if there are none.
 fn ringed(options: Options, watch: Option<Arc<dyn Observer>>) -> Option<TestMount> {
     let offer = Offer::make()?;
     let task = task();
@@ -47,7 +47,7 @@ fn by_rings(mount: &TestMount) -> u64 {
 }
 
 #[test]
-fn what_is_asked_comes_by_rings_and_is_what_it_was() {
+fn all_requests_with_replies_come_by_rings() {
     let Some(mount) = ringed(Options::default(), None) else {
         return;
     };
@@ -58,7 +58,7 @@ fn what_is_asked_comes_by_rings_and_is_what_it_was() {
     assert!(by_rings(&mount) > 600, "{} came", by_rings(&mount));
     let listed = fs::read_dir(mount.at("a/b")).expect("listed");
     assert_eq!(listed.count(), 300);
-    // Longer than what a request carries, and than what is copied out.
+    // Longer than one request, and than a short request.
     let data: Vec<u8> = (0..5_000_003u32).map(|n| (n % 241) as u8).collect();
     fs::write(mount.at("data"), &data).expect("written");
     assert_eq!(mount.task.stat(b"/data").expect("there").size, 5_000_003);
@@ -75,7 +75,7 @@ fn what_is_asked_comes_by_rings_and_is_what_it_was() {
     assert_eq!(none.kind(), std::io::ErrorKind::NotFound);
     let all = mount.session().stats();
     let sum: u64 = all.requests.iter().map(|(_, n)| *n).sum();
-    // Those of absent names are lookups too; what wants no answer is read.
+    // Lookups of absent names are lookups too; requests without a reply are read.
     let kinds = ["lookup of absent names", "forget", "interrupt"];
     let others: u64 = kinds.iter().map(|kind| all.of(kind)).sum();
     assert_eq!(all.by_rings, sum - others, "{all:?}");
@@ -83,7 +83,7 @@ fn what_is_asked_comes_by_rings_and_is_what_it_was() {
 }
 
 #[test]
-fn a_file_that_the_kernel_does_not_have_is_read_by_rings() {
+fn an_uncached_file_is_read_by_rings() {
     let Some(mount) = ringed(Options::default(), None) else {
         return;
     };
@@ -99,7 +99,7 @@ fn a_file_that_the_kernel_does_not_have_is_read_by_rings() {
 }
 
 #[test]
-fn locks_of_the_kernels_own_are_kept_and_waited_for() {
+fn locks_that_the_kernel_keeps_work_by_rings() {
     let Some(mount) = ringed(Options::default(), None) else {
         return;
     };
@@ -120,7 +120,7 @@ fn locks_of_the_kernels_own_are_kept_and_waited_for() {
 }
 
 #[test]
-fn what_is_not_to_come_by_rings_does_not() {
+fn rings_are_not_used_if_disabled_or_with_locks() {
     let Some(_offer) = Offer::make() else { return };
     let ways = [(false, false, Rings::Disabled), (true, true, Rings::Locks)];
     for (rings, locks, want) in ways {
@@ -151,7 +151,7 @@ fn dir(name: &str) -> PathBuf {
     dir
 }
 
-/// Has who asks for a name that begins with `slow` wait, until a word comes.
+/// Blocks callers that look up a name with the prefix `slow`, until a message comes.
 struct Slow {
     came: SyncSender<()>,
     go: openpath_sync::Mutex<Receiver<()>, openpath_vfs::lock_order::FuseTold>,
@@ -167,7 +167,7 @@ impl Observer for Slow {
     ) -> bool {
         if name.starts_with(b"slow") {
             let _heard = self.came.send(());
-            // At most for so long: a test that fails is to end.
+            // With a limit, so that a failing test ends.
             let _told = self.go.lock().recv_timeout(HANGS);
         }
         true
@@ -186,7 +186,7 @@ impl Observer for Slow {
     }
 }
 
-/// Looks at a path from the first processor; whether it is there, and the error.
+/// Looks up a path on the first CPU; returns the error, if any.
 fn look(path: PathBuf) -> (JoinHandle<()>, Receiver<Option<i32>>) {
     let (says, said) = channel();
     let body = move || {
@@ -201,7 +201,7 @@ fn look(path: PathBuf) -> (JoinHandle<()>, Receiver<Option<i32>>) {
 }
 
 #[test]
-fn a_request_that_takes_long_holds_up_no_other_of_its_processor() {
+fn a_slow_request_delays_no_other_on_its_cpu() {
     let (came, comes) = sync_channel(8);
     let (tell, go) = channel();
     let watch = Slow {
@@ -224,7 +224,7 @@ fn a_request_that_takes_long_holds_up_no_other_of_its_processor() {
         quick.join().expect("ended");
     }
     assert!(said.try_recv().is_err(), "it still waits");
-    // One that comes while all of the processor's are at work waits for one of them.
+    // A request that comes while all threads of the CPU are busy waits for one of them.
     let (second, also) = look(mount.at("slow2"));
     comes.recv_timeout(HANGS).expect("it came");
     let (third, last) = look(mount.at("quick"));
@@ -272,11 +272,11 @@ fn an_interrupt_finds_the_request_that_came_by_a_ring() {
     panic!("no copy was interrupted");
 }
 
-/// What the process of the next test serves, if this is it.
+/// The directory to serve, if this is the server process of the next test.
 const SERVE: &str = "OPENPATH_TEST_SERVE";
 
 #[test]
-fn a_server_that_is_killed_leaves_nobody_waiting() {
+fn a_killed_server_leaves_no_caller_waiting() {
     if let Some(dir) = std::env::var_os(SERVE) {
         return serve_until_killed(Path::new(&dir));
     }

@@ -30,7 +30,6 @@ const PENDING: &[(&str, usize)] = &[
     ("crates/bench", 3),
     ("crates/cli", 5),
     ("crates/conformance", 5),
-    ("crates/faces/fuse", 12),
     ("crates/faces/run", 4),
     ("crates/faces/wasi", 3),
     ("crates/ring", 8),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests about what is in files and directories.
+//! Requests about the data of files and directories.
 
 use super::{Dispatcher, RequestContext, fd_of, handle_of, node_attr, reply_open};
 use crate::data::WriteKind;
@@ -16,7 +16,7 @@ use openpath_abi::fcntl::{O_APPEND, O_DIRECT};
 
 type Done = Result<(), Errno>;
 
-/// Whether a listing goes on after an entry that had room or not.
+/// Whether a listing continues after an entry that did or did not fit.
 fn more(had_room: bool) -> More {
     if had_room { More::Yes } else { More::Full }
 }
@@ -38,7 +38,7 @@ impl Dispatcher {
         self.count(Kind::Open);
         match self.fs.opens {
             Opens::Never => return Err(Errno::ENOSYS),
-            // Without leave for the kernel to keep what it lists.
+            // Without permission to cache the listing.
             Opens::Each => reply_open(cx, handle_of(None), 0),
         }
         Ok(())
@@ -49,7 +49,7 @@ impl Dispatcher {
         self.fs.flush(cx.w, fd_of(handle), owner)
     }
 
-    /// Answers a request for a lock; or it waits, and is answered later.
+    /// Answers a request for a lock, or has it wait.
     pub(super) fn lock(&self, cx: &mut RequestContext<'_>, lock: &Lock) -> Result<Answered, Errno> {
         self.count(Kind::Lock);
         let locks = self.fs.locks.as_ref().ok_or(Errno::ENOSYS)?;
@@ -64,7 +64,7 @@ impl Dispatcher {
                 cx.reply.u64(found.start.cast_unsigned());
                 cx.reply.u64(end.cast_unsigned());
                 cx.reply.u32(i32::from(found.kind).cast_unsigned());
-                // Whom the kernel does not know it shows as 0.
+                // The kernel shows a process that it does not know as 0.
                 cx.reply.u32(found.pid.max(0).cast_unsigned());
                 Ok(Answered::Now)
             }
@@ -98,8 +98,8 @@ impl Dispatcher {
         let node = cx.node();
         let at = (node, fd_of(handle));
         let kept = flags & WRITE_CACHE != 0;
-        // Where nobody else writes the kernel knows the end; and what goes past its cache comes in
-        // pieces, of which each has its place.
+        // If nobody else writes, the kernel knows the end. Direct writes come in pieces, each with
+        // its offset.
         let appends = status & (O_APPEND | O_DIRECT) == O_APPEND;
         let shared = self.fs.events.tracks_names || self.validity.attr.is_zero();
         let how = match () {
@@ -109,10 +109,10 @@ impl Dispatcher {
         };
         let written = self.fs.write(cx.w, actor, at, (offset, how, status), data);
         if kept && let Some(notifier) = self.fs.notifier.get() {
-            // The kernel knows how long the file is, and not how many blocks it takes now.
+            // The kernel knows the new size, but not the new number of blocks.
             let _forgotten = notifier.invalidate_inode(node, -1, 0);
         }
-        // No request is larger than its 32 bits.
+        // A request has at most 32 bits of data.
         cx.reply.u32(written? as u32);
         cx.reply.u32(0);
         Ok(())
@@ -186,7 +186,7 @@ impl Dispatcher {
         if range.wide {
             cx.reply.u64(copied as u64);
         } else {
-            // It is no more than one request copies.
+            // At most what one request copies.
             cx.reply.u32(copied as u32);
             cx.reply.u32(0);
         }

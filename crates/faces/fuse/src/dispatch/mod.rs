@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a request to calls of the view, and from what they give to an answer.
+//! Dispatches requests to calls of the file system, and turns their results into replies.
 //!
-//! What a request means is elsewhere; here arguments and answers change their shape. `names` has
-//! the requests about names and attributes, `data` those about what is in files and directories.
+//! This module only converts arguments and results. `names` has the requests about names and
+//! attributes, `data` those about the data of files and directories.
 
 mod data;
 mod ioctl;
@@ -22,7 +22,7 @@ use openpath_vfs::{Above, Fd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What every thread of a server answers from.
+/// Serves requests; shared by all threads of a server.
 pub(crate) struct Dispatcher {
     fs: Arc<FuseFs>,
     validity: Validity,
@@ -33,7 +33,7 @@ pub(crate) struct Dispatcher {
     _invalidation: Option<Arc<dyn Above>>,
 }
 
-/// One request, who is at it, and its answer.
+/// A request, its worker, and its reply.
 pub(crate) struct RequestContext<'a> {
     pub(crate) w: &'a mut Worker,
     pub(crate) header: Header,
@@ -57,7 +57,7 @@ impl RequestContext<'_> {
         ActingAs::Owner(self.header.uid, self.header.gid)
     }
 
-    /// Who changes what is in a file, and whether that takes its set-id bits.
+    /// The writer of data, and whether the write strips set-id bits.
     fn writer(&self, strips: bool) -> ActingAs {
         if strips {
             ActingAs::Stripped(self.header.uid, self.header.gid)
@@ -66,7 +66,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The same where the kernel does not say: from who is not root it does.
+    /// The same if the kernel does not say whether: it does unless root writes.
     fn assumed_writer(&self) -> ActingAs {
         self.writer(self.header.uid != 0)
     }
@@ -77,19 +77,20 @@ fn fd_of(handle: u64) -> Option<Fd> {
     Fd::try_from(handle.checked_sub(1)?).ok()
 }
 
-/// The handle that a descriptor goes into.
+/// The handle for a descriptor.
 fn handle_of(fd: Option<Fd>) -> u64 {
     fd.map_or(0, |fd| u64::from(fd.cast_unsigned()) + 1)
 }
 
-/// Answers with a handle (`fuse_open_out`).
+/// Replies with a handle (`fuse_open_out`).
 fn reply_open(cx: &mut RequestContext<'_>, handle: u64, flags: u32) {
     cx.reply.u64(handle);
     cx.reply.u32(flags);
     cx.reply.u32(0);
 }
 
-/// A node with the number that it is shown with: its own; but of the root, whose inode's is.
+/// A node and its attributes. The inode number in the attributes is the node's, except for the
+/// root.
 fn node_attr(number: u64, attr: &Statx) -> NodeAttr<'_> {
     NodeAttr { number, attr }
 }
@@ -109,7 +110,7 @@ impl Dispatcher {
         }
     }
 
-    /// With what receives the changes of trees.
+    /// With the listener for changes of trees.
     pub(crate) fn with_invalidation(self, listener: Arc<dyn Above>) -> Self {
         Self {
             _invalidation: Some(listener),
@@ -122,7 +123,7 @@ impl Dispatcher {
         Self { observing, ..self }
     }
 
-    /// What was agreed on with the kernel.
+    /// What was negotiated with the kernel.
     pub(crate) fn terms(&self) -> Terms {
         self.terms
     }
@@ -131,7 +132,7 @@ impl Dispatcher {
         self.fs.counts.add(kind, 1);
     }
 
-    /// Answers a request; whether it wants an answer.
+    /// Serves a request; returns whether it wants a reply.
     pub(crate) fn answer(&self, cx: &mut RequestContext<'_>, request: Request<'_>) -> bool {
         match request {
             Request::Forget(lookups) => {
@@ -165,13 +166,14 @@ impl Dispatcher {
         cx.header.is_answered()
     }
 
-    /// Nobody wants to wait for this request any longer, which may be on its way to a thread.
+    /// The caller no longer waits for this request, which may not have reached a thread yet.
     fn interrupt(&self, w: &Worker, request: u64) {
-        // Before the seats: who takes one looks then whether this was noted.
+        // Before the search of the requests in flight: a request takes its note once it is in
+        // flight.
         self.fs.early_interrupts.note(request);
         let mut in_flight = self.fs.in_flight.iter();
         let found = in_flight.any(|in_flight| in_flight.interrupt(request));
-        // After the seats: who goes from one of them to wait for a lock looks then whether he was
+        // After that search: a request that goes on to wait for a lock checks then whether it was
         // interrupted.
         let locks = self.fs.locks.as_ref();
         if locks.is_some_and(|locks| locks.interrupt(w, request)) || found {
@@ -179,7 +181,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether that request, which has its seat, was interrupted before it had.
+    /// Whether this request, now in flight, was interrupted before.
     pub(crate) fn was_interrupted(&self, request: u64) -> bool {
         self.fs.early_interrupts.take(request)
     }
@@ -189,7 +191,7 @@ impl Dispatcher {
         self.fs.counts.count_ring_request();
     }
 
-    /// Requests that make a file and come with a umask.
+    /// Requests that create a file, and bring a umask.
     fn create_with_umask(
         &self,
         cx: &mut RequestContext<'_>,
@@ -275,7 +277,7 @@ impl Dispatcher {
             } => self.lseek(cx, handle, offset, whence),
             Request::CopyRange(range) => self.copy(cx, &range),
             Request::Releasedir | Request::Destroy => Ok(()),
-            // Those without an answer, and those with a late one, were dealt with.
+            // Requests without a reply, and those with a later one, were handled before.
             Request::Forget(_)
             | Request::Forgets(_)
             | Request::Interrupt(_)
@@ -284,8 +286,7 @@ impl Dispatcher {
         }
     }
 
-    /// How long the kernel believes what a listing says of names: who looks on is not asked about
-    /// each.
+    /// How long the names of a listing are valid: with an observer they are not cached.
     fn listed_validity(&self) -> Validity {
         if self.observing.is_on() {
             Validity::default()
@@ -295,7 +296,7 @@ impl Dispatcher {
     }
 }
 
-/// Answers with an entry that holds for so long.
+/// Replies with an entry that is valid for so long.
 fn reply_entry(
     cx: &mut RequestContext<'_>,
     found: Result<Entry, Errno>,

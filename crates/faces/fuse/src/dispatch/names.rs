@@ -87,7 +87,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// `mode` comes with the umask, which a default access control list takes the place of.
+    /// `mode` comes with the umask, which a default access control list replaces.
     pub(super) fn mknod(
         &self,
         cx: &mut RequestContext<'_>,
@@ -180,7 +180,7 @@ impl Dispatcher {
         self.created(cx, created)
     }
 
-    /// Answers with an entry that is open.
+    /// Replies with an entry that is open.
     fn created(
         &self,
         cx: &mut RequestContext<'_>,
@@ -234,7 +234,7 @@ impl Dispatcher {
     }
 }
 
-/// Answers with a value, or its size if that is what is asked for.
+/// Replies with a value, or with its size if that is requested.
 fn sized(cx: &mut RequestContext<'_>, value: &[u8], room: u32) -> Done {
     if room == 0 {
         cx.reply.u32(value.len() as u32);

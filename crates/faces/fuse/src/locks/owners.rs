@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who may have locks of ranges by an opening.
+//! The owners that may have record locks by an opening.
 //!
 //! # States of an owner
-//! Asks (so many of its requests have no answer) <-> rests -> forgotten: it was seen to have
-//! nothing, or its table has closed a descriptor of the opening, or that has ended.
+//! Pending (some of its requests have no reply) <-> idle -> forgotten: it had no lock when it was
+//! checked, or its table closed a descriptor of the opening, or the opening has ended.
 //!
 //! # Rules
-//! R1. Who asks is not forgotten: what it is granted would outlive the opening.
-//! R2. Who was seen to have nothing is forgotten unless it has asked since it began to be looked
-//!     at: it may have been granted something after that.
-//! R3. With twice as many owners of an opening as after somebody was forgotten last, and
-//!     [`LOOK_AT`] at least, all who rest are looked at: so there are hardly more than twice those
-//!     that have something or ask.
+//! R1. A pending owner is not forgotten: a lock that it is granted would outlive the opening.
+//! R2. An owner that had no lock when it was checked is forgotten, unless it made a request since
+//!     the check began, which may have granted a lock.
+//! R3. All idle owners of an opening are checked when there are twice as many owners as after the
+//!     last one was forgotten, and [`SCAN_MIN`] at least. So there are hardly more than twice the
+//!     owners that have a lock or a request.
 
 use openpath_sync::Mutex;
 use openpath_vfs::Fd;
@@ -19,7 +19,7 @@ use openpath_vfs::lock_order::FuseLocks;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// With so many owners of an opening it is looked for the first time who has nothing.
+/// The number of owners of an opening for the first check.
 const SCAN_MIN: usize = 64;
 
 /// The owners. See the module head.
@@ -35,7 +35,7 @@ struct Table {
 
 struct Opening {
     owners: HashMap<u64, Owner>,
-    /// With so many of them all are looked at.
+    /// With so many owners all idle ones are checked.
     scan_at: usize,
 }
 
@@ -50,13 +50,13 @@ impl Default for Opening {
 
 #[derive(Default)]
 struct Owner {
-    /// How many of its requests have no answer.
+    /// How many of its requests have no reply.
     pending: u32,
-    /// The number of the last of them.
+    /// The number of its last request.
     last_request: u64,
 }
 
-/// One who rests, and is to be looked at.
+/// An idle owner that is to be checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct IdleOwner {
     pub(super) owner: u64,
@@ -74,7 +74,7 @@ impl IdleOwner {
 }
 
 impl Owners {
-    /// An owner asks for a lock. Who is to be looked at for that (R3): mostly nobody.
+    /// An owner requests a lock. Returns the owners that are to be checked (R3): mostly none.
     pub(super) fn begin_request(&self, fd: Fd, owner: u64) -> Vec<IdleOwner> {
         let mut table = self.0.lock();
         table.last_request += 1;
@@ -88,12 +88,12 @@ impl Owners {
             return Vec::new();
         }
         let idle: Vec<_> = opening.owners.iter().filter_map(IdleOwner::of).collect();
-        // If nobody is forgotten for that.
+        // In case none is forgotten.
         opening.scan_at = 2 * count;
         idle
     }
 
-    /// A request has its answer, which nobody has heard yet: the opening is there.
+    /// A request has its result, which is not sent yet: the opening exists.
     pub(super) fn end_request(&self, fd: Fd, owner: u64) {
         let mut table = self.0.lock();
         let opening = table.openings.get_mut(&fd);
@@ -102,19 +102,19 @@ impl Owners {
         }
     }
 
-    /// An owner, if it is noted and rests.
+    /// An owner, if it is known and idle.
     pub(super) fn idle(&self, fd: Fd, owner: u64) -> Option<IdleOwner> {
         let table = self.0.lock();
         IdleOwner::of(table.openings.get(&fd)?.owners.get_key_value(&owner)?)
     }
 
-    /// Forgets one who had nothing when it was looked at (R2).
+    /// Forgets an owner that had no lock when it was checked (R2).
     pub(super) fn forget_if_unchanged(&self, fd: Fd, it: IdleOwner) {
         self.forget(fd, it.owner, |now| now == it);
     }
 
-    /// A table has closed a descriptor of an opening. Who asks still has another one, or will not
-    /// say once more that it has closed it (R1).
+    /// A table has closed a descriptor of an opening. A pending owner has another descriptor, or
+    /// will not report the close again (R1).
     pub(super) fn closed(&self, fd: Fd, owner: u64) {
         self.forget(fd, owner, |_| true);
     }
@@ -135,7 +135,7 @@ impl Owners {
         }
     }
 
-    /// An opening ends: who may have something.
+    /// An opening ends; returns the owners that may have locks.
     pub(super) fn released(&self, fd: Fd) -> impl Iterator<Item = u64> {
         let opening = self.0.lock().openings.remove(&fd);
         opening
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_since_it_was_looked_at_is_not_forgotten() {
+    fn an_owner_with_a_request_since_its_check_is_not_forgotten() {
         let owners = Owners::default();
         assert!(owners.begin_request(FD, 1).is_empty());
         assert_eq!(owners.idle(FD, 1), None, "it asks");
@@ -168,7 +168,7 @@ mod tests {
         owners.end_request(FD, 1);
         owners.forget_if_unchanged(FD, seen);
         assert!(owners.idle(FD, 1).is_some());
-        // Nor who was forgotten in between and is back.
+        // Nor if it was forgotten in between and is back.
         owners.closed(FD, 1);
         owners.begin_request(FD, 1);
         owners.end_request(FD, 1);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_not_forgotten_when_it_closes() {
+    fn a_pending_owner_is_not_forgotten_at_a_close() {
         let owners = Owners::default();
         owners.begin_request(FD, 1);
         owners.begin_request(FD, 1);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_have_nothing_do_not_pile_up() {
+    fn owners_without_locks_do_not_accumulate() {
         let owners = Owners::default();
         let holders = 100;
         for owner in 0..10_000 {

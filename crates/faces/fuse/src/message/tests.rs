@@ -50,8 +50,7 @@ fn dispatcher(opens: Opens) -> (Dispatcher, Worker) {
     (dispatcher, workers.remove(0))
 }
 
-/// A message with some sense in it: an opcode, a node that may be there, and a length that is
-/// mostly right.
+/// A plausible message: an opcode, a node that may exist, and a length that is mostly right.
 fn message(numbers: &mut Numbers) -> Vec<u8> {
     let mut body: Vec<u8> = (0..numbers.below(96))
         .map(|_| match numbers.below(4) {
@@ -83,7 +82,7 @@ fn message(numbers: &mut Numbers) -> Vec<u8> {
 }
 
 #[test]
-fn what_no_kernel_sends_is_answered_and_breaks_nothing() {
+fn random_messages_are_answered_without_harm() {
     for opens in [Opens::Never, Opens::Each] {
         let (dispatcher, mut worker) = dispatcher(opens);
         let mut buffer = ReplyBuffer::new();
@@ -103,7 +102,7 @@ fn what_no_kernel_sends_is_answered_and_breaks_nothing() {
 }
 
 #[test]
-fn lengths_that_lie_are_refused_before_anything_is_done() {
+fn wrong_lengths_are_refused_before_any_effect() {
     let (dispatcher, mut worker) = dispatcher(Opens::Never);
     let mut buffer = ReplyBuffer::new();
     let mut send = |opcode: u32, len: Option<u32>, body: &[u8]| {
@@ -121,11 +120,11 @@ fn lengths_that_lie_are_refused_before_anything_is_done() {
     assert_eq!(send(op::LOOKUP, None, b"name"), Some(-22));
     assert_eq!(send(op::LOOKUP, Some(41), b"name\0"), Some(-5));
     assert_eq!(send(op::LOOKUP, None, b"name\0"), Some(0));
-    // Data that is shorter than it says.
+    // Data that is shorter than announced.
     let mut write = [0; 48];
     write[16..20].copy_from_slice(&9u32.to_ne_bytes());
     assert_eq!(send(op::WRITE, None, &write), Some(-22));
-    // More nodes than there are bytes for: nothing is given back, and nothing answered.
+    // More nodes than there are bytes for: none is given back, and there is no reply.
     let mut forgets = [0; 24];
     forgets[..4].copy_from_slice(&u32::MAX.to_ne_bytes());
     assert_eq!(send(op::BATCH_FORGET, None, &forgets), None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes in answers (`fuse_attr`, `fuse_statx`), and how long they hold.
+//! Attributes in replies (`fuse_attr`, `fuse_statx`), and how long they are valid.
 
 use super::ReplyBuilder;
 use openpath_abi::statx::{STATX_BASIC_STATS, STATX_BTIME};
@@ -11,21 +11,21 @@ pub(crate) const ENTRY_SIZE: usize = 128;
 /// The length of attributes (`fuse_attr`).
 const ATTR_SIZE: usize = 88;
 
-/// How long the kernel believes a name, and attributes.
+/// How long the kernel may cache a name, and attributes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Validity {
     pub(crate) entry: Duration,
     pub(crate) attr: Duration,
 }
 
-/// A node as the kernel is to see it.
+/// A node as the kernel sees it.
 pub(crate) struct NodeAttr<'a> {
     /// The node's number.
     pub(crate) number: u64,
     pub(crate) attr: &'a Statx,
 }
 
-/// The 32 bits that the kernel has for a device (`makedev`).
+/// The 32 bits of a device number (`makedev`).
 fn rdev(attr: &Statx) -> u32 {
     stat::makedev(attr.rdev_major, attr.rdev_minor) as u32
 }
@@ -45,19 +45,19 @@ fn attr(reply: &mut ReplyBuilder<'_>, ino: u64, attr: &Statx) {
     for n in [mode, attr.nlink, attr.uid, attr.gid, rdev(attr)] {
         reply.u32(n);
     }
-    // No flags: nothing that is mounted here by itself, and no memory of its own.
+    // No flags: neither an automount nor DAX.
     reply.u32(attr.blksize);
     reply.u32(0);
 }
 
-/// What tells a file from others that had its number before: its time of birth, in 32 bits.
+/// Tells a file from others that had its number before: its time of birth, in 32 bits.
 fn generation(attr: &Statx) -> u64 {
     let birth = attr.btime;
     let folded = birth.sec.cast_unsigned().wrapping_mul(0x9e37_79b9) ^ u64::from(birth.nsec);
     folded & 0xffff_ffff
 }
 
-/// An entry (`fuse_entry_out`). A number is not used for another file while the kernel has it.
+/// An entry (`fuse_entry_out`). A number is not reused for another file while the kernel has it.
 pub(crate) fn entry(reply: &mut ReplyBuilder<'_>, node: &NodeAttr<'_>, validity: Validity) {
     reply.u64(node.number);
     reply.u64(generation(node.attr));
@@ -68,7 +68,7 @@ pub(crate) fn entry(reply: &mut ReplyBuilder<'_>, node: &NodeAttr<'_>, validity:
     attr(reply, node.attr.ino, node.attr);
 }
 
-/// The entry of a name that does not exist, for so long.
+/// The entry of a name that does not exist, valid for so long.
 pub(crate) fn negative_entry(reply: &mut ReplyBuilder<'_>, valid: Duration) {
     reply.zeros(16);
     reply.u64(valid.as_secs());
@@ -84,7 +84,7 @@ fn valid_for(reply: &mut ReplyBuilder<'_>, valid: Duration) {
     reply.u32(0);
 }
 
-/// Attributes that hold for so long (`fuse_attr_out`).
+/// Attributes that are valid for so long (`fuse_attr_out`).
 pub(crate) fn attributes(reply: &mut ReplyBuilder<'_>, node: &NodeAttr<'_>, valid: Duration) {
     valid_for(reply, valid);
     attr(reply, node.attr.ino, node.attr);
@@ -117,11 +117,11 @@ pub(crate) fn statx(reply: &mut ReplyBuilder<'_>, node: &NodeAttr<'_>, valid: Du
     }
     reply.u32(attr.rdev_major);
     reply.u32(attr.rdev_minor);
-    // The device is the kernel's to say.
+    // The kernel fills in the device.
     reply.zeros(8 + 14 * 8);
 }
 
-/// What a file system has (`fuse_statfs_out`).
+/// The figures of a file system (`fuse_statfs_out`).
 pub(crate) fn statfs(reply: &mut ReplyBuilder<'_>, f: &StatFs) {
     for n in [f.blocks, f.bfree, f.bavail, f.files, f.ffree] {
         reply.u64(n);
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_as_long_as_the_kernel_wants_them() {
+    fn replies_have_the_lengths_of_the_protocol() {
         let value = Statx::default();
         let node = NodeAttr {
             number: 5,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn times_before_the_epoch_go_as_they_are() {
+    fn times_before_the_epoch_are_sent_unchanged() {
         let value = Statx {
             atime: Timespec::new(-2, 3),
             ..Statx::default()

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device: where requests come from and answers go to.
+//! The device: requests are read from it, and replies written to it.
 //!
-//! Several threads read it. Each request goes to one of them, and what one of them writes is one
-//! message.
+//! Several threads read it. Each request goes to one of them, and each write is one message.
 //!
 //! # Rules
-//! R1. Of threads that have nothing to do the one that was last at work is woken, which is warm.
-//!     Those that wait in read(2) the kernel wakes in turn; so they wait in epoll_wait(2).
-//! R2. A request is told once, and two that come together may wake one thread. Who is woken reads
-//!     until there is nothing, and only then waits; `shift` sees to what is left meanwhile.
+//! R1. Of sleeping threads the one that slept last is woken, because its caches are warm. The
+//!     kernel wakes threads in read(2) in turn, so they sleep in epoll_wait(2).
+//! R2. A request is signalled once, and two simultaneous requests may wake one thread. So a woken
+//!     thread reads until there is nothing, and only then sleeps; `poll_group` sees to what is left
+//!     meanwhile.
 
 use super::ONCE_MAX;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -19,25 +19,25 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Room for the longest request: data, and what stands before it.
+/// Room for the longest request: its data, and what precedes it.
 pub(crate) const REQUEST_MAX: usize = ONCE_MAX + 4096;
 
-/// What came.
+/// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Received {
     /// A request of this length.
     Request(usize),
-    /// Nothing that is not read yet.
+    /// There is no request.
     Empty,
     /// The mount is gone.
     Unmounted,
 }
 
-/// A descriptor of `/dev/fuse` that is mounted.
+/// A mounted descriptor of `/dev/fuse`.
 pub(crate) struct Device {
     fuse: OwnedFd,
     epoll_fd: OwnedFd,
-    /// Says to all who wait that there will be no more.
+    /// Wakes all threads when the mount is gone.
     shutdown: OwnedFd,
 }
 
@@ -66,10 +66,10 @@ impl Device {
         })
     }
 
-    /// The next request that is to be read, if there is one.
+    /// The next request, if there is one.
     ///
     /// # Errors
-    /// `EPERM`: it was never mounted. What else the kernel says.
+    /// `EPERM`: it was never mounted. Others of the kernel.
     pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<Received> {
         self.read_from(self.as_fd(), buf)
     }
@@ -79,10 +79,10 @@ impl Device {
             match rustix::io::read(fuse, &mut *buf) {
                 Ok(len) => return Ok(Received::Request(len)),
                 Err(Errno::AGAIN) => return Ok(Received::Empty),
-                // A signal; a request that was taken back before it came.
+                // A signal; a request that was cancelled before it was read.
                 Err(Errno::INTR | Errno::NOENT) => {}
                 Err(Errno::NODEV | Errno::CONNABORTED) => {
-                    // The others are told too.
+                    // The other threads end too.
                     rustix::io::write(&self.shutdown, &1u64.to_ne_bytes())?;
                     return Ok(Received::Unmounted);
                 }
@@ -91,7 +91,7 @@ impl Device {
         }
     }
 
-    /// Waits until there may be one, which there was not, or for so long.
+    /// Sleeps until there may be a request, or until the timeout.
     ///
     /// # Errors
     /// Those of epoll_wait(2).
@@ -110,7 +110,7 @@ impl Device {
         }
     }
 
-    /// Whether there is one now.
+    /// Whether there is a request.
     pub(crate) fn has_request(&self) -> bool {
         let mut fds = [PollFd::new(&self.fuse, PollFlags::IN)];
         let ready = poll(&mut fds, Some(&Timespec::default()));
@@ -127,16 +127,16 @@ impl Device {
     }
 }
 
-/// Reads requests, and sends the replies to them, for one thread. With a descriptor of its own a
-/// thread shares no list of requests in progress with others; a reply goes to the descriptor that
-/// its request came from.
+/// Reads requests and sends the replies for one thread. With a descriptor of its own the thread
+/// shares no list of requests in progress with others; a reply goes to the descriptor that its
+/// request came from.
 pub(crate) struct Reader<'a> {
     device: &'a Device,
     own: Option<OwnedFd>,
 }
 
 impl<'a> Reader<'a> {
-    /// A reader with a clone of the descriptor, if that is wanted and the kernel gives one.
+    /// A reader, with a clone of the descriptor if that is wanted and the kernel makes one.
     pub(crate) fn new(device: &'a Device, clone: bool) -> Self {
         let own = clone.then(|| clone_device(device).ok()).flatten();
         Self { device, own }

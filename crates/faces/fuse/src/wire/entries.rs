@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries of a listing in an answer (`fuse_dirent`, `fuse_direntplus`).
+//! Entries of a listing in a reply (`fuse_dirent`, `fuse_direntplus`).
 
 use super::ReplyBuilder;
 use super::attributes::{ENTRY_SIZE, NodeAttr, Validity, entry, negative_entry};
 use openpath_vfs::DirEntry;
 
-/// What stands before a name.
+/// The bytes before a name.
 const HEAD: usize = 24;
-/// Where the next one begins.
+/// The alignment of entries.
 const ALIGN: usize = 8;
 
-/// Whether an entry of so many bytes beside its name fits in an answer of `room` bytes.
+/// Whether an entry with `more` bytes beside header and name fits in a reply of `room` bytes.
 fn fits(reply: &ReplyBuilder<'_>, room: usize, more: usize, name: &[u8]) -> bool {
     let len = (more + HEAD + name.len()).next_multiple_of(ALIGN);
     reply.len() + len <= room.min(super::ONCE_MAX)
@@ -25,7 +25,7 @@ fn put(reply: &mut ReplyBuilder<'_>, number: u64, listed: &DirEntry) {
     reply.zeros(listed.name.len().next_multiple_of(ALIGN) - listed.name.len());
 }
 
-/// Adds an entry; whether there was room.
+/// Adds an entry; returns whether it fitted.
 pub(crate) fn dirent(
     reply: &mut ReplyBuilder<'_>,
     room: usize,
@@ -39,7 +39,7 @@ pub(crate) fn dirent(
     true
 }
 
-/// Adds an entry with what it leads to, if that is said; whether there was room.
+/// Adds an entry, with its file if that is given; returns whether it fitted.
 pub(crate) fn direntplus(
     reply: &mut ReplyBuilder<'_>,
     room: usize,
@@ -64,7 +64,7 @@ mod tests {
     use openpath_abi::dirent::DT_REG;
 
     #[test]
-    fn entries_are_aligned_and_end_where_there_is_no_room() {
+    fn entries_are_aligned_and_stop_when_the_reply_is_full() {
         let mut room = [0; 256];
         let mut reply = ReplyBuilder::new(&mut room, 1);
         let listed = DirEntry {

@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A request in an entry of a ring, which comes in three parts and is answered in two.
+//! A request in an entry of a ring, which has three parts; its reply has two.
 //!
 //! # Kernel analogue
-//! `fuse_uring_req_header`: the header, what the request's kind has first (its length is what the
-//! header's length leaves), and behind it how long the payload is, which has all else.
+//! `fuse_uring_req_header`: the header, the header of the operation (its length follows from the
+//! header's length), and the length of the payload, which has the rest.
 //!
 //! # Rules
-//! R1. A request is one message here too. Where it is short it is copied out, and the answer goes
-//!     straight into the payload; where it is long, which has data to write, what stands before it
-//!     is put into the slack before the payload, and the answer, which is short, is copied in.
-//! R2. What does not add up is shown as a message without a body, whose length lies: it is answered
-//!     as one that came by read(2).
+//! R1. A request becomes one message here too. A short one is copied out, and its reply goes
+//!     straight into the payload. In front of a long one, which has data to write, the headers are
+//!     copied to the bytes before the payload; its reply, which is short, is copied into the
+//!     payload.
+//! R2. If the lengths do not add up, the request becomes a message without a body and with a wrong
+//!     length: it is answered like one that came by read(2).
 
 use super::{Reply, header};
 use openpath_uring::fuse::HEAD;
 
-/// Where what the request's kind has first stands in the head.
+/// The offset of the operation's header.
 const OP_HEADER: usize = 128;
-/// How much of it there may be.
+/// The most bytes of it.
 const OP_HEADER_MAX: usize = 128;
-/// Where in the head it is said how long the payload is.
+/// The offset of the length of the payload.
 const PAYLOAD_LEN_AT: usize = 272;
-/// Room before the payload for what stands before it in a message.
+/// Room before the payload for the headers of a message.
 pub(crate) const PREFIX_MAX: usize = header::SIZE + OP_HEADER_MAX;
-/// Room for a short request, and for the answer to a long one.
+/// Room for a short request, and for the reply to a long one.
 pub(crate) const SHORT_MAX: usize = 8192;
 
-/// A request, and where its answer goes.
+/// A request, and the room for its reply.
 pub(crate) struct RingEntry<'a> {
     head: &'a mut [u8; HEAD],
     room: &'a mut [u8],
     short: &'a mut [u8],
-    /// How much stands before the payload in the message.
+    /// The bytes before the payload in the message.
     prefix: usize,
     payload: usize,
 }
 
 impl<'a> RingEntry<'a> {
-    /// The request in this head and room, whose first [`SLACK`] bytes are ours; `brief` has
-    /// [`BRIEF`].
+    /// The request with this head and room, of which the first [`PREFIX_MAX`] bytes are ours;
+    /// `short` has [`SHORT_MAX`].
     pub(crate) fn of(head: &'a mut [u8; HEAD], room: &'a mut [u8], short: &'a mut [u8]) -> Self {
         let word = |at: usize| {
             let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
@@ -66,7 +67,7 @@ impl<'a> RingEntry<'a> {
         self.prefix + self.payload <= self.short.len()
     }
 
-    /// The message, and the room for the body of its answer.
+    /// The message, and the room for the body of its reply.
     pub(crate) fn parts(&mut self) -> (&[u8], &mut [u8]) {
         let (prefix, payload) = (self.prefix, self.payload);
         let op_header = prefix - header::SIZE;
@@ -90,7 +91,7 @@ impl<'a> RingEntry<'a> {
         }
     }
 
-    /// Puts the answer there, whose body lies in the room that was given for it.
+    /// Stores the reply; its body is in the room from [`RingEntry::parts`].
     pub(crate) fn store(self, reply: &Reply) {
         if !self.is_short() {
             self.room[PREFIX_MAX..][..reply.len].copy_from_slice(&self.short[..reply.len]);
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_long_requests_are_whole_messages_and_their_answers_arrive() {
+    fn short_and_long_requests_become_messages_and_get_their_replies() {
         for size in [3, 10_000, 20_000] {
             let data: Vec<u8> = (0..size).map(|n| n as u8).collect();
             let mut op_header = [0; 40];
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_lead_nowhere() {
+    fn wrong_lengths_give_a_message_without_a_body() {
         let lies = [
             (0, 0),
             (39, 0),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel and the server agree on when a mount begins (`FUSE_INIT`).
+//! The negotiation with the kernel when a mount begins (`FUSE_INIT`).
 
 use super::device::Received;
 use super::fields::{Fields, Malformed};
@@ -8,12 +8,12 @@ use super::{Device, Header, ONCE_MAX, ReplyBuffer, ReplyBuilder, device};
 use openpath_abi::Errno;
 use std::io;
 
-/// Requests that the kernel may have under way in the background, and from how many on it waits
-/// with more.
+/// Limits of background requests: how many there may be, and from how many on callers are
+/// throttled.
 const BACKGROUND: [u16; 2] = [64, 48];
 /// Pages in one request.
 pub(crate) const PAGES: u16 = (ONCE_MAX / 4096) as u16;
-/// What is asked of the kernel, each where it has it.
+/// Flags that are wanted always, if the kernel has them.
 const ALWAYS: u64 = can::ASYNC_READ
     | can::BIG_WRITES
     | can::DONT_MASK
@@ -29,13 +29,13 @@ const ALWAYS: u64 = can::ASYNC_READ
     | can::SETXATTR_EXT
     | can::INIT_EXT;
 
-/// What is asked for beside it where writes are kept back.
+/// Flags that are wanted for the writeback cache.
 pub(crate) const WRITEBACK: u64 = can::WRITEBACK_CACHE;
-/// The same where the kernel is to check by access control lists.
+/// Flags that are wanted for access control lists, which the kernel then checks.
 pub(crate) const ACLS: u64 = can::POSIX_ACL;
-/// The same where locks of files are answered.
+/// Flags that are wanted if the server keeps locks.
 pub(crate) const LOCKS: u64 = can::POSIX_LOCKS | can::FLOCK_LOCKS;
-/// The same where requests are to come by rings.
+/// Flags that are wanted for requests by rings.
 pub(crate) const RINGS: u64 = can::OVER_IO_URING;
 
 /// What the kernel offers.
@@ -74,30 +74,30 @@ impl Offer {
     }
 }
 
-/// What both keep to.
+/// What was negotiated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Terms {
     flags: u64,
 }
 
 impl Terms {
-    /// Whether the kernel says when a change of data takes set-id bits.
+    /// Whether the kernel says when a change of data strips set-id bits.
     pub(crate) fn has_kill_flags(self) -> bool {
         self.flags & can::HANDLE_KILLPRIV_V2 != 0
     }
 
-    /// Whether a request to set an attribute has its longer form.
+    /// Whether `SETXATTR` has its longer form.
     pub(crate) fn has_setxattr_ext(self) -> bool {
         self.flags & can::SETXATTR_EXT != 0
     }
 }
 
-/// Agrees with the kernel on a mount that has just been made. What `more` gives, which is told what
-/// the kernel offers, is asked for besides what is always.
+/// Negotiates with the kernel for a new mount. `wanted` gets the kernel's flags, and returns flags
+/// beside those that are wanted always.
 ///
 /// # Errors
-/// `ENOTCONN`: it is mounted no more. `Unsupported`: the kernel is too old, which it is told.
-/// `InvalidData`: what comes is no beginning.
+/// `ENOTCONN`: it is mounted no more. `Unsupported`: the kernel is too old, and is told so.
+/// `InvalidData`: the first message is not `FUSE_INIT`.
 pub(crate) fn negotiate(device: &Device, mut wanted: impl FnMut(u64) -> u64) -> io::Result<Terms> {
     let mut room = vec![0; device::REQUEST_MAX];
     let mut buffer = ReplyBuffer::new();
@@ -129,14 +129,15 @@ fn protocol_error(what: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("/dev/fuse: {what}"))
 }
 
-/// Answers an offer; what is agreed on, or nothing where the kernel is to offer an older version.
+/// Answers an offer; returns what was negotiated, or nothing if the kernel is to offer an older
+/// version.
 fn answer_init(
     reply: &mut ReplyBuilder<'_>,
     offer: Offer,
     wanted: &mut dyn FnMut(u64) -> u64,
 ) -> io::Result<Option<Terms>> {
     if offer.major > MAJOR {
-        // It offers this one next.
+        // The kernel offers this version next.
         reply.u32(MAJOR);
         reply.zeros(60);
         return Ok(None);
@@ -158,7 +159,7 @@ fn answer_init(
     reply.u16(BACKGROUND[0]);
     reply.u16(BACKGROUND[1]);
     reply.u32(ONCE_MAX as u32);
-    // Times are exact to the nanosecond.
+    // The granularity of times is a nanosecond.
     reply.u32(1);
     reply.u16(PAGES);
     reply.u16(0);
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_agreed_on_is_what_both_have() {
+    fn flags_are_negotiated_to_those_of_both_sides() {
         let (terms, message) = init_reply(offer(7, 60), 0);
         let terms = terms.expect("agreed").expect("at once");
         assert!(terms.has_kill_flags());
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_is_too_old_is_refused_precisely() {
+    fn an_older_protocol_is_refused_with_both_versions() {
         let (terms, message) = init_reply(offer(7, 30), 0);
         let why = terms.expect_err("too old").to_string();
         assert!(why.contains("7.30") && why.contains("7.31"), "{why}");
@@ -216,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_is_too_new_is_asked_for_an_older_version() {
+    fn a_newer_protocol_is_asked_for_an_older_version() {
         let (terms, message) = init_reply(offer(8, 0), 0);
         assert_eq!(terms.expect("no refusal"), None);
         assert_eq!(message[16..20], MAJOR.to_ne_bytes());
     }
 
     #[test]
-    fn the_second_word_of_flags_is_read_where_there_is_one() {
+    fn the_second_word_of_flags_is_read_if_present() {
         let mut body = Vec::new();
         for n in [7u32, 45, 9, can::INIT_EXT as u32, 3] {
             body.extend(n.to_ne_bytes());

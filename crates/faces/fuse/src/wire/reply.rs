@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An answer: a header (`fuse_out_header`), and what it brings.
+//! A reply: a header (`fuse_out_header`) and a body.
 //!
 //! # Rules
-//! R1. It is put together in room that is given, and never grows: what does not fit makes it the
-//!     answer `EIO`.
-//! R2. Header and body lie where the way wants them that the request came by: together in a
-//!     [`Sheet`], or apart, in an entry of a ring.
+//! R1. A reply is built in a given buffer and never grows beyond it: one that does not fit becomes
+//!     the error `EIO`.
+//! R2. Header and body are placed as the request's way wants: together in a [`ReplyBuffer`], or
+//!     apart in an entry of a ring.
 
 use super::ONCE_MAX;
 use openpath_abi::Errno;
 
 /// The length of its header.
 pub(crate) const SIZE: usize = 16;
-/// Numbers of errors that the kernel takes are below.
+/// The kernel accepts error numbers below this.
 const ERRORS: i32 = 512;
 
-/// An answer being put together.
+/// A reply that is being built.
 pub(crate) struct ReplyBuilder<'a> {
     room: &'a mut [u8],
     len: usize,
@@ -23,14 +23,14 @@ pub(crate) struct ReplyBuilder<'a> {
     error: i32,
 }
 
-/// An answer that is put together: its header, and how much of the room its body takes.
+/// A finished reply: its header, and the length of its body in the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reply {
     pub(crate) head: [u8; SIZE],
     pub(crate) len: usize,
 }
 
-/// Room for the longest answer, as one message.
+/// A buffer for the longest reply, as one message.
 pub(crate) struct ReplyBuffer(Box<[u8]>);
 
 impl ReplyBuffer {
@@ -38,7 +38,7 @@ impl ReplyBuffer {
         Self(vec![0; SIZE + ONCE_MAX].into_boxed_slice())
     }
 
-    /// Where the body goes.
+    /// The room for the body.
     pub(crate) fn body(&mut self) -> &mut [u8] {
         &mut self.0[SIZE..]
     }
@@ -51,7 +51,7 @@ impl ReplyBuffer {
 }
 
 impl<'a> ReplyBuilder<'a> {
-    /// Begins the answer to the request with this number, in this room.
+    /// Begins the reply to the request with this number.
     pub(crate) fn new(room: &'a mut [u8], unique: u64) -> Self {
         Self {
             room,
@@ -61,7 +61,7 @@ impl<'a> ReplyBuilder<'a> {
         }
     }
 
-    /// Makes it an error, whatever it brought.
+    /// Makes it an error, and drops its body.
     pub(crate) fn fail(&mut self, errno: Errno) {
         let raw = errno.raw();
         let known = raw > 0 && raw < ERRORS;
@@ -69,7 +69,7 @@ impl<'a> ReplyBuilder<'a> {
         self.len = 0;
     }
 
-    /// How much it brings so far.
+    /// The length of the body so far.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -98,7 +98,7 @@ impl<'a> ReplyBuilder<'a> {
         self.bytes(&n.to_ne_bytes());
     }
 
-    /// So many zeros.
+    /// Adds zeros.
     pub(crate) fn zeros(&mut self, len: usize) {
         const ZEROS: [u8; 128] = [0; 128];
         for at in (0..len).step_by(ZEROS.len()) {
@@ -106,7 +106,7 @@ impl<'a> ReplyBuilder<'a> {
         }
     }
 
-    /// Has up to `len` bytes filled in; `fill` says how many it did.
+    /// Has `fill` add up to `len` bytes; `fill` returns how many.
     ///
     /// # Errors
     /// Those of `fill`.
@@ -122,7 +122,7 @@ impl<'a> ReplyBuilder<'a> {
         Ok(())
     }
 
-    /// It is put together.
+    /// Finishes the reply.
     pub(crate) fn done(&self) -> Reply {
         let mut head = [0; SIZE];
         head[..4].copy_from_slice(&((SIZE + self.len) as u32).to_ne_bytes());
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_an_error_and_nothing_else() {
+    fn a_reply_that_does_not_fit_is_an_error_without_a_body() {
         let mut buffer = ReplyBuffer::new();
         let mut reply = ReplyBuilder::new(buffer.body(), 9);
         reply.u32(5);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_is_what_was_said() {
+    fn fill_with_adds_what_was_filled() {
         let mut buffer = ReplyBuffer::new();
         let mut reply = ReplyBuilder::new(buffer.body(), 1);
         let fill_with = reply.fill_with(10, |room| {

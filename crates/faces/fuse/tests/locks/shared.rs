@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One tree that several lock at once: mounts, tasks beside them, and very many who wait.
+//! Locks of one tree by several mounts, by tasks beside them, and by very many
+//! waiting requests.
 
 use super::agent::Agent;
 use super::test_mount::TestMount;
@@ -27,7 +28,7 @@ pub(crate) fn locks(task: &Task) -> Vec<LockInfo> {
     locks
 }
 
-/// Waits until so many wait for locks of `f`.
+/// Waits until so many locks of `f` are waited for.
 fn until_waiting(task: &Task, count: usize) {
     let begun = Instant::now();
     while locks(task).iter().filter(|lock| lock.waits).count() != count {
@@ -83,7 +84,7 @@ fn mounts_of_one_tree_and_its_tasks_see_each_other() {
 }
 
 #[test]
-fn a_lock_does_not_bring_what_another_mount_has_written() {
+fn a_lock_does_not_bring_data_that_another_mount_has_written() {
     let Some(first) = locking() else { return };
     let other = first.task.fork().expect("a task");
     let Some(second) = TestMount::of(other, options()) else {
@@ -107,7 +108,7 @@ fn a_lock_does_not_bring_what_another_mount_has_written() {
 }
 
 #[test]
-fn those_who_wait_hold_up_nobody_and_come_in_order() {
+fn waiting_requests_delay_no_other_and_are_granted_in_order() {
     let Some(mount) = locking() else { return };
     let mut holder = Agent::new(mount.dir());
     assert_eq!(holder.does("open f rw"), "3");
@@ -120,7 +121,7 @@ fn those_who_wait_hold_up_nobody_and_come_in_order() {
         until_waiting(&mount.task, n + 1);
         waiters.push(agent);
     }
-    // There are two threads, and eight who wait.
+    // There are two threads, and eight waiting requests.
     for n in 0..50 {
         let path = mount.at(&format!("file {n}"));
         fs::write(&path, "text").expect("written");
@@ -135,7 +136,7 @@ fn those_who_wait_hold_up_nobody_and_come_in_order() {
 }
 
 #[test]
-fn no_more_wait_than_may() {
+fn waiting_requests_are_bounded() {
     let Some(mount) = TestMount::new(Options {
         lock_waits_max: 2,
         ..options()
@@ -158,7 +159,7 @@ fn no_more_wait_than_may() {
     assert_eq!(second.answer(), "interrupted");
     third.begin("setlkw 3 w 0 0");
     until_waiting(&mount.task, 2);
-    // What needs no wait is done however many wait.
+    // A lock that is free is granted however many requests wait.
     assert_eq!(holder.does("open g rw"), "4");
     assert_eq!(holder.does("setlkw 4 w 0 0"), "ok");
     assert_eq!(holder.does("flock 4 ex"), "ok");
@@ -173,7 +174,7 @@ fn no_more_wait_than_may() {
 }
 
 #[test]
-fn a_mount_that_is_cut_off_lets_go_of_all() {
+fn an_aborted_mount_releases_all_its_locks() {
     let Some(mount) = locking() else { return };
     let other = mount.task.fork().expect("a task");
     let Some(second) = TestMount::of(other, options()) else {
@@ -215,7 +216,7 @@ fn a_mount_that_is_cut_off_lets_go_of_all() {
 }
 
 #[test]
-fn without_the_option_the_kernel_keeps_locks() {
+fn the_kernel_keeps_locks_without_the_option() {
     let Some(mount) = TestMount::new(Options::default()) else {
         return;
     };
@@ -232,7 +233,7 @@ fn without_the_option_the_kernel_keeps_locks() {
     mount.end();
 }
 
-/// Adds one to a number, as often as it is told.
+/// Increments a number as often as it is told.
 const ADDS: &str = "
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A place to mount at, and what is mounted there: a tree in memory.
+//! A mount of a tree in memory, at a directory of its own.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -12,17 +12,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The kernel's switch of rings.
+/// The kernel's switch for rings.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// How often rings are wanted now, and what the switch said before.
+/// How many offers there are, and the value of the switch before the first.
 static OFFERS: Mutex<(usize, String)> = Mutex::new((0, String::new()));
 
-/// The kernel offers rings until this goes.
+/// The kernel offers rings until this is dropped.
 pub(crate) struct Offer(());
 
 impl Offer {
-    /// `None`, and a word, where that cannot be had.
+    /// `None`, with a message, if that is impossible.
     pub(crate) fn make() -> Option<Self> {
         let mut offers = OFFERS.lock().expect("no panic");
         if offers.0 == 0 {
@@ -51,10 +51,10 @@ impl Drop for Offer {
     }
 }
 
-/// How long a mount that nobody uses any more may seem in use.
+/// How long an unused mount may seem to be in use.
 const MOMENT: Duration = Duration::from_secs(20);
 
-/// A mount of a tree in memory, which goes with it.
+/// A mount of a tree in memory, unmounted on drop.
 pub(crate) struct TestMount {
     dir: PathBuf,
     session: Option<Session>,
@@ -66,7 +66,7 @@ pub(crate) struct TestMount {
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl TestMount {
-    /// A mount of an empty tree; `None`, and a word, where none can be made.
+    /// A mount of an empty tree; `None`, with a message, if mounting is impossible.
     pub(crate) fn new(options: Options) -> Option<Self> {
         let vfs = Vfs::builder()
             .build(MemFs::new(MemOptions::default()))
@@ -75,13 +75,13 @@ impl TestMount {
         Self::of(task, options)
     }
 
-    /// A mount of what this task's root shows.
+    /// A mount of the tree at this task's root.
     pub(crate) fn of(task: Task, options: Options) -> Option<Self> {
         let server = Server::new(&task, options).expect("a server");
         Self::serving(task, server)
     }
 
-    /// A mount that this server of it makes; with `OPENPATH_RINGS` in the environment, by rings.
+    /// A mount by this server; by rings if `OPENPATH_RINGS` is in the environment.
     pub(crate) fn serving(task: Task, server: Server) -> Option<Self> {
         let wanted = std::env::var_os("OPENPATH_RINGS").is_some();
         let offer = wanted.then(|| Offer::make().expect("rings"));
@@ -137,8 +137,8 @@ impl TestMount {
     }
 }
 
-/// Unmounts and waits for the end. A program that another test starts holds all that is open here
-/// until it closes that as it is executed: for that moment the mount is in use.
+/// Unmounts and waits for the end. A program that another test starts inherits all descriptors of
+/// this process until its exec: for that moment the mount is in use.
 pub(crate) fn end(session: Session) {
     let begun = Instant::now();
     while let Err(why) = session.unmount() {
@@ -158,7 +158,7 @@ impl Drop for TestMount {
     }
 }
 
-/// Whether that is the machine's way of saying that it has no FUSE for this user.
+/// Whether this error means that the machine has no FUSE for this user.
 pub(crate) fn cannot(why: &io::Error) -> bool {
     use io::ErrorKind::{NotFound, PermissionDenied};
     matches!(why.kind(), NotFound | PermissionDenied)

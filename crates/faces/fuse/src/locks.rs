@@ -72,9 +72,9 @@ impl Drop for Locks {
     /// R4. The openings of waiting requests have other references here, so that nothing that ends
     ///     frees a lock for another one.
     fn drop(&mut self) {
-        let waiting_requests = core::mem::take(&mut *self.waits.table.lock());
-        for place in waiting_requests.values() {
-            if let WaitEntry::Waiting(waiting) = place {
+        let requests = core::mem::take(&mut *self.waits.table.lock());
+        for entry in requests.values() {
+            if let WaitEntry::Waiting(waiting) = entry {
                 let _told = waiting.wait.end();
             }
         }
@@ -93,7 +93,7 @@ struct WaitTable {
 
 #[derive(Default)]
 struct Finished {
-    waiting_requests: Vec<Arc<Waiting>>,
+    requests: Vec<Arc<Waiting>>,
     /// A thread drops them.
     draining: bool,
 }
@@ -108,7 +108,7 @@ enum WaitEntry {
 struct Waiting {
     request: u64,
     /// For a record lock: the opening and the owner.
-    requests: Option<(Fd, u64)>,
+    record_owner: Option<(Fd, u64)>,
     wait: LockWait,
     waits: Weak<WaitTable>,
     waker: Waker,
@@ -160,29 +160,29 @@ impl WaitTable {
     fn insert(
         self: &Arc<Self>,
         request: u64,
-        requests: Option<(Fd, u64)>,
+        record_owner: Option<(Fd, u64)>,
         wait: LockWait,
     ) -> Arc<Waiting> {
         let waiting = Arc::new_cyclic(|it| Waiting {
             request,
-            requests,
+            record_owner,
             wait,
             waits: Arc::downgrade(self),
             waker: Waker::from(Arc::new(LockWaker(Weak::clone(it)))),
         });
-        let place = WaitEntry::Waiting(Arc::clone(&waiting));
-        self.table.lock().insert(request, place);
+        let entry = WaitEntry::Waiting(Arc::clone(&waiting));
+        self.table.lock().insert(request, entry);
         waiting
     }
 
     /// Removes a waiting request: the thread that gets it answers it.
     fn take(&self, request: u64) -> Option<Arc<Waiting>> {
         let mut table = self.table.lock();
-        let place = table.remove(&request)?;
-        match place {
+        let entry = table.remove(&request)?;
+        match entry {
             WaitEntry::Waiting(waiting) => Some(waiting),
             WaitEntry::Reserved => {
-                table.insert(request, place);
+                table.insert(request, entry);
                 None
             }
         }
@@ -196,14 +196,14 @@ impl WaitTable {
     /// Drops a request that waits no more (R5).
     fn drop_later(&self, waiting: Arc<Waiting>) {
         let mut finished = self.finished.lock();
-        finished.waiting_requests.push(waiting);
+        finished.requests.push(waiting);
         if core::mem::replace(&mut finished.draining, true) {
             return;
         }
         drop(finished);
         loop {
             let mut finished = self.finished.lock();
-            let Some(next) = finished.waiting_requests.pop() else {
+            let Some(next) = finished.requests.pop() else {
                 finished.draining = false;
                 return;
             };
@@ -214,7 +214,7 @@ impl WaitTable {
 
     /// A request ends for its owner (R7).
     fn request_answered(&self, waiting: &Waiting) {
-        if let Some((fd, owner)) = waiting.requests {
+        if let Some((fd, owner)) = waiting.record_owner {
             self.owners.end_request(fd, owner);
         }
     }
@@ -284,22 +284,22 @@ impl Locks {
             done => return done.map(|()| Answered::Now),
         }
         self.waits.reserve(request)?;
-        let line = if lock.is_flock {
+        let queued = if lock.is_flock {
             w.task.set_pid(lock.range.pid);
             flock_op(lock).and_then(|op| w.task.flock_later(fd, op))
         } else {
             self.note_request(w, fd, lock);
             self.face.setlkw(&w.task, fd, lock.owner, &lock.range)
         };
-        let Ok(Some(wait)) = line else {
+        let Ok(Some(wait)) = queued else {
             if !lock.is_flock {
-                self.request_done(w, fd, lock, line.is_ok());
+                self.request_done(w, fd, lock, queued.is_ok());
             }
             self.waits.cancel_reservation(request);
-            return line.map(|_| Answered::Now);
+            return queued.map(|_| Answered::Now);
         };
-        let requests = (!lock.is_flock).then_some((fd, lock.owner));
-        let waiting = self.waits.insert(request, requests, wait);
+        let record_owner = (!lock.is_flock).then_some((fd, lock.owner));
+        let waiting = self.waits.insert(request, record_owner, wait);
         waiting.poll_answer();
         if w.in_flight.is_interrupted() {
             // R3
@@ -315,7 +315,7 @@ impl Locks {
             // A result that came at the same moment takes precedence.
             let result = waiting.wait.end().unwrap_or(Err(Errno::EINTR));
             self.waits.request_answered(waiting);
-            if let (Some((fd, owner)), Err(_)) = (waiting.requests, result) {
+            if let (Some((fd, owner)), Err(_)) = (waiting.record_owner, result) {
                 self.forget_idle(w, fd, self.owners.idle(fd, owner));
             }
             self.waits.answer(request, result);
@@ -343,14 +343,9 @@ impl Locks {
 
     /// Forgets those of the idle owners that have no lock of the file (R6). An owner that cannot be
     /// checked is kept.
-    fn forget_idle(
-        &self,
-        w: &Worker,
-        fd: Fd,
-        waiting_requests: impl IntoIterator<Item = IdleOwner>,
-    ) {
+    fn forget_idle(&self, w: &Worker, fd: Fd, requests: impl IntoIterator<Item = IdleOwner>) {
         let all = Flock::new(F_UNLCK, 0, 0);
-        for it in waiting_requests {
+        for it in requests {
             let found = self.face.getlk(&w.task, fd, it.owner, &all);
             if found.is_ok_and(|found| found.kind == F_UNLCK) {
                 self.owners.forget_if_unchanged(fd, it);

@@ -30,10 +30,10 @@ fn shown(path: &Path) -> Result<u32, i32> {
 }
 
 /// The flags of a file and a directory, and the results of calls on them.
-type Told = ([Result<u32, i32>; 2], Vec<i32>);
+type Outcome = ([Result<u32, i32>; 2], Vec<i32>);
 
 /// The results of calls on a file and a directory with each set of flags.
-fn told(dir: &Path) -> Vec<Told> {
+fn outcomes(dir: &Path) -> Vec<Outcome> {
     let (file, sub) = (dir.join("file"), dir.join("sub"));
     fs::write(&file, "data").expect("written");
     fs::create_dir(&sub).expect("made");
@@ -90,7 +90,7 @@ fn flags_of_files_are_shown_set_and_enforced_as_on_tmpfs() {
         return;
     }
     assert_eq!(set(&probe, IFlags::empty()), 0);
-    let expected = told(&beside);
+    let expected = outcomes(&beside);
     fs::remove_dir_all(&beside).expect("removed");
     for opens in [Opens::Never, Opens::Each] {
         let Some(mount) = TestMount::new(Options {
@@ -99,7 +99,7 @@ fn flags_of_files_are_shown_set_and_enforced_as_on_tmpfs() {
         }) else {
             return;
         };
-        assert_eq!(told(mount.dir()), expected, "{opens:?}");
+        assert_eq!(outcomes(mount.dir()), expected, "{opens:?}");
         // A flag that the tree does not have.
         let unknown = set(&mount.at("file"), IFlags::COMPRESSED);
         assert_eq!(unknown, rustix::io::Errno::OPNOTSUPP.raw_os_error());

@@ -10,16 +10,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use test_mount::{cannot, end};
+use test_mount::{end, lacks_fuse};
 
 /// How long a machine under load may take for one event.
-const PATIENCE: Duration = Duration::from_secs(20);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits until it is so.
-fn becomes(what: &str, is: impl Fn() -> bool) {
+fn eventually(what: &str, is: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is() {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        assert!(begun.elapsed() < EVENT_TIMEOUT, "never: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -31,14 +31,14 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 /// Runs a test with a directory of the host and its mount.
-fn shown(name: &str, options: Options, test: impl Fn(&Path, &Path)) {
-    shown_as(name, options, Server::subscribe, |below, above, _| {
+fn with_mount(name: &str, options: Options, test: impl Fn(&Path, &Path)) {
+    with_mount_as(name, options, Server::subscribe, |below, above, _| {
         test(below, above);
     });
 }
 
 /// The same, subscribed in this way; with a task beside the mount.
-fn shown_as(
+fn with_mount_as(
     name: &str,
     options: Options,
     subscribe: fn(&mut Server, &Arc<SuperBlock>),
@@ -59,7 +59,7 @@ fn shown_as(
             test(&below, &above, &task);
             end(session);
         }
-        Err(why) if cannot(&why) => {
+        Err(why) if lacks_fuse(&why) => {
             eprintln!("skipped: this user may not mount FUSE here ({why})");
         }
         Err(why) => panic!("no mount: {why}"),
@@ -70,19 +70,19 @@ fn shown_as(
 
 fn changes_are_seen(below: &Path, above: &Path) {
     fs::create_dir(below.join("d")).expect("made");
-    becomes("a directory", || above.join("d").is_dir());
+    eventually("a directory", || above.join("d").is_dir());
     fs::write(below.join("d/a"), "one").expect("made");
-    becomes("a file", || {
+    eventually("a file", || {
         fs::read(above.join("d/a")).is_ok_and(|t| t == b"one")
     });
     assert!(!above.join("d/b").exists());
     fs::write(below.join("d/a"), "another").expect("written");
-    becomes("other data", || {
+    eventually("other data", || {
         fs::read(above.join("d/a")).is_ok_and(|t| t == b"another")
     });
     fs::rename(below.join("d/a"), below.join("d/b")).expect("moved");
-    becomes("a new name", || above.join("d/b").exists());
-    becomes("no old name", || !above.join("d/a").exists());
+    eventually("a new name", || above.join("d/b").exists());
+    eventually("no old name", || !above.join("d/a").exists());
     let names = || {
         let all = fs::read_dir(above.join("d")).expect("listed");
         all.map(|e| e.expect("an entry").file_name())
@@ -90,16 +90,16 @@ fn changes_are_seen(below: &Path, above: &Path) {
     };
     assert_eq!(names(), ["b"]);
     fs::write(below.join("d/c"), "").expect("made");
-    becomes("a longer listing", || names().len() == 2);
+    eventually("a longer listing", || names().len() == 2);
     fs::remove_file(below.join("d/b")).expect("removed");
-    becomes("a shorter listing", || names() == ["c"]);
+    eventually("a shorter listing", || names() == ["c"]);
     fs::remove_dir_all(below.join("d")).expect("removed");
-    becomes("nothing", || !above.join("d").exists());
+    eventually("nothing", || !above.join("d").exists());
 }
 
 #[test]
 fn changes_by_others_are_seen_with_endless_timeouts() {
-    shown("forever", Options::default(), changes_are_seen);
+    with_mount("forever", Options::default(), changes_are_seen);
 }
 
 #[test]
@@ -108,22 +108,22 @@ fn evicted_names_are_looked_up_again() {
         tracked_names_max: 1,
         ..Options::default()
     };
-    shown("room", options, changes_are_seen);
+    with_mount("room", options, changes_are_seen);
 }
 
 #[test]
 fn a_directory_in_use_keeps_its_inode() {
-    shown("in-use", Options::default(), |below, above| {
+    with_mount("in-use", Options::default(), |below, above| {
         fs::create_dir(below.join("in")).expect("made");
         fs::write(below.join("in/file"), "text").expect("made");
-        becomes("a file", || above.join("in/file").exists());
+        eventually("a file", || above.join("in/file").exists());
         let open = fs::File::open(above.join("in")).expect("opened");
         for n in 0..20 {
             fs::write(below.join(format!("in/{n}")), "").expect("made");
             fs::rename(below.join("in"), below.join("out")).expect("moved");
             fs::rename(below.join("out"), below.join("in")).expect("moved back");
         }
-        becomes("the last one", || above.join("in/19").exists());
+        eventually("the last one", || above.join("in/19").exists());
         use std::os::unix::fs::MetadataExt;
         let (held, named) = (open.metadata(), fs::metadata(above.join("in")));
         assert_eq!(held.expect("there").ino(), named.expect("there").ino());
@@ -139,7 +139,7 @@ fn an_append_goes_to_the_end_that_others_have_moved() {
         ),
         ("append-others", Server::subscribe_disjoint),
     ] {
-        shown_as(name, Options::default(), subscribe, |below, above, task| {
+        with_mount_as(name, Options::default(), subscribe, |below, above, task| {
             use std::io::Write;
             let path = below.join("log");
             let append = |path: &Path| fs::File::options().append(true).open(path);
@@ -154,7 +154,7 @@ fn an_append_goes_to_the_end_that_others_have_moved() {
                 if n % 2 == 0 {
                     // The tree knows the new length by now, and the kernel, which did not ask, may
                     // not. In every other round the tree may not know it either.
-                    becomes("the length", || {
+                    eventually("the length", || {
                         let len = task.stat(b"/log").map(|stat| stat.size);
                         len == Ok(expected.len() as i64)
                     });
@@ -163,7 +163,7 @@ fn an_append_goes_to_the_end_that_others_have_moved() {
                 expected += &format!("mine {n}\n");
             }
             assert_eq!(fs::read_to_string(&path).expect("read"), expected);
-            becomes("the text", || {
+            eventually("the text", || {
                 fs::read_to_string(above.join("log")).is_ok_and(|text| text == expected)
             });
         });
@@ -172,7 +172,7 @@ fn an_append_goes_to_the_end_that_others_have_moved() {
 
 #[test]
 fn rwf_noappend_is_refused_or_appends() {
-    shown("noappend", Options::default(), |below, above| {
+    with_mount("noappend", Options::default(), |below, above| {
         fs::write(below.join("log"), "begun\n").expect("made");
         let python = "import errno, os, sys\n\
             f = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)\n\
@@ -188,16 +188,16 @@ fn rwf_noappend_is_refused_or_appends() {
 
 #[test]
 fn a_truncation_by_others_is_seen_by_open_files() {
-    shown("cut", Options::default(), |below, above| {
+    with_mount("cut", Options::default(), |below, above| {
         fs::write(below.join("log"), "long enough\n").expect("made");
         let open = fs::File::open(above.join("log")).expect("opened");
         assert_eq!(open.metadata().expect("there").len(), 12);
         for (text, len) in [("short\n", 6), ("", 0), ("longer than it was\n", 19)] {
             fs::write(below.join("log"), text).expect("written");
-            becomes("the length", || {
+            eventually("the length", || {
                 open.metadata().is_ok_and(|now| now.len() == len)
             });
-            becomes("the text", || {
+            eventually("the text", || {
                 fs::read_to_string(above.join("log")).is_ok_and(|now| now == text)
             });
         }
@@ -211,7 +211,7 @@ fn sizes_that_others_change_are_seen_with_the_writeback_cache() {
         writeback: true,
         ..Options::default()
     };
-    shown_as(
+    with_mount_as(
         "kept-back",
         options.clone(),
         subscribe,
@@ -219,7 +219,7 @@ fn sizes_that_others_change_are_seen_with_the_writeback_cache() {
             changes_are_seen(below, above);
         },
     );
-    shown_as("lengths", options, subscribe, |below, above, _| {
+    with_mount_as("lengths", options, subscribe, |below, above, _| {
         use std::io::{Read, Seek, Write};
         fs::write(below.join("log"), "begun\n").expect("made");
         let mut followed = fs::File::open(above.join("log")).expect("opened");
@@ -232,11 +232,11 @@ fn sizes_that_others_change_are_seen_with_the_writeback_cache() {
             let line = format!("{n}").repeat(3000) + "\n";
             log.write_all(line.as_bytes()).expect("written");
             let whole = fs::read_to_string(below.join("log")).expect("read");
-            becomes("the length", || {
+            eventually("the length", || {
                 let now = followed.metadata().expect("there").len();
                 now == whole.len() as u64
             });
-            becomes("the text", || {
+            eventually("the text", || {
                 let mut open = &followed;
                 let mut text = String::new();
                 open.rewind().expect("rewound");
@@ -246,16 +246,16 @@ fn sizes_that_others_change_are_seen_with_the_writeback_cache() {
         }
         // A truncated file is another node for the next open.
         fs::write(below.join("log"), "anew\n").expect("written");
-        becomes("the shorter one", || {
+        eventually("the shorter one", || {
             fs::read(above.join("log")).is_ok_and(|t| t == b"anew\n")
         });
         drop(followed);
         fs::write(below.join("log"), "1\n").expect("written");
-        becomes("the shortest one", || {
+        eventually("the shortest one", || {
             fs::read(above.join("log")).is_ok_and(|t| t == b"1\n")
         });
         fs::write(below.join("log"), "longer again\n").expect("written");
-        becomes("the longer one", || {
+        eventually("the longer one", || {
             fs::read(above.join("log")).is_ok_and(|t| t == b"longer again\n")
         });
     });

@@ -73,7 +73,7 @@ impl Observer for Notes {
 }
 
 /// A mount with an observer.
-fn watched() -> Option<(TestMount, Arc<Notes>)> {
+fn observed_mount() -> Option<(TestMount, Arc<Notes>)> {
     let vfs = Vfs::builder().build(MemFs::new(MemOptions::default()));
     let task = vfs.expect("a Vfs").task(Cred::root()).expect("a task");
     let options = Options {
@@ -89,7 +89,7 @@ fn watched() -> Option<(TestMount, Arc<Notes>)> {
 
 #[test]
 fn opens_are_observed_with_their_results() {
-    let Some((mount, notes)) = watched() else {
+    let Some((mount, notes)) = observed_mount() else {
         return;
     };
     fs::write(mount.at("a"), "one").expect("written");
@@ -101,7 +101,7 @@ fn opens_are_observed_with_their_results() {
 
 #[test]
 fn names_that_may_not_be_cached_are_looked_up_at_each_use() {
-    let Some((mount, notes)) = watched() else {
+    let Some((mount, notes)) = observed_mount() else {
         return;
     };
     // A name that is created through the mount is cached: the kernel did not ask for it.
@@ -130,7 +130,7 @@ fn names_that_may_not_be_cached_are_looked_up_at_each_use() {
 
 #[test]
 fn each_refusal_is_observed() {
-    let Some((mount, notes)) = watched() else {
+    let Some((mount, notes)) = observed_mount() else {
         return;
     };
     fs::write(mount.at("file"), "").expect("written");

@@ -20,7 +20,7 @@ use std::time::Duration;
 use test_mount::{Offer, TestMount};
 
 /// A call that takes longer hangs.
-const HANGS: Duration = Duration::from_secs(30);
+const HANG_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn task() -> Task {
     let tree = MemFs::new(MemOptions::default());
@@ -29,12 +29,12 @@ fn task() -> Task {
 }
 
 /// A mount by rings; `None`, with a message, if there are none.
-fn ringed(options: Options, watch: Option<Arc<dyn Observer>>) -> Option<TestMount> {
+fn mount_by_rings(options: Options, observer: Option<Arc<dyn Observer>>) -> Option<TestMount> {
     let offer = Offer::make()?;
     let task = task();
     let mut server = Server::new(&task, options).expect("a server");
-    if let Some(watch) = watch {
-        server.observe(watch);
+    if let Some(observer) = observer {
+        server.observe(observer);
     }
     let mount = TestMount::serving(task, server)?;
     drop(offer);
@@ -48,7 +48,7 @@ fn by_rings(mount: &TestMount) -> u64 {
 
 #[test]
 fn all_requests_with_replies_come_by_rings() {
-    let Some(mount) = ringed(Options::default(), None) else {
+    let Some(mount) = mount_by_rings(Options::default(), None) else {
         return;
     };
     fs::create_dir_all(mount.at("a/b")).expect("made");
@@ -84,7 +84,7 @@ fn all_requests_with_replies_come_by_rings() {
 
 #[test]
 fn an_uncached_file_is_read_by_rings() {
-    let Some(mount) = ringed(Options::default(), None) else {
+    let Some(mount) = mount_by_rings(Options::default(), None) else {
         return;
     };
     let data: Vec<u8> = (0..3_000_001u32).map(|n| (n % 239) as u8).collect();
@@ -100,7 +100,7 @@ fn an_uncached_file_is_read_by_rings() {
 
 #[test]
 fn locks_that_the_kernel_keeps_work_by_rings() {
-    let Some(mount) = ringed(Options::default(), None) else {
+    let Some(mount) = mount_by_rings(Options::default(), None) else {
         return;
     };
     fs::write(mount.at("file"), "").expect("made");
@@ -168,7 +168,7 @@ impl Observer for Slow {
         if name.starts_with(b"slow") {
             let _heard = self.came.send(());
             // With a limit, so that a failing test ends.
-            let _told = self.go.lock().recv_timeout(HANGS);
+            let _told = self.go.lock().recv_timeout(HANG_TIMEOUT);
         }
         true
     }
@@ -187,7 +187,7 @@ impl Observer for Slow {
 }
 
 /// Looks up a path on the first CPU; returns the error, if any.
-fn look(path: PathBuf) -> (JoinHandle<()>, Receiver<Option<i32>>) {
+fn lookup_in_thread(path: PathBuf) -> (JoinHandle<()>, Receiver<Option<i32>>) {
     let (says, said) = channel();
     let body = move || {
         let mut set = CpuSet::new();
@@ -204,7 +204,7 @@ fn look(path: PathBuf) -> (JoinHandle<()>, Receiver<Option<i32>>) {
 fn a_slow_request_delays_no_other_on_its_cpu() {
     let (came, comes) = sync_channel(8);
     let (tell, go) = channel();
-    let watch = Slow {
+    let observer = Slow {
         came,
         go: openpath_sync::Mutex::new(go),
     };
@@ -212,27 +212,30 @@ fn a_slow_request_delays_no_other_on_its_cpu() {
         threads: 2,
         ..Options::default()
     };
-    let Some(mount) = ringed(options, Some(Arc::new(watch))) else {
+    let Some(mount) = mount_by_rings(options, Some(Arc::new(observer))) else {
         return;
     };
-    let (slow, said) = look(mount.at("slow"));
-    comes.recv_timeout(HANGS).expect("it came");
+    let (slow, said) = lookup_in_thread(mount.at("slow"));
+    comes.recv_timeout(HANG_TIMEOUT).expect("it came");
     for n in 0..20 {
-        let (quick, said) = look(mount.at(&format!("quick{n}")));
-        let found = said.recv_timeout(HANGS / 3).expect("it is answered");
+        let (quick, said) = lookup_in_thread(mount.at(&format!("quick{n}")));
+        let found = said.recv_timeout(HANG_TIMEOUT / 3).expect("it is answered");
         assert_eq!(found, Some(Errno::ENOENT.raw()));
         quick.join().expect("ended");
     }
     assert!(said.try_recv().is_err(), "it still waits");
     // A request that comes while all threads of the CPU are busy waits for one of them.
-    let (second, also) = look(mount.at("slow2"));
-    comes.recv_timeout(HANGS).expect("it came");
-    let (third, last) = look(mount.at("quick"));
+    let (second, also) = lookup_in_thread(mount.at("slow2"));
+    comes.recv_timeout(HANG_TIMEOUT).expect("it came");
+    let (third, last) = lookup_in_thread(mount.at("quick"));
     assert!(last.recv_timeout(Duration::from_millis(50)).is_err());
     tell.send(()).expect("who waits");
     tell.send(()).expect("who waits");
     for said in [said, also, last] {
-        assert_eq!(said.recv_timeout(HANGS), Ok(Some(Errno::ENOENT.raw())));
+        assert_eq!(
+            said.recv_timeout(HANG_TIMEOUT),
+            Ok(Some(Errno::ENOENT.raw()))
+        );
     }
     for thread in [slow, second, third] {
         thread.join().expect("ended");
@@ -244,7 +247,7 @@ fn a_slow_request_delays_no_other_on_its_cpu() {
 fn an_interrupt_finds_the_request_that_came_by_a_ring() {
     // More than one request copies.
     const LEN: usize = 100 << 20;
-    let Some(mount) = ringed(Options::default(), None) else {
+    let Some(mount) = mount_by_rings(Options::default(), None) else {
         return;
     };
     const COPIES: &str = "fallocate, lseek, copy_file_range";
@@ -295,12 +298,15 @@ fn a_killed_server_leaves_no_caller_waiting() {
     let way = lines.find_map(|line| line.split_once("way: ").map(|(_, way)| way.to_owned()));
     drop(offer);
     assert_eq!(way.as_deref(), Some("by rings"));
-    let (slow, said) = look(dir.join("slow"));
+    let (slow, said) = lookup_in_thread(dir.join("slow"));
     assert!(lines.any(|line| line.contains("it came")));
     assert!(said.try_recv().is_err(), "it waits");
     server.kill().expect("killed");
     server.wait().expect("ended");
-    let error = said.recv_timeout(HANGS).expect("nobody waits").unwrap_or(0);
+    let error = said
+        .recv_timeout(HANG_TIMEOUT)
+        .expect("nobody waits")
+        .unwrap_or(0);
     let gone = [Errno::ENOTCONN.raw(), Errno::ECONNABORTED.raw()];
     assert!(gone.contains(&error), "{error}");
     slow.join().expect("ended");
@@ -313,17 +319,17 @@ fn a_killed_server_leaves_no_caller_waiting() {
 fn serve_until_killed(dir: &Path) {
     let (came, comes) = sync_channel(1);
     let (_tell, go) = channel();
-    let watch = Slow {
+    let observer = Slow {
         came,
         go: openpath_sync::Mutex::new(go),
     };
     let task = task();
     let mut server = Server::new(&task, Options::default()).expect("a server");
-    server.observe(Arc::new(watch));
+    server.observe(Arc::new(observer));
     let session = server.mount(dir).expect("mounted");
     println!("way: {}", session.handle().rings());
-    comes.recv_timeout(HANGS).expect("a request");
+    comes.recv_timeout(HANG_TIMEOUT).expect("a request");
     println!("it came");
     // It is killed before that.
-    thread::sleep(HANGS);
+    thread::sleep(HANG_TIMEOUT);
 }

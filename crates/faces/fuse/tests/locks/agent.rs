@@ -8,9 +8,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// A command without an answer by then waits.
-pub(crate) const WAITS: Duration = Duration::from_millis(300);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_millis(300);
 /// A command without an answer by then hangs.
-const HANGS: Duration = Duration::from_secs(30);
+const HANG_TIMEOUT: Duration = Duration::from_secs(30);
 
 const SCRIPT: &str = include_str!("agent.py");
 
@@ -56,12 +56,12 @@ impl Agent {
 
     /// The answer.
     pub(crate) fn answer(&self) -> String {
-        self.said.recv_timeout(HANGS).expect("an answer")
+        self.said.recv_timeout(HANG_TIMEOUT).expect("an answer")
     }
 
     /// The answer, unless the command waits.
     pub(crate) fn now(&self) -> Option<String> {
-        match self.said.recv_timeout(WAITS) {
+        match self.said.recv_timeout(WAIT_TIMEOUT) {
             Ok(said) => Some(said),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => panic!("it is gone"),

@@ -229,7 +229,7 @@ fn a_lock_granted_after_an_unlock_of_all_ends_with_its_open_file() {
         assert_eq!(a.does("ofd_setlk 3 w 0 1"), "ok");
         assert_eq!(b.does("ofd_setlk 3 w 1 1"), "ok");
         assert_eq!(a.does("begin ofd_setlkw 3 w 1 1"), "ok");
-        std::thread::sleep(agent::WAITS);
+        std::thread::sleep(agent::WAIT_TIMEOUT);
         assert_eq!(a.does("ofd_setlk 3 u 0 1"), "ok");
         assert_eq!(b.does("ofd_setlk 3 u 1 1"), "ok");
         assert_eq!(a.does("end"), "ok");

@@ -52,7 +52,7 @@ impl Drop for Offer {
 }
 
 /// How long an unused mount may seem to be in use.
-const MOMENT: Duration = Duration::from_secs(20);
+const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A mount of a tree in memory, unmounted on drop.
 pub(crate) struct TestMount {
@@ -85,7 +85,7 @@ impl TestMount {
     pub(crate) fn serving(task: Task, server: Server) -> Option<Self> {
         let wanted = std::env::var_os("OPENPATH_RINGS").is_some();
         let offer = wanted.then(|| Offer::make().expect("rings"));
-        let mount = Self::made(task, server)?;
+        let mount = Self::try_mount(task, server)?;
         if offer.is_some() {
             let rings = mount.session().handle().rings();
             assert!(matches!(rings, Rings::Used | Rings::Locks), "{rings}");
@@ -93,7 +93,7 @@ impl TestMount {
         Some(mount)
     }
 
-    fn made(task: Task, server: Server) -> Option<Self> {
+    fn try_mount(task: Task, server: Server) -> Option<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("openpath-fuse-{}-{number}", std::process::id());
         let dir = std::env::temp_dir().join(name);
@@ -104,7 +104,7 @@ impl TestMount {
                 session: Some(session),
                 task,
             }),
-            Err(why) if cannot(&why) => {
+            Err(why) if lacks_fuse(&why) => {
                 eprintln!("skipped: this user may not mount FUSE here ({why})");
                 let _gone = std::fs::remove_dir(&dir);
                 None
@@ -143,7 +143,10 @@ pub(crate) fn end(session: Session) {
     let begun = Instant::now();
     while let Err(why) = session.unmount() {
         let in_use = why.kind() == io::ErrorKind::ResourceBusy;
-        assert!(in_use && begun.elapsed() < MOMENT, "not unmounted: {why}");
+        assert!(
+            in_use && begun.elapsed() < UNMOUNT_TIMEOUT,
+            "not unmounted: {why}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     session.wait().expect("a clean end");
@@ -159,7 +162,7 @@ impl Drop for TestMount {
 }
 
 /// Whether this error means that the machine has no FUSE for this user.
-pub(crate) fn cannot(why: &io::Error) -> bool {
+pub(crate) fn lacks_fuse(why: &io::Error) -> bool {
     use io::ErrorKind::{NotFound, PermissionDenied};
     matches!(why.kind(), NotFound | PermissionDenied)
 }

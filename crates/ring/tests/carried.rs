@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data that a tree moves by itself: no worker waits for it, and a ring keeps its word.
+//! Data that the back end moves by itself: no worker waits for it, and the order of a ring holds.
 
 #[path = "common/carrying.rs"]
 mod carrying;
@@ -40,7 +40,7 @@ fn all_begun(world: &World) {
 }
 
 #[test]
-fn reads_and_syncs_need_no_worker_and_writes_one_to_close() {
+fn reads_and_syncs_need_no_worker_and_writes_one_to_complete() {
     let (world, mut ring) = open();
     submit(&mut ring, [Sqe::read(0, vec![0; 4], 8).user_data(1)]);
     assert_eq!((ring.in_flight(), ring.ready()), (1, 0));
@@ -67,7 +67,7 @@ fn reads_and_syncs_need_no_worker_and_writes_one_to_close() {
 }
 
 #[test]
-fn what_is_out_of_the_ordinary_is_a_workers() {
+fn special_data_operations_go_to_a_worker() {
     let (world, mut ring) = open();
     let task = ring.task();
     let append = task.open(b"/f", O_RDWR | O_APPEND, 0).expect("open");
@@ -95,13 +95,13 @@ fn what_is_out_of_the_ordinary_is_a_workers() {
         told(&mut ring, sqe, result);
     }
     assert_eq!(&world.state.data.lock().unwrap()[..], b"x12345678abcd");
-    // Who is not privileged takes the set-user-id bit away.
+    // An unprivileged writer strips the set-user-id bit.
     ring.task().chmod(b"/f", 0o4666).expect("chmod");
     let mut guest = world.ring(Cred::user(1000, 1000, &[]));
     assert_eq!(guest.task().open(b"/f", O_RDWR, 0), Ok(0));
     told(&mut guest, Sqe::write(0, "x", 0), Ok(1));
     assert_eq!(ring.task().stat(b"/f").map(|s| s.mode & 0o7777), Ok(0o666));
-    // An access time that is to move.
+    // An access time that moves.
     let times = [openpath_abi::TimeSet::Now; 2];
     ring.task()
         .utimensat(-100, Some(b"/f"), times, 0)
@@ -112,7 +112,7 @@ fn what_is_out_of_the_ordinary_is_a_workers() {
 }
 
 #[test]
-fn what_goes_wrong_on_the_way_is_done_by_the_call() {
+fn a_failed_back_end_operation_is_repeated_as_the_call() {
     let (world, mut ring) = open();
     for errno in [Errno::ECANCELED, Errno::EINTR, Errno::EIO] {
         submit(&mut ring, [Sqe::read(0, vec![0; 2], 4)]);
@@ -143,7 +143,7 @@ fn what_goes_wrong_on_the_way_is_done_by_the_call() {
 }
 
 #[test]
-fn a_write_under_way_keeps_others_out_but_those_of_its_kind() {
+fn a_write_in_progress_excludes_all_but_other_writes() {
     let (world, mut ring) = open();
     let writes = [Sqe::write(0, "ab", 0), Sqe::write(0, "cd", 1)];
     submit(&mut ring, writes);
@@ -165,7 +165,7 @@ fn a_write_under_way_keeps_others_out_but_those_of_its_kind() {
 }
 
 #[test]
-fn chains_drains_and_time_outs_wait_for_it() {
+fn chains_drains_and_time_outs_wait_for_the_back_end() {
     let (world, mut ring) = open();
     submit(
         &mut ring,
@@ -219,7 +219,7 @@ fn chains_drains_and_time_outs_wait_for_it() {
 }
 
 #[test]
-fn it_is_cancelled_as_what_a_worker_has_begun() {
+fn a_back_end_job_is_not_cancelled_once_begun() {
     let (world, mut ring) = open();
     submit(&mut ring, [Sqe::read(0, vec![0; 3], 0).user_data(7)]);
     let begun = world.next();
@@ -235,7 +235,7 @@ fn it_is_cancelled_as_what_a_worker_has_begun() {
 }
 
 #[test]
-fn a_file_that_was_closed_meanwhile_ends_in_a_worker() {
+fn a_file_that_was_closed_meanwhile_is_released_by_a_worker() {
     let (world, mut ring) = open();
     submit(&mut ring, [Sqe::read(0, vec![0; 3], 0), Sqe::close(0)]);
     let begun = world.next();
@@ -249,7 +249,7 @@ fn a_file_that_was_closed_meanwhile_ends_in_a_worker() {
 }
 
 #[test]
-fn a_ring_that_goes_leaves_nothing_undone() {
+fn a_dropped_ring_completes_its_back_end_jobs() {
     let (world, mut ring) = open();
     submit(
         &mut ring,
@@ -280,7 +280,7 @@ fn a_ring_that_goes_leaves_nothing_undone() {
 }
 
 #[test]
-fn a_pool_that_goes_closes_what_comes_later() {
+fn a_dropped_pool_completes_late_jobs() {
     let (mut world, mut ring) = open();
     submit(&mut ring, [Sqe::write(0, "ab", 3)]);
     let begun = world.next();
@@ -297,7 +297,7 @@ fn a_pool_that_goes_closes_what_comes_later() {
 }
 
 #[test]
-fn futures_are_carried_and_may_be_dropped() {
+fn futures_use_the_back_end_and_may_be_dropped() {
     let world = World::new(true);
     let task = world.vfs.task(Cred::root()).expect("a task");
     assert_eq!(task.open(b"/f", O_RDWR, 0), Ok(0));
@@ -324,7 +324,7 @@ fn futures_are_carried_and_may_be_dropped() {
 }
 
 #[test]
-fn watchers_hear_of_it_as_of_the_call() {
+fn inotify_events_equal_those_of_the_calls() {
     let heard = [true, false].map(|carries| {
         let world = World::new(carries);
         let mut ring = world.ring(Cred::root());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Futures: ready at once when cached, woken otherwise, and gone without a trace when dropped.
+//! Futures: ready at once if cached, woken otherwise, and without a trace when dropped.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Says when it is woken, and counts.
+/// Signals and counts its wake-ups.
 struct Told(mpsc::Sender<()>, AtomicUsize);
 
 impl Wake for Told {
@@ -58,7 +58,7 @@ fn task(world: &World, set: impl FnOnce(&mut RingOptions)) -> AsyncTask {
 }
 
 #[test]
-fn calls_of_ones_own_leave_nothing_open_however_they_end() {
+fn functions_of_the_caller_leave_nothing_open() {
     let world = World::new();
     let mut task = task(&world, |_| {});
     for round in 0..4 {
@@ -78,7 +78,7 @@ fn calls_of_ones_own_leave_nothing_open_however_they_end() {
 }
 
 #[test]
-fn what_is_cached_is_ready_at_once() {
+fn cached_calls_are_ready_at_once() {
     if over_host() {
         // Data and closes of the host may wait.
         return;
@@ -102,7 +102,7 @@ fn what_is_cached_is_ready_at_once() {
 }
 
 #[test]
-fn a_fifo_without_a_peer_is_waited_for() {
+fn an_open_of_a_fifo_waits_for_its_peer() {
     let world = World::new();
     let peer = world.task();
     peer.mknod(b"/d/p", S_IFIFO | 0o600, 0).unwrap();
@@ -111,7 +111,7 @@ fn a_fifo_without_a_peer_is_waited_for() {
         let (waker, heard) = waker();
         let mut open = pin!(task.local().open(b"/d/p", ours, 0));
         assert_eq!(poll(open.as_mut(), &waker), Poll::Pending);
-        // It waits for the one at work.
+        // It waits for the call in progress.
         let met = peer.open(b"/d/p", other, 0).unwrap();
         heard.recv().expect("a wake-up");
         let Poll::Ready(Ok(fd)) = poll(open.as_mut(), &waker) else {
@@ -128,7 +128,8 @@ fn a_fifo_without_a_peer_is_waited_for() {
         let mut open = Box::pin(task.local().open(b"/d/p", side, 0));
         assert_eq!(poll(open.as_mut(), Waker::noop()), Poll::Pending);
         drop(open);
-        // The worker is interrupted, or meets us; then nobody has an end, though no call looks.
+        // The worker is interrupted, or meets this open; then the FIFO has no reader, though no
+        // call reports that.
         while let Ok(fd) = block_on(task.local().open(b"/d/p", O_WRONLY | O_NONBLOCK, 0)) {
             task.task().close(fd).unwrap();
             std::thread::yield_now();
@@ -144,7 +145,7 @@ fn a_fifo_without_a_peer_is_waited_for() {
 }
 
 #[test]
-fn what_is_not_is_woken_for_and_the_same() {
+fn uncached_calls_are_woken_with_the_same_results() {
     for inline in [true, false] {
         let world = World::new();
         let mut task = task(&world, |options| options.inline = inline);
@@ -197,7 +198,7 @@ fn what_is_not_is_woken_for_and_the_same() {
 }
 
 #[test]
-fn each_is_woken_for_its_own_call() {
+fn each_future_is_woken_for_its_own_call() {
     let world = World::new();
     let task = task(&world, |_| {});
     let (mine, mine_heard) = waker();
@@ -221,7 +222,7 @@ fn each_is_woken_for_its_own_call() {
 }
 
 #[test]
-fn a_dropped_future_leaves_nothing_open_and_its_place_free() {
+fn a_dropped_future_leaves_nothing_open_and_frees_its_slot() {
     let world = World::new();
     let mut task = task(&world, |options| {
         options.entries = 8;
@@ -237,7 +238,7 @@ fn a_dropped_future_leaves_nothing_open_and_its_place_free() {
             future
         });
         let mut futures: Vec<_> = futures.collect();
-        // Some at once, some when they have come back, one not at all.
+        // Some are dropped at once, some after they came back, one is kept.
         futures.truncate(4);
         let last = block_on(futures.swap_remove(0)).expect("a descriptor");
         drop(futures);
@@ -253,7 +254,7 @@ fn a_dropped_future_leaves_nothing_open_and_its_place_free() {
 }
 
 #[test]
-fn who_finds_no_place_waits_for_one() {
+fn a_future_without_a_slot_waits_for_one() {
     let world = World::new();
     let task = task(&world, |options| {
         options.entries = 2;
@@ -285,7 +286,7 @@ fn who_finds_no_place_waits_for_one() {
 }
 
 #[test]
-fn a_storm_of_wakers_and_a_dropped_task_lose_nothing() {
+fn many_wakers_and_a_dropped_task_lose_no_result() {
     let world = World::new();
     let task = task(&world, |_| {});
     let mut open = Box::pin(task.local().open(b"/slow/w", O_RDONLY, 0));
@@ -312,7 +313,7 @@ fn a_storm_of_wakers_and_a_dropped_task_lose_nothing() {
 }
 
 #[test]
-fn one_at_a_time_may_change_threads() {
+fn a_future_may_move_between_threads() {
     fn is_send<T: Send>(value: T) -> T {
         value
     }

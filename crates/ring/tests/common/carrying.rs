@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree of one file, `/f`, whose data is carried when the test says so.
+//! A tree of one file, `/f`, with data that the back end moves when the test says so.
 
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions};
@@ -12,20 +12,20 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What was begun, until the test ends it.
+/// An operation of the back end, until the test ends it.
 pub(crate) struct Begun {
     pub(crate) cargo: Cargo,
     pub(crate) offset: u64,
     then: Carried,
 }
 
-/// What the file's calls share.
+/// Shared by the file's calls.
 pub(crate) struct State {
     pub(crate) data: Mutex<Vec<u8>>,
-    /// What was called, in turn.
+    /// The calls, in order.
     pub(crate) log: Mutex<Vec<String>>,
     begun: Mutex<Sender<Begun>>,
-    /// Whether anything is carried.
+    /// Whether the back end moves data.
     carries: bool,
 }
 
@@ -60,7 +60,7 @@ impl State {
 }
 
 impl Begun {
-    /// Does it whole.
+    /// Does it completely.
     pub(crate) fn done(mut self, state: &State) {
         let moved = match &mut self.cargo {
             Cargo::Read(buf) => state.read(buf, self.offset),
@@ -70,7 +70,7 @@ impl Begun {
         self.ended(Ok(moved));
     }
 
-    /// Ends it with this, in a thread of the backend.
+    /// Ends it with this result, in a thread of the back end.
     pub(crate) fn ended(self, moved: Result<usize, Errno>) {
         let Self { cargo, then, .. } = self;
         let kernel = thread::Builder::new().name("kernel".to_owned());
@@ -239,23 +239,23 @@ impl World {
         Ring::new(task, &self.pool, RingOptions::default()).expect("a ring")
     }
 
-    /// The next that is begun.
+    /// The next operation.
     pub(crate) fn next(&self) -> Begun {
         self.begun.recv().expect("something is begun")
     }
 
-    /// What was called since this was last asked.
+    /// The calls since the last time.
     pub(crate) fn log(&self) -> Vec<String> {
         std::mem::take(&mut *self.state.log.lock().unwrap())
     }
 
-    /// Nothing is held any more.
+    /// Nothing is in use any more.
     pub(crate) fn assert_at_rest(self) {
         let Self {
             vfs, pool, before, ..
         } = self;
         drop(pool);
-        // A lane that outlived its pool may be letting go of its last file still.
+        // A lane that outlived its pool may still be releasing its last file.
         let by = std::time::Instant::now() + std::time::Duration::from_secs(10);
         loop {
             vfs.collect();
@@ -270,7 +270,7 @@ impl World {
     }
 }
 
-/// The wall clock in nanoseconds: what is done one after the other has different times.
+/// The wall clock in nanoseconds: successive calls have different times.
 pub(crate) struct Fine;
 
 impl Clock for Fine {

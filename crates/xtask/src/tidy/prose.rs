@@ -32,7 +32,6 @@ const PENDING: &[(&str, usize)] = &[
     ("crates/conformance", 5),
     ("crates/faces/run", 4),
     ("crates/faces/wasi", 3),
-    ("crates/ring", 8),
     ("crates/testkit", 13),
     ("crates/vfs", 8),
     ("crates/xtask", 2),

@@ -1,65 +1,64 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a future does: in place with what its caller lent it, or by a worker with copies.
+//! The calls of futures: inline with borrowed arguments, or by a worker with copies.
 
-use crate::Bytes;
-use crate::attempt::{self, Tried};
-use crate::op::{Done, File, How, Op, Outcome, Output, Place, Where};
+use crate::attempt::{self, Attempted};
+use crate::op::{Done, File, Op, OpenCall, Outcome, Output, PathArg, Where};
 use crate::perform;
 use openpath_abi::fcntl::O_CLOEXEC;
 use openpath_abi::{Errno, Stat, Statx};
-use openpath_vfs::{DirEntry, Fd, Task};
+use openpath_vfs::{Bytes, DirEntry, Fd, Task};
 
 /// A call.
-pub(super) trait Plan {
-    /// What it answers.
+pub(super) trait AsyncOp {
+    /// The type of its result.
     type Out;
     /// Its number in `linux/io_uring.h`.
     const CODE: u8;
     /// Whether it opens a file.
     const OPENS: bool = false;
-    /// Tries it without a wait.
-    fn attempt(&mut self, task: &Task) -> Tried<Self::Out>;
-    /// The same for a worker.
+    /// Attempts it inline.
+    fn attempt(&mut self, task: &Task) -> Attempted<Self::Out>;
+    /// The call for a worker.
     fn op(&self) -> Op;
-    /// What a worker found, for the caller.
+    /// The result of a worker, for the caller.
     ///
     /// # Errors
     /// Those of the call; of an open `EMFILE`, `ENOMEM`.
     fn answer(&mut self, task: &Task, outcome: Outcome) -> Result<Self::Out, Errno>;
 }
 
-/// What a worker answered, if it is no error.
+/// The result of a worker, unless it is an error.
 fn done(outcome: Outcome) -> Result<Done, Errno> {
     outcome.map_err(|failed| failed.errno)
 }
 
-/// A path, and what it is relative to.
+/// A path, and the directory that it is relative to.
 #[derive(Clone, Copy)]
-pub(super) struct At<'a>(pub(super) Fd, pub(super) &'a [u8]);
+pub(super) struct PathRef<'a>(pub(super) Fd, pub(super) &'a [u8]);
 
-impl At<'_> {
-    fn kept(&self) -> Place {
-        Place {
+impl PathRef<'_> {
+    fn to_arg(self) -> PathArg {
+        PathArg {
             dir: self.0,
             path: Bytes::from(self.1),
         }
     }
 }
 
-pub(super) struct Open<'a>(pub(super) At<'a>, pub(super) How);
+pub(super) struct Open<'a>(pub(super) PathRef<'a>, pub(super) OpenCall);
 
-impl Plan for Open<'_> {
+impl AsyncOp for Open<'_> {
     type Out = Fd;
     const CODE: u8 = 28;
     const OPENS: bool = true;
 
     #[inline(always)]
-    fn attempt(&mut self, task: &Task) -> Tried<Fd> {
+    fn attempt(&mut self, task: &Task) -> Attempted<Fd> {
         attempt::open(task, self.0.0, self.0.1, &self.1)
     }
 
     fn op(&self) -> Op {
-        Op::Open(self.0.kept(), self.1, Where::Fd)
+        Op::Open(self.0.to_arg(), self.1, Where::Fd)
     }
 
     fn answer(&mut self, task: &Task, outcome: Outcome) -> Result<Fd, Errno> {
@@ -69,19 +68,19 @@ impl Plan for Open<'_> {
     }
 }
 
-pub(super) struct StatAt<'a>(pub(super) At<'a>, pub(super) u32);
+pub(super) struct StatAt<'a>(pub(super) PathRef<'a>, pub(super) u32);
 
-impl Plan for StatAt<'_> {
+impl AsyncOp for StatAt<'_> {
     type Out = Stat;
     const CODE: u8 = 21;
 
     #[inline(always)]
-    fn attempt(&mut self, task: &Task) -> Tried<Stat> {
+    fn attempt(&mut self, task: &Task) -> Attempted<Stat> {
         attempt::stat(task, self.0.0, self.0.1, self.1)
     }
 
     fn op(&self) -> Op {
-        Op::Stat(self.0.kept(), self.1)
+        Op::Stat(self.0.to_arg(), self.1)
     }
 
     fn answer(&mut self, _task: &Task, outcome: Outcome) -> Result<Stat, Errno> {
@@ -92,19 +91,19 @@ impl Plan for StatAt<'_> {
     }
 }
 
-pub(super) struct StatxAt<'a>(pub(super) At<'a>, pub(super) u32, pub(super) u32);
+pub(super) struct StatxAt<'a>(pub(super) PathRef<'a>, pub(super) u32, pub(super) u32);
 
-impl Plan for StatxAt<'_> {
+impl AsyncOp for StatxAt<'_> {
     type Out = Statx;
     const CODE: u8 = 21;
 
     #[inline(always)]
-    fn attempt(&mut self, task: &Task) -> Tried<Statx> {
+    fn attempt(&mut self, task: &Task) -> Attempted<Statx> {
         attempt::statx(task, self.0.0, self.0.1, self.1, self.2)
     }
 
     fn op(&self) -> Op {
-        Op::Statx(self.0.kept(), self.1, self.2)
+        Op::Statx(self.0.to_arg(), self.1, self.2)
     }
 
     fn answer(&mut self, _task: &Task, outcome: Outcome) -> Result<Statx, Errno> {
@@ -117,12 +116,12 @@ impl Plan for StatxAt<'_> {
 
 pub(super) struct Close(pub(super) Fd);
 
-impl Plan for Close {
+impl AsyncOp for Close {
     type Out = ();
     const CODE: u8 = 19;
 
     #[inline(always)]
-    fn attempt(&mut self, task: &Task) -> Tried<()> {
+    fn attempt(&mut self, task: &Task) -> Attempted<()> {
         attempt::close(task, self.0)
     }
 
@@ -137,12 +136,12 @@ impl Plan for Close {
 
 pub(super) struct Read<'a>(pub(super) Fd, pub(super) &'a mut [u8], pub(super) i64);
 
-impl Plan for Read<'_> {
+impl AsyncOp for Read<'_> {
     type Out = usize;
     const CODE: u8 = 22;
 
     #[inline]
-    fn attempt(&mut self, task: &Task) -> Tried<usize> {
+    fn attempt(&mut self, task: &Task) -> Attempted<usize> {
         let Self(fd, buf, offset) = self;
         attempt::data(task, *fd, |flags| {
             perform::read(task, *fd, buf, *offset, flags)
@@ -167,12 +166,12 @@ impl Plan for Read<'_> {
 
 pub(super) struct Write<'a>(pub(super) Fd, pub(super) &'a [u8], pub(super) i64);
 
-impl Plan for Write<'_> {
+impl AsyncOp for Write<'_> {
     type Out = usize;
     const CODE: u8 = 23;
 
     #[inline]
-    fn attempt(&mut self, task: &Task) -> Tried<usize> {
+    fn attempt(&mut self, task: &Task) -> Attempted<usize> {
         let Self(fd, data, offset) = *self;
         attempt::data(task, fd, |flags| {
             perform::write(task, fd, data, offset, flags)
@@ -184,19 +183,19 @@ impl Plan for Write<'_> {
     }
 
     fn answer(&mut self, _task: &Task, outcome: Outcome) -> Result<usize, Errno> {
-        // No more than was asked for, which is a length.
+        // At most the requested length.
         Ok(done(outcome)?.result as usize)
     }
 }
 
 pub(super) struct List(pub(super) Fd, pub(super) usize);
 
-impl Plan for List {
+impl AsyncOp for List {
     type Out = Vec<DirEntry>;
     const CODE: u8 = 255;
 
-    fn attempt(&mut self, _task: &Task) -> Tried<Vec<DirEntry>> {
-        Tried::Later(None)
+    fn attempt(&mut self, _task: &Task) -> Attempted<Vec<DirEntry>> {
+        Attempted::WouldBlock(None)
     }
 
     fn op(&self) -> Op {
@@ -211,24 +210,24 @@ impl Plan for List {
     }
 }
 
-/// What changes something, and is a worker's at once.
+/// Calls that change something, which always go to a worker.
 pub(super) enum Change<'a> {
     Sync(Fd, bool),
     Truncate(Fd, i64),
     Allocate(Fd, u32, i64, i64),
-    Unlink(At<'a>, u32),
-    Rename(At<'a>, At<'a>, u32),
-    Mkdir(At<'a>, u32),
-    Symlink(&'a [u8], At<'a>),
-    Link(At<'a>, At<'a>, u32),
+    Unlink(PathRef<'a>, u32),
+    Rename(PathRef<'a>, PathRef<'a>, u32),
+    Mkdir(PathRef<'a>, u32),
+    Symlink(&'a [u8], PathRef<'a>),
+    Link(PathRef<'a>, PathRef<'a>, u32),
 }
 
-impl Plan for Change<'_> {
+impl AsyncOp for Change<'_> {
     type Out = ();
     const CODE: u8 = 0;
 
-    fn attempt(&mut self, _task: &Task) -> Tried<()> {
-        Tried::Later(Some(openpath_vfs::Reason::Change))
+    fn attempt(&mut self, _task: &Task) -> Attempted<()> {
+        Attempted::WouldBlock(Some(openpath_vfs::Reason::Change))
     }
 
     fn op(&self) -> Op {
@@ -236,11 +235,11 @@ impl Plan for Change<'_> {
             Self::Sync(fd, data) => Op::Sync(File::Fd(fd), data),
             Self::Truncate(fd, len) => Op::Truncate(File::Fd(fd), len),
             Self::Allocate(fd, how, offset, len) => Op::Allocate(File::Fd(fd), how, offset, len),
-            Self::Unlink(at, flags) => Op::Unlink(at.kept(), flags),
-            Self::Rename(at, to, flags) => Op::Rename(at.kept(), to.kept(), flags),
-            Self::Mkdir(at, mode) => Op::Mkdir(at.kept(), mode),
-            Self::Symlink(target, at) => Op::Symlink(Bytes::from(target), at.kept()),
-            Self::Link(at, to, flags) => Op::Link(at.kept(), to.kept(), flags),
+            Self::Unlink(at, flags) => Op::Unlink(at.to_arg(), flags),
+            Self::Rename(at, to, flags) => Op::Rename(at.to_arg(), to.to_arg(), flags),
+            Self::Mkdir(at, mode) => Op::Mkdir(at.to_arg(), mode),
+            Self::Symlink(target, at) => Op::Symlink(Bytes::from(target), at.to_arg()),
+            Self::Link(at, to, flags) => Op::Link(at.to_arg(), to.to_arg(), flags),
         }
     }
 

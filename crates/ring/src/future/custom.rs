@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of the caller's own choosing, made by a worker one after the other.
+//! Functions of the caller, called by a worker.
 
-use super::plan::Plan;
+use super::ops::AsyncOp;
 use super::{AsyncTask, Call, Local};
-use crate::attempt::Tried;
-use crate::op::{Op, Outcome, Own};
+use crate::attempt::Attempted;
+use crate::op::{Custom, Op, Outcome};
 use openpath_abi::Errno;
 use openpath_vfs::{Fd, Reason, Task};
 use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-struct Work<T> {
-    own: Cell<Own>,
+struct CustomOp<T> {
+    op: Cell<Custom>,
     out: PhantomData<fn() -> T>,
 }
 
-impl<T: Send + 'static> Work<T> {
+impl<T: Send + 'static> CustomOp<T> {
     fn new(
         files: [Option<Fd>; 2],
         work: impl FnOnce(&Task, [Fd; 2]) -> Result<T, Errno> + Send + 'static,
     ) -> Self {
         let work = move |task: &Task, fds: [Fd; 2]| {
-            let came: Box<dyn Any + Send> = Box::new(work(task, fds)?);
-            Ok(came)
+            let result: Box<dyn Any + Send> = Box::new(work(task, fds)?);
+            Ok(result)
         };
         Self {
-            own: Cell::new(Own {
+            op: Cell::new(Custom {
                 files,
                 work: Some(Box::new(work)),
             }),
@@ -35,32 +35,32 @@ impl<T: Send + 'static> Work<T> {
     }
 }
 
-impl<T: 'static> Plan for Work<T> {
+impl<T: 'static> AsyncOp for CustomOp<T> {
     type Out = T;
     const CODE: u8 = 255;
 
-    fn attempt(&mut self, _task: &Task) -> Tried<T> {
-        Tried::Later(Some(Reason::Change))
+    fn attempt(&mut self, _task: &Task) -> Attempted<T> {
+        Attempted::WouldBlock(Some(Reason::Change))
     }
 
     fn op(&self) -> Op {
-        Op::Own(self.own.take())
+        Op::Custom(self.op.take())
     }
 
     fn answer(&mut self, _task: &Task, outcome: Outcome) -> Result<T, Errno> {
-        let came = outcome.map_err(|failed| failed.errno)?.own;
-        let came = came.and_then(|came| came.downcast().ok());
-        came.map(|came| *came).ok_or(Errno::EIO)
+        let result = outcome.map_err(|failed| failed.errno)?.custom;
+        let result = result.and_then(|result| result.downcast().ok());
+        result.map(|result| *result).ok_or(Errno::EIO)
     }
 }
 
 impl AsyncTask {
-    /// Has a worker make calls as this task; `work` is given who makes them, and where the open
-    /// files `files` are in that one's table meanwhile, or -1. Nothing is tried in place.
+    /// Has a worker call `work` with a proxy of this task, and with the descriptors of `files` in
+    /// the proxy's table, or -1. Nothing is attempted inline.
     ///
-    /// What `work` opens it takes out of the table ([`Task::take_file`]), for its caller to install
-    /// or to drop; what it leaves there is closed. Dropped before, the future drops what `work`
-    /// gave.
+    /// A file that `work` opens is for it to take out of the table ([`Task::take_file`]), and for
+    /// its caller to install or drop; files that are left there are closed. If the future is
+    /// dropped, the result of `work` is dropped.
     ///
     /// ```
     /// # use openpath_abi::fcntl::{O_DIRECTORY, O_RDONLY};
@@ -83,13 +83,13 @@ impl AsyncTask {
     /// ```
     ///
     /// # Errors
-    /// Those of `work`; `EAGAIN`, `ENOMEM`: there is no worker to be had; `EIO`: it panicked.
+    /// Those of `work`; `EAGAIN`, `ENOMEM`: no worker; `EIO`: it panicked.
     pub fn work<'a, T: Send + 'static>(
         &'a mut self,
         files: [Option<Fd>; 2],
         work: impl FnOnce(&Task, [Fd; 2]) -> Result<T, Errno> + Send + 'static,
     ) -> impl Future<Output = Result<T, Errno>> + Send + 'a {
-        Call::new(self, Work::new(files, work))
+        Call::new(self, CustomOp::new(files, work))
     }
 }
 
@@ -103,6 +103,6 @@ impl<'t> Local<'t> {
         files: [Option<Fd>; 2],
         work: impl FnOnce(&Task, [Fd; 2]) -> Result<T, Errno> + Send + 'static,
     ) -> impl Future<Output = Result<T, Errno>> + 't {
-        Call::new(self.0, Work::new(files, work))
+        Call::new(self.0, CustomOp::new(files, work))
     }
 }

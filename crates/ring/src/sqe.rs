@@ -50,7 +50,7 @@ pub(crate) enum Work {
     /// Makes a descriptor of the task for a slot, maybe closed on exec.
     Install(u32, bool),
     /// Puts a descriptor's file into a slot.
-    Keep(Fd, Where),
+    FilesUpdate(Fd, Where),
     /// Locks a file.
     Lock(File, LockRequest),
 }
@@ -376,8 +376,8 @@ impl Sqe {
 
     /// Puts the file of a descriptor into a slot as well; the result is the slot's number, or 0 if
     /// the caller chose it (`IORING_OP_FILES_UPDATE` of one).
-    pub fn keep(fd: Fd, place: Where) -> Self {
-        Self::new(Work::Keep(fd, place))
+    pub fn files_update(fd: Fd, place: Where) -> Self {
+        Self::new(Work::FilesUpdate(fd, place))
     }
 }
 

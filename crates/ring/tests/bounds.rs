@@ -188,7 +188,7 @@ fn threads_are_started_on_demand_and_end_when_idle() {
 
 #[test]
 fn dropping_a_pool_does_not_wait_for_stuck_calls() {
-    let world = pool(|options| options.end_within = Duration::from_millis(20));
+    let world = pool(|options| options.shutdown_timeout = Duration::from_millis(20));
     let mut ring = world.ring();
     block(&mut ring, 1);
     world.gate.await_waiting(1);

@@ -272,7 +272,10 @@ fn a_lock_of_a_slot_belongs_to_the_direct_table() {
     let mut ring = world.ring_with(|options| options.slots = 2);
     let fd = open(ring.task());
     let slot = openpath_ring::File::Slot(0);
-    assert_eq!(one(&mut ring, Sqe::keep(fd, Where::Slot(0))).result, Ok(0));
+    assert_eq!(
+        one(&mut ring, Sqe::files_update(fd, Where::Slot(0))).result,
+        Ok(0)
+    );
     assert_eq!(one(&mut ring, Sqe::fcntl_setlk(slot, ALL)).result, Ok(0));
     submit(&mut ring, [Sqe::fcntl_setlkw(fd, ALL).user_data(1)]);
     assert_eq!(locks(&world), (1, 1));

@@ -326,8 +326,14 @@ fn slots_are_files_of_the_ring() {
         one(&mut ring, Sqe::install(0, false)).result,
         Err(Errno::EBADF)
     );
-    assert_eq!(one(&mut ring, Sqe::keep(0, Where::AnySlot)).result, Ok(0));
-    assert_eq!(one(&mut ring, Sqe::keep(0, Where::Slot(3))).result, OK);
+    assert_eq!(
+        one(&mut ring, Sqe::files_update(0, Where::AnySlot)).result,
+        Ok(0)
+    );
+    assert_eq!(
+        one(&mut ring, Sqe::files_update(0, Where::Slot(3))).result,
+        OK
+    );
     let dir = ring.task().open(b"/d", 0, 0).expect("a directory");
     let relative = Sqe::openat(dir, "f3", 0, 0).into_slot(Where::Slot(1));
     assert_eq!(one(&mut ring, relative).result, OK);

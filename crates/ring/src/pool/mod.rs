@@ -247,7 +247,7 @@ impl Drop for Handle {
     /// Every ring is gone, so nothing is queued. Threads that still run jobs were interrupted;
     /// those that do not end in time are left behind.
     fn drop(&mut self) {
-        let until = Instant::now() + self.0.options.end_within;
+        let until = Instant::now() + self.0.options.shutdown_timeout;
         let sleeper = Sleeper::default();
         let mut state = self.0.state.lock();
         state.shutting_down = true;

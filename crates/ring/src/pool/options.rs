@@ -18,7 +18,7 @@ pub struct PoolOptions {
     pub name: String,
     /// How long the drop of the last handle waits for threads that still run a job. After that they
     /// are left behind, with what they hold.
-    pub end_within: Duration,
+    pub shutdown_timeout: Duration,
 }
 
 impl Default for PoolOptions {
@@ -29,7 +29,7 @@ impl Default for PoolOptions {
             per_ring_max: None,
             idle: Duration::from_secs(5),
             name: "openpath-worker".to_owned(),
-            end_within: Duration::from_secs(5),
+            shutdown_timeout: Duration::from_secs(5),
         }
     }
 }

@@ -164,7 +164,7 @@ fn is_wrong(sqe: &Sqe, watched: &mut bool) -> bool {
 /// An operation that was just submitted.
 fn request(sqe: Sqe, is_barrier: bool) -> Request {
     let into = match &sqe.work {
-        Work::Call(Op::Open(_, _, into)) | Work::Keep(_, into) => *into,
+        Work::Call(Op::Open(_, _, into)) | Work::FilesUpdate(_, into) => *into,
         _ => Where::Fd,
     };
     Request {

@@ -58,7 +58,7 @@ impl Ring {
                 self.finish(id, fd.map(Done::installed).map_err(Into::into));
             }
             Work::Lock(file, request_) => self.lock(id, file, &request_),
-            Work::Keep(fd, place) => {
+            Work::FilesUpdate(fd, place) => {
                 let kept = self.store_fd(fd, place);
                 self.finish(id, answer(kept));
             }

@@ -203,10 +203,10 @@ fn dropping_a_pool_does_not_wait_for_stuck_calls() {
 #[test]
 fn a_hook_is_called_when_there_is_something_to_do() {
     let world = World::new();
-    let (told, heard) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let mut ring = world.ring();
     ring.on_completion(move || {
-        let _heard = told.send(());
+        let _heard = sender.send(());
     });
     let patience = Duration::from_secs(60);
     for n in 0..50 {
@@ -214,7 +214,7 @@ fn a_hook_is_called_when_there_is_something_to_do() {
             .unwrap();
         ring.submit().unwrap();
         let done = loop {
-            heard.recv_timeout(patience).expect("the hook");
+            received.recv_timeout(patience).expect("the hook");
             if let Some(done) = ring.next_completion() {
                 break done;
             }
@@ -225,7 +225,7 @@ fn a_hook_is_called_when_there_is_something_to_do() {
         .unwrap();
     ring.submit().unwrap();
     loop {
-        heard.recv_timeout(patience).expect("the hook");
+        received.recv_timeout(patience).expect("the hook");
         if let Some(cqe) = ring.next_completion() {
             assert_eq!(cqe.result, Err(Errno::ETIME));
             break;

@@ -14,9 +14,9 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Signals and counts its wake-ups.
-struct Told(mpsc::Sender<()>, AtomicUsize);
+struct CountingWaker(mpsc::Sender<()>, AtomicUsize);
 
-impl Wake for Told {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.1.fetch_add(1, Ordering::Relaxed);
         let _gone = self.0.send(());
@@ -24,8 +24,11 @@ impl Wake for Told {
 }
 
 fn waker() -> (Waker, mpsc::Receiver<()>) {
-    let (told, heard) = mpsc::channel();
-    (Arc::new(Told(told, AtomicUsize::new(0))).into(), heard)
+    let (woken, received) = mpsc::channel();
+    (
+        Arc::new(CountingWaker(woken, AtomicUsize::new(0))).into(),
+        received,
+    )
 }
 
 fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
@@ -34,12 +37,12 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Outpu
 
 /// Polls, and again when woken, until it is ready.
 fn block_on<F: Future>(future: F) -> F::Output {
-    let (waker, heard) = waker();
+    let (waker, received) = waker();
     let mut future = pin!(future);
     loop {
         match poll(future.as_mut(), &waker) {
             Poll::Ready(value) => return value,
-            Poll::Pending => heard.recv().expect("a wake-up"),
+            Poll::Pending => received.recv().expect("a wake-up"),
         }
     }
 }
@@ -108,12 +111,12 @@ fn an_open_of_a_fifo_waits_for_its_peer() {
     peer.mknod(b"/d/p", S_IFIFO | 0o600, 0).unwrap();
     let task = task(&world, |_| {});
     for (ours, other) in [(O_RDONLY, O_WRONLY), (O_WRONLY, O_RDONLY)] {
-        let (waker, heard) = waker();
+        let (waker, received) = waker();
         let mut open = pin!(task.local().open(b"/d/p", ours, 0));
         assert_eq!(poll(open.as_mut(), &waker), Poll::Pending);
         // It waits for the call in progress.
         let met = peer.open(b"/d/p", other, 0).unwrap();
-        heard.recv().expect("a wake-up");
+        received.recv().expect("a wake-up");
         let Poll::Ready(Ok(fd)) = poll(open.as_mut(), &waker) else {
             panic!("its peer has come");
         };
@@ -266,7 +269,7 @@ fn a_future_without_a_slot_waits_for_one() {
         Box::pin(async move { local.open(&path, O_RDONLY, 0).await })
     });
     let mut opens: Vec<_> = opens.collect();
-    let (waker, heard) = waker();
+    let (waker, received) = waker();
     let mut done = 0;
     while done < 20 {
         opens.retain_mut(|open| match poll(open.as_mut(), &waker) {
@@ -277,7 +280,7 @@ fn a_future_without_a_slot_waits_for_one() {
             Poll::Pending => true,
         });
         if done < 20 {
-            heard.recv().expect("a wake-up");
+            received.recv().expect("a wake-up");
         }
     }
     drop(opens);

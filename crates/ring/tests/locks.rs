@@ -123,14 +123,14 @@ fn waiting_locks_take_no_worker_and_complete_when_granted() {
 fn the_hook_reports_a_granted_lock() {
     let world = World::new();
     let ((holder, fd), mut ring, its) = held(&world);
-    let (told, heard) = mpsc::channel();
+    let (woken, received) = mpsc::channel();
     ring.on_completion(move || {
-        let _gone = told.send(());
+        let _gone = woken.send(());
     });
     submit(&mut ring, [Sqe::fcntl_setlkw(its, ALL).user_data(1)]);
-    assert!(ring.next_completion().is_none() && heard.try_recv().is_err());
+    assert!(ring.next_completion().is_none() && received.try_recv().is_err());
     holder.fcntl_setlk(fd, &FREE).expect("freed");
-    heard.recv_timeout(LONG).expect("told");
+    received.recv_timeout(LONG).expect("told");
     assert_eq!(ring.next_completion().map(|cqe| cqe.result), Some(Ok(0)));
     drop((ring, holder));
     end(world);
@@ -181,8 +181,8 @@ fn a_lock_granted_before_its_cancel_completes_with_its_result() {
         }
         submit(&mut ring, batch);
         let done = results(rest(&mut ring));
-        let told = if closes { Err(Errno::EBADF) } else { Ok(0) };
-        assert_eq!((done[0], done[2]), ((1, told), (3, Err(Errno::EALREADY))));
+        let woken = if closes { Err(Errno::EBADF) } else { Ok(0) };
+        assert_eq!((done[0], done[2]), ((1, woken), (3, Err(Errno::EALREADY))));
         assert_eq!(locks(&world), (usize::from(!closes), 0));
         drop(ring);
         end(world);
@@ -336,9 +336,9 @@ fn very_many_waiting_locks_complete_once_each() {
     end(world);
 }
 
-struct Told(AtomicUsize);
+struct CountingWaker(AtomicUsize);
 
-impl Wake for Told {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -358,8 +358,8 @@ fn a_future_waits_for_its_lock_and_leaves_the_queue_on_drop() {
     let options = RingOptions::default();
     let task = AsyncTask::new(world.task(), &world.pool, options).expect("a task");
     let its = open(task.task());
-    let told = Arc::new(Told(AtomicUsize::new(0)));
-    let waker = Waker::from(Arc::clone(&told));
+    let woken = Arc::new(CountingWaker(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&woken));
     {
         let local = task.local();
         let mut record = pin!(local.fcntl_setlkw(its, ALL));
@@ -372,7 +372,7 @@ fn a_future_waits_for_its_lock_and_leaves_the_queue_on_drop() {
         drop(dropped);
         assert_eq!(locks(&world), (2, 2));
         holder.close(fd).expect("closed");
-        assert_eq!(told.0.load(Ordering::SeqCst), 2);
+        assert_eq!(woken.0.load(Ordering::SeqCst), 2);
         assert_eq!(poll(record.as_mut(), &waker), Poll::Ready(Ok(())));
         assert_eq!(poll(whole.as_mut(), &waker), Poll::Ready(Ok(())));
     }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An operation of the back end, until the test ends it.
-pub(crate) struct Begun {
+pub(crate) struct BackendOp {
     pub(crate) cargo: Cargo,
     pub(crate) offset: u64,
     then: Carried,
@@ -24,9 +24,9 @@ pub(crate) struct State {
     pub(crate) data: Mutex<Vec<u8>>,
     /// The calls, in order.
     pub(crate) log: Mutex<Vec<String>>,
-    begun: Mutex<Sender<Begun>>,
+    begun: Mutex<Sender<BackendOp>>,
     /// Whether the back end moves data.
-    carries: bool,
+    moves_data: bool,
 }
 
 impl State {
@@ -59,7 +59,7 @@ impl State {
     }
 }
 
-impl Begun {
+impl BackendOp {
     /// Does it completely.
     pub(crate) fn done(mut self, state: &State) {
         let moved = match &mut self.cargo {
@@ -67,11 +67,11 @@ impl Begun {
             Cargo::Write(data) => state.write(data, self.offset),
             Cargo::Sync(_) => 0,
         };
-        self.ended(Ok(moved));
+        self.end_with(Ok(moved));
     }
 
     /// Ends it with this result, in a thread of the back end.
-    pub(crate) fn ended(self, moved: Result<usize, Errno>) {
+    pub(crate) fn end_with(self, moved: Result<usize, Errno>) {
         let Self { cargo, then, .. } = self;
         let kernel = thread::Builder::new().name("kernel".to_owned());
         let kernel = kernel.spawn(move || then(cargo, moved)).expect("a thread");
@@ -79,11 +79,11 @@ impl Begun {
     }
 }
 
-struct Place(Arc<State>);
+struct Backend(Arc<State>);
 
-impl Carrier for Place {
+impl Carrier for Backend {
     fn begin(self: Box<Self>, cargo: Cargo, offset: u64, then: Carried) {
-        let begun = Begun {
+        let begun = BackendOp {
             cargo,
             offset,
             then,
@@ -92,7 +92,7 @@ impl Carrier for Place {
     }
 }
 
-struct Kept(Arc<State>);
+struct FileNode(Arc<State>);
 
 struct Opening(Arc<State>);
 
@@ -108,7 +108,7 @@ impl FileOps for Opening {
     }
 }
 
-impl InodeOps for Kept {
+impl InodeOps for FileNode {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
@@ -155,8 +155,10 @@ impl InodeOps for Kept {
         Ok(Some(Box::new(Opening(Arc::clone(&self.0)))))
     }
     fn carrier(&self, _inode: &Inode, _way: Way) -> Option<Box<dyn Carrier>> {
-        let place = Place(Arc::clone(&self.0));
-        self.0.carries.then(|| Box::new(place) as Box<dyn Carrier>)
+        let place = Backend(Arc::clone(&self.0));
+        self.0
+            .moves_data
+            .then(|| Box::new(place) as Box<dyn Carrier>)
     }
 }
 
@@ -187,18 +189,18 @@ pub(crate) struct World {
     pub(crate) vfs: Vfs,
     pub(crate) pool: Pool,
     pub(crate) state: Arc<State>,
-    pub(crate) begun: Receiver<Begun>,
+    pub(crate) begun: Receiver<BackendOp>,
     before: Usage,
 }
 
 impl World {
-    pub(crate) fn new(carries: bool) -> Self {
+    pub(crate) fn new(moves_data: bool) -> Self {
         let (begun, receiver) = channel();
         let state = Arc::new(State {
             data: Mutex::new(b"0123456789".to_vec()),
             log: Mutex::default(),
             begun: Mutex::new(begun),
-            carries,
+            moves_data,
         });
         let attr = |bits| Attr {
             mode: bits,
@@ -207,7 +209,7 @@ impl World {
             atime: Timespec::new(i64::from(u32::MAX), 0),
             ..Attr::default()
         };
-        let kept = Box::new(Kept(Arc::clone(&state)));
+        let kept = Box::new(FileNode(Arc::clone(&state)));
         let file = Inode::new(2, 0, attr(mode::S_IFREG | 0o644), Timespec::default(), kept);
         file.set_flags(openpath_vfs::flag::OPEN_HOOK | openpath_vfs::flag::WRITE_HOOK);
         let ops = Box::new(Root(file));
@@ -240,7 +242,7 @@ impl World {
     }
 
     /// The next operation.
-    pub(crate) fn next(&self) -> Begun {
+    pub(crate) fn next(&self) -> BackendOp {
         self.begun.recv().expect("something is begun")
     }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data that the back end moves by itself: no worker waits for it, and the order of a ring holds.
 
-#[path = "common/carrying.rs"]
-mod carrying;
+#[path = "common/backend_io.rs"]
+mod backend_io;
 mod common;
 
-use carrying::World;
+use backend_io::World;
 use common::{one, rest, results};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_APPEND, O_DSYNC, O_RDONLY, O_RDWR};
@@ -33,7 +33,7 @@ fn submit(ring: &mut Ring, sqes: impl IntoIterator<Item = Sqe>) {
 }
 
 /// Waits until a worker has every job there is.
-fn all_begun(world: &World) {
+fn wait_until_all_begun(world: &World) {
     while world.pool.stats().queued > 0 || world.pool.threads() == world.pool.stats().idle {
         std::thread::yield_now();
     }
@@ -73,7 +73,7 @@ fn special_data_operations_go_to_a_worker() {
     let append = task.open(b"/f", O_RDWR | O_APPEND, 0).expect("open");
     let sync = task.open(b"/f", O_RDWR | O_DSYNC, 0).expect("open");
     let read = task.open(b"/f", O_RDONLY, 0).expect("open");
-    let told = |ring: &mut Ring, sqe, result| {
+    let sent = |ring: &mut Ring, sqe, result| {
         assert_eq!(one(ring, sqe).result, result);
         assert!(world.begun.try_recv().is_err(), "it is not carried");
         let _seen = world.log();
@@ -92,21 +92,21 @@ fn special_data_operations_go_to_a_worker() {
         (Sqe::read(0, vec![0; 1], i64::MAX), Err(Errno::EINVAL)),
         (Sqe::read(99, vec![0; 1], 0), Err(Errno::EBADF)),
     ] {
-        told(&mut ring, sqe, result);
+        sent(&mut ring, sqe, result);
     }
     assert_eq!(&world.state.data.lock().unwrap()[..], b"x12345678abcd");
     // An unprivileged writer strips the set-user-id bit.
     ring.task().chmod(b"/f", 0o4666).expect("chmod");
     let mut guest = world.ring(Cred::user(1000, 1000, &[]));
     assert_eq!(guest.task().open(b"/f", O_RDWR, 0), Ok(0));
-    told(&mut guest, Sqe::write(0, "x", 0), Ok(1));
+    sent(&mut guest, Sqe::write(0, "x", 0), Ok(1));
     assert_eq!(ring.task().stat(b"/f").map(|s| s.mode & 0o7777), Ok(0o666));
     // An access time that moves.
     let times = [openpath_abi::TimeSet::Now; 2];
     ring.task()
         .utimensat(-100, Some(b"/f"), times, 0)
         .expect("times");
-    told(&mut ring, Sqe::read(read, vec![0; 1], 0), Ok(1));
+    sent(&mut ring, Sqe::read(read, vec![0; 1], 0), Ok(1));
     drop((ring, guest));
     world.assert_at_rest();
 }
@@ -116,26 +116,26 @@ fn a_failed_back_end_operation_is_repeated_as_the_call() {
     let (world, mut ring) = open();
     for errno in [Errno::ECANCELED, Errno::EINTR, Errno::EIO] {
         submit(&mut ring, [Sqe::read(0, vec![0; 2], 4)]);
-        world.next().ended(Err(errno));
+        world.next().end_with(Err(errno));
         let done = rest(&mut ring);
         assert!(matches!(&done[0].output, Output::Buffer(buf) if buf == b"45"));
         assert_eq!(world.log(), ["worker read"]);
     }
     submit(&mut ring, [Sqe::write(0, "abc", 2)]);
-    world.next().ended(Err(Errno::ENOSPC));
+    world.next().end_with(Err(Errno::ENOSPC));
     assert_eq!(rest(&mut ring)[0].result, Ok(3));
     assert_eq!(world.log(), ["worker write 3 at 2", "worker settle"]);
     submit(&mut ring, [Sqe::write(0, "xyz", 2)]);
-    world.next().ended(Ok(1));
+    world.next().end_with(Ok(1));
     assert_eq!(rest(&mut ring)[0].result, Ok(3));
     let rest_of_it = ["worker settle", "worker write 2 at 3", "worker settle"];
     assert_eq!(world.log(), rest_of_it);
     submit(&mut ring, [Sqe::fsync(0)]);
-    world.next().ended(Err(Errno::EINTR));
+    world.next().end_with(Err(Errno::EINTR));
     assert_eq!(rest(&mut ring)[0].result, Ok(0));
     assert_eq!(world.log(), ["worker sync"]);
     submit(&mut ring, [Sqe::fsync(0)]);
-    world.next().ended(Err(Errno::EIO));
+    world.next().end_with(Err(Errno::EIO));
     assert_eq!(rest(&mut ring)[0].result, Err(Errno::EIO), "told once");
     assert_eq!(world.log(), [""; 0]);
     drop(ring);
@@ -149,7 +149,7 @@ fn a_write_in_progress_excludes_all_but_other_writes() {
     submit(&mut ring, writes);
     let (first, second) = (world.next(), world.next());
     submit(&mut ring, [Sqe::ftruncate(0, 5)]);
-    all_begun(&world);
+    wait_until_all_begun(&world);
     assert_eq!(world.log(), [""; 0], "it waits");
     first.done(&world.state);
     assert!(
@@ -224,10 +224,10 @@ fn a_back_end_job_is_not_cancelled_once_begun() {
     submit(&mut ring, [Sqe::read(0, vec![0; 3], 0).user_data(7)]);
     let begun = world.next();
     submit(&mut ring, [Sqe::cancel(Cancel::UserData(7)).user_data(8)]);
-    let told = ring
+    let sent = ring
         .next_completion()
         .map(|cqe| (cqe.user_data, cqe.result));
-    assert_eq!(told, Some((8, Err(Errno::EALREADY))));
+    assert_eq!(sent, Some((8, Err(Errno::EALREADY))));
     begun.done(&world.state);
     assert_eq!(results(rest(&mut ring)), [(7, Ok(3))]);
     drop(ring);
@@ -325,8 +325,8 @@ fn futures_use_the_back_end_and_may_be_dropped() {
 
 #[test]
 fn inotify_events_equal_those_of_the_calls() {
-    let heard = [true, false].map(|carries| {
-        let world = World::new(carries);
+    let heard = [true, false].map(|moves_data| {
+        let world = World::new(moves_data);
         let mut ring = world.ring(Cred::root());
         let task = ring.task();
         assert_eq!(task.open(b"/f", O_RDWR, 0), Ok(0));
@@ -336,7 +336,7 @@ fn inotify_events_equal_those_of_the_calls() {
         let state = Arc::clone(&world.state);
         let mut moved = |sqe: Sqe| {
             submit(&mut ring, [sqe]);
-            if carries {
+            if moves_data {
                 world.next().done(&state);
             }
             let done = rest(&mut ring);

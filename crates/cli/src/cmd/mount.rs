@@ -199,15 +199,15 @@ fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, Sources), Er
         options.nodes_max = max;
     }
     if !args.spec.holds() {
-        options.names_hold = Duration::ZERO;
-        options.absences_hold = Duration::ZERO;
-        options.attributes_hold = Duration::ZERO;
+        options.entry_timeout = Duration::ZERO;
+        options.negative_timeout = Duration::ZERO;
+        options.attr_timeout = Duration::ZERO;
         options.writeback = false;
     }
     let server = Server::new(&task, options);
     let mut server = server.map_err(|e| Error::Setup(format!("no server: {e}")))?;
     if args.spec.tells() {
-        server.hear(&tree);
+        server.subscribe(&tree);
     }
     let session = server.mount(&args.dir);
     let session = session.map_err(|why| Error::Setup(refusal(&why)))?;

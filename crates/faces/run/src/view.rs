@@ -242,13 +242,13 @@ impl View {
         let server = Server::new(&self.task, options);
         let mut server = server.map_err(|why| failed(&why))?;
         if let Some(log) = self.log.take() {
-            server.watch(Arc::new(log));
+            server.observe(Arc::new(log));
         }
         for tree in &self.told {
             if self.keeps_back {
-                server.hear_others(tree);
+                server.subscribe_disjoint(tree);
             } else {
-                server.hear(tree);
+                server.subscribe(tree);
             }
         }
         let leaving = Leaving::prepare().map_err(|why| failed(&why))?;
@@ -292,7 +292,7 @@ impl View {
         let mut before = asked();
         loop {
             match leaving.ended(LEAVE) {
-                Some(Ok(())) => return Ok(handle.stats().lost()),
+                Some(Ok(())) => return Ok(handle.stats().lost_writes()),
                 Some(Err(why)) => return Err(Refusal::step("the view ended badly", why)),
                 None if asked() == before => {
                     return Err(Refusal::new("someone still uses the view"));

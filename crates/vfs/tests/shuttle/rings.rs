@@ -25,7 +25,7 @@ fn pool(threads: usize) -> Pool {
     let mut options = PoolOptions::default();
     options.threads_max = threads;
     options.idle = NEVER;
-    options.end_within = NEVER;
+    options.shutdown_timeout = NEVER;
     Pool::new(options)
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of an open file.
+//! The end of an open file, and of a place that was held on its own ([`Home::let_go`]); what waited
+//! for that is done here.
 //!
 //! # Kernel analogue
 //! `__fput`.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The path calls besides open, a file for each family; all are methods of [`crate::Task`].
+//! The calls besides open and those on data and descriptor tables, a file for each family; all are
+//! methods of [`crate::Task`].
 //!
-//! Each goes through the same gates: the path is copied (`check_path`), walked ([`resolve`] or
-//! [`resolve_parent`]), the mount is asked for writing ([`Held::begin_write`]), the directory or
+//! Those on paths go through the same gates: the path is copied (`check_path`), walked ([`resolve`]
+//! or [`resolve_parent`]), the mount is asked for writing ([`Held::begin_write`]), the directory or
 //! file is locked, permissions are asked, and then the backend does it and the dentry cache
 //! follows.
 
@@ -32,7 +33,6 @@ mod truncate;
 mod unlink;
 mod xattr;
 
-pub(crate) use crate::target::Target;
 pub use beneath::Beneath;
 pub use dir::DirEntry;
 pub use leases::LeaseInfo;
@@ -45,6 +45,7 @@ use crate::inode::Inode;
 use crate::object::MountData;
 use crate::open::check_path;
 use crate::path::Spot;
+use crate::target::Target;
 use crate::task::Core;
 use crate::walk::{self, Last, lflag};
 use openpath_abi::Errno;

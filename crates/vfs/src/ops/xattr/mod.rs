@@ -13,9 +13,10 @@ mod at;
 mod rules;
 mod values;
 
-use super::{Target, resolve};
+use super::resolve;
 use crate::file::At;
 use crate::file_ops::Fd;
+use crate::target::Target;
 use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::Errno;

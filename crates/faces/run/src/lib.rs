@@ -56,6 +56,7 @@ mod confine;
 mod cover;
 mod devices;
 mod doctor;
+mod ending;
 mod front;
 mod groups;
 mod guard;

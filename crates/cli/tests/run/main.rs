@@ -24,6 +24,7 @@ mod place;
 mod process;
 mod programs;
 mod reach;
+mod relayed;
 mod reports;
 mod rules;
 mod scopes;

@@ -118,6 +118,23 @@ fn mount_whose_source_is_within_a_kept_rule_is_refused() {
 }
 
 #[test]
+fn missing_path_below_a_link_is_ruled_where_it_leads() {
+    for place in places("missing-below") {
+        symlink("a", place.dir.join("link")).unwrap();
+        for option in ["--hide-try", "--ro-try"] {
+            for path in ["link/none", "link/none/deep", "w/../link/none"] {
+                let line =
+                    "mkdir -p a/none/deep && echo MADE; mkdir -p link/none/deep && echo MADE";
+                let output = place.run(&[option, path], line);
+                assert_eq!(out(&output), "", "{option} {path}: {}", err(&output));
+            }
+        }
+        let output = place.run(&["--hide-try", "link/none"], "mkdir a/other && echo made");
+        assert_eq!(out(&output), "made\n", "{}", err(&output));
+    }
+}
+
+#[test]
 fn refused_run_leaves_no_view() {
     for place in places("no-view") {
         for options in [

@@ -18,6 +18,38 @@ fn refused(place: &Place, options: &[&str], why: &[&str]) {
 }
 
 #[test]
+fn home_directory_that_no_shell_put_in_is_refused_in_every_rule() {
+    for place in Place::all("home") {
+        std::fs::create_dir(place.dir.join("m")).unwrap();
+        place.own("m");
+        for path in ["~/.ssh", "~", "~root/x", "$HOME/.ssh", "${HOME}"] {
+            for option in ["hide", "hide-try", "ro", "ro-try", "rw", "pass"] {
+                let dashed = format!("--{option}");
+                refused(&place, &[&dashed, path], &[&dashed, path, "in full"]);
+                place.write("run.toml", format!("{option} = ['{path}']\n"));
+                refused(&place, &["--config", "run.toml"], &[path, "in full"]);
+            }
+            for mount in [
+                format!("{path}=mem"),
+                format!("m=host:{path}"),
+                format!("m=overlay,lower={path},upper=memory"),
+                format!("m=overlay,lower=m,upper={path}"),
+            ] {
+                refused(&place, &["--mount", &mount], &["--mount", path, "in full"]);
+            }
+            refused(&place, &["--upper", path], &["--upper", "in full"]);
+        }
+        refused(&place, &["--absent", "$HOME/*.pem"], &["in full"]);
+        // A name of the user's own.
+        for path in ["./~/x", "./$x"] {
+            let line = format!("mkdir -p '{path}' || echo held");
+            let output = place.run(&["--hide-try", path], &line);
+            assert_eq!(out(&output), "held\n", "{}", err(&output));
+        }
+    }
+}
+
+#[test]
 fn pattern_in_a_rule_of_a_path_is_refused_unless_a_file_is_called_so() {
     for place in Place::all("glob") {
         for path in ["id_*", "none/id_?", "id_[ab]"] {
@@ -27,6 +59,52 @@ fn pattern_in_a_rule_of_a_path_is_refused_unless_a_file_is_called_so() {
         }
         place.write("id_*", "TREASURE\n");
         let output = place.run(&["--hide-try", "id_*"], "cat 'id_*' || echo held");
+        assert_eq!(out(&output), "held\n", "{}", err(&output));
+    }
+}
+
+#[test]
+fn comma_in_a_pattern_is_refused_unless_it_is_escaped_or_in_braces() {
+    for place in Place::all("comma") {
+        for name in ["a.pem", "b.key", "c,d"] {
+            place.write(name, "TREASURE\n");
+        }
+        let why = ["`*.pem,*.key`", "repeat the option", "`\\,`"];
+        refused(&place, &["--absent", "*.pem,*.key"], &why);
+        place.write("run.toml", "absent = ['*.pem,*.key']\n");
+        refused(&place, &["--config", "run.toml"], &why);
+        let line = "cat a.pem b.key c,d 2> /dev/null; echo judged";
+        for patterns in [
+            &["--absent", "*.{pem,key}", "--absent", r"c\,d"][..],
+            &[
+                "--absent", "*.pem", "--absent", "*.key", "--absent", "?[,]?",
+            ],
+        ] {
+            let output = place.run(patterns, line);
+            assert_eq!(out(&output), "judged\n", "{}", err(&output));
+        }
+        // Nor does a comma in the name of the working directory count.
+        std::fs::create_dir(place.dir.join("x,y")).unwrap();
+        place.own("x,y");
+        place.write("x,y/k.pem", "TREASURE\n");
+        place.write("x,y/run.toml", "absent = ['./*.pem']\n");
+        let options = ["--config", "x,y/run.toml", "--name", "v"];
+        for options in [&options[..], &options[2..]] {
+            let output = place.run(options, "cat x,y/k.pem; echo judged");
+            assert_eq!(out(&output), "judged\n", "{}", err(&output));
+        }
+    }
+}
+
+#[test]
+fn path_with_two_dots_is_resolved() {
+    for place in Place::all("dots") {
+        for dir in ["a", "b"] {
+            std::fs::create_dir(place.dir.join(dir)).unwrap();
+            place.own(dir);
+        }
+        let line = "mkdir b/none || echo held";
+        let output = place.run(&["--hide-try", "a/../b/none"], line);
         assert_eq!(out(&output), "held\n", "{}", err(&output));
     }
 }

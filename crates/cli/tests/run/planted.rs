@@ -118,6 +118,34 @@ fn mount_whose_source_is_within_a_kept_rule_is_refused() {
 }
 
 #[test]
+fn new_rule_on_a_path_that_is_a_link_in_the_view_is_refused() {
+    for place in places("link-in-view") {
+        let line = "mv a b && ln -s b a && rm -r w && ln -s m w";
+        done(&place, &["--name", "v"], line);
+        for rule in [
+            ["--ro", "w"],
+            ["--ro", "a/up"],
+            ["--ro-try", "a/none"],
+            ["--hide", "a/k.pem"],
+            ["--hide", "a"],
+            ["--hide-try", "a/none"],
+            ["--absent", "a/*.pem"],
+            ["--rw", "w"],
+            ["--pass", "w"],
+            ["--mount", "w=mem"],
+        ] {
+            let options = [&["--name", "v"], &rule[..]].concat();
+            refused(&place, &options, "is a symbolic link in the view");
+        }
+        done(
+            &place,
+            &["--name", "v", "--ro", "m", "--hide", ".keys"],
+            "cat b/k.pem",
+        );
+    }
+}
+
+#[test]
 fn missing_path_below_a_link_is_ruled_where_it_leads() {
     for place in places("missing-below") {
         symlink("a", place.dir.join("link")).unwrap();

@@ -72,6 +72,7 @@ mod kept;
 mod leaving;
 mod left;
 mod limit;
+mod links;
 pub mod live;
 mod log;
 mod mount_flags;

@@ -163,6 +163,20 @@ fn missing_path_below_a_link_is_ruled_where_it_leads() {
 }
 
 #[test]
+fn state_directory_that_does_not_exist_yet_cannot_be_made_in_what_passes() {
+    for place in places("no-state") {
+        let line = "mkdir -p state/openpath/views/t && echo MADE; \
+            mv state away && mkdir -p state/openpath/views/t && echo MADE; \
+            rm -r state && mkdir -p state/openpath/views/t && echo MADE";
+        let output = place.run(&["--pass", "."], line);
+        assert_eq!(out(&output), "", "{}", err(&output));
+        std::fs::remove_dir_all(place.dir.join("state")).unwrap();
+        place.write("state", "a file");
+        refused(&place, &["--pass", "."], "openpath keeps to itself");
+    }
+}
+
+#[test]
 fn refused_run_leaves_no_view() {
     for place in places("no-view") {
         for options in [

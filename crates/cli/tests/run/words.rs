@@ -97,6 +97,25 @@ fn comma_in_a_pattern_is_refused_unless_it_is_escaped_or_in_braces() {
 }
 
 #[test]
+fn view_in_use_is_told_with_its_process_and_the_remedy() {
+    for place in Place::all("in-use") {
+        let running = Running::start(&place, &["--name", "v"], "true");
+        let pid = running.pid();
+        let why = [
+            &format!("in use by process {pid}")[..],
+            &format!("`openpath exec {pid}"),
+            "wait",
+        ];
+        refused(&place, &["--name", "v"], &why);
+        running.end();
+        let lock = File::open(place.dir.join("state/openpath/views/v/lock")).unwrap();
+        lock.lock().unwrap();
+        let own = format!("in use by process {}: wait", std::process::id());
+        refused(&place, &["--name", "v"], &[&own]);
+    }
+}
+
+#[test]
 fn path_with_two_dots_is_resolved() {
     for place in Place::all("dots") {
         for dir in ["a", "b"] {

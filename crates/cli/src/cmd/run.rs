@@ -277,6 +277,7 @@ fn run_in(
     for told in plan.check()? {
         say(told);
     }
+    plan.check_working_directory(cwd)?;
     if args.dry_run {
         return dry_run(args, &config);
     }

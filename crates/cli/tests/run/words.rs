@@ -97,6 +97,49 @@ fn comma_in_a_pattern_is_refused_unless_it_is_escaped_or_in_braces() {
 }
 
 #[test]
+fn write_back_where_others_write_too_is_refused() {
+    for place in Place::all("late-rw") {
+        std::fs::create_dir(place.dir.join("w")).unwrap();
+        place.own("w");
+        refused(
+            &place,
+            &["--write-back", "--rw", "w"],
+            &["--write-back", "--rw", "leave one out"],
+        );
+        let mount = ["--write-back", "--mount", "w=host:w"];
+        refused(
+            &place,
+            &mount,
+            &["--write-back", "--mount", "leave one out"],
+        );
+        let output = place.run(&["--write-back", "--mount", "w=host:w,ro"], "echo ran");
+        assert_eq!(out(&output), "ran\n", "{}", err(&output));
+    }
+}
+
+#[test]
+fn rule_that_hides_the_working_directory_is_refused_by_its_name() {
+    for place in Place::all("hide-cwd") {
+        let why = ["hides the working directory"];
+        refused(&place, &["--hide", "."], &why);
+        refused(&place, &["--hide", ".."], &why);
+        let own = place.dir.file_name().unwrap().to_str().unwrap();
+        refused(&place, &["--absent", own], &[why[0], "--absent"]);
+        refused(&place, &["--absent", "*"], &["--absent *", "/proc"]);
+        let said = err(&place.run(&["--absent", "*"], "true"));
+        assert!(!said.contains("--pass"), "{said}");
+    }
+}
+
+#[test]
+fn report_to_a_dash_is_refused() {
+    for place in Place::all("dash") {
+        refused(&place, &["--report", "-"], &["--report -", "./-"]);
+        assert!(!place.dir.join("-").exists());
+    }
+}
+
+#[test]
 fn view_in_use_is_told_with_its_process_and_the_remedy() {
     for place in Place::all("in-use") {
         let running = Running::start(&place, &["--name", "v"], "true");

@@ -87,7 +87,8 @@ mod tests {
         let ask = || asked.replace(asked.get() + 1);
         let begun = Instant::now();
         assert!(leaving.outwait(patience, longest, ask, || ()).is_none());
-        assert!(begun.elapsed() >= longest && asked.get() > 3, "{asked:?}");
+        let waited = begun.elapsed();
+        assert!(waited >= longest && waited < 10 * longest, "{waited:?}");
         let begun = Instant::now();
         assert!(
             leaving

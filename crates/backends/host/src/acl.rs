@@ -18,23 +18,19 @@
 //!     directory it was made in.
 
 use crate::handles::number;
-use crate::node::Node;
-use crate::options::{Ownership, Policy};
-use crate::pool::{Handle, Use};
+use crate::options::Ownership;
+use crate::pool::Handle;
 use crate::sys::{Facts, errno, look};
 use crate::tree::Tree;
 use openpath_abi::xattr::{XATTR_LIST_MAX, XATTR_SIZE_MAX};
-use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Acl, AclEntry, AclKind, AclTag, Acls, Inode, Patience, SetAcl, SetAttr};
+use openpath_abi::{Errno, mode};
+use openpath_vfs::{Acl, AclEntry, AclKind, AclTag, Acls, Patience};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
-const WAIT: Patience = Patience::Wait;
+pub(crate) const WAIT: Patience = Patience::Wait;
 const KINDS: [AclKind; 2] = [AclKind::Access, AclKind::Default];
-/// How old a change time is that the next change moves for certain.
-const SETTLED: Duration = Duration::from_secs(1);
 /// How often a file is looked at that others change meanwhile.
 const TRIES: usize = 16;
 /// Room for a list of names, at first.
@@ -155,7 +151,7 @@ impl At<'_> {
     ///
     /// # Errors
     /// As [`At::read`].
-    fn write(self, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> {
+    pub(crate) fn write(self, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> {
         let (name, flags) = (kind.name(), XattrFlags::empty());
         let Some(acl) = acl else {
             let done = self.by(
@@ -183,7 +179,7 @@ impl At<'_> {
 }
 
 /// A list that says what the mode says.
-fn plain(mode_bits: u32) -> Acl {
+pub(crate) fn plain(mode_bits: u32) -> Acl {
     let entry = |tag, shift: u32| AclEntry {
         tag,
         perm: (mode_bits >> shift & 7) as u16,
@@ -196,7 +192,7 @@ fn plain(mode_bits: u32) -> Acl {
 }
 
 /// R3
-fn closed(mode_bits: u32) -> Acls {
+pub(crate) fn closed(mode_bits: u32) -> Acls {
     let nobody = plain(mode_bits & 0o700);
     Acls {
         access: Some(Arc::new(nobody)),
@@ -205,7 +201,7 @@ fn closed(mode_bits: u32) -> Acls {
 }
 
 /// The lists that are kept with a file that can be read.
-fn kept(file: impl AsFd) -> Result<Acls, Errno> {
+pub(crate) fn kept(file: impl AsFd) -> Result<Acls, Errno> {
     let mut acls = Acls::default();
     for kind in KINDS {
         let mut room = vec![0; XATTR_SIZE_MAX];
@@ -220,7 +216,7 @@ fn kept(file: impl AsFd) -> Result<Acls, Errno> {
 }
 
 /// Keeps a list with a file, or keeps it no more.
-fn keep(file: impl AsFd, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> {
+pub(crate) fn keep(file: impl AsFd, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> {
     let done = match acl {
         Some(acl) => {
             let flags = XattrFlags::empty();
@@ -255,23 +251,6 @@ fn read_unchanged(
         changed = now.attr.ctime;
     }
     None
-}
-
-/// A change time as one number.
-fn moment(time: Timespec) -> u64 {
-    let seconds = time.sec.cast_unsigned();
-    seconds
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.nsec.into())
-}
-
-/// Whether the next change moves this change time (R1).
-fn is_settled(ctime: Timespec) -> bool {
-    let since = u64::try_from(ctime.sec).unwrap_or(0);
-    let since = SystemTime::UNIX_EPOCH + Duration::new(since, ctime.nsec);
-    SystemTime::now()
-        .duration_since(since)
-        .is_ok_and(|age| age > SETTLED)
 }
 
 impl Tree {
@@ -337,7 +316,7 @@ impl Tree {
     ///
     /// # Errors
     /// Those of `work`; `EOPNOTSUPP`: there is neither.
-    fn with_acls<T>(
+    pub(crate) fn with_acls<T>(
         &self,
         facts: &Facts,
         at: At<'_>,
@@ -398,125 +377,6 @@ impl Tree {
             Err(Errno::EOPNOTSUPP) if wanted.is_empty() => Ok(()),
             done => done,
         }
-    }
-}
-
-impl Node {
-    /// Brings the lists up to date with what the host says (R1). The attributes are locked.
-    pub(crate) fn renew_acls(self: &Arc<Self>, inode: &Inode, facts: &Facts, forced: bool) {
-        if !self.tree.has_acls() || facts.kind() == mode::S_IFLNK {
-            return;
-        }
-        let ours = self.tree.options.policy == Policy::Exclusive;
-        if !forced && (ours || !self.are_acls_due(facts)) {
-            return;
-        }
-        let acls = self.acls_now(facts);
-        self.note_acls(facts);
-        if inode.acls() != acls {
-            inode.put_acls(acls);
-        }
-    }
-
-    /// Whether the lists may have changed since they were read.
-    pub(crate) fn are_acls_due(&self, facts: &Facts) -> bool {
-        self.acls_of.get() != moment(facts.attr.ctime)
-    }
-
-    /// Notes when the lists were read (R1).
-    pub(crate) fn note_acls(&self, facts: &Facts) {
-        let ctime = facts.attr.ctime;
-        let read = if is_settled(ctime) { moment(ctime) } else { 0 };
-        self.acls_of.set(read);
-    }
-
-    fn acls_now(self: &Arc<Self>, facts: &Facts) -> Acls {
-        if self.is_owned_by_attribute() {
-            let kept = self.handle(Use::Read, WAIT).and_then(|file| kept(&*file));
-            return kept.unwrap_or_else(|_| closed(facts.attr.mode));
-        }
-        if let Some(handle) = self.held(Use::Path) {
-            return self.tree.acls(facts, At::Fd(handle.as_fd()));
-        }
-        for place in self.places() {
-            let Ok(parent) = place.parent.handle(Use::Path, WAIT) else {
-                continue;
-            };
-            if look(&*parent, &place.name, WAIT).is_ok_and(|there| there.id == self.id) {
-                return self.tree.acls(facts, At::Name(&parent, &place.name));
-            }
-        }
-        closed(facts.attr.mode)
-    }
-
-    /// As `InodeOps::set_acl`.
-    pub(crate) fn change_acl(
-        self: &Arc<Self>,
-        inode: &Inode,
-        change: &SetAcl<'_>,
-    ) -> Result<(), Errno> {
-        let done = self.change_acl_on_host(inode, change);
-        self.settle_with_acls(inode);
-        done
-    }
-
-    fn change_acl_on_host(
-        self: &Arc<Self>,
-        inode: &Inode,
-        change: &SetAcl<'_>,
-    ) -> Result<(), Errno> {
-        let mode_bits = change.mode.unwrap_or_else(|| inode.mode());
-        if self.is_owned_by_attribute() {
-            let file = self.handle(Use::Read, WAIT)?;
-            keep(&*file, change.kind, change.acl.map(|acl| &**acl))?;
-            return self.write_guest_mode(inode, mode_bits);
-        }
-        if matches!(self.tree.options.ownership, Ownership::Xattr { .. }) {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let handle = self.handle(Use::Path, WAIT)?;
-        let facts = look(&*handle, b"", WAIT)?;
-        let set = |at: At<'_>| match (change.kind, change.acl) {
-            // The host takes a list that says what the mode says for none, and sets that mode.
-            (AclKind::Access, None) => at.write(change.kind, Some(&plain(mode_bits))),
-            (kind, acl) => at.write(kind, acl.map(|acl| &**acl)),
-        };
-        match self.tree.with_acls(&facts, At::Fd(handle.as_fd()), set) {
-            // L33: there was none to remove, but the time of the change moves.
-            Err(Errno::EOPNOTSUPP) if change.acl.is_none() => {
-                let time = SetAttr {
-                    ctime: Some(change.now),
-                    ..SetAttr::default()
-                };
-                self.change(inode, &time)?;
-            }
-            done => done?,
-        }
-        let after = look(&*handle, b"", WAIT)?;
-        if change.mode.is_some() && mode::permissions(after.attr.mode ^ mode_bits) != 0 {
-            let mode = SetAttr {
-                mode: change.mode,
-                ..SetAttr::default()
-            };
-            return self.change(inode, &mode);
-        }
-        Ok(())
-    }
-
-    /// The kept access list follows a new mode.
-    ///
-    /// # Errors
-    /// Those of the host.
-    pub(crate) fn keep_acl_with_mode(
-        &self,
-        inode: &Inode,
-        file: &Handle,
-        mode_bits: u32,
-    ) -> Result<(), Errno> {
-        let Some(acl) = inode.acls().access else {
-            return Ok(());
-        };
-        keep(file, AclKind::Access, Some(&acl.after_chmod(mode_bits)))
     }
 }
 

@@ -7,14 +7,15 @@
 //! of the inode: it is known for as long as the inode is, and the host is read from without moving
 //! its own (`O_NOATIME`, of the process's own files). Else access times are the host's.
 
-use crate::node::{Access, Node};
+use crate::acl::keep;
+use crate::node::Node;
 use crate::options::Ownership;
 use crate::owner::Guest;
 use crate::pool::{Handle, Use};
 use crate::sys::{bits, errno};
-use crate::tree::Tree;
+use crate::tree::{Access, Tree};
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Inode, Patience, SetAttr};
+use openpath_vfs::{AclKind, Inode, Patience, SetAttr};
 use rustix::fd::{AsFd, AsRawFd as _};
 use rustix::fs::{AtFlags, Gid, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use std::sync::Arc;
@@ -145,6 +146,22 @@ impl Node {
             Some(bits) => self.change_mode(&handle, bits),
             None => Ok(()),
         }
+    }
+
+    /// The kept access list follows a new mode.
+    ///
+    /// # Errors
+    /// Those of the host.
+    fn keep_acl_with_mode(
+        &self,
+        inode: &Inode,
+        file: &Handle,
+        mode_bits: u32,
+    ) -> Result<(), Errno> {
+        let Some(acl) = inode.acls().access else {
+            return Ok(());
+        };
+        keep(file, AclKind::Access, Some(&acl.after_chmod(mode_bits)))
     }
 
     fn change_mode(self: &Arc<Self>, handle: &Handle, mode_bits: u32) -> Result<(), Errno> {

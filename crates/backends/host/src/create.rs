@@ -10,12 +10,12 @@
 
 use crate::acl::At;
 use crate::handles::number;
-use crate::names::proper;
-use crate::node::{Access, Node};
+use crate::node::Node;
 use crate::options::Ownership;
 use crate::owner::Guest;
 use crate::pool::{Handle, Use};
-use crate::sys::{ALWAYS, Facts, bits, errno, look};
+use crate::sys::{ALWAYS, Facts, bits, errno, look, proper};
+use crate::tree::Access;
 use openpath_abi::stat::{major, minor};
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{Inode, NewInode, Patience};

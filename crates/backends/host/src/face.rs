@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the core calls an inode of the host.
 
-use crate::node::{Access, Face, Node};
+use crate::node::{Face, Node};
+use crate::tree::Access;
 use openpath_abi::{Errno, Timespec};
 use openpath_vfs::fileattr::inode_flags;
 #[cfg(feature = "io-uring")]
@@ -211,5 +212,12 @@ impl InodeOps for Face {
 
     fn removexattr(&self, inode: &Inode, name: &[u8], _now: Timespec) -> Result<(), Errno> {
         self.0.remove_xattr(inode, name)
+    }
+}
+
+impl Drop for Face {
+    fn drop(&mut self) {
+        self.0.tree.forget(self.0.id, self.0.mnt);
+        self.0.gone();
     }
 }

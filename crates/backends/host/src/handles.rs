@@ -12,15 +12,15 @@
 //! # Guarantees
 //! G1. `OPEN_HOOK` is set while a file or directory has no handle that can be read.
 
-use crate::node::{Access, Node};
-use crate::places::Place;
-use crate::pool::{Handle, Use};
+use crate::node::{Node, Place};
+use crate::pool::{Handle, Handles, Owner, Use};
 use crate::sys::{errno, look};
+use crate::tree::Access;
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{Inode, Patience, flag};
 use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// How often what was moved meanwhile is looked for again.
 const TRIES: usize = 3;
@@ -28,15 +28,6 @@ const TRIES: usize = 3;
 const DEPTH_MAX: usize = 1 << 16;
 /// The longest path that is opened at once.
 const PATH_ROOM: usize = 2048;
-
-/// The descriptors of one inode, and who needs them.
-#[derive(Default)]
-pub(crate) struct Handles {
-    held: [Option<Arc<Handle>>; 3],
-    nameless: bool,
-    /// Openings that are told when they end: for reading, for writing.
-    pub(crate) openings: [u64; 2],
-}
 
 impl Node {
     /// A handle that is held for this use, or for a greater one.
@@ -100,6 +91,11 @@ impl Node {
         }
     }
 
+    fn as_owner(self: &Arc<Self>) -> Weak<dyn Owner> {
+        let weak: Weak<Self> = Arc::downgrade(self);
+        weak
+    }
+
     /// Makes a handle of a descriptor on this file.
     ///
     /// # Errors
@@ -110,7 +106,7 @@ impl Node {
         what: Use,
         reads: bool,
     ) -> Result<Arc<Handle>, Errno> {
-        let handle = Handle::new(fd, what, reads, self);
+        let handle = Handle::new(fd, what, reads, self.as_owner());
         let inode = self.inode();
         let mut handles = self.handles.lock();
         if let Some(other) = &handles.held[what as usize] {
@@ -125,18 +121,6 @@ impl Node {
             return Err(errno);
         }
         Ok(handle)
-    }
-
-    /// Gives a handle up, unless it is needed; whether it is gone.
-    pub(crate) fn let_go(&self, handle: &Arc<Handle>) -> bool {
-        {
-            let handles = self.handles.lock();
-            if handles.nameless || !self.has_place() {
-                return false;
-            }
-        }
-        self.take_out(handle);
-        true
     }
 
     fn take_out(&self, handle: &Arc<Handle>) {
@@ -296,7 +280,7 @@ impl Node {
                 let way = self.tree.way;
                 let flags = OFlags::PATH | OFlags::DIRECTORY;
                 let fd = way.open(&*anchor, &path, flags, Mode::empty(), patience)?;
-                anchor = Handle::new(fd, Use::Path, false, &node);
+                anchor = Handle::new(fd, Use::Path, false, node.as_owner());
                 path.clear();
             }
         }
@@ -314,6 +298,19 @@ impl Node {
         };
         drop(handles);
         drop(held);
+    }
+}
+
+impl Owner for Node {
+    fn let_go(&self, handle: &Arc<Handle>) -> bool {
+        {
+            let handles = self.handles.lock();
+            if handles.nameless || !self.has_place() {
+                return false;
+            }
+        }
+        self.take_out(handle);
+        true
     }
 }
 

@@ -8,9 +8,7 @@
 //! writing until the last such opening ends; with [`crate::Policy::None`] so is what is read.
 
 use crate::node::Node;
-use crate::options::Policy;
 use crate::pool::Use;
-use crate::tree::Tree;
 use openpath_abi::fcntl::{O_ACCMODE, O_RDONLY};
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{FileOps, Inode, Patience};
@@ -34,13 +32,6 @@ impl FileOps for Opening {
 
     fn release(&self) {
         self.node.closed(self.what);
-    }
-}
-
-impl Tree {
-    /// Whether files are held open beyond their openings.
-    pub(crate) fn keeps_handles(&self) -> bool {
-        self.options.policy != Policy::None
     }
 }
 

@@ -68,29 +68,34 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod adopt;
 mod attr;
 #[cfg(feature = "io-uring")]
-mod carry;
+mod carrier;
 mod create;
 mod data;
+mod events;
 mod face;
 mod handles;
 mod held;
 mod hook;
+#[cfg(feature = "io-uring")]
+mod kernel_ring;
 mod list;
 mod names;
 mod node;
 mod options;
 mod owner;
-mod places;
 mod pool;
+mod refresh;
 mod rename;
+mod set_acl;
 #[cfg(test)]
 mod stall;
 mod superblock;
 mod sys;
 mod tree;
-mod watch;
+mod watches;
 mod xattr;
 
 pub use held::{HELD, HeldFlags};

@@ -9,25 +9,15 @@
 //!     on.
 
 use crate::acl::At;
-use crate::node::Node;
+use crate::node::{Node, Place};
 use crate::options::Crossing;
-use crate::places::Place;
 use crate::pool::Use;
-use crate::sys::{Facts, errno, is_made_up, look, mount_flags};
+use crate::sys::{Facts, errno, is_made_up, look, mount_flags, proper};
 use openpath_abi::Errno;
 use openpath_vfs::{Found, Inode, Patience};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::sync::Arc;
-
-/// Whether a name stays in its directory.
-///
-/// # Errors
-/// `EINVAL`.
-pub(crate) fn proper(name: &[u8]) -> Result<(), Errno> {
-    let leads_on = name.is_empty() || name == b"." || name == b".." || name.contains(&b'/');
-    if leads_on { Err(Errno::EINVAL) } else { Ok(()) }
-}
 
 impl Node {
     /// As `InodeOps::lookup`.
@@ -41,10 +31,10 @@ impl Node {
             Patience::Cached => self.find_cached(name),
         });
         if self.mind_anchors(name, &found)
-            && let Some(watcher) = &self.tree.watcher
+            && let Some(watches) = &self.tree.watches
         {
             // What is cached below the name may be the mount that is not to be entered any more.
-            watcher.forget_all();
+            watches.forget_all_later();
         }
         match found {
             Ok(inode) => Ok(Found::Inode(inode)),
@@ -196,22 +186,6 @@ impl Node {
         match &options.held {
             Some(held) if !held.admits(&self.path_of(name), mount_flags(&fd)?) => Err(Errno::EXDEV),
             _ => Ok(()),
-        }
-    }
-
-    /// Notes what became of a directory on the way to a place of enforced flags; whether that place
-    /// was lost by this.
-    pub(crate) fn mind_anchors(&self, name: &[u8], found: &Result<Arc<Inode>, Errno>) -> bool {
-        if !self.anchor {
-            return false;
-        }
-        let Some(held) = &self.tree.options.held else {
-            return false;
-        };
-        match found {
-            Ok(inode) => held.found(&self.path_of(name), Node::of(inode).map(|node| node.id)),
-            Err(Errno::EAGAIN) => false,
-            Err(_) => held.found(&self.path_of(name), None),
         }
     }
 

@@ -14,27 +14,20 @@
 //! R1. `HostAttr` is held over the look at the host and the update that follows, so that of two
 //!     looks the later one stays. The other locks are held over nothing that waits.
 
-use crate::handles::Handles;
-use crate::options::Policy;
-use crate::places::{Place, Places};
-use crate::pool::Use;
-use crate::sys::{Facts, Id, look};
+mod places;
+
+pub(crate) use places::Place;
+use places::Places;
+
+use crate::pool::Handles;
+use crate::sys::{Facts, Id};
 use crate::tree::Tree;
-use crate::watch::same_but_access;
+
 use openpath_abi::{Errno, mode};
 use openpath_sync::{Mutex, Word, WriteOnce};
+use openpath_vfs::Inode;
 use openpath_vfs::lock_order::{HostAttr, HostHandles, HostListing, HostPlace};
-use openpath_vfs::{Acls, Inode, Patience, SetAttr};
 use std::sync::{Arc, Weak};
-
-/// Whose access time a file is shown with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
-    /// The one that reading here moved, if it did since the host's was set.
-    Ours,
-    /// The host's.
-    Hosts,
-}
 
 /// One inode's side of this backend.
 pub(crate) struct Node {
@@ -45,11 +38,11 @@ pub(crate) struct Node {
     pub(crate) anchor: bool,
     places: Mutex<Places, HostPlace>,
     pub(crate) handles: Mutex<Handles, HostHandles>,
-    attr: Mutex<(), HostAttr>,
-    changed: Word,
+    pub(crate) attr: Mutex<(), HostAttr>,
+    pub(crate) changed: Word,
     pub(crate) acls_of: Word,
     /// Its access time is ours and not the host's.
-    read_here: Word,
+    pub(crate) read_here: Word,
     /// Its names are watched.
     pub(crate) watch: Word,
     /// A look for another reason saw a change of others, of which nobody was told yet.
@@ -205,139 +198,20 @@ impl Node {
         !self.has_place() && self.is_dir()
     }
 
-    /// What the host says of it now.
-    ///
-    /// # Errors
-    /// Those of the host; `ESTALE` if it is no longer where it was found.
-    pub(crate) fn stat(self: &Arc<Self>, patience: Patience) -> Result<Facts, Errno> {
-        if self.is_owned_by_attribute() {
-            let handle = self.handle(Use::Read, patience)?;
-            let facts = look(&*handle, b"", patience)?;
-            return self.tree.shown(facts, Some(&handle));
+    /// Notes what became of a directory on the way to a place of enforced flags; whether that place
+    /// was lost by this.
+    pub(crate) fn mind_anchors(&self, name: &[u8], found: &Result<Arc<Inode>, Errno>) -> bool {
+        if !self.anchor {
+            return false;
         }
-        if let Some(handle) = self.held(Use::Path) {
-            return self.tree.shown(look(&*handle, b"", patience)?, None);
-        }
-        if patience == Patience::Cached {
-            let handle = self.handle(Use::Path, patience)?;
-            return self.tree.shown(look(&*handle, b"", patience)?, None);
-        }
-        let mut end = Errno::ESTALE;
-        for place in self.places() {
-            match self.look_at(&place, patience) {
-                Ok(facts) => return self.tree.shown(facts, None),
-                Err(Errno::ESTALE) => {}
-                Err(Errno::EACCES) => end = Errno::EACCES,
-                Err(errno) => return Err(errno),
-            }
-        }
-        Err(end)
-    }
-
-    /// What the host says of it under one of its names.
-    ///
-    /// # Errors
-    /// `ESTALE` if it is not there, those of the host.
-    pub(crate) fn look_at(&self, place: &Place, patience: Patience) -> Result<Facts, Errno> {
-        let parent = place.parent.handle(Use::Path, patience)?;
-        match look(&*parent, &place.name, patience) {
-            Ok(facts) if facts.id == self.id => Ok(facts),
-            Ok(_) | Err(Errno::ENOENT) => Err(Errno::ESTALE),
-            Err(errno) => Err(errno),
-        }
-    }
-
-    /// Brings the inode's attributes up to date, after a change of ours or because others may have
-    /// made one.
-    ///
-    /// # Errors
-    /// As [`Node::stat`].
-    pub(crate) fn refresh(
-        self: &Arc<Self>,
-        inode: &Inode,
-        patience: Patience,
-        access: Access,
-    ) -> Result<(), Errno> {
-        self.refresh_all(inode, patience, (access, false))
-    }
-
-    /// As [`Node::settle`] after a change of the access control lists.
-    pub(crate) fn settle_with_acls(self: &Arc<Self>, inode: &Inode) {
-        let how = (self.tree.access(), true);
-        let _seen_later = self.refresh_all(inode, Patience::Wait, how);
-    }
-
-    /// As [`Node::refresh`]; `acls`: its access control lists as well, whatever its times say.
-    pub(crate) fn refresh_all(
-        self: &Arc<Self>,
-        inode: &Inode,
-        patience: Patience,
-        (access, acls): (Access, bool),
-    ) -> Result<(), Errno> {
-        let held = match patience {
-            Patience::Wait => self.attr.lock(),
-            Patience::Cached => self.attr.try_lock().ok_or(Errno::EAGAIN)?,
+        let Some(held) = &self.tree.options.held else {
+            return false;
         };
-        let facts = self.stat(patience)?;
-        self.put(inode, &facts, access);
-        self.renew_acls(inode, &facts, acls);
-        self.changed.set(self.tree.changes.add(1) + 1);
-        drop(held);
-        Ok(())
-    }
-
-    /// As [`Node::refresh`] after a change that is made: whatever comes of it.
-    pub(crate) fn settle(self: &Arc<Self>, inode: &Inode) {
-        let _seen_later = self.refresh(inode, Patience::Wait, self.tree.access());
-    }
-
-    /// Brings the core's attributes up to what the host says. They are locked.
-    fn put(&self, inode: &Inode, facts: &Facts, access: Access) {
-        let known = inode.attr();
-        let mut attr = facts.attr;
-        if access == Access::Hosts {
-            self.read_here.set(0);
-        } else if self.read_here.get() != 0 {
-            attr.atime = known.atime;
+        match found {
+            Ok(inode) => held.found(&self.path_of(name), Node::of(inode).map(|node| node.id)),
+            Err(Errno::EAGAIN) => false,
+            Err(_) => held.found(&self.path_of(name), None),
         }
-        if known != attr {
-            inode.update(|words| *words = attr);
-        }
-    }
-
-    /// Reading here moved the access time.
-    pub(crate) fn was_read(&self, inode: &Inode, change: &SetAttr) {
-        let held = self.attr.lock();
-        inode.apply(change);
-        self.read_here.set(1);
-        drop(held);
-    }
-
-    /// Uses a look at the host that began when the tree's count of changes was `seen`.
-    pub(crate) fn learn(
-        &self,
-        inode: &Inode,
-        facts: &Facts,
-        seen: u64,
-        acls: impl FnOnce() -> Acls,
-    ) {
-        let held = self.attr.lock();
-        if self.changed.get() <= seen {
-            let before = inode.attr();
-            self.put(inode, facts, self.tree.access());
-            if self.are_acls_due(facts) && self.tree.options.policy != Policy::Exclusive {
-                let acls = acls();
-                self.note_acls(facts);
-                if inode.acls() != acls {
-                    inode.put_acls(acls);
-                    self.untold.set(1);
-                }
-            }
-            if !same_but_access(&before, &inode.attr()) {
-                self.untold.set(1);
-            }
-        }
-        drop(held);
     }
 }
 
@@ -351,12 +225,5 @@ impl Drop for Node {
                 above = node.places.get_mut().pop().map(|place| place.parent);
             }
         }
-    }
-}
-
-impl Drop for Face {
-    fn drop(&mut self) {
-        self.0.tree.forget(&self.0);
-        self.0.gone();
     }
 }

@@ -12,7 +12,6 @@
 //! R3. A handle is owned by its inode; the pool has it weakly, so that an inode that goes takes its
 //!     handles with it.
 
-use crate::node::Node;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word};
 use openpath_vfs::lock_order::HostPool;
@@ -31,6 +30,12 @@ pub(crate) enum Use {
     Write,
 }
 
+/// The inode that has a handle.
+pub(crate) trait Owner: Send + Sync {
+    /// Gives a handle up, unless it is needed; whether it is gone.
+    fn let_go(&self, handle: &Arc<Handle>) -> bool;
+}
+
 /// One descriptor of the host.
 pub(crate) struct Handle {
     fd: OwnedFd,
@@ -38,17 +43,17 @@ pub(crate) struct Handle {
     /// It can be read.
     pub(crate) reads: bool,
     used: Word,
-    node: Weak<Node>,
+    owner: Weak<dyn Owner>,
 }
 
 impl Handle {
-    pub(crate) fn new(fd: OwnedFd, what: Use, reads: bool, node: &Arc<Node>) -> Arc<Self> {
+    pub(crate) fn new(fd: OwnedFd, what: Use, reads: bool, owner: Weak<dyn Owner>) -> Arc<Self> {
         Arc::new(Self {
             fd,
             what,
             reads,
             used: Word::new(1),
-            node: Arc::downgrade(node),
+            owner,
         })
     }
 
@@ -64,6 +69,15 @@ impl AsFd for Handle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// The descriptors of one inode, and who needs them.
+#[derive(Default)]
+pub(crate) struct Handles {
+    pub(crate) held: [Option<Arc<Handle>>; 3],
+    pub(crate) nameless: bool,
+    /// Openings that are told when they end: for reading, for writing.
+    pub(crate) openings: [u64; 2],
 }
 
 /// The handles of one tree.
@@ -126,8 +140,8 @@ impl Pool {
             let spared = handle.used.get() != 0;
             handle.used.set(0);
             let gone = !spared
-                && match handle.node.upgrade() {
-                    Some(node) => node.let_go(&handle),
+                && match handle.owner.upgrade() {
+                    Some(owner) => owner.let_go(&handle),
                     None => true,
                 };
             if gone {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Renames, carried out by the host in one call.
 
-use crate::names::proper;
 use crate::node::Node;
 use crate::options::Ownership;
 use crate::pool::Use;
-use crate::sys::{errno, look};
+use crate::sys::{errno, look, proper};
 use openpath_abi::Errno;
 use openpath_vfs::{Patience, Rename};
 use rustix::fs::{AtFlags, Gid, RenameFlags, Uid};

@@ -7,7 +7,7 @@ use crate::options::{Crossing, HostOptions, Ownership, Policy, Reach};
 use crate::pool::Use;
 use crate::sys::{Way, errno, has_openat2, is_made_up, look};
 use crate::tree::Tree;
-use crate::watch::Watcher;
+use crate::watches::Watches;
 use openpath_abi::{Errno, StatFs};
 use openpath_vfs::{Caching, Inode, Patience, SuperBlock, SuperBlockOps, SuperBlockOptions};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -46,9 +46,9 @@ impl HostFs {
     /// directory that is watched ([`Policy::Notify`]); of others it is at once.
     pub fn catch_up(tree: &SuperBlock) {
         if let Some(node) = Node::of(tree.root())
-            && let Some(watcher) = &node.tree.watcher
+            && let Some(watches) = &node.tree.watches
         {
-            watcher.catch_up();
+            watches.catch_up();
         }
     }
 
@@ -78,8 +78,8 @@ impl HostFs {
                 proc.ok().map(Arc::new)
             }
         };
-        let watcher = match options.policy {
-            Policy::Notify => Some(Watcher::new(options.watches_max)?),
+        let watches = match options.policy {
+            Policy::Notify => Some(Watches::new(options.watches_max)?),
             _ => None,
         };
         let name_max = rustix::fs::fstatfs(&dir).map_err(errno)?.f_namelen;
@@ -96,7 +96,7 @@ impl HostFs {
             acls: !matches!(options.ownership, Ownership::Squash { .. }),
             ..SuperBlockOptions::default()
         };
-        let tree = Tree::new(options, (way, proc), &facts, watcher);
+        let tree = Tree::new(options, (way, proc), &facts, watches);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let open = match tree.is_kept_by_attribute(&facts) {
             false => None,
@@ -115,8 +115,8 @@ impl HostFs {
             root: Arc::clone(&root),
         });
         let sb = SuperBlock::new(root, ops, core);
-        if let Some(watcher) = &tree.watcher {
-            watcher.start(&tree, &sb)?;
+        if let Some(watches) = &tree.watches {
+            watches.start(&tree, &sb)?;
         }
         Ok(sb)
     }

@@ -200,6 +200,15 @@ impl Way {
     }
 }
 
+/// Whether a name stays in its directory.
+///
+/// # Errors
+/// `EINVAL`.
+pub(crate) fn proper(name: &[u8]) -> Result<(), Errno> {
+    let leads_on = name.is_empty() || name == b"." || name == b".." || name.contains(&b'/');
+    if leads_on { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
 /// Kinds of file systems that the kernel makes up, as statfs(2) numbers them: proc, sysfs, debugfs,
 /// tracefs, securityfs, configfs, bpf, cgroup and cgroup2, pstore, efivarfs, fusectl, selinuxfs,
 /// `binfmt_misc`, nsfs.

@@ -26,7 +26,39 @@ struct Order {
     pending: &'static [(&'static str, &'static str)],
 }
 
-const ORDERS: &[Order] = &[];
+const ORDERS: &[Order] = &[Order {
+    src: "crates/backends/host/src",
+    modules: &[
+        "sys",
+        "held",
+        "options",
+        "pool",
+        "watches",
+        "kernel_ring",
+        "tree",
+        "node",
+        "handles",
+        "owner",
+        "acl",
+        "refresh",
+        "adopt",
+        "events",
+        "names",
+        "attr",
+        "set_acl",
+        "create",
+        "rename",
+        "xattr",
+        "list",
+        "hook",
+        "data",
+        "carrier",
+        "face",
+        "superblock",
+        "stall",
+    ],
+    pending: &[],
+}];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     check_orders(ORDERS, tree, report);

@@ -2,7 +2,8 @@
 //! Who stands still below a directory of the host holds up nobody who has no business there.
 
 use super::{Gate, OTHERS, Stage, opens};
-use crate::{HostFs, HostOptions, Policy};
+use crate::options::{HostOptions, Policy};
+use crate::superblock::HostFs;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
 use openpath_abi::{Errno, OpenHow, resolve};
 use openpath_vfs::{Cred, Task, TenantLimits, Vfs};

@@ -3,7 +3,7 @@
 
 use super::goes_on::{ROUNDS, the_quick_one_goes_on, tries, world};
 use super::{Gate, Stage, opens};
-use crate::Policy;
+use crate::options::Policy;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::{Cred, Task};

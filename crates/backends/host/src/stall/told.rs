@@ -3,7 +3,8 @@
 //! the host could not tell all of it. The gate stops the thread that listens, at its first look.
 
 use super::{Gate, OTHERS, Stage, opens};
-use crate::{HostFs, HostOptions, Policy};
+use crate::options::{HostOptions, Policy};
+use crate::superblock::HostFs;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::{Cred, SuperBlock, Task, Vfs};

@@ -9,28 +9,8 @@
 
 use crate::node::Node;
 use crate::pool::{Handle, Use};
-use openpath_sync::WriteOnce;
-use openpath_uring::KernelRing;
 use openpath_vfs::{Carrier, Inode, Way};
 use std::sync::Arc;
-
-/// A tree's ring of the kernel, made when it is first asked for; none if the kernel gives none.
-#[derive(Default)]
-pub(crate) struct Lazy(WriteOnce<Option<KernelRing>>);
-
-impl Lazy {
-    /// The ring; `places` are those it is made with.
-    fn get(&self, places: u32) -> Option<&KernelRing> {
-        if places == 0 {
-            return None;
-        }
-        let made = match self.0.get() {
-            Some(made) => made,
-            None => self.0.set(KernelRing::new(places, "openpath-uring").ok()),
-        };
-        made.as_ref()
-    }
-}
 
 impl Node {
     /// As `InodeOps::carrier`.

@@ -15,7 +15,7 @@
 //! R1. A directory has one place at most.
 //! R2. What is taken out or pushed out is handed back, to be dropped where no lock is held.
 
-use crate::node::Node;
+use super::Node;
 use std::sync::Arc;
 
 /// The most names that are known of one file; the one found longest ago goes first.

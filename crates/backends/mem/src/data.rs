@@ -22,6 +22,8 @@ use std::ops::Range;
 /// `stat`'s blocks are of 512 bytes.
 pub(crate) const SECTORS: u64 = PAGE_64 / 512;
 
+const _: () = assert!(PAGE_64 == SECTORS * 512);
+
 /// What a page that is not there reads as.
 static ZEROES: [u8; PAGE] = [0; PAGE];
 

@@ -8,6 +8,7 @@
 use crate::data::Data;
 use crate::node::Node;
 use crate::page_map::{Gone, PAGE_64};
+use crate::seal::Seals;
 use openpath_abi::falloc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
 use openpath_abi::limits::MAX_LFS_FILESIZE;
 use openpath_abi::{Errno, Timespec};
@@ -234,5 +235,20 @@ impl Node {
             }
             Extent::Hole => Ok((data.next_hole(number) * PAGE_64).clamp(offset, size)),
         }
+    }
+
+    /// As `InodeOps::seals`.
+    pub(crate) fn get_seals(&self) -> Result<u32, Errno> {
+        let data = self.data().ok_or(Errno::EINVAL)?.read();
+        Ok(data.seals.bits())
+    }
+
+    /// As `InodeOps::add_seals`. An unknown seal is `EINVAL`, before any `EPERM`.
+    pub(crate) fn put_seals(&self, inode: &Inode, seals: u32) -> Result<(), Errno> {
+        let data = self.data().ok_or(Errno::EINVAL)?;
+        if !Seals::exist(seals) {
+            return Err(Errno::EINVAL);
+        }
+        data.write().seals.add(seals, inode.mode())
     }
 }

@@ -91,8 +91,11 @@
 mod copy;
 mod data;
 mod dir;
+mod entries;
+mod face;
 mod file;
 mod ioctl;
+mod make;
 mod memory;
 mod node;
 mod options;
@@ -105,6 +108,7 @@ mod space;
 mod superblock;
 mod symlink;
 mod xattr;
+mod xattr_map;
 
 pub use options::{Charging, MemOptions};
 pub use superblock::MemFs;

@@ -11,7 +11,8 @@
 //!     other.
 
 use crate::dir::{changed, links_after, lose_name};
-use crate::node::{Names, Node, make};
+use crate::make::{Names, make};
+use crate::node::Node;
 use openpath_abi::Errno;
 use openpath_vfs::{Inode, Rename};
 use std::sync::Arc;

@@ -5,13 +5,11 @@
 //! `F_ADD_SEALS` and `F_GET_SEALS` of memfd_create(2); a file that open(2) makes is sealed against
 //! seals. There is no mmap(2) here, so `F_SEAL_WRITE` is never `EBUSY`.
 
-use crate::node::Node;
 use crate::page_map::PAGE_64;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{
     F_SEAL_EXEC, F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE,
 };
-use openpath_vfs::Inode;
 
 /// Those that keep data from being written or punched.
 const NO_WRITE: u32 = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
@@ -29,6 +27,16 @@ impl Seals {
     /// Of a new file, to which seals can be added or not.
     pub(crate) fn new(sealable: bool) -> Self {
         Self(if sealable { 0 } else { F_SEAL_SEAL })
+    }
+
+    /// Whether all of these exist.
+    pub(crate) fn exist(seals: u32) -> bool {
+        seals & !ALL == 0
+    }
+
+    /// As `F_GET_SEALS` gives them.
+    pub(crate) fn bits(self) -> u32 {
+        self.0
     }
 
     fn has(self, any: u32) -> bool {
@@ -71,7 +79,7 @@ impl Seals {
 
     /// # Errors
     /// `EPERM`: sealed against seals.
-    fn add(&mut self, seals: u32, mode: u32) -> Result<(), Errno> {
+    pub(crate) fn add(&mut self, seals: u32, mode: u32) -> Result<(), Errno> {
         refused_if(self.has(F_SEAL_SEAL))?;
         let is_program = seals & F_SEAL_EXEC != 0 && mode & EXECUTE != 0;
         self.0 |= seals | if is_program { WITH_EXEC } else { 0 };
@@ -81,23 +89,6 @@ impl Seals {
 
 fn refused_if(refused: bool) -> Result<(), Errno> {
     if refused { Err(Errno::EPERM) } else { Ok(()) }
-}
-
-impl Node {
-    /// As `InodeOps::seals`.
-    pub(crate) fn get_seals(&self) -> Result<u32, Errno> {
-        let data = self.data().ok_or(Errno::EINVAL)?.read();
-        Ok(data.seals.0)
-    }
-
-    /// As `InodeOps::add_seals`. An unknown seal is `EINVAL`, before any `EPERM`.
-    pub(crate) fn put_seals(&self, inode: &Inode, seals: u32) -> Result<(), Errno> {
-        let data = self.data().ok_or(Errno::EINVAL)?;
-        if seals & !ALL != 0 {
-            return Err(Errno::EINVAL);
-        }
-        data.write().seals.add(seals, inode.mode())
-    }
 }
 
 #[cfg(test)]

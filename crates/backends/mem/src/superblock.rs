@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Making a tree, and its figures.
 
-use crate::node::{Names, make};
+use crate::make::{Names, make};
 use crate::options::MemOptions;
 use crate::page_map::PAGE;
 use crate::space::Space;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data and attributes: the calls go to the inode beneath, after copying up if they change it.
 
+use crate::copy_up::ALL;
 use crate::layer::{change, set};
 use crate::node::Node;
-use crate::raise::ALL;
 use crate::whiteout::{stored_change, stored_mode};
 use openpath_abi::{Errno, Timespec};
 use openpath_vfs::fileattr::{FS_IOC_FSGETXATTR, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS};

@@ -69,7 +69,7 @@ pub(crate) struct Fs {
     #[cfg(test)]
     pub(crate) synced: Word,
     /// What was copied up.
-    pub(crate) copied: crate::copied::Counts,
+    pub(crate) copied: crate::counts::Counts,
     pub(crate) home: WriteOnce<Weak<SuperBlock>>,
     /// Who is told by the layers.
     pub(crate) ear: WriteOnce<Arc<dyn Above>>,
@@ -121,7 +121,7 @@ impl Fs {
             made: Word::new(0),
             #[cfg(test)]
             synced: Word::new(0),
-            copied: crate::copied::Counts::default(),
+            copied: crate::counts::Counts::default(),
             home: WriteOnce::default(),
             ear: WriteOnce::default(),
         })

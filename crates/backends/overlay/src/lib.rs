@@ -64,30 +64,30 @@
 
 #![forbid(unsafe_code)]
 
-mod aside;
-mod change;
 mod changes;
-mod copied;
-mod copying;
+mod copy_up;
+mod counts;
 mod data;
 mod face;
-mod find;
 mod fs;
+mod invalidation;
 mod layer;
 mod list;
+mod lookup;
 mod marks;
+mod names;
 mod node;
 mod open;
 mod options;
-mod raise;
+mod progress;
 mod rename;
+mod staged;
 mod superblock;
 mod taken;
-mod told;
 mod whiteout;
 
 pub use changes::{Change, ChangeKind};
-pub use copied::Copied;
-pub use copying::Copying;
+pub use counts::Copied;
 pub use options::{Marks, OverlayOptions};
+pub use progress::Copying;
 pub use superblock::OverlayFs;

@@ -7,8 +7,8 @@
 //!
 //! # Divergence: L92
 
+use crate::copy_up::ALL;
 use crate::node::Node;
-use crate::raise::ALL;
 use openpath_abi::fcntl::{O_ACCMODE, O_RDWR, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{FileOps, Inode, Io, Patience, flag};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an overlay is made with.
 
-use crate::copying::Copying;
+use crate::progress::Copying;
 use openpath_vfs::{Clock, SuperBlock, SystemClock};
 use std::sync::Arc;
 

@@ -13,11 +13,11 @@
 //! R3. A directory with others beneath gets a redirect, by which they are found from its new name.
 //!     One without becomes opaque where the new name would show some.
 
-use crate::aside::{Aside, Spot, whiteout_of};
+use crate::copy_up::ALL;
 use crate::layer::{look, make, rename};
 use crate::marks::REDIRECT;
 use crate::node::Node;
-use crate::raise::ALL;
+use crate::staged::{Aside, Spot, whiteout_of};
 use crate::whiteout::{is_whiteout, stored_mode};
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, Timespec};

@@ -2,10 +2,10 @@
 //! Making an overlay, and what the core asks of the whole.
 
 use crate::fs::{Fs, Hit, Upper};
+use crate::invalidation::Ear;
 use crate::layer::{look, make, set};
 use crate::node::{Lower, Origin};
 use crate::options::OverlayOptions;
-use crate::told::Ear;
 use openpath_abi::mount::OVERLAYFS_SUPER_MAGIC;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{

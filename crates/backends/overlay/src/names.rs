@@ -8,12 +8,12 @@
 //! R1. What takes the place of a whiteout is made aside, and if it is a directory it is opaque.
 //! R2. What has something beneath leaves a whiteout, by the rename that takes it away.
 
-use crate::aside::Spot;
+use crate::copy_up::ALL;
 use crate::fs::Hit;
 use crate::layer::{change, lock_both, look, make};
 use crate::marks::IMPURE;
 use crate::node::Node;
-use crate::raise::ALL;
+use crate::staged::Spot;
 use crate::whiteout::{is_whiteout, stored_mode};
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{Inode, NewInode, Patience};

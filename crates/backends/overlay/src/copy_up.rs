@@ -11,12 +11,12 @@
 //! R2. One file is copied up at a time by one thread, with its `doing` held; nobody holds two.
 //! R3. What has lost its name gets a copy without one.
 
-use crate::aside::Spot;
-use crate::copying::Way;
 use crate::fs::address;
 use crate::layer::{change, set};
 use crate::marks::NUMBER;
 use crate::node::{Node, Origin};
+use crate::progress::Way;
+use crate::staged::Spot;
 use crate::whiteout::stored_mode;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{AclKind, Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};

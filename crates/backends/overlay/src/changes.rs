@@ -8,9 +8,9 @@
 //! R2. A directory is renamed if it is found beneath by a redirect; a file, if it shows the number
 //!     of one that is gone.
 
-use crate::fs::Hit;
 use crate::layer::{list, look};
-use crate::node::{Node, Origin};
+use crate::lookup_result::{Hit, Origin};
+use crate::node::Node;
 use crate::superblock::OverlayFs;
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};

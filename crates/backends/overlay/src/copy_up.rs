@@ -11,10 +11,10 @@
 //! R2. One file is copied up at a time by one thread, with its `doing` held; nobody holds two.
 //! R3. What has lost its name gets a copy without one.
 
-use crate::fs::address;
 use crate::layer::{change, set};
+use crate::lookup_result::{Origin, address};
 use crate::marks::NUMBER;
-use crate::node::{Node, Origin};
+use crate::node::Node;
 use crate::progress::Way;
 use crate::staged::Spot;
 use crate::whiteout::stored_mode;
@@ -146,7 +146,7 @@ impl Node {
     ) -> Result<(), Errno> {
         if mode::is_reg(attr.mode) {
             let size = attr.size.min(data);
-            let mut way = Way::begin(&self.fs, size);
+            let mut way = Way::begin(self.fs.options.copying.as_deref(), size);
             copy_data(lower, made, size, now, &mut way)?;
             self.fs.copied.bytes(size);
         }

@@ -191,3 +191,9 @@ impl InodeOps for Face {
         self.0.remove_xattr(inode, name, now)
     }
 }
+
+impl Drop for Face {
+    fn drop(&mut self) {
+        self.0.fs.forget(self.0.all_keys(), self.0.address());
+    }
+}

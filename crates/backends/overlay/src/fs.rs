@@ -19,9 +19,11 @@
 //! R2. A directory lives for as long as an inode does that was found in it. Chains of them are
 //!     dropped one by one, for a path may be deeper than the stack.
 
-use crate::list::Lists;
-use crate::node::{Face, Lower, Node, Origin};
+use crate::counts::Counts;
+use crate::listings::Lists;
+use crate::lookup_result::{Hit, Key, address};
 use crate::options::OverlayOptions;
+use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::{StackedList, StackedTable};
@@ -41,13 +43,9 @@ pub(crate) struct Upper {
     pub(crate) work: Arc<Inode>,
 }
 
-/// By what an inode is found: one beneath, and where that alone does not tell, the directory
-/// beneath that it was found in and its name there.
-pub(crate) type Key = (usize, usize, Box<[u8]>);
-
 #[derive(Default)]
-struct Table {
-    inodes: BTreeMap<Key, Weak<Inode>>,
+pub(crate) struct Table {
+    pub(crate) inodes: BTreeMap<Key, Weak<Inode>>,
     /// Directories that nothing needs any more (R2).
     falling: Vec<Arc<Inode>>,
     /// Someone is dropping them.
@@ -61,7 +59,7 @@ pub(crate) struct Fs {
     pub(crate) upper: Option<Upper>,
     /// Whether a layer may say something else at each use.
     pub(crate) confirms: bool,
-    table: Mutex<Table, StackedTable>,
+    pub(crate) table: Mutex<Table, StackedTable>,
     pub(crate) lists: Mutex<Lists, StackedList>,
     /// How many things were made aside.
     pub(crate) made: Word,
@@ -69,39 +67,10 @@ pub(crate) struct Fs {
     #[cfg(test)]
     pub(crate) synced: Word,
     /// What was copied up.
-    pub(crate) copied: crate::counts::Counts,
+    pub(crate) copied: Counts,
     pub(crate) home: WriteOnce<Weak<SuperBlock>>,
     /// Who is told by the layers.
     pub(crate) ear: WriteOnce<Arc<dyn Above>>,
-}
-
-/// Where an inode beneath is, for keys.
-pub(crate) fn address(inode: &Inode) -> usize {
-    std::ptr::from_ref(inode).addr()
-}
-
-/// What a name was found to be.
-pub(crate) struct Hit {
-    pub(crate) upper: Option<Arc<Inode>>,
-    pub(crate) lowers: Vec<Lower>,
-    pub(crate) origin: Origin,
-    /// The number it shows, if not that of the first inode beneath.
-    pub(crate) number: Option<u64>,
-    /// Some of its files show other numbers than their own.
-    pub(crate) impure: bool,
-}
-
-impl Hit {
-    /// What is in the upper tree alone.
-    pub(crate) fn of_upper(upper: Arc<Inode>) -> Self {
-        Self {
-            upper: Some(upper),
-            lowers: Vec::new(),
-            origin: Origin::None,
-            number: None,
-            impure: false,
-        }
-    }
 }
 
 impl Fs {
@@ -121,7 +90,7 @@ impl Fs {
             made: Word::new(0),
             #[cfg(test)]
             synced: Word::new(0),
-            copied: crate::counts::Counts::default(),
+            copied: Counts::default(),
             home: WriteOnce::default(),
             ear: WriteOnce::default(),
         })
@@ -160,41 +129,6 @@ impl Fs {
         self.table.lock().inodes.get(&key)?.upgrade()
     }
 
-    /// The inode for what was found: the one that is known, or a new one.
-    ///
-    /// # Errors
-    /// `EIO`: nothing was found.
-    pub(crate) fn adopt(self: &Arc<Self>, hit: Hit) -> Result<Arc<Inode>, Errno> {
-        let key = hit.key().ok_or(Errno::EIO)?;
-        let known = self.table.lock().inodes.get(&key).and_then(Weak::upgrade);
-        if let Some(inode) = &known
-            && Node::of(inode).is_some_and(|node| node.stands_for(&hit))
-        {
-            return Ok(Arc::clone(inode));
-        }
-        let inode = Node::make(self, hit)?;
-        let Some(node) = Node::of(&inode) else {
-            return Err(Errno::EIO);
-        };
-        // Two may make it at once: the first one entered is it.
-        let mut table = self.table.lock();
-        let other = table.inodes.get(&key).and_then(Weak::upgrade);
-        if let Some(other) = other
-            && !known
-                .as_ref()
-                .is_some_and(|known| Arc::ptr_eq(known, &other))
-        {
-            drop(table);
-            return Ok(other);
-        }
-        table.inodes.insert(key, Arc::downgrade(&inode));
-        for key in node.further_keys() {
-            table.inodes.insert(key, Arc::downgrade(&inode));
-        }
-        drop(table);
-        Ok(inode)
-    }
-
     /// Enters an inode under one more key, for what it stands for since it was copied up, and takes
     /// it from under another.
     pub(crate) fn rekey(&self, inode: &Arc<Inode>, key: Key, old: Option<Key>) {
@@ -205,9 +139,8 @@ impl Fs {
         }
     }
 
-    /// Forgets an inode that goes.
-    pub(crate) fn forget(&self, node: &Node) {
-        let keys = node.all_keys();
+    /// Forgets an inode that goes, by its keys, and the listing of its node.
+    pub(crate) fn forget(&self, keys: Vec<Key>, node: usize) {
         let mut table = self.table.lock();
         for key in keys {
             // Another may have been entered in its place.
@@ -261,10 +194,17 @@ impl Fs {
             }
         }
     }
-}
 
-impl Drop for Face {
-    fn drop(&mut self) {
-        self.0.fs.forget(&self.0);
+    /// Whether an inode of a lower tree is a whiteout (R1).
+    pub(crate) fn is_lower_whiteout(&self, inode: &Inode) -> bool {
+        !self.options.null_devices && is_whiteout(inode)
+    }
+
+    /// Whether an inode of this layer is a whiteout (R1); `None`: of the upper tree.
+    pub(crate) fn is_layer_whiteout(&self, layer: Option<usize>, inode: &Inode) -> bool {
+        match layer {
+            Some(_) => self.is_lower_whiteout(inode),
+            None => is_whiteout(inode),
+        }
     }
 }

@@ -64,6 +64,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adopt;
 mod changes;
 mod copy_up;
 mod counts;
@@ -73,7 +74,9 @@ mod fs;
 mod invalidation;
 mod layer;
 mod list;
+mod listings;
 mod lookup;
+mod lookup_result;
 mod marks;
 mod names;
 mod node;

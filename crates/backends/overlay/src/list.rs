@@ -13,11 +13,12 @@
 
 use crate::fs::Fs;
 use crate::layer::{list, look_held};
+use crate::listings::{Line, Listing};
 use crate::node::Node;
 use openpath_abi::{Errno, dirent, mode};
 use openpath_vfs::{Inode, Listed, Patience};
+use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
-use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -26,73 +27,6 @@ const SPARE_BITS: u32 = 2;
 
 /// How many entries are listed before their numbers are looked for.
 const BATCH: usize = 128;
-
-/// One name of a merged directory.
-pub(crate) struct Line {
-    pub(crate) name: Box<[u8]>,
-    ino: u64,
-    kind: u8,
-    position: i64,
-}
-
-/// The names of a merged directory, by position.
-pub(crate) struct Listing {
-    changes: u64,
-    pub(crate) lines: Vec<Line>,
-}
-
-/// Listings that were begun, by where their directory's node is.
-pub(crate) struct Lists {
-    kept: HashMap<usize, Arc<Listing>>,
-    order: VecDeque<usize>,
-    entries: usize,
-    max: usize,
-}
-
-impl Lists {
-    pub(crate) fn new(max: usize) -> Self {
-        Self {
-            kept: HashMap::new(),
-            order: VecDeque::new(),
-            entries: 0,
-            max,
-        }
-    }
-
-    fn get(&self, node: &Node) -> Option<Arc<Listing>> {
-        self.kept.get(&place(node)).map(Arc::clone)
-    }
-
-    fn put(&mut self, node: &Node, listing: &Arc<Listing>) -> Vec<Arc<Listing>> {
-        let mut dropped = Vec::new();
-        dropped.extend(self.take(place(node)));
-        self.entries += listing.lines.len();
-        self.kept.insert(place(node), Arc::clone(listing));
-        self.order.push_back(place(node));
-        while self.entries > self.max
-            && let Some(oldest) = self.order.front().copied()
-        {
-            dropped.extend(self.take(oldest));
-        }
-        dropped
-    }
-
-    fn take(&mut self, at: usize) -> Option<Arc<Listing>> {
-        let listing = self.kept.remove(&at)?;
-        self.entries -= listing.lines.len();
-        self.order.retain(|place| *place != at);
-        Some(listing)
-    }
-
-    /// Drops what is kept of a directory.
-    pub(crate) fn drop_of(&mut self, node: &Node) {
-        drop(self.take(place(node)));
-    }
-}
-
-fn place(node: &Node) -> usize {
-    std::ptr::from_ref(node).addr()
-}
 
 fn position(name: &[u8]) -> i64 {
     let mut hasher = DefaultHasher::new();
@@ -176,10 +110,10 @@ impl Node {
         }
         // Who was given something asks once more, if only to hear that this was all.
         if begin < listing.lines.len() {
-            let dropped = self.fs.lists.lock().put(self, &listing);
+            let dropped = self.fs.lists.lock().put(self.address(), &listing);
             drop(dropped);
         } else {
-            self.fs.lists.lock().drop_of(self);
+            self.fs.lists.lock().drop_of(self.address());
         }
         Ok(())
     }
@@ -188,7 +122,7 @@ impl Node {
     pub(crate) fn listing(&self, goes_on: bool) -> Result<Arc<Listing>, Errno> {
         let changes = self.changes.get();
         if goes_on || !self.fs.confirms {
-            let kept = self.fs.lists.lock().get(self);
+            let kept = self.fs.lists.lock().get(self.address());
             if let Some(kept) = kept.filter(|kept| kept.changes == changes) {
                 return Ok(kept);
             }

@@ -7,10 +7,10 @@
 //!     something else there, or a whiteout.
 //! R2. A redirect says where the layers below its own are looked in.
 
-use crate::fs::Hit;
 use crate::layer::look;
+use crate::lookup_result::{Hit, Lower, Origin};
 use crate::marks::{DirMarks, NUMBER};
-use crate::node::{Lower, Node, Origin};
+use crate::node::Node;
 use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
 use openpath_vfs::{Found, Inode, Patience};

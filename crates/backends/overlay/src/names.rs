@@ -9,8 +9,8 @@
 //! R2. What has something beneath leaves a whiteout, by the rename that takes it away.
 
 use crate::copy_up::ALL;
-use crate::fs::Hit;
 use crate::layer::{change, lock_both, look, make};
+use crate::lookup_result::Hit;
 use crate::marks::IMPURE;
 use crate::node::Node;
 use crate::staged::Spot;

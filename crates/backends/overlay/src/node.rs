@@ -20,33 +20,14 @@
 //! R1. Attributes and access control lists are those of the first inode beneath, brought over
 //!     after each change with `attr` held, so that of two the later stays.
 
-use crate::fs::{Fs, Hit, Key, address};
+use crate::fs::Fs;
+use crate::lookup_result::{Hit, Key, Lower, Origin, address};
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
 use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::{Stacked, StackedAttr};
 use openpath_vfs::{Inode, flag};
 use std::sync::{Arc, Weak};
-
-/// An inode of a lower layer.
-#[derive(Clone)]
-pub(crate) struct Lower {
-    /// Place of its layer, 0 being the topmost.
-    pub(crate) layer: usize,
-    pub(crate) inode: Arc<Inode>,
-}
-
-/// Where the first of the lower inodes was found.
-pub(crate) enum Origin {
-    /// At the roots.
-    Root,
-    /// Beneath a directory of the overlay, under this name.
-    Name(Arc<Inode>, Box<[u8]>),
-    /// At this path from the roots, without a slash before it.
-    Path(Box<[u8]>),
-    /// There is none, or it matters no more.
-    None,
-}
 
 /// One inode's side of the overlay.
 pub(crate) struct Node {
@@ -249,6 +230,11 @@ impl Node {
         self.changes.add(1);
     }
 
+    /// Where it is, which tells it from all others while it lives.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// By what it is found while it has nothing in the upper tree.
     pub(crate) fn lower_key(&self) -> Option<Key> {
         lower_key(self.lowers.first()?, &self.origin)
@@ -258,7 +244,7 @@ impl Node {
     pub(crate) fn further_keys(&self) -> Vec<Key> {
         let begins = usize::from(self.upper().is_none());
         let rest = self.lowers.iter().skip(begins);
-        let me = std::ptr::from_ref(self).addr();
+        let me = self.address();
         rest.map(|lower| (address(&lower.inode), me, Box::default()))
             .collect()
     }

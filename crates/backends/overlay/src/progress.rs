@@ -4,7 +4,6 @@
 //! # Kernel analogue
 //! overlayfs ends a copy when who waits for it is killed; how far it is nobody says.
 
-use crate::fs::Fs;
 use openpath_abi::Errno;
 
 /// Is told how far copying up is; several files may be on their way at once, each in a thread of
@@ -28,8 +27,7 @@ pub(crate) struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    pub(crate) fn begin(fs: &'a Fs, bytes: u64) -> Self {
-        let who = fs.options.copying.as_deref();
+    pub(crate) fn begin(who: Option<&'a dyn Copying>, bytes: u64) -> Self {
         if let Some(who) = who {
             who.begin(bytes);
         }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Making an overlay, and what the core asks of the whole.
 
-use crate::fs::{Fs, Hit, Upper};
+use crate::counts::Copied;
+use crate::fs::{Fs, Upper};
 use crate::invalidation::Ear;
 use crate::layer::{look, make, set};
-use crate::node::{Lower, Origin};
+use crate::lookup_result::{Hit, Lower, Origin};
+use crate::node::Node;
 use crate::options::OverlayOptions;
+use crate::whiteout::is_whiteout;
 use openpath_abi::mount::OVERLAYFS_SUPER_MAGIC;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
@@ -67,6 +70,41 @@ impl OverlayFs {
         fs.ear.set(ear);
         Ok(sb)
     }
+
+    /// What this overlay copied up since it was made.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is no overlay.
+    pub fn copied(sb: &SuperBlock) -> Result<Copied, Errno> {
+        Ok(fs_of(sb)?.copied.now())
+    }
+
+    /// Whether the upper tree has something by this path, without links, from the root on: there a
+    /// change needs no copy first.
+    ///
+    /// # Errors
+    /// `EINVAL` (it is no overlay), what the upper tree meets.
+    pub fn is_above(sb: &SuperBlock, path: &[u8]) -> Result<bool, Errno> {
+        let Some(upper) = &fs_of(sb)?.upper else {
+            return Ok(false);
+        };
+        let mut at = Arc::clone(&upper.root);
+        for name in path.split(|byte| *byte == b'/').filter(|n| !n.is_empty()) {
+            if !at.is_dir() {
+                return Ok(false);
+            }
+            match look(&at, name, Patience::Wait)? {
+                Some(next) if !is_whiteout(&next) => at = next,
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn fs_of(sb: &SuperBlock) -> Result<&Arc<Fs>, Errno> {
+    let node = Node::of(sb.root()).ok_or(Errno::EINVAL)?;
+    Ok(&node.fs)
 }
 
 /// What a directory for the overlay alone is made with.

@@ -12,7 +12,6 @@
 //!     bit is a whiteout, and one with it a file. With
 //!     [`crate::OverlayOptions::null_devices`] each one in a lower tree is a file.
 
-use crate::fs::Fs;
 use openpath_abi::mode;
 use openpath_vfs::{Inode, SetAttr};
 
@@ -52,20 +51,5 @@ pub(crate) fn stored_change(upper: &Inode, to: &SetAttr) -> SetAttr {
             false => bits,
         }),
         ..*to
-    }
-}
-
-impl Fs {
-    /// Whether an inode of a lower tree is a whiteout (R1).
-    pub(crate) fn is_lower_whiteout(&self, inode: &Inode) -> bool {
-        !self.options.null_devices && is_whiteout(inode)
-    }
-
-    /// Whether an inode of this layer is a whiteout (R1); `None`: of the upper tree.
-    pub(crate) fn is_layer_whiteout(&self, layer: Option<usize>, inode: &Inode) -> bool {
-        match layer {
-            Some(_) => self.is_lower_whiteout(inode),
-            None => is_whiteout(inode),
-        }
     }
 }

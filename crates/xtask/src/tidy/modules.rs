@@ -28,6 +28,36 @@ struct Order {
 
 const ORDERS: &[Order] = &[
     Order {
+        src: "crates/backends/overlay/src",
+        modules: &[
+            "progress",
+            "options",
+            "layer",
+            "marks",
+            "whiteout",
+            "counts",
+            "listings",
+            "lookup_result",
+            "fs",
+            "node",
+            "adopt",
+            "lookup",
+            "list",
+            "taken",
+            "staged",
+            "copy_up",
+            "names",
+            "rename",
+            "open",
+            "data",
+            "invalidation",
+            "face",
+            "superblock",
+            "changes",
+        ],
+        pending: &[],
+    },
+    Order {
         src: "crates/backends/mem/src",
         modules: &[
             "page_map",

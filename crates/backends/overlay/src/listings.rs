@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Listings of merged directories, kept between two calls.
+//!
+//! # Rules
+//! R1. All directories together keep a limited number of entries; the oldest listing goes first.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// One name of a merged directory.
+pub(crate) struct Line {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) ino: u64,
+    pub(crate) kind: u8,
+    pub(crate) position: i64,
+}
+
+/// The names of a merged directory, by position.
+pub(crate) struct Listing {
+    pub(crate) changes: u64,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// Listings that were begun, by where their directory's node is.
+pub(crate) struct Lists {
+    kept: HashMap<usize, Arc<Listing>>,
+    order: VecDeque<usize>,
+    entries: usize,
+    max: usize,
+}
+
+impl Lists {
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            kept: HashMap::new(),
+            order: VecDeque::new(),
+            entries: 0,
+            max,
+        }
+    }
+
+    pub(crate) fn get(&self, dir: usize) -> Option<Arc<Listing>> {
+        self.kept.get(&dir).map(Arc::clone)
+    }
+
+    pub(crate) fn put(&mut self, dir: usize, listing: &Arc<Listing>) -> Vec<Arc<Listing>> {
+        let mut dropped = Vec::new();
+        dropped.extend(self.take(dir));
+        self.entries += listing.lines.len();
+        self.kept.insert(dir, Arc::clone(listing));
+        self.order.push_back(dir);
+        while self.entries > self.max
+            && let Some(oldest) = self.order.front().copied()
+        {
+            dropped.extend(self.take(oldest));
+        }
+        dropped
+    }
+
+    fn take(&mut self, dir: usize) -> Option<Arc<Listing>> {
+        let listing = self.kept.remove(&dir)?;
+        self.entries -= listing.lines.len();
+        self.order.retain(|other| *other != dir);
+        Some(listing)
+    }
+
+    /// Drops what is kept of a directory.
+    pub(crate) fn drop_of(&mut self, dir: usize) {
+        drop(self.take(dir));
+    }
+}

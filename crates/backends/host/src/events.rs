@@ -21,12 +21,12 @@
 //! R3. When events were lost, everything is forgotten.
 //! R4. The thread holds the tree and its superblock weakly, and nothing waits for its end.
 
-use crate::handles::number;
-use crate::node::{Node, Place};
+use crate::handles::fd_name;
+use crate::node::{Alias, Node};
 use crate::options::Policy;
-use crate::pool::Use;
+use crate::pool::HandleKind;
 use crate::refresh::same_but_access;
-use crate::sys::{look, proper};
+use crate::sys::{check_component, stat_at};
 use crate::tree::Tree;
 use crate::watches::{EVENTS_SIZE, Event, Watched, Watches};
 use openpath_abi::Errno;
@@ -104,14 +104,14 @@ impl Watches {
             && event
                 .flags
                 .intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE)
-            && node.mind_anchors(name, &Err(Errno::ENOENT))
+            && node.check_enforced_path(name, &Err(Errno::ENOENT))
         {
             sb.forget_all();
         }
         node.refresh_and_forget(sb, &dir);
         if let Some(name) = event.name
-            && proper(&name).is_ok()
-            && (!node.still_means(sb, &name, event.flags.contains(ReadFlags::CREATE))
+            && check_component(&name).is_ok()
+            && (!node.still_leads_there(sb, &name, event.flags.contains(ReadFlags::CREATE))
                 || event.flags.contains(ReadFlags::MOVED_TO))
         {
             sb.forget_name(&dir, &name);
@@ -125,14 +125,14 @@ impl Watched for Node {
     }
 
     fn set_watched(&self, watched: bool) {
-        self.watch.set(u64::from(watched));
+        self.is_watched.set(u64::from(watched));
     }
 }
 
 impl Tree {
     /// Brings all known inodes up to date, because it is not known what changed.
     fn refresh_all_inodes(self: &Arc<Self>, sb: &SuperBlock) {
-        for inode in self.all() {
+        for inode in self.all_inodes() {
             if let Some(node) = Node::of(&inode) {
                 node.refresh_and_forget(sb, &inode);
             }
@@ -146,15 +146,15 @@ impl Node {
         let Some(watches) = &self.tree.watches else {
             return Ok(());
         };
-        if self.tree.options.policy != Policy::Notify || self.watch.get() != 0 {
+        if self.tree.options.policy != Policy::Notify || self.is_watched.get() != 0 {
             return Ok(());
         }
         if patience == Patience::Cached {
             return Err(Errno::EAGAIN);
         }
         let added = self
-            .handle(Use::Path, Patience::Wait)
-            .and_then(|handle| watches.add(&format!("/proc/self/fd/{}", number(&handle)), self));
+            .handle(HandleKind::Path, Patience::Wait)
+            .and_then(|handle| watches.add(&format!("/proc/self/fd/{}", fd_name(&handle)), self));
         if added.is_err() {
             let dir: Weak<Self> = Arc::downgrade(self);
             watches.forget_names_later(dir);
@@ -165,13 +165,13 @@ impl Node {
     /// Others may have changed its attributes.
     fn refresh_and_forget(self: &Arc<Self>, sb: &SuperBlock, inode: &Arc<Inode>) {
         let (before, acls) = (inode.attr(), inode.acls());
-        self.settle(inode);
+        self.refresh_after_change(inode);
         let now = inode.attr();
-        let who = |attr: &Attr| (attr.mode, attr.uid, attr.gid);
-        if inode.is_dir() && (who(&before) != who(&now) || acls != inode.acls()) {
-            self.untold.set(0);
+        let permission = |attr: &Attr| (attr.mode, attr.uid, attr.gid);
+        if inode.is_dir() && (permission(&before) != permission(&now) || acls != inode.acls()) {
+            self.unreported.set(0);
             sb.forget_permission(inode);
-        } else if self.untold.swap_if(1, 0)
+        } else if self.unreported.swap_if(1, 0)
             || !same_but_access(&before, &now)
             || acls != inode.acls()
         {
@@ -181,27 +181,27 @@ impl Node {
 
     /// Whether `name` means what it meant when it was last found; then its attributes are brought
     /// up to date. `made`: the name is new, and so is the file if it has no other.
-    fn still_means(self: &Arc<Self>, sb: &SuperBlock, name: &[u8], made: bool) -> bool {
-        let Ok(base) = self.handle(Use::Path, Patience::Wait) else {
+    fn still_leads_there(self: &Arc<Self>, sb: &SuperBlock, name: &[u8], made: bool) -> bool {
+        let Ok(base) = self.handle(HandleKind::Path, Patience::Wait) else {
             return false;
         };
-        let Ok(facts) = look(&*base, name, Patience::Wait) else {
+        let Ok(stat) = stat_at(&*base, name, Patience::Wait) else {
             return false;
         };
-        let Some(inode) = self.tree.known(&facts) else {
+        let Some(inode) = self.tree.find_known(&stat) else {
             return false;
         };
         let Some(node) = Node::of(&inode) else {
             return false;
         };
         // What was looked at meanwhile and not told may have been longer.
-        let (len, looked_at) = (inode.attr().size, node.untold.get() != 0);
+        let (len, seen_before) = (inode.attr().size, node.unreported.get() != 0);
         node.refresh_and_forget(sb, &inode);
-        let shorter = !inode.is_dir() && (looked_at || inode.attr().size < len);
+        let shorter = !inode.is_dir() && (seen_before || inode.attr().size < len);
         if made && !inode.is_dir() && inode.attr().nlink > 1 {
             return false;
         }
-        let same = |place: &Place| !shorter && place.parent.id == self.id && *place.name == *name;
-        node.place().is_some_and(|place| same(&place))
+        let same = |alias: &Alias| !shorter && alias.parent.id == self.id && *alias.name == *name;
+        node.last_alias().is_some_and(|alias| same(&alias))
     }
 }

@@ -4,19 +4,19 @@
 use openpath_sync::WriteOnce;
 use openpath_uring::KernelRing;
 
-/// A tree's ring of the kernel, made when it is first asked for; none if the kernel gives none.
+/// A tree's ring of the kernel, made when it is first needed; `None` if the kernel refuses it.
 #[derive(Default)]
-pub(crate) struct Lazy(WriteOnce<Option<KernelRing>>);
+pub(crate) struct LazyRing(WriteOnce<Option<KernelRing>>);
 
-impl Lazy {
-    /// The ring; `places` are those it is made with.
-    pub(crate) fn get(&self, places: u32) -> Option<&KernelRing> {
-        if places == 0 {
+impl LazyRing {
+    /// The ring, made with so many entries.
+    pub(crate) fn get(&self, entries: u32) -> Option<&KernelRing> {
+        if entries == 0 {
             return None;
         }
         let made = match self.0.get() {
             Some(made) => made,
-            None => self.0.set(KernelRing::new(places, "openpath-uring").ok()),
+            None => self.0.set(KernelRing::new(entries, "openpath-uring").ok()),
         };
         made.as_ref()
     }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The descriptors of the host that a tree holds: a bounded number, the least used given up first.
+//! The descriptors of the host that a tree holds: a bounded number, evicted by a clock.
 //!
 //! # States
-//! A handle is made, admitted, used, and given up: then its inode lets go of it, and the last call
-//! that still uses it closes it. What lost its last known name keeps its handles, for nothing else
-//! leads to it; when all are such, no more are admitted (`ENFILE`).
+//! A handle is made, admitted, used and evicted. Eviction takes it from its inode; the last call
+//! that still uses it closes it. A file without a known name keeps its handles, because nothing
+//! else leads to it. When all handles are of such files, no more are admitted (`ENFILE`).
 //!
 //! # Rules
 //! R1. The pool's lock is held for bookkeeping alone: no call of the host, and no handle dropped.
-//! R2. The order is that of a clock: who was used since the hand passed stays for another round.
-//! R3. A handle is owned by its inode; the pool has it weakly, so that an inode that goes takes its
-//!     handles with it.
+//! R2. A handle that was used since the hand of the clock passed it stays for another round.
+//! R3. An inode owns its handles; the pool holds them weakly, so they go with the inode.
 
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word};
@@ -19,46 +18,51 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// What a handle can do.
+/// What a handle can be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Use {
-    /// Be a place: `O_PATH`.
+pub(crate) enum HandleKind {
+    /// To locate the file: `O_PATH`.
     Path,
-    /// Be read; of a directory: be listed.
+    /// To read the file, or list the directory.
     Read,
-    /// Be written, and mostly read as well.
+    /// To write the file, and mostly to read it as well.
     Write,
 }
 
-/// The inode that has a handle.
-pub(crate) trait Owner: Send + Sync {
-    /// Gives a handle up, unless it is needed; whether it is gone.
-    fn let_go(&self, handle: &Arc<Handle>) -> bool;
+/// The inode that a handle belongs to.
+pub(crate) trait HandleOwner: Send + Sync {
+    /// Drops a handle, unless it is needed; whether it was dropped.
+    fn evict(&self, handle: &Arc<Handle>) -> bool;
 }
 
 /// One descriptor of the host.
 pub(crate) struct Handle {
     fd: OwnedFd,
-    pub(crate) what: Use,
+    pub(crate) kind: HandleKind,
     /// It can be read.
-    pub(crate) reads: bool,
+    pub(crate) readable: bool,
     used: Word,
-    owner: Weak<dyn Owner>,
+    owner: Weak<dyn HandleOwner>,
 }
 
 impl Handle {
-    pub(crate) fn new(fd: OwnedFd, what: Use, reads: bool, owner: Weak<dyn Owner>) -> Arc<Self> {
+    pub(crate) fn new(
+        fd: OwnedFd,
+        kind: HandleKind,
+        readable: bool,
+        owner: Weak<dyn HandleOwner>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             fd,
-            what,
-            reads,
+            kind,
+            readable,
             used: Word::new(1),
             owner,
         })
     }
 
-    /// Notes that it is used.
-    pub(crate) fn touch(&self) {
+    /// Notes a use, for the clock.
+    pub(crate) fn mark_used(&self) {
         if self.used.get() == 0 {
             self.used.set(1);
         }
@@ -71,12 +75,12 @@ impl AsFd for Handle {
     }
 }
 
-/// The descriptors of one inode, and who needs them.
+/// The handles of one inode, and its openings.
 #[derive(Default)]
 pub(crate) struct Handles {
     pub(crate) held: [Option<Arc<Handle>>; 3],
     pub(crate) nameless: bool,
-    /// Openings that are told when they end: for reading, for writing.
+    /// Openings that report their end: for reading, for writing.
     pub(crate) openings: [u64; 2],
 }
 
@@ -94,16 +98,16 @@ impl Pool {
         }
     }
 
-    /// Enters a handle, and gives up another one for it if there are too many.
+    /// Admits a handle, and evicts another one if there are too many.
     ///
     /// # Errors
     /// `ENFILE`: all others are needed.
     pub(crate) fn admit(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
-        let mut turns = 0;
+        let mut steps = 0;
         loop {
             {
                 let mut clock = self.clock.lock();
-                if clock.len() >= self.max && turns == 0 {
+                if clock.len() >= self.max && steps == 0 {
                     clock.retain(|handle| handle.strong_count() > 0);
                 }
                 if clock.len() < self.max {
@@ -111,26 +115,26 @@ impl Pool {
                     return Ok(());
                 }
             }
-            if turns > 2 * self.max || !self.give_up_one(&mut turns) {
+            if steps > 2 * self.max || !self.evict_one(&mut steps) {
                 return Err(Errno::ENFILE);
             }
         }
     }
 
-    /// Gives up a part of what is held, because the process has no descriptors left.
-    pub(crate) fn relieve(&self) {
-        let mut turns = 0;
+    /// Evicts a part of the handles, because the process has no descriptors left.
+    pub(crate) fn shrink(&self) {
+        let mut steps = 0;
         for _ in 0..=self.max / 8 {
-            if !self.give_up_one(&mut turns) {
+            if !self.evict_one(&mut steps) {
                 return;
             }
         }
     }
 
-    /// Turns the hand until one was given up; whether one was.
-    fn give_up_one(&self, turns: &mut usize) -> bool {
-        while *turns <= 2 * self.max {
-            *turns += 1;
+    /// Moves the hand until a handle is evicted; whether one was.
+    fn evict_one(&self, steps: &mut usize) -> bool {
+        while *steps <= 2 * self.max {
+            *steps += 1;
             let Some(next) = self.clock.lock().pop_front() else {
                 return false;
             };
@@ -141,7 +145,7 @@ impl Pool {
             handle.used.set(0);
             let gone = !spared
                 && match handle.owner.upgrade() {
-                    Some(owner) => owner.let_go(&handle),
+                    Some(owner) => owner.evict(&handle),
                     None => true,
                 };
             if gone {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One directory of the host as a tree: what all of its inodes share.
+//! The state that all inodes of one tree share.
 //!
 //! # Fields
 //! | field | what |
 //! |---|---|
-//! | table | inodes by what the host knows them by, so that two names of a file are one inode |
-//! | changes | how often attributes were brought up to date after a change of ours |
-//! | devices | those of the host that were met, the root's first |
+//! | table | inodes by their identity on the host, so that two names of a file are one inode |
+//! | `change_count` | how many refreshes of attributes followed changes of ours |
+//! | devices | the host's devices that were met, the root's first |
 //!
-//! A look at the host that began before a change of ours was seen is not used after it. The places
-//! of devices tell inode numbers apart.
+//! The result of a look at the host that began before a change of ours is discarded once the change
+//! was seen. The index of its device keeps inode numbers of different devices apart.
 //!
 //! # Rules
 //! R1. No lock of the tree is held over a call of the host, nor while an inode is dropped.
 
 use crate::options::{HostOptions, Policy};
 use crate::pool::Pool;
-use crate::sys::{Facts, Id, Way};
+use crate::sys::{HostStat, Id, PathOpener};
 use crate::watches::Watches;
 use openpath_abi::mode;
 use openpath_sync::{Mutex, Word};
@@ -26,33 +26,33 @@ use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-/// By what an inode is found: device, number, and of a directory the mount it is reached through.
+/// The key of an inode: device, number, and for a directory the mount it is reached through.
 pub(crate) type Key = (u64, u64, u64);
 
 /// Bits of an inode number that are the host's where several devices are part of the tree.
 const INO_BITS: u32 = 48;
 
-/// Whose access time a file is shown with.
+/// Where the access time that a file shows comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
-    /// The one that reading here moved, if it did since the host's was set.
-    Ours,
-    /// The host's.
-    Hosts,
+pub(crate) enum AtimeSource {
+    /// From reads here, if there was one since the host's was set.
+    Own,
+    /// From the host.
+    Host,
 }
 
-/// What all inodes of a tree share.
+/// The state that all inodes of a tree share.
 pub(crate) struct Tree {
     pub(crate) options: HostOptions,
-    pub(crate) way: Way,
-    /// `/proc/self/fd`, to reopen what has no name.
+    pub(crate) opener: PathOpener,
+    /// `/proc/self/fd`, to reopen files without a name.
     pub(crate) proc: Option<Arc<OwnedFd>>,
     pub(crate) pool: Pool,
-    pub(crate) changes: Word,
+    pub(crate) change_count: Word,
     pub(crate) watches: Option<Arc<Watches>>,
     pub(crate) root_mnt: u64,
     #[cfg(feature = "io-uring")]
-    pub(crate) kernel_ring: crate::kernel_ring::Lazy,
+    pub(crate) kernel_ring: crate::kernel_ring::LazyRing,
     pub(crate) table: Mutex<HashMap<Key, Weak<Inode>>, HostTable>,
     devices: Mutex<Vec<u64>, HostDevices>,
 }
@@ -65,37 +65,37 @@ pub(crate) fn key(id: Id, mnt: u64) -> Key {
 impl Tree {
     pub(crate) fn new(
         options: HostOptions,
-        (way, proc): (Way, Option<Arc<OwnedFd>>),
-        root: &Facts,
+        (opener, proc): (PathOpener, Option<Arc<OwnedFd>>),
+        root: &HostStat,
         watches: Option<Arc<Watches>>,
     ) -> Arc<Self> {
         let pool = Pool::new(options.handles_max);
         Arc::new(Self {
             options,
-            way,
+            opener,
             proc,
             pool,
-            changes: Word::new(1),
+            change_count: Word::new(1),
             watches,
             root_mnt: root.mnt,
             #[cfg(feature = "io-uring")]
-            kernel_ring: crate::kernel_ring::Lazy::default(),
+            kernel_ring: crate::kernel_ring::LazyRing::default(),
             table: Mutex::new(HashMap::new()),
             devices: Mutex::new(vec![root.id.dev]),
         })
     }
 
-    /// Whether attributes and names stay as they are unless a call of ours changes them.
-    pub(crate) fn keeps(&self) -> bool {
+    /// Whether attributes and names are cached until a call of ours changes them.
+    pub(crate) fn caches_attributes(&self) -> bool {
         matches!(self.options.policy, Policy::Exclusive | Policy::Notify)
     }
 
-    /// Whose access times files are shown with.
-    pub(crate) fn access(&self) -> Access {
-        if self.keeps() {
-            Access::Ours
+    /// Where access times come from.
+    pub(crate) fn atime_source(&self) -> AtimeSource {
+        if self.caches_attributes() {
+            AtimeSource::Own
         } else {
-            Access::Hosts
+            AtimeSource::Host
         }
     }
 
@@ -112,25 +112,25 @@ impl Tree {
     /// As [`Tree::number`], from device and number.
     pub(crate) fn number_on(&self, dev: u64, ino: u64) -> u64 {
         let mut devices = self.devices.lock();
-        let place = devices.iter().position(|d| *d == dev);
-        let place = place.unwrap_or_else(|| {
+        let index = devices.iter().position(|d| *d == dev);
+        let index = index.unwrap_or_else(|| {
             devices.push(dev);
             devices.len() - 1
         });
-        ino ^ ((place as u64) << INO_BITS)
+        ino ^ ((index as u64) << INO_BITS)
     }
 
-    /// All inodes that are known.
-    pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
+    /// All inodes in the table.
+    pub(crate) fn all_inodes(&self) -> Vec<Arc<Inode>> {
         let table = self.table.lock();
         table.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Forgets an inode that goes.
+    /// Removes the entry of an inode that is dropped.
     pub(crate) fn forget(&self, id: Id, mnt: u64) {
         let key = key(id, mnt);
         let mut table = self.table.lock();
-        // Another may have been entered in its place.
+        // Another inode may have been entered under this key.
         if table.get(&key).is_some_and(|weak| weak.strong_count() == 0) {
             table.remove(&key);
         }

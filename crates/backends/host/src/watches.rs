@@ -46,7 +46,7 @@ struct State {
     by_number: HashMap<i32, Weak<dyn Watched>>,
     /// In the order of their creation; some may be gone.
     order: VecDeque<i32>,
-    /// Directories without a watch, whose names are to be forgotten.
+    /// Directories that lost their watch: their names are to be forgotten.
     unwatched: Vec<Weak<dyn Watched>>,
 }
 
@@ -146,7 +146,7 @@ impl Watches {
         self.forget.swap_if(1, 0)
     }
 
-    /// The directories without a watch, whose names are to be forgotten.
+    /// The directories that lost their watch: their names are to be forgotten.
     pub(crate) fn take_unwatched(&self) -> Vec<Weak<dyn Watched>> {
         std::mem::take(&mut self.state.lock().unwatched)
     }

@@ -2,21 +2,21 @@
 //! The calls on a directory: making, linking, removing and listing names.
 
 use crate::entries::{BATCH, Entries};
-use crate::make::{Names, make};
+use crate::make::{Naming, make_inode};
 use crate::node::Node;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{Inode, Listed, NewInode};
 use std::sync::Arc;
 
 impl Drop for Entries {
-    /// Drops whole trees level by level, for a tree may be deeper than the stack.
+    /// Drops whole trees level by level, because a tree may be deeper than the stack.
     fn drop(&mut self) {
         let mut pending = Vec::new();
         self.take_all(&mut pending);
         while let Some(inode) = pending.pop() {
-            // The last owner gets the inode itself; any other's drop does this later.
+            // The last reference gives the inode itself; for any other, a later drop does this.
             if let Some(inode) = Arc::into_inner(inode)
-                && let Some(entries) = Node::behind(&inode).and_then(Node::entries)
+                && let Some(entries) = Node::of(&inode).and_then(Node::entries)
             {
                 entries.write().take_all(&mut pending);
             }
@@ -24,7 +24,7 @@ impl Drop for Entries {
     }
 }
 
-/// `links` with `change` more, or `None` past the ends of the counter.
+/// `links` plus `change`, or `None` past the ends of the counter.
 pub(crate) fn links_after(links: u32, change: i32) -> Option<u32> {
     links.checked_add_signed(change)
 }
@@ -43,14 +43,14 @@ impl Node {
             return Err(Errno::ENOENT);
         }
         links_after(dir.nlink(), subdirs).ok_or(Errno::EMLINK)?;
-        let inode = make(self.space(), new, Names::One)?;
+        let inode = make_inode(self.space(), new, Naming::Named)?;
         let mut entries = entries.write();
         if entries.get(name).is_some() {
             drop(entries);
             return Err(Errno::EEXIST);
         }
-        entries.put(name, Arc::clone(&inode));
-        changed(dir, &entries, subdirs, new.now);
+        entries.insert(name, Arc::clone(&inode));
+        update_dir(dir, &entries, subdirs, new.now);
         Ok(inode)
     }
 
@@ -66,11 +66,11 @@ impl Node {
         loop {
             entries.read().batch(from, &mut batch);
             let is_last = batch.len() < BATCH;
-            for (position, line) in batch.drain(..) {
+            for (position, entry) in batch.drain(..) {
                 from = position + 1;
-                let (ino, kind, next) = (line.ino, line.kind, from.cast_signed());
+                let (ino, kind, next) = (entry.ino, entry.kind, from.cast_signed());
                 if !emit(Listed {
-                    name: &line.name,
+                    name: &entry.name,
                     ino,
                     kind,
                     next,
@@ -102,20 +102,20 @@ impl Node {
         }
         let links = target.nlink();
         links_after(links, 1).ok_or(Errno::EMLINK)?;
-        // The first name of a temporary file is paid for with the inode.
+        // The first name of a temporary file was charged with the inode.
         let is_paid = links == 0;
         if !is_paid {
-            node.places().take()?;
+            node.charge().take()?;
         }
         let mut entries = entries.write();
         if entries.get(name).is_some() {
             if !is_paid {
-                node.places().give();
+                node.charge().give();
             }
             return Err(Errno::EEXIST);
         }
-        entries.put(name, Arc::clone(target));
-        changed(dir, &entries, 0, now);
+        entries.insert(name, Arc::clone(target));
+        update_dir(dir, &entries, 0, now);
         target.update(|a| {
             a.nlink = a.nlink.saturating_add(1);
             a.ctime = now;
@@ -141,16 +141,16 @@ impl Node {
             return Err(Errno::ENOENT);
         }
         let removed = entries.remove(name);
-        changed(dir, &entries, -i32::from(victim.is_dir()), now);
+        update_dir(dir, &entries, -i32::from(victim.is_dir()), now);
         drop(entries);
-        lose_name(victim, now);
+        drop_link(victim, now);
         drop(removed);
         Ok(())
     }
 
     /// # Errors
     /// `ENOTDIR`, `ENOTEMPTY`.
-    pub(crate) fn must_be_empty(&self) -> Result<(), Errno> {
+    pub(crate) fn check_empty(&self) -> Result<(), Errno> {
         let entries = self.entries().ok_or(Errno::ENOTDIR)?.read();
         if entries.is_empty() {
             Ok(())
@@ -160,8 +160,8 @@ impl Node {
     }
 }
 
-/// Counts one name less of an inode of this backend; a directory loses its own `.` with it.
-pub(crate) fn lose_name(inode: &Inode, now: Timespec) {
+/// Removes one link of an inode; a directory loses its own `.` with it.
+pub(crate) fn drop_link(inode: &Inode, now: Timespec) {
     let mut links = 0;
     let is_dir = inode.is_dir();
     inode.update(|a| {
@@ -171,15 +171,15 @@ pub(crate) fn lose_name(inode: &Inode, now: Timespec) {
     });
     if links > 1
         && !is_dir
-        && let Some(node) = Node::behind(inode)
+        && let Some(node) = Node::of(inode)
     {
-        node.places().give();
+        node.charge().give();
     }
 }
 
-/// Brings a directory's attributes up to its entries, after a change that also made or removed as
+/// Updates a directory's attributes after a change of its entries, which also made or removed as
 /// many subdirectories.
-pub(crate) fn changed(dir: &Inode, entries: &Entries, subdirs: i32, now: Timespec) {
+pub(crate) fn update_dir(dir: &Inode, entries: &Entries, subdirs: i32, now: Timespec) {
     dir.update(|a| {
         a.size = entries.size();
         a.nlink = links_after(a.nlink, subdirs).unwrap_or(a.nlink);

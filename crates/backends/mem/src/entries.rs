@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A directory: names to inodes, and the order in which they are listed.
+//! The entries of a directory: inodes by name, and the order in which they are listed.
 //!
 //! # Kernel analogue
-//! The list of a directory's dentries, to whose head tmpfs adds what is created or renamed: the
-//! newest name is listed first, so what is added while someone lists comes before his position and
-//! is not seen.
+//! The list of a directory's dentries, to whose head tmpfs adds what is created or renamed. The
+//! newest name is listed first, so an entry that is added during a listing comes before the
+//! reader's position and is not seen.
 //!
 //! # Fields
 //! | field | what |
 //! |---|---|
-//! | by name | a hash table with a key of its own: O(1), and nobody can choose names that collide |
-//! | order | entries by position; positions fall from [`TOP`], are given once and never again |
+//! | by name | a hash table with a key of its own: O(1), and names that collide cannot be chosen |
+//! | order | entries by position; positions fall from [`TOP`] and are never reused |
 //!
 //! # Rules
-//! R1. Both change together under the directory's `MemDir` lock; so do the directory's size, links
-//!     and times.
-//! R2. What is removed is dropped after the lock is let go: an inode's drop takes the locks of
+//! R1. Both change together under the directory's `MemDir` lock; so do its size, links and times.
+//! R2. Removed inodes are dropped after the lock is released, because their drop takes the locks of
 //!     others. `dir` drops the entries of a directory that goes.
 //!
 //! # Guarantees
@@ -26,15 +25,15 @@ use openpath_vfs::Inode;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Size of an empty directory: what `.` and `..` count.
+/// Size of an empty directory: that of `.` and `..`.
 pub(crate) const DIR_SIZE: u64 = 2 * ENTRY_SIZE;
 /// What one entry adds to a directory's size (`BOGO_DIRENT_SIZE`).
 const ENTRY_SIZE: u64 = 20;
-/// The position before the first one given out.
+/// One more than the first position.
 const TOP: u64 = 1 << 62;
-/// Names that a directory keeps room for, once it had so many.
+/// Room for so many names is kept, once a directory had them.
 const ROOM_MIN: usize = 64;
-/// How many entries are listed between two takings of the lock.
+/// How many entries are listed under one lock.
 pub(crate) const BATCH: usize = 32;
 
 struct Entry {
@@ -43,7 +42,7 @@ struct Entry {
 }
 
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct ListEntry {
     pub(crate) name: Arc<[u8]>,
     pub(crate) ino: u64,
     pub(crate) kind: u8,
@@ -52,7 +51,7 @@ pub(crate) struct Line {
 /// The names in one directory.
 pub(crate) struct Entries {
     by_name: HashMap<Arc<[u8]>, Entry>,
-    order: BTreeMap<u64, Line>,
+    order: BTreeMap<u64, ListEntry>,
     last_position: u64,
 }
 
@@ -80,13 +79,13 @@ impl Entries {
         self.by_name.is_empty()
     }
 
-    /// What the directory's size is with these entries.
+    /// The directory's size with these entries.
     pub(crate) fn size(&self) -> u64 {
         DIR_SIZE + ENTRY_SIZE * self.by_name.len() as u64
     }
 
-    /// Gives `inode` a name at the head of the list; what had the name before.
-    pub(crate) fn put(&mut self, name: &[u8], inode: Arc<Inode>) -> Option<Arc<Inode>> {
+    /// Adds a name at the head of the list; returns the inode that had the name.
+    pub(crate) fn insert(&mut self, name: &[u8], inode: Arc<Inode>) -> Option<Arc<Inode>> {
         let before = self.remove(name);
         let name: Arc<[u8]> = name.into();
         self.last_position -= 1;
@@ -94,7 +93,7 @@ impl Entries {
         let kind = mode::dirent_type(inode.mode());
         self.order.insert(
             position,
-            Line {
+            ListEntry {
                 name: Arc::clone(&name),
                 ino: inode.ino(),
                 kind,
@@ -104,7 +103,7 @@ impl Entries {
         before
     }
 
-    /// Takes a name away; what it meant.
+    /// Removes a name; returns its inode.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Arc<Inode>> {
         let entry = self.by_name.remove(name)?;
         self.order.remove(&entry.position);
@@ -112,22 +111,22 @@ impl Entries {
         Some(entry.inode)
     }
 
-    /// Gives memory back that names took which are gone.
+    /// Releases memory of removed names.
     fn shrink(&mut self) {
         let (used, room) = (self.by_name.len(), self.by_name.capacity());
-        // So rarely that what is moved was paid for by what was removed.
+        // So rarely that the removals paid for the move.
         if room > ROOM_MIN && used < room / 8 {
             self.by_name.shrink_to(used * 2);
         }
     }
 
     /// The next entries from a position on.
-    pub(crate) fn batch(&self, from: u64, into: &mut Vec<(u64, Line)>) {
-        let lines = self.order.range(from..).take(BATCH);
-        into.extend(lines.map(|(position, line)| (*position, line.clone())));
+    pub(crate) fn batch(&self, from: u64, into: &mut Vec<(u64, ListEntry)>) {
+        let entries = self.order.range(from..).take(BATCH);
+        into.extend(entries.map(|(position, entry)| (*position, entry.clone())));
     }
 
-    /// Takes all inodes away.
+    /// Takes all inodes out.
     pub(crate) fn take_all(&mut self, into: &mut Vec<Arc<Inode>>) {
         self.order.clear();
         into.extend(

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is behind one inode, and the making of inodes.
+//! The back end's side of one inode: its content, its attributes and its charge.
 //!
 //! # States
-//! Made by [`make`] with its room charged and its number given; gone, with everything it was
-//! charged, when the last owner of its inode drops it.
+//! [`crate::make`] makes it with its room charged and its number assigned. It goes, with everything
+//! it was charged, when the last reference to its inode is dropped.
 
 use crate::data::Data;
 use crate::entries::Entries;
-use crate::space::{Payer, Places, Space};
+use crate::space::{InodeCharge, Payer, Space};
 use crate::symlink::Link;
 use crate::xattr_map::Xattrs;
 use openpath_abi::Errno;
@@ -16,65 +16,65 @@ use openpath_vfs::Inode;
 use openpath_vfs::lock_order::{MemData, MemDir, MemXattr};
 use std::sync::Arc;
 
-/// What an inode of each type keeps.
-pub(crate) enum Kind {
+/// The content of an inode of each type.
+pub(crate) enum Content {
     Directory(RwLock<Entries, MemDir>),
     Regular(RwLock<Data, MemData>),
     Symlink(Link),
-    /// FIFO, socket or device: nothing but its attributes.
+    /// FIFO, socket or device, with nothing but attributes.
     Special,
 }
 
-/// One inode's side of this backend.
+/// The back end's side of one inode.
 pub(crate) struct Node {
-    places: Places,
-    kind: Kind,
+    charge: InodeCharge,
+    content: Content,
     xattrs: RwLock<Option<Box<Xattrs>>, MemXattr>,
 }
 
 impl Node {
-    /// An inode without extended attributes.
-    pub(crate) fn new(places: Places, kind: Kind) -> Self {
+    /// A node without extended attributes.
+    pub(crate) fn new(charge: InodeCharge, content: Content) -> Self {
         Self {
-            places,
-            kind,
+            charge,
+            content,
             xattrs: RwLock::new(None),
         }
     }
 
-    /// What is behind `inode`, if it is one of this backend's.
-    pub(crate) fn behind(inode: &Inode) -> Option<&Self> {
+    /// The node of `inode`, if that is one of this back end.
+    pub(crate) fn of(inode: &Inode) -> Option<&Self> {
         inode.ops().as_any().downcast_ref()
     }
 
-    /// What is behind `inode`.
+    /// The node of `inode`.
     ///
     /// # Errors
     /// `EXDEV` if it is not an inode of the same tree.
     pub(crate) fn sibling<'a>(&self, inode: &'a Inode) -> Result<&'a Self, Errno> {
-        Self::behind(inode)
+        Self::of(inode)
             .filter(|n| Arc::ptr_eq(n.space(), self.space()))
             .ok_or(Errno::EXDEV)
     }
 
-    /// The tree's counters.
+    /// The limits of the tree.
     pub(crate) fn space(&self) -> &Arc<Space> {
-        &self.places.payer.space
+        &self.charge.payer.space
     }
 
-    /// Who pays for it.
+    /// The payers of the inode.
     pub(crate) fn payer(&self) -> &Payer {
-        &self.places.payer
+        &self.charge.payer
     }
 
-    /// The places of the inode and its names.
-    pub(crate) fn places(&self) -> &Places {
-        &self.places
+    /// The charge of the inode and its names.
+    pub(crate) fn charge(&self) -> &InodeCharge {
+        &self.charge
     }
 
     /// The names in it, if it is a directory.
     pub(crate) fn entries(&self) -> Option<&RwLock<Entries, MemDir>> {
-        if let Kind::Directory(entries) = &self.kind {
+        if let Content::Directory(entries) = &self.content {
             Some(entries)
         } else {
             None
@@ -83,7 +83,7 @@ impl Node {
 
     /// The data, if it is a regular file.
     pub(crate) fn data(&self) -> Option<&RwLock<Data, MemData>> {
-        if let Kind::Regular(data) = &self.kind {
+        if let Content::Regular(data) = &self.content {
             Some(data)
         } else {
             None
@@ -92,7 +92,7 @@ impl Node {
 
     /// The body, if it is a symbolic link.
     pub(crate) fn link_body(&self) -> Option<&[u8]> {
-        if let Kind::Symlink(link) = &self.kind {
+        if let Content::Symlink(link) = &self.content {
             Some(link.body())
         } else {
             None

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seals: what may no longer be done with a file, whoever asks.
+//! Seals: changes that a file refuses to every caller.
 //!
 //! # Kernel analogue
 //! `F_ADD_SEALS` and `F_GET_SEALS` of memfd_create(2); a file that open(2) makes is sealed against
@@ -11,11 +11,11 @@ use openpath_abi::fcntl::{
     F_SEAL_EXEC, F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE,
 };
 
-/// Those that keep data from being written or punched.
+/// Seals that refuse writes and punches.
 const NO_WRITE: u32 = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
-/// All that there are.
+/// All seals.
 const ALL: u32 = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | NO_WRITE | F_SEAL_EXEC;
-/// What a program that cannot lose its execute permission is sealed with as well.
+/// Seals that are added for a program that cannot lose its execute permission.
 const WITH_EXEC: u32 = F_SEAL_SHRINK | F_SEAL_GROW | NO_WRITE;
 const EXECUTE: u32 = 0o111;
 
@@ -24,17 +24,17 @@ const EXECUTE: u32 = 0o111;
 pub(crate) struct Seals(u32);
 
 impl Seals {
-    /// Of a new file, to which seals can be added or not.
+    /// The seals of a new file, which further seals can be added to or not.
     pub(crate) fn new(sealable: bool) -> Self {
         Self(if sealable { 0 } else { F_SEAL_SEAL })
     }
 
-    /// Whether all of these exist.
-    pub(crate) fn exist(seals: u32) -> bool {
+    /// Whether all of these are known seals.
+    pub(crate) fn are_valid(seals: u32) -> bool {
         seals & !ALL == 0
     }
 
-    /// As `F_GET_SEALS` gives them.
+    /// The seals as `F_GET_SEALS` returns them.
     pub(crate) fn bits(self) -> u32 {
         self.0
     }
@@ -43,8 +43,8 @@ impl Seals {
         self.0 & any != 0
     }
 
-    /// How much of a write of `len` bytes at `offset` they let through. A write is checked page by
-    /// page, so one that would grow the file is cut at the last whole page that it has.
+    /// How much of a write of `len` bytes at `offset` is admitted. A write is checked page by page,
+    /// so one that would grow the file ends at the file's last whole page.
     pub(crate) fn admitted(self, size: u64, offset: u64, len: usize) -> usize {
         if self.has(NO_WRITE) {
             return 0;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_that_grows_is_cut_at_a_page() {
+    fn growing_write_under_a_seal_ends_at_a_page() {
         let seals = Seals(F_SEAL_GROW);
         for (size, offset, len, admitted) in [
             (6000, 0, 6000, 6000),

@@ -8,8 +8,8 @@ use openpath_abi::{Errno, Timespec};
 use openpath_vfs::{Acls, Inode, SetAcl};
 
 /// # Errors
-/// `EINVAL` for a prefix alone, `EOPNOTSUPP` for another name space.
-fn must_be_kept(name: &[u8]) -> Result<(), Errno> {
+/// `EINVAL` for a prefix alone, `EOPNOTSUPP` for another namespace.
+fn check_name(name: &[u8]) -> Result<(), Errno> {
     for prefix in [USER_PREFIX, TRUSTED_PREFIX, SECURITY_PREFIX] {
         if let Some(rest) = name.strip_prefix(prefix) {
             return if rest.is_empty() {
@@ -25,7 +25,7 @@ fn must_be_kept(name: &[u8]) -> Result<(), Errno> {
 impl Node {
     /// As `InodeOps::getxattr`.
     pub(crate) fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        must_be_kept(name)?;
+        check_name(name)?;
         let xattrs = self.xattrs().read();
         let value = xattrs.as_ref().and_then(|x| x.get(name));
         value.map(<[u8]>::to_vec).ok_or(Errno::ENODATA)
@@ -40,12 +40,12 @@ impl Node {
         flags: u32,
         now: Timespec,
     ) -> Result<(), Errno> {
-        must_be_kept(name)?;
+        check_name(name)?;
         if value.len() > XATTR_SIZE_MAX {
             return Err(Errno::E2BIG);
         }
         let mut xattrs = self.xattrs().write();
-        let xattrs = xattrs.get_or_insert_with(|| self.no_xattrs());
+        let xattrs = xattrs.get_or_insert_with(|| self.new_xattrs());
         xattrs.set(name, value, flags)?;
         inode.update(|a| a.ctime = now);
         Ok(())
@@ -65,7 +65,7 @@ impl Node {
         name: &[u8],
         now: Timespec,
     ) -> Result<(), Errno> {
-        must_be_kept(name)?;
+        check_name(name)?;
         let mut xattrs = self.xattrs().write();
         xattrs.as_mut().ok_or(Errno::ENODATA)?.remove(name)?;
         drop(xattrs);
@@ -73,17 +73,17 @@ impl Node {
         Ok(())
     }
 
-    fn no_xattrs(&self) -> Box<Xattrs> {
+    fn new_xattrs(&self) -> Box<Xattrs> {
         Box::new(Xattrs::none(self.payer()))
     }
 
-    /// As `InodeOps::set_acl`. The core keeps the list with the inode; here it is paid for.
+    /// As `InodeOps::set_acl`. The core keeps the list with the inode; it is charged here.
     pub(crate) fn change_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
         let mut xattrs = self.xattrs().write();
         let before = inode.acls();
         let before = before.get(change.kind);
         if before.is_some() || change.acl.is_some() {
-            let xattrs = xattrs.get_or_insert_with(|| self.no_xattrs());
+            let xattrs = xattrs.get_or_insert_with(|| self.new_xattrs());
             xattrs.charge_acl(change.kind, before, change.acl)?;
         }
         inode.apply_acl(change);
@@ -94,12 +94,12 @@ impl Node {
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT`.
-    pub(crate) fn take_acls(&self, inode: &Inode, acls: &Acls) -> Result<(), Errno> {
+    pub(crate) fn set_first_acls(&self, inode: &Inode, acls: &Acls) -> Result<(), Errno> {
         if acls.is_empty() {
             return Ok(());
         }
         let mut xattrs = self.xattrs().write();
-        let xattrs = xattrs.get_or_insert_with(|| self.no_xattrs());
+        let xattrs = xattrs.get_or_insert_with(|| self.new_xattrs());
         xattrs.charge_acls(acls)?;
         inode.put_acls(acls.clone());
         Ok(())

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes: `user.`, `trusted.` and `security.` names with a value each.
+//! Extended attributes of one inode: `user.`, `trusted.` and `security.` names with a value each.
 //!
 //! # Kernel analogue
 //! `simple_xattr`: kept in the order of their names and listed from the last to the first. While
 //! the number of inodes is limited, each takes 40 bytes, its name and its value of the room for
-//! inodes; a value that replaces another needs its own room first. Access control lists are kept by
-//! the core ([`Inode::put_acls`]) and paid for here, like the attributes that show them.
+//! inodes; a new value needs its own room before the old one is released. The core keeps access
+//! control lists ([`openpath_vfs::Inode::put_acls`]); they are charged here, like the attributes
+//! that show them.
 
 use crate::space::{Byte, Charge, Payer};
 use openpath_abi::Errno;
@@ -21,7 +22,7 @@ pub(crate) struct Xattrs {
 }
 
 impl Xattrs {
-    /// None yet.
+    /// No attributes.
     pub(crate) fn none(payer: &Payer) -> Self {
         Self {
             values: BTreeMap::new(),
@@ -33,7 +34,7 @@ impl Xattrs {
         self.values.get(name).map(|value| &**value)
     }
 
-    /// The names as they are listed.
+    /// The names, in the order in which they are listed.
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.values.keys().rev().map(|name| &**name)
     }
@@ -87,7 +88,7 @@ impl Xattrs {
         Ok(())
     }
 
-    /// Pays for a list in place of another.
+    /// Charges a list in place of another.
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT`.
@@ -106,7 +107,7 @@ impl Xattrs {
         Ok(())
     }
 
-    /// Pays for the lists of a new inode.
+    /// Charges the lists of a new inode.
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT`.

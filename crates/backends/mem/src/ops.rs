@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The operations of an inode as the core calls them.
 
-use crate::make::{Names, make};
+use crate::make::{Naming, make_inode};
 use crate::node::Node;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{
@@ -35,7 +35,7 @@ impl InodeOps for Node {
         if self.entries().is_none() || !mode::is_reg(new.mode) {
             return Err(Errno::EOPNOTSUPP);
         }
-        make(self.space(), new, Names::None)
+        make_inode(self.space(), new, Naming::Nameless)
     }
 
     fn link(
@@ -68,7 +68,7 @@ impl InodeOps for Node {
         victim: &Arc<Inode>,
         now: Timespec,
     ) -> Result<(), Errno> {
-        self.sibling(victim)?.must_be_empty()?;
+        self.sibling(victim)?.check_empty()?;
         self.remove_entry(dir, name, victim, now)
     }
 
@@ -132,9 +132,9 @@ impl InodeOps for Node {
         inode: &Inode,
         offset: u64,
         len: usize,
-        show: &mut dyn FnMut(&[u8]),
+        lend: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, Errno> {
-        self.show_data(inode, offset, len, show)
+        self.lend_data(inode, offset, len, lend)
     }
 
     fn seals(&self, _inode: &Inode) -> Result<u32, Errno> {
@@ -146,7 +146,7 @@ impl InodeOps for Node {
     }
 
     fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
-        self.answer_request(inode, request, arg)
+        self.set_or_get_flags(inode, request, arg)
     }
 
     fn seek_extent(&self, inode: &Inode, offset: u64, extent: Extent) -> Result<u64, Errno> {

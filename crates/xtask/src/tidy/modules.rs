@@ -51,7 +51,7 @@ const ORDERS: &[Order] = &[
             "open",
             "data",
             "invalidation",
-            "face",
+            "ops",
             "superblock",
             "changes",
         ],

@@ -2,7 +2,7 @@
 //! Making inodes of what lookups find, one for each file.
 
 use crate::fs::Fs;
-use crate::lookup_result::Hit;
+use crate::lookup_result::LookupResult;
 use crate::node::Node;
 use openpath_abi::Errno;
 use openpath_vfs::Inode;
@@ -13,15 +13,15 @@ impl Fs {
     ///
     /// # Errors
     /// `EIO`: nothing was found.
-    pub(crate) fn adopt(self: &Arc<Self>, hit: Hit) -> Result<Arc<Inode>, Errno> {
-        let key = hit.key().ok_or(Errno::EIO)?;
+    pub(crate) fn adopt(self: &Arc<Self>, result: LookupResult) -> Result<Arc<Inode>, Errno> {
+        let key = result.key().ok_or(Errno::EIO)?;
         let known = self.table.lock().inodes.get(&key).and_then(Weak::upgrade);
         if let Some(inode) = &known
-            && Node::of(inode).is_some_and(|node| node.stands_for(&hit))
+            && Node::of(inode).is_some_and(|node| node.matches(&result))
         {
             return Ok(Arc::clone(inode));
         }
-        let inode = Node::make(self, hit)?;
+        let inode = Node::make_inode(self, result)?;
         let Some(node) = Node::of(&inode) else {
             return Err(Errno::EIO);
         };

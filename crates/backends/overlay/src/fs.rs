@@ -20,8 +20,8 @@
 //!     dropped one by one, for a path may be deeper than the stack.
 
 use crate::counts::Counts;
-use crate::listings::Lists;
-use crate::lookup_result::{Hit, Key, address};
+use crate::listings::ListingCache;
+use crate::lookup_result::{Key, LookupResult, address};
 use crate::options::OverlayOptions;
 use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
@@ -47,9 +47,9 @@ pub(crate) struct Upper {
 pub(crate) struct Table {
     pub(crate) inodes: BTreeMap<Key, Weak<Inode>>,
     /// Directories that nothing needs any more (R2).
-    falling: Vec<Arc<Inode>>,
+    dropped_dirs: Vec<Arc<Inode>>,
     /// Someone is dropping them.
-    dropping: bool,
+    is_dropping: bool,
 }
 
 /// What all inodes of an overlay share.
@@ -58,41 +58,41 @@ pub(crate) struct Fs {
     pub(crate) lowers: Vec<Arc<SuperBlock>>,
     pub(crate) upper: Option<Upper>,
     /// Whether a layer may say something else at each use.
-    pub(crate) confirms: bool,
+    pub(crate) revalidates: bool,
     pub(crate) table: Mutex<Table, StackedTable>,
-    pub(crate) lists: Mutex<Lists, StackedList>,
+    pub(crate) listings: Mutex<ListingCache, StackedList>,
     /// How many things were made aside.
-    pub(crate) made: Word,
+    pub(crate) staged_count: Word,
     /// How often something was brought to stable storage.
     #[cfg(test)]
-    pub(crate) synced: Word,
+    pub(crate) sync_count: Word,
     /// What was copied up.
-    pub(crate) copied: Counts,
-    pub(crate) home: WriteOnce<Weak<SuperBlock>>,
+    pub(crate) counts: Counts,
+    pub(crate) sb: WriteOnce<Weak<SuperBlock>>,
     /// Who is told by the layers.
-    pub(crate) ear: WriteOnce<Arc<dyn Above>>,
+    pub(crate) subscriber: WriteOnce<Arc<dyn Above>>,
 }
 
 impl Fs {
     pub(crate) fn new(options: OverlayOptions, upper: Option<Upper>) -> Arc<Self> {
         let lowers = options.lowers.clone();
         let all = lowers.iter().chain(upper.as_ref().map(|upper| &upper.sb));
-        let confirms = all
+        let revalidates = all
             .into_iter()
             .any(|sb| sb.options().caching == Caching::Confirm);
         Arc::new(Self {
-            lists: Mutex::new(Lists::new(options.listed_max)),
+            listings: Mutex::new(ListingCache::new(options.listed_max)),
             options,
             lowers,
             upper,
-            confirms,
+            revalidates,
             table: Mutex::new(Table::default()),
-            made: Word::new(0),
+            staged_count: Word::new(0),
             #[cfg(test)]
-            synced: Word::new(0),
-            copied: Counts::default(),
-            home: WriteOnce::default(),
-            ear: WriteOnce::default(),
+            sync_count: Word::new(0),
+            counts: Counts::default(),
+            sb: WriteOnce::default(),
+            subscriber: WriteOnce::default(),
         })
     }
 
@@ -104,18 +104,18 @@ impl Fs {
         self.upper.as_ref().ok_or(Errno::EROFS)
     }
 
-    /// The number of an inode of the lower layer at `place`, or of the upper one.
-    pub(crate) fn number(&self, place: Option<usize>, ino: u64) -> u64 {
-        let height = match place {
-            Some(place) => self.lowers.len() - 1 - place,
+    /// The number of an inode of the lower layer at `layer`, or of the upper one.
+    pub(crate) fn number(&self, layer: Option<usize>, ino: u64) -> u64 {
+        let height = match layer {
+            Some(layer) => self.lowers.len() - 1 - layer,
             None => self.lowers.len(),
         };
         ino ^ ((height as u64) << INO_BITS)
     }
 
     /// The number that what was found shows.
-    pub(crate) fn number_of(&self, hit: &Hit) -> u64 {
-        match (hit.number, hit.lowers.first(), &hit.upper) {
+    pub(crate) fn number_of(&self, result: &LookupResult) -> u64 {
+        match (result.number, result.lowers.first(), &result.upper) {
             (Some(number), _, _) => number,
             (None, Some(lower), _) => self.number(Some(lower.layer), lower.inode.ino()),
             (None, None, Some(upper)) => self.number(None, upper.ino()),
@@ -124,7 +124,7 @@ impl Fs {
     }
 
     /// The inode that stands for one of the upper tree, if there is one.
-    pub(crate) fn known(&self, upper: &Inode) -> Option<Arc<Inode>> {
+    pub(crate) fn find_by_upper(&self, upper: &Inode) -> Option<Arc<Inode>> {
         let key = (address(upper), 0, Box::default());
         self.table.lock().inodes.get(&key)?.upgrade()
     }
@@ -153,11 +153,11 @@ impl Fs {
             }
         }
         drop(table);
-        self.lists.lock().drop_of(node);
+        self.listings.lock().remove(node);
     }
 
     /// All inodes that stand for one beneath.
-    pub(crate) fn above(&self, beneath: &Inode) -> Vec<Arc<Inode>> {
+    pub(crate) fn inodes_above(&self, beneath: &Inode) -> Vec<Arc<Inode>> {
         let at = address(beneath);
         let range = (at, 0, Box::default())..(at + 1, 0, Box::default());
         let table = self.table.lock();
@@ -172,20 +172,20 @@ impl Fs {
     }
 
     /// Drops a directory that an inode was found in (R2).
-    pub(crate) fn let_go(&self, dir: Arc<Inode>) {
+    pub(crate) fn drop_dir(&self, dir: Arc<Inode>) {
         {
             let mut table = self.table.lock();
-            table.falling.push(dir);
-            if table.dropping {
+            table.dropped_dirs.push(dir);
+            if table.is_dropping {
                 return;
             }
-            table.dropping = true;
+            table.is_dropping = true;
         }
         loop {
             let next = {
                 let mut table = self.table.lock();
-                let next = table.falling.pop();
-                table.dropping = next.is_some();
+                let next = table.dropped_dirs.pop();
+                table.is_dropping = next.is_some();
                 next
             };
             match next {

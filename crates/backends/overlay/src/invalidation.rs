@@ -8,50 +8,50 @@ use openpath_vfs::{Above, Inode, SuperBlock};
 use std::sync::{Arc, Weak};
 
 /// Whom the layers tell.
-pub(crate) struct Ear(pub(crate) Weak<Fs>);
+pub(crate) struct Subscriber(pub(crate) Weak<Fs>);
 
-impl Ear {
-    /// Runs `pass` with the overlay, while there is one.
-    fn pass(&self, pass: impl FnOnce(&Arc<Fs>, &SuperBlock)) {
+impl Subscriber {
+    /// Runs `with_overlay` with the overlay, while there is one.
+    fn with_overlay(&self, with_overlay: impl FnOnce(&Arc<Fs>, &SuperBlock)) {
         if let Some(fs) = self.0.upgrade()
-            && let Some(sb) = fs.home.get().and_then(Weak::upgrade)
+            && let Some(sb) = fs.sb.get().and_then(Weak::upgrade)
         {
-            pass(&fs, &sb);
+            with_overlay(&fs, &sb);
         }
     }
 }
 
-impl Above for Ear {
+impl Above for Subscriber {
     fn name(&self, dir: &Arc<Inode>, name: &[u8]) {
-        self.pass(|fs, sb| {
-            for above in fs.above(dir) {
-                note(&above);
+        self.with_overlay(|fs, sb| {
+            for above in fs.inodes_above(dir) {
+                bump_version(&above);
                 sb.forget_name(&above, name);
             }
         });
     }
 
     fn names_of(&self, dir: &Arc<Inode>) {
-        self.pass(|fs, sb| {
-            for above in fs.above(dir) {
-                note(&above);
+        self.with_overlay(|fs, sb| {
+            for above in fs.inodes_above(dir) {
+                bump_version(&above);
                 sb.forget_names_of(&above);
             }
         });
     }
 
     fn all(&self) {
-        self.pass(|fs, sb| {
-            fs.all().iter().for_each(note);
+        self.with_overlay(|fs, sb| {
+            fs.all().iter().for_each(bump_version);
             sb.forget_all();
         });
     }
 
     fn attributes(&self, inode: &Arc<Inode>) {
-        self.pass(|fs, sb| {
-            for above in fs.above(inode) {
+        self.with_overlay(|fs, sb| {
+            for above in fs.inodes_above(inode) {
                 if let Some(node) = Node::of(&above) {
-                    node.settle(&above);
+                    node.copy_attr(&above);
                     sb.forget_permission(&above);
                 }
             }
@@ -60,8 +60,8 @@ impl Above for Ear {
 }
 
 /// What is kept of a directory's listing does not hold any more.
-fn note(dir: &Arc<Inode>) {
+fn bump_version(dir: &Arc<Inode>) {
     if let Some(node) = Node::of(dir) {
-        node.note_change();
+        node.bump_version();
     }
 }

@@ -20,7 +20,7 @@ pub(crate) type Locked<'a> = RwLockWriteGuard<'a, (), Stacked>;
 ///
 /// # Errors
 /// What the backend meets; `EAGAIN` if it would have to wait and may not.
-pub(crate) fn look(
+pub(crate) fn lookup(
     dir: &Inode,
     name: &[u8],
     patience: Patience,
@@ -29,11 +29,11 @@ pub(crate) fn look(
         Patience::Wait => dir.hold_names_beneath(),
         Patience::Cached => dir.try_hold_names_beneath().ok_or(Errno::EAGAIN)?,
     };
-    look_held(dir, name, patience)
+    lookup_locked(dir, name, patience)
 }
 
 /// As [`look`], with the directory's names held.
-pub(crate) fn look_held(
+pub(crate) fn lookup_locked(
     dir: &Inode,
     name: &[u8],
     patience: Patience,
@@ -49,7 +49,7 @@ pub(crate) fn look_held(
 ///
 /// # Errors
 /// What the backend or `each` meets.
-pub(crate) fn list(
+pub(crate) fn list_dir(
     dir: &Inode,
     from: i64,
     each: &mut dyn FnMut(Listed<'_>) -> Result<bool, Errno>,
@@ -82,17 +82,17 @@ pub(crate) fn lock_both<'a>(a: &'a Inode, b: &'a Inode) -> (Locked<'a>, Option<L
 }
 
 /// Runs a change of an inode beneath with that locked.
-pub(crate) fn change<R>(inode: &Inode, change: impl FnOnce(&dyn InodeOps) -> R) -> R {
+pub(crate) fn with_lock<R>(inode: &Inode, run: impl FnOnce(&dyn InodeOps) -> R) -> R {
     let _locked = inode.lock_names_beneath();
-    change(inode.ops())
+    run(inode.ops())
 }
 
 /// Makes a file beneath.
 ///
 /// # Errors
 /// What the backend meets.
-pub(crate) fn make(dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
-    change(dir, |ops| ops.create(dir, name, new))
+pub(crate) fn create(dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+    with_lock(dir, |ops| ops.create(dir, name, new))
 }
 
 /// Removes a name beneath; a directory must be empty.
@@ -126,6 +126,6 @@ pub(crate) fn rename(rename: &Rename<'_>) -> Result<(), Errno> {
 ///
 /// # Errors
 /// What the backend meets.
-pub(crate) fn set(inode: &Inode, to: &SetAttr) -> Result<(), Errno> {
-    change(inode, |ops| ops.setattr(inode, to))
+pub(crate) fn set_attr(inode: &Inode, to: &SetAttr) -> Result<(), Errno> {
+    with_lock(inode, |ops| ops.setattr(inode, to))
 }

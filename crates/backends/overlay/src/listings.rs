@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// One name of a merged directory.
-pub(crate) struct Line {
+pub(crate) struct ListEntry {
     pub(crate) name: Box<[u8]>,
     pub(crate) ino: u64,
     pub(crate) kind: u8,
@@ -17,24 +17,24 @@ pub(crate) struct Line {
 
 /// The names of a merged directory, by position.
 pub(crate) struct Listing {
-    pub(crate) changes: u64,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) version: u64,
+    pub(crate) entries: Vec<ListEntry>,
 }
 
 /// Listings that were begun, by where their directory's node is.
-pub(crate) struct Lists {
+pub(crate) struct ListingCache {
     kept: HashMap<usize, Arc<Listing>>,
     order: VecDeque<usize>,
-    entries: usize,
+    total: usize,
     max: usize,
 }
 
-impl Lists {
+impl ListingCache {
     pub(crate) fn new(max: usize) -> Self {
         Self {
             kept: HashMap::new(),
             order: VecDeque::new(),
-            entries: 0,
+            total: 0,
             max,
         }
     }
@@ -43,13 +43,13 @@ impl Lists {
         self.kept.get(&dir).map(Arc::clone)
     }
 
-    pub(crate) fn put(&mut self, dir: usize, listing: &Arc<Listing>) -> Vec<Arc<Listing>> {
+    pub(crate) fn insert(&mut self, dir: usize, listing: &Arc<Listing>) -> Vec<Arc<Listing>> {
         let mut dropped = Vec::new();
         dropped.extend(self.take(dir));
-        self.entries += listing.lines.len();
+        self.total += listing.entries.len();
         self.kept.insert(dir, Arc::clone(listing));
         self.order.push_back(dir);
-        while self.entries > self.max
+        while self.total > self.max
             && let Some(oldest) = self.order.front().copied()
         {
             dropped.extend(self.take(oldest));
@@ -59,13 +59,13 @@ impl Lists {
 
     fn take(&mut self, dir: usize) -> Option<Arc<Listing>> {
         let listing = self.kept.remove(&dir)?;
-        self.entries -= listing.lines.len();
+        self.total -= listing.entries.len();
         self.order.retain(|other| *other != dir);
         Some(listing)
     }
 
     /// Drops what is kept of a directory.
-    pub(crate) fn drop_of(&mut self, dir: usize) {
+    pub(crate) fn remove(&mut self, dir: usize) {
         drop(self.take(dir));
     }
 }

@@ -7,8 +7,8 @@
 //!     something else there, or a whiteout.
 //! R2. A redirect says where the layers below its own are looked in.
 
-use crate::layer::look;
-use crate::lookup_result::{Hit, Lower, Origin};
+use crate::layer::lookup;
+use crate::lookup_result::{LookupResult, Lower, Origin};
 use crate::marks::{DirMarks, NUMBER};
 use crate::node::Node;
 use crate::whiteout::is_whiteout;
@@ -17,19 +17,19 @@ use openpath_vfs::{Found, Inode, Patience};
 use std::sync::Arc;
 
 /// Where the layers below are looked in.
-enum Way {
+enum LowerLocation {
     /// In this directory, for this name.
     Name(Vec<u8>),
     /// At this path from their roots.
     Path(Vec<u8>),
 }
 
-impl Way {
+impl LowerLocation {
     /// Follows a redirect from here (R2).
     ///
     /// # Errors
     /// `EIO`: it is none that could be followed.
-    fn redirected(&self, to: &[u8]) -> Result<Self, Errno> {
+    fn follow_redirect(&self, to: &[u8]) -> Result<Self, Errno> {
         let (absolute, to) = match to.strip_prefix(b"/") {
             Some(rest) => (true, rest),
             None => (false, to),
@@ -57,22 +57,22 @@ impl Way {
 
 impl Node {
     /// As `InodeOps::lookup`.
-    pub(crate) fn find(&self, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+    pub(crate) fn lookup(&self, name: &[u8], patience: Patience) -> Result<Found, Errno> {
         if !self.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        let found = match self.search(name, patience) {
+        let found = match self.find_layers(name, patience) {
             Err(Errno::EAGAIN) if patience == Patience::Cached => return Ok(Found::WouldBlock),
             found => found?,
         };
-        let Some(hit) = found else {
+        let Some(result) = found else {
             return Ok(Found::Absent);
         };
-        let inode = self.fs.adopt(hit)?;
-        if self.fs.confirms
+        let inode = self.fs.adopt(result)?;
+        if self.fs.revalidates
             && let Some(node) = Self::of(&inode)
         {
-            node.settle(&inode);
+            node.copy_attr(&inode);
         }
         Ok(Found::Inode(inode))
     }
@@ -82,9 +82,13 @@ impl Node {
     /// # Errors
     /// What a layer meets; `EAGAIN` if it would have to wait and may not; `EIO` for a redirect that
     /// leads nowhere.
-    pub(crate) fn search(&self, name: &[u8], patience: Patience) -> Result<Option<Hit>, Errno> {
-        let mut way = Way::Name(name.to_vec());
-        let mut hit = Hit {
+    pub(crate) fn find_layers(
+        &self,
+        name: &[u8],
+        patience: Patience,
+    ) -> Result<Option<LookupResult>, Errno> {
+        let mut location = LowerLocation::Name(name.to_vec());
+        let mut result = LookupResult {
             upper: None,
             lowers: Vec::new(),
             origin: Origin::None,
@@ -92,54 +96,54 @@ impl Node {
             impure: false,
         };
         if let Some(dir) = self.upper() {
-            match look(dir, name, patience)? {
+            match lookup(dir, name, patience)? {
                 None => {}
                 Some(found) if is_whiteout(&found) => return Ok(None),
                 Some(found) if !found.is_dir() => {
                     return self.upper_file(found, patience).map(Some);
                 }
                 Some(found) => {
-                    let marks = self.marks_of(&found, patience)?;
-                    hit.upper = Some(found);
-                    hit.impure = marks.impure;
+                    let marks = self.dir_marks(&found, patience)?;
+                    result.upper = Some(found);
+                    result.impure = marks.impure;
                     if marks.opaque {
-                        return Ok(Some(hit));
+                        return Ok(Some(result));
                     }
                     if let Some(to) = marks.redirect {
-                        way = way.redirected(&to)?;
+                        location = location.follow_redirect(&to)?;
                     }
                 }
             }
         }
-        self.search_lowers(&mut hit, way, patience)?;
-        Ok(Some(hit).filter(|hit| hit.upper.is_some() || !hit.lowers.is_empty()))
+        self.find_lowers(&mut result, location, patience)?;
+        Ok(Some(result).filter(|result| result.upper.is_some() || !result.lowers.is_empty()))
     }
 
     /// What is no directory and in the upper tree.
-    fn upper_file(&self, upper: Arc<Inode>, patience: Patience) -> Result<Hit, Errno> {
-        let number = match self.fs.known(&upper) {
+    fn upper_file(&self, upper: Arc<Inode>, patience: Patience) -> Result<LookupResult, Errno> {
+        let number = match self.fs.find_by_upper(&upper) {
             Some(known) => Some(known.ino()),
             None if patience == Patience::Cached => return Err(Errno::EAGAIN),
-            None => self.kept_number(&upper)?,
+            None => self.stored_number(&upper)?,
         };
-        let hit = Hit {
+        let result = LookupResult {
             number,
-            ..Hit::of_upper(upper)
+            ..LookupResult::of_upper(upper)
         };
-        Ok(hit)
+        Ok(result)
     }
 
     /// The number that a file of the upper tree shows, if it is another than its own.
     ///
     /// # Errors
     /// What the layer meets.
-    pub(crate) fn kept_number(&self, upper: &Inode) -> Result<Option<u64>, Errno> {
-        let kept = self.fs.options.marks.get(upper, NUMBER)?;
-        let kept = kept.and_then(|value| String::from_utf8(value).ok());
-        Ok(kept.and_then(|text| text.parse().ok()))
+    pub(crate) fn stored_number(&self, upper: &Inode) -> Result<Option<u64>, Errno> {
+        let stored = self.fs.options.marks.get(upper, NUMBER)?;
+        let stored = stored.and_then(|value| String::from_utf8(value).ok());
+        Ok(stored.and_then(|text| text.parse().ok()))
     }
 
-    fn marks_of(&self, dir: &Inode, patience: Patience) -> Result<DirMarks, Errno> {
+    fn dir_marks(&self, dir: &Inode, patience: Patience) -> Result<DirMarks, Errno> {
         if patience == Patience::Cached {
             return Err(Errno::EAGAIN);
         }
@@ -147,34 +151,39 @@ impl Node {
     }
 
     /// Adds what the lower layers have (R1).
-    fn search_lowers(&self, hit: &mut Hit, mut way: Way, patience: Patience) -> Result<(), Errno> {
+    fn find_lowers(
+        &self,
+        result: &mut LookupResult,
+        mut location: LowerLocation,
+        patience: Patience,
+    ) -> Result<(), Errno> {
         let last = self.fs.lowers.len().saturating_sub(1);
         for layer in 0..self.fs.lowers.len() {
-            let (found, stops) = match &way {
-                Way::Name(name) => {
+            let (found, hides_lower) = match &location {
+                LowerLocation::Name(name) => {
                     let dir = self.lowers().iter().find(|lower| lower.layer == layer);
                     match dir {
-                        Some(dir) => (look(&dir.inode, name, patience)?, false),
+                        Some(dir) => (lookup(&dir.inode, name, patience)?, false),
                         None => continue,
                     }
                 }
-                Way::Path(path) => self.walk(layer, path, patience)?,
+                LowerLocation::Path(path) => self.walk(layer, path, patience)?,
             };
             if let Some(found) = found {
-                let over = hit.upper.is_some() || !hit.lowers.is_empty();
+                let over = result.upper.is_some() || !result.lowers.is_empty();
                 if self.fs.is_lower_whiteout(&found) || over && !found.is_dir() {
                     return Ok(());
                 }
-                if hit.lowers.is_empty() {
-                    hit.origin = self.origin(&way)?;
+                if result.lowers.is_empty() {
+                    result.origin = self.origin(&location)?;
                 }
                 let is_dir = found.is_dir();
                 // Nothing lies below the last layer that a mark could speak of.
                 let marks = match is_dir && layer != last {
-                    true => self.marks_of(&found, patience)?,
+                    true => self.dir_marks(&found, patience)?,
                     false => DirMarks::default(),
                 };
-                hit.lowers.push(Lower {
+                result.lowers.push(Lower {
                     layer,
                     inode: found,
                 });
@@ -182,20 +191,20 @@ impl Node {
                     return Ok(());
                 }
                 if let Some(to) = marks.redirect {
-                    way = way.redirected(&to)?;
+                    location = location.follow_redirect(&to)?;
                 }
             }
-            if stops {
+            if hides_lower {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn origin(&self, way: &Way) -> Result<Origin, Errno> {
-        Ok(match way {
-            Way::Name(name) => Origin::Name(self.inode()?, name.as_slice().into()),
-            Way::Path(path) => Origin::Path(path.as_slice().into()),
+    fn origin(&self, location: &LowerLocation) -> Result<Origin, Errno> {
+        Ok(match location {
+            LowerLocation::Name(name) => Origin::Name(self.inode()?, name.as_slice().into()),
+            LowerLocation::Path(path) => Origin::Path(path.as_slice().into()),
         })
     }
 
@@ -207,21 +216,21 @@ impl Node {
         patience: Patience,
     ) -> Result<(Option<Arc<Inode>>, bool), Errno> {
         let mut at = Arc::clone(self.fs.lowers[layer].root());
-        let mut stops = false;
+        let mut hides_lower = false;
         let mut names = path.split(|byte| *byte == b'/').peekable();
         while let Some(name) = names.next() {
-            let Some(next) = look(&at, name, patience)? else {
-                return Ok((None, stops));
+            let Some(next) = lookup(&at, name, patience)? else {
+                return Ok((None, hides_lower));
             };
             if names.peek().is_some() {
                 if !next.is_dir() {
                     return Ok((None, true));
                 }
-                stops |= self.marks_of(&next, patience)?.opaque;
+                hides_lower |= self.dir_marks(&next, patience)?.opaque;
             }
             at = next;
         }
-        Ok((Some(at), stops))
+        Ok((Some(at), hides_lower))
     }
 
     /// Whether a lower layer has something under this name in this directory, that would show if
@@ -229,9 +238,9 @@ impl Node {
     ///
     /// # Errors
     /// What a layer meets.
-    pub(crate) fn has_beneath(&self, name: &[u8]) -> Result<bool, Errno> {
+    pub(crate) fn is_in_lower(&self, name: &[u8]) -> Result<bool, Errno> {
         for lower in self.lowers() {
-            if let Some(found) = look(&lower.inode, name, Patience::Wait)? {
+            if let Some(found) = lookup(&lower.inode, name, Patience::Wait)? {
                 return Ok(!self.fs.is_lower_whiteout(&found));
             }
         }

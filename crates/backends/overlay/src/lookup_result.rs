@@ -34,7 +34,7 @@ pub(crate) enum Origin {
 }
 
 /// What a name was found to be.
-pub(crate) struct Hit {
+pub(crate) struct LookupResult {
     pub(crate) upper: Option<Arc<Inode>>,
     pub(crate) lowers: Vec<Lower>,
     pub(crate) origin: Origin,
@@ -44,7 +44,7 @@ pub(crate) struct Hit {
     pub(crate) impure: bool,
 }
 
-impl Hit {
+impl LookupResult {
     /// What is in the upper tree alone.
     pub(crate) fn of_upper(upper: Arc<Inode>) -> Self {
         Self {

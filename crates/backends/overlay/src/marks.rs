@@ -97,11 +97,11 @@ impl Marks {
         now: Timespec,
     ) -> Result<(), Errno> {
         let name = self.name(what);
-        crate::layer::change(inode, |ops| ops.setxattr(inode, &name, value, ANY, now))
+        crate::layer::with_lock(inode, |ops| ops.setxattr(inode, &name, value, ANY, now))
     }
 
     /// The name that a guest's attribute has beneath (R1).
-    pub(crate) fn beneath(self, name: &[u8]) -> Cow<'_, [u8]> {
+    pub(crate) fn stored_name(self, name: &[u8]) -> Cow<'_, [u8]> {
         match name.strip_prefix(self.prefix()) {
             Some(rest) => Cow::Owned([self.prefix(), ESCAPE, rest].concat()),
             None => Cow::Borrowed(name),
@@ -109,7 +109,7 @@ impl Marks {
     }
 
     /// The name that guests see of an attribute beneath; `None` for a mark.
-    pub(crate) fn shown(self, name: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn shown_name(self, name: &[u8]) -> Option<Vec<u8>> {
         let Some(rest) = name.strip_prefix(self.prefix()) else {
             return Some(name.to_vec());
         };
@@ -126,11 +126,11 @@ mod tests {
     fn names_of_guests_come_back_as_they_were() {
         for marks in [Marks::User, Marks::Trusted] {
             let mark = marks.name(OPAQUE);
-            assert_eq!(marks.shown(&mark), None);
+            assert_eq!(marks.shown_name(&mark), None);
             for name in [b"user.x".to_vec(), mark.clone(), marks.name(b"overlay.x")] {
-                let beneath = marks.beneath(&name);
+                let beneath = marks.stored_name(&name);
                 assert_ne!(*beneath, mark);
-                assert_eq!(marks.shown(&beneath), Some(name));
+                assert_eq!(marks.shown_name(&beneath), Some(name));
             }
         }
     }

@@ -9,11 +9,11 @@
 //! R2. What has something beneath leaves a whiteout, by the rename that takes it away.
 
 use crate::copy_up::ALL;
-use crate::layer::{change, lock_both, look, make};
-use crate::lookup_result::Hit;
+use crate::layer::{create, lock_both, lookup, with_lock};
+use crate::lookup_result::LookupResult;
 use crate::marks::IMPURE;
 use crate::node::Node;
-use crate::staged::Spot;
+use crate::staged::Destination;
 use crate::whiteout::{is_whiteout, stored_mode};
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{Inode, NewInode, Patience};
@@ -39,20 +39,20 @@ impl Node {
             ..*new
         };
         let is_dir = mode::is_dir(new.mode);
-        let made = self.place_new(name, new.now, is_dir, |dir, name| make(dir, name, new))?;
-        let inode = self.fs.adopt(Hit::of_upper(made))?;
+        let made = self.make_in_upper(name, new.now, is_dir, |dir, name| create(dir, name, new))?;
+        let inode = self.fs.adopt(LookupResult::of_upper(made))?;
         if is_dir && let Some(node) = Self::of(&inode) {
-            node.ours.set(1);
+            node.is_upper_only.set(1);
         }
-        self.settle(dir);
+        self.copy_attr(dir);
         Ok(inode)
     }
 
     /// As `InodeOps::tmpfile`.
-    pub(crate) fn create_nameless(&self, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
-        let upper = self.raise(new.now, ALL)?;
-        let made = change(upper, |ops| ops.tmpfile(upper, new))?;
-        self.fs.adopt(Hit::of_upper(made))
+    pub(crate) fn create_tmpfile(&self, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        let upper = self.copy_up(new.now, ALL)?;
+        let made = with_lock(upper, |ops| ops.tmpfile(upper, new))?;
+        self.fs.adopt(LookupResult::of_upper(made))
     }
 
     /// As `InodeOps::link`.
@@ -64,56 +64,57 @@ impl Node {
         now: Timespec,
     ) -> Result<(), Errno> {
         let node = self.sibling(target)?;
-        let file = node.raise(now, ALL)?;
-        self.place_new(name, now, false, |dir, name| {
+        let file = node.copy_up(now, ALL)?;
+        self.make_in_upper(name, now, false, |dir, name| {
             let _locked = lock_both(dir, file);
             dir.ops().link(dir, name, file, now)?;
             Ok(Arc::clone(file))
         })?;
-        self.note_impure(target, now)?;
-        node.settle(target);
-        self.settle(dir);
+        self.mark_impure(target, now)?;
+        node.copy_attr(target);
+        self.copy_attr(dir);
         Ok(())
     }
 
     /// Makes something in the upper tree under a name that shows nothing.
-    fn place_new(
+    fn make_in_upper(
         &self,
         name: &[u8],
         now: Timespec,
         is_dir: bool,
         make: impl FnOnce(&Arc<Inode>, &[u8]) -> Result<Arc<Inode>, Errno>,
     ) -> Result<Arc<Inode>, Errno> {
-        let dir = self.raise(now, ALL)?;
-        let made = match look(dir, name, Patience::Wait)? {
+        let dir = self.copy_up(now, ALL)?;
+        let made = match lookup(dir, name, Patience::Wait)? {
             None => {
                 let made = make(dir, name)?;
                 if is_dir && !self.lowers().is_empty() {
                     // There is nothing to hide now; should there be later, it is not ours.
-                    let _unless_it_cannot = self.hide_beneath(&made, now);
+                    let _unless_it_cannot = self.make_opaque(&made, now);
                 }
                 made
             }
             Some(whiteout) if is_whiteout(&whiteout) => {
-                let mut aside = self.fs.aside(now, make)?;
-                let made = Arc::clone(aside.inode.as_ref().ok_or(Errno::EIO)?);
+                let mut staged = self.fs.stage(now, make)?;
+                let made = Arc::clone(staged.inode.as_ref().ok_or(Errno::EIO)?);
                 if is_dir {
                     // R1
-                    self.hide_beneath(&made, now)?;
+                    self.make_opaque(&made, now)?;
                 }
-                self.fs.note_taken(&made, self.fs.taken(&whiteout)?, now)?;
-                aside.put(Spot { dir, name }, Some(&whiteout), is_dir)?;
+                self.fs
+                    .record_taken(&made, self.fs.taken_at(&whiteout)?, now)?;
+                staged.install(Destination { dir, name }, Some(&whiteout), is_dir)?;
                 made
             }
             Some(_) => return Err(Errno::EEXIST),
         };
-        self.note_change();
+        self.bump_version();
         Ok(made)
     }
 
     /// Notes that a file which shows another number than its own is in this directory of the upper
     /// tree.
-    pub(crate) fn note_impure(&self, file: &Arc<Inode>, now: Timespec) -> Result<(), Errno> {
+    pub(crate) fn mark_impure(&self, file: &Arc<Inode>, now: Timespec) -> Result<(), Errno> {
         let (Some(dir), Some(node)) = (self.upper(), Self::of(file)) else {
             return Ok(());
         };
@@ -138,42 +139,45 @@ impl Node {
     ) -> Result<(), Errno> {
         let node = self.sibling(victim)?;
         if node.is_dir() {
-            node.must_be_empty()?;
+            node.check_empty()?;
         }
-        let into = self.raise(now, ALL)?;
-        let hides = self.has_beneath(name)?;
-        let doing = node.doing.lock_nested();
-        let spot = Spot { dir: into, name };
+        let into = self.copy_up(now, ALL)?;
+        let hides = self.is_in_lower(name)?;
+        let locked = node.copy_up_lock.lock_nested();
+        let destination = Destination { dir: into, name };
         match node.upper() {
             Some(upper) => {
                 if node.is_dir() {
-                    node.lay_bare(upper, now)?;
+                    node.make_opaque_and_clear(upper, now)?;
                 }
                 if hides {
                     // R2
-                    let mut aside = self.fs.whiteout(now)?;
-                    if let Some(whiteout) = &aside.inode {
-                        self.fs.note_taken(whiteout, self.fs.taken(upper)?, now)?;
+                    let mut staged = self.fs.stage_whiteout(now)?;
+                    if let Some(whiteout) = &staged.inode {
+                        self.fs
+                            .record_taken(whiteout, self.fs.taken_at(upper)?, now)?;
                     }
-                    aside.put(spot, Some(upper), node.is_dir())?;
+                    staged.install(destination, Some(upper), node.is_dir())?;
                 } else {
-                    self.take_away(spot, upper, now)?;
+                    self.remove_from_upper(destination, upper, now)?;
                 }
                 if node.is_dir() {
-                    node.lose_name();
+                    node.note_lost_name();
                 }
             }
             None if hides => {
-                self.fs.whiteout(now)?.put(spot, None, false)?;
-                node.lose_name();
+                self.fs
+                    .stage_whiteout(now)?
+                    .install(destination, None, false)?;
+                node.note_lost_name();
             }
             // A lower layer lost it without us.
             None => return Err(Errno::ESTALE),
         }
-        drop(doing);
-        self.note_change();
-        node.settle(victim);
-        self.settle(dir);
+        drop(locked);
+        self.bump_version();
+        node.copy_attr(victim);
+        self.copy_attr(dir);
         Ok(())
     }
 }

@@ -8,11 +8,11 @@
 //! # Fields
 //! | field | what | written |
 //! |---|---|---|
-//! | upper | the inode of the upper tree | once, with `doing` held |
+//! | upper | the inode of the upper tree | once, with `copy_up_lock` held |
 //! | lowers | those of the lower trees, topmost first; one if it is no directory | never |
 //! | origin | where the first of these was found | never |
 //! | doing | held by who copies it up, or takes a name from it that it has beneath | |
-//! | gone | how many names it lost that it had beneath | with `doing` held |
+//! | gone | how many names it lost that it had beneath | with `copy_up_lock` held |
 //! | bare | nothing beneath shows any more: it is about to be removed | with its names locked |
 //! | changes | how often names in it changed | with its names locked, or when told |
 //!
@@ -21,7 +21,7 @@
 //!     after each change with `attr` held, so that of two the later stays.
 
 use crate::fs::Fs;
-use crate::lookup_result::{Hit, Key, Lower, Origin, address};
+use crate::lookup_result::{Key, LookupResult, Lower, Origin, address};
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
 use openpath_sync::{Mutex, Word, WriteOnce};
@@ -36,62 +36,62 @@ pub(crate) struct Node {
     upper: WriteOnce<Arc<Inode>>,
     lowers: Box<[Lower]>,
     pub(crate) origin: Origin,
-    pub(crate) doing: Mutex<(), Stacked>,
-    gone: Word,
-    bare: Word,
-    pub(crate) changes: Word,
+    pub(crate) copy_up_lock: Mutex<(), Stacked>,
+    lost_names: Word,
+    hides_lowers: Word,
+    pub(crate) version: Word,
     pub(crate) impure: Word,
     /// Made here, with nothing beneath: its names are known to be no more than the upper tree's.
-    pub(crate) ours: Word,
+    pub(crate) is_upper_only: Word,
     attr: Mutex<(), StackedAttr>,
     inode: WriteOnce<Weak<Inode>>,
 }
 
 /// A node as the core calls it.
-pub(crate) struct Face(pub(crate) Arc<Node>);
+pub(crate) struct NodeOps(pub(crate) Arc<Node>);
 
 /// Flags that are shown as the inode beneath has them.
-const SHOWN: u64 =
+const COPIED_FLAGS: u64 =
     flag::OPEN_HOOK | flag::WRITE_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY | flag::FILE_CAPS;
 
 impl Node {
     /// An inode for what was found.
-    pub(crate) fn make(fs: &Arc<Fs>, hit: Hit) -> Result<Arc<Inode>, Errno> {
-        let number = fs.number_of(&hit);
-        let lower = hit.lowers.first().map(|lower| &lower.inode);
-        let first = hit.upper.as_ref().or(lower).ok_or(Errno::EIO)?;
+    pub(crate) fn make_inode(fs: &Arc<Fs>, result: LookupResult) -> Result<Arc<Inode>, Errno> {
+        let number = fs.number_of(&result);
+        let lower = result.lowers.first().map(|lower| &lower.inode);
+        let first = result.upper.as_ref().or(lower).ok_or(Errno::EIO)?;
         let first = Arc::clone(first);
         let upper = WriteOnce::default();
-        if let Some(inode) = hit.upper {
+        if let Some(inode) = result.upper {
             upper.set(inode);
         }
         let node = Arc::new(Self {
             fs: Arc::clone(fs),
             first: Arc::clone(&first),
             upper,
-            lowers: hit.lowers.into(),
-            origin: hit.origin,
-            doing: Mutex::new(()),
-            gone: Word::new(0),
-            bare: Word::new(0),
-            changes: Word::new(1),
-            impure: Word::new(u64::from(hit.impure)),
-            ours: Word::new(0),
+            lowers: result.lowers.into(),
+            origin: result.origin,
+            copy_up_lock: Mutex::new(()),
+            lost_names: Word::new(0),
+            hides_lowers: Word::new(0),
+            version: Word::new(1),
+            impure: Word::new(u64::from(result.impure)),
+            is_upper_only: Word::new(0),
             attr: Mutex::new(()),
             inode: WriteOnce::default(),
         });
-        let ops = Box::new(Face(Arc::clone(&node)));
+        let ops = Box::new(NodeOps(Arc::clone(&node)));
         let inode = Inode::new(number, first.rdev(), first.attr(), first.btime(), ops);
         inode.set_flags(flag::EMPTY_READ_NO_ACCESS);
         node.inode.set(Arc::downgrade(&inode));
-        node.settle(&inode);
+        node.copy_attr(&inode);
         Ok(inode)
     }
 
     /// What is behind `inode`, if it is one of an overlay.
     pub(crate) fn of(inode: &Inode) -> Option<&Arc<Self>> {
-        let face: &Face = inode.ops().as_any().downcast_ref()?;
-        Some(&face.0)
+        let ops: &NodeOps = inode.ops().as_any().downcast_ref()?;
+        Some(&ops.0)
     }
 
     /// What is behind `inode`.
@@ -118,8 +118,8 @@ impl Node {
         self.upper.get()
     }
 
-    /// From now on it stands for this inode of the upper tree. Held: `doing`.
-    pub(crate) fn put_upper(&self, upper: Arc<Inode>) -> &Arc<Inode> {
+    /// From now on it stands for this inode of the upper tree. Held: `copy_up_lock`.
+    pub(crate) fn set_upper(&self, upper: Arc<Inode>) -> &Arc<Inode> {
         self.upper.set(upper)
     }
 
@@ -130,7 +130,7 @@ impl Node {
 
     /// Those of the lower trees that are in sight.
     pub(crate) fn lowers(&self) -> &[Lower] {
-        if self.bare.get() == 0 {
+        if self.hides_lowers.get() == 0 {
             &self.lowers
         } else {
             &[]
@@ -138,8 +138,8 @@ impl Node {
     }
 
     /// From now on nothing beneath it shows.
-    pub(crate) fn strip(&self) {
-        self.bare.set(1);
+    pub(crate) fn hide_lowers(&self) {
+        self.hides_lowers.set(1);
     }
 
     pub(crate) fn is_dir(&self) -> bool {
@@ -153,40 +153,40 @@ impl Node {
     }
 
     /// Whether it lost a name that it had beneath.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.get() != 0
+    pub(crate) fn has_lost_name(&self) -> bool {
+        self.lost_names.get() != 0
     }
 
-    /// It lost a name that it had beneath. Held: `doing`.
-    pub(crate) fn lose_name(&self) {
-        self.gone.add(1);
+    /// It lost a name that it had beneath. Held: `copy_up_lock`.
+    pub(crate) fn note_lost_name(&self) {
+        self.lost_names.add(1);
     }
 
     /// Whether it stands for just what was found.
-    pub(crate) fn stands_for(&self, hit: &Hit) -> bool {
-        let upper = match (self.upper(), &hit.upper) {
+    pub(crate) fn matches(&self, result: &LookupResult) -> bool {
+        let upper = match (self.upper(), &result.upper) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             (None, None) => true,
             _ => false,
         };
         // What is no directory keeps what it was copied from.
         let lowers = !self.is_dir()
-            || self.lowers.len() == hit.lowers.len()
+            || self.lowers.len() == result.lowers.len()
                 && self
                     .lowers
                     .iter()
-                    .zip(&hit.lowers)
+                    .zip(&result.lowers)
                     .all(|(a, b)| Arc::ptr_eq(&a.inode, &b.inode));
         upper && lowers
     }
 
     /// Brings attributes and flags over from beneath.
-    pub(crate) fn settle(&self, inode: &Inode) {
+    pub(crate) fn copy_attr(&self, inode: &Inode) {
         let _held = self.attr.lock();
         let real = self.real();
         let mut attr = real.attr();
         attr.mode = shown_mode(attr.mode, real.rdev());
-        let gone = u32::try_from(self.gone.get()).unwrap_or(u32::MAX);
+        let gone = u32::try_from(self.lost_names.get()).unwrap_or(u32::MAX);
         if self.is_dir() && !self.lowers.is_empty() {
             // As Linux shows a merged directory.
             let merged = self.lowers.len() > 1 || self.upper().is_some();
@@ -202,9 +202,9 @@ impl Node {
         if inode.attr() != attr {
             inode.update(|words| *words = attr);
         }
-        let mut flags = real.flags() & SHOWN;
-        let raises = self.fs.upper.is_some() && self.upper().is_none();
-        if raises && mode::is_reg(attr.mode) {
+        let mut flags = real.flags() & COPIED_FLAGS;
+        let copies_up = self.fs.upper.is_some() && self.upper().is_none();
+        if copies_up && mode::is_reg(attr.mode) {
             flags |= flag::WRITE_HOOK;
         }
         let acls = real.acls();
@@ -212,22 +212,22 @@ impl Node {
             inode.put_acls(acls);
         }
         let now = inode.flags();
-        if now & SHOWN != flags {
+        if now & COPIED_FLAGS != flags {
             inode.set_flags(flags & !now);
-            inode.clear_flags(SHOWN & now & !flags);
+            inode.clear_flags(COPIED_FLAGS & now & !flags);
         }
     }
 
-    /// As [`Node::settle`] of the inode that is behind.
-    pub(crate) fn settle_own(&self) {
+    /// As [`Node::copy_attr`] of the inode that is behind.
+    pub(crate) fn copy_attr_own(&self) {
         if let Ok(inode) = self.inode() {
-            self.settle(&inode);
+            self.copy_attr(&inode);
         }
     }
 
     /// Names in it changed.
-    pub(crate) fn note_change(&self) {
-        self.changes.add(1);
+    pub(crate) fn bump_version(&self) {
+        self.version.add(1);
     }
 
     /// Where it is, which tells it from all others while it lives.
@@ -261,7 +261,7 @@ impl Node {
     }
 }
 
-impl Hit {
+impl LookupResult {
     /// By what it is found.
     pub(crate) fn key(&self) -> Option<Key> {
         match &self.upper {
@@ -288,7 +288,7 @@ fn lower_key(lower: &Lower, origin: &Origin) -> Option<Key> {
 impl Drop for Node {
     fn drop(&mut self) {
         if let Origin::Name(dir, _) = std::mem::replace(&mut self.origin, Origin::None) {
-            self.fs.let_go(dir);
+            self.fs.drop_dir(dir);
         }
     }
 }

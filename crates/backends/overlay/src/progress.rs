@@ -21,17 +21,20 @@ pub trait Copying: Send + Sync {
 }
 
 /// One file that is on its way.
-pub(crate) struct Way<'a> {
-    who: Option<&'a dyn Copying>,
+pub(crate) struct CopyProgress<'a> {
+    observer: Option<&'a dyn Copying>,
     left: u64,
 }
 
-impl<'a> Way<'a> {
-    pub(crate) fn begin(who: Option<&'a dyn Copying>, bytes: u64) -> Self {
-        if let Some(who) = who {
-            who.begin(bytes);
+impl<'a> CopyProgress<'a> {
+    pub(crate) fn begin(observer: Option<&'a dyn Copying>, bytes: u64) -> Self {
+        if let Some(observer) = observer {
+            observer.begin(bytes);
         }
-        Self { who, left: bytes }
+        Self {
+            observer,
+            left: bytes,
+        }
     }
 
     /// All of the `size` bytes before `at` are there.
@@ -42,17 +45,17 @@ impl<'a> Way<'a> {
         let left = size.saturating_sub(at).min(self.left);
         let moved = self.left - left;
         self.left = left;
-        match self.who {
-            Some(who) if moved > 0 && !who.moved(moved) => Err(Errno::EINTR),
+        match self.observer {
+            Some(observer) if moved > 0 && !observer.moved(moved) => Err(Errno::EINTR),
             _ => Ok(()),
         }
     }
 }
 
-impl Drop for Way<'_> {
+impl Drop for CopyProgress<'_> {
     fn drop(&mut self) {
-        if let Some(who) = self.who {
-            who.end(self.left);
+        if let Some(observer) = self.observer {
+            observer.end(self.left);
         }
     }
 }

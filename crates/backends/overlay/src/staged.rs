@@ -3,7 +3,7 @@
 //! looks, or comes back after a crash, sees all of a change or nothing.
 
 use crate::fs::{Fs, Upper};
-use crate::layer::{change, list, look, make, remove, rename};
+use crate::layer::{create, list_dir, lookup, remove, rename, with_lock};
 use crate::marks::OPAQUE;
 use crate::node::Node;
 use crate::whiteout::is_whiteout;
@@ -12,10 +12,10 @@ use openpath_vfs::{Inode, NewInode, Patience, Rename};
 use std::sync::Arc;
 
 /// What begins the names of what is made aside.
-const OURS: &[u8] = b"#";
+const STAGED_PREFIX: &[u8] = b"#";
 
 /// Something in the work directory, removed again unless it was put in place.
-pub(crate) struct Aside<'a> {
+pub(crate) struct StagedFile<'a> {
     fs: &'a Fs,
     upper: &'a Upper,
     name: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) struct Aside<'a> {
 
 /// Where something is to be put.
 #[derive(Clone, Copy)]
-pub(crate) struct Spot<'a> {
+pub(crate) struct Destination<'a> {
     pub(crate) dir: &'a Arc<Inode>,
     pub(crate) name: &'a [u8],
 }
@@ -36,15 +36,19 @@ impl Fs {
     ///
     /// # Errors
     /// Those of `make`; `EROFS`.
-    pub(crate) fn aside(
+    pub(crate) fn stage(
         &self,
         now: Timespec,
         make: impl FnOnce(&Arc<Inode>, &[u8]) -> Result<Arc<Inode>, Errno>,
-    ) -> Result<Aside<'_>, Errno> {
+    ) -> Result<StagedFile<'_>, Errno> {
         let upper = self.upper()?;
-        let name = [OURS, self.made.add(1).to_string().as_bytes()].concat();
+        let name = [
+            STAGED_PREFIX,
+            self.staged_count.add(1).to_string().as_bytes(),
+        ]
+        .concat();
         let inode = Some(make(&upper.work, &name)?);
-        Ok(Aside {
+        Ok(StagedFile {
             fs: self,
             upper,
             name,
@@ -57,8 +61,10 @@ impl Fs {
     ///
     /// # Errors
     /// What the upper tree meets.
-    pub(crate) fn whiteout(&self, now: Timespec) -> Result<Aside<'_>, Errno> {
-        self.aside(now, |work, name| make(work, name, &whiteout_of(work, now)))
+    pub(crate) fn stage_whiteout(&self, now: Timespec) -> Result<StagedFile<'_>, Errno> {
+        self.stage(now, |work, name| {
+            create(work, name, &new_whiteout(work, now))
+        })
     }
 
     /// Has a directory of the upper tree brought to stable storage, if that was asked for.
@@ -68,7 +74,7 @@ impl Fs {
     pub(crate) fn sync(&self, inode: &Inode) -> Result<(), Errno> {
         if self.options.syncs {
             #[cfg(test)]
-            self.synced.add(1);
+            self.sync_count.add(1);
             inode.ops().fsync(inode, false)
         } else {
             Ok(())
@@ -79,15 +85,15 @@ impl Fs {
     ///
     /// # Errors
     /// What the upper tree meets.
-    pub(crate) fn sweep(&self, now: Timespec) -> Result<(), Errno> {
+    pub(crate) fn clear_work_dir(&self, now: Timespec) -> Result<(), Errno> {
         let Some(upper) = &self.upper else {
             return Ok(());
         };
-        for name in names(&upper.work)? {
-            if name.starts_with(OURS)
-                && let Some(left) = look(&upper.work, &name, Patience::Wait)?
+        for name in names_in(&upper.work)? {
+            if name.starts_with(STAGED_PREFIX)
+                && let Some(left) = lookup(&upper.work, &name, Patience::Wait)?
             {
-                clear(&left, now)?;
+                remove_whiteouts(&left, now)?;
                 remove(&upper.work, &name, &left, now)?;
             }
         }
@@ -96,7 +102,7 @@ impl Fs {
 }
 
 /// A whiteout as it is made beside `owner`.
-pub(crate) fn whiteout_of(owner: &Inode, now: Timespec) -> NewInode<'static> {
+pub(crate) fn new_whiteout(owner: &Inode, now: Timespec) -> NewInode<'static> {
     let (uid, gid) = owner.ids();
     NewInode {
         mode: mode::S_IFCHR,
@@ -110,9 +116,9 @@ pub(crate) fn whiteout_of(owner: &Inode, now: Timespec) -> NewInode<'static> {
     }
 }
 
-fn names(dir: &Inode) -> Result<Vec<Vec<u8>>, Errno> {
+fn names_in(dir: &Inode) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
-    list(dir, 0, &mut |entry| {
+    list_dir(dir, 0, &mut |entry| {
         names.push(entry.name.to_vec());
         Ok(true)
     })?;
@@ -120,12 +126,12 @@ fn names(dir: &Inode) -> Result<Vec<Vec<u8>>, Errno> {
 }
 
 /// Removes the whiteouts in a directory of the upper tree, all it has.
-fn clear(dir: &Inode, now: Timespec) -> Result<(), Errno> {
+fn remove_whiteouts(dir: &Inode, now: Timespec) -> Result<(), Errno> {
     if !dir.is_dir() {
         return Ok(());
     }
-    for name in names(dir)? {
-        if let Some(inode) = look(dir, &name, Patience::Wait)? {
+    for name in names_in(dir)? {
+        if let Some(inode) = lookup(dir, &name, Patience::Wait)? {
             if !is_whiteout(&inode) {
                 return Err(Errno::ENOTEMPTY);
             }
@@ -135,15 +141,15 @@ fn clear(dir: &Inode, now: Timespec) -> Result<(), Errno> {
     Ok(())
 }
 
-impl Aside<'_> {
+impl StagedFile<'_> {
     /// Puts it in place, where there is nothing, or `target`, which is replaced or, if they are to
     /// be exchanged, aside afterwards.
     ///
     /// # Errors
     /// What the upper tree meets.
-    pub(crate) fn put(
+    pub(crate) fn install(
         &mut self,
-        spot: Spot<'_>,
+        destination: Destination<'_>,
         target: Option<&Arc<Inode>>,
         exchange: bool,
     ) -> Result<(), Errno> {
@@ -153,23 +159,23 @@ impl Aside<'_> {
             old_dir: &self.upper.work,
             old_name: &self.name,
             source,
-            new_dir: spot.dir,
-            new_name: spot.name,
+            new_dir: destination.dir,
+            new_name: destination.name,
             target,
             exchange,
             whiteout: None,
             now: self.now,
         })?;
         self.inode = target.filter(|_| exchange).cloned();
-        self.fs.sync(spot.dir)
+        self.fs.sync(destination.dir)
     }
 }
 
-impl Drop for Aside<'_> {
+impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
         if let Some(inode) = self.inode.take() {
             // What stays is swept away when the overlay is made again.
-            let _gone = clear(&inode, self.now)
+            let _removed = remove_whiteouts(&inode, self.now)
                 .and_then(|()| remove(&self.upper.work, &self.name, &inode, self.now));
         }
     }
@@ -181,21 +187,21 @@ impl Node {
     ///
     /// # Errors
     /// What the upper tree meets.
-    pub(crate) fn lay_bare(&self, upper: &Inode, now: Timespec) -> Result<(), Errno> {
-        if names(upper)?.is_empty() {
+    pub(crate) fn make_opaque_and_clear(&self, upper: &Inode, now: Timespec) -> Result<(), Errno> {
+        if names_in(upper)?.is_empty() {
             return Ok(());
         }
-        self.hide_beneath(upper, now)?;
-        self.strip();
-        self.note_change();
-        clear(upper, now)
+        self.make_opaque(upper, now)?;
+        self.hide_lowers();
+        self.bump_version();
+        remove_whiteouts(upper, now)
     }
 
     /// Has a directory of the upper tree hide what is beneath it.
     ///
     /// # Errors
     /// What the upper tree meets.
-    pub(crate) fn hide_beneath(&self, upper: &Inode, now: Timespec) -> Result<(), Errno> {
+    pub(crate) fn make_opaque(&self, upper: &Inode, now: Timespec) -> Result<(), Errno> {
         self.fs.options.marks.set(upper, OPAQUE, b"y", now)
     }
 
@@ -203,17 +209,17 @@ impl Node {
     ///
     /// # Errors
     /// What the upper tree meets.
-    pub(crate) fn take_away(
+    pub(crate) fn remove_from_upper(
         &self,
-        spot: Spot<'_>,
+        destination: Destination<'_>,
         upper: &Arc<Inode>,
         now: Timespec,
     ) -> Result<(), Errno> {
-        remove(spot.dir, spot.name, upper, now)
+        remove(destination.dir, destination.name, upper, now)
     }
 
     /// Changes a directory of the upper tree, its times being put back after.
-    pub(crate) fn with_times<R>(dir: &Inode, run: impl FnOnce() -> R) -> R {
+    pub(crate) fn keeping_times<R>(dir: &Inode, run: impl FnOnce() -> R) -> R {
         let before = dir.attr();
         let result = run();
         let times = openpath_vfs::SetAttr {
@@ -222,7 +228,7 @@ impl Node {
             ..openpath_vfs::SetAttr::default()
         };
         // The times are all that is lost.
-        let _as_before = change(dir, |ops| ops.setattr(dir, &times));
+        let _as_before = with_lock(dir, |ops| ops.setattr(dir, &times));
         result
     }
 }

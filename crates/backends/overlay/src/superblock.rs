@@ -3,9 +3,9 @@
 
 use crate::counts::Copied;
 use crate::fs::{Fs, Upper};
-use crate::invalidation::Ear;
-use crate::layer::{look, make, set};
-use crate::lookup_result::{Hit, Lower, Origin};
+use crate::invalidation::Subscriber;
+use crate::layer::{create, lookup, set_attr};
+use crate::lookup_result::{LookupResult, Lower, Origin};
 use crate::node::Node;
 use crate::options::OverlayOptions;
 use crate::whiteout::is_whiteout;
@@ -44,30 +44,35 @@ impl OverlayFs {
             return Err(Errno::EINVAL);
         }
         let now = options.clock.now();
-        let below = options.lowers[0].root().attr();
+        let lower_attr = options.lowers[0].root().attr();
         let acls = options.lowers[0].root().acls();
         let upper = match &options.upper {
             Some(sb) => Some(Upper {
-                root: dir_of(sb, &options.upper_dir, (&below, Some(&acls)), now)?,
-                work: dir_of(sb, &options.work_dir, (&private(sb.root()), None), now)?,
+                root: find_or_make_dir(sb, &options.upper_dir, (&lower_attr, Some(&acls)), now)?,
+                work: find_or_make_dir(
+                    sb,
+                    &options.work_dir,
+                    (&private_attr(sb.root()), None),
+                    now,
+                )?,
                 sb: Arc::clone(sb),
             }),
             None => None,
         };
         let core = core_options(&options);
         let fs = Fs::new(options, upper);
-        fs.sweep(now)?;
+        fs.clear_work_dir(now)?;
         let root = root(&fs)?;
-        let whole = Whole {
+        let ops = TreeOps {
             fs: Arc::clone(&fs),
         };
-        let sb = SuperBlock::new(root, Box::new(whole), core);
-        fs.home.set(Arc::downgrade(&sb));
-        let ear: Arc<dyn Above> = Arc::new(Ear(Arc::downgrade(&fs)));
+        let sb = SuperBlock::new(root, Box::new(ops), core);
+        fs.sb.set(Arc::downgrade(&sb));
+        let subscriber: Arc<dyn Above> = Arc::new(Subscriber(Arc::downgrade(&fs)));
         for layer in fs.lowers.iter().chain(fs.upper.as_ref().map(|u| &u.sb)) {
-            layer.tell(&ear);
+            layer.tell(&subscriber);
         }
-        fs.ear.set(ear);
+        fs.subscriber.set(subscriber);
         Ok(sb)
     }
 
@@ -76,7 +81,7 @@ impl OverlayFs {
     /// # Errors
     /// `EINVAL`: it is no overlay.
     pub fn copied(sb: &SuperBlock) -> Result<Copied, Errno> {
-        Ok(fs_of(sb)?.copied.now())
+        Ok(fs_of(sb)?.counts.now())
     }
 
     /// Whether the upper tree has something by this path, without links, from the root on: there a
@@ -93,7 +98,7 @@ impl OverlayFs {
             if !at.is_dir() {
                 return Ok(false);
             }
-            match look(&at, name, Patience::Wait)? {
+            match lookup(&at, name, Patience::Wait)? {
                 Some(next) if !is_whiteout(&next) => at = next,
                 _ => return Ok(false),
             }
@@ -108,7 +113,7 @@ fn fs_of(sb: &SuperBlock) -> Result<&Arc<Fs>, Errno> {
 }
 
 /// What a directory for the overlay alone is made with.
-fn private(root: &Inode) -> Attr {
+fn private_attr(root: &Inode) -> Attr {
     Attr {
         mode: mode::S_IFDIR | 0o700,
         ..root.attr()
@@ -116,14 +121,14 @@ fn private(root: &Inode) -> Attr {
 }
 
 /// A directory in the root of the upper tree, made like `attr` if there is none.
-fn dir_of(
+fn find_or_make_dir(
     sb: &SuperBlock,
     name: &[u8],
     (attr, acls): (&Attr, Option<&Acls>),
     now: Timespec,
 ) -> Result<Arc<Inode>, Errno> {
     let root = sb.root();
-    if let Some(dir) = look(root, name, Patience::Wait)? {
+    if let Some(dir) = lookup(root, name, Patience::Wait)? {
         return if dir.is_dir() {
             Ok(dir)
         } else {
@@ -140,13 +145,13 @@ fn dir_of(
         tenant: None,
         acls,
     };
-    let dir = make(root, name, &new)?;
+    let dir = create(root, name, &new)?;
     let times = SetAttr {
         atime: Some(attr.atime),
         mtime: Some(attr.mtime),
         ..SetAttr::default()
     };
-    set(&dir, &times)?;
+    set_attr(&dir, &times)?;
     Ok(dir)
 }
 
@@ -171,7 +176,7 @@ fn core_options(options: &OverlayOptions) -> SuperBlockOptions {
 }
 
 fn root(fs: &Arc<Fs>) -> Result<Arc<Inode>, Errno> {
-    let mut hit = Hit {
+    let mut result = LookupResult {
         upper: None,
         lowers: Vec::new(),
         origin: Origin::Root,
@@ -182,8 +187,8 @@ fn root(fs: &Arc<Fs>) -> Result<Arc<Inode>, Errno> {
     if let Some(upper) = &fs.upper {
         let marks = fs.options.marks.of_dir(&upper.root)?;
         opaque = marks.opaque;
-        hit.impure = marks.impure;
-        hit.upper = Some(Arc::clone(&upper.root));
+        result.impure = marks.impure;
+        result.upper = Some(Arc::clone(&upper.root));
     }
     for (layer, sb) in fs.lowers.iter().enumerate() {
         if opaque {
@@ -192,17 +197,17 @@ fn root(fs: &Arc<Fs>) -> Result<Arc<Inode>, Errno> {
         let inode = Arc::clone(sb.root());
         let is_last = layer + 1 == fs.lowers.len();
         opaque = !is_last && fs.options.marks.of_dir(&inode)?.opaque;
-        hit.lowers.push(Lower { layer, inode });
+        result.lowers.push(Lower { layer, inode });
     }
-    fs.adopt(hit)
+    fs.adopt(result)
 }
 
 /// What the core asks of the whole tree.
-struct Whole {
+struct TreeOps {
     fs: Arc<Fs>,
 }
 
-impl SuperBlockOps for Whole {
+impl SuperBlockOps for TreeOps {
     fn statfs(&self) -> Result<StatFs, Errno> {
         let sb = match &self.fs.upper {
             Some(upper) => &upper.sb,

@@ -13,7 +13,7 @@
 //!   from its own birth.
 
 use crate::fs::Fs;
-use crate::layer::change;
+use crate::layer::with_lock;
 use crate::marks::TAKEN;
 use crate::whiteout::is_whiteout;
 use openpath_abi::{Errno, Timespec};
@@ -24,7 +24,7 @@ impl Fs {
     ///
     /// # Errors
     /// What the upper tree meets.
-    pub(crate) fn taken(&self, entry: &Inode) -> Result<Option<Timespec>, Errno> {
+    pub(crate) fn taken_at(&self, entry: &Inode) -> Result<Option<Timespec>, Errno> {
         if !self.options.notes_taken {
             return Ok(None);
         }
@@ -44,7 +44,7 @@ impl Fs {
     ///
     /// # Errors
     /// What the upper tree meets.
-    pub(crate) fn note_taken(
+    pub(crate) fn record_taken(
         &self,
         entry: &Inode,
         taken: Option<Timespec>,
@@ -59,9 +59,9 @@ impl Fs {
                 ctime: Some(now),
                 ..SetAttr::default()
             };
-            return change(entry, |ops| ops.setattr(entry, &time));
+            return with_lock(entry, |ops| ops.setattr(entry, &time));
         }
-        if self.taken(entry)?.is_none_or(|own| own <= taken) {
+        if self.taken_at(entry)?.is_none_or(|own| own <= taken) {
             return Ok(());
         }
         let value = format!("{}.{:09}", taken.sec, taken.nsec);

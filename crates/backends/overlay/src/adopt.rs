@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making inodes of what lookups find, one for each file.
+//! Making inodes of lookup results, one inode for each file.
 
 use crate::fs::Fs;
 use crate::lookup_result::LookupResult;
@@ -9,7 +9,7 @@ use openpath_vfs::Inode;
 use std::sync::{Arc, Weak};
 
 impl Fs {
-    /// The inode for what was found: the one that is known, or a new one.
+    /// The inode for a lookup result: the known one, or a new one.
     ///
     /// # Errors
     /// `EIO`: nothing was found.
@@ -25,7 +25,7 @@ impl Fs {
         let Some(node) = Node::of(&inode) else {
             return Err(Errno::EIO);
         };
-        // Two may make it at once: the first one entered is it.
+        // Two threads may make it at once: the first one entered wins.
         let mut table = self.table.lock();
         let other = table.inodes.get(&key).and_then(Weak::upgrade);
         if let Some(other) = other

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the upper tree says that was changed.
+//! The changes that the upper tree holds.
 //!
 //! # Rules
-//! R1. A file is modified if its data differs from that beneath: it has another length, or holds
-//!     something else. No time says that it does not, for who writes can set it back. What was
-//!     copied up and is the same is no change.
-//! R2. A directory is renamed if it is found beneath by a redirect; a file, if it shows the number
-//!     of one that is gone.
+//! R1. A file is modified if its data differs from the lower file's, in length or content. An equal
+//!     time proves nothing, because a writer can set it back. A file that was copied up with equal
+//!     content is no change.
+//! R2. A directory was renamed if a redirect leads to its lower directory; a file, if it shows the
+//!     number of a lower file that is hidden.
 
 use crate::layer::{list_dir, lookup};
 use crate::lookup_result::{LookupResult, Origin};
@@ -21,50 +21,50 @@ use std::sync::Arc;
 /// How much of two files is compared at once.
 const BUFFER: usize = 1 << 16;
 
-/// What became of a name.
+/// How a name changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChangeKind {
     /// It is new.
     Added,
-    /// It is gone.
+    /// It was removed.
     Deleted,
-    /// It holds something else, or is another kind of file.
+    /// It has other content, or another type.
     Modified,
-    /// Owner, mode, times or extended attributes are others.
+    /// Owner, mode, times or extended attributes differ.
     Attributes,
-    /// It has this path in the lower trees; it may be changed besides, which is told apart.
+    /// It has this path in the lower trees; other changes of it are reported apart.
     Renamed(Vec<u8>),
 }
 
-/// One name that is not as it is in the lower trees.
+/// One name that differs from the lower trees.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Its path from the root, with a slash before it.
+    /// Its path from the root, with a leading slash.
     pub path: Vec<u8>,
-    /// What became of it.
+    /// How it changed.
     pub kind: ChangeKind,
 }
 
-/// A name that has something beneath and does not show it.
+/// A lower file that its name does not show any more.
 struct HiddenLower {
     path: Vec<u8>,
-    /// Where it was beneath.
+    /// Its path in the lower trees.
     from: Vec<u8>,
     number: u64,
     lower: Arc<Inode>,
 }
 
-/// A new file that shows the number of one beneath.
+/// A new file that shows the number of a lower one.
 struct NewFile {
     path: Vec<u8>,
     number: u64,
     upper: Arc<Inode>,
 }
 
-/// Bytes of paths for each change that may be told. The paths of a deep tree are long together.
+/// Bytes of paths for each reported change. Paths in a deep tree add up.
 const PATH_MEAN: usize = 128;
 
-/// What was found so far.
+/// The results so far.
 struct Comparison {
     all: BTreeMap<Vec<u8>, Vec<ChangeKind>>,
     count: usize,
@@ -73,7 +73,7 @@ struct Comparison {
     max: usize,
     hidden: Vec<HiddenLower>,
     moved: Vec<NewFile>,
-    /// Where directories that moved were beneath.
+    /// Lower paths of directories that moved.
     moved_dirs: HashSet<Vec<u8>>,
 }
 
@@ -88,7 +88,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Joins what was renamed (R2); all changes, by path.
+    /// Joins the parts of renames (R2); all changes, by path.
     fn finish(mut self) -> Result<Vec<Change>, Errno> {
         let numbers: HashMap<u64, usize> = self
             .hidden
@@ -129,7 +129,7 @@ impl Comparison {
 }
 
 impl Comparison {
-    /// Tells of a new file in the place of one that is gone as of one file that changed.
+    /// Reports a new file in place of a hidden one as one changed file.
     fn merge_replaced(&mut self) -> Result<(), Errno> {
         let by_path: HashMap<&[u8], &HiddenLower> = self
             .hidden
@@ -156,12 +156,12 @@ impl Comparison {
 }
 
 impl OverlayFs {
-    /// What is not as it is in the lower trees, by path; what is below a new directory as well. It
-    /// is asked for while nobody changes anything, or tells of some changes and not of others.
+    /// All differences from the lower trees, by path, including everything below a new directory.
+    /// If something changes meanwhile, only some of those changes are reported.
     ///
     /// # Errors
     /// `EINVAL`: `sb` is no overlay. `E2BIG`: more than `max` changes, or paths of more than 128
-    /// bytes for each of these together. What the layers meet.
+    /// bytes for each of these together. Those of the layers.
     pub fn changes(sb: &SuperBlock, max: usize) -> Result<Vec<Change>, Errno> {
         if Node::of(sb.root()).is_none() {
             return Err(Errno::EINVAL);
@@ -198,7 +198,8 @@ impl OverlayFs {
 }
 
 impl Node {
-    /// Compares a name of the upper directory with what it is beneath; the directory, if it is one.
+    /// Compares a name of the upper directory with the lower layers; returns it if it is a
+    /// directory.
     fn compare(
         &self,
         name: &[u8],
@@ -255,7 +256,7 @@ impl Node {
             return comparison.add(path, ChangeKind::Added);
         };
         if result.number.is_some_and(|own| own != number) {
-            // Another file came here, from where it had been beneath.
+            // Another file came here, from another lower path.
             self.add_deleted(Some((number, lower)), (name, path), comparison)?;
             Self::add_new_file(result, upper, path, comparison);
             return comparison.add(path, ChangeKind::Added);
@@ -270,7 +271,7 @@ impl Node {
         Ok(())
     }
 
-    /// What a name has beneath does not show.
+    /// Adds a lower file that its name does not show.
     fn add_deleted(
         &self,
         beneath: Option<(u64, Arc<Inode>)>,
@@ -289,7 +290,7 @@ impl Node {
         comparison.add(path, ChangeKind::Deleted)
     }
 
-    /// A file that may be one from beneath.
+    /// Adds a file that may be a moved lower one.
     fn add_new_file(
         result: &LookupResult,
         upper: &Arc<Inode>,
@@ -305,7 +306,7 @@ impl Node {
         }
     }
 
-    /// Where a name of this directory would be in the lower layers, with a slash before it.
+    /// The path that a name of this directory has in the lower layers, with a leading slash.
     fn lower_path_of(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
         Ok(match &self.origin {
             Origin::Root | Origin::None => [b"/", name].concat(),
@@ -313,7 +314,7 @@ impl Node {
         })
     }
 
-    /// What a name is in the lower layers, and the number it shows.
+    /// The inode of a name in the lower layers, and the number it shows.
     fn lower_entry(&self, name: &[u8]) -> Result<Option<(u64, Arc<Inode>)>, Errno> {
         for lower in self.lowers() {
             if let Some(found) = lookup(&lower.inode, name, Patience::Wait)? {
@@ -326,7 +327,7 @@ impl Node {
     }
 }
 
-/// Whether two inodes have the same owner, mode and extended attributes, marks aside.
+/// Whether two inodes have equal owner, mode and extended attributes, except for marks.
 fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Errno> {
     let (a, b) = (upper.attr(), lower.attr());
     let shown = |inode: &Inode, mode| shown_mode(mode, inode.rdev());
@@ -354,7 +355,7 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
     Ok(values(upper)? == values(lower)?)
 }
 
-/// Whether two files are of one kind and hold the same (R1).
+/// Whether two files have the same type and content (R1).
 fn same_data(upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
     if upper.kind() != lower.kind() || upper.rdev() != lower.rdev() {
         return Ok(false);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copying up: what is to be changed is brought to the upper tree first.
+//! Copy-up: a file is copied to the upper tree before its first change.
 //!
 //! # Kernel analogue
-//! `ovl_copy_up`. As there, the directories above it come first; of a file with several names
-//! beneath, only this one is copied; and who has it open reads the copy from then on.
+//! `ovl_copy_up`. As there, the directories above it come first; of a lower file with several
+//! names, only this one is copied; and its openings read the copy from then on.
 //!
 //! # Rules
-//! R1. It is made whole aside: data with its holes, attributes, owner, mode, times. Then it gets
-//!     its name. The directory's own times stay as they were.
-//! R2. One file is copied up at a time by one thread, with its `copy_up_lock` held; nobody holds two.
-//! R3. What has lost its name gets a copy without one.
+//! R1. The copy is staged completely: data with its holes, attributes, owner, mode and times. Then
+//!     it gets its name. The directory's own times do not move.
+//! R2. A file is copied up by one thread at a time, with its `copy_up_lock` held; no thread holds
+//!     two.
+//! R3. The copy of a file that has lost its name has no name.
 
 use crate::layer::{set_attr, with_lock};
 use crate::lookup_result::{Origin, address};
@@ -23,18 +24,17 @@ use openpath_vfs::{AclKind, Acls, Attr, Extent, Inode, NewInode, Patience, SetAt
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// How much is read before it is written.
+/// The size of the copy buffer.
 const BUFFER: usize = 1 << 17;
 /// All of a file's data.
 pub(crate) const ALL: u64 = u64::MAX;
 
 impl Node {
-    /// Its inode of the upper tree, copied up now if there is none; with as much of its data as is
+    /// The inode of the upper tree, copied up now if there is none; with as much of its data as is
     /// needed.
     ///
     /// # Errors
-    /// `EROFS`: there is no upper tree. `EINTR`: the copy is not wanted any more. What the layers
-    /// meet.
+    /// `EROFS`: there is no upper tree. `EINTR`: the copy is cancelled. Those of the layers.
     pub(crate) fn copy_up(&self, now: Timespec, data: u64) -> Result<&Arc<Inode>, Errno> {
         if let Some(upper) = self.upper() {
             return Ok(upper);
@@ -57,7 +57,7 @@ impl Node {
         self.copy_up_one(now, data)
     }
 
-    /// The directory of the overlay that it was found in, while it has nothing in the upper tree.
+    /// The directory of the overlay that it was found in, while it has no inode of the upper tree.
     fn parent(&self) -> Option<Arc<Inode>> {
         match &self.origin {
             Origin::Name(dir, _) => Some(Arc::clone(dir)),
@@ -65,7 +65,7 @@ impl Node {
         }
     }
 
-    /// As [`Node::copy_up`], once everything above is in the upper tree.
+    /// As [`Node::copy_up`], once all directories above are in the upper tree.
     fn copy_up_one(&self, now: Timespec, data: u64) -> Result<&Arc<Inode>, Errno> {
         let _locked = self.copy_up_lock.lock_nested();
         if let Some(upper) = self.upper() {
@@ -97,14 +97,14 @@ impl Node {
         Ok(upper)
     }
 
-    /// The lower inode as it is now.
+    /// The lower inode with its current attributes.
     fn lower(&self) -> Result<(&Arc<Inode>, Attr), Errno> {
         let lower = self.real();
         lower.ops().refresh(lower, Patience::Wait)?;
         Ok((lower, lower.attr()))
     }
 
-    /// A copy in the upper tree.
+    /// A copy in the upper tree, with a name.
     fn copy_named(
         &self,
         destination: Destination<'_>,
@@ -142,7 +142,7 @@ impl Node {
         Ok(made)
     }
 
-    /// Gives a new file what the lower one has (R1).
+    /// Copies content and attributes to a new file (R1).
     fn copy_content(
         &self,
         made: &Inode,
@@ -166,7 +166,7 @@ impl Node {
                 .marks
                 .set(made, NUMBER, number.as_bytes(), now)
             {
-                // What cannot keep it shows another number next time.
+                // A file that cannot keep the mark shows another number next time.
                 Ok(()) | Err(Errno::EPERM | Errno::EOPNOTSUPP) => {}
                 Err(errno) => return Err(errno),
             }
@@ -196,7 +196,7 @@ impl Node {
         };
         let marks = self.fs.options.marks;
         for name in names {
-            // The lists were given to the copy when it was made.
+            // The copy was made with its lists.
             if marks.shown_name(&name).is_none() || AclKind::of_name(&name).is_some() {
                 continue;
             }
@@ -205,8 +205,8 @@ impl Node {
                 value => value?,
             };
             match with_lock(made, |ops| ops.setxattr(made, &name, &value, 0, now)) {
-                // A tree that cannot keep it goes without; one that keeps marks of anyone's is
-                // anyone's, who may not set all that the lower one has.
+                // A tree without such attributes goes without. With marks of any user the tree may
+                // be an ordinary user's, and cannot have all attributes of the lower file.
                 Err(Errno::EOPNOTSUPP) => {}
                 Err(Errno::EPERM) if marks == crate::options::Marks::User => {}
                 done => done?,
@@ -234,7 +234,7 @@ fn new_inode<'a>(
     }
 }
 
-/// Copies the first `size` bytes, and leaves holes where there are some.
+/// Copies the first `size` bytes, and leaves holes as holes.
 fn copy_data(
     from: &Inode,
     to: &Inode,
@@ -277,12 +277,12 @@ fn copy_data(
     Ok(())
 }
 
-/// The next piece of data before `size`.
+/// The next range of data before `size`.
 fn next_data(from: &Inode, at: u64, size: u64) -> Result<(u64, u64), Errno> {
     let begin = match from.ops().seek_extent(from, at, Extent::Data) {
         Ok(begin) => begin.min(size),
         Err(Errno::ENXIO) => return Ok((size, size)),
-        // It has no holes that it could tell of.
+        // The layer does not report holes.
         Err(Errno::EINVAL | Errno::EOPNOTSUPP) => return Ok((at, size)),
         Err(errno) => return Err(errno),
     };

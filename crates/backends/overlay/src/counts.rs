@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an overlay copied up so far.
+//! The number of copy-ups so far.
 
 use openpath_sync::Word;
 
-/// What an overlay copied up since it was made.
+/// Copy-ups since the overlay was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Copied {
     /// Files, directories and links.
@@ -12,7 +12,7 @@ pub struct Copied {
     pub bytes: u64,
 }
 
-/// The same, while it is counted.
+/// The counters of an overlay.
 #[derive(Default)]
 pub(crate) struct Counts {
     files: Word,
@@ -28,7 +28,7 @@ impl Counts {
         self.bytes.add(n);
     }
 
-    /// The counts by now.
+    /// The current counts.
     pub(crate) fn now(&self) -> Copied {
         Copied {
             files: self.files.get(),

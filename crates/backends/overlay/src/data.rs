@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data and attributes: the calls go to the inode beneath, after copying up if they change it.
+//! Data and attributes: calls on the layer inode, after copy-up if they change it.
 
 use crate::copy_up::ALL;
 use crate::layer::{set_attr, with_lock};
@@ -10,13 +10,13 @@ use openpath_vfs::fileattr::{FS_IOC_FSGETXATTR, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS
 use openpath_vfs::{Extent, Inode, InodeOps, SetAcl, SetAttr};
 use std::sync::Arc;
 
-/// Whether flags can be set in the tree of this directory, by what it says to no argument at all.
+/// Whether flags can be set in the tree of this directory, by its answer to an empty argument.
 fn can_set_flags(dir: &Inode) -> bool {
     dir.ops().ioctl(dir, FS_IOC_SETFLAGS, &mut []) == Err(Errno::EFAULT)
 }
 
 impl Node {
-    /// Changes the inode of the upper tree, and shows what came of it.
+    /// Changes the inode of the upper tree, and copies its attributes.
     fn change_upper<R>(
         &self,
         inode: &Inode,
@@ -91,7 +91,7 @@ impl Node {
     ) -> Result<usize, Errno> {
         let target = self.sibling(to)?;
         let into = target.copy_up(now, ALL)?;
-        // Copied up, if both are the same.
+        // It is copied up, if both are the same file.
         let source = self.upper().ok_or(Errno::EOPNOTSUPP)?;
         let done = with_lock(into, |_| {
             source.ops().copy_range(source, from, into, at, len, now)
@@ -100,7 +100,7 @@ impl Node {
         done
     }
 
-    /// As `InodeOps::fsync`. What is in a lower tree was not changed here.
+    /// As `InodeOps::fsync`. A file of a lower tree was not changed here.
     pub(crate) fn fsync_file(&self, data_only: bool) -> Result<(), Errno> {
         match self.upper() {
             Some(upper) => upper.ops().fsync(upper, data_only),
@@ -108,8 +108,8 @@ impl Node {
         }
     }
 
-    /// As `InodeOps::ioctl`. A lower tree is only asked. Flags are set in the upper tree, after
-    /// copying up, if that tree has them.
+    /// As `InodeOps::ioctl`. A lower tree only answers queries. Flags are set in the upper tree
+    /// after copy-up, if that tree has flags.
     pub(crate) fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
         if request == FS_IOC_SETFLAGS {
             if !self
@@ -138,7 +138,7 @@ impl Node {
             ..SetAttr::default()
         };
         if *to == access {
-            // Reading moves the access time of what is in the upper tree, and of nothing beneath.
+            // A read moves the access time in the upper tree, and in no lower tree.
             if let Some(upper) = self.upper() {
                 set_attr(upper, to)?;
                 self.copy_attr(inode);
@@ -184,7 +184,7 @@ impl Node {
         })
     }
 
-    /// As `InodeOps::set_acl`. What is not there is not copied up to be removed.
+    /// As `InodeOps::set_acl`. A list that does not exist is not copied up to be removed.
     pub(crate) fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
         let is_there = inode.acls().get(change.kind).is_some();
         if change.removes && self.upper().is_none() && !is_there {
@@ -196,7 +196,7 @@ impl Node {
         })
     }
 
-    /// As `InodeOps::removexattr`. What is not there is not copied up for it.
+    /// As `InodeOps::removexattr`. An attribute that does not exist causes no copy-up.
     pub(crate) fn remove_xattr(
         &self,
         inode: &Inode,

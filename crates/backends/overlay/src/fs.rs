@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One overlay: what all of its inodes share.
+//! The state that all inodes of one overlay share.
 //!
 //! # Fields
 //! | field | what |
 //! |---|---|
 //! | lowers | the trees that are read, topmost first |
-//! | upper | the tree that takes changes: its shown directory, and where things are made |
-//! | table | inodes by those beneath that they stand for, and directories that are to be dropped |
-//! | lists | listings of merged directories between two calls |
+//! | upper | the tree that takes changes: its shown directory and its work directory |
+//! | table | inodes by their layer inodes, and directories that are being dropped |
+//! | listings | listings of merged directories between two calls |
 //!
 //! # Numbers
-//! The number of an inode is that of the inode beneath which it was first seen as, told apart by
-//! the layer in the high byte; the lowest layer's are as they are. What is copied up keeps it, by a
-//! mark.
+//! The number of an inode is that of the layer inode as which it was first seen. The layer is added
+//! in the high byte; the lowest layer's numbers are unchanged. A copied-up file keeps its number by
+//! a mark.
 //!
 //! # Rules
 //! R1. No inode is dropped while a lock of this crate is held.
-//! R2. A directory lives for as long as an inode does that was found in it. Chains of them are
-//!     dropped one by one, for a path may be deeper than the stack.
+//! R2. A directory lives as long as any inode that was found in it. Chains of directories are
+//!     dropped one by one, because a path may be deeper than the stack.
 
 use crate::counts::Counts;
 use crate::listings::ListingCache;
@@ -31,7 +31,7 @@ use openpath_vfs::{Above, Caching, Inode, SuperBlock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Bits of an inode's number that are the layer's own.
+/// The bits of an inode number below the layer's byte.
 const INO_BITS: u32 = 56;
 
 /// The tree that takes changes.
@@ -39,37 +39,37 @@ pub(crate) struct Upper {
     pub(crate) sb: Arc<SuperBlock>,
     /// The directory that is shown.
     pub(crate) root: Arc<Inode>,
-    /// Where things are made before they are put in place.
+    /// The work directory, where files are staged.
     pub(crate) work: Arc<Inode>,
 }
 
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) inodes: BTreeMap<Key, Weak<Inode>>,
-    /// Directories that nothing needs any more (R2).
+    /// Directories that are not needed any more (R2).
     dropped_dirs: Vec<Arc<Inode>>,
-    /// Someone is dropping them.
+    /// A thread is dropping them.
     is_dropping: bool,
 }
 
-/// What all inodes of an overlay share.
+/// The state that all inodes of an overlay share.
 pub(crate) struct Fs {
     pub(crate) options: OverlayOptions,
     pub(crate) lowers: Vec<Arc<SuperBlock>>,
     pub(crate) upper: Option<Upper>,
-    /// Whether a layer may say something else at each use.
+    /// Whether a layer may give another answer at each use.
     pub(crate) revalidates: bool,
     pub(crate) table: Mutex<Table, StackedTable>,
     pub(crate) listings: Mutex<ListingCache, StackedList>,
-    /// How many things were made aside.
+    /// How many files were staged.
     pub(crate) staged_count: Word,
-    /// How often something was brought to stable storage.
+    /// How often something was synced.
     #[cfg(test)]
     pub(crate) sync_count: Word,
-    /// What was copied up.
+    /// Counts of copy-ups.
     pub(crate) counts: Counts,
     pub(crate) sb: WriteOnce<Weak<SuperBlock>>,
-    /// Who is told by the layers.
+    /// The subscriber to invalidations of the layers.
     pub(crate) subscriber: WriteOnce<Arc<dyn Above>>,
 }
 
@@ -104,7 +104,7 @@ impl Fs {
         self.upper.as_ref().ok_or(Errno::EROFS)
     }
 
-    /// The number of an inode of the lower layer at `layer`, or of the upper one.
+    /// The number of an inode of a lower layer, or of the upper one.
     pub(crate) fn number(&self, layer: Option<usize>, ino: u64) -> u64 {
         let height = match layer {
             Some(layer) => self.lowers.len() - 1 - layer,
@@ -113,7 +113,7 @@ impl Fs {
         ino ^ ((height as u64) << INO_BITS)
     }
 
-    /// The number that what was found shows.
+    /// The number that an inode with this lookup result shows.
     pub(crate) fn number_of(&self, result: &LookupResult) -> u64 {
         match (result.number, result.lowers.first(), &result.upper) {
             (Some(number), _, _) => number,
@@ -123,14 +123,13 @@ impl Fs {
         }
     }
 
-    /// The inode that stands for one of the upper tree, if there is one.
+    /// The inode of an inode of the upper tree, if it is known.
     pub(crate) fn find_by_upper(&self, upper: &Inode) -> Option<Arc<Inode>> {
         let key = (address(upper), 0, Box::default());
         self.table.lock().inodes.get(&key)?.upgrade()
     }
 
-    /// Enters an inode under one more key, for what it stands for since it was copied up, and takes
-    /// it from under another.
+    /// Enters an inode under a new key after its copy-up, and removes the old one.
     pub(crate) fn rekey(&self, inode: &Arc<Inode>, key: Key, old: Option<Key>) {
         let mut table = self.table.lock();
         table.inodes.insert(key, Arc::downgrade(inode));
@@ -139,11 +138,11 @@ impl Fs {
         }
     }
 
-    /// Forgets an inode that goes, by its keys, and the listing of its node.
+    /// Removes the keys of an inode that is dropped, and the listing of its node.
     pub(crate) fn forget(&self, keys: Vec<Key>, node: usize) {
         let mut table = self.table.lock();
         for key in keys {
-            // Another may have been entered in its place.
+            // Another inode may have been entered under this key.
             if table
                 .inodes
                 .get(&key)
@@ -156,7 +155,7 @@ impl Fs {
         self.listings.lock().remove(node);
     }
 
-    /// All inodes that stand for one beneath.
+    /// All inodes with this layer inode.
     pub(crate) fn inodes_above(&self, beneath: &Inode) -> Vec<Arc<Inode>> {
         let at = address(beneath);
         let range = (at, 0, Box::default())..(at + 1, 0, Box::default());

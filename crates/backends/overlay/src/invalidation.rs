@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the layers tell when others change them: passed on to the core, for the names of the
-//! overlay that show it.
+//! Invalidations: layers report changes by others, and the overlay reports them to the core for its
+//! own inodes.
 
 use crate::fs::Fs;
 use crate::node::Node;
 use openpath_vfs::{Above, Inode, SuperBlock};
 use std::sync::{Arc, Weak};
 
-/// Whom the layers tell.
+/// The subscriber to the invalidations of the layers.
 pub(crate) struct Subscriber(pub(crate) Weak<Fs>);
 
 impl Subscriber {
-    /// Runs `with_overlay` with the overlay, while there is one.
+    /// Runs `with_overlay` with the overlay, while that lives.
     fn with_overlay(&self, with_overlay: impl FnOnce(&Arc<Fs>, &SuperBlock)) {
         if let Some(fs) = self.0.upgrade()
             && let Some(sb) = fs.sb.get().and_then(Weak::upgrade)
@@ -59,7 +59,7 @@ impl Above for Subscriber {
     }
 }
 
-/// What is kept of a directory's listing does not hold any more.
+/// Invalidates a directory's cached listing.
 fn bump_version(dir: &Arc<Inode>) {
     if let Some(node) = Node::of(dir) {
         node.bump_version();

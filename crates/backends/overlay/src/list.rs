@@ -2,14 +2,13 @@
 //! Listing directories.
 //!
 //! # Positions
-//! A directory that is merged, or may come to be, is listed in the order of a hash of its names:
-//! where a name stands depends on nothing but the name, whatever else comes and goes. Other
-//! directories are listed as the one beneath lists itself.
+//! A directory that is merged, or may become so, is listed in the order of a hash of its names: the
+//! position of a name depends on the name alone, whatever other names come and go. Other
+//! directories keep the order of their layer.
 //!
 //! # Rules
-//! R1. What was put together for one call is kept for the next one that goes on from there, if the
-//!     directory did not change; of all directories together only so many entries are kept. What is
-//!     not kept is put together again.
+//! R1. A merged listing is cached for the next call, if the directory did not change; the cache is
+//!     bounded for all directories together. A listing that is not cached is built again.
 
 use crate::fs::Fs;
 use crate::layer::{list_dir, lookup_locked};
@@ -25,7 +24,7 @@ use std::sync::Arc;
 /// Bits of a hash that do not fit into a position.
 const SPARE_BITS: u32 = 2;
 
-/// How many entries are listed before their numbers are looked for.
+/// How many entries are listed before their numbers are looked up.
 const BATCH: usize = 128;
 
 fn position(name: &[u8]) -> i64 {
@@ -34,7 +33,7 @@ fn position(name: &[u8]) -> i64 {
     ((hasher.finish() >> SPARE_BITS) | 1).cast_signed()
 }
 
-/// A directory of a layer, and of which one; `None`: of the upper tree.
+/// A directory of a layer, and the index of that; `None`: the upper tree.
 #[derive(Clone, Copy)]
 struct LayerDir<'a> {
     fs: &'a Fs,
@@ -110,7 +109,7 @@ impl Node {
                 break;
             }
         }
-        // Who was given something asks once more, if only to hear that this was all.
+        // After a result the caller asks once more, if only to learn the end.
         if begin < listing.entries.len() {
             let dropped = self.fs.listings.lock().insert(self.address(), &listing);
             drop(dropped);
@@ -120,7 +119,8 @@ impl Node {
         Ok(())
     }
 
-    /// The names in a merged directory; those of before if it `continues` and nothing changed.
+    /// The names of a merged directory; the cached ones if the listing `continues` and nothing
+    /// changed.
     pub(crate) fn listing(&self, continues: bool) -> Result<Arc<Listing>, Errno> {
         let version = self.version.get();
         if continues || !self.fs.revalidates {
@@ -162,11 +162,11 @@ impl Node {
         Ok(Arc::new(Listing { version, entries }))
     }
 
-    /// Gives what is in the upper tree the numbers it shows.
+    /// Gives entries of the upper tree the numbers that they show.
     fn renumber(&self, upper: &Inode, entries: &mut [ListEntry]) -> Result<(), Errno> {
         let own = self.fs.number(None, 0);
         for entry in entries {
-            // What a lower layer has was numbered by it, and is not in the upper tree.
+            // A name of a lower layer has that layer's number, and is not in the upper tree.
             if entry.ino >> 56 == own >> 56
                 && crate::layer::lookup(upper, &entry.name, Patience::Wait)?.is_some()
                 && let Some(result) = self.find_layers(&entry.name, Patience::Wait)?
@@ -203,7 +203,7 @@ impl Node {
         emit: &mut dyn FnMut(Listed<'_>) -> bool,
     ) -> Result<(), Errno> {
         let dir = self.real();
-        // Only a directory of the upper tree is marked as impure.
+        // Only directories of the upper tree are marked as impure.
         let layer_dir = self.layer_dir(None, dir);
         loop {
             let mut batch = Vec::with_capacity(BATCH);
@@ -216,7 +216,7 @@ impl Node {
             })?;
             for (name, kind, next) in &batch {
                 let (kind, next) = (*kind, *next);
-                // What was removed meanwhile is not there to be listed.
+                // A name that was removed meanwhile is left out.
                 let Some(result) = self.find_layers(name, Patience::Wait)? else {
                     continue;
                 };
@@ -237,7 +237,7 @@ impl Node {
     }
 
     /// # Errors
-    /// `ENOTEMPTY`: the directory shows some name.
+    /// `ENOTEMPTY`: the directory shows a name.
     pub(crate) fn check_empty(&self) -> Result<(), Errno> {
         let mut empty = true;
         self.list(0, &mut |_| {

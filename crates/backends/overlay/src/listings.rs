@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listings of merged directories, kept between two calls.
+//! Listings of merged directories, cached between two calls.
 //!
 //! # Rules
 //! R1. All directories together keep a limited number of entries; the oldest listing goes first.
@@ -21,7 +21,7 @@ pub(crate) struct Listing {
     pub(crate) entries: Vec<ListEntry>,
 }
 
-/// Listings that were begun, by where their directory's node is.
+/// Listings in progress, by the address of their directory's node.
 pub(crate) struct ListingCache {
     kept: HashMap<usize, Arc<Listing>>,
     order: VecDeque<usize>,
@@ -64,7 +64,7 @@ impl ListingCache {
         Some(listing)
     }
 
-    /// Drops what is kept of a directory.
+    /// Drops the listing of a directory.
     pub(crate) fn remove(&mut self, dir: usize) {
         drop(self.take(dir));
     }

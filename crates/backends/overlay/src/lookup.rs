@@ -2,10 +2,10 @@
 //! Looking a name up through the layers.
 //!
 //! # Rules
-//! R1. The first layer that has the name decides what it is. A directory goes on to the layers
-//!     below, whose directories of the same name show through, until one of them is opaque, has
-//!     something else there, or a whiteout.
-//! R2. A redirect says where the layers below its own are looked in.
+//! R1. The first layer that has the name determines its type. For a directory the search continues
+//!     in the layers below, whose directories of that name are merged. It ends at an opaque
+//!     directory, a whiteout, or anything that is no directory.
+//! R2. A redirect gives the path at which the layers below its own are searched.
 
 use crate::layer::lookup;
 use crate::lookup_result::{LookupResult, Lower, Origin};
@@ -16,7 +16,7 @@ use openpath_abi::Errno;
 use openpath_vfs::{Found, Inode, Patience};
 use std::sync::Arc;
 
-/// Where the layers below are looked in.
+/// Where the layers below are searched.
 enum LowerLocation {
     /// In this directory, for this name.
     Name(Vec<u8>),
@@ -28,7 +28,7 @@ impl LowerLocation {
     /// Follows a redirect from here (R2).
     ///
     /// # Errors
-    /// `EIO`: it is none that could be followed.
+    /// `EIO`: it cannot be followed.
     fn follow_redirect(&self, to: &[u8]) -> Result<Self, Errno> {
         let (absolute, to) = match to.strip_prefix(b"/") {
             Some(rest) => (true, rest),
@@ -77,11 +77,11 @@ impl Node {
         Ok(Found::Inode(inode))
     }
 
-    /// What a name in this directory is.
+    /// The layer inodes of a name in this directory.
     ///
     /// # Errors
-    /// What a layer meets; `EAGAIN` if it would have to wait and may not; `EIO` for a redirect that
-    /// leads nowhere.
+    /// Those of a layer; `EAGAIN` if it would have to wait and may not; `EIO` for an invalid
+    /// redirect.
     pub(crate) fn find_layers(
         &self,
         name: &[u8],
@@ -119,7 +119,7 @@ impl Node {
         Ok(Some(result).filter(|result| result.upper.is_some() || !result.lowers.is_empty()))
     }
 
-    /// What is no directory and in the upper tree.
+    /// The result for a file of the upper tree.
     fn upper_file(&self, upper: Arc<Inode>, patience: Patience) -> Result<LookupResult, Errno> {
         let number = match self.fs.find_by_upper(&upper) {
             Some(known) => Some(known.ino()),
@@ -133,10 +133,10 @@ impl Node {
         Ok(result)
     }
 
-    /// The number that a file of the upper tree shows, if it is another than its own.
+    /// The number that a file of the upper tree shows, if not its own.
     ///
     /// # Errors
-    /// What the layer meets.
+    /// Those of the layer.
     pub(crate) fn stored_number(&self, upper: &Inode) -> Result<Option<u64>, Errno> {
         let stored = self.fs.options.marks.get(upper, NUMBER)?;
         let stored = stored.and_then(|value| String::from_utf8(value).ok());
@@ -150,7 +150,7 @@ impl Node {
         self.fs.options.marks.of_dir(dir)
     }
 
-    /// Adds what the lower layers have (R1).
+    /// Adds the inodes of the lower layers (R1).
     fn find_lowers(
         &self,
         result: &mut LookupResult,
@@ -178,7 +178,7 @@ impl Node {
                     result.origin = self.origin(&location)?;
                 }
                 let is_dir = found.is_dir();
-                // Nothing lies below the last layer that a mark could speak of.
+                // A mark is about the layers below, and there is none.
                 let marks = match is_dir && layer != last {
                     true => self.dir_marks(&found, patience)?,
                     false => DirMarks::default(),
@@ -208,7 +208,7 @@ impl Node {
         })
     }
 
-    /// What is at a path of one layer, and whether the layers below are hidden there.
+    /// The inode at a path of one layer, and whether the path hides the layers below.
     fn walk(
         &self,
         layer: usize,
@@ -233,11 +233,10 @@ impl Node {
         Ok((Some(at), hides_lower))
     }
 
-    /// Whether a lower layer has something under this name in this directory, that would show if
-    /// the upper tree did not hide it.
+    /// Whether a lower layer has something under this name that would show without the upper tree.
     ///
     /// # Errors
-    /// What a layer meets.
+    /// Those of a layer.
     pub(crate) fn is_in_lower(&self, name: &[u8]) -> Result<bool, Errno> {
         for lower in self.lowers() {
             if let Some(found) = lookup(&lower.inode, name, Patience::Wait)? {
@@ -247,10 +246,10 @@ impl Node {
         Ok(false)
     }
 
-    /// Where a directory is in the lower layers, from their roots and without a slash before it.
+    /// The path of a directory in the lower layers, from their roots and without a leading slash.
     ///
     /// # Errors
-    /// `EIO`: nowhere.
+    /// `EIO`: it has none.
     pub(crate) fn lower_path(&self) -> Result<Vec<u8>, Errno> {
         let mut names: Vec<Box<[u8]>> = Vec::new();
         let mut at = match &self.origin {

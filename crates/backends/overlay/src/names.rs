@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that come and go.
+//! Making, linking and removing names.
 //!
 //! # Kernel analogue
 //! `ovl_create_or_link`, `ovl_do_remove`.
 //!
 //! # Rules
-//! R1. What takes the place of a whiteout is made aside, and if it is a directory it is opaque.
-//! R2. What has something beneath leaves a whiteout, by the rename that takes it away.
+//! R1. A file that replaces a whiteout is staged first; a directory becomes opaque before that.
+//! R2. A removed name that a lower tree has leaves a whiteout, by the rename that removes it.
 
 use crate::copy_up::ALL;
 use crate::layer::{create, lock_both, lookup, with_lock};
@@ -24,7 +24,7 @@ impl Node {
     ///
     /// # Errors
     /// In this order: `EPERM` (a character device 0:0, without `OverlayOptions::null_devices`),
-    /// `EROFS`, `EEXIST`, what the upper tree meets.
+    /// `EROFS`, `EEXIST`, those of the upper tree.
     pub(crate) fn create(
         &self,
         dir: &Inode,
@@ -76,7 +76,7 @@ impl Node {
         Ok(())
     }
 
-    /// Makes something in the upper tree under a name that shows nothing.
+    /// Makes a file in the upper tree under a name that shows nothing.
     fn make_in_upper(
         &self,
         name: &[u8],
@@ -89,7 +89,7 @@ impl Node {
             None => {
                 let made = make(dir, name)?;
                 if is_dir && !self.lowers().is_empty() {
-                    // There is nothing to hide now; should there be later, it is not ours.
+                    // There is nothing to hide now; whatever a lower tree gets later must not show.
                     let _unless_it_cannot = self.make_opaque(&made, now);
                 }
                 made
@@ -112,8 +112,7 @@ impl Node {
         Ok(made)
     }
 
-    /// Notes that a file which shows another number than its own is in this directory of the upper
-    /// tree.
+    /// Marks this directory of the upper tree if a file in it shows another number than its own.
     pub(crate) fn mark_impure(&self, file: &Arc<Inode>, now: Timespec) -> Result<(), Errno> {
         let (Some(dir), Some(node)) = (self.upper(), Self::of(file)) else {
             return Ok(());
@@ -129,7 +128,7 @@ impl Node {
     /// As `InodeOps::unlink` and `InodeOps::rmdir`.
     ///
     /// # Errors
-    /// `ENOTEMPTY`, `EROFS`, what the upper tree meets.
+    /// `ENOTEMPTY`, `EROFS`, those of the upper tree.
     pub(crate) fn remove(
         &self,
         dir: &Inode,
@@ -171,7 +170,7 @@ impl Node {
                     .install(destination, None, false)?;
                 node.note_lost_name();
             }
-            // A lower layer lost it without us.
+            // A lower layer lost it by a change of others.
             None => return Err(Errno::ESTALE),
         }
         drop(locked);

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is behind one inode: the inodes beneath that it stands for.
+//! The overlay's side of one inode: its layer inodes.
 //!
 //! # States
-//! Lower -> upper, once, when it is changed first ("copied up"). Of a directory those beneath stay
-//! in sight, merged; of anything else nothing does.
+//! Lower -> upper, once, at the first change (copy-up). The lower inodes of a directory stay
+//! visible and are merged; those of other files do not.
 //!
 //! # Fields
 //! | field | what | written |
 //! |---|---|---|
 //! | upper | the inode of the upper tree | once, with `copy_up_lock` held |
-//! | lowers | those of the lower trees, topmost first; one if it is no directory | never |
+//! | lowers | those of the lower trees, topmost first; a file has one at most | never |
 //! | origin | where the first of these was found | never |
-//! | doing | held by who copies it up, or takes a name from it that it has beneath | |
-//! | gone | how many names it lost that it had beneath | with `copy_up_lock` held |
-//! | bare | nothing beneath shows any more: it is about to be removed | with its names locked |
-//! | changes | how often names in it changed | with its names locked, or when told |
+//! | `copy_up_lock` | held over its copy-up, and while a lower name of it is removed | |
+//! | `lost_names` | how many of its names in lower trees were removed | with `copy_up_lock` held |
+//! | `hides_lowers` | no lower inode shows: it is about to be removed | with its names locked |
+//! | version | how often its names changed | with its names locked, or by an invalidation |
 //!
 //! # Rules
-//! R1. Attributes and access control lists are those of the first inode beneath, brought over
-//!     after each change with `attr` held, so that of two the later stays.
+//! R1. Attributes and access control lists are those of the first layer inode. They are copied
+//!     after each change with `attr` held, so that the later of two copies wins.
 
 use crate::fs::Fs;
 use crate::lookup_result::{Key, LookupResult, Lower, Origin, address};
@@ -29,7 +29,7 @@ use openpath_vfs::lock_order::{Stacked, StackedAttr};
 use openpath_vfs::{Inode, flag};
 use std::sync::{Arc, Weak};
 
-/// One inode's side of the overlay.
+/// The overlay's side of one inode.
 pub(crate) struct Node {
     pub(crate) fs: Arc<Fs>,
     first: Arc<Inode>,
@@ -41,21 +41,21 @@ pub(crate) struct Node {
     hides_lowers: Word,
     pub(crate) version: Word,
     pub(crate) impure: Word,
-    /// Made here, with nothing beneath: its names are known to be no more than the upper tree's.
+    /// Made here, without lower directories: its names are exactly those of the upper tree.
     pub(crate) is_upper_only: Word,
     attr: Mutex<(), StackedAttr>,
     inode: WriteOnce<Weak<Inode>>,
 }
 
-/// A node as the core calls it.
+/// A node with the operations that the core calls.
 pub(crate) struct NodeOps(pub(crate) Arc<Node>);
 
-/// Flags that are shown as the inode beneath has them.
+/// Flags that are copied from the layer inode.
 const COPIED_FLAGS: u64 =
     flag::OPEN_HOOK | flag::WRITE_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY | flag::FILE_CAPS;
 
 impl Node {
-    /// An inode for what was found.
+    /// An inode for a lookup result.
     pub(crate) fn make_inode(fs: &Arc<Fs>, result: LookupResult) -> Result<Arc<Inode>, Errno> {
         let number = fs.number_of(&result);
         let lower = result.lowers.first().map(|lower| &lower.inode);
@@ -88,13 +88,13 @@ impl Node {
         Ok(inode)
     }
 
-    /// What is behind `inode`, if it is one of an overlay.
+    /// The node of `inode`, if that is one of an overlay.
     pub(crate) fn of(inode: &Inode) -> Option<&Arc<Self>> {
         let ops: &NodeOps = inode.ops().as_any().downcast_ref()?;
         Some(&ops.0)
     }
 
-    /// What is behind `inode`.
+    /// The node of `inode`.
     ///
     /// # Errors
     /// `EXDEV` if it is not an inode of the same overlay.
@@ -118,17 +118,17 @@ impl Node {
         self.upper.get()
     }
 
-    /// From now on it stands for this inode of the upper tree. Held: `copy_up_lock`.
+    /// Sets the inode of the upper tree. Held: `copy_up_lock`.
     pub(crate) fn set_upper(&self, upper: Arc<Inode>) -> &Arc<Inode> {
         self.upper.set(upper)
     }
 
-    /// The inode whose attributes and data are shown.
+    /// The inode that provides attributes and data.
     pub(crate) fn real(&self) -> &Arc<Inode> {
         self.upper.get().unwrap_or(&self.first)
     }
 
-    /// Those of the lower trees that are in sight.
+    /// The lower inodes that show.
     pub(crate) fn lowers(&self) -> &[Lower] {
         if self.hides_lowers.get() == 0 {
             &self.lowers
@@ -137,7 +137,7 @@ impl Node {
         }
     }
 
-    /// From now on nothing beneath it shows.
+    /// Hides all lower inodes from now on.
     pub(crate) fn hide_lowers(&self) {
         self.hides_lowers.set(1);
     }
@@ -146,30 +146,30 @@ impl Node {
         self.first.is_dir()
     }
 
-    /// Whether it is a directory of more than one inode beneath, or may become one.
+    /// Whether it is a directory with several layer inodes, or may become one.
     pub(crate) fn is_merged(&self) -> bool {
         let lowers = self.lowers.len();
         lowers > 1 || lowers == 1 && self.fs.upper.is_some()
     }
 
-    /// Whether it lost a name that it had beneath.
+    /// Whether a name that it has in a lower tree was removed.
     pub(crate) fn has_lost_name(&self) -> bool {
         self.lost_names.get() != 0
     }
 
-    /// It lost a name that it had beneath. Held: `copy_up_lock`.
+    /// Notes that a name it has in a lower tree was removed. Held: `copy_up_lock`.
     pub(crate) fn note_lost_name(&self) {
         self.lost_names.add(1);
     }
 
-    /// Whether it stands for just what was found.
+    /// Whether it has exactly these layer inodes.
     pub(crate) fn matches(&self, result: &LookupResult) -> bool {
         let upper = match (self.upper(), &result.upper) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             (None, None) => true,
             _ => false,
         };
-        // What is no directory keeps what it was copied from.
+        // A file keeps the lower inode that it was copied from.
         let lowers = !self.is_dir()
             || self.lowers.len() == result.lowers.len()
                 && self
@@ -180,7 +180,7 @@ impl Node {
         upper && lowers
     }
 
-    /// Brings attributes and flags over from beneath.
+    /// Copies attributes and flags from the layer inode.
     pub(crate) fn copy_attr(&self, inode: &Inode) {
         let _held = self.attr.lock();
         let real = self.real();
@@ -218,29 +218,29 @@ impl Node {
         }
     }
 
-    /// As [`Node::copy_attr`] of the inode that is behind.
+    /// As [`Node::copy_attr`], for its own inode.
     pub(crate) fn copy_attr_own(&self) {
         if let Ok(inode) = self.inode() {
             self.copy_attr(&inode);
         }
     }
 
-    /// Names in it changed.
+    /// Notes that its names changed.
     pub(crate) fn bump_version(&self) {
         self.version.add(1);
     }
 
-    /// Where it is, which tells it from all others while it lives.
+    /// Its address, which is unique while it lives.
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// By what it is found while it has nothing in the upper tree.
+    /// Its key while it has no inode of the upper tree.
     pub(crate) fn lower_key(&self) -> Option<Key> {
         lower_key(self.lowers.first()?, &self.origin)
     }
 
-    /// Keys beside the first, by which it is found when a layer tells something.
+    /// Further keys, by which an invalidation of a layer finds it.
     pub(crate) fn further_keys(&self) -> Vec<Key> {
         let begins = usize::from(self.upper().is_none());
         let rest = self.lowers.iter().skip(begins);
@@ -262,7 +262,7 @@ impl Node {
 }
 
 impl LookupResult {
-    /// By what it is found.
+    /// The key of the inode.
     pub(crate) fn key(&self) -> Option<Key> {
         match &self.upper {
             Some(upper) => Some((address(upper), 0, Box::default())),
@@ -271,7 +271,7 @@ impl LookupResult {
     }
 }
 
-/// A file beneath that has several names is a file for each of them: to change one leaves the
+/// A lower file with several names is a separate file for each of them: a change of one leaves the
 /// others as they are.
 fn lower_key(lower: &Lower, origin: &Origin) -> Option<Key> {
     let at = address(&lower.inode);

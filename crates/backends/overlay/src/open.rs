@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Openings: copying up for those that write, and the openings of the layers.
+//! Openings: copy-up for those that write, and the openings of the layers.
 //!
 //! # Kernel analogue
-//! `ovl_open`, `ovl_real_fdget`. What was opened for reading before the file was copied up reads
-//! the copy after: all openings of a file see one file.
+//! `ovl_open`, `ovl_real_fdget`. A file that was opened for reading before its copy-up reads the
+//! copy afterwards: all openings of a file see one file.
 //!
 //! # Divergence: L92
 
@@ -16,16 +16,16 @@ use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// What a layer keeps for an opening of its own.
+/// An opening with one of the layer beneath it.
 struct Opening {
     node: Arc<Node>,
-    /// The inode beneath that was opened.
+    /// The layer inode that was opened.
     real: Arc<Inode>,
     inner: Box<dyn FileOps>,
 }
 
 impl Opening {
-    /// What the layer keeps, while the file is what was opened.
+    /// The layer's opening, while its inode is the current one.
     fn inner(&self) -> Option<&dyn FileOps> {
         Arc::ptr_eq(self.node.real(), &self.real).then_some(&*self.inner)
     }
@@ -88,8 +88,8 @@ impl Node {
     /// As `InodeOps::open`.
     ///
     /// # Errors
-    /// `EAGAIN`: it would have to be copied up, which may not be waited for; those of copying it
-    /// up and of the layer.
+    /// `EAGAIN`: it would have to be copied up and may not wait; those of the copy-up and of the
+    /// layer.
     pub(crate) fn open(
         self: &Arc<Self>,
         inode: &Inode,
@@ -115,7 +115,7 @@ impl Node {
         } else {
             real.ops().open(real, flags, patience)?
         };
-        // It may not want to be asked any more.
+        // The layer may not need to be asked any more.
         self.copy_attr(inode);
         let opening = inner.map(|inner| Opening {
             node: Arc::clone(self),

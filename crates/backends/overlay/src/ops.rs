@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the core calls an inode of an overlay.
+//! The operations of an inode, as the core calls them.
 
 use crate::node::NodeOps;
 use openpath_abi::{Errno, Timespec};

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is told how far copying up is, and may end it.
+//! The progress of copy-up, which an observer follows and can cancel.
 //!
 //! # Kernel analogue
-//! overlayfs ends a copy when who waits for it is killed; how far it is nobody says.
+//! overlayfs cancels a copy when the waiting task is killed; it does not report progress.
 
 use openpath_abi::Errno;
 
-/// Is told how far copying up is; several files may be on their way at once, each in a thread of
-/// its own. What is called must be quick: the copy waits for it.
+/// An observer of copy-ups. Several files may be copied at once, each by a thread of its own. The
+/// methods must be quick: the copy waits for them.
 pub trait Copying: Send + Sync {
-    /// A file with so many bytes is begun.
+    /// The copy of a file with so many bytes begins.
     fn begin(&self, bytes: u64);
 
-    /// So many more bytes of it are there, holes among them. Says whether to go on: else the call
-    /// that took the copy ends with `EINTR`, and nothing has changed.
+    /// So many more bytes were copied, holes among them. Returns whether to continue: if not, the
+    /// call that needs the copy fails with `EINTR`, and nothing has changed.
     fn moved(&self, bytes: u64) -> bool;
 
-    /// It is done, or given up: of what was begun so much did not move.
+    /// The copy is done or failed; so many of its bytes were not copied.
     fn end(&self, left: u64);
 }
 
-/// One file that is on its way.
+/// The copy of one file.
 pub(crate) struct CopyProgress<'a> {
     observer: Option<&'a dyn Copying>,
     left: u64,
@@ -37,10 +37,10 @@ impl<'a> CopyProgress<'a> {
         }
     }
 
-    /// All of the `size` bytes before `at` are there.
+    /// Reports that all of the `size` bytes before `at` are copied.
     ///
     /// # Errors
-    /// `EINTR`: the rest is not wanted.
+    /// `EINTR`: the copy is cancelled.
     pub(crate) fn reached(&mut self, at: u64, size: u64) -> Result<(), Errno> {
         let left = size.saturating_sub(at).min(self.left);
         let moved = self.left - left;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames, carried out in the upper tree by one rename.
+//! Renames, by one rename in the upper tree.
 //!
 //! # Kernel analogue
 //! `ovl_rename`.
 //!
 //! # Rules
-//! R1. What has something beneath its old name leaves a whiteout: the one that hid what is beneath
-//!     the new name, or a new one.
+//! R1. An old name that a lower tree has leaves a whiteout: the one that hid the new name, or a new
+//!     one.
 //! R2. A guest's whiteout (`RENAME_WHITEOUT`) is a file. The rename leaves a whiteout of this
 //!     overlay at the old name, which the guest's then replaces. A crash between the two leaves a
 //!     complete rename without a guest's whiteout.
-//! R3. A directory with others beneath gets a redirect, by which they are found from its new name.
-//!     One without becomes opaque where the new name would show some.
+//! R3. A directory with lower directories gets a redirect, by which they are found from its new
+//!     name. One without becomes opaque where the new name would show some.
 
 use crate::copy_up::ALL;
 use crate::layer::{create, lookup, rename};
@@ -29,8 +29,8 @@ impl Node {
     ///
     /// # Errors
     /// In this order: `EINVAL` (a guest's whiteout, without `OverlayOptions::null_devices`),
-    /// `EXDEV` (a directory with others beneath, and no redirects), `EROFS`, `ENOTEMPTY`, what the
-    /// layers meet.
+    /// `EXDEV` (a directory with lower directories, and no redirects), `EROFS`, `ENOTEMPTY`, those
+    /// of the layers.
     pub(crate) fn rename(&self, r: &Rename<'_>) -> Result<(), Errno> {
         if r.whiteout.is_some() && !self.fs.options.null_devices {
             return Err(Errno::EINVAL);
@@ -45,7 +45,7 @@ impl Node {
             }
         }
         let replaced = target.filter(|_| !r.exchange);
-        // As the kernel does it, which leaves others to the upper tree.
+        // As the kernel does it, which leaves other checks to the upper tree.
         let merged = replaced.filter(|node| node.is_dir() && !node.lowers().is_empty());
         merged.map_or(Ok(()), |node| node.check_empty())?;
         for node in [old, new, source] {
@@ -56,7 +56,7 @@ impl Node {
         if let Some(target) = swapped {
             target.copy_up(r.now, ALL)?;
         }
-        // The source has nothing left to be copied up, so its `copy_up_lock` matters to nobody.
+        // The source is already copied up, so its `copy_up_lock` is not needed.
         let locked = target.map(|target| target.copy_up_lock.lock_nested());
         if r.exchange {
             self.swap(r, (old, new), (source, target.ok_or(Errno::ENOENT)?))?;
@@ -162,7 +162,7 @@ impl Node {
         self.fs.sync(from)
     }
 
-    /// Makes aside what the guest leaves at the old name.
+    /// Stages the whiteout that the guest leaves at the old name.
     fn stage_guests_whiteout(&self, new: &NewInode<'_>) -> Result<StagedFile<'_>, Errno> {
         let new = NewInode {
             mode: stored_mode(new.mode, new.rdev),
@@ -172,11 +172,10 @@ impl Node {
             .stage(new.now, |work, name| create(work, name, &new))
     }
 
-    /// Sees that what moves shows the same where it comes to be (R3): this
-    /// name in `dir`.
+    /// Makes a moved file show the same under its new name in `dir` (R3).
     ///
     /// # Errors
-    /// `EXDEV`: its path beneath is too long to be noted.
+    /// `EXDEV`: its lower path is too long for a redirect.
     fn prepare_move(&self, dir: &Self, name: &[u8], now: Timespec) -> Result<(), Errno> {
         if !self.is_dir() {
             return Ok(());
@@ -187,7 +186,7 @@ impl Node {
                 return self.make_opaque(upper, now);
             }
             if !dir.lowers().is_empty() {
-                // As for a directory made there: should there be something later, it is not ours.
+                // As for a new directory: whatever a lower tree gets later must not show.
                 let _unless_it_cannot = self.make_opaque(upper, now);
             }
             return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Things made aside, in the work directory of the upper tree, and put in place by one rename: who
-//! looks, or comes back after a crash, sees all of a change or nothing.
+//! Files staged in the work directory of the upper tree and installed by one rename: a reader, or a
+//! restart after a crash, sees a whole change or none.
 
 use crate::fs::{Fs, Upper};
 use crate::layer::{create, list_dir, lookup, remove, rename, with_lock};
@@ -11,20 +11,20 @@ use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{Inode, NewInode, Patience, Rename};
 use std::sync::Arc;
 
-/// What begins the names of what is made aside.
+/// Prefix of the names of staged files.
 const STAGED_PREFIX: &[u8] = b"#";
 
-/// Something in the work directory, removed again unless it was put in place.
+/// A file in the work directory, removed again unless it is installed.
 pub(crate) struct StagedFile<'a> {
     fs: &'a Fs,
     upper: &'a Upper,
     name: Vec<u8>,
-    /// What is there now; `None`: it was put in place.
+    /// The inode; `None` once it is installed.
     pub(crate) inode: Option<Arc<Inode>>,
     now: Timespec,
 }
 
-/// Where something is to be put.
+/// Where a file is installed.
 #[derive(Clone, Copy)]
 pub(crate) struct Destination<'a> {
     pub(crate) dir: &'a Arc<Inode>,
@@ -32,7 +32,7 @@ pub(crate) struct Destination<'a> {
 }
 
 impl Fs {
-    /// Makes something aside, by `make` in a directory and under a name.
+    /// Stages a file; `make` makes it in a directory and under a name.
     ///
     /// # Errors
     /// Those of `make`; `EROFS`.
@@ -57,20 +57,20 @@ impl Fs {
         })
     }
 
-    /// A whiteout, aside.
+    /// Stages a whiteout.
     ///
     /// # Errors
-    /// What the upper tree meets.
+    /// Those of the upper tree.
     pub(crate) fn stage_whiteout(&self, now: Timespec) -> Result<StagedFile<'_>, Errno> {
         self.stage(now, |work, name| {
             create(work, name, &new_whiteout(work, now))
         })
     }
 
-    /// Has a directory of the upper tree brought to stable storage, if that was asked for.
+    /// Syncs an inode of the upper tree, if the overlay syncs.
     ///
     /// # Errors
-    /// What the upper tree meets.
+    /// Those of the upper tree.
     pub(crate) fn sync(&self, inode: &Inode) -> Result<(), Errno> {
         if self.options.syncs {
             #[cfg(test)]
@@ -81,10 +81,10 @@ impl Fs {
         }
     }
 
-    /// Removes what a crash left in the work directory.
+    /// Removes leftovers of a crash from the work directory.
     ///
     /// # Errors
-    /// What the upper tree meets.
+    /// Those of the upper tree.
     pub(crate) fn clear_work_dir(&self, now: Timespec) -> Result<(), Errno> {
         let Some(upper) = &self.upper else {
             return Ok(());
@@ -101,7 +101,7 @@ impl Fs {
     }
 }
 
-/// A whiteout as it is made beside `owner`.
+/// A new whiteout with the owner of `owner`.
 pub(crate) fn new_whiteout(owner: &Inode, now: Timespec) -> NewInode<'static> {
     let (uid, gid) = owner.ids();
     NewInode {
@@ -125,7 +125,7 @@ fn names_in(dir: &Inode) -> Result<Vec<Vec<u8>>, Errno> {
     Ok(names)
 }
 
-/// Removes the whiteouts in a directory of the upper tree, all it has.
+/// Removes the whiteouts of a directory of the upper tree, which has no other entries.
 fn remove_whiteouts(dir: &Inode, now: Timespec) -> Result<(), Errno> {
     if !dir.is_dir() {
         return Ok(());
@@ -142,11 +142,11 @@ fn remove_whiteouts(dir: &Inode, now: Timespec) -> Result<(), Errno> {
 }
 
 impl StagedFile<'_> {
-    /// Puts it in place, where there is nothing, or `target`, which is replaced or, if they are to
-    /// be exchanged, aside afterwards.
+    /// Installs the file where there is nothing, or in place of `target`. That is replaced, or
+    /// staged afterwards if they are exchanged.
     ///
     /// # Errors
-    /// What the upper tree meets.
+    /// Those of the upper tree.
     pub(crate) fn install(
         &mut self,
         destination: Destination<'_>,
@@ -174,7 +174,7 @@ impl StagedFile<'_> {
 impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
         if let Some(inode) = self.inode.take() {
-            // What stays is swept away when the overlay is made again.
+            // A leftover is removed when the overlay is made again.
             let _removed = remove_whiteouts(&inode, self.now)
                 .and_then(|()| remove(&self.upper.work, &self.name, &inode, self.now));
         }
@@ -182,11 +182,11 @@ impl Drop for StagedFile<'_> {
 }
 
 impl Node {
-    /// Makes a directory of the upper tree, which shows no name, one that has none: first it hides
-    /// what is beneath, then its whiteouts go.
+    /// Makes a directory of the upper tree empty that shows no names: first it becomes opaque, then
+    /// its whiteouts are removed.
     ///
     /// # Errors
-    /// What the upper tree meets.
+    /// Those of the upper tree.
     pub(crate) fn make_opaque_and_clear(&self, upper: &Inode, now: Timespec) -> Result<(), Errno> {
         if names_in(upper)?.is_empty() {
             return Ok(());
@@ -197,18 +197,18 @@ impl Node {
         remove_whiteouts(upper, now)
     }
 
-    /// Has a directory of the upper tree hide what is beneath it.
+    /// Makes a directory of the upper tree opaque.
     ///
     /// # Errors
-    /// What the upper tree meets.
+    /// Those of the upper tree.
     pub(crate) fn make_opaque(&self, upper: &Inode, now: Timespec) -> Result<(), Errno> {
         self.fs.options.marks.set(upper, OPAQUE, b"y", now)
     }
 
-    /// Removes what has nothing beneath it from a directory of the upper tree.
+    /// Removes a name from the upper tree that no lower tree has.
     ///
     /// # Errors
-    /// What the upper tree meets.
+    /// Those of the upper tree.
     pub(crate) fn remove_from_upper(
         &self,
         destination: Destination<'_>,
@@ -218,7 +218,7 @@ impl Node {
         remove(destination.dir, destination.name, upper, now)
     }
 
-    /// Changes a directory of the upper tree, its times being put back after.
+    /// Changes a directory of the upper tree, and restores its times.
     pub(crate) fn keeping_times<R>(dir: &Inode, run: impl FnOnce() -> R) -> R {
         let before = dir.attr();
         let result = run();
@@ -227,7 +227,7 @@ impl Node {
             mtime: Some(before.mtime),
             ..openpath_vfs::SetAttr::default()
         };
-        // The times are all that is lost.
+        // Only the times are lost.
         let _as_before = with_lock(dir, |ops| ops.setattr(dir, &times));
         result
     }

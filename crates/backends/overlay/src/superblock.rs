@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making an overlay, and what the core asks of the whole.
+//! Making an overlay, and the operations of the whole tree.
 
 use crate::counts::Copied;
 use crate::fs::{Fs, Upper};
@@ -25,16 +25,16 @@ const LAYERS_MAX: usize = 200;
 pub struct OverlayFs;
 
 impl OverlayFs {
-    /// A tree that shows the trees of `options` as one.
+    /// A tree that merges the trees of `options`.
     ///
-    /// The lower ones may serve other overlays and be mounted themselves. What others change in
-    /// them is seen as far as their backends tell it.
+    /// Lower trees may serve other overlays and be mounted themselves. Changes that others make in
+    /// them are seen as far as their back ends report them.
     ///
     /// Linux: mount(2) of an overlay.
     ///
     /// # Errors
     /// `EINVAL` (no lower tree, or too many), `ENOTDIR` (something else has the name of the upper
-    /// or the work directory), what the upper tree meets.
+    /// or the work directory), those of the upper tree.
     #[expect(
         clippy::new_ret_no_self,
         reason = "what is made is a tree, as the core knows it"
@@ -76,7 +76,7 @@ impl OverlayFs {
         Ok(sb)
     }
 
-    /// What this overlay copied up since it was made.
+    /// The copy-ups since this overlay was made.
     ///
     /// # Errors
     /// `EINVAL`: it is no overlay.
@@ -84,11 +84,11 @@ impl OverlayFs {
         Ok(fs_of(sb)?.counts.now())
     }
 
-    /// Whether the upper tree has something by this path, without links, from the root on: there a
-    /// change needs no copy first.
+    /// Whether the upper tree has this path, from the root on and without following links: a change
+    /// there needs no copy-up.
     ///
     /// # Errors
-    /// `EINVAL` (it is no overlay), what the upper tree meets.
+    /// `EINVAL` (it is no overlay), those of the upper tree.
     pub fn is_above(sb: &SuperBlock, path: &[u8]) -> Result<bool, Errno> {
         let Some(upper) = &fs_of(sb)?.upper else {
             return Ok(false);
@@ -112,7 +112,7 @@ fn fs_of(sb: &SuperBlock) -> Result<&Arc<Fs>, Errno> {
     Ok(&node.fs)
 }
 
-/// What a directory for the overlay alone is made with.
+/// The attributes of a directory for the overlay alone.
 fn private_attr(root: &Inode) -> Attr {
     Attr {
         mode: mode::S_IFDIR | 0o700,
@@ -120,7 +120,7 @@ fn private_attr(root: &Inode) -> Attr {
     }
 }
 
-/// A directory in the root of the upper tree, made like `attr` if there is none.
+/// A directory in the root of the upper tree, made with `attr` if it is missing.
 fn find_or_make_dir(
     sb: &SuperBlock,
     name: &[u8],
@@ -202,7 +202,7 @@ fn root(fs: &Arc<Fs>) -> Result<Arc<Inode>, Errno> {
     fs.adopt(result)
 }
 
-/// What the core asks of the whole tree.
+/// The operations of the whole tree.
 struct TreeOps {
     fs: Arc<Fs>,
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the upper tree says that was changed.
+//! The changes that the upper tree holds.
 //!
 //! # Rules
-//! R1. A file is modified if its data differs from that beneath: it has another length, or holds
-//!     something else. No time says that it does not, for who writes can set it back. What was
-//!     copied up and is the same is no change.
-//! R2. A directory is renamed if it is found beneath by a redirect; a file, if it shows the number
-//!     of one that is gone.
+//! R1. A file is modified if its data differs from the lower file's, in length or content. An equal
+//!     time proves nothing, because a writer can set it back. A file that was copied up with equal
+//!     content is no change.
+//! R2. A directory was renamed if a redirect leads to its lower directory; a file, if it shows the
+//!     number of a lower file that is hidden.
 
-use crate::fs::Hit;
-use crate::layer::{list, look};
-use crate::node::{Node, Origin};
+use crate::layer::{list_dir, lookup};
+use crate::lookup_result::{LookupResult, Origin};
+use crate::node::Node;
 use crate::superblock::OverlayFs;
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
@@ -21,64 +21,64 @@ use std::sync::Arc;
 /// How much of two files is compared at once.
 const BUFFER: usize = 1 << 16;
 
-/// What became of a name.
+/// How a name changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChangeKind {
     /// It is new.
     Added,
-    /// It is gone.
+    /// It was removed.
     Deleted,
-    /// It holds something else, or is another kind of file.
+    /// It has other content, or another type.
     Modified,
-    /// Owner, mode, times or extended attributes are others.
+    /// Owner, mode, times or extended attributes differ.
     Attributes,
-    /// It has this path in the lower trees; it may be changed besides, which is told apart.
+    /// It has this path in the lower trees; other changes of it are reported apart.
     Renamed(Vec<u8>),
 }
 
-/// One name that is not as it is in the lower trees.
+/// One name that differs from the lower trees.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Its path from the root, with a slash before it.
+    /// Its path from the root, with a leading slash.
     pub path: Vec<u8>,
-    /// What became of it.
+    /// How it changed.
     pub kind: ChangeKind,
 }
 
-/// A name that has something beneath and does not show it.
-struct Gone {
+/// A lower file that its name does not show any more.
+struct HiddenLower {
     path: Vec<u8>,
-    /// Where it was beneath.
+    /// Its path in the lower trees.
     from: Vec<u8>,
     number: u64,
     lower: Arc<Inode>,
 }
 
-/// A new file that shows the number of one beneath.
-struct Moved {
+/// A new file that shows the number of a lower one.
+struct NewFile {
     path: Vec<u8>,
     number: u64,
     upper: Arc<Inode>,
 }
 
-/// Bytes of paths for each change that may be told. The paths of a deep tree are long together.
+/// Bytes of paths for each reported change. Paths in a deep tree add up.
 const PATH_MEAN: usize = 128;
 
-/// What was found so far.
-struct Found {
+/// The results so far.
+struct Comparison {
     all: BTreeMap<Vec<u8>, Vec<ChangeKind>>,
     count: usize,
     /// Of all paths together.
     bytes: usize,
     max: usize,
-    gone: Vec<Gone>,
-    moved: Vec<Moved>,
-    /// Where directories that moved were beneath.
-    left: HashSet<Vec<u8>>,
+    hidden: Vec<HiddenLower>,
+    moved: Vec<NewFile>,
+    /// Lower paths of directories that moved.
+    moved_dirs: HashSet<Vec<u8>>,
 }
 
-impl Found {
-    fn note(&mut self, path: &[u8], kind: ChangeKind) -> Result<(), Errno> {
+impl Comparison {
+    fn add(&mut self, path: &[u8], kind: ChangeKind) -> Result<(), Errno> {
         self.count += 1;
         self.bytes += path.len();
         if self.count > self.max || self.bytes > self.max.saturating_mul(PATH_MEAN) {
@@ -88,35 +88,35 @@ impl Found {
         Ok(())
     }
 
-    /// Joins what was renamed (R2); all changes, by path.
-    fn joined(mut self) -> Result<Vec<Change>, Errno> {
+    /// Joins the parts of renames (R2); all changes, by path.
+    fn finish(mut self) -> Result<Vec<Change>, Errno> {
         let numbers: HashMap<u64, usize> = self
-            .gone
+            .hidden
             .iter()
             .enumerate()
-            .map(|(at, gone)| (gone.number, at))
+            .map(|(at, hidden)| (hidden.number, at))
             .collect();
         for moved in &self.moved {
-            let gone = numbers.get(&moved.number).map(|at| &self.gone[*at]);
-            if let Some(gone) = gone
+            let hidden = numbers.get(&moved.number).map(|at| &self.hidden[*at]);
+            if let Some(hidden) = hidden
                 && let Some(kinds) = self.all.get_mut(&moved.path)
             {
                 kinds.retain(|kind| *kind != ChangeKind::Added);
-                kinds.push(ChangeKind::Renamed(gone.from.clone()));
-                if !same_data(&moved.upper, &gone.lower)? {
+                kinds.push(ChangeKind::Renamed(hidden.from.clone()));
+                if !same_data(&moved.upper, &hidden.lower)? {
                     kinds.push(ChangeKind::Modified);
                 }
-                self.left.insert(gone.from.clone());
+                self.moved_dirs.insert(hidden.from.clone());
             }
         }
-        for gone in &self.gone {
-            if self.left.contains(&gone.from)
-                && let Some(kinds) = self.all.get_mut(&gone.path)
+        for hidden in &self.hidden {
+            if self.moved_dirs.contains(&hidden.from)
+                && let Some(kinds) = self.all.get_mut(&hidden.path)
             {
                 kinds.retain(|kind| *kind != ChangeKind::Deleted);
             }
         }
-        self.replaced()?;
+        self.merge_replaced()?;
         let all = self.all.into_iter().flat_map(|(path, kinds)| {
             let with = move |kind| Change {
                 path: path.clone(),
@@ -128,22 +128,22 @@ impl Found {
     }
 }
 
-impl Found {
-    /// Tells of a new file in the place of one that is gone as of one file that changed.
-    fn replaced(&mut self) -> Result<(), Errno> {
-        let places: HashMap<&[u8], &Gone> = self
-            .gone
+impl Comparison {
+    /// Reports a new file in place of a hidden one as one changed file.
+    fn merge_replaced(&mut self) -> Result<(), Errno> {
+        let by_path: HashMap<&[u8], &HiddenLower> = self
+            .hidden
             .iter()
-            .map(|gone| (&gone.path[..], gone))
+            .map(|hidden| (&hidden.path[..], hidden))
             .collect();
         for moved in &self.moved {
-            let (Some(gone), Some(kinds)) =
-                (places.get(&moved.path[..]), self.all.get_mut(&moved.path))
+            let (Some(hidden), Some(kinds)) =
+                (by_path.get(&moved.path[..]), self.all.get_mut(&moved.path))
             else {
                 continue;
             };
             if *kinds == [ChangeKind::Deleted, ChangeKind::Added] {
-                let same = same_data(&moved.upper, &gone.lower)?;
+                let same = same_data(&moved.upper, &hidden.lower)?;
                 *kinds = vec![if same {
                     ChangeKind::Attributes
                 } else {
@@ -156,24 +156,24 @@ impl Found {
 }
 
 impl OverlayFs {
-    /// What is not as it is in the lower trees, by path; what is below a new directory as well. It
-    /// is asked for while nobody changes anything, or tells of some changes and not of others.
+    /// All differences from the lower trees, by path, including everything below a new directory.
+    /// If something changes meanwhile, only some of those changes are reported.
     ///
     /// # Errors
     /// `EINVAL`: `sb` is no overlay. `E2BIG`: more than `max` changes, or paths of more than 128
-    /// bytes for each of these together. What the layers meet.
+    /// bytes for each of these together. Those of the layers.
     pub fn changes(sb: &SuperBlock, max: usize) -> Result<Vec<Change>, Errno> {
         if Node::of(sb.root()).is_none() {
             return Err(Errno::EINVAL);
         }
-        let mut found = Found {
+        let mut comparison = Comparison {
             all: BTreeMap::new(),
             count: 0,
             bytes: 0,
             max,
-            gone: Vec::new(),
+            hidden: Vec::new(),
             moved: Vec::new(),
-            left: HashSet::new(),
+            moved_dirs: HashSet::new(),
         };
         let mut dirs = vec![(Arc::clone(sb.root()), Vec::new())];
         while let Some((dir, path)) = dirs.pop() {
@@ -182,115 +182,123 @@ impl OverlayFs {
                 continue;
             };
             let mut names = Vec::new();
-            list(upper, 0, &mut |entry| {
+            list_dir(upper, 0, &mut |entry| {
                 names.push(entry.name.to_vec());
                 Ok(true)
             })?;
             for name in names {
                 let path = [&path[..], b"/", &name].concat();
-                if let Some(below) = node.compare(&name, &path, &mut found)? {
+                if let Some(below) = node.compare(&name, &path, &mut comparison)? {
                     dirs.push((below, path));
                 }
             }
         }
-        found.joined()
+        comparison.finish()
     }
 }
 
 impl Node {
-    /// Compares a name of the upper directory with what it is beneath; the directory, if it is one.
+    /// Compares a name of the upper directory with the lower layers; returns it if it is a
+    /// directory.
     fn compare(
         &self,
         name: &[u8],
         path: &[u8],
-        found: &mut Found,
+        comparison: &mut Comparison,
     ) -> Result<Option<Arc<Inode>>, Errno> {
-        let beneath = self.beneath(name)?;
-        let Some(hit) = self.search(name, Patience::Wait)? else {
-            return self.lost(beneath, (name, path), found).map(|()| None);
+        let beneath = self.lower_entry(name)?;
+        let Some(result) = self.find_layers(name, Patience::Wait)? else {
+            return self
+                .add_deleted(beneath, (name, path), comparison)
+                .map(|()| None);
         };
-        let Some(upper) = hit.upper.clone() else {
+        let Some(upper) = result.upper.clone() else {
             return Ok(None);
         };
         if !upper.is_dir() {
-            self.compare_file(&hit, &upper, beneath, (name, path), found)?;
+            self.compare_file(&result, &upper, beneath, (name, path), comparison)?;
             return Ok(None);
         }
-        match hit.lowers.first() {
+        match result.lowers.first() {
             None => {
-                self.lost(beneath, (name, path), found)?;
-                found.note(path, ChangeKind::Added)?;
+                self.add_deleted(beneath, (name, path), comparison)?;
+                comparison.add(path, ChangeKind::Added)?;
             }
             Some(lower) => {
                 let is_same = same_attributes(&upper, &lower.inode, self)?;
-                let inode = self.fs.adopt(hit)?;
+                let inode = self.fs.adopt(result)?;
                 let node = Self::of(&inode).ok_or(Errno::EIO)?;
                 let from = [b"/", &node.lower_path()?[..]].concat();
-                if from != self.below(name)? {
-                    self.lost(beneath, (name, path), found)?;
-                    found.note(path, ChangeKind::Renamed(from.clone()))?;
-                    found.left.insert(from);
+                if from != self.lower_path_of(name)? {
+                    self.add_deleted(beneath, (name, path), comparison)?;
+                    comparison.add(path, ChangeKind::Renamed(from.clone()))?;
+                    comparison.moved_dirs.insert(from);
                 }
                 if !is_same {
-                    found.note(path, ChangeKind::Attributes)?;
+                    comparison.add(path, ChangeKind::Attributes)?;
                 }
                 return Ok(Some(inode));
             }
         }
-        self.fs.adopt(hit).map(Some)
+        self.fs.adopt(result).map(Some)
     }
 
     fn compare_file(
         &self,
-        hit: &Hit,
+        result: &LookupResult,
         upper: &Arc<Inode>,
         beneath: Option<(u64, Arc<Inode>)>,
         (name, path): (&[u8], &[u8]),
-        found: &mut Found,
+        comparison: &mut Comparison,
     ) -> Result<(), Errno> {
         let Some((number, lower)) = beneath else {
-            Self::came(hit, upper, path, found);
-            return found.note(path, ChangeKind::Added);
+            Self::add_new_file(result, upper, path, comparison);
+            return comparison.add(path, ChangeKind::Added);
         };
-        if hit.number.is_some_and(|own| own != number) {
-            // Another file came here, from where it had been beneath.
-            self.lost(Some((number, lower)), (name, path), found)?;
-            Self::came(hit, upper, path, found);
-            return found.note(path, ChangeKind::Added);
+        if result.number.is_some_and(|own| own != number) {
+            // Another file came here, from another lower path.
+            self.add_deleted(Some((number, lower)), (name, path), comparison)?;
+            Self::add_new_file(result, upper, path, comparison);
+            return comparison.add(path, ChangeKind::Added);
         }
         if !same_data(upper, &lower)? {
-            return found.note(path, ChangeKind::Modified);
+            return comparison.add(path, ChangeKind::Modified);
         }
         let touched = upper.attr().mtime != lower.attr().mtime;
         if touched || !same_attributes(upper, &lower, self)? {
-            found.note(path, ChangeKind::Attributes)?;
+            comparison.add(path, ChangeKind::Attributes)?;
         }
         Ok(())
     }
 
-    /// What a name has beneath does not show.
-    fn lost(
+    /// Adds a lower file that its name does not show.
+    fn add_deleted(
         &self,
         beneath: Option<(u64, Arc<Inode>)>,
         (name, path): (&[u8], &[u8]),
-        found: &mut Found,
+        comparison: &mut Comparison,
     ) -> Result<(), Errno> {
         let Some((number, lower)) = beneath else {
             return Ok(());
         };
-        found.gone.push(Gone {
+        comparison.hidden.push(HiddenLower {
             path: path.to_vec(),
-            from: self.below(name)?,
+            from: self.lower_path_of(name)?,
             number,
             lower,
         });
-        found.note(path, ChangeKind::Deleted)
+        comparison.add(path, ChangeKind::Deleted)
     }
 
-    /// A file that may be one from beneath.
-    fn came(hit: &Hit, upper: &Arc<Inode>, path: &[u8], found: &mut Found) {
-        if let Some(number) = hit.number {
-            found.moved.push(Moved {
+    /// Adds a file that may be a moved lower one.
+    fn add_new_file(
+        result: &LookupResult,
+        upper: &Arc<Inode>,
+        path: &[u8],
+        comparison: &mut Comparison,
+    ) {
+        if let Some(number) = result.number {
+            comparison.moved.push(NewFile {
                 path: path.to_vec(),
                 number,
                 upper: Arc::clone(upper),
@@ -298,18 +306,18 @@ impl Node {
         }
     }
 
-    /// Where a name of this directory would be in the lower layers, with a slash before it.
-    fn below(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    /// The path that a name of this directory has in the lower layers, with a leading slash.
+    fn lower_path_of(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
         Ok(match &self.origin {
             Origin::Root | Origin::None => [b"/", name].concat(),
             _ => [b"/", &self.lower_path()?[..], b"/", name].concat(),
         })
     }
 
-    /// What a name is in the lower layers, and the number it shows.
-    fn beneath(&self, name: &[u8]) -> Result<Option<(u64, Arc<Inode>)>, Errno> {
+    /// The inode of a name in the lower layers, and the number it shows.
+    fn lower_entry(&self, name: &[u8]) -> Result<Option<(u64, Arc<Inode>)>, Errno> {
         for lower in self.lowers() {
-            if let Some(found) = look(&lower.inode, name, Patience::Wait)? {
+            if let Some(found) = lookup(&lower.inode, name, Patience::Wait)? {
                 let number = self.fs.number(Some(lower.layer), found.ino());
                 let shows = !self.fs.is_lower_whiteout(&found);
                 return Ok(shows.then_some((number, found)));
@@ -319,7 +327,7 @@ impl Node {
     }
 }
 
-/// Whether two inodes have the same owner, mode and extended attributes, marks aside.
+/// Whether two inodes have equal owner, mode and extended attributes, except for marks.
 fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Errno> {
     let (a, b) = (upper.attr(), lower.attr());
     let shown = |inode: &Inode, mode| shown_mode(mode, inode.rdev());
@@ -337,7 +345,7 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
         let mut all = BTreeMap::new();
         for name in names {
             // Not every tree lists the access control lists that its files have.
-            if marks.shown(&name).is_some() && AclKind::of_name(&name).is_none() {
+            if marks.shown_name(&name).is_some() && AclKind::of_name(&name).is_none() {
                 let value = inode.ops().getxattr(inode, &name)?;
                 all.insert(name, value);
             }
@@ -347,7 +355,7 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
     Ok(values(upper)? == values(lower)?)
 }
 
-/// Whether two files are of one kind and hold the same (R1).
+/// Whether two files have the same type and content (R1).
 fn same_data(upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
     if upper.kind() != lower.kind() || upper.rdev() != lower.rdev() {
         return Ok(false);

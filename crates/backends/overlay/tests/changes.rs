@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the upper tree says that was changed.
+//! The changes that the upper tree holds.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn told(tree: &SuperBlock) -> Vec<(String, ChangeKind)> {
     told.collect()
 }
 
-/// What the first test changes.
+/// The changes of the first test.
 fn wanted() -> Vec<(String, ChangeKind)> {
     use ChangeKind::{Added, Attributes, Deleted, Modified, Renamed};
     [
@@ -45,7 +45,7 @@ fn wanted() -> Vec<(String, ChangeKind)> {
 }
 
 #[test]
-fn each_change_is_told_and_nothing_else() {
+fn each_change_is_reported_once() {
     let s = Stack::new(1);
     let below = &s.below[0];
     for dir in [
@@ -83,7 +83,7 @@ fn each_change_is_told_and_nothing_else() {
     task.rename(b"/d/new", b"/d/over").expect("rename");
     put(&task, "/d/new", "/d/twin");
     task.rename(b"/d/new", b"/d/twin").expect("rename");
-    // Copied up and written with what it held.
+    // Copied up and written with equal content.
     put(&task, "/d/same", "/d/same");
     let fd = task.open(b"/moves/in/f", openpath_abi::fcntl::O_RDWR, 0);
     task.close(fd.expect("open")).expect("close");
@@ -103,7 +103,7 @@ fn each_change_is_told_and_nothing_else() {
         .expect("mknod");
     assert_eq!(told(&tree), wanted());
     drop((vfs, task, tree));
-    // So it is to who comes later.
+    // A later overlay reports the same.
     let tree = OverlayFs::new(s.options()).expect("an overlay");
     assert_eq!(told(&tree), wanted());
     assert_eq!(OverlayFs::changes(&tree, 5), Err(Errno::E2BIG));
@@ -111,7 +111,7 @@ fn each_change_is_told_and_nothing_else() {
 }
 
 #[test]
-fn what_was_not_changed_is_not_told() {
+fn unchanged_files_are_not_reported() {
     let s = Stack::new(1);
     mkdir(&s.below[0], "/d");
     put(&s.below[0], "/d/f", "");
@@ -125,7 +125,7 @@ fn what_was_not_changed_is_not_told() {
 }
 
 #[test]
-fn what_was_written_is_told_though_its_time_was_set_back() {
+fn written_file_is_reported_although_its_time_was_set_back() {
     let s = Stack::new(1);
     put(&s.below[0], "/f", "before");
     let time = s.below[0].stat(b"/f").expect("stat").mtime;
@@ -139,7 +139,7 @@ fn what_was_written_is_told_though_its_time_was_set_back() {
 }
 
 #[test]
-fn paths_that_are_too_long_together_are_refused() {
+fn too_many_bytes_of_paths_are_refused() {
     let s = Stack::new(1);
     let tree = OverlayFs::new(s.options()).expect("an overlay");
     let (_vfs, task) = task_in(&tree);

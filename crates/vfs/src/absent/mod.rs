@@ -21,8 +21,8 @@
 //!     the end of the step. Whoever moves a directory meanwhile has moved it before the step or
 //!     after it.
 //! G4. No directory moves to where a rule with a slash means more or less of what is below it
-//!     (`EXDEV`, as between mounts). So nothing that is absent comes back, and nothing that was made
-//!     elsewhere comes to lie where it could not be made.
+//!     (`EXDEV`, as between mounts). So nothing that is absent comes back, and nothing comes to lie
+//!     where it could not be made.
 //! G6. A path that is to stay is neither removed nor renamed nor replaced (`EBUSY`, as a mount
 //!     point), and no directory on the way to it moves (`EXDEV`).
 //! G5. A copy of the mount (bind, copy of a namespace) has the same rules, and they begin at the

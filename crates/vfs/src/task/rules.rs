@@ -96,8 +96,8 @@ impl Core {
     /// `to` with the name `new`; something holds both, and no directory moves with their names
     /// locked but for those above.
     ///
-    /// Every move by itself changes nothing of what is meant, so the places where several are at one
-    /// moment need not be one place.
+    /// Every move by itself changes nothing of what is meant, so the places where several are at
+    /// one moment need not be one place.
     pub(crate) fn let_move(
         &self,
         index: u32,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who stands still below a directory of the host holds up nobody who has no business there.
+//! A call that hangs below one directory of the host delays no call elsewhere.
 
-use super::{Gate, OTHERS, Stage, opens};
-use crate::{HostFs, HostOptions, Policy};
+use super::{Gate, QUICK_FILES, TestDir, opens};
+use crate::options::{HostOptions, Policy};
+use crate::superblock::HostFs;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
 use openpath_abi::{Errno, OpenHow, resolve};
 use openpath_vfs::{Cred, Task, TenantLimits, Vfs};
 use std::path::Path;
 
-/// Rounds of what is known.
+/// Rounds of cached calls.
 pub(super) const ROUNDS: usize = 500;
 
 pub(super) fn world(place: &Path, policy: Policy) -> (Vfs, [Task; 2]) {
@@ -29,8 +30,8 @@ pub(super) fn world(place: &Path, policy: Policy) -> (Vfs, [Task; 2]) {
     (vfs, tasks)
 }
 
-/// A try to open that is not to wait.
-pub(super) fn tries(task: &Task, path: &str) -> Result<(), Errno> {
+/// Opens without waiting.
+pub(super) fn open_cached(task: &Task, path: &str) -> Result<(), Errno> {
     let how = OpenHow {
         flags: u64::from(O_RDONLY),
         mode: 0,
@@ -40,9 +41,9 @@ pub(super) fn tries(task: &Task, path: &str) -> Result<(), Errno> {
     task.close(fd)
 }
 
-/// What must go on in the other directory, whoever waits in the slow one.
-pub(super) fn the_quick_one_goes_on(tasks: &[Task; 2]) {
-    for n in 0..OTHERS {
+/// Calls in the quick directory, which must continue while others wait in the slow one.
+pub(super) fn check_quick_dir(tasks: &[Task; 2]) {
+    for n in 0..QUICK_FILES {
         let task = &tasks[n % 2];
         opens(task, &format!("/quick/f{n}"), O_RDONLY).expect("not asked for before");
         let absent = format!("/quick/absent{n}");
@@ -57,26 +58,26 @@ pub(super) fn the_quick_one_goes_on(tasks: &[Task; 2]) {
         task.unlink(renamed.as_bytes()).expect("removed");
         let fd = task.open(b"/quick", O_RDONLY | O_DIRECTORY, 0);
         let listed = task.getdents64(fd.expect("open"), 1 << 16).expect("list");
-        assert_eq!(listed.len(), OTHERS + 2);
+        assert_eq!(listed.len(), QUICK_FILES + 2);
     }
 }
 
 #[test]
-fn lookups_and_opens_that_stand_still_hold_up_nobody_else() {
+fn hanging_lookups_and_opens_delay_no_other_call() {
     for policy in [Policy::Exclusive, Policy::Notify] {
-        let stage = Stage::new("lookups");
-        let (vfs, tasks) = world(&stage.0, policy);
+        let dir = TestDir::new("lookups");
+        let (vfs, tasks) = world(&dir.0, policy);
         for task in &tasks {
             opens(task, "/slow/f0", O_RDONLY).expect("known from here on");
             task.stat(b"/slow/f1").expect("its name is known");
             assert_eq!(opens(task, "/slow/none", O_RDONLY), Err(Errno::ENOENT));
         }
-        let gate = Gate::shut(stage.at("slow"));
+        let gate = Gate::shut(dir.at("slow"));
         std::thread::scope(|scope| {
-            // Two names that are not known, one of them twice, and a file that has no handle.
+            // Two names that are not cached, one of them twice, and a file that has no handle.
             let wanted = ["/slow/f1", "/slow/f2", "/slow/f3", "/slow/f3"];
             let vfs = &vfs;
-            let stuck = wanted.map(|path| {
+            let blocked = wanted.map(|path| {
                 scope.spawn(move || {
                     let task = vfs.task(Cred::root()).expect("a task");
                     opens(&task, path, O_RDONLY)
@@ -86,49 +87,46 @@ fn lookups_and_opens_that_stand_still_hold_up_nobody_else() {
             for _ in 0..ROUNDS {
                 for task in &tasks {
                     opens(task, "/slow/f0", O_RDONLY).expect("known");
-                    tries(task, "/slow/f0").expect("known");
+                    open_cached(task, "/slow/f0").expect("known");
                     task.stat(b"/slow/f1").expect("known");
                     assert_eq!(opens(task, "/slow/none", O_RDONLY), Err(Errno::ENOENT));
-                    assert_eq!(tries(task, "/slow/f2"), Err(Errno::EAGAIN));
-                    assert_eq!(tries(task, "/slow/f1"), Err(Errno::EAGAIN));
-                    assert_eq!(tries(task, "/slow/new"), Err(Errno::EAGAIN));
+                    assert_eq!(open_cached(task, "/slow/f2"), Err(Errno::EAGAIN));
+                    assert_eq!(open_cached(task, "/slow/f1"), Err(Errno::EAGAIN));
+                    assert_eq!(open_cached(task, "/slow/new"), Err(Errno::EAGAIN));
                 }
             }
-            the_quick_one_goes_on(&tasks);
+            check_quick_dir(&tasks);
             let (waiting, refused) = gate.counts();
-            assert_eq!(
-                waiting, 3,
-                "{policy:?}: who waited still does, and nobody else"
-            );
+            assert_eq!(waiting, 3, "{policy:?}: the same calls still wait");
             assert!(refused >= 2 * ROUNDS, "{policy:?}: {refused}");
-            assert!(stuck.iter().all(|thread| !thread.is_finished()));
+            assert!(blocked.iter().all(|thread| !thread.is_finished()));
             drop(gate);
-            for thread in stuck {
+            for thread in blocked {
                 let ended = thread.join().expect("no panic");
                 ended.expect("opened after all");
             }
         });
-        all_is_known(&tasks);
+        check_all_cached(&tasks);
     }
 }
 
-fn all_is_known(tasks: &[Task; 2]) {
+fn check_all_cached(tasks: &[Task; 2]) {
     for task in tasks {
         for n in 0..4 {
-            tries(task, &format!("/slow/f{n}")).expect("known to all by now");
+            open_cached(task, &format!("/slow/f{n}")).expect("known to all by now");
         }
     }
 }
 
 #[test]
-fn who_makes_a_name_and_stands_still_holds_up_no_cached_open() {
-    let stage = Stage::new("makes");
-    let (vfs, tasks) = world(&stage.0, Policy::Exclusive);
+fn hanging_create_delays_no_cached_open() {
+    let dir = TestDir::new("makes");
+    let (vfs, tasks) = world(&dir.0, Policy::Exclusive);
     opens(&tasks[0], "/slow/f0", O_RDONLY).expect("known from here on");
-    let gate = Gate::shut(stage.at("slow"));
+    let gate = Gate::shut(dir.at("slow"));
     std::thread::scope(|scope| {
         let vfs = &vfs;
-        let stuck = scope.spawn(move || {
+        let blocked = scope.spawn(move || {
             let task = vfs.task(Cred::root()).expect("a task");
             opens(&task, "/slow/made", O_WRONLY | O_CREAT)
         });
@@ -136,38 +134,38 @@ fn who_makes_a_name_and_stands_still_holds_up_no_cached_open() {
         for _ in 0..ROUNDS {
             for task in &tasks {
                 opens(task, "/slow/f0", O_RDONLY).expect("known");
-                assert_eq!(tries(task, "/slow/made"), Err(Errno::EAGAIN));
+                assert_eq!(open_cached(task, "/slow/made"), Err(Errno::EAGAIN));
             }
         }
-        the_quick_one_goes_on(&tasks);
-        assert!(!stuck.is_finished());
+        check_quick_dir(&tasks);
+        assert!(!blocked.is_finished());
         drop(gate);
-        stuck.join().expect("no panic").expect("made after all");
+        blocked.join().expect("no panic").expect("made after all");
     });
-    assert!(stage.at("slow/made").exists());
+    assert!(dir.at("slow/made").exists());
 }
 
 #[test]
-fn who_asks_at_each_use_waits_for_the_slow_one_alone() {
+fn revalidating_open_waits_for_its_own_file_alone() {
     for policy in [Policy::Revalidate, Policy::None] {
-        let stage = Stage::new("asks");
-        let (vfs, tasks) = world(&stage.0, policy);
+        let dir = TestDir::new("asks");
+        let (vfs, tasks) = world(&dir.0, policy);
         opens(&tasks[0], "/slow/f0", O_RDONLY).expect("open");
-        let gate = Gate::shut(stage.at("slow"));
+        let gate = Gate::shut(dir.at("slow"));
         std::thread::scope(|scope| {
             let vfs = &vfs;
-            let stuck = scope.spawn(move || {
+            let blocked = scope.spawn(move || {
                 let task = vfs.task(Cred::root()).expect("a task");
                 opens(&task, "/slow/f0", O_RDONLY)
             });
             gate.await_waiting(1);
             for task in &tasks {
-                assert_eq!(tries(task, "/slow/f0"), Err(Errno::EAGAIN));
+                assert_eq!(open_cached(task, "/slow/f0"), Err(Errno::EAGAIN));
             }
-            the_quick_one_goes_on(&tasks);
+            check_quick_dir(&tasks);
             assert_eq!(gate.counts().0, 1, "{policy:?}");
             drop(gate);
-            stuck.join().expect("no panic").expect("opened after all");
+            blocked.join().expect("no panic").expect("opened after all");
         });
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the core calls an inode of the host.
+//! The operations of an inode, as the core calls them.
 
-use crate::node::{Access, Face, Node};
+use crate::node::{Node, NodeOps};
+use crate::tree::AtimeSource;
 use openpath_abi::{Errno, Timespec};
 use openpath_vfs::fileattr::inode_flags;
 #[cfg(feature = "io-uring")]
@@ -14,21 +15,21 @@ use std::borrow::Cow;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-impl InodeOps for Face {
+impl InodeOps for NodeOps {
     fn as_any(&self) -> &dyn Any {
         self
     }
 
     fn lookup(&self, _dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
-        self.0.find(name, patience)
+        self.0.lookup_child(name, patience)
     }
 
     fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
-        self.0.make(dir, name, new)
+        self.0.create_child(dir, name, new)
     }
 
     fn tmpfile(&self, _dir: &Inode, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
-        self.0.make_nameless(new)
+        self.0.create_tmpfile(new)
     }
 
     fn link(
@@ -38,7 +39,7 @@ impl InodeOps for Face {
         target: &Arc<Inode>,
         _now: Timespec,
     ) -> Result<(), Errno> {
-        self.0.add_name(dir, name, target)
+        self.0.link_child(dir, name, target)
     }
 
     fn unlink(
@@ -48,7 +49,7 @@ impl InodeOps for Face {
         victim: &Arc<Inode>,
         _now: Timespec,
     ) -> Result<(), Errno> {
-        self.0.remove(dir, name, victim, false)
+        self.0.remove_child(dir, name, victim, false)
     }
 
     fn rmdir(
@@ -58,7 +59,7 @@ impl InodeOps for Face {
         victim: &Arc<Inode>,
         _now: Timespec,
     ) -> Result<(), Errno> {
-        self.0.remove(dir, name, victim, true)
+        self.0.remove_child(dir, name, victim, true)
     }
 
     fn rename(&self, rename: &Rename<'_>) -> Result<(), Errno> {
@@ -75,7 +76,7 @@ impl InodeOps for Face {
     }
 
     fn readlink(&self, _inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
-        self.0.body(patience).map(Cow::Owned)
+        self.0.read_link(patience).map(Cow::Owned)
     }
 
     fn open(
@@ -84,7 +85,7 @@ impl InodeOps for Face {
         flags: u32,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
-        self.0.opened(inode, flags, patience)
+        self.0.open(inode, flags, patience)
     }
 
     fn read_at(&self, inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
@@ -116,7 +117,7 @@ impl InodeOps for Face {
     }
 
     fn settle(&self, inode: &Inode) {
-        Node::settle(&self.0, inode);
+        Node::refresh_after_change(&self.0, inode);
     }
 
     fn with_pages(
@@ -126,7 +127,7 @@ impl InodeOps for Face {
         len: usize,
         show: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, Errno> {
-        self.0.show_data(inode, offset, len, show)
+        self.0.lend_data(inode, offset, len, show)
     }
 
     fn copy_range(
@@ -153,7 +154,7 @@ impl InodeOps for Face {
     }
 
     fn fsync(&self, _inode: &Inode, data_only: bool) -> Result<(), Errno> {
-        self.0.bring_to_disk(data_only)
+        self.0.fsync_file(data_only)
     }
 
     fn seals(&self, inode: &Inode) -> Result<u32, Errno> {
@@ -168,7 +169,7 @@ impl InodeOps for Face {
         self.0.seek_data(inode, offset, extent)
     }
 
-    /// The flags as the host's statx(2) tells them. The host is never asked to set any.
+    /// The flags as the host's statx(2) reports them. The host is never asked to set any.
     ///
     /// Divergence: L96.
     fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
@@ -176,14 +177,14 @@ impl InodeOps for Face {
     }
 
     fn setattr(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
-        self.0.change(inode, change)
+        self.0.set_attributes(inode, change)
     }
 
     fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
-        if self.0.tree.keeps() {
+        if self.0.tree.caches_attributes() {
             return Ok(());
         }
-        Node::refresh(&self.0, inode, patience, Access::Hosts)
+        Node::refresh(&self.0, inode, patience, AtimeSource::Host)
     }
 
     fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
@@ -211,5 +212,12 @@ impl InodeOps for Face {
 
     fn removexattr(&self, inode: &Inode, name: &[u8], _now: Timespec) -> Result<(), Errno> {
         self.0.remove_xattr(inode, name)
+    }
+}
+
+impl Drop for NodeOps {
+    fn drop(&mut self) {
+        self.0.tree.forget(self.0.id, self.0.mnt);
+        self.0.release_handles();
     }
 }

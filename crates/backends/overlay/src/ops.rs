@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the core calls an inode of an overlay.
+//! The operations of an inode, as the core calls them.
 
-use crate::node::Face;
+use crate::node::NodeOps;
 use openpath_abi::{Errno, Timespec};
 use openpath_vfs::{
     Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
@@ -10,18 +10,18 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-impl InodeOps for Face {
+impl InodeOps for NodeOps {
     fn as_any(&self) -> &dyn Any {
         self
     }
 
     fn lookup(&self, _dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
-        self.0.find(name, patience)
+        self.0.lookup(name, patience)
     }
 
     fn names(&self, _dir: &Inode) -> Option<u64> {
         let upper = self.0.upper()?;
-        if self.0.ours.get() == 0 {
+        if self.0.is_upper_only.get() == 0 {
             return None;
         }
         upper.ops().names(upper)
@@ -32,7 +32,7 @@ impl InodeOps for Face {
     }
 
     fn tmpfile(&self, _dir: &Inode, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
-        self.0.create_nameless(new)
+        self.0.create_tmpfile(new)
     }
 
     fn link(
@@ -103,7 +103,7 @@ impl InodeOps for Face {
         flags: u32,
         patience: Patience,
     ) -> Result<Option<Box<dyn FileOps>>, Errno> {
-        self.0.opened(inode, flags, patience)
+        self.0.open(inode, flags, patience)
     }
 
     fn fallocate(
@@ -118,7 +118,7 @@ impl InodeOps for Face {
     }
 
     fn fsync(&self, _inode: &Inode, data_only: bool) -> Result<(), Errno> {
-        self.0.bring_to_disk(data_only)
+        self.0.fsync_file(data_only)
     }
 
     fn copy_range(
@@ -138,13 +138,13 @@ impl InodeOps for Face {
         _inode: &Inode,
         offset: u64,
         len: usize,
-        show: &mut dyn FnMut(&[u8]),
+        lend: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, Errno> {
-        self.0.show_data(offset, len, show)
+        self.0.lend_data(offset, len, lend)
     }
 
     fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
-        self.0.request(inode, request, arg)
+        self.0.ioctl(inode, request, arg)
     }
 
     fn seek_extent(&self, _inode: &Inode, offset: u64, extent: Extent) -> Result<u64, Errno> {
@@ -156,10 +156,10 @@ impl InodeOps for Face {
     }
 
     fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
-        if self.0.fs.confirms {
+        if self.0.fs.revalidates {
             let real = self.0.real();
             real.ops().refresh(real, patience)?;
-            self.0.settle(inode);
+            self.0.copy_attr(inode);
         }
         Ok(())
     }
@@ -189,5 +189,11 @@ impl InodeOps for Face {
 
     fn removexattr(&self, inode: &Inode, name: &[u8], now: Timespec) -> Result<(), Errno> {
         self.0.remove_xattr(inode, name, now)
+    }
+}
+
+impl Drop for NodeOps {
+    fn drop(&mut self) {
+        self.0.fs.forget(self.0.all_keys(), self.0.address());
     }
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities with a limit: what is taken from one is given back later.
+//! Quantities with a limit, from which amounts are taken and given back.
 
 use openpath_abi::Errno;
 use openpath_sync::Allowance;
 
 /// A quantity with a limit.
-pub(crate) struct Pool {
+pub(crate) struct Budget {
     /// 0: no limit, and nothing is counted.
     limit: u64,
     used: Allowance<1>,
 }
 
-impl Pool {
-    /// Nothing is taken; 0: there is no limit.
+impl Budget {
+    /// Nothing is taken; a limit of 0 means none.
     pub(crate) fn new(limit: u64) -> Self {
         Self {
             limit,
@@ -32,7 +32,7 @@ impl Pool {
         }
     }
 
-    /// The most that anybody could take.
+    /// The most that can ever be taken.
     pub(crate) fn most(&self) -> u64 {
         if self.limit == 0 {
             u64::MAX
@@ -41,14 +41,14 @@ impl Pool {
         }
     }
 
-    /// Gives back what was taken.
+    /// Gives back an amount that was taken.
     pub(crate) fn give(&self, amount: u64) {
         if self.limit != 0 {
             self.used.give(0, amount);
         }
     }
 
-    /// What is left; all there could be without a limit.
+    /// What is left; without a limit, the largest number.
     pub(crate) fn left(&self) -> u64 {
         if self.limit == 0 {
             u64::MAX

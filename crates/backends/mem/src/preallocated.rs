@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What fallocate(2) set aside and nobody has written: runs of page numbers that are paid for, but
-//! take no memory.
+//! Pages that fallocate(2) preallocated and no write has filled: runs of page numbers that are
+//! charged but take no memory.
 //!
 //! # States
 //! | state of a number | how it is reached | reads as | `SEEK_DATA` finds it |
 //! |---|---|---|---|
-//! | not here | at first; written, punched or cut off | what the pages say | if it has a page |
-//! | fresh | set aside once | zeroes | no |
-//! | firm | set aside again | zeroes | yes |
+//! | absent | initially; written, punched or cut off | what the pages say | if it has a page |
+//! | fresh | preallocated once | zeroes | no |
+//! | firm | preallocated again | zeroes | yes |
 //!
 //! # Kernel analogue
-//! A page that is not up to date is fresh. tmpfs fills it with zeroes when it is set aside once
-//! more, so that an undo of the second call does not take away what the first one gave: then it
-//! cannot be told from written data.
+//! A page that is not up to date is fresh. tmpfs fills it with zeroes when it is preallocated once
+//! more, so that undoing the second call does not take away what the first one gave. From then on
+//! it cannot be told from written data.
 //!
 //! # Rules
 //! R1. Runs do not overlap, and two that touch differ in state.
@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Whether a number was set aside once or again.
+/// Whether a number was preallocated once or again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Fresh,
@@ -34,14 +34,14 @@ struct Run {
     state: State,
 }
 
-/// The numbers of one file that are set aside.
+/// The preallocated numbers of one file.
 #[derive(Default)]
-pub(crate) struct Reserve {
+pub(crate) struct Preallocated {
     runs: BTreeMap<u64, Run>,
 }
 
-impl Reserve {
-    /// The state of `number`, if it is set aside, and where its run ends.
+impl Preallocated {
+    /// The state of `number`, if it is preallocated, and where its run ends.
     pub(crate) fn at(&self, number: u64) -> Option<(State, u64)> {
         let (_, run) = self.runs.range(..=number).next_back()?;
         (run.end > number).then_some((run.state, run.end))
@@ -63,7 +63,7 @@ impl Reserve {
             .map(|(start, _)| *start)
     }
 
-    /// Sets numbers aside that are not.
+    /// Adds numbers that are absent.
     pub(crate) fn add(&mut self, numbers: Range<u64>, state: State) {
         let Range { mut start, mut end } = numbers;
         if let Some((before, run)) = self.runs.range(..start).next_back()
@@ -81,7 +81,7 @@ impl Reserve {
         self.runs.insert(start, Run { end, state });
     }
 
-    /// Takes numbers away; how many there were.
+    /// Takes numbers out; returns how many there were.
     pub(crate) fn take(&mut self, numbers: Range<u64>) -> u64 {
         if self.runs.is_empty() || numbers.is_empty() {
             return 0;
@@ -92,7 +92,7 @@ impl Reserve {
         taken.map(|(start, run)| run.end - start).sum()
     }
 
-    /// Takes the fresh ones of some numbers away; how many there were.
+    /// Takes the fresh ones of some numbers out; returns how many there were.
     pub(crate) fn take_fresh(&mut self, numbers: Range<u64>) -> u64 {
         let Range { mut start, end } = numbers;
         let mut taken = 0;
@@ -109,13 +109,13 @@ impl Reserve {
         taken
     }
 
-    /// Makes numbers firm that are set aside.
+    /// Makes preallocated numbers firm.
     pub(crate) fn firm(&mut self, numbers: Range<u64>) {
         self.take(numbers.clone());
         self.add(numbers, State::Firm);
     }
 
-    /// Makes a run that `number` is inside of two: R1 is put right by what follows.
+    /// Splits a run that contains `number`: the caller restores R1.
     fn split(&mut self, number: u64) {
         if let Some((_, run)) = self.runs.range_mut(..number).next_back()
             && run.end > number
@@ -132,53 +132,53 @@ mod tests {
     use super::State::{Firm, Fresh};
     use super::*;
 
-    fn list(reserve: &Reserve) -> Vec<(u64, u64, State)> {
-        let runs = reserve.runs.iter();
+    fn list(runs: &Preallocated) -> Vec<(u64, u64, State)> {
+        let runs = runs.runs.iter();
         runs.map(|(start, run)| (*start, run.end, run.state))
             .collect()
     }
 
     #[test]
-    fn runs_that_touch_become_one() {
-        let mut reserve = Reserve::default();
-        reserve.add(0..2, Fresh);
-        reserve.add(4..6, Fresh);
-        reserve.add(2..4, Fresh);
-        reserve.add(6..7, Firm);
-        assert_eq!(list(&reserve), [(0, 6, Fresh), (6, 7, Firm)]);
-        reserve.firm(2..6);
-        assert_eq!(list(&reserve), [(0, 2, Fresh), (2, 7, Firm)]);
-        reserve.firm(0..2);
-        assert_eq!(list(&reserve), [(0, 7, Firm)]);
+    fn touching_runs_of_one_state_merge() {
+        let mut runs = Preallocated::default();
+        runs.add(0..2, Fresh);
+        runs.add(4..6, Fresh);
+        runs.add(2..4, Fresh);
+        runs.add(6..7, Firm);
+        assert_eq!(list(&runs), [(0, 6, Fresh), (6, 7, Firm)]);
+        runs.firm(2..6);
+        assert_eq!(list(&runs), [(0, 2, Fresh), (2, 7, Firm)]);
+        runs.firm(0..2);
+        assert_eq!(list(&runs), [(0, 7, Firm)]);
     }
 
     #[test]
-    fn a_part_can_be_taken() {
-        let mut reserve = Reserve::default();
-        reserve.add(10..20, Fresh);
-        reserve.add(20..30, Firm);
-        assert_eq!(reserve.take(12..14), 2);
-        assert_eq!(reserve.take(0..11), 1);
-        assert_eq!(reserve.take(28..99), 2);
+    fn part_of_a_run_can_be_taken() {
+        let mut runs = Preallocated::default();
+        runs.add(10..20, Fresh);
+        runs.add(20..30, Firm);
+        assert_eq!(runs.take(12..14), 2);
+        assert_eq!(runs.take(0..11), 1);
+        assert_eq!(runs.take(28..99), 2);
         assert_eq!(
-            list(&reserve),
+            list(&runs),
             [(11, 12, Fresh), (14, 20, Fresh), (20, 28, Firm)]
         );
-        assert_eq!(reserve.take_fresh(15..25), 5);
-        assert_eq!(reserve.take(0..99), 1 + 1 + 8);
-        assert!(list(&reserve).is_empty());
+        assert_eq!(runs.take_fresh(15..25), 5);
+        assert_eq!(runs.take(0..99), 1 + 1 + 8);
+        assert!(list(&runs).is_empty());
     }
 
     #[test]
-    fn numbers_are_found() {
-        let mut reserve = Reserve::default();
-        reserve.add(3..5, Fresh);
-        reserve.add(5..7, Firm);
-        assert_eq!([2, 7].map(|n| reserve.at(n)), [None; 2]);
-        assert_eq!(reserve.at(4), Some((Fresh, 5)));
-        assert_eq!(reserve.at(6), Some((Firm, 7)));
-        assert_eq!([0, 4, 6].map(|n| reserve.next(n)), [Some(3), Some(5), None]);
-        let firm = [0, 6, 7].map(|n| reserve.next_firm(n));
+    fn preallocated_numbers_are_found() {
+        let mut runs = Preallocated::default();
+        runs.add(3..5, Fresh);
+        runs.add(5..7, Firm);
+        assert_eq!([2, 7].map(|n| runs.at(n)), [None; 2]);
+        assert_eq!(runs.at(4), Some((Fresh, 5)));
+        assert_eq!(runs.at(6), Some((Firm, 7)));
+        assert_eq!([0, 4, 6].map(|n| runs.next(n)), [Some(3), Some(5), None]);
+        let firm = [0, 6, 7].map(|n| runs.next_firm(n));
         assert_eq!(firm, [Some(5), Some(6), None]);
     }
 }

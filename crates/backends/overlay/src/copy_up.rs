@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copying up: what is to be changed is brought to the upper tree first.
+//! Copy-up: a file is copied to the upper tree before its first change.
 //!
 //! # Kernel analogue
-//! `ovl_copy_up`. As there, the directories above it come first; of a file with several names
-//! beneath, only this one is copied; and who has it open reads the copy from then on.
+//! `ovl_copy_up`. As there, the directories above it come first; of a lower file with several
+//! names, only this one is copied; and its openings read the copy from then on.
 //!
 //! # Rules
-//! R1. It is made whole aside: data with its holes, attributes, owner, mode, times. Then it gets
-//!     its name. The directory's own times stay as they were.
-//! R2. One file is copied up at a time by one thread, with its `doing` held; nobody holds two.
-//! R3. What has lost its name gets a copy without one.
+//! R1. The copy is staged completely: data with its holes, attributes, owner, mode and times. Then
+//!     it gets its name. The directory's own times do not move.
+//! R2. A file is copied up by one thread at a time, with its `copy_up_lock` held; no thread holds
+//!     two.
+//! R3. The copy of a file that has lost its name has no name.
 
-use crate::aside::Spot;
-use crate::copying::Way;
-use crate::fs::address;
-use crate::layer::{change, set};
+use crate::layer::{set_attr, with_lock};
+use crate::lookup_result::{Origin, address};
 use crate::marks::NUMBER;
-use crate::node::{Node, Origin};
+use crate::node::Node;
+use crate::progress::CopyProgress;
+use crate::staged::Destination;
 use crate::whiteout::stored_mode;
 use openpath_abi::{Errno, Timespec, mode};
 use openpath_vfs::{AclKind, Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// How much is read before it is written.
+/// The size of the copy buffer.
 const BUFFER: usize = 1 << 17;
 /// All of a file's data.
 pub(crate) const ALL: u64 = u64::MAX;
 
 impl Node {
-    /// Its inode of the upper tree, copied up now if there is none; with as much of its data as is
+    /// The inode of the upper tree, copied up now if there is none; with as much of its data as is
     /// needed.
     ///
     /// # Errors
-    /// `EROFS`: there is no upper tree. `EINTR`: the copy is not wanted any more. What the layers
-    /// meet.
-    pub(crate) fn raise(&self, now: Timespec, data: u64) -> Result<&Arc<Inode>, Errno> {
+    /// `EROFS`: there is no upper tree. `EINTR`: the copy is cancelled. Those of the layers.
+    pub(crate) fn copy_up(&self, now: Timespec, data: u64) -> Result<&Arc<Inode>, Errno> {
         if let Some(upper) = self.upper() {
             return Ok(upper);
         }
         self.fs.upper()?;
-        let mut above = Vec::new();
+        let mut ancestors = Vec::new();
         let mut at = self.parent();
         while let Some(dir) = at {
             let node = Self::of(&dir).ok_or(Errno::EIO)?;
@@ -48,16 +48,16 @@ impl Node {
                 break;
             }
             at = node.parent();
-            above.push(dir);
+            ancestors.push(dir);
         }
-        for dir in above.iter().rev() {
+        for dir in ancestors.iter().rev() {
             let node = Self::of(dir).ok_or(Errno::EIO)?;
-            node.raise_one(now, ALL)?;
+            node.copy_up_one(now, ALL)?;
         }
-        self.raise_one(now, data)
+        self.copy_up_one(now, data)
     }
 
-    /// The directory of the overlay that it was found in, while it has nothing in the upper tree.
+    /// The directory of the overlay that it was found in, while it has no inode of the upper tree.
     fn parent(&self) -> Option<Arc<Inode>> {
         match &self.origin {
             Origin::Name(dir, _) => Some(Arc::clone(dir)),
@@ -65,9 +65,9 @@ impl Node {
         }
     }
 
-    /// As [`Node::raise`], once everything above is in the upper tree.
-    fn raise_one(&self, now: Timespec, data: u64) -> Result<&Arc<Inode>, Errno> {
-        let _doing = self.doing.lock_nested();
+    /// As [`Node::copy_up`], once all directories above are in the upper tree.
+    fn copy_up_one(&self, now: Timespec, data: u64) -> Result<&Arc<Inode>, Errno> {
+        let _locked = self.copy_up_lock.lock_nested();
         if let Some(upper) = self.upper() {
             return Ok(upper);
         }
@@ -76,34 +76,41 @@ impl Node {
         };
         let inode = self.inode()?;
         let parent = Self::of(dir).ok_or(Errno::EIO)?;
-        let upper = if self.is_gone() {
+        let upper = if self.has_lost_name() {
             self.copy_nameless(now, data)?
         } else {
             let into = parent.upper().ok_or(Errno::EIO)?;
-            Self::with_times(into, || self.copy(Spot { dir: into, name }, now, data))?
+            Self::keeping_times(into, || {
+                self.copy_named(Destination { dir: into, name }, now, data)
+            })?
         };
-        self.fs.copied.file();
+        self.fs.counts.file();
         let old = self.lower_key();
-        let upper = self.put_upper(upper);
+        let upper = self.set_upper(upper);
         self.fs
             .rekey(&inode, (address(upper), 0, Box::default()), old);
         for key in self.further_keys() {
             self.fs.rekey(&inode, key, None);
         }
-        self.settle(&inode);
-        parent.settle(dir);
+        self.copy_attr(&inode);
+        parent.copy_attr(dir);
         Ok(upper)
     }
 
-    /// The lower inode as it is now.
+    /// The lower inode with its current attributes.
     fn lower(&self) -> Result<(&Arc<Inode>, Attr), Errno> {
         let lower = self.real();
         lower.ops().refresh(lower, Patience::Wait)?;
         Ok((lower, lower.attr()))
     }
 
-    /// A copy in the upper tree.
-    fn copy(&self, spot: Spot<'_>, now: Timespec, data: u64) -> Result<Arc<Inode>, Errno> {
+    /// A copy in the upper tree, with a name.
+    fn copy_named(
+        &self,
+        destination: Destination<'_>,
+        now: Timespec,
+        data: u64,
+    ) -> Result<Arc<Inode>, Errno> {
         let (lower, attr) = self.lower()?;
         let body = if mode::is_lnk(attr.mode) {
             lower.ops().readlink(lower, Patience::Wait)?
@@ -111,13 +118,13 @@ impl Node {
             Cow::Borrowed(&[][..])
         };
         let acls = lower.acls();
-        let new = new_of((&attr, &acls), lower.rdev(), &body, now);
-        let mut aside = self
+        let new = new_inode((&attr, &acls), lower.rdev(), &body, now);
+        let mut staged = self
             .fs
-            .aside(now, |work, name| crate::layer::make(work, name, &new))?;
-        let made = Arc::clone(aside.inode.as_ref().ok_or(Errno::EIO)?);
-        self.fill(&made, lower, &attr, now, data)?;
-        aside.put(spot, None, false)?;
+            .stage(now, |work, name| crate::layer::create(work, name, &new))?;
+        let made = Arc::clone(staged.inode.as_ref().ok_or(Errno::EIO)?);
+        self.copy_content(&made, lower, &attr, now, data)?;
+        staged.install(destination, None, false)?;
         Ok(made)
     }
 
@@ -129,14 +136,14 @@ impl Node {
         }
         let work = &self.fs.upper()?.work;
         let acls = lower.acls();
-        let new = new_of((&attr, &acls), 0, &[], now);
-        let made = change(work, |ops| ops.tmpfile(work, &new))?;
-        self.fill(&made, lower, &attr, now, data)?;
+        let new = new_inode((&attr, &acls), 0, &[], now);
+        let made = with_lock(work, |ops| ops.tmpfile(work, &new))?;
+        self.copy_content(&made, lower, &attr, now, data)?;
         Ok(made)
     }
 
-    /// Gives a new file what the lower one has (R1).
-    fn fill(
+    /// Copies content and attributes to a new file (R1).
+    fn copy_content(
         &self,
         made: &Inode,
         lower: &Inode,
@@ -146,9 +153,9 @@ impl Node {
     ) -> Result<(), Errno> {
         if mode::is_reg(attr.mode) {
             let size = attr.size.min(data);
-            let mut way = Way::begin(&self.fs, size);
-            copy_data(lower, made, size, now, &mut way)?;
-            self.fs.copied.bytes(size);
+            let mut progress = CopyProgress::begin(self.fs.options.copying.as_deref(), size);
+            copy_data(lower, made, size, now, &mut progress)?;
+            self.fs.counts.bytes(size);
         }
         self.copy_xattrs(lower, made, now)?;
         if !mode::is_dir(attr.mode) && attr.nlink == 1 {
@@ -159,7 +166,7 @@ impl Node {
                 .marks
                 .set(made, NUMBER, number.as_bytes(), now)
             {
-                // What cannot keep it shows another number next time.
+                // A file that cannot keep the mark shows another number next time.
                 Ok(()) | Err(Errno::EPERM | Errno::EOPNOTSUPP) => {}
                 Err(errno) => return Err(errno),
             }
@@ -170,9 +177,9 @@ impl Node {
                 mode: Some(mode::permissions(wanted)),
                 ..SetAttr::default()
             };
-            set(made, &bits)?;
+            set_attr(made, &bits)?;
         }
-        set(
+        set_attr(
             made,
             &SetAttr {
                 atime: Some(attr.atime),
@@ -189,17 +196,17 @@ impl Node {
         };
         let marks = self.fs.options.marks;
         for name in names {
-            // The lists were given to the copy when it was made.
-            if marks.shown(&name).is_none() || AclKind::of_name(&name).is_some() {
+            // The copy was made with its lists.
+            if marks.shown_name(&name).is_none() || AclKind::of_name(&name).is_some() {
                 continue;
             }
             let value = match lower.ops().getxattr(lower, &name) {
                 Err(Errno::ENODATA) => continue,
                 value => value?,
             };
-            match change(made, |ops| ops.setxattr(made, &name, &value, 0, now)) {
-                // A tree that cannot keep it goes without; one that keeps marks of anyone's is
-                // anyone's, who may not set all that the lower one has.
+            match with_lock(made, |ops| ops.setxattr(made, &name, &value, 0, now)) {
+                // A tree without such attributes goes without. With marks of any user the tree may
+                // be an ordinary user's, and cannot have all attributes of the lower file.
                 Err(Errno::EOPNOTSUPP) => {}
                 Err(Errno::EPERM) if marks == crate::options::Marks::User => {}
                 done => done?,
@@ -209,7 +216,7 @@ impl Node {
     }
 }
 
-fn new_of<'a>(
+fn new_inode<'a>(
     (attr, acls): (&Attr, &'a Acls),
     rdev: u64,
     body: &'a [u8],
@@ -227,20 +234,20 @@ fn new_of<'a>(
     }
 }
 
-/// Copies the first `size` bytes, and leaves holes where there are some.
+/// Copies the first `size` bytes, and leaves holes as holes.
 fn copy_data(
     from: &Inode,
     to: &Inode,
     size: u64,
     now: Timespec,
-    way: &mut Way<'_>,
+    progress: &mut CopyProgress<'_>,
 ) -> Result<(), Errno> {
     let mut buffer = vec![0; BUFFER];
     let mut at = 0;
     while at < size {
         let (begin, end) = next_data(from, at, size)?;
         at = begin;
-        way.reached(at, size)?;
+        progress.reached(at, size)?;
         while at < end {
             let room = usize::try_from(end - at).unwrap_or(BUFFER).min(BUFFER);
             let read = from.ops().read_at(from, &mut buffer[..room], at)?;
@@ -250,14 +257,14 @@ fn copy_data(
             let mut done = 0;
             while done < read {
                 let piece = &buffer[done..read];
-                let written = change(to, |ops| ops.write_at(to, piece, at + done as u64, now))?;
+                let written = with_lock(to, |ops| ops.write_at(to, piece, at + done as u64, now))?;
                 if written == 0 {
                     return Err(Errno::EIO);
                 }
                 done += written;
             }
             at += read as u64;
-            way.reached(at, size)?;
+            progress.reached(at, size)?;
         }
     }
     if to.size() != size {
@@ -265,17 +272,17 @@ fn copy_data(
             size: Some(size),
             ..SetAttr::default()
         };
-        set(to, &length)?;
+        set_attr(to, &length)?;
     }
     Ok(())
 }
 
-/// The next piece of data before `size`.
+/// The next range of data before `size`.
 fn next_data(from: &Inode, at: u64, size: u64) -> Result<(u64, u64), Errno> {
     let begin = match from.ops().seek_extent(from, at, Extent::Data) {
         Ok(begin) => begin.min(size),
         Err(Errno::ENXIO) => return Ok((size, size)),
-        // It has no holes that it could tell of.
+        // The layer does not report holes.
         Err(Errno::EINVAL | Errno::EOPNOTSUPP) => return Ok((at, size)),
         Err(errno) => return Err(errno),
     };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What others change under [`Policy::Notify`]: not seen before it is told, and seen after, also if
-//! the host could not tell all of it. The gate stops the thread that listens, at its first look.
+//! Changes by others under [`Policy::Notify`]: not seen before their event is processed, and seen
+//! afterwards, even if the host lost events. The gate stops the thread of the watches at its first
+//! look.
 
-use super::{Gate, OTHERS, Stage, opens};
-use crate::{HostFs, HostOptions, Policy};
+use super::{Gate, QUICK_FILES, TestDir, opens};
+use crate::options::{HostOptions, Policy};
+use crate::superblock::HostFs;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::{Cred, SuperBlock, Task, Vfs};
@@ -11,12 +13,12 @@ use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-fn world(stage: &Stage) -> (Arc<SuperBlock>, Vfs, Task) {
+fn world(dir: &TestDir) -> (Arc<SuperBlock>, Vfs, Task) {
     let options = HostOptions {
         policy: Policy::Notify,
         ..HostOptions::default()
     };
-    let tree = HostFs::open(&stage.0, options).expect("a tree");
+    let tree = HostFs::open(&dir.0, options).expect("a tree");
     let vfs = Vfs::builder().build(Arc::clone(&tree)).expect("a Vfs");
     let task = vfs.task(Cred::root()).expect("a task");
     (tree, vfs, task)
@@ -27,18 +29,18 @@ fn size(task: &Task, path: &str) -> Result<i64, Errno> {
 }
 
 #[test]
-fn what_others_change_is_not_seen_before_it_is_told() {
-    let stage = Stage::new("window");
-    let (tree, _vfs, task) = world(&stage);
+fn change_by_others_is_seen_once_its_event_is_processed() {
+    let dir = TestDir::new("window");
+    let (tree, _vfs, task) = world(&dir);
     assert_eq!(size(&task, "/slow/f0"), Ok(1));
     assert_eq!(size(&task, "/slow/f1"), Ok(1));
     assert_eq!(size(&task, "/slow/new"), Err(Errno::ENOENT));
     HostFs::catch_up(&tree);
-    let gate = Gate::shut(stage.at("slow"));
-    std::fs::write(stage.at("slow/new"), "new").expect("a file");
-    std::fs::write(stage.at("slow/f0"), "longer").expect("a file");
-    std::fs::remove_file(stage.at("slow/f1")).expect("removed");
-    // The host has told of it, and the thread that listens is about to look.
+    let gate = Gate::shut(dir.at("slow"));
+    std::fs::write(dir.at("slow/new"), "new").expect("a file");
+    std::fs::write(dir.at("slow/f0"), "longer").expect("a file");
+    std::fs::remove_file(dir.at("slow/f1")).expect("removed");
+    // The host has queued the event, and the thread is about to look.
     gate.await_waiting(1);
     for _ in 0..3 {
         assert_eq!(size(&task, "/slow/f0"), Ok(1));
@@ -53,15 +55,15 @@ fn what_others_change_is_not_seen_before_it_is_told() {
 }
 
 #[test]
-fn all_is_asked_for_again_where_events_were_lost() {
-    let stage = Stage::new("overflow");
-    let (tree, vfs, task) = world(&stage);
-    let mode = |name: &str, bits| set_permissions(stage.at(name), Permissions::from_mode(bits));
+fn lost_events_drop_the_whole_cache() {
+    let dir = TestDir::new("overflow");
+    let (tree, vfs, task) = world(&dir);
+    let mode = |name: &str, bits| set_permissions(dir.at(name), Permissions::from_mode(bits));
     mode("", 0o755).expect("chmod");
     mode("quick", 0o755).expect("chmod");
     mode("quick/f0", 0o644).expect("chmod");
     let user = vfs.task(Cred::user(1000, 1000, &[])).expect("a task");
-    for n in 0..OTHERS {
+    for n in 0..QUICK_FILES {
         assert_eq!(size(&task, &format!("/quick/f{n}")), Ok(1));
         assert_eq!(size(&task, &format!("/quick/new{n}")), Err(Errno::ENOENT));
     }
@@ -69,22 +71,22 @@ fn all_is_asked_for_again_where_events_were_lost() {
     HostFs::catch_up(&tree);
     opens(&user, "/quick/f0", O_RDONLY).expect("allowed");
 
-    let gate = Gate::shut(stage.at("slow"));
+    let gate = Gate::shut(dir.at("slow"));
     mode("slow/f0", 0o600).expect("chmod");
     gate.await_waiting(1);
-    // Events that are not alike, until the host keeps no more of them.
+    // Events that are not alike, until the host's queue is full.
     let most = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events");
     let most: usize = most.expect("a bound").trim().parse().expect("a number");
     for n in 0..=most {
         mode(&format!("slow/f{}", n % 2), 0o600).expect("chmod");
     }
-    // What is changed from here on is not told of.
-    for n in 0..OTHERS {
-        std::fs::write(stage.at(&format!("quick/new{n}")), "new").expect("a file");
+    // From here on changes raise no event.
+    for n in 0..QUICK_FILES {
+        std::fs::write(dir.at(&format!("quick/new{n}")), "new").expect("a file");
         if n % 2 == 0 {
-            std::fs::write(stage.at(&format!("quick/f{n}")), "longer").expect("a file");
+            std::fs::write(dir.at(&format!("quick/f{n}")), "longer").expect("a file");
         } else {
-            std::fs::remove_file(stage.at(&format!("quick/f{n}"))).expect("removed");
+            std::fs::remove_file(dir.at(&format!("quick/f{n}"))).expect("removed");
         }
     }
     mode("quick", 0o700).expect("chmod");
@@ -93,7 +95,7 @@ fn all_is_asked_for_again_where_events_were_lost() {
     drop(gate);
     HostFs::catch_up(&tree);
     assert_eq!(opens(&user, "/quick/f0", O_RDONLY), Err(Errno::EACCES));
-    for n in 0..OTHERS {
+    for n in 0..QUICK_FILES {
         assert_eq!(size(&task, &format!("/quick/new{n}")), Ok(3));
         let changed = if n % 2 == 0 {
             Ok(6)

@@ -2,34 +2,34 @@
 //! Looking a name up through the layers.
 //!
 //! # Rules
-//! R1. The first layer that has the name decides what it is. A directory goes on to the layers
-//!     below, whose directories of the same name show through, until one of them is opaque, has
-//!     something else there, or a whiteout.
-//! R2. A redirect says where the layers below its own are looked in.
+//! R1. The first layer that has the name determines its type. For a directory the search continues
+//!     in the layers below, whose directories of that name are merged. It ends at an opaque
+//!     directory, a whiteout, or anything that is no directory.
+//! R2. A redirect gives the path at which the layers below its own are searched.
 
-use crate::fs::Hit;
-use crate::layer::look;
+use crate::layer::lookup;
+use crate::lookup_result::{LookupResult, Lower, Origin};
 use crate::marks::{DirMarks, NUMBER};
-use crate::node::{Lower, Node, Origin};
+use crate::node::Node;
 use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
 use openpath_vfs::{Found, Inode, Patience};
 use std::sync::Arc;
 
-/// Where the layers below are looked in.
-enum Way {
+/// Where the layers below are searched.
+enum LowerLocation {
     /// In this directory, for this name.
     Name(Vec<u8>),
     /// At this path from their roots.
     Path(Vec<u8>),
 }
 
-impl Way {
+impl LowerLocation {
     /// Follows a redirect from here (R2).
     ///
     /// # Errors
-    /// `EIO`: it is none that could be followed.
-    fn redirected(&self, to: &[u8]) -> Result<Self, Errno> {
+    /// `EIO`: it cannot be followed.
+    fn follow_redirect(&self, to: &[u8]) -> Result<Self, Errno> {
         let (absolute, to) = match to.strip_prefix(b"/") {
             Some(rest) => (true, rest),
             None => (false, to),
@@ -57,34 +57,38 @@ impl Way {
 
 impl Node {
     /// As `InodeOps::lookup`.
-    pub(crate) fn find(&self, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+    pub(crate) fn lookup(&self, name: &[u8], patience: Patience) -> Result<Found, Errno> {
         if !self.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        let found = match self.search(name, patience) {
+        let found = match self.find_layers(name, patience) {
             Err(Errno::EAGAIN) if patience == Patience::Cached => return Ok(Found::WouldBlock),
             found => found?,
         };
-        let Some(hit) = found else {
+        let Some(result) = found else {
             return Ok(Found::Absent);
         };
-        let inode = self.fs.adopt(hit)?;
-        if self.fs.confirms
+        let inode = self.fs.adopt(result)?;
+        if self.fs.revalidates
             && let Some(node) = Self::of(&inode)
         {
-            node.settle(&inode);
+            node.copy_attr(&inode);
         }
         Ok(Found::Inode(inode))
     }
 
-    /// What a name in this directory is.
+    /// The layer inodes of a name in this directory.
     ///
     /// # Errors
-    /// What a layer meets; `EAGAIN` if it would have to wait and may not; `EIO` for a redirect that
-    /// leads nowhere.
-    pub(crate) fn search(&self, name: &[u8], patience: Patience) -> Result<Option<Hit>, Errno> {
-        let mut way = Way::Name(name.to_vec());
-        let mut hit = Hit {
+    /// Those of a layer; `EAGAIN` if it would have to wait and may not; `EIO` for an invalid
+    /// redirect.
+    pub(crate) fn find_layers(
+        &self,
+        name: &[u8],
+        patience: Patience,
+    ) -> Result<Option<LookupResult>, Errno> {
+        let mut location = LowerLocation::Name(name.to_vec());
+        let mut result = LookupResult {
             upper: None,
             lowers: Vec::new(),
             origin: Origin::None,
@@ -92,89 +96,94 @@ impl Node {
             impure: false,
         };
         if let Some(dir) = self.upper() {
-            match look(dir, name, patience)? {
+            match lookup(dir, name, patience)? {
                 None => {}
                 Some(found) if is_whiteout(&found) => return Ok(None),
                 Some(found) if !found.is_dir() => {
                     return self.upper_file(found, patience).map(Some);
                 }
                 Some(found) => {
-                    let marks = self.marks_of(&found, patience)?;
-                    hit.upper = Some(found);
-                    hit.impure = marks.impure;
+                    let marks = self.dir_marks(&found, patience)?;
+                    result.upper = Some(found);
+                    result.impure = marks.impure;
                     if marks.opaque {
-                        return Ok(Some(hit));
+                        return Ok(Some(result));
                     }
                     if let Some(to) = marks.redirect {
-                        way = way.redirected(&to)?;
+                        location = location.follow_redirect(&to)?;
                     }
                 }
             }
         }
-        self.search_lowers(&mut hit, way, patience)?;
-        Ok(Some(hit).filter(|hit| hit.upper.is_some() || !hit.lowers.is_empty()))
+        self.find_lowers(&mut result, location, patience)?;
+        Ok(Some(result).filter(|result| result.upper.is_some() || !result.lowers.is_empty()))
     }
 
-    /// What is no directory and in the upper tree.
-    fn upper_file(&self, upper: Arc<Inode>, patience: Patience) -> Result<Hit, Errno> {
-        let number = match self.fs.known(&upper) {
+    /// The result for a file of the upper tree.
+    fn upper_file(&self, upper: Arc<Inode>, patience: Patience) -> Result<LookupResult, Errno> {
+        let number = match self.fs.find_by_upper(&upper) {
             Some(known) => Some(known.ino()),
             None if patience == Patience::Cached => return Err(Errno::EAGAIN),
-            None => self.kept_number(&upper)?,
+            None => self.stored_number(&upper)?,
         };
-        let hit = Hit {
+        let result = LookupResult {
             number,
-            ..Hit::of_upper(upper)
+            ..LookupResult::of_upper(upper)
         };
-        Ok(hit)
+        Ok(result)
     }
 
-    /// The number that a file of the upper tree shows, if it is another than its own.
+    /// The number that a file of the upper tree shows, if not its own.
     ///
     /// # Errors
-    /// What the layer meets.
-    pub(crate) fn kept_number(&self, upper: &Inode) -> Result<Option<u64>, Errno> {
-        let kept = self.fs.options.marks.get(upper, NUMBER)?;
-        let kept = kept.and_then(|value| String::from_utf8(value).ok());
-        Ok(kept.and_then(|text| text.parse().ok()))
+    /// Those of the layer.
+    pub(crate) fn stored_number(&self, upper: &Inode) -> Result<Option<u64>, Errno> {
+        let stored = self.fs.options.marks.get(upper, NUMBER)?;
+        let stored = stored.and_then(|value| String::from_utf8(value).ok());
+        Ok(stored.and_then(|text| text.parse().ok()))
     }
 
-    fn marks_of(&self, dir: &Inode, patience: Patience) -> Result<DirMarks, Errno> {
+    fn dir_marks(&self, dir: &Inode, patience: Patience) -> Result<DirMarks, Errno> {
         if patience == Patience::Cached {
             return Err(Errno::EAGAIN);
         }
         self.fs.options.marks.of_dir(dir)
     }
 
-    /// Adds what the lower layers have (R1).
-    fn search_lowers(&self, hit: &mut Hit, mut way: Way, patience: Patience) -> Result<(), Errno> {
+    /// Adds the inodes of the lower layers (R1).
+    fn find_lowers(
+        &self,
+        result: &mut LookupResult,
+        mut location: LowerLocation,
+        patience: Patience,
+    ) -> Result<(), Errno> {
         let last = self.fs.lowers.len().saturating_sub(1);
         for layer in 0..self.fs.lowers.len() {
-            let (found, stops) = match &way {
-                Way::Name(name) => {
+            let (found, hides_lower) = match &location {
+                LowerLocation::Name(name) => {
                     let dir = self.lowers().iter().find(|lower| lower.layer == layer);
                     match dir {
-                        Some(dir) => (look(&dir.inode, name, patience)?, false),
+                        Some(dir) => (lookup(&dir.inode, name, patience)?, false),
                         None => continue,
                     }
                 }
-                Way::Path(path) => self.walk(layer, path, patience)?,
+                LowerLocation::Path(path) => self.walk(layer, path, patience)?,
             };
             if let Some(found) = found {
-                let over = hit.upper.is_some() || !hit.lowers.is_empty();
+                let over = result.upper.is_some() || !result.lowers.is_empty();
                 if self.fs.is_lower_whiteout(&found) || over && !found.is_dir() {
                     return Ok(());
                 }
-                if hit.lowers.is_empty() {
-                    hit.origin = self.origin(&way)?;
+                if result.lowers.is_empty() {
+                    result.origin = self.origin(&location)?;
                 }
                 let is_dir = found.is_dir();
-                // Nothing lies below the last layer that a mark could speak of.
+                // A mark is about the layers below, and there is none.
                 let marks = match is_dir && layer != last {
-                    true => self.marks_of(&found, patience)?,
+                    true => self.dir_marks(&found, patience)?,
                     false => DirMarks::default(),
                 };
-                hit.lowers.push(Lower {
+                result.lowers.push(Lower {
                     layer,
                     inode: found,
                 });
@@ -182,24 +191,24 @@ impl Node {
                     return Ok(());
                 }
                 if let Some(to) = marks.redirect {
-                    way = way.redirected(&to)?;
+                    location = location.follow_redirect(&to)?;
                 }
             }
-            if stops {
+            if hides_lower {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn origin(&self, way: &Way) -> Result<Origin, Errno> {
-        Ok(match way {
-            Way::Name(name) => Origin::Name(self.inode()?, name.as_slice().into()),
-            Way::Path(path) => Origin::Path(path.as_slice().into()),
+    fn origin(&self, location: &LowerLocation) -> Result<Origin, Errno> {
+        Ok(match location {
+            LowerLocation::Name(name) => Origin::Name(self.inode()?, name.as_slice().into()),
+            LowerLocation::Path(path) => Origin::Path(path.as_slice().into()),
         })
     }
 
-    /// What is at a path of one layer, and whether the layers below are hidden there.
+    /// The inode at a path of one layer, and whether the path hides the layers below.
     fn walk(
         &self,
         layer: usize,
@@ -207,41 +216,40 @@ impl Node {
         patience: Patience,
     ) -> Result<(Option<Arc<Inode>>, bool), Errno> {
         let mut at = Arc::clone(self.fs.lowers[layer].root());
-        let mut stops = false;
+        let mut hides_lower = false;
         let mut names = path.split(|byte| *byte == b'/').peekable();
         while let Some(name) = names.next() {
-            let Some(next) = look(&at, name, patience)? else {
-                return Ok((None, stops));
+            let Some(next) = lookup(&at, name, patience)? else {
+                return Ok((None, hides_lower));
             };
             if names.peek().is_some() {
                 if !next.is_dir() {
                     return Ok((None, true));
                 }
-                stops |= self.marks_of(&next, patience)?.opaque;
+                hides_lower |= self.dir_marks(&next, patience)?.opaque;
             }
             at = next;
         }
-        Ok((Some(at), stops))
+        Ok((Some(at), hides_lower))
     }
 
-    /// Whether a lower layer has something under this name in this directory, that would show if
-    /// the upper tree did not hide it.
+    /// Whether a lower layer has something under this name that would show without the upper tree.
     ///
     /// # Errors
-    /// What a layer meets.
-    pub(crate) fn has_beneath(&self, name: &[u8]) -> Result<bool, Errno> {
+    /// Those of a layer.
+    pub(crate) fn is_in_lower(&self, name: &[u8]) -> Result<bool, Errno> {
         for lower in self.lowers() {
-            if let Some(found) = look(&lower.inode, name, Patience::Wait)? {
+            if let Some(found) = lookup(&lower.inode, name, Patience::Wait)? {
                 return Ok(!self.fs.is_lower_whiteout(&found));
             }
         }
         Ok(false)
     }
 
-    /// Where a directory is in the lower layers, from their roots and without a slash before it.
+    /// The path of a directory in the lower layers, from their roots and without a leading slash.
     ///
     /// # Errors
-    /// `EIO`: nowhere.
+    /// `EIO`: it has none.
     pub(crate) fn lower_path(&self) -> Result<Vec<u8>, Errno> {
         let mut names: Vec<Box<[u8]>> = Vec::new();
         let mut at = match &self.origin {

@@ -7,14 +7,18 @@
 //!     copied up and is the same is no change.
 //! R2. A directory is renamed if it is found beneath by a redirect; a file, if it shows the number
 //!     of one that is gone.
+//! R3. Attributes of a directory are changed if its copy has others than when it was made. What
+//!     others changed beneath since is no change of the upper tree. Where nothing is noted, they
+//!     are changed if they differ from those beneath.
 
+use crate::attrs::{SidesByPath, values};
 use crate::fs::Hit;
 use crate::layer::{list, look};
 use crate::node::{Node, Origin};
 use crate::superblock::OverlayFs;
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
-use openpath_vfs::{AclKind, Inode, Patience, SuperBlock};
+use openpath_vfs::{Inode, Patience, SuperBlock};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -75,6 +79,9 @@ struct Found {
     moved: Vec<Moved>,
     /// Where directories that moved were beneath.
     left: HashSet<Vec<u8>>,
+    /// Where attributes of directories changed, by path; those of which nothing is noted are not
+    /// in it.
+    sides: SidesByPath,
 }
 
 impl Found {
@@ -163,9 +170,20 @@ impl OverlayFs {
     /// `EINVAL`: `sb` is no overlay. `E2BIG`: more than `max` changes, or paths of more than 128
     /// bytes for each of these together. What the layers meet.
     pub fn changes(sb: &SuperBlock, max: usize) -> Result<Vec<Change>, Errno> {
-        if Node::of(sb.root()).is_none() {
-            return Err(Errno::EINVAL);
-        }
+        Ok(Self::changes_and_sides(sb, max)?.0)
+    }
+
+    /// As [`OverlayFs::changes`]; and where the attributes of each directory changed that is in the
+    /// upper tree and in a lower one, by path, the root's being empty. A directory of which nothing
+    /// is noted is missing.
+    ///
+    /// # Errors
+    /// As [`OverlayFs::changes`].
+    pub fn changes_and_sides(
+        sb: &SuperBlock,
+        max: usize,
+    ) -> Result<(Vec<Change>, SidesByPath), Errno> {
+        let root = Node::of(sb.root()).ok_or(Errno::EINVAL)?;
         let mut found = Found {
             all: BTreeMap::new(),
             count: 0,
@@ -174,7 +192,12 @@ impl OverlayFs {
             gone: Vec::new(),
             moved: Vec::new(),
             left: HashSet::new(),
+            sides: SidesByPath::new(),
         };
+        if let (Some(upper), Some(lower)) = (root.upper(), root.lowers().first()) {
+            let sides = root.fs.sides(upper, &lower.inode)?;
+            found.sides.extend(sides.map(|sides| (Vec::new(), sides)));
+        }
         let mut dirs = vec![(Arc::clone(sb.root()), Vec::new())];
         while let Some((dir, path)) = dirs.pop() {
             let node = Node::of(&dir).ok_or(Errno::EIO)?;
@@ -193,7 +216,8 @@ impl OverlayFs {
                 }
             }
         }
-        found.joined()
+        let sides = std::mem::take(&mut found.sides);
+        Ok((found.joined()?, sides))
     }
 }
 
@@ -222,7 +246,13 @@ impl Node {
                 found.note(path, ChangeKind::Added)?;
             }
             Some(lower) => {
-                let is_same = same_attributes(&upper, &lower.inode, self)?;
+                // R3
+                let sides = self.fs.sides(&upper, &lower.inode)?;
+                let is_same = sides.is_some_and(|sides| !sides.upper)
+                    || same_attributes(&upper, &lower.inode, self)?;
+                found
+                    .sides
+                    .extend(sides.map(|sides| (path.to_vec(), sides)));
                 let inode = self.fs.adopt(hit)?;
                 let node = Self::of(&inode).ok_or(Errno::EIO)?;
                 let from = [b"/", &node.lower_path()?[..]].concat();
@@ -329,22 +359,7 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
         return Ok(false);
     }
     let marks = node.fs.options.marks;
-    let values = |inode: &Inode| -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Errno> {
-        let names = match inode.ops().listxattr(inode) {
-            Err(Errno::EOPNOTSUPP) => return Ok(BTreeMap::new()),
-            names => names?,
-        };
-        let mut all = BTreeMap::new();
-        for name in names {
-            // Not every tree lists the access control lists that its files have.
-            if marks.shown(&name).is_some() && AclKind::of_name(&name).is_none() {
-                let value = inode.ops().getxattr(inode, &name)?;
-                all.insert(name, value);
-            }
-        }
-        Ok(all)
-    };
-    Ok(values(upper)? == values(lower)?)
+    Ok(values(upper, marks)? == values(lower, marks)?)
 }
 
 /// Whether two files are of one kind and hold the same (R1).

@@ -65,6 +65,7 @@
 #![forbid(unsafe_code)]
 
 mod aside;
+mod attrs;
 mod change;
 mod changes;
 mod copied;
@@ -86,6 +87,7 @@ mod taken;
 mod told;
 mod whiteout;
 
+pub use attrs::{Sides, SidesByPath};
 pub use changes::{Change, ChangeKind};
 pub use copied::Copied;
 pub use copying::Copying;

@@ -9,6 +9,7 @@
 //! | `impure` | a directory | `y` | some of its files show other numbers than their own |
 //! | `ino` | what was copied up | a number | with which it is shown; Linux passes it over |
 //! | `taken` | what replaced an entry | seconds | when its name was taken; as `ino` |
+//! | `attrs` | a directory copied up | digests | which attributes it had; as `ino` |
 //!
 //! # Rules
 //! R1. A guest's attribute whose name begins like a mark is kept as `overlay.` and the rest behind
@@ -29,6 +30,8 @@ pub(crate) const IMPURE: &[u8] = b"impure";
 pub(crate) const NUMBER: &[u8] = b"ino";
 /// The mark of what replaced another entry of the upper tree.
 pub(crate) const TAKEN: &[u8] = b"taken";
+/// The mark of a directory that was copied up.
+pub(crate) const ATTRS: &[u8] = b"attrs";
 /// Flags of an attribute that is set, whether or not it was there.
 const ANY: u32 = 0;
 /// What stands between the beginning and a guest's own name.

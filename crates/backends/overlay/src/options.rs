@@ -52,7 +52,8 @@ pub struct OverlayOptions {
     /// `RENAME_WHITEOUT` make one, and one in a lower tree hides nothing. Else, as in Linux, both
     /// are refused, and one in a lower tree is a whiteout.
     pub null_devices: bool,
-    /// When a name was taken from the lower trees is noted with what replaces its copy.
+    /// When a name was taken from the lower trees is noted with what replaces its copy, and the
+    /// attributes of a directory with its copy.
     pub notes_taken: bool,
     /// A file is brought to stable storage before it is put in place, and the directory after.
     pub syncs: bool,

@@ -12,6 +12,7 @@
 //! R3. What has lost its name gets a copy without one.
 
 use crate::aside::Spot;
+use crate::attrs::{Values, values};
 use crate::copying::Way;
 use crate::fs::address;
 use crate::layer::{change, set};
@@ -19,7 +20,7 @@ use crate::marks::NUMBER;
 use crate::node::{Node, Origin};
 use crate::whiteout::stored_mode;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{AclKind, Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};
+use openpath_vfs::{Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -116,7 +117,7 @@ impl Node {
             .fs
             .aside(now, |work, name| crate::layer::make(work, name, &new))?;
         let made = Arc::clone(aside.inode.as_ref().ok_or(Errno::EIO)?);
-        self.fill(&made, lower, &attr, now, data)?;
+        self.fill(&made, lower, (&attr, &acls), now, data)?;
         aside.put(spot, None, false)?;
         Ok(made)
     }
@@ -131,7 +132,7 @@ impl Node {
         let acls = lower.acls();
         let new = new_of((&attr, &acls), 0, &[], now);
         let made = change(work, |ops| ops.tmpfile(work, &new))?;
-        self.fill(&made, lower, &attr, now, data)?;
+        self.fill(&made, lower, (&attr, &acls), now, data)?;
         Ok(made)
     }
 
@@ -140,7 +141,7 @@ impl Node {
         &self,
         made: &Inode,
         lower: &Inode,
-        attr: &Attr,
+        (attr, acls): (&Attr, &Acls),
         now: Timespec,
         data: u64,
     ) -> Result<(), Errno> {
@@ -150,7 +151,7 @@ impl Node {
             copy_data(lower, made, size, now, &mut way)?;
             self.fs.copied.bytes(size);
         }
-        self.copy_xattrs(lower, made, now)?;
+        let copied = self.copy_xattrs(lower, made, now)?;
         if !mode::is_dir(attr.mode) && attr.nlink == 1 {
             let number = self.inode()?.ino().to_string();
             match self
@@ -172,6 +173,10 @@ impl Node {
             };
             set(made, &bits)?;
         }
+        if mode::is_dir(attr.mode) && self.fs.options.notes_taken {
+            let source = (attr, acls, &copied);
+            crate::attrs::note(made, source, self.fs.options.marks, now)?;
+        }
         set(
             made,
             &SetAttr {
@@ -182,22 +187,13 @@ impl Node {
         )
     }
 
-    fn copy_xattrs(&self, lower: &Inode, made: &Inode, now: Timespec) -> Result<(), Errno> {
-        let names = match lower.ops().listxattr(lower) {
-            Err(Errno::EOPNOTSUPP) => return Ok(()),
-            names => names?,
-        };
+    /// Copies extended attributes, and gives what the lower inode had; its lists were given to the
+    /// copy when it was made.
+    fn copy_xattrs(&self, lower: &Inode, made: &Inode, now: Timespec) -> Result<Values, Errno> {
         let marks = self.fs.options.marks;
-        for name in names {
-            // The lists were given to the copy when it was made.
-            if marks.shown(&name).is_none() || AclKind::of_name(&name).is_some() {
-                continue;
-            }
-            let value = match lower.ops().getxattr(lower, &name) {
-                Err(Errno::ENODATA) => continue,
-                value => value?,
-            };
-            match change(made, |ops| ops.setxattr(made, &name, &value, 0, now)) {
+        let all = values(lower, marks)?;
+        for (name, value) in &all {
+            match change(made, |ops| ops.setxattr(made, name, value, 0, now)) {
                 // A tree that cannot keep it goes without; one that keeps marks of anyone's is
                 // anyone's, who may not set all that the lower one has.
                 Err(Errno::EOPNOTSUPP) => {}
@@ -205,7 +201,7 @@ impl Node {
                 done => done?,
             }
         }
-        Ok(())
+        Ok(all)
     }
 }
 

@@ -41,11 +41,9 @@ impl OverlayFs {
             return Err(Errno::EINVAL);
         }
         let now = options.clock.now();
-        let below = options.lowers[0].root().attr();
-        let acls = options.lowers[0].root().acls();
         let upper = match &options.upper {
             Some(sb) => Some(Upper {
-                root: dir_of(sb, &options.upper_dir, (&below, Some(&acls)), now)?,
+                root: upper_root(sb, &options, now)?,
                 work: dir_of(sb, &options.work_dir, (&private(sb.root()), None), now)?,
                 sb: Arc::clone(sb),
             }),
@@ -77,6 +75,26 @@ fn private(root: &Inode) -> Attr {
     }
 }
 
+/// The root of the upper tree, made like that of the topmost lower one if there is none.
+fn upper_root(
+    sb: &SuperBlock,
+    options: &OverlayOptions,
+    now: Timespec,
+) -> Result<Arc<Inode>, Errno> {
+    let name = &options.upper_dir;
+    let is_new = options.notes_taken && look(sb.root(), name, Patience::Wait)?.is_none();
+    let below = options.lowers[0].root();
+    let (attr, acls) = (below.attr(), below.acls());
+    let dir = dir_of(sb, name, (&attr, Some(&acls)), now)?;
+    if is_new {
+        let values = crate::attrs::values(below, options.marks)?;
+        let source = (&attr, &acls, &values);
+        crate::attrs::note(&dir, source, options.marks, now)?;
+        set(&dir, &times_of(&attr))?;
+    }
+    Ok(dir)
+}
+
 /// A directory in the root of the upper tree, made like `attr` if there is none.
 fn dir_of(
     sb: &SuperBlock,
@@ -103,13 +121,16 @@ fn dir_of(
         acls,
     };
     let dir = make(root, name, &new)?;
-    let times = SetAttr {
+    set(&dir, &times_of(attr))?;
+    Ok(dir)
+}
+
+fn times_of(attr: &Attr) -> SetAttr {
+    SetAttr {
         atime: Some(attr.atime),
         mtime: Some(attr.mtime),
         ..SetAttr::default()
-    };
-    set(&dir, &times)?;
-    Ok(dir)
+    }
 }
 
 fn core_options(options: &OverlayOptions) -> SuperBlockOptions {

@@ -6,6 +6,7 @@ mod acl_commit;
 mod bounds;
 mod builds;
 mod commit;
+mod commit_dirs;
 mod config;
 mod confine;
 mod escape;

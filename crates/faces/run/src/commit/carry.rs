@@ -14,7 +14,7 @@
 
 use crate::Refusal;
 use crate::commit::away::Way;
-use crate::commit::facts::Time;
+use crate::commit::facts::{Attributes, Time};
 use crate::commit::held::{Held, Id};
 use crate::commit::journal::{Act, Journal, Known, State, Sweep, Touch};
 use crate::commit::notes::Place;
@@ -303,6 +303,17 @@ impl<'a> Carry<'a> {
         };
         held.dress(to, Some(had), self.journal.any_owner)
             .map_err(fail)
+    }
+
+    /// Whether these are the attributes that the commit gave; an owner that it may have been unable
+    /// to give does not count.
+    pub(crate) fn has(&self, now: &Attributes, given: &Attributes) -> bool {
+        if now.same(given) || !self.journal.any_owner {
+            return now.same(given);
+        }
+        let mut given = given.clone();
+        (given.uid, given.gid) = (now.uid, now.gid);
+        now.same(&given)
     }
 
     /// R4

@@ -9,6 +9,8 @@
 //!     names for it, which the view shows unchanged.
 //! R3. A directory is given the time that the view shows if all of it was committed and nobody else
 //!     changed it since.
+//! R4. A directory gets attributes only if the view changed them: what its copy has since it was
+//!     made is no change, whatever others did beneath.
 
 use crate::Refusal;
 use crate::change::{Change, Kind};
@@ -243,8 +245,10 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// R4
     fn touch_dir(&mut self, entry: &Entry) -> Result<(), Refusal> {
         match &entry.beneath {
+            Some(_) if entry.sides.is_some_and(|sides| !sides.upper) => Ok(()),
             Some((real, facts)) => {
                 let held = self.hold(&entry.path, real, facts)?;
                 let mut after = entry.noted.attributes.clone();

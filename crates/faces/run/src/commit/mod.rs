@@ -137,7 +137,7 @@ impl Commit {
             .map(|change| (change.path.bytes().to_vec(), change.kind.clone()))
             .collect();
         let since = Since::new(&notes, kept.about.made)?;
-        let scan = Scan::new(&base, &upper, kinds, &since)?;
+        let scan = Scan::new(&base, &upper, kinds, &since, inspect.sides())?;
         let choice = Choice::new(&scan, only)?;
         let conflicts = since.conflicts(&base, &scan, &choice)?;
         if let Some(unseen) = conflicts.iter().find(|both| force && both.unseen) {

@@ -235,6 +235,10 @@ impl Carry<'_> {
                 unseen: false,
             });
         };
+        for path in &self.journal.edited {
+            note(path, Did::Changed);
+        }
+        let moved = self.journal.moved_to();
         for act in &self.journal.acts {
             let said = |why| failed(&act.path, why);
             let there = self.base.look(&act.path).map_err(said)?;
@@ -245,7 +249,7 @@ impl Carry<'_> {
                 (Some(new), Some(there)) if !there.id().is(&new) => note(&act.path, Did::Changed),
                 // What moved may change: it moves back as it is.
                 (Some(_), Some(_)) if act.items.is_empty() => {}
-                (Some(_), Some(_)) => self.changed_below(&act.path, done, &mut note)?,
+                (Some(_), Some(_)) => self.changed_below((act, &moved), done, &mut note)?,
             }
         }
         for touch in &self.journal.touches {
@@ -275,23 +279,32 @@ impl Carry<'_> {
         Ok(found)
     }
 
-    /// Notes what changed of what was made.
+    /// Notes what changed of what was made, and what others made in it.
     fn changed_below(
         &self,
-        path: &[u8],
+        (act, moved): (&Act, &HashSet<&[u8]>),
         done: Time,
         note: &mut impl FnMut(&[u8], Did),
     ) -> Result<(), Refusal> {
-        let mut todo = vec![path.to_vec()];
+        let made = act.made();
+        let mut todo = vec![act.path.clone()];
         while let Some(path) = todo.pop() {
             let said = |why| failed(&path, why);
             let Some(facts) = self.base.look(&path).map_err(said)? else {
                 continue;
             };
-            if facts.ctime > done {
-                note(&path, Did::Changed);
+            let moved = moved.contains(&path[..]);
+            match made.get(&path[..]) {
+                None if !moved => {
+                    note(&path, Did::Made);
+                    continue;
+                }
+                _ if facts.ctime > done => note(&path, Did::Changed),
+                Some(Some(stamp)) if !self.is_as_made(&path, stamp)? => {
+                    note(&path, Did::Changed);
+                }
+                _ => {}
             }
-            let moved = self.journal.moves.iter().any(|moved| moved.to == path);
             if facts.is_dir() && !moved {
                 let names = self.base.names(&path).map_err(said)?;
                 todo.extend(names.iter().map(|name| join(&path, name)));

@@ -72,6 +72,7 @@ impl<'a> Draft<'a> {
                 began: file_clock(),
                 opened: Vec::new(),
                 contested: Vec::new(),
+                edited: Vec::new(),
                 any_owner: false,
                 done: None,
             },
@@ -198,6 +199,7 @@ impl<'a> Draft<'a> {
             old,
             copy: None,
             items,
+            stamps: Vec::new(),
             seen,
         });
         Ok(acts.len() - 1)
@@ -223,6 +225,7 @@ impl<'a> Draft<'a> {
             old,
             copy: None,
             items: Vec::new(),
+            stamps: Vec::new(),
             seen,
         });
         Ok(())

@@ -76,6 +76,11 @@ impl Held {
         self.fd
     }
 
+    /// The same file, with what is known of it read again.
+    pub(crate) fn again(self) -> Result<Held> {
+        Held::of(self.fd)
+    }
+
     /// Whether both hold one inode now: a rename may have copied it up since they were opened.
     pub(crate) fn same(&self, other: &Held) -> Result<bool> {
         let (a, b) = (facts_of(self.fd())?, facts_of(other.fd())?);

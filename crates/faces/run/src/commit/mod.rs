@@ -45,6 +45,7 @@ mod scan;
 mod seen;
 mod since;
 mod stage;
+mod stamp;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -307,7 +308,10 @@ pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal
             }
             carry.back(state)?;
         }
-        state => carry.forth(state)?,
+        state => {
+            carry.note_edited(state)?;
+            carry.forth(state)?;
+        }
     }
     Ok(carry.journal.changes)
 }

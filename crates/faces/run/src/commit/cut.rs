@@ -17,7 +17,7 @@ use crate::Refusal;
 use crate::commit::carry::{Carry, kept, now};
 use crate::commit::facts::{Facts, Time};
 use crate::commit::held::Id;
-use crate::commit::journal::{Act, State, Sweep, Touch};
+use crate::commit::journal::{Act, State, Sweep};
 use crate::commit::scan::{failed, told};
 use crate::commit::since::{Conflict, Did};
 use crate::commit::stamp::Stamp;
@@ -66,7 +66,7 @@ impl Carry<'_> {
             self.since_exchanged((act, &moved), state, &mut note)?;
         }
         for touch in &self.journal.touches {
-            if self.is_neither(touch)? {
+            if self.is_touched(touch)? {
                 note(&touch.path, Did::Changed);
             }
         }
@@ -214,21 +214,5 @@ impl Carry<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// Whether a file has attributes that it had neither before the commit nor has after it.
-    fn is_neither(&self, touch: &Touch) -> Result<bool, Refusal> {
-        let said = |why| failed(&touch.path, why);
-        let held = self.base.hold(&touch.path).map_err(said)?;
-        let Some(held) = held.filter(|held| held.id().is(&touch.id)) else {
-            // The way back leaves it.
-            return Ok(false);
-        };
-        let mut now = held.attributes().map_err(said)?;
-        self.as_closed(&touch.id, &mut now, touch.before.mode);
-        let known = [&touch.before, &touch.after];
-        let times = known.iter().any(|known| known.mtime == now.mtime);
-        let same = known.iter().any(|known| known.same(&now));
-        Ok(!same || !held.facts.is_dir() && !times)
     }
 }

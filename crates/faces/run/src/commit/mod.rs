@@ -49,6 +49,7 @@ mod stamp;
 mod swap;
 #[cfg(test)]
 mod tests;
+mod touch;
 mod tree;
 
 pub(crate) use since::note;

@@ -7,6 +7,7 @@ mod bounds;
 mod builds;
 mod commit;
 mod commit_dirs;
+mod commit_ends;
 mod config;
 mod confine;
 mod escape;

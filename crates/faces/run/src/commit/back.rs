@@ -227,14 +227,14 @@ impl Carry<'_> {
     pub(crate) fn later(&self) -> Result<Vec<Conflict>, Refusal> {
         let done = self.journal.done.unwrap_or_default();
         let mut found = Vec::new();
-        let mut note = |path: &[u8], did| {
-            found.push(Conflict {
-                path: told(path),
-                place: told(path),
-                did,
-                unseen: false,
-            });
+        let conflict = |path: &[u8], did, in_view| Conflict {
+            path: told(path),
+            place: told(path),
+            did,
+            unseen: false,
+            in_view,
         };
+        let mut note = |path: &[u8], did| found.push(conflict(path, did, false));
         for path in &self.journal.edited {
             note(path, Did::Changed);
         }
@@ -270,7 +270,7 @@ impl Carry<'_> {
         }
         for (number, sweep) in self.journal.sweeps.iter().enumerate() {
             if let Sweep::Take(path) = sweep {
-                let mut newer = |path: &[u8]| note(path, Did::Changed);
+                let mut newer = |path: &[u8]| found.push(conflict(path, Did::Changed, true));
                 self.give_back(&kept("view", number), path, &mut newer, None)?;
             }
         }

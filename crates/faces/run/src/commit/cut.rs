@@ -55,6 +55,7 @@ impl Carry<'_> {
                 place: told(path),
                 did,
                 unseen: false,
+                in_view: false,
             });
         };
         let moved = self.journal.moved_to();

@@ -57,6 +57,9 @@ pub struct Conflict {
     pub did: Did,
     /// The view never saw it, and its directory is to go: force does not remove it.
     pub unseen: bool,
+    /// The view changed it since its commit, which is to be undone; the real file is as it was
+    /// committed.
+    pub in_view: bool,
 }
 
 /// When a view took what it changed.
@@ -158,6 +161,7 @@ impl Since {
                 place: told(place),
                 did,
                 unseen,
+                in_view: false,
             });
         };
         if let (Is::File | Is::Lost, Some(here), Some(place)) =

@@ -7,14 +7,18 @@
 //!     content is no change.
 //! R2. A directory was renamed if a redirect leads to its lower directory; a file, if it shows the
 //!     number of a lower file that is hidden.
+//! R3. The attributes of a directory are changed if its copy has others than when it was made. A
+//!     later change by others to the lower directory is no change of the upper tree. Without a
+//!     record they are changed if they differ from the lower directory's.
 
+use crate::attrs::{SidesByPath, values};
 use crate::layer::{list_dir, lookup};
 use crate::lookup_result::{LookupResult, Origin};
 use crate::node::Node;
 use crate::superblock::OverlayFs;
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
-use openpath_vfs::{AclKind, Inode, Patience, SuperBlock};
+use openpath_vfs::{Inode, Patience, SuperBlock};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -75,6 +79,8 @@ struct Comparison {
     moved: Vec<NewFile>,
     /// Lower paths of directories that moved.
     moved_dirs: HashSet<Vec<u8>>,
+    /// Where attributes of directories changed, by path; directories without a record are missing.
+    sides: SidesByPath,
 }
 
 impl Comparison {
@@ -163,9 +169,20 @@ impl OverlayFs {
     /// `EINVAL`: `sb` is no overlay. `E2BIG`: more than `max` changes, or paths of more than 128
     /// bytes for each of these together. Those of the layers.
     pub fn changes(sb: &SuperBlock, max: usize) -> Result<Vec<Change>, Errno> {
-        if Node::of(sb.root()).is_none() {
-            return Err(Errno::EINVAL);
-        }
+        Ok(Self::changes_and_sides(sb, max)?.0)
+    }
+
+    /// As [`OverlayFs::changes`]; and where the attributes of each directory changed that is in the
+    /// upper tree and in a lower one, by path, the root's being empty. A directory without a record
+    /// is missing.
+    ///
+    /// # Errors
+    /// As [`OverlayFs::changes`].
+    pub fn changes_and_sides(
+        sb: &SuperBlock,
+        max: usize,
+    ) -> Result<(Vec<Change>, SidesByPath), Errno> {
+        let root = Node::of(sb.root()).ok_or(Errno::EINVAL)?;
         let mut comparison = Comparison {
             all: BTreeMap::new(),
             count: 0,
@@ -174,7 +191,13 @@ impl OverlayFs {
             hidden: Vec::new(),
             moved: Vec::new(),
             moved_dirs: HashSet::new(),
+            sides: SidesByPath::new(),
         };
+        if let (Some(upper), Some(lower)) = (root.upper(), root.lowers().first()) {
+            let sides = root.fs.sides(upper, &lower.inode)?;
+            let sides = sides.map(|sides| (Vec::new(), sides));
+            comparison.sides.extend(sides);
+        }
         let mut dirs = vec![(Arc::clone(sb.root()), Vec::new())];
         while let Some((dir, path)) = dirs.pop() {
             let node = Node::of(&dir).ok_or(Errno::EIO)?;
@@ -193,7 +216,8 @@ impl OverlayFs {
                 }
             }
         }
-        comparison.finish()
+        let sides = std::mem::take(&mut comparison.sides);
+        Ok((comparison.finish()?, sides))
     }
 }
 
@@ -225,7 +249,13 @@ impl Node {
                 comparison.add(path, ChangeKind::Added)?;
             }
             Some(lower) => {
-                let is_same = same_attributes(&upper, &lower.inode, self)?;
+                // R3
+                let sides = self.fs.sides(&upper, &lower.inode)?;
+                let is_same = sides.is_some_and(|sides| !sides.upper)
+                    || same_attributes(&upper, &lower.inode, self)?;
+                comparison
+                    .sides
+                    .extend(sides.map(|sides| (path.to_vec(), sides)));
                 let inode = self.fs.adopt(result)?;
                 let node = Self::of(&inode).ok_or(Errno::EIO)?;
                 let from = [b"/", &node.lower_path()?[..]].concat();
@@ -337,22 +367,7 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
         return Ok(false);
     }
     let marks = node.fs.options.marks;
-    let values = |inode: &Inode| -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Errno> {
-        let names = match inode.ops().listxattr(inode) {
-            Err(Errno::EOPNOTSUPP) => return Ok(BTreeMap::new()),
-            names => names?,
-        };
-        let mut all = BTreeMap::new();
-        for name in names {
-            // Not every tree lists the access control lists that its files have.
-            if marks.shown_name(&name).is_some() && AclKind::of_name(&name).is_none() {
-                let value = inode.ops().getxattr(inode, &name)?;
-                all.insert(name, value);
-            }
-        }
-        Ok(all)
-    };
-    Ok(values(upper)? == values(lower)?)
+    Ok(values(upper, marks)? == values(lower, marks)?)
 }
 
 /// Whether two files have the same type and content (R1).

@@ -12,6 +12,7 @@
 //!     two.
 //! R3. The copy of a file that has lost its name has no name.
 
+use crate::attrs::{Values, values};
 use crate::layer::{set_attr, with_lock};
 use crate::lookup_result::{Origin, address};
 use crate::marks::NUMBER;
@@ -20,7 +21,7 @@ use crate::progress::CopyProgress;
 use crate::staged::Destination;
 use crate::whiteout::stored_mode;
 use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{AclKind, Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};
+use openpath_vfs::{Acls, Attr, Extent, Inode, NewInode, Patience, SetAttr};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -123,7 +124,7 @@ impl Node {
             .fs
             .stage(now, |work, name| crate::layer::create(work, name, &new))?;
         let made = Arc::clone(staged.inode.as_ref().ok_or(Errno::EIO)?);
-        self.copy_content(&made, lower, &attr, now, data)?;
+        self.copy_content(&made, lower, (&attr, &acls), now, data)?;
         staged.install(destination, None, false)?;
         Ok(made)
     }
@@ -138,7 +139,7 @@ impl Node {
         let acls = lower.acls();
         let new = new_inode((&attr, &acls), 0, &[], now);
         let made = with_lock(work, |ops| ops.tmpfile(work, &new))?;
-        self.copy_content(&made, lower, &attr, now, data)?;
+        self.copy_content(&made, lower, (&attr, &acls), now, data)?;
         Ok(made)
     }
 
@@ -147,7 +148,7 @@ impl Node {
         &self,
         made: &Inode,
         lower: &Inode,
-        attr: &Attr,
+        (attr, acls): (&Attr, &Acls),
         now: Timespec,
         data: u64,
     ) -> Result<(), Errno> {
@@ -157,7 +158,7 @@ impl Node {
             copy_data(lower, made, size, now, &mut progress)?;
             self.fs.counts.bytes(size);
         }
-        self.copy_xattrs(lower, made, now)?;
+        let copied = self.copy_xattrs(lower, made, now)?;
         if !mode::is_dir(attr.mode) && attr.nlink == 1 {
             let number = self.inode()?.ino().to_string();
             match self
@@ -179,6 +180,10 @@ impl Node {
             };
             set_attr(made, &bits)?;
         }
+        if mode::is_dir(attr.mode) && self.fs.options.notes_taken {
+            let source = (attr, acls, &copied);
+            crate::attrs::note(made, source, self.fs.options.marks, now)?;
+        }
         set_attr(
             made,
             &SetAttr {
@@ -189,22 +194,13 @@ impl Node {
         )
     }
 
-    fn copy_xattrs(&self, lower: &Inode, made: &Inode, now: Timespec) -> Result<(), Errno> {
-        let names = match lower.ops().listxattr(lower) {
-            Err(Errno::EOPNOTSUPP) => return Ok(()),
-            names => names?,
-        };
+    /// Copies extended attributes, and gives what the lower inode had; its lists were given to the
+    /// copy when it was made.
+    fn copy_xattrs(&self, lower: &Inode, made: &Inode, now: Timespec) -> Result<Values, Errno> {
         let marks = self.fs.options.marks;
-        for name in names {
-            // The copy was made with its lists.
-            if marks.shown_name(&name).is_none() || AclKind::of_name(&name).is_some() {
-                continue;
-            }
-            let value = match lower.ops().getxattr(lower, &name) {
-                Err(Errno::ENODATA) => continue,
-                value => value?,
-            };
-            match with_lock(made, |ops| ops.setxattr(made, &name, &value, 0, now)) {
+        let all = values(lower, marks)?;
+        for (name, value) in &all {
+            match with_lock(made, |ops| ops.setxattr(made, name, value, 0, now)) {
                 // A tree without such attributes goes without. With marks of any user the tree may
                 // be an ordinary user's, and cannot have all attributes of the lower file.
                 Err(Errno::EOPNOTSUPP) => {}
@@ -212,7 +208,7 @@ impl Node {
                 done => done?,
             }
         }
-        Ok(())
+        Ok(all)
     }
 }
 

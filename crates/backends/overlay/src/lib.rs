@@ -65,6 +65,7 @@
 #![forbid(unsafe_code)]
 
 mod adopt;
+mod attrs;
 mod changes;
 mod copy_up;
 mod counts;
@@ -89,6 +90,7 @@ mod superblock;
 mod taken;
 mod whiteout;
 
+pub use attrs::{Sides, SidesByPath};
 pub use changes::{Change, ChangeKind};
 pub use counts::Copied;
 pub use options::{Marks, OverlayOptions};

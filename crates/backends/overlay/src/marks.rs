@@ -10,6 +10,7 @@
 //! | `impure` | a directory | `y` | some of its files show other inode numbers than their own |
 //! | `ino` | a copied-up file | a number | the number it shows; Linux ignores the mark |
 //! | `taken` | an entry that replaced another | seconds | when its name was taken; as `ino` |
+//! | `attrs` | a copied-up directory | digests | the attributes it had; as `ino` |
 //!
 //! # Rules
 //! R1. A guest's attribute with the prefix of marks is stored with `overlay.` after that prefix, so
@@ -30,6 +31,8 @@ pub(crate) const IMPURE: &[u8] = b"impure";
 pub(crate) const NUMBER: &[u8] = b"ino";
 /// The mark of an entry that replaced another one of the upper tree.
 pub(crate) const TAKEN: &[u8] = b"taken";
+/// The mark of a copied-up directory that records its attributes.
+pub(crate) const ATTRS: &[u8] = b"attrs";
 /// Flags to set an attribute, whether or not it exists.
 const ANY: u32 = 0;
 /// Separates the prefix from a guest's own name.

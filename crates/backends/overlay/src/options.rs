@@ -51,7 +51,8 @@ pub struct OverlayOptions {
     /// `RENAME_WHITEOUT` make one, and one in a lower tree hides nothing. Else, as in Linux, both
     /// are refused, and one in a lower tree is a whiteout.
     pub null_devices: bool,
-    /// Whether the time at which a name of the lower trees was first replaced is recorded.
+    /// Whether the time at which a name of the lower trees was first replaced is recorded, and the
+    /// attributes of a directory when it is copied up.
     pub notes_taken: bool,
     /// Whether a file is synced before it is installed, and its directory afterwards.
     pub syncs: bool,

@@ -44,11 +44,9 @@ impl OverlayFs {
             return Err(Errno::EINVAL);
         }
         let now = options.clock.now();
-        let lower_attr = options.lowers[0].root().attr();
-        let acls = options.lowers[0].root().acls();
         let upper = match &options.upper {
             Some(sb) => Some(Upper {
-                root: find_or_make_dir(sb, &options.upper_dir, (&lower_attr, Some(&acls)), now)?,
+                root: upper_root(sb, &options, now)?,
                 work: find_or_make_dir(
                     sb,
                     &options.work_dir,
@@ -120,6 +118,26 @@ fn private_attr(root: &Inode) -> Attr {
     }
 }
 
+/// The root of the upper tree, made like that of the topmost lower one if it is missing.
+fn upper_root(
+    sb: &SuperBlock,
+    options: &OverlayOptions,
+    now: Timespec,
+) -> Result<Arc<Inode>, Errno> {
+    let name = &options.upper_dir;
+    let is_new = options.notes_taken && lookup(sb.root(), name, Patience::Wait)?.is_none();
+    let below = options.lowers[0].root();
+    let (attr, acls) = (below.attr(), below.acls());
+    let dir = find_or_make_dir(sb, name, (&attr, Some(&acls)), now)?;
+    if is_new {
+        let values = crate::attrs::values(below, options.marks)?;
+        let source = (&attr, &acls, &values);
+        crate::attrs::note(&dir, source, options.marks, now)?;
+        set_attr(&dir, &times_of(&attr))?;
+    }
+    Ok(dir)
+}
+
 /// A directory in the root of the upper tree, made with `attr` if it is missing.
 fn find_or_make_dir(
     sb: &SuperBlock,
@@ -146,13 +164,16 @@ fn find_or_make_dir(
         acls,
     };
     let dir = create(root, name, &new)?;
-    let times = SetAttr {
+    set_attr(&dir, &times_of(attr))?;
+    Ok(dir)
+}
+
+fn times_of(attr: &Attr) -> SetAttr {
+    SetAttr {
         atime: Some(attr.atime),
         mtime: Some(attr.mtime),
         ..SetAttr::default()
-    };
-    set_attr(&dir, &times)?;
-    Ok(dir)
+    }
 }
 
 fn core_options(options: &OverlayOptions) -> SuperBlockOptions {

@@ -6,7 +6,7 @@ mod common;
 use common::{Stack, mkdir, put, task_in};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{Errno, TimeSet, mode};
-use openpath_overlay::{ChangeKind, OverlayFs};
+use openpath_overlay::{ChangeKind, OverlayFs, OverlayOptions};
 use openpath_vfs::SuperBlock;
 
 fn told(tree: &SuperBlock) -> Vec<(String, ChangeKind)> {
@@ -151,4 +151,40 @@ fn too_many_bytes_of_paths_are_refused() {
     // 2,010 bytes.
     assert_eq!(OverlayFs::changes(&tree, 15), Err(Errno::E2BIG));
     assert_eq!(OverlayFs::changes(&tree, 16).map(|all| all.len()), Ok(4));
+}
+
+#[test]
+fn attributes_that_others_changed_beneath_a_copied_directory_are_no_change() {
+    let s = Stack::new(1);
+    let below = &s.below[0];
+    for dir in ["/both", "/theirs", "/ours"] {
+        mkdir(below, dir);
+        below.chmod(dir.as_bytes(), 0o755).expect("chmod");
+    }
+    let options = || OverlayOptions {
+        notes_taken: true,
+        ..s.options()
+    };
+    let tree = OverlayFs::new(options()).expect("an overlay");
+    let (vfs, task) = task_in(&tree);
+    for dir in ["/both", "/theirs", "/ours"] {
+        put(&task, &format!("{dir}/new"), "");
+    }
+    for dir in [&b"/both"[..], b"/ours"] {
+        task.setxattr(dir, b"user.a", b"ours", 0).expect("setxattr");
+    }
+    drop((vfs, task, tree));
+    for dir in [&b"/both"[..], b"/theirs"] {
+        below.chmod(dir, 0o700).expect("chmod");
+    }
+    let tree = OverlayFs::new(options()).expect("an overlay");
+    let (changes, sides) = OverlayFs::changes_and_sides(&tree, 100).expect("changes");
+    let attributes = changes.iter();
+    let attributes = attributes.filter(|change| change.kind == ChangeKind::Attributes);
+    let attributes: Vec<_> = attributes.map(|change| &change.path[..]).collect();
+    assert_eq!(attributes, [&b"/both"[..], b"/ours"]);
+    let of = |path: &str| sides.get(path.as_bytes()).map(|s| (s.upper, s.lower));
+    let all = ["", "/both", "/theirs", "/ours"].map(of);
+    let want = [(false, false), (true, true), (false, true), (true, false)];
+    assert_eq!(all, want.map(Some));
 }

@@ -6,6 +6,8 @@ mod acl_commit;
 mod bounds;
 mod builds;
 mod commit;
+mod commit_dirs;
+mod commit_ends;
 mod config;
 mod confine;
 mod escape;

@@ -9,13 +9,13 @@ use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
 };
 use openpath_abi::{Errno, Stat, mode};
-use openpath_overlay::{ChangeKind, OverlayFs};
+use openpath_overlay::{ChangeKind, OverlayFs, SidesByPath};
 use openpath_vfs::{AclKind, Cred, Fd, SuperBlock, Task, Vfs};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The most changes that are told.
 const CHANGES_MAX: usize = 4_000_000;
@@ -29,6 +29,8 @@ pub(crate) struct Compare {
     view: Reach,
     /// Directories that moved: where they are in the view, and where they are beneath.
     moved: OnceLock<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Where attributes of directories changed, as far as their copies tell.
+    sides: OnceLock<SidesByPath>,
 }
 
 impl Compare {
@@ -45,13 +47,16 @@ impl Compare {
             lower: Reach::new(lower.map_err(failed)?),
             view: Reach::new(view.fork().map_err(failed)?),
             moved: OnceLock::new(),
+            sides: OnceLock::new(),
         })
     }
 
     /// All changes, by path, one for each.
     pub(crate) fn all(&self) -> Result<Vec<Change>, Refusal> {
         let mut all: Vec<Change> = Vec::new();
-        let found = OverlayFs::changes(&self.overlay, CHANGES_MAX).map_err(failed)?;
+        let found = OverlayFs::changes_and_sides(&self.overlay, CHANGES_MAX);
+        let (found, sides) = found.map_err(failed)?;
+        self.sides.get_or_init(|| sides);
         for change in found {
             let kind = match change.kind {
                 ChangeKind::Added => Kind::Added,
@@ -117,11 +122,25 @@ impl Compare {
         };
         (change.size, change.size_before) = (size(now), size(before));
         (change.mode, change.mode_before) = (bits(now.or(before)), bits(before));
+        let path = change.path.bytes();
+        let sides = self.sides().get(path.strip_suffix(b"/").unwrap_or(path));
+        if from.is_some() && sides.is_some_and(|sides| !sides.upper) {
+            // Others may have changed them beneath.
+            change.mode_before = change.mode;
+            return Ok(());
+        }
         let both = before.and(now).is_some_and(|now| !mode::is_lnk(now.mode));
         if let (Some(from), true) = (&from, both) {
             change.lists = self.lower.lists(from)? != self.view.lists(change.path.bytes())?;
         }
         Ok(())
+    }
+
+    /// On which sides the attributes of directories changed, by path, once the changes are known;
+    /// a directory is missing if nothing tells.
+    pub(crate) fn sides(&self) -> &SidesByPath {
+        static NONE: LazyLock<SidesByPath> = LazyLock::new(SidesByPath::new);
+        self.sides.get().unwrap_or(&NONE)
     }
 
     /// Where a path of the view is beneath, once the changes are known; other paths are there

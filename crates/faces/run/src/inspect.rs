@@ -8,6 +8,7 @@ use crate::plan::{PathBytes, Plan};
 use crate::view::{How, View};
 use crate::{Kept, Refusal};
 use openpath_abi::Errno;
+use openpath_overlay::SidesByPath;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -61,6 +62,11 @@ impl Inspect {
     /// It cannot be read.
     pub fn changes(&self) -> Result<Vec<Change>, Refusal> {
         self.compare.all()
+    }
+
+    /// As [`Compare::sides`].
+    pub(crate) fn sides(&self) -> &SidesByPath {
+        self.compare.sides()
     }
 
     /// Where a path of the view is in the real tree: elsewhere, if a directory above it was

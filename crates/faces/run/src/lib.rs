@@ -93,7 +93,9 @@ mod view;
 mod wire;
 
 pub use change::{Change, Kind, What};
-pub use commit::{Commit, Committed, Conflict, Did, Phase, Undone, Watch, abort, resume, undo};
+pub use commit::{
+    Commit, Committed, Conflict, Did, Phase, Resumed, Undone, Watch, abort, resume, undo,
+};
 pub use doctor::{Check, Verdict, doctor};
 pub use front::{Ended, LogFile, Told, run};
 pub use helper::enter;

@@ -165,6 +165,7 @@ const ORDERS: &[Order] = &[
             "listings",
             "lookup_result",
             "fs",
+            "attrs",
             "node",
             "adopt",
             "lookup",

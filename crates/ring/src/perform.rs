@@ -221,7 +221,7 @@ pub(crate) fn write(
     }
 }
 
-/// As [`write`], of several pieces.
+/// As [`write()`], of several pieces.
 ///
 /// # Errors
 /// Those of pwritev2(2).

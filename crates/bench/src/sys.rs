@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The host's system calls, the counting allocator and the tracer: this crate's unsafe, apart from
-//! the arena of [`gate::sys`].
+//! the arena of `gate::sys`.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -267,7 +267,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting for each thread, or an arena where [`gate::sys::in_arena`]
+/// The system's allocator, counting for each thread, or an arena where `gate::sys::in_arena`
 /// asks for one. A binary makes it its global allocator.
 pub struct CountingAlloc;
 

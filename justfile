@@ -10,7 +10,7 @@ test *args:
 
 # openpath against the host kernel: time.
 bench *args:
-    cargo run --release -p openpath-cli -- bench walk {{ args }}
+    cargo run --release -p openpath-bench -- walk {{ args }}
 
 # Every interleaving of the protocols in sync.
 loom *args:

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench cached`: what it costs a program that must not wait to open files of which a part is
+//! `cached`: what it costs a program that must not wait to open files of which a part is
 //! cached ("fs: Support for LOOKUP_CACHED / RESOLVE_CACHED").
 //!
 //! Every side opens the same mix of names (`mix`) and closes what it got: our ring that tries
 //! first, our ring that always asks a worker, our future, our call; and of the host `tokio::fs`,
 //! `spawn_blocking`, its own ring and its own call. Beside them, reads of data (`data`).
 
-mod contest;
 mod data;
 mod kernel;
 mod latency;
 mod mix;
+mod openers;
 mod ours;
 mod stall;
 mod sys;
@@ -21,14 +21,15 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Pool, PoolOptions};
 use openpath_vfs::{Limits, Tuning, Vfs};
 
-use self::contest::Contest;
-use self::tokio::{Tokio, Way};
+use self::openers::add;
+use self::tokio::{Offload, Tokio};
+use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::Steal;
+use crate::harness::{Id, Plan};
 use crate::host::Host;
+use crate::ours as instance;
+use crate::page::Page;
 use crate::row::Row;
-use crate::stats::Samples;
-use crate::{Ask, bars, ours as instance};
 
 /// Where the files are, on every side.
 const DIR: &str = "/d";
@@ -40,12 +41,13 @@ const DEPTHS: [usize; 2] = [1, 32];
 /// not fill memory.
 const NEGATIVES: u32 = 1 << 14;
 
+pub(crate) fn page() -> Page {
+    let about = include_str!("pages/cached.md");
+    Page::new("Opens that must not wait", about, "cached")
+}
+
 /// Runs every wanted row.
-///
-/// # Errors
-/// `NotPermitted` or `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
-pub fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
-    let steal = Steal::open();
+pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
     host.tmpfs.enter()?;
     let made = std::fs::create_dir(DIR).and_then(|()| {
@@ -55,25 +57,15 @@ pub fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let trees = [("host", host_tree()?), ("mem", mem_tree()?)];
     let mut rows = Vec::new();
     for (label, vfs) in &trees {
-        let mut shares: Vec<(u64, String)> = SHARES
-            .map(|share| (share, format!("ring {share}% cached, {label}")))
-            .into();
-        ask.keep_groups(&mut shares, |(_, name)| name);
-        for (share, _) in shares {
-            rows.extend(contest(ask, &steal, vfs, label, share)?);
+        for share in SHARES {
+            rows.extend(at_share(ask, vfs, label, share)?);
         }
-        rows.extend(latency::run(label, vfs)?);
+        rows.extend(latency::run(ask, label, vfs)?);
     }
     host.leave()?;
     match &host.ext4 {
-        Ok(ext4) => rows.extend(data::run(ask, &steal, ext4.path())?),
+        Ok(ext4) => rows.extend(data::run(ask, ext4.path())?),
         Err(why) => rows.push(Row::missing("read 4k", why)),
-    }
-    rows.retain(|row| ask.wants(&row.name));
-    for bar in bars::CACHED {
-        if ask.wants(bar.name) && rows.iter().all(|row| row.name != bar.name) {
-            rows.push(Row::missing(bar.name, "nothing measures it"));
-        }
     }
     Ok(rows)
 }
@@ -115,64 +107,57 @@ fn build(
     built.map_err(|e| Error::setup("build an instance", e))
 }
 
-/// All sides at one share.
-fn contest(
-    ask: &Ask,
-    steal: &Steal,
-    vfs: &Vfs,
-    label: &str,
-    share: u64,
-) -> Result<Vec<Row>, Error> {
+/// All openers at one share.
+fn at_share(ask: &Ask, vfs: &Vfs, label: &str, share: u64) -> Result<Vec<Row>, Error> {
     let pool = Pool::new(PoolOptions::default());
-    let mut sides = Contest::default();
-    let call = sides.add("call", share, ours::Calls(instance::task(vfs)?));
-    let future = ours::Future::new(instance::task(vfs)?, &pool)?;
-    let future = sides.add("future", share, future);
-    let mut at_depth = Vec::new();
-    for depth in DEPTHS {
-        let mut ring = |label: &str, inline| {
-            let ring = ours::OurRing::new(instance::task(vfs)?, &pool, depth, inline)?;
-            Ok::<_, Error>(sides.add(label, share, ring))
-        };
-        let (inline, offload) = (ring("ring", true)?, ring("ring, offload", false)?);
-        let fs = sides.add("tokio::fs", share, Tokio::new(Way::Fs, depth)?);
-        let blocking = Tokio::new(Way::SpawnBlocking, depth)?;
-        let blocking = sides.add("spawn_blocking", share, blocking);
-        let uring = sides.add("io_uring", share, kernel::Ring::new(depth)?);
-        at_depth.push((
-            depth,
-            inline,
-            [
-                ("always offloaded", offload),
-                ("tokio::fs", fs),
-                ("spawn_blocking", blocking),
-                ("io_uring", uring),
-            ],
-        ));
-    }
-    let host_call = sides.add("open(2)", share, kernel::Calls);
-    let found = sides.run(ask.effort, steal)?;
-    let row = |name: &str, ours: usize, peer: &str, theirs: usize| {
-        Row::faster(name, &found[ours], peer, &found[theirs])
+    let (mut plan, mut number) = (Plan::default(), 0);
+    let mut mix = || {
+        number += 1;
+        (share, number - 1)
     };
-    let mut rows = Vec::new();
-    for (depth, inline, peers) in at_depth {
+    let task = || instance::task(vfs);
+    let call = add(&mut plan, "call", mix(), ours::Calls(task()?));
+    let future = ours::Future::new(task()?, &pool)?;
+    let future = add(&mut plan, "future", mix(), future);
+    let host_call = add(&mut plan, "open(2)", mix(), kernel::Calls);
+    let name = |what: &str, end: &str| format!("{what} {share}% cached, {label}, {end}");
+    for depth in DEPTHS {
+        let ring = |inline| ours::OurRing::new(task()?, &pool, depth, inline);
+        let inline = add(&mut plan, "ring", mix(), ring(true)?);
+        let tokio = |offload| Tokio::new(offload, depth);
+        let uring = kernel::Ring::new(depth)?;
+        let peers: [(&str, Id); 4] = [
+            (
+                "always offloaded",
+                add(&mut plan, "ring, offload", mix(), ring(false)?),
+            ),
+            (
+                "tokio::fs",
+                add(&mut plan, "tokio::fs", mix(), tokio(Offload::Fs)?),
+            ),
+            (
+                "spawn_blocking",
+                add(
+                    &mut plan,
+                    "spawn_blocking",
+                    mix(),
+                    tokio(Offload::SpawnBlocking)?,
+                ),
+            ),
+            ("io_uring", add(&mut plan, "io_uring", mix(), uring)),
+        ];
         for (peer, theirs) in peers {
-            let name = format!("ring {share}% cached, {label}, {depth} at once, {peer}");
-            rows.push(row(&name, inline, peer, theirs));
+            let name = name("ring", &format!("{depth} at once, {peer}"));
+            plan.row(Row::faster, &name, inline, peer, theirs);
         }
         if depth == 1 {
-            let name = format!("future {share}% cached, {label}, tokio::fs");
-            rows.push(row(&name, future, "tokio::fs", peers[1].1));
+            let (peer, theirs) = peers[1];
+            plan.row(Row::faster, &name("future", peer), future, peer, theirs);
         }
     }
-    let growth = |name: String, ours: usize, peer: &str, theirs: usize| {
-        let (ours, theirs): (&Samples, &Samples) = (&found[ours], &found[theirs]);
-        Row::growth(&name, ours, peer, theirs)
-    };
-    let name = format!("future {share}% cached, {label}, over the call");
-    rows.push(growth(name, future, "call", call));
-    let name = format!("call {share}% cached, {label}, open(2)");
-    rows.push(row(&name, call, "open(2)", host_call));
-    Ok(rows)
+    let over = name("future", "over the call");
+    plan.row(Row::growth, &over, future, "call", call);
+    let open = name("call", "open(2)");
+    plan.row(Row::faster, &open, call, "open(2)", host_call);
+    plan.run(ask)
 }

@@ -7,6 +7,9 @@
 //!     light and dark grounds.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use crate::error::Error;
 
 /// Where the bars begin, and where they end at the latest.
 const LEFT: f64 = 150.0;
@@ -19,23 +22,64 @@ const TOP: f64 = 40.0;
 /// What the axis begins with.
 const LEAST: f64 = 0.5;
 
+/// Whether and where a command draws its results.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Picture {
+    /// Draw the results here, as SVG; the page shows a picture beside it.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl Picture {
+    /// What a page says to show it.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        let name = self.svg.as_ref().and_then(|svg| svg.file_name());
+        let name = name.map(|name| name.to_string_lossy());
+        name.map_or(String::new(), |name| format!("\n\n![{text}]({name})"))
+    }
+
+    /// Writes it, if it is asked for.
+    pub(crate) fn draw(&self, svg: impl FnOnce() -> String) -> Result<(), Error> {
+        let Some(file) = &self.svg else {
+            return Ok(());
+        };
+        let drawn = std::fs::write(file, svg());
+        drawn.map_err(|why| Error::setup(&file.display().to_string(), why))
+    }
+}
+
 /// What is drawn.
-pub(crate) struct Chart<'a> {
-    pub(crate) title: &'a str,
+pub(crate) struct Chart {
+    title: &'static str,
     /// What bars stand for, and their colours.
-    pub(crate) legend: &'a [(&'a str, &'a str)],
-    pub(crate) groups: Vec<Group<'a>>,
+    legend: Vec<(&'static str, &'static str)>,
+    /// Bars with a name, each by its place in the legend and how many times it is.
+    groups: Vec<(String, Vec<(usize, f64)>)>,
 }
 
-/// Bars with a name, each by its place in the legend and how many times it is.
-pub(crate) struct Group<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) bars: Vec<(usize, f64)>,
-}
+impl Chart {
+    /// A chart without bars.
+    pub(crate) fn new<const N: usize>(
+        title: &'static str,
+        legend: [(&'static str, &'static str); N],
+    ) -> Self {
+        Self {
+            title,
+            legend: legend.into(),
+            groups: Vec::new(),
+        }
+    }
 
-impl Chart<'_> {
+    /// Adds a group: a value for each entry of the legend, or none.
+    pub(crate) fn group<const N: usize>(&mut self, name: &str, values: [Option<f64>; N]) {
+        let bars = values.into_iter().enumerate();
+        let bars = bars.filter_map(|(at, value)| Some((at, value?)));
+        self.groups.push((name.to_owned(), bars.collect()));
+    }
+
+    /// The picture.
     pub(crate) fn svg(&self) -> String {
-        let all = self.groups.iter().flat_map(|group| &group.bars);
+        let all = self.groups.iter().flat_map(|(_, bars)| bars);
         let most = all.fold(2.0, |most: f64, (_, times)| most.max(*times));
         // To the next power of two, and room for a number.
         let most = most.log2().ceil().exp2() * 2.0;
@@ -43,7 +87,7 @@ impl Chart<'_> {
             let along = (times.max(LEAST) / LEAST).ln() / (most / LEAST).ln();
             LEFT + along * (RIGHT - LEFT)
         };
-        let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
+        let bars: usize = self.groups.iter().map(|(_, bars)| bars.len()).sum();
         let end = TOP + bars as f64 * BAR + self.groups.len() as f64 * GAP;
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 700 {:.0}\" \
@@ -87,7 +131,7 @@ impl Chart<'_> {
     /// Each from 1 to how many times it is, by `x`, which says where that is.
     fn draw_bars(&self, svg: &mut String, x: impl Fn(f64) -> f64) {
         let mut y = TOP + GAP / 2.0;
-        for Group { name, bars } in &self.groups {
+        for (name, bars) in &self.groups {
             let middle = y + bars.len() as f64 * BAR / 2.0 + 4.0;
             let _ = writeln!(
                 svg,

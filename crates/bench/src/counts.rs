@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench counts`: what one warm operation takes, counted and not timed.
+//! `counts`: what one warm operation takes, counted and not timed.
 //!
 //! * allocations: by [`sys::CountingAlloc`], in this process;
 //! * instructions: callgrind over N and 2N operations, the difference divided by N; where
@@ -12,26 +12,17 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use crate::PATHS;
 use crate::bars;
+use crate::cmd::Common;
 use crate::error::Error;
+use crate::gate::Plant;
 use crate::gate::case::Case;
 use crate::gate::sys::STORE_SEEN;
 use crate::memory;
 use crate::one::One;
 use crate::row::Row;
 use crate::sys::{self, Steps};
-use crate::{PATHS, Plant};
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The binary that has the hidden verb `bench-one`.
-    pub exe: PathBuf,
-    /// Only rows whose name contains this.
-    pub filter: Option<String>,
-    /// A fault to plant.
-    pub plant: Option<Plant>,
-}
 
 /// Rows beyond the contract: what, and of which operations under which circumstances.
 const EXTRA: &[(&str, &[&str], &[&str])] = &[
@@ -108,14 +99,19 @@ const CALLGRIND_OPS: u64 = 50 * PATHS as u64;
 const STEP_OPS: u64 = 16;
 const SEALED_OPS: u64 = 100_000;
 
+/// What the rows are made with: this program, which each row starts again, and a fault.
+struct Run {
+    exe: PathBuf,
+    plant: Option<Plant>,
+}
+
 /// Runs every wanted row.
-///
-/// # Errors
-/// `Setup` or `Wrong` if an operation cannot be run or answers wrongly.
-pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
-    let wants = |name: &String| options.filter.as_ref().is_none_or(|f| name.contains(f));
-    let wanted = names().into_iter().filter(wants);
-    wanted.map(|name| row(options, &name)).collect()
+pub(crate) fn run(options: &Common) -> Result<Vec<Row>, Error> {
+    let exe = std::env::current_exe().map_err(|e| Error::host("find this program", e))?;
+    let plant = options.plant;
+    let run = Run { exe, plant };
+    let wanted = names().into_iter().filter(|name| options.wants(name));
+    wanted.map(|name| row(&run, &name)).collect()
 }
 
 /// Every row: the contract's, then the others.
@@ -135,7 +131,7 @@ fn names() -> Vec<String> {
     names
 }
 
-fn row(options: &Options, name: &str) -> Result<Row, Error> {
+fn row(run: &Run, name: &str) -> Result<Row, Error> {
     if name == memory::NAME {
         return memory::row();
     }
@@ -143,29 +139,29 @@ fn row(options: &Options, name: &str) -> Result<Row, Error> {
         return Ok(Row::missing(name, "nothing measures it"));
     };
     match what {
-        "allocations" => allocations(options, name, Case::parse(case)?),
-        "instructions" => instructions(options, name, case),
+        "allocations" => allocations(run, name, Case::parse(case)?),
+        "instructions" => instructions(run, name, case),
         "locked" => {
-            let steps = steps(options, case)?;
+            let steps = steps(run, case)?;
             Ok(Row::count(
                 name,
                 "per op",
                 steps.locked as f64 / STEP_OPS as f64,
             ))
         }
-        "shared-stores" => shared_stores(options, name, case),
+        "shared-stores" => shared_stores(run, name, case),
         _ => Ok(Row::missing(name, "nothing measures it")),
     }
 }
 
-fn allocations(options: &Options, name: &str, case: Case) -> Result<Row, Error> {
+fn allocations(run: &Run, name: &str, case: Case) -> Result<Row, Error> {
     let before = sys::allocations();
     drop(std::hint::black_box(Box::new(1)));
     if sys::allocations() == before {
         return Ok(Row::missing(name, "this binary's allocator does not count"));
     }
     let ops = 10 * PATHS as u64;
-    let plant = options.plant;
+    let plant = run.plant;
     let count = One { case, plant }.warm(|burst| {
         let before = sys::allocations();
         let wrong = burst(ops);
@@ -176,19 +172,19 @@ fn allocations(options: &Options, name: &str, case: Case) -> Result<Row, Error> 
 }
 
 /// The command that runs so many operations in a process of its own.
-fn one(options: &Options, case: &str, ops: u64) -> Vec<String> {
-    let mut line = vec![options.exe.display().to_string()];
-    line.extend(["bench-one", case].map(str::to_owned));
+fn one(run: &Run, case: &str, ops: u64) -> Vec<String> {
+    let mut line = vec![run.exe.display().to_string()];
+    line.extend(["one", case].map(str::to_owned));
     line.push(format!("--ops={ops}"));
-    line.extend(options.plant.map(|plant| format!("--plant={plant}")));
+    line.extend(run.plant.map(|plant| format!("--plant={plant}")));
     line
 }
 
-fn instructions(options: &Options, name: &str, case: &str) -> Result<Row, Error> {
+fn instructions(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
     let collect = |ops| -> Result<Option<u64>, Error> {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-        match command.args(one(options, case, ops)).output() {
+        match command.args(one(run, case, ops)).output() {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(why) => Err(Error::setup("run valgrind", why)),
             Ok(out) => {
@@ -202,7 +198,7 @@ fn instructions(options: &Options, name: &str, case: &str) -> Result<Row, Error>
     };
     let ops = CALLGRIND_OPS;
     let (Some(n), Some(twice)) = (collect(ops)?, collect(2 * ops)?) else {
-        let count = steps(options, case)?.instructions as f64 / STEP_OPS as f64;
+        let count = steps(run, case)?.instructions as f64 / STEP_OPS as f64;
         return Ok(Row::count(name, "per op", count).with_note("single steps: no valgrind here"));
     };
     Ok(Row::count(
@@ -221,9 +217,9 @@ fn collected(report: &str) -> Option<u64> {
 }
 
 /// What `STEP_OPS` operations execute, less what none of them does: the marks.
-fn steps(options: &Options, case: &str) -> Result<Steps, Error> {
-    let run = |ops| {
-        let mut child = spawn(options, case, ops, &["--how=traced"])?;
+fn steps(run: &Run, case: &str) -> Result<Steps, Error> {
+    let step = |ops| {
+        let mut child = spawn(run, case, ops, &["--how=traced"])?;
         let steps = sys::step_between_marks(&child);
         if steps.is_err() {
             let _ = child.kill();
@@ -237,7 +233,7 @@ fn steps(options: &Options, case: &str) -> Result<Steps, Error> {
     // Each step is two switches of context: far cheaper without waking another processor.
     let processors = sys::processors();
     sys::pin(processors.get(..1).unwrap_or_default());
-    let both = run(0).and_then(|none| Ok((none, run(STEP_OPS)?)));
+    let both = step(0).and_then(|none| Ok((none, step(STEP_OPS)?)));
     sys::pin(&processors);
     let (none, all) = both?;
     Ok(Steps {
@@ -246,17 +242,17 @@ fn steps(options: &Options, case: &str) -> Result<Steps, Error> {
     })
 }
 
-fn spawn(options: &Options, case: &str, ops: u64, args: &[&str]) -> Result<Child, Error> {
-    let line = one(options, case, ops);
-    let mut command = Command::new(&options.exe);
+fn spawn(run: &Run, case: &str, ops: u64, args: &[&str]) -> Result<Child, Error> {
+    let line = one(run, case, ops);
+    let mut command = Command::new(&run.exe);
     command.args(&line[1..]).args(args).stderr(Stdio::piped());
     command
         .spawn()
         .map_err(|e| Error::setup("start this program again", e))
 }
 
-fn shared_stores(options: &Options, name: &str, case: &str) -> Result<Row, Error> {
-    let mut child = spawn(options, case, SEALED_OPS, &["--how=sealed"])?;
+fn shared_stores(run: &Run, name: &str, case: &str) -> Result<Row, Error> {
+    let mut child = spawn(run, case, SEALED_OPS, &["--how=sealed"])?;
     let mut text = String::new();
     if let Some(mut stderr) = child.stderr.take() {
         let _ = stderr.read_to_string(&mut text);
@@ -271,7 +267,7 @@ fn shared_stores(options: &Options, name: &str, case: &str) -> Result<Row, Error
     }
 }
 
-/// Where the first store went and who made it, from the report of the sealed process: the first
+/// Where the first store went and what made it, from the report of the sealed process: the first
 /// callers that are ours, below the signal handler.
 fn first_store(report: &str) -> String {
     const CALLERS: usize = 4;

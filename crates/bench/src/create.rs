@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench create-existing`: opens with `O_CREAT` in many mounts under one root, the scene in which
-//! Linux tasks met at the root directory ("namei: clear nd->root.mnt before O_CREAT unlazy").
+//! `create-existing`: opens with `O_CREAT` in many mounts under one root, the scene in which Linux
+//! tasks met at the root directory ("namei: clear nd->root.mnt before O_CREAT unlazy").
 //!
 //! * `create-existing`: of files that exist, and close;
 //! * `create-new`: create, close and unlink.
@@ -10,30 +10,34 @@
 //! beside it. What is stored to shared memory is counted apart, before anything is timed.
 
 mod scene;
-mod stores;
+pub(crate) mod stores;
 pub(crate) mod sys;
 
 use openpath_vfs::{Tuning, Vfs};
 
+use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
-use crate::harness::Steal;
+use crate::harness::Plan;
 use crate::host::Host;
+use crate::ours;
+use crate::page::Page;
 use crate::row::Row;
-use crate::stats::Samples;
-use crate::team::{ByCount, Team, counts};
-use crate::{Ask, ours};
-use scene::{Deed, Scene};
+use crate::scene::{Scene, Tree, over_one};
+use crate::threads::counts;
 use stores::Stores;
 
 /// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much, and which rows.
-    pub ask: Ask,
-    /// Numbers of mounts.
-    pub mounts: Vec<usize>,
-    /// Threads at once, beside one and two; as many as processors if 0.
-    pub tasks: usize,
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) ask: Ask,
+    /// Numbers of mounts under the root.
+    #[arg(long, default_values_t = [64, 1024], value_delimiter = ',', value_name = "N",
+          value_parser = at_least_one)]
+    mounts: Vec<usize>,
+    /// Tasks at once, instead of one for each processor.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    tasks: Option<usize>,
 }
 
 /// The four settings of both switches: forget the root, look first.
@@ -51,127 +55,89 @@ fn instance((_, forgets, looks): (&str, bool, bool)) -> Result<Vfs, Error> {
     })
 }
 
+pub(crate) fn page() -> Page {
+    let about = include_str!("pages/create-existing.md");
+    Page::new("Create in many mounts", about, "create-existing")
+}
+
 /// Runs every wanted row.
-///
-/// # Errors
-/// `NotPermitted` or `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
-pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     let mut counts = counts();
-    if options.tasks != 0 {
-        counts.retain(|&n| n <= 2 && n < options.tasks);
-        counts.push(options.tasks);
+    if let Some(tasks) = options.tasks {
+        counts.retain(|&n| n <= 2 && n < tasks);
+        counts.push(tasks);
     }
     let mut rows = Vec::new();
     for &mounts in &options.mounts {
         let threads = counts.iter().copied().max().unwrap_or(1).min(mounts);
-        let deeds = [Deed::Existing, Deed::New].into_iter();
-        let mut scenes: Vec<Scene> = deeds
-            .flat_map(|deed| [true, false].map(|abs| Scene::new(deed, mounts, threads, abs)))
-            .collect();
-        options.ask.keep_groups(&mut scenes, |scene| &scene.name);
-        let stage = Stage {
-            ask: &options.ask,
-            counts: &counts,
-        };
-        rows.extend(stage.run(&scenes)?);
+        let mut scenes = scene::all(mounts, threads);
+        if scenes.iter().any(|scene| options.ask.wants(&scene.name)) {
+            scenes.retain(|scene| options.ask.wants(&scene.name));
+        }
+        rows.extend(in_mounts(mounts, &scenes, &options.ask, &counts)?);
     }
-    rows.retain(|row| options.ask.wants(&row.name));
     Ok(rows)
 }
 
-struct Stage<'a> {
-    ask: &'a Ask,
-    counts: &'a [usize],
-}
-
-/// What was found of one scene.
-struct Found {
-    stores: Vec<Stores>,
-    ours: Vec<ByCount>,
-    host: ByCount,
-}
-
-impl Stage<'_> {
-    fn run(&self, scenes: &[Scene]) -> Result<Vec<Row>, Error> {
-        let Some(first) = scenes.first() else {
-            return Ok(Vec::new());
-        };
-        let steal = Steal::open();
-        let mut stores = Vec::new();
-        for scene in scenes {
-            let count = |setting| stores::count(scene, move || instance(setting));
-            stores.push(SETTINGS.into_iter().map(count).collect::<Result<_, _>>()?);
-        }
-        let host = Host::new()?;
-        first.grow_host(&host.tmpfs)?;
-        host.leave()?;
-        let vfss: Vec<Vfs> = SETTINGS
-            .into_iter()
-            .map(instance)
-            .collect::<Result<_, _>>()?;
-        let _makers: Vec<_> = vfss
-            .iter()
-            .map(|vfs| first.grow_ours(vfs))
-            .collect::<Result<_, _>>()?;
-        let mut rows = Vec::new();
-        for (scene, stores) in scenes.iter().zip(stores) {
-            let mut team = Team::default();
-            for vfs in &vfss {
-                team.add(&scene.name, scene.ours(vfs)?);
-            }
-            team.add(&scene.name, scene.host(&host.tmpfs));
-            let mut ours = team.run(self.counts, self.ask.effort, &steal)?;
-            let host = ours.pop().unwrap_or_default();
-            rows.extend(self.rows(scene, &Found { stores, ours, host }));
-        }
-        host.leave()?;
-        Ok(rows)
+fn in_mounts(
+    mounts: usize,
+    scenes: &[Scene],
+    ask: &Ask,
+    counts: &[usize],
+) -> Result<Vec<Row>, Error> {
+    let mut found: Vec<Vec<Stores>> = Vec::new();
+    for scene in scenes {
+        let count = |setting| stores::count(scene, mounts, move || instance(setting));
+        found.push(SETTINGS.into_iter().map(count).collect::<Result<_, _>>()?);
     }
-
-    fn rows(&self, scene: &Scene, found: &Found) -> Vec<Row> {
-        let name = &scene.name;
-        let mut rows = Vec::new();
-        for ((label, ..), stores) in SETTINGS.into_iter().zip(&found.stores) {
-            let row = |what, value| Row::count(&format!("{name}{label}, {what}"), "per op", value);
-            rows.push(row("root stores", stores.root));
-            let places = stores.places.iter();
-            let places: Vec<String> = places
-                .map(|(name, count)| format!("{name} {count:.1}"))
-                .collect();
-            rows.push(row("common stores", stores.common).with_note(&places.join(", ")));
+    let host = Host::new()?;
+    scene::grow_host(mounts, &host.tmpfs)?;
+    host.leave()?;
+    let instances: Result<Vec<Vfs>, Error> = SETTINGS.into_iter().map(instance).collect();
+    let instances = instances?;
+    let makers = instances.iter().map(|vfs| scene::grow_ours(mounts, vfs));
+    let _makers = makers.collect::<Result<Vec<_>, _>>()?;
+    let mut rows = Vec::new();
+    for (scene, stores) in scenes.iter().zip(found) {
+        rows.extend(stores_rows(&scene.name, &stores));
+        let (mut plan, name) = (Plan::default(), &scene.name);
+        let mut ours = Vec::new();
+        for vfs in &instances {
+            ours.push(scene.add(&mut plan, Tree::Ours(vfs), counts)?);
         }
-        for (at, count) in self.counts.iter().enumerate() {
-            for (((label, ..), ours), stores) in
-                SETTINGS.into_iter().zip(&found.ours).zip(&found.stores)
-            {
+        let tmpfs = scene.add(&mut plan, Tree::Host(&host.tmpfs), counts)?;
+        for (at, count) in counts.iter().enumerate() {
+            for (((label, ..), ours), stores) in SETTINGS.into_iter().zip(&ours).zip(&stores) {
                 let name = format!("{name}{label}, {count}T, tmpfs");
-                let row = Row::faster(&name, &ours[at], "tmpfs", &found.host[at]);
-                rows.push(row.with_note(&told(stores)));
+                plan.row(Row::faster, &name, ours[at], "tmpfs", tmpfs[at])
+                    .note(&stores.words());
             }
-            let switch = |what: &str, on: usize, off: usize, label| {
+            let mut switch = |what: &str, on: usize, off: usize, label| {
                 let name = format!("{name}, {count}T, {what}");
-                Row::faster(&name, &found.ours[on][at], label, &found.ours[off][at])
+                plan.row(Row::faster, &name, ours[on][at], label, ours[off][at]);
             };
-            rows.push(switch("switch", 2, 3, "root counted"));
-            rows.push(switch("switch, both", 0, 3, "both off"));
+            switch("switch", 2, 3, "root counted");
+            switch("switch, both", 0, 3, "both off");
         }
-        for (at, count) in self.counts.iter().enumerate().skip(1) {
-            let mut over = |label: &str, side: &[Samples]| {
-                let name = format!("{name}{label}, {count}T over 1T");
-                rows.push(Row::faster(&name, &side[at], "one thread", &side[0]));
-            };
-            for ((label, ..), ours) in SETTINGS.into_iter().zip(&found.ours) {
-                over(label, ours);
-            }
-            over(", tmpfs", &found.host);
+        for ((label, ..), side) in SETTINGS.into_iter().zip(&ours) {
+            over_one(&mut plan, &format!("{name}{label}"), "", side, counts);
         }
-        rows
+        over_one(&mut plan, &format!("{name}, tmpfs"), "", &tmpfs, counts);
+        rows.extend(plan.run(ask)?);
     }
+    host.leave()?;
+    Ok(rows)
 }
 
-fn told(stores: &Stores) -> String {
-    let Stores {
-        root, common, all, ..
-    } = stores;
-    format!("stores: root {root:.1}, common {common:.1}, all {all:.1}")
+/// What was counted, by setting.
+fn stores_rows(name: &str, found: &[Stores]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for ((label, ..), stores) in SETTINGS.into_iter().zip(found) {
+        let row = |what, value| Row::count(&format!("{name}{label}, {what}"), "per op", value);
+        rows.push(row("root stores", stores.root));
+        let places = stores.places.iter();
+        let places: Vec<String> = places.map(|(name, n)| format!("{name} {n:.1}")).collect();
+        rows.push(row("common stores", stores.common).with_note(&places.join(", ")));
+    }
+    rows
 }

@@ -6,7 +6,7 @@ use std::io;
 
 /// Why a benchmark could not run.
 #[derive(Debug)]
-pub enum Error {
+pub(crate) enum Error {
     /// The host refused a privilege the host side needs.
     NotPermitted(String),
     /// A step failed: the whole sentence.
@@ -19,12 +19,12 @@ pub enum Error {
 
 impl Error {
     /// An error of the set-up step `what`.
-    pub fn setup(what: &str, why: impl fmt::Display) -> Self {
+    pub(crate) fn setup(what: &str, why: impl fmt::Display) -> Self {
         Self::Setup(format!("{what}: {why}"))
     }
 
-    /// The same for an I/O error, refusals told apart.
-    pub fn host(what: &str, why: io::Error) -> Self {
+    /// The same for an I/O error, refusals apart.
+    pub(crate) fn host(what: &str, why: io::Error) -> Self {
         match why.kind() {
             io::ErrorKind::PermissionDenied => Self::NotPermitted(format!("{what}: {why}")),
             _ => Self::setup(what, why),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench failed-open`: opens that fail, which Linux 6.7 made cheaper ("vfs: shave work on failed
+//! `failed-open`: opens that fail, which Linux 6.7 made cheaper ("vfs: shave work on failed
 //! file open").
 //!
 //! * The loop of that change: one name that does not exist, opened over and over; and the same for
@@ -21,25 +21,35 @@ use std::path::PathBuf;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY};
 use openpath_vfs::{Task, Vfs};
 
+use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
-use crate::harness::{Heat, Steal, Suite};
+use crate::harness::Plan;
 use crate::host::{Host, Root};
+use crate::page::Page;
 use crate::row::Row;
-use crate::{Ask, ours, sys};
+use crate::{ours, sys};
 use replay::{Replay, grow_ours};
 use trace::Trace;
 
 /// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much, and which rows.
-    pub ask: Ask,
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) ask: Ask,
     /// Units of the project that is compiled.
-    pub units: usize,
-    /// Replay the recording that is kept.
-    pub kept: bool,
+    #[arg(long, default_value_t = 45, value_name = "N", value_parser = at_least_one)]
+    units: usize,
+    /// Replay the recording that is kept instead of recording.
+    #[arg(long)]
+    kept: bool,
     /// Write the recording here.
-    pub keep: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+pub(crate) fn page() -> Page {
+    let about = include_str!("pages/failed-open.md");
+    Page::new("Opens that fail", about, "failed-open")
 }
 
 /// The recording that is kept, of a project of six units.
@@ -81,70 +91,50 @@ impl Both {
 }
 
 /// Runs every wanted row.
-///
-/// # Errors
-/// `NotPermitted` or `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
-pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
-    let steal = Steal::open();
-    let mut groups = vec![LOOP, SEARCH];
-    options.ask.keep_groups(&mut groups, |group| group);
+    let filter = options.ask.common.filter.as_deref().unwrap_or_default();
     let mut rows = Vec::new();
-    if groups.contains(&LOOP) {
-        rows.extend(loops(&options.ask, &host, &steal)?);
+    // A filter may name a group, or any part of a row.
+    if !filter.starts_with(SEARCH) {
+        rows.extend(loops(&options.ask, &host)?);
     }
-    if groups.contains(&SEARCH) {
-        rows.extend(search(options, &host, &steal)?);
+    if !filter.starts_with(LOOP) {
+        rows.extend(search(options, &host)?);
     }
-    rows.retain(|row| options.ask.wants(&row.name));
     Ok(rows)
 }
 
-/// The host file systems there are.
-fn roots(host: &Host) -> Vec<(&'static str, &Root)> {
-    let ext4 = host.ext4.iter().map(|root| ("ext4", root));
-    ext4.chain([("tmpfs", &host.tmpfs)]).collect()
-}
-
-fn loops(ask: &Ask, host: &Host, steal: &Steal) -> Result<Vec<Row>, Error> {
+fn loops(ask: &Ask, host: &Host) -> Result<Vec<Row>, Error> {
     let both = Both::new()?;
     let tasks = both.tasks()?;
     for task in &tasks {
         furnish_ours(task)?;
     }
-    for (_, root) in roots(host) {
+    for (_, root) in host.roots() {
         furnish_host(root)?;
     }
     host.leave()?;
     let mut rows = Vec::new();
     for (name, errno, path, flags) in WAYS {
-        let mut suite = Suite::default();
-        let ids = [&tasks[0], &tasks[1]].map(|task| {
+        let mut plan = Plan::default();
+        let [on, off] = tasks.each_ref().map(|task| {
             let right = move || {
-                task.open(path.to_bytes(), flags, 0o644)
-                    .is_err_and(|why| why.raw() == errno)
+                let failed = task.open(path.to_bytes(), flags, 0o644);
+                failed.is_err_and(|why| why.raw() == errno)
             };
-            suite.add(name, Heat::Warm, || Ok(()), move |ops| wrong(ops, right))
+            plan.ours(name, move |ops| wrong(ops, right))
         });
-        let mut theirs = Vec::new();
-        for (label, root) in roots(host) {
+        for (label, root) in host.roots() {
             let right = move || sys::open(path, flags, 0o644) == -errno;
-            let burst = move |ops| wrong(ops, right);
-            theirs.push((label, suite.add(name, Heat::Warm, || root.enter(), burst)));
-        }
-        let out = suite.run(ask.effort, steal)?;
-        host.leave()?;
-        let (on, off) = (&out[ids[0]], &out[ids[1]]);
-        for (label, id) in theirs {
+            let theirs = plan.host(name, root, move |ops| wrong(ops, right));
             let name = format!("{LOOP} {name} {label}");
-            rows.push(Row::faster(&name, on, label, &out[id]));
+            plan.row(Row::faster, &name, on, label, theirs);
         }
-        rows.push(Row::faster(
-            &format!("{LOOP} {name} switch"),
-            on,
-            "deferred",
-            off,
-        ));
+        let name = format!("{LOOP} {name} switch");
+        plan.row(Row::faster, &name, on, "deferred", off);
+        rows.extend(plan.run(ask)?);
+        host.leave()?;
     }
     Ok(rows)
 }
@@ -183,7 +173,7 @@ fn trace(options: &Options) -> Result<(Trace, String), Error> {
     }
     match record::record(options.units) {
         Ok(trace) => {
-            if let Some(file) = &options.keep {
+            if let Some(file) = &options.record {
                 fs::write(file, trace.write())?;
             }
             let compiler = project::compiler().unwrap_or_default();
@@ -193,7 +183,7 @@ fn trace(options: &Options) -> Result<(Trace, String), Error> {
     }
 }
 
-fn search(options: &Options, host: &Host, steal: &Steal) -> Result<Vec<Row>, Error> {
+fn search(options: &Options, host: &Host) -> Result<Vec<Row>, Error> {
     let (trace, from) = trace(options)?;
     let both = Both::new()?;
     let tasks = both.tasks()?;
@@ -204,35 +194,31 @@ fn search(options: &Options, host: &Host, steal: &Steal) -> Result<Vec<Row>, Err
     if let Ok(ext4) = &host.ext4 {
         replay = Replay::new(&trace, ext4)?;
     }
-    let (opens, failed) = replay.counts();
     host.leave()?;
-    let mut suite = Suite::default();
-    let ids = [0, 1].map(|i| replay.add_ours(&mut suite, &tasks[i]));
-    let mut theirs = Vec::new();
-    for (label, root) in roots(host) {
-        theirs.push((label, replay.add_host(&mut suite, root, &trace.cwd)));
+    let mut plan = Plan::default();
+    let [on, off] = tasks
+        .each_ref()
+        .map(|task| replay.add_ours(&mut plan, task));
+    for (label, root) in host.roots() {
+        let theirs = replay.add_host(&mut plan, root, &trace.cwd);
+        plan.row(Row::faster, &format!("{SEARCH} {label}"), on, label, theirs);
     }
-    let out = suite.run(options.ask.effort, steal)?;
-    host.leave()?;
-    let each = 1.0 / replay.in_slice();
-    let [on, off] = ids.map(|id| out[id].scaled(each));
-    let share = 100.0 * failed as f64 / opens as f64;
-    let left_out = replay.left_out;
+    plan.row(
+        Row::faster,
+        &format!("{SEARCH} switch"),
+        on,
+        "deferred",
+        off,
+    );
+    let (opens, failed) = replay.counts();
+    let (share, left_out) = (100.0 * failed as f64 / opens as f64, replay.left_out);
     let mut rows = vec![
         Row::count(&format!("{SEARCH} opens"), "", opens as f64)
             .with_note(&format!("{from}; {left_out} cannot be repeated")),
         Row::count(&format!("{SEARCH} failed"), "%", share).with_note("24.5 in a kernel build"),
     ];
-    for (label, id) in theirs {
-        let name = format!("{SEARCH} {label}");
-        rows.push(Row::faster(&name, &on, label, &out[id].scaled(each)));
-    }
-    rows.push(Row::faster(
-        &format!("{SEARCH} switch"),
-        &on,
-        "deferred",
-        &off,
-    ));
+    rows.extend(plan.run(&options.ask)?);
+    host.leave()?;
     Ok(rows)
 }
 

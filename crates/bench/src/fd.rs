@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench fd`: what the lowest free descriptor costs, by how many are open.
+//! `fd`: what the lowest free descriptor costs, by how many are open.
 //!
 //! Two layers. The bitmaps alone (`maps`): ours, and Linux's two levels as they were before three
 //! patches and with each of them on top (`linux`). The whole calls (`calls`): dup and close of a
@@ -8,40 +8,12 @@
 mod calls;
 mod linux;
 mod maps;
-mod page;
 mod pattern;
 
-use crate::bars;
+use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::Steal;
-use crate::row::Row;
-use crate::{Ask, Plant};
-
-pub use page::{matrix, others};
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Which rows.
-    pub ask: Ask,
-    /// A fault to plant.
-    pub plant: Option<Plant>,
-}
-
-impl Options {
-    fn wants(&self, name: &str) -> bool {
-        self.ask.wants(name)
-    }
-
-    /// How often one of our bursts runs.
-    fn turns(&self) -> u64 {
-        if self.plant == Some(Plant::Slow) {
-            64
-        } else {
-            1
-        }
-    }
-}
+use crate::page::Page;
+use crate::row::{Row, Verdict};
 
 /// How many descriptors are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,37 +22,33 @@ struct Open {
     name: &'static str,
 }
 
+const fn open(count: u32, name: &'static str) -> Open {
+    Open { count, name }
+}
+
 const OPEN: [Open; 4] = [
-    Open {
-        count: 10,
-        name: "10",
-    },
-    Open {
-        count: 1000,
-        name: "1k",
-    },
-    Open {
-        count: 100_000,
-        name: "100k",
-    },
-    Open {
-        count: 1_000_000,
-        name: "1M",
-    },
+    open(10, "10"),
+    open(1000, "1k"),
+    open(100_000, "100k"),
+    open(1_000_000, "1M"),
 ];
 
-/// Runs every wanted row.
-///
-/// # Errors
-/// `Setup` or `NotPermitted` if a side cannot be built, `Wrong` if it answers wrongly.
-pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
-    let steal = Steal::open();
-    let mut rows = maps::rows(options, &steal)?;
-    rows.extend(calls::rows(options, &steal)?);
-    for bar in bars::FD {
-        if options.wants(bar.name) && rows.iter().all(|row| row.name != bar.name) {
-            rows.push(Row::missing(bar.name, "nothing measures it"));
-        }
+/// The bitmaps as a matrix, the others as a table, but for those that the contract does not name
+/// and this machine cannot measure.
+pub(crate) fn page() -> Page {
+    Page {
+        more: |rows| format!("\n\n{}", maps::matrix(rows).trim_end()),
+        shows: |row| {
+            let other = row.name == maps::GROWTH || !row.name.starts_with("fd ");
+            other && (row.ours.is_some() || row.verdict != Verdict::Info)
+        },
+        ..Page::new("Descriptors", include_str!("pages/fd.md"), "fd")
     }
+}
+
+/// Runs every wanted row.
+pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
+    let mut rows = maps::rows(ask)?;
+    rows.extend(calls::rows(ask)?);
     Ok(rows)
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the gates of `cargo xtask gates` run: nothing here measures time.
 //!
-//! * [`case`]: an operation, what its path meets, and who does it;
+//! * [`case`]: an operation, what its path meets, and the task that does it;
 //! * [`sys`]: an arena whose memory can be made read-only, and marks that a tracer sees;
 //! * [`plant`]: the faults that each gate has to find;
 //! * [`pair`]: pairs of operations that two tasks can do without disturbing each other;
-//! * [`duel`]: two threads that do such a pair in turns, between marks.
+//! * [`turns`]: two threads that do such a pair in turns, between marks.
 
-pub mod case;
-pub mod duel;
-pub mod pair;
-pub mod plant;
-pub mod sys;
+pub(crate) mod case;
+pub(crate) mod pair;
+pub(crate) mod plant;
+pub(crate) mod sys;
+pub(crate) mod turns;
 
-pub use plant::Plant;
+pub(crate) use plant::Plant;
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -23,7 +23,7 @@ use openpath_vfs::Vfs;
 use crate::error::Error;
 
 /// The memory of `vfs` that a cached call must not write.
-pub fn spans(vfs: &Vfs) -> Vec<sys::Span> {
+pub(crate) fn spans(vfs: &Vfs) -> Vec<sys::Span> {
     let spans = vfs.shared_spans().into_iter();
     spans
         .map(|(name, (start, bytes))| sys::Span::new(name, start, bytes))
@@ -33,18 +33,15 @@ pub fn spans(vfs: &Vfs) -> Vec<sys::Span> {
 /// Has another thread build something in an arena, which may then be watched as memory that is
 /// shared. What another task or thread gave back would be reused by ours, and is no longer shared;
 /// so the builder lives on, with all that is its own, until `watch` is done.
-///
-/// # Errors
-/// `Setup` if no arena can be mapped or the builder ends; what `build` or `watch` says.
 pub(crate) fn apart<B: Send, T>(
     build: impl FnOnce() -> Result<B, Error> + Send,
     watch: impl FnOnce(B) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let (told, built) = channel();
+    let (give, built) = channel();
     let (end, ended) = channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let _ = told.send(sys::in_arena(build));
+            let _ = give.send(sys::in_arena(build));
             let _ = ended.recv();
         });
         let _end = end;

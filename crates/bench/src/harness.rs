@@ -1,253 +1,374 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Variants interleaved round by round, each in short windows, medians over clean windows.
+//! The harness: a plan has sides, which are measured in turn window by window, and rows, which set
+//! the medians of two sides against each other.
 //!
 //! # Rules
-//! R1 every round runs one window of every variant, so that a ratio compares the same moments;
-//! the round starts at another variant each time.
-//! R2 a window is a burst of about [`BURST_NS`]: short enough to fit between two preemptions,
-//! long enough that reading the clocks does not matter.
-//! R3 a window is dropped if the thread got less than 95 % of it as processor time, and a whole
-//! round if the machine below stole time meanwhile; what is dropped is counted.
-//! R4 a warm variant walks every path twice untimed first: the variant before it used the caches.
-//! So a suite says how many operations walk every path once, where it is not [`ROTATION`]: else
-//! one with a single long path would spend its time on what nobody times.
-//! R5 a burst answers how many results were wrong; one wrong result ends the benchmark.
+//! R1. Each round has one window of each side, so that a ratio compares the same moments; it starts
+//!     at another side each time.
+//! R2. A window of calls is about [`WINDOW_NS`]: short enough to fit between two preemptions, long
+//!     enough that reading the clocks does not matter.
+//! R3. A window is dropped if its thread got less than 95 % of it as processor time, and a whole
+//!     round if the hypervisor stole time meanwhile. What is dropped is counted.
+//! R4. A warm side walks every path twice untimed before each window, since the side before it used
+//!     the caches. A plan says how many operations walk every path once, where it is not
+//!     [`ROTATION`]: a side with a single long path would spend its time untimed otherwise.
+//! R5. An operation says whether its result was wrong. One wrong result ends the benchmark.
+//! R6. What no wanted row names is neither set up nor measured.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Instant;
 
+use crate::cmd::{Ask, tell};
 use crate::error::Error;
+use crate::host::Root;
+use crate::row::{Row, WINDOWS_MIN};
 use crate::stats::Samples;
 use crate::sys;
+use crate::threads::{Group, Make};
 
-/// How long a burst should take.
-pub const BURST_NS: u64 = 150_000;
-/// Bursts are multiples of this many operations, so that each walks every path equally often,
-/// unless the suite has fewer paths ([`Suite::of`]).
-pub const ROTATION: u64 = 64;
-/// Rotations before a window of a warm variant.
+/// How long a window of calls should take.
+pub(crate) const WINDOW_NS: u64 = 150_000;
+/// Windows are multiples of this many operations, so that each walks every path equally often.
+const ROTATION: u64 = 64;
+/// Rotations before a window of a warm side.
 const WARM: u64 = 2;
 
-/// How much to measure.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    /// Clean windows wanted of each variant.
-    pub rounds: usize,
-    /// No more than this for one suite.
-    pub time: Duration,
-    /// Told what is measured next, before it is: nothing else is said until all is done.
-    pub tell: fn(&str),
-}
+/// Runs that many operations; how many went wrong.
+pub(crate) type Burst<'a> = Box<dyn FnMut(u64) -> u64 + 'a>;
+type Step<'a> = Box<dyn FnMut() -> Result<(), Error> + 'a>;
+type Setup<'a> = Box<dyn FnOnce() -> Result<(Step<'a>, Burst<'a>), Error> + 'a>;
+/// Makes a row of two sides: its name, ours, what the other is called, the other.
+type Compare = fn(&str, &Samples, &str, &Samples) -> Row;
 
-/// Tells nobody.
-pub fn silent(_: &str) {}
-
-/// Whether a variant is measured with warm caches.
+/// Whether a side is measured with warm caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heat {
+pub(crate) enum Heat {
     /// Two untimed rotations run before each window.
     Warm,
-    /// Nothing runs before: the burst goes on where the last one ended.
+    /// Nothing runs before: the window goes on where the last one ended.
     Cold,
-    /// As a warm one, but other threads do the work: the calling thread's processor clock says
-    /// nothing of a window, so that only stolen time makes one be dropped.
+    /// Warm, but other threads do the work: the processor clock of the calling thread says nothing
+    /// of a window, so only stolen time drops one.
     Offloaded,
 }
 
-/// A handle of a variant in its suite.
+/// A side of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Id(usize);
+pub(crate) struct Id(usize);
 
-struct Variant<'a> {
-    label: String,
+/// How a window of a side comes about.
+enum Window<'a> {
+    /// By calls of this thread.
+    Calls(Calls<'a>),
+    /// By so many threads of a group.
+    Threads(usize, usize),
+    /// By a function that measures itself: nanoseconds per operation.
+    Own(Box<dyn FnMut() -> Result<f64, Error> + 'a>),
+}
+
+struct Calls<'a> {
     heat: Heat,
-    enter: Box<dyn FnMut() -> Result<(), Error> + 'a>,
-    burst: Box<dyn FnMut(u64) -> u64 + 'a>,
+    setup: Option<Setup<'a>>,
+    enter: Step<'a>,
+    burst: Burst<'a>,
     rotation: u64,
     ops: u64,
-    windows: Vec<f64>,
-    dropped: usize,
 }
 
-/// Variants to be measured together.
-pub struct Suite<'a> {
-    variants: Vec<Variant<'a>>,
+struct Side<'a> {
+    label: String,
+    window: Window<'a>,
+    /// Operations that one operation of the side stands for.
+    each: f64,
+}
+
+/// A row to come.
+pub(crate) struct Planned {
+    name: String,
+    compare: Compare,
+    ours: Id,
+    label: String,
+    peer: Id,
+    note: Option<String>,
+}
+
+impl Planned {
+    /// Adds a remark.
+    pub(crate) fn note(&mut self, note: &str) {
+        self.note = Some(note.to_owned());
+    }
+}
+
+/// Sides to be measured together, and the rows that come of them.
+pub(crate) struct Plan<'a> {
     rotation: u64,
+    long: bool,
+    sides: Vec<Side<'a>>,
+    groups: Vec<(String, Vec<Make<'a>>)>,
+    rows: Vec<Planned>,
 }
 
-impl Default for Suite<'_> {
+impl Default for Plan<'_> {
     fn default() -> Self {
         Self::of(ROTATION)
     }
 }
 
-/// One timed burst.
-#[derive(Clone, Copy, Debug)]
-pub struct Window {
-    /// What the wall clock says.
-    pub wall_ns: u64,
-    /// What the thread got.
-    pub cpu_ns: u64,
-}
-
-impl Window {
-    /// Whether the thread had its processor (nearly) all the time.
-    pub fn is_clean(&self) -> bool {
-        self.wall_ns <= self.cpu_ns + self.cpu_ns / 20
-    }
-}
-
-/// Times one call; the processor clock is read outside the wall clock.
-pub fn timed<T>(burst: impl FnOnce() -> T) -> (Window, T) {
-    let cpu = sys::thread_cpu_ns();
-    let wall = Instant::now();
-    let out = burst();
-    let wall_ns = wall.elapsed().as_nanos() as u64;
-    (
-        Window {
-            wall_ns,
-            cpu_ns: sys::thread_cpu_ns() - cpu,
-        },
-        out,
-    )
-}
-
-/// Reads the time the machine below stole from this one, in clock ticks.
-pub struct Steal(Option<File>);
-
-impl Steal {
-    /// Opens the counter; a host without one counts as never stolen from.
-    pub fn open() -> Self {
-        Self(File::open("/proc/stat").ok())
-    }
-
-    /// Ticks stolen so far.
-    pub fn ticks(&self) -> u64 {
-        let mut head = [0; 256];
-        let len = self
-            .0
-            .as_ref()
-            .and_then(|f| f.read_at(&mut head, 0).ok())
-            .unwrap_or(0);
-        parse_steal(&head[..len])
-    }
-}
-
-fn parse_steal(stat: &[u8]) -> u64 {
-    let line = stat.split(|&b| b == b'\n').next().unwrap_or_default();
-    let text = std::str::from_utf8(line).unwrap_or_default();
-    text.split_whitespace()
-        .nth(8)
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(0)
-}
-
-impl<'a> Suite<'a> {
-    /// A suite whose operations have walked every path after so many.
-    pub fn of(rotation: u64) -> Self {
+impl<'a> Plan<'a> {
+    /// A plan whose calls have walked every path after so many operations.
+    pub(crate) fn of(rotation: u64) -> Self {
         Self {
-            variants: Vec::new(),
             rotation: rotation.max(1),
+            long: false,
+            sides: Vec::new(),
+            groups: Vec::new(),
+            rows: Vec::new(),
         }
     }
 
-    /// Adds a variant: `enter` runs untimed before each window, `burst` runs that many
-    /// operations and answers how many went wrong.
-    pub fn add(
+    /// A plan of windows too long to find a moment without stolen time: the first round warms up,
+    /// every other one counts, and there are as many as a row needs however long they take.
+    #[cfg(feature = "wasi")]
+    pub(crate) fn long() -> Self {
+        let long = true;
+        Self {
+            long,
+            ..Self::of(1)
+        }
+    }
+
+    fn side(&mut self, label: &str, window: Window<'a>) -> Id {
+        self.sides.push(Side {
+            label: label.to_owned(),
+            window,
+            each: 1.0,
+        });
+        Id(self.sides.len() - 1)
+    }
+
+    /// Adds calls of this thread. `setup` runs if a wanted row needs the side; it gives what runs
+    /// untimed before each window, and what runs so many operations.
+    pub(crate) fn set_up(
+        &mut self,
+        label: &str,
+        heat: Heat,
+        setup: impl FnOnce() -> Result<(Step<'a>, Burst<'a>), Error> + 'a,
+    ) -> Id {
+        let calls = Calls {
+            heat,
+            setup: Some(Box::new(setup)),
+            enter: Box::new(|| Ok(())),
+            burst: Box::new(|_| 0),
+            rotation: self.rotation,
+            ops: 1,
+        };
+        self.side(label, Window::Calls(calls))
+    }
+
+    /// Adds calls that need no setting up.
+    pub(crate) fn add(
         &mut self,
         label: &str,
         heat: Heat,
         enter: impl FnMut() -> Result<(), Error> + 'a,
         burst: impl FnMut(u64) -> u64 + 'a,
     ) -> Id {
-        self.variants.push(Variant {
+        self.set_up(label, heat, move || {
+            let (enter, burst): (Step<'a>, Burst<'a>) = (Box::new(enter), Box::new(burst));
+            Ok((enter, burst))
+        })
+    }
+
+    /// Adds warm calls on our side.
+    pub(crate) fn ours(&mut self, label: &str, burst: impl FnMut(u64) -> u64 + 'a) -> Id {
+        self.add(label, Heat::Warm, || Ok(()), burst)
+    }
+
+    /// Adds warm calls of the host, made with `root` as the root directory.
+    pub(crate) fn host(
+        &mut self,
+        label: &str,
+        root: &'a Root,
+        burst: impl FnMut(u64) -> u64 + 'a,
+    ) -> Id {
+        self.add(label, Heat::Warm, || root.enter(), burst)
+    }
+
+    /// Adds a group of threads, one for each of `makes`: a side for each of `counts`.
+    pub(crate) fn threads(
+        &mut self,
+        label: &str,
+        makes: Vec<Make<'a>>,
+        counts: &[usize],
+    ) -> Vec<Id> {
+        self.groups.push((label.to_owned(), makes));
+        let group = self.groups.len() - 1;
+        let mut side = |&count: &usize| self.side(label, Window::Threads(group, count));
+        counts.iter().map(&mut side).collect()
+    }
+
+    /// Adds a side that measures its own windows.
+    pub(crate) fn own(
+        &mut self,
+        label: &str,
+        window: impl FnMut() -> Result<f64, Error> + 'a,
+    ) -> Id {
+        self.side(label, Window::Own(Box::new(window)))
+    }
+
+    /// Says that an operation of a side stands for so many.
+    pub(crate) fn stands_for(&mut self, side: Id, operations: f64) {
+        self.sides[side.0].each = operations;
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(
+        &mut self,
+        compare: Compare,
+        name: &str,
+        ours: Id,
+        label: &str,
+        peer: Id,
+    ) -> &mut Planned {
+        self.rows.push(Planned {
+            name: name.to_owned(),
+            compare,
+            ours,
             label: label.to_owned(),
-            heat,
-            enter: Box::new(enter),
-            burst: Box::new(burst),
-            rotation: self.rotation,
-            ops: 1,
-            windows: Vec::new(),
-            dropped: 0,
+            peer,
+            note: None,
         });
-        Id(self.variants.len() - 1)
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
     }
 
-    fn tell(&self, effort: Effort) {
-        let Some((first, others)) = self.variants.split_first() else {
-            return;
-        };
-        let label = &first.label;
-        match others.len() {
-            0 => (effort.tell)(label),
-            more => (effort.tell)(&format!("{label}, and {more} beside it")),
-        }
-    }
-
-    /// Measures everything; the answer is indexed by [`Id`].
-    ///
-    /// # Errors
-    /// `Wrong` if an operation's result was; what an `enter` says.
-    pub fn run(mut self, effort: Effort, steal: &Steal) -> Result<Measured, Error> {
-        self.tell(effort);
-        for variant in &mut self.variants {
-            variant.size_burst()?;
-        }
-        let (start, count) = (Instant::now(), self.variants.len());
-        let mut round = 0;
-        while self
-            .variants
+    /// Measures what the wanted rows need, and makes them.
+    pub(crate) fn run(mut self, ask: &Ask) -> Result<Vec<Row>, Error> {
+        self.rows.retain(|row| ask.wants(&row.name));
+        let mut used: Vec<usize> = self
+            .rows
             .iter()
-            .any(|v| v.windows.len() < effort.rounds)
-        {
-            if round > 0 && start.elapsed() > effort.time {
-                break;
-            }
-            let stolen = steal.ticks();
-            let mut windows = Vec::with_capacity(count);
-            for i in 0..count {
-                let i = (i + round) % count;
-                windows.push((i, self.variants[i].window()?));
-            }
-            let disturbed = steal.ticks() != stolen;
-            for (i, window) in windows {
-                self.variants[i].keep(window, disturbed);
-            }
-            round += 1;
+            .flat_map(|r| [r.ours.0, r.peer.0])
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        let Some(&first) = used.first() else {
+            return Ok(Vec::new());
+        };
+        match used.len() - 1 {
+            0 => tell(&self.sides[first].label),
+            more => tell(&format!(
+                "{}, and {more} beside it",
+                self.sides[first].label
+            )),
         }
-        let samples = self
-            .variants
-            .into_iter()
-            .map(|v| Samples::new(v.windows, v.dropped));
-        Ok(Measured(samples.collect()))
+        let (mut sides, groups) = (self.sides, self.groups);
+        let needs = |group: usize| {
+            let of =
+                |&side: &usize| matches!(sides[side].window, Window::Threads(g, _) if g == group);
+            used.iter().any(of)
+        };
+        let needed: Vec<bool> = (0..groups.len()).map(needs).collect();
+        let samples = thread::scope(|scope| {
+            let mut hired = Vec::new();
+            for ((label, makes), needed) in groups.into_iter().zip(needed) {
+                let group = needed.then(|| Group::start(scope, &label, makes));
+                hired.push(group.transpose()?);
+            }
+            for &side in &used {
+                sides[side].prepare()?;
+            }
+            rounds(ask, self.long, used.len(), |at| {
+                sides[used[at]].window(&hired)
+            })
+        })?;
+        let of = |id: Id| &samples[used.binary_search(&id.0).unwrap_or(0)];
+        let rows = self.rows.iter().map(|row| {
+            let made = (row.compare)(&row.name, of(row.ours), &row.label, of(row.peer));
+            match &row.note {
+                Some(note) => made.with_note(note),
+                None => made,
+            }
+        });
+        Ok(rows.collect())
     }
 }
 
-/// The samples of a suite.
-pub struct Measured(Vec<Samples>);
-
-impl std::ops::Index<Id> for Measured {
-    type Output = Samples;
-    fn index(&self, id: Id) -> &Samples {
-        &self.0[id.0]
+/// Measures a window of each of `count` sides in turn, until there are enough or time is up. A
+/// window without a value is dropped.
+fn rounds(
+    ask: &Ask,
+    long: bool,
+    count: usize,
+    mut window: impl FnMut(usize) -> Result<Option<f64>, Error>,
+) -> Result<Vec<Samples>, Error> {
+    let mut kept = vec![(Vec::new(), 0); count];
+    let rounds_min = if long { WINDOWS_MIN + 1 } else { 1 };
+    let (begun, mut round) = (Instant::now(), 0);
+    while kept.iter().any(|(windows, _)| windows.len() < ask.rounds) {
+        if round >= rounds_min && begun.elapsed() > ask.time() {
+            break;
+        }
+        let stolen = stolen();
+        let order = (0..count).map(|i| (i + round) % count);
+        let values = order.map(|at| window(at).map(|value| (at, value)));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let calm = long || stolen == self::stolen();
+        round += 1;
+        if long && round == 1 {
+            continue;
+        }
+        for (at, value) in values {
+            match value.filter(|_| calm) {
+                Some(value) => kept[at].0.push(value),
+                None => kept[at].1 += 1,
+            }
+        }
     }
+    let samples = kept.into_iter();
+    Ok(samples
+        .map(|(w, dropped)| Samples::new(w, dropped))
+        .collect())
 }
 
-impl Variant<'_> {
-    fn run(&mut self, ops: u64) -> Result<(), Error> {
-        match (self.burst)(ops) {
-            0 => Ok(()),
-            wrong => Err(Error::Wrong(format!(
-                "{}: {wrong} of {ops} operations",
-                self.label
-            ))),
+impl Side<'_> {
+    fn prepare(&mut self) -> Result<(), Error> {
+        match &mut self.window {
+            Window::Calls(calls) => {
+                if let Some(setup) = calls.setup.take() {
+                    (calls.enter, calls.burst) = setup()?;
+                }
+                calls.size(&self.label)
+            }
+            _ => Ok(()),
         }
     }
 
+    /// Nanoseconds per operation of a window; None if it is not clean.
+    fn window(&mut self, groups: &[Option<Group>]) -> Result<Option<f64>, Error> {
+        let value = match &mut self.window {
+            Window::Calls(calls) => {
+                let timed = calls.window(&self.label)?;
+                let clean = calls.heat == Heat::Offloaded || timed.is_clean();
+                clean.then(|| timed.wall_ns as f64 / calls.ops as f64)
+            }
+            Window::Threads(group, count) => match &groups[*group] {
+                Some(group) => group.window(*count)?,
+                None => None,
+            },
+            Window::Own(window) => Some(window()?),
+        };
+        Ok(value.map(|ns| ns / self.each))
+    }
+}
+
+impl Calls<'_> {
     /// Doubles the burst until it lasts long enough, then cuts it to fit. A warm one is never
     /// shorter than a rotation: each window would walk paths that the last one did not warm.
-    fn size_burst(&mut self) -> Result<(), Error> {
+    fn size(&mut self, label: &str) -> Result<(), Error> {
         let ops_min = match self.heat {
             Heat::Cold => 1,
             Heat::Warm | Heat::Offloaded => self.rotation,
@@ -257,10 +378,10 @@ impl Variant<'_> {
             // The best of three: a moment without the processor must not make it too short.
             let mut wall_ns = u64::MAX;
             for _ in 0..3 {
-                wall_ns = wall_ns.min(self.window()?.wall_ns.max(1));
+                wall_ns = wall_ns.min(self.window(label)?.wall_ns.max(1));
             }
-            if wall_ns >= BURST_NS / 4 {
-                let fit = self.ops * BURST_NS / wall_ns;
+            if wall_ns >= WINDOW_NS / 4 {
+                let fit = self.ops * WINDOW_NS / wall_ns;
                 self.ops = (fit / ops_min * ops_min).max(ops_min);
                 return Ok(());
             }
@@ -268,38 +389,70 @@ impl Variant<'_> {
         }
     }
 
-    fn window(&mut self) -> Result<Window, Error> {
+    fn window(&mut self, label: &str) -> Result<Timed, Error> {
         (self.enter)()?;
+        let mut run = |ops| match (self.burst)(ops) {
+            0 => Ok(()),
+            wrong => Err(Error::Wrong(format!(
+                "{label}: {wrong} of {ops} operations"
+            ))),
+        };
         if self.heat != Heat::Cold {
-            self.run(WARM * self.rotation)?;
+            run(WARM * self.rotation)?;
         }
-        let ops = self.ops;
-        let (window, result) = timed(|| self.run(ops));
-        result.map(|()| window)
+        let (timed, result) = timed(|| run(self.ops));
+        result.map(|()| timed)
     }
+}
 
-    fn keep(&mut self, window: Window, disturbed: bool) {
-        let clean = self.heat == Heat::Offloaded || window.is_clean();
-        if disturbed || !clean {
-            self.dropped += 1;
-        } else {
-            self.windows.push(window.wall_ns as f64 / self.ops as f64);
-        }
+/// One timed burst.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    /// What the wall clock says.
+    pub(crate) wall_ns: u64,
+    /// What the thread got.
+    cpu_ns: u64,
+}
+
+impl Timed {
+    /// Whether the thread had its processor (nearly) all the time.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.wall_ns <= self.cpu_ns + self.cpu_ns / 20
     }
+}
+
+/// Times one call; the processor clock is read outside the wall clock.
+pub(crate) fn timed<T>(burst: impl FnOnce() -> T) -> (Timed, T) {
+    let cpu = sys::thread_cpu_ns();
+    let wall = Instant::now();
+    let out = burst();
+    let wall_ns = wall.elapsed().as_nanos() as u64;
+    let cpu_ns = sys::thread_cpu_ns() - cpu;
+    (Timed { wall_ns, cpu_ns }, out)
+}
+
+/// Ticks that the hypervisor stole so far; 0 without a counter. The first call opens the counter
+/// and must come before another root directory is entered.
+pub(crate) fn stolen() -> u64 {
+    static STAT: OnceLock<Option<File>> = OnceLock::new();
+    let stat = STAT.get_or_init(|| File::open("/proc/stat").ok());
+    let mut head = [0; 256];
+    let len = stat.as_ref().and_then(|f| f.read_at(&mut head, 0).ok());
+    parse_steal(&head[..len.unwrap_or(0)])
+}
+
+fn parse_steal(stat: &[u8]) -> u64 {
+    let line = stat.split(|&b| b == b'\n').next().unwrap_or_default();
+    let text = std::str::from_utf8(line).unwrap_or_default();
+    let word = text.split_whitespace().nth(8);
+    word.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::RefCell;
-
-    fn effort(rounds: usize) -> Effort {
-        Effort {
-            rounds,
-            time: Duration::from_secs(20),
-            tell: silent,
-        }
-    }
+    use std::time::Duration;
 
     fn spin(ns: u64) -> u64 {
         let start = Instant::now();
@@ -309,46 +462,45 @@ mod tests {
 
     #[test]
     fn medians_are_per_operation() {
-        let mut suite = Suite::default();
-        let slow = suite.add("slow", Heat::Cold, || Ok(()), |ops| spin(ops * 2000));
-        let fast = suite.add("fast", Heat::Cold, || Ok(()), |ops| spin(ops * 1000));
-        let out = suite.run(effort(20), &Steal(None)).unwrap();
-        let (slow, fast) = (out[slow].median().unwrap(), out[fast].median().unwrap());
-        assert!((1.8..2.2).contains(&(slow / fast)), "{slow} / {fast}");
-        assert!((1000.0..1200.0).contains(&fast), "{fast}");
+        let mut plan = Plan::default();
+        let slow = plan.add("slow", Heat::Cold, || Ok(()), |ops| spin(ops * 2000));
+        let fast = plan.add("fast", Heat::Cold, || Ok(()), |ops| spin(ops * 1000));
+        plan.row(Row::growth, "growth", slow, "fast", fast);
+        let row = &plan.run(&Ask::rounds(20)).unwrap()[0];
+        let (slow, ratio) = (row.ours.unwrap(), row.ratio.unwrap());
+        assert!((1.8..2.2).contains(&ratio), "{ratio}");
+        assert!((2000.0..2400.0).contains(&slow), "{slow}");
     }
 
     #[test]
     fn a_window_that_slept_is_dropped_and_counted() {
         let nap = |_| {
-            std::thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
             0
         };
-        let mut suite = Suite::default();
-        let id = suite.add("nap", Heat::Cold, || Ok(()), nap);
-        let time = Duration::from_millis(20);
-        let effort = Effort { time, ..effort(3) };
-        let out = suite.run(effort, &Steal(None)).unwrap();
-        assert_eq!(out[id].windows(), 0);
-        assert!(out[id].dropped() > 0);
+        let mut plan = Plan::default();
+        let id = plan.add("nap", Heat::Cold, || Ok(()), nap);
+        plan.row(Row::faster, "nap", id, "itself", id);
+        let ask = Ask {
+            seconds: 0,
+            ..Ask::rounds(3)
+        };
+        let row = &plan.run(&ask).unwrap()[0];
+        assert!(row.windows == 0 && row.dropped > 0);
     }
 
     #[test]
     fn a_warm_burst_walks_every_path_as_often_and_no_more_than_fits() {
         for (rotation, most) in [(ROTATION, WARM * ROTATION), (1, WARM)] {
             let asked = RefCell::new(Vec::new());
-            let mut suite = Suite::of(rotation);
-            // One operation lasts as long as a burst should.
-            suite.add(
-                "long",
-                Heat::Warm,
-                || Ok(()),
-                |ops| {
-                    asked.borrow_mut().push(ops);
-                    spin(BURST_NS)
-                },
-            );
-            suite.run(effort(2), &Steal(None)).unwrap();
+            let mut plan = Plan::of(rotation);
+            // One operation lasts as long as a window should.
+            let id = plan.ours("long", |ops| {
+                asked.borrow_mut().push(ops);
+                spin(WINDOW_NS)
+            });
+            plan.row(Row::faster, "long", id, "itself", id);
+            plan.run(&Ask::rounds(2)).unwrap();
             let asked = asked.into_inner();
             assert!(asked.iter().all(|ops| ops % rotation == 0), "{asked:?}");
             assert_eq!(asked.iter().max(), Some(&most), "{asked:?}");
@@ -357,12 +509,25 @@ mod tests {
 
     #[test]
     fn a_wrong_result_ends_the_run() {
-        let mut suite = Suite::default();
-        suite.add("liar", Heat::Warm, || Ok(()), |_| 1);
-        assert!(matches!(
-            suite.run(effort(1), &Steal(None)),
-            Err(Error::Wrong(_))
-        ));
+        let mut plan = Plan::default();
+        let id = plan.ours("liar", |_| 1);
+        plan.row(Row::faster, "liar", id, "itself", id);
+        assert!(matches!(plan.run(&Ask::rounds(1)), Err(Error::Wrong(_))));
+    }
+
+    #[test]
+    fn sides_that_no_wanted_row_names_are_not_set_up() {
+        let mut plan = Plan::default();
+        let used = plan.ours("used", spin);
+        let other = plan.set_up("other", Heat::Warm, || panic!("it is set up"));
+        let refuse: Make<'_> = Box::new(|| panic!("a thread is started"));
+        let threads = plan.threads("threads", vec![refuse], &[1]);
+        plan.row(Row::faster, "wanted", used, "itself", used);
+        plan.row(Row::faster, "other", used, "other", other);
+        plan.row(Row::faster, "threads", used, "threads", threads[0]);
+        let mut ask = Ask::rounds(1);
+        ask.common.filter = Some("wanted".to_owned());
+        assert_eq!(plan.run(&ask).unwrap().len(), 1);
     }
 
     #[test]

@@ -18,22 +18,22 @@ use openpath_abi::fcntl::{O_CREAT, O_RDWR};
 
 use crate::error::Error;
 use crate::paths::Chain;
-use crate::sys;
+use crate::{harness, sys};
 
 /// The host file systems of one run; the process's own mount namespace and root directory
 /// are put back when it is dropped, as far as they can be.
-pub struct Host {
+pub(crate) struct Host {
     /// The tmpfs.
-    pub tmpfs: Root,
+    pub(crate) tmpfs: Root,
     /// The ext4 directory, or why there is none.
-    pub ext4: Result<Root, String>,
+    pub(crate) ext4: Result<Root, String>,
     home: File,
     cwd: PathBuf,
     base: PathBuf,
 }
 
 /// A directory that can be made the root.
-pub struct Root {
+pub(crate) struct Root {
     dir: File,
     path: PathBuf,
     mounted: bool,
@@ -41,10 +41,9 @@ pub struct Root {
 
 impl Host {
     /// Makes a private mount namespace with both file systems in it.
-    ///
-    /// # Errors
-    /// `NotPermitted` if the namespace or the mount is refused; `Setup` for anything else.
-    pub fn new() -> Result<Self, Error> {
+    pub(crate) fn new() -> Result<Self, Error> {
+        // Its counter is out of reach in another root directory.
+        harness::stolen();
         let cwd = std::env::current_dir().map_err(|e| Error::host("working directory", e))?;
         sys::private_mounts().map_err(|e| Error::host("private mount namespace", e))?;
         // Opened before, it would lead back to the mounts we left.
@@ -64,11 +63,14 @@ impl Host {
         })
     }
 
+    /// The file systems there are, with what rows call them.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = (&'static str, &Root)> + Clone {
+        let ext4 = self.ext4.iter().map(|root| ("ext4", root));
+        ext4.chain([("tmpfs", &self.tmpfs)])
+    }
+
     /// Goes back to the root directory the process came from.
-    ///
-    /// # Errors
-    /// `Setup` if the host refuses.
-    pub fn leave(&self) -> Result<(), Error> {
+    pub(crate) fn leave(&self) -> Result<(), Error> {
         sys::enter_root(self.home.as_fd())
             .and_then(|()| std::env::set_current_dir(&self.cwd))
             .map_err(|e| Error::host("leave the root directory", e))
@@ -98,23 +100,17 @@ impl Root {
     }
 
     /// Where it is, from the root directory the process came from.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Makes this the root and the working directory.
-    ///
-    /// # Errors
-    /// `NotPermitted` without CAP_SYS_CHROOT.
-    pub fn enter(&self) -> Result<(), Error> {
+    pub(crate) fn enter(&self) -> Result<(), Error> {
         sys::enter_root(self.dir.as_fd()).map_err(|e| Error::host("enter the root directory", e))
     }
 
     /// Creates the directories and files of `chains`; to be called outside any root.
-    ///
-    /// # Errors
-    /// `Setup` with the path that failed.
-    pub fn grow(&self, chains: &[Chain]) -> Result<(), Error> {
+    pub(crate) fn grow(&self, chains: &[Chain]) -> Result<(), Error> {
         self.enter()?;
         for chain in chains {
             for dir in chain.dirs() {
@@ -132,10 +128,7 @@ impl Root {
     }
 
     /// Removes everything below, by a fresh mount where it is one.
-    ///
-    /// # Errors
-    /// `Setup` if the host refuses.
-    pub fn remount(&mut self) -> Result<(), Error> {
+    pub(crate) fn remount(&mut self) -> Result<(), Error> {
         let place = c_path(&self.path);
         sys::umount(&place);
         let again = sys::mount_tmpfs(&place).and_then(|()| File::open(&self.path));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench many`: a million descriptors in one table, and ten thousand tasks with 64 each.
+//! `many`: a million descriptors in one table, and ten thousand tasks with 64 each.
 //!
 //! What they take in memory, by the growth of the resident set; and how long single operations
 //! take while the tables grow and when they are full. The same operation in a table that does not
@@ -11,43 +11,46 @@ mod clock;
 mod table;
 mod tasks;
 
-use crate::Ask;
+use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
 use crate::host::Host;
+use crate::page::Page;
 use crate::row::{Peer, Row};
 use clock::{Clock, Times};
 
 /// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Which rows.
-    pub ask: Ask,
-    /// Descriptors in the one table.
-    pub descriptors: usize,
-    /// Tasks.
-    pub tasks: usize,
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) ask: Ask,
+    /// Descriptors in one table.
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = at_least_one)]
+    descriptors: usize,
+    /// Tasks with 64 descriptors each.
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = at_least_one)]
+    tasks: usize,
+}
+
+pub(crate) fn page() -> Page {
+    Page::new("Many descriptors", include_str!("pages/many.md"), "many")
 }
 
 /// No operation may take longer than this by growth or scan.
 const LONG_NS: f64 = 10_000.0;
 
 /// Runs every wanted row.
-///
-/// # Errors
-/// `NotPermitted` or `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
-pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
     let clock = Clock::calibrate();
-    let mut groups = vec![table::NAME, tasks::NAME];
-    options.ask.keep_groups(&mut groups, |group| group);
+    let filter = options.ask.common.filter.as_deref().unwrap_or_default();
     let mut rows = Vec::new();
-    if groups.contains(&table::NAME) {
+    // A filter may name a group, or any part of a row.
+    if !filter.contains(tasks::NAME) {
         rows.extend(table::rows(options.descriptors, &host, &clock)?);
     }
-    if groups.contains(&tasks::NAME) {
+    if !filter.contains(table::NAME) {
         rows.extend(tasks::rows(options.tasks, &clock)?);
     }
-    rows.retain(|row| options.ask.wants(&row.name));
     Ok(rows)
 }
 

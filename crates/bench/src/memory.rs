@@ -16,13 +16,10 @@ const IN_ONE_DIR: usize = 1000;
 const PAGE: u64 = 4096;
 
 /// The row's name.
-pub const NAME: &str = "bytes-per-dentry";
+pub(crate) const NAME: &str = "bytes-per-dentry";
 
 /// The row.
-///
-/// # Errors
-/// `Setup` if the tree cannot be built or looked up.
-pub fn row() -> Result<Row, Error> {
+pub(crate) fn row() -> Result<Row, Error> {
     let root = MemFs::new(MemOptions::default());
     let first = ours::over(root.clone())?;
     let task = ours::task(&first)?;
@@ -59,9 +56,6 @@ pub(crate) struct Resident(File);
 
 impl Resident {
     /// Opens the counter.
-    ///
-    /// # Errors
-    /// `Setup` if there is none.
     pub(crate) fn open() -> Result<Self, Error> {
         File::open("/proc/self/statm")
             .map(Self)
@@ -69,9 +63,6 @@ impl Resident {
     }
 
     /// The size now.
-    ///
-    /// # Errors
-    /// `Setup` if it cannot be read.
     pub(crate) fn bytes(&self) -> Result<u64, Error> {
         let mut text = [0; 128];
         let len = self

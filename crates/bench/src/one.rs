@@ -7,16 +7,17 @@ use std::time::Duration;
 use openpath_vfs::{Task, Vfs};
 
 use crate::error::Error;
-use crate::gate::case::{Case, Doer};
+use crate::gate::Plant;
+use crate::gate::case::{Actor, Case};
 use crate::gate::plant::{Field, padded};
 use crate::gate::sys::sealed;
 use crate::ops::Op;
 use crate::paths::{Ring, chains, rotation};
-use crate::{PATHS, Plant, SEED, gate, ours, sys};
+use crate::{PATHS, SEED, gate, ours, sys};
 
 /// Under what the operations run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum How {
     /// Nothing special: for an instruction counter around the whole process.
     Plain,
     /// Between two stops for the tracer.
@@ -25,12 +26,35 @@ pub enum How {
     Sealed,
 }
 
-/// What was built, and by whom.
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The operation and its depth, as in "open-close d16".
+    case: String,
+    /// How many to run.
+    #[arg(long, default_value_t = 1000)]
+    ops: u64,
+    /// Under what.
+    #[arg(long, value_enum, default_value_t = How::Plain)]
+    how: How,
+    /// Commit this fault with every operation.
+    #[arg(long)]
+    plant: Option<Plant>,
+}
+
+/// Runs it.
+pub(crate) fn run(options: &Options) -> Result<(), Error> {
+    let case = Case::parse(&options.case)?;
+    let plant = options.plant;
+    One { case, plant }.run(options.ops, options.how)
+}
+
+/// What was built, and the tasks that built it.
 struct Made {
     vfs: Vfs,
     paths: Vec<CString>,
     field: Field,
-    _tasks: (Task, Doer),
+    _tasks: (Task, Actor),
 }
 
 /// Every path is walked this often before anything is counted: all that is admitted to a cache
@@ -42,34 +66,28 @@ const TICKS: Duration = Duration::from_millis(25);
 
 /// A case, and the fault that is planted in it.
 #[derive(Clone, Copy, Debug)]
-pub struct One {
+pub(crate) struct One {
     /// What is done.
-    pub case: Case,
+    pub(crate) case: Case,
     /// What is wrong with it.
-    pub plant: Option<Plant>,
+    pub(crate) plant: Option<Plant>,
 }
 
 impl One {
     /// Builds the tree, walks every path a few times, then calls `body` with what does so many
     /// operations and says how many results were wrong.
-    ///
-    /// # Errors
-    /// `Setup` if the tree cannot be built, `Wrong` if a warm-up operation fails; what `body` says.
-    pub fn warm<T>(
+    pub(crate) fn warm<T>(
         self,
         body: impl FnOnce(&mut dyn FnMut(u64) -> u64) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let made = self.build()?;
-        let (doer, mut ring) = (self.case.doer(&made.vfs)?, Ring::new(&made.paths, 0));
-        self.heat(&doer.task, &mut ring)?;
-        body(&mut |ops| self.burst(&doer.task, ops, &mut ring, &made.field))
+        let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
+        self.heat(&actor.task, &mut ring)?;
+        body(&mut |ops| self.burst(&actor.task, ops, &mut ring, &made.field))
     }
 
     /// Runs `ops` of it under `how`.
-    ///
-    /// # Errors
-    /// As [`One::warm`].
-    pub fn run(self, ops: u64, how: How) -> Result<(), Error> {
+    fn run(self, ops: u64, how: How) -> Result<(), Error> {
         match how {
             How::Plain => self.warm(|burst| self.case.right(burst(ops))),
             How::Traced => self.warm(|burst| {
@@ -85,9 +103,9 @@ impl One {
     /// Seals all that exists before the task that is measured: it may be shared.
     fn sealed(self, ops: u64) -> Result<(), Error> {
         let watch = |made: Made| {
-            let (doer, mut ring) = (self.case.doer(&made.vfs)?, Ring::new(&made.paths, 0));
-            self.heat(&doer.task, &mut ring)?;
-            let body = || self.burst(&doer.task, ops, &mut ring, &made.field);
+            let (actor, mut ring) = (self.case.actor(&made.vfs)?, Ring::new(&made.paths, 0));
+            self.heat(&actor.task, &mut ring)?;
+            let body = || self.burst(&actor.task, ops, &mut ring, &made.field);
             let wrong = sealed(gate::spans(&made.vfs), body);
             self.case
                 .right(wrong.map_err(|e| Error::host("seal the shared memory", e))?)
@@ -101,7 +119,7 @@ impl One {
         let maker = ours::task(&vfs)?;
         self.case.lay(&maker, &mut tree)?;
         let paths = rotation(&tree, self.case.op.wants_missing());
-        let first = self.case.doer(&vfs)?;
+        let first = self.case.actor(&vfs)?;
         // An access within the clock tick of a file's birth does not move the access time: the
         // first one after that tick does, and is not to be among those counted.
         std::thread::sleep(TICKS);

@@ -17,14 +17,14 @@ use crate::{ours, sys};
 
 /// What is done with each path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     /// Open of a name that does not exist.
     FailedOpen,
     /// Open for reading, and close.
     OpenClose,
     /// Open with O_CREAT, for reading and writing, of a file that exists, and close.
     CreatExisting,
-    /// The same for reading only: nobody becomes a writer.
+    /// The same for reading only: no writer is counted.
     CreatReadOnly,
     /// stat by path.
     Stat,
@@ -39,17 +39,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Every operation that is timed, in the order of the report.
-    pub const TIMED: [Op; 5] = [
-        Op::FailedOpen,
-        Op::OpenClose,
-        Op::CreatExisting,
-        Op::Stat,
-        Op::Statx,
-    ];
-
     /// The name used in rows.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Op::FailedOpen => "failed-open",
             Op::OpenClose => "open-close",
@@ -64,12 +55,12 @@ impl Op {
     }
 
     /// Whether it walks to the absent names.
-    pub fn wants_missing(self) -> bool {
+    pub(crate) fn wants_missing(self) -> bool {
         self == Op::FailedOpen
     }
 
     /// Runs `ops` of the host's operations; the number of wrong results.
-    pub fn host(self, ops: u64, paths: &mut Ring<'_>) -> u64 {
+    pub(crate) fn host(self, ops: u64, paths: &mut Ring<'_>) -> u64 {
         let closed = |fd: i32| fd >= 0 && sys::close(fd) == 0;
         match self {
             Op::FailedOpen => wrong(ops, paths, |p| sys::open(p, O_RDONLY, 0) == -libc::ENOENT),
@@ -91,7 +82,7 @@ impl Op {
     }
 
     /// Runs `ops` of our operations; the number of wrong results.
-    pub fn ours(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
+    pub(crate) fn ours(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
         match self {
             Op::FailedOpen => wrong(ops, paths, |p| refused(task, p, Errno::ENOENT)),
             Op::Denied => wrong(ops, paths, |p| refused(task, p, Errno::EACCES)),
@@ -121,7 +112,7 @@ impl Op {
     }
 
     /// The same where every one has to be refused with EACCES.
-    pub fn barred(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
+    pub(crate) fn barred(self, task: &Task, ops: u64, paths: &mut Ring<'_>) -> u64 {
         wrong(ops, paths, |p| {
             let path = p.to_bytes();
             let done = match self {

@@ -15,26 +15,17 @@ use crate::paths::Chain;
 const SECRET: [u64; 2] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344];
 
 /// An instance with an empty tree.
-///
-/// # Errors
-/// `Setup` if it cannot be built.
-pub fn instance() -> Result<Vfs, Error> {
+pub(crate) fn instance() -> Result<Vfs, Error> {
     over(MemFs::new(MemOptions::default()))
 }
 
 /// An instance over a file system that may hold a tree already.
-///
-/// # Errors
-/// `Setup` if it cannot be built.
-pub fn over(root: Arc<SuperBlock>) -> Result<Vfs, Error> {
+pub(crate) fn over(root: Arc<SuperBlock>) -> Result<Vfs, Error> {
     keyed(root, SECRET)
 }
 
 /// The same with another key of the hash tables.
-///
-/// # Errors
-/// `Setup` if it cannot be built.
-pub fn keyed(root: Arc<SuperBlock>, secret: [u64; 2]) -> Result<Vfs, Error> {
+pub(crate) fn keyed(root: Arc<SuperBlock>, secret: [u64; 2]) -> Result<Vfs, Error> {
     Vfs::builder()
         .secret(secret)
         .build(root)
@@ -42,10 +33,7 @@ pub fn keyed(root: Arc<SuperBlock>, secret: [u64; 2]) -> Result<Vfs, Error> {
 }
 
 /// An instance with an empty tree, its switches as `switch` leaves them.
-///
-/// # Errors
-/// `Setup` if it cannot be built.
-pub fn tuned(switch: impl FnOnce(&mut Tuning)) -> Result<Vfs, Error> {
+pub(crate) fn tuned(switch: impl FnOnce(&mut Tuning)) -> Result<Vfs, Error> {
     let mut tuning = Tuning::default();
     switch(&mut tuning);
     Vfs::builder()
@@ -56,19 +44,13 @@ pub fn tuned(switch: impl FnOnce(&mut Tuning)) -> Result<Vfs, Error> {
 }
 
 /// A task with the host side's identity.
-///
-/// # Errors
-/// `Setup` with the errno.
-pub fn task(vfs: &Vfs) -> Result<Task, Error> {
+pub(crate) fn task(vfs: &Vfs) -> Result<Task, Error> {
     vfs.task(Cred::root())
         .map_err(|e| Error::setup("make a task", e))
 }
 
 /// Creates the directories and files of `chains`.
-///
-/// # Errors
-/// `Setup` with the errno.
-pub fn grow(task: &Task, chains: &[Chain]) -> Result<(), Error> {
+pub(crate) fn grow(task: &Task, chains: &[Chain]) -> Result<(), Error> {
     for chain in chains {
         for dir in chain.dirs() {
             mkdir(task, dir)?;
@@ -79,10 +61,7 @@ pub fn grow(task: &Task, chains: &[Chain]) -> Result<(), Error> {
 }
 
 /// Creates a directory unless it exists.
-///
-/// # Errors
-/// `Setup` with the errno.
-pub fn mkdir(task: &Task, path: &[u8]) -> Result<(), Error> {
+pub(crate) fn mkdir(task: &Task, path: &[u8]) -> Result<(), Error> {
     match task.mkdirat(AT_FDCWD, path, 0o755) {
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(errno) => Err(Error::setup("create a directory", errno)),
@@ -90,10 +69,7 @@ pub fn mkdir(task: &Task, path: &[u8]) -> Result<(), Error> {
 }
 
 /// Creates an empty file unless it exists.
-///
-/// # Errors
-/// `Setup` with the errno.
-pub fn touch(task: &Task, path: &[u8]) -> Result<(), Error> {
+pub(crate) fn touch(task: &Task, path: &[u8]) -> Result<(), Error> {
     task.open(path, O_RDWR | O_CREAT, 0o644)
         .and_then(|fd| task.close(fd))
         .map_err(|errno| Error::setup("create a file", errno))
@@ -101,7 +77,7 @@ pub fn touch(task: &Task, path: &[u8]) -> Result<(), Error> {
 
 /// Opens with mode 644 and closes; whether both worked.
 #[inline(always)]
-pub fn open_close(task: &Task, path: &[u8], flags: u32) -> bool {
+pub(crate) fn open_close(task: &Task, path: &[u8], flags: u32) -> bool {
     task.open(path, flags, 0o644)
         .is_ok_and(|fd| task.close(fd).is_ok())
 }

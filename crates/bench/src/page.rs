@@ -10,53 +10,77 @@ use crate::sys;
 
 /// What a page says beside its rows.
 #[derive(Clone, Debug)]
-pub struct Page<'a> {
+pub(crate) struct Page {
     /// Its heading.
-    pub title: &'a str,
+    pub(crate) title: &'static str,
     /// What is measured and how it is to be read.
-    pub about: &'a str,
-    /// The command that writes it, without the program; before ` -- ` what cargo has to be told.
-    pub command: &'a str,
-    /// The load average when the run began.
-    pub load: &'a str,
+    pub(crate) about: String,
+    /// The arguments that write it; before ` -- ` options of cargo.
+    pub(crate) command: &'static str,
+    /// What else is said, made of the rows.
+    pub(crate) more: fn(&[Row]) -> String,
+    /// Whether the table has a row.
+    pub(crate) shows: fn(&Row) -> bool,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self::new("", "", "")
+    }
 }
 
 /// The load averages of the last one, five and fifteen minutes.
-pub fn load() -> String {
+pub(crate) fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let words: Vec<&str> = text.split(' ').take(3).collect();
     words.join(" ")
 }
 
-/// Writes the page.
-///
-/// # Errors
-/// What the file system says.
-pub fn write(file: &Path, page: &Page<'_>, rows: &[Row]) -> io::Result<()> {
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let kernel: Vec<&str> = kernel.trim().split(['.', '-']).take(2).collect();
-    let mut out = Vec::new();
-    writeln!(out, "# {}\n\n{}\n", page.title, page.about)?;
-    writeln!(
-        out,
-        "Processors: {}. Host kernel: Linux {}. Load average when it began: {}; when it ended: {}.",
-        sys::processors().len(),
-        kernel.join("."),
-        page.load,
-        load()
-    )?;
-    let (told, command) = match page.command.split_once(" -- ") {
-        Some((told, command)) => (format!(" {told}"), command),
-        None => (String::new(), page.command),
-    };
-    writeln!(
-        out,
-        "Repeat with\n\n    cargo run --release -p openpath-cli{told} -- {command}\n"
-    )?;
-    writeln!(out, "```text")?;
-    write_table(&mut out, rows)?;
-    writeln!(out, "```")?;
-    fs::write(file, out)
+impl Page {
+    /// A page with all rows in its table.
+    pub(crate) fn new(title: &'static str, about: &str, command: &'static str) -> Self {
+        Self {
+            title,
+            about: about.trim_end().to_owned(),
+            command,
+            more: |_| String::new(),
+            shows: |_| true,
+        }
+    }
+
+    /// Writes it, with the load average when the run began.
+    pub(crate) fn write(&self, file: &Path, began: &str, rows: &[Row]) -> io::Result<()> {
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let kernel: Vec<&str> = kernel.trim().split(['.', '-']).take(2).collect();
+        let (kernel, processors, ended) = (kernel.join("."), sys::processors().len(), load());
+        let (cargo, command) = match self.command.split_once(" -- ") {
+            Some((cargo, command)) => (format!(" {cargo}"), command),
+            None => (String::new(), self.command),
+        };
+        let shown: Vec<Row> = rows
+            .iter()
+            .filter(|row| (self.shows)(row))
+            .cloned()
+            .collect();
+        let mut out = Vec::new();
+        writeln!(
+            out,
+            "# {}\n\n{}{}\n",
+            self.title,
+            self.about,
+            (self.more)(rows)
+        )?;
+        writeln!(
+            out,
+            "Processors: {processors}. Host kernel: Linux {kernel}. Load average when it began: \
+             {began}; when it ended: {ended}.\n\
+             Repeat with\n\n    cargo run --release -p openpath-bench{cargo} -- {command}\n"
+        )?;
+        writeln!(out, "```text")?;
+        write_table(&mut out, &shown)?;
+        writeln!(out, "```")?;
+        fs::write(file, out)
+    }
 }
 
 #[cfg(test)]
@@ -66,16 +90,12 @@ mod tests {
     #[test]
     fn a_page_has_its_command_and_its_rows() {
         let file = std::env::temp_dir().join(format!("openpath-page-{}", std::process::id()));
-        let page = Page {
-            title: "Title",
-            about: "About.",
-            command: "bench that",
-            load: "0.00 0.00 0.00",
-        };
-        write(&file, &page, &[Row::count("a row", "ns", 7.0)]).unwrap();
+        let page = Page::new("Title", "About.\n", "that");
+        let rows = [Row::count("a row", "ns", 7.0)];
+        page.write(&file, "0.00 0.00 0.00", &rows).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         fs::remove_file(file).unwrap();
-        assert!(text.starts_with("# Title\n\nAbout.\n"));
-        assert!(text.contains("-- bench that\n") && text.contains("a row  7 ns"));
+        assert!(text.starts_with("# Title\n\nAbout.\n\n"));
+        assert!(text.contains("-- that\n") && text.contains("a row  7 ns"));
     }
 }

@@ -12,16 +12,16 @@ const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
 /// A small reproducible generator (xorshift).
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
     /// Starts at `seed`.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// A number below `limit`.
-    pub fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -30,7 +30,7 @@ impl Rng {
     }
 
     /// Puts `items` in random order.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));
         }
@@ -46,16 +46,24 @@ impl Rng {
 
 /// One chain: the file at its end, and a name beside it that does not exist.
 #[derive(Clone, Debug)]
-pub struct Chain {
+pub(crate) struct Chain {
     /// The file.
-    pub file: CString,
+    pub(crate) file: CString,
     /// The absent name in the file's directory.
-    pub missing: CString,
+    pub(crate) missing: CString,
 }
 
 impl Chain {
+    /// What leads to a file, with no absent name.
+    pub(crate) fn of(file: &CStr) -> Self {
+        Self {
+            file: file.to_owned(),
+            missing: CString::default(),
+        }
+    }
+
     /// The directories on the way to the file, outermost first, without the root.
-    pub fn dirs(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn dirs(&self) -> impl Iterator<Item = &[u8]> {
         let path = self.file.to_bytes();
         (1..path.len())
             .filter(move |&i| path[i] == b'/')
@@ -63,13 +71,13 @@ impl Chain {
     }
 
     /// The outermost component of the file's path.
-    pub fn top(&self) -> &[u8] {
+    pub(crate) fn top(&self) -> &[u8] {
         let mut names = self.file.to_bytes().split(|&b| b == b'/');
         names.nth(1).unwrap_or_default()
     }
 
     /// Puts both below a directory.
-    pub fn below(&mut self, dir: &[u8]) {
+    pub(crate) fn below(&mut self, dir: &[u8]) {
         for path in [&mut self.file, &mut self.missing] {
             *path = join(dir, path.to_bytes());
         }
@@ -77,7 +85,7 @@ impl Chain {
 }
 
 /// `count` chains of `depth` components; equal arguments give equal chains.
-pub fn chains(count: usize, depth: usize, seed: u64) -> Vec<Chain> {
+pub(crate) fn chains(count: usize, depth: usize, seed: u64) -> Vec<Chain> {
     let mut rng = Rng::new(seed.wrapping_add(depth as u64));
     // Ordered, not hashed: a random hash would make counts differ from run to run.
     let mut tops = BTreeSet::new();
@@ -116,7 +124,7 @@ pub fn chains(count: usize, depth: usize, seed: u64) -> Vec<Chain> {
 
 /// The files of `chains`, or the absent names, shuffled into the order of use; the strings lie
 /// in that order in memory, so that what is cold in a cold run is the tree.
-pub fn rotation(chains: &[Chain], missing: bool) -> Vec<CString> {
+pub(crate) fn rotation(chains: &[Chain], missing: bool) -> Vec<CString> {
     let pick = |c: &Chain| {
         if missing {
             c.missing.clone()
@@ -135,24 +143,20 @@ fn join(dir: &[u8], name: &[u8]) -> CString {
 
 /// Hands out paths round and round.
 #[derive(Clone, Debug)]
-pub struct Ring<'a> {
+pub(crate) struct Ring<'a> {
     paths: &'a [CString],
     at: usize,
 }
 
 impl<'a> Ring<'a> {
     /// Starts at path `at`.
-    pub fn new(paths: &'a [CString], at: usize) -> Self {
+    pub(crate) fn new(paths: &'a [CString], at: usize) -> Self {
         Self { paths, at }
     }
 
     /// The next path.
     #[inline(always)]
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "it never ends, and needs no Option"
-    )]
-    pub fn next(&mut self) -> &'a CStr {
+    pub(crate) fn next(&mut self) -> &'a CStr {
         let path = &self.paths[self.at];
         self.at += 1;
         if self.at == self.paths.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench run`: whole programs under `openpath run`, beside the bare system and other tools that
+//! `run`: whole programs under `openpath run`, beside the bare system and other tools that
 //! put something between a program and the files of the machine.
 //!
 //! Every place (`place`) has a worker that stays for the whole run, so that what it takes to set
@@ -13,59 +13,115 @@
 
 mod load;
 mod place;
-mod plot;
 mod scene;
 mod worker;
 
-pub use plot::plot;
-pub use worker::serve;
+pub(crate) use worker::{Worker, serve};
 
 use std::path::PathBuf;
 
+use openpath_fuse::Rings;
+
+use crate::chart::{Chart, Picture};
+use crate::cmd::{Common, at_least_one, tell, warn};
 use crate::error::Error;
+use crate::page::Page;
 use crate::row::Row;
 use crate::stats::Samples;
-use crate::{Ask, bars};
 use load::Load;
-use place::{Kind, Place};
+use place::{Environment, Kind};
 use scene::Scene;
 
-/// What `bench run` is told.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How many rounds, and which rows.
-    pub ask: Ask,
-    /// This program, which each place starts again as a worker.
-    pub exe: PathBuf,
-    /// Where the files are made, on a disk.
-    pub folder: PathBuf,
-    /// A C project to compile; `None`: one that is made.
-    pub project: Option<PathBuf>,
-    /// Files in the repository that is asked for its state.
-    pub tracked: usize,
-    /// Files in the archive that is unpacked.
-    pub archived: usize,
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Rounds, of which the first is not counted.
+    #[arg(long, default_value_t = 12, value_name = "N", value_parser = at_least_one)]
+    rounds: usize,
+    /// A C project to compile instead of one that is made.
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// Where the files are made: a folder on a disk.
+    #[arg(long, default_value = "/var/tmp", value_name = "DIR")]
+    folder: PathBuf,
+    /// The `openpath` program; without it the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    openpath: Option<PathBuf>,
+    /// Files in the repository.
+    #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = at_least_one)]
+    tracked: usize,
+    /// Files in the archive.
+    #[arg(long, default_value_t = 30_000, value_name = "N", value_parser = at_least_one)]
+    archived: usize,
+    /// Write a page of results here.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) page: Option<PathBuf>,
+    #[command(flatten)]
+    picture: Picture,
+}
+
+/// The programs that places start: this one as a worker, and `openpath`.
+struct Programs {
+    bench: PathBuf,
+    openpath: PathBuf,
+}
+
+impl Programs {
+    fn find(options: &Options) -> Result<Self, Error> {
+        let bench = std::env::current_exe().map_err(|e| Error::host("find this program", e))?;
+        let openpath = options.openpath.clone();
+        let openpath = openpath.unwrap_or_else(|| bench.with_file_name("openpath"));
+        if openpath.is_file() {
+            return Ok(Self { bench, openpath });
+        }
+        Err(Error::Setup(format!(
+            "{} does not exist: build it with `cargo build --release -p openpath-cli`, or name it \
+             with --openpath",
+            openpath.display()
+        )))
+    }
+}
+
+/// Which way the kernel asks: the machine decides it, and it changes every row.
+fn requests() -> String {
+    let (ways, switch) = if Rings::are_offered() {
+        ("by rings", "Y")
+    } else {
+        ("one by one, by read(2)", "N")
+    };
+    format!("Requests of the kernel\ncame {ways} (`fuse.enable_uring` is {switch}).")
+}
+
+impl Options {
+    pub(crate) fn page(&self) -> Page {
+        let (about, requests) = (include_str!("pages/run.md").trim_end(), requests());
+        let shown = self
+            .picture
+            .shown("How many times the bare system's time each took");
+        Page::new("Programs", &format!("{about} {requests}{shown}"), "run")
+    }
 }
 
 /// One place and what it took for each load, in nanoseconds.
 struct Side {
-    place: Place,
+    place: Environment,
     times: Vec<Vec<f64>>,
 }
 
 /// Runs every wanted row.
-///
-/// # Errors
-/// `NotPermitted` or `Setup` if a place or the files cannot be made, `Wrong` if places disagree.
-pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
+    let programs = Programs::find(options)?;
+    warn(&requests());
     let scene = Scene::make(options)?;
     let mut loads = Load::all(&scene);
-    options
-        .ask
-        .keep_groups(&mut loads, |load| load.name.as_str());
+    if loads.iter().any(|load| options.common.wants(&load.name)) {
+        loads.retain(|load| options.common.wants(&load.name));
+    }
     let (mut sides, mut missing) = (Vec::new(), Vec::new());
     for kind in Kind::ALL {
-        match Place::enter(kind, options, &scene) {
+        match Environment::enter(kind, &programs, &scene) {
             Ok(place) => sides.push(Side {
                 place,
                 times: vec![Vec::new(); loads.len()],
@@ -74,11 +130,10 @@ pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
             Err(why) => missing.push((kind, why.to_string())),
         }
     }
-    let effort = options.ask.effort;
-    for round in 0..effort.rounds {
+    for round in 0..options.rounds {
         for (n, load) in loads.iter().enumerate() {
-            let (name, round_of) = (&load.name, effort.rounds);
-            (effort.tell)(&format!("{name}, round {} of {round_of}", round + 1));
+            let (name, of) = (&load.name, options.rounds);
+            tell(&format!("{name}, round {} of {of}", round + 1));
             turn(&mut sides, round, n, load)?;
         }
     }
@@ -87,7 +142,7 @@ pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
         let name = format!("run geometric mean, {}", kind.label());
         rows.push(Row::missing(&name, &why));
     }
-    rows.retain(|row| options.ask.wants(&row.name));
+    options.picture.draw(|| chart(&rows).svg())?;
     Ok(rows)
 }
 
@@ -155,10 +210,56 @@ fn rows(loads: &[Load], sides: &[Side]) -> Vec<Row> {
             false => Row::missing(&name, "not every load was measured"),
         });
     }
-    for bar in bars::PROGRAMS {
-        if rows.iter().all(|row| row.name != bar.name) {
-            rows.push(Row::missing(bar.name, "nothing measured it"));
-        }
-    }
     rows
+}
+
+/// What a picture shows of a row's own name, and of those named after it.
+const SHOWN: [(Kind, &str); 4] = [
+    (Kind::Tmpfs, "#8a8f98"),
+    (Kind::Run, "#2f7ed8"),
+    (Kind::FuseOverlayfs, "#d9822b"),
+    (Kind::Proot, "#b5485f"),
+];
+
+/// Loads by how many times the bare system's time they took. A load's own row is set against the
+/// bare system, and those named after it against another place.
+fn chart(rows: &[Row]) -> Chart {
+    let legend = SHOWN.map(|(kind, colour)| (kind.label(), colour));
+    let mut chart = Chart::new("Programs: times what the bare system takes", legend);
+    for row in rows.iter().filter(|row| !row.name.contains(", ")) {
+        let Some((ours, native)) = row.both() else {
+            continue;
+        };
+        let values = SHOWN.map(|(kind, _)| match kind {
+            Kind::Run => Some(ours),
+            kind => Row::named(rows, &format!("{}, {}", row.name, kind.label()))?.theirs(),
+        });
+        let values = values.map(|value| value.map(|value| value / native));
+        chart.group(row.name.trim_start_matches("run "), values);
+    }
+    chart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_place_that_was_measured_has_a_bar() {
+        let of = |ns: f64| Samples::new(vec![ns; 9], 0);
+        let rows = [
+            Row::growth("run tar", &of(30.0), "native", &of(10.0)),
+            Row::faster("run tar, fuse-overlayfs", &of(30.0), "x", &of(80.0)),
+            Row::missing("run tar, proot", "it is not here"),
+            Row::missing("run find", "nothing measures it"),
+            Row::count("run geometric mean, proot", "x", 2.0),
+        ];
+        let svg = chart(&rows).svg();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        assert!(svg.contains(">tar<") && !svg.contains(">find<"));
+        assert!(svg.contains(">3.00<") && svg.contains(">8.00<"));
+        // The legend has one each.
+        assert_eq!(svg.matches("<rect ").count(), SHOWN.len() + 2);
+        assert!(chart(&[]).svg().contains("<svg "));
+    }
 }

@@ -10,12 +10,12 @@ use crate::bars::{self, Bar, Sense};
 use crate::stats::{Samples, Spread};
 
 /// Fewer clean windows than this say nothing.
-pub const WINDOWS_MIN: usize = 5;
+pub(crate) const WINDOWS_MIN: usize = 5;
 
 /// How a row stands to the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The goal is reached.
     Goal,
     /// The bar is reached.
@@ -30,13 +30,13 @@ pub enum Verdict {
 
 /// What ours is set against.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Peer {
-    /// Who: `tmpfs`, `ext4`, `ours d1`.
-    pub label: String,
+pub(crate) struct Peer {
+    /// Its name: `tmpfs`, `ext4`, `ours d1`.
+    pub(crate) label: String,
     /// Its median, in the row's unit.
-    pub value: f64,
+    pub(crate) value: f64,
     /// Its spread.
-    pub spread: Option<Spread>,
+    pub(crate) spread: Option<Spread>,
 }
 
 /// What stands for a side's windows, and the quotient of ours and the peer's.
@@ -44,40 +44,40 @@ type Quotient = (fn(&Samples) -> Option<f64>, fn(f64, f64) -> f64);
 
 /// One result.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// The name, as `--filter` sees it.
-    pub name: String,
+    pub(crate) name: String,
     /// Our value in `unit`.
-    pub ours: Option<f64>,
+    pub(crate) ours: Option<f64>,
     /// What it is set against.
-    pub peer: Option<Peer>,
+    pub(crate) peer: Option<Peer>,
     /// `ns` or what is counted.
-    pub unit: &'static str,
+    pub(crate) unit: &'static str,
     /// The quotient the contract speaks of; None where it speaks of `ours` itself.
-    pub ratio: Option<f64>,
+    pub(crate) ratio: Option<f64>,
     /// Which side of the bar is good.
-    pub sense: Option<Sense>,
+    pub(crate) sense: Option<Sense>,
     /// The least.
-    pub bar: Option<f64>,
+    pub(crate) bar: Option<f64>,
     /// What we are after.
-    pub goal: Option<f64>,
+    pub(crate) goal: Option<f64>,
     /// The bar holds; None where there is none, or nothing was measured.
-    pub ok: Option<bool>,
+    pub(crate) ok: Option<bool>,
     /// The same in more words.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// The spread of ours.
-    pub spread: Option<Spread>,
+    pub(crate) spread: Option<Spread>,
     /// Clean windows of the side that has fewer.
-    pub windows: usize,
+    pub(crate) windows: usize,
     /// Windows thrown away, both sides together.
-    pub dropped: usize,
+    pub(crate) dropped: usize,
     /// A remark the reader needs.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 impl Row {
-    /// A row nobody could measure.
-    pub fn missing(name: &str, why: &str) -> Self {
+    /// A row that could not be measured.
+    pub(crate) fn missing(name: &str, why: &str) -> Self {
         Self {
             verdict: Verdict::NotMeasured,
             note: Some(why.to_owned()),
@@ -86,7 +86,7 @@ impl Row {
     }
 
     /// A count, judged by itself.
-    pub fn count(name: &str, unit: &'static str, value: f64) -> Self {
+    pub(crate) fn count(name: &str, unit: &'static str, value: f64) -> Self {
         let row = Self {
             ours: Some(value),
             ..Self::blank(name, unit)
@@ -95,7 +95,7 @@ impl Row {
     }
 
     /// A time against a peer's: the quotient is peer / ours, and more is better.
-    pub fn faster(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
+    pub(crate) fn faster(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
         Self::quotient(
             name,
             ours,
@@ -107,7 +107,7 @@ impl Row {
 
     /// The same by the tenth percentiles: for cold runs, in which stalls below this machine, that
     /// no clock shows, make the median of either side many times too long.
-    pub fn faster_cold(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
+    pub(crate) fn faster_cold(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
         Self::quotient(
             name,
             ours,
@@ -119,7 +119,7 @@ impl Row {
     }
 
     /// A cost against a cheaper one's: the quotient is ours / peer, and less is better.
-    pub fn growth(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
+    pub(crate) fn growth(name: &str, ours: &Samples, label: &str, peer: &Samples) -> Self {
         Self::quotient(
             name,
             ours,
@@ -130,7 +130,7 @@ impl Row {
     }
 
     /// What the host takes for something we have no counterpart of.
-    pub fn host_only(name: &str, label: &str, host: &Samples) -> Self {
+    pub(crate) fn host_only(name: &str, label: &str, host: &Samples) -> Self {
         let peer = host.median().map(|value| Peer {
             label: label.to_owned(),
             value,
@@ -195,8 +195,23 @@ impl Row {
         }
     }
 
+    /// The row of this name.
+    pub(crate) fn named<'a>(rows: &'a [Row], name: &str) -> Option<&'a Row> {
+        rows.iter().find(|row| row.name == name)
+    }
+
+    /// The value of what it is set against.
+    pub(crate) fn theirs(&self) -> Option<f64> {
+        self.peer.as_ref().map(|peer| peer.value)
+    }
+
+    /// Our value, and that of what it is set against.
+    pub(crate) fn both(&self) -> Option<(f64, f64)> {
+        self.ours.zip(self.theirs())
+    }
+
     /// Adds a remark.
-    pub fn with_note(mut self, note: &str) -> Self {
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
         let note = match self.note.take() {
             Some(had) => format!("{had}; {note}"),
             None => note.to_owned(),
@@ -244,7 +259,7 @@ impl Row {
 }
 
 /// The rows that make a check fail.
-pub fn shortfalls(rows: &[Row], allow_missing: bool) -> Vec<&Row> {
+pub(crate) fn shortfalls(rows: &[Row], allow_missing: bool) -> Vec<&Row> {
     let fails = |row: &&Row| match row.verdict {
         Verdict::Short => true,
         Verdict::NotMeasured => !allow_missing,
@@ -254,10 +269,7 @@ pub fn shortfalls(rows: &[Row], allow_missing: bool) -> Vec<&Row> {
 }
 
 /// Writes one JSON object a row.
-///
-/// # Errors
-/// What `out` says.
-pub fn write_json(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+pub(crate) fn write_json(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
     for row in rows {
         serde_json::to_writer(&mut *out, row)?;
         writeln!(out)?;
@@ -266,10 +278,7 @@ pub fn write_json(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
 }
 
 /// Writes the table.
-///
-/// # Errors
-/// What `out` says.
-pub fn write_table(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+pub(crate) fn write_table(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
     let heads = [
         "row", "ours", "p10..p90", "mad", "against", "p10..p90", "ratio", "bar", "goal",
     ];

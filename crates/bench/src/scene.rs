@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One deed by several threads, each with its own paths, on our side and on the host's.
+//! One action by several threads, each with its own paths, on our side and on the host's.
 //!
 //! A thread of the host has a root directory of its own and, unless tables are shared, a
-//! descriptor table of its own, as a process has; ours has a task of its own, forked or with the
+//! descriptor table of its own, as a process has. Ours has a task of its own, forked or with the
 //! others' table.
 
 use std::ffi::{CStr, CString};
 use std::hint::black_box;
 
+use openpath_abi::fcntl::AT_FDCWD;
 use openpath_vfs::{Task, Vfs};
 
 use crate::error::Error;
-use crate::harness::{Effort, Steal};
+use crate::harness::{Burst, Id, Plan};
 use crate::host::Root;
 use crate::paths::{Chain, Ring};
-use crate::team::{Burst, ByCount, Make, Team, counts};
+use crate::row::Row;
+use crate::threads::{Make, counts};
 use crate::{ours, sys};
 
 /// What a thread does with each of its paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub(crate) enum Action {
     /// Open with these flags, and close.
     OpenClose(u32),
+    /// Create with these flags, close, unlink.
+    CreateUnlink(u32),
     /// stat by path.
     Stat,
     /// Duplicate a descriptor that is open, and close the duplicate.
     Dup,
 }
 
-/// Whose descriptor table a thread uses.
+/// Which descriptor table a thread uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tables {
+pub(crate) enum Tables {
     /// Its own.
     Own,
     /// One for all threads.
@@ -39,7 +43,7 @@ pub enum Tables {
 
 impl Tables {
     /// The words used in rows.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Tables::Own => "own tables",
             Tables::Shared => "shared table",
@@ -49,20 +53,20 @@ impl Tables {
 
 /// Something for several threads to do.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub(crate) struct Scene {
     /// The name used in rows.
-    pub name: String,
+    pub(crate) name: String,
     /// What they do.
-    pub deed: Deed,
-    /// With whose tables.
-    pub tables: Tables,
+    pub(crate) action: Action,
+    /// With which tables.
+    pub(crate) tables: Tables,
     /// The paths of each thread.
-    pub paths: Vec<Vec<CString>>,
+    pub(crate) paths: Vec<Vec<CString>>,
 }
 
-/// Who does it.
+/// What the threads work on.
 #[derive(Clone, Copy)]
-pub enum Side<'a> {
+pub(crate) enum Tree<'a> {
     /// An instance of ours.
     Ours(&'a Vfs),
     /// A file system of the host.
@@ -71,109 +75,111 @@ pub enum Side<'a> {
 
 impl Scene {
     /// Creates every file of the scene, and what leads to it.
-    ///
-    /// # Errors
-    /// `Setup` if that fails.
-    pub fn grow(&self, side: Side<'_>) -> Result<(), Error> {
-        let chain = |file: &CString| Chain {
-            file: file.clone(),
-            missing: CString::default(),
-        };
-        let chains: Vec<Chain> = self.paths.iter().flatten().map(chain).collect();
-        match side {
-            Side::Ours(vfs) => ours::grow(&ours::task(vfs)?, &chains),
-            Side::Host(root) => root.grow(&chains),
+    pub(crate) fn grow(&self, tree: Tree<'_>) -> Result<(), Error> {
+        let files = self.paths.iter().flatten();
+        let chains: Vec<Chain> = files.map(|file| Chain::of(file)).collect();
+        match tree {
+            Tree::Ours(vfs) => ours::grow(&ours::task(vfs)?, &chains),
+            Tree::Host(root) => root.grow(&chains),
         }
     }
 
-    /// The bursts of one side, one for each thread.
-    ///
-    /// # Errors
-    /// `Setup` if a task cannot be made.
-    fn makes<'a>(&'a self, side: Side<'a>) -> Result<Vec<Make<'a>>, Error> {
-        let deed = self.deed;
-        let tables = self.tables;
-        let first = match side {
-            Side::Ours(vfs) => Some(ours::task(vfs)?),
-            Side::Host(_) => None,
-        };
-        let mut out: Vec<Make<'a>> = Vec::new();
-        for paths in &self.paths {
-            let ring = Ring::new(paths, 0);
-            out.push(match (side, &first) {
-                (Side::Host(root), _) => Box::new(move || host(deed, tables, root, ring)),
-                (Side::Ours(vfs), first) => {
-                    let task = match (tables, first) {
-                        (Tables::Shared, Some(first)) => first
+    /// Adds the threads of one tree: a side for each of `counts`.
+    pub(crate) fn add<'a>(
+        &'a self,
+        plan: &mut Plan<'a>,
+        tree: Tree<'a>,
+        counts: &[usize],
+    ) -> Result<Vec<Id>, Error> {
+        let (action, tables) = (self.action, self.tables);
+        let makes: Result<Vec<Make<'a>>, Error> = match tree {
+            Tree::Host(root) => {
+                let rings = self.paths.iter().map(|paths| Ring::new(paths, 0));
+                let make =
+                    |ring| -> Make<'a> { Box::new(move || host(action, tables, root, ring)) };
+                Ok(rings.map(make).collect())
+            }
+            Tree::Ours(vfs) => {
+                let first = ours::task(vfs)?;
+                let make = |paths: &'a Vec<CString>| -> Result<Make<'a>, Error> {
+                    let task = match tables {
+                        Tables::Shared => first
                             .clone_files()
                             .map_err(|e| Error::setup("make a task with a shared table", e))?,
-                        _ => ours::task(vfs)?,
+                        Tables::Own => ours::task(vfs)?,
                     };
-                    Box::new(move || mine(deed, task, ring))
-                }
-            });
-        }
-        Ok(out)
+                    Ok(Box::new(move || mine(action, task, Ring::new(paths, 0))))
+                };
+                self.paths.iter().map(make).collect()
+            }
+        };
+        Ok(plan.threads(&self.name, makes?, counts))
     }
 }
 
-/// Measures every scene on every side, all of them interleaved: for each scene and each side,
-/// nanoseconds per operation by number of threads (those of [`counts`]).
-///
-/// # Errors
-/// `Setup` if a thread cannot be set up, `Wrong` if an operation's result was.
-pub fn measure(
-    scenes: &[Scene],
-    sides: &[Side<'_>],
-    effort: Effort,
-    steal: &Steal,
-) -> Result<Vec<Vec<ByCount>>, Error> {
-    let mut team = Team::default();
-    for scene in scenes {
-        for &side in sides {
-            team.add(&scene.name, scene.makes(side)?);
-        }
+/// Adds the rows that set numbers of threads against one thread: `NAME, 2T over 1T LABEL`.
+pub(crate) fn over_one(plan: &mut Plan<'_>, name: &str, label: &str, sides: &[Id], of: &[usize]) {
+    for (side, count) in sides.iter().zip(of).skip(1) {
+        let name = format!("{name}, {count}T over 1T{label}");
+        plan.row(Row::faster, &name, *side, "one thread", sides[0]);
     }
-    let mut measured = team.run(&counts(), effort, steal)?.into_iter();
-    let of_one = |_| measured.by_ref().take(sides.len()).collect();
-    Ok(scenes.iter().map(of_one).collect())
+}
+
+/// As many threads as are measured at most.
+pub(crate) fn threads_max() -> usize {
+    counts().into_iter().max().unwrap_or(1)
+}
+
+/// Gives a thread of the host a root directory of its own, and a descriptor table if `table`.
+pub(crate) fn enter_alone(root: &Root, table: bool) -> Result<(), Error> {
+    sys::unshare_thread(table)
+        .map_err(|e| Error::host("a root and a table of its own for a thread", e))?;
+    root.enter()
 }
 
 fn host<'a>(
-    deed: Deed,
+    action: Action,
     tables: Tables,
     root: &Root,
     mut ring: Ring<'a>,
 ) -> Result<Burst<'a>, Error> {
-    sys::unshare_thread(tables == Tables::Own)
-        .map_err(|e| Error::host("a root and a table of its own for a thread", e))?;
-    root.enter()?;
+    enter_alone(root, tables == Tables::Own)?;
     let closed = |fd: i32| fd >= 0 && sys::close(fd) == 0;
-    Ok(match deed {
-        Deed::OpenClose(flags) => {
+    Ok(match action {
+        Action::OpenClose(flags) => {
             Box::new(move |ops| wrong(ops, &mut ring, |p| closed(sys::open(p, flags, 0o644))))
         }
-        Deed::Stat => Box::new(move |ops| wrong(ops, &mut ring, |p| sys::stat_ino(p).is_some())),
-        Deed::Dup => {
+        Action::CreateUnlink(flags) => Box::new(move |ops| {
+            wrong(ops, &mut ring, |p| {
+                closed(sys::open(p, flags, 0o644)) && sys::unlink(p)
+            })
+        }),
+        Action::Stat => Box::new(move |ops| wrong(ops, &mut ring, |p| sys::stat_ino(p).is_some())),
+        Action::Dup => {
             let fd = sys::open(ring.next(), 0, 0);
             Box::new(move |ops| wrong(ops, &mut ring, |_| closed(sys::dup(fd))))
         }
     })
 }
 
-fn mine(deed: Deed, task: Task, mut ring: Ring<'_>) -> Result<Burst<'_>, Error> {
-    Ok(match deed {
-        Deed::OpenClose(flags) => Box::new(move |ops| {
+fn mine(action: Action, task: Task, mut ring: Ring<'_>) -> Result<Burst<'_>, Error> {
+    Ok(match action {
+        Action::OpenClose(flags) => Box::new(move |ops| {
             wrong(ops, &mut ring, |p| {
                 ours::open_close(&task, p.to_bytes(), flags)
             })
         }),
-        Deed::Stat => Box::new(move |ops| {
+        Action::CreateUnlink(flags) => Box::new(move |ops| {
+            wrong(ops, &mut ring, |p| {
+                create_unlink(&task, p.to_bytes(), flags)
+            })
+        }),
+        Action::Stat => Box::new(move |ops| {
             wrong(ops, &mut ring, |p| {
                 black_box(task.stat(p.to_bytes())).is_ok()
             })
         }),
-        Deed::Dup => {
+        Action::Dup => {
             let fd = task
                 .open(ring.next().to_bytes(), 0, 0)
                 .map_err(|e| Error::setup("open the file to duplicate", e))?;
@@ -183,8 +189,15 @@ fn mine(deed: Deed, task: Task, mut ring: Ring<'_>) -> Result<Burst<'_>, Error> 
     })
 }
 
+/// Creates a file, closes and unlinks it; whether all of it worked.
 #[inline(always)]
-fn wrong(ops: u64, ring: &mut Ring<'_>, right: impl Fn(&CStr) -> bool) -> u64 {
+pub(crate) fn create_unlink(task: &Task, path: &[u8], flags: u32) -> bool {
+    ours::open_close(task, path, flags) && task.unlinkat(AT_FDCWD, path, 0).is_ok()
+}
+
+/// Runs operations on the paths of a ring in turn; how many were not right.
+#[inline(always)]
+pub(crate) fn wrong(ops: u64, ring: &mut Ring<'_>, right: impl Fn(&CStr) -> bool) -> u64 {
     let mut wrong = 0;
     for _ in 0..ops {
         wrong += u64::from(!right(ring.next()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench shapes`: the shapes of well-known scalability benchmarks, ours beside the host.
+//! `shapes`: the shapes of well-known scalability benchmarks, ours beside the host.
 //!
 //! * will-it-scale: `open1` (own files in one directory), `open2` (own files, own directories),
 //!   `open3` (one file), `dup1`; as its processes (own tables) and as its threads (a shared one).
@@ -11,14 +11,16 @@ use std::ffi::CString;
 
 use openpath_abi::fcntl::{O_RDONLY, O_RDWR};
 
+use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::Steal;
+use crate::harness::Plan;
 use crate::host::Host;
+use crate::page::Page;
 use crate::paths::Rng;
 use crate::row::Row;
-use crate::scene::{Deed, Scene, Side, Tables, measure};
-use crate::team::{ByCount, counts};
-use crate::{Ask, SEED, ours};
+use crate::scene::{Action, Scene, Tables, Tree, over_one, threads_max};
+use crate::threads::counts;
+use crate::{SEED, ours};
 
 /// Entries of each directory of the shared tree.
 const FANOUT: usize = 8;
@@ -27,48 +29,42 @@ const LEVELS: u32 = 5;
 /// Every thread's paths through the shared tree, in rotation.
 const WALKS: usize = 1 << 15;
 
+pub(crate) fn page() -> Page {
+    Page::new("Shapes", include_str!("pages/shapes.md"), "shapes")
+}
+
 /// Runs every wanted row.
-///
-/// # Errors
-/// `NotPermitted` or `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
-pub fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
+pub(crate) fn run(ask: &Ask) -> Result<Vec<Row>, Error> {
     let host = Host::new()?;
-    let steal = Steal::open();
     let vfs = ours::instance()?;
-    let sides = [Side::Ours(&vfs), Side::Host(&host.tmpfs)];
-    let threads = counts().into_iter().max().unwrap_or(1);
-    let mut scenes = will_it_scale(threads);
-    scenes.extend(fxmark(threads));
-    ask.keep_groups(&mut scenes, |scene| &scene.name);
+    let trees = [Tree::Ours(&vfs), Tree::Host(&host.tmpfs)];
+    let mut scenes = will_it_scale(threads_max());
+    scenes.extend(fxmark(threads_max()));
+    if scenes.iter().any(|scene| ask.wants(&scene.name)) {
+        scenes.retain(|scene| ask.wants(&scene.name));
+    }
+    let counts = counts();
     let mut rows = Vec::new();
     // A few at a time: what is measured together shares the processor's caches.
     for scenes in scenes.chunks(4) {
-        for (scene, side) in scenes.iter().flat_map(|s| sides.map(|side| (s, side))) {
-            scene.grow(side)?;
+        let mut plan = Plan::default();
+        for (scene, tree) in scenes.iter().flat_map(|s| trees.map(|tree| (s, tree))) {
+            scene.grow(tree)?;
         }
         host.leave()?;
-        let measured = measure(scenes, &sides, ask.effort, &steal)?;
-        for (scene, by_side) in scenes.iter().zip(&measured) {
-            rows.extend(rows_of(&scene.name, &by_side[0], &by_side[1]));
+        for scene in scenes {
+            let ours = scene.add(&mut plan, trees[0], &counts)?;
+            let tmpfs = scene.add(&mut plan, trees[1], &counts)?;
+            for (i, count) in counts.iter().enumerate() {
+                let name = format!("{}, {count}T", scene.name);
+                plan.row(Row::faster, &name, ours[i], "tmpfs", tmpfs[i]);
+            }
+            over_one(&mut plan, &scene.name, "", &ours, &counts);
+            over_one(&mut plan, &scene.name, ", tmpfs", &tmpfs, &counts);
         }
+        rows.extend(plan.run(ask)?);
     }
-    rows.retain(|row| ask.wants(&row.name));
     Ok(rows)
-}
-
-fn rows_of(name: &str, ours: &ByCount, tmpfs: &ByCount) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (i, count) in counts().into_iter().enumerate() {
-        let name = format!("{name}, {count}T");
-        rows.push(Row::faster(&name, &ours[i], "tmpfs", &tmpfs[i]));
-    }
-    for (i, count) in counts().into_iter().enumerate().skip(1) {
-        for (label, side) in [("", ours), (", tmpfs", tmpfs)] {
-            let name = format!("{name}, {count}T over 1T{label}");
-            rows.push(Row::faster(&name, &side[i], "one thread", &side[0]));
-        }
-    }
-    rows
 }
 
 fn path(text: String) -> CString {
@@ -79,7 +75,7 @@ fn will_it_scale(threads: usize) -> Vec<Scene> {
     let own = |make: &dyn Fn(usize) -> String| -> Vec<Vec<CString>> {
         (0..threads).map(|i| vec![path(make(i))]).collect()
     };
-    let open = Deed::OpenClose(O_RDWR);
+    let open = Action::OpenClose(O_RDWR);
     let shapes = [
         ("open1", open, own(&|i| format!("/tmp/wis.one-{i:06}"))),
         (
@@ -88,15 +84,19 @@ fn will_it_scale(threads: usize) -> Vec<Scene> {
             own(&|i| format!("/tmp/wis.dir-{i:06}/wis.two")),
         ),
         ("open3", open, own(&|_| "/tmp/wis.three".to_owned())),
-        ("dup1", Deed::Dup, own(&|i| format!("/tmp/wis.dup-{i:06}"))),
+        (
+            "dup1",
+            Action::Dup,
+            own(&|i| format!("/tmp/wis.dup-{i:06}")),
+        ),
     ];
     let with = |tables: Tables| {
         shapes
             .clone()
             .into_iter()
-            .map(move |(name, deed, paths)| Scene {
+            .map(move |(name, action, paths)| Scene {
                 name: format!("{name}, {}", tables.name()),
-                deed,
+                action,
                 tables,
                 paths,
             })
@@ -112,13 +112,13 @@ fn fxmark(threads: usize) -> Vec<Scene> {
     let shapes: [(&str, Vec<Vec<CString>>); 3] = [("MRPL", low), ("MRPM", medium), ("MRPH", high)];
     let mut out = Vec::new();
     for (name, paths) in shapes {
-        for (twin, deed) in [
-            ("stat", Deed::Stat),
-            ("open-close", Deed::OpenClose(O_RDONLY)),
+        for (twin, action) in [
+            ("stat", Action::Stat),
+            ("open-close", Action::OpenClose(O_RDONLY)),
         ] {
             out.push(Scene {
                 name: format!("{name} {twin}"),
-                deed,
+                action,
                 tables: Tables::Own,
                 paths: paths.clone(),
             });

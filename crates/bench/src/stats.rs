@@ -5,25 +5,25 @@ use serde::Serialize;
 
 /// How far the windows of one variant lie apart, in the unit of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// Tenth percentile.
-    pub p10: f64,
+    pub(crate) p10: f64,
     /// Ninetieth percentile.
-    pub p90: f64,
+    pub(crate) p90: f64,
     /// Median absolute deviation from the median.
-    pub mad: f64,
+    pub(crate) mad: f64,
 }
 
 /// The clean windows of one variant, sorted, and how many were thrown away.
 #[derive(Clone, Debug, Default)]
-pub struct Samples {
+pub(crate) struct Samples {
     sorted: Vec<f64>,
     dropped: usize,
 }
 
 impl Samples {
     /// Sorts `windows`; `dropped` of them were thrown away before.
-    pub fn new(mut windows: Vec<f64>, dropped: usize) -> Self {
+    pub(crate) fn new(mut windows: Vec<f64>, dropped: usize) -> Self {
         windows.sort_by(f64::total_cmp);
         Self {
             sorted: windows,
@@ -32,35 +32,27 @@ impl Samples {
     }
 
     /// Number of clean windows.
-    pub fn windows(&self) -> usize {
+    pub(crate) fn windows(&self) -> usize {
         self.sorted.len()
     }
 
     /// Number of windows thrown away.
-    pub fn dropped(&self) -> usize {
+    pub(crate) fn dropped(&self) -> usize {
         self.dropped
     }
 
-    /// The same windows in another unit.
-    pub fn scaled(&self, factor: f64) -> Self {
-        Self {
-            sorted: self.sorted.iter().map(|x| x * factor).collect(),
-            dropped: self.dropped,
-        }
-    }
-
     /// The median; None without a clean window.
-    pub fn median(&self) -> Option<f64> {
+    pub(crate) fn median(&self) -> Option<f64> {
         quantile(&self.sorted, 0.5)
     }
 
     /// The tenth percentile; None without a clean window.
-    pub fn low(&self) -> Option<f64> {
+    pub(crate) fn low(&self) -> Option<f64> {
         quantile(&self.sorted, 0.1)
     }
 
     /// The spread; None without a clean window.
-    pub fn spread(&self) -> Option<Spread> {
+    pub(crate) fn spread(&self) -> Option<Spread> {
         let median = self.median()?;
         let mut far: Vec<f64> = self.sorted.iter().map(|x| (x - median).abs()).collect();
         far.sort_by(f64::total_cmp);
@@ -73,7 +65,7 @@ impl Samples {
 }
 
 /// The `q` quantile of a sorted slice, linear between neighbours.
-pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let at = q.clamp(0.0, 1.0) * last as f64;
     let low = at.floor() as usize;

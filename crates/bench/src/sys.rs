@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The host's system calls, the counting allocator and the tracer: this crate's unsafe, apart from
-//! the arena of [`gate::sys`].
+//! the arena of `gate::sys`.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -22,7 +22,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 /// Processor time of the calling thread.
-pub fn thread_cpu_ns() -> u64 {
+pub(crate) fn thread_cpu_ns() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -34,7 +34,7 @@ pub fn thread_cpu_ns() -> u64 {
 
 /// open(2): the descriptor, or the negated errno.
 #[inline]
-pub fn open(path: &CStr, flags: u32, mode: u32) -> i32 {
+pub(crate) fn open(path: &CStr, flags: u32, mode: u32) -> i32 {
     // SAFETY: `path` ends in NUL.
     let fd = unsafe { libc::open(path.as_ptr(), flags.cast_signed(), mode) };
     if fd < 0 { -errno() } else { fd }
@@ -42,21 +42,21 @@ pub fn open(path: &CStr, flags: u32, mode: u32) -> i32 {
 
 /// close(2).
 #[inline]
-pub fn close(fd: i32) -> i32 {
+pub(crate) fn close(fd: i32) -> i32 {
     // SAFETY: the callers close only what `open` above gave them.
     unsafe { libc::close(fd) }
 }
 
 /// unlink(2); whether it worked.
 #[inline]
-pub fn unlink(path: &CStr) -> bool {
+pub(crate) fn unlink(path: &CStr) -> bool {
     // SAFETY: `path` ends in NUL.
     unsafe { libc::unlink(path.as_ptr()) == 0 }
 }
 
 /// dup(2): the descriptor, or the negated errno.
 #[inline]
-pub fn dup(fd: i32) -> i32 {
+pub(crate) fn dup(fd: i32) -> i32 {
     // SAFETY: no pointer.
     let new = unsafe { libc::dup(fd) };
     if new < 0 { -errno() } else { new }
@@ -64,17 +64,14 @@ pub fn dup(fd: i32) -> i32 {
 
 /// Gives the calling thread a root and working directory of its own, and a descriptor table if
 /// `files`.
-///
-/// # Errors
-/// What unshare(2) says.
-pub fn unshare_thread(files: bool) -> io::Result<()> {
+pub(crate) fn unshare_thread(files: bool) -> io::Result<()> {
     let files = if files { libc::CLONE_FILES } else { 0 };
     // SAFETY: no pointer; the thread's own views are exchanged for copies.
     check(unsafe { libc::unshare(libc::CLONE_FS | files) }).map(drop)
 }
 
 /// Lets this process have `count` descriptors, or as many as it may; how many that is.
-pub fn allow_descriptors(count: u64) -> u64 {
+pub(crate) fn allow_descriptors(count: u64) -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: count,
         rlim_max: count,
@@ -93,7 +90,7 @@ pub fn allow_descriptors(count: u64) -> u64 {
 /// A clock that waits for all that came before it and holds back all that comes after. Its unit
 /// has to be found out.
 #[inline(always)]
-pub fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     use std::arch::x86_64::{_mm_lfence, _rdtsc};
     // SAFETY: every x86-64 processor has both.
     unsafe {
@@ -114,7 +111,7 @@ fn whole(kind: libc::c_int) -> libc::flock {
 
 /// fcntl(2) with `command` and a lock of the whole file: alone, or none. Whether it worked.
 #[inline]
-pub fn lock_range(fd: i32, command: u32, alone: bool) -> bool {
+pub(crate) fn lock_range(fd: i32, command: u32, alone: bool) -> bool {
     let lock = whole(if alone { libc::F_WRLCK } else { libc::F_UNLCK });
     // SAFETY: the lock outlives the call.
     unsafe { libc::fcntl(fd, command.cast_signed(), &raw const lock) == 0 }
@@ -122,28 +119,28 @@ pub fn lock_range(fd: i32, command: u32, alone: bool) -> bool {
 
 /// flock(2); whether it worked.
 #[inline]
-pub fn flock(fd: i32, op: u32) -> bool {
+pub(crate) fn flock(fd: i32, op: u32) -> bool {
     // SAFETY: no pointer.
     unsafe { libc::flock(fd, op.cast_signed()) == 0 }
 }
 
 /// fcntl(2) `F_DUPFD`: the descriptor, or the negated errno.
 #[inline]
-pub fn dup_from(fd: i32, start: u32) -> i32 {
+pub(crate) fn dup_from(fd: i32, start: u32) -> i32 {
     // SAFETY: no pointer.
     let new = unsafe { libc::fcntl(fd, libc::F_DUPFD, start) };
     if new < 0 { -errno() } else { new }
 }
 
 /// close_range(2).
-pub fn close_range(first: u32, last: u32) {
+pub(crate) fn close_range(first: u32, last: u32) {
     // SAFETY: the callers close only what [`dup`] gave them.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
 /// stat(2): the inode number, or None.
 #[inline]
-pub fn stat_ino(path: &CStr) -> Option<u64> {
+pub(crate) fn stat_ino(path: &CStr) -> Option<u64> {
     let mut out = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `path` ends in NUL; the kernel fills `out` when it answers 0.
     unsafe {
@@ -154,7 +151,7 @@ pub fn stat_ino(path: &CStr) -> Option<u64> {
 
 /// lstat(2): the inode number, or None.
 #[inline]
-pub fn lstat_ino(path: &CStr) -> Option<u64> {
+pub(crate) fn lstat_ino(path: &CStr) -> Option<u64> {
     let mut out = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `path` ends in NUL; the kernel fills `out` when it answers 0.
     unsafe {
@@ -165,7 +162,7 @@ pub fn lstat_ino(path: &CStr) -> Option<u64> {
 
 /// statx(2) for the basic fields: the inode number, or None.
 #[inline]
-pub fn statx_ino(path: &CStr) -> Option<u64> {
+pub(crate) fn statx_ino(path: &CStr) -> Option<u64> {
     let mut out = MaybeUninit::<libc::statx>::uninit();
     let (at, mask) = (libc::AT_FDCWD, libc::STATX_BASIC_STATS);
     // SAFETY: `path` ends in NUL; the kernel fills `out` when it answers 0.
@@ -176,7 +173,7 @@ pub fn statx_ino(path: &CStr) -> Option<u64> {
 }
 
 /// getppid(2), the cheapest system call: whether it answered.
-pub fn getppid() -> bool {
+pub(crate) fn getppid() -> bool {
     // SAFETY: no argument.
     unsafe { libc::getppid() >= 0 }
 }
@@ -187,10 +184,7 @@ fn errno() -> i32 {
 }
 
 /// Gives the calling thread a mount namespace of its own, from which nothing propagates.
-///
-/// # Errors
-/// EPERM without CAP_SYS_ADMIN.
-pub fn private_mounts() -> io::Result<()> {
+pub(crate) fn private_mounts() -> io::Result<()> {
     let none = std::ptr::null();
     // SAFETY: unshare takes no pointer; mount gets a NUL-ended target and ignores the rest.
     unsafe {
@@ -202,10 +196,7 @@ pub fn private_mounts() -> io::Result<()> {
 }
 
 /// Mounts a fresh tmpfs on `target`.
-///
-/// # Errors
-/// What mount(2) says.
-pub fn mount_tmpfs(target: &CStr) -> io::Result<()> {
+pub(crate) fn mount_tmpfs(target: &CStr) -> io::Result<()> {
     let (kind, data) = (c"tmpfs", c"size=90%,nr_inodes=0,mode=755");
     // SAFETY: four NUL-ended strings.
     let done = unsafe {
@@ -221,16 +212,13 @@ pub fn mount_tmpfs(target: &CStr) -> io::Result<()> {
 }
 
 /// Unmounts `target` lazily.
-pub fn umount(target: &CStr) {
+pub(crate) fn umount(target: &CStr) {
     // SAFETY: a NUL-ended string. A failure leaves the mount to the namespace's end.
     unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) };
 }
 
 /// Makes the open directory the root and the working directory.
-///
-/// # Errors
-/// What fchdir(2) and chroot(2) say.
-pub fn enter_root(dir: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn enter_root(dir: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: a live descriptor and a NUL-ended string.
     unsafe {
         check(libc::fchdir(dir.as_raw_fd()))?;
@@ -240,10 +228,7 @@ pub fn enter_root(dir: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Drops the pages of a file that are clean from the host's cache.
-///
-/// # Errors
-/// That of posix_fadvise(2).
-pub fn drop_pages(file: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn drop_pages(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: a system call without pointers.
     match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
         0 => Ok(()),
@@ -252,7 +237,7 @@ pub fn drop_pages(file: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// The processors the calling thread may run on.
-pub fn processors() -> Vec<usize> {
+pub(crate) fn processors() -> Vec<usize> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     let size = size_of::<libc::cpu_set_t>();
     // SAFETY: all zeros is a valid set, and the kernel fills no more than `size` bytes.
@@ -267,7 +252,7 @@ pub fn processors() -> Vec<usize> {
 }
 
 /// Keeps the calling thread on these processors.
-pub fn pin(processors: &[usize]) {
+pub(crate) fn pin(processors: &[usize]) {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: all zeros is a valid set; the indices come from `processors` above.
     unsafe {
@@ -282,7 +267,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting for each thread, or an arena where [`gate::sys::in_arena`]
+/// The system's allocator, counting for each thread, or an arena where `gate::sys::in_arena`
 /// asks for one. A binary makes it its global allocator.
 pub struct CountingAlloc;
 
@@ -332,7 +317,7 @@ pub fn allocations() -> u64 {
 }
 
 /// Stops for the tracer: the first call asks to be traced.
-pub fn trace_mark() {
+pub(crate) fn trace_mark() {
     let none = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: neither call takes memory of ours. A second request to be traced is refused.
     unsafe {
@@ -343,18 +328,15 @@ pub fn trace_mark() {
 
 /// What a single-stepped stretch executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Steps {
+pub(crate) struct Steps {
     /// Instructions; each turn of a repeated string instruction counts.
-    pub instructions: u64,
+    pub(crate) instructions: u64,
     /// Read-modify-writes that lock their line.
-    pub locked: u64,
+    pub(crate) locked: u64,
 }
 
 /// Steps a child between its two [`trace_mark`]s. Its parent must be the calling thread.
-///
-/// # Errors
-/// What ptrace(2) says, or that the child ended early.
-pub fn step_between_marks(child: &std::process::Child) -> io::Result<Steps> {
+pub(crate) fn step_between_marks(child: &std::process::Child) -> io::Result<Steps> {
     let pid = child.id().cast_signed();
     let mut steps = Steps::default();
     let mut known = HashMap::new();

@@ -1,64 +1,87 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench walk`: the rows of the contract that are times.
+//! `walk`: the rows of the contract that are times.
+//!
+//! * `warm`: cached operations by depth, against the host's file systems;
+//! * `cold`: opens in a tree so large that every component misses the processor's caches;
+//! * two threads, each with its own task, on the same file;
+//! * `writers`: a directory's rename and chmod, by how much below it is cached.
 
 mod cold;
-mod threads;
 mod warm;
 mod writers;
 
-use crate::Plant;
-use crate::bars;
+use openpath_vfs::Task;
+
+use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
-use crate::harness::{Effort, Steal};
+use crate::harness::Plan;
 use crate::host::Host;
+use crate::ops::Op;
+use crate::page::Page;
+use crate::paths::{Ring, chains, rotation};
 use crate::row::Row;
+use crate::threads::ready;
+use crate::{SEED, ours, sys};
 
 /// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much to measure.
-    pub effort: Effort,
-    /// Only rows whose name contains this.
-    pub filter: Option<String>,
-    /// Size of the big trees.
-    pub dentries: usize,
-    /// A fault to plant.
-    pub plant: Option<Plant>,
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) ask: Ask,
+    /// Dentries of the cold and the big trees.
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = at_least_one)]
+    dentries: usize,
 }
 
-impl Options {
-    fn wants(&self, name: &str) -> bool {
-        self.filter
-            .as_ref()
-            .is_none_or(|part| name.contains(part.as_str()))
-    }
+const ABOUT: &str = "Walks by path against the host kernel: cached at several depths, and cold.";
 
-    /// How often one of our bursts runs.
-    fn turns(&self) -> u64 {
-        if self.plant == Some(Plant::Slow) {
-            64
-        } else {
-            1
-        }
-    }
+pub(crate) fn page() -> Page {
+    Page::new("Walks", ABOUT, "walk")
 }
 
-/// Runs every wanted row of the contract, and those for information.
-///
-/// # Errors
-/// `NotPermitted` or `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
-pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
+/// Runs every wanted row.
+pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     let mut host = Host::new()?;
-    let steal = Steal::open();
-    let mut rows = warm::rows(options, &host, &steal)?;
-    rows.extend(cold::rows(options, &mut host, &steal)?);
+    let mut rows = warm::rows(&options.ask, &host)?;
+    rows.extend(cold::rows(options, &mut host)?);
     host.leave()?;
-    rows.extend(threads::rows(options, &steal)?);
-    rows.extend(writers::rows(options, &steal)?);
-    for bar in bars::WALK {
-        if options.wants(bar.name) && rows.iter().all(|row| row.name != bar.name) {
-            rows.push(Row::missing(bar.name, "nothing measures it"));
-        }
-    }
+    rows.extend(two_threads(&options.ask)?);
+    rows.extend(writers::rows(options)?);
     Ok(rows)
+}
+
+/// Two threads on the same file, and the same calls with a `Vfs` for each thread: two processors
+/// that are one core's need not be twice as fast as one at this, though they are at adding numbers.
+fn two_threads(ask: &Ask) -> Result<Vec<Row>, Error> {
+    const NAME: &str = "two-threads same-file";
+    const FLOOR: &str = "two-threads nothing-shared";
+    const DEPTH: usize = 5;
+    if sys::processors().len() < 2 {
+        return Ok(vec![Row::missing(NAME, "only one processor")]);
+    }
+    let tree = chains(1, DEPTH, SEED);
+    let (vfs, apart) = (ours::instance()?, ours::instance()?);
+    for vfs in [&vfs, &apart] {
+        ours::grow(&ours::task(vfs)?, &tree)?;
+    }
+    let paths = rotation(&tree, false);
+    let make = |task: Task, repeats: u64| {
+        let mut ring = Ring::new(&paths, 0);
+        ready(move |ops| {
+            let once = |_| Op::OpenClose.ours(&task, ops, &mut ring);
+            (0..repeats).map(once).sum()
+        })
+    };
+    let mut plan = Plan::default();
+    let same = vec![
+        make(ours::task(&vfs)?, 1),
+        make(ours::task(&vfs)?, ask.repeats()),
+    ];
+    let same = plan.threads(NAME, same, &[1, 2]);
+    plan.row(Row::faster, NAME, same[1], "one thread", same[0]);
+    let floor = vec![make(ours::task(&vfs)?, 1), make(ours::task(&apart)?, 1)];
+    let floor = plan.threads(FLOOR, floor, &[1, 2]);
+    plan.row(Row::faster, FLOOR, floor[1], "one thread", floor[0])
+        .note("each in a Vfs of its own: what this machine allows");
+    plan.run(ask)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench wasi`: what a guest of WebAssembly waits for its files, here and under wasmtime's own
+//! `wasi`: what a guest of WebAssembly waits for its files, here and under wasmtime's own
 //! WASI; what whole programs take; and what very many guests take.
 //!
 //! One module, compiled once, runs its loops (`guest.wat`) on every side: the same calls with the
@@ -12,7 +12,6 @@
 //! R2. Its files lie on a tmpfs, so that no disk is in any figure; ours are in memory as well.
 //! R3. A loop checks every answer; one that is wrong ends the benchmark, and so does a side that
 //!     fails.
-//! R4. A row of the contract is there, measured or said not to be.
 
 mod calls;
 mod guests;
@@ -20,56 +19,83 @@ mod inside;
 mod meeting;
 mod ours;
 mod peer;
-mod plot;
 mod program;
 mod real;
 mod tree;
 
-pub use plot::plot;
-
 use std::path::PathBuf;
 
+use crate::chart::{Chart, Picture};
+use crate::cmd::{Ask, at_least_one};
 use crate::error::Error;
+use crate::page::Page;
 use crate::row::Row;
-use crate::{Ask, bars};
+use peer::Blocking;
 
-/// What `bench wasi` is told.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much, and which rows.
-    pub ask: Ask,
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) ask: Ask,
     /// Where the files of wasmtime's side are made: a directory on a tmpfs.
-    pub folder: PathBuf,
-    /// How many guests live at once.
-    pub guests: usize,
-    /// Where `cargo xtask wasi-programs` has put real programs, if they are to be run.
-    pub programs: Option<PathBuf>,
+    #[arg(long, default_value = "/dev/shm", value_name = "DIR")]
+    folder: PathBuf,
+    /// Guests that live at once.
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = at_least_one)]
+    guests: usize,
+    /// Run real programs too, which `cargo xtask wasi-programs` has put here
+    /// (target/wasi-programs).
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+    #[command(flatten)]
+    picture: Picture,
+}
+
+impl Options {
+    pub(crate) fn page(&self) -> Page {
+        let about = include_str!("pages/wasi.md").trim_end();
+        let shown = self
+            .picture
+            .shown("How many times what openpath takes each call took");
+        let command = "--features wasi -- wasi";
+        Page::new("Guests in process", &format!("{about}{shown}"), command)
+    }
 }
 
 /// Runs every wanted row.
-///
-/// # Errors
-/// `Setup` if a side cannot be built, `Wrong` if it answers wrongly.
-pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Row>, Error> {
     // No thread of a pool may run while stores are counted.
-    let (mut rows, guests) = {
-        let guests = match options.ask.wants_any(&guests::names()) {
-            true => guests::rows(options)?,
-            false => Vec::new(),
-        };
-        (calls::rows(options)?, guests)
-    };
+    let guests = guests::rows(options)?;
+    let mut rows = calls::rows(options)?;
     rows.extend(program::rows(options)?);
     rows.extend(real::rows(options)?);
     rows.extend(guests);
-    // R4
-    for bar in bars::WASI {
-        if rows.iter().all(|row| row.name != bar.name) {
-            rows.push(Row::missing(bar.name, "nothing measured it"));
+    options.picture.draw(|| chart(&rows).svg())?;
+    Ok(rows)
+}
+
+/// What a picture shows of each call.
+const SHOWN: [(Blocking, &str); 2] = [(Blocking::Pool, "#b5485f"), (Blocking::InPlace, "#d9822b")];
+
+/// Calls that were measured, by how many times what ours takes they took elsewhere.
+fn chart(rows: &[Row]) -> Chart {
+    let legend = SHOWN.map(|(way, colour)| (way.label(), colour));
+    let title = "Calls of a guest under wasmtime-wasi: times what openpath takes";
+    let mut chart = Chart::new(title, legend);
+    let mut names: Vec<&str> = rows
+        .iter()
+        .filter_map(|row| Some(row.name.split_once(", ")?.0))
+        .collect();
+    names.dedup();
+    for name in names {
+        let ratio =
+            |(way, _): (Blocking, _)| Row::named(rows, &format!("{name}, {}", way.label()))?.ratio;
+        let values = SHOWN.map(ratio);
+        if values.iter().any(Option::is_some) {
+            chart.group(name.trim_start_matches("wasi "), values);
         }
     }
-    rows.retain(|row| options.ask.wants(&row.name));
-    Ok(rows)
+    chart
 }
 
 /// An error of the engine that runs guests.
@@ -80,70 +106,68 @@ fn engine(what: &str) -> impl Fn(wasmtime::Error) -> Error + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{Effort, silent};
-    use crate::row::Verdict;
-    use std::time::Duration;
+    use crate::bars;
+    use crate::stats::Samples;
+
+    fn options(filter: Option<&str>, guests: usize) -> Options {
+        let mut ask = Ask {
+            seconds: 0,
+            ..Ask::rounds(1)
+        };
+        ask.common.filter = filter.map(str::to_owned);
+        Options {
+            ask,
+            folder: std::env::temp_dir(),
+            guests,
+            programs: None,
+            picture: Picture::default(),
+        }
+    }
 
     #[test]
     fn every_row_of_the_contract_is_measured() {
-        let effort = Effort {
-            rounds: 1,
-            time: Duration::ZERO,
-            tell: silent,
-        };
-        let options = Options {
-            ask: Ask {
-                effort,
-                filter: None,
-            },
-            folder: std::env::temp_dir(),
-            guests: 20,
-            programs: None,
-        };
-        let rows = run(&options).unwrap();
+        let rows = run(&options(None, 20)).unwrap();
         for bar in bars::WASI {
-            let row = rows.iter().find(|row| row.name == bar.name);
+            let row = Row::named(&rows, bar.name);
             let row = row.unwrap_or_else(|| panic!("{}", bar.name));
             // Few rounds say nothing of a time; that it was measured is said of counts.
             let counted = row.unit == "B" || row.name.ends_with("common stores");
-            assert!(
-                row.note.as_deref() != Some("nothing measured it"),
-                "{}",
-                bar.name
-            );
-            assert!(
-                !counted || row.verdict != Verdict::NotMeasured,
-                "{}",
-                bar.name
-            );
+            assert!(!counted || row.ours.is_some(), "{}", bar.name);
         }
-        assert!(plot(&rows).starts_with("<svg "));
+        assert!(chart(&rows).svg().starts_with("<svg "));
     }
 
     #[test]
     fn a_filter_of_rows_measures_no_others() {
-        let effort = Effort {
-            rounds: 1,
-            time: Duration::ZERO,
-            tell: silent,
-        };
         let rows = |filter: &str, guests| {
-            let options = Options {
-                ask: Ask {
-                    effort,
-                    filter: Some(filter.to_owned()),
-                },
-                folder: std::env::temp_dir(),
-                guests,
-                programs: None,
-            };
-            let rows = run(&options).unwrap();
+            let rows = run(&options(Some(filter), guests)).unwrap();
             rows.into_iter().map(|row| row.name).collect::<Vec<_>>()
         };
         // So many guests would take a day to make.
         let stores = rows("each, common stores", usize::MAX / 1024);
         assert_eq!(stores.len(), 2, "{stores:?}");
         let instances = rows("directory each, bytes of an instance", 5);
-        assert_eq!(instances.len(), 1, "{instances:?}");
+        let named = instances
+            .iter()
+            .any(|name| name.ends_with("bytes of an instance"));
+        assert!(named && instances.len() == 3, "{instances:?}");
+    }
+
+    #[test]
+    fn each_way_that_was_measured_has_a_bar() {
+        let of = |ns: f64| Samples::new(vec![ns; 9], 0);
+        let rows = [
+            Row::faster("wasi stat d1, default", &of(10.0), "default", &of(300.0)),
+            Row::faster("wasi stat d1, blocking", &of(10.0), "blocking", &of(80.0)),
+            Row::missing("wasi stat d5, default", "nothing measures it"),
+            Row::count("wasi guests bytes", "B", 2.0),
+        ];
+        let svg = chart(&rows).svg();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        assert!(svg.contains(">stat d1<") && !svg.contains(">stat d5<"));
+        assert!(svg.contains(">30.00<") && svg.contains(">8.00<"));
+        // The legend has one each.
+        assert_eq!(svg.matches("<rect ").count(), SHOWN.len() + 2);
+        assert!(chart(&[]).svg().contains("<svg "));
     }
 }

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench same-file --locks` with a filter: the rows that it names, and nothing else is built.
+//! `same-file --locks` with a filter: the rows that it names, and nothing else is built.
 
-use openpath_bench::Ask;
-use openpath_bench::harness::{Effort, silent};
-use openpath_bench::locked;
-use openpath_bench::sys::CountingAlloc;
-use std::time::Duration;
-
-#[global_allocator]
-static ALLOC: CountingAlloc = CountingAlloc;
+use std::process::Command;
 
 /// The names of the rows that contain this, with the number of their first side.
 fn rows(filter: &str) -> Vec<(String, Option<f64>)> {
-    let effort = Effort {
-        rounds: 1,
-        time: Duration::ZERO,
-        tell: silent,
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_openpath-bench"));
+    bench.args(["same-file", "--locks", "--json", "--rounds=1"]);
+    bench.args(["--seconds=0", "--filter", filter]);
+    let out = bench.output().expect("the program");
+    let row = |line: &str| {
+        let row: serde_json::Value = serde_json::from_str(line).expect("a row");
+        let name = row["name"].as_str().expect("a name").to_owned();
+        (name, row["ours"].as_f64())
     };
-    let filter = Some(filter.to_owned());
-    let rows = locked::run(&Ask { effort, filter }).expect("rows");
-    rows.into_iter().map(|row| (row.name, row.ours)).collect()
+    String::from_utf8_lossy(&out.stdout)
+        .lines()
+        .map(row)
+        .collect()
 }
 
 #[test]

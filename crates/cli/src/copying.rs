@@ -83,7 +83,7 @@ impl Copying for Bar {
             state.clear();
         }
         drop(state);
-        !openpath_fuse::is_given_up()
+        !openpath_fuse::caller_is_killed()
     }
 
     fn end(&self, left: u64) {

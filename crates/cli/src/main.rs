@@ -10,6 +10,7 @@
 mod cmd;
 mod console;
 mod copying;
+mod error;
 mod scene;
 mod summary;
 mod trace;
@@ -17,10 +18,6 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-
-/// Allocations are counted, so that `bench counts` can tell what an operation takes.
-#[global_allocator]
-static ALLOC: openpath_bench::sys::CountingAlloc = openpath_bench::sys::CountingAlloc;
 
 /// Run a command on a copy-on-write view of the file tree, and keep what you like of its changes.
 #[derive(Debug, Parser)]
@@ -74,7 +71,7 @@ enum Verb {
     Explain(cmd::explain::Args),
     /// Open a file through a ring, first not cached and then cached, and print what the ring did.
     Ring(cmd::ring::Args),
-    /// Measure openpath: times against the host kernel, or counts.
+    /// Measure openpath by `openpath-bench`, where that is installed beside this program.
     Bench(cmd::bench::Args),
     /// Print completions of this command for a shell.
     Completions(cmd::completions::Args),
@@ -82,18 +79,9 @@ enum Verb {
     Man(cmd::man::Args),
     /// Print the version.
     Version,
-    /// Run one operation by itself, for a counter around it.
-    #[command(hide = true)]
-    BenchOne(cmd::bench_one::Args),
-    /// Run pairs of operations on two threads, for a tracer around it.
-    #[command(hide = true)]
-    BenchTwo(cmd::bench_two::Args),
     /// Become a further command in another user's view.
     #[command(hide = true, name = openpath_run::JOIN)]
     RunJoin(cmd::exec::Args),
-    /// Run scripts from the standard input in one of the places that `bench run` compares.
-    #[command(hide = true)]
-    BenchWorker(cmd::bench_run::Worker),
 }
 
 /// How a verb ended, unless it could not be run.
@@ -151,10 +139,7 @@ fn main() -> ExitCode {
         Verb::Completions(args) => cmd::completions::run(&args, Cli::command()),
         Verb::Man(args) => cmd::man::run(&args, Cli::command()),
         Verb::Version => cmd::version::run(),
-        Verb::BenchOne(args) => cmd::bench_one::run(&args),
-        Verb::BenchTwo(args) => cmd::bench_two::run(&args),
         Verb::RunJoin(args) => Ok(cmd::exec::join(&args)),
-        Verb::BenchWorker(args) => cmd::bench_run::work(&args),
     };
     match done {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

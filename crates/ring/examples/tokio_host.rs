@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A host of many guests on a tokio runtime: cached opens are answered in the guest's own task,
-//! and only what would wait goes to openpath's workers, not to tokio's.
+//! A host of many guests on a tokio runtime: cached opens are answered in the guest's own task, and
+//! only calls that would wait go to openpath's workers, not to tokio's.
 //!
 //! `cargo run --release -p openpath-ring --example tokio_host`
 
@@ -10,7 +10,7 @@ use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{AsyncTask, Pool, PoolOptions, RingOptions};
 use openpath_vfs::{Cred, Vfs};
 
-/// What a guest does: writes a file of its own, and reads everyone's.
+/// A guest: writes a file of its own, and reads one that all share.
 async fn guest(mut task: AsyncTask, number: u32) -> Result<u64, Errno> {
     let own = format!("/home/{number}");
     let fd = task.open(own.as_bytes(), O_CREAT | O_WRONLY, 0o644).await?;
@@ -26,7 +26,7 @@ async fn guest(mut task: AsyncTask, number: u32) -> Result<u64, Errno> {
     Ok(total)
 }
 
-/// In one thread, two calls of one guest at a time.
+/// Two calls of one guest at a time, in one thread.
 async fn pair(task: &AsyncTask) -> Result<(), Errno> {
     let local = task.local();
     let (home, none) = tokio::join!(local.stat(b"/home"), local.stat(b"/none"));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The inline attempt: what can be answered in the owner's thread without a wait.
+//! The inline attempt: calls that can be answered in the owner's thread without waiting.
 //!
 //! # Kernel analogue
 //! `io_issue_sqe` with `IO_URING_F_NONBLOCK`.
 //!
 //! # Rules
-//! R1. An attempt answers what the call would answer, or leaves nothing behind.
-//! R2. A caller's own `RESOLVE_CACHED` is its wish to hear `EAGAIN`: no worker is asked.
-//! R3. What changes names, or waits for a disk by its nature, is not attempted.
+//! R1. An attempt returns what the call would return, or has no effect.
+//! R2. A caller that sets `RESOLVE_CACHED` wants `EAGAIN`: its call does not go to a worker.
+//! R3. Calls that change names, or that wait for a disk by their nature, are not attempted.
 
-use crate::op::{Done, How, Op, Outcome, Output};
+use crate::op::{Done, Op, OpenCall, Outcome, Output};
 use crate::perform;
 use openpath_abi::Errno;
 use openpath_abi::falloc::RWF_NOWAIT;
@@ -17,65 +17,66 @@ use openpath_abi::fcntl::{F_GETFL, F_SETFL, O_NONBLOCK};
 use openpath_abi::resolve::RESOLVE_CACHED;
 use openpath_vfs::{DataWait, Fd, Reason, Task, TryError};
 
-/// What an attempt gives: an answer, or why it is a worker's to find.
-pub(crate) enum Tried<T> {
-    Answer(Result<T, Errno>),
-    Later(Option<Reason>),
+/// The result of an attempt, or why a worker has to make the call.
+pub(crate) enum Attempted<T> {
+    Answered(Result<T, Errno>),
+    WouldBlock(Option<Reason>),
 }
 
-use Tried::{Answer, Later};
+use Attempted::{Answered, WouldBlock};
 
-impl<T> Tried<T> {
-    /// What a try of the core gives.
+impl<T> Attempted<T> {
+    /// The result of a non-blocking call of the core.
     #[inline(always)]
-    fn of(task: &Task, tried: Result<T, TryError>) -> Self {
-        match tried {
-            Ok(value) => Answer(Ok(value)),
-            Err(TryError::Errno(errno)) => Answer(Err(errno)),
-            Err(TryError::WouldBlock) => Later(task.last_reason()),
+    fn of(task: &Task, attempted: Result<T, TryError>) -> Self {
+        match attempted {
+            Ok(value) => Answered(Ok(value)),
+            Err(TryError::Errno(errno)) => Answered(Err(errno)),
+            Err(TryError::WouldBlock) => WouldBlock(task.last_reason()),
         }
     }
 }
 
-/// Opens.
+/// Opens a path.
 #[inline(always)]
-pub(crate) fn open(task: &Task, dir: Fd, path: &[u8], how: &How) -> Tried<Fd> {
-    let tried = match how {
-        How::Flags(flags, mode) => task.try_openat(dir, path, *flags, *mode),
-        How::Strict(how) => task.try_openat2(dir, path, how),
+pub(crate) fn open(task: &Task, dir: Fd, path: &[u8], how: &OpenCall) -> Attempted<Fd> {
+    let attempted = match how {
+        OpenCall::Openat(flags, mode) => task.try_openat(dir, path, *flags, *mode),
+        OpenCall::Openat2(how) => task.try_openat2(dir, path, how),
     };
-    match tried {
+    match attempted {
         Err(TryError::WouldBlock) if how.resolve() & RESOLVE_CACHED != 0 => {
-            Answer(Err(Errno::EAGAIN))
+            Answered(Err(Errno::EAGAIN))
         }
-        tried => Tried::of(task, tried),
+        attempted => Attempted::of(task, attempted),
     }
 }
 
-/// Opens as a ring does: a FIFO is opened as with `O_NONBLOCK`, and is without it afterwards. So it
-/// opens for reading at once, and for writing with `ENXIO` while nobody reads.
-fn open_in_ring(task: &Task, dir: Fd, path: &[u8], how: &How) -> Tried<Fd> {
-    let tried = open(task, dir, path, how);
-    if !matches!(tried, Later(Some(Reason::Peer))) {
-        return tried;
+/// Opens as a ring does: a FIFO is opened with `O_NONBLOCK`, which is cleared afterwards. So an
+/// open for reading succeeds at once, and one for writing fails with `ENXIO` while there is no
+/// reader.
+fn open_in_ring(task: &Task, dir: Fd, path: &[u8], how: &OpenCall) -> Attempted<Fd> {
+    let attempted = open(task, dir, path, how);
+    if !matches!(attempted, WouldBlock(Some(Reason::Peer))) {
+        return attempted;
     }
-    let tried = open(task, dir, path, &how.nonblocking());
-    if let Answer(Ok(fd)) = tried
+    let attempted = open(task, dir, path, &how.nonblocking());
+    if let Answered(Ok(fd)) = attempted
         && let Ok(flags) = task.fcntl(fd, F_GETFL, 0)
     {
-        // It is open, and can be told so much.
+        // The descriptor is open, so this cannot fail.
         let _told = task.fcntl(fd, F_SETFL, flags & !u64::from(O_NONBLOCK));
     }
-    tried
+    attempted
 }
 
-/// What a file is, by its path.
+/// The attributes of the file at a path.
 #[inline(always)]
-pub(crate) fn stat(task: &Task, dir: Fd, path: &[u8], flags: u32) -> Tried<openpath_abi::Stat> {
-    Tried::of(task, task.try_fstatat(dir, path, flags))
+pub(crate) fn stat(task: &Task, dir: Fd, path: &[u8], flags: u32) -> Attempted<openpath_abi::Stat> {
+    Attempted::of(task, task.try_fstatat(dir, path, flags))
 }
 
-/// What a file is, by its path, as far as `mask` asks.
+/// The attributes of the file at a path that `mask` asks for.
 #[inline(always)]
 pub(crate) fn statx(
     task: &Task,
@@ -83,40 +84,39 @@ pub(crate) fn statx(
     path: &[u8],
     flags: u32,
     mask: u32,
-) -> Tried<openpath_abi::Statx> {
-    Tried::of(task, task.try_statx(dir, path, flags, mask))
+) -> Attempted<openpath_abi::Statx> {
+    Attempted::of(task, task.try_statx(dir, path, flags, mask))
 }
 
-/// Moves data by `call`, which is given `RWF_*` flags.
+/// Moves data by `call`, which gets `RWF_*` flags.
 #[inline]
 pub(crate) fn data(
     task: &Task,
     fd: Fd,
     call: impl FnOnce(u32) -> Result<usize, Errno>,
-) -> Tried<usize> {
+) -> Attempted<usize> {
     match task.data_wait(fd) {
-        // Not open: what the call says about its other arguments comes first.
-        None | Some(DataWait::Never) => Answer(call(0)),
+        // Not open: errors of the other arguments come first.
+        None | Some(DataWait::Never) => Answered(call(0)),
         Some(DataWait::Asked { nonblocking }) => match call(RWF_NOWAIT) {
-            Err(Errno::EAGAIN) if !nonblocking => Later(None),
-            moved => Answer(moved),
+            Err(Errno::EAGAIN) if !nonblocking => WouldBlock(None),
+            moved => Answered(moved),
         },
-        Some(DataWait::Always) => Later(None),
+        Some(DataWait::Always) => WouldBlock(None),
     }
 }
 
-/// Closes.
+/// Closes a descriptor.
 #[inline]
-pub(crate) fn close(task: &Task, fd: Fd) -> Tried<()> {
+pub(crate) fn close(task: &Task, fd: Fd) -> Attempted<()> {
     if task.data_wait(fd) == Some(DataWait::Always) {
-        return Later(None);
+        return WouldBlock(None);
     }
-    Answer(task.close(fd))
+    Answered(task.close(fd))
 }
 
-/// Attempts an operation that is about `fd`, or about a path; where it is a worker's, it is as it
-/// was.
-pub(crate) fn attempt(task: &Task, fd: Fd, op: &mut Op) -> Tried<Done> {
+/// Attempts an operation on `fd`, or on a path; without a result, the operation is unchanged.
+pub(crate) fn attempt(task: &Task, fd: Fd, op: &mut Op) -> Attempted<Done> {
     match op {
         Op::Open(at, how, _) => open_in_ring(task, at.dir, &at.path, how).map(Done::installed),
         Op::Stat(at, flags) => {
@@ -125,13 +125,13 @@ pub(crate) fn attempt(task: &Task, fd: Fd, op: &mut Op) -> Tried<Done> {
         Op::Statx(at, flags, mask) => statx(task, at.dir, &at.path, *flags, *mask)
             .map(|statx| Done::with(Output::Statx(statx))),
         Op::Close(_) => close(task, fd).map(|()| Done::default()),
-        _ => Later(Some(Reason::Change)),
+        _ => WouldBlock(Some(Reason::Change)),
     }
 }
 
-/// As [`attempt`], for what moves data; the buffers leave the operation with the answer.
+/// As [`attempt`], for operations that move data; a result takes the buffers out of the operation.
 pub(crate) fn move_data(task: &Task, fd: Fd, op: &mut Op) -> Option<Outcome> {
-    let tried = match op {
+    let attempted = match op {
         Op::Read(_, buf, offset) => data(task, fd, |flags| {
             perform::read(task, fd, buf, *offset, flags)
         }),
@@ -146,7 +146,9 @@ pub(crate) fn move_data(task: &Task, fd: Fd, op: &mut Op) -> Option<Outcome> {
         }),
         _ => return None,
     };
-    let Answer(moved) = tried else { return None };
+    let Answered(moved) = attempted else {
+        return None;
+    };
     Some(match op {
         Op::Read(_, buf, _) => perform::read_into_one(std::mem::take(buf), moved),
         Op::Readv(_, bufs, _) => perform::read_into_many(std::mem::take(bufs), moved),
@@ -156,11 +158,11 @@ pub(crate) fn move_data(task: &Task, fd: Fd, op: &mut Op) -> Option<Outcome> {
     })
 }
 
-impl<T> Tried<T> {
-    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Tried<U> {
+impl<T> Attempted<T> {
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Attempted<U> {
         match self {
-            Answer(answer) => Answer(answer.map(f)),
-            Later(why) => Later(why),
+            Answered(answer) => Answered(answer.map(f)),
+            WouldBlock(why) => WouldBlock(why),
         }
     }
 }

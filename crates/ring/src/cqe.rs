@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a ring answers.
+//! Completions.
 
 use crate::op::Output;
 use openpath_abi::Errno;
 
 /// One entry of the completion queue.
 ///
-/// Linux: `struct io_uring_cqe`, whose `res` is a number or a negative errno.
+/// Linux: `struct io_uring_cqe`; its `res` is a number or a negative errno.
 #[derive(Debug)]
 pub struct Cqe {
-    /// Of the entry that it is about.
+    /// The `user_data` of the entry.
     pub user_data: u64,
-    /// What the call answered.
+    /// The result of the call.
     pub result: Result<u64, Errno>,
-    /// What it answered besides.
+    /// What the call returned besides.
     pub output: Output,
     /// More completions of the same entry follow (`IORING_CQE_F_MORE`).
     pub more: bool,

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Direct descriptors: files that a ring keeps in slots of its own, which are nobody's descriptors.
+//! Direct descriptors: files in slots of a ring, which are not descriptors of the task.
 //!
 //! # Kernel analogue
 //! The fixed file table of `io_uring`: `io_fixed_fd_install`, `IORING_FILE_INDEX_ALLOC`.
 //!
 //! # Rules
-//! R1. The slots are the table of a stand-in that opens nothing by itself, so a slot is used as a
-//!     descriptor is: without a lock, and without a wait.
-//! R2. There is one number more than slots, where a file stands until it is in its place.
+//! R1. The slots are the file table of a proxy task that opens nothing itself, so a slot is used
+//!     like a descriptor: without a lock, and without waiting.
+//! R2. The table has one number more than slots, for a file on its way to its slot.
 
 use openpath_abi::Errno;
 use openpath_vfs::{Fd, OpenFile, Task};
 
 /// The slots of a ring.
-pub(crate) struct Direct {
+pub(crate) struct DirectTable {
     task: Option<Task>,
     slots: u32,
 }
@@ -21,8 +21,8 @@ pub(crate) struct Direct {
 /// The most slots.
 pub(crate) const SLOTS_MAX: u32 = 1 << 15;
 
-impl Direct {
-    /// `slots` empty ones, for files that `task` may open.
+impl DirectTable {
+    /// `slots` empty slots, for files that `task` may open.
     ///
     /// # Errors
     /// `EINVAL` (too many), `ENOMEM`.
@@ -30,20 +30,17 @@ impl Direct {
         if slots > SLOTS_MAX {
             return Err(Errno::EINVAL);
         }
-        let mut keeper = None;
+        let mut table = None;
         if slots > 0 {
             let task = task.stand_in()?;
             // R2
             task.set_rlimit_nofile(u64::from(slots) + 1);
-            keeper = Some(task);
+            table = Some(task);
         }
-        Ok(Self {
-            task: keeper,
-            slots,
-        })
+        Ok(Self { task: table, slots })
     }
 
-    /// Without any.
+    /// A table without slots.
     pub(crate) const fn none() -> Self {
         Self {
             task: None,
@@ -51,7 +48,7 @@ impl Direct {
         }
     }
 
-    /// What has the slots for descriptors.
+    /// The proxy task with the slots as descriptors.
     pub(crate) fn task(&self) -> Option<&Task> {
         self.task.as_ref()
     }
@@ -61,7 +58,7 @@ impl Direct {
         (slot < self.slots).then(|| slot.cast_signed())
     }
 
-    /// Keeps a file in the lowest free slot.
+    /// Stores a file in the lowest free slot.
     ///
     /// # Errors
     /// `ENFILE` (none is free), `ENOMEM`.
@@ -76,26 +73,26 @@ impl Direct {
         Err(Errno::ENFILE)
     }
 
-    /// Keeps a file in `slot`; what was there is closed.
+    /// Stores a file in `slot`, and closes the one that was there.
     ///
     /// # Errors
     /// `ENXIO` (no slots), `EINVAL` (no such slot), `ENOMEM`.
     pub(crate) fn put(&self, slot: u32, file: &OpenFile) -> Result<(), Errno> {
         let task = self.task.as_ref().ok_or(Errno::ENXIO)?;
-        let place = self.fd(slot).ok_or(Errno::EINVAL)?;
+        let target = self.fd(slot).ok_or(Errno::EINVAL)?;
         let fd = task.install(file, 0)?;
-        if fd == place {
+        if fd == target {
             return Ok(());
         }
-        let placed = task.dup2(fd, place);
+        let placed = task.dup2(fd, target);
         drop(task.take_file(fd)?);
         placed.map(drop)
     }
 
     /// Empties a slot.
     pub(crate) fn clear(&self, slot: u32) {
-        let place = self.task.as_ref().zip(self.fd(slot));
-        drop(place.and_then(|(task, fd)| task.take_file(fd).ok()));
+        let fd = self.task.as_ref().zip(self.fd(slot));
+        drop(fd.and_then(|(task, fd)| task.take_file(fd).ok()));
     }
 
     /// The file in a slot.
@@ -115,7 +112,7 @@ impl Direct {
     }
 }
 
-/// A full table, as `io_uring` says it.
+/// The error of a full table, as in `io_uring`.
 fn full(errno: Errno) -> Errno {
     if errno == Errno::EMFILE {
         Errno::ENFILE

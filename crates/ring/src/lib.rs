@@ -2,38 +2,40 @@
 //! Opens that never wait: submission and completion queues, a worker pool and futures over the
 //! Linux open path.
 //!
-//! A host that must not block asks a [`Ring`]. What is cached is answered in place, by the same
-//! lock-free walk as a plain call; only what would have to wait goes to a worker of a [`Pool`]. A
-//! host that cannot know whether a call would wait sends them all away, and pays for it each time.
+//! A host that must not block uses a [`Ring`]. Cached calls are answered in place, by the same
+//! lock-free walk as a plain call; only calls that would wait go to a worker of a [`Pool`]. A host
+//! that cannot know whether a call would wait sends all of them to other threads, and pays for it
+//! each time.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`Ring`] | entries in, completions out, as `io_uring` has them |
+//! | [`Ring`] | entries in, completions out, as in `io_uring` |
 //! | [`AsyncTask`] | the same calls as futures, for any runtime |
-//! | [`Pool`] | the workers, shared by any number of rings, fair between them |
-//! | [`trace`] | what a ring tells who listens |
+//! | [`Pool`] | the workers, shared fairly by any number of rings |
+//! | [`trace`] | trace points |
 //!
 //! # Rules
-//! R1. The owner of a ring is one thread with its task. Workers act through stand-ins and never
-//!     touch the task, so its table stays its own and its cached opens stay cheap.
-//! R2. Nothing is lost: a call that was submitted completes once, or, if its ring is dropped, what
+//! R1. The owner of a ring is one thread with its task. A worker runs in a proxy task, and never
+//!     touches the owner's: so the owner's file table is not shared and its cached opens stay
+//!     cheap.
+//! R2. No call is lost: a submitted call completes once, or, if its ring is dropped, the file that
 //!     it opened is closed.
-//! R3. Everything is bounded by what was configured: operations under way, queues, threads.
+//! R3. Options bound everything: operations in progress, queues, threads.
 
 #![forbid(unsafe_code)]
 
 mod attempt;
-mod carry;
+mod backend_io;
 mod cqe;
-mod crew;
-mod desk;
 mod direct;
 mod future;
+mod job;
 mod locks;
 mod op;
 mod options;
 mod perform;
 mod pool;
+mod pool_client;
 mod ring;
 mod sqe;
 mod thread;

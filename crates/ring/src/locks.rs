@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files, as they are asked for, and how who waits for one hears of it.
+//! Requests for locks of files, and what wakes the owner of one that waits.
 //!
 //! # Rules
-//! R1. Who waits takes no worker and no thread, but a place in the line of the lock. Who frees it
-//!     leaves a word at the desk; what else there is to do the owner does.
-//! R2. The task's own table has the locks, so no stand-in asks for them: it asks in place, also
-//!     where the other calls are sent away. That takes the locks of the file's list, and with
-//!     `SEEK_END` a look at how long the file is; where a back end keeps the locks
-//!     (`InodeOps::lock`) it takes as long as that does.
+//! R1. A request that waits takes no worker and no thread, but a place in the queue of the lock.
+//!     The thread that frees the lock posts an event to the mailbox; the owner does the rest.
+//! R2. The locks belong to the task's own file table, so no proxy task requests them. The owner
+//!     does, also with inline attempts switched off. That takes the locks of the file's list, and
+//!     with `SEEK_END` reads the size of the file. Where a back end keeps the locks
+//!     (`InodeOps::lock`) it takes as long as the back end.
 
-use crate::pool::Job;
+use crate::job::Job;
 use openpath_abi::{Errno, Flock};
 use openpath_sync::{Mutex, Parcel};
 use openpath_vfs::lock_order::RingWaker;
@@ -17,51 +17,51 @@ use openpath_vfs::{Fd, LockWait, Task};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-/// What is asked for.
+/// A request for a lock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum LockAsk {
+pub(crate) enum LockRequest {
     /// `F_SETLK`.
-    Table(Flock),
+    Posix(Flock),
     /// `F_SETLKW`.
-    TableLater(Flock),
+    PosixWait(Flock),
     /// `F_OFD_SETLK`.
-    File(Flock),
+    Ofd(Flock),
     /// `F_OFD_SETLKW`.
-    FileLater(Flock),
+    OfdWait(Flock),
     /// flock(2).
-    Whole(u32),
+    Flock(u32),
 }
 
-impl LockAsk {
-    /// Asks for it: what waits, if there is something to wait for.
+impl LockRequest {
+    /// Requests the lock; returns the wait, if there is one.
     ///
     /// # Errors
     /// Those of [`Task::fcntl_setlkw_later`] and its kin.
     pub(crate) fn begin(&self, task: &Task, fd: Fd) -> Result<Option<LockWait>, Errno> {
         match self {
-            Self::Table(ask) => task.fcntl_setlk(fd, ask).map(|()| None),
-            Self::TableLater(ask) => task.fcntl_setlkw_later(fd, ask),
-            Self::File(ask) => task.ofd_setlk(fd, ask).map(|()| None),
-            Self::FileLater(ask) => task.ofd_setlkw_later(fd, ask),
-            Self::Whole(op) => task.flock_later(fd, *op),
+            Self::Posix(flock) => task.fcntl_setlk(fd, flock).map(|()| None),
+            Self::PosixWait(flock) => task.fcntl_setlkw_later(fd, flock),
+            Self::Ofd(flock) => task.ofd_setlk(fd, flock).map(|()| None),
+            Self::OfdWait(flock) => task.ofd_setlkw_later(fd, flock),
+            Self::Flock(op) => task.flock_later(fd, *op),
         }
     }
 }
 
-/// Leaves a word at a desk, once.
-pub(crate) struct Bell(Mutex<Option<Parcel<Job>>, RingWaker>);
+/// Posts an event to a mailbox, once.
+pub(crate) struct LockWaker(Mutex<Option<Parcel<Job>>, RingWaker>);
 
-impl Bell {
-    pub(crate) fn waker(word: Parcel<Job>) -> Waker {
-        Waker::from(Arc::new(Self(Mutex::new(Some(word)))))
+impl LockWaker {
+    pub(crate) fn waker(event: Parcel<Job>) -> Waker {
+        Waker::from(Arc::new(Self(Mutex::new(Some(event)))))
     }
 }
 
-impl Wake for Bell {
+impl Wake for LockWaker {
     fn wake(self: Arc<Self>) {
-        let word = self.0.lock().take();
-        if let Some(word) = word {
-            Job::deliver(word);
+        let event = self.0.lock().take();
+        if let Some(event) = event {
+            Job::deliver(event);
         }
     }
 }

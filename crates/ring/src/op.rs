@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One call, with everything it needs in its own memory, and what comes of it.
+//! A call with its arguments, which it owns, and its result.
 
-use crate::Bytes;
 use openpath_abi::fcntl::O_NONBLOCK;
 use openpath_abi::{Errno, OpenHow, Stat, Statx};
-use openpath_vfs::{DirEntry, Fd, OpenFile, Task};
+use openpath_vfs::{Bytes, DirEntry, Fd, OpenFile, Task};
 use std::any::Any;
 use std::fmt;
 
-/// A file that an operation is about: by its descriptor, or by its slot among the direct
-/// descriptors of the ring (`IOSQE_FIXED_FILE`).
+/// The file of an operation: a descriptor, or a slot among the direct descriptors of the ring
+/// (`IOSQE_FIXED_FILE`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum File {
     /// A descriptor of the task.
@@ -24,26 +23,26 @@ impl From<Fd> for File {
     }
 }
 
-/// Where a file goes that is opened.
+/// The destination of a file that is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Where {
-    /// To the lowest free descriptor of the task.
+    /// The lowest free descriptor of the task.
     #[default]
     Fd,
-    /// To this slot of the ring; what is there is closed.
+    /// This slot of the ring; the file there is closed.
     Slot(u32),
-    /// To the lowest free slot (`IORING_FILE_INDEX_ALLOC`).
+    /// The lowest free slot (`IORING_FILE_INDEX_ALLOC`).
     AnySlot,
 }
 
-/// What a path is relative to, and the path.
+/// A path, and the directory that it is relative to.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PathArg {
     pub(crate) dir: Fd,
     pub(crate) path: Bytes,
 }
 
-impl Place {
+impl PathArg {
     #[inline(always)]
     pub(crate) fn new(dir: Fd, path: impl Into<Bytes>) -> Self {
         let path = path.into();
@@ -54,44 +53,44 @@ impl Place {
 /// A call.
 #[derive(Debug)]
 pub(crate) enum Op {
-    Open(Place, How, Where),
-    Stat(Place, u32),
-    Statx(Place, u32, u32),
+    Open(PathArg, OpenCall, Where),
+    Stat(PathArg, u32),
+    Statx(PathArg, u32, u32),
     Close(File),
     Read(File, Vec<u8>, i64),
     Readv(File, Vec<Vec<u8>>, i64),
     Write(File, Bytes, i64),
     Writev(File, Vec<Bytes>, i64),
-    /// With data alone, or the attributes too.
+    /// Of the data alone if true, else of the attributes too.
     Sync(File, bool),
     Truncate(File, i64),
     Allocate(File, u32, i64, i64),
     List(File, usize),
-    Unlink(Place, u32),
-    Rename(Place, Place, u32),
-    Mkdir(Place, u32),
-    /// The target first.
-    Symlink(Bytes, Place),
-    Link(Place, Place, u32),
-    /// Calls that the owner chose.
-    Own(Own),
+    Unlink(PathArg, u32),
+    Rename(PathArg, PathArg, u32),
+    Mkdir(PathArg, u32),
+    /// The target comes first.
+    Symlink(Bytes, PathArg),
+    Link(PathArg, PathArg, u32),
+    /// A function of the caller.
+    Custom(Custom),
 }
 
-/// What calls that the owner chose give it.
-pub(crate) type Came = Result<Box<dyn Any + Send>, Errno>;
+/// The result of a function of the caller.
+pub(crate) type CustomResult = Result<Box<dyn Any + Send>, Errno>;
 
-/// They, as a worker makes them.
-pub(crate) type Calls = Box<dyn FnOnce(&Task, [Fd; 2]) -> Came + Send>;
+/// A function that a worker calls.
+pub(crate) type CustomFn = Box<dyn FnOnce(&Task, [Fd; 2]) -> CustomResult + Send>;
 
-/// Calls that the owner chose.
+/// A function of the caller, and its files.
 #[derive(Default)]
-pub(crate) struct Own {
-    /// The files that they are about.
+pub(crate) struct Custom {
+    /// The files that it uses.
     pub(crate) files: [Option<Fd>; 2],
-    pub(crate) work: Option<Calls>,
+    pub(crate) work: Option<CustomFn>,
 }
 
-impl fmt::Debug for Own {
+impl fmt::Debug for Custom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Own")
             .field("files", &self.files)
@@ -99,28 +98,28 @@ impl fmt::Debug for Own {
     }
 }
 
-/// How to open, by either call.
+/// The arguments of either call that opens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum How {
+pub(crate) enum OpenCall {
     /// openat(2): unknown flags are dropped.
-    Flags(u32, u32),
+    Openat(u32, u32),
     /// openat2(2).
-    Strict(OpenHow),
+    Openat2(OpenHow),
 }
 
-impl How {
+impl OpenCall {
     pub(crate) fn flags(&self) -> u64 {
         match self {
-            Self::Flags(flags, _) => u64::from(*flags),
-            Self::Strict(how) => how.flags,
+            Self::Openat(flags, _) => u64::from(*flags),
+            Self::Openat2(how) => how.flags,
         }
     }
 
-    /// The same with `O_NONBLOCK`.
+    /// With `O_NONBLOCK` as well.
     pub(crate) fn nonblocking(&self) -> Self {
         match self {
-            Self::Flags(flags, mode) => Self::Flags(flags | O_NONBLOCK, *mode),
-            Self::Strict(how) => Self::Strict(OpenHow {
+            Self::Openat(flags, mode) => Self::Openat(flags | O_NONBLOCK, *mode),
+            Self::Openat2(how) => Self::Openat2(OpenHow {
                 flags: how.flags | u64::from(O_NONBLOCK),
                 ..*how
             }),
@@ -129,19 +128,19 @@ impl How {
 
     pub(crate) fn resolve(&self) -> u64 {
         match self {
-            Self::Flags(..) => 0,
-            Self::Strict(how) => how.resolve,
+            Self::Openat(..) => 0,
+            Self::Openat2(how) => how.resolve,
         }
     }
 }
 
 impl Op {
-    /// The number of the operation in `linux/io_uring.h`; a listing has none there, nor have calls
-    /// of the owner's choosing.
+    /// The number of the operation in `linux/io_uring.h`; listings and functions of the caller have
+    /// none there.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Self::Open(_, How::Flags(..), _) => 18,
-            Self::Open(_, How::Strict(_), _) => 28,
+            Self::Open(_, OpenCall::Openat(..), _) => 18,
+            Self::Open(_, OpenCall::Openat2(_), _) => 28,
             Self::Stat(..) | Self::Statx(..) => 21,
             Self::Close(_) => 19,
             Self::Read(..) => 22,
@@ -156,11 +155,11 @@ impl Op {
             Self::Mkdir(..) => 37,
             Self::Symlink(..) => 38,
             Self::Link(..) => 39,
-            Self::List(..) | Self::Own(_) => 255,
+            Self::List(..) | Self::Custom(_) => 255,
         }
     }
 
-    /// The file it is about, unless it goes by paths.
+    /// The file of the operation, unless it uses paths.
     pub(crate) fn file(&self) -> Option<File> {
         match self {
             Self::Close(file)
@@ -176,7 +175,7 @@ impl Op {
         }
     }
 
-    /// What its file must be open for: to read or to write (true), if it matters.
+    /// Whether its file must be open for writing (true) or reading, if that matters.
     pub(crate) fn writes(&self) -> Option<bool> {
         match self {
             Self::Read(..) | Self::Readv(..) => Some(false),
@@ -185,7 +184,7 @@ impl Op {
         }
     }
 
-    /// What its paths are relative to.
+    /// The directories that its paths are relative to.
     pub(crate) fn dirs(&self) -> [Option<Fd>; 2] {
         match self {
             Self::Open(at, ..)
@@ -195,22 +194,22 @@ impl Op {
             | Self::Mkdir(at, _)
             | Self::Symlink(_, at) => [Some(at.dir), None],
             Self::Rename(at, to, _) | Self::Link(at, to, _) => [Some(at.dir), Some(to.dir)],
-            Self::Own(own) => own.files,
+            Self::Custom(custom) => custom.files,
             _ => [None, None],
         }
     }
 }
 
-/// What an operation gives besides its result.
+/// What an operation returns besides its result.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub enum Output {
     /// Nothing.
     #[default]
     None,
-    /// The buffer of a read, as long as what was read; whole and as it was given if it failed.
+    /// The buffer of a read, cut to the bytes that were read; unchanged if the read failed.
     Buffer(Vec<u8>),
-    /// The buffers of a read into several, each as long as what was read into it.
+    /// The buffers of a read into several, each cut to the bytes that were read into it.
     Buffers(Vec<Vec<u8>>),
     /// Attributes, of a stat.
     Stat(Stat),
@@ -220,56 +219,56 @@ pub enum Output {
     Entries(Vec<DirEntry>),
 }
 
-/// What came of a call.
+/// The result of a call that succeeded.
 #[derive(Default)]
 pub(crate) struct Done {
     pub(crate) result: u64,
     pub(crate) output: Output,
-    /// What it opened, not in any table yet, and whether it is closed on exec.
+    /// The file that it opened, not in any table yet, and whether it is closed on exec.
     pub(crate) opened: Option<(OpenFile, bool)>,
-    /// The descriptor that its result is the first to tell of.
+    /// The descriptor that this result is the first to report.
     pub(crate) installed: Option<Fd>,
-    /// Whether it did less than it was asked for, which breaks a chain.
+    /// It did less than was asked for, which breaks a chain.
     pub(crate) short: bool,
-    /// What calls that the owner chose gave.
-    pub(crate) own: Option<Box<dyn Any + Send>>,
+    /// The result of a function of the caller.
+    pub(crate) custom: Option<Box<dyn Any + Send>>,
 }
 
-/// Buffers that come back from an operation that failed.
+/// Buffers that a failed operation gives back.
 #[derive(Default)]
-pub(crate) enum Returned {
+pub(crate) enum ReturnedBuffers {
     #[default]
     None,
     One(Vec<u8>),
     Many(Vec<Vec<u8>>),
 }
 
-impl From<Returned> for Output {
-    fn from(buffers: Returned) -> Self {
+impl From<ReturnedBuffers> for Output {
+    fn from(buffers: ReturnedBuffers) -> Self {
         match buffers {
-            Returned::None => Self::None,
-            Returned::One(buf) => Self::Buffer(buf),
-            Returned::Many(bufs) => Self::Buffers(bufs),
+            ReturnedBuffers::None => Self::None,
+            ReturnedBuffers::One(buf) => Self::Buffer(buf),
+            ReturnedBuffers::Many(bufs) => Self::Buffers(bufs),
         }
     }
 }
 
-/// A failure, and the buffers that come back.
+/// An error, and the buffers that come back.
 pub(crate) struct Failed {
     pub(crate) errno: Errno,
-    pub(crate) returned: Returned,
+    pub(crate) returned: ReturnedBuffers,
 }
 
 impl From<Errno> for Failed {
     fn from(errno: Errno) -> Self {
         Self {
             errno,
-            returned: Returned::None,
+            returned: ReturnedBuffers::None,
         }
     }
 }
 
-/// What a call ends with.
+/// The result of a call.
 pub(crate) type Outcome = Result<Done, Failed>;
 
 impl Done {
@@ -280,7 +279,7 @@ impl Done {
         }
     }
 
-    /// A descriptor that was installed for it.
+    /// The result of a call that installed a descriptor.
     pub(crate) fn installed(fd: Fd) -> Self {
         Self {
             installed: Some(fd),

@@ -1,45 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A call as a worker does it: to the end, however long that takes.
+//! A call as a worker makes it: to the end, however long that takes.
 //!
 //! # Rules
-//! R1. A file that the owner's call was about is put into the stand-in's table for the length of
-//!     the call, and taken out of it without being closed.
-//! R2. What is opened leaves the stand-in's table before the owner hears of it: it is in no table
-//!     until the owner takes it.
+//! R1. A file of the owner's call is put into the proxy task's table for the duration of the call,
+//!     and taken out without being closed.
+//! R2. A file that is opened leaves the proxy task's table before the owner learns of it: it is in
+//!     no table until the owner installs it.
 
-use crate::Bytes;
-use crate::op::{Done, Failed, How, Op, Outcome, Output, Place, Returned};
+use crate::op::{Done, Failed, Op, OpenCall, Outcome, Output, PathArg, ReturnedBuffers};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC};
-use openpath_vfs::{Fd, OpenFile, Task};
+use openpath_vfs::{Bytes, Fd, OpenFile, Task};
 use std::io::{IoSlice, IoSliceMut};
 
-/// Files in the table of a stand-in, for the length of a call.
-struct Lent<'a> {
+/// Files in the table of a proxy task, for the duration of a call.
+struct Borrowed<'a> {
     task: &'a Task,
     fds: [Fd; 2],
 }
 
-impl<'a> Lent<'a> {
-    /// Puts `files` in; a file that was not open stays so.
+impl<'a> Borrowed<'a> {
+    /// Installs `files`; a file that was not open stays so.
     ///
     /// # Errors
     /// `EMFILE`, `ENOMEM`.
     fn new(task: &'a Task, files: &[Option<OpenFile>; 2]) -> Result<Self, Errno> {
-        let mut lent = Self {
+        let mut borrowed = Self {
             task,
             fds: [CLOSED; 2],
         };
-        for (fd, file) in lent.fds.iter_mut().zip(files) {
+        for (fd, file) in borrowed.fds.iter_mut().zip(files) {
             if let Some(file) = file {
                 *fd = task.install(file, 0)?;
             }
         }
-        Ok(lent)
+        Ok(borrowed)
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         for fd in self.fds.into_iter().filter(|&fd| fd != CLOSED) {
             // R1
@@ -48,28 +47,28 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// A descriptor that is not open, nor stands for the working directory.
+/// A descriptor that is neither open nor the working directory.
 const CLOSED: Fd = -1;
 
-/// Does the call.
+/// Makes the call.
 pub(crate) fn perform(task: &Task, op: Op, files: [Option<OpenFile>; 2]) -> Outcome {
-    let lent = match Lent::new(task, &files) {
-        Ok(lent) => lent,
+    let borrowed = match Borrowed::new(task, &files) {
+        Ok(borrowed) => borrowed,
         Err(errno) => {
             let returned = buffers_of(op);
             return Err(Failed { errno, returned });
         }
     };
     drop(files);
-    call(task, op, lent.fds)
+    call(task, op, borrowed.fds)
 }
 
-/// What a path is relative to, in the stand-in's table.
-fn dir(place: &Place, fd: Fd) -> Fd {
-    if place.dir == AT_FDCWD { AT_FDCWD } else { fd }
+/// The directory of a path, in the proxy task's table.
+fn dir(path: &PathArg, fd: Fd) -> Fd {
+    if path.dir == AT_FDCWD { AT_FDCWD } else { fd }
 }
 
-/// Does the call with files that are in the table of `task`.
+/// Makes the call with files in the table of `task`.
 pub(crate) fn call(task: &Task, op: Op, [fd, to]: [Fd; 2]) -> Outcome {
     let nothing = |(): ()| Done::default();
     match op {
@@ -124,24 +123,24 @@ pub(crate) fn call(task: &Task, op: Op, [fd, to]: [Fd; 2]) -> Outcome {
                 .linkat(from, &at.path, into, &new.path, flags)
                 .map(nothing)?)
         }
-        Op::Own(own) => {
-            let work = own.work.ok_or(Errno::EIO)?;
+        Op::Custom(custom) => {
+            let work = custom.work.ok_or(Errno::EIO)?;
             Ok(Done {
-                own: Some(work(task, [fd, to])?),
+                custom: Some(work(task, [fd, to])?),
                 ..Done::default()
             })
         }
     }
 }
 
-/// Opens, and takes what was opened out of the table (R2).
+/// Opens, and takes the file out of the table (R2).
 ///
 /// # Errors
 /// Those of the open.
-fn open(task: &Task, dir: Fd, path: &[u8], how: How) -> Result<Done, Errno> {
+fn open(task: &Task, dir: Fd, path: &[u8], how: OpenCall) -> Result<Done, Errno> {
     let fd = match how {
-        How::Flags(flags, mode) => task.openat(dir, path, flags, mode),
-        How::Strict(how) => task.openat2(dir, path, &how),
+        OpenCall::Openat(flags, mode) => task.openat(dir, path, flags, mode),
+        OpenCall::Openat2(how) => task.openat2(dir, path, &how),
     }?;
     let file = task.take_file(fd)?;
     let cloexec = how.flags() & u64::from(O_CLOEXEC) != 0;
@@ -151,16 +150,16 @@ fn open(task: &Task, dir: Fd, path: &[u8], how: How) -> Result<Done, Errno> {
     })
 }
 
-/// The buffers of an operation that does not run.
-pub(crate) fn buffers_of(op: Op) -> Returned {
+/// The buffers of an operation that is not run.
+pub(crate) fn buffers_of(op: Op) -> ReturnedBuffers {
     match op {
-        Op::Read(_, buf, _) => Returned::One(buf),
-        Op::Readv(_, bufs, _) => Returned::Many(bufs),
-        _ => Returned::None,
+        Op::Read(_, buf, _) => ReturnedBuffers::One(buf),
+        Op::Readv(_, bufs, _) => ReturnedBuffers::Many(bufs),
+        _ => ReturnedBuffers::None,
     }
 }
 
-/// Reads into `buf`, with `RWF_*` flags. A file without positions is read where it is.
+/// Reads into `buf`, with `RWF_*` flags. A file without offsets is read at its position.
 ///
 /// # Errors
 /// Those of preadv2(2).
@@ -200,7 +199,7 @@ pub(crate) fn readv(
     }
 }
 
-/// Writes, with `RWF_*` flags. A file without positions is written where it is.
+/// Writes, with `RWF_*` flags. A file without offsets is written at its position.
 ///
 /// # Errors
 /// Those of pwritev2(2).
@@ -222,7 +221,7 @@ pub(crate) fn write(
     }
 }
 
-/// As [`write`], of several pieces.
+/// As [`write()`], of several pieces.
 ///
 /// # Errors
 /// Those of pwritev2(2).
@@ -240,7 +239,7 @@ pub(crate) fn writev(
     }
 }
 
-/// The answer to a read into one buffer.
+/// The result of a read into one buffer.
 pub(crate) fn read_into_one(mut buf: Vec<u8>, read: Result<usize, Errno>) -> Outcome {
     let asked = buf.len();
     match read {
@@ -250,18 +249,18 @@ pub(crate) fn read_into_one(mut buf: Vec<u8>, read: Result<usize, Errno>) -> Out
         }
         Err(errno) => Err(Failed {
             errno,
-            returned: Returned::One(buf),
+            returned: ReturnedBuffers::One(buf),
         }),
     }
 }
 
-/// The answer to a read into several buffers.
+/// The result of a read into several buffers.
 pub(crate) fn read_into_many(mut bufs: Vec<Vec<u8>>, read: Result<usize, Errno>) -> Outcome {
     let asked = bufs.iter().map(Vec::len).sum();
     let done = match read {
         Ok(done) => done,
         Err(errno) => {
-            let returned = Returned::Many(bufs);
+            let returned = ReturnedBuffers::Many(bufs);
             return Err(Failed { errno, returned });
         }
     };
@@ -274,7 +273,7 @@ pub(crate) fn read_into_many(mut bufs: Vec<Vec<u8>>, read: Result<usize, Errno>)
     Ok(moved(done, asked, Output::Buffers(bufs)))
 }
 
-/// The answer to a write of `asked` bytes.
+/// The result of a write of `asked` bytes.
 pub(crate) fn written(asked: usize, written: Result<usize, Errno>) -> Outcome {
     Ok(moved(written?, asked, Output::None))
 }
@@ -288,7 +287,7 @@ fn moved(done: usize, asked: usize, output: Output) -> Done {
     }
 }
 
-/// How many bytes several pieces are.
+/// The bytes of several pieces.
 pub(crate) fn length(data: &[Bytes]) -> usize {
     data.iter().map(|piece| piece.len()).sum()
 }

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is asked of a ring.
+//! Submission queue entries.
 //!
 //! # Kernel analogue
 //! `struct io_uring_sqe`; each constructor names its opcode.
 
-use crate::Bytes;
-use crate::locks::LockAsk;
-use crate::op::{File, How, Op, Place, Where};
+use crate::locks::LockRequest;
+use crate::op::{File, Op, OpenCall, PathArg, Where};
 use openpath_abi::{Errno, Flock, OpenHow};
-use openpath_vfs::Fd;
+use openpath_vfs::{Bytes, Fd};
 use std::time::Duration;
 
-/// Flags of an entry, as `linux/io_uring.h` has them.
+/// Flags of an entry (`linux/io_uring.h`).
 pub(crate) mod sflag {
-    /// Not before all earlier ones are done, and later ones not before this one.
+    /// Begins after all earlier entries are done, and before later ones.
     pub(crate) const DRAIN: u8 = 1 << 1;
-    /// The next begins when this one is done, and not if it failed.
+    /// The next entry begins when this one is done, and not if it failed.
     pub(crate) const LINK: u8 = 1 << 2;
-    /// The next begins when this one is done.
+    /// The next entry begins when this one is done.
     pub(crate) const HARDLINK: u8 = 1 << 3;
     /// Without an inline attempt.
     pub(crate) const ASYNC: u8 = 1 << 4;
@@ -36,35 +35,35 @@ pub enum Cancel {
     Any,
 }
 
-/// What is to be done.
+/// What an entry does.
 #[derive(Debug)]
 pub(crate) enum Work {
     Nop,
     Call(Op),
-    /// Reads again and again, this much at most at a time.
+    /// Reads repeatedly, at most this much at a time.
     ReadMany(File, usize),
     Timeout(Timeout),
     LinkTimeout(Duration),
     TimeoutRemove(u64),
     TimeoutUpdate(u64, Duration),
     Cancel(Cancel, bool),
-    /// A slot as a descriptor of the task, perhaps closed on exec.
+    /// Makes a descriptor of the task for a slot, maybe closed on exec.
     Install(u32, bool),
-    /// A descriptor's file in a slot.
-    Keep(Fd, Where),
-    /// A lock of a file.
-    Lock(File, LockAsk),
+    /// Puts a descriptor's file into a slot.
+    FilesUpdate(Fd, Where),
+    /// Locks a file.
+    Lock(File, LockRequest),
 }
 
-/// A time that is waited for.
+/// A time-out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeout {
     pub(crate) after: Duration,
-    /// After so many other completions it ends as well; 0: only by time.
+    /// It also ends after so many other completions; 0: only by time.
     pub(crate) count: u32,
-    /// How often it comes: once, so many times, or (0) for ever.
+    /// How many times it expires; 0: until it is removed.
     pub(crate) times: u32,
-    /// Whether the time that is up is no failure to the chain.
+    /// Whether expiry is a success for the chain.
     pub(crate) is_success: bool,
 }
 
@@ -105,25 +104,25 @@ impl Sqe {
         self
     }
 
-    /// What its completion carries.
+    /// Sets the value that its completion carries.
     pub fn user_data(mut self, user_data: u64) -> Self {
         self.user_data = user_data;
         self
     }
 
     /// The next entry of the same submission begins when this one is done. If this one fails, or
-    /// moves less than it was asked to, the rest of the chain is cancelled (`IOSQE_IO_LINK`).
+    /// moves less than requested, the rest of the chain is cancelled (`IOSQE_IO_LINK`).
     pub fn link(self) -> Self {
         self.with(sflag::LINK)
     }
 
-    /// As [`Sqe::link`], but the next begins whatever comes of this one (`IOSQE_IO_HARDLINK`).
+    /// As [`Sqe::link`], but the next entry begins whatever the result of this one
+    /// (`IOSQE_IO_HARDLINK`).
     pub fn hardlink(self) -> Self {
         self.with(sflag::HARDLINK)
     }
 
-    /// Begins when all that was submitted before is done; what is submitted after waits for it
-    /// (`IOSQE_IO_DRAIN`).
+    /// Begins when all earlier entries are done; later ones wait for it (`IOSQE_IO_DRAIN`).
     pub fn drain(self) -> Self {
         self.with(sflag::DRAIN)
     }
@@ -133,14 +132,14 @@ impl Sqe {
         self.with(sflag::ASYNC)
     }
 
-    /// Completes in silence if it succeeds, and moves all it was asked to. If it does not, what is
-    /// cancelled with it is silent (`IOSQE_CQE_SKIP_SUCCESS`).
+    /// Posts no completion if it succeeds and moves all that was requested. If it fails, the
+    /// entries that are cancelled with it post none either (`IOSQE_CQE_SKIP_SUCCESS`).
     pub fn skip_success(self) -> Self {
         self.with(sflag::SKIP)
     }
 
-    /// Puts what an open opens into a direct descriptor. The result is its number, or 0 if the
-    /// caller chose it. Of other operations nothing changes.
+    /// Opens into a direct descriptor. The result is its number, or 0 if the caller chose it. No
+    /// effect on other operations.
     pub fn into_slot(mut self, place: Where) -> Self {
         if let Work::Call(Op::Open(_, _, into)) = &mut self.work {
             *into = place;
@@ -148,21 +147,21 @@ impl Sqe {
         self
     }
 
-    /// Does nothing, and is done (`IORING_OP_NOP`).
+    /// Does nothing, and completes (`IORING_OP_NOP`).
     pub fn nop() -> Self {
         Self::new(Work::Nop)
     }
 
     /// openat(2); the result is the descriptor (`IORING_OP_OPENAT`).
     pub fn openat(dir: Fd, path: impl Into<Bytes>, flags: u32, mode: u32) -> Self {
-        let at = Place::new(dir, path);
-        Self::call(Op::Open(at, How::Flags(flags, mode), Where::Fd))
+        let at = PathArg::new(dir, path);
+        Self::call(Op::Open(at, OpenCall::Openat(flags, mode), Where::Fd))
     }
 
     /// openat2(2); the result is the descriptor (`IORING_OP_OPENAT2`).
     pub fn openat2(dir: Fd, path: impl Into<Bytes>, how: OpenHow) -> Self {
-        let at = Place::new(dir, path);
-        Self::call(Op::Open(at, How::Strict(how), Where::Fd))
+        let at = PathArg::new(dir, path);
+        Self::call(Op::Open(at, OpenCall::Openat2(how), Where::Fd))
     }
 
     /// close(2), of a descriptor or a slot (`IORING_OP_CLOSE`).
@@ -172,16 +171,16 @@ impl Sqe {
 
     /// newfstatat(2); the attributes are in the output. `io_uring` has statx alone.
     pub fn stat(dir: Fd, path: impl Into<Bytes>, at_flags: u32) -> Self {
-        Self::call(Op::Stat(Place::new(dir, path), at_flags))
+        Self::call(Op::Stat(PathArg::new(dir, path), at_flags))
     }
 
     /// statx(2); the attributes are in the output (`IORING_OP_STATX`).
     pub fn statx(dir: Fd, path: impl Into<Bytes>, at_flags: u32, mask: u32) -> Self {
-        Self::call(Op::Statx(Place::new(dir, path), at_flags, mask))
+        Self::call(Op::Statx(PathArg::new(dir, path), at_flags, mask))
     }
 
-    /// pread(2) into `buf`, or read(2) with offset -1; the result is how much, and `buf`, as long
-    /// as that, is in the output (`IORING_OP_READ`).
+    /// pread(2) into `buf`, or read(2) with offset -1; the result is how much was read, and `buf`,
+    /// cut to that, is in the output (`IORING_OP_READ`).
     pub fn read(file: impl Into<File>, buf: Vec<u8>, offset: i64) -> Self {
         Self::call(Op::Read(file.into(), buf, offset))
     }
@@ -191,13 +190,14 @@ impl Sqe {
         Self::call(Op::Readv(file.into(), bufs, offset))
     }
 
-    /// Reads from a FIFO, or what else is a stream, up to `len` bytes at a time, with a completion
-    /// for each read, until it fails, reads nothing or is cancelled (`IORING_OP_READ_MULTISHOT`).
+    /// Reads from a FIFO or another stream, up to `len` bytes at a time, with a completion for each
+    /// read, until it fails, reads nothing or is cancelled (`IORING_OP_READ_MULTISHOT`).
     pub fn read_multishot(file: impl Into<File>, len: usize) -> Self {
         Self::new(Work::ReadMany(file.into(), len))
     }
 
-    /// pwrite(2), or write(2) with offset -1; the result is how much (`IORING_OP_WRITE`).
+    /// pwrite(2), or write(2) with offset -1; the result is how much was written
+    /// (`IORING_OP_WRITE`).
     pub fn write(file: impl Into<File>, data: impl Into<Bytes>, offset: i64) -> Self {
         Self::call(Op::Write(file.into(), data.into(), offset))
     }
@@ -227,14 +227,14 @@ impl Sqe {
         Self::call(Op::Allocate(file.into(), how, offset, len))
     }
 
-    /// getdents64(2); the result is how many entries are in the output. `io_uring` has none.
+    /// getdents64(2); the result is the number of entries in the output. `io_uring` has none.
     pub fn getdents64(file: impl Into<File>, max_bytes: usize) -> Self {
         Self::call(Op::List(file.into(), max_bytes))
     }
 
     /// unlinkat(2) (`IORING_OP_UNLINKAT`).
     pub fn unlinkat(dir: Fd, path: impl Into<Bytes>, flags: u32) -> Self {
-        Self::call(Op::Unlink(Place::new(dir, path), flags))
+        Self::call(Op::Unlink(PathArg::new(dir, path), flags))
     }
 
     /// renameat2(2) (`IORING_OP_RENAMEAT`).
@@ -245,18 +245,18 @@ impl Sqe {
         new: impl Into<Bytes>,
         flags: u32,
     ) -> Self {
-        let (old, new) = (Place::new(dir, old), Place::new(new_dir, new));
+        let (old, new) = (PathArg::new(dir, old), PathArg::new(new_dir, new));
         Self::call(Op::Rename(old, new, flags))
     }
 
     /// mkdirat(2) (`IORING_OP_MKDIRAT`).
     pub fn mkdirat(dir: Fd, path: impl Into<Bytes>, mode: u32) -> Self {
-        Self::call(Op::Mkdir(Place::new(dir, path), mode))
+        Self::call(Op::Mkdir(PathArg::new(dir, path), mode))
     }
 
     /// symlinkat(2) (`IORING_OP_SYMLINKAT`).
     pub fn symlinkat(target: impl Into<Bytes>, dir: Fd, path: impl Into<Bytes>) -> Self {
-        Self::call(Op::Symlink(target.into(), Place::new(dir, path)))
+        Self::call(Op::Symlink(target.into(), PathArg::new(dir, path)))
     }
 
     /// linkat(2) (`IORING_OP_LINKAT`).
@@ -267,43 +267,43 @@ impl Sqe {
         new: impl Into<Bytes>,
         flags: u32,
     ) -> Self {
-        let (old, new) = (Place::new(dir, old), Place::new(new_dir, new));
+        let (old, new) = (PathArg::new(dir, old), PathArg::new(new_dir, new));
         Self::call(Op::Link(old, new, flags))
     }
 
-    fn lock(file: impl Into<File>, ask: LockAsk) -> Self {
-        Self::new(Work::Lock(file.into(), ask))
+    fn lock(file: impl Into<File>, flock: LockRequest) -> Self {
+        Self::new(Work::Lock(file.into(), flock))
     }
 
     /// fcntl(2) with `F_SETLK`: a lock of the task's descriptor table, or of the table of direct
     /// descriptors if the file is in a slot. `io_uring` has none.
-    pub fn fcntl_setlk(file: impl Into<File>, ask: Flock) -> Self {
-        Self::lock(file, LockAsk::Table(ask))
+    pub fn fcntl_setlk(file: impl Into<File>, flock: Flock) -> Self {
+        Self::lock(file, LockRequest::Posix(flock))
     }
 
-    /// fcntl(2) with `F_SETLKW`. It waits in the line of the lock, and takes no worker; to cancel
-    /// it is to leave the line, and who has got the lock at the same moment keeps it: then it
-    /// succeeds. `io_uring` has none.
-    pub fn fcntl_setlkw(file: impl Into<File>, ask: Flock) -> Self {
-        Self::lock(file, LockAsk::TableLater(ask))
+    /// fcntl(2) with `F_SETLKW`. It waits in the queue of the lock, and takes no worker. Cancelling
+    /// it removes it from that queue; a lock that was granted at the same moment is kept, and the
+    /// entry succeeds. `io_uring` has none.
+    pub fn fcntl_setlkw(file: impl Into<File>, flock: Flock) -> Self {
+        Self::lock(file, LockRequest::PosixWait(flock))
     }
 
     /// As [`Sqe::fcntl_setlk`], with `F_OFD_SETLK`: a lock of the open file.
-    pub fn ofd_setlk(file: impl Into<File>, ask: Flock) -> Self {
-        Self::lock(file, LockAsk::File(ask))
+    pub fn ofd_setlk(file: impl Into<File>, flock: Flock) -> Self {
+        Self::lock(file, LockRequest::Ofd(flock))
     }
 
     /// As [`Sqe::fcntl_setlkw`], with `F_OFD_SETLKW`.
-    pub fn ofd_setlkw(file: impl Into<File>, ask: Flock) -> Self {
-        Self::lock(file, LockAsk::FileLater(ask))
+    pub fn ofd_setlkw(file: impl Into<File>, flock: Flock) -> Self {
+        Self::lock(file, LockRequest::OfdWait(flock))
     }
 
     /// flock(2); without `LOCK_NB` it waits as [`Sqe::fcntl_setlkw`] does.
     pub fn flock(file: impl Into<File>, op: u32) -> Self {
-        Self::lock(file, LockAsk::Whole(op))
+        Self::lock(file, LockRequest::Flock(op))
     }
 
-    fn time(after: Duration) -> Timeout {
+    fn timer(after: Duration) -> Timeout {
         Timeout {
             after,
             count: 0,
@@ -314,35 +314,34 @@ impl Sqe {
 
     /// Fails with `ETIME` after that time (`IORING_OP_TIMEOUT`).
     pub fn timeout(after: Duration) -> Self {
-        Self::new(Work::Timeout(Self::time(after)))
+        Self::new(Work::Timeout(Self::timer(after)))
     }
 
     /// As [`Sqe::timeout`], but succeeds as soon as so many later completions were posted.
     pub fn timeout_or(after: Duration, completions: u32) -> Self {
-        let mut time = Self::time(after);
-        time.count = completions;
-        Self::new(Work::Timeout(time))
+        let mut timeout = Self::timer(after);
+        timeout.count = completions;
+        Self::new(Work::Timeout(timeout))
     }
 
-    /// `ETIME` again and again, so many times, or for ever if that is 0
+    /// Completes with `ETIME` so many times, or until it is removed if that is 0
     /// (`IORING_TIMEOUT_MULTISHOT`).
     pub fn timeout_multishot(every: Duration, times: u32) -> Self {
-        let mut time = Self::time(every);
-        time.times = times;
-        Self::new(Work::Timeout(time))
+        let mut timeout = Self::timer(every);
+        timeout.times = times;
+        Self::new(Work::Timeout(timeout))
     }
 
-    /// The time that is up breaks no chain (`IORING_TIMEOUT_ETIME_SUCCESS`). Of other operations
-    /// nothing changes.
+    /// Expiry breaks no chain (`IORING_TIMEOUT_ETIME_SUCCESS`). No effect on other operations.
     pub fn etime_is_success(mut self) -> Self {
-        if let Work::Timeout(time) = &mut self.work {
-            time.is_success = true;
+        if let Work::Timeout(timeout) = &mut self.work {
+            timeout.is_success = true;
         }
         self
     }
 
-    /// After an entry that is linked to it: cancels that one if it is not done in time
-    /// (`IORING_OP_LINK_TIMEOUT`). `ETIME` if it was not, `ECANCELED` if it was.
+    /// Follows an entry that is linked to it, and cancels that one if it is not done in time
+    /// (`IORING_OP_LINK_TIMEOUT`): `ETIME` then, else `ECANCELED`.
     pub fn link_timeout(after: Duration) -> Self {
         Self::new(Work::LinkTimeout(after))
     }
@@ -352,20 +351,19 @@ impl Sqe {
         Self::new(Work::TimeoutRemove(user_data))
     }
 
-    /// Gives a time-out another time, from now on: `ENOENT` if there is none
-    /// (`IORING_TIMEOUT_UPDATE`).
+    /// Gives a time-out a new time, from now: `ENOENT` if there is none (`IORING_TIMEOUT_UPDATE`).
     pub fn timeout_update(user_data: u64, after: Duration) -> Self {
         Self::new(Work::TimeoutUpdate(user_data, after))
     }
 
-    /// Cancels the first operation that is meant (`IORING_OP_ASYNC_CANCEL`): `EBADF` if it is by a
+    /// Cancels the first operation that matches (`IORING_OP_ASYNC_CANCEL`): `EBADF` if it names a
     /// file that is not open, `ENOENT` if there is none, `EALREADY` if a worker has begun it, which
-    /// is interrupted then. With [`Cancel::Any`] it is [`Sqe::cancel_all`].
+    /// is then interrupted. With [`Cancel::Any`] it is [`Sqe::cancel_all`].
     pub fn cancel(which: Cancel) -> Self {
         Self::new(Work::Cancel(which, false))
     }
 
-    /// Cancels all operations that are meant; the result is how many (`IORING_ASYNC_CANCEL_ALL`).
+    /// Cancels all operations that match; the result is how many (`IORING_ASYNC_CANCEL_ALL`).
     pub fn cancel_all(which: Cancel) -> Self {
         Self::new(Work::Cancel(which, true))
     }
@@ -376,10 +374,10 @@ impl Sqe {
         Self::new(Work::Install(slot, cloexec))
     }
 
-    /// Keeps the file of a descriptor in a slot as well; the result is the slot's number, or 0 if
+    /// Puts the file of a descriptor into a slot as well; the result is the slot's number, or 0 if
     /// the caller chose it (`IORING_OP_FILES_UPDATE` of one).
-    pub fn keep(fd: Fd, place: Where) -> Self {
-        Self::new(Work::Keep(fd, place))
+    pub fn files_update(fd: Fd, place: Where) -> Self {
+        Self::new(Work::FilesUpdate(fd, place))
     }
 }
 

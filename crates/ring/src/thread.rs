@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How threads are started: by the system, or by shuttle, which chooses who runs.
+//! Starts threads: of the system, or of shuttle, which chooses the thread that runs.
 
 use std::io;
 
-/// Starts a named thread, which nobody joins.
+/// Starts a named thread, which is not joined.
 ///
 /// # Errors
 /// The system has none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What rings tell who listens, through `tracing`, at the target `openpath::ring`.
+//! Trace points of rings, through `tracing`, with the target `openpath::ring`.
 //!
 //! # Kernel analogue
 //! The trace points `io_uring_create`, `io_uring_submit_sqe`, `io_uring_queue_async_work`,
@@ -13,7 +13,7 @@
 //! | `wait` | `ring`, `min_events` |
 //! | `complete` | `ring`, `data`, `result`: a number, or a negative errno |
 //!
-//! Who listens notes the times. While nobody does, an event costs a load and a branch.
+//! The subscriber notes the times. Without one, an event costs a load and a branch.
 
 use openpath_abi::Errno;
 use openpath_vfs::Reason;
@@ -57,7 +57,7 @@ pub(crate) fn complete(ring: u64, data: u64, result: Result<u64, Errno>) {
     event!("complete", ring, data, result = number(result));
 }
 
-/// A result as the kernel has it in a completion.
+/// A result as in the kernel's completions.
 fn number(result: Result<u64, Errno>) -> i64 {
     match result {
         Ok(value) => value.cast_signed(),

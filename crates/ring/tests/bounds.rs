@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is bounded, what nobody waits for, and what is left when a ring goes.
+//! What is bounded, what never waits, and what is left when a ring is dropped.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn pool(set: impl FnOnce(&mut PoolOptions)) -> World {
     World::with(options, false)
 }
 
-/// Submits opens that stand before the gate.
+/// Submits opens that block at the gate.
 fn block(ring: &mut Ring, count: u64) {
     for n in 0..count {
         ring.prepare(open(&format!("/slow/w{n}")).user_data(n))
@@ -85,7 +85,7 @@ fn a_ring_with_many_blocked_calls_leaves_workers_to_others() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_stays() {
+fn entries_beyond_the_bounds_are_refused_and_stay_prepared() {
     let world = World::new();
     let mut ring = world.ring_with(|options| {
         options.entries = 4;
@@ -121,7 +121,7 @@ fn what_does_not_fit_is_refused_and_stays() {
 }
 
 #[test]
-fn what_fills_a_ring_can_be_cancelled_without_a_place() {
+fn a_full_ring_can_be_cancelled() {
     let world = World::new();
     let mut ring = world.ring_with(|options| options.entries = 2);
     for n in 0..4 {
@@ -145,7 +145,7 @@ fn what_fills_a_ring_can_be_cancelled_without_a_place() {
 }
 
 #[test]
-fn a_ring_that_goes_leaves_nothing_open() {
+fn a_dropped_ring_leaves_nothing_open() {
     let world = World::new();
     let mut ring = world.ring();
     block(&mut ring, 100);
@@ -161,7 +161,7 @@ fn a_ring_that_goes_leaves_nothing_open() {
 }
 
 #[test]
-fn a_completion_that_was_taken_is_the_callers() {
+fn a_taken_completion_keeps_its_descriptor() {
     let world = World::new();
     let mut ring = world.ring();
     assert_eq!(one(&mut ring, open("/d/f1")).result, Ok(0));
@@ -187,8 +187,8 @@ fn threads_are_started_on_demand_and_end_when_idle() {
 }
 
 #[test]
-fn a_pool_does_not_wait_for_ever_for_what_does_not_end() {
-    let world = pool(|options| options.end_within = Duration::from_millis(20));
+fn dropping_a_pool_does_not_wait_for_stuck_calls() {
+    let world = pool(|options| options.shutdown_timeout = Duration::from_millis(20));
     let mut ring = world.ring();
     block(&mut ring, 1);
     world.gate.await_waiting(1);
@@ -203,10 +203,10 @@ fn a_pool_does_not_wait_for_ever_for_what_does_not_end() {
 #[test]
 fn a_hook_is_called_when_there_is_something_to_do() {
     let world = World::new();
-    let (told, heard) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let mut ring = world.ring();
     ring.on_completion(move || {
-        let _heard = told.send(());
+        let _heard = sender.send(());
     });
     let patience = Duration::from_secs(60);
     for n in 0..50 {
@@ -214,7 +214,7 @@ fn a_hook_is_called_when_there_is_something_to_do() {
             .unwrap();
         ring.submit().unwrap();
         let done = loop {
-            heard.recv_timeout(patience).expect("the hook");
+            received.recv_timeout(patience).expect("the hook");
             if let Some(done) = ring.next_completion() {
                 break done;
             }
@@ -225,7 +225,7 @@ fn a_hook_is_called_when_there_is_something_to_do() {
         .unwrap();
     ring.submit().unwrap();
     loop {
-        heard.recv_timeout(patience).expect("the hook");
+        received.recv_timeout(patience).expect("the hook");
         if let Some(cqe) = ring.next_completion() {
             assert_eq!(cqe.result, Err(Errno::ETIME));
             break;
@@ -236,7 +236,7 @@ fn a_hook_is_called_when_there_is_something_to_do() {
 }
 
 #[test]
-fn a_wait_ends_by_an_interrupt() {
+fn an_interrupt_ends_a_wait() {
     let world = World::new();
     let mut ring = world.ring();
     block(&mut ring, 1);
@@ -256,7 +256,7 @@ fn a_wait_ends_by_an_interrupt() {
 }
 
 #[test]
-fn rings_and_pools_may_go_to_other_threads() {
+fn rings_are_send_and_pools_are_shared() {
     const fn is_send<T: Send>() {}
     const fn is_shared<T: Send + Sync>() {}
     is_send::<Ring>();

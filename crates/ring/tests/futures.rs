@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Futures: ready at once when cached, woken otherwise, and gone without a trace when dropped.
+//! Futures: ready at once if cached, woken otherwise, and without a trace when dropped.
 
 mod common;
 
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Says when it is woken, and counts.
-struct Told(mpsc::Sender<()>, AtomicUsize);
+/// Signals and counts its wake-ups.
+struct CountingWaker(mpsc::Sender<()>, AtomicUsize);
 
-impl Wake for Told {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.1.fetch_add(1, Ordering::Relaxed);
         let _gone = self.0.send(());
@@ -24,8 +24,11 @@ impl Wake for Told {
 }
 
 fn waker() -> (Waker, mpsc::Receiver<()>) {
-    let (told, heard) = mpsc::channel();
-    (Arc::new(Told(told, AtomicUsize::new(0))).into(), heard)
+    let (woken, received) = mpsc::channel();
+    (
+        Arc::new(CountingWaker(woken, AtomicUsize::new(0))).into(),
+        received,
+    )
 }
 
 fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
@@ -34,12 +37,12 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Outpu
 
 /// Polls, and again when woken, until it is ready.
 fn block_on<F: Future>(future: F) -> F::Output {
-    let (waker, heard) = waker();
+    let (waker, received) = waker();
     let mut future = pin!(future);
     loop {
         match poll(future.as_mut(), &waker) {
             Poll::Ready(value) => return value,
-            Poll::Pending => heard.recv().expect("a wake-up"),
+            Poll::Pending => received.recv().expect("a wake-up"),
         }
     }
 }
@@ -58,7 +61,7 @@ fn task(world: &World, set: impl FnOnce(&mut RingOptions)) -> AsyncTask {
 }
 
 #[test]
-fn calls_of_ones_own_leave_nothing_open_however_they_end() {
+fn functions_of_the_caller_leave_nothing_open() {
     let world = World::new();
     let mut task = task(&world, |_| {});
     for round in 0..4 {
@@ -78,7 +81,7 @@ fn calls_of_ones_own_leave_nothing_open_however_they_end() {
 }
 
 #[test]
-fn what_is_cached_is_ready_at_once() {
+fn cached_calls_are_ready_at_once() {
     if over_host() {
         // Data and closes of the host may wait.
         return;
@@ -102,18 +105,18 @@ fn what_is_cached_is_ready_at_once() {
 }
 
 #[test]
-fn a_fifo_without_a_peer_is_waited_for() {
+fn an_open_of_a_fifo_waits_for_its_peer() {
     let world = World::new();
     let peer = world.task();
     peer.mknod(b"/d/p", S_IFIFO | 0o600, 0).unwrap();
     let task = task(&world, |_| {});
     for (ours, other) in [(O_RDONLY, O_WRONLY), (O_WRONLY, O_RDONLY)] {
-        let (waker, heard) = waker();
+        let (waker, received) = waker();
         let mut open = pin!(task.local().open(b"/d/p", ours, 0));
         assert_eq!(poll(open.as_mut(), &waker), Poll::Pending);
-        // It waits for the one at work.
+        // It waits for the call in progress.
         let met = peer.open(b"/d/p", other, 0).unwrap();
-        heard.recv().expect("a wake-up");
+        received.recv().expect("a wake-up");
         let Poll::Ready(Ok(fd)) = poll(open.as_mut(), &waker) else {
             panic!("its peer has come");
         };
@@ -128,7 +131,8 @@ fn a_fifo_without_a_peer_is_waited_for() {
         let mut open = Box::pin(task.local().open(b"/d/p", side, 0));
         assert_eq!(poll(open.as_mut(), Waker::noop()), Poll::Pending);
         drop(open);
-        // The worker is interrupted, or meets us; then nobody has an end, though no call looks.
+        // The worker is interrupted, or meets this open; then the FIFO has no reader, though no
+        // call reports that.
         while let Ok(fd) = block_on(task.local().open(b"/d/p", O_WRONLY | O_NONBLOCK, 0)) {
             task.task().close(fd).unwrap();
             std::thread::yield_now();
@@ -144,7 +148,7 @@ fn a_fifo_without_a_peer_is_waited_for() {
 }
 
 #[test]
-fn what_is_not_is_woken_for_and_the_same() {
+fn uncached_calls_are_woken_with_the_same_results() {
     for inline in [true, false] {
         let world = World::new();
         let mut task = task(&world, |options| options.inline = inline);
@@ -197,7 +201,7 @@ fn what_is_not_is_woken_for_and_the_same() {
 }
 
 #[test]
-fn each_is_woken_for_its_own_call() {
+fn each_future_is_woken_for_its_own_call() {
     let world = World::new();
     let task = task(&world, |_| {});
     let (mine, mine_heard) = waker();
@@ -221,7 +225,7 @@ fn each_is_woken_for_its_own_call() {
 }
 
 #[test]
-fn a_dropped_future_leaves_nothing_open_and_its_place_free() {
+fn a_dropped_future_leaves_nothing_open_and_frees_its_slot() {
     let world = World::new();
     let mut task = task(&world, |options| {
         options.entries = 8;
@@ -237,7 +241,7 @@ fn a_dropped_future_leaves_nothing_open_and_its_place_free() {
             future
         });
         let mut futures: Vec<_> = futures.collect();
-        // Some at once, some when they have come back, one not at all.
+        // Some are dropped at once, some after they came back, one is kept.
         futures.truncate(4);
         let last = block_on(futures.swap_remove(0)).expect("a descriptor");
         drop(futures);
@@ -253,7 +257,7 @@ fn a_dropped_future_leaves_nothing_open_and_its_place_free() {
 }
 
 #[test]
-fn who_finds_no_place_waits_for_one() {
+fn a_future_without_a_slot_waits_for_one() {
     let world = World::new();
     let task = task(&world, |options| {
         options.entries = 2;
@@ -265,7 +269,7 @@ fn who_finds_no_place_waits_for_one() {
         Box::pin(async move { local.open(&path, O_RDONLY, 0).await })
     });
     let mut opens: Vec<_> = opens.collect();
-    let (waker, heard) = waker();
+    let (waker, received) = waker();
     let mut done = 0;
     while done < 20 {
         opens.retain_mut(|open| match poll(open.as_mut(), &waker) {
@@ -276,7 +280,7 @@ fn who_finds_no_place_waits_for_one() {
             Poll::Pending => true,
         });
         if done < 20 {
-            heard.recv().expect("a wake-up");
+            received.recv().expect("a wake-up");
         }
     }
     drop(opens);
@@ -285,7 +289,7 @@ fn who_finds_no_place_waits_for_one() {
 }
 
 #[test]
-fn a_storm_of_wakers_and_a_dropped_task_lose_nothing() {
+fn many_wakers_and_a_dropped_task_lose_no_result() {
     let world = World::new();
     let task = task(&world, |_| {});
     let mut open = Box::pin(task.local().open(b"/slow/w", O_RDONLY, 0));
@@ -312,7 +316,7 @@ fn a_storm_of_wakers_and_a_dropped_task_lose_nothing() {
 }
 
 #[test]
-fn one_at_a_time_may_change_threads() {
+fn a_future_may_move_between_threads() {
     fn is_send<T: Send>(value: T) -> T {
         value
     }

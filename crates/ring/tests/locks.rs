@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files through rings and futures: who waits for one stands in its line, and takes no
-//! worker.
+//! Locks of files through rings and futures: a request that waits is in the queue of the lock, and
+//! takes no worker.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn open(task: &Task) -> Fd {
     task.open(b"/d/f0", O_RDWR, 0).expect("a file")
 }
 
-/// Who has the file locked, and a ring whose task has it open.
+/// A task that holds locks of a file, and a ring with the file open.
 fn held(world: &World) -> ((Task, Fd), Ring, Fd) {
     let holder = world.task();
     let fd = open(&holder);
@@ -43,7 +43,7 @@ fn locks(world: &World) -> (usize, usize) {
     (all.len() - waits, waits)
 }
 
-/// Nothing is locked, waited for, paid or held.
+/// No lock is held, waited for or charged.
 fn end(world: World) {
     assert_eq!(world.vfs.locks().len(), 0);
     assert_eq!(world.vfs.root_tenant().stats().locks, 0);
@@ -63,7 +63,7 @@ fn results(mut done: Vec<Cqe>) -> Vec<(u64, Result<u64, Errno>)> {
 }
 
 #[test]
-fn what_can_be_had_is_had_at_once() {
+fn free_locks_are_granted_at_once() {
     let world = World::new();
     let mut ring = world.ring();
     let fd = open(ring.task());
@@ -96,7 +96,7 @@ fn what_can_be_had_is_had_at_once() {
 }
 
 #[test]
-fn those_who_wait_take_no_worker_and_complete_when_it_is_their_turn() {
+fn waiting_locks_take_no_worker_and_complete_when_granted() {
     let world = World::new();
     let ((holder, fd), mut ring, its) = held(&world);
     let waits = [
@@ -120,24 +120,24 @@ fn those_who_wait_take_no_worker_and_complete_when_it_is_their_turn() {
 }
 
 #[test]
-fn a_host_that_waits_elsewhere_is_told() {
+fn the_hook_reports_a_granted_lock() {
     let world = World::new();
     let ((holder, fd), mut ring, its) = held(&world);
-    let (told, heard) = mpsc::channel();
+    let (woken, received) = mpsc::channel();
     ring.on_completion(move || {
-        let _gone = told.send(());
+        let _gone = woken.send(());
     });
     submit(&mut ring, [Sqe::fcntl_setlkw(its, ALL).user_data(1)]);
-    assert!(ring.next_completion().is_none() && heard.try_recv().is_err());
+    assert!(ring.next_completion().is_none() && received.try_recv().is_err());
     holder.fcntl_setlk(fd, &FREE).expect("freed");
-    heard.recv_timeout(LONG).expect("told");
+    received.recv_timeout(LONG).expect("told");
     assert_eq!(ring.next_completion().map(|cqe| cqe.result), Some(Ok(0)));
     drop((ring, holder));
     end(world);
 }
 
 #[test]
-fn cancelling_leaves_the_line() {
+fn a_cancelled_lock_leaves_its_queue() {
     let world = World::new();
     let ((holder, fd), mut ring, its) = held(&world);
     for which in [Cancel::UserData(1), Cancel::File(its.into()), Cancel::Any] {
@@ -151,7 +151,7 @@ fn cancelling_leaves_the_line() {
         assert_eq!(ring.cancel_now(which), 1);
         assert_eq!(results(rest(&mut ring)), [(1, Err(Errno::ECANCELED))]);
     }
-    // Who has it already keeps it.
+    // A lock that was granted already is kept.
     submit(&mut ring, [Sqe::fcntl_setlkw(its, ALL).user_data(1)]);
     holder.fcntl_setlk(fd, &FREE).expect("freed");
     ring.prepare(Sqe::cancel(Cancel::UserData(1)).user_data(2))
@@ -165,7 +165,7 @@ fn cancelling_leaves_the_line() {
 }
 
 #[test]
-fn what_is_granted_before_it_is_cancelled_completes_as_it_was_answered() {
+fn a_lock_granted_before_its_cancel_completes_with_its_result() {
     for closes in [false, true] {
         let world = World::new();
         let mut ring = world.ring();
@@ -181,8 +181,8 @@ fn what_is_granted_before_it_is_cancelled_completes_as_it_was_answered() {
         }
         submit(&mut ring, batch);
         let done = results(rest(&mut ring));
-        let told = if closes { Err(Errno::EBADF) } else { Ok(0) };
-        assert_eq!((done[0], done[2]), ((1, told), (3, Err(Errno::EALREADY))));
+        let woken = if closes { Err(Errno::EBADF) } else { Ok(0) };
+        assert_eq!((done[0], done[2]), ((1, woken), (3, Err(Errno::EALREADY))));
         assert_eq!(locks(&world), (usize::from(!closes), 0));
         drop(ring);
         end(world);
@@ -216,7 +216,7 @@ fn a_linked_time_out_ends_the_wait() {
 }
 
 #[test]
-fn a_chain_goes_on_with_the_lock_and_not_without() {
+fn a_chain_continues_if_its_lock_is_granted() {
     let world = World::new();
     let ((holder, fd), mut ring, its) = held(&world);
     let chain = || {
@@ -243,7 +243,7 @@ fn a_chain_goes_on_with_the_lock_and_not_without() {
 }
 
 #[test]
-fn a_close_and_a_circle_are_told() {
+fn a_close_and_a_deadlock_are_reported() {
     let world = World::new();
     let ((holder, fd), mut ring, its) = held(&world);
     let close = Sqe::close(its).user_data(2);
@@ -267,12 +267,15 @@ fn a_close_and_a_circle_are_told() {
 }
 
 #[test]
-fn files_in_slots_are_locked_for_the_table_that_they_are_in() {
+fn a_lock_of_a_slot_belongs_to_the_direct_table() {
     let world = World::new();
     let mut ring = world.ring_with(|options| options.slots = 2);
     let fd = open(ring.task());
     let slot = openpath_ring::File::Slot(0);
-    assert_eq!(one(&mut ring, Sqe::keep(fd, Where::Slot(0))).result, Ok(0));
+    assert_eq!(
+        one(&mut ring, Sqe::files_update(fd, Where::Slot(0))).result,
+        Ok(0)
+    );
     assert_eq!(one(&mut ring, Sqe::fcntl_setlk(slot, ALL)).result, Ok(0));
     submit(&mut ring, [Sqe::fcntl_setlkw(fd, ALL).user_data(1)]);
     assert_eq!(locks(&world), (1, 1));
@@ -283,7 +286,7 @@ fn files_in_slots_are_locked_for_the_table_that_they_are_in() {
 }
 
 #[test]
-fn a_ring_that_goes_leaves_the_line() {
+fn a_dropped_ring_leaves_the_queues_of_locks() {
     let world = World::new();
     let ((holder, fd), mut ring, its) = held(&world);
     submit(
@@ -293,7 +296,7 @@ fn a_ring_that_goes_leaves_the_line() {
     assert_eq!(locks(&world), (2, 2));
     let task = ring.into_task();
     assert_eq!(locks(&world), (2, 0));
-    // What was granted and not heard of is freed.
+    // A lock that was granted and not reported is freed.
     let mut ring = Ring::new(task, &world.pool, RingOptions::default()).expect("a ring");
     submit(&mut ring, [Sqe::fcntl_setlkw(its, ALL)]);
     holder.fcntl_setlk(fd, &FREE).expect("freed");
@@ -305,7 +308,7 @@ fn a_ring_that_goes_leaves_the_line() {
 }
 
 #[test]
-fn very_many_wait_and_each_completes_once() {
+fn very_many_waiting_locks_complete_once_each() {
     const MANY: u64 = 2000;
     let world = World::new();
     let holder = world.task();
@@ -333,9 +336,9 @@ fn very_many_wait_and_each_completes_once() {
     end(world);
 }
 
-struct Told(AtomicUsize);
+struct CountingWaker(AtomicUsize);
 
-impl Wake for Told {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -346,7 +349,7 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Outpu
 }
 
 #[test]
-fn a_future_waits_for_its_lock_and_leaves_the_line_when_it_is_dropped() {
+fn a_future_waits_for_its_lock_and_leaves_the_queue_on_drop() {
     let world = World::new();
     let holder = world.task();
     let fd = open(&holder);
@@ -355,8 +358,8 @@ fn a_future_waits_for_its_lock_and_leaves_the_line_when_it_is_dropped() {
     let options = RingOptions::default();
     let task = AsyncTask::new(world.task(), &world.pool, options).expect("a task");
     let its = open(task.task());
-    let told = Arc::new(Told(AtomicUsize::new(0)));
-    let waker = Waker::from(Arc::clone(&told));
+    let woken = Arc::new(CountingWaker(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&woken));
     {
         let local = task.local();
         let mut record = pin!(local.fcntl_setlkw(its, ALL));
@@ -369,7 +372,7 @@ fn a_future_waits_for_its_lock_and_leaves_the_line_when_it_is_dropped() {
         drop(dropped);
         assert_eq!(locks(&world), (2, 2));
         holder.close(fd).expect("closed");
-        assert_eq!(told.0.load(Ordering::SeqCst), 2);
+        assert_eq!(woken.0.load(Ordering::SeqCst), 2);
         assert_eq!(poll(record.as_mut(), &waker), Poll::Ready(Ok(())));
         assert_eq!(poll(whole.as_mut(), &waker), Poll::Ready(Ok(())));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every operation of a ring answers what the call answers, in place and by a worker.
+//! Every operation of a ring returns what the call returns, inline and by a worker.
 
 mod common;
 
@@ -13,7 +13,7 @@ use openpath_abi::resolve::{RESOLVE_CACHED, RESOLVE_NO_SYMLINKS};
 use openpath_abi::{Errno, OpenHow};
 use openpath_ring::{Bytes, Output, Ring, Sqe};
 
-/// A ring that attempts, and one that does not.
+/// A ring with inline attempts, and one without.
 fn both(test: impl Fn(&World, Ring, bool)) {
     for inline in [true, false] {
         let world = World::new();
@@ -24,7 +24,7 @@ fn both(test: impl Fn(&World, Ring, bool)) {
 }
 
 #[test]
-fn a_fifo_is_opened_in_place_as_by_io_uring() {
+fn a_fifo_is_opened_inline_as_by_io_uring() {
     let world = World::new();
     let mut ring = world.ring_with(|_| {});
     let made = ring.task().mknod(b"/d/p", S_IFIFO | 0o600, 0);
@@ -38,7 +38,7 @@ fn a_fifo_is_opened_in_place_as_by_io_uring() {
 }
 
 #[test]
-fn opens_are_those_of_the_task() {
+fn opens_equal_those_of_the_task() {
     both(|_, mut ring, _| {
         let first = one(&mut ring, open("/d/f1"));
         assert_eq!(fd(&first), 0);
@@ -79,7 +79,7 @@ fn opens_are_those_of_the_task() {
 }
 
 #[test]
-fn a_wish_for_what_is_cached_is_no_wish_for_a_worker() {
+fn resolve_cached_does_not_use_a_worker() {
     both(|world, mut ring, inline| {
         let how = |resolve| OpenHow {
             flags: u64::from(O_RDONLY),
@@ -101,7 +101,7 @@ fn a_wish_for_what_is_cached_is_no_wish_for_a_worker() {
 }
 
 #[test]
-fn data_is_moved_as_by_the_calls() {
+fn data_operations_equal_the_calls() {
     both(|_, mut ring, _| {
         let file = fd(&one(&mut ring, Sqe::openat(AT_FDCWD, "/d/f1", O_RDWR, 0)));
         let read = one(&mut ring, Sqe::read(file, vec![0; 4], 3));
@@ -154,7 +154,7 @@ fn data_is_moved_as_by_the_calls() {
 }
 
 #[test]
-fn names_are_changed_as_by_the_calls() {
+fn name_operations_equal_the_calls() {
     both(|_, mut ring, _| {
         assert_eq!(
             one(&mut ring, Sqe::mkdirat(AT_FDCWD, "/n", 0o700)).result,
@@ -238,7 +238,7 @@ fn descriptors_are_the_lowest_when_they_are_installed_and_emfile_when_there_is_n
 }
 
 #[test]
-fn a_broken_backend_gives_an_errno() {
+fn a_failing_or_panicking_back_end_gives_an_errno() {
     both(|_, mut ring, _| {
         assert_eq!(one(&mut ring, open("/slow/e")).result, Err(Errno::EIO));
         assert_eq!(one(&mut ring, open("/slow/p")).result, Err(Errno::EIO));
@@ -250,7 +250,7 @@ fn a_broken_backend_gives_an_errno() {
 }
 
 #[test]
-fn data_that_may_be_waited_for_is_left_to_workers() {
+fn data_of_a_blocking_tree_is_left_to_workers() {
     let world = World::with(Default::default(), true);
     let mut ring = world.ring();
     let opened = ring.task().open(b"/slow/x", O_RDONLY, 0).unwrap();

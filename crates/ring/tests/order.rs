@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chains, drains, cancelling and time-outs: what a 6.18 kernel answers to the same entries.
+//! Chains, drains, cancels and time-outs: the results of a 6.18 kernel for the same entries.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn with_ring(test: impl FnOnce(&World, &mut Ring)) {
 }
 
 #[test]
-fn a_member_that_fails_cancels_the_rest_of_its_chain_alone() {
+fn a_failed_member_cancels_the_rest_of_its_chain_only() {
     with_ring(|_, ring| {
         let done = all(ring, [bad(1).link(), nop(2).link(), nop(3), nop(4)]);
         let expected = [
@@ -108,7 +108,7 @@ fn a_chain_is_in_order_across_workers() {
 }
 
 #[test]
-fn a_drained_entry_waits_and_is_waited_for() {
+fn a_drained_entry_waits_and_delays_later_ones() {
     with_ring(|_, ring| {
         let fifo = fifo(ring);
         for sqe in [read(fifo, 1), read(fifo, 2).drain(), nop(3)] {
@@ -141,7 +141,7 @@ fn a_drained_entry_waits_and_is_waited_for() {
 }
 
 #[test]
-fn what_waits_is_cancelled_and_what_runs_is_interrupted() {
+fn waiting_operations_are_cancelled_and_running_ones_interrupted() {
     with_ring(|world, ring| {
         let fifo = fifo(ring);
         ring.prepare(read(fifo, 1)).unwrap();
@@ -194,7 +194,7 @@ fn what_waits_is_cancelled_and_what_runs_is_interrupted() {
 }
 
 #[test]
-fn what_has_not_begun_is_not_found() {
+fn a_cancel_does_not_find_what_has_not_begun() {
     with_ring(|_, ring| {
         let fifo = fifo(ring);
         let held = [read(fifo, 1).link(), nop(2)];
@@ -212,7 +212,7 @@ fn what_has_not_begun_is_not_found() {
 }
 
 #[test]
-fn times_are_up_removed_updated_and_counted() {
+fn time_outs_expire_and_are_removed_updated_and_counted() {
     with_ring(|_, ring| {
         let time = |ms| Sqe::timeout(ms * MS).user_data(1);
         assert_eq!(one(ring, time(0)).result, ETIME);
@@ -255,7 +255,7 @@ fn times_are_up_removed_updated_and_counted() {
 }
 
 #[test]
-fn a_linked_time_out_ends_what_it_watches_or_is_ended_by_it() {
+fn a_linked_time_out_cancels_its_operation_or_is_cancelled() {
     with_ring(|_, ring| {
         let fifo = fifo(ring);
         let guard = |ms| Sqe::link_timeout(ms * MS).user_data(2);
@@ -326,8 +326,14 @@ fn slots_are_files_of_the_ring() {
         one(&mut ring, Sqe::install(0, false)).result,
         Err(Errno::EBADF)
     );
-    assert_eq!(one(&mut ring, Sqe::keep(0, Where::AnySlot)).result, Ok(0));
-    assert_eq!(one(&mut ring, Sqe::keep(0, Where::Slot(3))).result, OK);
+    assert_eq!(
+        one(&mut ring, Sqe::files_update(0, Where::AnySlot)).result,
+        Ok(0)
+    );
+    assert_eq!(
+        one(&mut ring, Sqe::files_update(0, Where::Slot(3))).result,
+        OK
+    );
     let dir = ring.task().open(b"/d", 0, 0).expect("a directory");
     let relative = Sqe::openat(dir, "f3", 0, 0).into_slot(Where::Slot(1));
     assert_eq!(one(&mut ring, relative).result, OK);
@@ -341,7 +347,7 @@ fn slots_are_files_of_the_ring() {
 }
 
 #[test]
-fn a_stream_is_read_again_and_again() {
+fn a_multishot_read_completes_repeatedly() {
     for inline in [true, false] {
         let world = World::new();
         let mut ring = world.ring_with(|options| {

@@ -2,7 +2,7 @@
 //! When an access moves the access time (`atime_needs_update`, `touch_atime`).
 
 use crate::inode::{Inode, SetAttr};
-use crate::mount::mflag;
+use crate::object::mflag;
 use crate::superblock::SuperBlock;
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::Sample;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a `Vfs` is built with: the emulated kernel, limits, system controls and switches.
 
+use openpath_abi::fcntl::{O_CREAT, O_EXCL};
+
 /// The emulated kernel version: which flags exist and which quirks hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 #[non_exhaustive]
@@ -134,23 +136,35 @@ pub struct Tuning {
     /// `task::Core::make_file`.
     pub reference_hand_over: bool,
     /// Look up the last component of an `O_CREAT` open without the directory's lock first. Gate:
-    /// `open::locked_look`.
+    /// `Tuning::locked_look`.
     pub create_looks_first: bool,
     /// Ask for the lock context by a flag in the inode's read-mostly word. Gate:
-    /// `lock::context`, `Shared::has_locks`.
+    /// `file_locks`, `Shared::has_locks`.
     pub lock_context_flag: bool,
     /// Make no file before the open has succeeded, so that nothing is left to be freed later when
     /// it fails. Gate: `open::do_open`.
     pub failed_open_frees_inline: bool,
     /// Look for a free descriptor in the word that should have one before asking the summaries.
-    /// Gate: `fd::FdMap::new`.
+    /// Gate: `fd_table::FdMap::new`.
     pub fd_word_peek: bool,
-    /// Write a summary of the descriptor bitmap only when it changes. Gate: `fd::FdMap::new`.
+    /// Write a summary of the descriptor bitmap only when it changes. Gate: `fd_table::FdMap::new`.
     pub fd_conditional_summary: bool,
     /// Answer absent names by knowing all names of a directory, where its backend vouches for them,
     /// instead of an entry for each (an answer of `RESOLVE_CACHED` may be `EAGAIN` without). Gate:
     /// `dcache::Dcache::names_in`.
     pub complete_directories: bool,
+}
+
+impl Tuning {
+    /// An open with all of these flags looks for its file with the directory locked, even if it is
+    /// cached.
+    pub(crate) fn locked_look(&self) -> u32 {
+        if self.create_looks_first {
+            O_CREAT | O_EXCL
+        } else {
+            O_CREAT
+        }
+    }
 }
 
 impl Default for Tuning {
@@ -168,4 +182,13 @@ impl Default for Tuning {
             complete_directories: true,
         }
     }
+}
+
+/// What a `Vfs` was built with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) profile: Profile,
+    pub(crate) limits: Limits,
+    pub(crate) sysctl: Sysctl,
+    pub(crate) tuning: Tuning,
 }

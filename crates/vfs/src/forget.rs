@@ -18,6 +18,7 @@
 use crate::inode::Inode;
 use crate::instance::Shared;
 use crate::superblock::SuperBlock;
+use std::any::Any;
 use std::sync::Arc;
 
 impl SuperBlock {
@@ -26,8 +27,9 @@ impl SuperBlock {
         let seat = self.seat.lock().clone();
         if let Some(seat) = seat
             && let Some(home) = seat.home.upgrade()
+            && let Some(vfs) = (&*home as &dyn Any).downcast_ref()
         {
-            forget(&home, seat.number);
+            forget(vfs, seat.number);
         }
     }
 

@@ -12,8 +12,10 @@
 #![forbid(unsafe_code)]
 
 mod above;
+mod absent;
 mod acl;
 mod atime;
+mod book;
 mod buffer;
 mod bytes;
 mod clock;
@@ -21,21 +23,30 @@ mod config;
 mod cred;
 mod dcache;
 mod device;
+mod events;
 mod explain;
 mod fd;
+mod fd_table;
 mod file;
+mod file_locks;
+mod file_ops;
 mod forget;
 mod inode;
 mod instance;
 mod interrupt;
 mod io;
+mod layout;
 mod lease;
 mod lock;
+mod lock_call;
 pub mod lock_order;
+mod mark;
 mod mount;
 mod name;
 mod named;
+mod namespace;
 mod notify;
+mod object;
 mod open;
 mod ops;
 mod path;
@@ -43,49 +54,59 @@ mod path_cache;
 mod perm;
 mod pipe;
 mod pressure;
+mod reason;
+mod release;
+mod shrinker;
 mod stand_in;
+mod story;
 mod superblock;
+mod target;
 mod task;
 mod tenant;
 mod tried;
+mod vfs;
 mod walk;
 mod weak_list;
 
 pub use above::Above;
+pub use absent::{AbsentRules, AbsentRulesBuilder};
 pub use acl::{Acl, AclEntry, AclKind, AclMatch, AclTag, Acls, SetAcl};
 pub use bytes::Bytes;
 pub use clock::{Clock, Entropy, FineClock, SystemClock, SystemEntropy};
 pub use config::{Limits, Profile, Sysctl, Tuning};
 pub use cred::Cred;
 pub use device::{DeviceKind, DeviceOps, Opening};
-pub use explain::{
-    Cached, Check, Decider, ExplainOp, Explanation, Fast, Field, Lane, Permission, Place, Step,
-    Value, Would,
-};
+pub use explain::{ExplainOp, Explanation, Fast, Lane};
 #[doc(hidden)]
-pub use fd::FdMap;
-pub use fd::OwnerEx;
-pub use file::{Fd, FileOps, Io, LastFile, OpenFile, Running};
+pub use fd_table::FdMap;
+pub use file::{LastFile, OpenFile};
+pub use file_ops::{Fd, FileOps, Io, OwnerEx};
 pub use inode::{
     Attr, Cargo, Carried, Carrier, Extent, Found, Inode, InodeOps, Listed, NewInode, Patience,
     Rename, SetAttr, Way, flag,
 };
-pub use instance::{Usage, Vfs, VfsBuilder};
+pub use instance::Vfs;
 pub use interrupt::Interrupter;
 pub use io::{Carriage, DataWait, fileattr};
-pub use lease::{Layout, LeaseBreak, LeaseBreaks, LeaseFlavor, LeaseInfo, NoLayouts};
-pub use lock::{FileLock, LockCall, LockFace, LockInfo, LockKind, LockOwner, LockWait};
-pub use mount::{
-    AbsentRules, AbsentRulesBuilder, MountFlags, MountInfo, Namespace, Propagation, mflag,
-};
-pub use ops::{Beneath, DirEntry, LSMT_ROOT, MountAttr};
+pub use layout::{Layout, NoLayouts};
+pub use lease::{LeaseBreak, LeaseBreaks, LeaseFlavor};
+pub use lock::LockInfo;
+pub use lock_call::{FileLock, LockCall, LockKind, LockOwner};
+pub use mount::{MountFlags, MountInfo, Propagation};
+pub use namespace::Namespace;
+pub use object::mflag;
+pub use ops::{Beneath, DirEntry, LSMT_ROOT, LeaseInfo, LockFace, LockWait, MountAttr, Running};
 pub use path::VfsPath;
-pub use pressure::{Pressure, Relief, Shrinker};
+pub use perm::Decider;
+pub use pressure::{Pressure, Relief};
+pub use reason::{Reason, Reasons};
+pub use shrinker::Shrinker;
+pub use story::{Cached, Check, Field, Permission, Place, Step, Value, Would};
 pub use superblock::{Caching, SuperBlock, SuperBlockOps, SuperBlockOptions};
 pub use task::Task;
 pub use tenant::{Activity, Tenant, TenantLimits, TenantRef, TenantStats};
 pub use tried::TryError;
-pub use walk::{Reason, Reasons};
+pub use vfs::{Usage, VfsBuilder};
 
 #[doc(inline)]
 pub use openpath_sync::Census;

@@ -36,7 +36,8 @@
 //! # Guarantees
 //! G1. In the steady state (no directory changes, paths entered) a hit writes nothing shared.
 
-use crate::dcache::{Dcache, dflag};
+use crate::dcache::Dcache;
+use crate::object::dflag;
 use openpath_abi::Errno;
 use openpath_sync::{Certificate, HashKey, Life, Region, Sample, Word, Word32};
 

@@ -6,10 +6,10 @@
 //! `struct super_block` with `super_operations`.
 
 use crate::above::Above;
-use crate::dcache::dflag;
 use crate::inode::{Inode, shield};
-use crate::instance::Shared;
 use crate::lock_order::{RenameTopology, SuperAbove, SuperRoot};
+use crate::path::Home;
+use crate::weak_list::remember;
 use openpath_abi::{Errno, StatFs};
 use openpath_sync::{Mutex, Word};
 use std::sync::{Arc, Weak};
@@ -73,17 +73,6 @@ pub struct SuperBlockOptions {
     pub acls: bool,
 }
 
-impl SuperBlockOptions {
-    /// What every entry of the tree says in its life word.
-    pub(crate) fn of_tree(&self) -> u64 {
-        let confirm = match self.caching {
-            Caching::Keep => 0,
-            Caching::Confirm => dflag::CONFIRM,
-        };
-        confirm | if self.tries { dflag::TRIES } else { 0 }
-    }
-}
-
 impl Default for SuperBlockOptions {
     fn default() -> Self {
         Self {
@@ -121,7 +110,7 @@ pub(crate) struct Seat {
     /// Which `Vfs`.
     pub(crate) vfs: u64,
     /// The same, for who comes from the backend.
-    pub(crate) home: Weak<Shared>,
+    pub(crate) home: Weak<dyn Home>,
     /// Its root dentry there.
     pub(crate) root: u32,
     /// Its number there, by which the path cache finds its clock.
@@ -191,5 +180,27 @@ impl SuperBlock {
     /// Makes the whole tree read-only or writable; the caller has seen to writers.
     pub(crate) fn set_read_only(&self, read_only: bool) {
         self.read_only.set(u64::from(read_only));
+    }
+}
+
+impl SuperBlock {
+    /// From now on `above` is told what is forgotten of this tree, for as long as someone else
+    /// keeps it.
+    pub fn tell(&self, above: &Arc<dyn Above>) {
+        remember(&mut self.above.lock(), Arc::downgrade(above));
+    }
+
+    /// Tells everyone above.
+    pub(crate) fn tell_above(&self, tell: impl Fn(&dyn Above)) {
+        let list: Vec<_> = {
+            let list = self.above.lock();
+            list.iter().filter_map(Weak::upgrade).collect()
+        };
+        for above in list {
+            let _harms_nobody = shield(|| {
+                tell(&*above);
+                Ok(())
+            });
+        }
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `RESOLVE_CACHED` is for, in one session: a file that nobody looked up cannot be opened
+//! The use of `RESOLVE_CACHED` in one session: a file that was never looked up cannot be opened
 //! without waiting, however often it is tried; after a stat(2), which may wait, it can.
 //!
-//! The session runs on the kernel and on openpath over the same directory, side by side, each with
-//! a file of its own, for the first one that asks makes a name known to both. Files that are not
-//! cached are found by listing directories, below the one that is named or `/usr`: a listing brings
-//! no name into the kernel's cache, nor does a try.
+//! The session runs on the kernel and on openpath over the same directory, side by side. Each has a
+//! file of its own, because the first lookup caches a name for both. Files that are not cached are
+//! found by listing directories, below the given one or `/usr`: neither a listing nor a try brings
+//! a name into the kernel's cache.
 
 use openpath_abi::OpenHow;
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 
 /// Directories that are listed before the search is given up.
 const DIRECTORIES_MAX: usize = 10_000;
-/// How often the last open is tried: Linux also says `EAGAIN` when something is renamed or mounted
-/// anywhere at that moment.
+/// How often the last open is tried: Linux also answers `EAGAIN` while anything anywhere is renamed
+/// or mounted.
 const TRIES_MAX: u32 = 100;
 
 type Done<T> = Result<T, Box<dyn Error>>;
 
-/// Who answers: whether the file opened, and its size.
+/// One side: whether the file opened, and its size.
 trait Side {
     /// openat2(2) with `RESOLVE_CACHED`: "opened", or the error.
     fn try_open(&self) -> String;
@@ -98,17 +98,17 @@ fn session(side: &dyn Side) -> [String; 4] {
 fn is_cold(path: &Path) -> bool {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let tried = || rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED);
-    // Three times, for one `EAGAIN` may be somebody else's doing.
+    // Three times, because one `EAGAIN` may have another cause.
     (0..3).all(|_| tried().is_err_and(|why| why == rustix::io::Errno::AGAIN))
 }
 
-/// A directory below `top`, and two files in it whose names are not cached.
+/// A directory below `top`, and two files in it with names that are not cached.
 fn cold_files(top: &Path) -> Option<(PathBuf, [PathBuf; 2])> {
     let mut waiting = vec![top.to_owned()];
     for _ in 0..DIRECTORIES_MAX {
         let dir = waiting.pop()?;
         let mut cold = Vec::new();
-        // One that cannot be listed has nothing for us.
+        // A directory that cannot be listed is passed over.
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => waiting.push(entry.path()),
@@ -125,7 +125,7 @@ fn cold_files(top: &Path) -> Option<(PathBuf, [PathBuf; 2])> {
     None
 }
 
-/// As [`cold_files`], after making the kernel forget, if nothing is cold and we may.
+/// As [`cold_files`]; if nothing is cold and the process may, the kernel's cache is dropped first.
 fn find(top: &Path) -> Done<(PathBuf, [PathBuf; 2])> {
     if let Some(found) = cold_files(top) {
         return Ok(found);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tries to get out of a directory of the host: some threads change it from outside, with links to
+//! Tries to get out of a directory of the host. Some threads change it from outside, with links to
 //! a secret, renames, moves out and back in, and mounts; others walk, read and write in it as
 //! guests.
 //!
-//! Run: `cargo run --release -p openpath-host --example escape -- --seconds 600`. Exit status 1 and
-//! a line for each way out that was found.
+//! Run: `cargo run --release -p openpath-host --example escape -- --seconds 600`. The exit status
+//! is 1, with a line for each escape, if there was one.
 
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
 use openpath_host::{HostFs, HostOptions, Policy, Reach};
@@ -16,25 +16,25 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// What no guest may read.
+/// Data that no guest may read.
 const SECRET: &[u8] = b"the secret outside";
-/// What guests write into whatever they can open.
+/// Data that guests write into each file that they can open.
 const MARK: &[u8] = b"a guest was here";
 
-/// What a storm did.
+/// The results of a storm.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Calls of guests.
     pub(crate) calls: u64,
-    /// Those of them that worked.
+    /// Calls that succeeded.
     pub(crate) worked: u64,
     /// Changes from outside.
     pub(crate) changes: u64,
-    /// Ways out.
+    /// Escapes.
     pub(crate) escapes: Vec<String>,
 }
 
-/// Random numbers, good enough to choose by.
+/// Random numbers, good enough for choices.
 struct Dice(u64);
 
 impl Dice {
@@ -53,13 +53,13 @@ impl Dice {
     }
 }
 
-/// Of so many changes one takes a name away with all below it, so that the tree stays small.
+/// One change in so many removes a name with all below it, so that the tree stays small.
 const PRUNE: u64 = 64;
 
-/// Names that everybody uses.
+/// Names that all threads use.
 const NAMES: [&str; 6] = ["a", "b", "c", "link", "secret", "f"];
 
-/// A place with an inside and an outside.
+/// A directory with an inside and an outside.
 struct Stage {
     place: PathBuf,
     inner: OwnedFd,
@@ -103,7 +103,7 @@ impl Drop for Stage {
     }
 }
 
-/// A directory inside, reached through no link, as a guest's or another one's would lead outside.
+/// A directory inside, reached through no link, because a link could lead outside.
 fn dir(stage: &Stage, dice: &mut Dice) -> Option<OwnedFd> {
     let path = dice.pick(&[".", "a", "a/b", "b", "a/b/c"]);
     let scope = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -111,7 +111,7 @@ fn dir(stage: &Stage, dice: &mut Dice) -> Option<OwnedFd> {
     fs::openat2(&stage.inner, path, flags, Mode::empty(), scope).ok()
 }
 
-/// One change from outside; what it fails at was in another's way.
+/// One change from outside; a change that fails met another thread's.
 fn change(stage: &Stage, dice: &mut Dice, seed: u64, mounts: bool) -> Option<()> {
     let outer = &stage.outer;
     let (one, other) = (dir(stage, dice)?, dir(stage, dice)?);
@@ -159,7 +159,7 @@ fn change(stage: &Stage, dice: &mut Dice, seed: u64, mounts: bool) -> Option<()>
             rustix::io::write(&file, b"inside").ok().map(drop)
         }
         _ => {
-            // A mount of the inside on itself: part of the tree, and no way out of it.
+            // A bind mount of the inside on itself: part of the tree, and no way out of it.
             let at = stage.inside().join("mounted");
             let from = stage.inside().join("a");
             let _made = std::fs::create_dir(&at);
@@ -188,7 +188,7 @@ fn path(dice: &mut Dice) -> String {
     path
 }
 
-/// One call of a guest; whether it worked, or what it found.
+/// One call of a guest; whether it succeeded, or the escape.
 fn attack(task: &Task, dice: &mut Dice) -> Result<bool, String> {
     let to = path(dice);
     let name = to.as_bytes();
@@ -225,7 +225,7 @@ fn attack(task: &Task, dice: &mut Dice) -> Result<bool, String> {
     }
 }
 
-/// Whether the secret is read; the descriptor is closed.
+/// Whether the file holds the secret; closes the descriptor.
 fn holds(task: &Task, fd: i32) -> bool {
     let mut buf = [0; SECRET.len()];
     let read = task.read(fd, &mut buf);
@@ -233,7 +233,7 @@ fn holds(task: &Task, fd: i32) -> bool {
     read == Ok(SECRET.len()) && buf == SECRET
 }
 
-/// What is other outside than it was made: the files, and names that nobody puts there but a guest.
+/// What changed outside: the files, and names that only a guest can have made.
 fn touched(stage: &Stage) -> Option<String> {
     let outside = stage.outside();
     for dir in ["", "b", "b/c"] {
@@ -263,7 +263,7 @@ fn touched(stage: &Stage) -> Option<String> {
 /// A storm of so many seconds against a tree with these options.
 ///
 /// # Panics
-/// If the stage cannot be set.
+/// If the directory cannot be set up.
 #[must_use]
 pub(crate) fn storm(name: &str, options: HostOptions, seconds: f64, mounts: bool) -> Report {
     let stage = Stage::new(name).expect("a stage");
@@ -313,7 +313,7 @@ pub(crate) fn storm(name: &str, options: HostOptions, seconds: f64, mounts: bool
     report
 }
 
-/// All the trees that are tried, by name.
+/// All the trees that are tested, by name.
 #[must_use]
 pub(crate) fn trees() -> Vec<(String, HostOptions)> {
     let mut all = Vec::new();

@@ -1,114 +1,108 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access control lists: the host's where ownership is passed through, else kept beside the owner.
+//! Access control lists: the host's where ownership is passed through, else stored beside the
+//! owner.
 //!
 //! # Layout
 //! With [`Ownership::Xattr`] the attributes `user.openpath.acl_access` and
 //! `user.openpath.acl_default` hold what `system.posix_acl_*` would.
 //!
 //! # Rules
-//! R1. The lists of an inode are read before it can be found, and again whenever its change time
-//!     moved: the host moves it with each change of a list. A change time less than [`SETTLED`] old
-//!     may not move with the next change, so the lists are read again until it is older.
-//! R2. Lists that are reached by a name count if the name led to the same file, with the same mode
-//!     and owners, before and after they were read, and that file did not change in between. Others
-//!     may change it all the time, as a directory in which they make files: so the last look is
-//!     what the next one is compared with, and not the first.
-//! R3. Where the lists cannot be read, owner alone may access the file until they can.
-//! R4. A new file has exactly the lists that the core gave it, whatever the host made of the
-//!     directory it was made in.
+//! R1. Lists that are read by name are valid if the name led to the same file, with the same mode
+//!     and owners, before and after the reading, and that file did not change in between. Others
+//!     may change it all the time, such as a directory in which they make files. So each look is
+//!     compared with the last one and not with the first.
+//! R2. While the lists cannot be read, only the owner may access the file.
+//! R3. A new file has exactly the lists that the core gave it, whatever the host derived from the
+//!     directory.
 
-use crate::handles::number;
-use crate::node::Node;
-use crate::options::{Ownership, Policy};
-use crate::pool::{Handle, Use};
-use crate::sys::{Facts, errno, look};
+use crate::handles::fd_name;
+use crate::options::Ownership;
+use crate::pool::Handle;
+use crate::sys::{HostStat, errno, stat_at};
 use crate::tree::Tree;
 use openpath_abi::xattr::{XATTR_LIST_MAX, XATTR_SIZE_MAX};
-use openpath_abi::{Errno, Timespec, mode};
-use openpath_vfs::{Acl, AclEntry, AclKind, AclTag, Acls, Inode, Patience, SetAcl, SetAttr};
+use openpath_abi::{Errno, mode};
+use openpath_vfs::{Acl, AclEntry, AclKind, AclTag, Acls, Patience};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
-const WAIT: Patience = Patience::Wait;
+pub(crate) const WAIT: Patience = Patience::Wait;
 const KINDS: [AclKind; 2] = [AclKind::Access, AclKind::Default];
-/// How old a change time is that the next change moves for certain.
-const SETTLED: Duration = Duration::from_secs(1);
 /// How often a file is looked at that others change meanwhile.
 const TRIES: usize = 16;
-/// Room for a list of names, at first.
-const NAMES_ROOM: usize = 256;
+/// The first size of the buffer for a list of names.
+const NAMES_SIZE: usize = 256;
 
 /// Where a file's lists are read from.
 #[derive(Clone, Copy)]
-pub(crate) enum At<'a> {
-    /// A descriptor at the file; with [`Ownership::Xattr`] one that can be read.
+pub(crate) enum AclTarget<'a> {
+    /// A descriptor on the file; with [`Ownership::Xattr`] a readable one.
     Fd(BorrowedFd<'a>),
     /// A name in a directory.
     Name(&'a Handle, &'a [u8]),
 }
 
-/// The attribute that keeps a list where ownership is kept in attributes.
-fn own_name(kind: AclKind) -> &'static str {
+/// The attribute that stores a list where ownership is stored in attributes.
+fn stored_name(kind: AclKind) -> &'static str {
     match kind {
         AclKind::Access => "user.openpath.acl_access",
         AclKind::Default => "user.openpath.acl_default",
     }
 }
 
-/// What the host says of a call by a descriptor that is a place alone.
-const PLACE: rustix::io::Errno = rustix::io::Errno::BADF;
+/// What the host answers to a call by an `O_PATH` descriptor.
+const NOT_READABLE: rustix::io::Errno = rustix::io::Errno::BADF;
 
-impl At<'_> {
+impl AclTarget<'_> {
     fn path(self) -> Vec<u8> {
         match self {
-            At::Fd(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes(),
-            At::Name(dir, name) => {
-                let dir = format!("/proc/self/fd/{}/", number(dir));
+            AclTarget::Fd(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes(),
+            AclTarget::Name(dir, name) => {
+                let dir = format!("/proc/self/fd/{}/", fd_name(dir));
                 [dir.as_bytes(), name].concat()
             }
         }
     }
 
-    /// A call by the descriptor, if it can be read, else by a path of `/proc`. With the last
-    /// argument a link at its end is followed: the descriptor's own.
-    fn by<T>(
+    /// Calls by the descriptor if it is readable, else by a path in `/proc`. With the last argument
+    /// the link at the end of the path is followed: it is the descriptor's own.
+    fn call<T>(
         self,
         by_fd: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<T>,
         by_path: impl FnOnce(Vec<u8>, bool) -> rustix::io::Result<T>,
     ) -> rustix::io::Result<T> {
         match self {
-            At::Fd(fd) => match by_fd(fd) {
-                Err(PLACE) => by_path(self.path(), true),
+            AclTarget::Fd(fd) => match by_fd(fd) {
+                Err(NOT_READABLE) => by_path(self.path(), true),
                 done => done,
             },
-            At::Name(..) => by_path(self.path(), false),
+            AclTarget::Name(..) => by_path(self.path(), false),
         }
     }
 
-    fn names_into(self, room: &mut [u8]) -> rustix::io::Result<usize> {
-        let room = std::cell::RefCell::new(room);
-        self.by(
-            |fd| rustix::fs::flistxattr(fd, &mut **room.borrow_mut()),
+    fn list_into(self, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+        let buffer = std::cell::RefCell::new(buffer);
+        self.call(
+            |fd| rustix::fs::flistxattr(fd, &mut **buffer.borrow_mut()),
             |path, follow| match follow {
-                true => rustix::fs::listxattr(path, &mut **room.borrow_mut()),
-                false => rustix::fs::llistxattr(path, &mut **room.borrow_mut()),
+                true => rustix::fs::listxattr(path, &mut **buffer.borrow_mut()),
+                false => rustix::fs::llistxattr(path, &mut **buffer.borrow_mut()),
             },
         )
     }
 
     /// The names of the attributes.
     fn names(self) -> rustix::io::Result<Vec<u8>> {
-        let mut room = vec![0; NAMES_ROOM];
+        let mut buffer = vec![0; NAMES_SIZE];
         loop {
-            match self.names_into(&mut room) {
+            match self.list_into(&mut buffer) {
                 Ok(len) => {
-                    room.truncate(len);
-                    return Ok(room);
+                    buffer.truncate(len);
+                    return Ok(buffer);
                 }
-                Err(rustix::io::Errno::RANGE) if room.len() < XATTR_LIST_MAX => {
-                    room.resize(XATTR_LIST_MAX, 0);
+                Err(rustix::io::Errno::RANGE) if buffer.len() < XATTR_LIST_MAX => {
+                    buffer.resize(XATTR_LIST_MAX, 0);
                 }
                 Err(rustix::io::Errno::OPNOTSUPP) => return Ok(Vec::new()),
                 Err(error) => return Err(error),
@@ -117,21 +111,21 @@ impl At<'_> {
     }
 
     fn value(self, kind: AclKind) -> rustix::io::Result<Vec<u8>> {
-        let room = std::cell::RefCell::new(vec![0; XATTR_SIZE_MAX]);
+        let buffer = std::cell::RefCell::new(vec![0; XATTR_SIZE_MAX]);
         let name = kind.name();
-        let len = self.by(
-            |fd| rustix::fs::fgetxattr(fd, name, &mut **room.borrow_mut()),
+        let len = self.call(
+            |fd| rustix::fs::fgetxattr(fd, name, &mut **buffer.borrow_mut()),
             |path, follow| match follow {
-                true => rustix::fs::getxattr(path, name, &mut **room.borrow_mut()),
-                false => rustix::fs::lgetxattr(path, name, &mut **room.borrow_mut()),
+                true => rustix::fs::getxattr(path, name, &mut **buffer.borrow_mut()),
+                false => rustix::fs::lgetxattr(path, name, &mut **buffer.borrow_mut()),
             },
         )?;
-        let mut value = room.into_inner();
+        let mut value = buffer.into_inner();
         value.truncate(len);
         Ok(value)
     }
 
-    /// The host's lists of it.
+    /// The host's lists of the file.
     ///
     /// # Errors
     /// Those of the host; `ENOENT`: this process has no `/proc`.
@@ -154,11 +148,11 @@ impl At<'_> {
     /// Sets a list on the host, or removes it.
     ///
     /// # Errors
-    /// As [`At::read`].
-    fn write(self, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> {
+    /// As [`AclTarget::read`].
+    pub(crate) fn write(self, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> {
         let (name, flags) = (kind.name(), XattrFlags::empty());
         let Some(acl) = acl else {
-            let done = self.by(
+            let done = self.call(
                 |fd| rustix::fs::fremovexattr(fd, name),
                 |path, follow| match follow {
                     true => rustix::fs::removexattr(path, name),
@@ -171,7 +165,7 @@ impl At<'_> {
             };
         };
         let value = acl.encode();
-        let done = self.by(
+        let done = self.call(
             |fd| rustix::fs::fsetxattr(fd, name, &value, flags),
             |path, follow| match follow {
                 true => rustix::fs::setxattr(path, name, &value, flags),
@@ -182,8 +176,8 @@ impl At<'_> {
     }
 }
 
-/// A list that says what the mode says.
-fn plain(mode_bits: u32) -> Acl {
+/// The list that is equivalent to a mode.
+pub(crate) fn acl_of_mode(mode_bits: u32) -> Acl {
     let entry = |tag, shift: u32| AclEntry {
         tag,
         perm: (mode_bits >> shift & 7) as u16,
@@ -195,23 +189,26 @@ fn plain(mode_bits: u32) -> Acl {
     ])
 }
 
-/// R3
-fn closed(mode_bits: u32) -> Acls {
-    let nobody = plain(mode_bits & 0o700);
+/// R2
+pub(crate) fn owner_only(mode_bits: u32) -> Acls {
+    let nobody = acl_of_mode(mode_bits & 0o700);
     Acls {
         access: Some(Arc::new(nobody)),
         default: None,
     }
 }
 
-/// The lists that are kept with a file that can be read.
-fn kept(file: impl AsFd) -> Result<Acls, Errno> {
+/// The lists that are stored with a readable file.
+pub(crate) fn stored_acls(file: impl AsFd) -> Result<Acls, Errno> {
     let mut acls = Acls::default();
     for kind in KINDS {
-        let mut room = vec![0; XATTR_SIZE_MAX];
-        match rustix::fs::fgetxattr(&file, own_name(kind), &mut room) {
-            // What is no list is none of ours.
-            Ok(len) => acls.set(kind, Acl::parse(&room[..len]).ok().flatten().map(Arc::new)),
+        let mut buffer = vec![0; XATTR_SIZE_MAX];
+        match rustix::fs::fgetxattr(&file, stored_name(kind), &mut buffer) {
+            // A value that is no list is not ours.
+            Ok(len) => acls.set(
+                kind,
+                Acl::parse(&buffer[..len]).ok().flatten().map(Arc::new),
+            ),
             Err(rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP) => {}
             Err(error) => return Err(errno(error)),
         }
@@ -219,14 +216,14 @@ fn kept(file: impl AsFd) -> Result<Acls, Errno> {
     Ok(acls)
 }
 
-/// Keeps a list with a file, or keeps it no more.
-fn keep(file: impl AsFd, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> {
+/// Stores a list with a file, or removes it.
+pub(crate) fn store_acl(file: impl AsFd, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> {
     let done = match acl {
         Some(acl) => {
             let flags = XattrFlags::empty();
-            rustix::fs::fsetxattr(file, own_name(kind), &acl.encode(), flags)
+            rustix::fs::fsetxattr(file, stored_name(kind), &acl.encode(), flags)
         }
-        None => rustix::fs::fremovexattr(file, own_name(kind)),
+        None => rustix::fs::fremovexattr(file, stored_name(kind)),
     };
     match done {
         Err(rustix::io::Errno::NODATA) if acl.is_none() => Ok(()),
@@ -234,21 +231,21 @@ fn keep(file: impl AsFd, kind: AclKind, acl: Option<&Acl>) -> Result<(), Errno> 
     }
 }
 
-/// What `read` gives of the file of `facts`, at which `look` looks. R2
+/// What `read` gives of the file of `stat`, which `stat_at` looks at (R1).
 fn read_unchanged(
-    facts: &Facts,
+    stat: &HostStat,
     read: impl Fn() -> Result<Acls, Errno>,
-    look: impl Fn() -> Result<Facts, Errno>,
+    stat_at: impl Fn() -> Result<HostStat, Errno>,
 ) -> Option<Acls> {
-    let decides = |facts: &Facts| {
-        let attr = &facts.attr;
-        (facts.id, attr.mode, attr.uid, attr.gid)
+    let decides = |stat: &HostStat| {
+        let attr = &stat.attr;
+        (stat.id, attr.mode, attr.uid, attr.gid)
     };
-    let mut changed = facts.attr.ctime;
+    let mut changed = stat.attr.ctime;
     for _ in 0..TRIES {
         let acls = read();
-        let Ok(now) = look() else { continue };
-        let unchanged = decides(&now) == decides(facts) && now.attr.ctime == changed;
+        let Ok(now) = stat_at() else { continue };
+        let unchanged = decides(&now) == decides(stat) && now.attr.ctime == changed;
         if let (Ok(acls), true) = (acls, unchanged) {
             return Some(acls);
         }
@@ -257,52 +254,35 @@ fn read_unchanged(
     None
 }
 
-/// A change time as one number.
-fn moment(time: Timespec) -> u64 {
-    let seconds = time.sec.cast_unsigned();
-    seconds
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.nsec.into())
-}
-
-/// Whether the next change moves this change time (R1).
-fn is_settled(ctime: Timespec) -> bool {
-    let since = u64::try_from(ctime.sec).unwrap_or(0);
-    let since = SystemTime::UNIX_EPOCH + Duration::new(since, ctime.nsec);
-    SystemTime::now()
-        .duration_since(since)
-        .is_ok_and(|age| age > SETTLED)
-}
-
 impl Tree {
     /// Whether files have lists here.
     pub(crate) fn has_acls(&self) -> bool {
         !matches!(self.options.ownership, Ownership::Squash { .. })
     }
 
-    /// The lists of what the host said `facts` of; never fewer than it has (R3).
-    pub(crate) fn acls(&self, facts: &Facts, at: At<'_>) -> Acls {
-        if !self.has_acls() || facts.kind() == mode::S_IFLNK {
+    /// The lists of a file with these attributes; never fewer than it has (R2).
+    pub(crate) fn acls(&self, stat: &HostStat, at: AclTarget<'_>) -> Acls {
+        if !self.has_acls() || stat.kind() == mode::S_IFLNK {
             return Acls::default();
         }
         if matches!(self.options.ownership, Ownership::Xattr { .. }) {
             return match at {
-                At::Fd(fd) if self.is_kept_by_attribute(facts) => {
-                    kept(fd).unwrap_or_else(|_| closed(facts.attr.mode))
+                AclTarget::Fd(fd) if self.stores_attr(stat) => {
+                    stored_acls(fd).unwrap_or_else(|_| owner_only(stat.attr.mode))
                 }
                 _ => Acls::default(),
             };
         }
-        let read = || match self.with_acls(facts, at, |at: At<'_>| at.read()) {
+        let read = || match self.with_acls(stat, at, |at: AclTarget<'_>| at.read()) {
             // L33
-            Err(Errno::EOPNOTSUPP) if facts.kind() != mode::S_IFREG => Ok(Acls::default()),
+            Err(Errno::EOPNOTSUPP) if stat.kind() != mode::S_IFREG => Ok(Acls::default()),
             read => read,
         };
         let found = match at {
-            At::Fd(_) => read().ok(),
-            At::Name(dir, name) => read_unchanged(facts, read, || look(dir, name, WAIT)),
+            AclTarget::Fd(_) => read().ok(),
+            AclTarget::Name(dir, name) => read_unchanged(stat, read, || stat_at(dir, name, WAIT)),
         };
-        found.unwrap_or_else(|| closed(facts.attr.mode))
+        found.unwrap_or_else(|| owner_only(stat.attr.mode))
     }
 
     /// Opens a regular file or directory for its lists, where this process has no `/proc`.
@@ -311,212 +291,95 @@ impl Tree {
     ///
     /// # Errors
     /// Those of the host; `ESTALE`: something else is there.
-    fn open_for_acls(&self, facts: &Facts, at: At<'_>) -> Result<OwnedFd, Errno> {
+    fn open_for_acls(&self, stat: &HostStat, at: AclTarget<'_>) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let way = self.way;
+        let opener = self.opener;
         let file = match (at, &self.proc) {
-            (At::Name(dir, name), _) => way.open(dir, name, flags, Mode::empty(), WAIT)?,
-            (At::Fd(fd), _) if facts.kind() == mode::S_IFDIR => {
-                way.open(fd, b".", flags, Mode::empty(), WAIT)?
+            (AclTarget::Name(dir, name), _) => {
+                opener.open(dir, name, flags, Mode::empty(), WAIT)?
             }
-            (At::Fd(fd), Some(proc)) => {
+            (AclTarget::Fd(fd), _) if stat.kind() == mode::S_IFDIR => {
+                opener.open(fd, b".", flags, Mode::empty(), WAIT)?
+            }
+            (AclTarget::Fd(fd), Some(proc)) => {
                 let flags = flags | OFlags::CLOEXEC;
                 let name = fd.as_raw_fd().to_string();
                 rustix::fs::openat(proc, name, flags, Mode::empty()).map_err(errno)?
             }
-            (At::Fd(_), None) => return Err(Errno::EOPNOTSUPP),
+            (AclTarget::Fd(_), None) => return Err(Errno::EOPNOTSUPP),
         };
-        if look(&file, b"", WAIT)?.id == facts.id {
+        if stat_at(&file, b"", WAIT)?.id == stat.id {
             Ok(file)
         } else {
             Err(Errno::ESTALE)
         }
     }
 
-    /// Does something with the lists by `/proc`, or by a descriptor that can be read.
+    /// Runs `work` on the lists by `/proc`, or by a readable descriptor.
     ///
     /// # Errors
     /// Those of `work`; `EOPNOTSUPP`: there is neither.
-    fn with_acls<T>(
+    pub(crate) fn with_acls<T>(
         &self,
-        facts: &Facts,
-        at: At<'_>,
-        work: impl Fn(At<'_>) -> Result<T, Errno>,
+        stat: &HostStat,
+        at: AclTarget<'_>,
+        work: impl Fn(AclTarget<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         match work(at) {
             Err(Errno::ENOENT) => {}
             done => return done,
         }
-        if !matches!(facts.kind(), mode::S_IFREG | mode::S_IFDIR) {
+        if !matches!(stat.kind(), mode::S_IFREG | mode::S_IFDIR) {
             return Err(Errno::EOPNOTSUPP);
         }
-        let file = self.open_for_acls(facts, at)?;
-        work(At::Fd(file.as_fd()))
+        let file = self.open_for_acls(stat, at)?;
+        work(AclTarget::Fd(file.as_fd()))
     }
 
-    /// Gives a new file the lists it is to have (R4); its owner and mode are right.
+    /// Gives a new file its lists (R3); its owner and mode are right.
     ///
     /// # Errors
-    /// Those of the host; `EOPNOTSUPP` where it has no lists and the file is to have some.
+    /// Those of the host; `EOPNOTSUPP` where the host has no lists and the file needs some.
     pub(crate) fn give_acls(
         &self,
-        facts: &Facts,
-        at: At<'_>,
+        stat: &HostStat,
+        at: AclTarget<'_>,
         wanted: Option<&Acls>,
         mode_bits: u32,
     ) -> Result<(), Errno> {
-        if !self.has_acls() || facts.kind() == mode::S_IFLNK {
+        if !self.has_acls() || stat.kind() == mode::S_IFLNK {
             return Ok(());
         }
         let none = Acls::default();
         let wanted = wanted.unwrap_or(&none);
         let by_attribute = matches!(self.options.ownership, Ownership::Xattr { .. });
         if by_attribute {
-            let At::Fd(fd) = at else { return Ok(()) };
+            let AclTarget::Fd(fd) = at else { return Ok(()) };
             let kinds = KINDS
                 .into_iter()
                 .filter_map(|kind| Some((kind, wanted.get(kind)?)));
             return kinds
                 .into_iter()
-                .try_for_each(|(kind, acl)| keep(fd, kind, Some(acl)));
+                .try_for_each(|(kind, acl)| store_acl(fd, kind, Some(acl)));
         }
-        let give = |at: At<'_>| {
+        let give = |at: AclTarget<'_>| {
             let has = at.read()?;
             for kind in KINDS {
                 if has.get(kind) == wanted.get(kind) {
                     continue;
                 }
                 match (kind, wanted.get(kind)) {
-                    (AclKind::Access, None) => at.write(kind, Some(&plain(mode_bits)))?,
+                    (AclKind::Access, None) => at.write(kind, Some(&acl_of_mode(mode_bits)))?,
                     (_, acl) => at.write(kind, acl.map(|acl| &**acl))?,
                 }
             }
             Ok(())
         };
-        match self.with_acls(facts, at, give) {
-            // Without a way to its lists the host has given it none that could be seen.
+        match self.with_acls(stat, at, give) {
+            // Where lists cannot be reached, the host gave it none that could be seen.
             Err(Errno::EOPNOTSUPP) if wanted.is_empty() => Ok(()),
             done => done,
         }
-    }
-}
-
-impl Node {
-    /// Brings the lists up to date with what the host says (R1). The attributes are locked.
-    pub(crate) fn renew_acls(self: &Arc<Self>, inode: &Inode, facts: &Facts, forced: bool) {
-        if !self.tree.has_acls() || facts.kind() == mode::S_IFLNK {
-            return;
-        }
-        let ours = self.tree.options.policy == Policy::Exclusive;
-        if !forced && (ours || !self.are_acls_due(facts)) {
-            return;
-        }
-        let acls = self.acls_now(facts);
-        self.note_acls(facts);
-        if inode.acls() != acls {
-            inode.put_acls(acls);
-        }
-    }
-
-    /// Whether the lists may have changed since they were read.
-    pub(crate) fn are_acls_due(&self, facts: &Facts) -> bool {
-        self.acls_of.get() != moment(facts.attr.ctime)
-    }
-
-    /// Notes when the lists were read (R1).
-    pub(crate) fn note_acls(&self, facts: &Facts) {
-        let ctime = facts.attr.ctime;
-        let read = if is_settled(ctime) { moment(ctime) } else { 0 };
-        self.acls_of.set(read);
-    }
-
-    fn acls_now(self: &Arc<Self>, facts: &Facts) -> Acls {
-        if self.is_owned_by_attribute() {
-            let kept = self.handle(Use::Read, WAIT).and_then(|file| kept(&*file));
-            return kept.unwrap_or_else(|_| closed(facts.attr.mode));
-        }
-        if let Some(handle) = self.held(Use::Path) {
-            return self.tree.acls(facts, At::Fd(handle.as_fd()));
-        }
-        for place in self.places() {
-            let Ok(parent) = place.parent.handle(Use::Path, WAIT) else {
-                continue;
-            };
-            if look(&*parent, &place.name, WAIT).is_ok_and(|there| there.id == self.id) {
-                return self.tree.acls(facts, At::Name(&parent, &place.name));
-            }
-        }
-        closed(facts.attr.mode)
-    }
-
-    /// As `InodeOps::set_acl`.
-    pub(crate) fn change_acl(
-        self: &Arc<Self>,
-        inode: &Inode,
-        change: &SetAcl<'_>,
-    ) -> Result<(), Errno> {
-        let done = self.change_acl_on_host(inode, change);
-        self.settle_with_acls(inode);
-        done
-    }
-
-    fn change_acl_on_host(
-        self: &Arc<Self>,
-        inode: &Inode,
-        change: &SetAcl<'_>,
-    ) -> Result<(), Errno> {
-        let mode_bits = change.mode.unwrap_or_else(|| inode.mode());
-        if self.is_owned_by_attribute() {
-            let file = self.handle(Use::Read, WAIT)?;
-            keep(&*file, change.kind, change.acl.map(|acl| &**acl))?;
-            return self.write_guest_mode(inode, mode_bits);
-        }
-        if matches!(self.tree.options.ownership, Ownership::Xattr { .. }) {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let handle = self.handle(Use::Path, WAIT)?;
-        let facts = look(&*handle, b"", WAIT)?;
-        let set = |at: At<'_>| match (change.kind, change.acl) {
-            // The host takes a list that says what the mode says for none, and sets that mode.
-            (AclKind::Access, None) => at.write(change.kind, Some(&plain(mode_bits))),
-            (kind, acl) => at.write(kind, acl.map(|acl| &**acl)),
-        };
-        match self.tree.with_acls(&facts, At::Fd(handle.as_fd()), set) {
-            // L33: there was none to remove, but the time of the change moves.
-            Err(Errno::EOPNOTSUPP) if change.acl.is_none() => {
-                let time = SetAttr {
-                    ctime: Some(change.now),
-                    ..SetAttr::default()
-                };
-                self.change(inode, &time)?;
-            }
-            done => done?,
-        }
-        let after = look(&*handle, b"", WAIT)?;
-        if change.mode.is_some() && mode::permissions(after.attr.mode ^ mode_bits) != 0 {
-            let mode = SetAttr {
-                mode: change.mode,
-                ..SetAttr::default()
-            };
-            return self.change(inode, &mode);
-        }
-        Ok(())
-    }
-
-    /// The kept access list follows a new mode.
-    ///
-    /// # Errors
-    /// Those of the host.
-    pub(crate) fn keep_acl_with_mode(
-        &self,
-        inode: &Inode,
-        file: &Handle,
-        mode_bits: u32,
-    ) -> Result<(), Errno> {
-        let Some(acl) = inode.acls().access else {
-            return Ok(());
-        };
-        keep(file, AclKind::Access, Some(&acl.after_chmod(mode_bits)))
     }
 }
 
@@ -527,16 +390,16 @@ mod tests {
 
     /// A directory in which another process makes `count` files, one before each look.
     fn read_while_files_are_made(count: i64) -> Option<Acls> {
-        let facts = look(std::fs::File::open("/").unwrap(), b"", WAIT).unwrap();
+        let stat = stat_at(std::fs::File::open("/").unwrap(), b"", WAIT).unwrap();
         let made = Cell::new(0);
         let acls = || {
             Ok(Acls {
-                access: Some(Arc::new(plain(0o755))),
+                access: Some(Arc::new(acl_of_mode(0o755))),
                 default: None,
             })
         };
-        read_unchanged(&facts, acls, || {
-            let mut now = facts;
+        read_unchanged(&stat, acls, || {
+            let mut now = stat;
             made.set(count.min(made.get() + 1));
             now.attr.ctime.sec += made.get();
             Ok(now)
@@ -544,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_changes_between_two_looks_is_not_closed() {
+    fn directory_that_changes_between_looks_keeps_its_lists() {
         for count in [0, 1, 3] {
             let acls = read_while_files_are_made(count);
             assert!(acls.is_some_and(|acls| acls.access.is_some()), "{count}");
@@ -554,12 +417,12 @@ mod tests {
 
     #[test]
     fn lists_of_another_file_do_not_count() {
-        let facts = look(std::fs::File::open("/").unwrap(), b"", WAIT).unwrap();
-        let other = look(std::fs::File::open("/proc").unwrap(), b"", WAIT).unwrap();
-        let mut opened = facts;
+        let stat = stat_at(std::fs::File::open("/").unwrap(), b"", WAIT).unwrap();
+        let other = stat_at(std::fs::File::open("/proc").unwrap(), b"", WAIT).unwrap();
+        let mut opened = stat;
         opened.attr.mode ^= 0o007;
         for now in [other, opened] {
-            let read = read_unchanged(&facts, || Ok(Acls::default()), || Ok(now));
+            let read = read_unchanged(&stat, || Ok(Acls::default()), || Ok(now));
             assert!(read.is_none());
         }
     }

@@ -2,20 +2,20 @@
 //! Making files: with a name, as another name, and without one.
 //!
 //! # Rules
-//! R1. A file is made with the mode asked for and then looked at: what the host made of it (its
-//!     umask, the process's own user) is put right before anyone here can find it. For others on
-//!     the host it is the process's own for that moment.
-//! R2. Access control lists are put right last, since owner and mode change them.
-//! R3. What cannot be put right is removed again.
+//! R1. A file is made with the requested mode and then looked at. What the host changed (its umask,
+//!     the process's own user) is corrected before anyone here can find the file. Until then other
+//!     programs on the host see the process's own file.
+//! R2. Access control lists are corrected last, because owner and mode change them.
+//! R3. A file that cannot be corrected is removed again.
 
-use crate::acl::At;
-use crate::handles::number;
-use crate::names::proper;
-use crate::node::{Access, Node};
+use crate::acl::AclTarget;
+use crate::handles::fd_name;
+use crate::node::Node;
 use crate::options::Ownership;
-use crate::owner::Guest;
-use crate::pool::{Handle, Use};
-use crate::sys::{ALWAYS, Facts, bits, errno, look};
+use crate::owner::StoredAttr;
+use crate::pool::{Handle, HandleKind};
+use crate::sys::{ALWAYS, HostStat, bits, check_component, errno, stat_at};
+use crate::tree::AtimeSource;
 use openpath_abi::stat::{major, minor};
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{Inode, NewInode, Patience};
@@ -24,33 +24,33 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use std::sync::Arc;
 
 const WAIT: Patience = Patience::Wait;
-/// Mode on the host of a file and of a directory whose own is kept in an attribute.
+/// Modes on the host of a file and a directory with their own mode in an attribute.
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 
-/// A new file as the host is to make it.
+/// A new file as the host is asked to make it.
 struct Plan {
     kind: u32,
     mode: Mode,
-    /// What is kept in an attribute.
-    guest: Option<Guest>,
+    /// The attributes to store.
+    stored: Option<StoredAttr>,
 }
 
 impl Node {
     /// As `InodeOps::create`.
-    pub(crate) fn make(
+    pub(crate) fn create_child(
         self: &Arc<Self>,
         dir: &Inode,
         name: &[u8],
         new: &NewInode<'_>,
     ) -> Result<Arc<Inode>, Errno> {
-        proper(name)?;
-        let base = self.handle(Use::Path, WAIT)?;
+        check_component(name)?;
+        let base = self.handle(HandleKind::Path, WAIT)?;
         let plan = self.plan(new)?;
-        let seen = self.tree.changes.get();
+        let seen = self.tree.change_count.get();
         let fd = match self.make_on_host(&base, name, new, &plan) {
             Err(Errno::ENOENT) => {
-                self.must_be_there()?;
+                self.check_not_removed()?;
                 return Err(Errno::ENOENT);
             }
             made => made?,
@@ -64,11 +64,11 @@ impl Node {
             };
             let _stays_if_it_must = rustix::fs::unlinkat(&*base, name, flags);
         }
-        self.settle(dir);
+        self.refresh_after_change(dir);
         made
     }
 
-    /// What the host is asked for.
+    /// Plans what the host is asked for.
     ///
     /// # Errors
     /// `EINVAL` for a type that does not exist.
@@ -82,7 +82,7 @@ impl Node {
             return Ok(Plan {
                 kind,
                 mode: bits(new.mode),
-                guest: None,
+                stored: None,
             });
         }
         let (kind, mode) = match kind {
@@ -92,7 +92,7 @@ impl Node {
         Ok(Plan {
             kind,
             mode: bits(mode),
-            guest: Some(Guest {
+            stored: Some(StoredAttr {
                 mode: new.mode,
                 uid: new.uid,
                 gid: new.gid,
@@ -115,12 +115,12 @@ impl Node {
         let made = match plan.kind {
             mode::S_IFREG => {
                 let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOCTTY;
-                if self.tree.access() == Access::Ours {
+                if self.tree.atime_source() == AtimeSource::Own {
                     flags |= OFlags::NOATIME;
                 }
                 return self
                     .tree
-                    .way
+                    .opener
                     .open(base, name, flags, plan.mode, WAIT)
                     .map(Some);
             }
@@ -134,7 +134,7 @@ impl Node {
         made.map_err(errno).map(|()| None)
     }
 
-    /// Puts right what was made, and makes an inode of it.
+    /// Corrects the new file, and makes an inode of it.
     fn finish(
         self: &Arc<Self>,
         base: &Handle,
@@ -144,152 +144,164 @@ impl Node {
         fd: Option<OwnedFd>,
         seen: u64,
     ) -> Result<Arc<Inode>, Errno> {
-        let place = self.place_of(name);
-        let (facts, fd) = match fd {
-            Some(fd) => (self.put_right(&fd, new, plan)?, Some(fd)),
-            None => self.put_right_at(base, name, new, plan)?,
+        let alias = self.alias_of(name);
+        let (stat, fd) = match fd {
+            Some(fd) => (self.fix_attributes(&fd, new, plan)?, Some(fd)),
+            None => self.fix_attributes_at(base, name, new, plan)?,
         };
-        let facts = match plan.guest {
-            Some(guest) => self.tree.shown_as(facts, Some(guest)),
-            None => self.tree.shown(facts, None)?,
+        let stat = match plan.stored {
+            Some(stored) => self.tree.apply_stored(stat, Some(stored)),
+            None => self.tree.apply_ownership(stat, None)?,
         };
         let acls = || new.acls.cloned().unwrap_or_default();
-        let inode = self.tree.adopt(&facts, Some(place), seen, acls);
+        let inode = self.tree.adopt(&stat, Some(alias), seen, acls);
         if let Some(fd) = fd {
-            let what = if plan.kind == mode::S_IFREG {
-                Use::Write
+            let handle_kind = if plan.kind == mode::S_IFREG {
+                HandleKind::Write
             } else {
-                Use::Read
+                HandleKind::Read
             };
-            self.sibling(&inode)?.keep(fd, what, true)?;
+            self.sibling(&inode)?
+                .install_handle(fd, handle_kind, true)?;
         }
         Ok(inode)
     }
 
-    /// Gives an open file the owner and mode it is to have; what the host says of it then.
+    /// Gives an open file its owner, mode and lists; returns the host's attributes of it.
     ///
     /// # Errors
     /// `EPERM` if the process may not.
-    fn put_right(&self, fd: &OwnedFd, new: &NewInode<'_>, plan: &Plan) -> Result<Facts, Errno> {
-        if let Some(guest) = plan.guest {
-            guest.write(fd)?;
-            let facts = look(fd, b"", WAIT)?;
+    fn fix_attributes(
+        &self,
+        fd: &OwnedFd,
+        new: &NewInode<'_>,
+        plan: &Plan,
+    ) -> Result<HostStat, Errno> {
+        if let Some(stored) = plan.stored {
+            stored.write(fd)?;
+            let stat = stat_at(fd, b"", WAIT)?;
             self.tree
-                .give_acls(&facts, At::Fd(fd.as_fd()), new.acls, new.mode)?;
-            return look(fd, b"", WAIT);
+                .give_acls(&stat, AclTarget::Fd(fd.as_fd()), new.acls, new.mode)?;
+            return stat_at(fd, b"", WAIT);
         }
-        let mut facts = look(fd, b"", WAIT)?;
-        let owner = self.wrong_owner(&facts, new);
+        let mut stat = stat_at(fd, b"", WAIT)?;
+        let owner = self.wrong_owner(&stat, new);
         if let Some((uid, gid)) = owner {
             rustix::fs::fchown(fd, Some(uid), Some(gid)).map_err(errno)?;
-            facts = look(fd, b"", WAIT)?;
+            stat = stat_at(fd, b"", WAIT)?;
         }
-        if is_wrong(&facts, new) {
+        if mode_differs(&stat, new) {
             rustix::fs::fchmod(fd, bits(new.mode)).map_err(errno)?;
         }
         self.tree
-            .give_acls(&facts, At::Fd(fd.as_fd()), new.acls, new.mode)?;
-        look(fd, b"", WAIT)
+            .give_acls(&stat, AclTarget::Fd(fd.as_fd()), new.acls, new.mode)?;
+        stat_at(fd, b"", WAIT)
     }
 
-    /// As [`Node::put_right`] for what was made without being opened.
-    fn put_right_at(
+    /// As [`Node::fix_attributes`], for a file that was made without being opened.
+    fn fix_attributes_at(
         &self,
         base: &Handle,
         name: &[u8],
         new: &NewInode<'_>,
         plan: &Plan,
-    ) -> Result<(Facts, Option<OwnedFd>), Errno> {
-        let facts = look(base, name, WAIT)?;
-        if facts.kind() != plan.kind {
+    ) -> Result<(HostStat, Option<OwnedFd>), Errno> {
+        let stat = stat_at(base, name, WAIT)?;
+        if stat.kind() != plan.kind {
             return Err(Errno::ESTALE);
         }
-        if plan.guest.is_some() {
+        if plan.stored.is_some() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            let fd = self.tree.way.open(base, name, flags, Mode::empty(), WAIT)?;
-            return Ok((self.put_right(&fd, new, plan)?, Some(fd)));
-        }
-        let mut facts = facts;
-        if let Some((uid, gid)) = self.wrong_owner(&facts, new) {
-            let flags = AtFlags::SYMLINK_NOFOLLOW;
-            rustix::fs::chownat(base, name, Some(uid), Some(gid), flags).map_err(errno)?;
-            facts = look(base, name, WAIT)?;
-        }
-        if plan.kind != mode::S_IFLNK && is_wrong(&facts, new) {
             let fd = self
                 .tree
-                .way
+                .opener
+                .open(base, name, flags, Mode::empty(), WAIT)?;
+            return Ok((self.fix_attributes(&fd, new, plan)?, Some(fd)));
+        }
+        let mut stat = stat;
+        if let Some((uid, gid)) = self.wrong_owner(&stat, new) {
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            rustix::fs::chownat(base, name, Some(uid), Some(gid), flags).map_err(errno)?;
+            stat = stat_at(base, name, WAIT)?;
+        }
+        if plan.kind != mode::S_IFLNK && mode_differs(&stat, new) {
+            let fd = self
+                .tree
+                .opener
                 .open(base, name, OFlags::PATH, Mode::empty(), WAIT)?;
-            if look(&fd, b"", WAIT)?.id != facts.id {
+            if stat_at(&fd, b"", WAIT)?.id != stat.id {
                 return Err(Errno::ESTALE);
             }
-            self.tree.chmod_place(&fd, new.mode)?;
+            self.tree.chmod_path_fd(&fd, new.mode)?;
         }
-        let at = At::Name(base, name);
-        self.tree.give_acls(&facts, at, new.acls, new.mode)?;
-        Ok((look(base, name, WAIT)?, None))
+        let at = AclTarget::Name(base, name);
+        self.tree.give_acls(&stat, at, new.acls, new.mode)?;
+        Ok((stat_at(base, name, WAIT)?, None))
     }
 
-    /// Owner and group, if the host's are to be others.
-    fn wrong_owner(&self, facts: &Facts, new: &NewInode<'_>) -> Option<(Uid, Gid)> {
+    /// Owner and group, if the host's must change.
+    fn wrong_owner(&self, stat: &HostStat, new: &NewInode<'_>) -> Option<(Uid, Gid)> {
         let passes = self.tree.options.ownership == Ownership::PassThrough;
-        let right = (facts.attr.uid, facts.attr.gid) == (new.uid, new.gid);
+        let right = (stat.attr.uid, stat.attr.gid) == (new.uid, new.gid);
         (passes && !right).then(|| (Uid::from_raw(new.uid), Gid::from_raw(new.gid)))
     }
 
     /// As `InodeOps::tmpfile`.
-    pub(crate) fn make_nameless(self: &Arc<Self>, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+    pub(crate) fn create_tmpfile(
+        self: &Arc<Self>,
+        new: &NewInode<'_>,
+    ) -> Result<Arc<Inode>, Errno> {
         if !mode::is_reg(new.mode) || !self.is_dir() {
             return Err(Errno::EOPNOTSUPP);
         }
-        let base = self.handle(Use::Path, WAIT)?;
+        let base = self.handle(HandleKind::Path, WAIT)?;
         let plan = self.plan(new)?;
-        let seen = self.tree.changes.get();
+        let seen = self.tree.change_count.get();
         let mut flags = OFlags::RDWR | OFlags::TMPFILE | ALWAYS.difference(OFlags::NOFOLLOW);
-        if self.tree.access() == Access::Ours {
+        if self.tree.atime_source() == AtimeSource::Own {
             flags |= OFlags::NOATIME;
         }
         let fd = rustix::fs::openat(&*base, ".", flags, plan.mode).map_err(errno)?;
-        let facts = self.put_right(&fd, new, &plan)?;
-        let facts = self.tree.shown_as(facts, plan.guest);
+        let stat = self.fix_attributes(&fd, new, &plan)?;
+        let stat = self.tree.apply_stored(stat, plan.stored);
         let acls = || new.acls.cloned().unwrap_or_default();
-        let inode = self.tree.adopt(&facts, None, seen, acls);
+        let inode = self.tree.adopt(&stat, None, seen, acls);
         let node = self.sibling(&inode)?;
         node.set_nameless(true);
-        node.keep(fd, Use::Write, true)?;
+        node.install_handle(fd, HandleKind::Write, true)?;
         Ok(inode)
     }
 
     /// As `InodeOps::link`.
-    pub(crate) fn add_name(
+    pub(crate) fn link_child(
         self: &Arc<Self>,
         dir: &Inode,
         name: &[u8],
         target: &Arc<Inode>,
     ) -> Result<(), Errno> {
-        proper(name)?;
+        check_component(name)?;
         let node = self.sibling(target)?;
-        let base = self.handle(Use::Path, WAIT)?;
-        let file = node.handle(Use::Path, WAIT)?;
+        let base = self.handle(HandleKind::Path, WAIT)?;
+        let file = node.handle(HandleKind::Path, WAIT)?;
         let linked = rustix::fs::linkat(&*file, "", &*base, name, AtFlags::EMPTY_PATH);
         let linked = match (linked, &self.tree.proc) {
-            // Not everyone may name a file by its descriptor alone.
+            // Not every process may link a file by its descriptor alone.
             (Err(rustix::io::Errno::NOENT), Some(proc)) => {
-                let from = number(&file);
+                let from = fd_name(&file);
                 rustix::fs::linkat(proc, from, &*base, name, AtFlags::SYMLINK_FOLLOW)
             }
             (linked, _) => linked,
         };
         linked.map_err(errno)?;
-        node.found_at(self.place_of(name));
-        node.settle(target);
+        node.add_alias(self.alias_of(name));
+        node.refresh_after_change(target);
         node.set_nameless(false);
-        self.settle(dir);
+        self.refresh_after_change(dir);
         Ok(())
     }
 }
 
-/// Whether the host gave it another mode than it is to have.
-fn is_wrong(facts: &Facts, new: &NewInode<'_>) -> bool {
-    (facts.attr.mode ^ new.mode) & mode::S_IALLUGO != 0
+/// Whether the host gave the file another mode than requested.
+fn mode_differs(stat: &HostStat, new: &NewInode<'_>) -> bool {
+    (stat.attr.mode ^ new.mode) & mode::S_IALLUGO != 0
 }

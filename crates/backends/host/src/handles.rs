@@ -1,174 +1,162 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The handles of one inode: having one, opening it again, and giving it up.
+//! The handles of one inode: finding, opening and evicting them.
 //!
 //! # Rules
-//! R1. What is opened by name is compared with what the inode is; another file under its name is
-//!     `ESTALE`, never that file.
-//! R2. An inode is looked for by a handle of its own if there is one and the host has a `/proc`,
-//!     else from the nearest directory above it that has one, by each of the names it was found
-//!     under, the last one first.
-//! R3. What has no known name keeps the handles it has.
+//! R1. A file that is opened by name is compared with the inode's identity; another file under its
+//!     name is `ESTALE`, never that file.
+//! R2. An inode is reopened by a handle of its own if there is one and the host has a `/proc`.
+//!     Otherwise it is opened from the nearest directory above it that has a handle, by each of its
+//!     aliases, the latest first.
+//! R3. A file without a known name keeps the handles it has.
 //!
 //! # Guarantees
-//! G1. `OPEN_HOOK` is set while a file or directory has no handle that can be read.
+//! G1. `OPEN_HOOK` is set while a file or directory has no readable handle.
 
-use crate::node::{Access, Node};
-use crate::places::Place;
-use crate::pool::{Handle, Use};
-use crate::sys::{errno, look};
+use crate::node::{Alias, Node};
+use crate::pool::{Handle, HandleKind, HandleOwner, Handles};
+use crate::sys::{errno, stat_at};
+use crate::tree::AtimeSource;
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{Inode, Patience, flag};
 use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-/// How often what was moved meanwhile is looked for again.
+/// How often a file that was moved meanwhile is looked up again.
 const TRIES: usize = 3;
-/// The most directories above one that are looked through.
+/// The most directories above a file that are walked.
 const DEPTH_MAX: usize = 1 << 16;
 /// The longest path that is opened at once.
 const PATH_ROOM: usize = 2048;
 
-/// The descriptors of one inode, and who needs them.
-#[derive(Default)]
-pub(crate) struct Handles {
-    held: [Option<Arc<Handle>>; 3],
-    nameless: bool,
-    /// Openings that are told when they end: for reading, for writing.
-    pub(crate) openings: [u64; 2],
-}
-
 impl Node {
-    /// A handle that is held for this use, or for a greater one.
-    pub(crate) fn held(&self, what: Use) -> Option<Arc<Handle>> {
+    /// A handle that is held for this use, or for a more general one.
+    pub(crate) fn held_handle(&self, kind: HandleKind) -> Option<Arc<Handle>> {
         let handles = self.handles.lock();
         let [path, read, write] = &handles.held;
-        let found = match what {
-            Use::Path => path.as_ref().or(read.as_ref()).or(write.as_ref()),
-            Use::Read => read.as_ref().or(write.as_ref().filter(|h| h.reads)),
-            Use::Write => write.as_ref(),
+        let found = match kind {
+            HandleKind::Path => path.as_ref().or(read.as_ref()).or(write.as_ref()),
+            HandleKind::Read => read.as_ref().or(write.as_ref().filter(|h| h.readable)),
+            HandleKind::Write => write.as_ref(),
         };
         let found = found?;
-        found.touch();
+        found.mark_used();
         Some(Arc::clone(found))
     }
 
     /// A handle for this use: the one that is held, or a new one.
     ///
     /// # Errors
-    /// Those of the host; `ESTALE` if it is no longer where it was found; `ENFILE` if no handle can
-    /// be given up for it; `EAGAIN` if it would have to wait and may not.
+    /// Those of the host; `ESTALE` if the file is no longer where it was found; `ENFILE` if no
+    /// handle can be evicted for it; `EAGAIN` if it would have to wait and may not.
     pub(crate) fn handle(
         self: &Arc<Self>,
-        what: Use,
+        kind: HandleKind,
         patience: Patience,
     ) -> Result<Arc<Handle>, Errno> {
-        match self.held(what) {
+        match self.held_handle(kind) {
             Some(handle) => Ok(handle),
-            None => self.open_handle(what, patience),
+            None => self.open_handle(kind, patience),
         }
     }
 
-    fn open_handle(self: &Arc<Self>, what: Use, patience: Patience) -> Result<Arc<Handle>, Errno> {
+    fn open_handle(
+        self: &Arc<Self>,
+        kind: HandleKind,
+        patience: Patience,
+    ) -> Result<Arc<Handle>, Errno> {
         let mut plain = OFlags::NONBLOCK | OFlags::NOCTTY;
-        if self.tree.access() == Access::Ours {
+        if self.tree.atime_source() == AtimeSource::Own {
             plain |= OFlags::NOATIME;
         }
-        let kind = if self.is_dir() {
+        let dir_flag = if self.is_dir() {
             OFlags::DIRECTORY
         } else {
             OFlags::empty()
         };
-        match what {
-            Use::Path => {
-                let fd = self.reopen(OFlags::PATH | kind, patience)?;
-                self.keep(fd, what, false)
+        match kind {
+            HandleKind::Path => {
+                let fd = self.reopen(OFlags::PATH | dir_flag, patience)?;
+                self.install_handle(fd, kind, false)
             }
-            Use::Read => {
-                let fd = self.reopen(OFlags::RDONLY | plain | kind, patience)?;
-                self.keep(fd, what, true)
+            HandleKind::Read => {
+                let fd = self.reopen(OFlags::RDONLY | plain | dir_flag, patience)?;
+                self.install_handle(fd, kind, true)
             }
-            Use::Write => match self.reopen(OFlags::RDWR | plain, patience) {
-                Ok(fd) => self.keep(fd, what, true),
-                // Who may write need not be able to read.
+            HandleKind::Write => match self.reopen(OFlags::RDWR | plain, patience) {
+                Ok(fd) => self.install_handle(fd, kind, true),
+                // A process that may write the file may not be able to read it.
                 Err(Errno::EACCES) => {
                     let fd = self.reopen(OFlags::WRONLY | plain, patience)?;
-                    self.keep(fd, what, false)
+                    self.install_handle(fd, kind, false)
                 }
                 Err(errno) => Err(errno),
             },
         }
     }
 
+    fn as_owner(self: &Arc<Self>) -> Weak<dyn HandleOwner> {
+        let weak: Weak<Self> = Arc::downgrade(self);
+        weak
+    }
+
     /// Makes a handle of a descriptor on this file.
     ///
     /// # Errors
     /// `ENFILE`.
-    pub(crate) fn keep(
+    pub(crate) fn install_handle(
         self: &Arc<Self>,
         fd: OwnedFd,
-        what: Use,
-        reads: bool,
+        kind: HandleKind,
+        readable: bool,
     ) -> Result<Arc<Handle>, Errno> {
-        let handle = Handle::new(fd, what, reads, self);
+        let handle = Handle::new(fd, kind, readable, self.as_owner());
         let inode = self.inode();
         let mut handles = self.handles.lock();
-        if let Some(other) = &handles.held[what as usize] {
-            // Someone was faster; this one is closed when it is dropped.
+        if let Some(other) = &handles.held[kind as usize] {
+            // Another thread was faster; this handle is closed when it is dropped.
             return Ok(Arc::clone(other));
         }
-        handles.held[what as usize] = Some(Arc::clone(&handle));
-        self.note_hook(inode.as_deref(), &handles);
+        handles.held[kind as usize] = Some(Arc::clone(&handle));
+        self.update_open_hook(inode.as_deref(), &handles);
         drop(handles);
         if let Err(errno) = self.tree.pool.admit(&handle) {
-            self.take_out(&handle);
+            self.remove_handle(&handle);
             return Err(errno);
         }
         Ok(handle)
     }
 
-    /// Gives a handle up, unless it is needed; whether it is gone.
-    pub(crate) fn let_go(&self, handle: &Arc<Handle>) -> bool {
-        {
-            let handles = self.handles.lock();
-            if handles.nameless || !self.has_place() {
-                return false;
-            }
-        }
-        self.take_out(handle);
-        true
-    }
-
-    fn take_out(&self, handle: &Arc<Handle>) {
+    fn remove_handle(&self, handle: &Arc<Handle>) {
         let inode = self.inode();
         let mut handles = self.handles.lock();
-        let slot = &mut handles.held[handle.what as usize];
+        let slot = &mut handles.held[handle.kind as usize];
         let gone = match slot {
             Some(held) if Arc::ptr_eq(held, handle) => slot.take(),
             _ => None,
         };
-        self.note_hook(inode.as_deref(), &handles);
+        self.update_open_hook(inode.as_deref(), &handles);
         drop(handles);
         drop(gone);
     }
 
-    /// Gives up the handle for this use, whoever needs it.
-    pub(crate) fn drop_handle(&self, what: Use) {
+    /// Drops the handle for this use, even if it is needed.
+    pub(crate) fn drop_handle(&self, kind: HandleKind) {
         let inode = self.inode();
         let mut handles = self.handles.lock();
         if handles.nameless {
             return;
         }
-        let gone = handles.held[what as usize].take();
-        self.note_hook(inode.as_deref(), &handles);
+        let gone = handles.held[kind as usize].take();
+        self.update_open_hook(inode.as_deref(), &handles);
         drop(handles);
         drop(gone);
     }
 
     /// G1. The handles are locked.
-    fn note_hook(&self, inode: Option<&Inode>, handles: &Handles) {
+    fn update_open_hook(&self, inode: Option<&Inode>, handles: &Handles) {
         let [_, read, write] = &handles.held;
-        let ready = read.is_some() || write.as_ref().is_some_and(|h| h.reads);
+        let ready = read.is_some() || write.as_ref().is_some_and(|h| h.readable);
         let Some(inode) = inode else { return };
         if !matches!(inode.kind(), mode::S_IFREG | mode::S_IFDIR) {
             return;
@@ -180,24 +168,24 @@ impl Node {
         }
     }
 
-    /// Says whether nothing but a handle leads to it; then one must be held.
+    /// Notes whether only a handle leads to the file; then one must be held.
     pub(crate) fn set_nameless(&self, nameless: bool) {
         self.handles.lock().nameless = nameless;
     }
 
-    /// Opens this file of the host once more.
+    /// Opens the same file of the host once more.
     fn reopen(self: &Arc<Self>, flags: OFlags, patience: Patience) -> Result<OwnedFd, Errno> {
         let opened = self.reopen_once(flags, patience);
         match opened {
-            // A stranger's file.
+            // The file belongs to another user.
             Err(Errno::EPERM) if flags.contains(OFlags::NOATIME) => {
                 self.reopen(flags.difference(OFlags::NOATIME), patience)
             }
             Err(Errno::EMFILE | Errno::ENFILE) => {
-                self.tree.pool.relieve();
+                self.tree.pool.shrink();
                 self.reopen_once(flags, patience)
             }
-            // A lease that must be given back, which takes the time it takes.
+            // A lease must be broken first, and the wait for that is not bounded.
             Err(Errno::EAGAIN)
                 if patience == Patience::Wait && flags.contains(OFlags::NONBLOCK) =>
             {
@@ -209,7 +197,8 @@ impl Node {
 
     fn reopen_once(self: &Arc<Self>, flags: OFlags, patience: Patience) -> Result<OwnedFd, Errno> {
         if patience == Patience::Wait
-            && let (Some(proc), Some(handle)) = (&self.tree.proc, self.held(Use::Path))
+            && let (Some(proc), Some(handle)) =
+                (&self.tree.proc, self.held_handle(HandleKind::Path))
         {
             return reopen_by_number(proc, &handle, flags);
         }
@@ -218,17 +207,17 @@ impl Node {
             if self.handles.lock().nameless {
                 return Err(Errno::ESTALE);
             }
-            let places = self.places();
-            if places.is_empty() {
+            let aliases = self.aliases();
+            if aliases.is_empty() {
                 return match self.is_dir() {
                     true => self.reopen_at(None, flags, patience),
-                    // By its number it could be, which may wait.
+                    // It could be reopened by its number, which may wait.
                     false if patience == Patience::Cached => Err(Errno::EAGAIN),
                     false => Err(Errno::ESTALE),
                 };
             }
-            for place in places {
-                match self.reopen_at(Some(place), flags, patience) {
+            for alias in aliases {
+                match self.reopen_at(Some(alias), flags, patience) {
                     Err(Errno::ESTALE) => {}
                     // Another name may be in a directory that can be searched.
                     Err(Errno::EACCES) => end = Errno::EACCES,
@@ -248,15 +237,15 @@ impl Node {
     /// `ESTALE` if it is not there, those of the host.
     fn reopen_at(
         self: &Arc<Self>,
-        place: Option<Place>,
+        alias: Option<Alias>,
         flags: OFlags,
         patience: Patience,
     ) -> Result<OwnedFd, Errno> {
-        let (anchor, path) = self.route(place, patience)?;
+        let (anchor, path) = self.route(alias, patience)?;
         let path: &[u8] = if path.is_empty() { b"." } else { &path };
-        let way = self.tree.way;
-        match way.open(&*anchor, path, flags, Mode::empty(), patience) {
-            Ok(fd) if self.is_root() || look(&fd, b"", patience)?.id == self.id => Ok(fd),
+        let opener = self.tree.opener;
+        match opener.open(&*anchor, path, flags, Mode::empty(), patience) {
+            Ok(fd) if self.is_root() || stat_at(&fd, b"", patience)?.id == self.id => Ok(fd),
             Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Err(Errno::ESTALE),
             Err(errno) => Err(errno),
         }
@@ -265,25 +254,25 @@ impl Node {
     /// A handle on a directory above, and the path from there.
     fn route(
         self: &Arc<Self>,
-        place: Option<Place>,
+        alias: Option<Alias>,
         patience: Patience,
     ) -> Result<(Arc<Handle>, Vec<u8>), Errno> {
         let mut names: Vec<(Arc<Self>, Box<[u8]>)> = Vec::new();
         let mut node = Arc::clone(self);
-        let mut next = place;
+        let mut next = alias;
         let mut anchor = loop {
             match next {
-                // What others move may have places in a ring, all of them of the past.
+                // Moves by others can leave aliases that form a ring, all of them outdated.
                 Some(_) if names.len() > DEPTH_MAX => return Err(Errno::ESTALE),
-                Some(place) => {
-                    names.push((node, place.name));
-                    node = place.parent;
-                    if let Some(handle) = node.held(Use::Path) {
+                Some(alias) => {
+                    names.push((node, alias.name));
+                    node = alias.parent;
+                    if let Some(handle) = node.held_handle(HandleKind::Path) {
                         break handle;
                     }
-                    next = node.place();
+                    next = node.last_alias();
                 }
-                None => break node.held(Use::Path).ok_or(Errno::ESTALE)?,
+                None => break node.held_handle(HandleKind::Path).ok_or(Errno::ESTALE)?,
             }
         };
         let mut path = Vec::new();
@@ -293,18 +282,18 @@ impl Node {
             }
             path.extend_from_slice(&name);
             if path.len() > PATH_ROOM && !names.is_empty() {
-                let way = self.tree.way;
+                let opener = self.tree.opener;
                 let flags = OFlags::PATH | OFlags::DIRECTORY;
-                let fd = way.open(&*anchor, &path, flags, Mode::empty(), patience)?;
-                anchor = Handle::new(fd, Use::Path, false, &node);
+                let fd = opener.open(&*anchor, &path, flags, Mode::empty(), patience)?;
+                anchor = Handle::new(fd, HandleKind::Path, false, node.as_owner());
                 path.clear();
             }
         }
         Ok((anchor, path))
     }
 
-    /// The inode is gone: nobody can ask for more than the way to its children.
-    pub(crate) fn gone(&self) {
+    /// The inode is gone: only the way to its children may still be needed.
+    pub(crate) fn release_handles(&self) {
         let mut handles = self.handles.lock();
         handles.nameless = false;
         let held = if self.is_dir() {
@@ -317,15 +306,28 @@ impl Node {
     }
 }
 
-/// Opens what `handle` is on once more, whatever its name is.
+impl HandleOwner for Node {
+    fn evict(&self, handle: &Arc<Handle>) -> bool {
+        {
+            let handles = self.handles.lock();
+            if handles.nameless || !self.has_alias() {
+                return false;
+            }
+        }
+        self.remove_handle(handle);
+        true
+    }
+}
+
+/// Opens the file of `handle` once more, whatever its name is.
 fn reopen_by_number(proc: &OwnedFd, handle: &Handle, flags: OFlags) -> Result<OwnedFd, Errno> {
     #[cfg(test)]
     crate::stall::pass(handle, b"", Patience::Wait)?;
     let flags = flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC;
-    rustix::fs::openat(proc, number(handle), flags, Mode::empty()).map_err(errno)
+    rustix::fs::openat(proc, fd_name(handle), flags, Mode::empty()).map_err(errno)
 }
 
 /// The name of a handle in `/proc/self/fd`.
-pub(crate) fn number(handle: &Handle) -> String {
+pub(crate) fn fd_name(handle: &Handle) -> String {
     handle.as_fd().as_raw_fd().to_string()
 }

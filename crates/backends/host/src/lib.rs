@@ -3,44 +3,45 @@
 //!
 //! # Kernel analogue
 //! A network file system: names and attributes are cached here, the truth is elsewhere, and a
-//! policy says for how long an answer holds.
+//! policy decides how long an answer is valid.
 //!
-//! | policy | names, misses, attributes | a cached open | what others change is seen |
+//! | policy | names, misses, attributes | a cached open | changes by others are seen |
 //! |---|---|---|---|
-//! | [`Policy::Exclusive`] | kept | no call of the host | never |
-//! | [`Policy::Notify`] | kept until inotify tells | no call of the host | after a moment |
+//! | [`Policy::Exclusive`] | cached | no call of the host | never |
+//! | [`Policy::Notify`] | cached until an inotify event | no call of the host | after a moment |
 //! | [`Policy::Revalidate`] | asked for at each use | a look at each name | at once |
 //! | [`Policy::None`] | the same, and no file stays open | the same, and open and close | at once |
 //!
-//! Data is never kept: reads and writes are the host's, by a descriptor that all openings of a file
-//! share. Times, sizes and blocks of our own changes are right at once under every policy.
+//! Data is never cached: reads and writes are the host's, by a descriptor that all openings of a
+//! file share. Times, sizes and blocks are right at once after our own changes, under every policy.
 //!
 //! # Staying inside
-//! The directory is held by an `O_PATH` descriptor. From there on, everything is one component in a
-//! directory that is held, by calls that follow no link; or a path of such components below one, by
-//! openat2(2) with `RESOLVE_BENEATH`, `RESOLVE_NO_MAGICLINKS` and `RESOLVE_NO_SYMLINKS`, or where
-//! that is refused by openat(2) with `O_NOFOLLOW`, step by step. What is opened by a path is
-//! compared with what it was when it was found. Links are followed by the core, inside the tree.
+//! An `O_PATH` descriptor holds the directory. From there on each call is about one component in a
+//! directory that is held, and follows no link; or it opens a path of such components. Paths are
+//! opened by openat2(2) with `RESOLVE_BENEATH`, `RESOLVE_NO_MAGICLINKS` and `RESOLVE_NO_SYMLINKS`,
+//! or where the host refuses that, by openat(2) with `O_NOFOLLOW`, step by step. A file that is
+//! opened by a path is compared with its identity. The core follows links, inside the tree.
 //!
 //! # Locks
 //! | class | protects |
 //! |---|---|
-//! | `HostEvents` | events being dealt with: over calls of the host and of the core |
-//! | `HostListing` | where the handle of a directory stands: over a listing |
-//! | `HostAttr` | attributes being brought up to date: over a look at the host |
-//! | `HostHandles`, `HostPlace`, `HostTable`, `HostDevices`, `HostWatches`, `HostPool` | books |
+//! | `HostEvents` | the processing of events: over calls of the host and of the core |
+//! | `HostListing` | the position of a directory's handle: over a listing |
+//! | `HostAttr` | attributes during a refresh: over a look at the host |
+//! | `HostHandles`, `HostPlace`, `HostTable` | bookkeeping of handles, aliases and inodes |
+//! | `HostDevices`, `HostWatches`, `HostPool` | bookkeeping of devices, watches and the pool |
 //!
 //! # Rules
 //! R1. Over a call of the host no lock is held but of the inode that the call is about: a host that
-//!     stands still holds up who asked for that file, and nobody else.
+//!     hangs delays the callers that use that file, and no others.
 //! R2. No inode, node or handle is dropped while a lock of this crate is held.
 //! R3. An errno of the host is passed on as it is.
 //!
 //! # Limits
-//! * Calls of the host are made with the process's own rights; guests' are checked by the core.
-//! * A file that others moved, and whose handle was given up, is `ESTALE` to who has it open,
-//!   unless it has another name that was met here.
-//! * A file by two names, one of which is in a directory without a watch: see `watch`.
+//! * Calls of the host are made with the process's own rights; the core checks guests' rights.
+//! * A file that others moved, and whose handle was evicted, is `ESTALE` for its openings, unless
+//!   it has another name that was met here.
+//! * A file with two names, one of which is in a directory without a watch: see `events`.
 //! * Attributes of links and special files need a `/proc` in the process's namespace.
 //! * io_uring is used with the feature `io-uring`, for data that a ring moves, and nothing else.
 //!
@@ -68,31 +69,37 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod adopt;
 mod attr;
 #[cfg(feature = "io-uring")]
-mod carry;
+mod carrier;
 mod create;
 mod data;
-mod face;
+mod enforced;
+mod events;
 mod handles;
-mod held;
-mod hook;
+#[cfg(feature = "io-uring")]
+mod kernel_ring;
 mod list;
-mod names;
+mod lookup;
 mod node;
+mod open;
+mod ops;
 mod options;
 mod owner;
-mod places;
 mod pool;
+mod refresh;
 mod rename;
+mod set_acl;
 #[cfg(test)]
 mod stall;
 mod superblock;
 mod sys;
 mod tree;
-mod watch;
+mod unlink;
+mod watches;
 mod xattr;
 
-pub use held::{HELD, HeldFlags};
+pub use enforced::{HELD, HeldFlags};
 pub use options::{Crossing, HostOptions, Ownership, Policy, Reach};
 pub use superblock::HostFs;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listing a directory, by positions of the host.
+//! Listing a directory, by the host's positions.
 //!
 //! # Rules
-//! R1. All openings share one handle, which stands where the last one listed: it is led to its
-//!     place before each listing, under the directory's `HostListing` lock.
+//! R1. All openings share one handle. It is moved to the caller's position before each listing,
+//!     under the directory's `HostListing` lock.
 
 use crate::node::Node;
 use crate::options::Ownership;
-use crate::pool::Use;
+use crate::pool::HandleKind;
 use crate::sys::errno;
 use openpath_abi::Errno;
 use openpath_vfs::{Listed, Patience};
 use rustix::fs::{FileType, RawDir, SeekFrom};
 use std::sync::Arc;
 
-/// Room for what is listed at once.
-const ROOM: usize = 32 << 10;
+/// The size of the buffer for one call.
+const BUFFER_SIZE: usize = 32 << 10;
 
-/// One entry of the host, until it is handed on.
-struct Line {
+/// One entry of the host, until it is emitted.
+struct Entry {
     name: Vec<u8>,
     ino: u64,
     kind: u8,
@@ -36,20 +36,20 @@ impl Node {
             return Err(Errno::ENOTDIR);
         }
         let mut from = from.max(0).cast_unsigned();
-        let mut buf = Vec::with_capacity(ROOM);
+        let mut buf = Vec::with_capacity(BUFFER_SIZE);
         loop {
-            let lines = self.batch(from, &mut buf)?;
-            let Some(last) = lines.last() else {
+            let entries = self.batch(from, &mut buf)?;
+            let Some(last) = entries.last() else {
                 return Ok(());
             };
             from = last.next.cast_unsigned();
-            for line in &lines {
-                let is_self = line.name == b"." || line.name == b"..";
+            for entry in &entries {
+                let is_self = entry.name == b"." || entry.name == b"..";
                 let listed = Listed {
-                    name: &line.name,
-                    ino: line.ino,
-                    kind: line.kind,
-                    next: line.next,
+                    name: &entry.name,
+                    ino: entry.ino,
+                    kind: entry.kind,
+                    next: entry.next,
                 };
                 if !is_self && !emit(listed) {
                     return Ok(());
@@ -59,30 +59,30 @@ impl Node {
     }
 
     /// What one call of the host lists from a position on.
-    fn batch(self: &Arc<Self>, from: u64, buf: &mut Vec<u8>) -> Result<Vec<Line>, Errno> {
-        let handle = self.handle(Use::Read, Patience::Wait)?;
-        let _turn = self.listing.lock();
+    fn batch(self: &Arc<Self>, from: u64, buf: &mut Vec<u8>) -> Result<Vec<Entry>, Errno> {
+        let handle = self.handle(HandleKind::Read, Patience::Wait)?;
+        let _locked = self.listing.lock();
         rustix::fs::seek(&*handle, SeekFrom::Start(from)).map_err(errno)?;
-        let mut lines = Vec::new();
-        let mut entries = RawDir::new(&*handle, buf.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
+        let mut entries = Vec::new();
+        let mut raw = RawDir::new(&*handle, buf.spare_capacity_mut());
+        while let Some(entry) = raw.next() {
             let entry = entry.map_err(errno)?;
-            lines.push(Line {
+            entries.push(Entry {
                 name: entry.file_name().to_bytes().to_vec(),
                 ino: self.tree.number_on(self.id.dev, entry.ino()),
                 kind: self.kind(entry.file_type()),
                 next: entry.next_entry_cookie().cast_signed(),
             });
-            if entries.is_buffer_empty() {
+            if raw.is_buffer_empty() {
                 break;
             }
         }
-        Ok(lines)
+        Ok(entries)
     }
 }
 
 impl Node {
-    /// The kind of an entry, as far as its name alone tells.
+    /// The type of an entry, as far as the host's type tells.
     fn kind(&self, file_type: FileType) -> u8 {
         let kept = matches!(self.tree.options.ownership, Ownership::Xattr { .. });
         match file_type {

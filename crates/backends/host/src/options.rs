@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a tree is made with.
+//! The options of a tree.
 
-use crate::held::HeldFlags;
+use crate::enforced::HeldFlags;
 use rustix::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Who else changes the directory, and so what may be kept of it.
+/// Whether other programs change the directory, and so what may be cached of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Policy {
-    /// Nobody but this tree does: names, misses and attributes are kept until a call of ours
-    /// changes them. What others change all the same is not seen.
+    /// No other program does: names, misses and attributes are cached until a call of ours changes
+    /// them. Changes that others make all the same are not seen.
     Exclusive,
-    /// Others may. What they change is told by inotify(7) and forgotten then: after the change by
-    /// as long as the host needs to tell it and a thread to hear it.
+    /// Others may. inotify(7) reports their changes, which drop what is cached of them. The delay
+    /// is the time that the host needs to queue the event and a thread to process it.
     Notify,
     /// Others may. Each use of a name asks the host.
     #[default]
@@ -22,85 +22,85 @@ pub enum Policy {
     None,
 }
 
-/// Whose the files are, here and on the host.
+/// How owners are shown here and stored on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ownership {
-    /// Owner, group and mode are the host's. To give files to others than the process's own user
-    /// takes the host's root.
+    /// Owner, group and mode are the host's. Only the host's root can give files to others than the
+    /// process's own user.
     #[default]
     PassThrough,
-    /// Every file is shown as this user's and group's, and is on the host whoever's the process
-    /// is. chown(2) to anyone else is `EPERM`.
+    /// Every file is shown with this user and group, and belongs to the process's user on the host.
+    /// chown(2) to any other user is `EPERM`.
     Squash {
-        /// Owner as shown.
+        /// The owner shown.
         uid: u32,
-        /// Group as shown.
+        /// The group shown.
         gid: u32,
     },
-    /// Owner, group, mode and device number of regular files and directories are kept in the
-    /// attribute `user.openpath.attr`; devices, FIFOs and sockets are empty regular files with it.
-    /// What has none is shown as this user's and group's, symbolic links always.
+    /// The attribute `user.openpath.attr` stores owner, group, mode and device number of regular
+    /// files and directories. Devices, FIFOs and sockets are empty regular files with it. A file
+    /// without it is shown with this user and group, a symbolic link always.
     Xattr {
-        /// Owner of what has no attribute.
+        /// Owner of a file without the attribute.
         uid: u32,
-        /// Group of what has no attribute.
+        /// Group of a file without the attribute.
         gid: u32,
     },
 }
 
-/// What happens where something else is mounted below the directory on the host.
+/// What happens where the host has mounted something else below the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Crossing {
-    /// It is part of the tree; numbers of its inodes are told apart by their high bits.
+    /// It is part of the tree; the high bits of inode numbers tell the mounts apart.
     #[default]
     Cross,
     /// It cannot be entered: `EXDEV`.
     Stay,
-    /// It is part of the tree, unless the kernel makes it up (proc, sysfs and their like): that
-    /// cannot be entered, and no such tree can be made: `EXDEV`. Of this process such files say
-    /// what a guest of it is not to know, and writing them changes it.
+    /// It is part of the tree, unless it is a pseudo file system (proc, sysfs and the like): that
+    /// cannot be entered, and no tree can be made of one (`EXDEV`). Their files tell what a guest
+    /// must not know of this process, and a write to them changes the process.
     Stored,
 }
 
-/// How the host is asked for names.
+/// How paths are opened on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reach {
-    /// By openat2(2) if the host has it and allows it, else by steps.
+    /// With openat2(2) if the host has and allows it, else by steps.
     #[default]
     Best,
-    /// By openat(2) with `O_NOFOLLOW`, one component at a time.
+    /// With openat(2) and `O_NOFOLLOW`, one component at a time.
     Steps,
 }
 
 /// How to make a tree.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
-    /// Who else changes the directory.
+    /// Whether others change the directory.
     pub policy: Policy,
-    /// Whose the files are.
+    /// How owners are shown and stored.
     pub ownership: Ownership,
     /// Whether mounts of the host are crossed.
     pub crossing: Crossing,
-    /// How names are reached.
+    /// How paths are opened.
     pub reach: Reach,
-    /// The most descriptors of the host that are held, at least 16; a quarter of the process's
-    /// limit at most.
+    /// The most descriptors of the host that are held: at least 16, and at most a quarter of the
+    /// process's limit.
     pub handles_max: usize,
     /// The most directories that are watched ([`Policy::Notify`]).
     pub watches_max: usize,
-    /// The most reads, writes and syncs of rings that the kernel's own ring has at a time, 4096 at
-    /// most; 0: it is not used. It is made when it is first needed, with a thread. Without the
-    /// feature `io-uring`, or where the kernel gives none, workers do all.
+    /// The most reads, writes and syncs of rings that are in the kernel's own ring at a time, 4096
+    /// at most; 0 turns it off. The ring is made when it is first needed, with a thread. Without
+    /// the feature `io-uring`, or where the kernel refuses a ring, workers do the operations.
     pub kernel_ring: u32,
-    /// Where the directory is found again after it was removed; [`crate::HostFs::open`] says it.
+    /// Where to find the directory again after it was removed; set by [`crate::HostFs::open`].
     pub path: Option<PathBuf>,
-    /// `/proc/self/fd`, where this process's namespace has none; else it is opened. By it a file
-    /// that has lost its name is opened once more.
+    /// `/proc/self/fd`, for a process whose namespace has no `/proc`; else it is opened. Files that
+    /// have lost their name are reopened through it.
     pub descriptors: Option<Arc<OwnedFd>>,
     /// Name of the file system type, as `/proc/mounts` shows it.
     pub kind: &'static str,
-    /// Mount flags of the host that are enforced where the tree is shown: a mount with another
-    /// flag is not entered (`EXDEV`). `None`: flags of mounts do not matter.
+    /// Mount flags of the host that are enforced where the tree is shown: a mount with any other
+    /// flag is not entered (`EXDEV`). `None`: mount flags do not matter.
     pub held: Option<Arc<HeldFlags>>,
     /// Nothing may be changed.
     pub read_only: bool,

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whose files are, here and on the host.
+//! Owners of files: as the host stores them, and as a guest sees them.
 //!
 //! # Layout
 //! With [`Ownership::Xattr`] the attribute [`ATTRIBUTE`] of a regular file or directory holds mode,
-//! owner, group and device number as decimal numbers with a blank between two. A value that is none
-//! of ours counts as none.
+//! owner, group and device number as decimal numbers, separated by blanks. Any other value counts
+//! as none.
 
 use crate::node::Node;
 use crate::options::Ownership;
 use crate::pool::Handle;
-use crate::sys::{Facts, errno};
+use crate::sys::{HostStat, errno};
 use crate::tree::Tree;
 use openpath_abi::{Errno, mode};
 use openpath_vfs::Attr;
 use rustix::fd::AsFd;
 use rustix::fs::XattrFlags;
 
-/// What begins the names of attributes that are the tree's own.
-pub(crate) const OWN: &[u8] = b"user.openpath.";
-/// What begins the names of a guest's attributes whose names would begin so.
-pub(crate) const ESCAPED: &[u8] = b"user.openpath.openpath.";
+/// Prefix of the attributes that are the tree's own.
+pub(crate) const OWN_PREFIX: &[u8] = b"user.openpath.";
+/// Prefix under which a guest's attributes with that prefix are stored.
+pub(crate) const ESCAPED_PREFIX: &[u8] = b"user.openpath.openpath.";
 /// The attribute with mode, owner, group and device number.
 pub(crate) const ATTRIBUTE: &str = "user.openpath.attr";
 /// The longest value of it.
-const ROOM: usize = 64;
+const VALUE_MAX: usize = 64;
 
-/// What the guest sees of a file where the host's own attributes do not tell.
+/// The attributes that the guest sees where the host's do not tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Guest {
+pub(crate) struct StoredAttr {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) rdev: u64,
 }
 
-impl Guest {
+impl StoredAttr {
     pub(crate) fn of(attr: &Attr, rdev: u64) -> Self {
         Self {
             mode: attr.mode,
@@ -57,12 +57,12 @@ impl Guest {
         })
     }
 
-    /// What is kept of `file`.
+    /// The stored attributes of `file`, if it has some.
     ///
     /// # Errors
-    /// Those of the host, but for having none.
+    /// Those of the host, except for having none.
     pub(crate) fn read(file: impl AsFd) -> Result<Option<Self>, Errno> {
-        let mut value = [0; ROOM];
+        let mut value = [0; VALUE_MAX];
         match rustix::fs::fgetxattr(file, ATTRIBUTE, &mut value) {
             Ok(len) => Ok(value.get(..len).and_then(Self::parse)),
             Err(rustix::io::Errno::NODATA | rustix::io::Errno::RANGE) => Ok(None),
@@ -70,7 +70,7 @@ impl Guest {
         }
     }
 
-    /// Keeps it with `file`.
+    /// Stores them with `file`.
     ///
     /// # Errors
     /// Those of the host; `EOPNOTSUPP` where it has no such attributes.
@@ -88,54 +88,62 @@ impl Guest {
 }
 
 impl Tree {
-    /// What the host says of a file, as the guest sees it; with [`Ownership::Xattr`] `file` is a
-    /// handle on it that can be read, if there is one.
+    /// The attributes of a file as the guest sees them. With [`Ownership::Xattr`] `file` is a
+    /// readable handle on it, if there is one.
     ///
     /// # Errors
     /// Those of the host.
-    pub(crate) fn shown(&self, facts: Facts, file: Option<&Handle>) -> Result<Facts, Errno> {
+    pub(crate) fn apply_ownership(
+        &self,
+        stat: HostStat,
+        file: Option<&Handle>,
+    ) -> Result<HostStat, Errno> {
         let kept = match file {
-            Some(file) => Guest::read(file)?,
+            Some(file) => StoredAttr::read(file)?,
             None => None,
         };
-        Ok(self.shown_as(facts, kept))
+        Ok(self.apply_stored(stat, kept))
     }
 
-    /// As [`Tree::shown`], of a file that is open.
-    pub(crate) fn shown_by(&self, facts: Facts, file: impl AsFd) -> Result<Facts, Errno> {
-        Ok(self.shown_as(facts, Guest::read(file)?))
+    /// As [`Tree::apply_ownership`], for an open file.
+    pub(crate) fn apply_stored_of(
+        &self,
+        stat: HostStat,
+        file: impl AsFd,
+    ) -> Result<HostStat, Errno> {
+        Ok(self.apply_stored(stat, StoredAttr::read(file)?))
     }
 
-    /// Whether owner and mode of such a file are kept in an attribute.
-    pub(crate) fn is_kept_by_attribute(&self, facts: &Facts) -> bool {
+    /// Whether owner and mode of such a file are stored in an attribute.
+    pub(crate) fn stores_attr(&self, stat: &HostStat) -> bool {
         let kept = matches!(self.options.ownership, Ownership::Xattr { .. });
-        kept && matches!(facts.kind(), mode::S_IFREG | mode::S_IFDIR)
+        kept && matches!(stat.kind(), mode::S_IFREG | mode::S_IFDIR)
     }
 
-    /// As [`Tree::shown`], with what is kept of it.
-    pub(crate) fn shown_as(&self, mut facts: Facts, kept: Option<Guest>) -> Facts {
+    /// As [`Tree::apply_ownership`], with the stored attributes.
+    pub(crate) fn apply_stored(&self, mut stat: HostStat, kept: Option<StoredAttr>) -> HostStat {
         match self.options.ownership {
             Ownership::PassThrough => {}
             Ownership::Squash { uid, gid } => {
-                facts.attr.uid = uid;
-                facts.attr.gid = gid;
+                stat.attr.uid = uid;
+                stat.attr.gid = gid;
             }
             Ownership::Xattr { uid, gid } => {
-                facts.attr.uid = uid;
-                facts.attr.gid = gid;
-                if let Some(guest) = kept.filter(|guest| fits(guest.mode, facts.kind())) {
-                    facts.attr.mode = guest.mode;
-                    facts.attr.uid = guest.uid;
-                    facts.attr.gid = guest.gid;
-                    facts.rdev = guest.rdev;
+                stat.attr.uid = uid;
+                stat.attr.gid = gid;
+                if let Some(stored) = kept.filter(|stored| fits(stored.mode, stat.kind())) {
+                    stat.attr.mode = stored.mode;
+                    stat.attr.uid = stored.uid;
+                    stat.attr.gid = stored.gid;
+                    stat.rdev = stored.rdev;
                 }
             }
         }
-        facts
+        stat
     }
 }
 
-/// Whether a file of the host of type `kind` can stand for one of this mode.
+/// Whether a host file of type `kind` can stand for a file with this mode.
 fn fits(mode_bits: u32, kind: u32) -> bool {
     match mode::file_type(mode_bits) {
         mode::S_IFDIR => kind == mode::S_IFDIR,
@@ -145,8 +153,8 @@ fn fits(mode_bits: u32, kind: u32) -> bool {
 }
 
 impl Node {
-    /// Whether owner and mode are kept in an attribute.
-    pub(crate) fn is_owned_by_attribute(&self) -> bool {
+    /// Whether owner and mode are stored in an attribute.
+    pub(crate) fn stores_attr(&self) -> bool {
         let kept = matches!(self.tree.options.ownership, Ownership::Xattr { .. });
         kept && (self.is_file() || self.is_dir())
     }
@@ -157,10 +165,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ours_is_none() {
-        let parse = |text: &str| Guest::parse(text.as_bytes());
-        let guest = parse("33188 1000 100 0").expect("four numbers");
-        assert_eq!((guest.mode, guest.uid, guest.gid), (0o100_644, 1000, 100));
+    fn foreign_attribute_value_counts_as_none() {
+        let parse = |text: &str| StoredAttr::parse(text.as_bytes());
+        let stored = parse("33188 1000 100 0").expect("four numbers");
+        assert_eq!(
+            (stored.mode, stored.uid, stored.gid),
+            (0o100_644, 1000, 100)
+        );
         for text in ["", "1 2 3", "1 2 x 4", "-1 2 3 4", "1 4294967296 3 4"] {
             assert_eq!(parse(text), None, "{text}");
         }

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The descriptors of the host that a tree holds: a bounded number, the least used given up first.
+//! The descriptors of the host that a tree holds: a bounded number, evicted by a clock.
 //!
 //! # States
-//! A handle is made, admitted, used, and given up: then its inode lets go of it, and the last call
-//! that still uses it closes it. What lost its last known name keeps its handles, for nothing else
-//! leads to it; when all are such, no more are admitted (`ENFILE`).
+//! A handle is made, admitted, used and evicted. Eviction takes it from its inode; the last call
+//! that still uses it closes it. A file without a known name keeps its handles, because nothing
+//! else leads to it. When all handles are of such files, no more are admitted (`ENFILE`).
 //!
 //! # Rules
 //! R1. The pool's lock is held for bookkeeping alone: no call of the host, and no handle dropped.
-//! R2. The order is that of a clock: who was used since the hand passed stays for another round.
-//! R3. A handle is owned by its inode; the pool has it weakly, so that an inode that goes takes its
-//!     handles with it.
+//! R2. A handle that was used since the hand of the clock passed it stays for another round.
+//! R3. An inode owns its handles; the pool holds them weakly, so they go with the inode.
 
-use crate::node::Node;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word};
 use openpath_vfs::lock_order::HostPool;
@@ -20,40 +18,51 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// What a handle can do.
+/// What a handle can be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Use {
-    /// Be a place: `O_PATH`.
+pub(crate) enum HandleKind {
+    /// To locate the file: `O_PATH`.
     Path,
-    /// Be read; of a directory: be listed.
+    /// To read the file, or list the directory.
     Read,
-    /// Be written, and mostly read as well.
+    /// To write the file, and mostly to read it as well.
     Write,
+}
+
+/// The inode that a handle belongs to.
+pub(crate) trait HandleOwner: Send + Sync {
+    /// Drops a handle, unless it is needed; whether it was dropped.
+    fn evict(&self, handle: &Arc<Handle>) -> bool;
 }
 
 /// One descriptor of the host.
 pub(crate) struct Handle {
     fd: OwnedFd,
-    pub(crate) what: Use,
+    pub(crate) kind: HandleKind,
     /// It can be read.
-    pub(crate) reads: bool,
+    pub(crate) readable: bool,
     used: Word,
-    node: Weak<Node>,
+    owner: Weak<dyn HandleOwner>,
 }
 
 impl Handle {
-    pub(crate) fn new(fd: OwnedFd, what: Use, reads: bool, node: &Arc<Node>) -> Arc<Self> {
+    pub(crate) fn new(
+        fd: OwnedFd,
+        kind: HandleKind,
+        readable: bool,
+        owner: Weak<dyn HandleOwner>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             fd,
-            what,
-            reads,
+            kind,
+            readable,
             used: Word::new(1),
-            node: Arc::downgrade(node),
+            owner,
         })
     }
 
-    /// Notes that it is used.
-    pub(crate) fn touch(&self) {
+    /// Notes a use, for the clock.
+    pub(crate) fn mark_used(&self) {
         if self.used.get() == 0 {
             self.used.set(1);
         }
@@ -64,6 +73,15 @@ impl AsFd for Handle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// The handles of one inode, and its openings.
+#[derive(Default)]
+pub(crate) struct Handles {
+    pub(crate) held: [Option<Arc<Handle>>; 3],
+    pub(crate) nameless: bool,
+    /// Openings that report their end: for reading, for writing.
+    pub(crate) openings: [u64; 2],
 }
 
 /// The handles of one tree.
@@ -80,16 +98,16 @@ impl Pool {
         }
     }
 
-    /// Enters a handle, and gives up another one for it if there are too many.
+    /// Admits a handle, and evicts another one if there are too many.
     ///
     /// # Errors
     /// `ENFILE`: all others are needed.
     pub(crate) fn admit(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
-        let mut turns = 0;
+        let mut steps = 0;
         loop {
             {
                 let mut clock = self.clock.lock();
-                if clock.len() >= self.max && turns == 0 {
+                if clock.len() >= self.max && steps == 0 {
                     clock.retain(|handle| handle.strong_count() > 0);
                 }
                 if clock.len() < self.max {
@@ -97,26 +115,26 @@ impl Pool {
                     return Ok(());
                 }
             }
-            if turns > 2 * self.max || !self.give_up_one(&mut turns) {
+            if steps > 2 * self.max || !self.evict_one(&mut steps) {
                 return Err(Errno::ENFILE);
             }
         }
     }
 
-    /// Gives up a part of what is held, because the process has no descriptors left.
-    pub(crate) fn relieve(&self) {
-        let mut turns = 0;
+    /// Evicts a part of the handles, because the process has no descriptors left.
+    pub(crate) fn shrink(&self) {
+        let mut steps = 0;
         for _ in 0..=self.max / 8 {
-            if !self.give_up_one(&mut turns) {
+            if !self.evict_one(&mut steps) {
                 return;
             }
         }
     }
 
-    /// Turns the hand until one was given up; whether one was.
-    fn give_up_one(&self, turns: &mut usize) -> bool {
-        while *turns <= 2 * self.max {
-            *turns += 1;
+    /// Moves the hand until a handle is evicted; whether one was.
+    fn evict_one(&self, steps: &mut usize) -> bool {
+        while *steps <= 2 * self.max {
+            *steps += 1;
             let Some(next) = self.clock.lock().pop_front() else {
                 return false;
             };
@@ -126,8 +144,8 @@ impl Pool {
             let spared = handle.used.get() != 0;
             handle.used.set(0);
             let gone = !spared
-                && match handle.node.upgrade() {
-                    Some(node) => node.let_go(&handle),
+                && match handle.owner.upgrade() {
+                    Some(owner) => owner.evict(&handle),
                     None => true,
                 };
             if gone {

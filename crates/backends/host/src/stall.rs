@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A host that stands still below one directory, for as long as a test wants, and what goes on
+//! A host that hangs below one directory for as long as a test wants, and what must continue
 //! meanwhile.
 //!
 //! # Rules
-//! R1. Who looks at, opens, reads or renames what is below the directory waits at its gate; who may
-//!     not wait is told `EAGAIN`. Everything else passes.
+//! R1. A call that looks at, opens, reads or renames a file below the directory waits at its gate;
+//!     a call that may not wait fails with `EAGAIN`. Everything else passes.
 
-mod goes_on;
+mod lookups;
 mod moves;
-mod told;
+mod notify;
 
 use openpath_abi::Errno;
 use openpath_vfs::{Patience, Task};
@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// All gates that are shut.
+/// All shut gates.
 static GATES: Mutex<Vec<Arc<Gate>>> = Mutex::new(Vec::new());
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -43,13 +43,13 @@ pub(crate) fn pass(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<()
     }
     for gate in gates {
         if path != gate.dir && path.starts_with(&gate.dir) {
-            gate.stand(patience)?;
+            gate.wait(patience)?;
         }
     }
     Ok(())
 }
 
-/// What holds up who goes below a directory.
+/// Blocks calls below a directory.
 struct Gate {
     dir: PathBuf,
     state: Mutex<State>,
@@ -64,17 +64,17 @@ struct State {
 }
 
 impl Gate {
-    fn shut(dir: PathBuf) -> Shut {
+    fn shut(dir: PathBuf) -> ShutGate {
         let gate = Arc::new(Self {
             dir,
             state: Mutex::default(),
             changed: Condvar::new(),
         });
         lock(&GATES).push(Arc::clone(&gate));
-        Shut(gate)
+        ShutGate(gate)
     }
 
-    fn stand(&self, patience: Patience) -> Result<(), Errno> {
+    fn wait(&self, patience: Patience) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         if patience == Patience::Cached && !state.open {
             state.refused += 1;
@@ -93,11 +93,11 @@ impl Gate {
     }
 }
 
-/// A gate that opens when this goes.
-struct Shut(Arc<Gate>);
+/// A shut gate, which opens when this is dropped.
+struct ShutGate(Arc<Gate>);
 
-impl Shut {
-    /// Waits until so many stand before it.
+impl ShutGate {
+    /// Waits until so many calls wait at the gate.
     fn await_waiting(&self, count: usize) {
         let mut state = lock(&self.0.state);
         while state.waiting < count {
@@ -106,14 +106,14 @@ impl Shut {
         }
     }
 
-    /// How many stand before it, and how many were told not to.
+    /// How many calls wait, and how many were refused.
     fn counts(&self) -> (usize, usize) {
         let state = lock(&self.0.state);
         (state.waiting, state.refused)
     }
 }
 
-impl Drop for Shut {
+impl Drop for ShutGate {
     fn drop(&mut self) {
         lock(&GATES).retain(|gate| !Arc::ptr_eq(gate, &self.0));
         lock(&self.0.state).open = true;
@@ -121,17 +121,17 @@ impl Drop for Shut {
     }
 }
 
-/// A directory with one below that is to stand still and one that is not.
-struct Stage(PathBuf);
+/// A directory with one subdirectory that hangs and one that does not.
+struct TestDir(PathBuf);
 
-/// Files of the quiet directory that are asked for once each.
-const OTHERS: usize = 200;
-impl Stage {
+/// Files of the quick directory, each used once.
+const QUICK_FILES: usize = 200;
+impl TestDir {
     fn new(name: &str) -> Self {
         let place = std::env::temp_dir();
         let place = place.join(format!("openpath-stall-{}-{name}", std::process::id()));
         let _left_over = std::fs::remove_dir_all(&place);
-        for (dir, count) in [("slow", 4), ("quick", OTHERS)] {
+        for (dir, count) in [("slow", 4), ("quick", QUICK_FILES)] {
             std::fs::create_dir_all(place.join(dir)).expect("a directory");
             for n in 0..count {
                 std::fs::write(place.join(dir).join(format!("f{n}")), "x").expect("a file");
@@ -145,7 +145,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for TestDir {
     fn drop(&mut self) {
         let _goes_if_it_can = std::fs::remove_dir_all(&self.0);
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making a tree of a directory, and what the core asks of the whole.
+//! Making a tree of a directory, and the operations of the whole tree.
 
-use crate::acl::At;
+use crate::acl::AclTarget;
 use crate::node::Node;
 use crate::options::{Crossing, HostOptions, Ownership, Policy, Reach};
-use crate::pool::Use;
-use crate::sys::{Way, errno, has_openat2, is_made_up, look};
+use crate::pool::HandleKind;
+use crate::sys::{PathOpener, errno, has_openat2, is_pseudo, stat_at};
 use crate::tree::Tree;
-use crate::watch::Watcher;
+use crate::watches::Watches;
 use openpath_abi::{Errno, StatFs};
 use openpath_vfs::{Caching, Inode, Patience, SuperBlock, SuperBlockOps, SuperBlockOptions};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -16,17 +16,17 @@ use rustix::process::{Resource, getrlimit};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The fewest handles that a tree gets on with.
+/// The fewest handles that a tree works with.
 const HANDLES_MIN: usize = 16;
-/// What part of the process's descriptors a tree takes at most.
-const SHARE: u64 = 4;
+/// The share of the process's descriptors that a tree takes at most.
+const LIMIT_DIVISOR: u64 = 4;
 
 /// The file system type.
 #[derive(Clone, Copy, Debug)]
 pub struct HostFs;
 
 impl HostFs {
-    /// A tree that shows the directory at `path`, whose name is followed once, now.
+    /// A tree of the directory at `path`, which is resolved once, now.
     ///
     /// # Errors
     /// Those of open(2) with `O_PATH | O_DIRECTORY`; `EMFILE`, `EAGAIN` (no thread for watches);
@@ -42,33 +42,33 @@ impl HostFs {
         Self::over(dir, options)
     }
 
-    /// Waits until everything that others changed before is seen in this tree, if it is one of a
-    /// directory that is watched ([`Policy::Notify`]); of others it is at once.
+    /// Waits until this tree shows all earlier changes by others, if it watches its directory
+    /// ([`Policy::Notify`]); other trees show them at once.
     pub fn catch_up(tree: &SuperBlock) {
         if let Some(node) = Node::of(tree.root())
-            && let Some(watcher) = &node.tree.watcher
+            && let Some(watches) = &node.tree.watches
         {
-            watcher.catch_up();
+            watches.catch_up();
         }
     }
 
-    /// A tree that shows the directory that `dir` is open at; `O_PATH` is enough.
+    /// A tree of the directory that `dir` is open at; `O_PATH` is enough.
     ///
     /// # Errors
     /// `ENOTDIR`, `EXDEV` ([`Crossing::Stored`]), those of the host.
     pub fn over(dir: OwnedFd, options: HostOptions) -> Result<Arc<SuperBlock>, Errno> {
-        let facts = look(&dir, b"", Patience::Wait)?;
-        if !openpath_abi::mode::is_dir(facts.attr.mode) {
+        let stat = stat_at(&dir, b"", Patience::Wait)?;
+        if !openpath_abi::mode::is_dir(stat.attr.mode) {
             return Err(Errno::ENOTDIR);
         }
-        if options.crossing == Crossing::Stored && is_made_up(&dir)? {
+        if options.crossing == Crossing::Stored && is_pseudo(&dir)? {
             return Err(Errno::EXDEV);
         }
         let mut options = options;
-        options.handles_max = handles(options.handles_max);
-        let way = Way {
-            whole: options.reach == Reach::Best && has_openat2(&dir),
-            stay: options.crossing == Crossing::Stay,
+        options.handles_max = handle_limit(options.handles_max);
+        let opener = PathOpener {
+            openat2: options.reach == Reach::Best && has_openat2(&dir),
+            no_xdev: options.crossing == Crossing::Stay,
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = match &options.descriptors {
@@ -78,8 +78,8 @@ impl HostFs {
                 proc.ok().map(Arc::new)
             }
         };
-        let watcher = match options.policy {
-            Policy::Notify => Some(Watcher::new(options.watches_max)?),
+        let watches = match options.policy {
+            Policy::Notify => Some(Watches::new(options.watches_max)?),
             _ => None,
         };
         let name_max = rustix::fs::fstatfs(&dir).map_err(errno)?.f_namelen;
@@ -96,50 +96,56 @@ impl HostFs {
             acls: !matches!(options.ownership, Ownership::Squash { .. }),
             ..SuperBlockOptions::default()
         };
-        let tree = Tree::new(options, (way, proc), &facts, watcher);
+        let tree = Tree::new(options, (opener, proc), &stat, watches);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let open = match tree.is_kept_by_attribute(&facts) {
+        let open = match tree.stores_attr(&stat) {
             false => None,
-            true => Some(way.open(&dir, b".", flags, Mode::empty(), Patience::Wait)?),
+            true => Some(opener.open(&dir, b".", flags, Mode::empty(), Patience::Wait)?),
         };
         let (shown, at) = match &open {
-            None => (tree.shown(facts, None)?, At::Fd(dir.as_fd())),
-            Some(open) => (tree.shown_by(facts, open)?, At::Fd(open.as_fd())),
+            None => (
+                tree.apply_ownership(stat, None)?,
+                AclTarget::Fd(dir.as_fd()),
+            ),
+            Some(open) => (
+                tree.apply_stored_of(stat, open)?,
+                AclTarget::Fd(open.as_fd()),
+            ),
         };
         let root = tree.adopt(&shown, None, 0, || tree.acls(&shown, at));
         if let Some(node) = Node::of(&root) {
-            node.keep(dir, Use::Path, false)?;
+            node.install_handle(dir, HandleKind::Path, false)?;
         }
-        let ops = Box::new(Whole {
+        let ops = Box::new(TreeOps {
             tree: Arc::clone(&tree),
             root: Arc::clone(&root),
         });
         let sb = SuperBlock::new(root, ops, core);
-        if let Some(watcher) = &tree.watcher {
-            watcher.start(&tree, &sb)?;
+        if let Some(watches) = &tree.watches {
+            watches.start(&tree, &sb)?;
         }
         Ok(sb)
     }
 }
 
-/// As many handles as were asked for and the process can spare.
-fn handles(wanted: usize) -> usize {
+/// The requested number of handles, as far as the process can spare them.
+fn handle_limit(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile).current;
-    let share = limit.map_or(u64::MAX, |limit| limit / SHARE);
+    let share = limit.map_or(u64::MAX, |limit| limit / LIMIT_DIVISOR);
     let share = usize::try_from(share).unwrap_or(usize::MAX);
     wanted.min(share).max(HANDLES_MIN)
 }
 
-/// What the core asks of the whole tree.
-struct Whole {
+/// The operations of the whole tree.
+struct TreeOps {
     tree: Arc<Tree>,
     root: Arc<Inode>,
 }
 
-impl SuperBlockOps for Whole {
+impl SuperBlockOps for TreeOps {
     fn statfs(&self) -> Result<StatFs, Errno> {
         let node = Node::of(&self.root).ok_or(Errno::EIO)?;
-        let handle = node.handle(Use::Path, Patience::Wait)?;
+        let handle = node.handle(HandleKind::Path, Patience::Wait)?;
         let s = rustix::fs::fstatfs(&*handle).map_err(errno)?;
         Ok(StatFs {
             kind: s.f_type,
@@ -157,11 +163,11 @@ impl SuperBlockOps for Whole {
 
     fn sync(&self) -> Result<(), Errno> {
         let node = Node::of(&self.root).ok_or(Errno::EIO)?;
-        let handle = node.handle(Use::Read, Patience::Wait)?;
+        let handle = node.handle(HandleKind::Read, Patience::Wait)?;
         rustix::fs::syncfs(&*handle).map_err(errno)
     }
 
     fn trim(&self) {
-        self.tree.pool.relieve();
+        self.tree.pool.shrink();
     }
 }

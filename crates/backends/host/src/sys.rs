@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host's calls in the words of this crate: its errors, and what it says of a file.
+//! The host's calls in this crate's types: errors, file identity, attributes, and opening paths
+//! that cannot leave the directory.
 
 use openpath_abi::stat::makedev;
 use openpath_abi::{Errno, Timespec, mode};
@@ -9,14 +10,14 @@ use rustix::fs::{
     AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp,
 };
 
-/// What every opening has.
+/// Flags of every open.
 pub(crate) const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW);
-/// How far a path may lead: nowhere but down.
+/// A path may lead nowhere but down.
 const SCOPE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_SYMLINKS);
 
-/// The host's error, as ours.
+/// The host's error as ours.
 pub(crate) fn errno(error: rustix::io::Errno) -> Errno {
     Errno::checked(error.raw_os_error()).unwrap_or(Errno::EIO)
 }
@@ -26,7 +27,8 @@ pub(crate) fn bits(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & mode::S_IALLUGO)
 }
 
-/// Which file it is: equal for two looks at one, different for two files, also in turn.
+/// The identity of a file: equal for two looks at one file, different for two files, even if the
+/// second one reuses the first one's inode number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Id {
     pub(crate) dev: u64,
@@ -42,11 +44,11 @@ impl Id {
     }
 }
 
-/// What the host says of a file.
+/// What statx(2) says of a file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct HostStat {
     pub(crate) id: Id,
-    /// Through which mount it was reached; 0: the host does not say.
+    /// The mount that it was reached through; 0: the host does not say.
     pub(crate) mnt: u64,
     pub(crate) attr: Attr,
     pub(crate) rdev: u64,
@@ -54,7 +56,7 @@ pub(crate) struct Facts {
     pub(crate) append_only: bool,
 }
 
-impl Facts {
+impl HostStat {
     pub(crate) fn btime(&self) -> Timespec {
         self.id.btime
     }
@@ -102,11 +104,12 @@ impl Facts {
     }
 }
 
-/// What `name` in `dir` is, a link itself; an empty name: `dir`. Linux: statx(2).
+/// The attributes of `name` in `dir`, of a link itself; with an empty name, of `dir`. Linux:
+/// statx(2).
 ///
 /// # Errors
 /// Those of the host.
-pub(crate) fn look(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<Facts, Errno> {
+pub(crate) fn stat_at(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<HostStat, Errno> {
     #[cfg(test)]
     crate::stall::pass(&dir, name, patience)?;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
@@ -118,20 +121,21 @@ pub(crate) fn look(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<Fa
         flags |= AtFlags::STATX_DONT_SYNC;
     }
     let found = rustix::fs::statx(dir, name, flags, wanted).map_err(errno)?;
-    Ok(Facts::of(&found))
+    Ok(HostStat::of(&found))
 }
 
-/// How names are reached on this host.
+/// How paths are opened on this host.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
-    /// By openat2(2).
-    pub(crate) whole: bool,
+pub(crate) struct PathOpener {
+    /// With openat2(2).
+    pub(crate) openat2: bool,
     /// Mounts are not crossed.
-    pub(crate) stay: bool,
+    pub(crate) no_xdev: bool,
 }
 
-impl Way {
-    /// Opens what lies at `path` below `dir`: no link, no `..`, no mount (if told so) leads on.
+impl PathOpener {
+    /// Opens `path` below `dir`. It follows no link and no `..`, and with `no_xdev` crosses no
+    /// mount.
     ///
     /// # Errors
     /// Those of the host; `EAGAIN` if it would have to wait and may not.
@@ -146,14 +150,14 @@ impl Way {
         #[cfg(test)]
         crate::stall::pass(&dir, path, patience)?;
         let flags = flags | ALWAYS;
-        if !self.whole {
+        if !self.openat2 {
             if patience == Patience::Cached {
                 return Err(Errno::EAGAIN);
             }
             return self.open_by_steps(dir, path, flags, mode);
         }
         let mut scope = SCOPE;
-        if self.stay {
+        if self.no_xdev {
             scope |= ResolveFlags::NO_XDEV;
         }
         if patience == Patience::Cached {
@@ -162,7 +166,7 @@ impl Way {
         rustix::fs::openat2(dir, path, flags, mode, scope).map_err(errno)
     }
 
-    /// As [`Way::open`], a component at a time; each must be a directory and no link.
+    /// As [`PathOpener::open`], one component at a time; each must be a directory and no link.
     fn open_by_steps(
         self,
         dir: impl AsFd,
@@ -172,8 +176,8 @@ impl Way {
     ) -> Result<OwnedFd, Errno> {
         let mut names = path.split(|byte| *byte == b'/').peekable();
         let mut at: Option<OwnedFd> = None;
-        let top = if self.stay {
-            look(&dir, b"", Patience::Wait)?.mnt
+        let top = if self.no_xdev {
+            stat_at(&dir, b"", Patience::Wait)?.mnt
         } else {
             0
         };
@@ -191,7 +195,7 @@ impl Way {
                 None => rustix::fs::openat(&dir, name, flags, mode),
             };
             let opened = opened.map_err(errno)?;
-            if self.stay && look(&opened, b"", Patience::Wait)?.mnt != top {
+            if self.no_xdev && stat_at(&opened, b"", Patience::Wait)?.mnt != top {
                 return Err(Errno::EXDEV);
             }
             at = Some(opened);
@@ -200,10 +204,19 @@ impl Way {
     }
 }
 
-/// Kinds of file systems that the kernel makes up, as statfs(2) numbers them: proc, sysfs, debugfs,
-/// tracefs, securityfs, configfs, bpf, cgroup and cgroup2, pstore, efivarfs, fusectl, selinuxfs,
-/// `binfmt_misc`, nsfs.
-const MADE_UP: &[u64] = &[
+/// Whether a name is a single component, and so stays in its directory.
+///
+/// # Errors
+/// `EINVAL`.
+pub(crate) fn check_component(name: &[u8]) -> Result<(), Errno> {
+    let leads_on = name.is_empty() || name == b"." || name == b".." || name.contains(&b'/');
+    if leads_on { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+/// Types of pseudo file systems, whose files the kernel makes up, by their statfs(2) numbers: proc,
+/// sysfs, debugfs, tracefs, securityfs, configfs, bpf, cgroup and cgroup2, pstore, efivarfs,
+/// fusectl, selinuxfs, `binfmt_misc`, nsfs.
+const PSEUDO_KINDS: &[u64] = &[
     0x9fa0,
     0x6265_6572,
     0x6462_6720,
@@ -221,17 +234,20 @@ const MADE_UP: &[u64] = &[
     0x6e73_6673,
 ];
 
-/// Whether the kernel makes up what `fd` is of. Linux: fstatfs(2).
+/// Whether `fd` is in a pseudo file system. Linux: fstatfs(2).
 ///
 /// # Errors
 /// Those of the host.
-pub(crate) fn is_made_up(fd: impl AsFd) -> Result<bool, Errno> {
+pub(crate) fn is_pseudo(fd: impl AsFd) -> Result<bool, Errno> {
     let kind = rustix::fs::fstatfs(fd).map_err(errno)?.f_type;
-    // The field is signed on some machines, and the numbers are of 32 bits.
-    Ok(u64::try_from(i128::from(kind) & 0xffff_ffff).is_ok_and(|kind| MADE_UP.contains(&kind)))
+    // The field is signed on some machines, and the numbers have 32 bits.
+    Ok(
+        u64::try_from(i128::from(kind) & 0xffff_ffff)
+            .is_ok_and(|kind| PSEUDO_KINDS.contains(&kind)),
+    )
 }
 
-/// The flags of the mount that `fd` is in, as statvfs(3) numbers them. Linux: fstatfs(2).
+/// The mount flags of `fd`, as statvfs(3) numbers them. Linux: fstatfs(2).
 ///
 /// # Errors
 /// Those of the host.
@@ -239,7 +255,7 @@ pub(crate) fn mount_flags(fd: impl AsFd) -> Result<u64, Errno> {
     Ok(rustix::fs::fstatvfs(fd).map_err(errno)?.f_flag.bits())
 }
 
-/// Whether openat2(2) can be used on what `dir` is in.
+/// Whether openat2(2) works on the file system of `dir`.
 pub(crate) fn has_openat2(dir: impl AsFd) -> bool {
     let flags = OFlags::PATH | ALWAYS;
     rustix::fs::openat2(dir, ".", flags, Mode::empty(), SCOPE).is_ok()

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who appends to a file of the host does so where it ends, whoever moved the end, and under each
-//! policy.
+//! Appends go to the end of the host's file, even if others moved the end, under each policy.
 
 mod common;
 
@@ -14,7 +13,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
-fn who_appends_does_so_at_the_end_that_others_have_made() {
+fn append_goes_to_the_end_that_others_moved() {
     for p in POLICIES {
         let s = Scratch::new("append");
         s.put("f", "begun");
@@ -46,7 +45,7 @@ fn who_appends_does_so_at_the_end_that_others_have_made() {
 }
 
 #[test]
-fn files_that_take_no_flags_are_appended_to() {
+fn files_without_write_flags_can_be_appended_to() {
     let options = policy(Policy::Exclusive);
     let tree = HostFs::open("/proc/self", options).expect("a tree");
     let vfs = Vfs::builder().build(tree).expect("a Vfs");
@@ -58,7 +57,7 @@ fn files_that_take_no_flags_are_appended_to() {
 }
 
 #[test]
-fn who_appends_beside_others_loses_nothing_of_theirs_and_knows_where() {
+fn concurrent_appends_lose_nothing_and_know_their_offset() {
     const TURNS: usize = 10_000;
     let s = Scratch::new("append-beside");
     s.put("f", "");

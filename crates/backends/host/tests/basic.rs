@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names, data and attributes of a directory of the host, here and there.
+//! Names, data and attributes of a directory of the host, here and on the host.
 
 mod common;
 
@@ -10,7 +10,7 @@ use openpath_host::{HostOptions, Policy};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 #[test]
-fn what_is_done_here_is_there() {
+fn changes_here_reach_the_host() {
     for p in POLICIES {
         let s = Scratch::new("there");
         let (_vfs, task) = world(&s, policy(p));
@@ -45,7 +45,7 @@ fn what_is_done_here_is_there() {
 }
 
 #[test]
-fn attributes_of_our_own_changes_are_right_at_once() {
+fn own_changes_show_in_attributes_at_once() {
     for p in POLICIES {
         let s = Scratch::new("attributes");
         let (_vfs, task) = world(&s, policy(p));
@@ -70,20 +70,20 @@ fn attributes_of_our_own_changes_are_right_at_once() {
 }
 
 #[test]
-fn a_cached_open_needs_nothing_of_the_host() {
+fn cached_open_makes_no_call_of_the_host() {
     let s = Scratch::new("cached");
     std::fs::create_dir_all(s.at("a/b")).expect("directories");
     s.put("a/b/f", "text");
     let (_vfs, task) = world(&s, policy(Policy::Exclusive));
     assert_eq!(read(&task, "/a/b/f"), Ok("text".to_owned()));
-    // Gone there, and still here: nobody asked.
+    // Removed on the host, and still here: nothing was asked for.
     std::fs::remove_dir_all(s.at("a")).expect("remove");
     assert_eq!(read(&task, "/a/b/f"), Ok("text".to_owned()));
     assert_eq!(task.stat(b"/a/b/f").map(|s| s.size), Ok(4));
 }
 
 #[test]
-fn an_unlinked_file_stays_open_whatever_else_is_opened() {
+fn unlinked_file_stays_open_while_others_are_opened() {
     for p in POLICIES {
         let s = Scratch::new("unlinked");
         let options = HostOptions {
@@ -105,7 +105,7 @@ fn an_unlinked_file_stays_open_whatever_else_is_opened() {
 }
 
 #[test]
-fn more_files_are_open_than_handles() {
+fn more_files_than_handles_can_be_open() {
     for p in POLICIES {
         let s = Scratch::new("handles");
         let options = HostOptions {
@@ -121,7 +121,7 @@ fn more_files_are_open_than_handles() {
             let text = format!("file {n}");
             assert_eq!(task.write(*fd, text.as_bytes()), Ok(text.len()), "{p:?}");
         }
-        // A name that changed meanwhile leads to the file all the same.
+        // A name that changed meanwhile still leads to the file.
         task.rename(b"/d", b"/e").expect("rename");
         let mut buf = [0; 16];
         for (n, fd) in fds.iter().enumerate() {
@@ -151,7 +151,7 @@ fn names_of_one_file_are_one_inode() {
 }
 
 #[test]
-fn a_file_without_a_name_is_given_one() {
+fn file_without_a_name_can_be_linked() {
     let s = Scratch::new("nameless");
     let (_vfs, task) = world(&s, policy(Policy::Exclusive));
     let flags = openpath_abi::fcntl::O_TMPFILE | O_RDWR;
@@ -176,7 +176,7 @@ fn a_file_without_a_name_is_given_one() {
 }
 
 #[test]
-fn a_directory_is_listed_once_each_while_it_changes() {
+fn changing_directory_lists_each_name_once() {
     let s = Scratch::new("listing");
     for n in 0..500 {
         s.put(&format!("file-{n:03}"), "");
@@ -204,7 +204,7 @@ fn a_directory_is_listed_once_each_while_it_changes() {
 }
 
 #[test]
-fn renames_with_flags_are_the_hosts() {
+fn rename_flags_act_as_on_the_host() {
     let s = Scratch::new("flags");
     let (_vfs, task) = world(&s, policy(Policy::Exclusive));
     write(&task, "/a", "a").expect("write");
@@ -219,7 +219,7 @@ fn renames_with_flags_are_the_hosts() {
 }
 
 #[test]
-fn exclusive_creation_meets_what_is_there() {
+fn exclusive_creation_fails_for_an_existing_name() {
     for p in POLICIES {
         let s = Scratch::new("exclusive");
         s.put("f", "x");
@@ -230,7 +230,7 @@ fn exclusive_creation_meets_what_is_there() {
 }
 
 #[test]
-fn a_file_that_loses_the_name_it_was_found_under_has_one_less() {
+fn file_that_loses_its_last_alias_has_one_link_less() {
     let s = Scratch::new("fewer");
     s.put("a", "x");
     std::fs::hard_link(s.at("a"), s.at("b")).expect("link");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a ring answers over a directory of the host, with the kernel's ring and without: the same,
-//! and the same is left. Where the feature is on and the kernel gives a ring, reads need no worker.
+//! A ring gives the same answers over a directory of the host with the kernel's ring and without
+//! it, and leaves the same files. With the feature, and where the kernel gives a ring, reads need
+//! no worker.
 
 mod common;
 
@@ -26,7 +27,7 @@ fn below(seed: &mut u64, below: u64) -> u64 {
     (*seed >> 33) % below
 }
 
-/// Where a test has a tree, by policy and number of places in the kernel's ring.
+/// A tree by policy and number of entries of the kernel's ring.
 fn rings(name: &str, policy_of: Policy, kernel_ring: u32) -> (Scratch, Pool, Ring) {
     let scratch = Scratch::new(&format!("carried-{name}-{policy_of:?}-{kernel_ring}"));
     scratch.put("file", &"0123456789".repeat(1000));
@@ -40,7 +41,7 @@ fn rings(name: &str, policy_of: Policy, kernel_ring: u32) -> (Scratch, Pool, Rin
     (scratch, pool, ring)
 }
 
-/// One of many operations on one of the files that are open.
+/// One of many operations on one of the open files.
 fn entry(seed: &mut u64, fds: u64) -> Sqe {
     let fd = below(seed, fds) as i32;
     let offset = below(seed, 12_000).cast_signed() - 20;
@@ -56,7 +57,7 @@ fn entry(seed: &mut u64, fds: u64) -> Sqe {
 }
 
 #[test]
-fn answers_and_what_is_left_are_the_same_with_and_without() {
+fn answers_and_files_are_equal_with_and_without_the_kernel_ring() {
     for policy_of in POLICIES {
         let seen = [0, 16].map(|kernel_ring| {
             let (scratch, _pool, mut ring) = rings("same", policy_of, kernel_ring);
@@ -83,7 +84,8 @@ fn answers_and_what_is_left_are_the_same_with_and_without() {
                     Output::Buffer(buf) => buf,
                     _ => Vec::new(),
                 };
-                // Not blocks: when the host writes pages back decides how many pieces a file is in.
+                // Without blocks: when the host writes pages back decides how many pieces a file
+                // has.
                 let size = ["/file", "/new"]
                     .map(|name| ring.task().stat(name.as_bytes()).map(|stat| stat.size));
                 answers.push((cqe.result, read, size));
@@ -102,7 +104,7 @@ fn answers_and_what_is_left_are_the_same_with_and_without() {
 }
 
 #[test]
-fn batches_move_what_they_say() {
+fn batches_move_the_reported_bytes() {
     for policy_of in POLICIES {
         for kernel_ring in [0, 4, 128] {
             let (scratch, _pool, mut ring) = rings("batch", policy_of, kernel_ring);
@@ -135,7 +137,7 @@ fn batches_move_what_they_say() {
     }
 }
 
-/// Whether this build and this kernel carry anything.
+/// Whether this build and this kernel use the kernel's ring.
 fn carries() -> bool {
     cfg!(feature = "io-uring") && {
         let (_scratch, pool, mut ring) = rings("probe", Policy::Revalidate, 1);
@@ -167,7 +169,7 @@ fn reads_and_syncs_need_no_worker() {
 }
 
 #[test]
-fn access_times_move_as_without() {
+fn access_times_move_as_without_the_kernel_ring() {
     let moved = [0, 8].map(|kernel_ring| {
         let (_scratch, _pool, mut ring) = rings("time", Policy::Exclusive, kernel_ring);
         let fd = ring.task().open(b"/file", O_RDWR, 0).expect("open");
@@ -183,7 +185,7 @@ fn access_times_move_as_without() {
 }
 
 #[test]
-fn a_tree_that_goes_waits_for_what_its_ring_left() {
+fn dropped_tree_waits_for_its_ring() {
     for turn in 0..50 {
         let (scratch, pool, mut ring) = rings("goes", Policy::Exclusive, 8);
         let fd = ring.task().open(b"/file", O_RDWR, 0).expect("open");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The storm of the example `escape`, for a moment in each tree.
+//! The storm of the example `escape`, for a moment on each tree.
 
 #[path = "../examples/escape.rs"]
 mod storm;
 
 #[test]
-fn nobody_gets_out() {
+fn no_guest_escapes() {
     for (name, options) in storm::trees() {
         let report = storm::storm(&format!("test-{name}"), options, 0.6, false);
         assert_eq!(report.escapes, Vec::<String>::new(), "{name}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a directory of the host differs from a file system of the kernel's.
+//! Where a directory of the host differs from a file system of the kernel.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
 #[test]
-fn numbers_are_the_hosts_and_the_device_is_not() {
+fn inode_number_is_the_hosts_and_the_device_is_not() {
     let s = Scratch::new("numbers");
     s.put("f", "x");
     let (_vfs, task) = world(&s, policy(Policy::Exclusive));
@@ -25,7 +25,7 @@ fn numbers_are_the_hosts_and_the_device_is_not() {
 }
 
 #[test]
-fn locks_are_of_the_instance_alone() {
+fn locks_stay_within_the_instance() {
     let s = Scratch::new("locks");
     s.put("f", "x");
     let (vfs, task) = world(&s, policy(Policy::Exclusive));
@@ -40,7 +40,7 @@ fn locks_are_of_the_instance_alone() {
 }
 
 #[test]
-fn leases_are_of_the_instance_alone() {
+fn leases_stay_within_the_instance() {
     let s = Scratch::new("leases");
     s.put("f", "x");
     let (vfs, task) = world(&s, policy(Policy::Exclusive));
@@ -62,7 +62,7 @@ fn leases_are_of_the_instance_alone() {
 }
 
 #[test]
-fn access_times_are_kept_with_the_inode() {
+fn access_time_lives_with_the_inode() {
     let s = Scratch::new("access");
     s.put("f", "x");
     let before = std::fs::metadata(s.at("f")).expect("stat").atime_nsec();
@@ -71,7 +71,7 @@ fn access_times_are_kept_with_the_inode() {
     read(&task, "/f").expect("read");
     let moved = task.stat(b"/f").expect("stat").atime;
     assert!(moved > old);
-    // Another change leaves it, and the host never hears of it.
+    // Another change keeps it, and it never reaches the host.
     task.chmod(b"/f", 0o600).expect("chmod");
     assert_eq!(task.stat(b"/f").expect("stat").atime, moved);
     assert_eq!(
@@ -81,7 +81,7 @@ fn access_times_are_kept_with_the_inode() {
 }
 
 #[test]
-fn a_file_that_others_moved_is_lost_with_its_handle() {
+fn file_moved_by_others_is_lost_with_its_handle() {
     let s = Scratch::new("moved");
     s.put("f", "x");
     let options = HostOptions {
@@ -91,7 +91,7 @@ fn a_file_that_others_moved_is_lost_with_its_handle() {
     let (_vfs, task) = world(&s, options);
     let fd = task.open(b"/f", O_RDONLY, 0).expect("open");
     std::fs::rename(s.at("f"), s.at("elsewhere")).expect("rename");
-    // What took its name is not it.
+    // The file that took its name is another one.
     s.put("f", "another");
     for n in 0..40 {
         write(&task, &format!("/g{n}"), "x").expect("write");
@@ -101,7 +101,7 @@ fn a_file_that_others_moved_is_lost_with_its_handle() {
 }
 
 #[test]
-fn links_belong_to_nobody_where_owners_are_kept_in_attributes() {
+fn squashed_symlinks_have_the_given_owner() {
     let s = Scratch::new("links");
     let options = HostOptions {
         ownership: Ownership::Squash { uid: 7, gid: 8 },
@@ -115,7 +115,7 @@ fn links_belong_to_nobody_where_owners_are_kept_in_attributes() {
 }
 
 #[test]
-fn mounts_of_the_host_are_crossed_or_not() {
+fn mounts_of_the_host_are_crossed_as_the_option_says() {
     let s = Scratch::new("mounts");
     std::fs::create_dir(s.at("m")).expect("mkdir");
     let mount = |args: &[&str]| Command::new("mount").args(args).arg(s.at("m")).status();
@@ -153,7 +153,7 @@ fn mounts_of_the_host_are_crossed_or_not() {
 }
 
 #[test]
-fn what_the_kernel_makes_up_is_not_entered_if_told_so() {
+fn pseudo_file_systems_are_not_entered_with_stored() {
     let s = Scratch::new("made-up");
     for name in ["proc", "tmpfs"] {
         std::fs::create_dir(s.at(name)).expect("mkdir");
@@ -194,7 +194,7 @@ fn what_the_kernel_makes_up_is_not_entered_if_told_so() {
 }
 
 #[test]
-fn links_lead_nowhere_outside() {
+fn links_do_not_lead_outside() {
     let s = Scratch::new("outside");
     std::os::unix::fs::symlink("/etc/passwd", s.at("absolute")).expect("symlink");
     std::os::unix::fs::symlink("../../../../../../etc/passwd", s.at("relative")).expect("symlink");

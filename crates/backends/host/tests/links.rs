@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file with several names goes on under those that are left, when its handles were given up.
+//! A file with several names works on under those that are left, after its handles were evicted.
 
 mod common;
 
@@ -9,7 +9,7 @@ use openpath_abi::{Errno, rename};
 use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_vfs::{Cred, Task, Vfs};
 
-/// The fewest handles there are.
+/// The fewest handles.
 fn few(p: Policy) -> HostOptions {
     HostOptions {
         handles_max: 16,
@@ -17,7 +17,7 @@ fn few(p: Policy) -> HostOptions {
     }
 }
 
-/// Has all handles given up that nobody needs.
+/// Has all handles evicted that are not needed.
 fn crowd(task: &Task) {
     for n in 0..40 {
         write(task, &format!("/crowd{n}"), "x").expect("write");
@@ -33,7 +33,7 @@ fn two_names(task: &Task) {
     task.link(b"/q", b"/p").expect("link");
 }
 
-/// What is open goes on, by a descriptor that reads and by one that is a place.
+/// The open file still works, by a readable descriptor and by an `O_PATH` one.
 fn goes_on(task: &Task, (file, place): (i32, i32), nlink: u64, p: Policy, by: &str) {
     crowd(task);
     assert_eq!(task.fstat(place).map(|s| s.nlink), Ok(nlink), "{p:?} {by}");
@@ -52,7 +52,7 @@ fn is_read(task: &Task, (file, place): (i32, i32), p: Policy, by: &str) {
     task.close(again).expect("close");
 }
 
-/// How the name `p` goes.
+/// How the name `p` is lost.
 type Loss = (&'static str, fn(&Task));
 
 const LOSSES: [Loss; 5] = [
@@ -82,7 +82,7 @@ const LOSSES: [Loss; 5] = [
 ];
 
 #[test]
-fn a_file_is_found_by_the_name_that_is_left() {
+fn file_is_found_by_its_remaining_name() {
     for p in POLICIES {
         for (by, lose) in LOSSES {
             let s = Scratch::new("left");
@@ -98,7 +98,7 @@ fn a_file_is_found_by_the_name_that_is_left() {
             assert_eq!(read(&task, "/q"), Ok("text".to_owned()), "{p:?} {by}");
             crowd(&task);
             assert_eq!(task.chmod(b"/q", 0o600), Ok(()), "{p:?} {by}");
-            // And without any.
+            // And without any name.
             task.unlink(b"/q").expect("unlink");
             goes_on(&task, (file, place), 0, p, by);
         }
@@ -106,7 +106,7 @@ fn a_file_is_found_by_the_name_that_is_left() {
 }
 
 #[test]
-fn a_file_whose_other_name_was_never_met_is_held_until_it_is() {
+fn file_with_unknown_other_name_keeps_its_handle_until_found() {
     for p in POLICIES {
         for (by, lose) in LOSSES {
             let s = Scratch::new("unmet");
@@ -118,7 +118,7 @@ fn a_file_whose_other_name_was_never_met_is_held_until_it_is() {
             let place = task.open(b"/p", O_PATH, 0).expect("open");
             lose(&task);
             goes_on(&task, (file, place), 1, p, by);
-            // Found again, it is one of many once more.
+            // Found again, it is a file like others once more.
             assert_eq!(read(&task, "/hidden"), Ok("text".to_owned()), "{p:?} {by}");
             goes_on(&task, (file, place), 1, p, by);
         }
@@ -126,7 +126,7 @@ fn a_file_whose_other_name_was_never_met_is_held_until_it_is() {
 }
 
 #[test]
-fn names_that_were_found_again_hold_no_handles() {
+fn files_found_again_hold_no_handles() {
     let s = Scratch::new("bound");
     let (_vfs, task) = world(&s, few(Policy::Exclusive));
     let mut fds = Vec::new();
@@ -144,7 +144,7 @@ fn names_that_were_found_again_hold_no_handles() {
 }
 
 #[test]
-fn what_is_held_for_want_of_a_name_is_bounded() {
+fn handles_of_nameless_files_are_bounded() {
     let s = Scratch::new("full");
     let (_vfs, task) = world(&s, few(Policy::Exclusive));
     let mut held = Vec::new();
@@ -163,7 +163,7 @@ fn what_is_held_for_want_of_a_name_is_bounded() {
         }
     };
     assert_eq!(end, Err(Errno::ENFILE));
-    // One is enough to go on.
+    // One handle is enough.
     for fd in held {
         task.close(fd).expect("close");
     }
@@ -171,7 +171,7 @@ fn what_is_held_for_want_of_a_name_is_bounded() {
 }
 
 #[test]
-fn a_file_with_more_names_than_are_known_goes_on() {
+fn file_with_more_names_than_are_kept_still_works() {
     for p in POLICIES {
         let s = Scratch::new("more");
         let (_vfs, task) = world(&s, few(p));
@@ -190,7 +190,7 @@ fn a_file_with_more_names_than_are_known_goes_on() {
 }
 
 #[test]
-fn a_name_that_others_removed_leaves_the_other_ones() {
+fn name_removed_by_others_leaves_the_other_names() {
     for p in [Policy::Notify, Policy::Revalidate, Policy::None] {
         let s = Scratch::new("others");
         let tree = tree(&s, few(p));
@@ -203,16 +203,16 @@ fn a_name_that_others_removed_leaves_the_other_ones() {
         let place = task.open(b"/q", O_PATH, 0).expect("open");
         std::fs::remove_file(s.at("p")).expect("remove");
         HostFs::catch_up(&tree);
-        // The count of names is seen with the next look at the file.
+        // The next look at the file sees the link count.
         is_read(&task, (file, place), p, "removed there");
         crowd(&task);
         assert_eq!(read(&task, "/q"), Ok("text".to_owned()), "{p:?}");
-        // Moved there: found by the new name, then by it alone.
+        // Moved on the host: found by the new name, then by that alone.
         std::fs::rename(s.at("q"), s.at("e/r")).expect("rename");
         HostFs::catch_up(&tree);
         assert_eq!(read(&task, "/e/r"), Ok("text".to_owned()), "{p:?}");
         goes_on(&task, (file, place), 1, p, "moved there");
-        // What is left of dead names does not keep the last handle from being needed.
+        // Dead names that are left do not make the last handle evictable.
         std::fs::hard_link(s.at("e/r"), s.at("hidden")).expect("link");
         task.unlink(b"/e/r").expect("unlink");
         goes_on(&task, (file, place), 1, p, "with dead names alone");
@@ -220,7 +220,7 @@ fn a_name_that_others_removed_leaves_the_other_ones() {
 }
 
 #[test]
-fn a_name_that_cannot_be_reached_leaves_the_other_ones() {
+fn unreachable_name_leaves_the_other_names() {
     let s = Scratch::new("reached");
     let (_vfs, task) = world(&s, few(Policy::Exclusive));
     two_names(&task);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What others change: seen under each policy, or not, as it says.
+//! Changes by others: seen under each policy as it says.
 
 mod common;
 
@@ -19,11 +19,11 @@ fn with_tree(s: &Scratch, options: HostOptions) -> (Arc<SuperBlock>, Vfs, Task) 
     (tree, vfs, task)
 }
 
-/// The policies under which the changes of others are seen.
+/// The policies under which changes by others are seen.
 const SEEING: [Policy; 3] = [Policy::Notify, Policy::Revalidate, Policy::None];
 
 #[test]
-fn names_that_others_change_are_seen() {
+fn names_changed_by_others_are_seen() {
     for p in SEEING {
         let s = Scratch::new("names");
         std::fs::create_dir(s.at("d")).expect("mkdir");
@@ -50,7 +50,7 @@ fn names_that_others_change_are_seen() {
 }
 
 #[test]
-fn what_is_in_use_and_comes_back_is_there_again() {
+fn file_in_use_that_comes_back_is_found_again() {
     for p in SEEING {
         let s = Scratch::new("back");
         for name in ["f", "linked"] {
@@ -80,7 +80,7 @@ fn what_is_in_use_and_comes_back_is_there_again() {
 }
 
 #[test]
-fn a_directory_is_sent_nowhere() {
+fn directory_cannot_be_sent_by_sendfile() {
     for p in POLICIES {
         let s = Scratch::new("sent");
         std::fs::create_dir(s.at("d")).expect("mkdir");
@@ -92,7 +92,7 @@ fn a_directory_is_sent_nowhere() {
 }
 
 #[test]
-fn attributes_that_others_change_are_seen() {
+fn attributes_changed_by_others_are_seen() {
     for p in SEEING {
         let s = Scratch::new("changes");
         s.put("f", "1");
@@ -109,7 +109,7 @@ fn attributes_that_others_change_are_seen() {
 }
 
 #[test]
-fn who_may_search_is_seen() {
+fn changed_search_permission_is_seen() {
     for p in SEEING {
         let s = Scratch::new("search");
         std::fs::create_dir(s.at("d")).expect("mkdir");
@@ -128,7 +128,7 @@ fn who_may_search_is_seen() {
 }
 
 #[test]
-fn an_exclusive_tree_does_not_look() {
+fn exclusive_tree_does_not_look_at_the_host() {
     let s = Scratch::new("unseen");
     s.put("f", "x");
     let (_vfs, task) = world(&s, policy(Policy::Exclusive));
@@ -138,12 +138,12 @@ fn an_exclusive_tree_does_not_look() {
     s.put("g", "");
     assert_eq!(task.stat(b"/f").map(|s| s.size), Ok(1));
     assert_eq!(task.stat(b"/g").map(|s| s.size), Err(Errno::ENOENT));
-    // Data is never kept.
+    // Data is never cached.
     assert_eq!(read(&task, "/f"), Ok("longer".to_owned()));
 }
 
 #[test]
-fn more_directories_are_used_than_watched() {
+fn more_directories_than_watches_can_be_used() {
     let s = Scratch::new("watches");
     for n in 0..20 {
         std::fs::create_dir(s.at(&format!("d{n}"))).expect("mkdir");
@@ -170,7 +170,7 @@ fn more_directories_are_used_than_watched() {
 }
 
 #[test]
-fn nothing_is_held_open_where_nothing_is_to_be_kept() {
+fn policy_none_holds_nothing_open() {
     let s = Scratch::new("held");
     let (_vfs, task) = world(&s, policy(Policy::None));
     write(&task, "/f", "x").expect("write");
@@ -183,8 +183,8 @@ fn nothing_is_held_open_where_nothing_is_to_be_kept() {
 }
 
 #[test]
-fn what_the_host_refuses_at_open_is_refused_at_open() {
-    // A program that runs cannot be written to.
+fn refusal_by_the_host_comes_at_open() {
+    // A running program cannot be written to.
     let s = Scratch::new("busy");
     std::fs::copy("/bin/sleep", s.at("sleep")).expect("copy");
     let (_vfs, task) = world(&s, policy(Policy::Exclusive));
@@ -198,7 +198,7 @@ fn what_the_host_refuses_at_open_is_refused_at_open() {
     running.wait().expect("wait");
     let fd = task.open(b"/sleep", O_RDWR, 0).expect("open");
     task.close(fd).expect("close");
-    // And what was written here can be run again when it is closed.
+    // And a file that was written here can be executed once it is closed.
     let mut running = std::process::Command::new(s.at("sleep"))
         .arg("0")
         .spawn()
@@ -213,7 +213,7 @@ fn read_some(task: &Task, path: &[u8]) {
 }
 
 #[test]
-fn a_directory_that_is_gone_is_stale_and_one_made_anew_is_found() {
+fn removed_root_is_stale_and_a_new_one_is_found() {
     for p in POLICIES {
         let s = Scratch::new("gone");
         let dir = s.at("root");
@@ -234,7 +234,7 @@ fn a_directory_that_is_gone_is_stale_and_one_made_anew_is_found() {
 }
 
 #[test]
-fn owners_are_squashed() {
+fn squashed_owners_are_shown() {
     let s = Scratch::new("squash");
     let options = HostOptions {
         ownership: Ownership::Squash { uid: 7, gid: 8 },
@@ -253,7 +253,7 @@ fn owners_are_squashed() {
 }
 
 #[test]
-fn owners_are_kept_in_attributes() {
+fn owners_are_stored_in_attributes() {
     let s = Scratch::new("kept");
     let options = || HostOptions {
         ownership: Ownership::Xattr { uid: 5, gid: 6 },
@@ -282,7 +282,7 @@ fn owners_are_kept_in_attributes() {
             Some(Errno::ENODATA)
         );
         assert!(task.listxattr(b"/d/f").expect("listxattr").is_empty());
-        // A guest's attribute of such a name is another one.
+        // A guest's attribute with such a name is another one.
         let names = [&b"user.openpath.attr"[..], b"user.openpath.openpath.attr"];
         for name in names {
             let set = task.setxattr(b"/d/f", name, name, 0);
@@ -314,7 +314,7 @@ fn owners_are_kept_in_attributes() {
 }
 
 #[test]
-fn a_try_is_answered_by_what_the_host_has_in_memory() {
+fn cached_lookup_is_answered_from_the_hosts_memory() {
     for p in [Policy::Exclusive, Policy::Revalidate] {
         let s = Scratch::new("tries");
         std::fs::create_dir(s.at("d")).expect("mkdir");
@@ -325,7 +325,7 @@ fn a_try_is_answered_by_what_the_host_has_in_memory() {
             mode: 0,
             resolve: resolve::RESOLVE_CACHED,
         };
-        // The host knows the names, for they were just made.
+        // The host has the names in memory, because they were just made.
         let fd = task
             .openat2(openpath_abi::fcntl::AT_FDCWD, b"/d/f", &how)
             .expect("cached there");
@@ -335,7 +335,7 @@ fn a_try_is_answered_by_what_the_host_has_in_memory() {
 }
 
 #[test]
-fn a_full_directory_says_so_and_recovers() {
+fn full_file_system_is_reported_and_recovers() {
     let s = Scratch::new("full");
     let mounted = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
@@ -365,7 +365,7 @@ fn a_full_directory_says_so_and_recovers() {
         .status();
 }
 
-/// Writes down what a tree forgets.
+/// Records what a tree forgets.
 #[derive(Default)]
 struct Ear(Mutex<Vec<String>>);
 
@@ -397,14 +397,14 @@ impl Above for Ear {
 }
 
 #[test]
-fn who_is_above_hears_what_others_change() {
+fn subscriber_is_told_of_changes_by_others() {
     let s = Scratch::new("above");
     s.put("f", "1");
     let (tree, _vfs, task) = with_tree(&s, policy(Policy::Notify));
     let ear = Arc::new(Ear::default());
     tree.tell(&(Arc::clone(&ear) as Arc<dyn Above>));
     assert_eq!(read(&task, "/f"), Ok("1".to_owned()));
-    // What is changed here may be told, if it is heard of before the call is over, or may not.
+    // A change here may be reported, if its event is processed before the call ends, or may not.
     write(&task, "/f", "12").expect("write");
     HostFs::catch_up(&tree);
     ear.heard();

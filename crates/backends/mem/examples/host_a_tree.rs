@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hosts a small tree in memory and walks it as two guests would: one with its own root, one that
-//! may not leave a directory.
+//! Hosts a small tree in memory and walks it as two guests: one with its own root, one confined to
+//! a directory.
 
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY};
 use openpath_abi::resolve::{RESOLVE_BENEATH, RESOLVE_CACHED};
@@ -104,7 +104,7 @@ fn list(task: &Task, dir: &[u8], depth: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Opens, reads and prints a file, or why not.
+/// Opens, reads and prints a file, or the error.
 fn read(task: &Task, path: &[u8]) {
     let text = task.open(path, O_RDONLY, 0).and_then(|file| {
         let mut buf = [0u8; 64];

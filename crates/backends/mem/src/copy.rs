@@ -2,17 +2,18 @@
 //! Copying from one file to another, or within one.
 //!
 //! # Kernel analogue
-//! copy_file_range(2) on tmpfs, which has no way of its own: what is read goes through a pipe of 16
-//! pages into a write. So a hole arrives as data, and a failure leaves what was written before.
+//! copy_file_range(2) on tmpfs, which has no implementation of its own: data is read through a pipe
+//! of 16 pages into a write. So a hole arrives as data, and a failure leaves what was written
+//! before.
 //!
 //! # Rules
-//! R1. The two locks are never held together: a batch of pages is filled under the one and moved in
-//!     under the other. So a file can be copied to itself, and two to each other.
-//! R2. Each byte is copied once, into the page that the target keeps; only a part of a page goes
+//! R1. The two locks are never held together: a batch of pages is filled under one and moved in
+//!     under the other. So a file can be copied to itself, and two files to each other.
+//! R2. Each byte is copied once, into the page that the target keeps; only a partial page goes
 //!     through a page of the batch.
 
-use crate::data::{Data, Stored, within};
-use crate::file::{before, outcome};
+use crate::data::{Data, WriteOutcome, offset_in_page};
+use crate::file::{bytes_before, write_result};
 use crate::node::Node;
 use crate::page_map::{PAGE, PAGE_64};
 use openpath_abi::{Errno, Timespec};
@@ -20,23 +21,23 @@ use openpath_sync::Page;
 use openpath_vfs::Inode;
 use std::ops::Range;
 
-/// Pages of the source that are copied between two takings of a lock: what a pipe holds.
+/// Pages of the source that are copied under one lock: the size of a pipe.
 const BATCH: usize = 16;
 
-/// Pages on their way, as they will be in the target: one more if they lie across those of the
-/// source. What they replace there is filled next.
+/// Pages as they will be in the target: one more if they straddle those of the source. The pages
+/// that they replace there are filled next.
 #[derive(Default)]
 struct Batch {
     pages: [Option<Page>; BATCH + 1],
 }
 
-/// The parts of pages that `len` bytes at `offset` are: where each begins in these bytes, and where
-/// it is in its page.
+/// The pages that `len` bytes at `offset` touch: where each part begins in these bytes, and its
+/// range in its page.
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let begin = done;
-        let from = within(offset + begin as u64);
+        let from = offset_in_page(offset + begin as u64);
         let to = PAGE.min(from + (len - begin));
         done += to - from;
         (begin < len).then_some((begin, from..to))
@@ -44,7 +45,7 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (usize, Range<usize>)>
 }
 
 impl Batch {
-    /// Takes up to `len` bytes at `from`, to be stored at `at`; how many there were.
+    /// Reads up to `len` bytes at `from`, to be stored at `at`; returns how many there were.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -56,19 +57,23 @@ impl Batch {
         at: u64,
         len: usize,
     ) -> Result<usize, Errno> {
-        let len = before(inode.size(), from, len.min(BATCH * PAGE - within(from)));
+        let len = bytes_before(
+            inode.size(),
+            from,
+            len.min(BATCH * PAGE - offset_in_page(from)),
+        );
         for (slot, (begin, part)) in self.pages.iter_mut().zip(parts(at, len)) {
             let page = match slot {
                 Some(page) => page,
-                None => slot.insert(data.page(&[], 0)?),
+                None => slot.insert(data.new_page(&[], 0)?),
             };
             data.read(&mut page[part], from + begin as u64);
         }
         Ok(len)
     }
 
-    /// Stores `len` bytes at `at`; how many there was room for, and why not for more.
-    fn store(&mut self, data: &mut Data, at: u64, len: usize) -> Stored {
+    /// Stores `len` bytes at `at`.
+    fn store(&mut self, data: &mut Data, at: u64, len: usize) -> WriteOutcome {
         for (slot, (begin, part)) in self.pages.iter_mut().zip(parts(at, len)) {
             let offset = at + begin as u64;
             let Some(page) = slot else {
@@ -77,7 +82,7 @@ impl Batch {
             let stored = if part.len() < PAGE {
                 data.write(&page[part], offset).1
             } else {
-                data.exchange(offset / PAGE_64, slot)
+                data.swap_page(offset / PAGE_64, slot)
             };
             if stored.is_err() {
                 return (begin, stored);
@@ -88,7 +93,7 @@ impl Batch {
 }
 
 impl Node {
-    /// As `InodeOps::copy_range`: from a file and a place in it to another.
+    /// As `InodeOps::copy_range`: from an offset of one file to an offset of another.
     ///
     /// # Errors
     /// In this order: `EXDEV`, `EINVAL` (no regular file), `EFBIG`, `EPERM` (sealed), `ENOMEM`,
@@ -103,31 +108,31 @@ impl Node {
         let target = self.sibling(to)?.data().ok_or(Errno::EINVAL)?;
         let source = self.data().ok_or(Errno::EINVAL)?;
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let len = before(inode.size(), from, len);
+        let len = bytes_before(inode.size(), from, len);
         if len == 0 {
             return Ok(0);
         }
-        let len = Data::room(at, len)?;
+        let len = Data::writable_len(at, len)?;
         let mut batch = Batch::default();
         let mut done = 0;
         while done < len {
             let (from, at) = (from + done as u64, at + done as u64);
             let filled = match batch.fill(inode, &source.read(), from, at, len - done) {
                 Ok(filled) => filled,
-                Err(errno) => return outcome(done, Err(errno)),
+                Err(errno) => return write_result(done, Err(errno)),
             };
             if filled == 0 {
-                // Someone has cut the source meanwhile.
+                // The source was truncated meanwhile.
                 break;
             }
             let mut data = target.write();
             let admitted = data.seals.admitted(to.size(), at, filled);
             let (stored, refused) = batch.store(&mut data, at, admitted);
-            data.settle(to, at, stored, now);
+            data.update_attr(to, at, stored, now);
             drop(data);
             done += stored;
             if stored < filled {
-                return outcome(done, refused);
+                return write_result(done, refused);
             }
         }
         Ok(done)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of a regular file: pages, what is set aside, and what both are charged.
+//! The data of a regular file: its pages, its preallocated pages, and their charge.
 //!
 //! # Fields
-//! All of it, and the inode's size and blocks, change together under the file's `MemData` lock held
-//! for writing; reading holds it shared, so that a read sees each write whole or not at all.
+//! All fields, and the inode's size and blocks, change together under the file's `MemData` lock
+//! held for writing. Readers hold it shared, so a read sees each write whole or not at all.
 //!
 //! # Rules
-//! R1. No page lies wholly past the end, and the bytes past the end in the last page are zero. What
-//!     is set aside may lie past the end (`FALLOC_FL_KEEP_SIZE`).
-//! R2. A number has a page, or is set aside, or is a hole; each but a hole is charged as a block.
-//! R3. A hole, and what is set aside, takes no memory and is read from [`ZEROES`].
+//! R1. No page lies wholly past the end, and the bytes past the end in the last page are zero.
+//!     Preallocated pages may lie past the end (`FALLOC_FL_KEEP_SIZE`).
+//! R2. A number has a page, or is preallocated, or is a hole; all but holes are charged as a block.
+//! R3. Holes and preallocated pages take no memory and are read from [`ZEROES`].
 
-use crate::page_map::{Gone, PAGE, PAGE_64, PageMap};
-use crate::reserve::{Reserve, State};
+use crate::page_map::{PAGE, PAGE_64, PageMap, RemovedPages};
+use crate::preallocated::{Preallocated, State};
 use crate::seal::Seals;
 use crate::space::{Block, Charge, Payer};
 use openpath_abi::Errno;
@@ -22,26 +22,28 @@ use std::ops::Range;
 /// `stat`'s blocks are of 512 bytes.
 pub(crate) const SECTORS: u64 = PAGE_64 / 512;
 
-/// What a page that is not there reads as.
+const _: () = assert!(PAGE_64 == SECTORS * 512);
+
+/// The content of a page that is not there.
 static ZEROES: [u8; PAGE] = [0; PAGE];
 
-/// How many bytes were stored, and what kept others from it.
-pub(crate) type Stored = (usize, Result<(), Errno>);
+/// How many bytes were stored, and the error that prevented more.
+pub(crate) type WriteOutcome = (usize, Result<(), Errno>);
 
 /// The data of one file.
 pub(crate) struct Data {
     pages: PageMap,
-    reserve: Reserve,
+    preallocated: Preallocated,
     charge: Charge<Block>,
-    /// The file's number, which says where its pages come from.
+    /// The file's number, which chooses the pool of its pages.
     ino: u64,
-    /// What may no longer be done with it.
+    /// The seals, which refuse changes.
     pub(crate) seals: Seals,
 }
 
-/// Where a byte of the file is in its page.
-pub(crate) fn within(offset: u64) -> usize {
-    // Below the size of a page, so the conversion keeps the value.
+/// The offset within its page.
+pub(crate) fn offset_in_page(offset: u64) -> usize {
+    // Less than the size of a page, so the conversion keeps the value.
     (offset % PAGE_64) as usize
 }
 
@@ -50,7 +52,7 @@ impl Data {
     pub(crate) fn new(payer: &Payer, ino: u64, seals: Seals) -> Self {
         Self {
             pages: PageMap::default(),
-            reserve: Reserve::default(),
+            preallocated: Preallocated::default(),
             charge: Charge::none(payer),
             ino,
             seals,
@@ -62,45 +64,45 @@ impl Data {
         self.charge.held() * SECTORS
     }
 
-    /// Shows `len` bytes from `offset` on in place, in order, in pieces of one page at most.
-    pub(crate) fn each(&self, offset: u64, len: usize, mut show: impl FnMut(&[u8])) {
+    /// Lends `len` bytes from `offset` on in place and in order, in pieces of one page at most.
+    pub(crate) fn for_each_piece(&self, offset: u64, len: usize, mut lend: impl FnMut(&[u8])) {
         let mut at = offset;
         let end = offset + len as u64;
         while at < end {
             let (group, next) = self.pages.group(at / PAGE_64);
             let stop = end.min(next * PAGE_64);
             while at < stop {
-                let from = within(at);
+                let from = offset_in_page(at);
                 // At most a page.
                 let to = PAGE_64.min(from as u64 + (stop - at)) as usize;
                 let page = group.and_then(|g| g.get(at / PAGE_64));
-                show(&page.map_or(&ZEROES, |page| &**page)[from..to]);
+                lend(&page.map_or(&ZEROES, |page| &**page)[from..to]);
                 at += (to - from) as u64;
             }
         }
     }
 
-    /// Fills `buf`, which ends at or before the end of the file, from `offset` on.
+    /// Fills `buf` from `offset` on; it ends at or before the end of the file.
     pub(crate) fn read(&self, buf: &mut [u8], offset: u64) {
         let mut done = 0;
-        self.each(offset, buf.len(), |piece| {
+        self.for_each_piece(offset, buf.len(), |piece| {
             buf[done..done + piece.len()].copy_from_slice(piece);
             done += piece.len();
         });
     }
 
-    /// Stores `data` at `offset`, page by page; how much was stored, and why not more.
-    pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Stored {
+    /// Stores `data` at `offset`, page by page.
+    pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> WriteOutcome {
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
-            let from = within(at);
+            let from = offset_in_page(at);
             let len = (PAGE - from).min(data.len() - done);
             let number = at / PAGE_64;
             let part = &data[done..done + len];
             if let Some(page) = self.pages.get_mut(number) {
                 page[from..from + len].copy_from_slice(part);
-            } else if let Err(errno) = self.add(number, part, from) {
+            } else if let Err(errno) = self.add_page(number, part, from) {
                 return (done, Err(errno));
             }
             done += len;
@@ -109,9 +111,9 @@ impl Data {
     }
 
     /// Adds the page `number`, which is not there.
-    fn add(&mut self, number: u64, part: &[u8], from: usize) -> Result<(), Errno> {
-        let page = self.page(part, from)?;
-        self.pay(number)?;
+    fn add_page(&mut self, number: u64, part: &[u8], from: usize) -> Result<(), Errno> {
+        let page = self.new_page(part, from)?;
+        self.charge_page(number)?;
         self.pages.set(number, page);
         Ok(())
     }
@@ -120,65 +122,67 @@ impl Data {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn page(&self, part: &[u8], from: usize) -> Result<Page, Errno> {
+    pub(crate) fn new_page(&self, part: &[u8], from: usize) -> Result<Page, Errno> {
         self.charge.payer.space.page(self.ino, part, from)
     }
 
-    /// Puts the page in `slot` under `number` and the one that was there into `slot`.
+    /// Swaps the page `number` and the one in `slot`.
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT`.
-    pub(crate) fn exchange(&mut self, number: u64, slot: &mut Option<Page>) -> Result<(), Errno> {
+    pub(crate) fn swap_page(&mut self, number: u64, slot: &mut Option<Page>) -> Result<(), Errno> {
         if self.pages.get_mut(number).is_none() {
-            self.pay(number)?;
+            self.charge_page(number)?;
         }
         *slot = slot.take().and_then(|page| self.pages.set(number, page));
         Ok(())
     }
 
-    /// Takes a block for the page `number`, unless it was set aside.
-    fn pay(&mut self, number: u64) -> Result<(), Errno> {
-        if self.reserve.take(number..number + 1) == 0 {
+    /// Charges a block for the page `number`, unless it was preallocated.
+    fn charge_page(&mut self, number: u64) -> Result<(), Errno> {
+        if self.preallocated.take(number..number + 1) == 0 {
             self.charge.take(1)?;
         }
         Ok(())
     }
 
-    /// Makes `bytes` zero; whole pages become a hole, and are to be dropped without the lock.
-    pub(crate) fn clear(&mut self, bytes: Range<u64>) -> Gone {
+    /// Makes `bytes` zero. Whole pages become a hole; the caller drops them without the lock.
+    pub(crate) fn zero_range(&mut self, bytes: Range<u64>) -> RemovedPages {
         let whole = bytes.start.div_ceil(PAGE_64)..bytes.end / PAGE_64;
         if whole.start > whole.end {
-            // Within one page, at neither of its ends.
-            self.zero(whole.end, within(bytes.start)..within(bytes.end));
-            return Gone::default();
+            // Within one page, touching neither end.
+            self.zero_part(
+                whole.end,
+                offset_in_page(bytes.start)..offset_in_page(bytes.end),
+            );
+            return RemovedPages::default();
         }
-        if within(bytes.start) != 0 {
-            self.zero(whole.start - 1, within(bytes.start)..PAGE);
+        if offset_in_page(bytes.start) != 0 {
+            self.zero_part(whole.start - 1, offset_in_page(bytes.start)..PAGE);
         }
-        self.zero(whole.end, 0..within(bytes.end));
+        self.zero_part(whole.end, 0..offset_in_page(bytes.end));
         let gone = self.pages.take(whole.clone());
-        self.charge.give(gone.len() + self.reserve.take(whole));
+        self.charge.give(gone.len() + self.preallocated.take(whole));
         gone
     }
 
     /// Makes a part of page `number` zero, if there is one.
-    fn zero(&mut self, number: u64, part: Range<usize>) {
+    fn zero_part(&mut self, number: u64, part: Range<usize>) {
         if let Some(page) = self.pages.get_mut(number) {
             page[part].fill(0);
         }
     }
 
-    /// Sets aside what of `numbers` is a hole, in their order, and makes firm what was set aside.
+    /// Preallocates the holes in `numbers`, in order, and makes earlier preallocations firm.
     ///
     /// # Errors
-    /// `ENOSPC`, `EDQUOT`: what was a hole stays one; what became firm before stays firm, as in the
-    /// kernel.
-    pub(crate) fn set_aside(&mut self, numbers: Range<u64>) -> Result<(), Errno> {
+    /// `ENOSPC`, `EDQUOT`: holes stay holes; what became firm before stays firm, as in the kernel.
+    pub(crate) fn preallocate(&mut self, numbers: Range<u64>) -> Result<(), Errno> {
         let mut at = numbers.start;
         while at < numbers.end {
-            if let Some((_, end)) = self.reserve.at(at) {
+            if let Some((_, end)) = self.preallocated.at(at) {
                 let end = end.min(numbers.end);
-                self.reserve.firm(at..end);
+                self.preallocated.firm(at..end);
                 at = end;
                 continue;
             }
@@ -188,14 +192,14 @@ impl Data {
                 continue;
             }
             let page = self.pages.next_page(at).unwrap_or(numbers.end);
-            let run = self.reserve.next(at).unwrap_or(numbers.end);
+            let run = self.preallocated.next(at).unwrap_or(numbers.end);
             let end = page.min(run).min(numbers.end);
             if let Err(errno) = self.charge.take(end - at) {
-                let undone = self.reserve.take_fresh(numbers.start..at);
+                let undone = self.preallocated.take_fresh(numbers.start..at);
                 self.charge.give(undone);
                 return Err(errno);
             }
-            self.reserve.add(at..end, State::Fresh);
+            self.preallocated.add(at..end, State::Fresh);
             at = end;
         }
         Ok(())
@@ -204,7 +208,7 @@ impl Data {
     /// The first number from `number` on that `SEEK_DATA` finds.
     pub(crate) fn next_data(&self, number: u64) -> Option<u64> {
         let page = self.pages.next_page(number);
-        let firm = self.reserve.next_firm(number);
+        let firm = self.preallocated.next_firm(number);
         page.into_iter().chain(firm).min()
     }
 
@@ -213,7 +217,7 @@ impl Data {
         let mut at = number;
         loop {
             let gap = self.pages.next_gap(at);
-            match self.reserve.at(gap) {
+            match self.preallocated.at(gap) {
                 Some((State::Firm, end)) => at = end,
                 _ => return gap,
             }
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_reads_as_zeroes() {
+    fn zeroed_range_reads_as_zeroes() {
         let mut d = data(4);
         assert_eq!(d.write(&[1; 4 * PAGE], 0), (4 * PAGE, Ok(())));
         assert_eq!(d.write(&[1], 4 * PAGE_64), (0, Err(Errno::ENOSPC)));
@@ -274,31 +278,31 @@ mod tests {
             (PAGE_64 + 10..u64::MAX, 1, PAGE - 10 - 96),
             (0..PAGE_64, 1, 0),
         ] {
-            assert_eq!(d.clear(bytes.clone()).len(), pages, "{bytes:?}");
+            assert_eq!(d.zero_range(bytes.clone()).len(), pages, "{bytes:?}");
             assert_eq!(ones(&d), left, "{bytes:?}");
         }
         assert_eq!(d.sectors(), SECTORS);
     }
 
     #[test]
-    fn what_is_set_aside_is_paid_once() {
+    fn preallocated_page_is_charged_once() {
         let mut d = data(8);
         assert_eq!(d.write(&[1; 2 * PAGE], 2 * PAGE_64), (2 * PAGE, Ok(())));
-        d.set_aside(1..6).expect("room for 3");
+        d.preallocate(1..6).expect("room for 3");
         assert_eq!(d.sectors(), 5 * SECTORS);
         let refused = Err(Errno::ENOSPC);
         assert_eq!(d.write(&[1; 9 * PAGE], 0), (8 * PAGE, refused));
         assert_eq!(d.sectors(), 8 * SECTORS);
-        assert_eq!(d.clear(0..u64::MAX).len(), 8);
+        assert_eq!(d.zero_range(0..u64::MAX).len(), 8);
         assert_eq!(d.sectors(), 0);
     }
 
     #[test]
-    fn a_failure_leaves_what_was_set_aside_before() {
+    fn failed_preallocation_keeps_earlier_ones() {
         let mut d = data(5);
-        d.set_aside(0..2).expect("room for 2");
-        d.set_aside(4..6).expect("room for 2");
-        assert_eq!(d.set_aside(0..8), Err(Errno::ENOSPC));
+        d.preallocate(0..2).expect("room for 2");
+        d.preallocate(4..6).expect("room for 2");
+        assert_eq!(d.preallocate(0..8), Err(Errno::ENOSPC));
         assert_eq!(d.sectors(), 4 * SECTORS);
         assert_eq!((d.next_data(0), d.next_hole(0)), (Some(0), 2));
         assert_eq!((d.next_data(2), d.next_hole(2)), (None, 2));

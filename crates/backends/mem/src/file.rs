@@ -7,7 +7,8 @@
 
 use crate::data::Data;
 use crate::node::Node;
-use crate::page_map::{Gone, PAGE_64};
+use crate::page_map::{PAGE_64, RemovedPages};
+use crate::seal::Seals;
 use openpath_abi::falloc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
 use openpath_abi::limits::MAX_LFS_FILESIZE;
 use openpath_abi::{Errno, Timespec};
@@ -17,17 +18,17 @@ use openpath_vfs::{Extent, Inode, SetAttr};
 const SIZE_MAX: u64 = MAX_LFS_FILESIZE.cast_unsigned();
 
 /// How many of `len` bytes at `offset` come before `end`.
-pub(crate) fn before(end: u64, offset: u64, len: usize) -> usize {
+pub(crate) fn bytes_before(end: u64, offset: u64, len: usize) -> usize {
     let left = end.saturating_sub(offset);
     usize::try_from(left).unwrap_or(usize::MAX).min(len)
 }
 
-/// What a write of at least one byte answers, of which `done` bytes were stored before `last`
-/// refused; without that, seals did.
+/// The result of a write of at least one byte, which stored `done` bytes before `last`. Without an
+/// error there, seals refused the rest.
 ///
 /// # Errors
 /// `EPERM` (sealed), and those of `last`.
-pub(crate) fn outcome(done: usize, last: Result<(), Errno>) -> Result<usize, Errno> {
+pub(crate) fn write_result(done: usize, last: Result<(), Errno>) -> Result<usize, Errno> {
     if done != 0 {
         return Ok(done);
     }
@@ -39,16 +40,16 @@ impl Data {
     ///
     /// # Errors
     /// `EFBIG`.
-    pub(crate) fn room(offset: u64, len: usize) -> Result<usize, Errno> {
-        match before(SIZE_MAX, offset, len) {
+    pub(crate) fn writable_len(offset: u64, len: usize) -> Result<usize, Errno> {
+        match bytes_before(SIZE_MAX, offset, len) {
             0 => Err(Errno::EFBIG),
             room => Ok(room),
         }
     }
 
-    /// Brings attributes up to a write of which `written` bytes were stored at `offset`. Times
-    /// change even if that is nothing, as in the kernel.
-    pub(crate) fn settle(&self, inode: &Inode, offset: u64, written: usize, now: Timespec) {
+    /// Updates attributes after a write that stored `written` bytes at `offset`. Times change even
+    /// if none were stored, as in the kernel.
+    pub(crate) fn update_attr(&self, inode: &Inode, offset: u64, written: usize, now: Timespec) {
         let end = offset + written as u64;
         inode.update(|a| {
             a.mtime = now;
@@ -60,24 +61,24 @@ impl Data {
         });
     }
 
-    /// Makes the file end at `size`; the pages that were past it. What is set aside past the end
-    /// outlives growth.
+    /// Makes the file end at `size`; returns the pages past it. Pages that are preallocated past
+    /// the end survive growth.
     ///
     /// # Errors
     /// `EPERM` (sealed).
-    fn resize(&mut self, inode: &Inode, size: u64) -> Result<Gone, Errno> {
+    fn resize(&mut self, inode: &Inode, size: u64) -> Result<RemovedPages, Errno> {
         let old = inode.size();
         self.seals.may_resize(old, size)?;
-        let gone = if size <= old {
-            self.clear(size..u64::MAX)
+        let removed = if size <= old {
+            self.zero_range(size..u64::MAX)
         } else {
-            Gone::default()
+            RemovedPages::default()
         };
         inode.update(|a| {
             a.size = size;
             a.blocks = self.sectors();
         });
-        Ok(gone)
+        Ok(removed)
     }
 }
 
@@ -90,22 +91,22 @@ impl Node {
         offset: u64,
     ) -> Result<usize, Errno> {
         let data = self.data().ok_or(Errno::EINVAL)?.read();
-        let len = before(inode.size(), offset, buf.len());
+        let len = bytes_before(inode.size(), offset, buf.len());
         data.read(&mut buf[..len], offset);
         Ok(len)
     }
 
-    /// As `InodeOps::with_pages`. The data is held for reading while it is shown.
-    pub(crate) fn show_data(
+    /// As `InodeOps::with_pages`. The data is locked for reading while it is lent.
+    pub(crate) fn lend_data(
         &self,
         inode: &Inode,
         offset: u64,
         len: usize,
-        show: &mut dyn FnMut(&[u8]),
+        lend: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, Errno> {
         let data = self.data().ok_or(Errno::EOPNOTSUPP)?.read();
-        let len = before(inode.size(), offset, len);
-        data.each(offset, len, show);
+        let len = bytes_before(inode.size(), offset, len);
+        data.for_each_piece(offset, len, lend);
         Ok(len)
     }
 
@@ -121,18 +122,18 @@ impl Node {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let len = Data::room(offset, bytes.len())?;
+        let len = Data::writable_len(offset, bytes.len())?;
         let mut data = data.write();
         let admitted = data.seals.admitted(inode.size(), offset, len);
         let (written, refused) = data.write(&bytes[..admitted], offset);
-        data.settle(inode, offset, written, now);
-        outcome(written, refused)
+        data.update_attr(inode, offset, written, now);
+        write_result(written, refused)
     }
 
     /// As `InodeOps::setattr`.
     ///
     /// # Errors
-    /// In this order: `EINVAL` (a length for what is no regular file), `EFBIG`, `EPERM` (sealed).
+    /// In this order: `EINVAL` (a length, but no regular file), `EFBIG`, `EPERM` (sealed).
     pub(crate) fn set_attributes(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
         let Some(data) = self.data() else {
             if change.size.is_some() {
@@ -152,17 +153,17 @@ impl Node {
         if let Some(mode) = change.mode {
             data.seals.may_change_mode(inode.mode(), mode)?;
         }
-        let gone = match change.size {
+        let removed = match change.size {
             Some(size) => Some(data.resize(inode, size)?),
             None => None,
         };
         inode.apply(change);
         drop(data);
-        drop(gone);
+        drop(removed);
         Ok(())
     }
 
-    /// As `InodeOps::fallocate`: tmpfs allocates and punches, and does nothing else.
+    /// As `InodeOps::fallocate`: tmpfs allocates and punches, and knows no other mode.
     ///
     /// # Errors
     /// In this order: `EOPNOTSUPP`, `EPERM` (sealed), `ENOSPC`, `EDQUOT`.
@@ -185,18 +186,18 @@ impl Node {
             return Err(Errno::EFBIG);
         }
         let mut data = data.write();
-        let mut gone = None;
+        let mut removed = None;
         let size = inode.size();
         if punch {
             data.seals.may_punch()?;
-            gone = Some(data.clear(offset..end));
+            removed = Some(data.zero_range(offset..end));
         } else {
             data.seals.may_resize(size, size.max(end))?;
             let numbers = offset / PAGE_64..end.div_ceil(PAGE_64);
             if numbers.end - numbers.start > self.space().blocks.most() {
                 return Err(Errno::ENOSPC);
             }
-            data.set_aside(numbers)?;
+            data.preallocate(numbers)?;
         }
         inode.update(|a| {
             a.mtime = now;
@@ -207,7 +208,7 @@ impl Node {
             }
         });
         drop(data);
-        drop(gone);
+        drop(removed);
         Ok(())
     }
 
@@ -234,5 +235,20 @@ impl Node {
             }
             Extent::Hole => Ok((data.next_hole(number) * PAGE_64).clamp(offset, size)),
         }
+    }
+
+    /// As `InodeOps::seals`.
+    pub(crate) fn get_seals(&self) -> Result<u32, Errno> {
+        let data = self.data().ok_or(Errno::EINVAL)?.read();
+        Ok(data.seals.bits())
+    }
+
+    /// As `InodeOps::add_seals`. An unknown seal is `EINVAL`, before any `EPERM`.
+    pub(crate) fn put_seals(&self, inode: &Inode, seals: u32) -> Result<(), Errno> {
+        let data = self.data().ok_or(Errno::EINVAL)?;
+        if !Seals::are_valid(seals) {
+            return Err(Errno::EINVAL);
+        }
+        data.write().seals.add(seals, inode.mode())
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests of ioctl(2): the flags of a file or directory.
+//! The flags of a file or directory by ioctl(2).
 //!
 //! # Kernel analogue
 //! `shmem_fileattr_get`, `shmem_fileattr_set`. Of the flags that tmpfs has, an inode here can be
@@ -18,7 +18,7 @@ impl Node {
     /// # Errors
     /// `ENOTTY` for any other request or type of file; `EFAULT` if `arg` is too short;
     /// `EOPNOTSUPP` for another flag.
-    pub(crate) fn answer_request(
+    pub(crate) fn set_or_get_flags(
         &self,
         inode: &Inode,
         request: u32,

@@ -2,9 +2,9 @@
 //! An in-memory file system for openpath, with the semantics of Linux's tmpfs.
 //!
 //! # Kernel analogue
-//! tmpfs with `huge=never`: what an operation answers, which times, sizes, link counts and block
-//! counts it changes, what it charges against the limits, and in which order a directory lists its
-//! entries (the newest first). In place of its quota of users and groups, tenants are charged.
+//! tmpfs with `huge=never`: results of operations, changes of times, sizes, link counts and block
+//! counts, charges against the limits, and the order in which a directory lists its entries (the
+//! newest first). Tenants are charged in place of its quota of users and groups.
 //!
 //! # Locks
 //! | class | protects |
@@ -15,22 +15,21 @@
 //!
 //! # Rules
 //! R1. None of these locks is held while another one of this crate is taken, or while a caller's
-//!     code runs; except for the code that `with_pages` shows pages to: it must not come back into
-//!     a tree in memory.
+//!     code runs. The exception is the code that `with_pages` lends pages to, which must not call
+//!     into a tree in memory.
 //! R2. An inode is never dropped while one of these locks is held.
-//! R3. Counters of the whole tree are single words; what is taken from them and charged to a tenant
-//!     is given back by a drop.
+//! R3. Counters of the whole tree are single words; a drop gives back what was taken from them and
+//!     charged to a tenant.
 //!
 //! # Guarantees
-//! G1. What is deleted goes back to the system: pages at once, but for half as many as are in use
-//!     (at least 4 MiB), which the next files get; the rest with [`openpath_vfs::Vfs::trim`].
+//! G1. Deleted data goes back to the system. Pages go at once, but for half as many as are in use
+//!     (at least 4 MiB), which the next files get; the rest goes with
+//!     [`openpath_vfs::Vfs::trim`].
 //!
 //! # Limits
-//! * POSIX access control lists cannot be set (`EOPNOTSUPP`).
 //! * `SEEK_DATA` and `SEEK_HOLE` stay right in the last page below 2^63, where the kernel
 //!   overflows.
-//! * What fallocate(2) sets aside is counted, but takes no memory before it is written.
-//! * `FS_IOC_SETFLAGS` is refused: what may be set depends on who asks.
+//! * Pages that fallocate(2) preallocates are counted, but take no memory before they are written.
 //! * Positions in a directory rise along the listing; the kernel's own do not. Neither repeats.
 //!
 //! ```
@@ -42,7 +41,7 @@
 //! # Ok::<(), openpath_abi::Errno>(())
 //! ```
 //!
-//! Nodes of devices lead to the drivers of the `Vfs`, of which a host may bring its own:
+//! Device nodes lead to the drivers of the `Vfs`. An embedder can add its own:
 //!
 //! ```
 //! use openpath_abi::{Errno, fcntl::O_RDONLY, mode::S_IFCHR, stat::makedev};
@@ -88,23 +87,27 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
 mod copy;
 mod data;
 mod dir;
+mod entries;
 mod file;
 mod ioctl;
+mod make;
 mod memory;
 mod node;
+mod ops;
 mod options;
 mod page_map;
-mod pool;
+mod preallocated;
 mod rename;
-mod reserve;
 mod seal;
 mod space;
 mod superblock;
 mod symlink;
 mod xattr;
+mod xattr_map;
 
 pub use options::{Charging, MemOptions};
 pub use superblock::MemFs;

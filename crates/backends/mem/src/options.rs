@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a tree is made with: the mount options of tmpfs.
+//! The options of a tree: the mount options of tmpfs.
 
 use openpath_abi::Timespec;
 
-/// Size of a new tree unless told otherwise: 1 PiB, in effect no limit.
+/// Default size of a tree: 1 PiB, in effect no limit.
 const DEFAULT_SIZE: u64 = 1 << 50;
 
 /// What [`MemOptions::size`] bounds.
@@ -14,12 +14,12 @@ pub enum Charging {
     /// [`MemOptions::inodes`] alone.
     #[default]
     Tmpfs,
-    /// All that the tree holds: each inode, name, extended attribute and block takes bytes of
-    /// `size`, and `ENOSPC` follows when they are used up. `size` is exact, and 0 admits nothing.
-    /// statfs(2) shows what is left in blocks and in inodes.
+    /// Everything that the tree holds: each inode, name, extended attribute and block takes bytes
+    /// of `size`, and `ENOSPC` follows when they are used up. `size` is exact, and 0 admits
+    /// nothing. statfs(2) shows what is left in blocks and in inodes.
     Memory {
-        /// Inodes besides the root that do not count: what a maker needs for itself, as the
-        /// directories of an overlay.
+        /// Inodes besides the root that do not count: those that the owner of the tree needs
+        /// itself, such as the directories of an overlay.
         spare_inodes: u32,
     },
 }
@@ -42,17 +42,17 @@ pub struct MemOptions {
     /// Bytes that files and long symbolic links may take, rounded up to blocks of 4096; 0: no limit
     /// (`size=`).
     pub size: u64,
-    /// Inodes and second names that may exist, the root included; 0: no limit (`nr_inodes=`).
-    /// Extended attributes take of the same: a place for an inode is 1024 bytes of them.
+    /// Inodes and further names that may exist, the root included; 0: no limit (`nr_inodes=`).
+    /// Extended attributes take from the same limit: one inode equals 1024 bytes of them.
     pub inodes: u64,
     /// What `size` bounds.
     pub charging: Charging,
     /// The whole tree is read-only from the start (`ro`).
     pub read_only: bool,
-    /// Files start without seals and can be given some, as those of memfd_create(2) with
+    /// Files start without seals and can be sealed, as those of memfd_create(2) with
     /// `MFD_ALLOW_SEALING`; else they are sealed against seals, as those of open(2).
     pub sealable: bool,
-    /// When the root is made; `None`: what the system's clock says.
+    /// When the root is made; `None`: the system's time.
     pub now: Option<Timespec>,
 }
 

@@ -7,12 +7,12 @@
 //! # Fields
 //! | field | what |
 //! |---|---|
-//! | first | group 0: all that a file of up to 256 KiB has, reached without a search |
+//! | first | group 0: a file of up to 256 KiB has no other, and reaches it without a search |
 //! | rest | the groups after it that hold a page |
 //!
-//! A group is up to 64 pages with neighbouring numbers: a word that says which there are, and these
-//! in order. So a small file pays for what it has, an append is a push, and a search for a page or
-//! a gap looks at 64 at once.
+//! A group holds up to 64 pages with neighbouring numbers: one word says which are present, and a
+//! vector has them in order. So a small file pays for its own pages alone, an append is a push, and
+//! a search for a page or a gap examines 64 numbers at once.
 
 use openpath_sync::{PAGE_SIZE, Page};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::ops::Range;
 
 /// Bytes of a page and of a block.
 pub(crate) const PAGE: usize = PAGE_SIZE;
-/// The same, to calculate with offsets.
+/// The same, for arithmetic with offsets.
 pub(crate) const PAGE_64: u64 = PAGE as u64;
 /// Pages of a group.
 const GROUP: u64 = 64;
@@ -28,9 +28,9 @@ const GROUP: u64 = 64;
 /// Up to 64 pages with neighbouring numbers.
 #[derive(Default)]
 pub(crate) struct Group {
-    /// Bit n: there is a page n.
+    /// Bit n: page n is present.
     present: u64,
-    /// The pages that there are, in order.
+    /// The pages that are present, in order.
     pages: Vec<Page>,
 }
 
@@ -40,11 +40,11 @@ fn from_slot(slot: u32) -> u64 {
 }
 
 impl Group {
-    /// Where the page of `slot` is or belongs.
+    /// The index of the page of `slot`, or where it belongs.
     fn rank(&self, slot: u32) -> usize {
         let before = !from_slot(slot);
         let present = self.present & before;
-        // Most files have no gaps, and to compare is cheaper than to count.
+        // Most files have no gaps, and comparing is cheaper than counting.
         if present == before {
             slot as usize
         } else {
@@ -54,7 +54,7 @@ impl Group {
 
     /// Page `number` of the file, which belongs to this group.
     pub(crate) fn get(&self, number: u64) -> Option<&Page> {
-        let (_, slot) = place(number);
+        let (_, slot) = locate(number);
         let is_present = self.present & 1 << slot != 0;
         is_present.then(|| &self.pages[self.rank(slot)])
     }
@@ -65,7 +65,7 @@ impl Group {
         is_present.then(|| &mut self.pages[rank])
     }
 
-    /// Sets the page of `slot`; the one before.
+    /// Sets the page of `slot`; returns the previous one.
     fn set(&mut self, slot: u32, page: Page) -> Option<Page> {
         if let Some(old) = self.get_mut(slot) {
             return Some(std::mem::replace(old, page));
@@ -75,7 +75,7 @@ impl Group {
         None
     }
 
-    /// Takes the pages of `slots` away.
+    /// Takes the pages of `slots` out.
     fn take(&mut self, slots: u64) -> Self {
         let present = self.present & slots;
         if present == self.present {
@@ -84,7 +84,7 @@ impl Group {
         if present == 0 {
             return Self::default();
         }
-        // The slots are neighbours, so their pages are.
+        // The slots are neighbours, so their pages are too.
         let start = self.rank(present.trailing_zeros());
         let end = start + present.count_ones() as usize;
         self.present &= !slots;
@@ -102,17 +102,16 @@ pub(crate) struct PageMap {
     rest: BTreeMap<u64, Group>,
 }
 
-/// The group of page `number`, and its place there.
-fn place(number: u64) -> (u64, u32) {
+/// The group of page `number`, and its slot there.
+fn locate(number: u64) -> (u64, u32) {
     // Below 64, so the conversion keeps the value.
     (number / GROUP, (number % GROUP) as u32)
 }
 
 impl PageMap {
-    /// The group that has page `number` if it exists, and the number of the first page after the
-    /// group.
+    /// The group of page `number` if it exists, and the number of the first page after it.
     pub(crate) fn group(&self, number: u64) -> (Option<&Group>, u64) {
-        let (group, _) = place(number);
+        let (group, _) = locate(number);
         let end = (group + 1) * GROUP;
         if group == 0 {
             return (Some(&self.first), end);
@@ -122,48 +121,48 @@ impl PageMap {
 
     /// Page `number`, to write to.
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Page> {
-        match place(number) {
+        match locate(number) {
             (0, slot) => self.first.get_mut(slot),
             (group, slot) => self.rest.get_mut(&group)?.get_mut(slot),
         }
     }
 
-    /// Sets page `number`; the one before.
+    /// Sets page `number`; returns the previous one.
     pub(crate) fn set(&mut self, number: u64, page: Page) -> Option<Page> {
-        match place(number) {
+        match locate(number) {
             (0, slot) => self.first.set(slot, page),
             (group, slot) => self.rest.entry(group).or_default().set(slot, page),
         }
     }
 
-    /// Takes pages away, to be dropped when no lock is held.
-    pub(crate) fn take(&mut self, numbers: Range<u64>) -> Gone {
-        let mut gone = Gone::default();
+    /// Takes pages out, to be dropped when no lock is held.
+    pub(crate) fn take(&mut self, numbers: Range<u64>) -> RemovedPages {
+        let mut removed = RemovedPages::default();
         if numbers.is_empty() {
-            return gone;
+            return removed;
         }
-        let (start, from) = place(numbers.start);
-        let (end, to) = place(numbers.end);
+        let (start, from) = locate(numbers.start);
+        let (end, to) = locate(numbers.end);
         let slots = |group| {
             let after = if group == end { from_slot(to) } else { 0 };
             let before = if group == start { !from_slot(from) } else { 0 };
             !(after | before)
         };
         if start == 0 {
-            gone.put(self.first.take(slots(0)));
+            removed.put(self.first.take(slots(0)));
         }
         let emptied = self.rest.extract_if(start..=end, |number, group| {
-            gone.put(group.take(slots(*number)));
+            removed.put(group.take(slots(*number)));
             group.present == 0
         });
         emptied.for_each(drop);
-        gone
+        removed
     }
 
-    /// The groups from the one of page `number` on, with the numbers of their first pages and
+    /// The groups from the one of page `number` on, with the numbers of their first pages, and
     /// without the pages before `number`.
     fn from(&self, number: u64) -> impl Iterator<Item = (u64, u64)> {
-        let (start, slot) = place(number);
+        let (start, slot) = locate(number);
         let first = (start == 0).then_some((&0, &self.first));
         let groups = first.into_iter().chain(self.rest.range(start..));
         groups.map(move |(group, pages)| {
@@ -201,20 +200,20 @@ impl PageMap {
     }
 }
 
-/// Pages that were taken away.
+/// Pages that were taken out.
 #[derive(Default)]
-pub(crate) struct Gone {
+pub(crate) struct RemovedPages {
     groups: Vec<Group>,
 }
 
-impl Gone {
+impl RemovedPages {
     fn put(&mut self, group: Group) {
         if group.present != 0 {
             self.groups.push(group);
         }
     }
 
-    /// How many.
+    /// How many there are.
     pub(crate) fn len(&self) -> u64 {
         self.groups.iter().map(|g| g.pages.len() as u64).sum()
     }
@@ -254,16 +253,16 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_set_again_gives_the_old_one() {
+    fn setting_a_page_again_returns_the_old_one() {
         let mut map = map([70]);
         let old = map.set(70, page_with(b"new", 0)).expect("the old page");
         assert_eq!(old[8], 70);
         assert_eq!(map.get_mut(70).expect("the new page")[..3], *b"new");
     }
 
-    /// Against a set of numbers, through a simple sequence of pseudo-random numbers.
+    /// Compares with a set of numbers, by pseudo-random calls.
     #[test]
-    fn it_holds_what_a_set_holds() {
+    fn page_map_agrees_with_a_set() {
         let mut map = PageMap::default();
         let mut set = BTreeSet::new();
         let mut random = 1_u64;

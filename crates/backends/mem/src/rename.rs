@@ -2,21 +2,21 @@
 //! Renames: within a directory and across, replacing, exchanging, leaving a whiteout.
 //!
 //! # Kernel analogue
-//! `shmem_rename2`. Both directories' data and inode change times move, and the inode change time
-//! of everything that was given or lost a name.
+//! `shmem_rename2`. The modification and change times of both directories move, and the change time
+//! of every inode that got or lost a name.
 //!
 //! # Rules
-//! R1. All that can fail is done first. The core keeps both directories locked meanwhile, so what
-//!     was found then still holds; each directory is changed under its own lock, one after the
-//!     other.
+//! R1. All checks come first. The core keeps both directories locked meanwhile, so their results
+//!     still hold. Each directory is changed under its own lock, one after the other.
 
-use crate::dir::{changed, links_after, lose_name};
-use crate::node::{Names, Node, make};
+use crate::dir::{drop_link, links_after, update_dir};
+use crate::make::{Naming, make_inode};
+use crate::node::Node;
 use openpath_abi::Errno;
 use openpath_vfs::{Inode, Rename};
 use std::sync::Arc;
 
-/// What becomes of the number of subdirectories.
+/// The changes of the numbers of subdirectories.
 struct Subdirs {
     old: i32,
     new: i32,
@@ -38,8 +38,8 @@ impl Node {
         let old = self.sibling(rename.old_dir)?;
         let new = self.sibling(rename.new_dir)?;
         self.sibling(rename.source)?;
-        old.must_have(rename.old_name, Some(rename.source))?;
-        new.must_have(rename.new_name, rename.target)?;
+        old.check_entry(rename.old_name, Some(rename.source))?;
+        new.check_entry(rename.new_name, rename.target)?;
         if rename
             .target
             .is_some_and(|target| Arc::ptr_eq(target, rename.source))
@@ -54,7 +54,7 @@ impl Node {
         if rename.new_dir.nlink() == 0 {
             return Err(Errno::ENOENT);
         }
-        if !same(rename) {
+        if !same_dir(rename) {
             let count = subdirs(rename);
             links_after(rename.new_dir.nlink(), count.new.max(0)).ok_or(Errno::EMLINK)?;
             links_after(rename.old_dir.nlink(), count.old.max(0)).ok_or(Errno::EMLINK)?;
@@ -64,21 +64,22 @@ impl Node {
         } else {
             let whiteout = rename.whiteout.as_ref();
             whiteout
-                .map(|w| make(self.space(), w, Names::One))
+                .map(|w| make_inode(self.space(), w, Naming::Named))
                 .transpose()?
         };
-        old.carry_out(new, rename, left)
+        old.move_names(new, rename, left)
     }
 
     /// # Errors
-    /// `EXDEV` for a foreign one; unless they are exchanged: `ENOTDIR`, `EISDIR`, `ENOTEMPTY`.
+    /// `EXDEV` for another tree's inode; unless they are exchanged: `ENOTDIR`, `EISDIR`,
+    /// `ENOTEMPTY`.
     fn check_target(&self, rename: &Rename<'_>, target: &Inode) -> Result<(), Errno> {
         let node = self.sibling(target)?;
         if rename.exchange {
             return Ok(());
         }
         match (rename.source.is_dir(), target.is_dir()) {
-            (true, _) => node.must_be_empty(),
+            (true, _) => node.check_empty(),
             (false, true) => Err(Errno::EISDIR),
             (false, false) => Ok(()),
         }
@@ -86,7 +87,7 @@ impl Node {
 
     /// # Errors
     /// `ENOTDIR`; `ENOENT` or `EEXIST` if `name` does not mean `inode`.
-    fn must_have(&self, name: &[u8], inode: Option<&Arc<Inode>>) -> Result<(), Errno> {
+    fn check_entry(&self, name: &[u8], inode: Option<&Arc<Inode>>) -> Result<(), Errno> {
         let entries = self.entries().ok_or(Errno::ENOTDIR)?.read();
         match (entries.get(name), inode) {
             (None, None) => Ok(()),
@@ -96,9 +97,9 @@ impl Node {
         }
     }
 
-    /// Moves the names, with `left` under the old one. Nothing is refused here but what is not a
+    /// Moves the names, and leaves `left` under the old one. The only error is for what is no
     /// directory, before anything is changed.
-    fn carry_out(
+    fn move_names(
         &self,
         new: &Self,
         rename: &Rename<'_>,
@@ -112,15 +113,15 @@ impl Node {
 
         let mut entries = old_entries.write();
         let source = match left {
-            Some(left) => entries.put(rename.old_name, left),
+            Some(left) => entries.insert(rename.old_name, left),
             None => entries.remove(rename.old_name),
         };
-        changed(rename.old_dir, &entries, count.old, now);
+        update_dir(rename.old_dir, &entries, count.old, now);
         drop(entries);
 
         let mut entries = new_entries.write();
-        let replaced = entries.put(rename.new_name, Arc::clone(rename.source));
-        changed(rename.new_dir, &entries, count.new, now);
+        let replaced = entries.insert(rename.new_name, Arc::clone(rename.source));
+        update_dir(rename.new_dir, &entries, count.new, now);
         drop(entries);
 
         rename.source.update(|a| a.ctime = now);
@@ -128,7 +129,7 @@ impl Node {
             if rename.exchange {
                 target.update(|a| a.ctime = now);
             } else {
-                lose_name(target, now);
+                drop_link(target, now);
             }
         }
         drop(source);
@@ -137,6 +138,6 @@ impl Node {
     }
 }
 
-fn same(rename: &Rename<'_>) -> bool {
+fn same_dir(rename: &Rename<'_>) -> bool {
     std::ptr::eq(rename.old_dir, rename.new_dir)
 }

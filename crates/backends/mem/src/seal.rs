@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seals: what may no longer be done with a file, whoever asks.
+//! Seals: changes that a file refuses to every caller.
 //!
 //! # Kernel analogue
 //! `F_ADD_SEALS` and `F_GET_SEALS` of memfd_create(2); a file that open(2) makes is sealed against
 //! seals. There is no mmap(2) here, so `F_SEAL_WRITE` is never `EBUSY`.
 
-use crate::node::Node;
 use crate::page_map::PAGE_64;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{
     F_SEAL_EXEC, F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE,
 };
-use openpath_vfs::Inode;
 
-/// Those that keep data from being written or punched.
+/// Seals that refuse writes and punches.
 const NO_WRITE: u32 = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
-/// All that there are.
+/// All seals.
 const ALL: u32 = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | NO_WRITE | F_SEAL_EXEC;
-/// What a program that cannot lose its execute permission is sealed with as well.
+/// Seals that are added for a program that cannot lose its execute permission.
 const WITH_EXEC: u32 = F_SEAL_SHRINK | F_SEAL_GROW | NO_WRITE;
 const EXECUTE: u32 = 0o111;
 
@@ -26,17 +24,27 @@ const EXECUTE: u32 = 0o111;
 pub(crate) struct Seals(u32);
 
 impl Seals {
-    /// Of a new file, to which seals can be added or not.
+    /// The seals of a new file, which further seals can be added to or not.
     pub(crate) fn new(sealable: bool) -> Self {
         Self(if sealable { 0 } else { F_SEAL_SEAL })
+    }
+
+    /// Whether all of these are known seals.
+    pub(crate) fn are_valid(seals: u32) -> bool {
+        seals & !ALL == 0
+    }
+
+    /// The seals as `F_GET_SEALS` returns them.
+    pub(crate) fn bits(self) -> u32 {
+        self.0
     }
 
     fn has(self, any: u32) -> bool {
         self.0 & any != 0
     }
 
-    /// How much of a write of `len` bytes at `offset` they let through. A write is checked page by
-    /// page, so one that would grow the file is cut at the last whole page that it has.
+    /// How much of a write of `len` bytes at `offset` is admitted. A write is checked page by page,
+    /// so one that would grow the file ends at the file's last whole page.
     pub(crate) fn admitted(self, size: u64, offset: u64, len: usize) -> usize {
         if self.has(NO_WRITE) {
             return 0;
@@ -71,7 +79,7 @@ impl Seals {
 
     /// # Errors
     /// `EPERM`: sealed against seals.
-    fn add(&mut self, seals: u32, mode: u32) -> Result<(), Errno> {
+    pub(crate) fn add(&mut self, seals: u32, mode: u32) -> Result<(), Errno> {
         refused_if(self.has(F_SEAL_SEAL))?;
         let is_program = seals & F_SEAL_EXEC != 0 && mode & EXECUTE != 0;
         self.0 |= seals | if is_program { WITH_EXEC } else { 0 };
@@ -83,29 +91,12 @@ fn refused_if(refused: bool) -> Result<(), Errno> {
     if refused { Err(Errno::EPERM) } else { Ok(()) }
 }
 
-impl Node {
-    /// As `InodeOps::seals`.
-    pub(crate) fn get_seals(&self) -> Result<u32, Errno> {
-        let data = self.data().ok_or(Errno::EINVAL)?.read();
-        Ok(data.seals.0)
-    }
-
-    /// As `InodeOps::add_seals`. An unknown seal is `EINVAL`, before any `EPERM`.
-    pub(crate) fn put_seals(&self, inode: &Inode, seals: u32) -> Result<(), Errno> {
-        let data = self.data().ok_or(Errno::EINVAL)?;
-        if seals & !ALL != 0 {
-            return Err(Errno::EINVAL);
-        }
-        data.write().seals.add(seals, inode.mode())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_write_that_grows_is_cut_at_a_page() {
+    fn growing_write_under_a_seal_ends_at_a_page() {
         let seals = Seals(F_SEAL_GROW);
         for (size, offset, len, admitted) in [
             (6000, 0, 6000, 6000),

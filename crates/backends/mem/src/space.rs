@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a whole tree may use and has left: blocks, room for inodes, memory, inode numbers; and who
-//! pays.
+//! The limits of a whole tree: blocks, room for inodes, memory and inode numbers, and what is
+//! charged for them.
 //!
 //! # Fields
 //! | field | changed by |
 //! |---|---|
 //! | blocks | one for each page of a file and each long symbolic link |
-//! | room | [`INODE_ROOM`] for each inode and second name; the size of extended attributes |
-//! | memory | with [`Charging::Memory`]: all of the above, by its bytes (see `memory`) |
+//! | room | [`INODE_ROOM`] for each inode and further name; the size of extended attributes |
+//! | memory | with [`crate::Charging::Memory`]: all of the above, by its bytes (see `memory`) |
 //! | next number | each new inode, never back |
 //!
 //! # Rules
-//! R1. What is taken of the tree is also charged to the tenant of the task that made the inode: an
-//!     inode or second name as an inode, pages and extended attributes by their bytes. It follows
-//!     the inode: whoever writes, whatever its owner, and whoever gives it another name.
-//! R2. Both are paid or none, and both are given back by a drop.
+//! R1. What is taken from the tree is also charged to the tenant of the task that made the inode:
+//!     an inode or further name as an inode, pages and extended attributes by their bytes. The
+//!     charge stays with that tenant, whichever task writes, owns or links the file later.
+//! R2. Both are charged or neither, and both charges are given back by a drop.
 
-use crate::memory::{self, INODE, Memory};
+use crate::budget::Budget;
+use crate::memory::{self, INODE, MemoryBudget};
 use crate::options::MemOptions;
 use crate::page_map::PAGE;
-use crate::pool::Pool;
 use openpath_abi::Errno;
 use openpath_sync::{Page, Pages, Word, WriteOnce};
 use openpath_vfs::TenantRef;
@@ -29,18 +29,18 @@ use std::sync::Arc;
 /// What an inode takes of the room for inodes (`BOGO_INODE_SIZE`).
 pub(crate) const INODE_ROOM: u64 = 1024;
 
-/// What an extended attribute takes of it besides name and value.
+/// What an extended attribute takes of it besides its name and value.
 const XATTR_HEAD: u64 = 40;
 
-/// Pools that pages come from, so that threads seldom wait for each other; a file has one.
+/// Pools of pages, so that threads seldom wait for each other; a file uses one of them.
 const SHARDS: usize = 4;
 
-/// A pool of a tree, and how what is taken from it counts for a tenant.
+/// A quantity of a tree, and how it counts for a tenant.
 pub(crate) trait Unit {
-    /// Bytes of a tenant and of memory.
+    /// Bytes for a tenant and for memory.
     const BYTES: u64;
-    /// The pool.
-    fn pool(space: &Space) -> &Pool;
+    /// The budget that it is taken from.
+    fn budget(space: &Space) -> &Budget;
 }
 
 /// A page of a file or a long symbolic link.
@@ -48,7 +48,7 @@ pub(crate) enum Block {}
 
 impl Unit for Block {
     const BYTES: u64 = PAGE as u64;
-    fn pool(space: &Space) -> &Pool {
+    fn budget(space: &Space) -> &Budget {
         &space.blocks
     }
 }
@@ -58,13 +58,13 @@ pub(crate) enum Byte {}
 
 impl Unit for Byte {
     const BYTES: u64 = 1;
-    fn pool(space: &Space) -> &Pool {
+    fn budget(space: &Space) -> &Budget {
         &space.room
     }
 }
 
-/// Who pays for an inode: the tree and a tenant. The tree is asked first, as in the kernel, where a
-/// quota comes after the limits of a tmpfs.
+/// The payers of an inode: the tree and a tenant. The tree is asked first, as in the kernel, where
+/// a quota comes after the limits of a tmpfs.
 #[derive(Clone)]
 pub(crate) struct Payer {
     pub(crate) space: Arc<Space>,
@@ -82,7 +82,8 @@ impl Payer {
     /// Takes `amount`.
     ///
     /// # Errors
-    /// `ENOSPC`, `EDQUOT`; if both would refuse, who would first if it were taken one by one.
+    /// `ENOSPC`, `EDQUOT`; if both would refuse, the one that would refuse first if the amount were
+    /// taken one by one.
     fn take<U: Unit>(&self, amount: u64) -> Result<(), Errno> {
         let space = &self.space;
         let Some(tenant) = &self.tenant else {
@@ -108,7 +109,7 @@ impl Payer {
     }
 }
 
-/// What its holder has taken; given back when it is dropped.
+/// The amount that its holder has taken; given back when it is dropped.
 pub(crate) struct Charge<U: Unit> {
     pub(crate) payer: Payer,
     held: u64,
@@ -116,7 +117,7 @@ pub(crate) struct Charge<U: Unit> {
 }
 
 impl<U: Unit> Charge<U> {
-    /// Nothing yet.
+    /// Nothing is taken yet.
     pub(crate) fn none(payer: &Payer) -> Self {
         Self {
             payer: payer.clone(),
@@ -125,7 +126,7 @@ impl<U: Unit> Charge<U> {
         }
     }
 
-    /// How much it has taken.
+    /// How much is taken.
     pub(crate) fn held(&self) -> u64 {
         self.held
     }
@@ -154,86 +155,87 @@ impl<U: Unit> Drop for Charge<U> {
     }
 }
 
-/// The places that an inode takes: one for itself, and one for each name after the first. Given
+/// The charge of an inode: one for itself with its first name, and one for each further name. Given
 /// back when it is dropped.
-pub(crate) struct Places {
+pub(crate) struct InodeCharge {
     pub(crate) payer: Payer,
     taken: Word,
 }
 
-impl Places {
-    /// The place of a new inode.
+impl InodeCharge {
+    /// The charge of a new inode.
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT`.
     pub(crate) fn new(payer: Payer) -> Result<Self, Errno> {
-        let places = Self {
+        let charge = Self {
             payer,
             taken: Word::new(0),
         };
-        places.take()?;
-        Ok(places)
+        charge.take()?;
+        Ok(charge)
     }
 
-    /// Takes one more.
+    /// Charges one more name.
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT`.
     pub(crate) fn take(&self) -> Result<(), Errno> {
         let is_first = self.taken.get() == 0;
         let space = &self.payer.space;
-        space.take_place(is_first)?;
+        space.take_name(is_first)?;
         if let Some(tenant) = &self.payer.tenant {
             let charged = tenant.charge_inode();
-            charged.inspect_err(|_| space.give_places(is_first, 1))?;
+            charged.inspect_err(|_| space.give_names(is_first, 1))?;
         }
         self.taken.add(1);
         Ok(())
     }
 
-    /// Gives one back that is not the first.
+    /// Gives back one name that is not the first.
     pub(crate) fn give(&self) {
         self.taken.sub(1);
         self.give_back(false, 1);
     }
 
-    /// Gives some back; whether the first is one of them.
-    fn give_back(&self, with_first: bool, places: u64) {
-        self.payer.space.give_places(with_first, places);
+    /// Gives some names back; `with_first`: the first is one of them.
+    fn give_back(&self, with_first: bool, names: u64) {
+        self.payer.space.give_names(with_first, names);
         if let Some(tenant) = &self.payer.tenant {
-            (0..places).for_each(|_| tenant.uncharge_inode());
+            (0..names).for_each(|_| tenant.uncharge_inode());
         }
     }
 }
 
-impl Drop for Places {
+impl Drop for InodeCharge {
     fn drop(&mut self) {
         let taken = self.taken.get();
         self.give_back(taken > 0, taken);
     }
 }
 
-/// The counters of one tree, and where its pages come from. Its address is the tree's identity.
+/// The limits of one tree, and its pools of pages. Its address is the tree's identity.
 pub(crate) struct Space {
-    pub(crate) blocks: Pool,
-    pub(crate) room: Pool,
-    /// Where everything is charged by what it takes.
-    pub(crate) memory: Option<Memory>,
+    pub(crate) blocks: Budget,
+    pub(crate) room: Budget,
+    /// The budget of everything, where the tree has one.
+    pub(crate) memory: Option<MemoryBudget>,
     /// New files can be sealed.
     pub(crate) sealable: bool,
     next_ino: Word,
-    /// Each made for the first page that comes from it: most trees of very many hold none.
+    /// Each is made for the first page that comes from it: a process may have very many trees, and
+    /// most hold no page.
     pages: [WriteOnce<Pages>; SHARDS],
 }
 
 impl Space {
-    /// As the options say, with nothing taken.
+    /// The limits of the options, with nothing taken.
     pub(crate) fn new(options: &MemOptions) -> Arc<Self> {
         let inodes = options.inodes.min(u64::MAX / INODE_ROOM);
         Arc::new(Self {
-            blocks: Pool::new(options.size.div_ceil(PAGE as u64)),
-            room: Pool::new(inodes * INODE_ROOM),
-            memory: Memory::new(options),
+            blocks: Budget::new(options.size.div_ceil(PAGE as u64)),
+            room: Budget::new(inodes * INODE_ROOM),
+            memory: MemoryBudget::new(options),
             sealable: options.sealable,
             next_ino: Word::new(1),
             pages: Default::default(),
@@ -245,49 +247,51 @@ impl Space {
     /// # Errors
     /// `ENOSPC`.
     fn take<U: Unit>(&self, amount: u64) -> Result<(), Errno> {
-        let pool = U::pool(self);
-        pool.take(amount)?;
+        let budget = U::budget(self);
+        budget.take(amount)?;
         let Some(memory) = &self.memory else {
             return Ok(());
         };
-        let taken = memory.pool.take(amount.saturating_mul(U::BYTES));
-        taken.inspect_err(|_| pool.give(amount))
+        let taken = memory.budget.take(amount.saturating_mul(U::BYTES));
+        taken.inspect_err(|_| budget.give(amount))
     }
 
     fn give<U: Unit>(&self, amount: u64) {
-        U::pool(self).give(amount);
+        U::budget(self).give(amount);
         if let Some(memory) = &self.memory {
-            memory.pool.give(amount * U::BYTES);
+            memory.budget.give(amount * U::BYTES);
         }
     }
 
     fn left<U: Unit>(&self) -> u64 {
         let memory = self.memory.as_ref();
-        let most = memory.map_or(u64::MAX, |memory| memory.pool.left() / U::BYTES);
-        U::pool(self).left().min(most)
+        let most = memory.map_or(u64::MAX, |memory| memory.budget.left() / U::BYTES);
+        U::budget(self).left().min(most)
     }
 
-    /// Takes the place of an inode, or else of one more name.
+    /// Takes the room of an inode, or else of one more name.
     ///
     /// # Errors
     /// `ENOSPC`.
-    fn take_place(&self, is_inode: bool) -> Result<(), Errno> {
+    fn take_name(&self, is_inode: bool) -> Result<(), Errno> {
         self.room.take(INODE_ROOM)?;
         let Some(memory) = &self.memory else {
             return Ok(());
         };
-        let taken = memory.pool.take(Memory::of_places(is_inode, 1));
+        let taken = memory.budget.take(MemoryBudget::bytes_of(is_inode, 1));
         taken.inspect_err(|_| self.room.give(INODE_ROOM))
     }
 
-    fn give_places(&self, with_inode: bool, places: u64) {
-        self.room.give(places * INODE_ROOM);
+    fn give_names(&self, with_inode: bool, names: u64) {
+        self.room.give(names * INODE_ROOM);
         if let Some(memory) = &self.memory {
-            memory.pool.give(Memory::of_places(with_inode, places));
+            memory
+                .budget
+                .give(MemoryBudget::bytes_of(with_inode, names));
         }
     }
 
-    /// Blocks: how many there are, and how many are free.
+    /// Blocks: the limit, and how many are free.
     pub(crate) fn blocks(&self) -> (u64, u64) {
         let (blocks, free) = self.blocks.figures();
         let memory = self.memory.as_ref();
@@ -297,7 +301,7 @@ impl Space {
         )
     }
 
-    /// Inodes: how many there may be, and how many more.
+    /// Inodes: the limit, and how many are free.
     pub(crate) fn inodes(&self) -> (u64, u64) {
         let (room, free) = self.room.figures();
         let (inodes, free) = (room / INODE_ROOM, free / INODE_ROOM);
@@ -321,24 +325,24 @@ impl Space {
         }
     }
 
-    /// An inode number that was never given out before; the first is 1.
+    /// An inode number that was never used before; the first is 1.
     pub(crate) fn number(&self) -> u64 {
         self.next_ino.add(1)
     }
 
-    /// A page for the file `ino` that holds `part` from byte `from` on, and zeroes else.
+    /// A page for the file `ino` that holds `part` from byte `from` on, and zeroes elsewhere.
     ///
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn page(&self, ino: u64, part: &[u8], from: usize) -> Result<Page, Errno> {
-        // Below the number of pools.
+        // Less than the number of pools.
         let pool = &self.pages[(ino % SHARDS as u64) as usize];
         let pool = pool.get().unwrap_or_else(|| pool.set(Pages::default()));
         pool.page(part, from).map_err(|_| Errno::ENOMEM)
     }
 
-    /// Gives the memory of pages back that are kept for the next file.
-    pub(crate) fn cool(&self) {
+    /// Releases pages that are cached for the next file.
+    pub(crate) fn release_cached_pages(&self) {
         let pools = self.pages.iter().filter_map(WriteOnce::get);
         pools.for_each(Pages::cool);
     }
@@ -357,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_is_given_back() {
+    fn dropped_charge_is_given_back() {
         let payer = payer(10);
         let figures = || payer.space.blocks.figures();
         let mut charge = Charge::<Block>::none(&payer);
@@ -372,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nothing_is_counted() {
+    fn budget_without_limit_counts_nothing() {
         let payer = payer(0);
         let mut charge = Charge::<Block>::none(&payer);
         charge.take(u64::MAX / 2).expect("no limit");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making a tree, and its figures.
+//! Making a tree, and its statfs(2).
 
-use crate::node::{Names, make};
+use crate::make::{Naming, make_inode};
 use crate::options::MemOptions;
 use crate::page_map::PAGE;
 use crate::space::Space;
@@ -9,7 +9,7 @@ use openpath_abi::{Errno, StatFs, mode};
 use openpath_vfs::{Clock, NewInode, SuperBlock, SuperBlockOps, SuperBlockOptions, SystemClock};
 use std::sync::Arc;
 
-/// What statfs(2) calls a tmpfs.
+/// The type that statfs(2) reports for a tmpfs.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// The longest name.
 const NAME_MAX: usize = openpath_abi::limits::NAME_MAX;
@@ -40,7 +40,7 @@ impl MemFs {
             acls: None,
         };
         // The first inode of a tree finds room: a limit is 0 (none) or at least one inode.
-        let root = match make(&space, &root, Names::One) {
+        let root = match make_inode(&space, &root, Naming::Named) {
             Ok(root) => root,
             Err(errno) => unreachable!("an empty tree has no room for its root: {errno}"),
         };
@@ -51,16 +51,16 @@ impl MemFs {
             acls: true,
             ..SuperBlockOptions::default()
         };
-        SuperBlock::new(root, Box::new(Tree { space }), core)
+        SuperBlock::new(root, Box::new(TreeOps { space }), core)
     }
 }
 
-/// What the core asks of the whole tree.
-struct Tree {
+/// The operations of the whole tree.
+struct TreeOps {
     space: Arc<Space>,
 }
 
-impl SuperBlockOps for Tree {
+impl SuperBlockOps for TreeOps {
     fn statfs(&self) -> Result<StatFs, Errno> {
         let (blocks, bfree) = self.space.blocks();
         let (files, ffree) = self.space.inodes();
@@ -79,6 +79,6 @@ impl SuperBlockOps for Tree {
     }
 
     fn trim(&self) {
-        self.space.cool();
+        self.space.release_cached_pages();
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The body of a symbolic link: kept as it is, answered without a copy.
+//! The body of a symbolic link, lent without a copy.
 
 use crate::space::{Block, Charge, Payer};
 use openpath_abi::Errno;
 
-/// Bodies shorter than this live in the inode; a longer one takes a block (`SHORT_SYMLINK_LEN`).
+/// Shorter bodies live in the inode; a longer one takes a block (`SHORT_SYMLINK_LEN`).
 const SHORT: usize = 128;
 
 /// A symbolic link.
@@ -33,7 +33,7 @@ impl Link {
         })
     }
 
-    /// What it says.
+    /// The path that it holds.
     pub(crate) fn body(&self) -> &[u8] {
         &self.body
     }

@@ -1,102 +1,107 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the upper tree says that was changed.
+//! The changes that the upper tree holds.
 //!
 //! # Rules
-//! R1. A file is modified if its data differs from that beneath: it has another length, or holds
-//!     something else. No time says that it does not, for who writes can set it back. What was
-//!     copied up and is the same is no change.
-//! R2. A directory is renamed if it is found beneath by a redirect; a file, if it shows the number
-//!     of one that is gone.
-//! R3. What a deleted directory had is counted. What a directory had that another replaces is
-//!     compared name by name, as if it were the same directory.
+//! R1. A file is modified if its data differs from the lower file's, in length or content. An equal
+//!     time proves nothing, because a writer can set it back. A file that was copied up with equal
+//!     content is no change.
+//! R2. A directory was renamed if a redirect leads to its lower directory; a file, if it shows the
+//!     number of a lower file that is hidden.
+//! R3. The attributes of a directory are changed if its copy has others than when it was made. A
+//!     later change by others to the lower directory is no change of the upper tree. Without a
+//!     record they are changed if they differ from the lower directory's.
+//! R4. The names below a deleted directory are counted. Those of a directory that another one
+//!     replaces are compared name by name, as if it were the same directory.
 
+use crate::attrs::{SidesByPath, values};
 use crate::change_list::{ChangeKind, Changes, ROOT};
-use crate::fs::Hit;
-use crate::layer::list;
-use crate::node::{Node, Origin};
+use crate::layer::list_dir;
+use crate::lookup_result::{LookupResult, Origin};
+use crate::node::Node;
 use crate::superblock::OverlayFs;
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, dirent, mode};
-use openpath_vfs::{AclKind, Inode, Listed, Patience, SuperBlock};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use openpath_vfs::{Inode, Listed, Patience, SuperBlock};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// How much of two files is compared at once.
 const BUFFER: usize = 1 << 16;
 
 /// What a name is in the lower trees.
-struct Beneath {
+struct LowerEntry {
     number: u64,
     lower: Arc<Inode>,
     /// If it is a directory.
     dir: Option<Arc<Inode>>,
-    /// Where it is there.
+    /// Its path in the lower trees.
     from: Vec<u8>,
-    /// Something above it was deleted or replaced, so the view never shows it here.
-    hidden: bool,
+    /// A directory above it was deleted or replaced, so the view never shows it here.
+    in_replaced: bool,
 }
 
-/// A name that has something beneath and does not show it.
-struct Gone {
+/// A lower file that its name does not show any more.
+struct HiddenLower {
     at: usize,
-    beneath: Beneath,
-    /// What is below it is counted, and no change of its own.
+    entry: LowerEntry,
+    /// The names below it are counted, and no changes of their own.
     counts: bool,
 }
 
-/// A new file that shows the number of one beneath.
-struct Moved {
+/// A new file that shows the number of a lower one.
+struct NewFile {
     at: usize,
     number: u64,
     upper: Arc<Inode>,
 }
 
-/// A directory to look at.
+/// A directory to compare.
 struct Visit {
     dir: Arc<Inode>,
     at: usize,
-    /// What the lower trees have at its path, if it is a directory that this one replaces.
-    hidden: Option<Arc<Inode>>,
+    /// The lower directory at its path that it replaces.
+    replaced: Option<Arc<Inode>>,
 }
 
-/// A name that is looked at.
+/// A name to compare.
 struct Spot<'a> {
     name: &'a [u8],
     at: usize,
-    hidden: Option<&'a Arc<Inode>>,
+    replaced: Option<&'a Arc<Inode>>,
 }
 
-/// What was found so far.
-struct Found {
+/// The results so far.
+struct Comparison {
     changes: Changes,
-    gone: Vec<Gone>,
-    moved: Vec<Moved>,
-    /// Where directories that moved were beneath.
-    left: HashSet<Vec<u8>>,
+    hidden: Vec<HiddenLower>,
+    moved: Vec<NewFile>,
+    /// Lower paths of directories and files that moved.
+    moved_from: HashSet<Vec<u8>>,
 }
 
-impl Found {
-    fn note(&mut self, at: usize, kind: ChangeKind) -> Result<(), Errno> {
-        self.changes.note(at, kind)
+impl Comparison {
+    fn add(&mut self, at: usize, kind: ChangeKind) -> Result<(), Errno> {
+        self.changes.add(at, kind)
     }
 
-    /// What a name has beneath does not show.
-    fn lost(&mut self, at: usize, beneath: Option<Beneath>, counts: bool) -> Result<(), Errno> {
-        let Some(beneath) = beneath else {
+    /// Adds a lower file that its name does not show.
+    fn add_deleted(
+        &mut self,
+        at: usize,
+        entry: Option<LowerEntry>,
+        counts: bool,
+    ) -> Result<(), Errno> {
+        let Some(entry) = entry else {
             return Ok(());
         };
-        self.gone.push(Gone {
-            at,
-            beneath,
-            counts,
-        });
-        self.note(at, ChangeKind::Deleted)
+        self.hidden.push(HiddenLower { at, entry, counts });
+        self.add(at, ChangeKind::Deleted)
     }
 
-    /// Notes a file that may be one from beneath.
-    fn came(&mut self, at: usize, hit: &Hit, upper: &Arc<Inode>) {
-        if let Some(number) = hit.number {
-            self.moved.push(Moved {
+    /// Adds a file that may be a moved lower one.
+    fn add_new_file(&mut self, at: usize, result: &LookupResult, upper: &Arc<Inode>) {
+        if let Some(number) = result.number {
+            self.moved.push(NewFile {
                 at,
                 number,
                 upper: Arc::clone(upper),
@@ -104,49 +109,53 @@ impl Found {
         }
     }
 
-    /// Joins what was renamed (R2), and counts what went with directories (R3).
-    fn joined(mut self) -> Result<Changes, Errno> {
-        let joins = |(_, gone): &(usize, &Gone)| !gone.beneath.hidden;
-        let numbers: HashMap<u64, usize> = (self.gone.iter().enumerate().filter(joins))
-            .map(|(at, gone)| (gone.beneath.number, at))
+    /// Joins the parts of renames (R2), and counts names below deleted directories (R4).
+    fn finish(mut self) -> Result<Changes, Errno> {
+        let can_move = |(_, hidden): &(usize, &HiddenLower)| !hidden.entry.in_replaced;
+        let numbers: HashMap<u64, usize> = (self.hidden.iter().enumerate().filter(can_move))
+            .map(|(at, hidden)| (hidden.entry.number, at))
             .collect();
         for moved in &self.moved {
-            if let Some(gone) = numbers.get(&moved.number) {
-                let beneath = &self.gone[*gone].beneath;
-                let is_changed = !same_data(&moved.upper, &beneath.lower)?;
+            if let Some(hidden) = numbers.get(&moved.number) {
+                let entry = &self.hidden[*hidden].entry;
+                let is_changed = !same_data(&moved.upper, &entry.lower)?;
                 let kinds = self.changes.kinds(moved.at);
                 kinds.retain(|kind| *kind == ChangeKind::Deleted);
-                kinds.push(ChangeKind::Renamed(beneath.from.clone()));
+                kinds.push(ChangeKind::Renamed(entry.from.clone()));
                 if is_changed {
                     kinds.push(ChangeKind::Modified);
                 }
-                self.left.insert(beneath.from.clone());
+                self.moved_from.insert(entry.from.clone());
             }
         }
-        for gone in &self.gone {
-            if self.left.contains(&gone.beneath.from) {
-                let kinds = self.changes.kinds(gone.at);
+        for hidden in &self.hidden {
+            if self.moved_from.contains(&hidden.entry.from) {
+                let kinds = self.changes.kinds(hidden.at);
                 kinds.retain(|kind| *kind != ChangeKind::Deleted);
-            } else if let (true, Some(dir)) = (gone.counts, &gone.beneath.dir) {
-                let below = count(dir, &gone.beneath.from, &self.left)?;
-                self.changes.set_below(gone.at, below);
+            } else if let (true, Some(dir)) = (hidden.counts, &hidden.entry.dir) {
+                let below = count_below(dir, &hidden.entry.from, &self.moved_from)?;
+                self.changes.set_below(hidden.at, below);
             }
         }
-        self.replaced()?;
+        self.merge_replaced()?;
         self.changes.sort();
         Ok(self.changes)
     }
 
-    /// Tells of a new file in the place of one that is gone as of one file that changed.
-    fn replaced(&mut self) -> Result<(), Errno> {
-        let places: HashMap<usize, &Gone> = self.gone.iter().map(|gone| (gone.at, gone)).collect();
+    /// Reports a new file in place of a hidden one as one changed file.
+    fn merge_replaced(&mut self) -> Result<(), Errno> {
+        let by_name: HashMap<usize, &HiddenLower> = self
+            .hidden
+            .iter()
+            .map(|hidden| (hidden.at, hidden))
+            .collect();
         for moved in &self.moved {
-            let Some(gone) = places.get(&moved.at) else {
+            let Some(hidden) = by_name.get(&moved.at) else {
                 continue;
             };
             let kinds = self.changes.kinds(moved.at);
-            if *kinds == [ChangeKind::Deleted, ChangeKind::Added] && gone.beneath.dir.is_none() {
-                let same = same_data(&moved.upper, &gone.beneath.lower)?;
+            if *kinds == [ChangeKind::Deleted, ChangeKind::Added] && hidden.entry.dir.is_none() {
+                let same = same_data(&moved.upper, &hidden.entry.lower)?;
                 *kinds = vec![if same {
                     ChangeKind::Attributes
                 } else {
@@ -159,48 +168,64 @@ impl Found {
 }
 
 impl OverlayFs {
-    /// What is not as it is in the lower trees; what is below a new directory as well. It is asked
-    /// for while nobody changes anything, or tells of some changes and not of others.
+    /// All differences from the lower trees, including everything below a new directory. If
+    /// something changes meanwhile, only some of those changes are reported.
     ///
     /// # Errors
     /// `EINVAL`: `sb` is no overlay. `E2BIG`: more than `max` changes, or names of more than 128
-    /// bytes for each of these together. What the layers meet.
+    /// bytes for each of these together. Those of the layers.
     pub fn changes(sb: &SuperBlock, max: usize) -> Result<Changes, Errno> {
-        if Node::of(sb.root()).is_none() {
-            return Err(Errno::EINVAL);
-        }
-        let mut found = Found {
+        let root = Node::of(sb.root()).ok_or(Errno::EINVAL)?;
+        let mut comparison = Comparison {
             changes: Changes::new(max),
-            gone: Vec::new(),
+            hidden: Vec::new(),
             moved: Vec::new(),
-            left: HashSet::new(),
+            moved_from: HashSet::new(),
         };
+        if let (Some(upper), Some(lower)) = (root.upper(), root.lowers().first()) {
+            let sides = root.fs.sides(upper, &lower.inode)?;
+            comparison.changes.set_sides(ROOT, sides);
+        }
         let mut dirs = vec![Visit {
             dir: Arc::clone(sb.root()),
             at: ROOT,
-            hidden: None,
+            replaced: None,
         }];
         while let Some(visit) = dirs.pop() {
             let node = Node::of(&visit.dir).ok_or(Errno::EIO)?;
             let names = match node.upper() {
-                Some(upper) => names_of(|each| list(upper, 0, &mut |entry| Ok(each(entry))))?,
+                Some(upper) => {
+                    sorted_names(|each| list_dir(upper, 0, &mut |entry| Ok(each(entry))))?
+                }
                 None => Vec::new(),
             };
             for name in &names {
-                let at = found.changes.add(visit.at, name)?;
-                let hidden = visit.hidden.as_ref();
-                dirs.extend(node.compare(&Spot { name, at, hidden }, &mut found)?);
+                let at = comparison.changes.add_name(visit.at, name)?;
+                let replaced = visit.replaced.as_ref();
+                dirs.extend(node.compare(&Spot { name, at, replaced }, &mut comparison)?);
             }
-            if let Some(hidden) = &visit.hidden {
-                node.hides((hidden, &names), visit.at, &mut found, &mut dirs)?;
+            if let Some(replaced) = &visit.replaced {
+                node.compare_replaced((replaced, &names), visit.at, &mut comparison, &mut dirs)?;
             }
         }
-        found.joined()
+        comparison.finish()
+    }
+
+    /// As [`OverlayFs::changes`]; and where the attributes of each directory changed that is in the
+    /// upper tree and in a lower one, by path, the root's being empty. A directory without a record
+    /// is missing.
+    ///
+    /// # Errors
+    /// As [`OverlayFs::changes`].
+    pub fn changes_and_sides(sb: &SuperBlock, max: usize) -> Result<(Changes, SidesByPath), Errno> {
+        let changes = Self::changes(sb, max)?;
+        let sides = changes.sides();
+        Ok((changes, sides))
     }
 }
 
-/// The names of a directory, in order.
-fn names_of(
+/// The names of a directory, sorted.
+fn sorted_names(
     list: impl FnOnce(&mut dyn FnMut(Listed<'_>) -> bool) -> Result<(), Errno>,
 ) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
@@ -212,9 +237,8 @@ fn names_of(
     Ok(names)
 }
 
-/// How many names are below a directory of the lower trees, at this path there, without those that
-/// moved elsewhere.
-fn count(dir: &Arc<Inode>, from: &[u8], left: &HashSet<Vec<u8>>) -> Result<u64, Errno> {
+/// The number of names below a lower directory, at this path there, except for those that moved.
+fn count_below(dir: &Arc<Inode>, from: &[u8], moved_from: &HashSet<Vec<u8>>) -> Result<u64, Errno> {
     let mut count = 0;
     let mut dirs = vec![(Arc::clone(dir), from.to_vec())];
     while let Some((dir, from)) = dirs.pop() {
@@ -228,18 +252,18 @@ fn count(dir: &Arc<Inode>, from: &[u8], left: &HashSet<Vec<u8>>) -> Result<u64, 
             true
         });
         match listed {
-            // Not for this user to list; that did not keep it from being deleted.
+            // This user may not list it, but could delete it.
             Err(Errno::EACCES | Errno::EPERM) => continue,
             listed => listed?,
         }
         for name in below {
             let from = [&from[..], b"/", &name].concat();
-            if left.contains(&from) {
+            if moved_from.contains(&from) {
                 continue;
             }
             count += 1;
-            if let Some(beneath) = node.search(&name, Patience::Wait)? {
-                let inode = node.fs.adopt(beneath)?;
+            if let Some(result) = node.find_layers(&name, Patience::Wait)? {
+                let inode = node.fs.adopt(result)?;
                 if inode.is_dir() {
                     dirs.push((inode, from));
                 }
@@ -250,103 +274,111 @@ fn count(dir: &Arc<Inode>, from: &[u8], left: &HashSet<Vec<u8>>) -> Result<u64, 
 }
 
 impl Node {
-    /// Compares a name of the upper directory with what it is beneath; what is to be looked at
-    /// next, if it is a directory.
-    fn compare(&self, spot: &Spot<'_>, found: &mut Found) -> Result<Option<Visit>, Errno> {
+    /// Compares a name of the upper directory with the lower layers; returns it if it is a
+    /// directory.
+    fn compare(
+        &self,
+        spot: &Spot<'_>,
+        comparison: &mut Comparison,
+    ) -> Result<Option<Visit>, Errno> {
         let (name, at) = (spot.name, spot.at);
-        let beneath = self.beneath(name, spot.hidden)?;
-        let Some(hit) = self.search(name, Patience::Wait)? else {
-            return found.lost(at, beneath, true).map(|()| None);
+        let entry = self.lower_entry(name, spot.replaced)?;
+        let Some(result) = self.find_layers(name, Patience::Wait)? else {
+            return comparison.add_deleted(at, entry, true).map(|()| None);
         };
-        let Some(upper) = hit.upper.clone() else {
+        let Some(upper) = result.upper.clone() else {
             return Ok(None);
         };
         if !upper.is_dir() {
-            self.compare_file((&hit, &upper), beneath, at, found)?;
+            self.compare_file((&result, &upper), entry, at, comparison)?;
             return Ok(None);
         }
-        let mut hidden = beneath.as_ref().and_then(|beneath| beneath.dir.clone());
-        let Some(lower) = hit.lowers.first() else {
-            match beneath {
-                // One directory in another that was replaced, as a copy of it has it.
-                Some(beneath) if beneath.hidden && beneath.dir.is_some() => {
-                    if !same_attributes(&upper, &beneath.lower, self)? {
-                        found.note(at, ChangeKind::Attributes)?;
+        let mut replaced = entry.as_ref().and_then(|entry| entry.dir.clone());
+        let Some(lower) = result.lowers.first() else {
+            match entry {
+                // A directory in a replaced one, as a copy of that has it.
+                Some(entry) if entry.in_replaced && entry.dir.is_some() => {
+                    if !same_attributes(&upper, &entry.lower, self)? {
+                        comparison.add(at, ChangeKind::Attributes)?;
                     }
                 }
-                beneath => {
-                    found.lost(at, beneath, hidden.is_none())?;
-                    found.note(at, ChangeKind::Added)?;
+                entry => {
+                    comparison.add_deleted(at, entry, replaced.is_none())?;
+                    comparison.add(at, ChangeKind::Added)?;
                 }
             }
-            let dir = self.fs.adopt(hit)?;
-            return Ok(Some(Visit { dir, at, hidden }));
+            let dir = self.fs.adopt(result)?;
+            return Ok(Some(Visit { dir, at, replaced }));
         };
-        let is_same = same_attributes(&upper, &lower.inode, self)?;
-        let dir = self.fs.adopt(hit)?;
+        // R3
+        let sides = self.fs.sides(&upper, &lower.inode)?;
+        let is_same =
+            sides.is_some_and(|sides| !sides.upper) || same_attributes(&upper, &lower.inode, self)?;
+        comparison.changes.set_sides(at, sides);
+        let dir = self.fs.adopt(result)?;
         let node = Self::of(&dir).ok_or(Errno::EIO)?;
         let from = [b"/", &node.lower_path()?[..]].concat();
-        // A directory with nothing beneath has no place there to be compared with.
-        if matches!(self.origin, Origin::None) || from != self.below(name)? {
-            found.lost(at, beneath, hidden.is_none())?;
-            found.note(at, ChangeKind::Renamed(from.clone()))?;
-            found.left.insert(from);
+        // A directory without lower ones has no lower path to compare with.
+        if matches!(self.origin, Origin::None) || from != self.lower_path_of(name)? {
+            comparison.add_deleted(at, entry, replaced.is_none())?;
+            comparison.add(at, ChangeKind::Renamed(from.clone()))?;
+            comparison.moved_from.insert(from);
         } else {
-            hidden = match spot.hidden {
-                Some(hidden) => Self::hidden_in(hidden, name)?.and_then(|beneath| beneath.dir),
+            replaced = match spot.replaced {
+                Some(dir) => Self::entry_in_replaced(dir, name)?.and_then(|entry| entry.dir),
                 None => None,
             };
         }
         if !is_same {
-            found.note(at, ChangeKind::Attributes)?;
+            comparison.add(at, ChangeKind::Attributes)?;
         }
-        Ok(Some(Visit { dir, at, hidden }))
+        Ok(Some(Visit { dir, at, replaced }))
     }
 
     fn compare_file(
         &self,
-        (hit, upper): (&Hit, &Arc<Inode>),
-        beneath: Option<Beneath>,
+        (result, upper): (&LookupResult, &Arc<Inode>),
+        entry: Option<LowerEntry>,
         at: usize,
-        found: &mut Found,
+        comparison: &mut Comparison,
     ) -> Result<(), Errno> {
-        let Some(beneath) = beneath else {
-            found.came(at, hit, upper);
-            return found.note(at, ChangeKind::Added);
+        let Some(entry) = entry else {
+            comparison.add_new_file(at, result, upper);
+            return comparison.add(at, ChangeKind::Added);
         };
-        let is_other = hit.number.is_some_and(|own| own != beneath.number);
-        if beneath.dir.is_some() || is_other && !beneath.hidden {
-            // Another file came here, from where it had been beneath.
-            found.lost(at, Some(beneath), true)?;
-            found.came(at, hit, upper);
-            return found.note(at, ChangeKind::Added);
+        let is_other = result.number.is_some_and(|own| own != entry.number);
+        if entry.dir.is_some() || is_other && !entry.in_replaced {
+            // Another file came here, from another lower path.
+            comparison.add_deleted(at, Some(entry), true)?;
+            comparison.add_new_file(at, result, upper);
+            return comparison.add(at, ChangeKind::Added);
         }
         if is_other {
-            found.came(at, hit, upper);
+            comparison.add_new_file(at, result, upper);
         }
-        let lower = &beneath.lower;
+        let lower = &entry.lower;
         if !same_data(upper, lower)? {
-            return found.note(at, ChangeKind::Modified);
+            return comparison.add(at, ChangeKind::Modified);
         }
         let touched = upper.attr().mtime != lower.attr().mtime;
-        if beneath.hidden || touched || !same_attributes(upper, lower, self)? {
-            found.note(at, ChangeKind::Attributes)?;
+        if entry.in_replaced || touched || !same_attributes(upper, lower, self)? {
+            comparison.add(at, ChangeKind::Attributes)?;
         }
         Ok(())
     }
 
-    /// Finds what the lower trees have in a directory in whose place this one is (R3); `names` are
-    /// those of the upper directory.
-    fn hides(
+    /// Adds the lower names of a directory that this one replaces (R4); `names` are those of the
+    /// upper directory.
+    fn compare_replaced(
         &self,
-        (hidden, names): (&Arc<Inode>, &[Vec<u8>]),
+        (replaced, names): (&Arc<Inode>, &[Vec<u8>]),
         dir: usize,
-        found: &mut Found,
+        comparison: &mut Comparison,
         dirs: &mut Vec<Visit>,
     ) -> Result<(), Errno> {
-        let node = Self::of(hidden).ok_or(Errno::EIO)?;
-        let all = match names_of(|each| node.list(0, each)) {
-            // Not for this user to list.
+        let node = Self::of(replaced).ok_or(Errno::EIO)?;
+        let all = match sorted_names(|each| node.list(0, each)) {
+            // This user may not list it.
             Err(Errno::EACCES | Errno::EPERM) => return Ok(()),
             all => all?,
         };
@@ -354,71 +386,80 @@ impl Node {
             if names.binary_search(&name).is_ok() {
                 continue;
             }
-            let Some(beneath) = Self::hidden_in(hidden, &name)? else {
+            let Some(entry) = Self::entry_in_replaced(replaced, &name)? else {
                 continue;
             };
-            // A directory that moved here shows names of its own.
+            // A directory that moved here shows lower names of its own.
             let shown = match self.lowers().is_empty() {
                 true => None,
-                false => self.search(&name, Patience::Wait)?,
+                false => self.find_layers(&name, Patience::Wait)?,
             };
-            let at = found.changes.add(dir, &name)?;
-            let Some(hit) = shown else {
-                found.lost(at, Some(beneath), true)?;
+            let at = comparison.changes.add_name(dir, &name)?;
+            let Some(result) = shown else {
+                comparison.add_deleted(at, Some(entry), true)?;
                 continue;
             };
-            let dir = self.fs.adopt(hit)?;
-            if let (true, Some(hidden)) = (dir.is_dir(), beneath.dir) {
-                let hidden = Some(hidden);
-                dirs.push(Visit { dir, at, hidden });
+            let dir = self.fs.adopt(result)?;
+            if let (true, Some(replaced)) = (dir.is_dir(), entry.dir) {
+                let replaced = Some(replaced);
+                dirs.push(Visit { dir, at, replaced });
             }
         }
         Ok(())
     }
 
-    /// Where a name of this directory would be in the lower layers, with a slash before it.
-    fn below(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    /// The path that a name of this directory has in the lower layers, with a leading slash.
+    fn lower_path_of(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
         Ok(match &self.origin {
             Origin::Root | Origin::None => [b"/", name].concat(),
             _ => [b"/", &self.lower_path()?[..], b"/", name].concat(),
         })
     }
 
-    /// What a name of this directory is in the lower layers; without any, in the directory that
-    /// this one replaces.
-    fn beneath(&self, name: &[u8], hidden: Option<&Arc<Inode>>) -> Result<Option<Beneath>, Errno> {
-        match (self.search_beneath(name)?, hidden) {
-            (Some(hit), _) => self.found_beneath(name, hit, false).map(Some),
-            (None, Some(hidden)) => Self::hidden_in(hidden, name),
+    /// What a name is in the lower layers, or else in the directory that this one replaces.
+    fn lower_entry(
+        &self,
+        name: &[u8],
+        replaced: Option<&Arc<Inode>>,
+    ) -> Result<Option<LowerEntry>, Errno> {
+        match (self.find_in_lowers(name)?, replaced) {
+            (Some(result), _) => self.entry_of(name, result, false).map(Some),
+            (None, Some(replaced)) => Self::entry_in_replaced(replaced, name),
             (None, None) => Ok(None),
         }
     }
 
-    /// What a name is in a directory that something replaces.
-    fn hidden_in(hidden: &Arc<Inode>, name: &[u8]) -> Result<Option<Beneath>, Errno> {
-        let node = Self::of(hidden).ok_or(Errno::EIO)?;
-        let hit = node.search(name, Patience::Wait)?;
-        hit.map(|hit| node.found_beneath(name, hit, true))
+    /// What a name is in a directory that another one replaces.
+    fn entry_in_replaced(replaced: &Arc<Inode>, name: &[u8]) -> Result<Option<LowerEntry>, Errno> {
+        let node = Self::of(replaced).ok_or(Errno::EIO)?;
+        let result = node.find_layers(name, Patience::Wait)?;
+        result
+            .map(|result| node.entry_of(name, result, true))
             .transpose()
     }
 
-    fn found_beneath(&self, name: &[u8], hit: Hit, hidden: bool) -> Result<Beneath, Errno> {
-        let lower = hit.lowers.first().ok_or(Errno::EIO)?;
+    fn entry_of(
+        &self,
+        name: &[u8],
+        result: LookupResult,
+        in_replaced: bool,
+    ) -> Result<LowerEntry, Errno> {
+        let lower = result.lowers.first().ok_or(Errno::EIO)?;
         let lower = Arc::clone(&lower.inode);
-        Ok(Beneath {
-            number: self.fs.number_of(&hit),
+        Ok(LowerEntry {
+            number: self.fs.number_of(&result),
             dir: match lower.is_dir() {
-                true => Some(self.fs.adopt(hit)?),
+                true => Some(self.fs.adopt(result)?),
                 false => None,
             },
             lower,
-            from: self.below(name)?,
-            hidden,
+            from: self.lower_path_of(name)?,
+            in_replaced,
         })
     }
 }
 
-/// Whether two inodes have the same owner, mode and extended attributes, marks aside.
+/// Whether two inodes have equal owner, mode and extended attributes, except for marks.
 fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Errno> {
     let (a, b) = (upper.attr(), lower.attr());
     let shown = |inode: &Inode, mode| shown_mode(mode, inode.rdev());
@@ -428,25 +469,10 @@ fn same_attributes(upper: &Inode, lower: &Inode, node: &Node) -> Result<bool, Er
         return Ok(false);
     }
     let marks = node.fs.options.marks;
-    let values = |inode: &Inode| -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Errno> {
-        let names = match inode.ops().listxattr(inode) {
-            Err(Errno::EOPNOTSUPP) => return Ok(BTreeMap::new()),
-            names => names?,
-        };
-        let mut all = BTreeMap::new();
-        for name in names {
-            // Not every tree lists the access control lists that its files have.
-            if marks.shown(&name).is_some() && AclKind::of_name(&name).is_none() {
-                let value = inode.ops().getxattr(inode, &name)?;
-                all.insert(name, value);
-            }
-        }
-        Ok(all)
-    };
-    Ok(values(upper)? == values(lower)?)
+    Ok(values(upper, marks)? == values(lower, marks)?)
 }
 
-/// Whether two files are of one kind and hold the same (R1).
+/// Whether two files have the same type and content (R1).
 fn same_data(upper: &Inode, lower: &Inode) -> Result<bool, Errno> {
     if upper.kind() != lower.kind() || upper.rdev() != lower.rdev() {
         return Ok(false);

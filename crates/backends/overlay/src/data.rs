@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data and attributes: the calls go to the inode beneath, after copying up if they change it.
+//! Data and attributes: calls on the layer inode, after copy-up if they change it.
 
-use crate::layer::{change, set};
+use crate::copy_up::ALL;
+use crate::layer::{set_attr, with_lock};
 use crate::node::Node;
-use crate::raise::ALL;
 use crate::whiteout::{stored_change, stored_mode};
 use openpath_abi::{Errno, Timespec};
 use openpath_vfs::fileattr::{FS_IOC_FSGETXATTR, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS};
 use openpath_vfs::{Extent, Inode, InodeOps, SetAcl, SetAttr};
 use std::sync::Arc;
 
-/// Whether flags can be set in the tree of this directory, by what it says to no argument at all.
-fn has_flags(dir: &Inode) -> bool {
+/// Whether flags can be set in the tree of this directory, by its answer to an empty argument.
+fn can_set_flags(dir: &Inode) -> bool {
     dir.ops().ioctl(dir, FS_IOC_SETFLAGS, &mut []) == Err(Errno::EFAULT)
 }
 
 impl Node {
-    /// Changes the inode of the upper tree, and shows what came of it.
-    fn changed<R>(
+    /// Changes the inode of the upper tree, and copies its attributes.
+    fn change_upper<R>(
         &self,
         inode: &Inode,
         now: Timespec,
         run: impl FnOnce(&Arc<Inode>, &dyn InodeOps) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let upper = self.raise(now, ALL)?;
-        let done = change(upper, |ops| run(upper, ops));
-        self.settle(inode);
+        let upper = self.copy_up(now, ALL)?;
+        let done = with_lock(upper, |ops| run(upper, ops));
+        self.copy_attr(inode);
         done
     }
 
@@ -36,14 +36,14 @@ impl Node {
     }
 
     /// As `InodeOps::with_pages`.
-    pub(crate) fn show_data(
+    pub(crate) fn lend_data(
         &self,
         offset: u64,
         len: usize,
-        show: &mut dyn FnMut(&[u8]),
+        lend: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, Errno> {
         let real = self.real();
-        real.ops().with_pages(real, offset, len, show)
+        real.ops().with_pages(real, offset, len, lend)
     }
 
     /// As `InodeOps::seek_extent`.
@@ -60,7 +60,7 @@ impl Node {
         offset: u64,
         now: Timespec,
     ) -> Result<usize, Errno> {
-        self.changed(inode, now, |upper, ops| {
+        self.change_upper(inode, now, |upper, ops| {
             ops.write_at(upper, data, offset, now)
         })
     }
@@ -73,7 +73,7 @@ impl Node {
         (offset, len): (u64, u64),
         now: Timespec,
     ) -> Result<(), Errno> {
-        self.changed(inode, now, |upper, ops| {
+        self.change_upper(inode, now, |upper, ops| {
             ops.fallocate(upper, how, offset, len, now)
         })
     }
@@ -90,43 +90,38 @@ impl Node {
         now: Timespec,
     ) -> Result<usize, Errno> {
         let target = self.sibling(to)?;
-        let into = target.raise(now, ALL)?;
-        // Copied up, if both are the same.
+        let into = target.copy_up(now, ALL)?;
+        // It is copied up, if both are the same file.
         let source = self.upper().ok_or(Errno::EOPNOTSUPP)?;
-        let done = change(into, |_| {
+        let done = with_lock(into, |_| {
             source.ops().copy_range(source, from, into, at, len, now)
         });
-        target.settle(to);
+        target.copy_attr(to);
         done
     }
 
-    /// As `InodeOps::fsync`. What is in a lower tree was not changed here.
-    pub(crate) fn bring_to_disk(&self, data_only: bool) -> Result<(), Errno> {
+    /// As `InodeOps::fsync`. A file of a lower tree was not changed here.
+    pub(crate) fn fsync_file(&self, data_only: bool) -> Result<(), Errno> {
         match self.upper() {
             Some(upper) => upper.ops().fsync(upper, data_only),
             None => Ok(()),
         }
     }
 
-    /// As `InodeOps::ioctl`. A lower tree is only asked. Flags are set in the upper tree, after
-    /// copying up, if that tree has them.
-    pub(crate) fn request(
-        &self,
-        inode: &Inode,
-        request: u32,
-        arg: &mut [u8],
-    ) -> Result<i64, Errno> {
+    /// As `InodeOps::ioctl`. A lower tree only answers queries. Flags are set in the upper tree
+    /// after copy-up, if that tree has flags.
+    pub(crate) fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
         if request == FS_IOC_SETFLAGS {
             if !self
                 .fs
                 .upper
                 .as_ref()
-                .is_some_and(|upper| has_flags(&upper.root))
+                .is_some_and(|upper| can_set_flags(&upper.root))
             {
                 return Err(Errno::ENOTTY);
             }
             let now = self.fs.options.clock.now();
-            return self.changed(inode, now, |upper, ops| ops.ioctl(upper, request, arg));
+            return self.change_upper(inode, now, |upper, ops| ops.ioctl(upper, request, arg));
         }
         let asks = matches!(request, FS_IOC_GETFLAGS | FS_IOC_FSGETXATTR);
         if self.upper().is_none() && !asks {
@@ -143,24 +138,24 @@ impl Node {
             ..SetAttr::default()
         };
         if *to == access {
-            // Reading moves the access time of what is in the upper tree, and of nothing beneath.
+            // A read moves the access time in the upper tree, and in no lower tree.
             if let Some(upper) = self.upper() {
-                set(upper, to)?;
-                self.settle(inode);
+                set_attr(upper, to)?;
+                self.copy_attr(inode);
             }
             return Ok(());
         }
         let now = to.ctime.unwrap_or_else(|| self.fs.options.clock.now());
-        let upper = self.raise(now, to.size.unwrap_or(ALL))?;
-        let done = set(upper, &stored_change(upper, to));
-        self.settle(inode);
+        let upper = self.copy_up(now, to.size.unwrap_or(ALL))?;
+        let done = set_attr(upper, &stored_change(upper, to));
+        self.copy_attr(inode);
         done
     }
 
     /// As `InodeOps::getxattr`.
     pub(crate) fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
         let real = self.real();
-        let name = self.fs.options.marks.beneath(name);
+        let name = self.fs.options.marks.stored_name(name);
         real.ops().getxattr(real, &name)
     }
 
@@ -170,7 +165,7 @@ impl Node {
         let names = real.ops().listxattr(real)?;
         let shown = names
             .iter()
-            .filter_map(|name| self.fs.options.marks.shown(name));
+            .filter_map(|name| self.fs.options.marks.shown_name(name));
         Ok(shown.collect())
     }
 
@@ -183,36 +178,36 @@ impl Node {
         flags: u32,
         now: Timespec,
     ) -> Result<(), Errno> {
-        let name = self.fs.options.marks.beneath(name);
-        self.changed(inode, now, |upper, ops| {
+        let name = self.fs.options.marks.stored_name(name);
+        self.change_upper(inode, now, |upper, ops| {
             ops.setxattr(upper, &name, value, flags, now)
         })
     }
 
-    /// As `InodeOps::set_acl`. What is not there is not copied up to be removed.
+    /// As `InodeOps::set_acl`. A list that does not exist is not copied up to be removed.
     pub(crate) fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
         let is_there = inode.acls().get(change.kind).is_some();
         if change.removes && self.upper().is_none() && !is_there {
             return Err(Errno::ENODATA);
         }
-        self.changed(inode, change.now, |upper, ops| {
+        self.change_upper(inode, change.now, |upper, ops| {
             let mode = change.mode.map(|mode| stored_mode(mode, upper.rdev()));
             ops.set_acl(upper, &SetAcl { mode, ..*change })
         })
     }
 
-    /// As `InodeOps::removexattr`. What is not there is not copied up for it.
+    /// As `InodeOps::removexattr`. An attribute that does not exist causes no copy-up.
     pub(crate) fn remove_xattr(
         &self,
         inode: &Inode,
         name: &[u8],
         now: Timespec,
     ) -> Result<(), Errno> {
-        let name = self.fs.options.marks.beneath(name);
+        let name = self.fs.options.marks.stored_name(name);
         if self.upper().is_none() {
             let real = self.real();
             real.ops().getxattr(real, &name)?;
         }
-        self.changed(inode, now, |upper, ops| ops.removexattr(upper, &name, now))
+        self.change_upper(inode, now, |upper, ops| ops.removexattr(upper, &name, now))
     }
 }

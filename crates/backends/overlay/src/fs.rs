@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One overlay: what all of its inodes share.
+//! The state that all inodes of one overlay share.
 //!
 //! # Fields
 //! | field | what |
 //! |---|---|
 //! | lowers | the trees that are read, topmost first |
-//! | upper | the tree that takes changes: its shown directory, and where things are made |
-//! | table | inodes by those beneath that they stand for, and directories that are to be dropped |
-//! | lists | listings of merged directories between two calls |
+//! | upper | the tree that takes changes: its shown directory and its work directory |
+//! | table | inodes by their layer inodes, and directories that are being dropped |
+//! | listings | listings of merged directories between two calls |
 //!
 //! # Numbers
-//! The number of an inode is that of the inode beneath which it was first seen as, told apart by
-//! the layer in the high byte; the lowest layer's are as they are. What is copied up keeps it, by a
-//! mark.
+//! The number of an inode is that of the layer inode as which it was first seen. The layer is added
+//! in the high byte; the lowest layer's numbers are unchanged. A copied-up file keeps its number by
+//! a mark.
 //!
 //! # Rules
 //! R1. No inode is dropped while a lock of this crate is held.
-//! R2. A directory lives for as long as an inode does that was found in it. Chains of them are
-//!     dropped one by one, for a path may be deeper than the stack.
+//! R2. A directory lives as long as any inode that was found in it. Chains of directories are
+//!     dropped one by one, because a path may be deeper than the stack.
 
-use crate::list::Lists;
-use crate::node::{Face, Lower, Node, Origin};
+use crate::counts::Counts;
+use crate::listings::ListingCache;
+use crate::lookup_result::{Key, LookupResult, address};
 use crate::options::OverlayOptions;
+use crate::whiteout::is_whiteout;
 use openpath_abi::Errno;
 use openpath_sync::{Mutex, Word, WriteOnce};
 use openpath_vfs::lock_order::{StackedList, StackedTable};
@@ -29,7 +31,7 @@ use openpath_vfs::{Above, Caching, Inode, SuperBlock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Bits of an inode's number that are the layer's own.
+/// The bits of an inode number below the layer's byte.
 const INO_BITS: u32 = 56;
 
 /// The tree that takes changes.
@@ -37,93 +39,60 @@ pub(crate) struct Upper {
     pub(crate) sb: Arc<SuperBlock>,
     /// The directory that is shown.
     pub(crate) root: Arc<Inode>,
-    /// Where things are made before they are put in place.
+    /// The work directory, where files are staged.
     pub(crate) work: Arc<Inode>,
 }
 
-/// By what an inode is found: one beneath, and where that alone does not tell, the directory
-/// beneath that it was found in and its name there.
-pub(crate) type Key = (usize, usize, Box<[u8]>);
-
 #[derive(Default)]
-struct Table {
-    inodes: BTreeMap<Key, Weak<Inode>>,
-    /// Directories that nothing needs any more (R2).
-    falling: Vec<Arc<Inode>>,
-    /// Someone is dropping them.
-    dropping: bool,
+pub(crate) struct Table {
+    pub(crate) inodes: BTreeMap<Key, Weak<Inode>>,
+    /// Directories that are not needed any more (R2).
+    dropped_dirs: Vec<Arc<Inode>>,
+    /// A thread is dropping them.
+    is_dropping: bool,
 }
 
-/// What all inodes of an overlay share.
+/// The state that all inodes of an overlay share.
 pub(crate) struct Fs {
     pub(crate) options: OverlayOptions,
     pub(crate) lowers: Vec<Arc<SuperBlock>>,
     pub(crate) upper: Option<Upper>,
-    /// Whether a layer may say something else at each use.
-    pub(crate) confirms: bool,
-    table: Mutex<Table, StackedTable>,
-    pub(crate) lists: Mutex<Lists, StackedList>,
-    /// How many things were made aside.
-    pub(crate) made: Word,
-    /// How often something was brought to stable storage.
+    /// Whether a layer may give another answer at each use.
+    pub(crate) revalidates: bool,
+    pub(crate) table: Mutex<Table, StackedTable>,
+    pub(crate) listings: Mutex<ListingCache, StackedList>,
+    /// How many files were staged.
+    pub(crate) staged_count: Word,
+    /// How often something was synced.
     #[cfg(test)]
-    pub(crate) synced: Word,
-    /// What was copied up.
-    pub(crate) copied: crate::copied::Counts,
-    pub(crate) home: WriteOnce<Weak<SuperBlock>>,
-    /// Who is told by the layers.
-    pub(crate) ear: WriteOnce<Arc<dyn Above>>,
-}
-
-/// Where an inode beneath is, for keys.
-pub(crate) fn address(inode: &Inode) -> usize {
-    std::ptr::from_ref(inode).addr()
-}
-
-/// What a name was found to be.
-pub(crate) struct Hit {
-    pub(crate) upper: Option<Arc<Inode>>,
-    pub(crate) lowers: Vec<Lower>,
-    pub(crate) origin: Origin,
-    /// The number it shows, if not that of the first inode beneath.
-    pub(crate) number: Option<u64>,
-    /// Some of its files show other numbers than their own.
-    pub(crate) impure: bool,
-}
-
-impl Hit {
-    /// What is in the upper tree alone.
-    pub(crate) fn of_upper(upper: Arc<Inode>) -> Self {
-        Self {
-            upper: Some(upper),
-            lowers: Vec::new(),
-            origin: Origin::None,
-            number: None,
-            impure: false,
-        }
-    }
+    pub(crate) sync_count: Word,
+    /// Counts of copy-ups.
+    pub(crate) counts: Counts,
+    pub(crate) sb: WriteOnce<Weak<SuperBlock>>,
+    /// The subscriber to invalidations of the layers.
+    pub(crate) subscriber: WriteOnce<Arc<dyn Above>>,
 }
 
 impl Fs {
     pub(crate) fn new(options: OverlayOptions, upper: Option<Upper>) -> Arc<Self> {
         let lowers = options.lowers.clone();
         let all = lowers.iter().chain(upper.as_ref().map(|upper| &upper.sb));
-        let confirms = all
+        let revalidates = all
             .into_iter()
             .any(|sb| sb.options().caching == Caching::Confirm);
         Arc::new(Self {
-            lists: Mutex::new(Lists::new(options.listed_max)),
+            listings: Mutex::new(ListingCache::new(options.listed_max)),
             options,
             lowers,
             upper,
-            confirms,
+            revalidates,
             table: Mutex::new(Table::default()),
-            made: Word::new(0),
+            staged_count: Word::new(0),
             #[cfg(test)]
-            synced: Word::new(0),
-            copied: crate::copied::Counts::default(),
-            home: WriteOnce::default(),
-            ear: WriteOnce::default(),
+            sync_count: Word::new(0),
+            counts: Counts::default(),
+            sb: WriteOnce::default(),
+            subscriber: WriteOnce::default(),
         })
     }
 
@@ -135,18 +104,18 @@ impl Fs {
         self.upper.as_ref().ok_or(Errno::EROFS)
     }
 
-    /// The number of an inode of the lower layer at `place`, or of the upper one.
-    pub(crate) fn number(&self, place: Option<usize>, ino: u64) -> u64 {
-        let height = match place {
-            Some(place) => self.lowers.len() - 1 - place,
+    /// The number of an inode of a lower layer, or of the upper one.
+    pub(crate) fn number(&self, layer: Option<usize>, ino: u64) -> u64 {
+        let height = match layer {
+            Some(layer) => self.lowers.len() - 1 - layer,
             None => self.lowers.len(),
         };
         ino ^ ((height as u64) << INO_BITS)
     }
 
-    /// The number that what was found shows.
-    pub(crate) fn number_of(&self, hit: &Hit) -> u64 {
-        match (hit.number, hit.lowers.first(), &hit.upper) {
+    /// The number that an inode with this lookup result shows.
+    pub(crate) fn number_of(&self, result: &LookupResult) -> u64 {
+        match (result.number, result.lowers.first(), &result.upper) {
             (Some(number), _, _) => number,
             (None, Some(lower), _) => self.number(Some(lower.layer), lower.inode.ino()),
             (None, None, Some(upper)) => self.number(None, upper.ino()),
@@ -154,49 +123,13 @@ impl Fs {
         }
     }
 
-    /// The inode that stands for one of the upper tree, if there is one.
-    pub(crate) fn known(&self, upper: &Inode) -> Option<Arc<Inode>> {
+    /// The inode of an inode of the upper tree, if it is known.
+    pub(crate) fn find_by_upper(&self, upper: &Inode) -> Option<Arc<Inode>> {
         let key = (address(upper), 0, Box::default());
         self.table.lock().inodes.get(&key)?.upgrade()
     }
 
-    /// The inode for what was found: the one that is known, or a new one.
-    ///
-    /// # Errors
-    /// `EIO`: nothing was found.
-    pub(crate) fn adopt(self: &Arc<Self>, hit: Hit) -> Result<Arc<Inode>, Errno> {
-        let key = hit.key().ok_or(Errno::EIO)?;
-        let known = self.table.lock().inodes.get(&key).and_then(Weak::upgrade);
-        if let Some(inode) = &known
-            && Node::of(inode).is_some_and(|node| node.stands_for(&hit))
-        {
-            return Ok(Arc::clone(inode));
-        }
-        let inode = Node::make(self, hit)?;
-        let Some(node) = Node::of(&inode) else {
-            return Err(Errno::EIO);
-        };
-        // Two may make it at once: the first one entered is it.
-        let mut table = self.table.lock();
-        let other = table.inodes.get(&key).and_then(Weak::upgrade);
-        if let Some(other) = other
-            && !known
-                .as_ref()
-                .is_some_and(|known| Arc::ptr_eq(known, &other))
-        {
-            drop(table);
-            return Ok(other);
-        }
-        table.inodes.insert(key, Arc::downgrade(&inode));
-        for key in node.further_keys() {
-            table.inodes.insert(key, Arc::downgrade(&inode));
-        }
-        drop(table);
-        Ok(inode)
-    }
-
-    /// Enters an inode under one more key, for what it stands for since it was copied up, and takes
-    /// it from under another.
+    /// Enters an inode under a new key after its copy-up, and removes the old one.
     pub(crate) fn rekey(&self, inode: &Arc<Inode>, key: Key, old: Option<Key>) {
         let mut table = self.table.lock();
         table.inodes.insert(key, Arc::downgrade(inode));
@@ -205,12 +138,11 @@ impl Fs {
         }
     }
 
-    /// Forgets an inode that goes.
-    pub(crate) fn forget(&self, node: &Node) {
-        let keys = node.all_keys();
+    /// Removes the keys of an inode that is dropped, and the listing of its node.
+    pub(crate) fn forget(&self, keys: Vec<Key>, node: usize) {
         let mut table = self.table.lock();
         for key in keys {
-            // Another may have been entered in its place.
+            // Another inode may have been entered under this key.
             if table
                 .inodes
                 .get(&key)
@@ -220,11 +152,11 @@ impl Fs {
             }
         }
         drop(table);
-        self.lists.lock().drop_of(node);
+        self.listings.lock().remove(node);
     }
 
-    /// All inodes that stand for one beneath.
-    pub(crate) fn above(&self, beneath: &Inode) -> Vec<Arc<Inode>> {
+    /// All inodes with this layer inode.
+    pub(crate) fn inodes_above(&self, beneath: &Inode) -> Vec<Arc<Inode>> {
         let at = address(beneath);
         let range = (at, 0, Box::default())..(at + 1, 0, Box::default());
         let table = self.table.lock();
@@ -239,20 +171,20 @@ impl Fs {
     }
 
     /// Drops a directory that an inode was found in (R2).
-    pub(crate) fn let_go(&self, dir: Arc<Inode>) {
+    pub(crate) fn drop_dir(&self, dir: Arc<Inode>) {
         {
             let mut table = self.table.lock();
-            table.falling.push(dir);
-            if table.dropping {
+            table.dropped_dirs.push(dir);
+            if table.is_dropping {
                 return;
             }
-            table.dropping = true;
+            table.is_dropping = true;
         }
         loop {
             let next = {
                 let mut table = self.table.lock();
-                let next = table.falling.pop();
-                table.dropping = next.is_some();
+                let next = table.dropped_dirs.pop();
+                table.is_dropping = next.is_some();
                 next
             };
             match next {
@@ -261,10 +193,17 @@ impl Fs {
             }
         }
     }
-}
 
-impl Drop for Face {
-    fn drop(&mut self) {
-        self.0.fs.forget(&self.0);
+    /// Whether an inode of a lower tree is a whiteout (R1).
+    pub(crate) fn is_lower_whiteout(&self, inode: &Inode) -> bool {
+        !self.options.null_devices && is_whiteout(inode)
+    }
+
+    /// Whether an inode of this layer is a whiteout (R1); `None`: of the upper tree.
+    pub(crate) fn is_layer_whiteout(&self, layer: Option<usize>, inode: &Inode) -> bool {
+        match layer {
+            Some(_) => self.is_lower_whiteout(inode),
+            None => is_whiteout(inode),
+        }
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls on the inodes of the layers, with the locks that they ask for.
+//! Calls on the inodes of the layers, with the locks that they need.
 //!
 //! # Rules
-//! R1. The core's checks were made on the overlay's inode. What is done beneath is done without
-//!     further ones, as Linux does it with the credentials of who mounted.
-//! R2. Of two inodes beneath, the one at the lower address is locked first, whatever they are to
-//!     each other; while one is locked, nothing of the overlay's own is waited for.
+//! R1. The core's checks were made on the overlay's inode. Calls on layers make no further checks,
+//!     as Linux makes them with the mounter's credentials.
+//! R2. Of two layer inodes the one at the lower address is locked first, whatever their relation.
+//!     While one is locked, no lock of the overlay is waited for.
 
 use openpath_abi::{Errno, Timespec};
 use openpath_sync::RwLockWriteGuard;
@@ -13,14 +13,14 @@ use openpath_vfs::lock_order::Stacked;
 use openpath_vfs::{Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 use std::sync::Arc;
 
-/// An inode beneath, locked alone.
+/// A layer inode, locked alone.
 pub(crate) type Locked<'a> = RwLockWriteGuard<'a, (), Stacked>;
 
-/// What `name` is in a directory beneath.
+/// The inode of `name` in a directory of a layer.
 ///
 /// # Errors
-/// What the backend meets; `EAGAIN` if it would have to wait and may not.
-pub(crate) fn look(
+/// Those of the back end; `EAGAIN` if it would have to wait and may not.
+pub(crate) fn lookup(
     dir: &Inode,
     name: &[u8],
     patience: Patience,
@@ -29,11 +29,11 @@ pub(crate) fn look(
         Patience::Wait => dir.hold_names_beneath(),
         Patience::Cached => dir.try_hold_names_beneath().ok_or(Errno::EAGAIN)?,
     };
-    look_held(dir, name, patience)
+    lookup_locked(dir, name, patience)
 }
 
-/// As [`look`], with the directory's names held.
-pub(crate) fn look_held(
+/// As [`lookup`], with the directory's names locked.
+pub(crate) fn lookup_locked(
     dir: &Inode,
     name: &[u8],
     patience: Patience,
@@ -45,11 +45,12 @@ pub(crate) fn look_held(
     }
 }
 
-/// All entries of a directory beneath, until `each` says no. Its names are held meanwhile.
+/// All entries of a directory of a layer, until `each` returns false. Its names are locked
+/// meanwhile.
 ///
 /// # Errors
-/// What the backend or `each` meets.
-pub(crate) fn list(
+/// Those of the back end or of `each`.
+pub(crate) fn list_dir(
     dir: &Inode,
     from: i64,
     each: &mut dyn FnMut(Listed<'_>) -> Result<bool, Errno>,
@@ -67,7 +68,7 @@ pub(crate) fn list(
     met
 }
 
-/// Locks one or two inodes beneath (R2).
+/// Locks one or two layer inodes (R2).
 pub(crate) fn lock_both<'a>(a: &'a Inode, b: &'a Inode) -> (Locked<'a>, Option<Locked<'a>>) {
     if std::ptr::eq(a, b) {
         return (a.lock_names_beneath(), None);
@@ -81,24 +82,24 @@ pub(crate) fn lock_both<'a>(a: &'a Inode, b: &'a Inode) -> (Locked<'a>, Option<L
     (first, Some(second.lock_names_beneath()))
 }
 
-/// Runs a change of an inode beneath with that locked.
-pub(crate) fn change<R>(inode: &Inode, change: impl FnOnce(&dyn InodeOps) -> R) -> R {
+/// Runs a change of a layer inode with it locked.
+pub(crate) fn with_lock<R>(inode: &Inode, run: impl FnOnce(&dyn InodeOps) -> R) -> R {
     let _locked = inode.lock_names_beneath();
-    change(inode.ops())
+    run(inode.ops())
 }
 
-/// Makes a file beneath.
+/// Makes a file in a layer.
 ///
 /// # Errors
-/// What the backend meets.
-pub(crate) fn make(dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
-    change(dir, |ops| ops.create(dir, name, new))
+/// Those of the back end.
+pub(crate) fn create(dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+    with_lock(dir, |ops| ops.create(dir, name, new))
 }
 
-/// Removes a name beneath; a directory must be empty.
+/// Removes a name in a layer; a directory must be empty.
 ///
 /// # Errors
-/// What the backend meets.
+/// Those of the back end.
 pub(crate) fn remove(
     dir: &Inode,
     name: &[u8],
@@ -113,19 +114,19 @@ pub(crate) fn remove(
     }
 }
 
-/// Carries out a rename beneath.
+/// Renames in a layer.
 ///
 /// # Errors
-/// What the backend meets.
+/// Those of the back end.
 pub(crate) fn rename(rename: &Rename<'_>) -> Result<(), Errno> {
     let _locked = lock_both(rename.old_dir, rename.new_dir);
     rename.old_dir.ops().rename(rename)
 }
 
-/// Changes attributes beneath.
+/// Changes attributes in a layer.
 ///
 /// # Errors
-/// What the backend meets.
-pub(crate) fn set(inode: &Inode, to: &SetAttr) -> Result<(), Errno> {
-    change(inode, |ops| ops.setattr(inode, to))
+/// Those of the back end.
+pub(crate) fn set_attr(inode: &Inode, to: &SetAttr) -> Result<(), Errno> {
+    with_lock(inode, |ops| ops.setattr(inode, to))
 }

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees stacked on one another as a file system of openpath: some that are read, and one that
-//! takes what is changed.
+//! An overlay as a file system of openpath: lower trees that are read, and an upper tree that takes
+//! the changes.
 //!
 //! # Kernel analogue
-//! overlayfs, with `xino=on` and redirects, and without an index: what shows, what is copied up
-//! when, and how the upper tree says it. A directory of the host as upper tree can be mounted by
-//! Linux afterwards (`userxattr`), and the other way round.
+//! overlayfs, with `xino=on` and redirects, and without an index: the merged view, copy-up, and the
+//! format of the upper tree. Linux can mount a directory of the host that was an upper tree
+//! afterwards (`userxattr`), and the other way round.
 //!
 //! # Layout
-//! The upper tree has two directories in its root: one is shown, in the other things are made
-//! before they are put in place by one rename. A character device 0:0 hides the name it has in the
-//! lower trees; a guest's own one is stored so that it differs (see `whiteout`). What else is to be
-//! known is kept as marks (see `marks`).
+//! The upper tree has two directories in its root: one is shown, in the other files are staged
+//! before one rename installs them. A character device 0:0 is a whiteout, which hides its name in
+//! the lower trees; a guest's own device is stored differently (see `whiteout`). Other state is
+//! kept in marks (see `marks`).
 //!
 //! # Locks
 //! | class | protects |
 //! |---|---|
-//! | `Stacked` | a file being copied up; then inodes of the layers, as `InodeNames` there |
-//! | `StackedTable` | inodes by those they stand for |
+//! | `Stacked` | the copy-up of a file; then inodes of the layers, as `InodeNames` there |
+//! | `StackedTable` | inodes by their layer inodes |
 //! | `StackedList` | listings between two calls |
-//! | `StackedAttr` | attributes being brought over from beneath |
+//! | `StackedAttr` | the copying of attributes from a layer inode |
 //!
 //! # Rules
-//! R1. The upper tree belongs to one overlay alone, while that lives. Lower trees belong to nobody.
-//! R2. What may wait is done with no lock held but those of the files that the call is about.
+//! R1. The upper tree belongs to one overlay alone, while that lives. Lower trees can be shared.
+//! R2. A call that may wait is made with no lock held but those of the files that it is about.
 //! R3. An errno of a layer is passed on as it is.
 //!
 //! # Limits
-//! * A file with several names in a lower tree is a file for each of them once one is changed, as
-//!   on Linux without an index.
-//! * What is copied up is charged to no tenant.
-//! * Whiteouts that are no devices (of overlays inside of overlays on the host) are not known.
+//! * A file with several names in a lower tree becomes a file for each of them once one is changed,
+//!   as on Linux without an index.
+//! * Copied-up data is charged to no tenant.
+//! * Whiteouts that are no devices (of overlays inside of overlays on the host) are not recognised.
 //!
 //! ```
 //! use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_WRONLY};
@@ -38,7 +38,7 @@
 //! use openpath_overlay::{OverlayFs, OverlayOptions};
 //! use openpath_vfs::{Cred, Vfs};
 //!
-//! // The lower tree, filled by way of a Vfs of its own.
+//! // The lower tree, filled through a Vfs of its own.
 //! let base = MemFs::new(MemOptions::default());
 //! let maker = Vfs::builder().build(base.clone())?.task(Cred::root())?;
 //! let fd = maker.open(b"/hello", O_WRONLY | O_CREAT, 0o644)?;
@@ -64,31 +64,36 @@
 
 #![forbid(unsafe_code)]
 
-mod aside;
-mod change;
+mod adopt;
+mod attrs;
 mod change_list;
 mod changes;
-mod copied;
-mod copying;
+mod copy_up;
+mod counts;
 mod data;
-mod face;
-mod find;
 mod fs;
+mod invalidation;
 mod layer;
 mod list;
+mod listings;
+mod lookup;
+mod lookup_result;
 mod marks;
+mod names;
 mod node;
 mod open;
+mod ops;
 mod options;
-mod raise;
+mod progress;
 mod rename;
+mod staged;
 mod superblock;
 mod taken;
-mod told;
 mod whiteout;
 
-pub use change_list::{Change, ChangeKind, Changes};
-pub use copied::Copied;
-pub use copying::Copying;
+pub use attrs::{Sides, SidesByPath};
+pub use change_list::{Change, ChangeKind, ChangeRef, Changes};
+pub use counts::Copied;
 pub use options::{Marks, OverlayOptions};
+pub use progress::Copying;
 pub use superblock::OverlayFs;

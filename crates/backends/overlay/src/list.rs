@@ -2,97 +2,30 @@
 //! Listing directories.
 //!
 //! # Positions
-//! A directory that is merged, or may come to be, is listed in the order of a hash of its names:
-//! where a name stands depends on nothing but the name, whatever else comes and goes. Other
-//! directories are listed as the one beneath lists itself.
+//! A directory that is merged, or may become so, is listed in the order of a hash of its names: the
+//! position of a name depends on the name alone, whatever other names come and go. Other
+//! directories keep the order of their layer.
 //!
 //! # Rules
-//! R1. What was put together for one call is kept for the next one that goes on from there, if the
-//!     directory did not change; of all directories together only so many entries are kept. What is
-//!     not kept is put together again.
+//! R1. A merged listing is cached for the next call, if the directory did not change; the cache is
+//!     bounded for all directories together. A listing that is not cached is built again.
 
 use crate::fs::Fs;
-use crate::layer::{list, look_held};
+use crate::layer::{list_dir, lookup_locked};
+use crate::listings::{ListEntry, Listing};
 use crate::node::Node;
 use openpath_abi::{Errno, dirent, mode};
 use openpath_vfs::{Inode, Listed, Patience};
+use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
-use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 /// Bits of a hash that do not fit into a position.
 const SPARE_BITS: u32 = 2;
 
-/// How many entries are listed before their numbers are looked for.
+/// How many entries are listed before their numbers are looked up.
 const BATCH: usize = 128;
-
-/// One name of a merged directory.
-pub(crate) struct Line {
-    pub(crate) name: Box<[u8]>,
-    ino: u64,
-    kind: u8,
-    position: i64,
-}
-
-/// The names of a merged directory, by position.
-pub(crate) struct Listing {
-    changes: u64,
-    pub(crate) lines: Vec<Line>,
-}
-
-/// Listings that were begun, by where their directory's node is.
-pub(crate) struct Lists {
-    kept: HashMap<usize, Arc<Listing>>,
-    order: VecDeque<usize>,
-    entries: usize,
-    max: usize,
-}
-
-impl Lists {
-    pub(crate) fn new(max: usize) -> Self {
-        Self {
-            kept: HashMap::new(),
-            order: VecDeque::new(),
-            entries: 0,
-            max,
-        }
-    }
-
-    fn get(&self, node: &Node) -> Option<Arc<Listing>> {
-        self.kept.get(&place(node)).map(Arc::clone)
-    }
-
-    fn put(&mut self, node: &Node, listing: &Arc<Listing>) -> Vec<Arc<Listing>> {
-        let mut dropped = Vec::new();
-        dropped.extend(self.take(place(node)));
-        self.entries += listing.lines.len();
-        self.kept.insert(place(node), Arc::clone(listing));
-        self.order.push_back(place(node));
-        while self.entries > self.max
-            && let Some(oldest) = self.order.front().copied()
-        {
-            dropped.extend(self.take(oldest));
-        }
-        dropped
-    }
-
-    fn take(&mut self, at: usize) -> Option<Arc<Listing>> {
-        let listing = self.kept.remove(&at)?;
-        self.entries -= listing.lines.len();
-        self.order.retain(|place| *place != at);
-        Some(listing)
-    }
-
-    /// Drops what is kept of a directory.
-    pub(crate) fn drop_of(&mut self, node: &Node) {
-        drop(self.take(place(node)));
-    }
-}
-
-fn place(node: &Node) -> usize {
-    std::ptr::from_ref(node).addr()
-}
 
 fn position(name: &[u8]) -> i64 {
     let mut hasher = DefaultHasher::new();
@@ -100,21 +33,21 @@ fn position(name: &[u8]) -> i64 {
     ((hasher.finish() >> SPARE_BITS) | 1).cast_signed()
 }
 
-/// A directory of a layer, and of which one; `None`: of the upper tree.
+/// A directory of a layer, and the index of that; `None`: the upper tree.
 #[derive(Clone, Copy)]
-struct Source<'a> {
+struct LayerDir<'a> {
     fs: &'a Fs,
     layer: Option<usize>,
     dir: &'a Inode,
 }
 
-impl Source<'_> {
+impl LayerDir<'_> {
     /// The type of an entry; `None` for a whiteout. Held: the directory's names.
     fn kind(&self, entry: &Listed<'_>) -> Result<Option<u8>, Errno> {
         if !matches!(entry.kind, dirent::DT_CHR | dirent::DT_UNKNOWN) {
             return Ok(Some(entry.kind));
         }
-        Ok(match look_held(self.dir, entry.name, Patience::Wait)? {
+        Ok(match lookup_locked(self.dir, entry.name, Patience::Wait)? {
             Some(inode) if self.fs.is_layer_whiteout(self.layer, &inode) => None,
             Some(inode) => Some(mode::dirent_type(inode.mode())),
             None => Some(entry.kind),
@@ -123,7 +56,7 @@ impl Source<'_> {
 
     /// Adds the names that no layer above has, whiteouts among them.
     fn add_names(&self, found: &mut HashMap<Box<[u8]>, Option<(u64, u8)>>) -> Result<(), Errno> {
-        list(self.dir, 0, &mut |entry| {
+        list_dir(self.dir, 0, &mut |entry| {
             if let Entry::Vacant(slot) = found.entry(entry.name.into()) {
                 let kind = self.kind(&entry)?;
                 slot.insert(kind.map(|kind| (self.fs.number(self.layer, entry.ino), kind)));
@@ -150,9 +83,9 @@ impl Node {
         }
     }
 
-    fn source<'a>(&'a self, layer: Option<usize>, dir: &'a Inode) -> Source<'a> {
+    fn layer_dir<'a>(&'a self, layer: Option<usize>, dir: &'a Inode) -> LayerDir<'a> {
         let fs = &self.fs;
-        Source { fs, layer, dir }
+        LayerDir { fs, layer, dir }
     }
 
     fn list_merged(
@@ -161,52 +94,55 @@ impl Node {
         emit: &mut dyn FnMut(Listed<'_>) -> bool,
     ) -> Result<(), Errno> {
         let listing = self.listing(from != 0)?;
-        let begin = listing.lines.partition_point(|line| line.position < from);
-        for line in &listing.lines[begin..] {
-            let next = line.position + 1;
-            let goes_on = emit(Listed {
-                name: &line.name,
-                ino: line.ino,
-                kind: line.kind,
+        let begin = listing
+            .entries
+            .partition_point(|entry| entry.position < from);
+        for entry in &listing.entries[begin..] {
+            let next = entry.position + 1;
+            let continues = emit(Listed {
+                name: &entry.name,
+                ino: entry.ino,
+                kind: entry.kind,
                 next,
             });
-            if !goes_on {
+            if !continues {
                 break;
             }
         }
-        // Who was given something asks once more, if only to hear that this was all.
-        if begin < listing.lines.len() {
-            let dropped = self.fs.lists.lock().put(self, &listing);
+        // After a result the caller asks once more, if only to learn the end.
+        if begin < listing.entries.len() {
+            let dropped = self.fs.listings.lock().insert(self.address(), &listing);
             drop(dropped);
         } else {
-            self.fs.lists.lock().drop_of(self);
+            self.fs.listings.lock().remove(self.address());
         }
         Ok(())
     }
 
-    /// The names in a merged directory; those of before if it `goes_on` and nothing changed.
-    pub(crate) fn listing(&self, goes_on: bool) -> Result<Arc<Listing>, Errno> {
-        let changes = self.changes.get();
-        if goes_on || !self.fs.confirms {
-            let kept = self.fs.lists.lock().get(self);
-            if let Some(kept) = kept.filter(|kept| kept.changes == changes) {
+    /// The names of a merged directory; the cached ones if the listing `continues` and nothing
+    /// changed.
+    pub(crate) fn listing(&self, continues: bool) -> Result<Arc<Listing>, Errno> {
+        let version = self.version.get();
+        if continues || !self.fs.revalidates {
+            let kept = self.fs.listings.lock().get(self.address());
+            if let Some(kept) = kept.filter(|kept| kept.version == version) {
                 return Ok(kept);
             }
         }
         let mut found: HashMap<Box<[u8]>, Option<(u64, u8)>> = HashMap::new();
         if let Some(upper) = self.upper() {
-            self.source(None, upper).add_names(&mut found)?;
+            self.layer_dir(None, upper).add_names(&mut found)?;
         }
         for lower in self.lowers() {
-            let source = self.source(Some(lower.layer), &lower.inode);
-            source.add_names(&mut found)?;
+            let layer_dir = self.layer_dir(Some(lower.layer), &lower.inode);
+            layer_dir.add_names(&mut found)?;
         }
-        let mut lines: Vec<_> = found
+        let mut entries: Vec<_> = found
             .into_iter()
             .filter_map(|(name, entry)| {
                 let (ino, kind) = entry?;
                 let position = position(&name);
-                Some(Line {
+                Some(ListEntry {
                     name,
                     ino,
                     kind,
@@ -214,28 +150,28 @@ impl Node {
                 })
             })
             .collect();
-        lines.sort_unstable_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));
+        entries.sort_unstable_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));
         let mut before = 0;
-        for line in &mut lines {
-            line.position = line.position.max(before + 1);
-            before = line.position;
+        for entry in &mut entries {
+            entry.position = entry.position.max(before + 1);
+            before = entry.position;
         }
         if let Some(upper) = self.upper() {
-            self.renumber(upper, &mut lines)?;
+            self.renumber(upper, &mut entries)?;
         }
-        Ok(Arc::new(Listing { changes, lines }))
+        Ok(Arc::new(Listing { version, entries }))
     }
 
-    /// Gives what is in the upper tree the numbers it shows.
-    fn renumber(&self, upper: &Inode, lines: &mut [Line]) -> Result<(), Errno> {
+    /// Gives entries of the upper tree the numbers that they show.
+    fn renumber(&self, upper: &Inode, entries: &mut [ListEntry]) -> Result<(), Errno> {
         let own = self.fs.number(None, 0);
-        for line in lines {
-            // What a lower layer has was numbered by it, and is not in the upper tree.
-            if line.ino >> 56 == own >> 56
-                && crate::layer::look(upper, &line.name, Patience::Wait)?.is_some()
-                && let Some(hit) = self.search(&line.name, Patience::Wait)?
+        for entry in entries {
+            // A name of a lower layer has that layer's number, and is not in the upper tree.
+            if entry.ino >> 56 == own >> 56
+                && crate::layer::lookup(upper, &entry.name, Patience::Wait)?.is_some()
+                && let Some(result) = self.find_layers(&entry.name, Patience::Wait)?
             {
-                line.ino = self.fs.number_of(&hit);
+                entry.ino = self.fs.number_of(&result);
             }
         }
         Ok(())
@@ -250,10 +186,10 @@ impl Node {
             Some(_) => None,
             None => self.lowers().first().map(|lower| lower.layer),
         };
-        let source = self.source(layer, dir);
-        list(dir, from, &mut |entry| {
+        let layer_dir = self.layer_dir(layer, dir);
+        list_dir(dir, from, &mut |entry| {
             let ino = self.fs.number(layer, entry.ino);
-            let Some(kind) = source.kind(&entry)? else {
+            let Some(kind) = layer_dir.kind(&entry)? else {
                 return Ok(true);
             };
             Ok(emit(Listed { ino, kind, ..entry }))
@@ -267,12 +203,12 @@ impl Node {
         emit: &mut dyn FnMut(Listed<'_>) -> bool,
     ) -> Result<(), Errno> {
         let dir = self.real();
-        // Only a directory of the upper tree is marked as impure.
-        let source = self.source(None, dir);
+        // Only directories of the upper tree are marked as impure.
+        let layer_dir = self.layer_dir(None, dir);
         loop {
             let mut batch = Vec::with_capacity(BATCH);
-            list(dir, from, &mut |entry| {
-                if let Some(kind) = source.kind(&entry)? {
+            list_dir(dir, from, &mut |entry| {
+                if let Some(kind) = layer_dir.kind(&entry)? {
                     batch.push((entry.name.to_vec(), kind, entry.next));
                 }
                 from = entry.next;
@@ -280,11 +216,11 @@ impl Node {
             })?;
             for (name, kind, next) in &batch {
                 let (kind, next) = (*kind, *next);
-                // What was removed meanwhile is not there to be listed.
-                let Some(hit) = self.search(name, Patience::Wait)? else {
+                // A name that was removed meanwhile is left out.
+                let Some(result) = self.find_layers(name, Patience::Wait)? else {
                     continue;
                 };
-                let ino = self.fs.number_of(&hit);
+                let ino = self.fs.number_of(&result);
                 if !emit(Listed {
                     name,
                     ino,
@@ -301,8 +237,8 @@ impl Node {
     }
 
     /// # Errors
-    /// `ENOTEMPTY`: the directory shows some name.
-    pub(crate) fn must_be_empty(&self) -> Result<(), Errno> {
+    /// `ENOTEMPTY`: the directory shows a name.
+    pub(crate) fn check_empty(&self) -> Result<(), Errno> {
         let mut empty = true;
         self.list(0, &mut |_| {
             empty = false;

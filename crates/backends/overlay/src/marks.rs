@@ -1,40 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the overlay notes with the files of its layers, and how guests are kept from it.
+//! The marks that the overlay keeps in extended attributes of its layers, and how guests' names are
+//! kept apart from them.
 //!
 //! # Layout
-//! | mark | of | value | what it says |
+//! | mark | of | value | meaning |
 //! |---|---|---|---|
-//! | `opaque` | a directory | `y` | nothing beneath it shows |
-//! | `redirect` | a directory | a path | where it is beneath: from the roots, or beside |
-//! | `impure` | a directory | `y` | some of its files show other numbers than their own |
-//! | `ino` | what was copied up | a number | with which it is shown; Linux passes it over |
-//! | `taken` | what replaced an entry | seconds | when its name was taken; as `ino` |
+//! | `opaque` | a directory | `y` | no lower directory shows through |
+//! | `redirect` | a directory | a path | its lower path: from the roots, or a name beside |
+//! | `impure` | a directory | `y` | some of its files show other inode numbers than their own |
+//! | `ino` | a copied-up file | a number | the number it shows; Linux ignores the mark |
+//! | `taken` | an entry that replaced another | seconds | when its name was taken; as `ino` |
+//! | `attrs` | a copied-up directory | digests | the attributes it had; as `ino` |
 //!
 //! # Rules
-//! R1. A guest's attribute whose name begins like a mark is kept as `overlay.` and the rest behind
-//!     that beginning, so that an overlay can be made of an overlay.
+//! R1. A guest's attribute with the prefix of marks is stored with `overlay.` after that prefix, so
+//!     an overlay can be made of an overlay.
 
 use crate::options::Marks;
 use openpath_abi::{Errno, Timespec};
 use openpath_vfs::Inode;
 use std::borrow::Cow;
 
-/// The mark of a directory that hides what is beneath it.
+/// The mark of an opaque directory.
 pub(crate) const OPAQUE: &[u8] = b"opaque";
-/// The mark of a directory that is somewhere else beneath.
+/// The mark of a directory that has another path in lower layers.
 pub(crate) const REDIRECT: &[u8] = b"redirect";
-/// The mark of a directory with files of other numbers.
+/// The mark of a directory with files that show other inode numbers.
 pub(crate) const IMPURE: &[u8] = b"impure";
-/// The mark of a file that shows another number.
+/// The mark of a file that shows another inode number.
 pub(crate) const NUMBER: &[u8] = b"ino";
-/// The mark of what replaced another entry of the upper tree.
+/// The mark of an entry that replaced another one of the upper tree.
 pub(crate) const TAKEN: &[u8] = b"taken";
-/// Flags of an attribute that is set, whether or not it was there.
+/// The mark of a copied-up directory that records its attributes.
+pub(crate) const ATTRS: &[u8] = b"attrs";
+/// Flags to set an attribute, whether or not it exists.
 const ANY: u32 = 0;
-/// What stands between the beginning and a guest's own name.
+/// Separates the prefix from a guest's own name.
 const ESCAPE: &[u8] = b"overlay.";
 
-/// What a directory is marked with.
+/// The marks of a directory.
 #[derive(Default)]
 pub(crate) struct DirMarks {
     pub(crate) opaque: bool,
@@ -50,7 +54,7 @@ impl Marks {
     /// The value of a mark.
     ///
     /// # Errors
-    /// What the backend meets, but for having none.
+    /// Those of the back end, except for having none.
     pub(crate) fn get(self, inode: &Inode, what: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
         match inode.ops().getxattr(inode, &self.name(what)) {
             Ok(value) => Ok(Some(value)),
@@ -62,7 +66,7 @@ impl Marks {
     /// All marks of a directory.
     ///
     /// # Errors
-    /// What the backend meets, but for having none.
+    /// Those of the back end, except for having none.
     pub(crate) fn of_dir(self, dir: &Inode) -> Result<DirMarks, Errno> {
         let names = match dir.ops().listxattr(dir) {
             Ok(names) => names,
@@ -88,7 +92,7 @@ impl Marks {
     /// Sets a mark.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Those of the back end.
     pub(crate) fn set(
         self,
         inode: &Inode,
@@ -97,19 +101,19 @@ impl Marks {
         now: Timespec,
     ) -> Result<(), Errno> {
         let name = self.name(what);
-        crate::layer::change(inode, |ops| ops.setxattr(inode, &name, value, ANY, now))
+        crate::layer::with_lock(inode, |ops| ops.setxattr(inode, &name, value, ANY, now))
     }
 
-    /// The name that a guest's attribute has beneath (R1).
-    pub(crate) fn beneath(self, name: &[u8]) -> Cow<'_, [u8]> {
+    /// The name under which a guest's attribute is stored in a layer (R1).
+    pub(crate) fn stored_name(self, name: &[u8]) -> Cow<'_, [u8]> {
         match name.strip_prefix(self.prefix()) {
             Some(rest) => Cow::Owned([self.prefix(), ESCAPE, rest].concat()),
             None => Cow::Borrowed(name),
         }
     }
 
-    /// The name that guests see of an attribute beneath; `None` for a mark.
-    pub(crate) fn shown(self, name: &[u8]) -> Option<Vec<u8>> {
+    /// The name that guests see of a layer's attribute; `None` for a mark.
+    pub(crate) fn shown_name(self, name: &[u8]) -> Option<Vec<u8>> {
         let Some(rest) = name.strip_prefix(self.prefix()) else {
             return Some(name.to_vec());
         };
@@ -123,14 +127,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_guests_come_back_as_they_were() {
+    fn guests_names_survive_storing() {
         for marks in [Marks::User, Marks::Trusted] {
             let mark = marks.name(OPAQUE);
-            assert_eq!(marks.shown(&mark), None);
+            assert_eq!(marks.shown_name(&mark), None);
             for name in [b"user.x".to_vec(), mark.clone(), marks.name(b"overlay.x")] {
-                let beneath = marks.beneath(&name);
+                let beneath = marks.stored_name(&name);
                 assert_ne!(*beneath, mark);
-                assert_eq!(marks.shown(&beneath), Some(name));
+                assert_eq!(marks.shown_name(&beneath), Some(name));
             }
         }
     }

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is behind one inode: the inodes beneath that it stands for.
+//! The overlay's side of one inode: its layer inodes.
 //!
 //! # States
-//! Lower -> upper, once, when it is changed first ("copied up"). Of a directory those beneath stay
-//! in sight, merged; of anything else nothing does.
+//! Lower -> upper, once, at the first change (copy-up). The lower inodes of a directory stay
+//! visible and are merged; those of other files do not.
 //!
 //! # Fields
 //! | field | what | written |
 //! |---|---|---|
-//! | upper | the inode of the upper tree | once, with `doing` held |
-//! | lowers | those of the lower trees, topmost first; one if it is no directory | never |
+//! | upper | the inode of the upper tree | once, with `copy_up_lock` held |
+//! | lowers | those of the lower trees, topmost first; a file has one at most | never |
 //! | origin | where the first of these was found | never |
-//! | doing | held by who copies it up, or takes a name from it that it has beneath | |
-//! | gone | how many names it lost that it had beneath | with `doing` held |
-//! | bare | nothing beneath shows any more: it is about to be removed | with its names locked |
-//! | changes | how often names in it changed | with its names locked, or when told |
+//! | `copy_up_lock` | held over its copy-up, and while a lower name of it is removed | |
+//! | `lost_names` | how many of its names in lower trees were removed | with `copy_up_lock` held |
+//! | `hides_lowers` | no lower inode shows: it is about to be removed | with its names locked |
+//! | version | how often its names changed | with its names locked, or by an invalidation |
 //!
 //! # Rules
-//! R1. Attributes and access control lists are those of the first inode beneath, brought over
-//!     after each change with `attr` held, so that of two the later stays.
+//! R1. Attributes and access control lists are those of the first layer inode. They are copied
+//!     after each change with `attr` held, so that the later of two copies wins.
 
-use crate::fs::{Fs, Hit, Key, address};
+use crate::fs::Fs;
+use crate::lookup_result::{Key, LookupResult, Lower, Origin, address};
 use crate::whiteout::shown_mode;
 use openpath_abi::{Errno, mode};
 use openpath_sync::{Mutex, Word, WriteOnce};
@@ -28,92 +29,72 @@ use openpath_vfs::lock_order::{Stacked, StackedAttr};
 use openpath_vfs::{Inode, flag};
 use std::sync::{Arc, Weak};
 
-/// An inode of a lower layer.
-#[derive(Clone)]
-pub(crate) struct Lower {
-    /// Place of its layer, 0 being the topmost.
-    pub(crate) layer: usize,
-    pub(crate) inode: Arc<Inode>,
-}
-
-/// Where the first of the lower inodes was found.
-pub(crate) enum Origin {
-    /// At the roots.
-    Root,
-    /// Beneath a directory of the overlay, under this name.
-    Name(Arc<Inode>, Box<[u8]>),
-    /// At this path from the roots, without a slash before it.
-    Path(Box<[u8]>),
-    /// There is none, or it matters no more.
-    None,
-}
-
-/// One inode's side of the overlay.
+/// The overlay's side of one inode.
 pub(crate) struct Node {
     pub(crate) fs: Arc<Fs>,
     first: Arc<Inode>,
     upper: WriteOnce<Arc<Inode>>,
     lowers: Box<[Lower]>,
     pub(crate) origin: Origin,
-    pub(crate) doing: Mutex<(), Stacked>,
-    gone: Word,
-    bare: Word,
-    pub(crate) changes: Word,
+    pub(crate) copy_up_lock: Mutex<(), Stacked>,
+    lost_names: Word,
+    hides_lowers: Word,
+    pub(crate) version: Word,
     pub(crate) impure: Word,
-    /// Made here, with nothing beneath: its names are known to be no more than the upper tree's.
-    pub(crate) ours: Word,
+    /// Made here, without lower directories: its names are exactly those of the upper tree.
+    pub(crate) is_upper_only: Word,
     attr: Mutex<(), StackedAttr>,
     inode: WriteOnce<Weak<Inode>>,
 }
 
-/// A node as the core calls it.
-pub(crate) struct Face(pub(crate) Arc<Node>);
+/// A node with the operations that the core calls.
+pub(crate) struct NodeOps(pub(crate) Arc<Node>);
 
-/// Flags that are shown as the inode beneath has them.
-const SHOWN: u64 =
+/// Flags that are copied from the layer inode.
+const COPIED_FLAGS: u64 =
     flag::OPEN_HOOK | flag::WRITE_HOOK | flag::IMMUTABLE | flag::APPEND_ONLY | flag::FILE_CAPS;
 
 impl Node {
-    /// An inode for what was found.
-    pub(crate) fn make(fs: &Arc<Fs>, hit: Hit) -> Result<Arc<Inode>, Errno> {
-        let number = fs.number_of(&hit);
-        let lower = hit.lowers.first().map(|lower| &lower.inode);
-        let first = hit.upper.as_ref().or(lower).ok_or(Errno::EIO)?;
+    /// An inode for a lookup result.
+    pub(crate) fn make_inode(fs: &Arc<Fs>, result: LookupResult) -> Result<Arc<Inode>, Errno> {
+        let number = fs.number_of(&result);
+        let lower = result.lowers.first().map(|lower| &lower.inode);
+        let first = result.upper.as_ref().or(lower).ok_or(Errno::EIO)?;
         let first = Arc::clone(first);
         let upper = WriteOnce::default();
-        if let Some(inode) = hit.upper {
+        if let Some(inode) = result.upper {
             upper.set(inode);
         }
         let node = Arc::new(Self {
             fs: Arc::clone(fs),
             first: Arc::clone(&first),
             upper,
-            lowers: hit.lowers.into(),
-            origin: hit.origin,
-            doing: Mutex::new(()),
-            gone: Word::new(0),
-            bare: Word::new(0),
-            changes: Word::new(1),
-            impure: Word::new(u64::from(hit.impure)),
-            ours: Word::new(0),
+            lowers: result.lowers.into(),
+            origin: result.origin,
+            copy_up_lock: Mutex::new(()),
+            lost_names: Word::new(0),
+            hides_lowers: Word::new(0),
+            version: Word::new(1),
+            impure: Word::new(u64::from(result.impure)),
+            is_upper_only: Word::new(0),
             attr: Mutex::new(()),
             inode: WriteOnce::default(),
         });
-        let ops = Box::new(Face(Arc::clone(&node)));
+        let ops = Box::new(NodeOps(Arc::clone(&node)));
         let inode = Inode::new(number, first.rdev(), first.attr(), first.btime(), ops);
         inode.set_flags(flag::EMPTY_READ_NO_ACCESS);
         node.inode.set(Arc::downgrade(&inode));
-        node.settle(&inode);
+        node.copy_attr(&inode);
         Ok(inode)
     }
 
-    /// What is behind `inode`, if it is one of an overlay.
+    /// The node of `inode`, if that is one of an overlay.
     pub(crate) fn of(inode: &Inode) -> Option<&Arc<Self>> {
-        let face: &Face = inode.ops().as_any().downcast_ref()?;
-        Some(&face.0)
+        let ops: &NodeOps = inode.ops().as_any().downcast_ref()?;
+        Some(&ops.0)
     }
 
-    /// What is behind `inode`.
+    /// The node of `inode`.
     ///
     /// # Errors
     /// `EXDEV` if it is not an inode of the same overlay.
@@ -137,75 +118,75 @@ impl Node {
         self.upper.get()
     }
 
-    /// From now on it stands for this inode of the upper tree. Held: `doing`.
-    pub(crate) fn put_upper(&self, upper: Arc<Inode>) -> &Arc<Inode> {
+    /// Sets the inode of the upper tree. Held: `copy_up_lock`.
+    pub(crate) fn set_upper(&self, upper: Arc<Inode>) -> &Arc<Inode> {
         self.upper.set(upper)
     }
 
-    /// The inode whose attributes and data are shown.
+    /// The inode that provides attributes and data.
     pub(crate) fn real(&self) -> &Arc<Inode> {
         self.upper.get().unwrap_or(&self.first)
     }
 
-    /// Those of the lower trees that are in sight.
+    /// The lower inodes that show.
     pub(crate) fn lowers(&self) -> &[Lower] {
-        if self.bare.get() == 0 {
+        if self.hides_lowers.get() == 0 {
             &self.lowers
         } else {
             &[]
         }
     }
 
-    /// From now on nothing beneath it shows.
-    pub(crate) fn strip(&self) {
-        self.bare.set(1);
+    /// Hides all lower inodes from now on.
+    pub(crate) fn hide_lowers(&self) {
+        self.hides_lowers.set(1);
     }
 
     pub(crate) fn is_dir(&self) -> bool {
         self.first.is_dir()
     }
 
-    /// Whether it is a directory of more than one inode beneath, or may become one.
+    /// Whether it is a directory with several layer inodes, or may become one.
     pub(crate) fn is_merged(&self) -> bool {
         let lowers = self.lowers.len();
         lowers > 1 || lowers == 1 && self.fs.upper.is_some()
     }
 
-    /// Whether it lost a name that it had beneath.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.get() != 0
+    /// Whether a name that it has in a lower tree was removed.
+    pub(crate) fn has_lost_name(&self) -> bool {
+        self.lost_names.get() != 0
     }
 
-    /// It lost a name that it had beneath. Held: `doing`.
-    pub(crate) fn lose_name(&self) {
-        self.gone.add(1);
+    /// Notes that a name it has in a lower tree was removed. Held: `copy_up_lock`.
+    pub(crate) fn note_lost_name(&self) {
+        self.lost_names.add(1);
     }
 
-    /// Whether it stands for just what was found.
-    pub(crate) fn stands_for(&self, hit: &Hit) -> bool {
-        let upper = match (self.upper(), &hit.upper) {
+    /// Whether it has exactly these layer inodes.
+    pub(crate) fn matches(&self, result: &LookupResult) -> bool {
+        let upper = match (self.upper(), &result.upper) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             (None, None) => true,
             _ => false,
         };
-        // What is no directory keeps what it was copied from.
+        // A file keeps the lower inode that it was copied from.
         let lowers = !self.is_dir()
-            || self.lowers.len() == hit.lowers.len()
+            || self.lowers.len() == result.lowers.len()
                 && self
                     .lowers
                     .iter()
-                    .zip(&hit.lowers)
+                    .zip(&result.lowers)
                     .all(|(a, b)| Arc::ptr_eq(&a.inode, &b.inode));
         upper && lowers
     }
 
-    /// Brings attributes and flags over from beneath.
-    pub(crate) fn settle(&self, inode: &Inode) {
+    /// Copies attributes and flags from the layer inode.
+    pub(crate) fn copy_attr(&self, inode: &Inode) {
         let _held = self.attr.lock();
         let real = self.real();
         let mut attr = real.attr();
         attr.mode = shown_mode(attr.mode, real.rdev());
-        let gone = u32::try_from(self.gone.get()).unwrap_or(u32::MAX);
+        let gone = u32::try_from(self.lost_names.get()).unwrap_or(u32::MAX);
         if self.is_dir() && !self.lowers.is_empty() {
             // As Linux shows a merged directory.
             let merged = self.lowers.len() > 1 || self.upper().is_some();
@@ -221,9 +202,9 @@ impl Node {
         if inode.attr() != attr {
             inode.update(|words| *words = attr);
         }
-        let mut flags = real.flags() & SHOWN;
-        let raises = self.fs.upper.is_some() && self.upper().is_none();
-        if raises && mode::is_reg(attr.mode) {
+        let mut flags = real.flags() & COPIED_FLAGS;
+        let copies_up = self.fs.upper.is_some() && self.upper().is_none();
+        if copies_up && mode::is_reg(attr.mode) {
             flags |= flag::WRITE_HOOK;
         }
         let acls = real.acls();
@@ -231,34 +212,39 @@ impl Node {
             inode.put_acls(acls);
         }
         let now = inode.flags();
-        if now & SHOWN != flags {
+        if now & COPIED_FLAGS != flags {
             inode.set_flags(flags & !now);
-            inode.clear_flags(SHOWN & now & !flags);
+            inode.clear_flags(COPIED_FLAGS & now & !flags);
         }
     }
 
-    /// As [`Node::settle`] of the inode that is behind.
-    pub(crate) fn settle_own(&self) {
+    /// As [`Node::copy_attr`], for its own inode.
+    pub(crate) fn copy_attr_own(&self) {
         if let Ok(inode) = self.inode() {
-            self.settle(&inode);
+            self.copy_attr(&inode);
         }
     }
 
-    /// Names in it changed.
-    pub(crate) fn note_change(&self) {
-        self.changes.add(1);
+    /// Notes that its names changed.
+    pub(crate) fn bump_version(&self) {
+        self.version.add(1);
     }
 
-    /// By what it is found while it has nothing in the upper tree.
+    /// Its address, which is unique while it lives.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Its key while it has no inode of the upper tree.
     pub(crate) fn lower_key(&self) -> Option<Key> {
         lower_key(self.lowers.first()?, &self.origin)
     }
 
-    /// Keys beside the first, by which it is found when a layer tells something.
+    /// Further keys, by which an invalidation of a layer finds it.
     pub(crate) fn further_keys(&self) -> Vec<Key> {
         let begins = usize::from(self.upper().is_none());
         let rest = self.lowers.iter().skip(begins);
-        let me = std::ptr::from_ref(self).addr();
+        let me = self.address();
         rest.map(|lower| (address(&lower.inode), me, Box::default()))
             .collect()
     }
@@ -275,8 +261,8 @@ impl Node {
     }
 }
 
-impl Hit {
-    /// By what it is found.
+impl LookupResult {
+    /// The key of the inode.
     pub(crate) fn key(&self) -> Option<Key> {
         match &self.upper {
             Some(upper) => Some((address(upper), 0, Box::default())),
@@ -285,7 +271,7 @@ impl Hit {
     }
 }
 
-/// A file beneath that has several names is a file for each of them: to change one leaves the
+/// A lower file with several names is a separate file for each of them: a change of one leaves the
 /// others as they are.
 fn lower_key(lower: &Lower, origin: &Origin) -> Option<Key> {
     let at = address(&lower.inode);
@@ -302,7 +288,7 @@ fn lower_key(lower: &Lower, origin: &Origin) -> Option<Key> {
 impl Drop for Node {
     fn drop(&mut self) {
         if let Origin::Name(dir, _) = std::mem::replace(&mut self.origin, Origin::None) {
-            self.fs.let_go(dir);
+            self.fs.drop_dir(dir);
         }
     }
 }

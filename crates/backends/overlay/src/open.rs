@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Openings: copying up for those that write, and the openings of the layers.
+//! Openings: copy-up for those that write, and the openings of the layers.
 //!
 //! # Kernel analogue
-//! `ovl_open`, `ovl_real_fdget`. What was opened for reading before the file was copied up reads
-//! the copy after: all openings of a file see one file.
+//! `ovl_open`, `ovl_real_fdget`. A file that was opened for reading before its copy-up reads the
+//! copy afterwards: all openings of a file see one file.
 //!
 //! # Divergence: L92
 
+use crate::copy_up::ALL;
 use crate::node::Node;
-use crate::raise::ALL;
 use openpath_abi::fcntl::{O_ACCMODE, O_RDWR, O_TRUNC, O_WRONLY};
 use openpath_abi::{Errno, mode};
 use openpath_vfs::{FileOps, Inode, Io, Patience, flag};
@@ -16,18 +16,18 @@ use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// What a layer keeps for an opening of its own.
+/// An opening with one of the layer beneath it.
 struct Opening {
     node: Arc<Node>,
-    /// The inode beneath that was opened.
+    /// The layer inode that was opened.
     real: Arc<Inode>,
-    own: Box<dyn FileOps>,
+    inner: Box<dyn FileOps>,
 }
 
 impl Opening {
-    /// What the layer keeps, while the file is what was opened.
-    fn own(&self) -> Option<&dyn FileOps> {
-        Arc::ptr_eq(self.node.real(), &self.real).then_some(&*self.own)
+    /// The layer's opening, while its inode is the current one.
+    fn inner(&self) -> Option<&dyn FileOps> {
+        Arc::ptr_eq(self.node.real(), &self.real).then_some(&*self.inner)
     }
 }
 
@@ -36,51 +36,51 @@ impl FileOps for Opening {
         self
     }
     fn read(&self, buf: &mut [u8], io: &Io<'_>) -> Option<Result<usize, Errno>> {
-        self.own()?.read(buf, io)
+        self.inner()?.read(buf, io)
     }
     fn read_vectored(
         &self,
         bufs: &mut [IoSliceMut<'_>],
         io: &Io<'_>,
     ) -> Option<Result<usize, Errno>> {
-        self.own()?.read_vectored(bufs, io)
+        self.inner()?.read_vectored(bufs, io)
     }
     fn write(&self, data: &[u8], io: &Io<'_>) -> Option<Result<usize, Errno>> {
-        let done = self.own()?.write(data, io);
-        self.node.settle_own();
+        let done = self.inner()?.write(data, io);
+        self.node.copy_attr_own();
         done
     }
     fn write_vectored(&self, data: &[IoSlice<'_>], io: &Io<'_>) -> Option<Result<usize, Errno>> {
-        let done = self.own()?.write_vectored(data, io);
-        self.node.settle_own();
+        let done = self.inner()?.write_vectored(data, io);
+        self.node.copy_attr_own();
         done
     }
     fn rw_flags(&self, writing: bool) -> u32 {
-        self.own.rw_flags(writing)
+        self.inner.rw_flags(writing)
     }
     fn is_stream(&self) -> bool {
-        self.own.is_stream()
+        self.inner.is_stream()
     }
     fn moves(&self) -> bool {
-        self.own.moves()
+        self.inner.moves()
     }
     fn seek(&self, at: i64, offset: i64, whence: u32) -> Option<Result<i64, Errno>> {
-        self.own()?.seek(at, offset, whence)
+        self.inner()?.seek(at, offset, whence)
     }
     fn splices(&self, writing: bool) -> bool {
-        self.own.splices(writing)
+        self.inner.splices(writing)
     }
     fn poll(&self) -> Option<u32> {
-        self.own()?.poll()
+        self.inner()?.poll()
     }
     fn ioctl(&self, request: u32, arg: &mut [u8]) -> Option<Result<i64, Errno>> {
-        self.own()?.ioctl(request, arg)
+        self.inner()?.ioctl(request, arg)
     }
     fn flush(&self) -> Result<(), Errno> {
-        self.own.flush()
+        self.inner.flush()
     }
     fn release(&self) {
-        self.own.release();
+        self.inner.release();
     }
 }
 
@@ -88,9 +88,9 @@ impl Node {
     /// As `InodeOps::open`.
     ///
     /// # Errors
-    /// `EAGAIN`: it would have to be copied up, which may not be waited for; those of copying it
-    /// up and of the layer.
-    pub(crate) fn opened(
+    /// `EAGAIN`: it would have to be copied up and may not wait; those of the copy-up and of the
+    /// layer.
+    pub(crate) fn open(
         self: &Arc<Self>,
         inode: &Inode,
         flags: u32,
@@ -102,7 +102,7 @@ impl Node {
                 return Err(Errno::EAGAIN);
             }
             let data = if flags & O_TRUNC == 0 { ALL } else { 0 };
-            self.raise(self.fs.options.clock.now(), data)?;
+            self.copy_up(self.fs.options.clock.now(), data)?;
         }
         let asks = if writes {
             flag::OPEN_HOOK | flag::WRITE_HOOK
@@ -110,17 +110,17 @@ impl Node {
             flag::OPEN_HOOK
         };
         let real = self.real();
-        let own = if real.flags() & asks == 0 {
+        let inner = if real.flags() & asks == 0 {
             None
         } else {
             real.ops().open(real, flags, patience)?
         };
-        // It may not want to be asked any more.
-        self.settle(inode);
-        let opening = own.map(|own| Opening {
+        // The layer may not need to be asked any more.
+        self.copy_attr(inode);
+        let opening = inner.map(|inner| Opening {
             node: Arc::clone(self),
             real: Arc::clone(real),
-            own,
+            inner,
         });
         Ok(opening.map(|opening| Box::new(opening) as Box<dyn FileOps>))
     }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an overlay is made with.
+//! The options of an overlay.
 
-use crate::copying::Copying;
+use crate::progress::Copying;
 use openpath_vfs::{Clock, SuperBlock, SystemClock};
 use std::sync::Arc;
 
-/// Under which names the overlay keeps what it knows of a file with the file, in the upper tree.
+/// The prefix of the attributes in which the overlay keeps its marks of a file, in the upper tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Marks {
-    /// `user.overlay.*`, which anyone may set on files and directories (`userxattr`). Linux follows
-    /// no redirects there, and links and special files keep no numbers.
+    /// `user.overlay.*`, which any user may set on files and directories (`userxattr`). Linux
+    /// follows no redirects there, and links and special files keep no numbers.
     #[default]
     User,
-    /// `trusted.overlay.*`, as Linux has it by default. A directory of the host then takes the
-    /// host's root.
+    /// `trusted.overlay.*`, the default of Linux. For a directory of the host the process must be
+    /// the host's root.
     Trusted,
 }
 
 impl Marks {
-    /// What all their names begin with.
+    /// The prefix of all marks.
     pub(crate) fn prefix(self) -> &'static [u8] {
         match self {
             Self::User => b"user.overlay.",
@@ -34,37 +34,37 @@ impl Marks {
 pub struct OverlayOptions {
     /// The trees that are read, topmost first; at least one, and 200 at most (`lowerdir=`).
     pub lowers: Vec<Arc<SuperBlock>>,
-    /// The tree that takes the changes; without one nothing can be changed. It belongs to this
+    /// The tree that takes the changes; without one the overlay is read-only. It belongs to this
     /// overlay alone.
     pub upper: Option<Arc<SuperBlock>>,
-    /// Directory in the root of the upper tree that is shown (`upperdir=`). If there is none it is
-    /// made, with the attributes of the topmost lower root.
+    /// Directory in the root of the upper tree that is shown (`upperdir=`). If it is missing, it is
+    /// made with the attributes of the topmost lower root.
     pub upper_dir: Vec<u8>,
-    /// Directory beside it in which things are made before they are put in place (`workdir=`). What
-    /// a crash left in it is removed when the overlay is made.
+    /// Directory beside it in which files are staged before they are installed (`workdir=`).
+    /// Leftovers of a crash are removed when the overlay is made.
     pub work_dir: Vec<u8>,
-    /// What the overlay notes with files of the upper tree, and looks for in all of them.
+    /// The prefix of the marks that the overlay sets in the upper tree and reads in all layers.
     pub marks: Marks,
-    /// Whether a directory that is in a lower tree can be renamed; else that is `EXDEV`
-    /// (`redirect_dir=`).
+    /// Whether a directory of a lower tree can be renamed; else that is `EXDEV` (`redirect_dir=`).
     pub redirects: bool,
     /// A character device 0:0 is a file, as on any other file system: mknod(2) and
     /// `RENAME_WHITEOUT` make one, and one in a lower tree hides nothing. Else, as in Linux, both
     /// are refused, and one in a lower tree is a whiteout.
     pub null_devices: bool,
-    /// When a name was taken from the lower trees is noted with what replaces its copy.
+    /// Whether the time at which a name of the lower trees was first replaced is recorded, and the
+    /// attributes of a directory when it is copied up.
     pub notes_taken: bool,
-    /// A file is brought to stable storage before it is put in place, and the directory after.
+    /// Whether a file is synced before it is installed, and its directory afterwards.
     pub syncs: bool,
-    /// How many entries of merged directories are remembered between two calls that list them.
+    /// How many entries of merged directories are cached between two calls of a listing.
     pub listed_max: usize,
     /// Nothing may be changed.
     pub read_only: bool,
     /// Name of the file system type, as `/proc/mounts` shows it.
     pub kind: &'static str,
-    /// Whose time a file gets that is copied up because it is opened.
+    /// The clock for times of files that are copied up because they are opened.
     pub clock: Arc<dyn Clock>,
-    /// Who is told how far copying up is.
+    /// The observer of copy-ups.
     pub copying: Option<Arc<dyn Copying>>,
 }
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames, carried out in the upper tree by one rename.
+//! Renames, by one rename in the upper tree.
 //!
 //! # Kernel analogue
 //! `ovl_rename`.
 //!
 //! # Rules
-//! R1. What has something beneath its old name leaves a whiteout: the one that hid what is beneath
-//!     the new name, or a new one.
+//! R1. An old name that a lower tree has leaves a whiteout: the one that hid the new name, or a new
+//!     one.
 //! R2. A guest's whiteout (`RENAME_WHITEOUT`) is a file. The rename leaves a whiteout of this
 //!     overlay at the old name, which the guest's then replaces. A crash between the two leaves a
 //!     complete rename without a guest's whiteout.
-//! R3. A directory with others beneath gets a redirect, by which they are found from its new name.
-//!     One without becomes opaque where the new name would show some.
+//! R3. A directory with lower directories gets a redirect, by which they are found from its new
+//!     name. One without becomes opaque where the new name would show some.
 
-use crate::aside::{Aside, Spot, whiteout_of};
-use crate::layer::{look, make, rename};
+use crate::copy_up::ALL;
+use crate::layer::{create, lookup, rename};
 use crate::marks::REDIRECT;
 use crate::node::Node;
-use crate::raise::ALL;
+use crate::staged::{Destination, StagedFile, new_whiteout};
 use crate::whiteout::{is_whiteout, stored_mode};
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, Timespec};
@@ -29,8 +29,8 @@ impl Node {
     ///
     /// # Errors
     /// In this order: `EINVAL` (a guest's whiteout, without `OverlayOptions::null_devices`),
-    /// `EXDEV` (a directory with others beneath, and no redirects), `EROFS`, `ENOTEMPTY`, what the
-    /// layers meet.
+    /// `EXDEV` (a directory with lower directories, and no redirects), `EROFS`, `ENOTEMPTY`, those
+    /// of the layers.
     pub(crate) fn rename(&self, r: &Rename<'_>) -> Result<(), Errno> {
         if r.whiteout.is_some() && !self.fs.options.null_devices {
             return Err(Errno::EINVAL);
@@ -45,41 +45,41 @@ impl Node {
             }
         }
         let replaced = target.filter(|_| !r.exchange);
-        // As the kernel does it, which leaves others to the upper tree.
+        // As the kernel does it, which leaves other checks to the upper tree.
         let merged = replaced.filter(|node| node.is_dir() && !node.lowers().is_empty());
-        merged.map_or(Ok(()), |node| node.must_be_empty())?;
+        merged.map_or(Ok(()), |node| node.check_empty())?;
         for node in [old, new, source] {
-            node.raise(r.now, ALL)?;
+            node.copy_up(r.now, ALL)?;
         }
         let plain = replaced.filter(|node| node.is_dir() && node.lowers().is_empty());
-        plain.map_or(Ok(()), |node| node.must_be_empty())?;
+        plain.map_or(Ok(()), |node| node.check_empty())?;
         if let Some(target) = swapped {
-            target.raise(r.now, ALL)?;
+            target.copy_up(r.now, ALL)?;
         }
-        // The source has nothing left to be copied up, so its `doing` matters to nobody.
-        let doing = target.map(|target| target.doing.lock_nested());
+        // The source is already copied up, so its `copy_up_lock` is not needed.
+        let locked = target.map(|target| target.copy_up_lock.lock_nested());
         if r.exchange {
             self.swap(r, (old, new), (source, target.ok_or(Errno::ENOENT)?))?;
         } else {
             self.replace(r, (old, new), source, replaced)?;
         }
-        new.note_impure(r.source, r.now)?;
+        new.mark_impure(r.source, r.now)?;
         if let (Some(_), Some(target)) = (swapped, r.target) {
-            old.note_impure(target, r.now)?;
+            old.mark_impure(target, r.now)?;
         }
         if let Some(target) = replaced
             && (target.is_dir() || target.upper().is_none())
         {
-            target.lose_name();
+            target.note_lost_name();
         }
-        drop(doing);
+        drop(locked);
         for (node, inode) in [(old, r.old_dir), (new, r.new_dir)] {
-            node.note_change();
-            node.settle(inode);
+            node.bump_version();
+            node.copy_attr(inode);
         }
-        source.settle(r.source);
+        source.copy_attr(r.source);
         if let (Some(node), Some(inode)) = (target, r.target) {
-            node.settle(inode);
+            node.copy_attr(inode);
         }
         Ok(())
     }
@@ -90,17 +90,17 @@ impl Node {
         (old, new): (&Self, &Self),
         (source, target): (&Self, &Self),
     ) -> Result<(), Errno> {
-        source.prepare(new, r.new_name, r.now)?;
-        target.prepare(old, r.old_name, r.now)?;
+        source.prepare_move(new, r.new_name, r.now)?;
+        target.prepare_move(old, r.old_name, r.now)?;
         rename(&Rename {
-            old_dir: raised(old)?,
-            source: raised(source)?,
-            new_dir: raised(new)?,
-            target: Some(raised(target)?),
+            old_dir: upper_of(old)?,
+            source: upper_of(source)?,
+            new_dir: upper_of(new)?,
+            target: Some(upper_of(target)?),
             ..*r
         })?;
-        self.fs.sync(raised(new)?)?;
-        self.fs.sync(raised(old)?)
+        self.fs.sync(upper_of(new)?)?;
+        self.fs.sync(upper_of(old)?)
     }
 
     fn replace(
@@ -112,27 +112,28 @@ impl Node {
     ) -> Result<(), Errno> {
         let mut guests = r
             .whiteout
-            .map(|new| self.guests_whiteout(&new))
+            .map(|new| self.stage_guests_whiteout(&new))
             .transpose()?;
-        let leaves = guests.is_some() || old.has_beneath(r.old_name)?;
-        source.prepare(new, r.new_name, r.now)?;
-        let (from, to) = (raised(old)?, raised(new)?);
+        let leaves = guests.is_some() || old.is_in_lower(r.old_name)?;
+        source.prepare_move(new, r.new_name, r.now)?;
+        let (from, to) = (upper_of(old)?, upper_of(new)?);
         if let Some(target) = target
             && target.is_dir()
             && let Some(upper) = target.upper()
         {
-            target.lay_bare(upper, r.now)?;
+            target.make_opaque_and_clear(upper, r.now)?;
         }
-        let there = look(to, r.new_name, Patience::Wait)?;
+        let there = lookup(to, r.new_name, Patience::Wait)?;
         let whiteout = there.as_ref().filter(|there| is_whiteout(there));
-        let moved = raised(source)?;
-        let taken = self.fs.taken(moved)?;
+        let moved = upper_of(source)?;
+        let taken = self.fs.taken_at(moved)?;
         if let Some(there) = &there {
-            self.fs.note_taken(moved, self.fs.taken(there)?, r.now)?;
+            self.fs
+                .record_taken(moved, self.fs.taken_at(there)?, r.now)?;
         }
         // R1
         let exchange = whiteout.is_some();
-        let left = (leaves && !exchange).then(|| whiteout_of(from, r.now));
+        let left = (leaves && !exchange).then(|| new_whiteout(from, r.now));
         rename(&Rename {
             old_dir: from,
             source: moved,
@@ -147,46 +148,46 @@ impl Node {
         }
         if leaves
             && taken.is_some()
-            && let Some(left) = look(from, r.old_name, Patience::Wait)?
+            && let Some(left) = lookup(from, r.old_name, Patience::Wait)?
         {
-            self.fs.note_taken(&left, taken, r.now)?;
+            self.fs.record_taken(&left, taken, r.now)?;
         }
         if let Some(guests) = &mut guests {
             // R2
-            let ours = look(from, r.old_name, Patience::Wait)?;
+            let ours = lookup(from, r.old_name, Patience::Wait)?;
             let (dir, name) = (from, r.old_name);
-            guests.put(Spot { dir, name }, ours.as_ref(), false)?;
+            guests.install(Destination { dir, name }, ours.as_ref(), false)?;
         }
         self.fs.sync(to)?;
         self.fs.sync(from)
     }
 
-    /// Makes aside what the guest leaves at the old name.
-    fn guests_whiteout(&self, new: &NewInode<'_>) -> Result<Aside<'_>, Errno> {
+    /// Stages the whiteout that the guest leaves at the old name.
+    fn stage_guests_whiteout(&self, new: &NewInode<'_>) -> Result<StagedFile<'_>, Errno> {
         let new = NewInode {
             mode: stored_mode(new.mode, new.rdev),
             ..*new
         };
-        self.fs.aside(new.now, |work, name| make(work, name, &new))
+        self.fs
+            .stage(new.now, |work, name| create(work, name, &new))
     }
 
-    /// Sees that what moves shows the same where it comes to be (R3): this
-    /// name in `dir`.
+    /// Makes a moved file show the same under its new name in `dir` (R3).
     ///
     /// # Errors
-    /// `EXDEV`: its path beneath is too long to be noted.
-    fn prepare(&self, dir: &Self, name: &[u8], now: Timespec) -> Result<(), Errno> {
+    /// `EXDEV`: its lower path is too long for a redirect.
+    fn prepare_move(&self, dir: &Self, name: &[u8], now: Timespec) -> Result<(), Errno> {
         if !self.is_dir() {
             return Ok(());
         }
-        let upper = raised(self)?;
+        let upper = upper_of(self)?;
         if self.lowers().is_empty() {
-            if dir.has_beneath(name)? {
-                return self.hide_beneath(upper, now);
+            if dir.is_in_lower(name)? {
+                return self.make_opaque(upper, now);
             }
             if !dir.lowers().is_empty() {
-                // As for a directory made there: should there be something later, it is not ours.
-                let _unless_it_cannot = self.hide_beneath(upper, now);
+                // As for a new directory: whatever a lower tree gets later must not show.
+                let _unless_it_cannot = self.make_opaque(upper, now);
             }
             return Ok(());
         }
@@ -202,7 +203,7 @@ impl Node {
     }
 }
 
-fn raised(node: &Node) -> Result<&Arc<Inode>, Errno> {
+fn upper_of(node: &Node) -> Result<&Arc<Inode>, Errno> {
     node.upper().ok_or(Errno::EIO)
 }
 
@@ -234,7 +235,7 @@ mod tests {
             let fd = task.open(path, O_CREAT | O_WRONLY, 0o644);
             task.close(fd.expect("open")).expect("close");
         }
-        let synced = || Node::of(tree.root()).expect("a node").fs.synced.get();
+        let synced = || Node::of(tree.root()).expect("a node").fs.sync_count.get();
         for flags in [RENAME_EXCHANGE, 0] {
             let before = synced();
             let renamed = task.renameat2(AT_FDCWD, b"/a/f", AT_FDCWD, b"/b/g", flags);

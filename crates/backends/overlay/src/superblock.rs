@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making an overlay, and what the core asks of the whole.
+//! Making an overlay, and the operations of the whole tree.
 
-use crate::fs::{Fs, Hit, Upper};
-use crate::layer::{look, make, set};
-use crate::node::{Lower, Origin};
+use crate::counts::Copied;
+use crate::fs::{Fs, Upper};
+use crate::invalidation::Subscriber;
+use crate::layer::{create, lookup, set_attr};
+use crate::lookup_result::{LookupResult, Lower, Origin};
+use crate::node::Node;
 use crate::options::OverlayOptions;
-use crate::told::Ear;
+use crate::whiteout::is_whiteout;
 use openpath_abi::mount::OVERLAYFS_SUPER_MAGIC;
 use openpath_abi::{Errno, StatFs, Timespec, mode};
 use openpath_vfs::{
@@ -22,16 +25,16 @@ const LAYERS_MAX: usize = 200;
 pub struct OverlayFs;
 
 impl OverlayFs {
-    /// A tree that shows the trees of `options` as one.
+    /// A tree that merges the trees of `options`.
     ///
-    /// The lower ones may serve other overlays and be mounted themselves. What others change in
-    /// them is seen as far as their backends tell it.
+    /// Lower trees may serve other overlays and be mounted themselves. Changes that others make in
+    /// them are seen as far as their back ends report them.
     ///
     /// Linux: mount(2) of an overlay.
     ///
     /// # Errors
     /// `EINVAL` (no lower tree, or too many), `ENOTDIR` (something else has the name of the upper
-    /// or the work directory), what the upper tree meets.
+    /// or the work directory), those of the upper tree.
     #[expect(
         clippy::new_ret_no_self,
         reason = "what is made is a tree, as the core knows it"
@@ -41,51 +44,109 @@ impl OverlayFs {
             return Err(Errno::EINVAL);
         }
         let now = options.clock.now();
-        let below = options.lowers[0].root().attr();
-        let acls = options.lowers[0].root().acls();
         let upper = match &options.upper {
             Some(sb) => Some(Upper {
-                root: dir_of(sb, &options.upper_dir, (&below, Some(&acls)), now)?,
-                work: dir_of(sb, &options.work_dir, (&private(sb.root()), None), now)?,
+                root: upper_root(sb, &options, now)?,
+                work: find_or_make_dir(
+                    sb,
+                    &options.work_dir,
+                    (&private_attr(sb.root()), None),
+                    now,
+                )?,
                 sb: Arc::clone(sb),
             }),
             None => None,
         };
         let core = core_options(&options);
         let fs = Fs::new(options, upper);
-        fs.sweep(now)?;
+        fs.clear_work_dir(now)?;
         let root = root(&fs)?;
-        let whole = Whole {
+        let ops = TreeOps {
             fs: Arc::clone(&fs),
         };
-        let sb = SuperBlock::new(root, Box::new(whole), core);
-        fs.home.set(Arc::downgrade(&sb));
-        let ear: Arc<dyn Above> = Arc::new(Ear(Arc::downgrade(&fs)));
+        let sb = SuperBlock::new(root, Box::new(ops), core);
+        fs.sb.set(Arc::downgrade(&sb));
+        let subscriber: Arc<dyn Above> = Arc::new(Subscriber(Arc::downgrade(&fs)));
         for layer in fs.lowers.iter().chain(fs.upper.as_ref().map(|u| &u.sb)) {
-            layer.tell(&ear);
+            layer.tell(&subscriber);
         }
-        fs.ear.set(ear);
+        fs.subscriber.set(subscriber);
         Ok(sb)
+    }
+
+    /// The copy-ups since this overlay was made.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is no overlay.
+    pub fn copied(sb: &SuperBlock) -> Result<Copied, Errno> {
+        Ok(fs_of(sb)?.counts.now())
+    }
+
+    /// Whether the upper tree has this path, from the root on and without following links: a change
+    /// there needs no copy-up.
+    ///
+    /// # Errors
+    /// `EINVAL` (it is no overlay), those of the upper tree.
+    pub fn is_above(sb: &SuperBlock, path: &[u8]) -> Result<bool, Errno> {
+        let Some(upper) = &fs_of(sb)?.upper else {
+            return Ok(false);
+        };
+        let mut at = Arc::clone(&upper.root);
+        for name in path.split(|byte| *byte == b'/').filter(|n| !n.is_empty()) {
+            if !at.is_dir() {
+                return Ok(false);
+            }
+            match lookup(&at, name, Patience::Wait)? {
+                Some(next) if !is_whiteout(&next) => at = next,
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 }
 
-/// What a directory for the overlay alone is made with.
-fn private(root: &Inode) -> Attr {
+fn fs_of(sb: &SuperBlock) -> Result<&Arc<Fs>, Errno> {
+    let node = Node::of(sb.root()).ok_or(Errno::EINVAL)?;
+    Ok(&node.fs)
+}
+
+/// The attributes of a directory for the overlay alone.
+fn private_attr(root: &Inode) -> Attr {
     Attr {
         mode: mode::S_IFDIR | 0o700,
         ..root.attr()
     }
 }
 
-/// A directory in the root of the upper tree, made like `attr` if there is none.
-fn dir_of(
+/// The root of the upper tree, made like that of the topmost lower one if it is missing.
+fn upper_root(
+    sb: &SuperBlock,
+    options: &OverlayOptions,
+    now: Timespec,
+) -> Result<Arc<Inode>, Errno> {
+    let name = &options.upper_dir;
+    let is_new = options.notes_taken && lookup(sb.root(), name, Patience::Wait)?.is_none();
+    let below = options.lowers[0].root();
+    let (attr, acls) = (below.attr(), below.acls());
+    let dir = find_or_make_dir(sb, name, (&attr, Some(&acls)), now)?;
+    if is_new {
+        let values = crate::attrs::values(below, options.marks)?;
+        let source = (&attr, &acls, &values);
+        crate::attrs::note(&dir, source, options.marks, now)?;
+        set_attr(&dir, &times_of(&attr))?;
+    }
+    Ok(dir)
+}
+
+/// A directory in the root of the upper tree, made with `attr` if it is missing.
+fn find_or_make_dir(
     sb: &SuperBlock,
     name: &[u8],
     (attr, acls): (&Attr, Option<&Acls>),
     now: Timespec,
 ) -> Result<Arc<Inode>, Errno> {
     let root = sb.root();
-    if let Some(dir) = look(root, name, Patience::Wait)? {
+    if let Some(dir) = lookup(root, name, Patience::Wait)? {
         return if dir.is_dir() {
             Ok(dir)
         } else {
@@ -102,14 +163,17 @@ fn dir_of(
         tenant: None,
         acls,
     };
-    let dir = make(root, name, &new)?;
-    let times = SetAttr {
+    let dir = create(root, name, &new)?;
+    set_attr(&dir, &times_of(attr))?;
+    Ok(dir)
+}
+
+fn times_of(attr: &Attr) -> SetAttr {
+    SetAttr {
         atime: Some(attr.atime),
         mtime: Some(attr.mtime),
         ..SetAttr::default()
-    };
-    set(&dir, &times)?;
-    Ok(dir)
+    }
 }
 
 fn core_options(options: &OverlayOptions) -> SuperBlockOptions {
@@ -133,7 +197,7 @@ fn core_options(options: &OverlayOptions) -> SuperBlockOptions {
 }
 
 fn root(fs: &Arc<Fs>) -> Result<Arc<Inode>, Errno> {
-    let mut hit = Hit {
+    let mut result = LookupResult {
         upper: None,
         lowers: Vec::new(),
         origin: Origin::Root,
@@ -144,8 +208,8 @@ fn root(fs: &Arc<Fs>) -> Result<Arc<Inode>, Errno> {
     if let Some(upper) = &fs.upper {
         let marks = fs.options.marks.of_dir(&upper.root)?;
         opaque = marks.opaque;
-        hit.impure = marks.impure;
-        hit.upper = Some(Arc::clone(&upper.root));
+        result.impure = marks.impure;
+        result.upper = Some(Arc::clone(&upper.root));
     }
     for (layer, sb) in fs.lowers.iter().enumerate() {
         if opaque {
@@ -154,17 +218,17 @@ fn root(fs: &Arc<Fs>) -> Result<Arc<Inode>, Errno> {
         let inode = Arc::clone(sb.root());
         let is_last = layer + 1 == fs.lowers.len();
         opaque = !is_last && fs.options.marks.of_dir(&inode)?.opaque;
-        hit.lowers.push(Lower { layer, inode });
+        result.lowers.push(Lower { layer, inode });
     }
-    fs.adopt(hit)
+    fs.adopt(result)
 }
 
-/// What the core asks of the whole tree.
-struct Whole {
+/// The operations of the whole tree.
+struct TreeOps {
     fs: Arc<Fs>,
 }
 
-impl SuperBlockOps for Whole {
+impl SuperBlockOps for TreeOps {
     fn statfs(&self) -> Result<StatFs, Errno> {
         let sb = match &self.fs.upper {
             Some(upper) => &upper.sb,

@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a name was taken from the lower trees, for what compares the upper tree with them later.
+//! When a name was first taken from the lower trees, for later comparison of the upper tree with
+//! them.
 //!
 //! # Rules
-//! R1. A name was taken when its entry in the upper tree was born. What replaces that entry is
-//!     younger, so the time goes over to it: as the mark `taken`, or as the modification time of a
+//! R1. A name was taken when its entry in the upper tree was born. An entry that replaces it is
+//!     younger, so the time is handed over: as the mark `taken`, or as the modification time of a
 //!     whiteout.
 //! R2. A whiteout, new or moved to another name, gets the time of the name. A file or a directory
-//!     keeps its own if that is earlier.
+//!     keeps its own time if that is earlier.
 //!
 //! # Limits
-//! * An entry that can have no mark, as a symbolic link in the tree of an ordinary user, counts
+//! * An entry that cannot have the mark, such as a symbolic link in an ordinary user's tree, counts
 //!   from its own birth.
 
 use crate::fs::Fs;
-use crate::layer::change;
+use crate::layer::with_lock;
 use crate::marks::TAKEN;
 use crate::whiteout::is_whiteout;
 use openpath_abi::{Errno, Timespec};
 use openpath_vfs::{Inode, SetAttr};
 
 impl Fs {
-    /// When the name of an entry of the upper tree was taken; `None`: this is not noted.
+    /// When the name of an entry of the upper tree was taken; `None` if the overlay does not record
+    /// it.
     ///
     /// # Errors
-    /// What the upper tree meets.
-    pub(crate) fn taken(&self, entry: &Inode) -> Result<Option<Timespec>, Errno> {
+    /// Those of the upper tree.
+    pub(crate) fn taken_at(&self, entry: &Inode) -> Result<Option<Timespec>, Errno> {
         if !self.options.notes_taken {
             return Ok(None);
         }
@@ -40,11 +42,12 @@ impl Fs {
         Ok(Some(noted.map_or(born, |noted| noted.min(born))))
     }
 
-    /// Gives an entry of the upper tree the time of the name that it has, or is to have (R2).
+    /// Gives an entry of the upper tree the time of its name, or of the name that it will have
+    /// (R2).
     ///
     /// # Errors
-    /// What the upper tree meets.
-    pub(crate) fn note_taken(
+    /// Those of the upper tree.
+    pub(crate) fn record_taken(
         &self,
         entry: &Inode,
         taken: Option<Timespec>,
@@ -59,9 +62,9 @@ impl Fs {
                 ctime: Some(now),
                 ..SetAttr::default()
             };
-            return change(entry, |ops| ops.setattr(entry, &time));
+            return with_lock(entry, |ops| ops.setattr(entry, &time));
         }
-        if self.taken(entry)?.is_none_or(|own| own <= taken) {
+        if self.taken_at(entry)?.is_none_or(|own| own <= taken) {
             return Ok(());
         }
         let value = format!("{}.{:09}", taken.sec, taken.nsec);

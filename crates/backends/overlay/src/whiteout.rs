@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whiteouts of this overlay, and devices 0:0 of guests, which are files like others.
+//! Whiteouts of this overlay, and guests' devices 0:0, which are ordinary files.
 //!
 //! An overlay mounted inside this one uses character devices 0:0 for its own whiteouts. They must
 //! be visible here, and are stored in the upper tree with the sticky bit set. No whiteout has that
-//! bit: neither this overlay nor Linux sets it. Guests never see the bit, and cannot set it on
-//! such a device. Unlike a device of another number or an extended attribute, it needs no
-//! privilege, and mknod(2) sets it together with the name.
+//! bit: neither this overlay nor Linux sets it. Guests never see the bit, and cannot set it on such
+//! a device. Unlike a device of another number or an extended attribute, it needs no privilege, and
+//! mknod(2) sets it together with the name.
 //!
 //! # Rules
 //! R1. In the upper tree, and in a lower tree that is a layer of overlays, a device 0:0 without the
-//!     bit is a whiteout, and one with it a file. With
-//!     [`crate::OverlayOptions::null_devices`] each one in a lower tree is a file.
+//!     bit is a whiteout, and one with it a file. With [`crate::OverlayOptions::null_devices`] each
+//!     one in a lower tree is a file.
 
-use crate::fs::Fs;
 use openpath_abi::mode;
 use openpath_vfs::{Inode, SetAttr};
 
@@ -43,7 +42,7 @@ pub(crate) fn shown_mode(mode: u32, rdev: u64) -> u32 {
     }
 }
 
-/// A guest's change of attributes, as it is made on an inode of the upper tree.
+/// A guest's change of attributes, as it is applied to an inode of the upper tree.
 pub(crate) fn stored_change(upper: &Inode, to: &SetAttr) -> SetAttr {
     let (kind, rdev) = (upper.kind(), upper.rdev());
     SetAttr {
@@ -52,20 +51,5 @@ pub(crate) fn stored_change(upper: &Inode, to: &SetAttr) -> SetAttr {
             false => bits,
         }),
         ..*to
-    }
-}
-
-impl Fs {
-    /// Whether an inode of a lower tree is a whiteout (R1).
-    pub(crate) fn is_lower_whiteout(&self, inode: &Inode) -> bool {
-        !self.options.null_devices && is_whiteout(inode)
-    }
-
-    /// Whether an inode of this layer is a whiteout (R1); `None`: of the upper tree.
-    pub(crate) fn is_layer_whiteout(&self, layer: Option<usize>, inode: &Inode) -> bool {
-        match layer {
-            Some(_) => self.is_lower_whiteout(inode),
-            None => is_whiteout(inode),
-        }
     }
 }

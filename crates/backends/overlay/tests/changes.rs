@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the upper tree says that was changed.
+//! The changes that the upper tree holds.
 
 mod common;
 
 use common::{Stack, mkdir, put, task_in};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{Errno, TimeSet, mode};
-use openpath_overlay::{ChangeKind, OverlayFs};
+use openpath_overlay::{ChangeKind, OverlayFs, OverlayOptions};
 use openpath_vfs::SuperBlock;
 
 fn told(tree: &SuperBlock) -> Vec<(String, ChangeKind)> {
@@ -18,7 +18,7 @@ fn told(tree: &SuperBlock) -> Vec<(String, ChangeKind)> {
     told.collect()
 }
 
-/// What the first test changes.
+/// The changes of the first test.
 fn wanted() -> Vec<(String, ChangeKind)> {
     use ChangeKind::{Added, Attributes, Deleted, Modified, Renamed};
     [
@@ -46,7 +46,7 @@ fn wanted() -> Vec<(String, ChangeKind)> {
 }
 
 #[test]
-fn each_change_is_told_and_nothing_else() {
+fn each_change_is_reported_once() {
     let s = Stack::new(1);
     let below = &s.below[0];
     for dir in [
@@ -84,7 +84,7 @@ fn each_change_is_told_and_nothing_else() {
     task.rename(b"/d/new", b"/d/over").expect("rename");
     put(&task, "/d/new", "/d/twin");
     task.rename(b"/d/new", b"/d/twin").expect("rename");
-    // Copied up and written with what it held.
+    // Copied up and written with equal content.
     put(&task, "/d/same", "/d/same");
     let fd = task.open(b"/moves/in/f", openpath_abi::fcntl::O_RDWR, 0);
     task.close(fd.expect("open")).expect("close");
@@ -104,7 +104,7 @@ fn each_change_is_told_and_nothing_else() {
         .expect("mknod");
     assert_eq!(told(&tree), wanted());
     drop((vfs, task, tree));
-    // So it is to who comes later.
+    // A later overlay reports the same.
     let tree = OverlayFs::new(s.options()).expect("an overlay");
     assert_eq!(told(&tree), wanted());
     assert_eq!(OverlayFs::changes(&tree, 5).err(), Some(Errno::E2BIG));
@@ -112,7 +112,7 @@ fn each_change_is_told_and_nothing_else() {
 }
 
 #[test]
-fn what_was_not_changed_is_not_told() {
+fn unchanged_files_are_not_reported() {
     let s = Stack::new(1);
     mkdir(&s.below[0], "/d");
     put(&s.below[0], "/d/f", "");
@@ -126,7 +126,7 @@ fn what_was_not_changed_is_not_told() {
 }
 
 #[test]
-fn what_was_written_is_told_though_its_time_was_set_back() {
+fn written_file_is_reported_although_its_time_was_set_back() {
     let s = Stack::new(1);
     put(&s.below[0], "/f", "before");
     let time = s.below[0].stat(b"/f").expect("stat").mtime;
@@ -140,7 +140,7 @@ fn what_was_written_is_told_though_its_time_was_set_back() {
 }
 
 #[test]
-fn names_that_are_too_long_together_are_refused() {
+fn too_many_bytes_of_names_are_refused() {
     let s = Stack::new(1);
     let tree = OverlayFs::new(s.options()).expect("an overlay");
     let (_vfs, task) = task_in(&tree);
@@ -296,4 +296,41 @@ fn directory_of_the_root_that_moves_into_a_new_one_is_renamed() {
     task.rename(b"/src", b"/new/src").expect("rename");
     let src = Renamed(b"/src".to_vec());
     wants(&tree, &[("/new", Added, 0), ("/new/src", src, 0)]);
+}
+
+#[test]
+fn attributes_that_others_changed_beneath_a_copied_directory_are_no_change() {
+    let s = Stack::new(1);
+    let below = &s.below[0];
+    for dir in ["/both", "/theirs", "/ours"] {
+        mkdir(below, dir);
+        below.chmod(dir.as_bytes(), 0o755).expect("chmod");
+    }
+    let options = || OverlayOptions {
+        notes_taken: true,
+        ..s.options()
+    };
+    let tree = OverlayFs::new(options()).expect("an overlay");
+    let (vfs, task) = task_in(&tree);
+    for dir in ["/both", "/theirs", "/ours"] {
+        put(&task, &format!("{dir}/new"), "");
+    }
+    for dir in [&b"/both"[..], b"/ours"] {
+        task.setxattr(dir, b"user.a", b"ours", 0).expect("setxattr");
+    }
+    drop((vfs, task, tree));
+    for dir in [&b"/both"[..], b"/theirs"] {
+        below.chmod(dir, 0o700).expect("chmod");
+    }
+    let tree = OverlayFs::new(options()).expect("an overlay");
+    let (changes, sides) = OverlayFs::changes_and_sides(&tree, 100).expect("changes");
+    let changes = changes.all();
+    let attributes = changes.iter();
+    let attributes = attributes.filter(|change| change.kind == ChangeKind::Attributes);
+    let attributes: Vec<_> = attributes.map(|change| &change.path[..]).collect();
+    assert_eq!(attributes, [&b"/both"[..], b"/ours"]);
+    let of = |path: &str| sides.get(path.as_bytes()).map(|s| (s.upper, s.lower));
+    let all = ["", "/both", "/theirs", "/ours"].map(of);
+    let want = [(false, false), (true, true), (false, true), (true, false)];
+    assert_eq!(all, want.map(Some));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is changed is copied up first, whole, and stays the same file to whoever has it.
+//! A file is copied up completely before its first change, and stays the same file for its
+//! openings.
 
 mod common;
 
@@ -21,7 +22,7 @@ type Change = fn(&openpath_vfs::Task, &[u8]) -> Result<(), Errno>;
 const SEEK: [u32; 2] = [3, 4];
 
 #[test]
-fn a_copy_has_all_that_the_file_had() {
+fn copy_has_all_that_the_lower_file_has() {
     let s = Stack::new(1);
     let below = &s.below[0];
     mkdir(below, "/d");
@@ -79,7 +80,7 @@ fn a_copy_has_all_that_the_file_had() {
 }
 
 #[test]
-fn who_has_it_open_reads_what_is_written_later() {
+fn open_file_reads_later_writes_after_copy_up() {
     let s = Stack::new(1);
     put(&s.below[0], "/f", "below");
     let (_vfs, task) = s.mount();
@@ -92,7 +93,7 @@ fn who_has_it_open_reads_what_is_written_later() {
 }
 
 #[test]
-fn every_change_leaves_the_lower_tree_as_it_was() {
+fn no_change_touches_the_lower_tree() {
     let s = Stack::new(1);
     let below = &s.below[0];
     let changes: [(&str, Change); 8] = [
@@ -138,24 +139,24 @@ fn every_change_leaves_the_lower_tree_as_it_was() {
     let first = shown(&task, "/");
     drop((vfs, task));
     let (_vfs, task) = s.mount();
-    assert_eq!(shown(&task, "/"), first, "the same to who comes later");
+    assert_eq!(shown(&task, "/"), first, "a later listing is equal");
 }
 
 #[test]
-fn names_of_one_file_stay_one_file() {
+fn hard_links_of_the_upper_tree_stay_one_file() {
     let s = Stack::new(1);
     put(&s.below[0], "/a", "below");
     s.below[0].link(b"/a", b"/b").expect("link");
     put(&s.below[0], "/c", "below");
     let (_vfs, task) = s.mount();
-    // Beneath they are one; to change one leaves the other.
+    // The two names are one lower file; a change of one leaves the other.
     let was = task.stat(b"/a").expect("stat");
     assert_eq!(was.nlink, 2);
     put(&task, "/a", "above");
     assert_eq!(task.stat(b"/a").map(|st| st.ino), Ok(was.ino));
     assert_eq!(get(&task, "/b"), Ok("below".to_owned()));
     assert_eq!(task.stat(b"/a").map(|st| st.nlink), Ok(1));
-    // Above they are one.
+    // Two names of the upper tree are one file.
     task.link(b"/c", b"/d").expect("link");
     put(&task, "/d", "above");
     assert_eq!(get(&task, "/c"), Ok("above".to_owned()));
@@ -165,7 +166,7 @@ fn names_of_one_file_stay_one_file() {
 }
 
 #[test]
-fn reading_nothing_is_no_access() {
+fn empty_read_is_no_access() {
     let s = Stack::new(1);
     let (_vfs, task) = s.mount();
     put(&task, "/f", "above");
@@ -180,7 +181,7 @@ fn reading_nothing_is_no_access() {
 }
 
 #[test]
-fn a_file_that_lost_its_name_can_still_be_changed() {
+fn unlinked_lower_file_can_still_be_changed() {
     let s = Stack::new(1);
     put(&s.below[0], "/f", "below");
     let (_vfs, task) = s.mount();
@@ -197,7 +198,7 @@ fn a_file_that_lost_its_name_can_still_be_changed() {
 }
 
 #[test]
-fn a_fifo_is_copied_up_for_its_times() {
+fn fifo_is_copied_up_for_its_times() {
     let s = Stack::new(1);
     let made = s.below[0].mknod(b"/p", mode::S_IFIFO | 0o600, 0);
     made.expect("mknod");
@@ -213,7 +214,7 @@ fn a_fifo_is_copied_up_for_its_times() {
 }
 
 #[test]
-fn a_write_that_does_not_append_does_not() {
+fn positioned_write_does_not_append() {
     let s = Stack::new(1);
     put(&s.below[0], "/f", "below");
     let (_vfs, task) = s.mount();
@@ -224,7 +225,7 @@ fn a_write_that_does_not_append_does_not() {
 }
 
 #[test]
-fn a_file_without_a_name_gets_one() {
+fn file_without_a_name_can_be_linked() {
     let s = Stack::new(1);
     mkdir(&s.below[0], "/d");
     let (_vfs, task) = s.mount();
@@ -238,7 +239,7 @@ fn a_file_without_a_name_gets_one() {
 }
 
 #[test]
-fn marks_are_hidden_and_guests_may_have_names_like_them() {
+fn marks_are_hidden_and_guests_may_use_their_names() {
     let s = Stack::new(1);
     put(&s.below[0], "/f", "");
     let (_vfs, task) = s.mount();
@@ -257,7 +258,7 @@ fn marks_are_hidden_and_guests_may_have_names_like_them() {
 }
 
 #[test]
-fn many_overlays_of_one_tree_know_nothing_of_each_other() {
+fn overlays_of_one_lower_tree_are_independent() {
     let s = Stack::new(1);
     mkdir(&s.below[0], "/d");
     put(&s.below[0], "/d/f", "base");
@@ -281,7 +282,7 @@ fn many_overlays_of_one_tree_know_nothing_of_each_other() {
 }
 
 #[test]
-fn an_overlay_can_lie_below_another() {
+fn overlay_can_be_a_lower_tree() {
     let s = Stack::new(1);
     mkdir(&s.below[0], "/d");
     put(&s.below[0], "/d/f", "one");
@@ -303,7 +304,7 @@ fn an_overlay_can_lie_below_another() {
 }
 
 #[test]
-fn what_a_crash_left_aside_is_swept_away() {
+fn leftovers_of_a_crash_are_removed() {
     let s = Stack::new(1);
     drop(s.mount());
     let work = inode(&s.upper, "/work");
@@ -328,7 +329,7 @@ fn what_a_crash_left_aside_is_swept_away() {
 }
 
 #[test]
-fn threads_that_change_one_file_copy_it_up_once() {
+fn concurrent_changes_copy_a_file_up_once() {
     let s = Stack::new(1);
     mkdir(&s.below[0], "/d");
     for n in 0..100 {
@@ -342,7 +343,7 @@ fn threads_that_change_one_file_copy_it_up_once() {
                 for n in 0..100 {
                     let names = [format!("/d/{n}"), format!("/d/x{n}")];
                     let [here, there] = [names[0].as_bytes(), names[1].as_bytes()];
-                    // Others move it to and fro: it is under the one name or the other.
+                    // Other threads move it to and fro: it has one name or the other.
                     let mut tries = (0..1_000_000).map(|n| [here, there][n % 2]);
                     let fd = tries.find_map(|name| task.open(name, O_RDWR, 0).ok());
                     let fd = fd.expect("open");
@@ -362,7 +363,7 @@ fn threads_that_change_one_file_copy_it_up_once() {
 }
 
 #[test]
-fn what_was_copied_up_is_counted_and_known() {
+fn copy_ups_are_counted() {
     let s = Stack::new(1);
     mkdir(&s.below[0], "/d");
     put(&s.below[0], "/d/f", "eleven byte");
@@ -381,7 +382,8 @@ fn what_was_copied_up_is_counted_and_known() {
     assert!(above("/d/f") && !above("/d/g") && !above("/d/f/x"));
     task.chmod(b"/d/f", 0o644).expect("chmod");
     assert_eq!(copied(), (2, 11));
-    // Cut to nothing, none of it is needed. What is new is no copy, and what is gone is not there.
+    // Truncated to zero, none of its data is copied. A new file is no copy, and a removed one is
+    // not in the upper tree.
     put(&task, "/d/g", "x");
     put(&task, "/d/h", "new");
     assert_eq!(copied(), (3, 11));
@@ -390,7 +392,7 @@ fn what_was_copied_up_is_counted_and_known() {
     assert_eq!(OverlayFs::copied(&s.upper), Err(Errno::EINVAL));
 }
 
-/// Hears how far copying up is: what was begun, what moved, and what was left at each end.
+/// An observer that records the sizes that began, the bytes copied, and what was left at each end.
 #[derive(Default)]
 struct Ear(std::sync::Mutex<(Vec<u64>, u64, Vec<u64>)>, Option<u64>);
 
@@ -409,7 +411,7 @@ impl openpath_overlay::Copying for Ear {
 }
 
 #[test]
-fn how_far_a_copy_is_is_told() {
+fn copy_up_reports_its_progress() {
     let s = Stack::new(1);
     let large = "x".repeat(1 << 20);
     put(&s.below[0], "/large", &large);
@@ -432,7 +434,7 @@ fn how_far_a_copy_is_is_told() {
 }
 
 #[test]
-fn a_copy_that_fails_is_told_of_as_ended() {
+fn failed_copy_up_is_reported_as_ended() {
     let small = MemOptions {
         size: 1 << 20,
         ..MemOptions::default()
@@ -453,7 +455,7 @@ fn a_copy_that_fails_is_told_of_as_ended() {
 }
 
 #[test]
-fn a_copy_that_is_not_wanted_any_more_leaves_nothing() {
+fn cancelled_copy_up_leaves_nothing() {
     let s = Stack::new(1);
     put(&s.below[0], "/large", &"x".repeat(2 << 20));
     let ear = std::sync::Arc::new(Ear(std::sync::Mutex::default(), Some(1 << 20)));
@@ -465,7 +467,7 @@ fn a_copy_that_is_not_wanted_any_more_leaves_nothing() {
     assert_eq!(beneath(&s.upper, "/upper"), [""; 0]);
     assert_eq!(beneath(&s.upper, "/work"), [""; 0]);
     assert_eq!(task.stat(b"/large").expect("as it was").size, 2 << 20);
-    // The next one is wanted: nothing is in its way.
+    // The next copy-up is not cancelled, and succeeds.
     let (_vfs, task) = s.mount();
     task.chmod(b"/large", 0o600).expect("chmod");
 }

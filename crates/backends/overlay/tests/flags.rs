@@ -29,7 +29,7 @@ fn set(task: &Task, path: &[u8], flags: u32) -> Result<i64, Errno> {
 }
 
 #[test]
-fn flags_are_set_after_copying_up_and_never_beneath() {
+fn flags_are_set_after_copy_up_and_never_in_a_lower_tree() {
     let stack = Stack::new(1);
     let below = &stack.below[0];
     let made = below.open(b"/f", O_CREAT | O_RDWR, 0o666).expect("a file");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories of the host as layers, which others change meanwhile.
+//! Directories of the host as layers, which other programs change meanwhile.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory that goes with its owner.
+/// A directory that is removed with its owner.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -45,7 +45,8 @@ fn tree(dir: &Path, policy: Policy) -> Arc<SuperBlock> {
     HostFs::open(dir, options).expect("a tree")
 }
 
-/// An overlay of the directory below one in memory; the lower tree with it.
+/// An overlay with the directory as lower tree and a tree in memory as upper one; returns the lower
+/// tree too.
 fn over_memory(s: &Scratch, policy: Policy) -> (Arc<SuperBlock>, Vfs, Task) {
     let lower = tree(&s.0.join("lower"), policy);
     let options = OverlayOptions {
@@ -58,7 +59,7 @@ fn over_memory(s: &Scratch, policy: Policy) -> (Arc<SuperBlock>, Vfs, Task) {
 }
 
 #[test]
-fn what_others_change_below_is_seen() {
+fn changes_in_lower_trees_are_seen() {
     for policy in [Policy::Notify, Policy::Revalidate, Policy::None] {
         let s = Scratch::new(&format!("{policy:?}"));
         s.put("d/f", "one");
@@ -89,7 +90,7 @@ fn what_others_change_below_is_seen() {
 }
 
 #[test]
-fn a_cached_open_of_what_is_below_needs_nothing_of_the_host() {
+fn cached_open_of_a_lower_file_makes_no_call_of_the_host() {
     let s = Scratch::new("cached");
     s.put("d/f", "below");
     let (_lower, _vfs, task) = over_memory(&s, Policy::Exclusive);
@@ -99,7 +100,7 @@ fn a_cached_open_of_what_is_below_needs_nothing_of_the_host() {
 }
 
 #[test]
-fn an_upper_directory_of_anyones_takes_changes() {
+fn upper_directory_of_an_ordinary_user_takes_changes() {
     let s = Scratch::new("anyones");
     s.put("d/f", "below");
     s.put("g", "below");

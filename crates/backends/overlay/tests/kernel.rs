@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories of the host as layers: what one overlay left in the upper directory, ours or the
-//! kernel's, the other one shows. Needs root.
+//! Directories of the host as layers: our overlay and the kernel's show what the other one left in
+//! the upper directory. Needs root.
 
 mod common;
 
@@ -89,7 +89,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What a line says of a file: all but numbers of inodes and times of directories.
+/// One line for a file: all but inode numbers and times of directories.
 fn line(mode: u32, ids: (u32, u32), mtime: (i64, i64), what: &[u8]) -> String {
     let mtime = if mode::is_dir(mode) { (0, 0) } else { mtime };
     format!("{mode:o} {ids:?} {mtime:?} {}", what.escape_ascii())
@@ -174,7 +174,7 @@ fn fill(s: &Scratch) {
 }
 
 #[test]
-fn what_we_left_the_kernel_shows() {
+fn kernel_shows_our_upper_directory() {
     for marks in [Marks::User, Marks::Trusted] {
         let s = Scratch::new(&format!("ours-{marks:?}"));
         fill(&s);
@@ -210,7 +210,7 @@ fn what_we_left_the_kernel_shows() {
 }
 
 #[test]
-fn what_the_kernel_left_we_show() {
+fn our_overlay_shows_the_kernels_upper_directory() {
     for marks in [Marks::User, Marks::Trusted] {
         let s = Scratch::new(&format!("kernels-{marks:?}"));
         fill(&s);

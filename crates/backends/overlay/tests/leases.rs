@@ -9,7 +9,7 @@ use openpath_abi::fcntl::{O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_abi::lock::{F_RDLCK, F_SETLEASE};
 
 #[test]
-fn a_lease_beneath_is_not_asked_for_and_one_on_it_is() {
+fn lease_on_the_overlay_is_broken_and_one_beneath_is_not() {
     let stack = Stack::new(1);
     let below = &stack.below[0];
     let made = below.open(b"/f", O_CREAT | O_RDWR, 0o666).expect("a file");

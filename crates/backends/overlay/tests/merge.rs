@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What shows of several trees stacked on one another, and how names that are removed stay removed.
+//! The merged view of several trees, and removed names that stay removed.
 
 mod common;
 
@@ -9,7 +9,7 @@ use openpath_abi::{Errno, mode};
 use openpath_overlay::{OverlayFs, OverlayOptions};
 
 #[test]
-fn the_topmost_tree_that_has_a_name_decides_and_directories_are_merged() {
+fn topmost_layer_with_a_name_wins_and_directories_merge() {
     let s = Stack::new(2);
     let (top, bottom) = (&s.below[0], &s.below[1]);
     for task in [top, bottom] {
@@ -33,7 +33,7 @@ fn the_topmost_tree_that_has_a_name_decides_and_directories_are_merged() {
 }
 
 #[test]
-fn an_opaque_directory_hides_what_is_below() {
+fn opaque_directory_hides_lower_layers() {
     let s = Stack::new(2);
     for task in &s.below {
         mkdir(task, "/d");
@@ -48,7 +48,7 @@ fn an_opaque_directory_hides_what_is_below() {
 }
 
 #[test]
-fn what_is_removed_stays_removed_and_comes_back_new() {
+fn removed_name_stays_removed_and_can_be_new() {
     let s = Stack::new(1);
     let below = &s.below[0];
     mkdir(below, "/d");
@@ -83,7 +83,7 @@ fn what_is_removed_stays_removed_and_comes_back_new() {
 }
 
 #[test]
-fn a_directory_that_shows_nothing_is_replaced() {
+fn empty_merged_directory_is_replaced() {
     let s = Stack::new(1);
     let below = &s.below[0];
     for dir in ["/d", "/e"] {
@@ -105,7 +105,7 @@ fn a_directory_that_shows_nothing_is_replaced() {
 }
 
 #[test]
-fn without_an_upper_tree_nothing_changes() {
+fn overlay_without_an_upper_tree_is_read_only() {
     let s = Stack::new(1);
     put(&s.below[0], "/f", "x");
     let options = OverlayOptions {
@@ -124,7 +124,7 @@ fn without_an_upper_tree_nothing_changes() {
 }
 
 #[test]
-fn a_listing_goes_on_where_it_was_whatever_comes_and_goes() {
+fn listing_keeps_its_position_under_changes() {
     let s = Stack::new(1);
     mkdir(&s.below[0], "/d");
     for n in 0..200 {
@@ -168,7 +168,7 @@ fn a_listing_goes_on_where_it_was_whatever_comes_and_goes() {
 }
 
 #[test]
-fn the_root_is_its_own_parent() {
+fn root_is_its_own_parent() {
     let s = Stack::new(1);
     let (_vfs, task) = s.mount();
     let fd = task.open(b"/", O_RDONLY | O_DIRECTORY, 0).expect("open");
@@ -178,7 +178,7 @@ fn the_root_is_its_own_parent() {
 }
 
 #[test]
-fn a_whiteout_is_a_file_of_the_upper_tree() {
+fn whiteout_is_a_file_of_the_upper_tree() {
     let s = Stack::new(1);
     for n in 0..5 {
         put(&s.below[0], &format!("/{n}"), "");

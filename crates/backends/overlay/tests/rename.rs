@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renames of what is in the lower trees: nothing shows twice, and directories keep what they show.
+//! Renames of files of the lower trees: nothing shows twice, and directories keep their content.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn stack() -> Stack {
     s
 }
 
-/// What a new overlay of the same trees shows is what this one showed.
+/// A new overlay of the same trees shows what this one showed.
 fn as_before(s: &Stack, task: openpath_vfs::Task, vfs: openpath_vfs::Vfs) {
     let first = shown(&task, "/");
     drop((task, vfs));
@@ -36,7 +36,7 @@ fn as_before(s: &Stack, task: openpath_vfs::Task, vfs: openpath_vfs::Vfs) {
 }
 
 #[test]
-fn a_directory_moves_with_all_that_it_shows() {
+fn directory_moves_with_all_its_layers() {
     let s = stack();
     let (vfs, task) = s.mount();
     let inos = |path: &[u8]| task.stat(path).map(|st| st.ino);
@@ -59,7 +59,7 @@ fn a_directory_moves_with_all_that_it_shows() {
 }
 
 #[test]
-fn files_move_over_whiteouts_and_leave_some() {
+fn renamed_files_replace_and_leave_whiteouts() {
     let s = stack();
     let (vfs, task) = s.mount();
     task.unlink(b"/g").expect("unlink");
@@ -69,7 +69,7 @@ fn files_move_over_whiteouts_and_leave_some() {
     assert_eq!(get(&task, "/b/f"), Ok("f".to_owned()));
     task.rename(b"/b/f", b"/new").expect("rename");
     assert_eq!(names(&task, "/"), ["a", "b", "new"]);
-    // What has nothing beneath leaves nothing, over a whiteout or not.
+    // A file that no lower tree has leaves nothing, over a whiteout or not.
     task.rename(b"/new", b"/f").expect("rename");
     assert_eq!(names(&task, "/"), ["a", "b", "f"]);
     assert_eq!(task.rename(b"/f", b"/newer"), Ok(()));
@@ -83,7 +83,7 @@ fn files_move_over_whiteouts_and_leave_some() {
 }
 
 #[test]
-fn two_are_exchanged() {
+fn exchange_swaps_files_and_directories() {
     let s = stack();
     let (vfs, task) = s.mount();
     let swap = |a: &[u8], b: &[u8]| task.renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
@@ -100,7 +100,7 @@ fn two_are_exchanged() {
 }
 
 #[test]
-fn flags_and_limits() {
+fn rename_flags_and_path_limit_hold() {
     let s = stack();
     let (_vfs, task) = s.mount();
     let how = |flags| task.renameat2(AT_FDCWD, b"/f", AT_FDCWD, b"/g", flags);

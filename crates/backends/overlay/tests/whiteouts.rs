@@ -44,7 +44,7 @@ fn leave_whiteout(task: &Task, old: &[u8], new: &[u8]) {
 const DEVICE: Result<(u32, u64), Errno> = Ok((S_IFCHR, 0));
 
 #[test]
-fn rename_leaves_a_device_that_the_guest_sees_and_can_remove() {
+fn rename_whiteout_is_a_visible_device() {
     let s = stack();
     let (vfs, task) = mount(&s);
     put(&task, "/new", "new");
@@ -67,7 +67,7 @@ fn rename_leaves_a_device_that_the_guest_sees_and_can_remove() {
         task.unlink(name.as_bytes()).expect("unlink");
     }
     assert_eq!(names(&task, "/"), ["g", "moved"]);
-    // They hide what is beneath as any file would, and so do whiteouts in their place.
+    // They hide lower files as any file would, and so do whiteouts in their place.
     assert_eq!(beneath(&s.upper, "/upper"), ["d", "f", "g", "moved"]);
 }
 

@@ -3,11 +3,9 @@
 //! with the host kernel's ring below it, the same with workers alone, and the call.
 //!
 //! # Rules
-//! R1. Each round has one window of each side, and starts at another one each time. Times are wall
-//!     times, as in `contest`.
+//! R1. Times are wall times, as in `openers`.
 //! R2. For a window that is not cached the file's pages are dropped before it, untimed. Every page
 //!     is read once in it at most.
-//! R3. One wrong answer ends the benchmark.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -19,11 +17,11 @@ use openpath_host::{HostFs, HostOptions, Policy};
 use openpath_ring::{Output, Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{Task, Vfs};
 
+use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::Steal;
+use crate::harness::{Id, Plan};
 use crate::row::Row;
-use crate::stats::Samples;
-use crate::{Ask, ours as instance, sys};
+use crate::{ours as instance, sys};
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 32 << 10;
@@ -35,63 +33,80 @@ const NAME: &str = "data";
 const FLAGS: u32 = O_RDONLY | O_NOATIME;
 
 /// A way to read.
-enum Way {
+enum Method {
     Ring(Box<Ring>, usize),
     Call(Box<Task>),
 }
 
-struct Side {
-    way: Way,
+/// A way to read, and the file that it has open.
+struct Reader {
+    method: Method,
     fd: i32,
-    windows: Vec<f64>,
 }
 
+/// What rows begin with, and whether the pages are dropped before each window.
+const KINDS: [(&str, bool); 2] = [("read 4k cached", false), ("read 4k not cached", true)];
+
 /// Runs every wanted row over `dir`, a directory of a disk.
-///
-/// # Errors
-/// `Setup`, `Wrong`.
-pub(super) fn run(ask: &Ask, steal: &Steal, dir: &Path) -> Result<Vec<Row>, Error> {
-    const KINDS: [(&str, bool); 2] = [("cached", false), ("not cached", true)];
-    let mut kinds: Vec<(bool, String)> = KINDS
-        .map(|(label, cold)| (cold, format!("read 4k {label}")))
-        .into();
-    ask.keep_groups(&mut kinds, |(_, name)| name);
-    if kinds.is_empty() {
-        return Ok(Vec::new());
-    }
+pub(super) fn run(ask: &Ask, dir: &Path) -> Result<Vec<Row>, Error> {
+    const ENDS: [&str; 3] = [
+        "1 at once, workers",
+        "32 at once, workers",
+        "1 at once, over the call",
+    ];
+    let names = KINDS.map(|(name, _)| ENDS.map(|end| format!("{name}, {end}")));
     if !cfg!(feature = "io-uring") {
-        let missing = |(_, name): &(bool, String)| Row::missing(name, "built without `io-uring`");
-        return Ok(kinds.iter().map(missing).collect());
+        let missing = |(name, _)| Row::missing(name, "built without `io-uring`");
+        return Ok(KINDS.map(missing).into());
+    }
+    if !ask.wants_any(names.as_flattened()) {
+        return Ok(Vec::new());
     }
     let path = dir.join(NAME);
     let made = fill(&path).and_then(|()| File::open(&path));
-    let file = made.map_err(|e| Error::host("make the file", e))?;
-    let trees = [tree(dir, 128)?, tree(dir, 0)?];
+    let file = &made.map_err(|e| Error::host("make the file", e))?;
+    let (by_kernel, by_workers) = (tree(dir, 128)?, tree(dir, 0)?);
     let pool = Pool::new(PoolOptions::default());
     let mut rows = Vec::new();
-    for (cold, name) in kinds {
-        let mut sides = vec![Side::call(&trees[1])?];
-        for depth in [1, 32] {
-            for vfs in &trees {
-                sides.push(Side::ring(vfs, &pool, depth)?);
-            }
-        }
-        let found = measure(ask, steal, &mut sides, cold.then_some(&file))?;
-        let [call, one, one_by_workers, many, many_by_workers] = &found[..] else {
-            return Err(Error::Wrong("sides".to_owned()));
+    for ((_, cold), [one_at_once, many_at_once, over_call]) in KINDS.into_iter().zip(&names) {
+        let (mut plan, file) = (Plan::default(), cold.then_some(file));
+        let call = add(&mut plan, Reader::call(&by_workers)?, file);
+        let mut ring = |vfs, depth| {
+            let reader = Reader::ring(vfs, &pool, depth)?;
+            Ok::<_, Error>(add(&mut plan, reader, file))
         };
-        let at_once = |n| format!("{name}, {n} at once, workers");
-        rows.push(Row::faster(&at_once(1), one, "workers", one_by_workers));
-        rows.push(Row::faster(&at_once(32), many, "workers", many_by_workers));
-        rows.push(Row::growth(
-            &format!("{name}, 1 at once, over the call"),
-            one,
-            "call",
-            call,
-        ));
+        let (one, one_by_workers) = (ring(&by_kernel, 1)?, ring(&by_workers, 1)?);
+        let (many, many_by_workers) = (ring(&by_kernel, 32)?, ring(&by_workers, 32)?);
+        plan.row(Row::faster, one_at_once, one, "workers", one_by_workers);
+        plan.row(Row::faster, many_at_once, many, "workers", many_by_workers);
+        plan.row(Row::growth, over_call, one, "call", call);
+        rows.extend(plan.run(ask)?);
     }
     let _goes_with_its_directory = std::fs::remove_file(&path);
     Ok(rows)
+}
+
+/// Adds a reader; `file` is what is dropped from the cache before each window.
+fn add<'a>(plan: &mut Plan<'a>, mut reader: Reader, file: Option<&'a File>) -> Id {
+    let reads = READS[usize::from(file.is_some())];
+    let mut seed = 1u64;
+    plan.own("reads of 4 KiB", move || {
+        // An odd step through a power of two meets each page once.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(3);
+        let (first, step) = (seed >> 40, (seed >> 20) | 1);
+        let at = |n: u64| first.wrapping_add(n.wrapping_mul(step)) % PAGES;
+        let pages: Vec<u64> = (0..reads).map(at).collect();
+        if let Some(file) = file {
+            sys::drop_pages(file.as_fd()).map_err(|e| Error::host("drop pages", e))?;
+        }
+        let start = Instant::now();
+        let wrong = reader.burst(&pages);
+        let ns = start.elapsed().as_nanos() as f64;
+        match wrong {
+            0 => Ok(ns / reads as f64),
+            _ => Err(Error::Wrong(format!("{wrong} of {reads} reads"))),
+        }
+    })
 }
 
 /// Each page begins with its number.
@@ -117,7 +132,7 @@ fn tree(dir: &Path, kernel_ring: u32) -> Result<Vfs, Error> {
         .map_err(|e| Error::setup("build an instance", e))
 }
 
-impl Side {
+impl Reader {
     fn open(task: &Task) -> Result<i32, Error> {
         let path = format!("/{NAME}");
         let opened = task.open(path.as_bytes(), FLAGS, 0);
@@ -128,8 +143,7 @@ impl Side {
         let task = instance::task(vfs)?;
         Ok(Self {
             fd: Self::open(&task)?,
-            way: Way::Call(Box::new(task)),
-            windows: Vec::new(),
+            method: Method::Call(Box::new(task)),
         })
     }
 
@@ -139,17 +153,16 @@ impl Side {
         let ring = Ring::new(task, pool, RingOptions::default());
         let ring = ring.map_err(|e| Error::setup("make a ring", e))?;
         Ok(Self {
-            way: Way::Ring(Box::new(ring), depth),
+            method: Method::Ring(Box::new(ring), depth),
             fd,
-            windows: Vec::new(),
         })
     }
 
     /// Reads these pages; how many were wrong.
     fn burst(&mut self, pages: &[u64]) -> u64 {
         let fd = self.fd;
-        match &mut self.way {
-            Way::Call(task) => {
+        match &mut self.method {
+            Method::Call(task) => {
                 let mut buf = vec![0; PAGE];
                 let wrong = pages.iter().filter(|&&page| {
                     let read = task.pread(fd, &mut buf, place(page));
@@ -157,7 +170,7 @@ impl Side {
                 });
                 wrong.count() as u64
             }
-            Way::Ring(ring, depth) => {
+            Method::Ring(ring, depth) => {
                 let batches = pages.chunks(*depth);
                 batches.map(|pages| batch(ring, fd, pages)).sum()
             }
@@ -187,51 +200,4 @@ fn batch(ring: &mut Ring, fd: i32, pages: &[u64]) -> u64 {
         right += u64::from(read.len() == PAGE && read[..8] == cqe.user_data.to_le_bytes());
     }
     (pages.len() as u64).abs_diff(right)
-}
-
-/// Nanoseconds a read of each side; `file` is what is dropped from the cache before each window.
-fn measure(
-    ask: &Ask,
-    steal: &Steal,
-    sides: &mut [Side],
-    file: Option<&File>,
-) -> Result<Vec<Samples>, Error> {
-    let reads = READS[usize::from(file.is_some())];
-    let (begun, count) = (Instant::now(), sides.len());
-    let (mut kept, mut dropped) = (0, 0);
-    let mut seed = 1u64;
-    while kept < ask.effort.rounds && (kept + dropped == 0 || begun.elapsed() < ask.effort.time) {
-        let stolen = steal.ticks();
-        let mut windows = Vec::with_capacity(count);
-        for i in 0..count {
-            let i = (i + kept + dropped) % count;
-            // An odd step through a power of two meets each page once.
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(3);
-            let (first, step) = (seed >> 40, (seed >> 20) | 1);
-            let at = |n: u64| first.wrapping_add(n.wrapping_mul(step)) % PAGES;
-            let pages: Vec<u64> = (0..reads).map(at).collect();
-            if let Some(file) = file {
-                sys::drop_pages(file.as_fd()).map_err(|e| Error::host("drop pages", e))?;
-            }
-            let start = Instant::now();
-            let wrong = sides[i].burst(&pages);
-            let ns = start.elapsed().as_nanos() as f64;
-            if wrong > 0 {
-                return Err(Error::Wrong(format!("{wrong} of {reads} reads")));
-            }
-            windows.push((i, ns / reads as f64));
-        }
-        if steal.ticks() != stolen {
-            dropped += 1;
-            continue;
-        }
-        kept += 1;
-        for (i, ns) in windows {
-            sides[i].windows.push(ns);
-        }
-    }
-    let all = sides.iter_mut();
-    Ok(all
-        .map(|side| Samples::new(std::mem::take(&mut side.windows), dropped))
-        .collect())
 }

@@ -4,8 +4,8 @@
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_CLOEXEC, O_RDONLY};
 
-use super::contest::Side;
 use super::mix::Name;
+use super::openers::Opener;
 use super::sys::KernelRing;
 use crate::error::Error;
 use crate::sys;
@@ -13,7 +13,7 @@ use crate::sys;
 /// open(2) and close(2).
 pub(super) struct Calls;
 
-impl Side for Calls {
+impl Opener for Calls {
     fn burst(&mut self, names: &[Name]) -> u64 {
         let mut wrong = 0;
         for name in names {
@@ -31,15 +31,13 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// # Errors
-    /// `NotPermitted` or `Setup`: the kernel gives none.
     pub(super) fn new(depth: usize) -> Result<Self, Error> {
         let ring = KernelRing::new(depth).map_err(|e| Error::host("io_uring_setup", e))?;
         Ok(Self { ring, depth })
     }
 }
 
-impl Side for Ring {
+impl Opener for Ring {
     fn burst(&mut self, names: &[Name]) -> u64 {
         let mut wrong = 0;
         for names in names.chunks(self.depth) {

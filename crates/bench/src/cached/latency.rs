@@ -11,6 +11,7 @@ use openpath_vfs::{MountFlags, Vfs};
 use super::mix::Mix;
 use super::ours::OurRing;
 use super::stall::{Gate, tree};
+use crate::cmd::Ask;
 use crate::error::Error;
 use crate::ours;
 use crate::row::Row;
@@ -22,7 +23,9 @@ const OPENS: u64 = 20_000;
 const STALLED: u32 = 64;
 /// Workers that one ring may have; so many of the lookups are under way.
 const WORKERS: usize = 8;
-/// What is told of a distribution.
+/// The kinds, as rows begin.
+const KINDS: [&str; 3] = ["inline", "offloaded", "inline beside a stall"];
+/// The points of a distribution that are rows.
 const POINTS: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("most", 1.0)];
 
 /// Nanoseconds of each open, sorted.
@@ -50,25 +53,23 @@ fn rows(name: &str, times: &[f64]) -> Vec<Row> {
     POINTS.into_iter().map(row).collect()
 }
 
-/// The distributions of an instance whose files are there; `label` tells which.
-pub(super) fn run(label: &str, vfs: &Vfs) -> Result<Vec<Row>, Error> {
+/// The distributions of an instance whose files are there; `label` says which.
+pub(super) fn run(ask: &Ask, label: &str, vfs: &Vfs) -> Result<Vec<Row>, Error> {
+    let names = POINTS.map(|(point, _)| KINDS.map(|kind| format!("{kind}, {label}, {point}")));
+    if !ask.wants_any(names.as_flattened()) {
+        return Ok(Vec::new());
+    }
     let mut options = PoolOptions::default();
     options.threads_max = 2 * WORKERS;
     options.per_ring_max = Some(WORKERS);
     let pool = Pool::new(options);
     let mut ring = OurRing::new(ours::task(vfs)?, &pool, 1, true)?;
     times(&mut ring, 100, u64::MAX)?;
-    let mut all = rows(
-        &format!("inline, {label}"),
-        &times(&mut ring, 100, u64::MAX)?,
-    );
+    let [inline, offloaded, stalled] = KINDS.map(|kind| format!("{kind}, {label}"));
+    let mut all = rows(&inline, &times(&mut ring, 100, u64::MAX)?);
     let mut punted = OurRing::new(ours::task(vfs)?, &pool, 1, false)?;
-    let offloaded = times(&mut punted, 100, u64::MAX)?;
-    all.extend(rows(&format!("offloaded, {label}"), &offloaded));
-    all.extend(rows(
-        &format!("inline beside a stall, {label}"),
-        &beside_a_stall(vfs, &pool, &mut ring)?,
-    ));
+    all.extend(rows(&offloaded, &times(&mut punted, 100, u64::MAX)?));
+    all.extend(rows(&stalled, &beside_a_stall(vfs, &pool, &mut ring)?));
     Ok(all)
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which name is opened next: one of a few files, or one that nobody has asked for before.
+//! Which name is opened next: one of a few files, or one that was never asked for before.
 //!
 //! # Rules
 //! R1. A name that is not cached is asked for once in a run and does not exist: a tmpfs keeps no

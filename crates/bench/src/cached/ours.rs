@@ -7,8 +7,8 @@ use openpath_abi::fcntl::{AT_FDCWD, O_CLOEXEC, O_RDONLY};
 use openpath_ring::{AsyncTask, Bytes, Pool, Ring, RingOptions, Sqe};
 use openpath_vfs::Task;
 
-use super::contest::Side;
 use super::mix::Name;
+use super::openers::Opener;
 use crate::error::Error;
 
 const FLAGS: u32 = O_RDONLY | O_CLOEXEC;
@@ -16,7 +16,7 @@ const FLAGS: u32 = O_RDONLY | O_CLOEXEC;
 /// Open and close as calls, which wait if they must.
 pub(super) struct Calls(pub(super) Task);
 
-impl Side for Calls {
+impl Opener for Calls {
     fn burst(&mut self, names: &[Name]) -> u64 {
         let wrong = names.iter().filter(|name| {
             let opened = self.0.open(&name.bytes, FLAGS, 0);
@@ -42,9 +42,6 @@ pub(super) struct OurRing {
 
 impl OurRing {
     /// A ring that attempts to open where it is asked, or (`inline` off) always asks a worker.
-    ///
-    /// # Errors
-    /// `Setup` with the errno.
     pub(super) fn new(task: Task, pool: &Pool, depth: usize, inline: bool) -> Result<Self, Error> {
         let mut options = RingOptions::default();
         options.entries = u32::try_from(depth).unwrap_or(u32::MAX);
@@ -53,7 +50,7 @@ impl OurRing {
         Ok(Self { ring, depth })
     }
 
-    /// The ring, for who times each open by itself.
+    /// Opens one name; whether it went as it should.
     pub(super) fn open_one(&mut self, name: &Name) -> bool {
         self.batch(std::slice::from_ref(name)) == 0
     }
@@ -82,7 +79,7 @@ impl OurRing {
     }
 }
 
-impl Side for OurRing {
+impl Opener for OurRing {
     fn burst(&mut self, names: &[Name]) -> u64 {
         let batches = names.chunks(self.depth);
         batches.map(|names| self.batch(names)).sum()
@@ -96,8 +93,6 @@ pub(super) struct Future {
 }
 
 impl Future {
-    /// # Errors
-    /// `Setup`.
     pub(super) fn new(task: Task, pool: &Pool) -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
@@ -109,7 +104,7 @@ impl Future {
     }
 }
 
-impl Side for Future {
+impl Opener for Future {
     fn burst(&mut self, names: &[Name]) -> u64 {
         let Self { runtime, task } = self;
         runtime.block_on(async {

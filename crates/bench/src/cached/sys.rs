@@ -17,9 +17,6 @@ pub(super) struct KernelRing(IoUring);
 
 impl KernelRing {
     /// A ring for `depth` opens at once.
-    ///
-    /// # Errors
-    /// What io_uring_setup(2) says.
     pub(super) fn new(depth: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth.next_power_of_two()).unwrap_or(u32::MAX);
         IoUring::new(entries).map(Self)

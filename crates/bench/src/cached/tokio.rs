@@ -9,13 +9,13 @@ use ::tokio::fs::File;
 use ::tokio::runtime::{Builder, Runtime};
 use ::tokio::task::{JoinHandle, spawn_blocking};
 
-use super::contest::Side;
 use super::mix::Name;
+use super::openers::Opener;
 use crate::error::Error;
 
 /// How it is offloaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum Offload {
     /// `tokio::fs::File::open`.
     Fs,
     /// `spawn_blocking` around the standard library's open and close.
@@ -25,21 +25,19 @@ pub(super) enum Way {
 /// A runtime that opens, so many files at once.
 pub(super) struct Tokio {
     runtime: Runtime,
-    way: Way,
+    offload: Offload,
     depth: usize,
 }
 
 impl Tokio {
-    /// # Errors
-    /// `Setup`: there are no threads to be had.
-    pub(super) fn new(way: Way, depth: usize) -> Result<Self, Error> {
+    pub(super) fn new(offload: Offload, depth: usize) -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .build()
             .map_err(|e| Error::host("start a runtime", e))?;
         Ok(Self {
             runtime,
-            way,
+            offload,
             depth,
         })
     }
@@ -50,10 +48,10 @@ fn path(name: &Name) -> &Path {
 }
 
 /// Opens and closes; whether it went as it should.
-async fn open(way: Way, name: Name) -> bool {
-    match way {
-        Way::Fs => File::open(path(&name)).await.is_ok() == name.hit,
-        Way::SpawnBlocking => {
+async fn open(offload: Offload, name: Name) -> bool {
+    match offload {
+        Offload::Fs => File::open(path(&name)).await.is_ok() == name.hit,
+        Offload::SpawnBlocking => {
             let opened =
                 spawn_blocking(move || std::fs::File::open(path(&name)).is_ok() == name.hit);
             opened.await.unwrap_or(false)
@@ -61,21 +59,21 @@ async fn open(way: Way, name: Name) -> bool {
     }
 }
 
-impl Side for Tokio {
+impl Opener for Tokio {
     /// One after the other on the task of the caller, or a task for each, of which so many run at
     /// once.
     fn burst(&mut self, names: &[Name]) -> u64 {
-        let way = self.way;
+        let offload = self.offload;
         self.runtime.block_on(async {
             let mut wrong = 0;
             for names in names.chunks(self.depth) {
                 if let [name] = names {
-                    wrong += u64::from(!open(way, name.clone()).await);
+                    wrong += u64::from(!open(offload, name.clone()).await);
                     continue;
                 }
                 let spawned = names
                     .iter()
-                    .map(|name| ::tokio::spawn(open(way, name.clone())));
+                    .map(|name| ::tokio::spawn(open(offload, name.clone())));
                 let tasks: Vec<JoinHandle<bool>> = spawned.collect();
                 for task in tasks {
                     wrong += u64::from(!task.await.unwrap_or(false));

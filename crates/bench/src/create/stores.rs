@@ -9,23 +9,32 @@ use std::collections::{BTreeMap, HashMap};
 
 use openpath_vfs::Vfs;
 
-use super::scene::Scene;
+use super::scene::grow_ours;
 use super::sys::logged;
 use crate::error::Error;
-use crate::gate::sys::shared;
+use crate::gate::sys::{Span, shared};
+use crate::scene::{Action, Scene, create_unlink};
 use crate::{gate, ours};
 
 /// Stores of one operation, on average over one in each mount.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Stores {
+pub(crate) struct Stores {
     /// To the root directory's entry.
     pub(super) root: f64,
     /// To lines that operations in other mounts store to as well.
-    pub(super) common: f64,
+    pub(crate) common: f64,
     /// All.
-    pub(super) all: f64,
+    pub(crate) all: f64,
     /// Where the common ones go, most first.
-    pub(super) places: Vec<(String, f64)>,
+    pub(crate) places: Vec<(String, f64)>,
+}
+
+impl Stores {
+    /// All of them in words.
+    pub(super) fn words(&self) -> String {
+        let (root, common, all) = (self.root, self.common, self.all);
+        format!("stores: root {root:.1}, common {common:.1}, all {all:.1}")
+    }
 }
 
 /// How often every path is walked before anything is counted, and then counted.
@@ -34,16 +43,14 @@ const ROUNDS: usize = 2;
 const LINE: usize = 64;
 
 /// Counts what `scene` does on an instance made by `make`.
-///
-/// # Errors
-/// `Setup` if it cannot be built or watched, `Wrong` if an operation's result was.
 pub(super) fn count(
     scene: &Scene,
+    mounts: usize,
     make: impl FnOnce() -> Result<Vfs, Error> + Send,
 ) -> Result<Stores, Error> {
     let build = || {
         let vfs = make()?;
-        let maker = scene.grow_ours(&vfs)?;
+        let maker = grow_ours(mounts, &vfs)?;
         Ok((vfs, maker))
     };
     gate::apart(build, |(vfs, _maker)| watch(scene, &vfs))
@@ -51,8 +58,12 @@ pub(super) fn count(
 
 fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
     let task = ours::task(vfs)?;
-    let paths = scene.all_paths();
-    let once = |path: &[u8]| scene.deed.ours(&task, path);
+    let paths: Vec<_> = scene.paths.iter().flatten().collect();
+    let once = |path: &[u8]| match scene.action {
+        Action::CreateUnlink(flags) => create_unlink(&task, path, flags),
+        Action::OpenClose(flags) => ours::open_close(&task, path, flags),
+        Action::Stat | Action::Dup => false,
+    };
     let mut wrong = 0;
     for _ in 0..HEAT {
         wrong += paths.iter().filter(|path| !once(path.to_bytes())).count();
@@ -77,15 +88,17 @@ fn watch(scene: &Scene, vfs: &Vfs) -> Result<Stores, Error> {
         let inside = |&(start, bytes): &(usize, usize)| (start..start + bytes).contains(&at);
         root.iter().any(inside)
     };
-    let name = |at| {
-        let span = names.iter().find(|span| span.place(at).is_some());
-        span.map_or("", |span| &span.name)
-    };
-    Ok(sum(&seen, is_root, name))
+    Ok(sum(&seen, is_root, |at| name_of(&names, at)))
 }
 
-/// Sums up stores by mount.
-fn sum<'n>(
+/// What lies at an address.
+pub(crate) fn name_of(spans: &[Span], at: usize) -> &str {
+    let span = spans.iter().find(|span| span.place(at).is_some());
+    span.map_or("", |span| &span.name)
+}
+
+/// Sums up stores by mount, or by whatever else they were made in.
+pub(crate) fn sum<'n>(
     seen: &[(usize, Vec<usize>)],
     is_root: impl Fn(usize) -> bool,
     name: impl Fn(usize) -> &'n str,

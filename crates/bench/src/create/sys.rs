@@ -7,7 +7,7 @@
 //!
 //! # Rules
 //! R1. Only the thread that logs runs meanwhile; a store of another one would be logged too.
-//! R2. One log at a time: who wants another waits, as the handlers are the process's.
+//! R2. One log at a time: another one waits, as the handlers are the process's.
 //! R3. What the handlers read is never closed: the program's variables and their own stack.
 #![expect(unsafe_code, reason = "raw system calls have no other face")]
 
@@ -82,17 +82,11 @@ impl Log {
 }
 
 /// Runs `body` with every store to `spans` logged.
-///
-/// # Errors
-/// What sigaction(2) and mprotect(2) say.
 pub(crate) fn logged<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
     watched(spans, libc::PROT_READ, body)
 }
 
 /// Runs `body` with every access to `spans` logged, loads as well as stores.
-///
-/// # Errors
-/// What sigaction(2) and mprotect(2) say.
 pub(crate) fn traced<T>(spans: Vec<Span>, body: impl FnOnce(&Log) -> T) -> io::Result<T> {
     watched(spans, libc::PROT_NONE, body)
 }

@@ -53,9 +53,6 @@ const HEADERS: &[&str] = &[
 const OF_TEN: usize = 9;
 
 /// Writes the project into `dir`, with `units` units; the script that builds it.
-///
-/// # Errors
-/// What the file system says, or that there is no compiler.
 pub(crate) fn write(dir: &Path, units: usize) -> io::Result<String> {
     let places = search_list()?;
     fs::create_dir_all(dir.join(OWN_DIR))?;

@@ -45,9 +45,6 @@ struct Call {
 }
 
 /// Compiles a project of `units` units under strace.
-///
-/// # Errors
-/// What is missing, or what failed.
 pub(super) fn record(units: usize) -> io::Result<Trace> {
     let dir = std::env::temp_dir().join(format!("openpath-compile-{}", std::process::id()));
     fs::create_dir_all(&dir)?;

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::rc::Rc;
 
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_FDCWD, O_EXCL, O_TRUNC};
@@ -16,7 +17,7 @@ use openpath_vfs::Task;
 
 use super::trace::Trace;
 use crate::error::Error;
-use crate::harness::{Heat, Id, Suite};
+use crate::harness::{Heat, Id, Plan};
 use crate::host::Root;
 use crate::{ours, sys};
 
@@ -39,9 +40,6 @@ pub(super) struct Replay {
 
 impl Replay {
     /// Builds the tree of `trace` below `root` and finds out which of its opens can be repeated.
-    ///
-    /// # Errors
-    /// `Setup` if the tree cannot be built.
     pub(super) fn new(trace: &Trace, root: &Root) -> Result<Self, Error> {
         grow_host(trace, root)?;
         let mut out = Self {
@@ -71,49 +69,45 @@ impl Replay {
         (self.steps.len(), failed)
     }
 
-    /// Opens in a window.
-    pub(super) fn in_slice(&self) -> f64 {
-        self.steps.len() as f64 / SLICES as f64
-    }
-
     /// Adds the replay on our side.
-    pub(super) fn add_ours<'a>(&'a self, suite: &mut Suite<'a>, task: &'a Task) -> Id {
-        let slices = Slices::new(self, |step| on_ours(task, step));
-        suite_add(suite, "header-search ours", || Ok(()), slices)
+    pub(super) fn add_ours<'a>(&'a self, plan: &mut Plan<'a>, task: &'a Task) -> Id {
+        self.add(
+            plan,
+            "header-search ours",
+            || Ok(()),
+            |step| on_ours(task, step),
+        )
     }
 
     /// Adds the replay on the host's.
-    pub(super) fn add_host<'a>(
-        &'a self,
-        suite: &mut Suite<'a>,
-        root: &'a Root,
-        cwd: &'a str,
-    ) -> Id {
-        let enter = move || enter(root, cwd);
-        suite_add(
-            suite,
+    pub(super) fn add_host<'a>(&'a self, plan: &mut Plan<'a>, root: &'a Root, cwd: &'a str) -> Id {
+        self.add(
+            plan,
             "header-search host",
-            enter,
-            Slices::new(self, on_host),
+            move || enter(root, cwd),
+            on_host,
         )
     }
-}
 
-fn suite_add<'a, F: Fn(&Step) -> bool + 'a>(
-    suite: &mut Suite<'a>,
-    label: &str,
-    mut enter: impl FnMut() -> Result<(), Error> + 'a,
-    slices: Slices<'a, F>,
-) -> Id {
-    let slices = std::rc::Rc::new(slices);
-    let warm = std::rc::Rc::clone(&slices);
-    let enter = move || {
-        enter()?;
-        warm.ahead();
-        Ok(())
-    };
-    // An operation of this variant is a slice.
-    suite.add(label, Heat::Cold, enter, move |ops| slices.run(ops))
+    fn add<'a>(
+        &'a self,
+        plan: &mut Plan<'a>,
+        label: &str,
+        mut enter: impl FnMut() -> Result<(), Error> + 'a,
+        right: impl Fn(&Step) -> bool + 'a,
+    ) -> Id {
+        let slices = Rc::new(Slices::new(self, right));
+        let warm = Rc::clone(&slices);
+        let enter = move || {
+            enter()?;
+            warm.ahead();
+            Ok(())
+        };
+        let id = plan.add(label, Heat::Cold, enter, move |ops| slices.run(ops));
+        // An operation of this side is a slice.
+        plan.stands_for(id, self.steps.len() as f64 / SLICES as f64);
+        id
+    }
 }
 
 /// Goes through the trace slice by slice, round and round.
@@ -202,9 +196,6 @@ fn grow_host(trace: &Trace, root: &Root) -> Result<(), Error> {
 }
 
 /// Builds the tree of `trace` in the task's instance and goes to its working directory.
-///
-/// # Errors
-/// `Setup` with the errno.
 pub(super) fn grow_ours(trace: &Trace, task: &Task) -> Result<(), Error> {
     for dir in &trace.dirs {
         ours::mkdir(task, dir.as_bytes())?;

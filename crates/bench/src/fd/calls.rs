@@ -15,23 +15,20 @@ use openpath_abi::fcntl::{F_DUPFD, O_CREAT, O_RDWR};
 use openpath_vfs::{Task, Vfs};
 
 use super::pattern::{Pattern, Random, Span, Table};
-use super::{OPEN, Open, Options};
+use super::{OPEN, Open, open};
+use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::{Heat, Id, Steal, Suite};
+use crate::harness::{Heat, Id, Plan};
 use crate::row::{Row, Verdict};
 use crate::{SEED, ours, sys};
 
 /// The sizes: those of the bitmaps, and one that a host's usual hard limit allows.
-const SIZES: [Open; 5] = [
-    OPEN[0],
-    OPEN[1],
-    Open {
-        count: 16_000,
-        name: "16k",
-    },
-    OPEN[2],
-    OPEN[3],
-];
+const SIZES: [Open; 5] = [OPEN[0], OPEN[1], open(16_000, "16k"), OPEN[2], OPEN[3]];
+/// What a task with the fewest descriptors may use.
+const FEW: Span = Span {
+    base: 1,
+    count: OPEN[0].count,
+};
 /// Room above the largest size.
 const LIMIT: u64 = 1 << 20;
 /// Descriptors that a pattern needs to itself.
@@ -146,10 +143,10 @@ fn growth_name(pattern: Pattern, open: Open) -> String {
     format!("dup-close {} {} over 10", pattern.name(), open.name)
 }
 
-pub(super) fn rows(options: &Options, steal: &Steal) -> Result<Vec<Row>, Error> {
+pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let wanted = |pattern, open| {
         let names = [row_name(pattern, open), growth_name(pattern, open)];
-        names.iter().any(|name| options.wants(name))
+        ask.wants_any(&names)
     };
     let any = |open| {
         Pattern::ALL
@@ -179,11 +176,10 @@ pub(super) fn rows(options: &Options, steal: &Steal) -> Result<Vec<Row>, Error> 
                     host: &host,
                     host_at,
                 };
-                out.extend(run.rows(options, steal)?);
+                out.extend(run.rows(ask)?);
             }
         }
     }
-    out.retain(|row| options.wants(&row.name));
     Ok(out)
 }
 
@@ -199,50 +195,41 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn rows(&self, options: &Options, steal: &Steal) -> Result<Vec<Row>, Error> {
+    fn rows(&self, ask: &Ask) -> Result<Vec<Row>, Error> {
         let count = self.open.count;
         let at = self.host_at.unwrap_or(Span { base: 1, count });
-        let few_at = Span {
-            base: 1,
-            count: SIZES[0].count,
-        };
-        let turns = options.turns();
-        let mut suite = Suite::default();
+        let repeats = ask.repeats();
+        let mut plan = Plan::default();
         let (task, few, host) = (self.task, self.few, self.host);
         let wrong = self.change(true, at);
-        let ours = self.add(&mut suite, "ours", at, turns, || Ours(task));
-        let few = (self.open != SIZES[0])
-            .then(|| self.add(&mut suite, "ours 10", few_at, turns, || Ours(few)));
-        let host = self
-            .host_at
-            .map(|at| self.add(&mut suite, "host", at, 1, || host));
-        let measured = suite.run(options.ask.effort, steal)?;
+        let ours = self.add(&mut plan, "ours", at, repeats, || Ours(task));
         let name = row_name(self.pattern, self.open);
-        let wrong = wrong + self.change(false, at);
-        if wrong > 0 {
-            return Err(Error::Wrong(format!("{name}: {wrong} numbers")));
-        }
-        let mut rows = vec![match host {
-            Some(host) => Row::faster(&name, &measured[ours], "host", &measured[host]),
-            None => Row {
+        let mut rows = Vec::new();
+        match self.host_at {
+            Some(at) => {
+                let host = self.add(&mut plan, "host", at, 1, || host);
+                plan.row(Row::faster, &name, ours, "host", host);
+            }
+            None => rows.push(Row {
                 verdict: Verdict::Info,
                 ..Row::missing(&name, "the host refuses so many descriptors")
-            },
-        }];
-        if let Some(few) = few {
-            let name = growth_name(self.pattern, self.open);
-            let (ours, few) = (&measured[ours], &measured[few]);
-            rows.push(Row::growth(&name, ours, "ours 10", few));
+            }),
         }
-        Ok(rows)
+        if self.open != SIZES[0] {
+            let few = self.add(&mut plan, "ours 10", FEW, repeats, || Ours(few));
+            let name = growth_name(self.pattern, self.open);
+            plan.row(Row::growth, &name, ours, "ours 10", few);
+        }
+        rows.extend(plan.run(ask)?);
+        let wrong = wrong + self.change(false, at);
+        match wrong {
+            0 => Ok(rows),
+            _ => Err(Error::Wrong(format!("{name}: {wrong} numbers"))),
+        }
     }
 
     /// Brings every table into the pattern's state, or back; the number of wrong answers.
     fn change(&self, into: bool, at: Span) -> u64 {
-        let few_at = Span {
-            base: 1,
-            count: SIZES[0].count,
-        };
         let mut wrong = 0;
         let mut change = |table: &mut dyn Table, at| {
             wrong += match into {
@@ -252,7 +239,7 @@ impl<'a> Run<'a> {
         };
         change(&mut Ours(self.task), at);
         if self.open != SIZES[0] {
-            change(&mut Ours(self.few), few_at);
+            change(&mut Ours(self.few), FEW);
         }
         if let Some(at) = self.host_at {
             let mut host = self.host;
@@ -263,14 +250,14 @@ impl<'a> Run<'a> {
 
     fn add<T: Table + 'a>(
         &self,
-        suite: &mut Suite<'a>,
-        who: &str,
+        plan: &mut Plan<'a>,
+        side: &str,
         at: Span,
-        turns: u64,
+        repeats: u64,
         table: impl Fn() -> T,
     ) -> Id {
         let pattern = self.pattern;
-        let label = format!("{who} {}", row_name(pattern, self.open));
+        let label = format!("{side} {}", row_name(pattern, self.open));
         let (mut warm, mut table) = (table(), table());
         let (mut other, mut random) = (Random::new(SEED + 1), Random::new(SEED));
         let name = label.clone();
@@ -281,10 +268,10 @@ impl<'a> Run<'a> {
             ))),
         };
         let burst = move |ops| {
-            (0..turns)
+            (0..repeats)
                 .map(|_| pattern.burst(&mut table, at, &mut random, ops))
                 .sum()
         };
-        suite.add(&label, Heat::Warm, enter, burst)
+        plan.add(&label, Heat::Warm, enter, burst)
     }
 }

@@ -2,16 +2,18 @@
 //! The bitmaps alone, without lock, slots and files: allocation and release in nanoseconds.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::rc::Rc;
 
 use openpath_vfs::FdMap;
 
 use super::linux::TwoLevels;
 use super::pattern::{Pattern, Random, Span, Table};
-use super::{OPEN, Open, Options};
+use super::{OPEN, Open};
 use crate::SEED;
+use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::{Heat, Id, Measured, Steal, Suite};
+use crate::harness::{Heat, Id, Plan};
 use crate::row::Row;
 
 /// The hard limit of tables (`fs.nr_open`), as the host's default.
@@ -20,41 +22,24 @@ const NR_OPEN: u32 = 1 << 20;
 /// The row of the contract: random churn with a million open over ten open.
 pub(super) const GROWTH: &str = "fd-churn 1M over 10";
 
-/// A way to keep the bitmaps.
+/// A layout of the bitmaps: ours with its two switches, or Linux's with so many patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Ours,
-    OursNoPeek,
-    OursAlwaysSummary,
-    Linux,
-    LinuxChecks,
-    LinuxSummary,
-    LinuxPeek,
+enum Layout {
+    Ours(bool, bool),
+    Linux(u32),
 }
 
-impl Way {
-    pub(super) const ALL: [Self; 7] = [
-        Self::Ours,
-        Self::OursNoPeek,
-        Self::OursAlwaysSummary,
-        Self::Linux,
-        Self::LinuxChecks,
-        Self::LinuxSummary,
-        Self::LinuxPeek,
-    ];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::OursNoPeek => "ours -peek",
-            Self::OursAlwaysSummary => "ours -conditional",
-            Self::Linux => "linux",
-            Self::LinuxChecks => "linux +1",
-            Self::LinuxSummary => "linux +1+2",
-            Self::LinuxPeek => "linux +1+2+3",
-        }
-    }
-}
+const OURS: Layout = Layout::Ours(true, true);
+/// All of them, with what tables call them; ours is the first.
+const LAYOUTS: [(Layout, &str); 7] = [
+    (OURS, "ours"),
+    (Layout::Ours(false, true), "ours -peek"),
+    (Layout::Ours(true, false), "ours -conditional"),
+    (Layout::Linux(0), "linux"),
+    (Layout::Linux(1), "linux +1"),
+    (Layout::Linux(2), "linux +1+2"),
+    (Layout::Linux(3), "linux +1+2+3"),
+];
 
 impl Table for FdMap {
     #[inline]
@@ -80,145 +65,127 @@ impl<const PATCHES: u32> Table for TwoLevels<PATCHES> {
     }
 }
 
-/// The name of the row that sets ours against `way`.
-pub(super) fn row_name(pattern: Pattern, open: Open, way: Way) -> String {
+/// The name of the row that sets ours against the layout of this label.
+fn row_name(pattern: Pattern, open: Open, label: &str) -> String {
     let name = format!("fd {} {}", pattern.name(), open.name);
-    match way {
-        Way::Linux => name,
-        _ => format!("{name}, {}", way.label()),
+    match label {
+        "linux" => name,
+        _ => format!("{name}, {label}"),
     }
 }
 
-pub(super) fn rows(options: &Options, steal: &Steal) -> Result<Vec<Row>, Error> {
+/// The rows of each pattern: one plan, so that sizes can be set against each other.
+pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let mut out = Vec::new();
     for pattern in Pattern::ALL {
-        out.extend(rows_of(pattern, options, steal)?);
-    }
-    Ok(out)
-}
-
-/// The rows of a pattern: one suite, so that sizes can be set against each other.
-fn rows_of(pattern: Pattern, options: &Options, steal: &Steal) -> Result<Vec<Row>, Error> {
-    let growth = pattern == Pattern::Random && options.wants(GROWTH);
-    let wanted = |open: Open, way: Way| options.wants(&row_name(pattern, open, way));
-    let rivals = || Way::ALL.into_iter().filter(|&way| way != Way::Ours);
-    let mut suite = Suite::default();
-    let mut ids: Vec<(Open, Way, Id)> = Vec::new();
-    for open in OPEN {
-        let ends = growth && (open == OPEN[0] || open == OPEN[OPEN.len() - 1]);
-        for way in Way::ALL {
-            let needed = match way {
-                Way::Ours => ends || rivals().any(|way| wanted(open, way)),
-                _ => wanted(open, way),
-            };
-            if needed {
-                ids.push((open, way, add(&mut suite, pattern, open, way, options)?));
+        let mut plan = Plan::default();
+        let mut by_size = Vec::new();
+        for open in OPEN {
+            // A fault that slowed every size would not show in what grows.
+            let most = open == OPEN[OPEN.len() - 1];
+            let repeats = if most { ask.repeats() } else { 1 };
+            let sides = LAYOUTS.map(|(layout, label)| {
+                let repeats = if layout == OURS { repeats } else { 1 };
+                add(&mut plan, (pattern, open), (layout, label), repeats)
+            });
+            for ((_, label), peer) in LAYOUTS.into_iter().zip(sides).skip(1) {
+                let name = row_name(pattern, open, label);
+                plan.row(Row::faster, &name, sides[0], label, peer);
             }
+            by_size.push(sides[0]);
         }
-    }
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let measured = suite.run(options.ask.effort, steal)?;
-    let id = |open: Open, way: Way| {
-        let found = ids.iter().find(|known| (known.0, known.1) == (open, way));
-        found.map(|known| known.2)
-    };
-    let mut out = Vec::new();
-    for (open, way, rival) in ids.iter().filter(|known| known.1 != Way::Ours) {
-        if let Some(ours) = id(*open, Way::Ours) {
-            let name = row_name(pattern, *open, *way);
-            let (ours, rival) = (&measured[ours], &measured[*rival]);
-            out.push(Row::faster(&name, ours, way.label(), rival));
+        if pattern == Pattern::Random {
+            let many = by_size[by_size.len() - 1];
+            plan.row(Row::growth, GROWTH, many, "ours 10", by_size[0]);
         }
-    }
-    if growth {
-        out.extend(growth_row(&measured, id));
+        out.extend(plan.run(ask)?);
     }
     Ok(out)
 }
 
-fn growth_row(measured: &Measured, id: impl Fn(Open, Way) -> Option<Id>) -> Option<Row> {
-    let many = id(OPEN[OPEN.len() - 1], Way::Ours)?;
-    let few = id(OPEN[0], Way::Ours)?;
-    Some(Row::growth(
-        GROWTH,
-        &measured[many],
-        "ours 10",
-        &measured[few],
-    ))
-}
-
-fn add<'a>(
-    suite: &mut Suite<'a>,
-    pattern: Pattern,
-    open: Open,
-    way: Way,
-    options: &Options,
-) -> Result<Id, Error> {
-    let label = format!("{} fd {} {}", way.label(), pattern.name(), open.name);
-    let ours = |peek, conditional| FdMap::new(NR_OPEN, peek, conditional);
-    // A fault that slowed every size would not show in what grows.
-    let most = open == OPEN[OPEN.len() - 1];
-    let turns = if most { options.turns() } else { 1 };
-    match way {
-        Way::Ours => add_table(suite, &label, pattern, open, ours(true, true), turns),
-        Way::OursNoPeek => add_table(suite, &label, pattern, open, ours(false, true), turns),
-        Way::OursAlwaysSummary => add_table(suite, &label, pattern, open, ours(true, false), turns),
-        Way::Linux => add_linux::<0>(suite, &label, pattern, open),
-        Way::LinuxChecks => add_linux::<1>(suite, &label, pattern, open),
-        Way::LinuxSummary => add_linux::<2>(suite, &label, pattern, open),
-        Way::LinuxPeek => add_linux::<3>(suite, &label, pattern, open),
+fn add(
+    plan: &mut Plan<'_>,
+    (pattern, open): (Pattern, Open),
+    (layout, label): (Layout, &str),
+    repeats: u64,
+) -> Id {
+    let label = format!("{label} fd {} {}", pattern.name(), open.name);
+    let of = (pattern, open, repeats);
+    match layout {
+        Layout::Ours(peek, conditional) => add_table(plan, label, of, move || {
+            FdMap::new(NR_OPEN, peek, conditional)
+        }),
+        Layout::Linux(0) => add_table(plan, label, of, || TwoLevels::<0>::new(NR_OPEN)),
+        Layout::Linux(1) => add_table(plan, label, of, || TwoLevels::<1>::new(NR_OPEN)),
+        Layout::Linux(2) => add_table(plan, label, of, || TwoLevels::<2>::new(NR_OPEN)),
+        Layout::Linux(_) => add_table(plan, label, of, || TwoLevels::<3>::new(NR_OPEN)),
     }
 }
 
-fn add_linux<const PATCHES: u32>(
-    suite: &mut Suite<'_>,
-    label: &str,
-    pattern: Pattern,
-    open: Open,
-) -> Result<Id, Error> {
-    let table = TwoLevels::<PATCHES>::new(NR_OPEN);
-    add_table(suite, label, pattern, open, table, 1)
-}
-
-/// Fills `table` and adds its bursts, each of which runs `turns` times.
-fn add_table<'a>(
-    suite: &mut Suite<'a>,
-    label: &str,
-    pattern: Pattern,
-    open: Open,
-    mut table: impl Table + 'a,
-    turns: u64,
-) -> Result<Id, Error> {
+/// Adds bursts on a full table, each of which runs `repeats` times.
+fn add_table<T: Table + 'static>(
+    plan: &mut Plan<'_>,
+    label: String,
+    (pattern, open, repeats): (Pattern, Open, u64),
+    make: impl FnOnce() -> T + 'static,
+) -> Id {
     let at = Span {
         base: 0,
         count: open.count,
     };
-    let wrong = (0..open.count).filter(|&fd| table.alloc(0) != fd).count() as u64
-        + pattern.prepare(&mut table, at);
-    if wrong > 0 {
-        return Err(Error::Wrong(format!(
-            "{label}: {wrong} numbers of the table"
-        )));
-    }
-    let table = Rc::new(RefCell::new((table, Random::new(SEED))));
-    let warm = Rc::clone(&table);
-    let name = label.to_owned();
-    let enter = move || {
-        let (table, random) = &mut *warm.borrow_mut();
-        match pattern.burst(table, at, random, pattern.warm_up(at)) {
-            0 => Ok(()),
-            wrong => Err(Error::Wrong(format!(
-                "{name}: {wrong} numbers while warming up"
-            ))),
+    let checked = move |wrong: u64, when: &str| match wrong {
+        0 => Ok(()),
+        _ => Err(Error::Wrong(format!("{wrong} numbers of the table{when}"))),
+    };
+    plan.set_up(&label, Heat::Warm, move || {
+        let mut table = make();
+        let filled = (0..at.count).filter(|&fd| table.alloc(0) != fd).count() as u64;
+        checked(filled + pattern.prepare(&mut table, at), "")?;
+        let table = Rc::new(RefCell::new((table, Random::new(SEED))));
+        let warm = Rc::clone(&table);
+        let enter = move || {
+            let (table, random) = &mut *warm.borrow_mut();
+            let wrong = pattern.burst(table, at, random, pattern.warm_up(at));
+            checked(wrong, " while warming up")
+        };
+        let burst = move |ops| {
+            let (table, random) = &mut *table.borrow_mut();
+            let once = |_| pattern.burst(table, at, random, ops);
+            (0..repeats).map(once).sum()
+        };
+        Ok((Box::new(enter), Box::new(burst)))
+    })
+}
+
+/// Layouts across, patterns and sizes down; a line without a measurement is left out.
+pub(super) fn matrix(rows: &[Row]) -> String {
+    let labels = LAYOUTS.map(|(_, label)| label);
+    let mut text = format!("| pattern | open | {} |\n|---|---|", labels.join(" | "));
+    text.push_str(&"---|".repeat(LAYOUTS.len()));
+    text.push('\n');
+    for (pattern, open) in Pattern::ALL
+        .iter()
+        .flat_map(|p| OPEN.map(|open| (*p, open)))
+    {
+        let cell = |(layout, label): (Layout, &str)| {
+            let of = |label| {
+                let name = row_name(pattern, open, label);
+                rows.iter().find(|row| row.name == name)
+            };
+            match layout {
+                OURS => of("linux").and_then(|row| row.ours),
+                _ => of(label).and_then(|row| Some(row.peer.as_ref()?.value)),
+            }
+        };
+        let cells = LAYOUTS.map(cell);
+        if cells.iter().any(Option::is_some) {
+            let _ = write!(text, "| {} | {} |", pattern.name(), open.name);
+            for value in cells {
+                let value = value.map_or(String::new(), |ns| format!("{ns:.1}"));
+                let _ = write!(text, " {value} |");
+            }
+            text.push('\n');
         }
-    };
-    let burst = move |ops| {
-        let (table, random) = &mut *table.borrow_mut();
-        (0..turns)
-            .map(|_| pattern.burst(table, at, random, ops))
-            .sum()
-    };
-    Ok(suite.add(label, Heat::Warm, enter, burst))
+    }
+    text
 }

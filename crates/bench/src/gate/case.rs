@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An operation, what its path meets, and who does it: `open-close symlink d5`.
+//! An operation, what its path meets, and the task that does it: `open-close symlink d5`.
 
 use std::ffi::CString;
 
@@ -15,7 +15,7 @@ use crate::paths::{Chain, Ring};
 
 /// What the walk meets on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
+pub(crate) enum Via {
     /// Nothing but directories.
     Dirs,
     /// A symbolic link at the end.
@@ -44,17 +44,17 @@ pub enum Via {
 
 /// An operation at a depth, as in `open-close d16`, `open-close symlink d5` or `stat user d1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
+pub(crate) struct Case {
     /// The operation.
-    pub op: Op,
+    pub(crate) op: Op,
     /// What it meets.
-    pub via: Via,
+    pub(crate) via: Via,
     /// Whether a user without capabilities does it.
-    pub user: bool,
+    pub(crate) user: bool,
     /// Whether another task shares the table of descriptors.
-    pub shared: bool,
+    pub(crate) shared: bool,
     /// Components of its paths.
-    pub depth: usize,
+    pub(crate) depth: usize,
 }
 
 const OPS: [Op; 9] = [
@@ -83,20 +83,17 @@ const VIAS: [(&str, Via); 11] = [
 ];
 const USER: u32 = 1000;
 
-/// A task, and perhaps another one with the same table.
-pub struct Doer {
-    /// Who does it.
-    pub task: Task,
-    /// Who could do something to the table at any time.
-    pub sharer: Option<Task>,
+/// A task that does it, and perhaps another one with the same table.
+pub(crate) struct Actor {
+    /// The task.
+    pub(crate) task: Task,
+    /// Could do something to the table at any time.
+    _sharer: Option<Task>,
 }
 
 impl Case {
     /// Reads `OP [VIA] [user] [shared-table] dDEPTH`.
-    ///
-    /// # Errors
-    /// `Setup` if it is not that.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let unknown = || Error::Setup(format!("no operation is called {text:?}"));
         Self::read(text).ok_or_else(unknown)
     }
@@ -128,7 +125,7 @@ impl Case {
     }
 
     /// Everything but the operation: `symlink d5`, `user d1`.
-    pub fn circumstances(&self) -> String {
+    pub(crate) fn circumstances(&self) -> String {
         let via = VIAS.iter().find(|(_, via)| *via == self.via);
         let user = self.user && self.via != Via::Barred && self.op != Op::Denied;
         let words = via.map(|&(word, _)| word).into_iter();
@@ -138,10 +135,7 @@ impl Case {
     }
 
     /// Creates the files of `chains`, and on their paths what the walk is to meet.
-    ///
-    /// # Errors
-    /// `Setup` with the errno.
-    pub fn lay(self, maker: &Task, chains: &mut [Chain]) -> Result<(), Error> {
+    pub(crate) fn lay(self, maker: &Task, chains: &mut [Chain]) -> Result<(), Error> {
         let (of_each, prefix) = match self.via {
             Via::Mounts => (1, &b"/."[..]),
             Via::Mount
@@ -219,23 +213,20 @@ impl Case {
         Ok(())
     }
 
-    /// A task that does it, and whom it shares its table with.
-    ///
-    /// # Errors
-    /// `Setup` with the errno.
-    pub fn doer(self, vfs: &Vfs) -> Result<Doer, Error> {
+    /// A task that does it, and one that shares its table.
+    pub(crate) fn actor(self, vfs: &Vfs) -> Result<Actor, Error> {
         let task = task(vfs, self.user)?;
         if self.via == Via::Namespace {
             let unshared = task.unshare_mounts();
             unshared.map_err(|e| Error::setup("take a mount namespace", e))?;
         }
         let sharer = self.shared.then(|| task.clone_files()).transpose();
-        let sharer = sharer.map_err(|e| Error::setup("share a table", e))?;
-        Ok(Doer { task, sharer })
+        let _sharer = sharer.map_err(|e| Error::setup("share a table", e))?;
+        Ok(Actor { task, _sharer })
     }
 
     /// Does it so often; how many results were wrong.
-    pub fn burst(self, task: &Task, ops: u64, ring: &mut Ring<'_>) -> u64 {
+    pub(crate) fn burst(self, task: &Task, ops: u64, ring: &mut Ring<'_>) -> u64 {
         if self.via == Via::Barred {
             self.op.barred(task, ops, ring)
         } else {
@@ -244,10 +235,7 @@ impl Case {
     }
 
     /// The end of a run with so many wrong results.
-    ///
-    /// # Errors
-    /// `Wrong` unless there are none.
-    pub fn right(self, wrong: u64) -> Result<(), Error> {
+    pub(crate) fn right(self, wrong: u64) -> Result<(), Error> {
         if wrong == 0 {
             return Ok(());
         }
@@ -256,10 +244,7 @@ impl Case {
 }
 
 /// A task of root, or of a user without capabilities.
-///
-/// # Errors
-/// `Setup` with the errno.
-pub fn task(vfs: &Vfs, user: bool) -> Result<Task, Error> {
+pub(crate) fn task(vfs: &Vfs, user: bool) -> Result<Task, Error> {
     let task = ours::task(vfs)?;
     if user {
         task.set_cred(Cred::user(USER, USER, &[]));

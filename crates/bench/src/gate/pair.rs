@@ -12,14 +12,14 @@ use super::case::{Case, Via};
 use crate::ops::Op;
 use crate::paths::{Chain, Ring};
 
-/// What one of the two does.
+/// What one of the two tasks does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub(crate) enum Action {
     /// A cached call.
     Cached(Op),
     /// Create a file exclusively, and unlink it.
     CreateUnlink,
-    /// Create a file exclusively; it is unlinked when nobody looks.
+    /// Create a file exclusively; it is unlinked untraced.
     Create,
     /// Create a directory, and remove it.
     MkdirRmdir,
@@ -35,35 +35,35 @@ pub enum Deed {
     OpenWrite,
 }
 
-/// Two deeds, on one path or on two.
+/// Two actions, on one path or on two.
 #[derive(Clone, Copy, Debug)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// What the first and the second task do.
-    pub deeds: [Deed; 2],
+    pub(crate) actions: [Action; 2],
     /// Whether the second does it elsewhere.
-    pub elsewhere: bool,
+    pub(crate) elsewhere: bool,
     /// Under which circumstances; its operation does not count.
-    pub how: Case,
+    pub(crate) how: Case,
 }
 
-impl Deed {
+impl Action {
     fn name(self) -> &'static str {
         match self {
-            Deed::Cached(op) => op.name(),
-            Deed::CreateUnlink => "create-unlink",
-            Deed::Create => "create",
-            Deed::MkdirRmdir => "mkdir-rmdir",
-            Deed::Rename => "rename",
-            Deed::Chmod => "chmod",
-            Deed::Write => "write",
-            Deed::Read => "read",
-            Deed::OpenWrite => "open-write",
+            Action::Cached(op) => op.name(),
+            Action::CreateUnlink => "create-unlink",
+            Action::Create => "create",
+            Action::MkdirRmdir => "mkdir-rmdir",
+            Action::Rename => "rename",
+            Action::Chmod => "chmod",
+            Action::Write => "write",
+            Action::Read => "read",
+            Action::OpenWrite => "open-write",
         }
     }
 
     /// Does it once; whether the result was right.
-    pub fn once(self, task: &Task, how: Case, chain: &Chain) -> bool {
-        if let Deed::Cached(op) = self {
+    pub(crate) fn once(self, task: &Task, how: Case, chain: &Chain) -> bool {
+        if let Action::Cached(op) = self {
             let path = if op.wants_missing() {
                 &chain.missing
             } else {
@@ -76,9 +76,9 @@ impl Deed {
     }
 
     /// Undoes what would be in the way of the next time; whether that worked.
-    pub fn undo(self, task: &Task, chain: &Chain) -> bool {
+    pub(crate) fn undo(self, task: &Task, chain: &Chain) -> bool {
         let missing = chain.missing.to_bytes();
-        self != Deed::Create || task.unlinkat(AT_FDCWD, missing, 0).is_ok()
+        self != Action::Create || task.unlinkat(AT_FDCWD, missing, 0).is_ok()
     }
 
     fn change(self, task: &Task, chain: &Chain) -> Result<(), Errno> {
@@ -90,44 +90,44 @@ impl Deed {
             task.close(fd).and(done)
         };
         match self {
-            Deed::Cached(_) => Ok(()),
-            Deed::CreateUnlink => {
-                Deed::Create.change(task, chain)?;
+            Action::Cached(_) => Ok(()),
+            Action::CreateUnlink => {
+                Action::Create.change(task, chain)?;
                 task.unlinkat(AT_FDCWD, missing, 0)
             }
-            Deed::Create => {
+            Action::Create => {
                 let flags = O_CREAT | O_EXCL | O_RDWR;
                 task.close(task.open(missing, flags, 0o644)?)
             }
-            Deed::MkdirRmdir => {
+            Action::MkdirRmdir => {
                 task.mkdirat(AT_FDCWD, missing, 0o755)?;
                 task.unlinkat(AT_FDCWD, missing, AT_REMOVEDIR)
             }
-            Deed::Rename => {
+            Action::Rename => {
                 task.renameat2(AT_FDCWD, file, AT_FDCWD, missing, 0)?;
                 task.renameat2(AT_FDCWD, missing, AT_FDCWD, file, 0)
             }
-            Deed::Chmod => task.fchmodat2(AT_FDCWD, file, 0o644, 0),
-            Deed::Write => with_open(O_WRONLY, &mut |fd| task.pwrite(fd, &data, 0).map(drop)),
-            Deed::Read => with_open(O_RDONLY, &mut |fd| task.pread(fd, &mut data, 0).map(drop)),
-            Deed::OpenWrite => with_open(O_WRONLY, &mut |_| Ok(())),
+            Action::Chmod => task.fchmodat2(AT_FDCWD, file, 0o644, 0),
+            Action::Write => with_open(O_WRONLY, &mut |fd| task.pwrite(fd, &data, 0).map(drop)),
+            Action::Read => with_open(O_RDONLY, &mut |fd| task.pread(fd, &mut data, 0).map(drop)),
+            Action::OpenWrite => with_open(O_WRONLY, &mut |_| Ok(())),
         }
     }
 }
 
 impl Pair {
     /// How the results call it: `open-close | stat, same d1`.
-    pub fn name(&self) -> String {
-        let [first, second] = self.deeds.map(Deed::name);
+    pub(crate) fn name(&self) -> String {
+        let [first, second] = self.actions.map(Action::name);
         let place = if self.elsewhere { "other" } else { "same" };
         format!("{first} | {second}, {place} {}", self.how.circumstances())
     }
 
     /// Whether the files are others afterwards.
-    pub fn changes(&self) -> bool {
-        self.deeds
+    pub(crate) fn changes(&self) -> bool {
+        self.actions
             .iter()
-            .any(|deed| !matches!(deed, Deed::Cached(_)))
+            .any(|action| !matches!(action, Action::Cached(_)))
     }
 }
 
@@ -142,20 +142,20 @@ const SAME: [Op; 7] = [
 ];
 /// What can be done with the root of a tree.
 const ROOT: [Op; 3] = [Op::OpenClose, Op::Stat, Op::DupClose];
-const WATCHED: [(Deed, Deed, bool); 9] = [
-    (Deed::Read, Deed::Read, false),
-    (Deed::OpenWrite, Deed::OpenWrite, false),
-    (Deed::Write, Deed::Write, true),
-    (Deed::Write, Deed::Write, false),
-    (Deed::Chmod, Deed::Chmod, true),
-    (Deed::CreateUnlink, Deed::CreateUnlink, true),
-    (Deed::MkdirRmdir, Deed::MkdirRmdir, true),
-    (Deed::Rename, Deed::Rename, true),
-    (Deed::CreateUnlink, Deed::Cached(Op::OpenClose), true),
+const WATCHED: [(Action, Action, bool); 9] = [
+    (Action::Read, Action::Read, false),
+    (Action::OpenWrite, Action::OpenWrite, false),
+    (Action::Write, Action::Write, true),
+    (Action::Write, Action::Write, false),
+    (Action::Chmod, Action::Chmod, true),
+    (Action::CreateUnlink, Action::CreateUnlink, true),
+    (Action::MkdirRmdir, Action::MkdirRmdir, true),
+    (Action::Rename, Action::Rename, true),
+    (Action::CreateUnlink, Action::Cached(Op::OpenClose), true),
 ];
 
 /// All pairs, in the order they are run in.
-pub fn all() -> Vec<Pair> {
+pub(crate) fn all() -> Vec<Pair> {
     let how = |via, user, depth| Case {
         op: Op::OpenClose,
         via,
@@ -164,9 +164,9 @@ pub fn all() -> Vec<Pair> {
         depth,
     };
     let mut pairs = Vec::new();
-    let mut add = |deeds, elsewhere, how| {
+    let mut add = |actions, elsewhere, how| {
         pairs.push(Pair {
-            deeds,
+            actions,
             elsewhere,
             how,
         });
@@ -175,9 +175,9 @@ pub fn all() -> Vec<Pair> {
         let plain = how(Via::Dirs, false, depth);
         for (at, &first) in SAME.iter().enumerate() {
             for &second in &SAME[at..] {
-                add([first, second].map(Deed::Cached), false, plain);
+                add([first, second].map(Action::Cached), false, plain);
             }
-            add([first, Op::OpenClose].map(Deed::Cached), true, plain);
+            add([first, Op::OpenClose].map(Action::Cached), true, plain);
         }
     }
     for via in [
@@ -188,31 +188,35 @@ pub fn all() -> Vec<Pair> {
         Via::Barred,
     ] {
         for op in SAME {
-            add([op; 2].map(Deed::Cached), false, how(via, false, 5));
+            add([op; 2].map(Action::Cached), false, how(via, false, 5));
         }
     }
     for op in SAME {
-        add([op; 2].map(Deed::Cached), false, how(Via::Dirs, true, 5));
-        add([op; 2].map(Deed::Cached), true, how(Via::Mounts, false, 2));
+        add([op; 2].map(Action::Cached), false, how(Via::Dirs, true, 5));
+        add(
+            [op; 2].map(Action::Cached),
+            true,
+            how(Via::Mounts, false, 2),
+        );
         for via in [Via::Nested, Via::MountUp, Via::Relative] {
-            add([op; 2].map(Deed::Cached), false, how(via, false, 2));
+            add([op; 2].map(Action::Cached), false, how(via, false, 2));
         }
     }
     for op in ROOT {
-        add([op; 2].map(Deed::Cached), false, how(Via::Root, false, 2));
+        add([op; 2].map(Action::Cached), false, how(Via::Root, false, 2));
     }
     let shared = Case {
         shared: true,
         ..how(Via::Dirs, false, 1)
     };
     for op in [Op::FailedOpen, Op::Stat, Op::OpenClose, Op::DupClose] {
-        add([op; 2].map(Deed::Cached), false, shared);
+        add([op; 2].map(Action::Cached), false, shared);
     }
     for (first, second, elsewhere) in WATCHED {
         add([first, second], elsewhere, how(Via::Dirs, false, 2));
     }
-    for deed in [Deed::Create, Deed::CreateUnlink] {
-        add([deed; 2], true, how(Via::Mounts, false, 2));
+    for action in [Action::Create, Action::CreateUnlink] {
+        add([action; 2], true, how(Via::Mounts, false, 2));
     }
     pairs
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
+pub(crate) enum Plant {
     /// Every timed burst of ours runs 64 times.
     Slow,
     /// Every operation allocates.
@@ -71,7 +71,7 @@ struct Words([AtomicU64; 16]);
 
 /// Where the faults strike. What shares memory with the tree shows more faults.
 #[derive(Debug, Default)]
-pub struct Field {
+pub(crate) struct Field {
     words: Box<Words>,
     parcel: Mutex<Option<Box<[u8; 48]>>>,
 }
@@ -79,7 +79,7 @@ pub struct Field {
 impl Field {
     /// Commits `plant` once, as task 0 or 1.
     #[inline(never)]
-    pub fn strike(&self, plant: Plant, task: usize) {
+    pub(crate) fn strike(&self, plant: Plant, task: usize) {
         let word = |at: usize| &self.words.0[at % 16];
         match plant {
             Plant::Slow | Plant::FivePercent => {}
@@ -99,7 +99,7 @@ impl Field {
 }
 
 /// How many operations are run for `ops` that were asked for.
-pub fn padded(plant: Option<Plant>, ops: u64) -> u64 {
+pub(crate) fn padded(plant: Option<Plant>, ops: u64) -> u64 {
     if plant == Some(Plant::FivePercent) {
         ops + ops / 20
     } else {

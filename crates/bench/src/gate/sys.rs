@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that can be sealed, and what a tracer of memory has to be told.
+//! Memory that can be sealed, and what a tracer of memory has to know.
 //!
 //! # States of the arena
 //! Unmapped -> open (what [`in_arena`] allocates lands in it) -> sealed ([`sealed`]: a store ends
@@ -18,24 +18,24 @@ use std::sync::atomic::{
 
 /// A named range of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     /// What lies there.
-    pub name: String,
+    pub(crate) name: String,
     /// Its first byte.
-    pub start: usize,
+    pub(crate) start: usize,
     /// How many there are.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Span {
     /// The range of `bytes` from `start`.
-    pub fn new(name: impl Into<String>, start: usize, bytes: usize) -> Self {
+    pub(crate) fn new(name: impl Into<String>, start: usize, bytes: usize) -> Self {
         let name = name.into();
         Self { name, start, bytes }
     }
 
     /// `name+offset` of an address that lies in it.
-    pub fn place(&self, at: usize) -> Option<String> {
+    pub(crate) fn place(&self, at: usize) -> Option<String> {
         let inside = (self.start..self.start + self.bytes).contains(&at);
         inside.then(|| format!("{}+{:#x}", self.name, at - self.start))
     }
@@ -47,7 +47,7 @@ const PAGE: usize = 4096;
 const REPORT_S: u32 = 20;
 
 /// The exit status of a process that stored to memory it may only read.
-pub const STORE_SEEN: i32 = 91;
+pub(crate) const STORE_SEEN: i32 = 91;
 /// The kernel's code for an access its page forbids; the libc crate lacks it.
 const SEGV_ACCERR: c_int = 2;
 
@@ -62,13 +62,13 @@ static ARENA_USED: AtomicUsize = AtomicUsize::new(0);
 static SEALED: AtomicPtr<Vec<Span>> = AtomicPtr::new(null_mut());
 
 /// Whether a block is the arena's, which is never given back.
-pub fn arena_holds(at: *mut u8) -> bool {
+pub(crate) fn arena_holds(at: *mut u8) -> bool {
     let start = ARENA_START.load(Relaxed);
     start != 0 && (start..start + ARENA_BYTES).contains(&(at as usize))
 }
 
 /// A block of the arena, if the calling thread allocates there now; null if it is full.
-pub fn arena_alloc(layout: Layout) -> Option<*mut u8> {
+pub(crate) fn arena_alloc(layout: Layout) -> Option<*mut u8> {
     if !IN_ARENA.try_with(Cell::get).unwrap_or(false) {
         return None;
     }
@@ -81,10 +81,7 @@ pub fn arena_alloc(layout: Layout) -> Option<*mut u8> {
 
 /// Runs `build` with every allocation of this thread in memory that [`sealed`] protects.
 /// It stays there until the process ends.
-///
-/// # Errors
-/// What mmap(2) says.
-pub fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
+pub(crate) fn in_arena<T>(build: impl FnOnce() -> T) -> io::Result<T> {
     if ARENA_START.load(Relaxed) == 0 {
         ARENA_START.store(map(0, ARENA_BYTES)?, Relaxed);
     }
@@ -115,7 +112,7 @@ fn map(at: usize, bytes: usize) -> io::Result<usize> {
 }
 
 /// The arena, this program's variables and `spans`: whole pages that may be shared.
-pub fn shared(spans: Vec<Span>) -> Vec<Span> {
+pub(crate) fn shared(spans: Vec<Span>) -> Vec<Span> {
     let used = ARENA_USED.load(Relaxed).next_multiple_of(PAGE);
     let arena = Span::new("arena", ARENA_START.load(Relaxed), used.min(ARENA_BYTES));
     let mut all = spans;
@@ -126,12 +123,9 @@ pub fn shared(spans: Vec<Span>) -> Vec<Span> {
 }
 
 /// Runs `body` with the arena, this program's variables and `spans` read-only: the first store to
-/// them ends the process with [`STORE_SEEN`] and says on standard error where it went and who
+/// them ends the process with [`STORE_SEEN`] and reports on standard error where it went and what
 /// made it.
-///
-/// # Errors
-/// What mprotect(2) says.
-pub fn sealed<T>(spans: Vec<Span>, body: impl FnOnce() -> T) -> io::Result<T> {
+pub(crate) fn sealed<T>(spans: Vec<Span>, body: impl FnOnce() -> T) -> io::Result<T> {
     let all: &'static Vec<Span> = Box::leak(Box::new(shared(spans)));
     SEALED.store(std::ptr::from_ref(all).cast_mut(), Relaxed);
     exit_on_forbidden_store();
@@ -158,19 +152,19 @@ fn protect(span: &Span, access: c_int) -> io::Result<()> {
 
 /// A loaded object: the program or a library.
 #[derive(Clone, Debug)]
-pub struct Object {
+pub(crate) struct Object {
     /// Its file; empty for the program itself.
-    pub name: String,
+    pub(crate) name: String,
     /// What is added to its file's addresses.
-    pub bias: usize,
+    pub(crate) bias: usize,
     /// Start and end of its code.
-    pub code: (usize, usize),
+    pub(crate) code: (usize, usize),
     /// Whole pages of variables, without those that are read-only by now.
     variables: Vec<(usize, usize)>,
 }
 
 /// Everything loaded, the program first.
-pub fn objects() -> Vec<Object> {
+pub(crate) fn objects() -> Vec<Object> {
     let mut out: Vec<Object> = Vec::new();
     // SAFETY: the callback gets the pointer to `out`, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut out).cast()) };
@@ -266,17 +260,14 @@ fn exit_on_forbidden_store() {
 
 /// Words whose addresses a tracer knows beforehand: a store to word `n` means event `n`.
 #[derive(Clone, Copy, Debug)]
-pub struct Marks(&'static [AtomicU64; MARKS]);
+pub(crate) struct Marks(&'static [AtomicU64; MARKS]);
 
 /// How many marks there are.
-pub const MARKS: usize = 8;
+pub(crate) const MARKS: usize = 8;
 
 impl Marks {
     /// Puts the words at this address, the start of a page.
-    ///
-    /// # Errors
-    /// What mmap(2) says, or that something is there already.
-    pub fn map(at: usize) -> io::Result<Self> {
+    pub(crate) fn map(at: usize) -> io::Result<Self> {
         let at = map(at, PAGE)? as *const [AtomicU64; MARKS];
         // SAFETY: a fresh page that is never unmapped; zero is a valid value of its words.
         Ok(Self(unsafe { &*at }))
@@ -284,7 +275,7 @@ impl Marks {
 
     /// Stores to word `event`; nothing is moved across it by the compiler.
     #[inline(always)]
-    pub fn set(self, event: usize) {
+    pub(crate) fn set(self, event: usize) {
         compiler_fence(Ordering::SeqCst);
         self.0[event % MARKS].store(1, Relaxed);
         compiler_fence(Ordering::SeqCst);

@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use openpath_abi::fcntl::O_RDONLY;
 
 use super::opens::{Laid, SETTINGS};
+use crate::cmd::Ask;
 use crate::create::sys::{Access, traced};
 use crate::error::Error;
 use crate::gate::sys::shared;
 use crate::row::Row;
-use crate::{Ask, gate, ours};
+use crate::{gate, ours};
 
 const LINE: usize = 64;
 const HEAT: usize = 8;
@@ -26,9 +27,6 @@ struct Lines {
 }
 
 /// The rows that are wanted.
-///
-/// # Errors
-/// As [`super::run`].
 pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for setting @ (flag, locked) in SETTINGS {
@@ -72,8 +70,8 @@ fn watch(laid: &Laid) -> Result<Lines, Error> {
 }
 
 fn sum(seen: &[(usize, Vec<Access>)]) -> Lines {
-    let touched = |who: usize| -> BTreeSet<usize> {
-        let own = seen.iter().filter(|(number, _)| *number == who);
+    let touched = |task: usize| -> BTreeSet<usize> {
+        let own = seen.iter().filter(|(number, _)| *number == task);
         own.flat_map(|(_, all)| all.iter().map(|one| one.at / LINE))
             .collect()
     };
@@ -107,7 +105,7 @@ mod tests {
         ];
         let lines = sum(&seen);
         assert_eq!((lines.read, lines.written), (1.5, 0.5));
-        assert_eq!(sum(&seen[..1]).read, 0.0, "nobody is met");
+        assert_eq!(sum(&seen[..1]).read, 0.0, "no other task");
         assert_eq!(sum(&[]).written, 0.0);
     }
 }

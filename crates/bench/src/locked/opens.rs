@@ -8,17 +8,19 @@ use openpath_abi::fcntl::{O_CREAT, O_RDONLY, O_RDWR};
 use openpath_abi::lock::{F_WRLCK, LOCK_SH};
 use openpath_vfs::{Task, Vfs};
 
+use crate::cmd::Ask;
 use crate::error::Error;
-use crate::harness::Steal;
+use crate::harness::Plan;
+use crate::ours;
 use crate::row::Row;
-use crate::team::{Make, Team, counts};
-use crate::{Ask, ours};
+use crate::scene::threads_max;
+use crate::threads::{Make, counts, ready};
 
 const LINE: usize = 64;
 /// Files that are made in the hope of one for each place; a heap lays most sizes out in turn.
 const TRIES: usize = 512;
 
-/// Flag or field, and whether somebody has locked the file.
+/// Flag or field, and whether the file is locked.
 pub(super) const SETTINGS: [(bool, bool); 4] =
     [(true, false), (false, false), (true, true), (false, true)];
 
@@ -27,13 +29,11 @@ pub(super) struct Laid {
     pub(super) vfs: Vfs,
     /// A path for each place in a line.
     paths: BTreeMap<usize, String>,
-    /// Who has locked them, if anybody.
+    /// The task that has locked them.
     _holder: Option<Task>,
 }
 
 impl Laid {
-    /// # Errors
-    /// `Setup` if it cannot be built.
     pub(super) fn new((flag, locked): (bool, bool)) -> Result<Self, Error> {
         let vfs = ours::tuned(|tuning| tuning.lock_context_flag = flag)?;
         let task = ours::task(&vfs)?;
@@ -71,79 +71,62 @@ impl Laid {
             .map_or(b"", |path| path.as_bytes())
     }
 
-    fn makes(&self, at: usize, threads: usize) -> Result<Vec<Make<'_>>, Error> {
+    fn makes(&self, at: usize) -> Result<Vec<Make<'_>>, Error> {
         let path = self.paths.get(&at).map_or(&b""[..], |path| path.as_bytes());
         let make = |_| {
             let task = ours::task(&self.vfs)?;
-            let make: Make<'_> = Box::new(move || {
-                Ok(Box::new(move |ops| {
-                    let wrong = |_: &u64| !ours::open_close(&task, path, O_RDONLY);
-                    (0..ops).filter(wrong).count() as u64
-                }))
-            });
-            Ok(make)
+            Ok(ready(move |ops| {
+                let wrong = |_: &u64| !ours::open_close(&task, path, O_RDONLY);
+                (0..ops).filter(wrong).count() as u64
+            }))
         };
-        (0..threads).map(make).collect()
+        (0..threads_max()).map(make).collect()
     }
 }
 
+/// Two of [`SETTINGS`] beside each other: what their row's name ends with, before and after the
+/// number of threads, the two, and what the second is called.
+const PAIRS: [(&str, &str, [usize; 2], &str); 3] = [
+    ("", "switch", [0, 1], "flag off"),
+    (", locked", "switch", [2, 3], "flag off"),
+    ("", "beside a locked one", [0, 2], "locked"),
+];
+
 /// The rows of all places that are wanted.
-///
-/// # Errors
-/// As [`super::run`].
-pub(super) fn rows(ask: &Ask, steal: &Steal) -> Result<Vec<Row>, Error> {
+pub(super) fn rows(ask: &Ask) -> Result<Vec<Row>, Error> {
     let counts = counts();
-    let names = |at| -> Vec<String> {
-        let pairs = counts.iter().flat_map(|count| pairs(at, *count));
-        pairs.map(|pair| pair.name).collect()
+    let name = |at: usize, count: usize, (of, what): (&str, &str)| {
+        format!("opens of an inode at {at}{of}, {count}T, {what}")
     };
-    let places: Vec<usize> = (0..LINE).filter(|at| ask.wants_any(&names(*at))).collect();
+    let wanted = |at: &usize| {
+        let mut names = counts
+            .iter()
+            .flat_map(|count| PAIRS.map(|(of, what, ..)| name(*at, *count, (of, what))));
+        names.any(|name| ask.wants(&name))
+    };
+    let places: Vec<usize> = (0..LINE).filter(wanted).collect();
     if places.is_empty() {
         return Ok(Vec::new());
     }
-    let sides = SETTINGS
-        .into_iter()
-        .map(Laid::new)
-        .collect::<Result<Vec<_>, _>>()?;
-    let threads = counts.iter().copied().max().unwrap_or(1);
+    let laid: Result<Vec<Laid>, Error> = SETTINGS.into_iter().map(Laid::new).collect();
+    let laid = laid?;
     let mut rows = Vec::new();
     for at in places {
-        if !sides.iter().all(|side| side.paths.contains_key(&at)) {
+        if !laid.iter().all(|laid| laid.paths.contains_key(&at)) {
             continue;
         }
-        let mut team = Team::default();
-        for side in &sides {
-            team.add(&format!("opens at {at}"), side.makes(at, threads)?);
+        let mut plan = Plan::default();
+        let mut sides = Vec::new();
+        for laid in &laid {
+            sides.push(plan.threads(&format!("opens at {at}"), laid.makes(at)?, &counts));
         }
-        let samples = team.run(&counts, ask.effort, steal)?;
         for (i, count) in counts.iter().enumerate() {
-            rows.extend(pairs(at, *count).map(|Pair { name, sides, label }| {
-                let [ours, peer] = sides.map(|side| &samples[side][i]);
-                Row::faster(&name, ours, label, peer)
-            }));
+            for (of, what, [ours, peer], label) in PAIRS {
+                let name = name(at, *count, (of, what));
+                plan.row(Row::faster, &name, sides[ours][i], label, sides[peer][i]);
+            }
         }
+        rows.extend(plan.run(ask)?);
     }
     Ok(rows)
-}
-
-/// Two of [`SETTINGS`] beside each other.
-struct Pair {
-    name: String,
-    sides: [usize; 2],
-    label: &'static str,
-}
-
-/// What is compared of so many threads at a place.
-fn pairs(at: usize, count: usize) -> [Pair; 3] {
-    let name = format!("opens of an inode at {at}");
-    let pair = |end: String, sides, label| Pair {
-        name: format!("{name}{end}"),
-        sides,
-        label,
-    };
-    [
-        pair(format!(", {count}T, switch"), [0, 1], "flag off"),
-        pair(format!(", locked, {count}T, switch"), [2, 3], "flag off"),
-        pair(format!(", {count}T, beside a locked one"), [0, 2], "locked"),
-    ]
 }

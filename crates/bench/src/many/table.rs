@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One table that grows to a million descriptors, is used when it is full, and is emptied.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 
 use openpath_vfs::{Fd, Task};
 
@@ -200,10 +200,7 @@ impl Lanes<'_> {
 /// The rows, by threads whose tables on the host are their own and go with them: one table grows
 /// by opens, another by duplicates.
 pub(super) fn rows(count: usize, host: &Host, clock: &Clock) -> Result<Vec<Row>, Error> {
-    let chain = Chain {
-        file: CString::from(FILE),
-        missing: CString::default(),
-    };
+    let chain = Chain::of(FILE);
     let vfs = ours::instance()?;
     ours::grow(&ours::task(&vfs)?, std::slice::from_ref(&chain))?;
     host.tmpfs.grow(&[chain])?;

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::Options;
+use super::Programs;
 use super::scene::Scene;
 use super::worker::Answer;
 use crate::error::Error;
@@ -57,12 +57,12 @@ impl Kind {
     }
 
     /// The program and its arguments, before those of the worker.
-    fn around(self, options: &Options, scene: &Scene) -> Command {
-        let exe = &options.exe;
+    fn around(self, programs: &Programs, scene: &Scene) -> Command {
+        let exe = &programs.bench;
         match self {
             Self::Disk | Self::Tmpfs => Command::new(exe),
             Self::Run => {
-                let mut run = Command::new(exe);
+                let mut run = Command::new(&programs.openpath);
                 run.args(["run", "--upper", "memory", "--"]).arg(exe);
                 run
             }
@@ -93,7 +93,7 @@ exec chroot "$0/all" "$@"
 "#;
 
 /// A place with its worker.
-pub(super) struct Place {
+pub(super) struct Environment {
     /// What it is.
     pub(super) kind: Kind,
     worker: Child,
@@ -101,19 +101,16 @@ pub(super) struct Place {
     answers: BufReader<ChildStdout>,
 }
 
-impl Place {
+impl Environment {
     /// Makes the place and starts its worker, which has answered once.
-    ///
-    /// # Errors
-    /// `Setup`: what it needs is not here, or it does not answer.
-    pub(super) fn enter(kind: Kind, options: &Options, scene: &Scene) -> Result<Self, Error> {
+    pub(super) fn enter(kind: Kind, programs: &Programs, scene: &Scene) -> Result<Self, Error> {
         let failed = |why: std::io::Error| Error::setup(kind.label(), why);
         let folder: &Path = match kind {
             Kind::Tmpfs => &scene.copy,
             _ => &scene.folder,
         };
-        let mut start = kind.around(options, scene);
-        start.arg("bench-worker").arg(folder);
+        let mut start = kind.around(programs, scene);
+        start.arg("worker").arg(folder);
         start.arg(folder.join("out").join(kind.label()));
         start.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut worker = start.spawn().map_err(failed)?;
@@ -133,9 +130,6 @@ impl Place {
     }
 
     /// Has a script done: its nanoseconds and what it printed.
-    ///
-    /// # Errors
-    /// `Setup`: the script or the place failed.
     pub(super) fn does(&mut self, script: &str) -> Result<(f64, String), Error> {
         let failed = |why: std::io::Error| Error::setup(self.kind.label(), why);
         let Some(asks) = &mut self.asks else {
@@ -156,7 +150,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Environment {
     fn drop(&mut self) {
         // The worker ends with its input, and the place with it.
         self.asks = None;

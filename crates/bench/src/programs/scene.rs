@@ -49,9 +49,6 @@ pub(super) struct Scene {
 
 impl Scene {
     /// Makes everything in a new folder of `options.folder`.
-    ///
-    /// # Errors
-    /// `Setup`, `NotPermitted`: a program is missing, there is no room, no tmpfs can be mounted.
     pub(super) fn make(options: &Options) -> Result<Self, Error> {
         let top = format!("openpath-bench-{}", std::process::id());
         let top = options.folder.join(top);
@@ -86,7 +83,7 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        // There is nobody to tell: what stays is below a folder with this process's number.
+        // No failure is reported: what stays is below a folder with this process's number.
         let _unmounted = shell("umount copy", &self.top);
         let _removed = fs::remove_dir_all(&self.top);
     }

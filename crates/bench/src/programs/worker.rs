@@ -4,7 +4,7 @@
 //! A line on its input is a script as a JSON string; a line on its output is an `Answer`.
 
 use std::io::{self, BufRead, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -21,11 +21,18 @@ pub(super) struct Answer {
     pub(super) failed: Option<String>,
 }
 
-/// Runs scripts in `folder` until the input ends; `OUT` tells them where to write.
-///
-/// # Errors
-/// What its input and output say, or that there is no shell.
-pub fn serve(folder: &Path, out: &Path) -> io::Result<()> {
+/// Where a worker works.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Worker {
+    /// Where scripts start.
+    folder: PathBuf,
+    /// Where they write.
+    out: PathBuf,
+}
+
+/// Runs scripts until the input ends; `OUT` tells them where to write.
+pub(crate) fn serve(worker: &Worker) -> io::Result<()> {
+    let Worker { folder, out } = worker;
     let (input, mut output) = (io::stdin().lock(), io::stdout().lock());
     for line in input.lines() {
         let script: String = serde_json::from_str(&line?)?;

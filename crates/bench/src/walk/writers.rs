@@ -8,7 +8,7 @@ use openpath_vfs::Task;
 
 use super::Options;
 use crate::error::Error;
-use crate::harness::{Heat, Id, Steal, Suite};
+use crate::harness::{Heat, Plan};
 use crate::ours;
 use crate::row::Row;
 
@@ -30,44 +30,49 @@ enum Change {
     Chmod,
 }
 
-pub(super) fn rows(options: &Options, steal: &Steal) -> Result<Vec<Row>, Error> {
-    let named = |change| match change {
-        Change::Rename => ["big-dir rename", "big-dir rename, then open"],
-        Change::Chmod => ["big-dir chmod", "big-dir chmod, then open"],
-    };
-    let all = [Change::Rename, Change::Chmod];
-    let wanted = |change| named(change).iter().any(|name| options.wants(name));
-    if !all.into_iter().any(wanted) {
+/// A change, and its rows: of itself, and of it with an open of the deep file after it.
+const CHANGES: [(Change, [&str; 2]); 2] = [
+    (
+        Change::Rename,
+        ["big-dir rename", "big-dir rename, then open"],
+    ),
+    (Change::Chmod, ["big-dir chmod", "big-dir chmod, then open"]),
+];
+
+pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
+    let ask = &options.ask;
+    if !CHANGES.iter().any(|(_, names)| ask.wants_any(names)) {
         return Ok(Vec::new());
     }
     let vfs = ours::instance()?;
-    let task = ours::task(&vfs)?;
-    let small = Dir::grow(&task, [b"/small-a", b"/small-b"], FEW)?;
-    let big = Dir::grow(&task, [b"/big-a", b"/big-b"], options.dentries)?;
+    let task = &ours::task(&vfs)?;
+    let small = Dir::grow(task, [b"/small-a", b"/small-b"], FEW)?;
+    let big = Dir::grow(task, [b"/big-a", b"/big-b"], options.dentries)?;
+    let cached = options.dentries + options.dentries / FANOUT;
     let mut out = Vec::new();
-    for change in all.into_iter().filter(|&change| wanted(change)) {
-        let mut suite = Suite::default();
-        let ids: Vec<Id> = [false, true]
-            .into_iter()
-            .flat_map(|open| [(&big, open, options.turns()), (&small, open, 1)])
-            .map(|(dir, open, turns)| {
-                let task = &task;
-                let burst = move |ops| (0..ops * turns).map(|_| dir.turn(task, change, open)).sum();
-                suite.add("directory change", Heat::Cold, || Ok(()), burst)
-            })
-            .collect();
-        let measured = suite.run(options.effort, steal)?;
-        for (name, id) in named(change).iter().zip(ids.chunks(2)) {
-            let few = format!("{FEW} cached");
-            let row = Row::growth(name, &measured[id[0]], &few, &measured[id[1]]);
-            out.push(row.with_note(&format!("{} cached", big_size(options.dentries))));
+    for (change, names) in CHANGES {
+        let mut plan = Plan::default();
+        for (name, open) in names.into_iter().zip([false, true]) {
+            let sides = [(&big, ask.repeats()), (&small, 1)].map(|(dir, repeats)| {
+                let burst = move |ops| {
+                    (0..ops * repeats)
+                        .map(|_| dir.turn(task, change, open))
+                        .sum()
+                };
+                plan.add(name, Heat::Cold, || Ok(()), burst)
+            });
+            plan.row(
+                Row::growth,
+                name,
+                sides[0],
+                &format!("{FEW} cached"),
+                sides[1],
+            )
+            .note(&format!("{cached} cached"));
         }
+        out.extend(plan.run(ask)?);
     }
     Ok(out)
-}
-
-fn big_size(dentries: usize) -> usize {
-    dentries + dentries / FANOUT
 }
 
 impl Dir {

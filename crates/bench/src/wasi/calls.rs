@@ -4,11 +4,11 @@
 use wasmtime::Engine;
 
 use super::inside::{Loop, Side, module};
-use super::peer::{self, Way};
+use super::peer::{self, Blocking};
 use super::tree::{Scratch, Tree};
 use super::{Options, ours};
 use crate::error::Error;
-use crate::harness::{Heat, Steal, Suite};
+use crate::harness::{Heat, Plan};
 use crate::row::Row;
 
 /// A loop at a level, if it has one, and what its rows begin with.
@@ -35,7 +35,8 @@ fn groups(tree: &Tree) -> Vec<Group> {
 
 /// The names of the rows of a group.
 fn names(group: &Group) -> [String; 3] {
-    [Way::Pool.label(), Way::Blocking.label(), HOST].map(|end| format!("{}, {end}", group.name))
+    [Blocking::Pool.label(), Blocking::InPlace.label(), HOST]
+        .map(|end| format!("{}, {end}", group.name))
 }
 
 /// What the names of rows of the host back end end with.
@@ -55,31 +56,35 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let mut ours = ours::in_memory(&module, &tree)?;
     let mut on_host = ours::on_host(&module, dir, &tree)?;
     let [mut pool, mut blocking] = [
-        peer::inside(Way::Pool, &module, dir, &tree)?,
-        peer::inside(Way::Blocking, &module, dir, &tree)?,
+        peer::inside(Blocking::Pool, &module, dir, &tree)?,
+        peer::inside(Blocking::InPlace, &module, dir, &tree)?,
     ];
     let mut sides: [(&str, Heat, &mut dyn Side); 4] = [
         ("ours", Heat::Warm, &mut ours),
         ("ours on the host", Heat::Warm, &mut on_host),
-        (Way::Pool.label(), Heat::Offloaded, &mut pool),
-        (Way::Blocking.label(), Heat::Warm, &mut blocking),
+        (Blocking::Pool.label(), Heat::Offloaded, &mut pool),
+        (Blocking::InPlace.label(), Heat::Warm, &mut blocking),
     ];
-    let steal = Steal::open();
     let mut rows = Vec::new();
     for group in wanted {
-        let mut suite = Suite::of(group.what.paths());
-        let ids = sides.each_mut().map(|(label, heat, side)| {
+        let mut plan = Plan::of(group.what.paths());
+        let [ours, on_host, pool, blocking] = sides.each_mut().map(|(label, heat, side)| {
             let label = format!("{}, {label}", group.name);
             let burst = |ops| side.burst(group.what, group.level, ops);
-            suite.add(&label, *heat, || Ok(()), burst)
+            plan.add(&label, *heat, || Ok(()), burst)
         });
-        let out = suite.run(options.ask.effort, &steal)?;
-        let [ours, on_host, pool, blocking] = ids.map(|id| &out[id]);
         let [to_pool, to_blocking, host] = names(&group);
-        rows.push(Row::faster(&to_pool, ours, Way::Pool.label(), pool));
+        plan.row(Row::faster, &to_pool, ours, Blocking::Pool.label(), pool);
         for (name, ours) in [(to_blocking, ours), (host, on_host)] {
-            rows.push(Row::faster(&name, ours, Way::Blocking.label(), blocking));
+            plan.row(
+                Row::faster,
+                &name,
+                ours,
+                Blocking::InPlace.label(),
+                blocking,
+            );
         }
+        rows.extend(plan.run(&options.ask)?);
     }
     Ok(rows)
 }

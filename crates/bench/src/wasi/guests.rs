@@ -16,9 +16,10 @@ use openpath_vfs::{Cred, SuperBlock, TenantLimits, Vfs};
 use openpath_wasi::{Guest, OpenpathWasi};
 use wasmtime::{Config, Engine, Linker, Module, Store};
 
-use super::peer::{self, Way};
+use super::peer::{self, Blocking};
 use super::tree::Scratch;
 use super::{Options, engine, meeting, ours};
+use crate::cmd::tell;
 use crate::error::Error;
 use crate::memory::Resident;
 use crate::row::{Peer, Row};
@@ -73,7 +74,7 @@ const TEXT: &str = r#"(module
     (call $fd_close (i32.load (i32.const 0)))))"#;
 
 /// The image, and the instance that it is mounted in.
-pub(super) struct House {
+pub(super) struct Image {
     pub(super) vfs: Vfs,
     image: Arc<SuperBlock>,
 }
@@ -82,7 +83,7 @@ fn failed(errno: openpath_abi::Errno) -> Error {
     Error::setup("make a guest", errno)
 }
 
-impl House {
+impl Image {
     pub(super) fn new() -> Result<Self, Error> {
         let image = MemFs::new(MemOptions::default());
         {
@@ -145,19 +146,12 @@ pub(super) fn use_file(guest: &Guest, shape: Shape) -> Result<(), Error> {
     task.close(dir).map_err(failed)
 }
 
-/// What the names of the rows end with: stores, and what takes a crowd.
+/// What the names of the rows end with: stores, and what takes a one.
 const STORES: &str = "common stores";
-const OF_CROWDS: [&str; 3] = ["bytes", "bytes of an instance", "started a second"];
-
-/// The names of the rows.
-pub(super) fn names() -> Vec<String> {
-    let ends = || OF_CROWDS.into_iter().chain([STORES]);
-    let names = |shape: Shape| ends().map(move |end| format!("{}, {end}", shape.name()));
-    Shape::ALL.into_iter().flat_map(names).collect()
-}
+const OF_MANY: [&str; 3] = ["bytes", "bytes of an instance", "started a second"];
 
 /// Guests of one shape, and what they took.
-struct Crowd {
+struct Made {
     shape: Shape,
     guests: Vec<Guest>,
     bytes: f64,
@@ -170,15 +164,15 @@ struct Started {
     seconds: f64,
 }
 
-fn crowd(house: &House, shape: Shape, count: usize, memory: &Resident) -> Result<Crowd, Error> {
+fn make(image: &Image, shape: Shape, count: usize, memory: &Resident) -> Result<Made, Error> {
     let mut guests = Vec::with_capacity(count);
     let (before, begun) = (memory.bytes()?, Instant::now());
     for _ in 0..count {
-        guests.push(house.guest(shape)?);
+        guests.push(image.guest(shape)?);
     }
     let seconds = begun.elapsed().as_secs_f64();
     let bytes = memory.bytes()?.saturating_sub(before) as f64 / count as f64;
-    Ok(Crowd {
+    Ok(Made {
         shape,
         guests,
         bytes,
@@ -219,26 +213,23 @@ fn start<T: 'static>(
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let count = options.guests;
     let mut shapes = Shape::ALL.to_vec();
-    options.ask.keep_groups(&mut shapes, |shape| shape.name());
     let wants = |shape: &Shape, end: &str| options.ask.wants(&format!("{}, {end}", shape.name()));
-    let tell = options.ask.effort.tell;
     let mut rows = Vec::new();
     for &shape in shapes.iter().filter(|shape| wants(shape, STORES)) {
         tell(&format!("{}, {STORES}", shape.name()));
-        let stores = meeting::count(shape)?;
-        rows.push(meeting::row(shape, &stores));
+        rows.push(meeting::row(shape)?);
     }
-    shapes.retain(|shape| OF_CROWDS.iter().any(|end| wants(shape, end)));
+    shapes.retain(|shape| OF_MANY.iter().any(|end| wants(shape, end)));
     if shapes.is_empty() {
         return Ok(rows);
     }
     tell(&format!("wasi guests, {count} of each kind"));
-    let house = House::new()?;
+    let image = Image::new()?;
     let memory = Resident::open()?;
-    let crowds = shapes
+    let made = shapes
         .iter()
-        .map(|&shape| crowd(&house, shape, count, &memory));
-    let crowds = crowds.collect::<Result<Vec<_>, _>>()?;
+        .map(|&shape| make(&image, shape, count, &memory));
+    let made = made.collect::<Result<Vec<_>, _>>()?;
     let mut config = Config::new();
     // Memories that take no more than they have: 10,000 of the default fill the address space.
     config
@@ -248,28 +239,28 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let module = Module::new(&of, TEXT).map_err(engine("compile the guest"))?;
     let scratch = Scratch::new(&options.folder)?;
     let dir = scratch.path().join("dir-3");
-    let made =
+    let laid =
         std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join("file-14"), "x"));
-    made.map_err(|why| Error::host("create the tree on the host", why))?;
-    let peers = (0..count).map(|_| peer::context(Way::Blocking, scratch.path()));
+    laid.map_err(|why| Error::host("create the tree on the host", why))?;
+    let peers = (0..count).map(|_| peer::context(Blocking::InPlace, scratch.path()));
     let peer = start(&peer::linker(&of)?, &module, peers, &memory)?;
-    for crowd in crowds {
-        let name = crowd.shape.name();
+    for one in made {
+        let name = one.shape.name();
         rows.push(
-            Row::count(&format!("{name}, bytes"), "B", crowd.bytes)
+            Row::count(&format!("{name}, bytes"), "B", one.bytes)
                 .with_note("without an instance; has used a file of the image"),
         );
-        let guests = crowd.guests.into_iter().map(Ok);
+        let guests = one.guests.into_iter().map(Ok);
         let started = start(&ours::linker(&of)?, &module, guests, &memory)?;
         rows.push(Row::count(
             &format!("{name}, bytes of an instance"),
             "B",
             started.bytes,
         ));
-        let seconds = crowd.seconds / count as f64 + started.seconds;
+        let seconds = one.seconds / count as f64 + started.seconds;
         let mut row = Row::count(&format!("{name}, started a second"), "/s", 1.0 / seconds);
         row.peer = Some(Peer {
-            label: Way::Blocking.label().to_owned(),
+            label: Blocking::InPlace.label().to_owned(),
             value: 1.0 / peer.seconds,
             spread: None,
         });

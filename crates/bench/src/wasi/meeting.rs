@@ -5,11 +5,10 @@
 //! Everything is built by another thread in an arena, guests and all; then two of the guests open
 //! the same files by turns, and every store is written down.
 
-use std::collections::HashMap;
-
 use openpath_wasi::Guest;
 
-use super::guests::{House, Shape, use_file};
+use super::guests::{Image, Shape, use_file};
+use crate::create::stores::{Stores, name_of, sum};
 use crate::create::sys::logged;
 use crate::error::Error;
 use crate::gate;
@@ -19,52 +18,38 @@ use crate::row::Row;
 /// How often each opens before anything is counted, and then counted.
 const HEAT: usize = 8;
 const ROUNDS: usize = 16;
-const LINE: usize = 64;
-/// Guests in the house.
+/// Guests in the image.
 const GUESTS: usize = 16;
 
-/// Stores of one open and close.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Stores {
-    /// To lines that both guests store to.
-    common: f64,
-    /// All.
-    all: f64,
-    /// Where the common ones go.
-    places: Vec<String>,
-}
-
-pub(super) fn row(shape: Shape, stores: &Stores) -> Row {
-    let name = format!("{}, common stores", shape.name());
+/// The row of one open and close.
+pub(super) fn row(shape: Shape) -> Result<Row, Error> {
+    let stores = count(shape)?;
     let mut note = format!("{:.1} stores in all", stores.all);
-    if !stores.places.is_empty() {
-        note.push_str(&format!("; {}", stores.places.join(" ")));
+    for (name, count) in &stores.places {
+        note.push_str(&format!("; {name} {count:.1}"));
     }
-    Row::count(&name, "", stores.common).with_note(&note)
+    let name = format!("{}, common stores", shape.name());
+    Ok(Row::count(&name, "", stores.common).with_note(&note))
 }
 
-/// Counts them.
-///
-/// # Errors
-/// `Setup` if the guests cannot be built or watched.
-pub(super) fn count(shape: Shape) -> Result<Stores, Error> {
+fn count(shape: Shape) -> Result<Stores, Error> {
     let build = || {
-        let house = House::new()?;
-        let guests = (0..GUESTS).map(|_| house.guest(shape));
+        let image = Image::new()?;
+        let guests = (0..GUESTS).map(|_| image.guest(shape));
         let guests = guests.collect::<Result<Vec<_>, _>>()?;
-        Ok((house, guests))
+        Ok((image, guests))
     };
-    gate::apart(build, |(house, guests)| watch(shape, &house, &guests))
+    gate::apart(build, |(image, guests)| watch(shape, &image, &guests))
 }
 
-fn watch(shape: Shape, house: &House, guests: &[Guest]) -> Result<Stores, Error> {
+fn watch(shape: Shape, image: &Image, guests: &[Guest]) -> Result<Stores, Error> {
     let pair = [&guests[GUESTS / 2 - 1], &guests[GUESTS / 2]];
     for _ in 0..HEAT {
         for guest in pair {
             use_file(guest, shape)?;
         }
     }
-    let spans = shared(gate::spans(&house.vfs));
+    let spans = shared(gate::spans(&image.vfs));
     let names = spans.clone();
     let seen = logged(spans, |log| {
         let mut seen = Vec::with_capacity(2 * ROUNDS);
@@ -81,29 +66,6 @@ fn watch(shape: Shape, house: &House, guests: &[Guest]) -> Result<Stores, Error>
     if seen.iter().any(|(_, used, _)| !used) {
         return Err(Error::Wrong(format!("{}: an open", shape.name())));
     }
-    let mut owner: HashMap<usize, Option<usize>> = HashMap::new();
-    for (n, _, stores) in &seen {
-        for at in stores {
-            let line = owner.entry(at / LINE).or_insert(Some(*n));
-            *line = line.filter(|known| known == n);
-        }
-    }
-    let all = || seen.iter().flat_map(|(_, _, stores)| stores);
-    let common: Vec<usize> = all()
-        .filter(|&at| owner[&(at / LINE)].is_none())
-        .copied()
-        .collect();
-    let mut places: Vec<String> = common
-        .iter()
-        .filter_map(|at| names.iter().find_map(|span| span.place(*at)))
-        .collect();
-    places.sort();
-    places.dedup();
-    places.truncate(4);
-    let each = |count: usize| count as f64 / seen.len() as f64;
-    Ok(Stores {
-        common: each(common.len()),
-        all: each(all().count()),
-        places,
-    })
+    let seen: Vec<(usize, Vec<usize>)> = seen.into_iter().map(|(n, _, at)| (n, at)).collect();
+    Ok(sum(&seen, |_| false, |at| name_of(&names, at)))
 }

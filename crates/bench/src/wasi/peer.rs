@@ -14,30 +14,30 @@ use crate::error::Error;
 
 /// How it treats a call that may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Blocking {
     /// A thread of a pool does it.
     Pool,
     /// The guest's own thread does it (`allow_blocking_current_thread`).
-    Blocking,
+    InPlace,
 }
 
-impl Way {
-    pub(super) const ALL: [Self; 2] = [Self::Pool, Self::Blocking];
+impl Blocking {
+    pub(super) const ALL: [Self; 2] = [Self::Pool, Self::InPlace];
 
     /// What rows call it.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Pool => "default",
-            Self::Blocking => "blocking",
+            Self::InPlace => "blocking",
         }
     }
 }
 
 /// What a guest has whose descriptor 3 is `dir`.
-pub(super) fn context(way: Way, dir: &Path) -> Result<WasiP1Ctx, Error> {
+pub(super) fn context(way: Blocking, dir: &Path) -> Result<WasiP1Ctx, Error> {
     let mut builder = WasiCtxBuilder::new();
     // What is opened before this stays as it was.
-    builder.allow_blocking_current_thread(way == Way::Blocking);
+    builder.allow_blocking_current_thread(way == Blocking::InPlace);
     builder
         .preopened_dir(dir, "/", FsPerms::ReadWrite)
         .map_err(engine("open the directory"))?;
@@ -53,7 +53,7 @@ pub(super) fn linker(of: &wasmtime::Engine) -> Result<Linker<WasiP1Ctx>, Error> 
 
 /// A guest of it.
 pub(super) fn inside(
-    way: Way,
+    way: Blocking,
     module: &Module,
     dir: &Path,
     tree: &Tree,

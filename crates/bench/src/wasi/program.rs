@@ -8,11 +8,11 @@ use openpath_mem::{MemFs, MemOptions};
 use wasmtime::{Engine, Linker, Module};
 
 use super::inside::{Inside, Loop, Side, module};
-use super::peer::{self, Way};
+use super::peer::{self, Blocking};
 use super::tree::{Scratch, Tree};
 use super::{Options, ours};
 use crate::error::Error;
-use crate::harness::{Heat, Steal, Suite};
+use crate::harness::{Heat, Plan};
 use crate::row::Row;
 
 /// What its rows begin with.
@@ -29,20 +29,18 @@ const STEPS: [(Loop, u64); 4] = [
 ];
 
 /// What the names of the rows begin with.
-pub(super) fn names() -> Vec<String> {
-    Way::ALL
-        .map(|way| format!("{NAME}, {}", way.label()))
-        .into()
+fn names() -> [String; 2] {
+    Blocking::ALL.map(|way| format!("{NAME}, {}", way.label()))
 }
 
 /// Where programs run, one after the other.
-struct Place<'a, T: 'static> {
+struct Host<'a, T: 'static> {
     linker: Linker<T>,
     module: &'a Module,
     tree: &'a Tree,
 }
 
-impl<T> Place<'_, T> {
+impl<T> Host<'_, T> {
     /// Runs so many programs; how many answers were wrong.
     fn burst(&self, ops: u64, make: impl Fn() -> Result<T, Error>) -> u64 {
         (0..ops).map(|_| self.run(make()).unwrap_or(1)).sum()
@@ -68,40 +66,33 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
     let vfs = crate::ours::over(root)?;
     tree.grow(&crate::ours::task(&vfs)?)?;
     let tree = &tree;
-    let mine = Place {
+    let mine = Host {
         linker: ours::linker(module.engine())?,
         module,
         tree,
     };
-    let theirs = Place {
+    let theirs = Host {
         linker: peer::linker(module.engine())?,
         module,
         tree,
     };
     // What fails is said here, not counted as a wrong answer.
     mine.run(ours::guest(&vfs))?;
-    for way in Way::ALL {
+    for way in Blocking::ALL {
         theirs.run(peer::context(way, dir))?;
     }
     // Each program walks every path.
-    let mut suite = Suite::of(1);
+    let mut plan = Plan::of(1);
     let label = |side: &str| format!("{NAME}, {side}");
-    let id = suite.add(
-        &label("ours"),
-        Heat::Warm,
-        || Ok(()),
-        |ops| mine.burst(ops, || ours::guest(&vfs)),
-    );
-    let peers = [(Way::Pool, Heat::Offloaded), (Way::Blocking, Heat::Warm)].map(|(way, heat)| {
-        let theirs = &theirs;
+    let ours = plan.ours(&label("ours"), |ops| mine.burst(ops, || ours::guest(&vfs)));
+    for (way, heat) in [
+        (Blocking::Pool, Heat::Offloaded),
+        (Blocking::InPlace, Heat::Warm),
+    ] {
+        let (theirs, name) = (&theirs, label(way.label()));
         let burst = move |ops| theirs.burst(ops, || peer::context(way, dir));
-        (way, suite.add(&label(way.label()), heat, || Ok(()), burst))
-    });
-    let out = suite.run(options.ask.effort, &Steal::open())?;
-    Ok(peers
-        .map(|(way, peer)| {
-            let name = label(way.label());
-            Row::faster(&name, &out[id], way.label(), &out[peer])
-        })
-        .into())
+        let peer = plan.add(&name, heat, || Ok(()), burst);
+        plan.row(Row::faster, &name, ours, way.label(), peer);
+    }
+    plan.run(&options.ask)
 }

@@ -7,27 +7,29 @@
 //! R1. Sides run by turns, each round beginning with another; the first round warms up. However
 //!     long they take, there are as many rounds as say something.
 //! R2. Every run must end as the first one did and say the same, or the benchmark ends.
-//! R3. A round in which the machine below stole time counts as any other: one run is too long to
+//! R3. A round in which the hypervisor stole time counts as any other: one run is too long to
 //!     find a moment without, and it meets all alike.
 
 mod load;
 mod sides;
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::time::Instant;
 
 use super::Options;
-use super::peer::Way;
+use super::peer::Blocking;
+use crate::cmd::tell;
 use crate::error::Error;
-use crate::harness::Effort;
-use crate::row::{Row, WINDOWS_MIN};
-use crate::stats::Samples;
+use crate::harness::Plan;
+use crate::row::Row;
 use load::Load;
-use sides::{NATIVE, Place, Side};
+use sides::{Ended, NATIVE, Program, Side};
 
 /// The names of a program's rows.
 fn names(load: &Load) -> [String; 3] {
-    [Way::Pool.label(), Way::Blocking.label(), NATIVE].map(|end| format!("{}, {end}", load.name))
+    [Blocking::Pool.label(), Blocking::InPlace.label(), NATIVE]
+        .map(|end| format!("{}, {end}", load.name))
 }
 
 pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
@@ -44,63 +46,56 @@ pub(super) fn rows(options: &Options) -> Result<Vec<Row>, Error> {
 }
 
 /// The rows of one program.
-fn of(load: &Load, programs: &Path, options: &Options) -> Result<[Row; 3], Error> {
-    let effort = options.ask.effort;
-    (effort.tell)(&format!("{}, which is compiled first", load.name));
-    let place = Place::new(load, programs, &options.folder)?;
-    let sides = place.sides();
-    let [mine, pool, blocking, process] = measure(&load.name, &sides, effort)?;
+fn of(load: &Load, programs: &Path, options: &Options) -> Result<Vec<Row>, Error> {
+    tell(&format!("{}, which is compiled first", load.name));
+    let program = Program::new(load, programs, &options.folder)?;
+    // R2
+    let first = RefCell::new(None);
+    let mut plan = Plan::long();
+    let [mine, pool, blocking, process] = program.sides().map(|side| {
+        let (name, first) = (&load.name, &first);
+        plan.own(&format!("{name}, {}", side.label), move || {
+            run_once(name, &side, first)
+        })
+    });
     let [to_pool, to_blocking, to_process] = names(load);
-    Ok([
-        Row::faster(&to_pool, &mine, Way::Pool.label(), &pool),
-        Row::faster(&to_blocking, &mine, Way::Blocking.label(), &blocking),
-        Row::growth(&to_process, &mine, NATIVE, &process),
-    ])
+    plan.row(Row::faster, &to_pool, mine, Blocking::Pool.label(), pool);
+    plan.row(
+        Row::faster,
+        &to_blocking,
+        mine,
+        Blocking::InPlace.label(),
+        blocking,
+    );
+    plan.row(Row::growth, &to_process, mine, NATIVE, process);
+    plan.run(&options.ask)
 }
 
-/// Runs all sides by turns: what the runs of each took, in nanoseconds.
-fn measure<const N: usize>(
-    name: &str,
-    sides: &[Side<'_>; N],
-    effort: Effort,
-) -> Result<[Samples; N], Error> {
-    let mut times = [const { Vec::new() }; N];
-    let mut first = None;
-    let begun = Instant::now();
-    for round in 0..=effort.rounds {
-        if round > WINDOWS_MIN && begun.elapsed() > effort.time {
-            break;
-        }
-        for i in (0..N).map(|i| (i + round) % N) {
-            let side = &sides[i];
-            (side.clear)()?;
-            let start = Instant::now();
-            let ended = (side.run)()?;
-            let took = start.elapsed();
-            // R2
-            if *first.get_or_insert_with(|| ended.clone()) != ended {
-                let text = String::from_utf8_lossy(&ended.said);
-                let text: String = text.chars().take(200).collect();
-                let (label, status) = (side.label, ended.status);
-                let what = format!("{name}, {label}: status {status}, and it says {text:?}");
-                return Err(Error::Wrong(what));
-            }
-            if round > 0 {
-                times[i].push(took.as_nanos() as f64);
-            }
-        }
+/// Runs a side: what it took, in nanoseconds.
+fn run_once(name: &str, side: &Side<'_>, first: &RefCell<Option<Ended>>) -> Result<f64, Error> {
+    (side.clear)()?;
+    let start = Instant::now();
+    let ended = (side.run)()?;
+    let took = start.elapsed();
+    if *first.borrow_mut().get_or_insert_with(|| ended.clone()) == ended {
+        return Ok(took.as_nanos() as f64);
     }
-    Ok(times.map(|times| Samples::new(times, 0)))
+    let text = String::from_utf8_lossy(&ended.said);
+    let text: String = text.chars().take(200).collect();
+    let (label, status) = (side.label, ended.status);
+    Err(Error::Wrong(format!(
+        "{name}, {label}: status {status}, and it says {text:?}"
+    )))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::silent;
+    use crate::chart::Picture;
+    use crate::cmd::Ask;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
-    use std::time::Duration;
 
     /// Makes the directory `left`, says what the file `word` holds, and exits with 3.
     const GUEST: &str = r#"(module
@@ -138,7 +133,7 @@ mod tests {
         dir
     }
 
-    fn run(name: &str, script: &str, rounds: usize) -> Result<[Row; 3], Error> {
+    fn run(name: &str, script: &str, rounds: usize) -> Result<Vec<Row>, Error> {
         let load = Load {
             name: "wasi word".to_owned(),
             program: "word",
@@ -148,19 +143,12 @@ mod tests {
             leaves: Some("left"),
         };
         let dir = programs(name, script);
-        let effort = Effort {
-            rounds,
-            time: Duration::from_secs(60),
-            tell: silent,
-        };
         let options = Options {
-            ask: crate::Ask {
-                effort,
-                filter: None,
-            },
+            ask: Ask::rounds(rounds),
             folder: std::env::temp_dir(),
             guests: 1,
             programs: Some(dir.clone()),
+            picture: Picture::default(),
         };
         let rows = of(&load, &dir, &options);
         fs::remove_dir_all(dir).unwrap();

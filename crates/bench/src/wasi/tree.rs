@@ -118,7 +118,7 @@ impl Tree {
     }
 }
 
-/// A directory of the host's that nobody else has, and that goes when this does.
+/// A directory of the host's of this process alone, removed when this is dropped.
 pub(super) struct Scratch(PathBuf);
 
 /// So many of one process at once.

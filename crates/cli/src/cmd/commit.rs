@@ -6,11 +6,13 @@ mod bars;
 use crate::Outcome;
 use crate::cmd::diff::Text;
 use crate::console;
+use crate::error::Error;
 use crate::summary::{change_json, list, sign, text_of};
 use anstyle::AnsiColor;
 use bars::Bars;
-use openpath_bench::Error;
-use openpath_run::{Change, Commit, Conflict, Did, Kept, PathBytes, Refusal, Side, Undone, spec};
+use openpath_run::{
+    Change, Commit, Conflict, Did, Kept, PathBytes, Refusal, Side, Undone, What, spec,
+};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -20,7 +22,8 @@ const TEXT_MAX: usize = 4 << 20;
 
 /// How a commit ends.
 const STATUS: &str = "Exit status: 0 done, or there was nothing to do; 1 others changed the same, \
-    and nothing was done; 2 it could not be done.";
+    and nothing was done; 2 it could not be done. A commit that is done ends with 0 also if its \
+    list cannot be written; a line on standard error says so.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = STATUS)]
@@ -57,6 +60,8 @@ struct Told {
     conflicts: Vec<Both>,
     /// What was done, in a word.
     done: &'static str,
+    /// It was about the undoing of a commit, which was interrupted.
+    of_undo: bool,
 }
 
 /// What was changed on both sides.
@@ -74,11 +79,19 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Error> {
     } else {
         as_text(&told)
     };
-    console::put(&text)?;
-    if is_refused(&told) {
-        return Ok(Outcome::Shortfall);
+    let is_refused = is_refused(&told);
+    match console::put(&text) {
+        // What is done is done.
+        Err(why) if told.done != "possible" => console::warn(&format!(
+            "openpath: {}; the list cannot be written: {why}",
+            line(&told)
+        )),
+        put => put?,
     }
-    Ok(Outcome::Done)
+    Ok(match is_refused {
+        true => Outcome::Shortfall,
+        false => Outcome::Done,
+    })
 }
 
 /// Whether nothing was done because of conflicts.
@@ -93,14 +106,19 @@ fn attempt(args: &Args) -> Result<Told, Refusal> {
         changes,
         conflicts: Vec::new(),
         done,
+        of_undo: false,
     };
     if args.undo {
         let undone = openpath_run::undo(&kept, args.force, &mut bars)?;
         return Ok(back(undone, args.force, ["not undone", "undone"]));
     }
     if args.go_on {
-        let changes = openpath_run::resume(&kept, &mut bars)?;
-        return Ok(plain(changes, "finished"));
+        let resumed = openpath_run::resume(&kept, &mut bars)?;
+        let done = match resumed.undone {
+            true => "undone",
+            false => "finished",
+        };
+        return Ok(plain(resumed.changes, done));
     }
     if args.abort {
         let undone = openpath_run::abort(&kept, args.force, &mut bars)?;
@@ -112,6 +130,7 @@ fn attempt(args: &Args) -> Result<Told, Refusal> {
 /// What going back came to: the first word if it was refused, else the second.
 fn back(undone: Undone, force: bool, [refused, done]: [&'static str; 2]) -> Told {
     let is_refused = !force && !undone.conflicts.is_empty();
+    let of_undo = undone.of_undo;
     let conflicts = undone.conflicts.into_iter().map(|conflict| Both {
         conflict,
         what: "committed",
@@ -120,7 +139,13 @@ fn back(undone: Undone, force: bool, [refused, done]: [&'static str; 2]) -> Told
     Told {
         changes: undone.changes,
         conflicts: conflicts.collect(),
-        done: if is_refused { refused } else { done },
+        // An undo that is taken back to its end is one that is finished.
+        done: match (is_refused, of_undo) {
+            (true, _) => refused,
+            (false, true) => "undone",
+            (false, false) => done,
+        },
+        of_undo,
     }
 }
 
@@ -140,6 +165,10 @@ fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
                 None => "deleted",
                 // What others removed was there when the view changed it.
                 Some("added") if conflict.did == Did::Removed => "changed",
+                // A directory that both sides made.
+                Some("modified") if conflict.did == Did::Made && change.is_some_and(is_dir) => {
+                    "added"
+                }
                 Some(word) => word,
             },
             diff: difference(&commit, conflict),
@@ -158,7 +187,12 @@ fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
         changes,
         conflicts,
         done,
+        of_undo: false,
     })
+}
+
+fn is_dir(change: &Change) -> bool {
+    change.what == What::Directory
 }
 
 /// The real tree's file and the view's as a unified diff, if both are text.
@@ -189,13 +223,22 @@ fn word(did: Did) -> &'static str {
     }
 }
 
+/// What the view did, for `--json`.
+fn view_word(both: &Both) -> &'static str {
+    match &both.conflict {
+        conflict if conflict.unseen => "unseen",
+        conflict if conflict.in_view => "changed",
+        _ => both.what,
+    }
+}
+
 fn as_json(args: &Args, told: &Told) -> Value {
     let conflicts = told.conflicts.iter().map(|both| {
         json!({
             "path": text_of(both.conflict.path.path()),
             "place": text_of(both.conflict.place.path()),
-            "view": if both.conflict.unseen { "unseen" } else { both.what },
-            "others": word(both.conflict.did),
+            "view": view_word(both),
+            "others": (!both.conflict.in_view).then(|| word(both.conflict.did)),
             "diff": both.diff.as_deref().map(plain),
         })
     });
@@ -228,6 +271,12 @@ fn as_text(told: &Told) -> String {
             continue;
         }
         match what {
+            "committed" if conflict.in_view => {
+                writeln!(
+                    text,
+                    "  {red}C{red:#}  {path}: changed in the view since the commit"
+                )
+            }
             "committed" => writeln!(text, "  {red}C{red:#}  {path}: {did} since the commit"),
             _ => writeln!(
                 text,
@@ -241,36 +290,37 @@ fn as_text(told: &Told) -> String {
         }
         text.push_str(both.diff.as_deref().unwrap_or_default());
     }
-    let mut lines = String::new();
-    let count = list(
-        &mut lines,
-        told.changes.iter().cloned(),
-        "`--json` lists them",
-    );
     if !is_refused(told) {
-        text.push_str(&lines);
+        lines(&mut text, told);
     }
-    let line = match (told.done, told.changes.is_empty()) {
+    writeln!(text, "openpath: {}", line(told)).ok();
+    text
+}
+
+/// Lists the changes, and counts the lines.
+fn lines(text: &mut String, told: &Told) -> String {
+    list(text, told.changes.iter().cloned(), "`--json` lists them")
+}
+
+/// What it came to, in a line.
+fn line(told: &Told) -> String {
+    let count = lines(&mut String::new(), told);
+    let paths = match told.conflicts.len() {
+        1 => "1 path".to_owned(),
+        more => format!("{more} paths"),
+    };
+    match (told.done, told.changes.is_empty()) {
         ("refused", _) => {
-            let both = told.conflicts.len();
-            let paths = if both == 1 { "path" } else { "paths" };
             let unseen = told.conflicts.iter().any(|both| both.conflict.unseen);
             let remedy = match unseen {
                 true => "move away what the view never saw, or name other paths",
                 false => "see `--force`",
             };
-            format!("nothing was done: {both} {paths} changed on both sides: {remedy}")
+            format!("nothing was done: {paths} changed on both sides: {remedy}")
         }
         ("not undone" | "not aborted", _) => {
-            let both = told.conflicts.len();
-            let paths = if both == 1 { "path" } else { "paths" };
-            let remedy = match told.done {
-                "not aborted" => {
-                    "`--continue` goes on with the commit, `--abort --force` goes back over that"
-                }
-                _ => "`--undo --force` goes over that",
-            };
-            format!("nothing was done: {both} {paths} changed since the commit: {remedy}")
+            let remedy = remedy(told);
+            format!("nothing was done: {paths} changed since the commit: {remedy}")
         }
         ("committed" | "possible", true) => "nothing to commit".to_owned(),
         ("possible", _) => format!("{count} can be committed"),
@@ -280,7 +330,24 @@ fn as_text(told: &Told) -> String {
         }
         ("aborted", _) => format!("the commit of {count} was taken back"),
         _ => format!("{count} committed; `--undo` takes that back"),
-    };
-    writeln!(text, "openpath: {line}").ok();
-    text
+    }
+}
+
+/// What to do where going back was refused.
+fn remedy(told: &Told) -> &'static str {
+    let in_view = |both: &&Both| both.conflict.in_view;
+    let by_view = told.conflicts.iter().filter(in_view).count();
+    match (told.done, told.of_undo) {
+        ("not aborted", true) => {
+            "copy your versions elsewhere, then `--abort --force` finishes the undo over them"
+        }
+        ("not aborted", false) => {
+            "`--continue` finishes the commit and keeps that, `--abort --force` goes back over it"
+        }
+        _ if by_view == told.conflicts.len() => "`--undo --force` keeps the view's version",
+        _ if by_view > 0 => {
+            "`--undo --force` goes over what others changed, and keeps what the view changed"
+        }
+        _ => "`--undo --force` goes over that",
+    }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath completions`: from the definition of the command, so that they are never behind it.
 
+use crate::error::Error;
 use crate::{Outcome, console};
 use clap_complete::Shell;
-use openpath_bench::Error;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "For bash: openpath completions bash > \

@@ -3,9 +3,9 @@
 
 use crate::Outcome;
 use crate::console::Pieces;
+use crate::error::Error;
 use crate::summary::{change_json, counted, differences, facts, noun, path_text, sign, text_of};
 use anstyle::AnsiColor;
-use openpath_bench::Error;
 use openpath_run::{Change, Differs, Inspect, Kept, Kind, PathBytes, Refusal, Side, What, spec};
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};

@@ -3,7 +3,7 @@
 
 use crate::Outcome;
 use crate::console;
-use openpath_bench::Error;
+use crate::error::Error;
 use openpath_run::Verdict;
 use serde_json::json;
 

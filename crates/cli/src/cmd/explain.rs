@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use openpath_abi::fcntl::{self as f, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::resolve as r;
 use openpath_abi::{Errno, OpenHow, access};
-use openpath_bench::Error;
 use openpath_vfs::{Cred, ExplainOp, Explanation, Field, Value};
 use serde_json::{Map, Value as Json, json};
 
 use crate::Outcome;
+use crate::error::Error;
 use crate::scene::{Scene, unescape};
 
 #[derive(Debug, clap::Args)]

@@ -6,8 +6,8 @@
 
 use crate::Outcome;
 use crate::console;
+use crate::error::Error;
 use crate::summary::{name_of, text_of};
-use openpath_bench::Error;
 use openpath_run::Refusal;
 use openpath_run::live::{Label, Live, Locks};
 use serde_json::json;

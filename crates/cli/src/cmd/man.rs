@@ -2,7 +2,7 @@
 //! `openpath man`: a page for the command and one for each verb, from its definition.
 
 use crate::Outcome;
-use openpath_bench::Error;
+use crate::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 

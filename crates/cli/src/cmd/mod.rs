@@ -2,13 +2,6 @@
 //! The verbs.
 
 pub(crate) mod bench;
-pub(crate) mod bench_one;
-pub(crate) mod bench_run;
-pub(crate) mod bench_seeds;
-pub(crate) mod bench_tenants;
-pub(crate) mod bench_two;
-#[cfg(feature = "wasi")]
-pub(crate) mod bench_wasi;
 pub(crate) mod commit;
 pub(crate) mod completions;
 pub(crate) mod diff;

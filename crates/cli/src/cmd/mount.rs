@@ -9,13 +9,13 @@ mod holders;
 mod spec;
 
 use crate::console;
+use crate::error::Error;
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use openpath_bench::Error;
 use openpath_fuse::{KernelClock, Opens, Options, Server, Session};
 use openpath_run::ViewLock;
 use openpath_run::live::{Beacon, Label, LiveKind, Sources};
@@ -198,15 +198,15 @@ fn start(args: &Args, taken: Option<&ViewLock>) -> Result<(Session, Sources), Er
         options.nodes_max = max;
     }
     if !args.spec.holds() {
-        options.names_hold = Duration::ZERO;
-        options.absences_hold = Duration::ZERO;
-        options.attributes_hold = Duration::ZERO;
+        options.entry_timeout = Duration::ZERO;
+        options.negative_timeout = Duration::ZERO;
+        options.attr_timeout = Duration::ZERO;
         options.writeback = false;
     }
     let server = Server::new(&task, options);
     let mut server = server.map_err(|e| Error::Setup(format!("no server: {e}")))?;
     if args.spec.tells() {
-        server.hear(&tree);
+        server.subscribe(&tree);
     }
     let session = server.mount(&args.dir);
     let session = session.map_err(|why| Error::Setup(refusal(&why)))?;

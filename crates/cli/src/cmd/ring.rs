@@ -5,12 +5,12 @@ use std::io::Write as _;
 
 use openpath_abi::fcntl::{AT_FDCWD, O_RDONLY};
 use openpath_abi::{Errno, OpenHow};
-use openpath_bench::Error;
 use openpath_mem::{MemFs, MemOptions};
 use openpath_ring::{Pool, PoolOptions, Ring, RingOptions, Sqe};
 use openpath_vfs::{Cred, Vfs};
 
 use crate::Outcome;
+use crate::error::Error;
 use crate::trace::Lines;
 
 #[derive(Debug, clap::Args)]

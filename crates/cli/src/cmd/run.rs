@@ -11,9 +11,9 @@ mod wasm;
 
 use crate::console;
 use crate::copying::Bar;
+use crate::error::Error;
 use crate::{Outcome, summary};
 use config::{Config, Mount};
-use openpath_bench::Error;
 use openpath_run::{
     Ended, Kept, KeptRules, Limit, LogFile, Net, Plan, Refusal, Share, Told, Upper,
 };
@@ -232,14 +232,31 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
     let mut config = args.config(&cwd)?;
     let named = config.resolve()?;
     let kept = view_of(args, &config, &cwd)?;
-    let before = match &kept {
+    let done = run_in(args, config, named, &cwd, kept.as_ref());
+    if let (Err(_), Some(View::Made(kept))) = (&done, kept) {
+        kept.forget_if_unused();
+    }
+    done
+}
+
+/// Runs the command in the view that keeps its changes, if one does; its exit status. `named` are
+/// the directories that were named, by their options.
+fn run_in(
+    args: &Args,
+    mut config: Config,
+    mut named: Vec<(&'static str, PathBuf)>,
+    cwd: &Path,
+    kept: Option<&View>,
+) -> Result<u8, Refusal> {
+    let before = match kept {
         _ if args.replace_rules => None,
         Some(View::Made(kept)) => kept.rules()?,
         Some(View::Named(name)) => openpath_run::rules_of(name)?,
         None => None,
     };
-    if let (Some(view), Some(text)) = (&kept, &before) {
+    if let (Some(view), Some(text)) = (kept, &before) {
         let rules = Config::from_rules(view.name(), text)?;
+        named.extend(rules.uppers());
         config.add_kept(view.name(), rules)?;
         if args.net == Some(Net::Host) && config.net == Net::None {
             return Err(Refusal::new(format!(
@@ -249,7 +266,7 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
             )));
         }
     }
-    let mut plan = config.plan(&cwd)?;
+    let mut plan = config.plan(cwd)?;
     plan.keep_fds.clone_from(&args.keep_fd);
     for (option, path) in &named {
         plan.check_way(option, path)?;
@@ -260,12 +277,11 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
     for told in plan.check()? {
         say(told);
     }
-    let kept = match kept {
-        _ if args.dry_run => return dry_run(args, &config),
-        Some(View::Made(kept)) => Some(kept),
-        _ => None,
-    };
-    if let Some(kept) = &kept {
+    plan.check_working_directory(cwd)?;
+    if args.dry_run {
+        return dry_run(args, &config);
+    }
+    if let Some(View::Made(kept)) = kept {
         plan.rules = Some(KeptRules {
             before,
             replaces: args.replace_rules,
@@ -274,11 +290,7 @@ fn attempt(args: &Args) -> Result<u8, Refusal> {
         });
         plan.keep(kept);
     }
-    let done = start(args, &plan, &cwd);
-    if let (Err(_), Some(kept)) = (&done, kept) {
-        kept.forget_if_unused();
-    }
-    done
+    start(args, &plan, cwd)
 }
 
 /// The view that a run keeps its changes in.

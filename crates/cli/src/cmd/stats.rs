@@ -4,8 +4,8 @@
 //! Opens that the kernel answers from its own cache are nobody's to count: a server is not asked.
 
 use crate::Outcome;
+use crate::error::Error;
 use crate::summary::{bytes, name_of, seconds_since, text_of};
-use openpath_bench::Error;
 use openpath_run::Refusal;
 use openpath_run::live::{Figures, Live, Tenant, prometheus};
 use std::collections::BTreeMap;

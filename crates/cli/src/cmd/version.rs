@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `openpath version`.
 
-use openpath_bench::Error;
-
+use crate::error::Error;
 use crate::{Outcome, console};
 
 pub(crate) fn run() -> Result<Outcome, Error> {

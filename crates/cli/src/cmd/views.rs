@@ -3,8 +3,8 @@
 
 use crate::Outcome;
 use crate::console;
+use crate::error::Error;
 use crate::summary::{seconds_since, text_of};
-use openpath_bench::Error;
 use openpath_run::live::{Live, LiveKind};
 use openpath_run::{Committed, Found, Kept};
 use serde_json::json;

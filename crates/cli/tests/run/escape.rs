@@ -248,6 +248,73 @@ fn by_mounts_of_an_own_namespace() {
     by_users("mounts", Without::Succeeds, script);
 }
 
+/// In a namespace where nothing is a mount point any more, by descriptors from before.
+#[test]
+fn by_names_that_are_no_mount_points_elsewhere() {
+    let text = "
+guard = os.open('guard', os.O_RDONLY); top = os.open('.', os.O_RDONLY)
+user, group = os.getuid(), os.getgid()
+if libc.unshare(0x10020000): print('no namespaces')
+open('/proc/self/setgroups', 'w').write('deny')
+open('/proc/self/uid_map', 'w').write('%d %d 1' % (user, user))
+open('/proc/self/gid_map', 'w').write('%d %d 1' % (group, group))
+libc.mount(None, b'/', None, 0x44000, None); libc.mount(b'none', b'free', b'tmpfs', 0, None)
+os.chdir('free')
+if libc.syscall(155, b'.', b'.') or libc.umount2(b'.', 2): print('no other root')
+for dir, name in ((guard, 'fixed'), (guard, 'secret'), (top, 'guard'), (top, 'only')):
+    trying(os.rename, name, 'gone', src_dir_fd=dir, dst_dir_fd=dir)
+    trying(os.mkdir, name, dir_fd=dir)
+    libc.renameat2(dir, name.encode(), top, b'cage', 2)
+def make(name):
+    file = os.open(name, os.O_CREAT | os.O_WRONLY, 0o666, dir_fd=guard)
+    os.write(file, b'x')
+trying(make, 'fixed/law'); trying(make, 'fixed/new')";
+    let script = format!("mkdir -p cage/fixed\n{}", python(text));
+    by_users("detached", Without::Succeeds, &script);
+}
+
+/// What a rule with a slash says cannot be made is not made elsewhere and moved there.
+#[test]
+fn by_moving_a_directory_to_where_a_name_cannot_be_made() {
+    let rules = [
+        "--rw",
+        "free",
+        "--hide-try",
+        "free/conf/secret",
+        "--ro-try",
+        "free/git/hooks/commit",
+        "--absent",
+        "free/flows/**",
+    ];
+    let text = "
+for dir, name in (('conf', 'secret'), ('git/hooks', 'commit'), ('flows', 'one')):
+    os.makedirs('free/made/' + dir); open('free/made/%s/%s' % (dir, name), 'w').write('x')
+for dir in ('conf', 'git', 'flows'):
+    print(trying(os.rename, 'free/made/' + dir, 'free/' + dir))
+    trying(os.mkdir, 'free/' + dir); swap('free/made/' + dir, 'free/' + dir)";
+    for who in ALL {
+        let Some(place) = guarded("moved-in", who) else {
+            continue;
+        };
+        let output = place.run(&rules, &python(text));
+        assert_eq!(
+            out(&output).matches("Errno 18").count(),
+            3,
+            "{}",
+            out(&output)
+        );
+        for path in [
+            "free/conf/secret",
+            "free/git/hooks/commit",
+            "free/flows/one",
+        ] {
+            assert!(!place.dir.join(path).exists(), "{who:?} {path}");
+        }
+        place.run(&["--rw", "free"], &python(&text.replace("made", "more")));
+        assert!(place.dir.join("free/conf/secret").exists(), "{who:?}");
+    }
+}
+
 #[test]
 fn by_a_bind_that_what_is_protected_is_moved_into() {
     let text = "

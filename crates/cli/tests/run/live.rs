@@ -303,6 +303,42 @@ fn sockets_of_another_user_that_do_not_answer_do_not_hold_up_the_superuser() {
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
 }
 
+/// Asks a server so slowly that each byte comes in time, and the question never.
+const DRIP: &str = r#"
+import glob, os, socket, sys, time
+paths = glob.glob("/run/**/openpath/%s.sock" % sys.argv[1], recursive=True)
+paths += glob.glob("/tmp/openpath-*/%s.sock" % sys.argv[1])
+server = socket.socket(socket.AF_UNIX)
+server.connect(paths[0])
+server.send((10000).to_bytes(4, "little"))
+print("begun", flush=True)
+try:
+    for _ in range(400):
+        server.send(b" ")
+        time.sleep(0.1)
+except OSError:
+    pass
+"#;
+
+#[test]
+fn question_that_comes_byte_by_byte_does_not_hold_up_the_end_of_a_view() {
+    for place in Place::all("drip") {
+        let run = Running::start(&place, &[], "true");
+        let mut drip = Command::new("python3");
+        drip.args(["-c", DRIP, &run.pid()]).stdout(Stdio::piped());
+        let mut drip = drip.spawn().unwrap();
+        let mut said = String::new();
+        let mut output = BufReader::new(drip.stdout.take().unwrap());
+        output.read_line(&mut said).unwrap();
+        assert_eq!(said, "begun\n");
+        let begun = Instant::now();
+        assert_eq!(run.end().0, Some(3));
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        drip.kill().unwrap();
+        drip.wait().unwrap();
+    }
+}
+
 #[test]
 fn a_further_command_has_its_callers_streams() {
     for place in Place::all("input") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Putting a mount of FUSE at a directory: what makes the descriptor that a server serves.
+//! Mounts FUSE at a directory, which makes the descriptor that a server serves.
 //!
-//! Who may mount may do it: the superuser, and anyone in a user namespace and a mount namespace of
-//! his own. The requests' user ids are those of the user namespace that this was called in.
+//! The superuser may mount, and any user in a user namespace and a mount namespace of their own.
+//! The user ids of requests are those of the user namespace in which this was called.
 
 use crate::options::Options;
 use rustix::fs::{Mode, OFlags};
@@ -16,9 +16,8 @@ use std::path::Path;
 /// The device of FUSE.
 const DEVICE: &str = "/dev/fuse";
 
-/// Mounts FUSE at `dir`, as `options` say, and gives the descriptor that
-/// [`crate::Server::serve`] answers at. Until then who uses the mount waits. Linux: mount(2), type
-/// `fuse`.
+/// Mounts FUSE at `dir` with `options`; returns the descriptor for [`crate::Server::serve`]. Until
+/// that is called, users of the mount wait. Linux: mount(2), type `fuse`.
 ///
 /// # Errors
 /// Those of opening `/dev/fuse` (`ENOENT`, `EACCES`: not there, or not for this user) and of
@@ -50,8 +49,7 @@ pub fn attach(dir: &Path, options: &Options) -> io::Result<OwnedFd> {
     Ok(device)
 }
 
-/// Takes away what is mounted at `dir`: at once, or when nobody uses it any more (`lazily`).
-/// Linux: umount2(2).
+/// Unmounts `dir`: at once, or when it is no longer in use (`lazily`). Linux: umount2(2).
 ///
 /// # Errors
 /// `EBUSY` (in use, unless `lazily`), `EINVAL` (nothing is mounted there), `EPERM`.
@@ -66,7 +64,7 @@ pub fn detach(dir: &Path, lazily: bool) -> io::Result<()> {
         .map_err(|errno| with(errno, &format!("cannot unmount {}", dir.display())))
 }
 
-/// The name of a directory that does not change with the working directory.
+/// The path of a directory, independent of the working directory.
 pub(crate) fn settled(dir: &Path) -> io::Result<std::path::PathBuf> {
     let settled = dir.canonicalize();
     settled.map_err(|e| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display())))

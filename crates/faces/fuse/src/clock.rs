@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A clock in one order with the stamps that the kernel makes.
+//! A clock in one order with the timestamps of the kernel.
 //!
 //! # Kernel analogue
-//! The kernel stamps with its coarse clock, but a file whose times were read since its last change
-//! with the fine one, and from then on nothing with less (multigrain timestamps, since Linux 6.13).
-//! clock_gettime(2) does not show this floor: a stamp by the coarse clock may be up to a tick older
-//! than one that the kernel made before. So the kernel is asked to stamp a file of ours.
+//! The kernel takes timestamps from its coarse clock. After the times of a file were read, the next
+//! change of the file gets one from the fine clock, and from then on no timestamp is less
+//! (multigrain timestamps, since Linux 6.13). clock_gettime(2) does not show this floor: a coarse
+//! reading may be up to a tick older than an earlier timestamp. So the clock has the kernel stamp a
+//! file of its own.
 //!
 //! # Guarantees
-//! G1. A time is not before any that the kernel stamped a file with before the call, and not after
-//!     any that it stamps one with later, unless the system's clock is set.
+//! G1. A reading is not before any timestamp that the kernel made before the call, and not after
+//!     any that it makes later, unless the system's clock is set.
 
 use openpath_abi::Timespec;
 use openpath_vfs::{Clock, SystemClock};
@@ -18,8 +19,8 @@ use rustix::fs::{self, MemfdFlags, Timestamps, UTIME_NOW};
 use std::io;
 use std::sync::Arc;
 
-/// A wall clock for trees whose files are compared with others that the kernel stamps: those that
-/// it keeps writes of ([`crate::Options::writeback`]), and those of other file systems.
+/// A wall clock for trees with timestamps that are compared with the kernel's: trees with the
+/// writeback cache ([`crate::Options::writeback`]), and trees beside other file systems.
 ///
 /// A reading takes two system calls, 0.4 microseconds; [`SystemClock`] takes 4 nanoseconds.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl KernelClock {
         })
     }
 
-    /// Has the file stamped, and reads its change time, so that the next stamp is a fine one.
+    /// Has the file stamped, and reads its change time, so that the next timestamp is a fine one.
     fn stamp(&self) -> Option<Timespec> {
         let now = rustix::fs::Timespec {
             tv_sec: 0,
@@ -71,7 +72,7 @@ mod tests {
     use std::os::linux::fs::MetadataExt as _;
 
     #[test]
-    fn stamps_of_the_kernel_and_of_the_clock_are_in_order() {
+    fn timestamps_of_the_kernel_and_readings_are_in_order() {
         let clock = KernelClock::new().unwrap();
         let file = fs::memfd_create("other", MemfdFlags::CLOEXEC).unwrap();
         let mut file = std::fs::File::from(file);
@@ -79,7 +80,7 @@ mod tests {
         for _ in 0..1000 {
             file.rewind().unwrap();
             file.write_all(b"x").unwrap();
-            // Reading its times makes the next stamp of this file a fine one.
+            // Reading its times makes its next timestamp a fine one.
             let stat = file.metadata().unwrap();
             let kernel = (stat.st_ctime(), stat.st_ctime_nsec());
             let ours = clock.now();

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests about what is in a file, and about its extended attributes.
+//! Requests about the data of files, and about extended attributes.
 //!
-//! Where files are not opened one by one ([`Opens::Never`]) a file is opened for the length of the
-//! request: that it may be was decided by the kernel, and that it is still there is what its node
-//! sees to.
+//! With [`Opens::Never`] a file is opened for the duration of a request: the kernel has checked the
+//! access, and the node keeps the file.
 
+use crate::fs::{FuseFs, attr_of};
 use crate::options::Opens;
 use crate::stats::Request;
-use crate::view::{View, attributes_at};
-use crate::wire::Answer;
-use crate::worker::{Who, Worker};
+use crate::wire::ReplyBuilder;
+use crate::worker::{ActingAs, Worker};
 use openpath_abi::falloc::RWF_APPEND;
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, F_GETFL, O_ACCMODE, O_APPEND, O_DIRECT, O_DSYNC, O_NOATIME, O_NONBLOCK,
@@ -20,181 +19,188 @@ use openpath_vfs::Fd;
 use openpath_vfs::fileattr::{FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS};
 use std::io::IoSlice;
 
-/// A file, and the descriptor that it is open at, if it is one of the kernel's own opening.
-pub(crate) type At = (u64, Option<Fd>);
+/// A node, and the descriptor of the opening if the kernel's handle has one.
+pub(crate) type OpenNode = (u64, Option<Fd>);
 
-/// Most that one request copies between files, so that none holds a thread for long.
+/// The most that one request copies between files, so that no copy occupies a thread for long.
 const COPY_MAX: u64 = 64 << 20;
-/// How a write comes.
+/// How a write reached the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
-    /// From who writes.
-    AtOnce,
-    /// From one who appends to what others may have made longer.
-    AtTheEnd,
-    /// From what the kernel kept back.
-    Back,
+pub(crate) enum WriteKind {
+    /// Directly from the caller.
+    Direct,
+    /// From a caller that appends to a file that others may have made longer.
+    Append,
+    /// From the writeback cache.
+    Writeback,
 }
 
-/// After so much it asks whether who waits still does.
+/// After so many bytes a copy checks whether it was interrupted.
 const COPY_STEP: usize = 1 << 20;
 
-impl View {
-    /// Does something with an open file.
-    fn with<T>(
+impl FuseFs {
+    /// Calls `work` with an open descriptor of a file.
+    fn with_open<T>(
         &self,
         w: &mut Worker,
-        (number, fd): At,
+        (number, fd): OpenNode,
         access: u32,
         work: impl FnOnce(&mut Worker, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let others = if access & O_ACCMODE == O_WRONLY && self.hears {
-            self.nodes.ours(number)
+        let others = if access & O_ACCMODE == O_WRONLY && self.events.tracks_names {
+            self.nodes.mark_written(number)
         } else {
             Vec::new()
         };
         let done = match fd {
             Some(fd) => work(w, fd),
             None => {
-                let place = self.nodes.place(number)?;
-                w.opened(place, access, work)
+                let path_fd = self.nodes.path_fd(number)?;
+                w.with_open(path_fd, access, work)
             }
         };
         if !others.is_empty() {
-            let attr = attributes_at(w, self.nodes.place(number)?)?;
-            self.has_length(others, attr.size);
+            let attr = attr_of(w, self.nodes.path_fd(number)?)?;
+            self.events.size_changed(others, attr.size);
         }
         done
     }
 
-    /// The flags with which a file is opened that the kernel opens with `flags`.
-    pub(crate) fn kept_flags(&self, flags: u32) -> u32 {
+    /// The flags for the server's own open when a caller opens with `flags`.
+    pub(crate) fn open_flags(&self, flags: u32) -> u32 {
         let access = if self.writeback && flags & O_ACCMODE == O_WRONLY {
-            // What is written back is whole pages, which have to be read first.
+            // Writeback writes whole pages, which the kernel has to read first.
             O_RDWR
         } else {
             flags & O_ACCMODE
         };
-        // Who appends says so with each write.
+        // Each write says whether it appends.
         access | flags & (O_DIRECT | O_SYNC | O_DSYNC | O_NONBLOCK | O_NOATIME)
     }
 
-    /// `O_APPEND` if the kernel opened the file so. Where writes are kept back it is left out: they
-    /// come as whole pages, which would all go to the end.
-    fn appending(&self, flags: u32) -> u32 {
+    /// `O_APPEND` if the caller opened the file so. It is left out with the writeback cache, which
+    /// writes whole pages: all of them would go to the end.
+    fn append_flag(&self, flags: u32) -> u32 {
         if self.writeback { 0 } else { flags & O_APPEND }
     }
 
-    /// `OPEN`; no descriptor if the kernel is not to ask again.
+    /// `OPEN`; without a descriptor if the kernel is not to ask again.
     pub(crate) fn open(&self, w: &Worker, number: u64, flags: u32) -> Result<Fd, Errno> {
         if self.opens == Opens::Never {
             return Err(Errno::ENOSYS);
         }
-        let place = self.nodes.place(number)?;
-        let flags = self.kept_flags(flags) | self.appending(flags);
-        let fd = w.reopen(place, flags)?;
+        let path_fd = self.nodes.path_fd(number)?;
+        let flags = self.open_flags(flags) | self.append_flag(flags);
+        let fd = w.reopen(path_fd, flags)?;
         if flags & O_ACCMODE == O_RDWR {
-            self.nodes.may_map(number, true);
+            self.nodes.count_writable_open(number, true);
         }
         Ok(fd)
     }
 
-    /// `FLUSH`: what closing one of several descriptors of an open file says; what the closer has
-    /// locked of the file ends.
+    /// `FLUSH`: the result of closing one of several descriptors of an open file. The locks of the
+    /// closing table end.
     pub(crate) fn flush(&self, w: &Worker, fd: Option<Fd>, owner: u64) -> Result<(), Errno> {
         let fd = fd.ok_or(Errno::ENOSYS)?;
-        let told = w.task.dup(fd).and_then(|copy| w.task.close(copy));
+        let closed = w.task.dup(fd).and_then(|copy| w.task.close(copy));
         if let Some(locks) = &self.locks {
-            // Whatever the tree says, and after it has dealt with what was written.
-            locks.closed(w, fd, owner);
+            // Whatever the tree returned, and after it has handled the written data.
+            locks.table_closed(w, fd, owner);
         }
-        told
+        closed
     }
 
     /// `RELEASE`.
-    pub(crate) fn release(&self, w: &Worker, (number, fd): At) -> Result<(), Errno> {
+    pub(crate) fn release(&self, w: &Worker, (number, fd): OpenNode) -> Result<(), Errno> {
         let Some(fd) = fd else { return Ok(()) };
         let flags = w.task.fcntl(fd, F_GETFL, 0);
         if flags.is_ok_and(|flags| flags as u32 & O_ACCMODE == O_RDWR) {
-            self.nodes.may_map(number, false);
+            self.nodes.count_writable_open(number, false);
         }
         if let Some(locks) = &self.locks {
-            locks.released(w, fd);
+            locks.opening_released(w, fd);
         }
         w.task.close(fd)
     }
 
-    /// `READ`: what there is of `size` bytes, straight into the answer. Less is the end of the file
-    /// to the kernel, which shows zeros or a shorter file then: what fails on the way is an error.
-    /// `status` are the flags of the open file.
+    /// `READ`: up to `size` bytes, straight into the reply. To the kernel a short reply means the
+    /// end of the file, so an error after the first piece fails the request. `status` are the flags
+    /// of the open file.
     pub(crate) fn read(
         &self,
         w: &mut Worker,
-        at: At,
+        at: OpenNode,
         (offset, size, status): (u64, usize, u32),
-        answer: &mut Answer<'_>,
+        reply: &mut ReplyBuilder<'_>,
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        self.with(w, at, O_RDONLY | status & O_NOATIME, |w, fd| {
-            answer.filled(size, |room| {
-                all_of(room, |done, more| {
+        self.with_open(w, at, O_RDONLY | status & O_NOATIME, |w, fd| {
+            reply.fill_with(size, |room| {
+                read_fully(room, |done, more| {
                     w.task.pread(fd, more, offset.saturating_add(done as i64))
                 })
             })
         })
     }
 
-    /// `WRITE`: how much was written. Of what the kernel kept back there is all or an error, for
-    /// it takes what is short for whole; what is not written is lost then, and who closes the file
-    /// or forces it to the disk is told. Who writes past the cache is told how much went. Who
-    /// appends does so where the file ends, though the kernel may not know that others made it
-    /// longer; it is then told what it put into its cache elsewhere. Where it writes back, it says
-    /// itself where the end is.
+    /// `WRITE`: how much was written.
+    ///
+    /// Writeback writes complete or fail: the kernel treats a short reply as complete. If one fails
+    /// its data is lost, and close(2) or fsync(2) returns the error. A write past the cache may be
+    /// short. An append goes to the end of the file, which the kernel may not know if others made
+    /// it longer; then the kernel is told the size, since it cached the data elsewhere. With the
+    /// writeback cache the kernel decides itself where the end is.
     ///
     /// Divergence: L75, L93.
     pub(crate) fn write(
         &self,
         w: &mut Worker,
-        who: Who,
-        at: At,
-        (offset, how, status): (u64, Written, u32),
+        actor: ActingAs,
+        at: OpenNode,
+        (offset, kind, status): (u64, WriteKind, u32),
         data: &[u8],
     ) -> Result<usize, Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        let access = O_WRONLY | self.appending(status);
-        w.act_for(who);
-        if how == Written::AtTheEnd && !self.writeback {
+        let access = O_WRONLY | self.append_flag(status);
+        w.act_as(actor);
+        if kind == WriteKind::Append && !self.writeback {
             return self.append(w, at, offset, data);
         }
-        let kept = how == Written::Back;
-        let written = self.with(w, at, access, |w, fd| {
+        let is_writeback = kind == WriteKind::Writeback;
+        let written = self.with_open(w, at, access, |w, fd| {
             let mut done = 0;
             while done < data.len() {
                 let more = &data[done..];
                 match w.task.pwrite(fd, more, offset.saturating_add(done as i64)) {
-                    Ok(0) if kept => return Err(Errno::EIO),
+                    Ok(0) if is_writeback => return Err(Errno::EIO),
                     Ok(0) => break,
                     Ok(written) => done += written,
-                    Err(errno) if done == 0 || kept => return Err(errno),
+                    Err(errno) if done == 0 || is_writeback => return Err(errno),
                     Err(_) => break,
                 }
             }
             Ok(done)
         });
-        if kept && written.is_err() {
+        if is_writeback && written.is_err() {
             self.counts.add(Request::Lost, 1);
         }
         written
     }
 
-    /// Appends; the kernel believes that it goes to `offset`.
-    fn append(&self, w: &mut Worker, at: At, offset: i64, data: &[u8]) -> Result<usize, Errno> {
-        let (done, end) = self.with(w, at, O_WRONLY | O_APPEND, |w, fd| {
+    /// Appends; the kernel assumes that the data goes to `offset`.
+    fn append(
+        &self,
+        w: &mut Worker,
+        at: OpenNode,
+        offset: i64,
+        data: &[u8],
+    ) -> Result<usize, Errno> {
+        let (done, end) = self.with_open(w, at, O_WRONLY | O_APPEND, |w, fd| {
             let done = w.task.pwritev2(fd, &[IoSlice::new(data)], -1, RWF_APPEND)?;
             Ok((done, w.task.lseek(fd, 0, SEEK_CUR)?))
         })?;
         if offset.saturating_add(done as i64) != end {
-            self.has_length(vec![at.0], end.cast_unsigned());
+            self.events.size_changed(vec![at.0], end.cast_unsigned());
         }
         Ok(done)
     }
@@ -202,12 +208,12 @@ impl View {
     /// `IOCTL` of requests about the file's flags.
     ///
     /// # Errors
-    /// `EPERM`: flags are set where one user owns every file, who lacks `CAP_LINUX_IMMUTABLE`.
-    pub(crate) fn request(
+    /// `EPERM`: flags are set in a user namespace with one user, without `CAP_LINUX_IMMUTABLE`.
+    pub(crate) fn ioctl(
         &self,
         w: &mut Worker,
-        who: Who,
-        at: At,
+        actor: ActingAs,
+        at: OpenNode,
         request: u32,
         arg: &mut [u8],
     ) -> Result<i64, Errno> {
@@ -215,13 +221,13 @@ impl View {
         if sets && self.only.is_some() {
             return Err(Errno::EPERM);
         }
-        w.act_for(who);
-        self.with(w, at, O_RDONLY, |w, fd| w.task.ioctl(fd, request, arg))
+        w.act_as(actor);
+        self.with_open(w, at, O_RDONLY, |w, fd| w.task.ioctl(fd, request, arg))
     }
 
     /// `FSYNC` and `FSYNCDIR`.
-    pub(crate) fn sync(&self, w: &mut Worker, at: At, data_only: bool) -> Result<(), Errno> {
-        self.with(w, at, O_RDONLY, |w, fd| {
+    pub(crate) fn fsync(&self, w: &mut Worker, at: OpenNode, data_only: bool) -> Result<(), Errno> {
+        self.with_open(w, at, O_RDONLY, |w, fd| {
             if data_only {
                 w.task.fdatasync(fd)
             } else {
@@ -231,39 +237,39 @@ impl View {
     }
 
     /// `FALLOCATE`.
-    pub(crate) fn allocate(
+    pub(crate) fn fallocate(
         &self,
         w: &mut Worker,
-        who: Who,
-        at: At,
+        actor: ActingAs,
+        at: OpenNode,
         mode: u32,
         (offset, len): (u64, u64),
     ) -> Result<(), Errno> {
         let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         let len = i64::try_from(len).map_err(|_| Errno::EFBIG)?;
-        w.act_for(who);
-        self.with(w, at, O_WRONLY, |w, fd| {
+        w.act_as(actor);
+        self.with_open(w, at, O_WRONLY, |w, fd| {
             w.task.fallocate(fd, mode, offset, len)
         })
     }
 
-    /// `LSEEK`, for data and holes. What the kernel has not written back yet would be holes here,
-    /// and what is written by way of a mapping always comes late: then it is to take whole files
-    /// for data. Which files may be mapped is known where opens are.
+    /// `LSEEK`, for data and holes. Data in the writeback cache would be holes here, and data
+    /// written by a mapping always arrives late: then the kernel is to treat the whole file as
+    /// data. Which files may be mapped is known only with [`Opens::Each`].
     ///
     /// Divergence: L63.
-    pub(crate) fn seek(
+    pub(crate) fn lseek(
         &self,
         w: &mut Worker,
-        at: At,
+        at: OpenNode,
         offset: i64,
         whence: u32,
     ) -> Result<i64, Errno> {
         if self.writeback || self.opens == Opens::Never {
             return Err(Errno::ENOSYS);
         }
-        if self.nodes.is_mapped(at.0) {
-            let size = attributes_at(w, self.nodes.place(at.0)?)?.size;
+        if self.nodes.may_be_mapped(at.0) {
+            let size = attr_of(w, self.nodes.path_fd(at.0)?)?.size;
             let size = i64::try_from(size).map_err(|_| Errno::EINVAL)?;
             return match whence {
                 _ if offset < 0 || offset >= size => Err(Errno::ENXIO),
@@ -271,58 +277,58 @@ impl View {
                 _ => Ok(offset),
             };
         }
-        self.with(w, at, O_RDONLY, |w, fd| w.task.lseek(fd, offset, whence))
+        self.with_open(w, at, O_RDONLY, |w, fd| w.task.lseek(fd, offset, whence))
     }
 
-    /// `COPY_FILE_RANGE`: how much was copied. Who is interrupted has copied less.
-    pub(crate) fn copy(
+    /// `COPY_FILE_RANGE`: how much was copied; less if it was interrupted.
+    pub(crate) fn copy_file_range(
         &self,
         w: &mut Worker,
-        who: Who,
-        (from, from_offset): (At, u64),
-        (to, to_offset): (At, u64),
+        actor: ActingAs,
+        (from, from_offset): (OpenNode, u64),
+        (to, to_offset): (OpenNode, u64),
         len: u64,
     ) -> Result<usize, Errno> {
         let mut from_offset = i64::try_from(from_offset).map_err(|_| Errno::EINVAL)?;
         let mut to_offset = i64::try_from(to_offset).map_err(|_| Errno::EINVAL)?;
         let len = len.min(COPY_MAX) as usize;
-        let source = self.nodes.place(from.0)?;
-        w.act_for(who);
-        self.with(w, to, O_WRONLY, |w, fd| {
+        let source = self.nodes.path_fd(from.0)?;
+        w.act_as(actor);
+        self.with_open(w, to, O_WRONLY, |w, fd| {
             let mut copy = |w: &mut Worker, from: Fd| {
-                steps(w, len, |w, step| {
+                in_steps(w, len, |w, step| {
                     let (a, b) = (&mut from_offset, &mut to_offset);
                     w.task.copy_file_range(from, Some(a), fd, Some(b), step, 0)
                 })
             };
             match from.1 {
                 Some(from) => copy(w, from),
-                None => w.opened(source, O_RDONLY, copy),
+                None => w.with_open(source, O_RDONLY, copy),
             }
         })
     }
 
     /// `STATFS`.
-    pub(crate) fn figures(&self, w: &Worker, number: u64) -> Result<StatFs, Errno> {
-        let place = self.nodes.place(number)?;
-        w.task.fstatfs(place)
+    pub(crate) fn statfs(&self, w: &Worker, number: u64) -> Result<StatFs, Errno> {
+        let path_fd = self.nodes.path_fd(number)?;
+        w.task.fstatfs(path_fd)
     }
 
     /// `GETXATTR`.
     pub(crate) fn getxattr(&self, w: &Worker, number: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.must_show(name)?;
-        let place = self.nodes.place(number)?;
-        w.task.getxattrat(place, b"", AT_EMPTY_PATH, name)
+        self.check_visible(name)?;
+        let path_fd = self.nodes.path_fd(number)?;
+        w.task.getxattrat(path_fd, b"", AT_EMPTY_PATH, name)
     }
 
     /// `LISTXATTR`.
     pub(crate) fn listxattr(&self, w: &Worker, number: u64) -> Result<Vec<u8>, Errno> {
-        let place = self.nodes.place(number)?;
-        let mut names = w.task.listxattrat(place, b"", AT_EMPTY_PATH)?;
+        let path_fd = self.nodes.path_fd(number)?;
+        let mut names = w.task.listxattrat(path_fd, b"", AT_EMPTY_PATH)?;
         if self.only.is_some() {
             let all = names.split_inclusive(|byte| *byte == 0);
             let shown = all.filter(|name| {
-                self.must_show(name.strip_suffix(b"\0").unwrap_or(name))
+                self.check_visible(name.strip_suffix(b"\0").unwrap_or(name))
                     .is_ok()
             });
             names = shown.flatten().copied().collect();
@@ -339,25 +345,25 @@ impl View {
         value: &[u8],
         flags: u32,
     ) -> Result<(), Errno> {
-        self.must_show(name)?;
-        let place = self.nodes.place(number)?;
+        self.check_visible(name)?;
+        let path_fd = self.nodes.path_fd(number)?;
         w.task
-            .setxattrat(place, b"", AT_EMPTY_PATH, name, value, flags)
+            .setxattrat(path_fd, b"", AT_EMPTY_PATH, name, value, flags)
     }
 
     /// `REMOVEXATTR`.
     pub(crate) fn removexattr(&self, w: &Worker, number: u64, name: &[u8]) -> Result<(), Errno> {
-        self.must_show(name)?;
-        let place = self.nodes.place(number)?;
-        w.task.removexattrat(place, b"", AT_EMPTY_PATH, name)
+        self.check_visible(name)?;
+        let path_fd = self.nodes.path_fd(number)?;
+        w.task.removexattrat(path_fd, b"", AT_EMPTY_PATH, name)
     }
 }
 
-/// Fills `room` until nothing comes any more: how much did.
+/// Fills `room` until `read` returns nothing; returns how much it filled.
 ///
 /// # Errors
-/// The first of `read`, however much came before.
-fn all_of(
+/// The first of `read`, even after some data.
+fn read_fully(
     room: &mut [u8],
     mut read: impl FnMut(usize, &mut [u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
@@ -371,11 +377,11 @@ fn all_of(
     Ok(done)
 }
 
-/// Does something long in steps, until it is done or nobody waits for it.
+/// Does a long operation in steps, until it is done or interrupted.
 ///
 /// # Errors
-/// `EINTR`: interrupted before the first. Those of the first step.
-fn steps(
+/// `EINTR`: interrupted before the first step. Those of the first step.
+fn in_steps(
     w: &mut Worker,
     len: usize,
     mut step: impl FnMut(&mut Worker, usize) -> Result<usize, Errno>,
@@ -383,7 +389,7 @@ fn steps(
     let mut done = 0;
     while done < len {
         let asked = (len - done).min(COPY_STEP);
-        let more = if w.seat.is_interrupted() {
+        let more = if w.in_flight.is_interrupted() {
             Err(Errno::EINTR)
         } else {
             step(w, asked)
@@ -407,24 +413,24 @@ mod tests {
     use openpath_vfs::{Cred, Vfs};
 
     #[test]
-    fn a_write_past_the_cache_may_be_short_and_one_kept_back_may_not() {
+    fn a_write_past_the_cache_may_be_short_and_writeback_may_not() {
         let tree = MemFs::new(MemOptions {
             size: 1 << 19,
             ..MemOptions::default()
         });
         let vfs = Vfs::builder().build(tree).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
-        let (view, mut workers) = View::new(&task, &Options::default()).expect("a view");
-        let (w, who) = (&mut workers[0], Who::Owner(0, 0));
-        let made = view.create(w, who, (ROOT, b"file"), 0o600, O_RDWR);
+        let (fs, mut workers) = FuseFs::new(&task, &Options::default()).expect("a view");
+        let (w, actor) = (&mut workers[0], ActingAs::Owner(0, 0));
+        let made = fs.create(w, actor, (ROOT, b"file"), 0o600, O_RDWR);
         let at = (made.expect("made").0.number, None);
         let data = vec![1; 1 << 20];
-        let short = view.write(w, who, at, (0, Written::AtOnce, 0), &data);
+        let short = fs.write(w, actor, at, (0, WriteKind::Direct, 0), &data);
         assert!(short.is_ok_and(|n| n > 0 && n < data.len()), "{short:?}");
-        assert_eq!(Stats::new(&view.counts, 0).lost(), 0);
-        let lost = view.write(w, who, at, (0, Written::Back, 0), &data);
+        assert_eq!(Stats::new(&fs.counts, 0).lost_writes(), 0);
+        let lost = fs.write(w, actor, at, (0, WriteKind::Writeback, 0), &data);
         assert_eq!(lost, Err(Errno::ENOSPC));
-        assert_eq!(Stats::new(&view.counts, 0).lost(), 1);
+        assert_eq!(Stats::new(&fs.counts, 0).lost_writes(), 1);
     }
 
     #[test]
@@ -432,9 +438,9 @@ mod tests {
         let tree = MemFs::new(MemOptions::default());
         let vfs = Vfs::builder().build(tree).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
-        let (view, mut workers) = View::new(&task, &Options::default()).expect("a view");
-        let (w, who) = (&mut workers[0], Who::Owner(1000, 2000));
-        let made = view.make(w, who, (ROOT, b"f"), 0o102_644, 0);
+        let (fs, mut workers) = FuseFs::new(&task, &Options::default()).expect("a view");
+        let (w, actor) = (&mut workers[0], ActingAs::Owner(1000, 2000));
+        let made = fs.mknod(w, actor, (ROOT, b"f"), 0o102_644, 0);
         let number = made.expect("made").number;
         let name = openpath_abi::xattr::ACL_ACCESS_NAME;
         // owner rw, user 7 r, group r, mask r, others none.
@@ -451,23 +457,23 @@ mod tests {
             list.extend(perm.to_le_bytes());
             list.extend(id.to_le_bytes());
         }
-        let mode = |w: &Worker| view.attributes(w, number).expect("attributes").mode & 0o7777;
-        // The kernel says when setting one takes the bit, and never when removing one does.
-        w.act_for(Who::Owner(1000, 1000));
-        view.setxattr(w, number, name, &list, 0).expect("set");
-        view.removexattr(w, number, name).expect("removed");
+        let mode = |w: &Worker| fs.getattr(w, number).expect("attributes").mode & 0o7777;
+        // The kernel says when setting a list strips the bit, and never when removing one does.
+        w.act_as(ActingAs::Owner(1000, 1000));
+        fs.setxattr(w, number, name, &list, 0).expect("set");
+        fs.removexattr(w, number, name).expect("removed");
         assert_eq!(mode(w), 0o2640);
-        w.act_for(Who::Stripped(1000, 1000));
-        view.setxattr(w, number, name, &list, 0).expect("set");
+        w.act_as(ActingAs::Stripped(1000, 1000));
+        fs.setxattr(w, number, name, &list, 0).expect("set");
         assert_eq!(mode(w), 0o640);
     }
 
     #[test]
-    fn what_fails_after_a_first_piece_is_no_end_of_the_file() {
+    fn an_error_after_a_first_piece_is_not_the_end_of_the_file() {
         let mut room = [0; 8];
         let fails = |done, _: &mut [u8]| if done == 0 { Ok(3) } else { Err(Errno::EIO) };
-        assert_eq!(all_of(&mut room, fails), Err(Errno::EIO));
+        assert_eq!(read_fully(&mut room, fails), Err(Errno::EIO));
         let ends = |done, _: &mut [u8]| Ok(if done < 6 { 3 } else { 0 });
-        assert_eq!(all_of(&mut room, ends), Ok(6));
+        assert_eq!(read_fully(&mut room, ends), Ok(6));
     }
 }

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests about what is in a directory.
+//! Requests about the entries of directories.
 //!
-//! A directory is opened for the length of a request, also where files are opened one by one: a
-//! position in a listing means the same to every opening, whatever comes and goes meanwhile.
+//! A directory is opened for the duration of a request, even with [`crate::Opens::Each`]: a
+//! position in a listing means the same to every opening, whatever is created and removed
+//! meanwhile.
 
-use crate::view::{Entry, View};
+use crate::fs::{Entry, FuseFs};
 use crate::worker::Worker;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_DIRECTORY, O_NOATIME, O_RDONLY, SEEK_SET};
 use openpath_vfs::DirEntry;
 
-/// How many bytes of entries are asked for at once.
+/// How many bytes of entries are read at once.
 const BATCH_BYTES: usize = 1 << 15;
-/// What an entry takes of them at most, beside its name.
-const ENTRY: usize = 32;
+/// The most that an entry takes of them, beside its name.
+const ENTRY_SIZE: usize = 32;
 /// The longest name.
 const NAME_MAX: usize = 255;
 
-/// Whether a listing goes on.
+/// Whether a listing continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum More {
     Yes,
-    /// There is no room; what was shown last did not fit.
+    /// There is no room; the last entry did not fit.
     Full,
 }
 
-impl View {
-    /// `READDIR`: shows the entries from a position on, each with its number. With the
+impl FuseFs {
+    /// `READDIR`: passes the entries from a position on to `show`, each with its number. With the
     /// position come the flags of the open directory.
-    pub(crate) fn list(
+    pub(crate) fn readdir(
         &self,
         w: &mut Worker,
         number: u64,
@@ -37,17 +38,17 @@ impl View {
     ) -> Result<(), Errno> {
         let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
         self.walk(w, number, from, |_, entry| {
-            Ok(show(self.nodes.listed(mount, entry.ino), entry))
+            Ok(show(self.nodes.listed_ino(mount, entry.ino), entry))
         })
     }
 
-    /// `READDIRPLUS`: the same, with what each entry leads to, counted as a lookup. The directory
-    /// itself and the one above are only shown, and what went meanwhile is not.
+    /// `READDIRPLUS`: the same, with the file of each entry, counted as a lookup. `.` and `..` are
+    /// passed without, and an entry that was removed meanwhile is skipped.
     ///
     /// # Errors
-    /// What keeps the first entry from being looked up; another one ends the answer, and is the
-    /// first of the next.
-    pub(crate) fn list_plus(
+    /// Those of looking up the first entry. The error of a later one ends the reply; the next
+    /// request begins with that entry.
+    pub(crate) fn readdirplus(
         &self,
         w: &mut Worker,
         number: u64,
@@ -55,14 +56,14 @@ impl View {
         mut show: impl FnMut(u64, &DirEntry, Option<&Entry>) -> More,
     ) -> Result<(), Errno> {
         let mount = self.nodes.mount(number).ok_or(Errno::ESTALE)?;
-        let dir = self.nodes.place(number)?;
+        let dir = self.nodes.path_fd(number)?;
         let mut first = true;
         self.walk(w, number, from, |w, entry| {
             let first = std::mem::take(&mut first);
             if matches!(entry.name.as_slice(), b"." | b"..") {
-                return Ok(show(self.nodes.listed(mount, entry.ino), entry, None));
+                return Ok(show(self.nodes.listed_ino(mount, entry.ino), entry, None));
             }
-            self.note(number, &entry.name);
+            self.events.track_name(number, &entry.name);
             let found = match self.find(w, dir, &entry.name) {
                 Ok(found) => found,
                 Err(Errno::ENOENT | Errno::ESTALE) => return Ok(More::Yes),
@@ -77,19 +78,19 @@ impl View {
         })
     }
 
-    /// Goes through the entries from `offset` on, for a directory that is open with `status`.
+    /// Visits the entries from `offset` on, of a directory that is open with `status`.
     fn walk(
         &self,
         w: &mut Worker,
         number: u64,
         (offset, status): (u64, u32),
-        mut meet: impl FnMut(&Worker, &DirEntry) -> Result<More, Errno>,
+        mut visit: impl FnMut(&Worker, &DirEntry) -> Result<More, Errno>,
     ) -> Result<(), Errno> {
-        let place = self.nodes.place(number)?;
+        let path_fd = self.nodes.path_fd(number)?;
         let flags = O_RDONLY | O_DIRECTORY | status & O_NOATIME;
         let mut offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         loop {
-            let batch = w.opened(place, flags, |w, fd| {
+            let batch = w.with_open(path_fd, flags, |w, fd| {
                 w.task.lseek(fd, offset, SEEK_SET)?;
                 w.task.getdents64(fd, BATCH_BYTES)
             })?;
@@ -99,12 +100,13 @@ impl View {
             offset = last.off;
             let names: usize = batch.iter().map(|entry| entry.name.len()).sum();
             for entry in &batch {
-                if meet(w, entry)? == More::Full {
+                if visit(w, entry)? == More::Full {
                     return Ok(());
                 }
             }
-            if names + ENTRY * (batch.len() + 1) + NAME_MAX < BATCH_BYTES {
-                // One more would have had room: this was all, and the kernel asks again for that.
+            if names + ENTRY_SIZE * (batch.len() + 1) + NAME_MAX < BATCH_BYTES {
+                // Another entry would have fitted, so this was all; the kernel asks again at the
+                // end.
                 return Ok(());
             }
         }

@@ -1,57 +1,59 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files in the name of those who use the mount, and who waits for them.
+//! Locks of files for the users of the mount, and requests that wait for them.
 //!
 //! # Kernel analogue
 //! The other end of `fuse_file_lock` and `fuse_file_flock`; what `lockd` is to NFS.
 //!
 //! # States of a request that waits
-//! In line, without a thread -> granted or refused, by whoever frees something -> answered; or
-//! interrupted -> answered `EINTR`. Who takes it out of the table of those who wait answers it.
+//! In the lock's queue, without a thread -> granted or refused, by the thread that frees a lock ->
+//! answered; or interrupted -> answered `EINTR`. The thread that removes a request from the wait
+//! table answers it.
 //!
 //! # Fields
 //! | field | what |
 //! |---|---|
 //! | `waits` | requests that wait, by their numbers |
-//! | `owners` | by each opening: who may have locks of ranges, and has not closed it since |
-//! | `face` | the owners: tables and open files of the kernel's, by the numbers it gives them |
+//! | `owners` | for each opening, owners that may have record locks and have not closed it since |
+//! | `face` | the owners: the kernel's file tables and open files, by its numbers |
 //!
 //! # Rules
-//! R1. What is locked by flock(2) is our open file's, of which the kernel has one for each of its
-//!     own: it ends with that (`RELEASE`).
-//! R2. What is locked by ranges is an owner's. Which of them are tables and which open files
-//!     (`F_OFD_SETLK`) the kernel does not say; but a table closes (`FLUSH`) before the opening
-//!     ends. So who is left when it ends is an open file, whose locks end with it.
-//! R3. An interrupt is looked for here after the seats, and in the seat after a request is here: so
-//!     it is found on one of both sides.
-//! R4. When the mount is gone nobody says what is closed: who waits leaves the line, and all that
-//!     its owners have ends.
-//! R5. Who waited may have the last reference to an opening whose lock another waits for: one of
-//!     them goes after the other, and not within its end.
-//! R6. An owner that has nothing of the file any more is none of the opening: one that closed it
-//!     and was late to lock is a table, and what it locks by another opening is not this one's. So
-//!     who unlocks, or is not granted what it asks for, is looked at, and forgotten if it has
-//!     nothing and waits for nothing.
-//! R7. A request is none any more (`owners`) before it is answered: until then its opening is
-//!     there, and the number is of no other.
+//! R1. A lock of flock(2) belongs to our open file, of which there is one for each of the kernel's:
+//!     it ends with that (`RELEASE`).
+//! R2. A record lock belongs to an owner. The kernel does not say which owners are file tables and
+//!     which are open files (`F_OFD_SETLK`). But a table closes (`FLUSH`) before the opening ends,
+//!     so an owner that is left at its end is an open file, and its locks end too.
+//! R3. An interrupt searches the requests in flight first, and then the wait table. A request
+//!     enters the wait table first, and then checks whether it was interrupted: one of the two sees
+//!     the other.
+//! R4. When the mount is gone, no closes are reported: requests leave their queues, and all locks
+//!     of its owners end.
+//! R5. A request that has ended may hold the last reference to an opening with a lock that another
+//!     request waits for. So ended requests are dropped one after the other, and not within each
+//!     other's drop.
+//! R6. An owner without locks of a file is not an owner of the opening any more: a table that
+//!     closed the opening before its lock was granted may lock by another opening. So an owner that
+//!     unlocks, or is refused, is checked, and forgotten if it has no lock and no request.
+//! R7. A request stops counting (`owners`) before it is answered: until then its opening exists,
+//!     and its number is not reused.
 //!
 //! # Divergence: L82, L83, L84, L85, L86
 
 mod owners;
 
-use crate::wire::request::{Lock, Locking};
-use crate::wire::{Answer, Device};
+use crate::wire::request::{Lock, LockCommand};
+use crate::wire::{Device, ReplyBuilder};
 use crate::worker::Worker;
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN};
 use openpath_abi::{Errno, Flock};
 use openpath_sync::{Mutex, WriteOnce};
 use openpath_vfs::lock_order::FuseWaits;
 use openpath_vfs::{Fd, LockFace, LockWait, Task};
-use owners::{Owners, Resting};
+use owners::{IdleOwner, Owners};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Wake, Waker};
 
-/// Whether a request has its answer.
+/// Whether a request has its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answered {
     Now,
@@ -60,19 +62,19 @@ pub(crate) enum Answered {
 
 /// The locks of a mount. See the module head.
 pub(crate) struct Locks {
-    // Goes before the face: who waits ends first.
-    waits: Arc<Waits>,
+    // Dropped before `face`, so that waiting requests end first.
+    waits: Arc<WaitTable>,
     owners: Arc<Owners>,
     face: LockFace,
 }
 
 impl Drop for Locks {
-    /// R4, while the openings of those who wait are held by others too: what ends here frees
-    /// nothing that another here waits for.
+    /// R4. The openings of waiting requests have other references here, so that nothing that ends
+    ///     frees a lock for another one.
     fn drop(&mut self) {
-        let those = core::mem::take(&mut *self.waits.table.lock());
-        for place in those.values() {
-            if let Place::Waits(waiting) = place {
+        let requests = core::mem::take(&mut *self.waits.table.lock());
+        for entry in requests.values() {
+            if let WaitEntry::Waiting(waiting) = entry {
                 let _told = waiting.wait.end();
             }
         }
@@ -80,163 +82,163 @@ impl Drop for Locks {
 }
 
 /// Requests that wait.
-struct Waits {
-    table: Mutex<HashMap<u64, Place>, FuseWaits>,
-    /// Those who wait no more, and are to go (R5).
-    over: Mutex<Over, FuseWaits>,
+struct WaitTable {
+    table: Mutex<HashMap<u64, WaitEntry>, FuseWaits>,
+    /// Requests that wait no more, and are to be dropped (R5).
+    finished: Mutex<Finished, FuseWaits>,
     max: usize,
     device: WriteOnce<Arc<Device>>,
     owners: Arc<Owners>,
 }
 
 #[derive(Default)]
-struct Over {
-    those: Vec<Arc<Waiting>>,
-    /// Somebody sees to them.
-    seen_to: bool,
+struct Finished {
+    requests: Vec<Arc<Waiting>>,
+    /// A thread drops them.
+    draining: bool,
 }
 
-/// One of them.
-enum Place {
-    /// On its way here.
-    Taken,
-    Waits(Arc<Waiting>),
+/// An entry of the wait table.
+enum WaitEntry {
+    /// For a request on its way here.
+    Reserved,
+    Waiting(Arc<Waiting>),
 }
 
 struct Waiting {
     request: u64,
-    /// For a lock of a range: by which opening, and who.
-    asks: Option<(Fd, u64)>,
+    /// For a record lock: the opening and the owner.
+    record_owner: Option<(Fd, u64)>,
     wait: LockWait,
-    waits: Weak<Waits>,
+    waits: Weak<WaitTable>,
     waker: Waker,
 }
 
-/// What is told when there is an answer.
-struct Bell(Weak<Waiting>);
+/// Woken when there is a result.
+struct LockWaker(Weak<Waiting>);
 
-impl Wake for Bell {
+impl Wake for LockWaker {
     fn wake(self: Arc<Self>) {
         if let Some(waiting) = self.0.upgrade() {
-            waiting.look();
+            waiting.poll_answer();
             if let Some(waits) = waiting.waits.upgrade() {
-                waits.let_go(waiting);
+                waits.drop_later(waiting);
             }
         }
     }
 }
 
 impl Waiting {
-    /// Answers, if there is an answer.
-    fn look(&self) {
-        if let Poll::Ready(told) = self.wait.poll(&self.waker)
+    /// Answers the request, if there is a result.
+    fn poll_answer(&self) {
+        if let Poll::Ready(result) = self.wait.poll(&self.waker)
             && let Some(waits) = self.waits.upgrade()
             && waits.take(self.request).is_some()
         {
-            // Who is refused now is looked at with the others.
-            waits.no_more(self);
-            waits.answer(self.request, told);
+            // An owner that is refused here is checked with the others (R6).
+            waits.request_answered(self);
+            waits.answer(self.request, result);
         }
     }
 }
 
-impl Waits {
-    /// A place for one more.
+impl WaitTable {
+    /// Reserves an entry.
     ///
     /// # Errors
-    /// `ENOLCK`: as many wait as may.
-    fn enter(&self, request: u64) -> Result<(), Errno> {
+    /// `ENOLCK`: the table is full.
+    fn reserve(&self, request: u64) -> Result<(), Errno> {
         let mut table = self.table.lock();
         if table.len() >= self.max {
             return Err(Errno::ENOLCK);
         }
-        table.insert(request, Place::Taken);
+        table.insert(request, WaitEntry::Reserved);
         Ok(())
     }
 
-    /// Puts it there.
-    fn put(
+    /// Fills a reserved entry.
+    fn insert(
         self: &Arc<Self>,
         request: u64,
-        asks: Option<(Fd, u64)>,
+        record_owner: Option<(Fd, u64)>,
         wait: LockWait,
     ) -> Arc<Waiting> {
         let waiting = Arc::new_cyclic(|it| Waiting {
             request,
-            asks,
+            record_owner,
             wait,
             waits: Arc::downgrade(self),
-            waker: Waker::from(Arc::new(Bell(Weak::clone(it)))),
+            waker: Waker::from(Arc::new(LockWaker(Weak::clone(it)))),
         });
-        let place = Place::Waits(Arc::clone(&waiting));
-        self.table.lock().insert(request, place);
+        let entry = WaitEntry::Waiting(Arc::clone(&waiting));
+        self.table.lock().insert(request, entry);
         waiting
     }
 
-    /// Takes one out who waits: whoever has him answers him.
+    /// Removes a waiting request: the thread that gets it answers it.
     fn take(&self, request: u64) -> Option<Arc<Waiting>> {
         let mut table = self.table.lock();
-        let place = table.remove(&request)?;
-        match place {
-            Place::Waits(waiting) => Some(waiting),
-            Place::Taken => {
-                table.insert(request, place);
+        let entry = table.remove(&request)?;
+        match entry {
+            WaitEntry::Waiting(waiting) => Some(waiting),
+            WaitEntry::Reserved => {
+                table.insert(request, entry);
                 None
             }
         }
     }
 
-    /// Takes a place back that nobody waits in.
-    fn leave(&self, request: u64) {
+    /// Removes an entry that was reserved.
+    fn cancel_reservation(&self, request: u64) {
         self.table.lock().remove(&request);
     }
 
-    /// Lets go of one who waits no more (R5).
-    fn let_go(&self, waiting: Arc<Waiting>) {
-        let mut over = self.over.lock();
-        over.those.push(waiting);
-        if core::mem::replace(&mut over.seen_to, true) {
+    /// Drops a request that waits no more (R5).
+    fn drop_later(&self, waiting: Arc<Waiting>) {
+        let mut finished = self.finished.lock();
+        finished.requests.push(waiting);
+        if core::mem::replace(&mut finished.draining, true) {
             return;
         }
-        drop(over);
+        drop(finished);
         loop {
-            let mut over = self.over.lock();
-            let Some(next) = over.those.pop() else {
-                over.seen_to = false;
+            let mut finished = self.finished.lock();
+            let Some(next) = finished.requests.pop() else {
+                finished.draining = false;
                 return;
             };
-            drop(over);
+            drop(finished);
             drop(next);
         }
     }
 
-    /// One of them asks no more (R7).
-    fn no_more(&self, waiting: &Waiting) {
-        if let Some((fd, owner)) = waiting.asks {
-            self.owners.answered(fd, owner);
+    /// A request ends for its owner (R7).
+    fn request_answered(&self, waiting: &Waiting) {
+        if let Some((fd, owner)) = waiting.record_owner {
+            self.owners.end_request(fd, owner);
         }
     }
 
-    fn answer(&self, request: u64, told: Result<(), Errno>) {
+    fn answer(&self, request: u64, result: Result<(), Errno>) {
         if let Some(device) = self.device.get() {
-            let mut answer = Answer::new(&mut [], request);
-            if let Err(errno) = told {
-                answer.fail(errno);
+            let mut reply = ReplyBuilder::new(&mut [], request);
+            if let Err(errno) = result {
+                reply.fail(errno);
             }
-            // Who does not wait any more was torn down with the mount.
-            let _sent = device.send(&answer.done().head);
+            // A caller that no longer waits went with the mount.
+            let _sent = device.send(&reply.done().head);
         }
     }
 }
 
 impl Locks {
-    /// For a mount, in the `Vfs` of `task`; so many may wait.
+    /// For a mount, in the `Vfs` of `task`; at most `waits_max` requests wait.
     pub(crate) fn new(task: &Task, waits_max: usize) -> Self {
         let owners = Arc::<Owners>::default();
         Self {
-            waits: Arc::new(Waits {
+            waits: Arc::new(WaitTable {
                 table: Mutex::default(),
-                over: Mutex::default(),
+                finished: Mutex::default(),
                 max: waits_max,
                 device: WriteOnce::default(),
                 owners: Arc::clone(&owners),
@@ -246,29 +248,29 @@ impl Locks {
         }
     }
 
-    /// Where who waits is answered.
-    pub(crate) fn answer_at(&self, device: &Arc<Device>) {
+    /// The device by which waiting requests are answered.
+    pub(crate) fn set_device(&self, device: &Arc<Device>) {
         self.waits.device.set(Arc::clone(device));
     }
 
-    /// `GETLK`: what is in the way of a lock of a range.
+    /// `GETLK`: the record lock that conflicts.
     pub(crate) fn test(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<Flock, Errno> {
-        self.face.getlk(&w.task, fd, lock.owner, &lock.ask)
+        self.face.getlk(&w.task, fd, lock.owner, &lock.range)
     }
 
-    /// `SETLK`; of `SETLKW`, what can be done without a wait.
-    pub(crate) fn at_once(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<(), Errno> {
-        if lock.whole {
-            w.task.set_pid(lock.ask.pid);
-            return w.task.flock(fd, whole(lock)? | LOCK_NB);
+    /// `SETLK`; of `SETLKW`, the attempt without waiting.
+    pub(crate) fn set_now(&self, w: &Worker, fd: Fd, lock: &Lock) -> Result<(), Errno> {
+        if lock.is_flock {
+            w.task.set_pid(lock.range.pid);
+            return w.task.flock(fd, flock_op(lock)? | LOCK_NB);
         }
-        self.note(w, fd, lock);
-        let told = self.face.setlk(&w.task, fd, lock.owner, &lock.ask);
-        self.told(w, fd, lock, told.is_ok());
-        told
+        self.note_request(w, fd, lock);
+        let result = self.face.setlk(&w.task, fd, lock.owner, &lock.range);
+        self.request_done(w, fd, lock, result.is_ok());
+        result
     }
 
-    /// `SETLKW`: whether there was nothing to wait for.
+    /// `SETLKW`; returns whether there was nothing to wait for.
     pub(crate) fn wait(
         &self,
         w: &Worker,
@@ -276,90 +278,90 @@ impl Locks {
         lock: &Lock,
         request: u64,
     ) -> Result<Answered, Errno> {
-        // What needs no wait takes no place among those who wait.
-        match self.at_once(w, fd, lock) {
-            Err(Errno::EAGAIN) if lock.ask.kind != F_UNLCK => {}
+        // A request that need not wait takes no entry.
+        match self.set_now(w, fd, lock) {
+            Err(Errno::EAGAIN) if lock.range.kind != F_UNLCK => {}
             done => return done.map(|()| Answered::Now),
         }
-        self.waits.enter(request)?;
-        let line = if lock.whole {
-            w.task.set_pid(lock.ask.pid);
-            whole(lock).and_then(|op| w.task.flock_later(fd, op))
+        self.waits.reserve(request)?;
+        let queued = if lock.is_flock {
+            w.task.set_pid(lock.range.pid);
+            flock_op(lock).and_then(|op| w.task.flock_later(fd, op))
         } else {
-            self.note(w, fd, lock);
-            self.face.setlkw(&w.task, fd, lock.owner, &lock.ask)
+            self.note_request(w, fd, lock);
+            self.face.setlkw(&w.task, fd, lock.owner, &lock.range)
         };
-        let Ok(Some(wait)) = line else {
-            if !lock.whole {
-                self.told(w, fd, lock, line.is_ok());
+        let Ok(Some(wait)) = queued else {
+            if !lock.is_flock {
+                self.request_done(w, fd, lock, queued.is_ok());
             }
-            self.waits.leave(request);
-            return line.map(|_| Answered::Now);
+            self.waits.cancel_reservation(request);
+            return queued.map(|_| Answered::Now);
         };
-        let asks = (!lock.whole).then_some((fd, lock.owner));
-        let waiting = self.waits.put(request, asks, wait);
-        waiting.look();
-        if w.seat.is_interrupted() {
+        let record_owner = (!lock.is_flock).then_some((fd, lock.owner));
+        let waiting = self.waits.insert(request, record_owner, wait);
+        waiting.poll_answer();
+        if w.in_flight.is_interrupted() {
             // R3
             self.interrupt(w, request);
         }
         Ok(Answered::Later)
     }
 
-    /// Nobody wants to wait for this request any longer; whether it waits here.
+    /// The caller no longer waits for this request; returns whether it waited here.
     pub(crate) fn interrupt(&self, w: &Worker, request: u64) -> bool {
         let waiting = self.waits.take(request);
         if let Some(waiting) = &waiting {
-            // What came at the same moment is preferred.
-            let told = waiting.wait.end().unwrap_or(Err(Errno::EINTR));
-            self.waits.no_more(waiting);
-            if let (Some((fd, owner)), Err(_)) = (waiting.asks, told) {
-                self.look(w, fd, self.owners.resting(fd, owner));
+            // A result that came at the same moment takes precedence.
+            let result = waiting.wait.end().unwrap_or(Err(Errno::EINTR));
+            self.waits.request_answered(waiting);
+            if let (Some((fd, owner)), Err(_)) = (waiting.record_owner, result) {
+                self.forget_idle(w, fd, self.owners.idle(fd, owner));
             }
-            self.waits.answer(request, told);
+            self.waits.answer(request, result);
         }
         waiting.is_some()
     }
 
-    /// An owner asks for a lock by an opening (R2).
-    fn note(&self, w: &Worker, fd: Fd, lock: &Lock) {
-        if lock.ask.kind != F_UNLCK {
-            self.look(w, fd, self.owners.asks(fd, lock.owner));
+    /// An owner requests a lock by an opening (R2).
+    fn note_request(&self, w: &Worker, fd: Fd, lock: &Lock) {
+        if lock.range.kind != F_UNLCK {
+            self.forget_idle(w, fd, self.owners.begin_request(fd, lock.owner));
         }
     }
 
-    /// It has its answer, and is looked at unless it was granted a lock (R6).
-    fn told(&self, w: &Worker, fd: Fd, lock: &Lock, is_ok: bool) {
-        let is_lock = lock.ask.kind != F_UNLCK;
+    /// It has its reply. Unless it was granted a lock, its owner is checked (R6).
+    fn request_done(&self, w: &Worker, fd: Fd, lock: &Lock, is_ok: bool) {
+        let is_lock = lock.range.kind != F_UNLCK;
         if is_lock {
-            self.owners.answered(fd, lock.owner);
+            self.owners.end_request(fd, lock.owner);
         }
         if !(is_lock && is_ok) {
-            self.look(w, fd, self.owners.resting(fd, lock.owner));
+            self.forget_idle(w, fd, self.owners.idle(fd, lock.owner));
         }
     }
 
-    /// Forgets those of an opening who have nothing of the file (R6). Of whom that cannot be said
-    /// may have something.
-    fn look(&self, w: &Worker, fd: Fd, those: impl IntoIterator<Item = Resting>) {
+    /// Forgets those of the idle owners that have no lock of the file (R6). An owner that cannot be
+    /// checked is kept.
+    fn forget_idle(&self, w: &Worker, fd: Fd, requests: impl IntoIterator<Item = IdleOwner>) {
         let all = Flock::new(F_UNLCK, 0, 0);
-        for it in those {
+        for it in requests {
             let found = self.face.getlk(&w.task, fd, it.owner, &all);
             if found.is_ok_and(|found| found.kind == F_UNLCK) {
-                self.owners.had_nothing(fd, it);
+                self.owners.forget_if_unchanged(fd, it);
             }
         }
     }
 
-    /// An owner has closed a descriptor of an opening: what it has locked of the file ends.
-    pub(crate) fn closed(&self, w: &Worker, fd: Fd, owner: u64) {
+    /// A table has closed a descriptor of an opening: its locks of the file end.
+    pub(crate) fn table_closed(&self, w: &Worker, fd: Fd, owner: u64) {
         self.owners.closed(fd, owner);
-        // The opening is there: it ends after this.
+        // The opening exists: it ends after this.
         let _ended = self.face.end(&w.task, fd, owner);
     }
 
-    /// An opening ends: what it has locked ends with it.
-    pub(crate) fn released(&self, w: &Worker, fd: Fd) {
+    /// An opening ends, and the locks of its owners with it.
+    pub(crate) fn opening_released(&self, w: &Worker, fd: Fd) {
         for owner in self.owners.released(fd) {
             // As above.
             let _ended = self.face.end(&w.task, fd, owner);
@@ -367,18 +369,18 @@ impl Locks {
     }
 }
 
-/// A lock of flock(2), as that has it.
+/// The argument of flock(2) for a lock.
 ///
 /// # Errors
-/// `EINVAL`: no kind of lock.
-fn whole(lock: &Lock) -> Result<u32, Errno> {
-    let op = match lock.ask.kind {
+/// `EINVAL`: not a type of lock.
+fn flock_op(lock: &Lock) -> Result<u32, Errno> {
+    let op = match lock.range.kind {
         F_RDLCK => LOCK_SH,
         F_WRLCK => LOCK_EX,
         F_UNLCK => LOCK_UN,
         _ => return Err(Errno::EINVAL),
     };
-    let waits = lock.how == Locking::Wait;
+    let waits = lock.command == LockCommand::Wait;
     Ok(if waits { op } else { op | LOCK_NB })
 }
 

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel knows: a node for each file, directory and link that it was told of.
+//! The nodes that the kernel knows: one for each file, directory and link that a reply contained.
 //!
 //! # States
-//! Absent -> known, with as many lookups as answers that named it -> absent, when the kernel has
-//! given all of them back (`FORGET`). The root is known for as long as the mount is there.
+//! Absent -> known, with a lookup for each reply that contained it -> absent, when the kernel has
+//! given all lookups back (`FORGET`). The root is known while the mount is there.
 //!
 //! # Fields
 //! | field | what |
 //! |---|---|
-//! | `place` | `O_PATH` descriptor in the table that all tasks of the server share |
-//! | `file` | mount and inode of the core: names that lead to one inode are one node |
-//! | `lookups` | answers that the kernel has not given back |
-//! | `told` | length of a file that the kernel believes, as long as nothing was written here; of
-//! |   | regular files whose writes are kept back, and that others change |
-//! | `mapped` | how often it is open in a way in which it can be mapped and written to |
+//! | `path_fd` | `O_PATH` descriptor in the table that all tasks of the server share |
+//! | `file` | mount and inode of the core: names of one inode are one node |
+//! | `lookups` | replies that the kernel has not given back |
+//! | `cached_size` | the size of a file in the kernel's cache, while nothing was written here: |
+//! |   | only for regular files with the writeback cache, in trees that others change |
+//! | `writable_opens` | how many openings can be mapped and written to |
 //!
 //! # Rules
-//! R1. A node's number is the file's inode number, where that is free: the kernel finds it again
-//!     after a node went. The tree that the root is in keeps its numbers; others get theirs with
-//!     the number of their mount above bit 48. Others are counted.
-//! R2. A descriptor is closed by who took it out, when no lock is held.
-//! R3. Where writes are kept back the kernel believes no length of a file but its own. A file that
-//!     others made shorter gets a number of its own at the next lookup ([`Nodes::retire`],
-//!     [`Nodes::enter`]), and so its length; what is open stays at the old number, which is told of
-//!     changes as well, those made by way of the other number too ([`Nodes::ours`]).
-//! R4. Inodes of one number are not one node. A file system uses a number again once the file is
-//!     gone, though it may still be open here; and an overlay shows a file beneath that has several
-//!     names as an inode for each of them. stat(2) shows the inode number all the same
-//!     ([`Nodes::shown`]), not that of the node.
+//! R1. A node's number is the file's inode number if that is free, so that the kernel finds it
+//!     again after the node was dropped. The tree of the root keeps its numbers; other mounts have
+//!     the number of the mount above bit 48. Any other number is allocated from a counter.
+//! R2. A descriptor is closed by the caller that removed it, without a lock held.
+//! R3. With the writeback cache the kernel trusts no size but its own. A file that others made
+//!     shorter gets a new number at the next lookup ([`Nodes::retire`], [`Nodes::add_lookup`]), and
+//!     so its size. Open files stay at the old number, which gets events as well, and those of
+//!     changes by the other number too ([`Nodes::mark_written`]).
+//! R4. Inodes with the same number are different nodes. A file system reuses a number once the file
+//!     is gone, though it may still be open here; and an overlay shows a lower file with several
+//!     names as one inode per name. stat(2) shows the inode number ([`Nodes::stat_ino`]), not the
+//!     node's.
 //! R5. The table of mounts is bounded by the nodes: beyond [`MOUNTS_KEPT`], a mount without nodes
-//!     gives its place to the next one.
+//!     is replaced by the next one.
 
 use openpath_abi::Errno;
 use openpath_sync::Mutex;
@@ -40,24 +40,24 @@ use std::collections::HashMap;
 
 /// The number of the root (`FUSE_ROOT_ID`).
 pub(crate) const ROOT: u64 = 1;
-/// Bit of numbers that have their mount's number in them.
-const OTHER: u64 = 1 << 62;
-/// Bit of numbers that are counted.
-const COUNTED: u64 = 1 << 63;
-/// Bits of an inode number that leaves room for its mount's.
+/// The bit of numbers that contain their mount's number.
+const IN_MOUNT: u64 = 1 << 62;
+/// The bit of allocated numbers.
+const ALLOCATED: u64 = 1 << 63;
+/// The bits of an inode number that leaves room for its mount's.
 const INO_BITS: u32 = 48;
-/// Mounts that have room there.
-const MOUNTS: u64 = 1 << (62 - INO_BITS);
+/// Mounts that have such numbers.
+const MOUNT_NUMBERS: u64 = 1 << (62 - INO_BITS);
 
-/// Mounts that are remembered though they have no nodes.
+/// Mounts that are kept though they have no nodes.
 const MOUNTS_KEPT: usize = 256;
 
-/// A file, by what it is found again by.
+/// A file, as the key of its node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct File {
-    /// Number of its mount, never used again.
+    /// The number of its mount, never used again.
     pub(crate) mount: u64,
-    /// Inode number.
+    /// The inode number.
     pub(crate) ino: u64,
     /// The inode itself ([`openpath_vfs::Task::inode_identity`]): the node's descriptor holds it.
     pub(crate) inode: usize,
@@ -65,40 +65,41 @@ pub(crate) struct File {
 
 #[derive(Clone, Copy)]
 struct Node {
-    place: Fd,
+    path_fd: Fd,
     file: File,
     lookups: u64,
-    /// Nothing for what is no regular file, and for what was written here: that is nobody else's.
-    told: Option<u64>,
-    mapped: u32,
+    /// `None` for other than regular files, and for a file that was written here.
+    cached_size: Option<u64>,
+    writable_opens: u32,
 }
 
 /// The table of nodes.
 pub(crate) struct Nodes {
-    books: Mutex<Books, FuseNodes>,
+    state: Mutex<State, FuseNodes>,
     max: usize,
 }
 
-struct Books {
+struct State {
     nodes: HashMap<u64, Node>,
     numbers: HashMap<File, u64>,
-    /// Numbers of files that have another one now.
-    former: HashMap<File, Vec<u64>>,
-    /// Mounts in the order they were met, the root's first, with how many nodes each has.
+    /// Former numbers of files that have another one now.
+    retired: HashMap<File, Vec<u64>>,
+    /// Mounts in the order in which they were met, the root's first, with the number of their
+    /// nodes.
     mounts: Vec<(u64, usize)>,
-    counted: u64,
-    /// So many are many.
-    many: usize,
+    allocated: u64,
+    /// With so many nodes the kernel is asked to give some back.
+    prune_at: usize,
 }
 
-impl Books {
-    /// The number for an inode number of this mount, if there is one (R1).
+impl State {
+    /// The number for an inode of this mount, if it has one (R1).
     fn number(&self, mount: u64, ino: u64) -> Option<u64> {
         let at = self.mounts.iter().position(|m| m.0 == mount)? as u64;
         if at == 0 {
-            return (ino > ROOT && ino < OTHER).then_some(ino);
+            return (ino > ROOT && ino < IN_MOUNT).then_some(ino);
         }
-        (at < MOUNTS && ino >> INO_BITS == 0).then_some(OTHER | at << INO_BITS | ino)
+        (at < MOUNT_NUMBERS && ino >> INO_BITS == 0).then_some(IN_MOUNT | at << INO_BITS | ino)
     }
 
     /// A mount has one more node (R5).
@@ -113,7 +114,7 @@ impl Books {
         }
     }
 
-    /// A mount has one node less.
+    /// A mount has one node fewer.
     fn leave_mount(&mut self, mount: u64) {
         if let Some(known) = self.mounts.iter_mut().find(|m| m.0 == mount) {
             known.1 = known.1.saturating_sub(1);
@@ -122,254 +123,258 @@ impl Books {
 
     /// Gives the file of a node another number at the next lookup (R3).
     fn retire(&mut self, number: u64) {
-        let node = self.nodes.get(&number).filter(|n| n.told.is_some());
+        let node = self.nodes.get(&number).filter(|n| n.cached_size.is_some());
         if let Some(file) = node.map(|node| node.file)
             && self.numbers.get(&file) == Some(&number)
         {
             self.numbers.remove(&file);
-            self.former.entry(file).or_default().push(number);
+            self.retired.entry(file).or_default().push(number);
         }
     }
 }
 
-/// How many of at most `max` are many.
-fn many_of(max: usize) -> usize {
+/// The number of nodes from which on some are given back.
+fn prune_threshold(max: usize) -> usize {
     max - max / 4
 }
 
 impl Nodes {
-    /// A table with the root in it, at this descriptor.
-    pub(crate) fn new(place: Fd, file: File, max: usize) -> Self {
+    /// A table with the root, at this descriptor.
+    pub(crate) fn new(path_fd: Fd, file: File, max: usize) -> Self {
         let root = Node {
-            place,
+            path_fd,
             file,
             lookups: 1,
-            told: None,
-            mapped: 0,
+            cached_size: None,
+            writable_opens: 0,
         };
-        let books = Books {
+        let state = State {
             nodes: HashMap::from([(ROOT, root)]),
             numbers: HashMap::from([(file, ROOT)]),
-            former: HashMap::new(),
+            retired: HashMap::new(),
             mounts: vec![(file.mount, 1)],
-            counted: 0,
-            many: many_of(max),
+            allocated: 0,
+            prune_at: prune_threshold(max),
         };
         Self {
-            books: Mutex::new(books),
+            state: Mutex::new(state),
             max,
         }
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.books.lock().nodes.len()
+        self.state.lock().nodes.len()
     }
 
-    /// The descriptor of a node.
+    /// The `O_PATH` descriptor of a node.
     ///
     /// # Errors
-    /// `ESTALE`: the kernel asks for what it has given back.
-    pub(crate) fn place(&self, number: u64) -> Result<Fd, Errno> {
-        let books = self.books.lock();
-        books
+    /// `ESTALE`: the kernel names a node that it has given back.
+    pub(crate) fn path_fd(&self, number: u64) -> Result<Fd, Errno> {
+        let state = self.state.lock();
+        state
             .nodes
             .get(&number)
-            .map(|n| n.place)
+            .map(|n| n.path_fd)
             .ok_or(Errno::ESTALE)
     }
 
     /// The mount that a node is in.
     pub(crate) fn mount(&self, number: u64) -> Option<u64> {
-        self.books.lock().nodes.get(&number).map(|n| n.file.mount)
+        self.state.lock().nodes.get(&number).map(|n| n.file.mount)
     }
 
     /// The nodes of an inode with this number, in whichever mount.
     pub(crate) fn of_inode(&self, inode: usize, ino: u64) -> Vec<u64> {
-        let books = self.books.lock();
-        let files = books
+        let state = self.state.lock();
+        let files = state
             .mounts
             .iter()
             .map(|&(mount, _)| File { mount, ino, inode });
         let numbers = files.flat_map(|file| {
-            let former = books.former.get(&file).into_iter().flatten();
-            former.chain(books.numbers.get(&file))
+            let retired = state.retired.get(&file).into_iter().flatten();
+            retired.chain(state.numbers.get(&file))
         });
         numbers.copied().collect()
     }
 
-    /// Whether there are so many that the kernel is to give some back; once, until
-    /// [`Nodes::pruned`].
-    pub(crate) fn are_many(&self) -> bool {
-        let mut books = self.books.lock();
-        if books.nodes.len() < many_of(self.max) {
-            books.many = books.many.min(many_of(self.max));
+    /// Whether the kernel is to give some nodes back; true once, until [`Nodes::prune_requested`].
+    pub(crate) fn should_prune(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.nodes.len() < prune_threshold(self.max) {
+            state.prune_at = state.prune_at.min(prune_threshold(self.max));
         }
-        let are = books.nodes.len() >= books.many;
+        let are = state.nodes.len() >= state.prune_at;
         if are {
-            books.many = usize::MAX;
+            state.prune_at = usize::MAX;
         }
         are
     }
 
-    /// The kernel was asked to.
-    pub(crate) fn pruned(&self) {
-        let mut books = self.books.lock();
-        let grown = books.nodes.len() + self.max / 16;
-        // What cannot be reached would never be asked again.
-        books.many = grown.clamp(many_of(self.max), self.max);
+    /// The kernel was asked to give nodes back.
+    pub(crate) fn prune_requested(&self) {
+        let mut state = self.state.lock();
+        let grown = state.nodes.len() + self.max / 16;
+        // A threshold that cannot be reached would never trigger again.
+        state.prune_at = grown.clamp(prune_threshold(self.max), self.max);
     }
 
     /// All nodes.
     pub(crate) fn all(&self) -> Vec<u64> {
-        self.books.lock().nodes.keys().copied().collect()
+        self.state.lock().nodes.keys().copied().collect()
     }
 
-    /// The number under which a file of this mount is listed.
-    pub(crate) fn listed(&self, mount: u64, ino: u64) -> u64 {
-        self.books.lock().number(mount, ino).unwrap_or(ino)
+    /// The number of a file of this mount in a listing.
+    pub(crate) fn listed_ino(&self, mount: u64, ino: u64) -> u64 {
+        self.state.lock().number(mount, ino).unwrap_or(ino)
     }
 
-    /// The inode number that stat(2) shows of a node, which is `ino` in this mount.
-    pub(crate) fn shown(&self, number: u64, mount: u64, ino: u64) -> u64 {
+    /// The inode number of a node for stat(2); its inode in this mount has the number `ino`.
+    pub(crate) fn stat_ino(&self, number: u64, mount: u64, ino: u64) -> u64 {
         match number {
             ROOT => ino,
-            _ => self.books.lock().number(mount, ino).unwrap_or(number),
+            _ => self.state.lock().number(mount, ino).unwrap_or(number),
         }
     }
 
-    /// It is open once more, or once less, in a way in which it can be mapped and written to.
-    pub(crate) fn may_map(&self, number: u64, more: bool) {
-        if let Some(node) = self.books.lock().nodes.get_mut(&number) {
-            node.mapped = if more {
-                node.mapped + 1
+    /// One more, or one fewer, opening can be mapped and written to.
+    pub(crate) fn count_writable_open(&self, number: u64, more: bool) {
+        if let Some(node) = self.state.lock().nodes.get_mut(&number) {
+            node.writable_opens = if more {
+                node.writable_opens + 1
             } else {
-                node.mapped.saturating_sub(1)
+                node.writable_opens.saturating_sub(1)
             };
         }
     }
 
     /// Whether it may be mapped and written to.
-    pub(crate) fn is_mapped(&self, number: u64) -> bool {
-        let books = self.books.lock();
-        books.nodes.get(&number).is_some_and(|node| node.mapped > 0)
+    pub(crate) fn may_be_mapped(&self, number: u64) -> bool {
+        let state = self.state.lock();
+        state
+            .nodes
+            .get(&number)
+            .is_some_and(|node| node.writable_opens > 0)
     }
 
-    /// A regular file is written to, or cut, here: it is nobody else's any more. Its other numbers,
-    /// which nobody wrote to.
-    pub(crate) fn ours(&self, number: u64) -> Vec<u64> {
-        let mut books = self.books.lock();
-        let books = &mut *books;
-        let Some(node) = books.nodes.get_mut(&number) else {
+    /// A regular file was written to, or truncated, through the mount, so that its size is the
+    /// kernel's. Returns its other numbers, which were not written to.
+    pub(crate) fn mark_written(&self, number: u64) -> Vec<u64> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let Some(node) = state.nodes.get_mut(&number) else {
             return Vec::new();
         };
-        node.told = None;
+        node.cached_size = None;
         let node = *node;
-        let Some(former) = books.former.get(&node.file) else {
+        let Some(retired) = state.retired.get(&node.file) else {
             return Vec::new();
         };
-        let all = former.iter().chain(books.numbers.get(&node.file)).copied();
+        let all = retired.iter().chain(state.numbers.get(&node.file)).copied();
         all.filter(|other| *other != number).collect()
     }
 
-    /// Whether a file that is so long now is longer than the kernel believes.
+    /// Whether a file of this size is longer than in the kernel's cache.
     pub(crate) fn has_grown(&self, number: u64, len: u64) -> bool {
-        let books = self.books.lock();
-        let told = books.nodes.get(&number).and_then(|node| node.told);
-        told.is_some_and(|told| told < len)
+        let state = self.state.lock();
+        let cached_size = state.nodes.get(&number).and_then(|node| node.cached_size);
+        cached_size.is_some_and(|cached_size| cached_size < len)
     }
 
-    /// Others made a file this long: how that is to what the kernel believes, which believes it
-    /// now if it was shorter.
-    pub(crate) fn resized(&self, number: u64, len: u64) -> Ordering {
-        let mut books = self.books.lock();
-        let node = books.nodes.get_mut(&number);
-        let Some(told) = node.and_then(|node| node.told.as_mut()) else {
+    /// Others gave a file this size: compares it with the size in the kernel's cache, which becomes
+    /// this size if it was less.
+    pub(crate) fn compare_size(&self, number: u64, len: u64) -> Ordering {
+        let mut state = self.state.lock();
+        let node = state.nodes.get_mut(&number);
+        let Some(cached_size) = node.and_then(|node| node.cached_size.as_mut()) else {
             return Ordering::Equal;
         };
-        let how = len.cmp(told);
-        *told = len.max(*told);
+        let how = len.cmp(cached_size);
+        *cached_size = len.max(*cached_size);
         how
     }
 
-    /// Gives the file another number at its next lookup (R3), unless it was written here.
+    /// Gives a file a new number at its next lookup (R3), unless it was written here.
     pub(crate) fn retire(&self, number: u64) {
-        self.books.lock().retire(number);
+        self.state.lock().retire(number);
     }
 
-    /// Counts a lookup of the file at `place`, which is `told` long if the kernel is to be kept
-    /// right about that (R3): its number, and the descriptor if it is not needed, because another
-    /// one leads to the file already.
+    /// Counts a lookup of the file at `path_fd`; `cached_size` is its size if the kernel's cache of
+    /// it is to be tracked (R3). Returns its number, and the descriptor if it is redundant, because
+    /// the node has one already.
     ///
     /// # Errors
-    /// `ENFILE`: there are as many as may be; the descriptor is the caller's.
-    pub(crate) fn enter(
+    /// `ENFILE`: there are as many nodes as may be; the descriptor stays the caller's.
+    pub(crate) fn add_lookup(
         &self,
-        place: Fd,
+        path_fd: Fd,
         file: File,
-        told: Option<u64>,
+        cached_size: Option<u64>,
     ) -> Result<(u64, Option<Fd>), Errno> {
-        let mut books = self.books.lock();
-        let books = &mut *books;
-        let known = books.numbers.get(&file).copied();
-        let is_shorter = known.is_some_and(|number| {
-            let believed = books.nodes.get(&number).and_then(|node| node.told);
-            told.zip(believed).is_some_and(|(len, told)| len < told)
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let known = state.numbers.get(&file).copied();
+        let shrunk = known.is_some_and(|number| {
+            let believed = state.nodes.get(&number).and_then(|node| node.cached_size);
+            cached_size
+                .zip(believed)
+                .is_some_and(|(len, cached_size)| len < cached_size)
         });
-        if let Some(number) = known.filter(|_| is_shorter) {
-            books.retire(number);
+        if let Some(number) = known.filter(|_| shrunk) {
+            state.retire(number);
         } else if let Some(number) = known {
-            if let Some(node) = books.nodes.get_mut(&number) {
+            if let Some(node) = state.nodes.get_mut(&number) {
                 node.lookups += 1;
             }
-            return Ok((number, Some(place)));
+            return Ok((number, Some(path_fd)));
         }
-        if books.nodes.len() >= self.max {
+        if state.nodes.len() >= self.max {
             return Err(Errno::ENFILE);
         }
-        books.enter_mount(file.mount);
-        let free = |number: &u64| !books.nodes.contains_key(number);
-        let wanted = books.number(file.mount, file.ino).filter(free);
+        state.enter_mount(file.mount);
+        let free = |number: &u64| !state.nodes.contains_key(number);
+        let wanted = state.number(file.mount, file.ino).filter(free);
         let number = wanted.unwrap_or_else(|| {
-            books.counted += 1;
-            COUNTED | books.counted
+            state.allocated += 1;
+            ALLOCATED | state.allocated
         });
         let node = Node {
-            place,
+            path_fd,
             file,
             lookups: 1,
-            told,
-            mapped: 0,
+            cached_size,
+            writable_opens: 0,
         };
-        books.nodes.insert(number, node);
-        books.numbers.insert(file, number);
+        state.nodes.insert(number, node);
+        state.numbers.insert(file, number);
         Ok((number, None))
     }
 
-    /// The kernel gives `lookups` back; the descriptor, if that were all.
+    /// The kernel gives `lookups` back; returns the descriptor if none is left.
     pub(crate) fn forget(&self, number: u64, lookups: u64) -> Option<Fd> {
         if number == ROOT {
             return None;
         }
-        let mut books = self.books.lock();
-        let node = books.nodes.get_mut(&number)?;
+        let mut state = self.state.lock();
+        let node = state.nodes.get_mut(&number)?;
         node.lookups = node.lookups.saturating_sub(lookups);
         if node.lookups > 0 {
             return None;
         }
-        let (place, file) = (node.place, node.file);
-        books.nodes.remove(&number);
-        books.leave_mount(file.mount);
-        if books.numbers.get(&file) == Some(&number) {
-            books.numbers.remove(&file);
-        } else if let Some(former) = books.former.get_mut(&file) {
-            former.retain(|other| *other != number);
-            if former.is_empty() {
-                books.former.remove(&file);
+        let (path_fd, file) = (node.path_fd, node.file);
+        state.nodes.remove(&number);
+        state.leave_mount(file.mount);
+        if state.numbers.get(&file) == Some(&number) {
+            state.numbers.remove(&file);
+        } else if let Some(retired) = state.retired.get_mut(&file) {
+            retired.retain(|other| *other != number);
+            if retired.is_empty() {
+                state.retired.remove(&file);
             }
         }
         // R2
-        Some(place)
+        Some(path_fd)
     }
 }
 
@@ -398,21 +403,21 @@ mod tests {
     #[test]
     fn a_node_lives_until_its_last_lookup_is_given_back() {
         let nodes = table();
-        assert_eq!(nodes.enter(3, file(7, 5), None), Ok((5, None)));
-        assert_eq!(nodes.enter(4, file(7, 5), None), Ok((5, Some(4))));
-        assert_eq!(nodes.enter(4, file(7, 5), None), Ok((5, Some(4))));
+        assert_eq!(nodes.add_lookup(3, file(7, 5), None), Ok((5, None)));
+        assert_eq!(nodes.add_lookup(4, file(7, 5), None), Ok((5, Some(4))));
+        assert_eq!(nodes.add_lookup(4, file(7, 5), None), Ok((5, Some(4))));
         assert_eq!(nodes.forget(5, 2), None);
-        assert_eq!(nodes.place(5), Ok(3));
+        assert_eq!(nodes.path_fd(5), Ok(3));
         assert_eq!(nodes.forget(5, 1), Some(3));
-        assert_eq!(nodes.place(5), Err(Errno::ESTALE));
+        assert_eq!(nodes.path_fd(5), Err(Errno::ESTALE));
         assert_eq!(nodes.forget(ROOT, 1), None);
         assert_eq!(nodes.len(), 1);
     }
 
     #[test]
-    fn numbers_are_those_of_the_tree_and_never_meet() {
+    fn node_numbers_are_inode_numbers_and_unique() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let number = |f| nodes.enter(9, f, None).expect("room").0;
+        let number = |f| nodes.add_lookup(9, f, None).expect("room").0;
         let all = [
             number(file(7, 5)),
             number(file(7, 1)),
@@ -428,106 +433,112 @@ mod tests {
         apart.sort_unstable();
         apart.dedup();
         assert_eq!(apart.len(), all.len());
-        assert_eq!(nodes.listed(8, 5), all[3]);
-        assert_eq!(nodes.listed(7, 6), 6);
+        assert_eq!(nodes.listed_ino(8, 5), all[3]);
+        assert_eq!(nodes.listed_ino(7, 6), 6);
     }
 
     #[test]
-    fn there_are_no_more_than_may_be() {
+    fn nodes_are_bounded() {
         let nodes = table();
         for ino in 2..5 {
-            assert!(nodes.enter(3, file(7, ino), None).is_ok());
+            assert!(nodes.add_lookup(3, file(7, ino), None).is_ok());
         }
-        assert_eq!(nodes.enter(3, file(7, 5), None), Err(Errno::ENFILE));
-        assert_eq!(nodes.enter(8, file(7, 4), None), Ok((4, Some(8))));
+        assert_eq!(nodes.add_lookup(3, file(7, 5), None), Err(Errno::ENFILE));
+        assert_eq!(nodes.add_lookup(8, file(7, 4), None), Ok((4, Some(8))));
         assert_eq!(nodes.forget(4, 2), Some(3));
-        assert_eq!(nodes.enter(3, file(7, 5), None), Ok((5, None)));
+        assert_eq!(nodes.add_lookup(3, file(7, 5), None), Ok((5, None)));
     }
 
     #[test]
-    fn where_there_is_no_room_it_is_asked_for_again() {
+    fn a_full_table_requests_another_prune() {
         let nodes = table();
         for ino in 2..5 {
-            assert!(nodes.enter(3, file(7, ino), None).is_ok());
+            assert!(nodes.add_lookup(3, file(7, ino), None).is_ok());
         }
         for _ in 0..2 {
-            assert!(nodes.are_many() && !nodes.are_many());
-            nodes.pruned();
+            assert!(nodes.should_prune() && !nodes.should_prune());
+            nodes.prune_requested();
         }
     }
 
     #[test]
-    fn what_others_made_shorter_gets_another_number_and_what_is_ours_does_not() {
+    fn a_file_that_others_shorten_gets_a_new_number_unless_written_here() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let enter = |len| nodes.enter(9, file(7, 5), Some(len)).expect("room").0;
-        assert_eq!(enter(10), 5);
-        assert_eq!(nodes.resized(5, 12), Ordering::Greater);
-        assert_eq!(nodes.resized(5, 12), Ordering::Equal);
-        assert_eq!(nodes.resized(5, 3), Ordering::Less);
+        let add_lookup = |len| nodes.add_lookup(9, file(7, 5), Some(len)).expect("room").0;
+        assert_eq!(add_lookup(10), 5);
+        assert_eq!(nodes.compare_size(5, 12), Ordering::Greater);
+        assert_eq!(nodes.compare_size(5, 12), Ordering::Equal);
+        assert_eq!(nodes.compare_size(5, 3), Ordering::Less);
         nodes.retire(5);
-        let second = enter(3);
+        let second = add_lookup(3);
         assert_ne!(second, 5);
         assert_eq!(nodes.of_inode(5, 5), [5, second]);
-        assert_eq!((nodes.listed(7, 5), nodes.shown(second, 7, 5)), (5, 5));
+        assert_eq!(
+            (nodes.listed_ino(7, 5), nodes.stat_ino(second, 7, 5)),
+            (5, 5)
+        );
         assert_eq!(nodes.forget(5, 1), Some(9));
         assert_eq!(nodes.of_inode(5, 5), [second]);
-        assert_eq!(nodes.ours(second), []);
-        assert_eq!(nodes.resized(second, 1), Ordering::Equal);
+        assert_eq!(nodes.mark_written(second), []);
+        assert_eq!(nodes.compare_size(second, 1), Ordering::Equal);
         nodes.retire(second);
-        assert_eq!(enter(1), second);
+        assert_eq!(add_lookup(1), second);
         assert_eq!(nodes.forget(second, 2), Some(9));
-        assert_eq!(enter(1), 5);
+        assert_eq!(add_lookup(1), 5);
     }
 
     #[test]
-    fn a_lookup_finds_out_what_was_not_told() {
+    fn a_lookup_notices_a_size_change_without_an_event() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let enter = |len| nodes.enter(9, file(7, 5), Some(len)).expect("room").0;
-        assert_eq!((enter(10), enter(10)), (5, 5));
+        let add_lookup = |len| nodes.add_lookup(9, file(7, 5), Some(len)).expect("room").0;
+        assert_eq!((add_lookup(10), add_lookup(10)), (5, 5));
         assert!(!nodes.has_grown(5, 10) && nodes.has_grown(5, 11));
-        assert_eq!(enter(11), 5);
-        let second = enter(3);
+        assert_eq!(add_lookup(11), 5);
+        let second = add_lookup(3);
         assert_ne!(second, 5);
-        // What is written by way of one number is told to the other.
-        assert_eq!(nodes.ours(5), [second]);
+        // A write by one number is reported to the other.
+        assert_eq!(nodes.mark_written(5), [second]);
         assert!(!nodes.has_grown(5, 11));
-        assert_eq!(nodes.resized(second, 11), Ordering::Greater);
-        assert_eq!(nodes.ours(second), [5]);
-        assert_eq!((enter(1), enter(20)), (second, second));
+        assert_eq!(nodes.compare_size(second, 11), Ordering::Greater);
+        assert_eq!(nodes.mark_written(second), [5]);
+        assert_eq!((add_lookup(1), add_lookup(20)), (second, second));
     }
 
     #[test]
-    fn inodes_of_one_number_are_nodes_of_their_own_that_show_it() {
+    fn inodes_with_one_number_are_different_nodes_that_show_it() {
         let nodes = Nodes::new(0, FIRST, 100);
         let inode = |inode| File {
             inode,
             ..file(7, 5)
         };
-        assert_eq!(nodes.enter(3, inode(11), None), Ok((5, None)));
-        let (second, needless) = nodes.enter(4, inode(12), None).expect("room");
+        assert_eq!(nodes.add_lookup(3, inode(11), None), Ok((5, None)));
+        let (second, needless) = nodes.add_lookup(4, inode(12), None).expect("room");
         assert!(second != 5 && needless.is_none());
-        assert_eq!((nodes.place(5), nodes.place(second)), (Ok(3), Ok(4)));
-        assert_eq!((nodes.shown(5, 7, 5), nodes.shown(second, 7, 5)), (5, 5));
-        assert_eq!(nodes.enter(8, inode(12), None), Ok((second, Some(8))));
+        assert_eq!((nodes.path_fd(5), nodes.path_fd(second)), (Ok(3), Ok(4)));
+        assert_eq!(
+            (nodes.stat_ino(5, 7, 5), nodes.stat_ino(second, 7, 5)),
+            (5, 5)
+        );
+        assert_eq!(nodes.add_lookup(8, inode(12), None), Ok((second, Some(8))));
         assert_eq!(nodes.of_inode(11, 5), [5]);
         assert_eq!(nodes.of_inode(12, 5), [second]);
-        assert_eq!(nodes.ours(second), []);
+        assert_eq!(nodes.mark_written(second), []);
         assert_eq!(nodes.forget(5, 1), Some(3));
         assert_eq!(nodes.of_inode(11, 5), []);
         assert_eq!(nodes.forget(second, 2), Some(4));
-        assert_eq!(nodes.enter(6, inode(13), None), Ok((5, None)));
+        assert_eq!(nodes.add_lookup(6, inode(13), None), Ok((5, None)));
     }
 
     #[test]
-    fn mounts_without_nodes_give_their_place_to_others() {
+    fn mounts_without_nodes_are_replaced() {
         let nodes = Nodes::new(0, FIRST, 100);
-        let (kept, _) = nodes.enter(3, file(8, 5), None).expect("room");
+        let (kept, _) = nodes.add_lookup(3, file(8, 5), None).expect("room");
         for mount in 10..10 + 4 * MOUNTS_KEPT as u64 {
-            let (number, _) = nodes.enter(4, file(mount, 5), None).expect("room");
+            let (number, _) = nodes.add_lookup(4, file(mount, 5), None).expect("room");
             assert_ne!(number, kept);
             assert_eq!(nodes.forget(number, 1), Some(4));
         }
-        assert_eq!(nodes.books.lock().mounts.len(), MOUNTS_KEPT);
+        assert_eq!(nodes.state.lock().mounts.len(), MOUNTS_KEPT);
         assert_eq!(nodes.of_inode(5, 5), [kept]);
     }
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether requests come by rings of the kernel's, and who then serves which processor.
+//! Whether requests come by the kernel's rings, and which threads serve which CPU.
 //!
 //! # Kernel analogue
-//! FUSE over `io_uring` (Linux 6.14, where `fuse.enable_uring` is set): each processor has a queue,
-//! and wakes a thread of the server on the asker's own. By read(2) and write(2) it is woken on
-//! another one, as a rule, which takes longer than most answers.
+//! FUSE over `io_uring` (Linux 6.14, with `fuse.enable_uring`): each CPU has a queue, and wakes a
+//! thread of the server on the caller's own CPU. With read(2) and write(2) that thread is usually
+//! woken on another CPU, which takes longer than most replies.
 //!
 //! # Rules
-//! R1. An entry is of one thread, and a thread that serves a processor has one entry. So what waits
-//!     behind a request that takes long waits in the kernel, for whoever is free first; the kernel
-//!     gives a request to who answered last, who is warm.
-//! R2. All queues need an entry before the kernel uses any, also those of processors that are off:
-//!     one thread has all of these.
-//! R3. Threads are bounded, and a processor has two at least: who answers may need an answer.
-//! R4. A request for a lock that is answered later would keep its entry, and its thread with it.
-//!     Where locks are answered here requests are read.
+//! R1. An entry belongs to one thread, and a thread that serves a CPU has one entry. So requests
+//!     behind a slow one wait in the kernel for the first free thread; the kernel prefers the
+//!     thread that replied last, because its caches are warm.
+//! R2. The kernel uses no queue until all have an entry, those of offline CPUs included: one thread
+//!     has all of these.
+//! R3. The number of threads is bounded, with at least two for each CPU: the handling of a request
+//!     may need the reply to another one.
+//! R4. A request that waits for a lock would keep its entry, and its thread with it. So with
+//!     [`crate::Options::locks`] requests are read from the device.
 
 use openpath_abi::Errno;
 use std::fmt;
@@ -22,41 +23,41 @@ use std::ops::RangeInclusive;
 
 /// The kernel's switch, which root sets.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-/// Processors that there may be, and those that are on.
-const PROCESSORS: [&str; 2] = [
+/// The lists of possible and of online CPUs.
+const CPU_LISTS: [&str; 2] = [
     "/sys/devices/system/cpu/possible",
     "/sys/devices/system/cpu/online",
 ];
-/// Threads for each processor.
-const EACH: RangeInclusive<usize> = 2..=8;
-/// Threads for all of them, if that is two for each.
-const ALL: usize = 256;
-/// Processors that there may be at most.
-const PROCESSORS_MAX: usize = 4096;
+/// Threads for each CPU.
+const PER_CPU: RangeInclusive<usize> = 2..=8;
+/// Threads for all CPUs, unless two for each are more.
+const TOTAL: usize = 256;
+/// The most CPUs.
+const CPUS_MAX: usize = 4096;
 
-/// Whether requests come by rings of the kernel's, or why they are read instead.
+/// Whether requests come by the kernel's rings, or why they are read from the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rings {
     /// They do.
     Used,
-    /// [`crate::Options::rings`] says that they are not to.
-    Unwanted,
-    /// Locks are answered by the server ([`crate::Options::locks`]).
+    /// [`crate::Options::rings`] is off.
+    Disabled,
+    /// The server keeps locks ([`crate::Options::locks`]).
     Locks,
-    /// The kernel does not offer it.
+    /// The kernel does not offer rings.
     NotOffered,
-    /// It offers it, and they cannot be had.
+    /// The kernel offers rings, but setting them up failed.
     Refused(Errno),
 }
 
 impl Rings {
-    /// Whether the kernel offers them to mounts that are made now, as far as can be seen.
+    /// Whether the kernel seems to offer rings to mounts that are made now.
     #[must_use]
     pub fn are_offered() -> bool {
         std::fs::read_to_string(SWITCH).is_ok_and(|text| text.starts_with('Y'))
     }
 
-    /// What root does to have them offered.
+    /// The command with which root has the kernel offer rings.
     pub const REMEDY: &str = "echo Y > /sys/module/fuse/parameters/enable_uring";
 }
 
@@ -64,7 +65,7 @@ impl fmt::Display for Rings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Used => f.write_str("by rings"),
-            Self::Unwanted => f.write_str("read: rings are not wanted"),
+            Self::Disabled => f.write_str("read: rings are not wanted"),
             Self::Locks => f.write_str("read: locks are answered"),
             Self::NotOffered => f.write_str("read: the kernel offers no rings"),
             Self::Refused(errno) => write!(f, "read: the kernel gives no rings ({errno:?})"),
@@ -72,65 +73,72 @@ impl fmt::Display for Rings {
     }
 }
 
-/// What a thread is for.
+/// The part of a thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Post {
-    /// The processor that it stays on.
-    pub(crate) processor: Option<usize>,
-    /// The queues it has an entry of.
+pub(crate) struct ThreadPlan {
+    /// The CPU that it is pinned to.
+    pub(crate) cpu: Option<usize>,
+    /// The queues of which it has an entry.
     pub(crate) queues: Vec<u16>,
 }
 
-/// Which threads are needed on this machine, of which a processor may have so many.
+/// The threads for this machine, with so many for a CPU.
 ///
 /// # Errors
-/// `ENOENT`: it cannot be seen which processors there are. `ERANGE`: there are too many.
-pub(crate) fn plan(threads: usize) -> Result<Vec<Post>, Errno> {
-    let [possible, on] = PROCESSORS.map(|path| std::fs::read_to_string(path).ok());
-    let possible = possible.as_deref().and_then(numbers).ok_or(Errno::ENOENT)?;
-    let on = on.as_deref().and_then(numbers);
-    posts(possible.len(), &on.unwrap_or(possible), threads)
+/// `ENOENT`: the CPUs cannot be determined. `ERANGE`: there are too many.
+pub(crate) fn plan(threads: usize) -> Result<Vec<ThreadPlan>, Errno> {
+    let [possible, online_cpus] = CPU_LISTS.map(|path| std::fs::read_to_string(path).ok());
+    let possible = possible
+        .as_deref()
+        .and_then(parse_cpu_list)
+        .ok_or(Errno::ENOENT)?;
+    let online_cpus = online_cpus.as_deref().and_then(parse_cpu_list);
+    thread_plans(possible.len(), &online_cpus.unwrap_or(possible), threads)
 }
 
-fn posts(queues: usize, on: &[usize], threads: usize) -> Result<Vec<Post>, Errno> {
-    if queues > PROCESSORS_MAX {
+fn thread_plans(
+    queues: usize,
+    online_cpus: &[usize],
+    threads: usize,
+) -> Result<Vec<ThreadPlan>, Errno> {
+    if queues > CPUS_MAX {
         return Err(Errno::ERANGE);
     }
     let all = 0..queues as u16;
-    let is_on = |queue: &u16| on.contains(&usize::from(*queue));
-    let (served, off): (Vec<u16>, Vec<u16>) = all.partition(is_on);
+    let is_on = |queue: &u16| online_cpus.contains(&usize::from(*queue));
+    let (online, off): (Vec<u16>, Vec<u16>) = all.partition(is_on);
     // R3
-    let bound = (ALL / served.len().max(1)).max(*EACH.start());
-    let each = threads.clamp(*EACH.start(), *EACH.end()).min(bound);
-    let post = |queue: u16| Post {
-        processor: Some(usize::from(queue)),
+    let bound = (TOTAL / online.len().max(1)).max(*PER_CPU.start());
+    let per_cpu = threads.clamp(*PER_CPU.start(), *PER_CPU.end()).min(bound);
+    let thread = |queue: u16| ThreadPlan {
+        cpu: Some(usize::from(queue)),
         queues: vec![queue],
     };
-    let mut posts: Vec<Post> = (0..each)
-        .flat_map(|_| served.iter().copied().map(post))
+    let mut thread_plans: Vec<ThreadPlan> = (0..per_cpu)
+        .flat_map(|_| online.iter().copied().map(thread))
         .collect();
     if !off.is_empty() {
         // R2
-        posts.push(Post {
-            processor: None,
+        thread_plans.push(ThreadPlan {
+            cpu: None,
             queues: off,
         });
     }
-    Ok(posts)
+    Ok(thread_plans)
 }
 
 /// The numbers in a list such as `0-3,8`.
-fn numbers(text: &str) -> Option<Vec<usize>> {
-    let mut numbers = Vec::new();
+fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+    let mut parse_cpu_list = Vec::new();
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-        if last.checked_sub(first)? > PROCESSORS_MAX || numbers.len() > PROCESSORS_MAX {
+        if last.checked_sub(first)? > CPUS_MAX || parse_cpu_list.len() > CPUS_MAX {
             return None;
         }
-        numbers.extend(first..=last);
+        parse_cpu_list.extend(first..=last);
     }
-    Some(numbers)
+    Some(parse_cpu_list)
 }
 
 #[cfg(test)]
@@ -138,25 +146,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_processors_are_read() {
-        assert_eq!(numbers("0-1\n"), Some(vec![0, 1]));
-        assert_eq!(numbers("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
+    fn lists_of_cpus_are_parsed() {
+        assert_eq!(parse_cpu_list("0-1\n"), Some(vec![0, 1]));
+        assert_eq!(parse_cpu_list("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
         for wrong in ["", "a", "3-1", "0-99999999", "1,,2"] {
-            assert_eq!(numbers(wrong), None, "{wrong}");
+            assert_eq!(parse_cpu_list(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn every_queue_has_an_entry_and_threads_are_bounded() {
-        let two = posts(2, &[0, 1], 4).expect("a plan");
+        let two = thread_plans(2, &[0, 1], 4).expect("a plan");
         assert_eq!(two.len(), 8);
-        assert!(two.iter().all(|post| post.queues.len() == 1));
-        let some_off = posts(5, &[0, 3], 1).expect("a plan");
+        assert!(two.iter().all(|thread| thread.queues.len() == 1));
+        let some_off = thread_plans(5, &[0, 3], 1).expect("a plan");
         assert_eq!(some_off.len(), 5);
         assert_eq!(some_off[4].queues, [1, 2, 4]);
-        assert_eq!(some_off[4].processor, None);
+        assert_eq!(some_off[4].cpu, None);
         let all: Vec<usize> = (0..128).collect();
-        assert_eq!(posts(128, &all, 16).map(|posts| posts.len()), Ok(256));
-        assert_eq!(posts(5000, &all, 16), Err(Errno::ERANGE));
+        assert_eq!(
+            thread_plans(128, &all, 16).map(|thread_plans| thread_plans.len()),
+            Ok(256)
+        );
+        assert_eq!(thread_plans(5000, &all, 16), Err(Errno::ERANGE));
     }
 }

@@ -3,19 +3,20 @@
 //!
 //! # States
 //! Server -> session, while the mount is there -> ended, when the mount is gone. When the process
-//! ends, whatever the way, the kernel ends the session: who waits for an answer gets `ECONNABORTED`
-//! and who asks later `ENOTCONN`, until the mount is taken away.
+//! ends in any way, the kernel ends the session: callers that wait for a reply get `ECONNABORTED`,
+//! and later ones `ENOTCONN`, until the mount is removed.
 
-use crate::answer::Clerk;
 use crate::attach::{attach, detach, settled};
-use crate::crew::Crew;
-use crate::hear;
+use crate::device_threads::{self, Waiting};
+use crate::dispatch::Dispatcher;
+use crate::fs::FuseFs;
+use crate::invalidation;
+use crate::observer::{Observer, Observing};
 use crate::options::Options;
+use crate::ring_threads::RingThreads;
 use crate::rings::{self, Rings};
 use crate::stats::{Counts, Stats};
-use crate::thread;
-use crate::view::View;
-use crate::watch::Watch;
+use crate::tuning::Tuning;
 use crate::wire::{Device, Notifier, init};
 use crate::worker::Worker;
 use openpath_abi::Errno;
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-/// Shows the tree that the root of a task shows as a mount of the host.
+/// Serves the tree at the root of a task as a mount of the host.
 ///
 /// ```no_run
 /// use openpath_fuse::{Options, Server};
@@ -43,60 +44,61 @@ use std::thread::JoinHandle;
 /// # ; Ok::<(), std::io::Error>(())
 /// ```
 pub struct Server {
-    view: Arc<View>,
+    fs: Arc<FuseFs>,
     workers: Vec<Worker>,
     options: Options,
-    trees: Vec<Arc<SuperBlock>>,
+    /// Trees that report changes.
+    sources: Vec<Arc<SuperBlock>>,
+    observing: Observing,
 }
 
 impl Server {
-    /// A server of what `task`'s root shows now: its mounts, its rules of absent names, its tenant.
-    /// The task itself is not used afterwards.
+    /// A server of the tree that `task` has as its root now: with its mounts, its rules of absent
+    /// names and its tenant. The task itself is not used afterwards.
     ///
     /// # Errors
-    /// `ENOMEM`, what keeps the root from being opened.
+    /// `ENOMEM`, those of opening the root.
     pub fn new(task: &Task, options: Options) -> Result<Self, Errno> {
-        let (view, workers) = View::new(task, &options)?;
+        let (fs, workers) = FuseFs::new(task, &options)?;
         Ok(Self {
-            view: Arc::new(view),
+            fs: Arc::new(fs),
             workers,
             options,
-            trees: Vec::new(),
+            sources: Vec::new(),
+            observing: Observing::default(),
         })
     }
 
-    /// Hears of changes of this tree, which the mount shows, that are not made through the mount:
-    /// the kernel is told what to ask for again. Writes are not kept back then: of a file that the
-    /// kernel writes back later it believes no size but its own.
-    pub fn hear(&mut self, tree: &Arc<SuperBlock>) {
-        if let Some(view) = Arc::get_mut(&mut self.view) {
-            view.writeback = false;
+    /// Invalidates what the kernel has cached of this tree when others change it. The writeback
+    /// cache is off then: the kernel trusts no size but its own for a file that it writes back
+    /// later.
+    pub fn subscribe(&mut self, tree: &Arc<SuperBlock>) {
+        if let Some(fs) = Arc::get_mut(&mut self.fs) {
+            fs.writeback = false;
         }
-        self.hear_others(tree);
+        self.subscribe_disjoint(tree);
     }
 
-    /// As [`Server::hear`], of a tree in which others never change a file that was changed through
-    /// the mount, as an overlay's lower files: writes may be kept back.
+    /// As [`Server::subscribe`], for a tree in which others never change a file that was changed
+    /// through the mount, as the lower files of an overlay: the writeback cache may stay on.
     ///
     /// Divergence: L75.
-    pub fn hear_others(&mut self, tree: &Arc<SuperBlock>) {
-        if let Some(view) = Arc::get_mut(&mut self.view) {
-            view.hears = true;
+    pub fn subscribe_disjoint(&mut self, tree: &Arc<SuperBlock>) {
+        if let Some(fs) = Arc::get_mut(&mut self.fs) {
+            fs.events.tracks_names = true;
         }
-        self.trees.push(Arc::clone(tree));
+        self.sources.push(Arc::clone(tree));
     }
 
-    /// Has someone look on while it serves.
-    pub fn watch(&mut self, watch: Arc<dyn Watch>) {
-        if let Some(view) = Arc::get_mut(&mut self.view) {
-            view.watch = Some(watch);
-        }
+    /// Has requests observed while they are served.
+    pub fn observe(&mut self, observer: Arc<dyn Observer>) {
+        self.observing = Observing(Some(observer));
     }
 
     /// Mounts at `dir` and serves, in threads of its own.
     ///
     /// # Errors
-    /// Those of [`attach`], and of making the threads.
+    /// Those of [`attach`], and of starting the threads.
     pub fn mount(self, dir: &Path) -> io::Result<Session> {
         let dir = settled(dir)?;
         let fuse = attach(&dir, &self.options)?;
@@ -107,35 +109,46 @@ impl Server {
         Ok(session)
     }
 
-    /// Serves at a descriptor of `/dev/fuse` that was mounted by someone else, maybe in namespaces
-    /// of his own: see [`attach`].
+    /// Serves at a descriptor of `/dev/fuse` that was mounted elsewhere, maybe in other namespaces:
+    /// see [`attach`].
     ///
     /// # Errors
-    /// What keeps the kernel and the server from agreeing (`ENOTCONN`: it is mounted no more;
-    /// `Unsupported`: the kernel is older than Linux 5.4), and of making the threads.
+    /// Those of the negotiation with the kernel (`ENOTCONN`: it is mounted no more; `Unsupported`:
+    /// the kernel is older than Linux 5.4), and of starting the threads.
     pub fn serve(mut self, fuse: OwnedFd) -> io::Result<Session> {
+        let tuning = Tuning::from_env();
         let device = Arc::new(Device::new(fuse)?);
-        let wishes = self.view.wishes();
-        let mut crew = Err(Rings::NotOffered);
-        let terms = init::agree(&device, |offered| {
-            crew = self.crew(&device, offered);
-            let rings = if crew.is_ok() { init::RINGS } else { 0 };
-            wishes | rings
+        let wanted = self.fs.wanted_flags();
+        let mut built = Err(Rings::NotOffered);
+        let terms = init::negotiate(&device, |offered| {
+            built = self.build_ring_threads(&device, offered);
+            let rings = if built.is_ok() { init::RINGS } else { 0 };
+            wanted | rings
         })?;
-        self.view.notifier.set(Notifier::new(Arc::clone(&device)));
-        if let Some(locks) = &self.view.locks {
-            locks.answer_at(&device);
+        self.fs.notifier.set(Notifier::new(Arc::clone(&device)));
+        if let Some(locks) = &self.fs.locks {
+            locks.set_device(&device);
         }
-        let (above, thread) = hear::begin(&self.view)?;
-        for tree in &self.trees {
-            tree.tell(&above);
+        let (listener, invalidation) = invalidation::start(&self.fs)?;
+        for source in &self.sources {
+            source.tell(&listener);
         }
-        let clerk = Clerk::new(Arc::clone(&self.view), &self.options, terms).heard_by(above);
-        let clerk = Arc::new(clerk);
-        let mut running = thread::begin(&clerk, &device, self.workers, crew.is_err())?;
-        let rings = match crew {
-            Ok(crew) => {
-                let (threads, rings) = crew.begin(&clerk);
+        let dispatcher = Dispatcher::new(Arc::clone(&self.fs), &self.options, terms)
+            .with_invalidation(listener)
+            .with_observer(self.observing);
+        let dispatcher = Arc::new(dispatcher);
+        let waiting = Waiting {
+            eager: built.is_err(),
+            tuning: Tuning {
+                // The reply to a request for a lock may be sent by another thread.
+                clone: tuning.clone && self.fs.locks.is_none(),
+                ..tuning
+            },
+        };
+        let mut running = device_threads::start(&dispatcher, &device, self.workers, waiting)?;
+        let rings = match built {
+            Ok(threads) => {
+                let (threads, rings) = threads.start(&dispatcher, tuning.keep_awake);
                 running.extend(threads);
                 rings
             }
@@ -144,23 +157,27 @@ impl Server {
         tracing::info!(target: "openpath::fuse", %rings, "how requests come");
         Ok(Session {
             running,
-            hearing: Some(thread),
+            invalidation: Some(invalidation),
             handle: Handle {
-                counts: Arc::clone(&self.view.counts),
-                view: Arc::downgrade(&self.view),
+                counts: Arc::clone(&self.fs.counts),
+                fs: Arc::downgrade(&self.fs),
                 dir: None,
-                locks: self.view.locks.is_some(),
+                locks: self.fs.locks.is_some(),
                 rings,
             },
         })
     }
 
-    /// Who serves by rings, if the kernel offers them and nothing is against it; or what is.
-    fn crew(&mut self, device: &Arc<Device>, offered: u64) -> Result<Crew, Rings> {
+    /// The threads that serve by rings, or why rings are not used.
+    fn build_ring_threads(
+        &mut self,
+        device: &Arc<Device>,
+        offered: u64,
+    ) -> Result<RingThreads, Rings> {
         if !self.options.rings {
-            return Err(Rings::Unwanted);
+            return Err(Rings::Disabled);
         }
-        if self.view.locks.is_some() {
+        if self.fs.locks.is_some() {
             return Err(Rings::Locks);
         }
         if offered & init::RINGS == 0 {
@@ -168,31 +185,31 @@ impl Server {
         }
         let plan = rings::plan(self.options.threads).map_err(Rings::Refused)?;
         let first = self.workers.first().ok_or(Rings::Refused(Errno::EINVAL))?;
-        let workers = Worker::some(&first.task, plan.len()).map_err(Rings::Refused)?;
-        // Nobody else has it yet.
-        let view = Arc::get_mut(&mut self.view).ok_or(Rings::Refused(Errno::EBUSY))?;
-        let seats = workers.iter().map(|w| Arc::clone(&w.seat));
-        view.seats.extend(seats);
-        Crew::build(device, plan.into_iter().zip(workers)).map_err(Rings::Refused)
+        let workers = Worker::group(&first.task, plan.len()).map_err(Rings::Refused)?;
+        // There is no other reference yet.
+        let fs = Arc::get_mut(&mut self.fs).ok_or(Rings::Refused(Errno::EBUSY))?;
+        let in_flight = workers.iter().map(|w| Arc::clone(&w.in_flight));
+        fs.in_flight.extend(in_flight);
+        RingThreads::build(device, plan.into_iter().zip(workers)).map_err(Rings::Refused)
     }
 }
 
-/// A mount that is being served. Dropping it takes the mount away lazily, if it was made here.
+/// A mount that is being served. Dropping it detaches the mount lazily, if it was made here.
 pub struct Session {
-    /// The threads that answer.
+    /// The threads that serve.
     running: Vec<JoinHandle<io::Result<()>>>,
-    /// What passes changes on. It hears of them until the last thread that answers has ended, also
-    /// where nobody waits for that.
-    hearing: Option<JoinHandle<()>>,
+    /// The thread that invalidates. It runs until the last serving thread has ended, also if
+    /// [`Session::wait`] is not called.
+    invalidation: Option<JoinHandle<()>>,
     handle: Handle,
 }
 
-/// What any thread may ask of a session while another waits for its end.
+/// A handle of a session for any thread, while another one waits for its end.
 #[derive(Clone)]
 pub struct Handle {
     counts: Arc<Counts>,
-    /// Not kept by who only looks: with it goes the descriptor, and what hangs on that.
-    view: Weak<View>,
+    /// Weak, because the descriptor of the device goes with it.
+    fs: Weak<FuseFs>,
     /// Where it is mounted, if that was done here.
     dir: Option<PathBuf>,
     locks: bool,
@@ -200,37 +217,37 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Whether it answers for locks of files ([`Options::locks`]).
+    /// Whether the server keeps locks of files ([`Options::locks`]).
     #[must_use]
     pub fn answers_locks(&self) -> bool {
         self.locks
     }
 
-    /// Whether requests come by rings, and why not.
+    /// Whether requests come by rings, or why not.
     #[must_use]
     pub fn rings(&self) -> Rings {
         self.rings
     }
 
-    /// What was asked so far, and what is kept.
+    /// The requests so far, and the nodes.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let nodes = self.view.upgrade().map_or(0, |view| view.nodes.len());
+        let nodes = self.fs.upgrade().map_or(0, |fs| fs.nodes.len());
         Stats::new(&self.counts, nodes)
     }
 
-    /// Takes the mount away. Linux: umount(2).
+    /// Unmounts. Linux: umount(2).
     ///
     /// # Errors
-    /// `EBUSY`: it is in use. `EINVAL`: it was mounted by someone else, or is gone.
+    /// `EBUSY`: it is in use. `EINVAL`: it was not mounted here, or is gone.
     pub fn unmount(&self) -> io::Result<()> {
         self.detach(false)
     }
 
-    /// Takes the mount out of sight at once; the session ends when the last one who uses it does.
+    /// Detaches the mount at once; the session ends when it is no longer in use.
     ///
     /// # Errors
-    /// `EINVAL`: it was mounted by someone else, or is gone.
+    /// `EINVAL`: it was not mounted here, or is gone.
     pub fn unmount_lazily(&self) -> io::Result<()> {
         self.detach(true)
     }
@@ -244,7 +261,7 @@ impl Handle {
 }
 
 impl Session {
-    /// A handle of it.
+    /// A handle of the session.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
@@ -275,15 +292,15 @@ impl Session {
     /// Waits until the mount is gone and every thread has ended.
     ///
     /// # Errors
-    /// What went wrong between the kernel and the server.
+    /// The first error of a thread that served.
     pub fn wait(mut self) -> io::Result<()> {
         let mut ended = Ok(());
         for thread in std::mem::take(&mut self.running) {
-            let end = thread.join().unwrap_or_else(|_| Err(lost()));
+            let end = thread.join().unwrap_or_else(|_| Err(thread_panicked()));
             ended = ended.and(end);
         }
-        if let Some(thread) = self.hearing.take() {
-            // It passes on what it is told, and can do no more than end.
+        if let Some(thread) = self.invalidation.take() {
+            // It ends with the serving threads, and has no result.
             let _ended = thread.join();
         }
         ended
@@ -299,6 +316,6 @@ impl Drop for Session {
     }
 }
 
-fn lost() -> io::Error {
-    io::Error::other("a thread of the server was lost")
+fn thread_panicked() -> io::Error {
+    io::Error::other("a thread of the server panicked")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was asked, counted.
+//! Counts of requests.
 
 use openpath_sync::Word;
 
@@ -9,7 +9,7 @@ macro_rules! requests {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Request { $($name),* }
 
-        /// What each is called.
+        /// The name of each kind.
         const NAMES: &[&str] = &[$($text),*];
     };
 }
@@ -42,18 +42,18 @@ requests! {
     Malformed = "malformed",
 }
 
-/// One word for each kind, and one for a way.
+/// A word for each kind, and one for requests by rings.
 pub(crate) struct Counts {
     kinds: Vec<Word>,
     /// Requests that came by rings.
-    ringed: Word,
+    by_ring: Word,
 }
 
 impl Default for Counts {
     fn default() -> Self {
         Self {
             kinds: NAMES.iter().map(|_| Word::new(0)).collect(),
-            ringed: Word::new(0),
+            by_ring: Word::new(0),
         }
     }
 }
@@ -63,18 +63,18 @@ impl Counts {
         self.kinds[kind as usize].add(n);
     }
 
-    /// One came by a ring.
-    pub(crate) fn ringed(&self) {
-        self.ringed.add(1);
+    /// A request came by a ring.
+    pub(crate) fn count_ring_request(&self) {
+        self.by_ring.add(1);
     }
 }
 
-/// What a mount was asked, and what it keeps.
+/// The requests of a mount, and its nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stats {
-    /// Requests since it began, by kind.
+    /// Requests since the mount, by kind.
     pub requests: Vec<(&'static str, u64)>,
-    /// How many of them came by rings.
+    /// Requests that came by rings.
     pub by_rings: u64,
     /// Files, directories and links that the kernel knows.
     pub nodes: usize,
@@ -85,18 +85,18 @@ impl Stats {
         let words = counts.kinds.iter().map(Word::get);
         Self {
             requests: NAMES.iter().copied().zip(words).collect(),
-            by_rings: counts.ringed.get(),
+            by_rings: counts.by_ring.get(),
             nodes,
         }
     }
 
-    /// Writes that the kernel had kept back and that failed when they came: their data is lost.
+    /// Writes from the writeback cache that failed: their data is lost.
     #[must_use]
-    pub fn lost(&self) -> u64 {
+    pub fn lost_writes(&self) -> u64 {
         self.of(NAMES[Request::Lost as usize])
     }
 
-    /// How many requests there were of the kind with this name.
+    /// The number of requests of the kind with this name.
     #[must_use]
     pub fn of(&self, name: &str) -> u64 {
         let found = self.requests.iter().find(|(kind, _)| *kind == name);

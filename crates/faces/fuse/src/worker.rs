@@ -1,103 +1,103 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The task of a thread that answers. All share one descriptor table.
+//! The task of a thread that handles requests. All of them share one descriptor table.
 //!
 //! # Rules
-//! R1. A thread has a task to itself, so that none ever waits for one.
+//! R1. Each thread has its own task, so that none waits for one.
 //! R2. Tasks act with every capability: the kernel has checked permissions before it asks
-//!     (`default_permissions`). Who asks matters for what is made, which is his, and for what a
-//!     change of data takes from a file.
+//!     (`default_permissions`). The caller matters only as the owner of new files, and for the
+//!     set-id bits that a change of data strips.
 
-use crate::seat::Seat;
+use crate::in_flight::InFlight;
 use openpath_abi::Errno;
 use openpath_abi::caps::CAP_FSETID;
 use openpath_abi::fcntl::O_APPEND;
 use openpath_vfs::{Cred, Fd, Task};
 use std::sync::Arc;
 
-/// Whom a task acts for.
+/// The user that a task acts for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Who {
-    /// What is made is this user's and this group's.
+pub(crate) enum ActingAs {
+    /// New files belong to this user and group.
     Owner(u32, u32),
-    /// The same, and what he changes loses its set-id bits and capabilities.
+    /// The same, and changed files lose their set-id bits and capabilities.
     Stripped(u32, u32),
 }
 
-/// A task, and where it answers.
+/// A task, and the request that it handles.
 pub(crate) struct Worker {
     pub(crate) task: Task,
-    pub(crate) seat: Arc<Seat>,
-    acting: Who,
+    pub(crate) in_flight: Arc<InFlight>,
+    acting: ActingAs,
 }
 
 impl Worker {
-    /// `count` tasks beside `first`, whose table all share.
+    /// `count` tasks that share the table of `first`.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn some(first: &Task, count: usize) -> Result<Vec<Self>, Errno> {
+    pub(crate) fn group(first: &Task, count: usize) -> Result<Vec<Self>, Errno> {
         let make = |_| {
             let task = first.clone_files()?;
             task.set_cred(Cred::root());
-            // Each request to make something comes with one.
+            // Each request that creates a file brings its own.
             task.umask(0);
             Ok(Self {
-                seat: Arc::new(Seat::new(task.interrupter())),
+                in_flight: Arc::new(InFlight::new(task.interrupter())),
                 task,
-                acting: Who::Owner(0, 0),
+                acting: ActingAs::Owner(0, 0),
             })
         };
         (0..count).map(make).collect()
     }
 
     /// Acts for this user from now on.
-    pub(crate) fn act_for(&mut self, who: Who) {
-        let (uid, gid, taken) = match who {
-            Who::Owner(uid, gid) => (uid, gid, 0),
-            Who::Stripped(uid, gid) => (uid, gid, 1 << CAP_FSETID),
+    pub(crate) fn act_as(&mut self, actor: ActingAs) {
+        let (uid, gid, taken) = match actor {
+            ActingAs::Owner(uid, gid) => (uid, gid, 0),
+            ActingAs::Stripped(uid, gid) => (uid, gid, 1 << CAP_FSETID),
         };
-        if self.acting != who {
+        if self.acting != actor {
             let caps = Cred::root().caps & !taken;
             self.task.set_cred(Cred {
                 caps,
                 ..Cred::user(uid, gid, &[])
             });
-            self.acting = who;
+            self.acting = actor;
         }
     }
 
-    /// Does something with other credentials.
-    pub(crate) fn as_cred<T>(&mut self, cred: Cred, work: impl FnOnce(&Task) -> T) -> T {
+    /// Runs `work` with these credentials.
+    pub(crate) fn with_cred<T>(&mut self, cred: Cred, work: impl FnOnce(&Task) -> T) -> T {
         self.task.set_cred(cred);
         let done = work(&self.task);
         self.task.set_cred(Cred::root());
-        self.acting = Who::Owner(0, 0);
+        self.acting = ActingAs::Owner(0, 0);
         done
     }
 
-    /// Opens what the descriptor `place` is at. `O_APPEND` is used for a file that is append-only
-    /// and refuses to be opened without it; elsewhere requests say where they write.
+    /// Opens the file of an `O_PATH` descriptor. `O_APPEND` is used only for an append-only file,
+    /// which cannot be opened without it; otherwise each request says where it writes.
     ///
     /// # Errors
     /// Those of opening it.
-    pub(crate) fn reopen(&self, place: Fd, flags: u32) -> Result<Fd, Errno> {
-        match self.task.reopen(place, flags & !O_APPEND) {
-            Err(Errno::EPERM) if flags & O_APPEND != 0 => self.task.reopen(place, flags),
-            opened => opened,
+    pub(crate) fn reopen(&self, path_fd: Fd, flags: u32) -> Result<Fd, Errno> {
+        match self.task.reopen(path_fd, flags & !O_APPEND) {
+            Err(Errno::EPERM) if flags & O_APPEND != 0 => self.task.reopen(path_fd, flags),
+            with_open => with_open,
         }
     }
 
-    /// Opens what the descriptor `place` is at, as [`Worker::reopen`], for the length of `work`.
+    /// Opens a file as [`Worker::reopen`] does, for the duration of `work`.
     ///
     /// # Errors
     /// Those of opening it, and of `work`.
-    pub(crate) fn opened<T>(
+    pub(crate) fn with_open<T>(
         &mut self,
-        place: Fd,
+        path_fd: Fd,
         flags: u32,
         work: impl FnOnce(&mut Self, Fd) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let fd = self.reopen(place, flags)?;
+        let fd = self.reopen(path_fd, flags)?;
         let done = work(self, fd);
         let closed = self.task.close(fd);
         let done = done?;

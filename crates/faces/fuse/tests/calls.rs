@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of the host on a mounted tree in memory.
 
-mod place;
+mod test_mount;
 
 use openpath_abi::fcntl::{O_CREAT, O_NOATIME, O_WRONLY};
 use openpath_abi::{TimeSet, Timespec};
 use openpath_fuse::{Opens, Options};
-use place::Place;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use test_mount::TestMount;
 
-/// Runs a test with files opened one by one and not, with pages written back and at once.
-fn each(test: impl Fn(&Place)) {
+/// Runs a test with and without opens at the server, with and without the writeback cache.
+fn each(test: impl Fn(&TestMount)) {
     for opens in [Opens::Never, Opens::Each] {
         for writeback in [true, false] {
             let options = Options {
@@ -20,19 +20,19 @@ fn each(test: impl Fn(&Place)) {
                 writeback,
                 ..Options::default()
             };
-            let Some(place) = Place::new(options) else {
+            let Some(mount) = TestMount::new(options) else {
                 return;
             };
-            test(&place);
-            place.end();
+            test(&mount);
+            mount.end();
         }
     }
 }
 
 #[test]
 fn files_are_made_written_read_and_removed() {
-    each(|place| {
-        let path = place.at("a");
+    each(|mount| {
+        let path = mount.at("a");
         fs::write(&path, "one").expect("written");
         let mut file = OpenOptions::new().append(true).open(&path).expect("opened");
         file.write_all(b" two").expect("appended");
@@ -54,13 +54,13 @@ fn files_are_made_written_read_and_removed() {
 
 #[test]
 fn directories_are_made_listed_moved_and_removed() {
-    each(|place| {
-        fs::create_dir_all(place.at("x/y/z")).expect("made");
+    each(|mount| {
+        fs::create_dir_all(mount.at("x/y/z")).expect("made");
         for n in 0..500 {
-            fs::write(place.at(&format!("x/file {n:03}")), "").expect("made");
+            fs::write(mount.at(&format!("x/file {n:03}")), "").expect("made");
         }
         let list = |dir: &str| {
-            let entries = fs::read_dir(place.at(dir)).expect("listed");
+            let entries = fs::read_dir(mount.at(dir)).expect("listed");
             let mut names: Vec<_> = entries
                 .map(|e| e.expect("an entry"))
                 .map(|e| (e.file_name().into_string().expect("text"), e))
@@ -76,41 +76,41 @@ fn directories_are_made_listed_moved_and_removed() {
             use std::os::unix::fs::DirEntryExt;
             assert_eq!(entry.ino(), meta.ino(), "{name}");
         }
-        let busy = fs::remove_dir(place.at("x")).expect_err("not empty");
+        let busy = fs::remove_dir(mount.at("x")).expect_err("not empty");
         assert_eq!(busy.kind(), ErrorKind::DirectoryNotEmpty);
-        fs::rename(place.at("x"), place.at("w")).expect("moved");
+        fs::rename(mount.at("x"), mount.at("w")).expect("moved");
         assert_eq!(list("w").len(), 501);
-        assert!(!place.at("x").exists());
-        fs::remove_dir_all(place.at("w")).expect("removed");
+        assert!(!mount.at("x").exists());
+        fs::remove_dir_all(mount.at("w")).expect("removed");
         assert_eq!(list("").len(), 0);
     });
 }
 
 #[test]
-fn links_are_one_file_and_point() {
-    each(|place| {
-        fs::write(place.at("one"), "text").expect("made");
-        fs::hard_link(place.at("one"), place.at("two")).expect("linked");
-        let (one, two) = (fs::metadata(place.at("one")), fs::metadata(place.at("two")));
+fn hard_links_are_one_file_and_symbolic_links_resolve() {
+    each(|mount| {
+        fs::write(mount.at("one"), "text").expect("made");
+        fs::hard_link(mount.at("one"), mount.at("two")).expect("linked");
+        let (one, two) = (fs::metadata(mount.at("one")), fs::metadata(mount.at("two")));
         let (one, two) = (one.expect("there"), two.expect("there"));
         assert_eq!((one.ino(), one.nlink()), (two.ino(), 2));
-        fs::write(place.at("two"), "other").expect("written");
-        assert_eq!(fs::read(place.at("one")).expect("read"), b"other");
-        fs::remove_file(place.at("one")).expect("removed");
-        assert_eq!(fs::metadata(place.at("two")).expect("there").nlink(), 1);
-        symlink("two", place.at("link")).expect("made");
-        assert_eq!(fs::read(place.at("link")).expect("read"), b"other");
+        fs::write(mount.at("two"), "other").expect("written");
+        assert_eq!(fs::read(mount.at("one")).expect("read"), b"other");
+        fs::remove_file(mount.at("one")).expect("removed");
+        assert_eq!(fs::metadata(mount.at("two")).expect("there").nlink(), 1);
+        symlink("two", mount.at("link")).expect("made");
+        assert_eq!(fs::read(mount.at("link")).expect("read"), b"other");
         assert_eq!(
-            fs::read_link(place.at("link")).expect("a link").to_str(),
+            fs::read_link(mount.at("link")).expect("a link").to_str(),
             Some("two")
         );
     });
 }
 
 #[test]
-fn what_is_open_lives_without_a_name() {
-    each(|place| {
-        let path = place.at("file");
+fn an_open_file_lives_without_a_name() {
+    each(|mount| {
+        let path = mount.at("file");
         let options = || {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true);
@@ -118,7 +118,7 @@ fn what_is_open_lives_without_a_name() {
         };
         let mut file = options().open(&path).expect("made");
         file.write_all(b"before").expect("written");
-        let before = place.session().stats().nodes;
+        let before = mount.session().stats().nodes;
         fs::remove_file(&path).expect("removed");
         file.write_all(b" and after").expect("written");
         file.sync_all().expect("synced");
@@ -132,14 +132,14 @@ fn what_is_open_lives_without_a_name() {
         assert_eq!(file.metadata().expect("there").len(), 16);
         drop((file, other));
         fs::remove_file(&path).expect("removed");
-        settles(place, before - 1);
+        settles(mount, before - 1);
     });
 }
 
 #[test]
 fn attributes_are_changed() {
-    each(|place| {
-        let path = place.at("file");
+    each(|mount| {
+        let path = mount.at("file");
         fs::write(&path, "x").expect("made");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4750)).expect("changed");
         std::os::unix::fs::chown(&path, Some(12), Some(34)).expect("given away");
@@ -161,12 +161,12 @@ fn attributes_are_changed() {
 
 #[test]
 fn holes_are_found_unless_writes_may_be_under_way() {
-    each(|place| {
-        let path = place.at("fresh");
+    each(|mount| {
+        let path = mount.at("fresh");
         fs::write(&path, "fresh").expect("written");
         let file = File::open(&path).expect("opened");
         let seek = |whence| rustix::fs::seek(&file, whence);
-        // What was written is data, written back or not.
+        // Written data is data, whether written back or not.
         assert_eq!(seek(rustix::fs::SeekFrom::Data(2)), Ok(2));
         assert_eq!(seek(rustix::fs::SeekFrom::Hole(0)), Ok(5));
         file.sync_all().expect("synced");
@@ -175,9 +175,9 @@ fn holes_are_found_unless_writes_may_be_under_way() {
 }
 
 #[test]
-fn what_is_written_by_a_mapping_is_no_hole() {
-    each(|place| {
-        let path = place.at("mapped");
+fn data_written_by_a_mapping_is_not_a_hole() {
+    each(|mount| {
+        let path = mount.at("mapped");
         let open = |write| OpenOptions::new().read(true).write(write).open(&path);
         File::create_new(&path)
             .expect("made")
@@ -205,14 +205,14 @@ fn what_is_written_by_a_mapping_is_no_hole() {
 }
 
 #[test]
-fn holes_are_found_where_opens_are_asked_for() {
-    let Some(place) = Place::new(Options {
+fn holes_are_found_with_opens_each() {
+    let Some(mount) = TestMount::new(Options {
         opens: Opens::Each,
         ..Options::default()
     }) else {
         return;
     };
-    let path = place.at("sparse");
+    let path = mount.at("sparse");
     let both = OpenOptions::new()
         .read(true)
         .write(true)
@@ -229,7 +229,7 @@ fn holes_are_found_where_opens_are_asked_for() {
     );
     assert_eq!(seek(rustix::fs::SeekFrom::Hole(0)), Ok((1 << 20) + 4));
     drop(both);
-    // The kernel tells of the end of an opening when it gets to it.
+    // The kernel sends the release of an opening in its own time.
     let found = (0..1000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(5));
         seek(rustix::fs::SeekFrom::Data(0)) == Ok(1 << 20)
@@ -237,17 +237,17 @@ fn holes_are_found_where_opens_are_asked_for() {
     assert!(found, "nobody may map it any more");
     assert_eq!(seek(rustix::fs::SeekFrom::Hole(0)), Ok(0));
     drop(reader);
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn sparse_files_keep_their_holes() {
-    each(|place| {
+    each(|mount| {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create_new(true)
-            .open(place.at("file"))
+            .open(mount.at("file"))
             .expect("made");
         file.write_at(b"end", 1 << 20).expect("written");
         file.sync_all().expect("synced");
@@ -260,11 +260,11 @@ fn sparse_files_keep_their_holes() {
         let keep = rustix::fs::FallocateFlags::empty();
         rustix::fs::fallocate(&file, keep, 0, 1 << 21).expect("room");
         assert_eq!(file.metadata().expect("there").len(), 1 << 21);
-        let other = File::create_new(place.at("copy")).expect("made");
+        let other = File::create_new(mount.at("copy")).expect("made");
         let copied = rustix::fs::copy_file_range(&file, Some(&mut 0), &other, None, 1 << 21);
         assert_eq!(copied, Ok(1 << 21));
         assert_eq!(
-            fs::read(place.at("copy")).expect("read")[1 << 20..][..3],
+            fs::read(mount.at("copy")).expect("read")[1 << 20..][..3],
             *b"end"
         );
     });
@@ -272,8 +272,8 @@ fn sparse_files_keep_their_holes() {
 
 #[test]
 fn extended_attributes_are_kept() {
-    each(|place| {
-        let path = place.at("file");
+    each(|mount| {
+        let path = mount.at("file");
         fs::write(&path, "").expect("made");
         let flags = rustix::fs::XattrFlags::empty();
         rustix::fs::setxattr(&path, "user.one", b"1", flags).expect("set");
@@ -292,29 +292,29 @@ fn extended_attributes_are_kept() {
 }
 
 #[test]
-fn a_file_without_a_name_gets_one_or_goes() {
-    each(|place| {
+fn an_unnamed_file_is_linked_or_freed() {
+    each(|mount| {
         let unnamed = |flags| {
             OpenOptions::new()
                 .read(true)
                 .write(true)
                 .mode(0o640)
                 .custom_flags(libc::O_TMPFILE | flags)
-                .open(place.dir())
+                .open(mount.dir())
                 .expect("made")
         };
         let link = |file: &File, to: &str| {
             use rustix::fs::{AtFlags, CWD, linkat};
-            linkat(file, "", CWD, place.at(to), AtFlags::EMPTY_PATH)
+            linkat(file, "", CWD, mount.at(to), AtFlags::EMPTY_PATH)
         };
-        let before = place.session().stats().nodes;
+        let before = mount.session().stats().nodes;
         let mut file = unnamed(0);
         file.write_all(b"hidden").expect("written");
         assert_eq!(file.metadata().expect("there").nlink(), 0);
-        assert_eq!(fs::read_dir(place.dir()).expect("listed").count(), 0);
+        assert_eq!(fs::read_dir(mount.dir()).expect("listed").count(), 0);
         assert_eq!(link(&file, "named"), Ok(()));
-        assert_eq!(fs::read(place.at("named")).expect("read"), b"hidden");
-        let (open, named) = (file.metadata(), fs::metadata(place.at("named")));
+        assert_eq!(fs::read(mount.at("named")).expect("read"), b"hidden");
+        let (open, named) = (file.metadata(), fs::metadata(mount.at("named")));
         let (open, named) = (open.expect("there"), named.expect("there"));
         assert_eq!((open.ino(), open.nlink()), (named.ino(), 1));
         assert_eq!(named.mode() & 0o7777, 0o640);
@@ -322,23 +322,23 @@ fn a_file_without_a_name_gets_one_or_goes() {
         alone.write_all(b"never seen").expect("written");
         assert_eq!(link(&alone, "other"), Err(rustix::io::Errno::NOENT));
         drop((file, alone));
-        fs::remove_file(place.at("named")).expect("removed");
-        settles(place, before);
+        fs::remove_file(mount.at("named")).expect("removed");
+        settles(mount, before);
     });
 }
 
 #[test]
 fn the_time_of_birth_is_that_of_the_tree() {
-    each(|place| {
-        fs::write(place.at("file"), "x").expect("made");
-        let ours = place.task.statx(
+    each(|mount| {
+        fs::write(mount.at("file"), "x").expect("made");
+        let ours = mount.task.statx(
             openpath_abi::fcntl::AT_FDCWD,
             b"/file",
             0,
             openpath_abi::statx::STATX_BTIME,
         );
         let ours = ours.expect("there").btime;
-        let born = fs::metadata(place.at("file")).and_then(|m| m.created());
+        let born = fs::metadata(mount.at("file")).and_then(|m| m.created());
         let since = born.expect("said").duration_since(std::time::UNIX_EPOCH);
         let since = since.expect("after the epoch");
         assert_eq!(since.as_secs(), ours.sec.cast_unsigned());
@@ -347,75 +347,75 @@ fn the_time_of_birth_is_that_of_the_tree() {
 }
 
 #[test]
-fn who_is_killed_in_a_long_copy_leaves_it_unfinished() {
+fn a_kill_stops_a_long_copy() {
     // More than one request copies, and not a multiple of what one does.
     const LEN: usize = 100 << 20;
     const ONCE: u64 = 64 << 20;
-    let Some(place) = Place::new(Options::default()) else {
+    let Some(mount) = TestMount::new(Options::default()) else {
         return;
     };
-    fs::write(place.at("from"), vec![b'x'; LEN]).expect("written");
+    fs::write(mount.at("from"), vec![b'x'; LEN]).expect("written");
     // The kill may come too early or too late.
     for _ in 0..50 {
-        let _gone = fs::remove_file(place.at("to"));
-        let before = place.asked("fallocate, lseek, copy_file_range");
+        let _gone = fs::remove_file(mount.at("to"));
+        let before = mount.asked("fallocate, lseek, copy_file_range");
         let copying = std::process::Command::new("cp")
             .arg("--sparse=never")
-            .args([place.at("from"), place.at("to")])
+            .args([mount.at("from"), mount.at("to")])
             .spawn();
         let mut copying = copying.expect("begun");
-        while place.asked("fallocate, lseek, copy_file_range") == before
+        while mount.asked("fallocate, lseek, copy_file_range") == before
             && copying.try_wait().expect("a child").is_none()
         {
             std::thread::yield_now();
         }
         copying.kill().expect("killed");
         copying.wait().expect("ended");
-        let len = fs::metadata(place.at("to")).map_or(0, |m| m.len());
-        if place.asked("interrupt") > 0 && !len.is_multiple_of(ONCE) && len < LEN as u64 {
-            return place.end();
+        let len = fs::metadata(mount.at("to")).map_or(0, |m| m.len());
+        if mount.asked("interrupt") > 0 && !len.is_multiple_of(ONCE) && len < LEN as u64 {
+            return mount.end();
         }
     }
     panic!("no copy was interrupted");
 }
 
-/// Waits until the kernel has given back what it let go of, which it does in its own time.
-fn settles(place: &Place, nodes: usize) {
+/// Waits until the kernel has given back nodes, which it does in its own time.
+fn settles(mount: &TestMount, nodes: usize) {
     for _ in 0..1000 {
-        if place.session().stats().nodes <= nodes {
+        if mount.session().stats().nodes <= nodes {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    panic!("{} nodes stay", place.session().stats().nodes);
+    panic!("{} nodes stay", mount.session().stats().nodes);
 }
 
 #[test]
-fn what_is_cached_is_not_asked_again() {
-    let Some(place) = Place::new(Options::default()) else {
+fn cached_calls_do_not_reach_the_server() {
+    let Some(mount) = TestMount::new(Options::default()) else {
         return;
     };
-    fs::write(place.at("file"), "text").expect("made");
+    fs::write(mount.at("file"), "text").expect("made");
     let round = || {
-        assert_eq!(fs::read(place.at("file")).expect("read"), b"text");
-        assert!(fs::metadata(place.at("none")).is_err());
-        assert_eq!(fs::read_dir(place.dir()).expect("listed").count(), 1);
+        assert_eq!(fs::read(mount.at("file")).expect("read"), b"text");
+        assert!(fs::metadata(mount.at("none")).is_err());
+        assert_eq!(fs::read_dir(mount.dir()).expect("listed").count(), 1);
     };
-    // Reading moves the time of the last access, which the second round asks for.
+    // Reading moves the access time, which the second round requests.
     round();
     round();
-    // The kernel tells of the end of an opening when it gets to it.
+    // The kernel sends the release of an opening in its own time.
     for _ in 0..1000 {
-        if place.asked("flush, release") >= 2 {
+        if mount.asked("flush, release") >= 2 {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let before = place.session().stats();
+    let before = mount.session().stats();
     for _ in 0..50 {
         round();
     }
-    let after = place.session().stats();
+    let after = mount.session().stats();
     for kind in [
         "lookup",
         "getattr",
@@ -426,10 +426,10 @@ fn what_is_cached_is_not_asked_again() {
     ] {
         assert_eq!(before.of(kind), after.of(kind), "{kind}");
     }
-    place.end();
+    mount.end();
 }
 
-/// Whether the kernel knows how to give nodes back: from Linux 6.18 on.
+/// Whether the kernel can be asked to give nodes back: from Linux 6.18 on.
 fn can_be_asked() -> bool {
     let release = rustix::system::uname()
         .release()
@@ -440,27 +440,27 @@ fn can_be_asked() -> bool {
 }
 
 #[test]
-fn the_kernel_gives_back_what_it_knows_beyond_the_bound() {
+fn the_kernel_gives_nodes_back_beyond_the_bound() {
     const BOUND: usize = 400;
-    let Some(place) = Place::new(Options {
+    let Some(mount) = TestMount::new(Options {
         nodes_max: BOUND,
         ..Options::default()
     }) else {
         return;
     };
     let made = |n: u32| {
-        let fd = place.task.open(
+        let fd = mount.task.open(
             format!("/{n}").as_bytes(),
             openpath_abi::fcntl::O_CREAT | openpath_abi::fcntl::O_WRONLY,
             0o644,
         );
-        place.task.close(fd.expect("made")).expect("closed");
+        mount.task.close(fd.expect("made")).expect("closed");
     };
     (0..2000).for_each(made);
     let begun = std::time::Instant::now();
     for n in 0..2000u32 {
-        while let Err(why) = fs::metadata(place.at(&n.to_string())) {
-            // The kernel gives back in its own time, and one before 6.18 only when it likes.
+        while let Err(why) = fs::metadata(mount.at(&n.to_string())) {
+            // The kernel gives nodes back in its own time, and one before 6.18 only when it likes.
             assert_eq!(why.raw_os_error(), Some(libc::ENFILE), "{n}");
             if begun.elapsed().as_secs() > 60 {
                 assert!(!can_be_asked(), "nothing is given back");
@@ -468,48 +468,48 @@ fn the_kernel_gives_back_what_it_knows_beyond_the_bound() {
             }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        assert!(place.session().stats().nodes <= BOUND);
+        assert!(mount.session().stats().nodes <= BOUND);
     }
-    place.end();
+    mount.end();
 }
 
 #[test]
-fn each_opening_is_seen_where_it_is_asked_for() {
-    let Some(place) = Place::new(Options {
+fn each_open_reaches_the_server_with_opens_each() {
+    let Some(mount) = TestMount::new(Options {
         opens: Opens::Each,
         ..Options::default()
     }) else {
         return;
     };
-    fs::write(place.at("file"), "text").expect("made");
-    let before = place.asked("open, opendir");
+    fs::write(mount.at("file"), "text").expect("made");
+    let before = mount.asked("open, opendir");
     for _ in 0..10 {
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NOATIME)
-            .open(place.at("file"))
+            .open(mount.at("file"))
             .expect("opened");
         drop(file);
     }
-    assert_eq!(place.asked("open, opendir") - before, 10);
-    place.end();
+    assert_eq!(mount.asked("open, opendir") - before, 10);
+    mount.end();
 }
 
 #[test]
 fn file_opened_with_noatime_keeps_its_access_time() {
-    each(|place| {
+    each(|mount| {
         for (name, flags, moves) in [("quiet", O_NOATIME, false), ("plain", 0, true)] {
-            // Made beside the mount, so that the kernel has to ask for the data.
+            // Created beside the mount, so that the kernel has to read the data.
             let path = ["/", name].concat();
-            let fd = place.task.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o644);
+            let fd = mount.task.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o644);
             let fd = fd.expect("made");
-            place.task.write(fd, b"text").expect("written");
+            mount.task.write(fd, b"text").expect("written");
             let old = TimeSet::At(Timespec::new(1_000_000, 0));
-            place.task.futimens(fd, [old, old]).expect("times");
-            place.task.close(fd).expect("closed");
+            mount.task.futimens(fd, [old, old]).expect("times");
+            mount.task.close(fd).expect("closed");
             let mut options = File::options();
             options.read(true).custom_flags(flags.cast_signed());
-            let mut file = options.open(place.at(name)).expect("opened");
+            let mut file = options.open(mount.at(name)).expect("opened");
             let mut text = String::new();
             file.read_to_string(&mut text).expect("read");
             assert_eq!(text, "text");

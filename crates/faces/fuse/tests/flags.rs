@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! lsattr(1) and chattr(1) on a mounted tree, beside a tmpfs of the host.
 
-mod place;
+mod test_mount;
 
 use openpath_fuse::{Opens, Options};
-use place::Place;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use test_mount::TestMount;
 
 /// The errno of a call, 0 for none.
 fn errno<T>(done: io::Result<T>) -> i32 {
@@ -29,11 +29,11 @@ fn shown(path: &Path) -> Result<u32, i32> {
         .map_err(rustix::io::Errno::raw_os_error)
 }
 
-/// The flags of a file and a directory, and how changes of them end.
-type Told = ([Result<u32, i32>; 2], Vec<i32>);
+/// The flags of a file and a directory, and the results of calls on them.
+type Outcome = ([Result<u32, i32>; 2], Vec<i32>);
 
-/// What changes of a file and of a directory with each set of flags end with.
-fn told(dir: &Path) -> Vec<Told> {
+/// The results of calls on a file and a directory with each set of flags.
+fn outcomes(dir: &Path) -> Vec<Outcome> {
     let (file, sub) = (dir.join("file"), dir.join("sub"));
     fs::write(&file, "data").expect("written");
     fs::create_dir(&sub).expect("made");
@@ -90,20 +90,20 @@ fn flags_of_files_are_shown_set_and_enforced_as_on_tmpfs() {
         return;
     }
     assert_eq!(set(&probe, IFlags::empty()), 0);
-    let expected = told(&beside);
+    let expected = outcomes(&beside);
     fs::remove_dir_all(&beside).expect("removed");
     for opens in [Opens::Never, Opens::Each] {
-        let Some(place) = Place::new(Options {
+        let Some(mount) = TestMount::new(Options {
             opens,
             ..Options::default()
         }) else {
             return;
         };
-        assert_eq!(told(place.dir()), expected, "{opens:?}");
+        assert_eq!(outcomes(mount.dir()), expected, "{opens:?}");
         // A flag that the tree does not have.
-        let unknown = set(&place.at("file"), IFlags::COMPRESSED);
+        let unknown = set(&mount.at("file"), IFlags::COMPRESSED);
         assert_eq!(unknown, rustix::io::Errno::OPNOTSUPP.raw_os_error());
-        assert!(place.asked("ioctl") > 0);
-        place.end();
+        assert!(mount.asked("ioctl") > 0);
+        mount.end();
     }
 }

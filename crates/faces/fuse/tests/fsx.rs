@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random reads, writes, cuts, holes and copies of one file on a mount, beside what it must be.
+//! Random reads, writes, truncations, holes and copies of one file on a mount, against a model.
 
-mod place;
+mod test_mount;
 
 use openpath_fuse::{Opens, Options};
-use place::Place;
 use rustix::fs::{Advice, FallocateFlags};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
+use test_mount::TestMount;
 
-/// The file's length at most.
+/// The most bytes of the file.
 const MAX: u64 = 1 << 18;
 
-/// Numbers that look random, and are the same each time.
+/// Numbers that look random, and are the same in each run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -23,7 +23,7 @@ impl Numbers {
         self.0 % end
     }
 
-    /// A part of the file: where, and how much.
+    /// A range of the file: offset and length.
     fn part(&mut self) -> (u64, u64) {
         let at = self.below(MAX);
         let scale = self.below(17) + 1;
@@ -32,7 +32,7 @@ impl Numbers {
     }
 }
 
-/// What the file must be.
+/// The expected content.
 #[derive(Default)]
 struct Model(Vec<u8>);
 
@@ -48,14 +48,14 @@ impl Model {
         self.0[at as usize..][..data.len()].copy_from_slice(data);
     }
 
-    /// What there is of a part.
+    /// The content of a range.
     fn read(&self, at: u64, len: u64) -> &[u8] {
         let end = ((at + len) as usize).min(self.0.len());
         self.0.get(at as usize..end).unwrap_or_default()
     }
 }
 
-/// Does one thing to the file and to what it must be.
+/// Does one call on the file and on the model.
 fn step(file: &mut File, path: &std::path::Path, model: &mut Model, numbers: &mut Numbers) {
     let (at, len) = numbers.part();
     let what = numbers.below(20);
@@ -125,7 +125,7 @@ fn step(file: &mut File, path: &std::path::Path, model: &mut Model, numbers: &mu
 }
 
 #[test]
-fn a_file_is_what_was_done_to_it() {
+fn random_calls_leave_the_expected_content() {
     let steps = std::env::var("OPENPATH_FSX_STEPS").ok();
     let steps = steps.and_then(|n| n.parse().ok()).unwrap_or(3000u64);
     for (seed, opens, writeback) in [
@@ -139,10 +139,10 @@ fn a_file_is_what_was_done_to_it() {
             writeback,
             ..Options::default()
         };
-        let Some(place) = Place::new(options) else {
+        let Some(mount) = TestMount::new(options) else {
             return;
         };
-        let path = place.at("file");
+        let path = mount.at("file");
         let mut file = File::create_new(&path).expect("made");
         let mut model = Model::default();
         file = OpenOptions::new()
@@ -157,6 +157,6 @@ fn a_file_is_what_was_done_to_it() {
         }
         drop(file);
         assert!(std::fs::read(&path).expect("read") == model.0);
-        place.end();
+        mount.end();
     }
 }

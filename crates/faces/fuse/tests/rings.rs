@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests that come by rings. What the kernel asks is the same as ever, so all other tests of
-//! mounts are of this way too, where `OPENPATH_RINGS` is in the environment.
+//! Requests by rings. They are the same requests, so all other tests of mounts run by rings as well
+//! if `OPENPATH_RINGS` is in the environment.
 
-mod place;
+mod test_mount;
 
 use openpath_abi::{Errno, Statx};
-use openpath_fuse::{Asker, Options, Rings, Server, Sight, Told, Watch};
+use openpath_fuse::{ObservedFile, Observer, OnOpened, Options, Requester, Rings, Server};
 use openpath_mem::{MemFs, MemOptions};
 use openpath_vfs::{Cred, Task, Vfs};
-use place::{Offer, Place};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -18,9 +17,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use test_mount::{Offer, TestMount};
 
-/// Who has not come back by then hangs.
-const HANGS: Duration = Duration::from_secs(30);
+/// A call that takes longer hangs.
+const HANG_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn task() -> Task {
     let tree = MemFs::new(MemOptions::default());
@@ -28,85 +28,85 @@ fn task() -> Task {
     vfs.task(Cred::root()).expect("a task")
 }
 
-/// A mount by rings; `None`, and a word, where there are none.
-fn ringed(options: Options, watch: Option<Arc<dyn Watch>>) -> Option<Place> {
+/// A mount by rings; `None`, with a message, if there are none.
+fn mount_by_rings(options: Options, observer: Option<Arc<dyn Observer>>) -> Option<TestMount> {
     let offer = Offer::make()?;
     let task = task();
     let mut server = Server::new(&task, options).expect("a server");
-    if let Some(watch) = watch {
-        server.watch(watch);
+    if let Some(observer) = observer {
+        server.observe(observer);
     }
-    let place = Place::serving(task, server)?;
+    let mount = TestMount::serving(task, server)?;
     drop(offer);
-    assert_eq!(place.session().handle().rings(), Rings::Used);
-    Some(place)
+    assert_eq!(mount.session().handle().rings(), Rings::Used);
+    Some(mount)
 }
 
-fn by_rings(place: &Place) -> u64 {
-    place.session().stats().by_rings
+fn by_rings(mount: &TestMount) -> u64 {
+    mount.session().stats().by_rings
 }
 
 #[test]
-fn what_is_asked_comes_by_rings_and_is_what_it_was() {
-    let Some(place) = ringed(Options::default(), None) else {
+fn all_requests_with_replies_come_by_rings() {
+    let Some(mount) = mount_by_rings(Options::default(), None) else {
         return;
     };
-    fs::create_dir_all(place.at("a/b")).expect("made");
+    fs::create_dir_all(mount.at("a/b")).expect("made");
     for n in 0..300 {
-        fs::write(place.at(&format!("a/b/{n}")), n.to_string()).expect("written");
+        fs::write(mount.at(&format!("a/b/{n}")), n.to_string()).expect("written");
     }
-    assert!(by_rings(&place) > 600, "{} came", by_rings(&place));
-    let listed = fs::read_dir(place.at("a/b")).expect("listed");
+    assert!(by_rings(&mount) > 600, "{} came", by_rings(&mount));
+    let listed = fs::read_dir(mount.at("a/b")).expect("listed");
     assert_eq!(listed.count(), 300);
-    // Longer than what a request carries, and than what is copied out.
+    // Longer than one request, and than a short request.
     let data: Vec<u8> = (0..5_000_003u32).map(|n| (n % 241) as u8).collect();
-    fs::write(place.at("data"), &data).expect("written");
-    assert_eq!(place.task.stat(b"/data").expect("there").size, 5_000_003);
-    let writes = place.asked("write");
+    fs::write(mount.at("data"), &data).expect("written");
+    assert_eq!(mount.task.stat(b"/data").expect("there").size, 5_000_003);
+    let writes = mount.asked("write");
     assert!(writes >= 5, "{writes} writes");
     let name = "n".repeat(255);
     let target = "t".repeat(4095);
-    std::os::unix::fs::symlink(&target, place.at(&name)).expect("made");
-    let read = fs::read_link(place.at(&name)).expect("read");
+    std::os::unix::fs::symlink(&target, mount.at(&name)).expect("made");
+    let read = fs::read_link(mount.at(&name)).expect("read");
     assert_eq!(read.as_os_str().len(), 4095);
-    fs::rename(place.at(&name), place.at(&"m".repeat(255))).expect("moved");
-    fs::remove_dir_all(place.at("a")).expect("removed");
-    let none = fs::metadata(place.at("a")).expect_err("gone");
+    fs::rename(mount.at(&name), mount.at(&"m".repeat(255))).expect("moved");
+    fs::remove_dir_all(mount.at("a")).expect("removed");
+    let none = fs::metadata(mount.at("a")).expect_err("gone");
     assert_eq!(none.kind(), std::io::ErrorKind::NotFound);
-    let all = place.session().stats();
+    let all = mount.session().stats();
     let sum: u64 = all.requests.iter().map(|(_, n)| *n).sum();
-    // Those of absent names are lookups too; what wants no answer is read.
+    // Lookups of absent names are lookups too; requests without a reply are read.
     let kinds = ["lookup of absent names", "forget", "interrupt"];
     let others: u64 = kinds.iter().map(|kind| all.of(kind)).sum();
     assert_eq!(all.by_rings, sum - others, "{all:?}");
-    place.end();
+    mount.end();
 }
 
 #[test]
-fn a_file_that_the_kernel_does_not_have_is_read_by_rings() {
-    let Some(place) = ringed(Options::default(), None) else {
+fn an_uncached_file_is_read_by_rings() {
+    let Some(mount) = mount_by_rings(Options::default(), None) else {
         return;
     };
     let data: Vec<u8> = (0..3_000_001u32).map(|n| (n % 239) as u8).collect();
-    let made = place.task.creat(b"/made", 0o644).expect("made");
+    let made = mount.task.creat(b"/made", 0o644).expect("made");
     for (n, part) in data.chunks(1 << 20).enumerate() {
         let offset = (n << 20) as i64;
-        assert_eq!(place.task.pwrite(made, part, offset), Ok(part.len()));
+        assert_eq!(mount.task.pwrite(made, part, offset), Ok(part.len()));
     }
-    assert!(fs::read(place.at("made")).expect("read") == data);
-    assert!(place.asked("read") > 0);
-    place.end();
+    assert!(fs::read(mount.at("made")).expect("read") == data);
+    assert!(mount.asked("read") > 0);
+    mount.end();
 }
 
 #[test]
-fn locks_of_the_kernels_own_are_kept_and_waited_for() {
-    let Some(place) = ringed(Options::default(), None) else {
+fn locks_that_the_kernel_keeps_work_by_rings() {
+    let Some(mount) = mount_by_rings(Options::default(), None) else {
         return;
     };
-    fs::write(place.at("file"), "").expect("made");
-    let first = File::open(place.at("file")).expect("open");
+    fs::write(mount.at("file"), "").expect("made");
+    let first = File::open(mount.at("file")).expect("open");
     first.lock().expect("locked");
-    let path = place.at("file");
+    let path = mount.at("file");
     let waits = thread::spawn(move || {
         let second = File::open(path).expect("open");
         assert!(second.try_lock().is_err());
@@ -116,13 +116,13 @@ fn locks_of_the_kernels_own_are_kept_and_waited_for() {
     assert!(!waits.is_finished());
     drop(first);
     waits.join().expect("got it");
-    place.end();
+    mount.end();
 }
 
 #[test]
-fn what_is_not_to_come_by_rings_does_not() {
+fn rings_are_not_used_if_disabled_or_with_locks() {
     let Some(_offer) = Offer::make() else { return };
-    let ways = [(false, false, Rings::Unwanted), (true, true, Rings::Locks)];
+    let ways = [(false, false, Rings::Disabled), (true, true, Rings::Locks)];
     for (rings, locks, want) in ways {
         let options = Options {
             rings,
@@ -138,7 +138,7 @@ fn what_is_not_to_come_by_rings_does_not() {
         assert_eq!(session.handle().rings(), want);
         fs::write(dir.join("file"), "text").expect("written");
         assert_eq!(session.stats().by_rings, 0);
-        place::end(session);
+        test_mount::end(session);
         let _gone = fs::remove_dir(&dir);
     }
 }
@@ -151,37 +151,43 @@ fn dir(name: &str) -> PathBuf {
     dir
 }
 
-/// Has who asks for a name that begins with `slow` wait, until a word comes.
+/// Blocks callers that look up a name with the prefix `slow`, until a message comes.
 struct Slow {
     came: SyncSender<()>,
     go: openpath_sync::Mutex<Receiver<()>, openpath_vfs::lock_order::FuseTold>,
 }
 
-impl Watch for Slow {
-    fn name(&self, _: Asker, _: &Sight<'_>, name: &[u8], _: Result<&Statx, Errno>) -> bool {
+impl Observer for Slow {
+    fn name(
+        &self,
+        _: Requester,
+        _: &ObservedFile<'_>,
+        name: &[u8],
+        _: Result<&Statx, Errno>,
+    ) -> bool {
         if name.starts_with(b"slow") {
             let _heard = self.came.send(());
-            // At most for so long: a test that fails is to end.
-            let _told = self.go.lock().recv_timeout(HANGS);
+            // With a limit, so that a failing test ends.
+            let _told = self.go.lock().recv_timeout(HANG_TIMEOUT);
         }
         true
     }
 
-    fn attributes(&self, _: Asker, _: &Sight<'_>) {}
+    fn attributes(&self, _: Requester, _: &ObservedFile<'_>) {}
 
     fn opening<'a>(
         &'a self,
-        _: Asker,
-        _: &Sight<'_>,
+        _: Requester,
+        _: &ObservedFile<'_>,
         _: Option<&'a [u8]>,
         _: u32,
-    ) -> Option<Told<'a>> {
+    ) -> Option<OnOpened<'a>> {
         None
     }
 }
 
-/// Looks at a path from the first processor; whether it is there, and the error.
-fn look(path: PathBuf) -> (JoinHandle<()>, Receiver<Option<i32>>) {
+/// Looks up a path on the first CPU; returns the error, if any.
+fn lookup_in_thread(path: PathBuf) -> (JoinHandle<()>, Receiver<Option<i32>>) {
     let (says, said) = channel();
     let body = move || {
         let mut set = CpuSet::new();
@@ -195,10 +201,10 @@ fn look(path: PathBuf) -> (JoinHandle<()>, Receiver<Option<i32>>) {
 }
 
 #[test]
-fn a_request_that_takes_long_holds_up_no_other_of_its_processor() {
+fn a_slow_request_delays_no_other_on_its_cpu() {
     let (came, comes) = sync_channel(8);
     let (tell, go) = channel();
-    let watch = Slow {
+    let observer = Slow {
         came,
         go: openpath_sync::Mutex::new(go),
     };
@@ -206,71 +212,74 @@ fn a_request_that_takes_long_holds_up_no_other_of_its_processor() {
         threads: 2,
         ..Options::default()
     };
-    let Some(place) = ringed(options, Some(Arc::new(watch))) else {
+    let Some(mount) = mount_by_rings(options, Some(Arc::new(observer))) else {
         return;
     };
-    let (slow, said) = look(place.at("slow"));
-    comes.recv_timeout(HANGS).expect("it came");
+    let (slow, said) = lookup_in_thread(mount.at("slow"));
+    comes.recv_timeout(HANG_TIMEOUT).expect("it came");
     for n in 0..20 {
-        let (quick, said) = look(place.at(&format!("quick{n}")));
-        let found = said.recv_timeout(HANGS / 3).expect("it is answered");
+        let (quick, said) = lookup_in_thread(mount.at(&format!("quick{n}")));
+        let found = said.recv_timeout(HANG_TIMEOUT / 3).expect("it is answered");
         assert_eq!(found, Some(Errno::ENOENT.raw()));
         quick.join().expect("ended");
     }
     assert!(said.try_recv().is_err(), "it still waits");
-    // One that comes while all of the processor's are at work waits for one of them.
-    let (second, also) = look(place.at("slow2"));
-    comes.recv_timeout(HANGS).expect("it came");
-    let (third, last) = look(place.at("quick"));
+    // A request that comes while all threads of the CPU are busy waits for one of them.
+    let (second, also) = lookup_in_thread(mount.at("slow2"));
+    comes.recv_timeout(HANG_TIMEOUT).expect("it came");
+    let (third, last) = lookup_in_thread(mount.at("quick"));
     assert!(last.recv_timeout(Duration::from_millis(50)).is_err());
     tell.send(()).expect("who waits");
     tell.send(()).expect("who waits");
     for said in [said, also, last] {
-        assert_eq!(said.recv_timeout(HANGS), Ok(Some(Errno::ENOENT.raw())));
+        assert_eq!(
+            said.recv_timeout(HANG_TIMEOUT),
+            Ok(Some(Errno::ENOENT.raw()))
+        );
     }
     for thread in [slow, second, third] {
         thread.join().expect("ended");
     }
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn an_interrupt_finds_the_request_that_came_by_a_ring() {
     // More than one request copies.
     const LEN: usize = 100 << 20;
-    let Some(place) = ringed(Options::default(), None) else {
+    let Some(mount) = mount_by_rings(Options::default(), None) else {
         return;
     };
     const COPIES: &str = "fallocate, lseek, copy_file_range";
-    fs::write(place.at("from"), vec![b'x'; LEN]).expect("written");
+    fs::write(mount.at("from"), vec![b'x'; LEN]).expect("written");
     // The kill may come too early or too late.
     for _ in 0..50 {
-        let _gone = fs::remove_file(place.at("to"));
-        let before = place.asked(COPIES);
+        let _gone = fs::remove_file(mount.at("to"));
+        let before = mount.asked(COPIES);
         let mut copying = Command::new("cp")
             .arg("--sparse=never")
-            .args([place.at("from"), place.at("to")])
+            .args([mount.at("from"), mount.at("to")])
             .spawn()
             .expect("begun");
-        while place.asked(COPIES) == before && copying.try_wait().expect("a child").is_none() {
+        while mount.asked(COPIES) == before && copying.try_wait().expect("a child").is_none() {
             thread::yield_now();
         }
         copying.kill().expect("killed");
         copying.wait().expect("ended");
-        let len = fs::metadata(place.at("to")).map_or(0, |m| m.len());
+        let len = fs::metadata(mount.at("to")).map_or(0, |m| m.len());
         let is_part = !len.is_multiple_of(64 << 20) && len < LEN as u64;
-        if place.asked("interrupt") > 0 && is_part {
-            return place.end();
+        if mount.asked("interrupt") > 0 && is_part {
+            return mount.end();
         }
     }
     panic!("no copy was interrupted");
 }
 
-/// What the process of the next test serves, if this is it.
+/// The directory to serve, if this is the server process of the next test.
 const SERVE: &str = "OPENPATH_TEST_SERVE";
 
 #[test]
-fn a_server_that_is_killed_leaves_nobody_waiting() {
+fn a_killed_server_leaves_no_caller_waiting() {
     if let Some(dir) = std::env::var_os(SERVE) {
         return serve_until_killed(Path::new(&dir));
     }
@@ -289,12 +298,15 @@ fn a_server_that_is_killed_leaves_nobody_waiting() {
     let way = lines.find_map(|line| line.split_once("way: ").map(|(_, way)| way.to_owned()));
     drop(offer);
     assert_eq!(way.as_deref(), Some("by rings"));
-    let (slow, said) = look(dir.join("slow"));
+    let (slow, said) = lookup_in_thread(dir.join("slow"));
     assert!(lines.any(|line| line.contains("it came")));
     assert!(said.try_recv().is_err(), "it waits");
     server.kill().expect("killed");
     server.wait().expect("ended");
-    let error = said.recv_timeout(HANGS).expect("nobody waits").unwrap_or(0);
+    let error = said
+        .recv_timeout(HANG_TIMEOUT)
+        .expect("nobody waits")
+        .unwrap_or(0);
     let gone = [Errno::ENOTCONN.raw(), Errno::ECONNABORTED.raw()];
     assert!(gone.contains(&error), "{error}");
     slow.join().expect("ended");
@@ -307,17 +319,17 @@ fn a_server_that_is_killed_leaves_nobody_waiting() {
 fn serve_until_killed(dir: &Path) {
     let (came, comes) = sync_channel(1);
     let (_tell, go) = channel();
-    let watch = Slow {
+    let observer = Slow {
         came,
         go: openpath_sync::Mutex::new(go),
     };
     let task = task();
     let mut server = Server::new(&task, Options::default()).expect("a server");
-    server.watch(Arc::new(watch));
+    server.observe(Arc::new(observer));
     let session = server.mount(dir).expect("mounted");
     println!("way: {}", session.handle().rings());
-    comes.recv_timeout(HANGS).expect("a request");
+    comes.recv_timeout(HANG_TIMEOUT).expect("a request");
     println!("it came");
     // It is killed before that.
-    thread::sleep(HANGS);
+    thread::sleep(HANG_TIMEOUT);
 }

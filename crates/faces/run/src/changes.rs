@@ -9,12 +9,12 @@ use openpath_abi::fcntl::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
 };
 use openpath_abi::{Errno, Stat, mode};
-use openpath_overlay::{ChangeKind, OverlayFs};
+use openpath_overlay::{ChangeKind, Changes, OverlayFs, Sides, SidesByPath};
 use openpath_vfs::{AclKind, Cred, Fd, SuperBlock, Task, Vfs};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Included, Unbounded};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The most changes that are told.
 const CHANGES_MAX: usize = 4_000_000;
@@ -30,6 +30,8 @@ pub(crate) struct Compare {
     view: Reach,
     /// Directories that moved: where they are in the view, and where they are beneath.
     moved: OnceLock<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// Where attributes of directories changed, as far as their copies tell.
+    sides: OnceLock<SidesByPath>,
 }
 
 impl Compare {
@@ -46,13 +48,17 @@ impl Compare {
             lower: Reach::new(lower.map_err(failed)?),
             view: Reach::new(view.fork().map_err(failed)?),
             moved: OnceLock::new(),
+            sides: OnceLock::new(),
         })
     }
 
     /// All changes in the order of a walk, one for each path.
     pub(crate) fn all(&self) -> Result<Vec<Change>, Refusal> {
+        let found = OverlayFs::changes_and_sides(&self.overlay, CHANGES_MAX);
+        let (found, sides) = found.map_err(failed)?;
+        self.sides.get_or_init(|| sides);
         let (mut all, mut bytes) = (Vec::new(), 0);
-        self.each(&mut |change| {
+        self.each(&found, &mut |change| {
             bytes += change.path.bytes().len();
             all.push(change);
             match bytes {
@@ -65,49 +71,53 @@ impl Compare {
 
     /// The same in little memory.
     pub(crate) fn list(&self) -> Result<ChangeList, Refusal> {
+        let found = OverlayFs::changes(&self.overlay, CHANGES_MAX).map_err(failed)?;
         let mut list = ChangeList::default();
-        self.each(&mut |change| {
+        self.each(&found, &mut |change| {
             list.push(change);
             Ok(())
         })?;
         Ok(list)
     }
 
-    fn each(&self, tell: &mut dyn FnMut(Change) -> Result<(), Refusal>) -> Result<(), Refusal> {
-        let found = OverlayFs::changes(&self.overlay, CHANGES_MAX).map_err(failed)?;
+    fn each(
+        &self,
+        found: &Changes,
+        tell: &mut dyn FnMut(Change) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         let mut moved = BTreeMap::new();
-        found.each(|path, kind, _| {
-            if let ChangeKind::Renamed(from) = kind {
-                moved.insert(path.to_vec(), from.clone());
+        found.each(|change| {
+            if let ChangeKind::Renamed(from) = change.kind {
+                moved.insert(change.path.to_vec(), from.clone());
             }
             Ok::<_, Refusal>(())
         })?;
         self.moved.get_or_init(|| moved);
-        let mut filled = |mut change: Change| {
-            self.fill(&mut change).map_err(failed)?;
+        let mut filled = |(mut change, sides): (Change, Option<Sides>)| {
+            self.fill(&mut change, sides).map_err(failed)?;
             tell(change)
         };
-        let mut last: Option<Change> = None;
-        found.each(|path, kind, below| {
-            let new = || Change::bare(path_of(path), Kind::Attributes);
+        let mut last: Option<(Change, Option<Sides>)> = None;
+        found.each(|part| {
+            let new = || Change::bare(path_of(part.path), Kind::Attributes);
             let mut change = match last.take() {
-                Some(change) if change.path.bytes() == path => change,
+                Some((change, _)) if change.path.bytes() == part.path => change,
                 Some(done) => {
                     filled(done)?;
-                    first(new(), kind)
+                    first(new(), part.kind)
                 }
-                None => first(new(), kind),
+                None => first(new(), part.kind),
             };
-            join(&mut change, kind);
-            change.below = below;
-            last = Some(change);
+            join(&mut change, part.kind);
+            change.below = part.below;
+            last = Some((change, part.sides));
             Ok(())
         })?;
         last.map_or(Ok(()), filled)
     }
 
-    /// Says what a name was and is.
-    fn fill(&self, change: &mut Change) -> Result<(), Errno> {
+    /// Says what a name was and is; `sides`: of a directory, where its attributes changed.
+    fn fill(&self, change: &mut Change, sides: Option<Sides>) -> Result<(), Errno> {
         let from = match &change.kind {
             Kind::Added => None,
             Kind::Renamed { from } => Some(from.bytes().to_vec()),
@@ -133,6 +143,11 @@ impl Compare {
         if change.what == What::Link && now.is_some() {
             let target = self.data(Side::Now, change.path.bytes(), usize::MAX - 1)?;
             change.target = target.map(|target| path_of(&target));
+        }
+        if from.is_some() && sides.is_some_and(|sides| !sides.upper) {
+            // Others may have changed them beneath.
+            change.mode_before = change.mode;
+            return Ok(());
         }
         if let (Some(from), Some(before), Some(now)) = (from, before, now) {
             self.compare_attributes(change, (&from, before), now)?;
@@ -191,6 +206,13 @@ impl Compare {
             return Ok(path.to_vec());
         }
         Ok(beneath)
+    }
+
+    /// On which sides the attributes of directories changed, by path, once [`Compare::all`] was
+    /// called; a directory is missing if nothing tells.
+    pub(crate) fn sides(&self) -> &SidesByPath {
+        static NONE: LazyLock<SidesByPath> = LazyLock::new(SidesByPath::new);
+        self.sides.get().unwrap_or(&NONE)
     }
 
     /// Where a path of the view is beneath, once the changes are known; other paths are there

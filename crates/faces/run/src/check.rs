@@ -45,17 +45,80 @@ impl Plan {
             return Err(Refusal::new(text));
         }
         self.check_limits()?;
+        self.check_write_back()?;
         self.check_pairs()?;
         self.check_passes()?;
         let absent = Absent::new(self)?;
-        for rule in self.others().chain(self.passes()) {
+        for rule in self.others().chain(self.said_passes()) {
             let met = absent.admits(&rule.path.into());
             met.map_err(|_| {
                 let text = "lies in what --hide or --absent says is not there: leave one out";
                 Refusal::new(format!("{rule} {text}"))
             })?;
         }
+        for pass in Plan::default().pass {
+            if absent.admits(&pass).is_err() {
+                let (hiding, path) = (self.hiding(pass.path())?, pass.path().display());
+                return Err(Refusal::new(format!(
+                    "{hiding} cannot hold: it means {path} too, which every view has: say less"
+                )));
+            }
+        }
         self.check_patterns(&absent)
+    }
+
+    /// Refuses a rule that hides the directory that the command is to start in.
+    ///
+    /// # Errors
+    /// There is such a rule.
+    pub fn check_working_directory(&self, cwd: &Path) -> Result<(), Refusal> {
+        if Absent::new(self)?.admits(&cwd.into()).is_ok() {
+            return Ok(());
+        }
+        Err(Refusal::new(format!(
+            "{} hides the working directory: hide what is in it, or start the run elsewhere",
+            self.hiding(cwd)?
+        )))
+    }
+
+    /// The rule by which a path is not there.
+    fn hiding(&self, path: &Path) -> Result<String, Refusal> {
+        let mut hides = self.hides().filter(|rule| path.starts_with(rule.path));
+        if let Some(rule) = hides.next() {
+            return Ok(rule.to_string());
+        }
+        for glob in &self.absent {
+            let alone = Absent::new(&Plan {
+                absent: vec![glob.clone()],
+                ..Plan::default()
+            });
+            if alone?.admits(&path.into()).is_err() {
+                return Ok(format!("--absent {glob}"));
+            }
+        }
+        Ok("--absent".to_owned())
+    }
+
+    /// Writes that the kernel keeps back where others write to the same files.
+    fn check_write_back(&self) -> Result<(), Refusal> {
+        let Some(rule) = self.shared_writes().filter(|_| self.write_back) else {
+            return Ok(());
+        };
+        Err(Refusal::new(format!(
+            "--write-back and {rule}: others may write to the same files: leave one out"
+        )))
+    }
+
+    /// A rule by which the command writes to files that others write to.
+    fn shared_writes(&self) -> Option<Rule<'_>> {
+        let shared = |extra: &&Extra| !extra.read_only && matches!(extra.source, Source::Host(_));
+        let mut extra = self.extra.iter().filter(shared).map(|extra| Rule {
+            option: "--mount",
+            path: extra.place.path(),
+        });
+        rules("--rw", &self.write_through)
+            .next()
+            .or_else(|| extra.next())
     }
 
     /// Limits that cannot hold.

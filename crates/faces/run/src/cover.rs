@@ -8,12 +8,14 @@
 //!     places of mount flags are the view's own, and bound once more.
 //! R3. A path that may be missing and is gets no mount; the server refuses to make it
 //!     ([`Absent::forbid`](crate::absent::Absent::forbid)).
+//! R4. No symbolic link is followed to a path: an earlier command of the view may have put it
+//!     there.
 
-use crate::Refusal;
-use crate::mount_flags::{enforce_below, flags_at};
+use crate::mount_flags::{bind_at, enforce_below, flags_at};
 use crate::plan::{Cover, PathBytes, Plan};
+use crate::{Refusal, links};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount_bind_recursive, mount_remount};
+use rustix::mount::{MountFlags, mount_remount};
 
 /// Mounts what the plan protects, and what can be changed in it. The view is the root. Gives the
 /// places at which mount flags of the host could not be enforced.
@@ -29,16 +31,20 @@ pub(crate) fn apply(plan: &Plan) -> Result<Vec<PathBytes>, Refusal> {
             let path = path.path().display();
             Refusal::step(&format!("cannot {word} {path}"), why)
         };
+        let place = match links::open(path.path()) {
+            // R3
+            Err(Errno::NOENT) if plan.read_only_if_any.contains(&path) => continue,
+            place => place.map_err(failed)?,
+        };
+        let held = flags_at(&place).map_err(failed)? - MountFlags::RDONLY;
+        let flags = MountFlags::BIND | held | more;
         // The view's own mount: one upon it would not be seen by a task that has it as its root.
-        if path != root {
-            match mount_bind_recursive(path.path(), path.path()) {
-                // R3
-                Err(Errno::NOENT) if plan.read_only_if_any.contains(&path) => continue,
-                bound => bound.map_err(failed)?,
-            }
-        }
-        let held = flags_at(path.path()).map_err(failed)? - MountFlags::RDONLY;
-        mount_remount(path.path(), MountFlags::BIND | held | more, c"").map_err(failed)?;
+        let done = if path == root {
+            mount_remount("/", flags, c"")
+        } else {
+            bind_at(&place, path.path(), flags)
+        };
+        done.map_err(failed)?;
         unheld.extend(enforce_below(plan, path.path(), more));
     }
     Ok(unheld)

@@ -60,7 +60,8 @@ fn listed(plan: &Plan, list: &[u8]) -> Vec<PathBuf> {
 /// The kernel refuses it.
 pub(crate) fn protect(mounts: &[PathBuf]) -> Result<(), Refusal> {
     for place in mounts {
-        let done = flags_at(place).and_then(|held| {
+        let opened = crate::links::open(place);
+        let done = opened.and_then(|at| flags_at(&at)).and_then(|held| {
             let flags = MountFlags::BIND | MountFlags::RDONLY | held;
             mount_remount(place, flags, c"")
         });

@@ -15,6 +15,9 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// A mount goes from one descriptor to another.
@@ -48,8 +51,13 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
                     );
                     return Err(Refusal::new(text));
                 }
-                // What does not exist cannot be covered, and the command could make it.
-                let _as_it_may = rustix::fs::mkdir(&dir, Mode::RWXU);
+                make(&dir).map_err(|why| {
+                    let (pass, dir) = (pass.path().display(), dir.display());
+                    Refusal::new(format!(
+                        "{pass} cannot pass: {dir} in it, which openpath keeps to itself, cannot \
+                         be made ({why}): make it, or let less pass"
+                    ))
+                })?;
                 plan.masked.push(place);
             } else {
                 plan.hidden.push(place);
@@ -57,6 +65,16 @@ pub(crate) fn guard(plan: &Plan) -> Result<Plan, Refusal> {
         }
     }
     Ok(plan)
+}
+
+/// Makes a directory that is not there, with those above it: what does not exist cannot be covered,
+/// and the command could make it. One that this user may not make the command cannot make either.
+fn make(dir: &Path) -> io::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.or_else(|why| match Errno::from_io_error(&why) {
+        Some(Errno::ACCESS | Errno::ROFS) => Ok(()),
+        _ => Err(why),
+    })
 }
 
 /// Covers what is below something that passes (R2). The view is the root of this process.

@@ -14,14 +14,15 @@
 //!     of another run, perhaps.
 
 use crate::Refusal;
-use crate::left::{GRACE, is_ending};
+use crate::ending::{Ending, end_all};
+use crate::left::is_ending;
 use crate::live::Inside;
 use crate::space::Space;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Between two looks at all processes.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -83,8 +84,11 @@ impl Members {
             .split(|byte| *byte == b'\n')
             .any(|line| line.split(|byte| *byte == b' ').nth(2) == Some(self.device.as_bytes()))
     }
+}
 
-    /// All that are there, each held: its number is not another's meanwhile.
+impl Ending for Members {
+    type Process = OwnedFd;
+
     fn all(&self) -> Vec<(Pid, OwnedFd)> {
         let names = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -96,38 +100,18 @@ impl Members {
             })
             .collect()
     }
+
+    fn ends(&self, pid: Pid) -> bool {
+        is_ending(pid)
+    }
+
+    fn tell(&self, process: &OwnedFd, signal: Signal) {
+        rustix::process::pidfd_send_signal(process, signal).ok();
+    }
 }
 
 /// Asks all of them to end, and after a moment makes them; how many there were.
 pub(crate) fn end(inside: &Inside) -> usize {
     // R1
-    let members = &inside.members;
-    let mut asked: Vec<Pid> = Vec::new();
-    let begun = Instant::now();
-    loop {
-        let here = members.all();
-        if here.is_empty() || begun.elapsed() > 2 * GRACE {
-            return asked.len();
-        }
-        let late = begun.elapsed() > GRACE;
-        for (pid, process) in here {
-            // One that ends by itself is only waited for.
-            if is_ending(pid) {
-                continue;
-            }
-            let known = asked.contains(&pid);
-            if !known {
-                asked.push(pid);
-            }
-            // One that is gone, or may not be told, needs nothing.
-            let tell = |signal| rustix::process::pidfd_send_signal(&process, signal).ok();
-            if late {
-                tell(Signal::KILL);
-            } else if !known {
-                tell(Signal::TERM);
-                tell(Signal::CONT);
-            }
-        }
-        std::thread::sleep(PAUSE);
-    }
+    end_all(&inside.members, PAUSE)
 }

@@ -108,14 +108,17 @@ pub(crate) fn check_kept(kept: &[i32]) -> Result<(), Refusal> {
     }
 }
 
-/// Closes devices, terminals among them, that are no standard streams, as [`close_ways_out`] does.
-pub(crate) fn close_devices() -> Result<(), Refusal> {
+/// Closes all that the caller left open but the standard streams, as [`close_ways_out`] does.
+///
+/// # Errors
+/// What is open cannot be read.
+pub(crate) fn close_others() -> Result<(), Refusal> {
     let failed = |why| Refusal::step("cannot read the open descriptors from /proc", why);
     let open = Open::read().map_err(failed)?;
     for number in open.numbers().map_err(failed)? {
-        let kind = open.kind(number);
-        let inherited = open.flags(number).is_ok_and(|flags| flags & O_CLOEXEC == 0);
-        if number >= FIRST && inherited && kind == Ok(FileType::CharacterDevice) {
+        // What cannot be examined is closed as well: nothing of this program's is without the flag.
+        let inherited = !matches!(open.flags(number), Ok(flags) if flags & O_CLOEXEC != 0);
+        if number >= FIRST && inherited {
             nix::unistd::close(number).ok();
         }
     }

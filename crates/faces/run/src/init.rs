@@ -21,7 +21,8 @@
 
 use crate::Refusal;
 use crate::child::{Child, give_up, lend};
-use crate::left::{GRACE, shows_ending};
+use crate::ending::{Ending, end_all};
+use crate::left::shows_ending;
 use crate::plan::{FromInit, ToInit};
 use crate::wire::Wire;
 use nix::sys::signal::{SigSet, Signal as Caught};
@@ -226,7 +227,7 @@ impl Members {
     }
 
     /// All that have not begun to end: the end of this process waits for the others.
-    fn all(&self) -> Vec<Pid> {
+    fn living(&self) -> Vec<Pid> {
         let Ok(entries) = Dir::read_from(&self.list) else {
             return Vec::new();
         };
@@ -262,30 +263,20 @@ impl Members {
 
     /// Asks all to end, and kills those that have not after a while; how many there were.
     fn end(&self) -> usize {
-        let mut asked: Vec<Pid> = Vec::new();
-        let begun = Instant::now();
-        loop {
-            reap();
-            let all = self.all();
-            if all.is_empty() || begun.elapsed() > 2 * GRACE {
-                return asked.len();
-            }
-            let late = begun.elapsed() > GRACE;
-            for pid in all {
-                let known = asked.contains(&pid);
-                if !known {
-                    asked.push(pid);
-                }
-                // One that is gone needs no signal.
-                if late {
-                    rustix::process::kill_process(pid, Signal::KILL).ok();
-                } else if !known {
-                    rustix::process::kill_process(pid, Signal::TERM).ok();
-                    rustix::process::kill_process(pid, Signal::CONT).ok();
-                }
-            }
-            std::thread::sleep(PAUSE);
-        }
+        end_all(self, PAUSE)
+    }
+}
+
+impl Ending for Members {
+    type Process = Pid;
+
+    fn all(&self) -> Vec<(Pid, Pid)> {
+        reap();
+        self.living().into_iter().map(|pid| (pid, pid)).collect()
+    }
+
+    fn tell(&self, process: &Pid, signal: Signal) {
+        rustix::process::kill_process(*process, signal).ok();
     }
 }
 

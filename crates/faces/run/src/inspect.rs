@@ -9,6 +9,7 @@ use crate::plan::{PathBytes, Plan};
 use crate::view::{How, View};
 use crate::{Kept, Refusal};
 use openpath_abi::Errno;
+use openpath_overlay::SidesByPath;
 
 /// Which of the two trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +60,11 @@ impl Inspect {
     /// It cannot be read.
     pub fn changes(&self) -> Result<Vec<Change>, Refusal> {
         self.compare.all()
+    }
+
+    /// As [`Compare::sides`].
+    pub(crate) fn sides(&self) -> &SidesByPath {
+        self.compare.sides()
     }
 
     /// Where a path of the view is in the real tree: elsewhere, if a directory above it was

@@ -11,10 +11,13 @@
 //! # Rules
 //! R1. The superuser enters another user's view as that user, with his group and no other, before
 //!     anything of his is touched: who serves a view shows its programs as he likes.
-//! R2. His terminal stays outside then: the command has one of its own ([`relay`]).
+//! R2. Nothing of the superuser's goes in then but the standard streams. The command has a terminal
+//!     of its own ([`relay`]), a session keyring of its own, an environment of a few variables and
+//!     no other open file, and shares nothing with the host, whatever the view's server says.
 //! R3. This process never enters the view's mounts. It has capabilities in the view's user
 //!     namespace and cannot be traced, so that no process of the view looks through its
-//!     `/proc/PID/root`.
+//!     `/proc/PID/root`. A change of credentials takes that back where the kernel is set so
+//!     (`fs.suid_dumpable`), so it is set again after each.
 //! R4. The command has a Landlock domain of its own, for no process can enter another's: abstract
 //!     sockets and tracing end at it. It sends signals to all processes of the view, which must be
 //!     able to be ended from here.
@@ -22,6 +25,7 @@
 use crate::child::{Child, lend};
 use crate::live::{Live, WayIn};
 use crate::plan::{Go, ToStage};
+use crate::share::Share;
 use crate::signals::{End, Held, Signals};
 use crate::space::Space;
 use crate::{JOIN, Refusal, front, relay, stage};
@@ -41,7 +45,8 @@ pub fn exec(which: &str, command: &[OsString]) -> Result<u8, Refusal> {
     let live = Live::find(which)?;
     let way = live.way_in()?;
     if way.server.uid == rustix::process::geteuid() {
-        return enter(way, command);
+        let share = way.share.clone();
+        return enter(way, command, share);
     }
     let uid = way.server.uid;
     drop(way);
@@ -55,17 +60,19 @@ pub fn exec(which: &str, command: &[OsString]) -> Result<u8, Refusal> {
 /// As `exec`; the process leads a process group.
 pub fn exec_relayed(which: &str, command: &[OsString]) -> Result<u8, Refusal> {
     relay::begin_session()?;
-    enter(Live::find(which)?.way_in()?, command)
+    crate::confine::leave_session_keyring()?;
+    enter(Live::find(which)?.way_in()?, command, Vec::new())
 }
 
-fn enter(way: WayIn, command: &[OsString]) -> Result<u8, Refusal> {
+fn enter(way: WayIn, command: &[OsString], share: Vec<Share>) -> Result<u8, Refusal> {
     let cwd = std::env::current_dir().map_err(|why| Refusal::step("working directory", why))?;
-    // Else processes in the view could trace this one.
+    // R3
     crate::confine::protect()?;
     become_user(way.server).map_err(|why| Refusal::step("cannot become the view's user", why))?;
+    crate::confine::protect()?;
     let go = Go {
         cwd: cwd.as_path().into(),
-        share: way.share.clone(),
+        share,
         is_first: false,
         keep_fds: Vec::new(),
     };
@@ -87,6 +94,8 @@ fn start(way: WayIn, command: &[OsString], go: Go) -> Result<(Child, Held), Refu
             stage::enter(kind, namespace)?;
         }
     }
+    // R3
+    crate::confine::protect()?;
     let entering = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_CHROOT;
     let stage = lend(entering, || stage::start(command))?;
     let admitted = group.map_or(Ok(()), |group| group.admit(stage.pid));

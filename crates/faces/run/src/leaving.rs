@@ -6,7 +6,7 @@
 use openpath_fuse::Session;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A thread that waits for the end of a session once it is given it.
 pub(crate) struct Leaving {
@@ -38,8 +38,31 @@ impl Leaving {
         self.given.send(session).ok();
     }
 
+    /// How the session ended, which is waited for as long as `asked` grows in each `patience`, and
+    /// no longer than `longest`; `None` if it has not ended. `going_on` is called in between.
+    pub(crate) fn outwait(
+        &self,
+        patience: Duration,
+        longest: Duration,
+        asked: impl Fn() -> u64,
+        going_on: impl Fn(),
+    ) -> Option<io::Result<()>> {
+        let begun = Instant::now();
+        let mut before = asked();
+        loop {
+            let left = longest.saturating_sub(begun.elapsed());
+            let ended = self.ended(patience.min(left));
+            let now = asked();
+            if ended.is_some() || now == before || begun.elapsed() >= longest {
+                return ended;
+            }
+            before = now;
+            going_on();
+        }
+    }
+
     /// How the session ended; `None` if it has not ended within `patience`.
-    pub(crate) fn ended(&self, patience: Duration) -> Option<io::Result<()>> {
+    fn ended(&self, patience: Duration) -> Option<io::Result<()>> {
         match self.ended.recv_timeout(patience) {
             Ok(ended) => Some(ended),
             Err(RecvTimeoutError::Timeout) => None,
@@ -47,5 +70,31 @@ impl Leaving {
                 Some(Err(io::Error::other("the thread that waited has died")))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Leaving;
+    use std::cell::Cell;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn session_is_waited_for_while_it_is_asked_and_not_for_ever() {
+        let leaving = Leaving::prepare().unwrap();
+        let (patience, longest) = (Duration::from_millis(5), Duration::from_millis(200));
+        let asked = Cell::new(0);
+        let ask = || asked.replace(asked.get() + 1);
+        let begun = Instant::now();
+        assert!(leaving.outwait(patience, longest, ask, || ()).is_none());
+        let waited = begun.elapsed();
+        assert!(waited >= longest && waited < 10 * longest, "{waited:?}");
+        let begun = Instant::now();
+        assert!(
+            leaving
+                .outwait(patience, Duration::MAX, || 7, || ())
+                .is_none()
+        );
+        assert!(begun.elapsed() < longest);
     }
 }

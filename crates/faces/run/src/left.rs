@@ -8,6 +8,7 @@
 //!     are the caller's, and go on. What they leave behind meanwhile comes to the front as well; it
 //!     is told by its mount namespace, which is the front's own and never that of a view.
 
+use crate::ending::{Ending, end_all};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::collections::HashSet;
 use std::fs;
@@ -32,43 +33,46 @@ impl Callers {
     /// Ends all children but these and `server`, and all that they leave; gives how many there
     /// were.
     pub(crate) fn end_others(&self, server: Pid) -> usize {
-        let own = mounts("self");
-        let is_left = |pid: &Pid| {
-            let spared = *pid == server || self.0.contains(pid);
-            // R1. What is gone meanwhile has none.
-            !spared && (own.is_none() || mounts(&pid.to_string()) != own)
+        let others = Others {
+            callers: self,
+            server,
+            own: mounts("self"),
         };
-        let mut asked = Vec::new();
-        let begun = Instant::now();
-        loop {
-            reap(server);
-            let left: Vec<Pid> = children().into_iter().filter(is_left).collect();
-            if left.is_empty() {
-                return asked.len();
-            }
-            let late = begun.elapsed() > GRACE;
-            for pid in left {
-                // One that ends by itself is only waited for.
-                if is_ending(pid) {
-                    continue;
-                }
-                let known = asked.contains(&pid);
-                if !known {
-                    asked.push(pid);
-                }
-                // One that is gone, or may not be told, needs nothing.
-                if late {
-                    rustix::process::kill_process(pid, Signal::KILL).ok();
-                } else if !known {
-                    rustix::process::kill_process(pid, Signal::TERM).ok();
-                    rustix::process::kill_process(pid, Signal::CONT).ok();
-                }
-            }
-            if begun.elapsed() > 2 * GRACE {
-                return asked.len();
-            }
-            std::thread::sleep(PAUSE);
-        }
+        end_all(&others, PAUSE)
+    }
+}
+
+/// Children that the caller did not have.
+struct Others<'a> {
+    callers: &'a Callers,
+    server: Pid,
+    /// This process's mount namespace, if it may be known.
+    own: Option<PathBuf>,
+}
+
+impl Others<'_> {
+    fn is_left(&self, pid: Pid) -> bool {
+        let spared = pid == self.server || self.callers.0.contains(&pid);
+        // R1. What is gone meanwhile has none.
+        !spared && (self.own.is_none() || mounts(&pid.to_string()) != self.own)
+    }
+}
+
+impl Ending for Others<'_> {
+    type Process = Pid;
+
+    fn all(&self) -> Vec<(Pid, Pid)> {
+        reap(self.server);
+        let left = children().into_iter().filter(|pid| self.is_left(*pid));
+        left.map(|pid| (pid, pid)).collect()
+    }
+
+    fn ends(&self, pid: Pid) -> bool {
+        is_ending(pid)
+    }
+
+    fn tell(&self, process: &Pid, signal: Signal) {
+        rustix::process::kill_process(*process, signal).ok();
     }
 }
 
@@ -108,7 +112,7 @@ fn children_of(parent: Pid) -> Vec<Pid> {
 }
 
 /// The parent of a process.
-fn parent_of(pid: Pid) -> Option<Pid> {
+pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     Pid::from_raw(number(&stat, 2)?)
 }

@@ -57,6 +57,7 @@ mod confine;
 mod cover;
 mod devices;
 mod doctor;
+mod ending;
 mod front;
 mod groups;
 mod guard;
@@ -72,6 +73,7 @@ mod kept;
 mod leaving;
 mod left;
 mod limit;
+mod links;
 pub mod live;
 mod log;
 mod mount_flags;
@@ -93,7 +95,9 @@ mod wire;
 
 pub use change::{Change, Differs, Kind, Lists, Owner, What};
 pub use change_list::ChangeList;
-pub use commit::{Commit, Committed, Conflict, Did, Phase, Undone, Watch, abort, resume, undo};
+pub use commit::{
+    Commit, Committed, Conflict, Did, Phase, Resumed, Undone, Watch, abort, resume, undo,
+};
 pub use doctor::{Check, Verdict, doctor};
 pub use front::{Ended, LogFile, Told, run};
 pub use helper::enter;

@@ -14,11 +14,11 @@
 //! R4. A passed place is covered by the host's own mount, which keeps its flags: the server may
 //!     enter a mount with any flag there, or the kernel would find nothing to mount upon.
 
-use crate::Refusal;
 use crate::plan::{PathBytes, Plan, Source};
+use crate::{Refusal, links};
 use openpath_host::{HELD, HeldFlags};
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
+use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
 use serde::{Deserialize, Serialize};
@@ -296,32 +296,39 @@ fn mount_flags(flags: u64) -> MountFlags {
 
 /// Binds a directory or file to itself, with these flags, and with what is mounted below.
 fn bind(path: &Path, flags: MountFlags) -> rustix::io::Result<()> {
-    let place = open(path)?;
+    // R2
+    bind_at(&links::open(path)?, path, flags)
+}
+
+/// The same of a place that was opened by this path.
+///
+/// # Errors
+/// `ELOOP`: the path of a file leads elsewhere by now, so that the flags are not set.
+pub(crate) fn bind_at(place: &OwnedFd, path: &Path, flags: MountFlags) -> rustix::io::Result<()> {
     let clone = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
         | OpenTreeFlags::AT_RECURSIVE;
-    let tree = rustix::mount::open_tree(&place, "", clone)?;
+    let tree = rustix::mount::open_tree(place, "", clone)?;
     let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(&tree, "", &place, "", both)?;
+    rustix::mount::move_mount(&tree, "", place, "", both)?;
     let set = match rustix::process::fchdir(&tree) {
         Ok(()) => rustix::mount::mount_remount(".", flags, c""),
         Err(Errno::NOTDIR) => rustix::mount::mount_remount(path, flags, c""),
         Err(why) => Err(why),
     };
     rustix::process::chdir("/")?;
-    set
+    set?;
+    let is_set = !flags.contains(MountFlags::RDONLY)
+        || rustix::fs::fstatvfs(&tree)?
+            .f_flag
+            .contains(StatVfsMountFlags::RDONLY);
+    is_set.then_some(()).ok_or(Errno::LOOP)
 }
 
-/// Opens a place, no link being followed (R2).
-fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
-}
-
-/// The flags of the mount that `path` is in, for one that is bound there.
-pub(crate) fn flags_at(path: &Path) -> rustix::io::Result<MountFlags> {
-    let flags = rustix::fs::statvfs(path)?.f_flag;
+/// The flags of the mount that a place is in, for one that is bound there.
+pub(crate) fn flags_at(place: &OwnedFd) -> rustix::io::Result<MountFlags> {
+    let flags = rustix::fs::fstatvfs(place)?.f_flag;
     let kept = StatVfsMountFlags::RDONLY.bits() | HELD;
     let bits = u32::try_from(flags.bits() & kept).unwrap_or(0);
     Ok(MountFlags::from_bits_truncate(bits))

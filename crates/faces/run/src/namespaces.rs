@@ -11,6 +11,8 @@
 //! # Rules
 //! R1. The process that makes the namespaces stays in the host's pid namespace, and mounts FUSE
 //!     from there: numbers of processes that the kernel tells the server are the host's.
+//! R2. What passes is opened by a path without links: a command of another run may have put one
+//!     there since the path was looked at.
 
 use crate::Refusal;
 use crate::devices::{mount_own, raise_loopback};
@@ -75,8 +77,11 @@ impl Namespaces {
         for pass in &plan.pass {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_EMPTY_PATH
                 | OpenTreeFlags::AT_RECURSIVE;
-            let tree = rustix::mount::open_tree(CWD, pass.path(), flags)
+            // R2
+            let tree = crate::links::open(pass.path())
+                .and_then(|place| rustix::mount::open_tree(&place, "", flags))
                 .map_err(|why| failed("pass", pass, why))?;
             passed.push((tree, pass.clone()));
         }

@@ -49,6 +49,43 @@ fn attempt(text: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     Ok(all)
 }
 
+/// Checks a pattern as its author wrote it, which [`expand`] has found sound: it is one pattern,
+/// and no shell was to put something in.
+///
+/// # Errors
+/// A comma outside of braces and sets, or a `$` in front of a path, that is not escaped.
+pub(crate) fn check_written(text: &str) -> Result<(), Refusal> {
+    let no = |why: &str| {
+        Err(Refusal::new(format!(
+            "`{text}` is no pattern of absent names: {why}"
+        )))
+    };
+    if text.starts_with('$') && text.contains('/') {
+        return no("`$` is not expanded here: write the path in full, or `\\$` for the character");
+    }
+    let mut reader = Reader {
+        text: text.as_bytes(),
+        at: 0,
+        depth: 0,
+    };
+    while let Some(byte) = reader.next() {
+        match byte {
+            b'\\' => drop(reader.next()),
+            // It is sound.
+            b'[' => reader.set().unwrap_or_default(),
+            b'{' => reader.depth += 1,
+            b'}' => reader.depth = reader.depth.saturating_sub(1),
+            b',' if reader.depth == 0 => {
+                let why = "commas do not separate patterns: repeat the option for each, or \
+                    write `\\,` for the character";
+                return no(why);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Whether a pattern without braces means something.
 fn sound(pattern: &[u8]) -> Result<(), &'static str> {
     let inner = pattern.strip_prefix(b"/").unwrap_or(pattern);
@@ -234,7 +271,7 @@ pub(crate) fn plain(pattern: &str) -> Option<(PathBuf, &str)> {
 pub(crate) fn escape(path: &str) -> String {
     let mut pattern = String::with_capacity(path.len());
     for letter in path.chars() {
-        if matches!(letter, '*' | '?' | '[' | '{' | '}' | '\\') {
+        if matches!(letter, '*' | '?' | '[' | '{' | '}' | ',' | '\\') {
             pattern.push('\\');
         }
         pattern.push(letter);

@@ -4,7 +4,8 @@
 //! Processes in the view can take over whatever its commands hold. A terminal of the superuser's in
 //! their hands would show them what he types later. So the command gets a session, and a
 //! pseudoterminal in place of each standard stream that is a terminal; this process passes on what
-//! is typed and written.
+//! is typed and written. Of the superuser's environment and open files the command gets a few
+//! variables and the standard streams.
 //!
 //! # Kernel analogue
 //! pty(7), as ssh and su(1) `--pty` use it.
@@ -19,6 +20,8 @@
 //!     is orphaned in its session.
 //! R2. SIGHUP, SIGINT, SIGQUIT and SIGTERM to this process are passed on to the command.
 //! R3. What is typed is held up while the command reads nothing, and so costs no memory.
+//! R4. Once the command has ended, no more is passed on than the kernel can have kept of its
+//!     output: other processes of the view may write to its terminal for ever.
 
 use crate::Refusal;
 use crate::signals::die;
@@ -39,6 +42,11 @@ use std::process::{Command, Stdio};
 
 /// What is passed on at once.
 const PIECE: usize = 4096;
+/// Of what was written before the end, in bytes: a pseudoterminal keeps less (R4).
+const LAST: usize = 256 << 10;
+/// Variables that go to the command, beside those that begin with [`LOCALE`].
+const VARIABLES: [&str; 4] = ["TERM", "LANG", "LANGUAGE", "PATH"];
+const LOCALE: &[u8] = b"LC_";
 /// R2
 const PASSED: [i32; 4] = [s::SIGHUP, s::SIGINT, s::SIGQUIT, s::SIGTERM];
 
@@ -61,13 +69,13 @@ pub(crate) fn run(words: &[OsString], owner: Uid) -> Result<u8, Refusal> {
     }
 }
 
-/// Begins the session of the relayed process, whose terminal is a standard stream if one is. Other
-/// descriptors of terminals are closed.
+/// Begins the session of the relayed process, whose terminal is a standard stream if one is. All
+/// that is open beside the standard streams is closed.
 ///
 /// # Errors
 /// It leads a process group already; the open descriptors cannot be read.
 pub(crate) fn begin_session() -> Result<(), Refusal> {
-    crate::inherited::close_devices()?;
+    crate::inherited::close_others()?;
     let failed = |why| Refusal::step("cannot begin a session", why);
     rustix::process::setsid().map_err(failed)?;
     let streams = standard();
@@ -133,6 +141,7 @@ impl Relay {
     fn start(&mut self, words: &[OsString]) -> io::Result<Pid> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("openpath").args(words);
+        command.env_clear().envs(variables());
         if let Some(pty) = &mut self.pty {
             pty.give(&mut command)?;
         }
@@ -150,8 +159,8 @@ impl Relay {
     fn pass_on(&mut self, child: Pid) -> io::Result<WaitStatus> {
         loop {
             if let Some(status) = self.heed(child)? {
-                if let Some(pty) = &mut self.pty {
-                    while pty.show()? {}
+                if let Some(pty) = &self.pty {
+                    show_last(|| pty.show())?;
                 }
                 return Ok(status);
             }
@@ -281,7 +290,7 @@ impl Pty {
         wait_for(&mut fds)?;
         let came: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
-        if came[1].intersects(PollFlags::IN | PollFlags::HUP) && !self.show()? {
+        if came[1].intersects(PollFlags::IN | PollFlags::HUP) && self.show()? == 0 {
             // Nobody inside has the terminal open: wait for the child or a signal.
             wait_for(&mut [PollFd::new(woken, PollFlags::IN)])?;
         }
@@ -303,13 +312,13 @@ impl Pty {
         Ok(())
     }
 
-    /// Passes on what the command has written; whether there was something.
-    fn show(&self) -> io::Result<bool> {
+    /// Passes on what the command has written; how many bytes.
+    fn show(&self) -> io::Result<usize> {
         let mut piece = [0; PIECE];
-        let got = match rustix::io::read(&self.master, &mut piece) {
+        let read = || rustix::io::read(&self.master, &mut piece[..]);
+        let got = match rustix::io::retry_on_intr(read) {
             // `EIO`: nobody has the inner terminal open.
-            Err(Errno::AGAIN | Errno::IO) => return Ok(false),
-            Err(Errno::INTR) => return Ok(true),
+            Err(Errno::AGAIN | Errno::IO) => return Ok(0),
             got => got?,
         };
         let mut rest = &piece[..got];
@@ -324,13 +333,54 @@ impl Pty {
                 Err(why) => return Err(why.into()),
             }
         }
-        Ok(got > 0)
+        Ok(got)
     }
+}
+
+/// Passes on what is left of a command that has ended (R4); `show` gives how many bytes it did.
+fn show_last(mut show: impl FnMut() -> io::Result<usize>) -> io::Result<()> {
+    let mut shown = 0;
+    while shown < LAST {
+        match show()? {
+            0 => break,
+            some => shown += some,
+        }
+    }
+    Ok(())
+}
+
+/// What the command gets of this process's environment.
+fn variables() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| {
+        let name = name.as_encoded_bytes();
+        let known = VARIABLES.iter().any(|known| known.as_bytes() == name);
+        known || name.starts_with(LOCALE)
+    })
 }
 
 fn wait_for(fds: &mut [PollFd<'_>]) -> io::Result<()> {
     match rustix::event::poll(fds, None) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(why) => Err(why.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAST, PIECE, show_last};
+
+    #[test]
+    fn no_more_is_passed_on_after_the_end_than_a_terminal_keeps() {
+        // A process that has not ended writes faster than this one reads.
+        let mut pieces = 0;
+        let flood = || {
+            pieces += 1;
+            assert!(pieces <= LAST / PIECE);
+            Ok(PIECE)
+        };
+        show_last(flood).unwrap();
+        let mut left = vec![100, PIECE];
+        show_last(|| Ok(left.pop().unwrap_or(0))).unwrap();
+        assert!(left.is_empty());
     }
 }

@@ -43,15 +43,23 @@ pub fn absolute(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
     Ok(whole.as_path().into())
 }
 
-/// Where a path leads, from `cwd` on; of what is not there, the path itself.
+/// Where a path leads, from `cwd` on. Of what is not there, the directories that are there lead
+/// where they lead, and the rest is as it is.
 ///
 /// # Errors
-/// Those of [`absolute`].
+/// `..` in the rest.
 pub fn place(cwd: &Path, path: &Path) -> Result<PathBytes, Refusal> {
-    match cwd.join(path).canonicalize() {
-        Ok(path) => Ok(path.as_path().into()),
-        Err(_) => absolute(cwd, path),
+    let whole = cwd.join(path);
+    let mut ways = whole.ancestors();
+    let found = ways.find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, real)) = found else {
+        return absolute(cwd, path);
+    };
+    let rest = whole.strip_prefix(above).unwrap_or(Path::new(""));
+    if rest.components().any(|part| part == Component::ParentDir) {
+        return absolute(cwd, path);
     }
+    absolute(&real, rest)
 }
 
 /// What is to be hidden with a path: the name, and where it leads if it is a link.
@@ -78,6 +86,7 @@ pub fn names(cwd: &Path, path: &Path) -> Result<Vec<PathBytes>, Refusal> {
 pub fn pattern(dir: &Path, text: &str) -> Result<String, Refusal> {
     let bare = text.strip_prefix("./").unwrap_or(text);
     pattern::expand(bare)?;
+    pattern::check_written(bare)?;
     if !text.contains('/') {
         return Ok(text.to_owned());
     }
@@ -91,13 +100,12 @@ pub fn pattern(dir: &Path, text: &str) -> Result<String, Refusal> {
     let Some((from, rest)) = plain.filter(|(dir, _)| dir.is_absolute()) else {
         return Ok(whole);
     };
-    Ok(match from.canonicalize() {
-        Ok(to) if to != from => {
-            let to = utf8(&to)?.trim_end_matches('/');
-            format!("{}/{rest}", pattern::escape(to))
-        }
-        _ => whole,
-    })
+    let to = place(Path::new("/"), &from)?;
+    if to.path() == from {
+        return Ok(whole);
+    }
+    let to = utf8(to.path())?.trim_end_matches('/');
+    Ok(format!("{}/{rest}", pattern::escape(to)))
 }
 
 /// A path as text.
@@ -230,6 +238,7 @@ mod tests {
         assert_eq!(at("**/x/{a,b/c}"), format!("{whole}/**/x/{{a,b/c}}"));
         assert_eq!(at("link/*/x"), format!("{whole}/real/*/x"));
         assert_eq!(at("none/*/x"), format!("{whole}/none/*/x"));
+        assert_eq!(at("link/none/*"), format!("{whole}/real/none/*"));
         assert_eq!(at("/etc/*"), "/etc/*");
         assert_eq!(at(&at("link/*/x")), at("real/*/x"));
         for wrong in ["a/../b", "a/", "", "{k,z.pem", "~/x"] {
@@ -249,6 +258,8 @@ mod tests {
         assert_eq!(hidden("link"), [at("link"), at("real")]);
         assert_eq!(hidden("real/"), [at("real")]);
         assert_eq!(hidden("none"), [at("none")]);
+        assert_eq!(hidden("link/none"), [at("real/none")]);
+        assert_eq!(hidden("link/../none/x"), [at("none/x")]);
         assert!(super::place(&dir, Path::new("link/x/../y")).is_err());
         std::fs::remove_dir_all(&dir).unwrap();
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls there are as futures, one at a time ([`AsyncTask`]) and many at once ([`Local`]).
+//! The calls as futures, one at a time ([`AsyncTask`]) and many at once ([`Local`]).
 
-use super::plan::{At, Change, Close, List, Open, Read, StatAt, StatxAt, Write};
+use super::ops::{Change, Close, List, Open, PathRef, Read, StatAt, StatxAt, Write};
 use super::{AsyncTask, Call, Local};
-use crate::op::How;
+use crate::op::OpenCall;
 use openpath_abi::fcntl::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::{Errno, OpenHow, Stat, Statx};
 use openpath_vfs::{DirEntry, Fd};
 
 /// Makes the same methods for both.
 macro_rules! calls {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $plan:expr;)*) => {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $op:expr;)*) => {
         impl AsyncTask {
             $(
                 $(#[$doc])*
@@ -19,7 +19,7 @@ macro_rules! calls {
                     &'a mut self,
                     $($arg: $ty),*
                 ) -> impl Future<Output = Result<$out, Errno>> + Send + 'a {
-                    Call::new(self, $plan)
+                    Call::new(self, $op)
                 }
             )*
         }
@@ -35,7 +35,7 @@ macro_rules! calls {
                 where
                     't: 'a,
                 {
-                    Call::new(self.0, $plan)
+                    Call::new(self.0, $op)
                 }
             )*
         }
@@ -48,19 +48,19 @@ calls! {
     /// # Errors
     /// As [`openpath_vfs::Task::open`]; `EAGAIN`, `ENOMEM`: there is no worker to be had.
     fn open(path: &'a [u8], flags: u32, mode: u32) -> Fd
-        = Open(At(AT_FDCWD, path), How::Flags(flags, mode));
+        = Open(PathRef(AT_FDCWD, path), OpenCall::Openat(flags, mode));
     /// openat(2).
     ///
     /// # Errors
     /// As [`AsyncTask::open`].
     fn openat(dir: Fd, path: &'a [u8], flags: u32, mode: u32) -> Fd
-        = Open(At(dir, path), How::Flags(flags, mode));
+        = Open(PathRef(dir, path), OpenCall::Openat(flags, mode));
     /// openat2(2). With `RESOLVE_CACHED` no worker is asked.
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::openat2`], [`AsyncTask::open`].
     fn openat2(dir: Fd, path: &'a [u8], how: OpenHow) -> Fd
-        = Open(At(dir, path), How::Strict(how));
+        = Open(PathRef(dir, path), OpenCall::Openat2(how));
     /// close(2).
     ///
     /// # Errors
@@ -70,23 +70,24 @@ calls! {
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::stat`].
-    fn stat(path: &'a [u8]) -> Stat = StatAt(At(AT_FDCWD, path), 0);
+    fn stat(path: &'a [u8]) -> Stat = StatAt(PathRef(AT_FDCWD, path), 0);
     /// lstat(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::lstat`].
-    fn lstat(path: &'a [u8]) -> Stat = StatAt(At(AT_FDCWD, path), AT_SYMLINK_NOFOLLOW);
+    fn lstat(path: &'a [u8]) -> Stat = StatAt(PathRef(AT_FDCWD, path), AT_SYMLINK_NOFOLLOW);
     /// newfstatat(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::fstatat`].
-    fn fstatat(dir: Fd, path: &'a [u8], at_flags: u32) -> Stat = StatAt(At(dir, path), at_flags);
+    fn fstatat(dir: Fd, path: &'a [u8], at_flags: u32) -> Stat
+        = StatAt(PathRef(dir, path), at_flags);
     /// statx(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::statx`].
     fn statx(dir: Fd, path: &'a [u8], at_flags: u32, mask: u32) -> Statx
-        = StatxAt(At(dir, path), at_flags, mask);
+        = StatxAt(PathRef(dir, path), at_flags, mask);
     /// pread(2), or read(2) with offset -1.
     ///
     /// # Errors
@@ -137,28 +138,29 @@ calls! {
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::unlinkat`].
-    fn unlinkat(dir: Fd, path: &'a [u8], flags: u32) -> () = Change::Unlink(At(dir, path), flags);
+    fn unlinkat(dir: Fd, path: &'a [u8], flags: u32) -> ()
+        = Change::Unlink(PathRef(dir, path), flags);
     /// renameat2(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::renameat2`].
     fn renameat2(dir: Fd, old: &'a [u8], new_dir: Fd, new: &'a [u8], flags: u32) -> ()
-        = Change::Rename(At(dir, old), At(new_dir, new), flags);
+        = Change::Rename(PathRef(dir, old), PathRef(new_dir, new), flags);
     /// mkdirat(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::mkdirat`].
-    fn mkdirat(dir: Fd, path: &'a [u8], mode: u32) -> () = Change::Mkdir(At(dir, path), mode);
+    fn mkdirat(dir: Fd, path: &'a [u8], mode: u32) -> () = Change::Mkdir(PathRef(dir, path), mode);
     /// symlinkat(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::symlinkat`].
     fn symlinkat(target: &'a [u8], dir: Fd, path: &'a [u8]) -> ()
-        = Change::Symlink(target, At(dir, path));
+        = Change::Symlink(target, PathRef(dir, path));
     /// linkat(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::linkat`].
     fn linkat(dir: Fd, old: &'a [u8], new_dir: Fd, new: &'a [u8], flags: u32) -> ()
-        = Change::Link(At(dir, old), At(new_dir, new), flags);
+        = Change::Link(PathRef(dir, old), PathRef(new_dir, new), flags);
 }

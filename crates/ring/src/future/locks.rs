@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files as futures. None takes a worker, or one of the places that calls have: who waits
-//! stands in the line of the lock.
+//! Locks of files as futures. One that waits takes no worker and no slot, but a place in the queue
+//! of the lock.
 
 use super::{AsyncTask, Local};
-use crate::locks::LockAsk;
+use crate::locks::LockRequest;
 use openpath_abi::{Errno, Flock};
 use openpath_vfs::{Fd, LockWait};
 use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A lock as a future. Dropped, it leaves the line; what it was granted and did not hear of goes,
-/// and what its owner has stays.
+/// A lock as a future. When it is dropped it leaves the queue. A lock that was granted and not
+/// reported is freed; locks that the owner had before stay.
 #[must_use = "a future does nothing unless it is polled"]
 struct Locking<R> {
     host: R,
@@ -20,9 +20,9 @@ struct Locking<R> {
 }
 
 enum Stage {
-    New(LockAsk),
-    InLine(LockWait),
-    Over,
+    New(LockRequest),
+    Waiting(LockWait),
+    Done,
 }
 
 impl<R: Deref<Target = AsyncTask> + Unpin> Future for Locking<R> {
@@ -31,28 +31,28 @@ impl<R: Deref<Target = AsyncTask> + Unpin> Future for Locking<R> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let task = &this.host.task;
-        if let Stage::New(ask) = &this.stage {
-            let begun = ask.begin(task, this.fd);
-            this.stage = Stage::Over;
+        if let Stage::New(request) = &this.stage {
+            let begun = request.begin(task, this.fd);
+            this.stage = Stage::Done;
             match begun? {
-                Some(wait) => this.stage = Stage::InLine(wait),
+                Some(wait) => this.stage = Stage::Waiting(wait),
                 None => return Poll::Ready(Ok(())),
             }
         }
-        let Stage::InLine(wait) = &this.stage else {
+        let Stage::Waiting(wait) = &this.stage else {
             return Poll::Pending;
         };
-        let told = task.lock_wait(wait, cx.waker());
-        if told.is_ready() {
-            this.stage = Stage::Over;
+        let result = task.lock_wait(wait, cx.waker());
+        if result.is_ready() {
+            this.stage = Stage::Done;
         }
-        told
+        result
     }
 }
 
 /// Makes the same methods for both.
 macro_rules! locks {
-    ($($(#[$doc:meta])* fn $name:ident($arg:ident: $ty:ty) = $ask:expr;)*) => {
+    ($($(#[$doc:meta])* fn $name:ident($arg:ident: $ty:ty) = $request:expr;)*) => {
         impl AsyncTask {
             $(
                 $(#[$doc])*
@@ -61,7 +61,7 @@ macro_rules! locks {
                     fd: Fd,
                     $arg: $ty,
                 ) -> impl Future<Output = Result<(), Errno>> + Send + '_ {
-                    let stage = Stage::New($ask);
+                    let stage = Stage::New($request);
                     Locking { host: self, fd, stage }
                 }
             )*
@@ -75,7 +75,7 @@ macro_rules! locks {
                     fd: Fd,
                     $arg: $ty,
                 ) -> impl Future<Output = Result<(), Errno>> + 't {
-                    let stage = Stage::New($ask);
+                    let stage = Stage::New($request);
                     Locking { host: self.0, fd, stage }
                 }
             )*
@@ -104,15 +104,15 @@ locks! {
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::fcntl_setlkw_later`].
-    fn fcntl_setlkw(ask: Flock) = LockAsk::TableLater(ask);
+    fn fcntl_setlkw(request: Flock) = LockRequest::PosixWait(request);
     /// fcntl(2) with `F_OFD_SETLKW`.
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::ofd_setlkw_later`].
-    fn ofd_setlkw(ask: Flock) = LockAsk::FileLater(ask);
+    fn ofd_setlkw(request: Flock) = LockRequest::OfdWait(request);
     /// flock(2).
     ///
     /// # Errors
     /// As [`openpath_vfs::Task::flock_later`].
-    fn flock(op: u32) = LockAsk::Whole(op);
+    fn flock(op: u32) = LockRequest::Flock(op);
 }

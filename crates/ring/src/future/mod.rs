@@ -1,44 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls as futures: ready at the first poll when they are cached, woken by a worker otherwise.
+//! Calls as futures: ready at the first poll if they are cached, woken by a worker otherwise.
 //!
-//! Nothing here belongs to a runtime: a future needs a waker, and gives no thread or timer.
+//! They depend on no runtime: a future needs a waker, but no thread or timer.
 //!
 //! # States of a future
-//! New -> answered in place; or with a worker -> landed -> answered. Dropped before: what is queued
-//! is taken back, what runs is interrupted, and its worker closes what it opened.
+//! New -> answered inline; or with a worker -> completed -> answered. If it is dropped earlier, a
+//! queued call is recalled, a running one is interrupted, and its worker closes the file that it
+//! opened.
 //!
 //! # Rules
-//! R1. The inline attempt is a call on the task and no more: nothing is allocated, counted with
-//!     others, or looked up.
-//! R2. A worker wakes the future whose call it did, whoever else is polled: no future depends on
-//!     another being polled.
-//! R3. A future that finds every place taken waits until one is given back, and looks again.
+//! R1. The inline attempt is only a call on the task: it allocates nothing, shares no counter, and
+//!     looks nothing up.
+//! R2. A worker wakes the future of its call, whichever future is polled: no future depends on
+//!     another one being polled.
+//! R3. A future that finds no free slot waits until one is freed, and tries again.
 
 mod calls;
-mod flight;
+mod custom;
+mod in_flight;
 mod locks;
-mod plan;
-mod work;
+mod ops;
 
-use crate::attempt::Tried;
-use crate::crew::Crew;
-use crate::direct::Direct;
+use crate::attempt::Attempted;
+use crate::direct::DirectTable;
 use crate::op::Outcome;
-use crate::ring::completions_of;
-use crate::{Pool, RingOptions, trace};
-use flight::Flights;
+use crate::options::RingOptions;
+use crate::pool::Pool;
+use crate::pool_client::PoolClient;
+use crate::trace;
+use in_flight::InFlight;
 use openpath_abi::Errno;
 use openpath_vfs::{Reason, Task};
-use plan::Plan;
+use ops::AsyncOp;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A task whose calls are futures.
+/// A task with calls that are futures.
 ///
-/// Its own methods give futures that may go to another thread between two polls, one at a time.
-/// Those of [`AsyncTask::local`] are many at once, in one thread.
+/// Futures of its own methods may move to another thread between two polls, one at a time. Those of
+/// [`AsyncTask::local`] may be many at once, in one thread.
 ///
 /// ```
 /// use openpath_abi::fcntl::O_RDONLY;
@@ -60,11 +62,11 @@ use std::task::{Context, Poll};
 /// # }
 /// ```
 pub struct AsyncTask {
-    // Goes first, as in a ring.
-    crew: RefCell<Crew>,
-    flights: RefCell<Flights>,
-    /// Whether a future waits for a place.
-    is_crowded: Cell<bool>,
+    // Dropped first, as in a ring.
+    client: RefCell<PoolClient>,
+    calls: RefCell<InFlight>,
+    /// Whether a future waits for a slot.
+    slot_is_awaited: Cell<bool>,
     inline: bool,
     task: Task,
 }
@@ -74,25 +76,25 @@ pub struct AsyncTask {
 pub struct Local<'t>(&'t AsyncTask);
 
 impl AsyncTask {
-    /// For `task`, which it owns. Of the options, what is said of a submission queue and of direct
-    /// descriptors has no meaning here.
+    /// For `task`, which it owns. The options of the submission queue and of direct descriptors
+    /// have no effect.
     ///
     /// # Errors
     /// `EINVAL` (sizes).
     pub fn new(task: Task, pool: &Pool, options: RingOptions) -> Result<Self, Errno> {
-        let places = completions_of(&options)?;
+        let slots = options.completions_max()?;
         let this = Self {
-            crew: RefCell::new(Crew::new(pool, options.workers)),
-            flights: RefCell::new(Flights::new(places)),
-            is_crowded: Cell::new(false),
+            client: RefCell::new(PoolClient::new(pool, options.workers)),
+            calls: RefCell::new(InFlight::new(slots)),
+            slot_is_awaited: Cell::new(false),
             inline: options.inline,
             task,
         };
-        trace::create(this.id(), 0, places as usize);
+        trace::create(this.id(), 0, slots as usize);
         Ok(this)
     }
 
-    /// The task, for calls that wait, and those that are no futures.
+    /// The task, for blocking calls, and for calls that are not futures.
     #[inline]
     #[must_use]
     pub fn task(&self) -> &Task {
@@ -105,85 +107,85 @@ impl AsyncTask {
         Local(self)
     }
 
-    /// Gives the task back. What is queued is cancelled, and what runs is interrupted.
+    /// Returns the task. Queued calls are cancelled, and running ones are interrupted.
     #[must_use]
     pub fn into_task(self) -> Task {
-        let Self { crew, task, .. } = self;
-        drop(crew);
+        let Self { client, task, .. } = self;
+        drop(client);
         task
     }
 
-    /// Calls that workers have, or had and nobody has asked for yet.
+    /// Calls that workers have, and results that were not polled yet.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.come_by();
-        self.flights.borrow().len()
+        self.collect_returned();
+        self.calls.borrow().len()
     }
 
     fn id(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }
 
-    /// Tries to answer without a wait.
+    /// Attempts a call inline.
     #[inline(always)]
-    fn attempt<P: Plan>(&self, plan: &mut P) -> Tried<P::Out> {
+    fn attempt<P: AsyncOp>(&self, op: &mut P) -> Attempted<P::Out> {
         trace::submit(self.id(), P::CODE, 0, self.inline);
         if !self.inline {
-            return Tried::Later(None);
+            return Attempted::WouldBlock(None);
         }
-        let tried = plan.attempt(&self.task);
-        if P::OPENS && matches!(tried, Tried::Answer(_)) {
+        let tried = op.attempt(&self.task);
+        if P::OPENS && matches!(tried, Attempted::Answered(_)) {
             self.task.count_open(false);
         }
         tried
     }
 
-    /// Takes in what workers have done.
-    fn come_by(&self) {
-        let mut crew = self.crew.borrow_mut();
-        if crew.is_quiet() {
+    /// Collects what workers have done.
+    fn collect_returned(&self) {
+        let mut client = self.client.borrow_mut();
+        if client.is_quiet() {
             return;
         }
-        let mut given_back = false;
-        // What was abandoned is dropped when nothing is borrowed.
-        let mut forgotten = Vec::new();
-        crew.returned(|ticket, outcome| {
-            // Futures hear of their locks themselves.
+        let mut slot_freed = false;
+        // Results of dropped futures are dropped when nothing is borrowed.
+        let mut abandoned = Vec::new();
+        client.returned(|ticket, outcome| {
+            // Futures of locks are woken directly.
             let Some(outcome) = outcome else { return };
-            if let Some(outcome) = self.flights.borrow_mut().land(ticket, outcome) {
-                forgotten.push(outcome);
-                given_back = true;
+            if let Some(outcome) = self.calls.borrow_mut().complete(ticket, outcome) {
+                abandoned.push(outcome);
+                slot_freed = true;
             }
         });
-        drop(crew);
-        drop(forgotten);
-        if given_back {
-            self.give_back();
+        drop(client);
+        drop(abandoned);
+        if slot_freed {
+            self.notify_slot_free();
         }
     }
 
-    /// A place is free: who waits for one is told (R3).
-    fn give_back(&self) {
-        if self.is_crowded.replace(false) {
-            self.crew.borrow().desk().ring();
+    /// A slot is free: wakes futures that wait for one (R3).
+    fn notify_slot_free(&self) {
+        if self.slot_is_awaited.replace(false) {
+            self.client.borrow().mailbox().notify();
         }
     }
 
-    /// Leaves a call to a worker; its ticket, or what came of it at once.
+    /// Sends a call to a worker; returns its number, or an error.
     #[cold]
-    fn offload<P: Plan>(
+    fn offload<P: AsyncOp>(
         &self,
-        plan: &P,
+        op: &P,
         why: Option<Reason>,
         cx: &Context<'_>,
     ) -> Poll<Result<u32, Errno>> {
-        let (ticket, signal) = loop {
-            self.come_by();
-            if let Some(place) = self.flights.borrow_mut().take_off() {
-                break place;
+        let (ticket, waker) = loop {
+            self.collect_returned();
+            if let Some(slot) = self.calls.borrow_mut().reserve() {
+                break slot;
             }
-            self.is_crowded.set(true);
-            if self.crew.borrow().desk().await_room(cx.waker()) {
+            self.slot_is_awaited.set(true);
+            if self.client.borrow().mailbox().wake_on_return(cx.waker()) {
                 return Poll::Pending;
             }
         };
@@ -191,56 +193,62 @@ impl AsyncTask {
             self.task.count_open(true);
         }
         trace::queue(self.id(), u64::from(ticket), why);
-        // Before a worker has it, so that it finds whom to wake.
-        signal.set(cx.waker());
-        let mut crew = self.crew.borrow_mut();
-        let sent = crew.send(&self.task, &Direct::none(), ticket, plan.op(), Some(signal));
-        drop(crew);
+        // Before a worker has the call, so that it finds the waker.
+        waker.set(cx.waker());
+        let mut client = self.client.borrow_mut();
+        let sent = client.send(
+            &self.task,
+            &DirectTable::none(),
+            ticket,
+            op.op(),
+            Some(waker),
+        );
+        drop(client);
         if let Err(failed) = sent {
-            self.flights.borrow_mut().free(ticket);
-            self.give_back();
+            self.calls.borrow_mut().free(ticket);
+            self.notify_slot_free();
             return Poll::Ready(Err(failed.errno));
         }
         Poll::Ready(Ok(ticket))
     }
 
-    /// What came of a call, or has `cx` woken when it comes.
-    fn landed(&self, ticket: u32, cx: &Context<'_>) -> Poll<Outcome> {
-        self.come_by();
+    /// The result of a call, or has `cx` woken when it comes.
+    fn poll_outcome(&self, ticket: u32, cx: &Context<'_>) -> Poll<Outcome> {
+        self.collect_returned();
         loop {
-            let landed = self.flights.borrow_mut().collect(ticket, cx.waker());
-            if let Some(outcome) = landed {
-                self.give_back();
+            let poll_outcome = self.calls.borrow_mut().collect(ticket, cx.waker());
+            if let Some(outcome) = poll_outcome {
+                self.notify_slot_free();
                 return Poll::Ready(outcome);
             }
-            if self.crew.borrow().is_quiet() {
+            if self.client.borrow().is_quiet() {
                 return Poll::Pending;
             }
-            // It came before the waker was in its place.
-            self.come_by();
+            // It came before the waker was set.
+            self.collect_returned();
         }
     }
 
-    /// A future of this call is no more.
+    /// The future of this call is dropped.
     #[cold]
     fn abandon(&self, ticket: u32) {
-        self.come_by();
-        let landed = self.flights.borrow_mut().abandon(ticket);
-        if landed.is_none() {
-            let mut crew = self.crew.borrow_mut();
-            let recalled = crew.recall(ticket);
+        self.collect_returned();
+        let poll_outcome = self.calls.borrow_mut().abandon(ticket);
+        if poll_outcome.is_none() {
+            let mut client = self.client.borrow_mut();
+            let recalled = client.recall(ticket);
             if recalled.is_none() {
-                crew.interrupt(ticket);
-                drop(crew);
-                // It may have come back before its worker could know.
-                self.come_by();
+                client.interrupt(ticket);
+                drop(client);
+                // It may have come back before its worker saw the drop.
+                self.collect_returned();
                 return;
             }
-            drop(crew);
-            self.flights.borrow_mut().free(ticket);
+            drop(client);
+            self.calls.borrow_mut().free(ticket);
         }
-        drop(landed);
-        self.give_back();
+        drop(poll_outcome);
+        self.notify_slot_free();
     }
 }
 
@@ -252,96 +260,96 @@ impl std::fmt::Debug for AsyncTask {
 
 /// A call as a future.
 #[must_use = "a future does nothing unless it is polled"]
-struct Call<R: Deref<Target = AsyncTask>, P: Plan> {
+struct Call<R: Deref<Target = AsyncTask>, P: AsyncOp> {
     host: R,
-    plan: P,
+    op: P,
     stage: Stage,
 }
 
 #[derive(Clone, Copy)]
 enum Stage {
     New,
-    /// It waits for a place, for this reason.
-    Waiting(Option<Reason>),
-    Away(u32),
-    Over,
+    /// It waits for a slot; with the reason why it was not answered inline.
+    WaitingForSlot(Option<Reason>),
+    Offloaded(u32),
+    Done,
 }
 
-impl<R: Deref<Target = AsyncTask>, P: Plan> Call<R, P> {
+impl<R: Deref<Target = AsyncTask>, P: AsyncOp> Call<R, P> {
     #[inline(always)]
-    fn new(host: R, plan: P) -> Self {
+    fn new(host: R, op: P) -> Self {
         Self {
             host,
-            plan,
+            op,
             stage: Stage::New,
         }
     }
 }
 
-impl<R: Deref<Target = AsyncTask> + Unpin, P: Plan + Unpin> Call<R, P> {
+impl<R: Deref<Target = AsyncTask> + Unpin, P: AsyncOp + Unpin> Call<R, P> {
     #[cold]
-    fn poll_slowly(
+    fn poll_offloaded(
         &mut self,
         why: Option<Reason>,
         cx: &Context<'_>,
     ) -> Poll<Result<P::Out, Errno>> {
         let host = &*self.host;
         let ticket = match self.stage {
-            Stage::Away(ticket) => ticket,
-            Stage::Over => return Poll::Pending,
-            _ => match host.offload(&self.plan, why, cx) {
+            Stage::Offloaded(ticket) => ticket,
+            Stage::Done => return Poll::Pending,
+            _ => match host.offload(&self.op, why, cx) {
                 Poll::Pending => {
-                    self.stage = Stage::Waiting(why);
+                    self.stage = Stage::WaitingForSlot(why);
                     return Poll::Pending;
                 }
                 Poll::Ready(Err(errno)) => {
-                    self.stage = Stage::Over;
+                    self.stage = Stage::Done;
                     return Poll::Ready(Err(errno));
                 }
                 Poll::Ready(Ok(ticket)) => {
-                    self.stage = Stage::Away(ticket);
+                    self.stage = Stage::Offloaded(ticket);
                     return Poll::Pending;
                 }
             },
         };
-        match host.landed(ticket, cx) {
+        match host.poll_outcome(ticket, cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(outcome) => {
-                self.stage = Stage::Over;
+                self.stage = Stage::Done;
                 let errno = outcome.as_ref().err().map(|failed| failed.errno);
                 let done = outcome.as_ref().map_or(0, |done| done.result);
                 trace::complete(host.id(), u64::from(ticket), errno.map_or(Ok(done), Err));
-                Poll::Ready(self.plan.answer(&host.task, outcome))
+                Poll::Ready(self.op.answer(&host.task, outcome))
             }
         }
     }
 }
 
-impl<R: Deref<Target = AsyncTask> + Unpin, P: Plan + Unpin> Future for Call<R, P> {
+impl<R: Deref<Target = AsyncTask> + Unpin, P: AsyncOp + Unpin> Future for Call<R, P> {
     type Output = Result<P::Out, Errno>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let why = match this.stage {
-            Stage::New => match this.host.attempt(&mut this.plan) {
-                Tried::Answer(answer) => {
-                    this.stage = Stage::Over;
+            Stage::New => match this.host.attempt(&mut this.op) {
+                Attempted::Answered(answer) => {
+                    this.stage = Stage::Done;
                     return Poll::Ready(answer);
                 }
-                Tried::Later(why) => why,
+                Attempted::WouldBlock(why) => why,
             },
-            Stage::Waiting(why) => why,
-            Stage::Away(_) | Stage::Over => None,
+            Stage::WaitingForSlot(why) => why,
+            Stage::Offloaded(_) | Stage::Done => None,
         };
-        this.poll_slowly(why, cx)
+        this.poll_offloaded(why, cx)
     }
 }
 
-impl<R: Deref<Target = AsyncTask>, P: Plan> Drop for Call<R, P> {
+impl<R: Deref<Target = AsyncTask>, P: AsyncOp> Drop for Call<R, P> {
     #[inline]
     fn drop(&mut self) {
-        if let Stage::Away(ticket) = self.stage {
+        if let Stage::Offloaded(ticket) = self.stage {
             self.host.abandon(ticket);
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queues of the rings, and whose turn it is.
+//! Lanes: a queue for each ring, served in turn.
 
-use super::worker::Job;
+use crate::job::Job;
 use openpath_sync::Parcel;
 use std::collections::VecDeque;
 
@@ -15,9 +15,9 @@ struct Lane {
     /// Workers that run its jobs.
     running: usize,
     share: usize,
-    /// Whether it is in the round.
-    in_turn: bool,
-    /// Its ring is gone; its number is free when nothing runs any more.
+    /// Whether it is in the queue of ready lanes.
+    is_ready: bool,
+    /// Its ring is gone; the number is free once nothing runs any more.
     ended: bool,
 }
 
@@ -26,7 +26,7 @@ struct Lane {
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     free: Vec<usize>,
-    round: VecDeque<usize>,
+    ready: VecDeque<usize>,
 }
 
 impl Lanes {
@@ -48,33 +48,33 @@ impl Lanes {
         LaneId(id)
     }
 
-    /// R1, R2: lets it take turns if there is something for it to do.
-    fn line_up(&mut self, id: usize) {
+    /// R1, R2: queues a lane as ready if a job of it may run.
+    fn make_ready(&mut self, id: usize) {
         let lane = &mut self.lanes[id];
-        if !lane.in_turn && !lane.queue.is_empty() && lane.running < lane.share {
-            lane.in_turn = true;
-            self.round.push_back(id);
+        if !lane.is_ready && !lane.queue.is_empty() && lane.running < lane.share {
+            lane.is_ready = true;
+            self.ready.push_back(id);
         }
     }
 
     pub(super) fn put(&mut self, LaneId(id): LaneId, job: Parcel<Job>) {
         self.lanes[id].queue.push_back(job);
-        self.line_up(id);
+        self.make_ready(id);
     }
 
     /// Whether there is a job that may be run.
     pub(super) fn has_next(&self) -> bool {
-        !self.round.is_empty()
+        !self.ready.is_empty()
     }
 
-    /// The next job, from the lane whose turn it is.
+    /// The next job, of the first ready lane.
     pub(super) fn next(&mut self) -> Option<(LaneId, Parcel<Job>)> {
-        while let Some(id) = self.round.pop_front() {
+        while let Some(id) = self.ready.pop_front() {
             let lane = &mut self.lanes[id];
-            lane.in_turn = false;
+            lane.is_ready = false;
             if let Some(job) = lane.queue.pop_front() {
                 lane.running += 1;
-                self.line_up(id);
+                self.make_ready(id);
                 return Some((LaneId(id), job));
             }
         }
@@ -84,13 +84,13 @@ impl Lanes {
     /// A worker has ended a job of this lane.
     pub(super) fn done(&mut self, LaneId(id): LaneId) {
         self.lanes[id].running -= 1;
-        self.line_up(id);
+        self.make_ready(id);
         self.free_if_over(id);
     }
 
     fn free_if_over(&mut self, id: usize) {
         let lane = &self.lanes[id];
-        if lane.ended && lane.running == 0 && !lane.in_turn {
+        if lane.ended && lane.running == 0 && !lane.is_ready {
             self.free.push(id);
         }
     }
@@ -98,17 +98,17 @@ impl Lanes {
     pub(super) fn recall(
         &mut self,
         LaneId(id): LaneId,
-        is_it: impl FnMut(&Parcel<Job>) -> bool,
+        matches: impl FnMut(&Parcel<Job>) -> bool,
     ) -> Option<Parcel<Job>> {
         let queue = &mut self.lanes[id].queue;
-        let at = queue.iter().position(is_it)?;
+        let at = queue.iter().position(matches)?;
         queue.remove(at)
     }
 
     pub(super) fn end(&mut self, LaneId(id): LaneId) -> Vec<Parcel<Job>> {
-        self.round.retain(|&other| other != id);
+        self.ready.retain(|&other| other != id);
         let lane = &mut self.lanes[id];
-        lane.in_turn = false;
+        lane.is_ready = false;
         lane.ended = true;
         let queued = std::mem::take(&mut lane.queue).into();
         self.free_if_over(id);

@@ -1,45 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads that do what would hold the owner of a ring up.
+//! The worker pool: threads for calls that would block the owner of a ring.
 //!
 //! # Kernel analogue
 //! io-wq: `io_wq_enqueue`, `io_wqe_worker`, `io_wq_cancel_cb`; one pool serves many rings here.
 //!
 //! # States of a job
-//! Queued in its ring's lane -> taken back by its ring; or run by a worker -> left at the ring's
-//! desk. A ring that goes takes back what is queued, and interrupts what runs.
+//! Queued in its ring's lane -> recalled by its ring; or run by a worker -> posted to the ring's
+//! mailbox. A ring that is dropped recalls its queued jobs, and interrupts those that run.
 //!
 //! # Locks
-//! One, `PoolQueues`, for lanes, turns and threads. Nothing is run, dropped or woken while it is
-//! held.
+//! One, `PoolQueues`, for lanes and threads. Nothing is run, dropped or woken while it is held.
 //!
 //! # Rules
-//! R1. Lanes take turns: a lane that has jobs and may have one more worker is in the round once.
+//! R1. Lanes are served in turn: a lane with jobs that may have another worker is ready, and queued
+//!     once.
 //! R2. No lane has more workers at a time than its share, which leaves one for others.
-//! R3. Who queues what may be run wakes an idle worker, or starts one while there are fewer than
-//!     allowed. A worker looks before it sleeps, with the lock held.
+//! R3. When a job is queued that may run, an idle worker is woken, or one is started while there
+//!     are fewer than allowed. A worker checks for jobs before it sleeps, with the lock held.
 //!
 //! # Limits
-//! A call that a backend does not end, and that cannot be interrupted, keeps its thread.
+//! A call that the back end does not end, and that cannot be interrupted, keeps its thread.
 
-mod alarm;
 mod lane;
 mod options;
+mod timer;
 mod worker;
 
 pub use options::PoolOptions;
 
-pub(crate) use alarm::AlarmId;
 pub(crate) use lane::LaneId;
-pub(crate) use worker::{Job, StandIn};
+pub(crate) use timer::TimerId;
 
-use crate::desk::Desk;
-use alarm::Alarms;
+use crate::job::{Job, Mailbox};
 use lane::Lanes;
 use openpath_sync::{Ended, Mutex, Parcel, Sleeper, WaitQueue};
 use openpath_vfs::lock_order::PoolQueues;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
+use timer::Timers;
 
 /// Worker threads for any number of rings. Clones are the same pool; when the last is gone, and
 /// with it every ring, its threads end.
@@ -56,32 +55,32 @@ struct Handle(Arc<Inner>);
 
 pub(crate) struct Inner {
     options: PoolOptions,
-    /// The lane of what was carried by a tree and is to be closed.
-    closing: LaneId,
+    /// The lane for jobs that the back end has done.
+    completion_lane: LaneId,
     state: Mutex<State, PoolQueues>,
 }
 
 struct State {
     lanes: Lanes,
-    alarms: Alarms,
+    timers: Timers,
     /// Workers without a job.
     asleep: WaitQueue,
     idle: usize,
-    /// Idle ones that have been woken and have not looked yet.
+    /// Idle workers that were woken and have not checked yet.
     woken: usize,
     threads: usize,
     /// How many were ever started, for their names.
     started: u64,
     /// No more jobs will come.
-    over: bool,
-    /// Who waits for the threads to end.
-    ends: WaitQueue,
+    shutting_down: bool,
+    /// Wakes the drop of the pool when a thread ends.
+    thread_ends: WaitQueue,
 }
 
-/// A pool in figures.
+/// The figures of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PoolStats {
-    /// Threads there are.
+    /// Threads.
     pub threads: usize,
     /// Threads without a job.
     pub idle: usize,
@@ -96,33 +95,33 @@ impl Pool {
     #[must_use]
     pub fn new(options: PoolOptions) -> Self {
         let mut lanes = Lanes::default();
-        let closing = lanes.add(options.share());
+        let completion_lane = lanes.add(options.share());
         let state = State {
             lanes,
-            alarms: Alarms::default(),
+            timers: Timers::default(),
             asleep: WaitQueue::default(),
             idle: 0,
             woken: 0,
             threads: 0,
             started: 0,
-            over: false,
-            ends: WaitQueue::default(),
+            shutting_down: false,
+            thread_ends: WaitQueue::default(),
         };
         let inner = Inner {
             options,
-            closing,
+            completion_lane,
             state: Mutex::new(state),
         };
         Self(Arc::new(Handle(Arc::new(inner))))
     }
 
-    /// Threads there are now.
+    /// Threads.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.stats().threads
     }
 
-    /// What it is doing.
+    /// The figures of the pool.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         let state = self.0.0.state.lock();
@@ -134,33 +133,33 @@ impl Pool {
         }
     }
 
-    /// How it was set up.
+    /// The options of the pool.
     #[must_use]
     pub fn options(&self) -> &PoolOptions {
         &self.0.0.options
     }
 
-    /// A lane for a ring that may have `workers` at a time, or what the pool allows.
+    /// A lane for a ring with `workers` at a time, or as many as the pool allows.
     pub(crate) fn new_lane(&self, workers: Option<usize>) -> LaneId {
         let share = self.options().share();
         let share = workers.map_or(share, |workers| workers.clamp(1, share));
         self.0.0.state.lock().lanes.add(share)
     }
 
-    /// Gives a lane up; what was queued in it.
+    /// Removes a lane; returns its queued jobs.
     pub(crate) fn end_lane(&self, lane: LaneId) -> Vec<Parcel<Job>> {
         self.0.0.state.lock().lanes.end(lane)
     }
 
-    /// Takes a job back that no worker has begun.
+    /// Recalls a job that no worker has begun.
     pub(crate) fn recall(&self, lane: LaneId, ticket: u32) -> Option<Parcel<Job>> {
         let is_it = |job: &Parcel<Job>| job.ticket == ticket;
         self.0.0.state.lock().lanes.recall(lane, is_it)
     }
 
-    /// Who closes jobs that a tree has carried, for as long as that takes.
-    pub(crate) fn closers(&self) -> Closers {
-        Closers(Arc::clone(&self.0.0))
+    /// The lane in which jobs of a back end are completed, for as long as one holds it.
+    pub(crate) fn completions(&self) -> CompletionLane {
+        CompletionLane(Arc::clone(&self.0.0))
     }
 
     /// Queues a job.
@@ -171,14 +170,14 @@ impl Pool {
         put(&self.0.0, lane, job)
     }
 
-    /// Has `desk` rung at `at`, instead of when was said before.
-    pub(crate) fn set_alarm(&self, id: &mut AlarmId, desk: &Arc<Desk>, at: Option<Instant>) {
-        alarm::set(&self.0.0, id, desk, at);
+    /// Has `mailbox` notified at `at`, instead of the time that was set before.
+    pub(crate) fn set_timer(&self, id: &mut TimerId, mailbox: &Arc<Mailbox>, at: Option<Instant>) {
+        timer::set(&self.0.0, id, mailbox, at);
     }
 }
 
-/// Where a job lies for as long as it is one.
-fn place_of(job: &Parcel<Job>) -> usize {
+/// The address of a job, which identifies it.
+fn address_of(job: &Parcel<Job>) -> usize {
     std::ptr::from_ref::<Job>(job).addr()
 }
 
@@ -188,10 +187,10 @@ fn place_of(job: &Parcel<Job>) -> usize {
 /// The job, if there is no thread and none can be started.
 fn put(inner: &Arc<Inner>, lane: LaneId, job: Parcel<Job>) -> Result<(), Parcel<Job>> {
     let mut state = inner.state.lock();
-    let place = place_of(&job);
+    let address = address_of(&job);
     state.lanes.put(lane, job);
     if !state.lanes.has_next() {
-        // Its lane has its share of workers, who go on with it.
+        // Its lane has its share of workers, which will take it.
         return Ok(());
     }
     if state.idle > state.woken {
@@ -217,24 +216,24 @@ fn put(inner: &Arc<Inner>, lane: LaneId, job: Parcel<Job>) -> Result<(), Parcel<
     if state.threads > 0 {
         return Ok(());
     }
-    // Another may have come and gone with it meanwhile.
+    // Another worker may have come, run it and gone meanwhile.
     state
         .lanes
-        .recall(lane, |job| place_of(job) == place)
+        .recall(lane, |job| address_of(job) == address)
         .map_or(Ok(()), Err)
 }
 
-/// The workers of a pool, for what a tree has carried.
-pub(crate) struct Closers(Arc<Inner>);
+/// The workers of a pool, for jobs of a back end.
+pub(crate) struct CompletionLane(Arc<Inner>);
 
-impl Closers {
-    /// Queues a job to be closed. It may come when the pool itself is gone, and is done all the
-    /// same.
+impl CompletionLane {
+    /// Queues a job to be completed. This also works, and the job is run, when the pool itself is
+    /// gone.
     ///
     /// # Errors
     /// The job, if there is no thread and none can be started.
     pub(crate) fn put(&self, job: Parcel<Job>) -> Result<(), Parcel<Job>> {
-        put(&self.0, self.0.closing, job)
+        put(&self.0, self.0.completion_lane, job)
     }
 }
 
@@ -245,23 +244,23 @@ impl fmt::Debug for Pool {
 }
 
 impl Drop for Handle {
-    /// Every ring is gone, so nothing is queued. Threads that run what a ring left behind were
-    /// interrupted; who does not end in time is left to itself.
+    /// Every ring is gone, so nothing is queued. Threads that still run jobs were interrupted;
+    /// those that do not end in time are left behind.
     fn drop(&mut self) {
-        let until = Instant::now() + self.0.options.end_within;
+        let until = Instant::now() + self.0.options.shutdown_timeout;
         let sleeper = Sleeper::default();
         let mut state = self.0.state.lock();
-        state.over = true;
+        state.shutting_down = true;
         let wake = state.asleep.wake_all();
-        let alarm = state.alarms.wake();
+        let timer = state.timers.wake();
         drop(state);
-        drop((wake, alarm));
+        drop((wake, timer));
         let mut state = self.0.state.lock();
-        while state.threads > 0 || state.alarms.is_kept() {
-            let waited = self
-                .0
-                .state
-                .wait(state, |state| &mut state.ends, &sleeper, Some(until));
+        while state.threads > 0 || state.timers.has_thread() {
+            let waited =
+                self.0
+                    .state
+                    .wait(state, |state| &mut state.thread_ends, &sleeper, Some(until));
             state = match waited {
                 Ok(state) => state,
                 Err((_, Ended::TimedOut | Ended::Interrupted)) => return,

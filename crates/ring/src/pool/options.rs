@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a pool is set up.
+//! Options of a pool.
 
 use std::time::Duration;
 
-/// How a [`crate::Pool`] is set up.
+/// The options of a [`crate::Pool`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolOptions {
     /// The most threads at a time; at least one is allowed.
     pub threads_max: usize,
-    /// The most threads that one ring has at a time; less than all by default, so that no ring
-    /// keeps the others waiting.
+    /// The most threads that one ring has at a time; by default less than all, so that no ring
+    /// makes the others wait.
     pub per_ring_max: Option<usize>,
-    /// How long a thread without a job stays.
+    /// How long an idle thread stays.
     pub idle: Duration,
-    /// What the threads are called, before a hyphen and their number. Linux shows 15 bytes.
+    /// The name of the threads, before a hyphen and their number. Linux shows 15 bytes.
     pub name: String,
-    /// How long the last handle waits, when it is dropped, for threads that still run something.
-    /// After that they are left to end by themselves, with what they hold.
-    pub end_within: Duration,
+    /// How long the drop of the last handle waits for threads that still run a job. After that they
+    /// are left behind, with what they hold.
+    pub shutdown_timeout: Duration,
 }
 
 impl Default for PoolOptions {
@@ -29,13 +29,13 @@ impl Default for PoolOptions {
             per_ring_max: None,
             idle: Duration::from_secs(5),
             name: "openpath-worker".to_owned(),
-            end_within: Duration::from_secs(5),
+            shutdown_timeout: Duration::from_secs(5),
         }
     }
 }
 
 impl PoolOptions {
-    /// How many workers a ring has at most.
+    /// The most workers of a ring.
     pub(super) fn share(&self) -> usize {
         let all = self.threads_max.max(1);
         let usual = all - all.div_ceil(4).min(all - 1);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_leaves_workers_for_others_unless_told_otherwise() {
+    fn a_ring_leaves_workers_for_others_by_default() {
         let share = |threads_max, per_ring_max| {
             let options = PoolOptions {
                 threads_max,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ending operations early.
+//! Cancelling operations.
 //!
 //! # Kernel analogue
 //! `io_async_cancel`, `io_try_cancel`.
 //!
 //! # Rules
-//! R1. What waits for a time, for a lock, or for a worker, is cancelled at once. What a worker has
-//!     begun is interrupted, and completes when it ends: with `ECANCELED` if it was interrupted,
-//!     else as it would have.
-//! R2. What has not begun, because of a chain or a drain, is not found.
+//! R1. An operation that waits for a time, a lock or a worker is cancelled at once. One that a
+//!     worker has begun is interrupted, and completes when it ends: with `ECANCELED` if it was
+//!     interrupted, else with its result.
+//! R2. An operation that has not begun, because of a chain or a drain, is not found.
 //!
 //! # Divergence: L34
 
@@ -19,19 +19,21 @@ use crate::sqe::{Cancel, Work};
 use openpath_abi::Errno;
 
 impl Ring {
-    /// Cancels all operations that are meant, at once and without an entry; how many. It needs no
-    /// place in a queue, so it works where every place is taken by what does not end. What a worker
-    /// has begun is interrupted, and counts. Linux: `IORING_REGISTER_SYNC_CANCEL`.
+    /// Cancels all operations that match, at once and without an entry; returns how many. It needs
+    /// no room in a queue, so it works when the ring is full of operations that do not end.
+    /// Operations that a worker has begun are interrupted, and counted. Linux:
+    /// `IORING_REGISTER_SYNC_CANCEL`.
     pub fn cancel_now(&mut self, which: Cancel) -> usize {
-        self.come_by();
+        self.collect_returned();
         // No operation has this number.
         let found = self.cancel(u32::MAX, which, true);
         self.run();
-        self.leave();
+        self.rearm();
         found.map_or(0, |found| usize::try_from(found).unwrap_or(usize::MAX))
     }
 
-    /// Cancels what is meant, but for `by` itself; 0, or for all of them how many. Any is all.
+    /// Cancels operations that match, except `by` itself; returns 0, or with `all` how many.
+    /// [`Cancel::Any`] implies `all`.
     ///
     /// # Errors
     /// `EBADF` (the file is not open), `ENOENT`, `EALREADY`.
@@ -42,48 +44,48 @@ impl Ring {
             return Err(Errno::EBADF);
         }
         let all = all || which == Cancel::Any;
-        let meant = |(id, request): &(u32, &Request)| *id != by && is_meant(request, which);
-        let found = self.requests.iter().filter(meant).map(|(id, _)| id);
+        let matches = |(id, request): &(u32, &Request)| *id != by && is_match(request, which);
+        let found = self.requests.iter().filter(matches).map(|(id, _)| id);
         let found: Vec<u32> = found.take(if all { usize::MAX } else { 1 }).collect();
         let mut last = Err(Errno::ENOENT);
         for id in &found {
-            last = self.end_early(*id);
+            last = self.cancel_one(*id);
         }
         if all { Ok(found.len() as u64) } else { last }
     }
 
-    /// Ends an operation that has begun (R1).
+    /// Cancels an operation that has begun (R1).
     ///
     /// # Errors
     /// `EALREADY`: a worker has it; it has its lock.
-    pub(super) fn end_early(&mut self, id: u32) -> Result<u64, Errno> {
+    pub(super) fn cancel_one(&mut self, id: u32) -> Result<u64, Errno> {
         let Some(request) = self.requests.get(id) else {
             return Err(Errno::ENOENT);
         };
         match request.stage {
-            Stage::Ticking => self.finish(id, Err(Errno::ECANCELED.into())),
-            Stage::InLine => return self.leave_line(id),
-            Stage::Away(_) => {
-                request.stage = Stage::Away(true);
-                match self.crew.recall(id) {
+            Stage::Timer => self.finish(id, Err(Errno::ECANCELED.into())),
+            Stage::LockWait => return self.cancel_lock_wait(id),
+            Stage::Offloaded(_) => {
+                request.stage = Stage::Offloaded(true);
+                match self.client.recall(id) {
                     Some(failed) => self.returned(id, Err(failed)),
                     None => {
-                        self.crew.interrupt(id);
+                        self.client.interrupt(id);
                         return Err(Errno::EALREADY);
                     }
                 }
             }
-            Stage::Held | Stage::Watching(_) => return Err(Errno::ENOENT),
+            Stage::Held | Stage::LinkedTimeout(_) => return Err(Errno::ENOENT),
         }
         Ok(0)
     }
 }
 
-/// Whether an operation has begun and is one of these (R2).
-fn is_meant(request: &Request, which: Cancel) -> bool {
+/// Whether an operation has begun and matches (R2).
+fn is_match(request: &Request, which: Cancel) -> bool {
     if !matches!(
         request.stage,
-        Stage::Away(_) | Stage::Ticking | Stage::InLine
+        Stage::Offloaded(_) | Stage::Timer | Stage::LockWait
     ) {
         return false;
     }
@@ -94,7 +96,7 @@ fn is_meant(request: &Request, which: Cancel) -> bool {
     }
 }
 
-/// The file that an operation is about.
+/// The file of an operation.
 pub(super) fn file_of(work: &Work) -> Option<File> {
     match work {
         Work::Call(op) => Op::file(op),

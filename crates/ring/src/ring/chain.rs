@@ -6,12 +6,12 @@
 //! `io_drain_req`, `io_queue_deferred`.
 //!
 //! # Rules
-//! R1. Members of a chain begin one after the other. One that fails, or moves less than it was
-//!     asked to, cancels the rest, unless it is linked hard.
-//! R2. A chain that has a drained member is drained as a whole. It begins when nothing else is
-//!     under way that was submitted before, and what is submitted after waits until it is done.
-//! R3. A chain with an entry that is wrong by itself does not begin: what is wrong is `EINVAL`, the
-//!     others are cancelled.
+//! R1. Members of a chain begin one after the other. One that fails, or moves less than requested,
+//!     cancels the rest, unless it is hard-linked.
+//! R2. A chain with a drained member is drained as a whole. It begins when nothing is in progress
+//!     that was submitted before, and later submissions wait until it is done.
+//! R3. A chain with an entry that is invalid by itself does not begin: the invalid entry is
+//!     `EINVAL`, the others are cancelled.
 
 use super::Ring;
 use super::cancel::file_of;
@@ -23,18 +23,18 @@ use openpath_abi::fcntl::{AT_REMOVEDIR, O_CLOEXEC};
 use std::collections::VecDeque;
 
 /// A chain that has not begun.
-struct Unit {
+struct DeferredChain {
     head: u32,
     members: usize,
     drains: bool,
 }
 
-/// Chains that wait because of a drain.
+/// Chains that wait for a drain.
 #[derive(Default)]
 pub(super) struct Deferred {
-    units: VecDeque<Unit>,
+    chains: VecDeque<DeferredChain>,
     members: usize,
-    /// Operations under way that what comes later waits for.
+    /// Operations in progress that later chains wait for.
     pub(super) barrier: usize,
 }
 
@@ -67,9 +67,9 @@ impl Ring {
             last = id;
         }
         let Some(head) = head else { return };
-        if drains || !self.deferred.units.is_empty() || self.deferred.barrier > 0 {
+        if drains || !self.deferred.chains.is_empty() || self.deferred.barrier > 0 {
             self.deferred.members += members;
-            self.deferred.units.push_back(Unit {
+            self.deferred.chains.push_back(DeferredChain {
                 head,
                 members,
                 drains,
@@ -79,8 +79,7 @@ impl Ring {
         }
     }
 
-    /// Ends a chain that is not to begin (R3). The first entry ends it: if that was to be silent,
-    /// the others are.
+    /// Ends a chain that does not begin (R3). If its first entry is silent, the others are too.
     #[cold]
     fn refuse_chain(&mut self, members: usize) {
         let (mut watched, mut silent) = (false, false);
@@ -100,30 +99,30 @@ impl Ring {
         }
     }
 
-    /// Begins what a drain held back, as far as it is its turn; whether anything (R2).
-    pub(super) fn advance(&mut self) -> bool {
+    /// Begins chains that a drain held back, as far as possible; returns whether any (R2).
+    pub(super) fn release_deferred(&mut self) -> bool {
         let mut any = false;
         while self.deferred.barrier == 0
-            && let Some(unit) = self.deferred.units.front()
+            && let Some(chain) = self.deferred.chains.front()
         {
             let under_way = self.requests.len() - self.deferred.members;
-            if unit.drains && (under_way > 0 || any) {
+            if chain.drains && (under_way > 0 || any) {
                 break;
             }
-            self.deferred.members -= unit.members;
-            if unit.drains {
-                self.deferred.barrier = unit.members;
+            self.deferred.members -= chain.members;
+            if chain.drains {
+                self.deferred.barrier = chain.members;
             }
-            self.runnable.push_back(unit.head);
-            self.deferred.units.pop_front();
+            self.runnable.push_back(chain.head);
+            self.deferred.chains.pop_front();
             any = true;
         }
         any
     }
 
-    /// Lets what follows a member that is done begin, or cancels it (R1); in silence if the one
-    /// that failed was to be silent.
-    pub(super) fn go_on(&mut self, next: Option<u32>, broken: bool, silent: bool) {
+    /// Begins the member after one that is done, or cancels the rest (R1): silently if the failed
+    /// member is silent.
+    pub(super) fn continue_chain(&mut self, next: Option<u32>, broken: bool, silent: bool) {
         if !broken {
             self.runnable.extend(next);
             return;
@@ -131,26 +130,27 @@ impl Ring {
         let mut next = next;
         while let Some(request) = next.and_then(|id| self.requests.remove(id)) {
             next = request.next;
-            self.count_off(&request);
+            self.leave_barrier(&request);
             if !silent {
                 self.post(request.user_data, Err(Errno::ECANCELED.into()), false);
             }
         }
     }
 
-    /// One fewer that others may wait for.
-    pub(super) fn count_off(&mut self, request: &Request) {
+    /// One operation fewer that others wait for.
+    pub(super) fn leave_barrier(&mut self, request: &Request) {
         if request.is_barrier {
             self.deferred.barrier -= 1;
         }
     }
 }
 
-/// Whether an entry is wrong whatever else there is (R3): the `prep` of its operation refuses it.
-/// Whether there is something that a linked time-out can watch goes from one entry to the next.
+/// Whether an entry is invalid by itself (R3): the `prep` of its operation refuses it. `watched`
+/// says, from one entry to the next, whether there is an operation that a linked time-out can
+/// cancel.
 fn is_wrong(sqe: &Sqe, watched: &mut bool) -> bool {
-    let is_time = matches!(sqe.work, Work::LinkTimeout(_));
-    let was_watched = std::mem::replace(watched, !is_time);
+    let is_timer = matches!(sqe.work, Work::LinkTimeout(_));
+    let was_watched = std::mem::replace(watched, !is_timer);
     match &sqe.work {
         Work::LinkTimeout(_) => !was_watched,
         Work::Call(Op::Open(_, how, into)) if *into != Where::Fd => {
@@ -161,10 +161,10 @@ fn is_wrong(sqe: &Sqe, watched: &mut bool) -> bool {
     }
 }
 
-/// An operation that has just been submitted.
+/// An operation that was just submitted.
 fn request(sqe: Sqe, is_barrier: bool) -> Request {
     let into = match &sqe.work {
-        Work::Call(Op::Open(_, _, into)) | Work::Keep(_, into) => *into,
+        Work::Call(Op::Open(_, _, into)) | Work::FilesUpdate(_, into) => *into,
         _ => Where::Fd,
     };
     Request {
@@ -175,8 +175,8 @@ fn request(sqe: Sqe, is_barrier: bool) -> Request {
         work: Some(sqe.work),
         into,
         next: None,
-        guard: None,
-        line: None,
+        linked_timeout: None,
+        lock_wait: None,
         deadline: None,
         target: None,
         is_barrier,

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How operations begin and end.
+//! Issuing and completing operations.
 //!
 //! # Kernel analogue
 //! `io_issue_sqe`, `io_queue_iowq`, `io_req_complete_post`.
 
 use super::request::{Request, Stage};
 use super::{Ready, Ring};
-use crate::attempt::{self, Tried};
+use crate::attempt::{self, Attempted};
+use crate::cqe::Cqe;
 use crate::op::{Done, Failed, File, Op, Outcome, Where};
 use crate::perform::buffers_of;
 use crate::sqe::{Work, sflag};
-use crate::{Cqe, trace};
+use crate::trace;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_CLOEXEC;
 use openpath_vfs::{Fd, Reason, Task};
 
-/// Where an inline attempt led.
-pub(super) enum Attempt {
+/// The result of an inline attempt.
+pub(super) enum OpAttempt {
     Answered(Outcome),
-    Later(Op, Option<Reason>),
+    WouldBlock(Op, Option<Reason>),
 }
 
 impl Ring {
-    /// Begins an operation whose turn has come.
+    /// Begins an operation.
     pub(super) fn start(&mut self, id: u32) {
         let Some(request) = self.requests.get(id) else {
             return;
@@ -30,20 +31,20 @@ impl Ring {
         let Some(work) = request.work.take() else {
             return;
         };
-        self.set_guard(id);
+        self.arm_linked_timeout(id);
         match work {
             Work::Nop => self.finish(id, Ok(Done::default())),
             Work::Call(op) => self.issue(id, op),
             Work::ReadMany(file, len) => self.read_many(id, file, len),
-            Work::Timeout(time) => self.start_time(id, time),
-            // Only behind what it watches, which starts it.
+            Work::Timeout(time) => self.start_timer(id, time),
+            // Valid only behind the operation that it can cancel, which starts it.
             Work::LinkTimeout(_) => self.finish(id, Err(Errno::EINVAL.into())),
             Work::TimeoutRemove(of) => {
-                let removed = self.remove_time(of);
+                let removed = self.remove_timer(of);
                 self.finish(id, answer(removed));
             }
             Work::TimeoutUpdate(of, after) => {
-                let updated = self.update_time(of, after);
+                let updated = self.update_timer(of, after);
                 self.finish(id, answer(updated));
             }
             Work::Cancel(which, all) => {
@@ -56,15 +57,15 @@ impl Ring {
                 let fd = file.and_then(|file| self.task.install(&file, flags));
                 self.finish(id, fd.map(Done::installed).map_err(Into::into));
             }
-            Work::Lock(file, ask) => self.lock(id, file, &ask),
-            Work::Keep(fd, place) => {
-                let kept = self.keep_too(fd, place);
+            Work::Lock(file, request_) => self.lock(id, file, &request_),
+            Work::FilesUpdate(fd, place) => {
+                let kept = self.store_fd(fd, place);
                 self.finish(id, answer(kept));
             }
         }
     }
 
-    /// Answers a call at once if it can be, and else sends it to a worker.
+    /// Answers a call inline, or sends it to a worker.
     fn issue(&mut self, id: u32, op: Op) {
         let Some(request) = self.requests.get(id) else {
             return;
@@ -76,7 +77,7 @@ impl Ring {
         let attempted = flags & sflag::ASYNC == 0 && self.options.inline;
         trace::submit(self.id(), op.code(), data, attempted);
         let (op, why) = match self.attempt(op, attempted) {
-            Attempt::Answered(mut outcome) => {
+            OpAttempt::Answered(mut outcome) => {
                 if opens {
                     self.task.count_open(false);
                 }
@@ -87,7 +88,7 @@ impl Ring {
                 }
                 return self.finish(id, outcome);
             }
-            Attempt::Later(op, why) => (op, why),
+            OpAttempt::WouldBlock(op, why) => (op, why),
         };
         if opens {
             self.task.count_open(true);
@@ -103,40 +104,40 @@ impl Ring {
             return self.finish(id, Err(Failed { errno, returned }));
         }
         if let Some(request) = self.requests.get(id) {
-            request.stage = Stage::Away(false);
+            request.stage = Stage::Offloaded(false);
         }
-        let sent = self.crew.send(&self.task, &self.direct, id, op, None);
+        let sent = self.client.send(&self.task, &self.direct, id, op, None);
         if let Err(failed) = sent {
             self.finish(id, Err(failed));
         }
     }
 
-    /// Tries to answer a call without a wait.
-    fn attempt(&mut self, mut op: Op, wanted: bool) -> Attempt {
+    /// Attempts a call inline.
+    fn attempt(&mut self, mut op: Op, wanted: bool) -> OpAttempt {
         if let Op::Close(File::Slot(slot)) = op
             && let Err(errno) = self.check_slot(slot)
         {
-            return Attempt::Answered(Err(errno.into()));
+            return OpAttempt::Answered(Err(errno.into()));
         }
         if !wanted {
-            return Attempt::Later(op, None);
+            return OpAttempt::WouldBlock(op, None);
         }
         if matches!(&op, Op::Open(_, _, into) if *into != Where::Fd) {
             return self.open_into_slot(op);
         }
         let Some((task, fd)) = self.table_of(op.file()) else {
-            return Attempt::Answered(Err(Errno::EBADF.into()));
+            return OpAttempt::Answered(Err(Errno::EBADF.into()));
         };
         if let Some(moved) = attempt::move_data(task, fd, &mut op) {
-            return Attempt::Answered(moved);
+            return OpAttempt::Answered(moved);
         }
         match attempt::attempt(task, fd, &mut op) {
-            Tried::Answer(answer) => Attempt::Answered(answer.map_err(Into::into)),
-            Tried::Later(why) => Attempt::Later(op, why),
+            Attempted::Answered(answer) => OpAttempt::Answered(answer.map_err(Into::into)),
+            Attempted::WouldBlock(why) => OpAttempt::WouldBlock(op, why),
         }
     }
 
-    /// Whose table a file is in, and at which number; by a path, the owner's.
+    /// The task and descriptor of a file; the owner's task for a path.
     pub(super) fn table_of(&self, file: Option<File>) -> Option<(&Task, Fd)> {
         match file {
             None => Some((&self.task, -1)),
@@ -145,7 +146,7 @@ impl Ring {
         }
     }
 
-    /// Reads once more from a stream, and posts what there is.
+    /// Reads once more from a stream, and posts the result.
     fn read_many(&mut self, id: u32, file: File, len: usize) {
         let again = Work::ReadMany(file, len);
         let Some(request) = self.requests.get(id) else {
@@ -156,8 +157,8 @@ impl Ring {
         let op = Op::Read(file, vec![0; len], -1);
         trace::submit(self.id(), op.code(), self.data_of(id), inline);
         match self.attempt(op, inline) {
-            Attempt::Answered(outcome) => self.finish(id, outcome),
-            Attempt::Later(op, why) => {
+            OpAttempt::Answered(outcome) => self.finish(id, outcome),
+            OpAttempt::WouldBlock(op, why) => {
                 trace::queue(self.id(), self.data_of(id), why);
                 self.send(id, op);
             }
@@ -168,12 +169,12 @@ impl Ring {
         self.requests.get(id).map_or(0, |request| request.user_data)
     }
 
-    /// A worker has done its part.
+    /// A job came back.
     pub(super) fn returned(&mut self, id: u32, outcome: Outcome) {
         let Some(request) = self.requests.get(id) else {
             return;
         };
-        let asked = request.stage == Stage::Away(true);
+        let asked = request.stage == Stage::Offloaded(true);
         let outcome = match outcome {
             Err(mut failed) if asked && failed.errno == Errno::EINTR => {
                 failed.errno = Errno::ECANCELED;
@@ -182,15 +183,15 @@ impl Ring {
             outcome => outcome,
         };
         if asked {
-            // It is not to go on.
+            // It is not repeated.
             request.work = None;
         }
         self.finish(id, outcome);
     }
 
-    /// Posts what came of an operation, and lets what waited for it begin.
+    /// Posts the result of an operation, and begins those that waited for it.
     pub(super) fn finish(&mut self, id: u32, outcome: Outcome) {
-        if self.goes_on(id, &outcome) {
+        if self.is_repeated(id, &outcome) {
             let data = self.data_of(id);
             self.post(data, outcome, true);
             if let Some(request) = self.requests.get(id) {
@@ -202,29 +203,29 @@ impl Ring {
         let Some(request) = self.requests.remove(id) else {
             return;
         };
-        self.forget_time(id, &request);
-        let is_time = request.deadline.is_some();
-        let etime_is_fine = is_time && is_success(&request);
-        let outcome = self.take_in(request.into, outcome);
+        self.forget_timer(id, &request);
+        let is_timer = request.deadline.is_some();
+        let etime_is_fine = is_timer && is_success(&request);
+        let outcome = self.install_opened(request.into, outcome);
         let failed = match &outcome {
             Ok(done) => done.short,
             Err(failed) => !(etime_is_fine && failed.errno == Errno::ETIME),
         };
-        self.count_off(&request);
+        self.leave_barrier(&request);
         let silent = request.flags & sflag::SKIP != 0;
         if !silent || failed {
             self.post(request.user_data, outcome, false);
-            if is_time {
+            if is_timer {
                 self.posted -= 1;
             }
         }
-        self.relieve_guard(request.guard);
+        self.cancel_linked_timeout(request.linked_timeout);
         let broken = failed && request.flags & sflag::HARDLINK == 0;
-        self.go_on(request.next, broken, silent);
+        self.continue_chain(request.next, broken, silent);
     }
 
-    /// Whether an operation that is done again and again goes on.
-    fn goes_on(&mut self, id: u32, outcome: &Outcome) -> bool {
+    /// Whether a repeated operation goes on.
+    fn is_repeated(&mut self, id: u32, outcome: &Outcome) -> bool {
         let some = matches!(outcome, Ok(done) if done.result > 0);
         let room = self.has_room(1);
         let request = self.requests.get(id);
@@ -232,20 +233,21 @@ impl Ring {
             && request.is_some_and(|request| matches!(request.work, Some(Work::ReadMany(..))))
     }
 
-    /// Gives what was opened its number (R3 of the module); a file without a place is closed.
-    fn take_in(&mut self, into: Where, outcome: Outcome) -> Outcome {
+    /// Installs the file that was opened (R3 of the module); without a free descriptor or slot it
+    /// is closed.
+    fn install_opened(&mut self, into: Where, outcome: Outcome) -> Outcome {
         let mut done = outcome?;
         let Some((file, cloexec)) = done.opened.take() else {
             return Ok(done);
         };
         if into != Where::Fd {
-            return answer(self.keep_opened(into, &file));
+            return answer(self.store_opened(into, &file));
         }
         let flags = if cloexec { O_CLOEXEC } else { 0 };
         Ok(self.task.install(&file, flags).map(Done::installed)?)
     }
 
-    /// Posts a completion; there is room for it.
+    /// Posts a completion; the caller has made sure that there is room.
     pub(super) fn post(&mut self, user_data: u64, outcome: Outcome, more: bool) {
         let (result, output, installed) = match outcome {
             Ok(done) => (Ok(done.result), done.output, done.installed),
@@ -263,12 +265,12 @@ impl Ring {
     }
 }
 
-/// Whether a time that is up breaks no chain.
+/// Whether expiry is a success for the chain.
 fn is_success(request: &Request) -> bool {
     matches!(&request.work, Some(Work::Timeout(time)) if time.is_success)
 }
 
-/// A number, or an error.
+/// The result of an operation that returns a number.
 fn answer(result: Result<u64, Errno>) -> Outcome {
     Ok(Done::of(result?))
 }

@@ -3,81 +3,81 @@
 
 use super::Ring;
 use super::request::Stage;
-use crate::locks::LockAsk;
+use crate::locks::LockRequest;
 use crate::op::{Done, File, Outcome};
 use crate::trace;
 use openpath_abi::Errno;
 use std::task::Poll;
 
-/// What traces call such an operation, which `io_uring` does not have.
+/// The operation code in traces; `io_uring` has no such operation.
 const CODE: u8 = 255;
 
-fn answer(told: Result<(), Errno>) -> Outcome {
-    Ok(told.map(|()| Done::default())?)
+fn answer(result: Result<(), Errno>) -> Outcome {
+    Ok(result.map(|()| Done::default())?)
 }
 
 impl Ring {
-    /// Asks for a lock, and waits in line if somebody is in the way.
-    pub(super) fn lock(&mut self, id: u32, file: File, ask: &LockAsk) {
+    /// Requests a lock, and waits in its queue if there is a conflict.
+    pub(super) fn lock(&mut self, id: u32, file: File, request_: &LockRequest) {
         let data = self.data_of(id);
         trace::submit(self.id(), CODE, data, true);
         let begun = match self.table_of(Some(file)) {
-            Some((task, fd)) => ask.begin(task, fd),
+            Some((task, fd)) => request_.begin(task, fd),
             None => Err(Errno::EBADF),
         };
         let wait = match begun {
             Ok(Some(wait)) => wait,
-            told => return self.finish(id, answer(told.map(drop))),
+            result => return self.finish(id, answer(result.map(drop))),
         };
         trace::queue(self.id(), data, None);
-        let bell = self.crew.bell(id);
+        let waker = self.client.lock_waker(id);
         if let Some(request) = self.requests.get(id) {
-            request.stage = Stage::InLine;
-            request.line = Some(Box::new((wait, bell)));
+            request.stage = Stage::LockWait;
+            request.lock_wait = Some(Box::new((wait, waker)));
         }
-        self.look_at_lock(id);
+        self.poll_lock(id);
     }
 
-    /// There may be an answer. A word that comes late is of an operation that is done: another one
-    /// may have its number, and waits on.
-    pub(super) fn look_at_lock(&mut self, id: u32) {
+    /// The lock may be granted. A late event may be of an operation that is done: its number may
+    /// belong to another one, which goes on waiting.
+    pub(super) fn poll_lock(&mut self, id: u32) {
         let Some(request) = self.requests.get(id) else {
             return;
         };
         let file = request.file;
-        let Some(line) = request.line.take() else {
+        let Some(lock_wait) = request.lock_wait.take() else {
             return;
         };
-        let (wait, bell) = &*line;
-        let told = match self.table_of(file) {
-            Some((task, _)) => task.lock_wait(wait, bell),
-            // Nobody would end what is granted.
+        let (wait, waker) = &*lock_wait;
+        let result = match self.table_of(file) {
+            Some((task, _)) => task.lock_wait(wait, waker),
+            // Without its table, a granted lock would never be freed.
             None => Poll::Ready(Err(Errno::EBADF)),
         };
-        match told {
-            Poll::Ready(told) => self.finish(id, answer(told)),
+        match result {
+            Poll::Ready(result) => self.finish(id, answer(result)),
             Poll::Pending => {
                 if let Some(request) = self.requests.get(id) {
-                    request.line = Some(line);
+                    request.lock_wait = Some(lock_wait);
                 }
             }
         }
     }
 
-    /// Waits for a lock no more.
+    /// Stops waiting for a lock.
     ///
     /// # Errors
-    /// `EALREADY`: it has its answer, which it completes with.
-    pub(super) fn leave_line(&mut self, id: u32) -> Result<u64, Errno> {
+    /// `EALREADY`: it has its result, and completes with it.
+    pub(super) fn cancel_lock_wait(&mut self, id: u32) -> Result<u64, Errno> {
         let request = self.requests.get(id);
-        let line = request.and_then(|request| Some((request.file, request.line.take()?)));
-        let told = line.and_then(|(file, line)| match self.table_of(file) {
-            Some((task, _)) => task.lock_end(&line.0),
+        let lock_wait = request.and_then(|request| Some((request.file, request.lock_wait.take()?)));
+        let result = lock_wait.and_then(|(file, lock_wait)| match self.table_of(file) {
+            Some((task, _)) => task.lock_end(&lock_wait.0),
             None => Some(Err(Errno::EBADF)),
         });
-        match told {
-            Some(told) => {
-                self.finish(id, answer(told));
+        match result {
+            Some(result) => {
+                self.finish(id, answer(result));
                 Err(Errno::EALREADY)
             }
             None => {

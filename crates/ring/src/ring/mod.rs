@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring: a task's calls, in batches, without a wait.
+//! The ring: calls of a task, in batches, without waiting.
 //!
 //! # Kernel analogue
 //! `io_uring` with `IORING_SETUP_SINGLE_ISSUER`, `IORING_SETUP_DEFER_TASKRUN` and
 //! `IORING_SETUP_SUBMIT_ALL`.
 //!
 //! # States of an operation
-//! Prepared -> held (a chain, a drain) -> answered in place; or with the workers; or waiting for a
-//! time, or in line for a lock -> its completion is posted -> taken. A chain goes on, and a time is
-//! up, while the owner is in the ring: in [`Ring::submit`], [`Ring::wait`],
-//! [`Ring::next_completion`].
+//! Prepared -> held (by a chain or a drain) -> answered inline; or offloaded; or waiting for a time
+//! or a lock -> its completion is posted -> taken. Chains continue and time-outs expire while the
+//! owner is in the ring: in [`Ring::submit`], [`Ring::wait`], [`Ring::next_completion`].
 //!
 //! # Fields
-//! All are the owner's own; what workers write is behind the desk.
+//! All belong to the owner; workers only write to the mailbox.
 //!
 //! # Rules
-//! R1. Each operation has a place in the completion queue from its submission on, so the queue does
-//!     not overflow; what posts more than once posts more only where there is room.
-//! R2. Each submission completes exactly once, but for those that asked for silence, and those that
-//!     post more (`more`), whose last completion says so.
-//! R3. The owner's table is written by the owner: a file that a worker opened gets its descriptor
-//!     here, when the owner comes by.
+//! R1. Each operation reserves an entry of the completion queue at submission, so the queue does
+//!     not overflow. An operation that posts several completions posts more than one only if there
+//!     is room.
+//! R2. Each submission completes exactly once. Exceptions are silent entries, and those that post
+//!     several completions (`more`), of which the last one says so.
+//! R3. Only the owner writes to its file table: a file that a worker opened gets its descriptor
+//!     when the owner collects the result.
 //!
 //! # Divergence: L23, L34, L35, L36, L37, L38
-//! What is begun is not ended by force; what comes late comes with the owner.
+//! Running calls are not killed; late results are seen when the owner enters the ring.
 
 mod cancel;
 mod chain;
@@ -33,12 +33,14 @@ mod locks;
 mod request;
 mod time;
 
-use crate::crew::Crew;
-use crate::direct::Direct;
+use crate::cqe::Cqe;
+use crate::direct::DirectTable;
 use crate::op::Outcome;
+use crate::options::RingOptions;
 use crate::pool::Pool;
+use crate::pool_client::PoolClient;
 use crate::sqe::{Full, Sqe};
-use crate::{Cqe, RingOptions, trace};
+use crate::trace;
 use chain::Deferred;
 use openpath_abi::Errno;
 use openpath_sync::Ended;
@@ -48,10 +50,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A completion that nobody has taken.
+/// A completion that was not taken.
 struct Ready {
     cqe: Cqe,
-    /// The descriptor that it tells of for the first time.
+    /// The descriptor that it reports for the first time.
     installed: Option<Fd>,
 }
 
@@ -83,46 +85,27 @@ struct Ready {
 /// # }
 /// ```
 pub struct Ring {
-    // Goes first: what its workers hold is of the task's `Vfs`.
-    crew: Crew,
-    direct: Direct,
+    // Dropped first: its workers hold references into the task's `Vfs`.
+    client: PoolClient,
+    direct: DirectTable,
     options: RingOptions,
     submissions: VecDeque<Sqe>,
     requests: Requests,
-    /// Whose turn has come.
+    /// Operations that can begin.
     runnable: VecDeque<u32>,
     deferred: Deferred,
-    /// By when their time is up.
-    times: BTreeSet<(Instant, u32)>,
+    /// When operations time out.
+    timers: BTreeSet<(Instant, u32)>,
     /// Time-outs that wait for a number of completions.
     counting: Vec<u32>,
-    /// Completions that were posted, but for those of time-outs.
+    /// Completions that were posted, except those of time-outs.
     posted: u64,
     completions: VecDeque<Ready>,
     completions_max: usize,
-    /// Kept for the next use.
-    back: Vec<(u32, Option<Outcome>)>,
+    /// Kept, to be reused.
+    returned: Vec<(u32, Option<Outcome>)>,
     hooked: bool,
     task: Task,
-}
-
-/// The most entries of a submission queue (`IORING_MAX_ENTRIES`).
-const ENTRIES_MAX: u32 = 1 << 15;
-
-/// How many operations a ring with these options has at most.
-///
-/// # Errors
-/// `EINVAL`.
-pub(crate) fn completions_of(options: &RingOptions) -> Result<u32, Errno> {
-    let entries = options.entries;
-    if entries == 0 || entries > ENTRIES_MAX {
-        return Err(Errno::EINVAL);
-    }
-    match options.completions {
-        0 => Ok(entries * 2),
-        n if n < entries || n > ENTRIES_MAX * 2 => Err(Errno::EINVAL),
-        n => Ok(n),
-    }
 }
 
 impl Ring {
@@ -131,21 +114,21 @@ impl Ring {
     /// # Errors
     /// `EINVAL` (sizes), `ENOMEM`.
     pub fn new(task: Task, pool: &Pool, options: RingOptions) -> Result<Self, Errno> {
-        let completions = completions_of(&options)?;
-        let direct = Direct::new(&task, options.slots)?;
+        let completions = options.completions_max()?;
+        let direct = DirectTable::new(&task, options.slots)?;
         let ring = Self {
-            crew: Crew::new(pool, options.workers),
+            client: PoolClient::new(pool, options.workers),
             direct,
             submissions: VecDeque::with_capacity(options.entries as usize),
             requests: Requests::new(completions),
             runnable: VecDeque::new(),
             deferred: Deferred::default(),
-            times: BTreeSet::new(),
+            timers: BTreeSet::new(),
             counting: Vec::new(),
             posted: 0,
             completions: VecDeque::with_capacity(completions as usize),
             completions_max: completions as usize,
-            back: Vec::new(),
+            returned: Vec::new(),
             hooked: false,
             options,
             task,
@@ -165,34 +148,34 @@ impl Ring {
         &self.task
     }
 
-    /// Ends the ring and gives its task back. What is queued is cancelled, what runs is
-    /// interrupted, and a descriptor that no completion was taken of is closed.
+    /// Ends the ring and returns its task. Queued calls are cancelled, running ones are
+    /// interrupted, and descriptors of completions that were not taken are closed.
     #[must_use]
     pub fn into_task(self) -> Task {
         let Self {
-            crew,
+            client,
             completions,
             requests,
             task,
             ..
         } = self;
-        drop(crew);
-        // Who waits for a lock leaves the line.
+        drop(client);
+        // Requests that wait for locks leave their queues.
         drop(requests);
         for fd in completions.into_iter().filter_map(|ready| ready.installed) {
-            // What the backend had to say goes with the completion.
+            // The error of the back end goes with the completion.
             let _told = task.close(fd);
         }
         task
     }
 
-    /// What traces call it.
+    /// The ring's id in traces.
     #[must_use]
     pub fn id(&self) -> u64 {
-        std::ptr::from_ref(self.crew.desk()).addr() as u64
+        std::ptr::from_ref(self.client.mailbox()).addr() as u64
     }
 
-    /// Operations that are under way.
+    /// Operations in progress.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.requests.len()
@@ -223,14 +206,15 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what was prepared, in order; how many entries. What can be answered at once is;
-    /// the rest goes to the workers. A chain is submitted whole. Linux: io_uring_enter(2).
+    /// Submits what was prepared, in order; returns how many entries. Calls that can be answered
+    /// inline are; the rest goes to the workers. A chain is submitted as a whole. Linux:
+    /// io_uring_enter(2).
     ///
     /// # Errors
-    /// `EBUSY`: none was submitted, since every place of the completion queue is taken by what is
-    /// under way or was not taken. All stays prepared.
+    /// `EBUSY`: none was submitted, because operations in progress and completions that were not
+    /// taken fill the completion queue. All entries stay prepared.
     pub fn submit(&mut self) -> Result<usize, Errno> {
-        self.come_by();
+        self.collect_returned();
         let mut submitted = 0;
         while !self.submissions.is_empty() {
             let members = self.chain_length();
@@ -244,11 +228,11 @@ impl Ring {
             self.run();
             submitted += members;
         }
-        self.leave();
+        self.rearm();
         Ok(submitted)
     }
 
-    /// Whether `count` more completions can be promised (R1).
+    /// Whether `count` more completions can be reserved (R1).
     fn has_room(&self, count: usize) -> bool {
         self.requests.len() + self.completions.len() + count <= self.completions_max
     }
@@ -257,32 +241,32 @@ impl Ring {
     #[inline]
     pub fn next_completion(&mut self) -> Option<Cqe> {
         if self.completions.is_empty() {
-            self.come_by();
-            self.leave();
+            self.collect_returned();
+            self.rearm();
         }
         self.completions.pop_front().map(|ready| ready.cqe)
     }
 
-    /// Waits until `want` completions can be taken, all operations are done, or the time is up; how
-    /// many there are. Linux: io_uring_enter(2) with `IORING_ENTER_GETEVENTS`.
+    /// Waits until `want` completions can be taken, all operations are done, or the time is up;
+    /// returns how many can be taken. Linux: io_uring_enter(2) with `IORING_ENTER_GETEVENTS`.
     ///
     /// # Errors
-    /// `ETIME` (the time was up), `EINTR` ([`Ring::interrupter`]). What has come meanwhile can be
-    /// taken.
+    /// `ETIME` (the time is up), `EINTR` ([`Ring::interrupter`]). Completions that came meanwhile
+    /// can be taken.
     pub fn wait(&mut self, want: usize, timeout: Option<Duration>) -> Result<usize, Errno> {
         trace::wait(self.id(), want);
         let until = timeout.map(|timeout| Instant::now() + timeout);
         let waited = loop {
-            self.come_by();
+            self.collect_returned();
             if self.completions.len() >= want || self.requests.len() == 0 {
                 break Ok(self.completions.len());
             }
-            let first = self.times.first().map(|(at, _)| *at);
+            let first = self.timers.first().map(|(at, _)| *at);
             let next = until.into_iter().chain(first).min();
-            match self.crew.sleep(next) {
+            match self.client.sleep(next) {
                 Err(Ended::Interrupted) => break Err(Errno::EINTR),
                 Err(Ended::TimedOut) if until.is_some_and(|until| until <= Instant::now()) => {
-                    self.come_by();
+                    self.collect_returned();
                     if self.completions.len() >= want {
                         break Ok(self.completions.len());
                     }
@@ -291,7 +275,7 @@ impl Ring {
                 Ok(()) | Err(Ended::TimedOut) => {}
             }
         };
-        self.leave();
+        self.rearm();
         waited
     }
 
@@ -304,64 +288,64 @@ impl Ring {
         self.wait(want, None)
     }
 
-    /// What ends a wait of the owner, from any thread. Linux: a pending signal.
+    /// Ends a wait of the owner, from any thread. Linux: a pending signal.
     #[must_use]
     pub fn interrupter(&self) -> RingInterrupter {
-        RingInterrupter(self.crew.sleeper().clone())
+        RingInterrupter(self.client.sleeper().clone())
     }
 
-    /// Has `hook` called when there is something to be done in the ring: once for all that has come
-    /// since the owner was in it last, now and then once more. That is in a worker's thread, or in
-    /// that of whoever frees a lock that the ring waits for: anybody's, also the owner's in a call
-    /// of this ring. It must only pass the word on, as by writing to an event descriptor, and take
-    /// no lock that those could hold; the owner then takes completions. Linux:
-    /// `IORING_REGISTER_EVENTFD`.
+    /// Has `hook` called when there is something to do in the ring: once for everything since the
+    /// owner was in it last, and sometimes once more. It is called in a worker's thread, or in the
+    /// thread that frees a lock that the ring waits for, which may be the owner's in a call of this
+    /// ring. It must only pass on a signal, for example by an eventfd, and take no lock that those
+    /// threads may hold; the owner then takes completions. Linux: `IORING_REGISTER_EVENTFD`.
     pub fn on_completion(&mut self, hook: impl Fn() + Send + Sync + 'static) {
-        self.crew.desk().set_hook(Some(Arc::new(hook)));
+        self.client.mailbox().set_hook(Some(Arc::new(hook)));
         self.hooked = true;
-        self.leave();
+        self.rearm();
     }
 
-    /// Takes in what workers have done and whose time is up, and does what can be done then.
+    /// Collects what workers have done, expires time-outs, and begins what can begin.
     #[inline]
-    fn come_by(&mut self) {
-        if !self.crew.is_quiet() {
-            self.take_back();
+    fn collect_returned(&mut self) {
+        if !self.client.is_quiet() {
+            self.take_returned();
         }
-        if !self.times.is_empty() {
-            self.look_at_the_clock();
+        if !self.timers.is_empty() {
+            self.expire_timers();
         }
         self.run();
     }
 
     #[cold]
-    fn take_back(&mut self) {
-        let mut back = std::mem::take(&mut self.back);
-        self.crew.returned(|id, outcome| back.push((id, outcome)));
-        for (id, outcome) in back.drain(..) {
+    fn take_returned(&mut self) {
+        let mut returned = std::mem::take(&mut self.returned);
+        self.client
+            .returned(|id, outcome| returned.push((id, outcome)));
+        for (id, outcome) in returned.drain(..) {
             match outcome {
                 Some(outcome) => self.returned(id, outcome),
-                None => self.look_at_lock(id),
+                None => self.poll_lock(id),
             }
         }
-        self.back = back;
+        self.returned = returned;
     }
 
-    /// Does all whose turn has come.
+    /// Begins all operations that can begin.
     fn run(&mut self) {
         loop {
             while let Some(id) = self.runnable.pop_front() {
                 self.start(id);
             }
-            if !self.end_counts() && !self.advance() {
+            if !self.end_due_counts() && !self.release_deferred() {
                 return;
             }
         }
     }
 
-    /// Sees to it that a host that waits elsewhere hears of what comes.
+    /// Makes sure that a host that waits elsewhere is notified.
     #[inline]
-    fn leave(&mut self) {
+    fn rearm(&mut self) {
         if self.hooked {
             self.arm();
         }
@@ -369,11 +353,11 @@ impl Ring {
 
     #[cold]
     fn arm(&mut self) {
-        let first = self.times.first().map(|(at, _)| *at);
-        self.crew.set_alarm(first);
-        if !self.crew.desk().inbox.arm() {
-            // It came since the box was looked at.
-            self.crew.desk().ring();
+        let first = self.timers.first().map(|(at, _)| *at);
+        self.client.set_timer(first);
+        if !self.client.mailbox().inbox.arm() {
+            // It came after the inbox was checked.
+            self.client.mailbox().notify();
         }
     }
 }
@@ -394,7 +378,7 @@ impl std::fmt::Debug for Ring {
 pub struct RingInterrupter(openpath_sync::Sleeper);
 
 impl RingInterrupter {
-    /// Ends the wait that is going on, or else the next one.
+    /// Ends the present wait, or else the next one.
     pub fn interrupt(&self) {
         self.0.interrupt();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The operations that are under way.
+//! The operations in progress.
 
 use crate::op::{File, Where};
 use crate::sqe::Work;
@@ -7,43 +7,43 @@ use openpath_vfs::LockWait;
 use std::task::Waker;
 use std::time::Instant;
 
-/// Where an operation is.
+/// The stage of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
-    /// Its turn has not come: others of its chain, or of before a drain, are not done.
+    /// Not begun: earlier members of its chain, or operations before a drain, are not done.
     Held,
-    /// With the workers. Whether it was asked to end.
-    Away(bool),
-    /// It waits for its time.
-    Ticking,
-    /// It waits for a lock.
-    InLine,
-    /// A linked time-out, which watches this one.
-    Watching(u32),
+    /// With a worker; whether it was cancelled.
+    Offloaded(bool),
+    /// Waits for a time.
+    Timer,
+    /// Waits for a lock.
+    LockWait,
+    /// A linked time-out, which can cancel this operation.
+    LinkedTimeout(u32),
 }
 
-/// An operation under way.
+/// An operation in progress.
 pub(super) struct Request {
     pub(super) user_data: u64,
     pub(super) flags: u8,
     pub(super) stage: Stage,
-    /// What to do when its turn comes; of what is done again and again, always.
+    /// What to do when it begins; kept if the operation is repeated.
     pub(super) work: Option<Work>,
     /// The file it is about.
     pub(super) file: Option<File>,
-    /// Where what it opens goes.
+    /// The destination of the file that it opens.
     pub(super) into: Where,
-    /// The next of its chain.
+    /// The next member of its chain.
     pub(super) next: Option<u32>,
-    /// The linked time-out that watches it.
-    pub(super) guard: Option<u32>,
-    /// What waits for its lock, and what tells of that; few have it.
-    pub(super) line: Option<Box<(LockWait, Waker)>>,
-    /// When its time is up.
+    /// The linked time-out that can cancel it.
+    pub(super) linked_timeout: Option<u32>,
+    /// The wait for its lock, and what wakes it; few operations have one.
+    pub(super) lock_wait: Option<Box<(LockWait, Waker)>>,
+    /// When it times out.
     pub(super) deadline: Option<Instant>,
-    /// At how many completions it ends.
+    /// The number of completions at which it ends.
     pub(super) target: Option<u64>,
-    /// Whether what came after its chain waits for it.
+    /// Whether later chains wait for it.
     pub(super) is_barrier: bool,
 }
 
@@ -61,12 +61,12 @@ impl Requests {
         }
     }
 
-    /// How many are under way.
+    /// Operations in progress.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// Adds one; the caller has seen to it that there is room.
+    /// Adds one; the caller has made sure that there is room.
     pub(super) fn add(&mut self, request: Request) -> Option<u32> {
         let id = self.free.pop()?;
         self.places[id as usize] = Some(request);

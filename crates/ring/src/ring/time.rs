@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time-outs: by themselves, and linked to what they watch.
+//! Time-outs, alone and linked to an operation that they cancel.
 //!
 //! # Kernel analogue
 //! `io_timeout`, `io_timeout_remove`, `io_link_timeout`, `io_flush_timeouts`.
 //!
 //! # Rules
-//! R1. Times are the host's monotonic clock, whatever the clock of the `Vfs`.
-//! R2. A time that is up is seen when the owner comes by; a host that waits elsewhere is told by
-//!     the pool ([`Ring::on_completion`]).
+//! R1. Times are of the host's monotonic clock, whatever the clock of the `Vfs`.
+//! R2. A time-out expires when the owner enters the ring; a host that waits elsewhere is notified
+//!     by the pool ([`Ring::on_completion`]).
 //!
 //! # Divergence: L35
 
@@ -18,93 +18,93 @@ use crate::sqe::{Timeout, Work};
 use openpath_abi::Errno;
 use std::time::{Duration, Instant};
 
-/// A time that nobody lives to see stands for those that no clock shows.
+/// Longer times are cut to this, so that every deadline can be represented.
 const LONGEST: Duration = Duration::from_secs(1 << 32);
 
-fn in_that(after: Duration) -> Instant {
+fn deadline_after(after: Duration) -> Instant {
     Instant::now() + after.min(LONGEST)
 }
 
 impl Ring {
-    fn set_time(&mut self, id: u32, at: Instant) {
+    fn set_timer(&mut self, id: u32, at: Instant) {
         if let Some(request) = self.requests.get(id) {
             let old = request.deadline.replace(at);
             if let Some(old) = old {
-                self.times.remove(&(old, id));
+                self.timers.remove(&(old, id));
             }
-            self.times.insert((at, id));
+            self.timers.insert((at, id));
         }
     }
 
-    /// Begins to wait for a time.
-    pub(super) fn start_time(&mut self, id: u32, time: Timeout) {
+    /// Begins a time-out.
+    pub(super) fn start_timer(&mut self, id: u32, time: Timeout) {
         let posted = self.posted;
         if let Some(request) = self.requests.get(id) {
-            request.stage = Stage::Ticking;
+            request.stage = Stage::Timer;
             request.work = Some(Work::Timeout(time));
             if time.count > 0 {
                 request.target = Some(posted + u64::from(time.count));
                 self.counting.push(id);
             }
         }
-        self.set_time(id, in_that(time.after));
+        self.set_timer(id, deadline_after(time.after));
     }
 
-    /// Begins the linked time-out behind an operation that begins.
-    pub(super) fn set_guard(&mut self, id: u32) {
+    /// Begins the time-out that is linked to an operation that begins.
+    pub(super) fn arm_linked_timeout(&mut self, id: u32) {
         let next = self.requests.get(id).and_then(|request| request.next);
-        let Some(guard) = next.and_then(|next| self.requests.get(next)) else {
+        let Some(linked_timeout) = next.and_then(|next| self.requests.get(next)) else {
             return;
         };
-        let Some(Work::LinkTimeout(after)) = guard.work else {
+        let Some(Work::LinkTimeout(after)) = linked_timeout.work else {
             return;
         };
-        guard.stage = Stage::Watching(id);
-        let after_it = guard.next.take();
+        linked_timeout.stage = Stage::LinkedTimeout(id);
+        let after_it = linked_timeout.next.take();
         if let Some(request) = self.requests.get(id) {
-            request.guard = next;
+            request.linked_timeout = next;
             request.next = after_it;
         }
-        if let Some(guard) = next {
-            self.set_time(guard, in_that(after));
+        if let Some(linked_timeout) = next {
+            self.set_timer(linked_timeout, deadline_after(after));
         }
     }
 
-    /// What a linked time-out watched is done.
-    pub(super) fn relieve_guard(&mut self, guard: Option<u32>) {
-        if let Some(guard) = guard {
-            self.finish(guard, Err(Errno::ECANCELED.into()));
+    /// The operation of a linked time-out is done.
+    pub(super) fn cancel_linked_timeout(&mut self, linked_timeout: Option<u32>) {
+        if let Some(linked_timeout) = linked_timeout {
+            self.finish(linked_timeout, Err(Errno::ECANCELED.into()));
         }
     }
 
-    /// Ends, or lets go on, whose time is up.
+    /// Expires time-outs.
     #[cold]
-    pub(super) fn look_at_the_clock(&mut self) {
+    pub(super) fn expire_timers(&mut self) {
         let now = Instant::now();
-        while let Some(&(at, id)) = self.times.first()
+        while let Some(&(at, id)) = self.timers.first()
             && at <= now
         {
-            self.times.pop_first();
-            self.is_up(id, at);
+            self.timers.pop_first();
+            self.expire(id, at);
         }
     }
 
-    fn is_up(&mut self, id: u32, at: Instant) {
+    fn expire(&mut self, id: u32, at: Instant) {
         let room = self.has_room(1);
         let Some(request) = self.requests.get(id) else {
             return;
         };
         let watched = match request.stage {
-            Stage::Watching(watched) => Some(watched),
+            Stage::LinkedTimeout(watched) => Some(watched),
             _ => None,
         };
         if let Some(watched) = watched {
             if let Some(watched) = self.requests.get(watched) {
-                watched.guard = None;
+                watched.linked_timeout = None;
             }
             self.finish(id, Err(Errno::ETIME.into()));
-            // What a worker has begun ends later.
-            let _already = self.end_early(watched);
+            // An operation that a worker has begun ends later.
+            let _already = self.cancel_one(watched);
             return;
         }
         let data = request.user_data;
@@ -114,7 +114,7 @@ impl Ring {
         {
             time.times = time.times.saturating_sub(1);
             let next = at + time.after.clamp(TICK, LONGEST);
-            self.set_time(id, next);
+            self.set_timer(id, next);
             self.post(data, Err(Errno::ETIME.into()), true);
             self.posted -= 1;
             return;
@@ -122,27 +122,27 @@ impl Ring {
         self.finish(id, Err(Errno::ETIME.into()));
     }
 
-    /// Forgets when an operation was to end.
-    pub(super) fn forget_time(&mut self, id: u32, request: &Request) {
+    /// Removes the deadline of an operation.
+    pub(super) fn forget_timer(&mut self, id: u32, request: &Request) {
         if let Some(at) = request.deadline {
-            self.times.remove(&(at, id));
+            self.timers.remove(&(at, id));
         }
         if request.target.is_some() {
             self.counting.retain(|&other| other != id);
         }
     }
 
-    /// Ends time-outs that have seen as many completions as they wait for; whether any.
-    pub(super) fn end_counts(&mut self) -> bool {
+    /// Ends time-outs that have seen as many completions as they wait for; returns whether any.
+    pub(super) fn end_due_counts(&mut self) -> bool {
         let mut any = false;
-        while let Some(id) = self.counted_out() {
+        while let Some(id) = self.due_count() {
             self.finish(id, Ok(Done::default()));
             any = true;
         }
         any
     }
 
-    fn counted_out(&mut self) -> Option<u32> {
+    fn due_count(&mut self) -> Option<u32> {
         let posted = self.posted;
         let counting = std::mem::take(&mut self.counting);
         let is_due = |request: &mut Request| request.target.is_some_and(|at| at <= posted);
@@ -154,9 +154,9 @@ impl Ring {
         due
     }
 
-    /// The time-out with this mark.
-    fn find_time(&self, of: u64) -> Result<u32, Errno> {
-        let is_it = |request: &Request| request.stage == Stage::Ticking && request.user_data == of;
+    /// The time-out with this `user_data`.
+    fn find_timer(&self, of: u64) -> Result<u32, Errno> {
+        let is_it = |request: &Request| request.stage == Stage::Timer && request.user_data == of;
         let mut found = self.requests.iter().filter(|(_, request)| is_it(request));
         found.next().map(|(id, _)| id).ok_or(Errno::ENOENT)
     }
@@ -165,18 +165,18 @@ impl Ring {
     ///
     /// # Errors
     /// `ENOENT`.
-    pub(super) fn remove_time(&mut self, of: u64) -> Result<u64, Errno> {
-        let id = self.find_time(of)?;
-        self.end_early(id)
+    pub(super) fn remove_timer(&mut self, of: u64) -> Result<u64, Errno> {
+        let id = self.find_timer(of)?;
+        self.cancel_one(id)
     }
 
-    /// Gives a time-out another time.
+    /// Gives a time-out a new time.
     ///
     /// # Errors
     /// `ENOENT`.
-    pub(super) fn update_time(&mut self, of: u64, after: Duration) -> Result<u64, Errno> {
-        let id = self.find_time(of)?;
-        self.set_time(id, in_that(after));
+    pub(super) fn update_timer(&mut self, of: u64, after: Duration) -> Result<u64, Errno> {
+        let id = self.find_timer(of)?;
+        self.set_timer(id, deadline_after(after));
         Ok(0)
     }
 }

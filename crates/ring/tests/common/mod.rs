@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What these tests share: a tree in memory, and beside it one whose names are asked for in vain
-//! until a gate is opened. With `OPENPATH_RING_TREE=host` the first is a directory of the host.
+//! Shared by these tests: a tree in memory, and a slow one beside it with names that block until a
+//! gate is opened. With `OPENPATH_RING_TREE=host` the first is a directory of the host.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Shut, it holds up who looks for a name that begins with `w`.
+/// Closed, it blocks lookups of names that begin with `w`.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<(bool, usize)>,
@@ -39,13 +39,13 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Lets everyone through from now on.
+    /// Opens the gate.
     pub(crate) fn open(&self) {
         self.state.lock().unwrap().0 = true;
         self.changed.notify_all();
     }
 
-    /// Waits until so many stand before it.
+    /// Waits until so many lookups are blocked.
     pub(crate) fn await_waiting(&self, count: usize) {
         let mut state = self.state.lock().unwrap();
         while state.1 < count {
@@ -109,7 +109,7 @@ impl SuperBlockOps for Tree {
     }
 }
 
-/// A directory of the host that goes with its owner.
+/// A directory of the host, removed on drop.
 pub(crate) struct Scratch(Option<std::path::PathBuf>);
 
 impl Drop for Scratch {
@@ -149,7 +149,7 @@ pub(crate) struct World {
     pub(crate) vfs: Vfs,
     pub(crate) gate: Arc<Gate>,
     pub(crate) pool: Pool,
-    /// What was in use before anything was done.
+    /// The usage before the test.
     pub(crate) before: Usage,
     scratch: Scratch,
 }
@@ -212,7 +212,7 @@ impl World {
         Ring::new(self.task(), &self.pool, options).expect("a ring")
     }
 
-    /// Nothing is held any more, once the workers have ended what they do.
+    /// Nothing is in use any more, once the workers have ended.
     pub(crate) fn assert_at_rest(self) {
         let Self {
             vfs,
@@ -259,7 +259,7 @@ pub(crate) fn rest(ring: &mut Ring) -> Vec<Cqe> {
     }
 }
 
-/// What there is to say of completions, by their marks.
+/// The results by `user_data`.
 pub(crate) fn results(mut done: Vec<Cqe>) -> Vec<(u64, Result<u64, Errno>)> {
     done.sort_by_key(|cqe| cqe.user_data);
     done.iter().map(|cqe| (cqe.user_data, cqe.result)).collect()

@@ -61,7 +61,7 @@ pub fn run(plan: Plan) -> Result<Report, openpath_abi::Errno> {
     let mut options = PoolOptions::default();
     options.threads_max = 6;
     options.idle = Duration::from_millis(20);
-    options.end_within = Duration::from_secs(60);
+    options.shutdown_timeout = Duration::from_secs(60);
     let pool = Pool::new(options);
     while report.submitted + report.futures < plan.ops && report.wrong.is_empty() {
         if rng.one_in(4) {

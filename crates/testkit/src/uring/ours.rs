@@ -237,6 +237,6 @@ fn build(act: &Act) -> Sqe {
         Act::Cancel(which) => Sqe::cancel(*which),
         Act::CancelAll(which) => Sqe::cancel_all(*which),
         Act::Install(slot, cloexec) => Sqe::install(*slot, *cloexec),
-        Act::Keep(fd, place) => Sqe::keep(*fd, *place),
+        Act::Keep(fd, place) => Sqe::files_update(*fd, *place),
     }
 }

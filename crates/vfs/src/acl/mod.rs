@@ -19,7 +19,6 @@ mod inherit;
 mod tests;
 
 pub use check::AclMatch;
-pub(crate) use inherit::{NewFile, new_file};
 
 use openpath_abi::xattr::{ACL_ACCESS_NAME, ACL_DEFAULT_NAME, XATTR_SIZE_MAX};
 use openpath_abi::{Errno, Timespec};

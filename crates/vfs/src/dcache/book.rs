@@ -1,44 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Books: which entries are on whose account, how many, and how many may be.
 //!
-//! A book has a queue of each kind for every group of threads: tasks side by side write different
-//! lines. Whoever makes room goes round them, in each as far as its part of all entries.
+//! Whoever makes room goes round the queues of a book, in each as far as its part of all entries.
 //!
 //! # States
 //! A book is open as long as its tenant lives. Then it is left: what is on it may go before
 //! anything else, and when all of that is gone its number is free.
 
-use super::evict::BUDGET_MIN;
 use super::kids::ColdSlot;
-use super::queue::{Kind, Queue};
 use super::{Dcache, Dentry};
-use crate::lock_order::{Bookshelf, Eviction, Queues};
-use openpath_sync::{Allowance, Mutex, Shards, Word, Word32, unfailing};
+use crate::book::{Book, Kind, Part};
+use crate::lock_order::Bookshelf;
+use openpath_sync::{Mutex, Shards, unfailing};
 use std::sync::Arc;
-
-/// The entries of one tenant.
-pub(crate) struct Book {
-    number: u32,
-    /// How many entries are on it and may be, by [`Kind`].
-    entries: Allowance<2>,
-    parts: Shards<Part>,
-    /// The part in which the next sweep begins.
-    next: Word32,
-    /// How many went to make room, by kind.
-    evicted: [Word; 2],
-    /// Its tenant is gone.
-    left: Word32,
-    /// Held by who makes room.
-    pub(super) evicting: Mutex<(), Eviction>,
-}
-
-/// What the threads of one group entered.
-#[derive(Default)]
-struct Part {
-    queues: Mutex<[Queue; 2], Queues>,
-    /// Bytes of blocks with long names: added here, less what was taken off here. May wrap.
-    name_bytes: Word,
-}
 
 /// Where an entry is, as its cold half has it: kind in bit 0, part, number of the book; 0 is
 /// nowhere.
@@ -63,103 +37,7 @@ impl Place {
     }
 }
 
-/// What is on a book.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Account {
-    pub(crate) entries: [u32; 2],
-    pub(crate) evicted: [u64; 2],
-    pub(crate) name_bytes: u64,
-}
-
-impl Account {
-    /// Bytes of the entries and their names, without the table's share and the path cache.
-    pub(crate) fn bytes(&self) -> u64 {
-        let entry = (size_of::<Dentry>() + size_of::<ColdSlot>()) as u64;
-        let entries: u64 = self.entries.iter().map(|&n| u64::from(n)).sum();
-        entries * entry + self.name_bytes
-    }
-}
-
 impl Book {
-    fn new(number: u32, limits: [u32; 2]) -> Self {
-        Self {
-            number,
-            entries: Allowance::new(limits.map(|max| max.max(BUDGET_MIN).into())),
-            parts: Shards::default(),
-            next: Word32::new(0),
-            evicted: Default::default(),
-            left: Word32::new(0),
-            evicting: Mutex::default(),
-        }
-    }
-
-    /// Its number, from 1.
-    pub(crate) fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// How many entries of a kind are on it.
-    pub(super) fn len(&self, kind: Kind) -> u32 {
-        self.entries.used(kind as usize) as u32
-    }
-
-    /// How many entries of a kind may be on it.
-    pub(super) fn limit(&self, kind: Kind) -> u32 {
-        self.entries.max(kind as usize) as u32
-    }
-
-    /// Whether one more entry of a kind may be on it.
-    pub(super) fn has_room(&self, kind: Kind) -> bool {
-        self.entries.fits(kind as usize, 1)
-    }
-
-    /// Its tenant is gone.
-    pub(crate) fn leave(&self) {
-        self.left.set(1);
-    }
-
-    pub(super) fn is_left(&self) -> bool {
-        self.left.get() != 0
-    }
-
-    /// The kind that it has more of.
-    pub(super) fn fuller(&self) -> Kind {
-        if self.len(Kind::Negative) >= self.len(Kind::Positive) {
-            Kind::Negative
-        } else {
-            Kind::Positive
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        Kind::ALL.iter().all(|&kind| self.len(kind) == 0)
-    }
-
-    /// What is on it now.
-    pub(crate) fn account(&self) -> Account {
-        Account {
-            entries: Kind::ALL.map(|kind| self.len(kind)),
-            evicted: [0, 1].map(|kind: usize| self.evicted[kind].get()),
-            name_bytes: self.name_bytes(),
-        }
-    }
-
-    fn name_bytes(&self) -> u64 {
-        let parts = self.parts.all().map(|part| part.name_bytes.get());
-        parts.fold(0, u64::wrapping_add)
-    }
-
-    /// Notes that names take `gets` bytes in place of `had`.
-    fn count_names(&self, gets: u64, had: u64) {
-        if gets != had {
-            self.parts.mine().name_bytes.add(gets.wrapping_sub(had));
-        }
-    }
-
-    pub(super) fn note_evicted(&self, kind: Kind, count: usize) {
-        self.evicted[kind as usize].add(count as u64);
-    }
-
     /// As [`Queue::sweep`], once round all parts: in each so much of `steps` as it has of all
     /// entries. No lock is held for longer than a part takes. Held: `evicting`.
     pub(super) fn sweep(
@@ -233,9 +111,10 @@ impl Places {
 impl Books {
     /// A new book with these limits.
     pub(super) fn open(&self, limits: [u32; 2]) -> Arc<Book> {
+        let entry = (size_of::<Dentry>() + size_of::<ColdSlot>()) as u64;
         let mut shelf = self.shelf.lock();
         let at = shelf.take();
-        let book = Arc::new(Book::new(at as u32 + 1, limits));
+        let book = Arc::new(Book::new(at as u32 + 1, limits, entry));
         shelf.books[at] = Some(Arc::clone(&book));
         book
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entries come, change their name or meaning, and go out of sight.
 
-use super::book::Book;
 use super::forget::Seen;
-use super::queue::Kind;
 use super::{Dcache, dflag};
+use crate::book::Book;
+use crate::book::Kind;
 use crate::inode::Inode;
 use crate::name::NameKey;
 use openpath_abi::Errno;

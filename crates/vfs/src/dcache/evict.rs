@@ -16,16 +16,13 @@
 //! A bound is passed by the tasks that are entering a name at the same moment, by one entry each.
 
 use super::Dcache;
-use super::book::Book;
-use super::queue::Kind;
 use super::reclaim::leaf;
+use crate::book::{BUDGET_MIN, Book, Kind};
 use crate::inode::Inode;
 use core::cmp::Reverse;
 use openpath_abi::Errno;
 use std::sync::Arc;
 
-/// No budget is smaller: what a few calls need at the same time.
-pub(super) const BUDGET_MIN: u32 = 16;
 /// Entries that the hand passes before it lets others have the queue.
 const SLICE: u32 = 512;
 /// How often a new entry asks for a slot that others may take first.

@@ -6,6 +6,8 @@
 //! (a pin in the store takes its place), sequence and flags are one word (so one compare confirms a
 //! step), and slots are reused at once.
 //!
+//! What an entry is made of is in `object::dentry`; the accounts of tenants are in `book`.
+//!
 //! # States
 //! | state | flags | who moves it, holding what |
 //! |---|---|---|
@@ -43,6 +45,7 @@ mod complete;
 mod crowd;
 mod evict;
 mod find;
+mod flight;
 mod forget;
 mod inventory;
 mod kids;
@@ -50,83 +53,23 @@ mod names;
 mod queue;
 mod reclaim;
 
-pub(crate) use book::Book;
 pub(crate) use change::NewName;
 pub(crate) use complete::NAME_MAX;
 pub(crate) use find::Look;
+pub(crate) use flight::Flights;
 pub(crate) use forget::Seen;
-pub(crate) use queue::Kind;
 pub(crate) use reclaim::unlinked;
 
 use crate::clock::Secrets;
-use crate::file::FileBody;
 use crate::inode::Inode;
 use crate::lock_order::Graveyard;
-use crate::mount::MountSlot;
 use crate::name::NameKey;
+use crate::object::{Dentry, Ground, dflag};
+use crate::superblock::{Caching, SuperBlockOptions};
 use names::Names;
 use openpath_abi::Errno;
-use openpath_sync::{
-    Allowance, Chain, HashKey, Item, Locked, Mutex, Region, Shards, Store, Table, Word, Word32,
-    slab_item,
-};
+use openpath_sync::{Allowance, Chain, HashKey, Locked, Mutex, Region, Shards, Table, Word32};
 use std::sync::Arc;
-
-/// Flags of a dentry in its life word.
-pub(crate) mod dflag {
-    /// The name does not exist.
-    pub(crate) const NEGATIVE: u64 = 1 << 3;
-    /// Not a directory (negative entries and links too).
-    pub(crate) const NOT_DIR: u64 = 1 << 4;
-    /// A symbolic link.
-    pub(crate) const LINK: u64 = 1 << 5;
-    /// Something may be mounted here.
-    pub(crate) const MOUNTED: u64 = 1 << 6;
-    /// Not everyone may search this directory: ask its inode.
-    pub(crate) const SLOW_SEARCH: u64 = 1 << 7;
-    /// Not found by name any more.
-    pub(crate) const UNHASHED: u64 = 1 << 8;
-    /// The backend is to be asked at the next use of the name.
-    pub(crate) const REVALIDATE: u64 = 1 << 9;
-    /// Root of a superblock.
-    pub(crate) const ROOT: u64 = 1 << 10;
-    /// All names in this directory are cached: what is not found does not exist.
-    pub(crate) const COMPLETE: u64 = 1 << 11;
-    /// Of a tree that confirms ([`crate::Caching::Confirm`]); `REVALIDATE` and, on directories,
-    /// `SLOW_SEARCH` are set for good.
-    pub(crate) const CONFIRM: u64 = 1 << 12;
-    /// Of a tree whose backend answers at once when it is asked to
-    /// ([`crate::SuperBlockOptions::tries`]).
-    pub(crate) const TRIES: u64 = 1 << 13;
-    /// What an entry has from the tree it is in.
-    pub(crate) const OF_TREE: u64 = CONFIRM | TRIES;
-}
-
-slab_item! {
-    /// One name in one directory. 64 bytes: all that a lock-free step reads.
-    pub struct Dentry: Inode {
-        /// First half of the name's key.
-        pub(crate) lo: Word,
-        /// Second half of the name's key.
-        pub(crate) hi: Word,
-        /// The directory it is in; its own index for a root.
-        pub(crate) parent: Word32,
-        /// Next entry of the chain.
-        pub(crate) link: Word32,
-        /// Number of its superblock in this `Vfs`.
-        pub(crate) sb: Word32,
-        /// Where the rest of a long name is, or 0.
-        pub(crate) block: Word32,
-        /// When something about this directory last changed what is found below it, by its
-        /// superblock's clock.
-        pub(crate) last_change: Word,
-        /// Not 0: a walk ended here since the hand of its queue came by.
-        mark: Word32,
-    }
-}
-
-/// Mounts, dentries and pins of one `Vfs`.
-pub(crate) type Ground = Store<MountSlot, Dentry, FileBody>;
 
 /// The cache of one `Vfs`.
 pub(crate) struct Dcache {
@@ -175,7 +118,7 @@ impl Dcache {
             graveyard: Shards::default(),
             collections: reclaim::Collections::default(),
             books: book::Books::default(),
-            negatives: Allowance::new([negatives_max.max(evict::BUDGET_MIN).into()]),
+            negatives: Allowance::new([negatives_max.max(crate::book::BUDGET_MIN).into()]),
             limit,
         })
     }
@@ -228,6 +171,15 @@ impl Chain for Dcache {
     }
 }
 
+/// What every entry of a tree with these options says in its life word.
+pub(crate) fn tree_flags(options: &SuperBlockOptions) -> u64 {
+    let confirm = match options.caching {
+        Caching::Keep => 0,
+        Caching::Confirm => dflag::CONFIRM,
+    };
+    confirm | if options.tries { dflag::TRIES } else { 0 }
+}
+
 /// The flags that say what `inode` is (negative if none).
 pub(crate) fn type_flags(inode: Option<&Inode>) -> u64 {
     use crate::inode::flag;
@@ -240,21 +192,5 @@ pub(crate) fn type_flags(inode: Option<&Inode>) -> u64 {
         mode::S_IFDIR => dflag::SLOW_SEARCH,
         mode::S_IFLNK => dflag::NOT_DIR | dflag::LINK,
         _ => dflag::NOT_DIR,
-    }
-}
-
-impl Dentry {
-    /// Notes that a walk ended here. In the steady state one did, and nothing is stored.
-    #[inline(always)]
-    pub(crate) fn touch(&self) {
-        if self.mark.peek() == 0 {
-            self.mark.set(1);
-        }
-    }
-
-    /// The life word.
-    #[inline(always)]
-    pub(crate) fn word(&self) -> &openpath_sync::Life {
-        self.life()
     }
 }

@@ -19,36 +19,7 @@
 //! R2. The hand stands before an entry that is queued, or is 0 and begins at the oldest.
 
 use super::Dcache;
-
-/// What a name is cached as.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// It exists.
-    Positive = 0,
-    /// It does not exist.
-    Negative = 1,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 2] = [Self::Positive, Self::Negative];
-
-    /// The other one.
-    pub(crate) fn other(self) -> Self {
-        match self {
-            Self::Positive => Self::Negative,
-            Self::Negative => Self::Positive,
-        }
-    }
-}
-
-/// Entries of one kind and one book, oldest to newest; 0 is none.
-#[derive(Default)]
-pub(super) struct Queue {
-    newest: u32,
-    oldest: u32,
-    hand: u32,
-    pub(super) len: u32,
-}
+use crate::book::Queue;
 
 impl Queue {
     /// Enters `index` as the newest.

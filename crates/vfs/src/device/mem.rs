@@ -5,7 +5,7 @@
 //! `null_fops`, `zero_fops`, `full_fops`.
 
 use super::{DeviceKind, DeviceOps, Driver, Opening};
-use crate::file::{FileOps, Io, RWF_COMMON};
+use crate::file_ops::{FileOps, Io, RWF_COMMON};
 use openpath_abi::Errno;
 use openpath_abi::falloc::{RWF_HIPRI, RWF_NOWAIT};
 use std::any::Any;

@@ -23,9 +23,8 @@ mod random;
 
 use crate::clock::Entropy;
 use crate::cred::Cred;
-use crate::file::FileOps;
+use crate::file_ops::FileOps;
 use crate::inode::{Inode, shield};
-use crate::task::Core;
 use openpath_abi::fcntl::O_NONBLOCK;
 use openpath_abi::{Errno, mode, stat};
 use openpath_sync::Sleeper;
@@ -96,43 +95,45 @@ impl Devices {
     }
 }
 
-/// The driver of a device.
-///
-/// # Errors
-/// `ENXIO`: none has the number; `ENODEV`: none of the miscellaneous devices has (`misc_open`).
-pub(crate) fn driver_of<'c>(core: &'c Core, inode: &Inode) -> Result<&'c dyn DeviceOps, Errno> {
-    let kind = if inode.kind() == mode::S_IFBLK {
-        DeviceKind::Block
-    } else {
-        DeviceKind::Char
-    };
-    let (major, minor) = (stat::major(inode.rdev()), stat::minor(inode.rdev()));
-    let driver = core.vfs.devices.find(kind, major, minor);
-    driver.ok_or(if kind == DeviceKind::Char && major == MISC_MAJOR {
-        Errno::ENODEV
-    } else {
-        Errno::ENXIO
-    })
-}
+impl Devices {
+    /// The driver of a device.
+    ///
+    /// # Errors
+    /// `ENXIO`: none has the number; `ENODEV`: none of the miscellaneous devices has (`misc_open`).
+    pub(crate) fn driver_of(&self, inode: &Inode) -> Result<&dyn DeviceOps, Errno> {
+        let kind = if inode.kind() == mode::S_IFBLK {
+            DeviceKind::Block
+        } else {
+            DeviceKind::Char
+        };
+        let (major, minor) = (stat::major(inode.rdev()), stat::minor(inode.rdev()));
+        let driver = self.find(kind, major, minor);
+        driver.ok_or(if kind == DeviceKind::Char && major == MISC_MAJOR {
+            Errno::ENODEV
+        } else {
+            Errno::ENXIO
+        })
+    }
 
-/// Opens a device.
-///
-/// # Errors
-/// `ENXIO` and `ENODEV` (no driver has the number), what the driver meets.
-pub(crate) fn open_device(
-    core: &Core,
-    inode: &Inode,
-    flags: u32,
-) -> Result<Box<dyn FileOps>, Errno> {
-    let driver = driver_of(core, inode)?;
-    let (major, minor) = (stat::major(inode.rdev()), stat::minor(inode.rdev()));
-    let cred = Arc::clone(&core.cred());
-    let opening = Opening {
-        major,
-        minor,
-        flags,
-        cred: &cred,
-        wait: (flags & O_NONBLOCK == 0).then_some(&core.sleeper),
-    };
-    shield(|| driver.open(&opening))
+    /// Opens a device for `cred`; `sleeper` is who waits, unless the flags say that nobody does.
+    ///
+    /// # Errors
+    /// `ENXIO` and `ENODEV` (no driver has the number), what the driver meets.
+    pub(crate) fn open(
+        &self,
+        inode: &Inode,
+        flags: u32,
+        cred: &Cred,
+        sleeper: &Sleeper,
+    ) -> Result<Box<dyn FileOps>, Errno> {
+        let driver = self.driver_of(inode)?;
+        let opening = Opening {
+            major: stat::major(inode.rdev()),
+            minor: stat::minor(inode.rdev()),
+            flags,
+            cred,
+            wait: (flags & O_NONBLOCK == 0).then_some(sleeper),
+        };
+        shield(|| driver.open(&opening))
+    }
 }

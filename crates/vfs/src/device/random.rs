@@ -7,7 +7,7 @@
 use super::mem::MAJOR;
 use super::{DeviceKind, DeviceOps, Driver, Opening};
 use crate::clock::Entropy;
-use crate::file::{FileOps, Io, RWF_COMMON};
+use crate::file_ops::{FileOps, Io, RWF_COMMON};
 use openpath_abi::Errno;
 use openpath_abi::falloc::RWF_NOWAIT;
 use openpath_abi::poll::{POLLIN, POLLRDNORM};

@@ -5,7 +5,7 @@
 //! None. strace(1) shows the errno of a call, and not which of a dozen rules gave it.
 //!
 //! # How
-//! It is the call itself, told by hooks (`story`): the same walk, the same order of checks. It
+//! It is the call itself, told by hooks (`task::tell`): the same walk, the same order of checks. It
 //! walks with references, since only that side has hooks; what the lock-free side would have
 //! answered is asked beforehand (`probe`).
 //!
@@ -15,25 +15,19 @@
 //! cache; what the cache knew before is told. A backend is asked to look names up, and to read
 //! links; what it would say to a change, or of its own to an open, is not asked.
 
-mod check;
 mod probe;
-mod step;
-mod story;
 mod text;
 
-pub use check::Check;
 pub use probe::{Fast, Lane};
-pub use step::{Cached, Decider, Field, Permission, Place, Step, Value, Would};
-pub(crate) use story::Story;
 
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::open;
 use crate::ops::at_lookup;
-use crate::task::Task;
+use crate::story::{Check, Step};
+use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::fcntl::O_CREAT;
 use openpath_abi::{Errno, OpenHow};
-use story::Telling;
 
 /// A call that can be explained.
 #[derive(Clone, Copy, Debug)]
@@ -208,6 +202,35 @@ impl Task {
         let telling = Telling::begin(core);
         let result = call();
         Explanation::of(name, path, Some(fast), telling, result)
+    }
+}
+
+/// A call is being told until this is dropped.
+struct Telling<'t> {
+    core: &'t Core,
+    lock_free: bool,
+}
+
+impl<'t> Telling<'t> {
+    /// From now on the task tells what it does, and walks with references.
+    fn begin(core: &'t Core) -> Self {
+        core.story.begin();
+        Self {
+            core,
+            lock_free: core.lock_free.replace(false),
+        }
+    }
+
+    /// What was told, and whether it stopped before a change.
+    fn end(self) -> (Vec<Step>, bool) {
+        self.core.story.take()
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.core.story.end();
+        self.core.lock_free.set(self.lock_free);
     }
 }
 

@@ -4,10 +4,14 @@
 //! The lock-free walk is asked as `RESOLVE_CACHED` asks it: it then calls no backend and changes
 //! nothing, and where it would have had to leave, it says so.
 
-use super::step::Place;
-use crate::task::{At, Core};
-use crate::walk::plain::{self, Plain};
-use crate::walk::{Fail, LastKind, Mode, Reason, Reasons, Text, Walk, lflag};
+use crate::file::At;
+use crate::reason::{Reason, Reasons};
+use crate::story::Place;
+use crate::task::Core;
+use crate::walk::{
+    Fail, LastKind, Mode, Text, Walk, lflag,
+    plain::{self, Plain},
+};
 use openpath_abi::Errno;
 
 /// Which way answers a path.

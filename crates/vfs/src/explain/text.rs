@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An explanation as text: a line a step, for a person.
 
-use super::step::{Field, Permission, Place, Step, Value, kind_name};
 use super::{Explanation, Fast, Lane};
+use crate::story::{Field, Permission, Place, Step, Value, kind_name};
 use core::fmt::{self, Display, Formatter};
 
 /// Bytes as a person reads them: what is not ASCII is escaped.

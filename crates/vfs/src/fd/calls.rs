@@ -4,8 +4,9 @@
 //! # Kernel analogue
 //! `filp_close`, `ksys_dup3`, `do_dup2`, `receive_fd`.
 
-use super::{FdTable, fd_of, slot_of};
-use crate::file::{Fd, Filp, OpenFile};
+use crate::fd_table::{FdTable, fd_of, slot_of};
+use crate::file::{Filp, OpenFile};
+use crate::file_ops::Fd;
 use crate::inode::shield;
 use crate::task::{Core, Task};
 use openpath_abi::Errno;

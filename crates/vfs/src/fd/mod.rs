@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptor tables, and the calls on descriptors.
+//! Descriptor tables as tasks use them, and the calls on descriptors but for fcntl(2)
+//! (`ops::fcntl`). The table itself is in `fd_table`.
 //!
 //! # Kernel analogue
 //! `struct files_struct` with its `fdtable`: `alloc_fd`, `fd_install`, `close_fd`, `do_dup2`,
@@ -30,100 +31,24 @@
 //! R4. What may wait or change something reserves a descriptor before it begins; what only looks at
 //!     the cache claims one when it has found its file.
 
+mod anonymous;
 mod calls;
-mod control;
-mod map;
-mod owner;
 mod range;
 mod share;
 
-pub(crate) use control::signals;
-pub use map::FdMap;
-pub use owner::OwnerEx;
-
-use crate::dcache::Ground;
-use crate::file::{Fd, Filp};
-use crate::instance::Config;
-use crate::lock_order::FdTables;
-use crate::task::Core;
+use crate::fd_table::{FdTable, fd_of, slot_of};
+use crate::file::{At, Filp};
+use crate::file_ops::Fd;
+use crate::task::{Core, Task};
 use openpath_abi::Errno;
-use openpath_sync::{Biased, FileRef, FileSlots, unfailing};
-
-/// A task's hold on a descriptor table.
-pub(crate) struct FdTable {
-    table: Biased<FileSlots, FdMap, FdTables>,
-    /// A number that only this table has, whoever holds it: whose its locks are.
-    number: u64,
-}
-
-/// The number of a slot, if a descriptor can be one.
-#[inline(always)]
-fn slot_of(fd: Fd) -> Result<u32, Errno> {
-    u32::try_from(fd).map_err(|_| Errno::EBADF)
-}
-
-/// A slot as a descriptor: `nr_open` keeps numbers below 2^31.
-#[inline(always)]
-fn fd_of(slot: u32) -> Fd {
-    slot.cast_signed()
-}
+use openpath_abi::fcntl::AT_FDCWD;
+use openpath_sync::{FileRef, unfailing};
 
 impl FdTable {
-    /// An empty table.
-    pub(crate) fn new(store: &Ground, config: &Config, number: u64) -> Self {
-        let tuning = &config.tuning;
-        let nr_open = config.limits.nr_open;
-        let map = FdMap::new(nr_open, tuning.fd_word_peek, tuning.fd_conditional_summary);
-        Self::of(FileSlots::new(store), map, number)
-    }
-
-    fn of(slots: FileSlots, map: FdMap, number: u64) -> Self {
-        Self {
-            table: Biased::new(slots, map),
-            number,
-        }
-    }
-
-    /// A number that only this table has.
-    #[inline(always)]
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// From now on it may have locks, for which each close looks.
-    pub(crate) fn note_locks(&self) {
-        if self.table.noted.get() == 0 {
-            self.table.noted.set(1);
-        }
-    }
-
-    /// Whether it may have locks, to be asked when a descriptor is out of it.
-    #[inline(always)]
-    fn has_noted(&self) -> bool {
-        self.table.noted.get() != 0
-    }
-
     /// Whether the file is at `fd`, once whoever was taking it out has done so.
     pub(crate) fn still_has(&self, fd: Fd, file: &Filp<'_>) -> bool {
         let _map = self.table.lock();
         slot_of(fd).is_ok_and(|slot| self.table.get(slot) == file.file().id())
-    }
-
-    /// Whether other tasks have it too.
-    #[inline(always)]
-    pub(crate) fn is_shared(&self) -> bool {
-        self.table.is_shared()
-    }
-
-    /// Whether some descriptor below `end` is free (R3).
-    #[inline(always)]
-    pub(crate) fn has_room(&self, end: u32) -> bool {
-        self.table.claimed.peek() < end || self.has_room_exactly(end)
-    }
-
-    #[cold]
-    fn has_room_exactly(&self, end: u32) -> bool {
-        self.table.lock().has_free_below(end)
     }
 
     /// A reference to the file at `fd` (`fget`).
@@ -145,59 +70,6 @@ impl FdTable {
             }
             core.put_file(file);
         }
-    }
-
-    /// Reserves the lowest free descriptor from `start` on, below `end` (`alloc_fd`).
-    ///
-    /// # Errors
-    /// `EMFILE`, `ENOMEM`.
-    fn reserve(&self, start: u32, end: u32, cloexec: bool) -> Result<u32, Errno> {
-        let mut map = self.table.lock();
-        let _step = unfailing();
-        let slot = map.alloc(start, end, cloexec)?;
-        self.table.claimed.poke(map.count());
-        Ok(slot)
-    }
-
-    /// Gives a reserved descriptor up (`put_unused_fd`).
-    fn abandon(&self, slot: u32) {
-        let mut map = self.table.lock();
-        map.free(slot);
-        self.table.claimed.poke(map.count());
-    }
-
-    /// Puts a file at a reserved descriptor (`fd_install`).
-    ///
-    /// # Errors
-    /// Hands the file back if there is no memory for the slot.
-    fn install(&self, slot: u32, file: FileRef) -> Result<(), FileRef> {
-        self.table.lock().put_in(slot, file)
-    }
-
-    /// Puts a file at the lowest free descriptor from `start` on, below `end`.
-    ///
-    /// # Errors
-    /// `EMFILE`, `ENOMEM`; the file comes back.
-    #[inline(always)]
-    fn add(
-        &self,
-        file: FileRef,
-        start: u32,
-        end: u32,
-        cloexec: bool,
-    ) -> Result<u32, (Errno, FileRef)> {
-        let mut map = self.table.lock();
-        let _step = unfailing();
-        let slot = match map.alloc(start, end, cloexec) {
-            Ok(slot) => slot,
-            Err(errno) => return Err((errno, file)),
-        };
-        if let Err(file) = map.put_in(slot, file) {
-            map.free(slot);
-            return Err((Errno::ENOMEM, file));
-        }
-        self.table.claimed.poke(map.count());
-        Ok(slot)
     }
 
     /// Takes the file at `fd` out, whose descriptor is free from now on (`file_close_fd`); and
@@ -248,6 +120,27 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         let _step = unfailing();
         self.core.fds().abandon(self.slot);
+    }
+}
+
+impl Core {
+    /// Whether the descriptor closes on exec.
+    ///
+    /// # Errors
+    /// `EBADF`: no descriptor can be so.
+    pub(crate) fn cloexec(&self, fd: Fd) -> Result<bool, Errno> {
+        let slot = slot_of(fd)?;
+        Ok(self.fds().table.lock().cloexec(slot))
+    }
+
+    /// Has the descriptor close on exec, or not.
+    ///
+    /// # Errors
+    /// `EBADF`: no descriptor can be so.
+    pub(crate) fn set_cloexec(&self, fd: Fd, on: bool) -> Result<(), Errno> {
+        let slot = slot_of(fd)?;
+        self.fds().table.lock().set_cloexec(slot, on);
+        Ok(())
     }
 }
 
@@ -304,5 +197,53 @@ impl Core {
             return Err(Errno::EBADF);
         }
         Ok(file)
+    }
+}
+
+/// A directory descriptor looked up for the length of a call.
+pub(crate) enum Base<'t> {
+    Cwd,
+    File(Filp<'t>),
+    Bad,
+}
+
+impl Base<'_> {
+    #[inline(always)]
+    pub(crate) fn at(&self) -> At<'_> {
+        match self {
+            Self::Cwd => At::Cwd,
+            Self::File(file) => At::File(file),
+            Self::Bad => At::Bad,
+        }
+    }
+}
+
+impl Core {
+    /// What a path with this directory descriptor is relative to.
+    #[inline(always)]
+    pub(crate) fn base(&self, dirfd: Fd) -> Base<'_> {
+        if dirfd == AT_FDCWD {
+            return Base::Cwd;
+        }
+        self.fdget(dirfd).map_or(Base::Bad, Base::File)
+    }
+}
+
+impl Drop for Task {
+    /// Lets go of its table, before what holds its root and working directory.
+    fn drop(&mut self) {
+        let core = &self.core;
+        let none = FdTable::new(&core.vfs.dcache.store, &core.vfs.config, 0);
+        core.swap_fds(none).leave(core);
+    }
+}
+
+impl Task {
+    /// [`Inode::identity`](crate::Inode::identity) of the inode that is open at `fd`.
+    ///
+    /// # Errors
+    /// `EBADF`: nothing is open there.
+    pub fn inode_identity(&self, fd: Fd) -> Result<usize, Errno> {
+        Ok(self.core.fdget(fd)?.inode()?.identity())
     }
 }

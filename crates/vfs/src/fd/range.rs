@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many descriptors: close_range(2), and the end of a table.
 
-use super::FdTable;
+use crate::fd_table::FdTable;
 use crate::file::Filp;
 use crate::task::{Core, Task};
 use openpath_abi::Errno;

@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `dup_fd`, `unshare_files`.
 
-use super::FdTable;
+use crate::fd_table::FdTable;
 use crate::file::Filp;
 use crate::task::{Core, Task};
 use openpath_abi::Errno;

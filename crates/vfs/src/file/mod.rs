@@ -4,9 +4,11 @@
 //! # Kernel analogue
 //! `struct file`, the open file description; `fdget`, `fget`, `fput`.
 //!
+//! The words of a file are in `object::file`, what its opening does its own way in `file_ops`.
+//!
 //! # States
 //! Made by an open (`make_file`) -> in descriptor tables and in the hands of calls, each counted
-//! -> released by who drops the last reference (`release`).
+//! -> released by who drops the last reference (`crate::release`).
 //!
 //! # Fields
 //! | field | written under | read under |
@@ -25,60 +27,23 @@
 //! R3. The last reference is released by the call that dropped it, with no lock held, before that
 //!     call returns.
 
-mod anonymous;
 mod handle;
-mod ops;
-mod release;
-mod running;
+mod locks;
+mod pipe;
 
 pub use handle::{LastFile, OpenFile};
-pub(crate) use ops::RWF_COMMON;
-pub use ops::{FileOps, Io};
-pub use running::Running;
 
+use crate::file_ops::{FileOps, QUICK, TRIED};
 use crate::inode::Inode;
 use crate::lock_order::FilePosition;
-use crate::mount::MountData;
-use crate::open::{QUICK, TRIED};
+use crate::object::{FileBody, MountData, fbit};
+use crate::path::Spot;
 use crate::task::Core;
-use crate::walk::Spot;
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_NONBLOCK, O_PATH, O_TRUNC,
 };
 use openpath_abi::{Errno, caps, mode};
-use openpath_sync::{FileRef, Pin, RawGuard, RawLock, Sleeper, Word, Word32, file_item};
-
-/// A descriptor: a number below the table's limit. Negative ones are never open, but for
-/// [`openpath_abi::fcntl::AT_FDCWD`] where a path is relative to it.
-pub type Fd = i32;
-
-/// Bits that a file is made with.
-pub(crate) mod fbit {
-    /// The open that made it created what it is open at (`FMODE_CREATED`).
-    pub(crate) const CREATED: u32 = 1;
-    /// It has, or had, locks of its own.
-    pub(crate) const LOCKED: u32 = 1 << 1;
-}
-
-file_item! {
-    /// The words of an open file.
-    pub(crate) struct FileBody: Box<dyn FileOps> {
-        /// What `F_GETFL` says.
-        pub(crate) flags: Word32,
-        /// [`fbit`].
-        pub(crate) bits: Word32,
-        /// Where the next read, write or listing begins; an `i64`.
-        pub(crate) pos: Word,
-        /// The number of the credentials it was opened with.
-        pub(crate) cred: Word,
-        /// Who is signalled (`F_SETOWN`): a positive number, or 0.
-        pub(crate) owner: Word32,
-        /// What the owner is (`F_OWNER_*`), and from bit 8 on the signal (`F_SETSIG`).
-        pub(crate) signal: Word32,
-        /// Orders calls that move `pos`.
-        pub(crate) pos_lock: RawLock<FilePosition>,
-    }
-}
+use openpath_sync::{FileRef, Pin, RawGuard, Sleeper};
 
 /// What an open makes a file with.
 #[derive(Clone, Copy)]
@@ -207,6 +172,23 @@ impl<'t> Filp<'t> {
         let kind = self.inode().map_or(0, Inode::kind);
         matches!(kind, mode::S_IFREG | mode::S_IFDIR).then(|| self.body().pos_lock.lock())
     }
+}
+
+/// Whether a file of this kind tells its owner of input and output (`fasync`): FIFOs, and what no
+/// file system holds.
+pub(crate) fn signals(kind: u32) -> bool {
+    matches!(kind, 0 | mode::S_IFIFO)
+}
+
+/// Where a relative path begins.
+#[derive(Clone, Copy)]
+pub(crate) enum At<'a> {
+    /// The working directory.
+    Cwd,
+    /// An open file.
+    File(&'a Filp<'a>),
+    /// A descriptor that is not open: an error only for a path that needs it.
+    Bad,
 }
 
 impl Core {

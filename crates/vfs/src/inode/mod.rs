@@ -6,6 +6,9 @@
 //! owner, size, link count and times, so that permission checks and `stat` need no backend; a
 //! backend updates them as it works.
 //!
+//! Locks, marks, lists, layouts and pipes an inode keeps without knowing what is done with them:
+//! these types lie below (`lock`, `mark`, `acl`, `lease`, `pipe`).
+//!
 //! # Fields
 //! | field | written under | read under |
 //! |---|---|---|
@@ -25,17 +28,19 @@ mod acls;
 mod attr;
 mod carrier;
 mod entries;
+mod marks;
 mod ops;
 
 pub use attr::Attr;
 pub use carrier::{Cargo, Carried, Carrier, Way};
+pub(crate) use marks::kind;
 pub use ops::{Extent, Found, InodeOps, Listed, NewInode, Patience, Rename, SetAttr};
 
 use crate::acl::Acls;
 use crate::lease::Layouts;
 use crate::lock::LockContext;
 use crate::lock_order::{InodeAcls, InodeEntries, InodeNames, Stacked};
-use crate::notify::Marks;
+use crate::mark::Marks;
 use crate::pipe::InodePipe;
 use attr::{AttrWords, high, low};
 use openpath_abi::xattr::CAPABILITY_NAME;

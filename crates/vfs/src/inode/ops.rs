@@ -3,8 +3,8 @@
 
 use super::{Carrier, Inode, Way};
 use crate::acl::{Acls, SetAcl};
-use crate::file::FileOps;
-use crate::lock::LockCall;
+use crate::file_ops::FileOps;
+use crate::lock_call::LockCall;
 use crate::path::VfsPath;
 use crate::tenant::TenantRef;
 use openpath_abi::{Errno, Timespec};

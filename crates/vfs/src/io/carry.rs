@@ -22,7 +22,8 @@
 //!     is right.
 
 use super::{ONCE_MAX, Place, counted, verify_area};
-use crate::file::{FileOps, Filp, OpenFile};
+use crate::file::{Filp, OpenFile};
+use crate::file_ops::FileOps;
 use crate::inode::{Cargo, Carrier, Inode, shield};
 use crate::lock_order::InodeNames;
 use crate::task::Task;

@@ -6,7 +6,8 @@
 
 use super::write::write_locked;
 use super::{ONCE_MAX, counted, verify_area};
-use crate::file::{Fd, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::task::Task;
 use openpath_abi::limits::MAX_LFS_FILESIZE;

@@ -2,7 +2,7 @@
 //! Data in place: the pages of a file, lent for the length of a call.
 
 use super::{ONCE_MAX, counted, verify_area};
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::task::Task;
 use openpath_abi::{Errno, mode};
 

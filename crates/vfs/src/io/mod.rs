@@ -19,6 +19,7 @@ mod read;
 mod ready;
 mod seek;
 mod space;
+mod splice;
 mod sync;
 mod wait;
 mod write;
@@ -26,9 +27,9 @@ mod write;
 pub use carry::Carriage;
 pub use wait::DataWait;
 
-use crate::file::{FileOps, Filp};
-use crate::file::{Io, RWF_COMMON};
-use crate::ops::Target;
+use crate::file::Filp;
+use crate::file_ops::{FileOps, Io, RWF_COMMON};
+use crate::target::Target;
 use openpath_abi::falloc::{
     RWF_APPEND, RWF_ATOMIC, RWF_DONTCACHE, RWF_HIPRI, RWF_NOAPPEND, RWF_NOWAIT,
 };

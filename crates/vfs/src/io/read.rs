@@ -5,7 +5,8 @@
 //! `vfs_read`, `vfs_readv`, `do_preadv`.
 
 use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, counted, has_positions, verify_area};
-use crate::file::{Fd, Filp, Io};
+use crate::file::Filp;
+use crate::file_ops::{Fd, Io};
 use crate::inode::shield;
 use crate::pipe::End;
 use crate::task::Task;

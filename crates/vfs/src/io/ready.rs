@@ -5,11 +5,11 @@
 //! `vfs_poll`, `do_vfs_ioctl`.
 
 use super::fileattr::{FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS};
-use crate::fd::signals;
-use crate::file::{Fd, Filp};
+use crate::file::{Filp, signals};
+use crate::file_ops::Fd;
 use crate::inode::shield;
 use crate::task::Task;
-use openpath_abi::fcntl::{F_SETFD, FD_CLOEXEC, O_ASYNC, O_NONBLOCK};
+use openpath_abi::fcntl::{O_ASYNC, O_NONBLOCK};
 use openpath_abi::poll::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM};
 use openpath_abi::{Errno, mode};
 
@@ -59,8 +59,8 @@ impl Task {
     pub fn ioctl(&self, fd: Fd, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
         let file = self.core.fdget_full(fd)?;
         match request {
-            FIOCLEX => self.fcntl(fd, F_SETFD, u64::from(FD_CLOEXEC)).map(|_| 0),
-            FIONCLEX => self.fcntl(fd, F_SETFD, 0).map(|_| 0),
+            FIOCLEX => self.core.set_cloexec(fd, true).map(|()| 0),
+            FIONCLEX => self.core.set_cloexec(fd, false).map(|()| 0),
             FIONBIO => file.set_flag(O_NONBLOCK, read_int(arg)? != 0),
             FIOASYNC => file.set_async(read_int(arg)? != 0),
             FIOQSIZE => file.space(arg),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the next read or write begins: lseek(2).
 
-use crate::file::{Fd, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::inode::{Extent, shield};
-use crate::ops::Target;
+use crate::target::Target;
 use crate::task::Task;
 use openpath_abi::fcntl::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use openpath_abi::{Errno, mode};

@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! `vfs_fallocate`, `vfs_fadvise`.
 
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::task::Task;
 use openpath_abi::falloc::{

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data on stable storage: fsync(2), fdatasync(2).
 
-use crate::file::{Fd, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::task::Task;
 use openpath_abi::{Errno, mode};
 

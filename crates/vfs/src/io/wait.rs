@@ -4,7 +4,8 @@
 //! # Kernel analogue
 //! `FMODE_NOWAIT`, `file_can_poll`, and what `io_file_supports_nowait` makes of them.
 
-use crate::file::{Fd, Filp};
+use crate::file::Filp;
+use crate::file_ops::Fd;
 use crate::task::Task;
 use crate::tenant::count;
 use openpath_abi::falloc::RWF_NOWAIT;

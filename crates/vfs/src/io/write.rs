@@ -9,10 +9,11 @@
 //!     together at what was the end.
 
 use super::{ONCE_MAX, PIECES_MAX, Place, check_flags, counted, has_positions, verify_area};
-use crate::file::{Fd, Filp, Io};
+use crate::file::Filp;
+use crate::file_ops::{Fd, Io};
 use crate::inode::{SetAttr, flag, shield};
-use crate::ops::Target;
 use crate::pipe::End;
+use crate::target::Target;
 use crate::task::Task;
 use openpath_abi::falloc::{RWF_APPEND, RWF_DSYNC, RWF_NOAPPEND, RWF_SYNC};
 use openpath_abi::fcntl::{O_DSYNC, O_SYNC_ONLY};

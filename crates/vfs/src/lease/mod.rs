@@ -3,6 +3,10 @@
 //! some time to let go; delegations, which names and attributes count for too; and layouts, which
 //! only backends call back.
 //!
+//! This is the table of one file, and what its holders are told; no task is known here. Those who
+//! mind are asked in `file_locks::leases` and `task::leases`, the calls are in `ops::leases`, and
+//! layouts are given in `layout`.
+//!
 //! # Kernel analogue
 //! `fcntl_setlease`, `generic_add_lease`, `__break_lease`, `time_out_leases`; `fcntl_setdeleg`,
 //! `try_break_deleg`, `break_deleg_wait`; `break_layout`.
@@ -45,20 +49,14 @@
 //!
 //! [`Sysctl::lease_break_time`]: crate::Sysctl::lease_break_time
 
-mod breaking;
-mod calls;
-mod layout;
+mod layouts;
 mod notice;
-mod report;
 mod table;
 
-pub use layout::{Layout, NoLayouts};
-pub use notice::{LeaseBreak, LeaseBreaks};
-pub use report::LeaseInfo;
-
-pub(crate) use layout::Layouts;
+pub(crate) use layouts::{Layouts, Recall};
 pub(crate) use notice::Notices;
-pub(crate) use table::Table;
+pub use notice::{LeaseBreak, LeaseBreaks};
+pub(crate) use table::{Lease, Leased, Table, Until, Want};
 
 /// What a lease is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -10,10 +10,8 @@
 //! R2. Nothing is kept while nobody listens.
 
 use super::LeaseFlavor;
-use crate::fd::OwnerEx;
-use crate::file::Fd;
-use crate::instance::Vfs;
-use crate::lock::LockKind;
+use crate::file_ops::{Fd, OwnerEx};
+use crate::lock_call::LockKind;
 use crate::lock_order::LeaseNotices;
 use openpath_sync::{Ended, Mutex, Sleeper, WaitQueue};
 use std::collections::BTreeMap;
@@ -87,6 +85,12 @@ impl Notices {
         }
     }
 
+    /// Listens for what is told from now on.
+    pub(crate) fn listen(self: &Arc<Self>) -> LeaseBreaks {
+        self.0.lock().listeners += 1;
+        LeaseBreaks(Arc::clone(self))
+    }
+
     /// There will be no more.
     pub(crate) fn close(&self) {
         let mut waiting = self.0.lock();
@@ -152,15 +156,5 @@ impl Drop for LeaseBreaks {
         if waiting.listeners == 0 {
             waiting.notices.clear();
         }
-    }
-}
-
-impl Vfs {
-    /// Listens for leases that somebody asks for. What was asked for before is not told.
-    #[must_use]
-    pub fn lease_breaks(&self) -> LeaseBreaks {
-        let notices = Arc::clone(&self.0.notices);
-        notices.0.lock().listeners += 1;
-        LeaseBreaks(notices)
     }
 }

@@ -5,20 +5,16 @@
 //! `flc_lease`, `lease_modify`, `leases_conflict`, `time_out_leases`.
 
 use super::LeaseFlavor;
-use super::notice::LeaseBreak;
-use crate::fd::OwnerEx;
-use crate::file::Fd;
-use crate::inode::{Inode, flag};
-use crate::instance::Shared;
-use crate::lock::{LockContext, LockKind};
-use crate::lock_order::LeaseTable;
-use openpath_sync::{MutexGuard, WaitQueue};
+use super::notice::{LeaseBreak, Notices};
+use crate::file_ops::{Fd, OwnerEx};
+use crate::lock_call::LockKind;
+use openpath_sync::WaitQueue;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Until when a holder may take its time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Until {
+pub(crate) enum Until {
     At(Instant),
     Ever,
 }
@@ -30,13 +26,13 @@ impl Until {
 }
 
 /// One lease.
-pub(super) struct Lease {
-    pub(super) flavor: LeaseFlavor,
-    pub(super) kind: LockKind,
+pub(crate) struct Lease {
+    pub(crate) flavor: LeaseFlavor,
+    pub(crate) kind: LockKind,
     /// Who took it.
-    pub(super) pid: i32,
+    pub(crate) pid: i32,
     /// By which descriptor.
-    pub(super) fd: Fd,
+    pub(crate) fd: Fd,
     /// It is to be given back.
     unlock: Option<Until>,
     /// It is to be lowered.
@@ -46,7 +42,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    pub(super) fn new(flavor: LeaseFlavor, kind: LockKind, pid: i32, fd: Fd) -> Self {
+    pub(crate) fn new(flavor: LeaseFlavor, kind: LockKind, pid: i32, fd: Fd) -> Self {
         Self {
             flavor,
             kind,
@@ -59,7 +55,7 @@ impl Lease {
     }
 
     /// What it is to become (`target_leasetype`).
-    pub(super) fn target(&self) -> Option<LockKind> {
+    pub(crate) fn target(&self) -> Option<LockKind> {
         match (self.unlock, self.downgrade) {
             (Some(_), _) => None,
             (None, Some(_)) => Some(LockKind::Read),
@@ -68,7 +64,7 @@ impl Lease {
     }
 
     /// Whether it is asked for.
-    pub(super) fn is_breaking(&self) -> bool {
+    pub(crate) fn is_breaking(&self) -> bool {
         self.unlock.is_some() || self.downgrade.is_some()
     }
 
@@ -88,9 +84,9 @@ impl Lease {
 
 /// What somebody is about to do, as far as holders of leases mind.
 #[derive(Clone, Copy)]
-pub(super) struct Want {
-    pub(super) flavor: LeaseFlavor,
-    pub(super) kind: LockKind,
+pub(crate) struct Want {
+    pub(crate) flavor: LeaseFlavor,
+    pub(crate) kind: LockKind,
 }
 
 /// What the lock protects.
@@ -98,69 +94,66 @@ pub(super) struct Want {
 pub(crate) struct Table {
     /// By open file.
     leases: BTreeMap<u32, Lease>,
-    pub(super) queue: WaitQueue,
+    pub(crate) queue: WaitQueue,
 }
 
-/// Whose leases a table has.
-#[derive(Clone, Copy)]
-pub(super) struct Of<'a> {
-    pub(super) vfs: &'a Shared,
-    pub(super) inode: &'a Inode,
-    pub(super) context: &'a LockContext,
-}
-
-impl<'a> Of<'a> {
-    /// Locks the table, when those whose time is up are gone from it.
-    pub(super) fn lock(self) -> MutexGuard<'a, Table, LeaseTable> {
-        let mut table = self.context.leases.lock();
-        table.expire(self);
-        table
-    }
+/// The file that a table is of, and who has it open.
+pub(crate) trait Leased {
+    /// What holders are to be told.
+    fn notices(&self) -> &Notices;
+    /// Who is signalled for an open file, and with what.
+    fn owner(&self, file: u32) -> (OwnerEx, u32);
+    /// Nobody is signalled for an open file any more.
+    fn disown(&self, file: u32);
+    /// There is no lease any more.
+    fn none_left(&self);
+    /// Device and inode number.
+    fn place(&self) -> (u64, u64);
 }
 
 impl Table {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.leases.is_empty()
     }
 
-    pub(super) fn get(&self, file: u32) -> Option<&Lease> {
+    pub(crate) fn get(&self, file: u32) -> Option<&Lease> {
         self.leases.get(&file)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Lease> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Lease> {
         self.leases.values()
     }
 
     /// Those of other open files than this one.
-    pub(super) fn others(&self, file: u32) -> impl Iterator<Item = &Lease> {
+    pub(crate) fn others(&self, file: u32) -> impl Iterator<Item = &Lease> {
         let others = self.leases.iter().filter(move |(id, _)| **id != file);
         others.map(|(_, lease)| lease)
     }
 
     /// Has the holder told by another descriptor of the file.
-    pub(super) fn called_by(&mut self, file: u32, fd: Fd) {
+    pub(crate) fn called_by(&mut self, file: u32, fd: Fd) {
         if let Some(lease) = self.leases.get_mut(&file) {
             lease.fd = fd;
         }
     }
 
-    pub(super) fn add(&mut self, file: u32, lease: Lease) {
+    pub(crate) fn add(&mut self, file: u32, lease: Lease) {
         self.leases.insert(file, lease);
     }
 
     /// Whether somebody minds.
-    pub(super) fn minds(&self, want: Want) -> bool {
+    pub(crate) fn minds(&self, want: Want) -> bool {
         self.leases.values().any(|lease| lease.minds(want))
     }
 
     /// Whether somebody minds, and all who do were asked.
-    pub(super) fn all_asked(&self, want: Want) -> bool {
+    pub(crate) fn all_asked(&self, want: Want) -> bool {
         let mut minding = self.leases.values().filter(|lease| lease.minds(want));
         self.minds(want) && minding.all(|lease| lease.unlock.is_some())
     }
 
     /// When the next of those who mind has had its time.
-    pub(super) fn next_end(&self, want: Want) -> Option<Instant> {
+    pub(crate) fn next_end(&self, want: Want) -> Option<Instant> {
         let minding = self.leases.values().filter(|lease| lease.minds(want));
         match minding.map(Lease::until).min() {
             Some(Until::At(at)) => Some(at),
@@ -169,7 +162,7 @@ impl Table {
     }
 
     /// Gives a lease another kind, or ends it (`lease_modify`). Whether there was one.
-    pub(super) fn change(&mut self, file: u32, kind: Option<LockKind>, of: Of<'_>) -> bool {
+    pub(crate) fn change(&mut self, file: u32, kind: Option<LockKind>, of: &dyn Leased) -> bool {
         let Some(lease) = self.leases.get_mut(&file) else {
             return false;
         };
@@ -181,23 +174,21 @@ impl Table {
                 }
             }
             None => {
-                of.vfs.notices.withdraw(lease.told);
+                of.notices().withdraw(lease.told);
                 self.leases.remove(&file);
                 // Whoever has the file open is not signalled for it any more.
-                let body = of.vfs.dcache.store.file(file);
-                body.owner.set(0);
-                body.signal.set(0);
+                of.disown(file);
             }
         }
         if self.leases.is_empty() {
-            of.inode.clear_flags(flag::LEASED);
+            of.none_left();
         }
         drop(self.queue.wake_all());
         true
     }
 
     /// Does to those whose time is up what they were asked for (`time_out_leases`).
-    pub(super) fn expire(&mut self, of: Of<'_>) {
+    pub(crate) fn expire(&mut self, of: &dyn Leased) {
         if !self.leases.values().any(Lease::is_breaking) {
             return;
         }
@@ -219,7 +210,7 @@ impl Table {
 
     /// Asks for all that are in the way, and tells their holders; those who were asked for as much
     /// before are not told again.
-    pub(super) fn ask(&mut self, want: Want, until: Until, of: Of<'_>) {
+    pub(crate) fn ask(&mut self, want: Want, until: Until, of: &dyn Leased) {
         for (file, lease) in &mut self.leases {
             if !lease.minds(want) {
                 continue;
@@ -235,23 +226,20 @@ impl Table {
                 }
                 lease.downgrade = Some(until);
             }
-            let body = of.vfs.dcache.store.file(*file);
-            let signal = body.signal.get();
+            let (owner, signal) = of.owner(*file);
+            let (dev, ino) = of.place();
             let notice = LeaseBreak {
                 fd: lease.fd,
                 pid: lease.pid,
-                owner: OwnerEx {
-                    kind: signal & 0xff,
-                    pid: body.owner.get().cast_signed(),
-                },
-                signal: signal >> 8,
+                owner,
+                signal,
                 flavor: lease.flavor,
                 kind: lease.kind,
                 becomes: lease.target(),
-                dev: of.context.dev(),
-                ino: of.inode.ino(),
+                dev,
+                ino,
             };
-            lease.told = of.vfs.notices.tell(lease.told, notice);
+            lease.told = of.notices().tell(lease.told, notice);
         }
     }
 }

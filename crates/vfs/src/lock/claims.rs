@@ -18,7 +18,7 @@
 use super::queue::Waiter;
 use super::ranges::{Ask, Held};
 use super::tree::{Piece, Tree};
-use super::{LockKind, LockOwner, Range};
+use crate::lock_call::{LockKind, LockOwner, Range};
 use openpath_abi::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,15 +5,14 @@
 //! `struct file_lock_context`, `locks_get_lock_context`, `locks_inode_context`; `IOP_FLCTX`, the
 //! flag by which who opens and closes knows that there is none without reading the pointer to it.
 
+use super::fee::Fee;
 use super::graph::Graph;
-use super::later::Fee;
 use super::queue::{Place, Queue, Waiter};
 use super::ranges::{Ask, Held, Ranges};
 use super::wait::{Wakes, Wish};
-use super::{LockKind, LockOwner, Range};
-use crate::inode::{Inode, flag};
-use crate::instance::Shared;
+use crate::config::Profile;
 use crate::lease::Table;
+use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::lock_order::{LeaseTable, LockFiles, LockGraph, LockState};
 use crate::weak_list::{remember, sweep};
 use openpath_abi::Errno;
@@ -21,8 +20,9 @@ use openpath_sync::{Mutex, Word};
 use std::sync::{Arc, Weak};
 
 /// What there is of locks in a `Vfs`, besides the locks.
-#[derive(Default)]
 pub(crate) struct Locks {
+    /// How many owners a circle of waits is followed by.
+    hops: u32,
     pub(super) graph: Mutex<Graph, LockGraph>,
     /// Every context, for reports.
     files: Mutex<Vec<Weak<LockContext>>, LockFiles>,
@@ -33,13 +33,26 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
+    /// None yet, in a kernel of this version.
+    pub(crate) fn new(profile: Profile) -> Self {
+        Self {
+            hops: profile.deadlock_hops(),
+            graph: Mutex::default(),
+            files: Mutex::default(),
+            next_line: Word::default(),
+            next_table: Word::default(),
+            next_pid: Word::default(),
+            next_face: Word::default(),
+        }
+    }
+
     /// A number that no other descriptor table of the `Vfs` has.
     pub(crate) fn new_table(&self) -> u64 {
         self.next_table.add(1) + 1
     }
 
     /// A number that no other face of the `Vfs` has.
-    pub(super) fn new_face(&self) -> u32 {
+    pub(crate) fn new_face(&self) -> u32 {
         self.next_face.add(1) as u32
     }
 
@@ -54,7 +67,8 @@ impl Locks {
         files.iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn enter(&self, context: &Arc<LockContext>) {
+    /// Lists one for reports.
+    pub(crate) fn enter(&self, context: &Arc<LockContext>) {
         remember(&mut self.files.lock(), Arc::downgrade(context));
     }
 
@@ -84,7 +98,7 @@ impl Side {
     #[inline(never)]
     fn ask(
         &mut self,
-        vfs: &Shared,
+        locks: &Locks,
         ask: Ask,
         wish: Wish<'_>,
         wakes: &mut Wakes,
@@ -105,11 +119,11 @@ impl Side {
             }),
             (Some(_), Wish::Now) => Err(Errno::EAGAIN),
             (Some(_), Wish::Asleep(_) | Wish::Later) => {
-                self.line_up(vfs, ask, wish, wakes).map(Some)
+                self.line_up(locks, ask, wish, wakes).map(Some)
             }
         };
         if frees {
-            self.settle(vfs, range, wakes);
+            self.settle(locks, range, wakes);
         }
         placed
     }
@@ -120,7 +134,7 @@ impl Side {
     /// `EDEADLK`; `ENOLCK`.
     fn line_up(
         &mut self,
-        vfs: &Shared,
+        locks: &Locks,
         mut ask: Ask,
         wish: Wish<'_>,
         wakes: &mut Wakes,
@@ -129,20 +143,20 @@ impl Side {
             ask.fee = Fee::pay(&ask.tenant)?;
         }
         let Self { ranges, queue } = self;
-        let mut graph = vfs.locks.graph.lock();
-        let new_line = || vfs.locks.next_line.add(1);
-        let hops = vfs.config.profile.deadlock_hops();
+        let mut graph = locks.graph.lock();
+        let new_line = || locks.next_line.add(1);
+        let hops = locks.hops;
         queue.enter(ask, ranges, &mut graph, hops, new_line, wakes)
     }
 
     /// Gives those in line what was freed, and says whom to wake.
-    fn settle(&mut self, vfs: &Shared, freed: Range, wakes: &mut Wakes) {
+    fn settle(&mut self, locks: &Locks, freed: Range, wakes: &mut Wakes) {
         if self.queue.is_empty() {
             return;
         }
         let Self { ranges, queue } = self;
-        let hops = vfs.config.profile.deadlock_hops();
-        queue.settle(freed, ranges, &mut vfs.locks.graph.lock(), hops, wakes);
+        let hops = locks.hops;
+        queue.settle(freed, ranges, &mut locks.graph.lock(), hops, wakes);
     }
 }
 
@@ -183,55 +197,26 @@ pub(crate) struct LockContext {
     pub(crate) leases: Mutex<Table, LeaseTable>,
 }
 
-impl Shared {
-    /// Whether the inode may have locks, and so whether who closes it has to look. With the switch
-    /// off, by the pointer and not by the flag.
-    #[inline(always)]
-    pub(crate) fn has_locks(&self, inode: &Inode) -> bool {
-        if self.config.tuning.lock_context_flag {
-            inode.flags() & flag::LOCK_CONTEXT != 0
-        } else {
-            inode.locks().is_some()
-        }
-    }
-
-    /// The locks of an inode, from now on if it had none: then `dev` says on which device it is.
-    ///
-    /// # Errors
-    /// What `dev` meets.
-    #[inline]
-    pub(crate) fn lock_context<'a>(
-        &self,
-        inode: &'a Inode,
-        dev: impl FnOnce() -> Result<u64, Errno>,
-    ) -> Result<&'a Arc<LockContext>, Errno> {
-        let context = match inode.locks() {
-            Some(context) => context,
-            None => self.new_lock_context(inode, dev()?),
-        };
-        // R1 of the module. Who has set the context may not yet have set the flag.
-        if inode.flags() & flag::LOCK_CONTEXT == 0 {
-            inode.set_flags(flag::LOCK_CONTEXT);
-        }
-        Ok(context)
-    }
-
-    #[cold]
-    fn new_lock_context<'a>(&self, inode: &'a Inode, dev: u64) -> &'a Arc<LockContext> {
-        let new = Arc::new(LockContext {
-            place: (dev, inode.ino()),
+impl LockContext {
+    /// One without locks, of a file on this device with this inode number.
+    pub(crate) fn new(place: (u64, u64)) -> Self {
+        Self {
+            place,
             state: Mutex::default(),
             leases: Mutex::default(),
-        });
-        let context = inode.rare().locks.set(Arc::clone(&new));
-        if Arc::ptr_eq(context, &new) {
-            self.locks.enter(context);
         }
-        context
     }
-}
 
-impl LockContext {
+    /// A backend keeps some of them.
+    pub(crate) fn note_foreign(&self) {
+        self.state.lock().foreign = true;
+    }
+
+    /// Whose locks of ranges there are, of those that `which` means.
+    pub(crate) fn record_owners(&self, which: impl Fn(LockOwner) -> bool) -> Vec<LockOwner> {
+        self.state.lock().record_owners(which)
+    }
+
     /// Device number of the file.
     pub(crate) fn dev(&self) -> u64 {
         self.place.0
@@ -248,9 +233,9 @@ impl LockContext {
     /// # Errors
     /// `EAGAIN`; `EDEADLK`; `ENOLCK`.
     #[inline]
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &self,
-        vfs: &Shared,
+        locks: &Locks,
         ask: Ask,
         wish: Wish<'_>,
     ) -> Result<Option<Place>, Errno> {
@@ -260,7 +245,7 @@ impl LockContext {
             return side.ranges.set(ask).map(|_| None);
         }
         let mut wakes = Wakes::new();
-        let placed = side.ask(vfs, ask, wish, &mut wakes);
+        let placed = side.ask(locks, ask, wish, &mut wakes);
         drop(state);
         drop(wakes);
         placed
@@ -271,12 +256,12 @@ impl LockContext {
     /// # Errors
     /// `ENOLCK`: a lock would become two, and there may be no more.
     #[inline]
-    pub(super) fn free(&self, vfs: &Shared, owner: LockOwner, range: Range) -> Result<(), Errno> {
+    pub(crate) fn free(&self, locks: &Locks, owner: LockOwner, range: Range) -> Result<(), Errno> {
         let mut state = self.state.lock();
         let side = state.side(owner);
         if side.ranges.free(owner, range)? && !side.queue.is_empty() {
             let mut wakes = Wakes::new();
-            side.settle(vfs, range, &mut wakes);
+            side.settle(locks, range, &mut wakes);
             drop(state);
             drop(wakes);
         }
@@ -294,18 +279,18 @@ impl LockContext {
     }
 
     /// Ends all that the owner has; whether a backend may keep some of it.
-    pub(super) fn free_all(&self, vfs: &Shared, owner: LockOwner) -> bool {
+    pub(crate) fn free_all(&self, locks: &Locks, owner: LockOwner) -> bool {
         self.change(|state, wakes| {
             let side = state.side(owner);
             if let Some(freed) = side.ranges.free_all(owner) {
-                side.settle(vfs, freed, wakes);
+                side.settle(locks, freed, wakes);
             }
             state.foreign
         })
     }
 
     /// The first lock in the way of one; of the owner's own, without a kind.
-    pub(super) fn test(
+    pub(crate) fn test(
         &self,
         owner: LockOwner,
         range: Range,
@@ -320,7 +305,7 @@ impl LockContext {
     }
 
     /// Takes a request out of its line, if it is there still.
-    pub(super) fn leave(&self, locks: &Locks, place: &Place) {
+    pub(crate) fn leave(&self, locks: &Locks, place: &Place) {
         if place.answer.is_given() {
             return;
         }
@@ -333,7 +318,7 @@ impl LockContext {
 
     /// Makes a lock of what was granted to who waits without a thread; the answer then, or `None`
     /// if it is no claim any more.
-    pub(super) fn hear(&self, vfs: &Shared, place: &Place) -> Option<Result<(), Errno>> {
+    pub(crate) fn hear(&self, locks: &Locks, place: &Place) -> Option<Result<(), Errno>> {
         self.change(|state, wakes| {
             let side = state.side(place.owner);
             let Waiter { ask, answer } = side.ranges.unclaim(place.seq)?;
@@ -343,7 +328,7 @@ impl LockContext {
                 answer.refuse(errno);
             }
             if set != Ok(false) {
-                side.settle(vfs, range, wakes);
+                side.settle(locks, range, wakes);
             }
             Some(set.map(drop))
         })
@@ -351,15 +336,15 @@ impl LockContext {
 
     /// Takes a request out of its line, or frees what it was granted and nobody has heard of, which
     /// is refused then.
-    pub(super) fn give_up(&self, vfs: &Shared, place: &Place) {
+    pub(crate) fn give_up(&self, locks: &Locks, place: &Place) {
         self.change(|state, wakes| {
             let side = state.side(place.owner);
             if !side.queue.is_empty() {
-                side.queue.leave(place, &mut vfs.locks.graph.lock());
+                side.queue.leave(place, &mut locks.graph.lock());
             }
             if let Some(Waiter { ask, answer }) = side.ranges.unclaim(place.seq) {
                 answer.refuse(Errno::EBADF);
-                side.settle(vfs, ask.range, wakes);
+                side.settle(locks, ask.range, wakes);
             }
         });
     }

@@ -11,7 +11,7 @@
 //! wait for the first lock that is in the way of the line; but for the owner of that, who waits for
 //! the first lock of another. So a line has two owners, however many stand in it.
 
-use super::LockOwner;
+use crate::lock_call::LockOwner;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How many waits of an owner are looked at, of which all but the last found are for open files'

@@ -9,11 +9,11 @@
 //! R3. The tenant of who came first for an owner pays for all of its spans here, one by one, until
 //!     the last is gone.
 
-use super::later::Fee;
+use super::fee::Fee;
 use super::ranges::{Ask, Held};
 use super::spans::{Edit, Span, Spans};
 use super::tree::{NOBODY, Piece, Rank, Tree};
-use super::{LockKind, LockOwner, Range};
+use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
 use std::collections::{BTreeMap, HashMap};

@@ -2,6 +2,9 @@
 //! Locks of files: of descriptor tables and of open files by ranges (fcntl(2)), and of open files
 //! as a whole (flock(2)).
 //!
+//! These are the locks of one file and who waits for them; no task is known here. `file_locks`
+//! finds them by the inode and ends them at a close; the calls are in `ops::locks`.
+//!
 //! # Kernel analogue
 //! `fs/locks.c`: `struct file_lock_context`, `posix_lock_inode`, `flock_lock_inode`,
 //! `locks_remove_posix`, `locks_remove_file`.
@@ -56,15 +59,10 @@
 //! # Limits
 //! * Locks do not keep anybody from reading or writing.
 
-mod args;
-mod calls;
 mod claims;
-mod close;
 mod context;
-mod face;
-mod flock;
+mod fee;
 mod graph;
-mod later;
 mod many;
 mod queue;
 mod ranges;
@@ -76,79 +74,8 @@ mod tree;
 mod wait;
 
 pub(crate) use context::{LockContext, Locks};
-pub use face::LockFace;
-pub use later::LockWait;
+pub(crate) use fee::Fee;
+pub(crate) use queue::Place;
+pub(crate) use ranges::{Ask, Held};
 pub use report::LockInfo;
-
-use openpath_sync::Sleeper;
-
-/// Whether a lock excludes all others, or only those that do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum LockKind {
-    /// Beside others like it (`F_RDLCK`, `LOCK_SH`).
-    Read,
-    /// Alone (`F_WRLCK`, `LOCK_EX`).
-    Write,
-}
-
-/// Whose a lock is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum LockOwner {
-    /// A descriptor table's, by a number that only it has (`F_SETLK`).
-    Table(u64),
-    /// An open file's, by a number that only it has while it lives (`F_OFD_SETLK`).
-    File(u32),
-    /// The same for flock(2), which knows nothing of the others.
-    Flock(u32),
-    /// What is a descriptor table to a face ([`LockFace`]): the face, by a number that only it has,
-    /// and what that calls it.
-    Face(u32, u64),
-}
-
-impl LockOwner {
-    /// Whether it is a table, here or behind a face: one that is refused what it would wait for in
-    /// a circle, and whose locks show who set them.
-    fn is_table(self) -> bool {
-        matches!(self, Self::Table(_) | Self::Face(..))
-    }
-}
-
-/// Bytes of a file, both ends included; `i64::MAX` is the end, wherever that is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Range {
-    pub(crate) start: i64,
-    pub(crate) end: i64,
-}
-
-impl Range {
-    /// The whole file.
-    pub(crate) const ALL: Self = Self {
-        start: 0,
-        end: i64::MAX,
-    };
-}
-
-/// A lock as a backend that keeps locks itself is told of it ([`crate::InodeOps::lock`]).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FileLock {
-    /// Whose it is.
-    pub owner: LockOwner,
-    /// `None`: no lock.
-    pub kind: Option<LockKind>,
-    /// The first byte.
-    pub start: i64,
-    /// The last byte; `i64::MAX`: the end, wherever that is.
-    pub end: i64,
-    /// Who sets it, or has set it; -1: an open file.
-    pub pid: i32,
-}
-
-/// What a backend that keeps locks itself is to do.
-#[derive(Debug)]
-pub enum LockCall<'a> {
-    /// Say what is in the way of this lock, in its place; nothing: its kind is `None`. Asked
-    /// without a kind: the first lock that its owner has of the range.
-    Test(&'a mut FileLock),
-    /// Set it, or end what its owner has of the range; `wait` is who waits, if anybody.
-    Set(&'a FileLock, Option<&'a Sleeper>),
-}
+pub(crate) use wait::Wish;

@@ -18,7 +18,7 @@ use super::graph::{Blockers, Graph, LineId};
 use super::ranges::{Ask, Ranges};
 use super::tree::{Piece, Tree};
 use super::wait::{Answer, Wakes};
-use super::{LockKind, LockOwner, Range};
+use crate::lock_call::{LockKind, LockOwner, Range};
 use openpath_abi::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,11 +38,11 @@ struct Line {
 
 /// Where one waits.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(crate) struct Place {
     line: LineId,
-    pub(super) seq: u64,
-    pub(super) owner: LockOwner,
-    pub(super) answer: Arc<Answer>,
+    pub(crate) seq: u64,
+    pub(crate) owner: LockOwner,
+    pub(crate) answer: Arc<Answer>,
 }
 
 /// Who waits for locks of one file. See the module head.

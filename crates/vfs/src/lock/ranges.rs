@@ -10,37 +10,37 @@
 //! R1. There is one in place only while there are not many.
 
 use super::claims::Claims;
-use super::later::Fee;
+use super::fee::Fee;
 use super::many::Many;
 use super::queue::Waiter;
-use super::{LockKind, LockOwner, Range};
+use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::tenant::TenantRef;
 use openpath_abi::Errno;
 
 /// A lock that is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Held {
-    pub(super) owner: LockOwner,
-    pub(super) range: Range,
-    pub(super) kind: LockKind,
-    pub(super) pid: i32,
+pub(crate) struct Held {
+    pub(crate) owner: LockOwner,
+    pub(crate) range: Range,
+    pub(crate) kind: LockKind,
+    pub(crate) pid: i32,
 }
 
 /// A request for a lock.
-pub(super) struct Ask {
-    pub(super) owner: LockOwner,
-    pub(super) range: Range,
-    pub(super) kind: LockKind,
-    pub(super) pid: i32,
+pub(crate) struct Ask {
+    pub(crate) owner: LockOwner,
+    pub(crate) range: Range,
+    pub(crate) kind: LockKind,
+    pub(crate) pid: i32,
     /// Who pays.
-    pub(super) tenant: TenantRef,
+    pub(crate) tenant: TenantRef,
     /// What was paid.
-    pub(super) fee: Fee,
+    pub(crate) fee: Fee,
 }
 
 impl Ask {
     /// The lock that it is for.
-    pub(super) fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> Held {
         Held {
             owner: self.owner,
             range: self.range,

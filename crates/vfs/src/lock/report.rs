@@ -2,11 +2,7 @@
 //! What is locked, as a list: the columns of `/proc/locks`. proc_locks(5).
 
 use super::context::LockContext;
-use super::{LockKind, LockOwner};
-use crate::file::Fd;
-use crate::instance::Vfs;
-use crate::task::Task;
-use openpath_abi::Errno;
+use crate::lock_call::{LockKind, LockOwner};
 use openpath_abi::stat::{major, minor};
 use std::fmt;
 
@@ -77,7 +73,7 @@ impl fmt::Display for LockInfo {
 
 impl LockContext {
     /// Adds what there is to a list of no more than `max`; how many more there are.
-    fn report(&self, into: &mut Vec<LockInfo>, max: usize) -> usize {
+    pub(crate) fn report(&self, into: &mut Vec<LockInfo>, max: usize) -> usize {
         let (state, mut more) = (self.state.lock(), 0);
         for side in state.sides() {
             let waiting = side.queue.iter().map(|ask| (true, ask.held()));
@@ -100,41 +96,5 @@ impl LockContext {
             }
         }
         more
-    }
-}
-
-impl Vfs {
-    /// Every lock that is held or waited for, file by file; those who wait after what is held, in
-    /// the order they came. Linux: `/proc/locks`.
-    ///
-    /// Locks that a backend keeps itself ([`crate::InodeOps::lock`]) are not among them. What was
-    /// granted to who waits without a thread, and was not heard of yet, is: such a lock may lie
-    /// over others of its owner.
-    #[must_use]
-    pub fn locks(&self) -> Vec<LockInfo> {
-        self.locks_up_to(usize::MAX).0
-    }
-
-    /// The first of [`Vfs::locks`], so many at most, and how many more there are.
-    #[must_use]
-    pub fn locks_up_to(&self, max: usize) -> (Vec<LockInfo>, usize) {
-        let (mut all, contexts) = (Vec::new(), self.0.locks.contexts());
-        let more = contexts.iter().map(|of| of.report(&mut all, max)).sum();
-        (all, more)
-    }
-}
-
-impl Task {
-    /// The locks on the file at `fd`, as in [`Vfs::locks`].
-    ///
-    /// # Errors
-    /// `EBADF`.
-    pub fn locks(&self, fd: Fd) -> Result<Vec<LockInfo>, Errno> {
-        let file = self.core.fdget(fd)?;
-        let mut all = Vec::new();
-        if let Some(context) = file.inode()?.locks() {
-            context.report(&mut all, usize::MAX);
-        }
-        Ok(all)
     }
 }

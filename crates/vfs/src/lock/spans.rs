@@ -4,7 +4,7 @@
 //! # Kernel analogue
 //! The part of `posix_lock_inode` that splits, joins, raises and lowers an owner's locks.
 
-use super::{LockKind, Range};
+use crate::lock_call::{LockKind, Range};
 use std::collections::BTreeMap;
 
 /// A locked span; where it starts is its key.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who waits, who is let go on, and that nothing is left of either.
 
-use super::LockKind::{Read, Write};
 use super::context::LockContext;
+use super::fee::Fee;
 use super::graph::Graph;
-use super::later::Fee;
 use super::queue::Queue;
 use super::ranges::{Ask, Ranges};
 use super::wait::{Wakes, Wish};
-use super::{LockKind, LockOwner, Range};
 use crate::instance::{Shared, Vfs};
+use crate::lock_call::LockKind::{Read, Write};
+use crate::lock_call::{LockKind, LockOwner, Range};
 use crate::mount::rootfs;
 use crate::tenant::TenantRef;
 use openpath_abi::{Errno, Timespec};
@@ -94,7 +94,7 @@ impl LockContext {
     /// Gives the owner what it asks for, now, or when nobody is in the way if `wait` says who
     /// waits.
     fn set(&self, vfs: &Shared, ask: Ask, wait: Option<&Sleeper>) -> Result<(), Errno> {
-        match (self.ask(vfs, ask, Wish::asleep(wait))?, wait) {
+        match (self.ask(&vfs.locks, ask, Wish::asleep(wait))?, wait) {
             (Some(place), Some(sleeper)) => self.wait(&vfs.locks, &place, sleeper),
             _ => Ok(()),
         }
@@ -120,7 +120,7 @@ impl Scene {
     }
 
     fn free(&self, file: usize, owner: u64) {
-        self.files[file].free_all(&self.vfs.0, LockOwner::Table(owner));
+        self.files[file].free_all(&self.vfs.0.locks, LockOwner::Table(owner));
     }
 
     /// Waits in a thread of its own; what comes of it, and how to interrupt it.

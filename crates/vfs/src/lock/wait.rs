@@ -13,20 +13,20 @@ use std::task::Waker;
 
 /// How who asks for a lock waits, if somebody is in the way.
 #[derive(Clone, Copy)]
-pub(super) enum Wish<'a> {
+pub(crate) enum Wish<'a> {
     /// Not at all.
     Now,
     /// Its thread sleeps.
     Asleep(&'a Sleeper),
-    /// No thread does ([`super::LockWait`]).
+    /// No thread does ([`crate::LockWait`]).
     Later,
 }
 
 /// Those to be woken, when no lock is held any more.
-pub(super) type Wakes = Vec<Told>;
+pub(crate) type Wakes = Vec<Told>;
 
 /// One who has an answer, and is woken when this is dropped.
-pub(super) struct Told {
+pub(crate) struct Told {
     _thread: Wake,
     waker: Option<Waker>,
 }
@@ -49,7 +49,7 @@ struct Given {
 
 /// What one who waits is told.
 #[derive(Default)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     given: Mutex<Given, LockAnswer>,
     /// Not 0: it was told, as who looks for it without the lock sees.
     told: Word,
@@ -57,12 +57,12 @@ pub(super) struct Answer {
 
 impl<'a> Wish<'a> {
     /// To sleep, or not to wait.
-    pub(super) fn asleep(sleeper: Option<&'a Sleeper>) -> Self {
+    pub(crate) fn asleep(sleeper: Option<&'a Sleeper>) -> Self {
         sleeper.map_or(Self::Now, Self::Asleep)
     }
 
     /// Who sleeps.
-    pub(super) fn sleeper(self) -> Option<&'a Sleeper> {
+    pub(crate) fn sleeper(self) -> Option<&'a Sleeper> {
         match self {
             Self::Asleep(sleeper) => Some(sleeper),
             Self::Now | Self::Later => None,
@@ -72,7 +72,7 @@ impl<'a> Wish<'a> {
 
 impl Answer {
     /// Tells it, and whom to wake.
-    pub(super) fn give(&self, answer: Result<(), Errno>, wakes: &mut Wakes) {
+    pub(crate) fn give(&self, answer: Result<(), Errno>, wakes: &mut Wakes) {
         let mut given = self.given.lock();
         given.answer = Some(answer);
         self.told.set(1);
@@ -83,7 +83,7 @@ impl Answer {
     }
 
     /// What was told, or has `waker` told.
-    pub(super) fn poll(&self, waker: &Waker) -> Option<Result<(), Errno>> {
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<(), Errno>> {
         let mut next = Some(waker.clone());
         let mut given = self.given.lock();
         if given.answer.is_none() {
@@ -96,12 +96,12 @@ impl Answer {
     }
 
     /// What was granted could not be had after all.
-    pub(super) fn refuse(&self, errno: Errno) {
+    pub(crate) fn refuse(&self, errno: Errno) {
         self.given.lock().answer = Some(Err(errno));
     }
 
     /// Nobody is told any more: what was told before.
-    pub(super) fn end(&self) -> Option<Result<(), Errno>> {
+    pub(crate) fn end(&self) -> Option<Result<(), Errno>> {
         let mut given = self.given.lock();
         let (answer, waker) = (given.answer, given.waker.take());
         drop(given);
@@ -110,12 +110,12 @@ impl Answer {
     }
 
     /// Whether it was told.
-    pub(super) fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.get().is_some()
     }
 
     /// What was told.
-    pub(super) fn get(&self) -> Option<Result<(), Errno>> {
+    pub(crate) fn get(&self) -> Option<Result<(), Errno>> {
         self.given.lock().answer
     }
 
@@ -153,7 +153,7 @@ impl LockContext {
     /// # Errors
     /// `EINTR`; `EDEADLK`, `ENOLCK`, as the answer says.
     #[inline(never)]
-    pub(super) fn wait(
+    pub(crate) fn wait(
         &self,
         locks: &Locks,
         place: &Place,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finding the mount that covers a directory, without a lock.
+//! The table of mounts by what they cover: finding one without a lock, and entering them.
 
 use super::{Mounts, hash_at};
-use openpath_sync::{CHAIN_MAX, Missed, Probe, Sample, View};
+use crate::path::Spot;
+use openpath_sync::{CHAIN_MAX, Chain, Missed, Probe, Sample, View};
 
 /// What a look at the mount table gave.
 pub(crate) enum Cover {
@@ -88,5 +89,31 @@ impl Mounts {
             }
             openpath_sync::relax();
         }
+    }
+}
+
+impl Mounts {
+    /// Enters a mount where it is to be. Held: a change of `changes`.
+    pub(crate) fn insert(&self, mount: u32, at: Spot) {
+        let m = self.at(mount);
+        m.parent.set(at.mount);
+        m.point.set(at.dentry);
+        if self.table.is_crowded(|key| self.hash(mount, key)) {
+            let _tried = self.table.relieve(self, || self.secrets.next());
+        }
+        self.table
+            .lock(|key| self.hash(mount, key))
+            .insert(self, mount);
+        self.table.grow(self);
+    }
+
+    /// Takes a mount out of the table. Held: a change of `changes`.
+    pub(crate) fn remove(&self, mount: u32) {
+        let m = self.at(mount);
+        self.table
+            .lock(|key| self.hash(mount, key))
+            .remove(self, mount);
+        m.parent.set(0);
+        m.point.set(0);
     }
 }

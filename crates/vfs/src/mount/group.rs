@@ -102,7 +102,7 @@ impl Topology {
     }
 
     /// Makes `mount` shared, in a group of its own if it is in none (`set_mnt_shared`).
-    pub(super) fn share(&mut self, mount: u32) {
+    pub(crate) fn share(&mut self, mount: u32) {
         if self.group_of(mount) == 0 {
             let group = self.groups.add();
             self.join(mount, group);
@@ -122,7 +122,7 @@ impl Topology {
     }
 
     /// Takes `mount` out of its group (R1).
-    pub(super) fn leave_group(&mut self, mount: u32) {
+    pub(crate) fn leave_group(&mut self, mount: u32) {
         let Some(node) = self.nodes.get_mut(&mount) else {
             return;
         };

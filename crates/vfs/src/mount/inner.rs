@@ -5,12 +5,9 @@
 //! # Kernel analogue
 //! `init_pseudo`, `kern_mount`.
 
-use super::mflag;
 use crate::inode::{Attr, Inode, InodeOps};
-use crate::instance::Shared;
 use crate::superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 use openpath_abi::{Errno, StatFs, Timespec};
-use openpath_sync::WriteOnce;
 use std::sync::Arc;
 
 /// Number of the inode, as good as any other.
@@ -59,28 +56,5 @@ impl Inner {
             ..SuperBlockOptions::default()
         };
         SuperBlock::new(root, Box::new(Magic(self.magic)), options)
-    }
-}
-
-impl Shared {
-    /// The mount at `place`, which is nowhere attached; made the first time, of `tree`.
-    ///
-    /// # Errors
-    /// `ENOSPC` (no more mounts), `ENOMEM`.
-    pub(crate) fn inner_mount(
-        &self,
-        place: &WriteOnce<u32>,
-        tree: impl FnOnce(Timespec) -> Arc<SuperBlock>,
-    ) -> Result<u32, Errno> {
-        if let Some(&mount) = place.get() {
-            return Ok(mount);
-        }
-        let mut topology = self.mounts.topology.lock();
-        if let Some(&mount) = place.get() {
-            return Ok(mount);
-        }
-        let sb = tree(self.clock.now());
-        let mount = self.new_mount(&mut topology, &sb, None, mflag::REL_ATIME)?;
-        Ok(*place.set(mount))
     }
 }

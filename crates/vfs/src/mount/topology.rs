@@ -11,7 +11,8 @@
 //! R2. A mount is in the namespace its node names, or in none: being made, or taken out.
 
 use super::group::Groups;
-use super::{AbsentRules, MountData, Mounts};
+use super::{MountData, Mounts};
+use crate::absent::AbsentRules;
 use openpath_abi::Errno;
 use openpath_sync::Pin;
 use std::collections::{BTreeSet, HashMap};
@@ -21,9 +22,9 @@ use std::sync::Arc;
 pub(crate) struct Node {
     pub(crate) data: Arc<MountData>,
     /// Holds its root.
-    pub(super) root: Pin,
+    pub(crate) root: Pin,
     /// Holds the directory it covers; none for one that is mounted nowhere.
-    pub(super) point: Option<Pin>,
+    pub(crate) point: Option<Pin>,
     /// The namespace it is in; 0: none.
     pub(crate) namespace: u64,
     /// What is mounted in it.
@@ -35,7 +36,7 @@ pub(crate) struct Node {
     /// It cannot be bound.
     pub(crate) unbindable: bool,
     /// Rules of absent names, and what holds the directory where they begin.
-    pub(super) rules: Option<(AbsentRules, Pin)>,
+    pub(crate) rules: Option<(AbsentRules, Pin)>,
 }
 
 /// What is known of a namespace.
@@ -58,19 +59,19 @@ pub(crate) struct Topology {
     /// Every mount that is not free.
     pub(crate) nodes: HashMap<u32, Node>,
     /// The mounts that cover a directory, in whatever mount it is seen.
-    pub(super) covers: HashMap<u32, BTreeSet<u32>>,
+    pub(crate) covers: HashMap<u32, BTreeSet<u32>>,
     pub(crate) groups: Groups,
     pub(crate) namespaces: HashMap<u64, NsNode>,
     /// How many of them belong to tasks.
-    pub(super) of_tasks: usize,
+    pub(crate) of_tasks: usize,
     /// Mounts that were taken out of their namespace and were still in use.
-    pub(super) waiting: Vec<u32>,
+    pub(crate) waiting: Vec<u32>,
     /// Mounts made so far.
-    pub(super) made: u64,
+    pub(crate) made: u64,
     /// Namespaces made so far.
-    pub(super) made_namespaces: u64,
+    pub(crate) made_namespaces: u64,
     /// Roots that were exchanged for others; see [`super::pivot`].
-    pub(super) pivots: Vec<super::pivot::Pivot>,
+    pub(crate) pivots: Vec<super::pivot::Pivot>,
 }
 
 impl Topology {
@@ -143,7 +144,7 @@ impl Topology {
     }
 
     /// Notes that `mount` covers `point` in `parent`.
-    pub(super) fn enter(&mut self, mount: u32, parent: u32, point: u32, pin: Pin) -> Option<Pin> {
+    pub(crate) fn enter(&mut self, mount: u32, parent: u32, point: u32, pin: Pin) -> Option<Pin> {
         self.covers.entry(point).or_default().insert(mount);
         if let Some(node) = self.nodes.get_mut(&parent) {
             node.children.insert(mount);
@@ -152,7 +153,7 @@ impl Topology {
     }
 
     /// Notes that `mount` does not cover `point` in `parent` any more; whether nothing does.
-    pub(super) fn leave(&mut self, mount: u32, parent: u32, point: u32) -> (bool, Option<Pin>) {
+    pub(crate) fn leave(&mut self, mount: u32, parent: u32, point: u32) -> (bool, Option<Pin>) {
         if let Some(node) = self.nodes.get_mut(&parent) {
             node.children.remove(&mount);
         }
@@ -171,7 +172,7 @@ impl Topology {
     }
 
     /// Puts `mounts` into `namespace`, out of the one they were in; 0: none.
-    pub(super) fn settle(&mut self, mounts: &[u32], namespace: u64) {
+    pub(crate) fn settle(&mut self, mounts: &[u32], namespace: u64) {
         for mount in mounts {
             let Some(node) = self.nodes.get_mut(mount) else {
                 continue;
@@ -187,7 +188,7 @@ impl Topology {
     }
 
     /// A new namespace whose lowest mount will be `root`; its number.
-    pub(super) fn add_namespace(&mut self, root: u32, anonymous: bool, origin: u64) -> u64 {
+    pub(crate) fn add_namespace(&mut self, root: u32, anonymous: bool, origin: u64) -> u64 {
         self.made_namespaces += 1;
         let id = self.made_namespaces;
         let mounts = 0;
@@ -203,7 +204,7 @@ impl Topology {
     }
 
     /// Forgets a namespace.
-    pub(super) fn remove_namespace(&mut self, id: u64) {
+    pub(crate) fn remove_namespace(&mut self, id: u64) {
         if let Some(gone) = self.namespaces.remove(&id) {
             self.of_tasks -= usize::from(!gone.anonymous);
         }

@@ -4,65 +4,40 @@
 //! # Kernel analogue
 //! `fsnotify_inode`, `fsnotify_name`, `__fsnotify_parent`.
 
-use super::mark::News;
-use crate::dcache::dflag;
-use crate::inode::{Inode, flag};
-use crate::instance::Shared;
-use crate::task::Pins;
-use openpath_abi::inotify::IN_ISDIR;
-use openpath_sync::Pin;
+use crate::dcache::Dcache;
+use crate::inode::{Inode, flag, kind};
+use crate::lock_order::House;
+use crate::mark::News;
+use crate::object::{Pins, dflag};
+use openpath_sync::{Mutex, Pin};
 
 /// Where something happens: an inode and the entry through which it is reached. The caller pins
 /// both.
 #[derive(Clone, Copy)]
-pub(super) struct Scene<'a> {
-    pub(super) vfs: &'a Shared,
+pub(crate) struct Scene<'a> {
+    pub(crate) dcache: &'a Dcache,
+    pub(crate) house: &'a Mutex<Pins, House>,
     /// Pins of the calling task; the house's are taken without.
-    pub(super) pins: Option<&'a Pins>,
-    pub(super) dentry: u32,
-    pub(super) inode: &'a Inode,
+    pub(crate) pins: Option<&'a Pins>,
+    pub(crate) dentry: u32,
+    pub(crate) inode: &'a Inode,
 }
 
 /// How something happens at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Through {
+pub(crate) enum Through {
     /// An open file: who excludes unlinked entries is not told of one.
     File,
     /// A name, or what a file is open at: everyone is told.
     Name,
 }
 
-/// [`IN_ISDIR`] for a directory.
-pub(super) fn kind(is_dir: bool) -> u32 {
-    if is_dir { IN_ISDIR } else { 0 }
-}
-
-impl Inode {
-    /// Tells who watches this inode itself (`fsnotify_inode`).
-    pub(super) fn tell_self(&self, mask: u32) {
-        self.tell(News {
-            mask: mask | kind(self.is_dir()),
-            ..News::default()
-        });
-    }
-
-    /// Tells who watches this directory of something about its entry `name` (`fsnotify_name`).
-    pub(super) fn tell_entry(&self, mask: u32, name: &[u8], cookie: u32) {
-        self.tell(News {
-            mask,
-            cookie,
-            name,
-            unlinked: false,
-        });
-    }
-}
-
 impl Scene<'_> {
     /// Tells who watches the directory that the entry is in, with its name, then who watches the
     /// inode (`fsnotify_parent`).
     #[cold]
-    pub(super) fn tell(&self, mask: u32, through: Through) {
-        let entry = self.vfs.dcache.at(self.dentry).word().sample_steady();
+    pub(crate) fn tell(&self, mask: u32, through: Through) {
+        let entry = self.dcache.at(self.dentry).word().sample_steady();
         let is_root = entry.has(dflag::ROOT);
         let news = News {
             mask: mask | kind(self.inode.is_dir()),
@@ -78,7 +53,7 @@ impl Scene<'_> {
     /// Tells who watches the directory that the entry is in at this moment, or was when it was
     /// unlinked.
     fn tell_parent(&self, news: News<'_>) {
-        let dcache = &self.vfs.dcache;
+        let dcache = self.dcache;
         loop {
             let parent = dcache.at(self.dentry).parent.get();
             if parent == self.dentry {
@@ -115,14 +90,14 @@ impl Scene<'_> {
     fn pin(&self, dentry: u32) -> Option<Pin> {
         match self.pins {
             Some(pins) => pins.pin_now(0, dentry),
-            None => self.vfs.house.lock().pin_now(0, dentry),
+            None => self.house.lock().pin_now(0, dentry),
         }
     }
 
     fn unpin(&self, pin: Pin) {
         match self.pins {
             Some(pins) => pins.release(pin),
-            None => self.vfs.dcache.store.release(pin),
+            None => self.dcache.store.release(pin),
         }
     }
 }

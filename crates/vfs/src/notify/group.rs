@@ -4,14 +4,13 @@
 //! # Kernel analogue
 //! `struct fsnotify_group` with its `idr` of watches; `inotify_fops`.
 
-use super::emit::kind;
-use super::mark::News;
+use super::Notify;
 use super::queue::Queue;
-use super::{Mark, Notify};
-use crate::file::{FileOps, Io};
-use crate::inode::Inode;
-use crate::instance::Shared;
+use crate::config::Limits;
+use crate::file_ops::{FileOps, Io};
+use crate::inode::{Inode, kind};
 use crate::lock_order::NotifyWatches;
+use crate::mark::{Listener, Mark, News};
 use crate::superblock::SuperBlock;
 use openpath_abi::Errno;
 use openpath_abi::inotify::{IN_IGNORED, IN_UNMOUNT};
@@ -53,9 +52,15 @@ impl Table {
     }
 }
 
+/// What has the watchers of a `Vfs`.
+pub(crate) trait Watchers: Send + Sync {
+    /// They.
+    fn notify(&self) -> &Notify;
+}
+
 /// One instance: its watches and what they told.
 pub(crate) struct Group {
-    vfs: Weak<Shared>,
+    vfs: Weak<dyn Watchers>,
     /// Whom instance and watches are counted for.
     uid: u32,
     table: Mutex<Table, NotifyWatches>,
@@ -67,29 +72,33 @@ impl Group {
     ///
     /// # Errors
     /// `EMFILE`: the user has as many as may be.
-    pub(super) fn new(vfs: &Arc<Shared>, uid: u32) -> Result<Arc<Self>, Errno> {
-        let limits = &vfs.config.limits;
-        if !vfs.notify.add_instance(uid, limits.max_user_instances) {
+    pub(crate) fn new<W: Watchers + 'static>(
+        vfs: &Arc<W>,
+        limits: &Limits,
+        uid: u32,
+    ) -> Result<Arc<Self>, Errno> {
+        if !vfs.notify().add_instance(uid, limits.max_user_instances) {
             return Err(Errno::EMFILE);
         }
         let group = Arc::new(Self {
-            vfs: Arc::downgrade(vfs),
+            vfs: Arc::downgrade(vfs) as Weak<dyn Watchers>,
             uid,
             table: Mutex::default(),
             queue: Queue::new(limits.max_queued_events),
         });
-        vfs.notify.register(&group);
+        vfs.notify().register(&group);
         Ok(group)
     }
 
     /// What was told.
+    #[cfg(test)]
     pub(super) fn queue(&self) -> &Queue {
         &self.queue
     }
 
     /// Goes on with the number after `last`, as after that many watches.
     #[cfg(test)]
-    pub(super) fn skip_to(&self, last: i32) {
+    pub(crate) fn skip_to(&self, last: i32) {
         self.table.lock().last = last;
     }
 
@@ -98,9 +107,9 @@ impl Group {
     ///
     /// # Errors
     /// `EEXIST` (`IN_MASK_CREATE`), `ENOSPC` (as many watches as the user may have).
-    pub(super) fn watch(
+    pub(crate) fn watch(
         self: &Arc<Self>,
-        vfs: &Shared,
+        (notify, limit): (&Notify, u32),
         inode: Arc<Inode>,
         sb: &Arc<SuperBlock>,
         arg: u32,
@@ -110,11 +119,10 @@ impl Group {
             return Ok(wd);
         }
         let wd = table.next().ok_or(Errno::ENOSPC)?;
-        let limit = vfs.config.limits.max_user_watches;
-        if !vfs.notify.add_watch(self.uid, limit) {
+        if !notify.add_watch(self.uid, limit) {
             return Err(Errno::ENOSPC);
         }
-        inode.add_mark(Mark::new(Arc::clone(self), wd, arg));
+        inode.add_mark(Mark::new(self.clone(), wd, arg));
         let sb = Arc::downgrade(sb);
         table.watches.insert(wd, Watch { inode, sb });
         Ok(wd)
@@ -124,14 +132,8 @@ impl Group {
     ///
     /// # Errors
     /// `EINVAL`: no such watch.
-    pub(super) fn unwatch(self: &Arc<Self>, wd: i32) -> Result<(), Errno> {
+    pub(crate) fn unwatch(self: &Arc<Self>, wd: i32) -> Result<(), Errno> {
         self.end(wd, None).ok_or(Errno::EINVAL)
-    }
-
-    /// Ends a watch whose inode does not know it any more, unless someone else has
-    /// (`inotify_ignored_and_remove_idr`).
-    pub(super) fn forget(self: &Arc<Self>, wd: i32) {
-        let _ended = self.end(wd, None);
     }
 
     /// Takes a watch out of the table and off its inode; `news` and `IN_IGNORED` are its last
@@ -151,7 +153,7 @@ impl Group {
     }
 
     /// Ends every watch in a tree that nobody mounts any more.
-    pub(super) fn unmounted(self: &Arc<Self>, sb: &SuperBlock) {
+    pub(crate) fn unmounted(self: &Arc<Self>, sb: &SuperBlock) {
         let here = |watch: &Watch| std::ptr::eq(watch.sb.as_ptr(), sb);
         let gone: Vec<(i32, bool)> = {
             let table = self.table.lock();
@@ -183,8 +185,19 @@ impl Group {
 
     fn uncount(&self, end: impl FnOnce(&Notify)) {
         if let Some(vfs) = self.vfs.upgrade() {
-            end(&vfs.notify);
+            end(vfs.notify());
         }
+    }
+}
+
+impl Listener for Group {
+    fn push(&self, wd: i32, mask: u32, cookie: u32, name: &[u8]) {
+        self.queue.push(wd, mask, cookie, name);
+    }
+
+    /// Unless someone else has (`inotify_ignored_and_remove_idr`).
+    fn forget(self: Arc<Self>, wd: i32) {
+        let _ended = self.end(wd, None);
     }
 }
 
@@ -195,15 +208,15 @@ impl Drop for Group {
 }
 
 /// The open file of a group: reading gives its events, closing ends it.
-pub(super) struct Instance(Arc<Group>);
+pub(crate) struct Instance(Arc<Group>);
 
 impl Instance {
-    pub(super) fn new(group: Arc<Group>) -> Self {
+    pub(crate) fn new(group: Arc<Group>) -> Self {
         Self(group)
     }
 
     /// The group.
-    pub(super) fn group(&self) -> &Arc<Group> {
+    pub(crate) fn group(&self) -> &Arc<Group> {
         &self.0
     }
 }

@@ -47,7 +47,7 @@ impl Notify {
     }
 
     /// A number that pairs the two events of a move (`fsnotify_get_cookie`); never 0.
-    pub(super) fn next_cookie(&self) -> u32 {
+    pub(crate) fn next_cookie(&self) -> u32 {
         loop {
             let cookie = self.rest.cookie.add(1).wrapping_add(1);
             if cookie != 0 {
@@ -57,7 +57,7 @@ impl Notify {
     }
 
     /// Counts one more group of this user; whether `limit` allows it.
-    pub(super) fn add_instance(&self, uid: u32, limit: u32) -> bool {
+    pub(crate) fn add_instance(&self, uid: u32, limit: u32) -> bool {
         let mut books = self.rest.books.lock();
         let counts = books.users.entry(uid).or_default();
         let allowed = counts.instances < limit;
@@ -67,7 +67,7 @@ impl Notify {
     }
 
     /// Counts one group of this user less.
-    pub(super) fn end_instance(&self, uid: u32) {
+    pub(crate) fn end_instance(&self, uid: u32) {
         let mut books = self.rest.books.lock();
         books.groups.retain(|group| group.strong_count() != 0);
         if let Some(counts) = books.users.get_mut(&uid) {
@@ -77,18 +77,18 @@ impl Notify {
     }
 
     /// Enters a group among those that are told of unmounts.
-    pub(super) fn register(&self, group: &Arc<Group>) {
+    pub(crate) fn register(&self, group: &Arc<Group>) {
         self.rest.books.lock().groups.push(Arc::downgrade(group));
     }
 
     /// The groups there are.
-    pub(super) fn groups(&self) -> Vec<Arc<Group>> {
+    pub(crate) fn groups(&self) -> Vec<Arc<Group>> {
         let books = self.rest.books.lock();
         books.groups.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Counts one more watch of this user; whether `limit` allows it.
-    pub(super) fn add_watch(&self, uid: u32, limit: u32) -> bool {
+    pub(crate) fn add_watch(&self, uid: u32, limit: u32) -> bool {
         let allowed = {
             let mut books = self.rest.books.lock();
             let counts = books.users.entry(uid).or_default();
@@ -104,7 +104,7 @@ impl Notify {
     }
 
     /// Counts `count` watches of this user less.
-    pub(super) fn end_watches(&self, uid: u32, count: u32) {
+    pub(crate) fn end_watches(&self, uid: u32, count: u32) {
         if count == 0 {
             return;
         }

@@ -5,6 +5,10 @@
 //! fsnotify with inotify as its one listener: [`Group`] is `struct fsnotify_group`, a mark is
 //! `struct fsnotify_mark`, the list on an inode is its `fsnotify_mark_connector`.
 //!
+//! These are the groups, and how news reaches them. The list on an inode is in `mark` and
+//! `inode::marks`, the events of each call in `events` and `target::events`, the calls in
+//! `ops::inotify`.
+//!
 //! # States
 //! A watch: in its group's table and on its inode -> spent (off the inode: one shot, inode gone,
 //! unmounted) -> out of the table. Whoever takes it out of the table queues its `IN_IGNORED`, so
@@ -44,18 +48,13 @@
 //! * A backend that makes a second inode for a file of which one lives splits its watchers.
 //! * A directory is not told of its entries while a `Vfs` has no pins left.
 
-mod calls;
 mod emit;
-mod events;
 mod group;
 mod limits;
-mod mark;
 mod queue;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use emit::{Scene, Through};
+pub(crate) use group::{Group, Instance, Watchers};
 pub(crate) use limits::Notify;
-pub(crate) use mark::Marks;
-
-use group::Group;
-use mark::Mark;

@@ -2,11 +2,11 @@
 //! Groups, marks and queues by themselves: limits, and what threads do to each other.
 
 use super::group::{Group, Instance};
-use super::mark::News;
 use crate::Limits;
-use crate::file::{FileOps, Io};
+use crate::file_ops::{FileOps, Io};
 use crate::inode::{Attr, Inode, InodeOps, flag};
 use crate::instance::{Shared, Vfs};
+use crate::mark::News;
 use crate::superblock::{SuperBlock, SuperBlockOps, SuperBlockOptions};
 use openpath_abi::inotify::{
     IN_ALL_EVENTS, IN_ATTRIB, IN_DELETE_SELF, IN_IGNORED, IN_MODIFY, IN_ONESHOT, IN_OPEN,
@@ -64,12 +64,20 @@ impl World {
     }
 
     fn group(&self, uid: u32) -> Instance {
-        Instance::new(Group::new(self.shared(), uid).expect("a group"))
+        Instance::new(
+            Group::new(self.shared(), &self.shared().config.limits, uid).expect("a group"),
+        )
     }
 
     fn watch(&self, of: &Instance, inode: &Arc<Inode>, mask: u32) -> Result<i32, Errno> {
         let group = of.group();
-        group.watch(self.shared(), Arc::clone(inode), &self.sb, mask)
+        let limit = self.shared().config.limits.max_user_watches;
+        group.watch(
+            (&self.shared().notify, limit),
+            Arc::clone(inode),
+            &self.sb,
+            mask,
+        )
     }
 }
 
@@ -182,7 +190,10 @@ fn limits_count_for_each_user_and_are_given_back() {
     let (world, file) = (World::new(small()), inode(mode::S_IFREG));
     let shared = world.shared();
     let (one, two) = (world.group(7), world.group(7));
-    assert_eq!(Group::new(shared, 7).err(), Some(Errno::EMFILE));
+    assert_eq!(
+        Group::new(shared, &shared.config.limits, 7).err(),
+        Some(Errno::EMFILE)
+    );
     let other = world.group(8);
     let files = [inode(mode::S_IFREG), inode(mode::S_IFREG)];
     assert_eq!(world.watch(&one, &files[0], IN_OPEN), Ok(1));
@@ -201,7 +212,7 @@ fn limits_count_for_each_user_and_are_given_back() {
     assert!(!shared.notify.is_active());
     assert_eq!(file.flags() & flag::WATCHED, 0);
     assert_eq!(Arc::strong_count(&file), 1);
-    assert!(Group::new(shared, 7).is_ok());
+    assert!(Group::new(shared, &shared.config.limits, 7).is_ok());
 }
 
 #[test]

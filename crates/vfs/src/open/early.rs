@@ -7,7 +7,8 @@
 //! `task_work`, as before Linux 6.7. Today nothing is made before the open has succeeded.
 
 use super::{OpenOp, open_file};
-use crate::file::{Fd, Making};
+use crate::file::Making;
+use crate::file_ops::Fd;
 use crate::task::Core;
 use openpath_abi::Errno;
 use openpath_sync::FileRef;

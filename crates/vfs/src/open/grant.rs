@@ -2,23 +2,25 @@
 //! What stands at the end of an open: may it be opened so, by this task (`do_open`, `may_open`,
 //! `do_dentry_open`)?
 
+use super::OpenOp;
 use super::sticky::{sticky_allows, sticky_level};
-use super::{OpenOp, QUICK, TRIED};
-use crate::device::open_device;
-use crate::explain::Check;
-use crate::file::{FileOps, Filp, Making};
+use crate::file::{Filp, Making};
+use crate::file_ops::{FileOps, QUICK, TRIED};
 use crate::inode::{Inode, Patience, SetAttr, flag};
-use crate::mount::{MountData, Writing, mflag};
+use crate::object::{MountData, mflag};
 use crate::perm::{self, MAY_WRITE};
-use crate::pipe::open_fifo;
+use crate::pipe::{End, Opener, open_fifo};
+use crate::reason::Reason;
+use crate::story::Check;
 use crate::superblock::SuperBlock;
-use crate::task::Core;
-use crate::walk::{Reason, lflag};
+use crate::target::without_privileges;
+use crate::task::{Core, Writing};
+use crate::walk::lflag;
 use openpath_abi::fcntl::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY,
     O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC,
 };
-use openpath_abi::{Errno, caps, mode};
+use openpath_abi::{Errno, mode};
 use openpath_sync::{FileRef, Pin, Sample};
 use std::sync::Arc;
 
@@ -248,7 +250,7 @@ pub(super) fn granted<'t>(
     if walked & lflag::REGULAR != 0 && inode.kind() != mode::S_IFREG {
         return Err(core.refused(Check::WantsFile, Errno::EFTYPE));
     }
-    if walked & lflag::DIRECTORY != 0 && sample.has(crate::dcache::dflag::NOT_DIR) {
+    if walked & lflag::DIRECTORY != 0 && sample.has(crate::object::dflag::NOT_DIR) {
         return Err(core.refused(Check::WantsDirectory, Errno::ENOTDIR));
     }
     let truncates = !created && op.has(O_TRUNC) && inode.kind() == mode::S_IFREG;
@@ -364,7 +366,7 @@ type Own = Option<Arc<Box<dyn FileOps>>>;
 ///
 /// # Errors
 /// `ETXTBSY`, `EROFS` (mount), `EAGAIN` or `EINTR` (somebody has a lease), `ENXIO` (socket), what
-/// the backend meets, or the FIFO ([`open_fifo`]) or device ([`open_device`]).
+/// the backend meets, or the FIFO ([`open_fifo`]) or device (`Devices::open`).
 #[inline(always)]
 fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
     let store = &core.vfs.dcache.store;
@@ -391,12 +393,31 @@ fn open_inode(core: &Core, pin: &Pin, flags: u32) -> Result<Own, Errno> {
         return Ok(own.map(Arc::new));
     }
     let own: Box<dyn FileOps> = match inode.kind() {
-        mode::S_IFIFO => Box::new(open_fifo(core, inode, asked)?),
-        mode::S_IFCHR | mode::S_IFBLK => open_device(core, inode, flags)?,
+        mode::S_IFIFO => Box::new(open_end(core, inode, asked)?),
+        mode::S_IFCHR | mode::S_IFBLK => {
+            let cred = Arc::clone(&core.cred());
+            core.vfs.devices.open(inode, flags, &cred, &core.sleeper)?
+        }
         // A socket is bound or connected to, not opened.
         _ => return Err(Errno::ENXIO),
     };
     Ok(Some(Arc::new(own)))
+}
+
+/// Opens a FIFO; with [`TRIED`] not where it would wait for a peer.
+///
+/// # Errors
+/// Those of [`open_fifo`]; `EAGAIN` (it would wait, and is only tried).
+fn open_end(core: &Core, inode: &Inode, flags: u32) -> Result<End, Errno> {
+    let cred = core.cred();
+    let opener = Opener {
+        books: &core.vfs.pipes,
+        limits: &core.vfs.config.limits,
+        cred: &cred,
+        sleeper: (flags & TRIED == 0).then_some(&core.sleeper),
+    };
+    let end = open_fifo(&inode.rare().pipe, flags, opener)?;
+    end.ok_or_else(|| core.give_up(Reason::Peer))
 }
 
 /// The flags of an inode whose backend is asked at an open with these flags.
@@ -450,18 +471,4 @@ fn truncate(core: &Core, file: &Filp<'_>) -> Result<(), Errno> {
         ..SetAttr::default()
     };
     target.setattr(&change)
-}
-
-/// The mode without set-id bits, if a change of data by this task drops them (`file_remove_privs`).
-pub(crate) fn without_privileges(core: &Core, inode: &Inode) -> Option<u32> {
-    let bits = inode.mode();
-    if bits & mode::S_IFMT != mode::S_IFREG || core.cred().capable(caps::CAP_FSETID) {
-        return None;
-    }
-    let mut kept = bits & !mode::S_ISUID;
-    let executable_by_group = bits & 0o010 != 0;
-    if bits & mode::S_ISGID != 0 && (executable_by_group || !core.cred().in_group(inode.ids().1)) {
-        kept &= !mode::S_ISGID;
-    }
-    (kept != bits).then_some(kept)
 }

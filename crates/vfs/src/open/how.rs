@@ -3,6 +3,7 @@
 //! `build_open_flags`).
 
 use crate::config::Profile;
+use crate::file_ops::{QUICK, TRIED};
 use crate::perm::{MAY_APPEND, MAY_READ, MAY_WRITE};
 use crate::walk::lflag;
 use openpath_abi::fcntl::{
@@ -40,12 +41,6 @@ const VALID: u32 = O_ACCMODE
 
 /// Flags that mean something with `O_PATH`.
 const VALID_WITH_PATH: u32 = O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
-
-/// Not to wait: what the file's backend is asked, it is asked with [`crate::Patience::Cached`].
-/// Ours alone, and gone once the file is open.
-pub(crate) const QUICK: u32 = 1 << 31;
-/// Opened as with `O_NONBLOCK`, which the file does not keep. Ours alone, as [`QUICK`] is.
-pub(crate) const TRIED: u32 = 1 << 30;
 
 /// An open, decided as far as its arguments decide it (`struct open_flags`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,13 +2,15 @@
 //! The last component of an open (`open_last_lookups`, `lookup_open`).
 
 use super::OpenOp;
-use crate::acl::new_file;
-use crate::dcache::{Kind, dflag};
-use crate::explain::{Check, Would};
+use crate::book::Kind;
 use crate::inode::{Inode, NewInode, flag};
-use crate::mount::Writing;
-use crate::perm::{self, MAY_EXEC, MAY_WRITE};
-use crate::walk::{Fail, Last, LastKind, LockedDir, Reason, Spot, Text, Walk, lflag};
+use crate::object::dflag;
+use crate::path::Spot;
+use crate::perm::{self, MAY_EXEC, MAY_WRITE, new_file};
+use crate::reason::Reason;
+use crate::story::{Check, Would};
+use crate::task::Writing;
+use crate::walk::{Fail, Last, LastKind, LockedDir, Text, Walk, lflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_CREAT;
 use openpath_sync::{Pin, Sample};

@@ -19,18 +19,19 @@ mod tmpfile;
 mod told;
 mod tried;
 
-pub(crate) use grant::without_privileges;
-pub(crate) use how::{OpenOp, QUICK, TRIED};
+pub(crate) use how::OpenOp;
 pub(crate) use told::{lenient_op, strict_op, told};
 
-use crate::config::Tuning;
-use crate::file::{Fd, Filp};
-use crate::task::{At, Core, Task};
+use crate::file::{At, Filp};
+use crate::file_ops::Fd;
+use crate::task::{Core, Task};
 use crate::tenant::count;
-use crate::walk::plain::{self, Plain};
-use crate::walk::{self, Fail, Mode, Text, Walk};
+use crate::walk::{
+    self, Fail, Mode, Text, Walk,
+    plain::{self, Plain},
+};
 use openpath_abi::fcntl::{
-    AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_PATH, O_TMPFILE_ONLY, O_TRUNC, O_WRONLY,
+    AT_FDCWD, O_CLOEXEC, O_CREAT, O_PATH, O_TMPFILE_ONLY, O_TRUNC, O_WRONLY,
 };
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, OpenHow};
@@ -184,15 +185,6 @@ fn open_file(core: &Core, dirfd: Fd, path: &[u8], op: &OpenOp) -> Result<Fd, Err
 
 /// What an open with one of these does is not undone by closing it again, or is no plain open.
 const LASTING: u32 = O_TRUNC | O_TMPFILE_ONLY | O_PATH;
-
-/// An open with all of these looks for its file with the directory locked, even if it is cached.
-pub(crate) fn locked_look(tuning: &Tuning) -> u32 {
-    if tuning.create_looks_first {
-        O_CREAT | O_EXCL
-    } else {
-        O_CREAT
-    }
-}
 
 /// Opens by a full walk, with the descriptor reserved: what is not cached, not plain, or to be
 /// made.

@@ -6,7 +6,7 @@
 //! of the path that led to it, with the permissions that it has now.
 
 use super::{OpenOp, do_open, how};
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::Errno;

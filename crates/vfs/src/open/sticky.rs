@@ -4,8 +4,8 @@
 //! # Kernel analogue
 //! `may_create_in_sticky`; `fs.protected_regular`, `fs.protected_fifos`.
 
-use crate::explain::Check;
 use crate::inode::Inode;
+use crate::story::Check;
 use crate::task::Core;
 use openpath_abi::{Errno, mode};
 use openpath_sync::Pin;

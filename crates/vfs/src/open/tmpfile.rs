@@ -2,13 +2,12 @@
 //! Files without a name: `O_TMPFILE` (`do_tmpfile`, `vfs_tmpfile`).
 
 use super::{OpenOp, grant};
-use crate::acl::new_file;
-use crate::dcache::Kind;
-use crate::explain::{Check, Would};
-use crate::file::Filp;
+use crate::book::Kind;
+use crate::file::{At, Filp};
 use crate::inode::{NewInode, flag};
-use crate::perm::{self, MAY_EXEC, MAY_WRITE};
-use crate::task::{At, Core};
+use crate::perm::{self, MAY_EXEC, MAY_WRITE, new_file};
+use crate::story::{Check, Would};
+use crate::task::Core;
 use crate::walk::{self, lflag};
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_EXCL;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An open that is explained: up to what would change something, and no further.
 
-use super::how::{self, OpenOp, QUICK};
+use super::how::{self, OpenOp};
 use super::{admit, grant, reach, tmpfile};
-use crate::device::driver_of;
-use crate::explain::{Check, Step, Would};
-use crate::file::Fd;
+use crate::file::At;
+use crate::file_ops::Fd;
+use crate::file_ops::QUICK;
 use crate::inode::{Inode, flag};
+use crate::path::Spot;
 use crate::pipe::would_meet;
-use crate::task::{At, Core};
-use crate::walk::{self, Fail, Mode, Reason, Spot};
+use crate::reason::Reason;
+use crate::story::{Check, Step, Would};
+use crate::task::Core;
+use crate::walk::{self, Fail, Mode};
 use openpath_abi::fcntl::{O_DIRECT, O_PATH, O_TMPFILE_ONLY};
 use openpath_abi::{Errno, OpenHow, mode as kinds};
 use openpath_sync::Pin;
@@ -132,8 +135,8 @@ fn would_open(core: &Core, pin: &Pin, ended: grant::Ended, op: &OpenOp) -> Resul
 /// `ENXIO`, `ENODEV`, `EINVAL`, as for an open; a driver is not asked.
 fn would_wait(core: &Core, inode: &Inode, flags: u32) -> Result<bool, Errno> {
     match inode.kind() {
-        kinds::S_IFIFO => would_meet(inode, flags),
-        kinds::S_IFCHR | kinds::S_IFBLK => driver_of(core, inode).map(|_| false),
+        kinds::S_IFIFO => would_meet(&inode.rare().pipe, flags),
+        kinds::S_IFCHR | kinds::S_IFBLK => core.vfs.devices.driver_of(inode).map(|_| false),
         _ => Err(Errno::ENXIO),
     }
 }

@@ -8,10 +8,10 @@
 //!     Its open is given up instead ([`Reason::Peer`]).
 
 use super::{do_open, how};
-use crate::file::Fd;
+use crate::file_ops::Fd;
+use crate::reason::Reason;
 use crate::task::Task;
 use crate::tried::TryError;
-use crate::walk::Reason;
 use openpath_abi::fcntl::{AT_FDCWD, O_CREAT, O_TMPFILE_ONLY, O_TRUNC};
 use openpath_abi::{Errno, OpenHow};
 

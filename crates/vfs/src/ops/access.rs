@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! May the caller? access(2), faccessat(2), faccessat2(2).
 
+use super::at_lookup;
 use super::resolve;
-use super::target::at_lookup;
 use crate::cred::Cred;
-use crate::explain::Check;
-use crate::file::Fd;
-use crate::mount::mflag;
+use crate::file_ops::Fd;
+use crate::object::mflag;
 use crate::perm;
+use crate::story::Check;
 use crate::task::Task;
 use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::AT_FDCWD;

@@ -11,11 +11,12 @@
 //! R1. A directory's new mode, owner or access control list may change who can search it: the
 //!     change runs inside a `DirChange`, and the entry says afterwards whether walks must ask.
 
+use super::at_lookup;
 use super::resolve;
-use super::target::{Target, at_lookup};
 use crate::cred::Cred;
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::SetAttr;
+use crate::target::Target;
 use crate::task::Task;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::mode::{S_IALLUGO, S_IFLNK, S_ISGID, S_ISUID, S_IXGRP};

@@ -10,7 +10,7 @@
 //! R2. What others move meanwhile is no failure, as it is to openat2(2) (`EAGAIN`): a walk that
 //!     went up asks where it is, and begins again where that is not beneath.
 
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::task::Task;
 use crate::tried::TryError;
 use crate::walk::lflag;

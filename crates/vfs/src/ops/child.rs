@@ -5,10 +5,11 @@
 //! R1. An entry taken out of sight is buried when no lock is held: what goes with it may be much.
 
 use super::Held;
-use crate::dcache::dflag;
 use crate::inode::flag;
-use crate::mount::Writing;
-use crate::walk::{LockedDir, Spot};
+use crate::object::dflag;
+use crate::path::Spot;
+use crate::task::Writing;
+use crate::walk::LockedDir;
 use openpath_abi::Errno;
 
 impl Held<'_> {

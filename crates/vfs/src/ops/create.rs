@@ -10,15 +10,14 @@
 //! the operation's own -> backend.
 
 use super::{Held, Parent, resolve_parent};
-use crate::acl::new_file;
-use crate::dcache::Kind;
-use crate::file::Fd;
+use crate::book::Kind;
+use crate::file::At;
+use crate::file_ops::Fd;
 use crate::inode::{Inode, NewInode};
-use crate::mount::Writing;
 use crate::open::check_path;
-use crate::perm;
+use crate::perm::{self, new_file};
 use crate::superblock::SuperBlock;
-use crate::task::{At, Core, Task};
+use crate::task::{Core, Task, Writing};
 use crate::walk::{Last, LastKind};
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::mode::{S_IALLUGO, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};

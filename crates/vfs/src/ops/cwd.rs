@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a task is: getcwd(2), chdir(2), fchdir(2), chroot(2); and what a place is called.
+//! Where a task is: getcwd(2), chdir(2), fchdir(2), chroot(2).
 //!
 //! # Kernel analogue
-//! `prepend_path`, `d_path`, `set_fs_pwd`, `set_fs_root`.
+//! `set_fs_pwd`, `set_fs_root`.
 
 use super::{Held, resolve};
-use crate::dcache::dflag;
-use crate::file::Fd;
+use crate::file::At;
+use crate::file_ops::Fd;
+use crate::path::Spot;
 use crate::perm::{self, MAY_EXEC};
-use crate::task::{At, Core, Task};
-use crate::walk::{Spot, lflag};
+use crate::task::{Core, Place, Task};
+use crate::walk::lflag;
 use openpath_abi::limits::PATH_MAX;
 use openpath_abi::{Errno, caps};
 use openpath_sync::Pin;
@@ -118,80 +119,4 @@ fn pin(core: &Core, spot: Spot) -> Result<Pin, Errno> {
     core.pins
         .pin_now(spot.mount, spot.dentry)
         .ok_or(Errno::ENOMEM)
-}
-
-/// What `spot`, which something holds, is called from the task's root; from the top of what it is
-/// in, if the root does not lead there.
-pub(crate) fn path_of(core: &Core, spot: Spot) -> Vec<u8> {
-    Place::of(core, spot).path
-}
-
-/// What a place is called, as it was at one moment.
-pub(super) struct Place {
-    pub(super) path: Vec<u8>,
-    /// The task's root leads there.
-    pub(super) reachable: bool,
-    /// Its name is gone.
-    deleted: bool,
-}
-
-impl Place {
-    /// What `spot`, which something holds, is called from the root of `core`'s task.
-    pub(super) fn of(core: &Core, spot: Spot) -> Self {
-        let (moves, mounts) = (&core.vfs.renames, &core.vfs.mounts.changes);
-        loop {
-            let seen = (moves.sample_steady(), mounts.sample_steady());
-            if let Some(place) = Self::look(core, spot)
-                && moves.still(seen.0)
-                && mounts.still(seen.1)
-            {
-                return place;
-            }
-            openpath_sync::relax();
-        }
-    }
-
-    /// One attempt; `None` if an entry changed meanwhile.
-    fn look(core: &Core, spot: Spot) -> Option<Self> {
-        let (dcache, mounts) = (&core.vfs.dcache, &core.vfs.mounts);
-        let root = core.root.get();
-        let flags = |dentry: u32| dcache.at(dentry).word().sample();
-        let own = flags(spot.dentry);
-        // From the place up, so the last name comes first.
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        let mut at = spot;
-        let reachable = loop {
-            if at == root {
-                break true;
-            }
-            if at.dentry == mounts.at(at.mount).root.get() {
-                match mounts.below(at.mount) {
-                    Some((mount, dentry)) => at = Spot { mount, dentry },
-                    None => break false,
-                }
-                continue;
-            }
-            if flags(at.dentry).has(dflag::ROOT) {
-                // Moved out of what its mount shows: no name means anything there.
-                names.clear();
-                break false;
-            }
-            let (name, parent) = dcache.name_of(at.dentry)?;
-            names.push(name);
-            at.dentry = parent;
-        };
-        let mut path = Vec::new();
-        for name in names.iter().rev() {
-            path.push(b'/');
-            path.extend_from_slice(name);
-        }
-        if path.is_empty() {
-            path.push(b'/');
-        }
-        Some(Self {
-            path,
-            reachable,
-            deleted: own.has(dflag::UNHASHED) && !own.has(dflag::ROOT),
-        })
-    }
 }

@@ -6,12 +6,12 @@
 //! the backend has at position `n - 2`. An entry carries the cookie of what follows it. Who has met
 //! the end stays there, whatever comes later, until he seeks.
 
-use super::target::Target;
-use crate::dcache::dflag;
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::flag;
+use crate::object::dflag;
+use crate::path::Spot;
+use crate::target::Target;
 use crate::task::Task;
-use crate::walk::Spot;
 use openpath_abi::{Errno, dirent};
 
 /// One entry of a directory (`struct linux_dirent64`).

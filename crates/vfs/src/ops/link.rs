@@ -9,7 +9,7 @@
 
 use super::create::{Place, Slash, make_name};
 use super::{Held, resolve};
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::{Inode, flag};
 use crate::perm::{self, MAY_READ, MAY_WRITE};
 use crate::task::{Core, Task};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The path calls besides open, a file for each family; all are methods of [`crate::Task`].
+//! The calls besides open and those on data and descriptor tables, a file for each family; all are
+//! methods of [`crate::Task`].
 //!
-//! Each goes through the same gates: the path is copied (`check_path`), walked ([`resolve`] or
-//! [`resolve_parent`]), the mount is asked for writing ([`Held::begin_write`]), the directory or
+//! Those on paths go through the same gates: the path is copied (`check_path`), walked ([`resolve`]
+//! or [`resolve_parent`]), the mount is asked for writing ([`Held::begin_write`]), the directory or
 //! file is locked, permissions are asked, and then the backend does it and the dentry cache
 //! follows.
 
@@ -13,13 +14,19 @@ mod child;
 mod create;
 mod cwd;
 mod dir;
+mod fcntl;
 mod fs;
+mod inotify;
+mod leases;
 mod link;
+mod locks;
 mod mounts;
+mod owner;
+mod pipe;
 mod readlink;
 mod rename;
+mod running;
 mod stat;
-mod target;
 mod times;
 mod tried;
 mod truncate;
@@ -27,17 +34,22 @@ mod unlink;
 mod xattr;
 
 pub use beneath::Beneath;
-pub(crate) use cwd::path_of;
 pub use dir::DirEntry;
+pub use leases::LeaseInfo;
+pub use locks::{LockFace, LockWait};
 pub use mounts::{LSMT_ROOT, MountAttr};
-pub(crate) use target::{Target, at_lookup};
+pub use running::Running;
 
+use crate::file::At;
 use crate::inode::Inode;
-use crate::mount::MountData;
+use crate::object::MountData;
 use crate::open::check_path;
-use crate::task::{At, Core};
-use crate::walk::{self, Last, Spot, lflag};
+use crate::path::Spot;
+use crate::target::Target;
+use crate::task::Core;
+use crate::walk::{self, Last, lflag};
 use openpath_abi::Errno;
+use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_sync::{Pin, Sample};
 
 /// A place that a walk ended at, pinned until this is dropped (`struct path` with its references).
@@ -175,4 +187,45 @@ pub(crate) fn resolve_parent<'t>(
         last,
         name,
     })
+}
+
+impl Parent<'_> {
+    /// Whether a rule of the mount has the name stay, as a mount point stays. Held: the directory's
+    /// names.
+    ///
+    /// # Errors
+    /// Those of [`Held::mount`].
+    pub(crate) fn has_to_stay(&self, core: &Core) -> Result<bool, Errno> {
+        let (mount, spot) = (self.dir.mount()?, self.dir.spot());
+        Ok(core.has_to_stay(spot.mount, mount, spot.dentry, &self.name))
+    }
+}
+
+impl Held<'_> {
+    /// What is there.
+    ///
+    /// # Errors
+    /// `ENOENT` if it is a name without an inode.
+    #[inline(always)]
+    pub(crate) fn target(&self) -> Result<Target<'_>, Errno> {
+        Ok(Target {
+            core: self.core,
+            inode: self.inode()?,
+            mount: self.mount()?,
+            spot: self.spot(),
+        })
+    }
+}
+
+/// How a call with these `AT_*` flags walks.
+#[inline(always)]
+pub(crate) fn at_lookup(at_flags: u32) -> u32 {
+    let mut lookup = 0;
+    if at_flags & AT_SYMLINK_NOFOLLOW == 0 {
+        lookup |= lflag::FOLLOW;
+    }
+    if at_flags & AT_EMPTY_PATH != 0 {
+        lookup |= lflag::EMPTY;
+    }
+    lookup
 }

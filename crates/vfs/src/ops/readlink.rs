@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a symbolic link says: readlink(2), readlinkat(2).
 
-use super::{Target, resolve};
-use crate::file::Fd;
+use super::resolve;
+use crate::file_ops::Fd;
 use crate::inode::{Patience, flag};
+use crate::reason::Reason;
+use crate::target::Target;
 use crate::task::Task;
-use crate::walk::{Reason, lflag};
+use crate::walk::lflag;
 use openpath_abi::fcntl::AT_FDCWD;
 use openpath_abi::{Errno, mode};
 

@@ -18,12 +18,12 @@
 use super::child::bury;
 use super::unlink::remove_dir_entry;
 use super::{Held, Parent, resolve_parent};
-use crate::acl::{NewFile, new_file};
-use crate::dcache::{NewName, dflag};
-use crate::file::Fd;
+use crate::dcache::NewName;
+use crate::file_ops::Fd;
 use crate::inode::{Inode, NewInode, Rename};
 use crate::lock_order::{InodeNames, RenameTopology};
-use crate::perm::{self, MAY_WRITE};
+use crate::object::dflag;
+use crate::perm::{self, MAY_WRITE, NewFile, new_file};
 use crate::task::{Core, Task};
 use crate::tenant::TenantRef;
 use crate::walk::LastKind;
@@ -310,7 +310,11 @@ fn carry_out(
     let crosses = from.dir.spot().dentry != to.dir.spot().dentry;
     permitted(core, from, to, pair, how, crosses)?;
     let _locked = lock_moved(source, target, how, crosses, waits)?;
+    let over = target.is_some() && to.has_to_stay(core)?;
     if pair.source.is_mountpoint() || pair.target.as_ref().is_some_and(Held::is_mountpoint) {
+        return Err(Errno::EBUSY.into());
+    }
+    if over || from.has_to_stay(core)? {
         return Err(Errno::EBUSY.into());
     }
     let (old_dir, new_dir) = (from.dir.inode()?, to.dir.inode()?);

@@ -6,12 +6,14 @@
 //!     allocated and no lock is taken. They are read once, so that all of an answer belongs to one
 //!     moment.
 
+use super::at_lookup;
 use super::resolve;
-use super::target::{Target, at_lookup};
 use crate::config::Profile;
-use crate::file::Fd;
+use crate::file::At;
+use crate::file_ops::Fd;
 use crate::inode::{Attr, Patience, flag};
-use crate::task::{At, Task};
+use crate::target::Target;
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::fcntl::{
     AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_STATX_SYNC_TYPE, AT_SYMLINK_NOFOLLOW,

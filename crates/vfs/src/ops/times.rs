@@ -4,13 +4,15 @@
 //! # Kernel analogue
 //! `do_utimes`, `vfs_utimes`, `may_setattr`.
 
+use super::at_lookup;
 use super::attr::ANONYMOUS;
 use super::resolve;
-use super::target::{FIXED, Target, at_lookup};
-use crate::file::Fd;
+use crate::file::At;
+use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
-use crate::task::{At, Task};
+use crate::target::{FIXED, Target};
+use crate::task::Task;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use openpath_abi::time::NSEC_PER_SEC;
 use openpath_abi::{Errno, TimeSet, Timespec};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls on paths that never wait, besides open.
 
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::task::Task;
 use crate::tried::TryError;
 use crate::walk::lflag;

@@ -9,12 +9,13 @@
 //!     has blocks, as tmpfs does.
 
 use super::resolve;
-use super::target::Target;
 use crate::config::Profile;
-use crate::file::Fd;
+use crate::file::At;
+use crate::file_ops::Fd;
 use crate::inode::{SetAttr, flag};
 use crate::perm::{self, MAY_WRITE};
-use crate::task::{At, Task};
+use crate::target::Target;
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::{Errno, mode};
 

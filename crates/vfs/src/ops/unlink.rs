@@ -12,10 +12,11 @@ use super::child::bury;
 use super::rename::Stop;
 use super::{Held, Parent, resolve_parent};
 use crate::dcache::Dcache;
-use crate::file::Fd;
+use crate::file::At;
+use crate::file_ops::Fd;
 use crate::inode::{Inode, flag};
 use crate::perm;
-use crate::task::{At, Core, Task};
+use crate::task::{Core, Task};
 use crate::walk::LastKind;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_REMOVEDIR;
@@ -47,7 +48,7 @@ impl Task {
     /// `ENOTEMPTY` (`..`), `EBUSY` (`/`); `EROFS`; `ENOENT`, `ENAMETOOLONG`; without
     /// `AT_REMOVEDIR`, for a slash after the name, `EISDIR` or `ENOTDIR`; `EACCES`, `EPERM` (sticky
     /// directory, append-only or immutable file or directory); `ENOTDIR`, `EISDIR`; `EBUSY`
-    /// (something is mounted on it); `EINTR` (while a
+    /// (something is mounted on it, or a rule has it stay); `EINTR` (while a
     /// delegation was asked for); `ENOTEMPTY` and what else the backend meets.
     pub fn unlinkat(&self, dirfd: Fd, path: &[u8], flags: u32) -> Result<(), Errno> {
         self.unlinkat_by(dirfd, path, flags, 0)
@@ -176,7 +177,7 @@ fn unlink_locked(core: &Core, victim: &Victim<'_, '_>, inode: &Inode) -> Result<
     let sb = &parent.dir.mount()?.sb;
     perm::may_delete(&core.cred(), sb, dir, inode, false)?;
     let _file = inode.lock_names_nested();
-    if entry.is_mountpoint() {
+    if entry.is_mountpoint() || parent.has_to_stay(core)? {
         return Err(Errno::EBUSY);
     }
     core.try_break(dir)?;
@@ -201,7 +202,7 @@ fn rmdir_locked(core: &Core, victim: &Victim<'_, '_>) -> Result<(), Stop> {
             None => return Err(Stop::Busy(Arc::clone(&inode))),
         },
     };
-    if entry.is_mountpoint() {
+    if entry.is_mountpoint() || parent.has_to_stay(core)? {
         return Err(Errno::EBUSY.into());
     }
     core.try_break(dir)?;

@@ -31,7 +31,7 @@ struct Pages {
 pub(crate) struct Books(Mutex<Pages, PipeBooks>);
 
 /// A pipe's capacity in slots, counted for a user until it is dropped.
-pub(super) struct Share {
+pub(crate) struct Share {
     books: Arc<Books>,
     user: u32,
     slots: u32,
@@ -79,7 +79,7 @@ impl Books {
     ///
     /// # Errors
     /// `ENOMEM`: the user has as much as may be, or the `Vfs` has.
-    pub(super) fn share(self: &Arc<Self>, cred: &Cred, limits: &Limits) -> Result<Share, Errno> {
+    pub(crate) fn share(self: &Arc<Self>, cred: &Cred, limits: &Limits) -> Result<Share, Errno> {
         let bound = cred.capable(caps::CAP_SYS_RESOURCE);
         let most = (limits.pipe_max_size >> 12).max(1);
         let mut slots = if bound { SLOTS } else { SLOTS.min(most) };

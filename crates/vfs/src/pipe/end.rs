@@ -6,7 +6,7 @@
 
 use super::ring::{Content, Rest};
 use super::{Pipe, State};
-use crate::file::{FileOps, Io, RWF_COMMON};
+use crate::file_ops::{FileOps, Io, RWF_COMMON};
 use openpath_abi::Errno;
 use openpath_abi::falloc::RWF_NOWAIT;
 use openpath_abi::fcntl::O_DIRECT;

@@ -5,6 +5,9 @@
 //! `struct pipe_inode_info` and `pipefifo_fops`: like there, a FIFO's pipe is the core's and no
 //! backend hears of its data.
 //!
+//! These are the pipe and its ends. An open of a FIFO begins in `open::grant`, pipe2(2) is in
+//! `ops::pipe`, and what sendfile(2) puts into a pipe in `io::splice`.
+//!
 //! # States
 //! None -> made by the first open of the inode -> kept by the ends that are open, and by openers
 //! that wait for a peer -> gone with the last of them, and what nobody read with it.
@@ -34,7 +37,6 @@
 //!   are the signals of `O_ASYNC`.
 //! * There is no splice(2), tee(2) or vmsplice(2), and no watch queue (`O_NOTIFICATION_PIPE`).
 
-mod anonymous;
 mod books;
 mod end;
 mod open;
@@ -44,7 +46,8 @@ mod splice;
 
 pub(crate) use books::Books;
 pub(crate) use end::End;
-pub(crate) use open::{InodePipe, open_fifo, would_meet};
+pub(crate) use open::{InodePipe, Opener, open_fifo, would_meet};
+pub(crate) use ring::SLOT;
 
 use crate::lock_order::PipeState;
 use books::Share;
@@ -103,6 +106,14 @@ impl Pipe {
             state: Mutex::new(state),
             anonymous,
         })
+    }
+
+    /// Both ends of a new pipe without a name: what reads, and what writes.
+    pub(crate) fn ends(share: Share) -> (End, End) {
+        let pipe = Self::new(share, true);
+        pipe.state.lock().enter(true, true);
+        let read_end = End::new(Arc::clone(&pipe), true, false, 0);
+        (read_end, End::new(pipe, false, true, 0))
     }
 }
 

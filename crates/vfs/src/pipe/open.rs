@@ -11,11 +11,9 @@
 
 use super::end::End;
 use super::{Books, Pipe};
-use crate::inode::Inode;
+use crate::config::Limits;
+use crate::cred::Cred;
 use crate::lock_order::InodePipes;
-use crate::open::TRIED;
-use crate::task::Core;
-use crate::walk::Reason;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use openpath_sync::{Mutex, Sleeper, Wake};
@@ -24,29 +22,41 @@ use std::sync::{Arc, Weak};
 /// The pipe of an inode, for as long as somebody has it open (`i_pipe`).
 pub(crate) type InodePipe = Mutex<Weak<Pipe>, InodePipes>;
 
-/// Opens a FIFO; with [`TRIED`] not where it would wait for a peer.
+/// For whom a FIFO is opened, and where its capacity is counted.
+#[derive(Clone, Copy)]
+pub(crate) struct Opener<'a> {
+    pub(crate) books: &'a Arc<Books>,
+    pub(crate) limits: &'a Limits,
+    pub(crate) cred: &'a Cred,
+    /// Who waits for a peer; `None`: nobody.
+    pub(crate) sleeper: Option<&'a Sleeper>,
+}
+
+/// Opens a FIFO, whose inode keeps its pipe at `place`; `None` where it would wait for a peer, and
+/// nobody waits.
 ///
 /// # Errors
 /// `ENOMEM` (the user has as many pages of pipes as may be), `EINVAL` (neither for reading nor for
-/// writing), `ENXIO` (only for writing, without waiting, and nobody reads), `EAGAIN` (it would
-/// wait, and is only tried), `EINTR` (while it waited for a peer).
-pub(crate) fn open_fifo(core: &Core, inode: &Inode, flags: u32) -> Result<End, Errno> {
-    let pipe = pipe_of(core, inode)?;
-    let sleeper = (flags & TRIED == 0).then_some(&core.sleeper);
-    let joined = join(pipe, flags, sleeper)?;
-    joined.ok_or_else(|| core.give_up(Reason::Peer))
+/// writing), `ENXIO` (only for writing, without waiting, and nobody reads), `EINTR` (while it
+/// waited for a peer).
+pub(crate) fn open_fifo(
+    place: &InodePipe,
+    flags: u32,
+    opener: Opener<'_>,
+) -> Result<Option<End>, Errno> {
+    join(pipe_at(place, opener)?, flags, opener.sleeper)
 }
 
 /// The pipe of the inode, made if nobody has it open.
 ///
 /// # Errors
 /// `ENOMEM`.
-fn pipe_of(core: &Core, inode: &Inode) -> Result<Arc<Pipe>, Errno> {
-    let mut place = inode.rare().pipe.lock();
+fn pipe_at(place: &InodePipe, opener: Opener<'_>) -> Result<Arc<Pipe>, Errno> {
+    let mut place = place.lock();
     if let Some(pipe) = place.upgrade() {
         return Ok(pipe);
     }
-    let share = Books::share(&core.vfs.pipes, &core.cred(), &core.vfs.config.limits)?;
+    let share = opener.books.share(opener.cred, opener.limits)?;
     let pipe = Pipe::new(share, false);
     *place = Arc::downgrade(&pipe);
     Ok(pipe)
@@ -79,9 +89,9 @@ fn is_alone(sides: (bool, bool), readers: bool, writers: bool) -> bool {
 /// # Errors
 /// As [`open_fifo`], but for what it uses.
 #[cold]
-pub(crate) fn would_meet(inode: &Inode, flags: u32) -> Result<bool, Errno> {
+pub(crate) fn would_meet(place: &InodePipe, flags: u32) -> Result<bool, Errno> {
     let sides = sides(flags)?;
-    let pipe = inode.rare().pipe.lock().upgrade();
+    let pipe = place.lock().upgrade();
     let (readers, writers) = pipe.map_or((false, false), |pipe| {
         let state = pipe.state.lock();
         (state.readers != 0, state.writers != 0)

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 
 /// The most bytes of a slot.
-pub(super) const SLOT: usize = 4096;
+pub(crate) const SLOT: usize = 4096;
 
 /// What a slot holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,8 @@
 
 use super::end::End;
 use super::ring::SLOT;
-use crate::file::Filp;
+use crate::config::Limits;
+use crate::cred::Cred;
 use openpath_abi::{Errno, caps};
 
 /// The most slots there can be: what the kernel can allocate a ring for.
@@ -23,34 +24,23 @@ fn slots_for(bytes: u32) -> Result<u32, Errno> {
     Ok(bytes.div_ceil(SLOT as u32).max(1).next_power_of_two())
 }
 
-impl Filp<'_> {
-    /// The end of a pipe that it is.
-    pub(crate) fn pipe_end(&self) -> Option<&End> {
-        self.own_ops()?.as_any().downcast_ref()
+impl End {
+    /// How many bytes the pipe has room for.
+    pub(crate) fn size(&self) -> u64 {
+        let slots = self.pipe().state.lock().share.slots();
+        u64::from(slots) * SLOT as u64
     }
 
-    /// `F_GETPIPE_SZ`.
+    /// Makes room for so many bytes, rounded up, on behalf of `cred`; how many there is room for.
     ///
     /// # Errors
-    /// `EBADF`: it is no pipe.
-    pub(crate) fn pipe_size(&self) -> Result<u64, Errno> {
-        let end = self.pipe_end().ok_or(Errno::EBADF)?;
-        let slots = end.pipe().state.lock().share.slots();
-        Ok(u64::from(slots) * SLOT as u64)
-    }
-
-    /// `F_SETPIPE_SZ`.
-    ///
-    /// # Errors
-    /// `EBADF` (no pipe), `EINVAL` (more than 2 GiB), `EPERM` (more than before and than
-    /// `pipe_max_size`), `ENOMEM` (more than there can be), `EBUSY` (more is in use), `EPERM` (more
-    /// than before, and than the user may have).
-    pub(crate) fn set_pipe_size(&self, bytes: u32) -> Result<u64, Errno> {
-        let end = self.pipe_end().ok_or(Errno::EBADF)?;
+    /// `EINVAL` (more than 2 GiB), `EPERM` (more than before and than `pipe_max_size`), `ENOMEM`
+    /// (more than there can be), `EBUSY` (more is in use), `EPERM` (more than before, and than the
+    /// user may have).
+    pub(crate) fn set_size(&self, bytes: u32, cred: &Cred, limits: &Limits) -> Result<u64, Errno> {
         let slots = slots_for(bytes)?;
         let size = u64::from(slots) * SLOT as u64;
-        let (cred, limits) = (self.core.cred(), &self.core.vfs.config.limits);
-        let mut state = end.pipe().state.lock();
+        let mut state = self.pipe().state.lock();
         let grows = slots > state.share.slots();
         if grows && size > u64::from(limits.pipe_max_size) && !cred.capable(caps::CAP_SYS_RESOURCE)
         {
@@ -62,7 +52,7 @@ impl Filp<'_> {
         if (slots as usize) < state.ring.slots() + state.reserved {
             return Err(Errno::EBUSY);
         }
-        state.share.resize(slots, &cred, limits)?;
+        state.share.resize(slots, cred, limits)?;
         let wake = state.settle();
         drop(state);
         drop(wake);

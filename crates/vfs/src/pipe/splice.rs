@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a file into a pipe: sendfile(2).
+//! Slots of a pipe that are reserved before they are filled.
 //!
 //! # Kernel analogue
-//! `splice_file_to_pipe`, `wait_for_space`, `shmem_file_splice_read`, `copy_splice_read`.
-//!
-//! # Rules
-//! R1. Slots are reserved before the file is read, so that what was read has a place; nothing is
-//!     locked meanwhile.
-//! R2. A slot holds what lies in one page of a regular file. What is read in another way fills
-//!     slots one after the other.
+//! `wait_for_space`.
 
 use super::Pipe;
 use super::end::End;
-use super::ring::SLOT;
-use crate::file::Filp;
-use openpath_abi::fcntl::O_DIRECT;
-use openpath_abi::{Errno, mode};
+use openpath_abi::Errno;
 use openpath_sync::{Sleeper, unfailing};
 
 /// Slots that someone is about to fill.
-struct Reserved<'a> {
+pub(crate) struct Reserved<'a> {
     pipe: &'a Pipe,
     slots: usize,
     pages: Vec<Vec<u8>>,
+}
+
+impl Reserved<'_> {
+    /// Whether there is a slot for one more page.
+    pub(crate) fn has_room(&self) -> bool {
+        self.pages.len() < self.slots
+    }
+
+    /// Fills a slot.
+    pub(crate) fn push(&mut self, page: Vec<u8>) {
+        self.pages.push(page);
+    }
 }
 
 impl Drop for Reserved<'_> {
@@ -45,7 +48,11 @@ impl End {
     ///
     /// # Errors
     /// `EPIPE` (nobody reads), `EAGAIN`, `EINTR`.
-    fn reserve(&self, wanted: usize, wait: Option<&Sleeper>) -> Result<Reserved<'_>, Errno> {
+    pub(crate) fn reserve(
+        &self,
+        wanted: usize,
+        wait: Option<&Sleeper>,
+    ) -> Result<Reserved<'_>, Errno> {
         let pipe = self.pipe();
         let mut state = pipe.state.lock();
         loop {
@@ -68,56 +75,5 @@ impl End {
                 .wait(state, |state| &mut state.writing, sleeper, None);
             state = waited.map_err(|_| Errno::EINTR)?;
         }
-    }
-
-    /// Moves up to `count` bytes of `from`, from offset `start` on, into the pipe: as many as there
-    /// is room for, and waits only for the first.
-    ///
-    /// # Errors
-    /// `EPIPE` (nobody reads), `EAGAIN`, `EINTR`, `EINVAL` (`from` has nothing to splice), what
-    /// reading it meets.
-    pub(crate) fn take_from(
-        &self,
-        from: &Filp<'_>,
-        start: i64,
-        count: usize,
-        wait: Option<&Sleeper>,
-    ) -> Result<usize, Errno> {
-        let pages = from.inode()?.kind() == mode::S_IFREG && from.flags() & O_DIRECT == 0;
-        let skip = if pages { start as usize % SLOT } else { 0 };
-        let wanted = (skip + count).div_ceil(SLOT);
-        let mut reserved = self.reserve(wanted, wait)?;
-        if count == 0 {
-            return Ok(0);
-        }
-        if !from.splices() {
-            return Err(Errno::EINVAL);
-        }
-        let mut done = 0;
-        while done < count && reserved.pages.len() < reserved.slots {
-            let at = start.saturating_add_unsigned(done as u64);
-            let room = if pages {
-                SLOT - at as usize % SLOT
-            } else {
-                SLOT
-            };
-            let mut page = vec![0; room.min(count - done)];
-            match from.read_at(&mut page, at) {
-                Ok(read) => {
-                    let all = read == page.len();
-                    page.truncate(read);
-                    done += read;
-                    if read > 0 {
-                        reserved.pages.push(page);
-                    }
-                    if !all {
-                        break;
-                    }
-                }
-                Err(_) if done > 0 => break,
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(done)
     }
 }

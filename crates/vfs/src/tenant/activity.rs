@@ -7,8 +7,7 @@
 //!     it stays when it goes.
 
 use super::Tenant;
-use crate::task::Core;
-use crate::walk::{ReasonCounts, Reasons};
+use crate::reason::{ReasonCounts, Reasons};
 use openpath_sync::Word;
 use openpath_sync::rcu::READER_COUNTS;
 use std::sync::Arc;
@@ -71,19 +70,12 @@ impl Activity {
 
 /// Where a task counts.
 #[derive(Clone)]
-struct Tally {
-    words: &'static [Word; READER_COUNTS],
-    reasons: Arc<ReasonCounts>,
+pub(crate) struct Tally {
+    pub(crate) words: &'static [Word; READER_COUNTS],
+    pub(crate) reasons: Arc<ReasonCounts>,
 }
 
 impl Tally {
-    fn of(core: &Core) -> Self {
-        Self {
-            words: core.reader.counts(),
-            reasons: Arc::clone(&core.reasons),
-        }
-    }
-
     fn read(&self) -> Activity {
         Activity {
             hits: self.words[count::HITS].peek(),
@@ -116,8 +108,7 @@ impl Tallies {
 
 impl Tenant {
     /// A task works for it from now on.
-    pub(crate) fn join(&self, core: &Core) {
-        let tally = Tally::of(core);
+    pub(crate) fn join(&self, tally: Tally) {
         let before = tally.read();
         let tasks = &mut self.tallies.lock().tasks;
         if tasks.is_empty() {
@@ -128,8 +119,7 @@ impl Tenant {
     }
 
     /// A task no longer works for it.
-    pub(crate) fn part(&self, core: &Core) {
-        let words = core.reader.counts();
+    pub(crate) fn part(&self, words: &[Word; READER_COUNTS]) {
         let mut tallies = self.tallies.lock();
         let at = tallies
             .tasks

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | limits | never | one load |
 //! | bytes, inodes, locks | nothing: see [`Allowance`] | the same |
-//! | book | the dentry cache (`dcache::book`) | the same |
+//! | book | the dentry cache ([`Book`]) | the same |
 //! | tallies | their lock, when a task comes or goes | the same |
 //!
 //! # Rules
@@ -23,9 +23,9 @@
 mod activity;
 
 pub use activity::Activity;
-pub(crate) use activity::count;
+pub(crate) use activity::{Tally, count};
 
-use crate::dcache::{Book, Dcache};
+use crate::book::Book;
 use crate::lock_order::Tallies as TalliesLock;
 use activity::Tallies;
 use openpath_abi::Errno;
@@ -61,6 +61,13 @@ impl Default for TenantLimits {
             inodes_max: u64::MAX,
             locks_max: u64::MAX,
         }
+    }
+}
+
+impl TenantLimits {
+    /// Cached names that may be on its book, by [`crate::book::Kind`].
+    pub(crate) fn names(&self) -> [u32; 2] {
+        [self.positive_max, self.negative_max]
     }
 }
 
@@ -117,11 +124,11 @@ impl Drop for Tenant {
 }
 
 impl Tenant {
-    pub(crate) fn new(dcache: &Dcache, vfs: u64, limits: TenantLimits) -> Self {
+    pub(crate) fn new(book: Arc<Book>, vfs: u64, limits: TenantLimits) -> Self {
         Self {
             limits,
             vfs,
-            book: dcache.open_book([limits.positive_max, limits.negative_max]),
+            book,
             used: Allowance::new([limits.bytes_max, limits.inodes_max, limits.locks_max]),
             tallies: Mutex::default(),
         }

@@ -6,9 +6,9 @@
 //! R2. Without references a rule's answer counts if mount and directory are still what was sampled.
 
 use super::{Fail, Reason, Walk};
-use crate::explain::Check;
-use crate::mount::Says;
 use crate::name::NameKey;
+use crate::story::Check;
+use crate::task::Says;
 use openpath_abi::Errno;
 use openpath_sync::Sample;
 

@@ -2,10 +2,10 @@
 //! Where a walk starts (`path_init`), and what its root is.
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
-use crate::dcache::dflag;
-use crate::explain::{Check, Step};
-use crate::mount::mflag;
-use crate::task::{At, Core};
+use crate::file::At;
+use crate::object::{dflag, mflag};
+use crate::story::{Check, Step};
+use crate::task::Core;
 use openpath_abi::{Errno, caps};
 use openpath_sync::Sample;
 

@@ -2,9 +2,9 @@
 //! Entering what is mounted on a directory (`handle_mounts`).
 
 use super::{Fail, Reason, Spot, Walk};
-use crate::dcache::dflag;
-use crate::explain::Step;
-use crate::mount::{Cover, mflag};
+use crate::mount::Cover;
+use crate::object::{dflag, mflag};
+use crate::story::Step;
 use openpath_sync::Sample;
 
 impl Walk<'_> {

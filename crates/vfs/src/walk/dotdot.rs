@@ -6,9 +6,8 @@
 //!     moved since it began, or because a steadfast walk, which holds where it stands, looked.
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
-use crate::dcache::dflag;
-use crate::explain::{Check, Step};
-use crate::mount::mflag;
+use crate::object::{dflag, mflag};
+use crate::story::{Check, Step};
 use openpath_abi::Errno;
 
 impl Walk<'_> {

@@ -3,9 +3,9 @@
 
 use super::{Fail, Mode, Reason, Text, Walk, lflag};
 use crate::atime;
-use crate::explain::{Check, Step, Would};
 use crate::inode::{Patience, flag};
-use crate::mount::mflag;
+use crate::object::mflag;
+use crate::story::{Check, Step, Would};
 use openpath_abi::{Errno, Timespec, limits, mode};
 
 impl Walk<'_> {

@@ -9,9 +9,11 @@
 
 use super::Spot;
 use super::confirm::Compared;
-use crate::dcache::{Kind, Seen, dflag};
+use crate::book::Kind;
+use crate::dcache::Seen;
 use crate::inode::{Inode, Patience, flag};
 use crate::name::NameKey;
+use crate::object::dflag;
 use crate::superblock::SuperBlock;
 use crate::task::Core;
 use crate::tenant::count;

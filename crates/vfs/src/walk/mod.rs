@@ -45,22 +45,20 @@ mod link;
 mod locked;
 mod lookup;
 pub(crate) mod plain;
-mod reason;
 mod retry;
 mod run;
 mod step;
 
 pub(crate) use locked::LockedDir;
-pub(crate) use lookup::Flights;
-pub(crate) use reason::ReasonCounts;
-pub use reason::{Reason, Reasons};
 pub(crate) use retry::{Mode, climb};
 pub(crate) use run::{lookup, lookup_once, lookup_parent};
 
 use crate::buffer::Buffer;
-use crate::dcache::dflag;
-use crate::explain::{Check, Step};
 use crate::inode::{Inode, Patience};
+use crate::object::dflag;
+use crate::path::Spot;
+use crate::reason::Reason;
+use crate::story::{Check, Step};
 use crate::task::Core;
 use crate::tenant::count;
 use openpath_abi::Errno;
@@ -124,23 +122,6 @@ impl From<Errno> for Fail {
         match errno {
             Errno::ESTALE => Self::Stale,
             other => Self::Errno(other),
-        }
-    }
-}
-
-/// A place in a tree: a mount and a dentry of its superblock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Spot {
-    pub(crate) mount: u32,
-    pub(crate) dentry: u32,
-}
-
-impl Spot {
-    /// What `pin` holds.
-    pub(crate) fn of(pin: &Pin) -> Self {
-        Self {
-            mount: pin.mount(),
-            dentry: pin.dentry(),
         }
     }
 }

@@ -16,11 +16,13 @@
 //!     their cover was looked for, and the mount above after its root was sampled.
 
 use super::{Spot, lflag};
-use crate::dcache::{Dcache, Look, NAME_MAX, dflag};
-use crate::mount::{Cover, mflag};
+use crate::dcache::{Dcache, Look, NAME_MAX};
+use crate::file::At;
+use crate::mount::Cover;
 use crate::name::NameKey;
+use crate::object::{dflag, mflag};
 use crate::path_cache::Hit;
-use crate::task::{At, Core};
+use crate::task::Core;
 use openpath_sync::{Certificate, Pin, Sample};
 
 /// Where a plain path ends.

@@ -2,7 +2,7 @@
 //! The ladder: fast, then with references, then asking backends.
 
 use super::{Fail, Reason, lflag};
-use crate::explain::Check;
+use crate::story::Check;
 use crate::task::Core;
 use openpath_abi::Errno;
 

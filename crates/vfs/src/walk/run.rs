@@ -3,11 +3,12 @@
 
 use super::plain::{self, Plain};
 use super::{Fail, Last, LastKind, Mode, Spot, Text, Walk, lflag, retry};
-use crate::dcache::dflag;
-use crate::explain::{Check, Step};
+use crate::file::At;
 use crate::name::component_end;
+use crate::object::dflag;
 use crate::perm;
-use crate::task::{At, Core};
+use crate::story::{Check, Step};
+use crate::task::Core;
 use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};

@@ -3,10 +3,10 @@
 //! `step_into`).
 
 use super::{Fail, Mode, Reason, Spot, Walk, lflag};
-use crate::dcache::{Look, NAME_MAX, dflag};
-use crate::explain::Check;
-use crate::mount::mflag;
+use crate::dcache::{Look, NAME_MAX};
 use crate::name::NameKey;
+use crate::object::{dflag, mflag};
+use crate::story::Check;
 use crate::tenant::count;
 use openpath_abi::Errno;
 use openpath_sync::{Pin, Sample};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask gates`: builds the `openpath` program and runs the gates on it.
+//! `cargo xtask gates`: builds the `openpath-bench` program and runs the gates on it.
 
 use super::{Done, cargo, pass_on, root, target};
 use clap::Args;
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Done {
         "--release",
         "--quiet",
         "-p",
-        "openpath-cli",
+        "openpath-bench",
     ]))?;
     if built != ExitCode::SUCCESS {
         return Ok(built);
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options) -> Done {
 
 fn plan(plant: Option<&'static Planted>, update: bool) -> Plan {
     Plan {
-        program: target("release").join("openpath"),
+        program: target("release").join("openpath-bench"),
         budgets: root().join("conformance/budgets"),
         plant,
         update,

@@ -92,7 +92,7 @@ pub(crate) fn loom(args: &[OsString]) -> Done {
 
 /// Runs the core under shuttle's scheduler, in a build folder of its own, with every assertion on.
 pub(crate) fn shuttle(args: &[OsString]) -> Done {
-    let mut test = cargo(&["test", "--profile", "oracle", "-p", "openpath-mem"]);
+    let mut test = cargo(&["test", "--profile", "oracle", "-p", "openpath-vfs"]);
     test.args(["--test", "shuttle", "--target-dir"])
         .arg(target("shuttle"))
         .arg("--")

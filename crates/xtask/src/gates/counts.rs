@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gates whose figures are rows of `openpath bench counts`.
+//! The gates whose figures are rows of `openpath-bench counts`.
 
 use super::budget::{SLACK, Standing, judge};
 use super::list::List;
@@ -23,7 +23,7 @@ struct Row {
 /// Every row whose name begins with `kind`, or those that the fault is for.
 fn rows(kind: &str, plan: &Plan) -> io::Result<Vec<Row>> {
     let mut command = Command::new(&plan.program);
-    command.args(["bench", "counts", "--json", "--filter"]);
+    command.args(["counts", "--json", "--filter"]);
     match plan.plant {
         Some(planted) => command.args([planted.rows, "--plant", planted.name]),
         None => command.arg(format!("{kind} ")),

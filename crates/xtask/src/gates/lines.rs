@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gate of conflicting lines: `openpath bench-two` under valgrind's lackey.
+//! The gate of conflicting lines: `openpath-bench two` under valgrind's lackey.
 //!
 //! Every pair of operations runs in several layouts of memory; the worst counts. A pair that is not
 //! in the list of exceptions must have no conflict; one that is may have about as many as stand
@@ -22,7 +22,7 @@ const ORDERS: usize = 2;
 /// Conflicts that are described, of each pair.
 const TOLD: usize = 4;
 
-/// How memory is laid out: by a seed, after so many tasks, and by what else `bench-two` is told.
+/// How memory is laid out: by a seed, after so many tasks, and by what else `two` is told.
 struct Layout {
     seed: u64,
     tasks: u64,
@@ -89,7 +89,7 @@ pub(super) fn run(plan: &Plan) -> io::Result<Report> {
 fn trace(plan: &Plan, layout: &Layout) -> io::Result<Found> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=lackey", "--trace-mem=yes", "--log-fd=2"]);
-    command.arg(&plan.program).arg("bench-two");
+    command.arg(&plan.program).arg("two");
     command.args([
         format!("--marks={MARKS}"),
         format!("--seed={}", layout.seed),
@@ -119,7 +119,7 @@ fn trace(plan: &Plan, layout: &Layout) -> io::Result<Found> {
     if !status.success() {
         let seed = layout.seed;
         return Err(Error::other(format!(
-            "bench-two with seed {seed}: {status}"
+            "openpath-bench two with seed {seed}: {status}"
         )));
     }
     collect(&Map::parse(&text, &plan.program), &seen)

@@ -9,8 +9,8 @@
 //! | `instructions` | at most 1 % more than the budget | callgrind |
 //! | `locked` | no locked instruction more than the budget | single steps |
 //!
-//! `docs/GATES.md` says what each proves and what it does not see. The `openpath` program does the
-//! calls; here are the judges.
+//! `docs/GATES.md` says what each proves and what it does not see. The `openpath-bench` program
+//! makes the calls; here are the judges.
 
 mod budget;
 mod counts;
@@ -69,7 +69,7 @@ impl Gate {
 /// How to run the gates.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The `openpath` program.
+    /// The `openpath-bench` program.
     pub program: PathBuf,
     /// The folder of the budgets.
     pub budgets: PathBuf,

@@ -6,7 +6,7 @@ use super::Gate;
 /// A fault, a gate that must see it, and by what.
 #[derive(Clone, Copy, Debug)]
 pub struct Planted {
-    /// What `--plant` calls it, here and in the `openpath` program.
+    /// What `--plant` calls it, here and in the `openpath-bench` program.
     pub name: &'static str,
     /// The gate.
     pub gate: Gate,

@@ -119,12 +119,15 @@ mod tests {
     fn what_the_program_says_is_read() {
         let text = "span dentries 1000 100\nobject 400000 401000 402000 \n\
                     object 7000 8000 9000 /lib/c.so\npair a | b, same d1\n";
-        let map = Map::parse(text, Path::new("/bin/openpath"));
+        let map = Map::parse(text, Path::new("/bin/openpath-bench"));
         assert_eq!(map.pairs, ["a | b, same d1"]);
         assert_eq!(map.data(0x10ff), "dentries+0xff");
         assert_eq!(map.data(0x1100), "0x1100");
         let files: Vec<&Path> = map.objects.iter().map(|o| o.file.as_path()).collect();
-        assert_eq!(files, [Path::new("/bin/openpath"), Path::new("/lib/c.so")]);
+        assert_eq!(
+            files,
+            [Path::new("/bin/openpath-bench"), Path::new("/lib/c.so")]
+        );
         assert_eq!(map.code(0x6fff), "0x6fff");
     }
 

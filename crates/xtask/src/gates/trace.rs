@@ -5,7 +5,7 @@
 //! # Format
 //! `I  ADDRESS,SIZE` for an instruction, then ` L`, ` S` or ` M` for what it loads, stores or does
 //! both to. Failed compare-and-swaps store too, as they do on the machine. There are no threads in
-//! it: stores to known words, the marks, say whose turn it is (`openpath bench-two`).
+//! it: stores to known words, the marks, say whose turn it is (`openpath-bench two`).
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};

@@ -199,7 +199,7 @@ mod tests {
         let mut rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
         rules.sort_unstable();
         rules.dedup();
-        let all = "adr graph head ordering orphan pair reason size static unsafe words";
+        let all = "adr graph head modules ordering orphan pair reason size static unsafe words";
         assert_eq!(rules.join(" "), all);
         assert!(findings.is_sorted_by(|a, b| (&a.path, a.line) <= (&b.path, b.line)));
         let shown = findings

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads and renames that stand still hold up no cached open, of whatever tenant.
+//! Reads and renames that hang delay no cached open, of any tenant.
 
-use super::goes_on::{ROUNDS, the_quick_one_goes_on, tries, world};
-use super::{Gate, Stage, opens};
-use crate::Policy;
+use super::lookups::{ROUNDS, check_quick_dir, open_cached, world};
+use super::{Gate, TestDir, opens};
+use crate::options::Policy;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_vfs::{Cred, Task};
 
-/// Has `stuck` stand still below `/slow`, while names that are known there, and everything in the
-/// other directory, go on for both tasks.
-fn goes_on_beside(name: &str, policy: Policy, stuck: impl Fn(&Task) + Send + Sync) {
-    let stage = Stage::new(name);
-    for dir in ["slow/d", "slow/e"] {
-        std::fs::create_dir(stage.at(dir)).expect("a directory");
+/// Makes `blocked` hang below `/slow`, while cached names there, and everything in the other
+/// directory, work for both tasks.
+fn check_beside(name: &str, policy: Policy, blocked: impl Fn(&Task) + Send + Sync) {
+    let dir = TestDir::new(name);
+    for name in ["slow/d", "slow/e"] {
+        std::fs::create_dir(dir.at(name)).expect("a directory");
     }
-    let (vfs, tasks) = world(&stage.0, policy);
+    let (vfs, tasks) = world(&dir.0, policy);
     let known = ["/slow/f0", "/slow/f1"];
     for task in &tasks {
         for path in known {
@@ -28,24 +28,24 @@ fn goes_on_beside(name: &str, policy: Policy, stuck: impl Fn(&Task) + Send + Syn
             assert_eq!(opens(task, path, O_RDONLY), Err(Errno::ENOENT));
         }
     }
-    let gate = Gate::shut(stage.at("slow"));
+    let gate = Gate::shut(dir.at("slow"));
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let task = vfs.task(Cred::root()).expect("a task");
-            stuck(&task);
+            blocked(&task);
         });
         gate.await_waiting(1);
         for _ in 0..ROUNDS {
             for task in &tasks {
                 for path in known {
                     opens(task, path, O_RDONLY).expect("known");
-                    tries(task, path).expect("known");
+                    open_cached(task, path).expect("known");
                 }
                 assert_eq!(opens(task, "/slow/none", O_RDONLY), Err(Errno::ENOENT));
             }
         }
-        the_quick_one_goes_on(&tasks);
-        assert_eq!(gate.counts().0, 1, "{policy:?}: who waited does, alone");
+        check_quick_dir(&tasks);
+        assert_eq!(gate.counts().0, 1, "{policy:?}: one call waits");
         assert!(!thread.is_finished());
         drop(gate);
         thread.join().expect("done after all");
@@ -55,9 +55,9 @@ fn goes_on_beside(name: &str, policy: Policy, stuck: impl Fn(&Task) + Send + Syn
 const KEEPING: [Policy; 2] = [Policy::Exclusive, Policy::Notify];
 
 #[test]
-fn a_read_that_stands_still_holds_up_no_open() {
+fn hanging_read_delays_no_cached_open() {
     for policy in KEEPING {
-        goes_on_beside("reads", policy, |task| {
+        check_beside("reads", policy, |task| {
             let fd = task.open(b"/slow/f0", O_RDONLY, 0).expect("known");
             let mut buf = [0; 4];
             assert_eq!((task.read(fd, &mut buf), buf[0]), (Ok(1), b'x'));
@@ -66,18 +66,18 @@ fn a_read_that_stands_still_holds_up_no_open() {
 }
 
 #[test]
-fn a_rename_that_stands_still_holds_up_no_open() {
+fn hanging_rename_delays_no_cached_open() {
     for policy in KEEPING {
-        goes_on_beside("renames", policy, |task| {
+        check_beside("renames", policy, |task| {
             task.rename(b"/slow/f1", b"/slow/new").expect("renamed");
         });
     }
 }
 
 #[test]
-fn a_directory_that_moves_and_stands_still_holds_up_no_open() {
+fn hanging_move_of_a_directory_delays_no_cached_open() {
     for policy in KEEPING {
-        goes_on_beside("moves", policy, |task| {
+        check_beside("moves", policy, |task| {
             task.rename(b"/slow/d", b"/slow/e/d").expect("moved");
         });
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A directory of the host to play in, and a `Vfs` over it.
+//! A scratch directory of the host, and a `Vfs` over it.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -9,7 +9,7 @@ use openpath_vfs::{Cred, SuperBlock, Task, Vfs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory that goes with its owner.
+/// A directory that is removed with its owner.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {

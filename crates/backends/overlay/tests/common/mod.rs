@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A stack of trees in memory, filled by their own tasks, and what an overlay of them shows.
+//! A stack of trees in memory, filled by their own tasks, and the view of an overlay of them.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -33,7 +33,7 @@ pub(crate) fn task_in(tree: &Arc<SuperBlock>) -> (Vfs, Task) {
 }
 
 impl Stack {
-    /// So many empty trees below one.
+    /// So many empty lower trees and an upper one.
     pub(crate) fn new(lowers: usize) -> Self {
         let memory = || MemFs::new(MemOptions::default());
         Self::of((0..lowers).map(|_| memory()).collect(), memory())
@@ -57,7 +57,7 @@ impl Stack {
         }
     }
 
-    /// An overlay of them, as a new one finds them.
+    /// A new overlay of them.
     pub(crate) fn mount(&self) -> (Vfs, Task) {
         task_in(&OverlayFs::new(self.options()).expect("an overlay"))
     }
@@ -101,7 +101,7 @@ pub(crate) fn mkdir(task: &Task, path: &str) {
     task.mkdir(path.as_bytes(), 0o755).expect(path);
 }
 
-/// What a file holds.
+/// The content of a file.
 pub(crate) fn get(task: &Task, path: &str) -> Result<String, Errno> {
     let fd = task.open(path.as_bytes(), O_RDONLY, 0)?;
     let mut buf = vec![0; 1 << 16];
@@ -137,7 +137,7 @@ pub(crate) fn names(task: &Task, path: &str) -> Vec<String> {
     entries(task, path).into_keys().collect()
 }
 
-/// All that shows below a directory, by path; what is listed must be what is found.
+/// All that shows below a directory, by path; listings and lookups must agree.
 pub(crate) fn shown(task: &Task, path: &str) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for (name, (ino, kind)) in entries(task, path) {
@@ -163,7 +163,7 @@ pub(crate) fn shown(task: &Task, path: &str) -> BTreeMap<String, String> {
     all
 }
 
-/// The wall clock in nanoseconds: what is done one after the other has different times.
+/// The wall clock in nanoseconds: consecutive changes have different times.
 pub(crate) struct Fine;
 
 impl Clock for Fine {

@@ -28,9 +28,6 @@ pub(super) struct Load {
 
 impl Load {
     /// All of them.
-    ///
-    /// # Errors
-    /// `Setup`: there is no Go here.
     pub(super) fn all() -> Result<[Self; 2], Error> {
         Ok([
             Self {

@@ -16,7 +16,7 @@ use wasmtime_wasi::{FsPerms, I32Exit, WasiCtxBuilder};
 
 use super::load::Load;
 use crate::error::Error;
-use crate::wasi::peer::{self, Way};
+use crate::wasi::peer::{self, Blocking};
 use crate::wasi::tree::Scratch;
 use crate::wasi::{engine, ours};
 
@@ -47,7 +47,7 @@ pub(super) struct Side<'a> {
 }
 
 /// All that the sides of one program need.
-pub(super) struct Place<'a> {
+pub(super) struct Program<'a> {
     load: &'a Load,
     mine: InstancePre<Guest>,
     theirs: InstancePre<WasiP1Ctx>,
@@ -58,11 +58,8 @@ pub(super) struct Place<'a> {
     input: PathBuf,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Program<'a> {
     /// Compiles the program, and makes its files.
-    ///
-    /// # Errors
-    /// `Setup`: the program is not there, or no module.
     pub(super) fn new(load: &'a Load, programs: &Path, folder: &Path) -> Result<Self, Error> {
         let of = Engine::default();
         let guest = programs.join(format!("{}.wasm", load.program));
@@ -74,7 +71,7 @@ impl<'a> Place<'a> {
         let vfs = crate::ours::instance()?;
         let task = crate::ours::task(&vfs)?;
         let dir = Scratch::new(folder)?;
-        let place = Self {
+        let program = Self {
             load,
             mine: mine.map_err(&failed)?,
             theirs: theirs.map_err(&failed)?,
@@ -84,8 +81,8 @@ impl<'a> Place<'a> {
             input: dir.path().join("input"),
             dir,
         };
-        place.fill()?;
-        Ok(place)
+        program.fill()?;
+        Ok(program)
     }
 
     /// Where the files on the host lie, beside the input.
@@ -124,7 +121,7 @@ impl<'a> Place<'a> {
 
     /// Ours first, then wasmtime's by default and blocking, then the process.
     pub(super) fn sides(&self) -> [Side<'_>; 4] {
-        let theirs = |way: Way| Side {
+        let theirs = |way: Blocking| Side {
             label: way.label(),
             clear: Box::new(|| self.clear_host()),
             run: Box::new(move || self.run_theirs(way)),
@@ -135,8 +132,8 @@ impl<'a> Place<'a> {
                 clear: Box::new(|| self.clear_memory()),
                 run: Box::new(|| self.run_mine()),
             },
-            theirs(Way::Pool),
-            theirs(Way::Blocking),
+            theirs(Blocking::Pool),
+            theirs(Blocking::InPlace),
             Side {
                 label: NATIVE,
                 clear: Box::new(|| self.clear_host()),
@@ -198,11 +195,11 @@ impl<'a> Place<'a> {
         })
     }
 
-    fn run_theirs(&self, way: Way) -> Result<Ended, Error> {
+    fn run_theirs(&self, way: Blocking) -> Result<Ended, Error> {
         let said = MemoryOutputPipe::new(SAID_MAX);
         let mut builder = WasiCtxBuilder::new();
         // What is opened before this stays as it was.
-        builder.allow_blocking_current_thread(way == Way::Blocking);
+        builder.allow_blocking_current_thread(way == Blocking::InPlace);
         builder
             .arg(self.load.program)
             .args(self.load.args)

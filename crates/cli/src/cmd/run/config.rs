@@ -16,6 +16,7 @@
 use crate::summary::text_of;
 use openpath_run::{Limit, Limits, Net, PathBytes, Plan, Refusal, Share, spec};
 use serde::{Deserialize, Serialize};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// What a run is to be. Paths are from the file's directory on.
@@ -85,32 +86,40 @@ impl Config {
     ///
     /// # Errors
     /// What is no pattern; an upper layer of an unknown kind; a path that is not UTF-8, where it
-    /// must be.
+    /// must be; a path with a word in front that a shell was to expand.
     pub(crate) fn settle(&mut self, dir: &Path) -> Result<(), Refusal> {
-        let paths = [
-            &mut self.rw,
-            &mut self.ro,
-            &mut self.ro_try,
-            &mut self.hide,
-            &mut self.hide_try,
-            &mut self.pass,
-        ];
-        for path in paths.into_iter().flatten() {
-            *path = dir.join(&*path);
+        for (option, paths) in [
+            ("--rw", &mut self.rw),
+            ("--ro", &mut self.ro),
+            ("--ro-try", &mut self.ro_try),
+            ("--hide", &mut self.hide),
+            ("--hide-try", &mut self.hide_try),
+            ("--pass", &mut self.pass),
+        ] {
+            for path in paths {
+                check_written(option, path)?;
+                *path = dir.join(&*path);
+            }
         }
         for pattern in &mut self.absent {
             *pattern = spec::pattern(dir, pattern)?;
         }
-        let whole = |path: &str| Ok::<_, Refusal>(spec::utf8(&dir.join(path))?.to_owned());
+        let whole = |option: &str, path: &str| {
+            check_written(option, Path::new(path))?;
+            Ok::<_, Refusal>(spec::utf8(&dir.join(path))?.to_owned())
+        };
         if let Some(upper) = &mut self.upper
             && !spec::is_memory(upper)?
         {
-            *upper = whole(upper)?;
+            *upper = whole("--upper", upper)?;
+        }
+        if let Some(name) = self.name.as_ref().filter(|name| name.contains('/')) {
+            check_written("--name", Path::new(name))?;
         }
         for mount in &mut self.mounts {
-            mount.destination = whole(&mount.destination)?;
+            mount.destination = whole("--mount", &mount.destination)?;
             if let Some(source) = &mut mount.source {
-                *source = whole(source)?;
+                *source = whole("--mount", source)?;
             }
             for option in &mut mount.options {
                 let Some((key, path)) = option.split_once('=') else {
@@ -122,7 +131,7 @@ impl Config {
                     _ => false,
                 };
                 if is_path && !path.is_empty() {
-                    *option = format!("{key}={}", whole(path)?);
+                    *option = format!("{key}={}", whole("--mount", path)?);
                 }
             }
         }
@@ -226,6 +235,20 @@ impl Mount {
             source,
             options: words.collect(),
         })
+    }
+}
+
+/// Refuses a path in front of which `~` or a variable is left, which hides nothing: a shell expands
+/// neither in quotes, and nobody does in a file.
+fn check_written(option: &str, path: &Path) -> Result<(), Refusal> {
+    match path.as_os_str().as_bytes() {
+        [sign @ (b'~' | b'$'), ..] => Err(Refusal::new(format!(
+            "{option} {0}: `{1}` is not expanded here: write the path in full, or ./{0} for this \
+             very name",
+            text_of(path),
+            char::from(*sign)
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -43,8 +43,14 @@ impl Report {
     /// Opens the file, made if there is none. What it holds stays until the report is written.
     ///
     /// # Errors
-    /// It cannot be opened for writing; it is a FIFO without a reader.
+    /// It is `-`; it cannot be opened for writing; it is a FIFO without a reader.
     pub(super) fn open(path: &Path) -> Result<Report, Refusal> {
+        if path == Path::new("-") {
+            return Err(Refusal::new(
+                "--report -: the summary goes to standard error without --report: leave it out, or \
+                 write ./- for a file of this name",
+            ));
+        }
         let file = open("--report", path, OFlags::empty())?;
         let regular = is_regular(&file).map_err(|why| failed("--report", path, why))?;
         Ok(Report { file, regular })

@@ -24,9 +24,10 @@ impl Config {
     /// Replaces each path by where it leads; gives those that were named to be changed or mounted.
     ///
     /// # Errors
-    /// R1; a path with `..` that leads nowhere.
+    /// R1; a path with `..` that leads nowhere; a pattern.
     pub(super) fn resolve(&mut self) -> Result<Named, Refusal> {
-        let named = self.named();
+        let named = [self.named(), self.uppers()].concat();
+        self.check_patterns()?;
         for path in &mut self.rw {
             directory("--rw", path)?;
             *path = place(path)?;
@@ -83,11 +84,47 @@ impl Config {
         let rw = self.rw.iter().map(|path| ("--rw", path.clone()));
         let pass = self.pass.iter().map(|path| ("--pass", path.clone()));
         let mounts = self.mounts.iter().flat_map(|mount| {
-            let source = mount.source.as_ref().filter(|_| mount.kind == "host");
-            [Some(&mount.destination), source]
+            let place = PathBuf::from(&mount.destination);
+            std::iter::once(place).chain(mount.read())
         });
-        let mounts = mounts.flatten().map(|path| ("--mount", path.into()));
+        let mounts = mounts.map(|path| ("--mount", path));
         rw.chain(pass).chain(mounts).collect()
+    }
+
+    /// Directories of changes of mounts. A link on the way to one is followed when it is opened,
+    /// and must not be one that the command can change.
+    pub(super) fn uppers(&self) -> Named {
+        let uppers = self.mounts.iter().filter_map(Mount::upper);
+        uppers.map(|path| ("--mount", path)).collect()
+    }
+
+    /// Refuses patterns in rules of paths, which would hide nothing.
+    fn check_patterns(&self) -> Result<(), Refusal> {
+        for (option, paths) in [
+            ("--rw", &self.rw),
+            ("--ro", &self.ro),
+            ("--ro-try", &self.ro_try),
+            ("--hide", &self.hide),
+            ("--hide-try", &self.hide_try),
+            ("--pass", &self.pass),
+        ] {
+            for path in paths {
+                let found = |above: &&Path| above.symlink_metadata().is_ok();
+                let found = path.ancestors().find(found).unwrap_or(Path::new("/"));
+                let missing = path.strip_prefix(found).unwrap_or(path);
+                let missing = missing.as_os_str().as_encoded_bytes();
+                let sign = missing.iter().find(|byte| b"*?[".contains(byte));
+                if let Some(sign) = sign {
+                    return Err(Refusal::new(format!(
+                        "{option} {}: there is no such path, and `{}` is no pattern here: use \
+                         --absent, or name each path",
+                        path.display(),
+                        char::from(*sign)
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The rules that are kept with a view of this (resolved) configuration: all that restricts or
@@ -122,10 +159,9 @@ impl Config {
             let text = format!("the rules of the view {name} cannot be read");
             Refusal::new(format!("{text} ({}): {REPLACE}", why.message()))
         })?;
-        let hosts = rules.mounts.iter().filter(|mount| mount.kind == "host");
-        let hosts = hosts.filter_map(|mount| mount.source.as_deref());
-        let needed = rules.rw.iter().chain(&rules.pass).map(PathBuf::as_path);
-        for path in needed.chain(hosts.map(Path::new)) {
+        let read = rules.mounts.iter().flat_map(Mount::read);
+        let needed = rules.rw.iter().chain(&rules.pass).cloned();
+        for path in needed.chain(read) {
             if path.symlink_metadata().is_err_and(|why| is_missing(&why)) {
                 let path = path.display();
                 return Err(Refusal::new(format!(
@@ -166,21 +202,8 @@ impl Config {
                 }
             }
         }
-        let own = Plan::default().pass;
-        let is_new = |pass: &&PathBuf| {
-            let is_own = own.iter().any(|own| own.path() == **pass);
-            !is_own && !kept.pass.contains(pass)
-        };
-        for pass in self.pass.iter().filter(is_new) {
-            let mut reaching = kept.absent.iter().filter(|glob| may_reach(glob, pass));
-            if let Some(glob) = reaching.next() {
-                return Err(Refusal::new(format!(
-                    "--pass {}: `--absent {glob}` is kept with the view {name}, and does not \
-                     hold in what passes: {REPLACE}",
-                    pass.display()
-                )));
-            }
-        }
+        self.check_passes(name, &kept)?;
+        self.check_sources(name, &kept)?;
         // Each field has to be thought of: what is not taken over is a rule that is forgotten.
         let Config {
             rw,
@@ -224,6 +247,65 @@ impl Config {
         Ok(())
     }
 
+    /// Refuses what passes anew where a kept pattern reaches.
+    fn check_passes(&self, name: &str, kept: &Config) -> Result<(), Refusal> {
+        let own = Plan::default().pass;
+        let is_new = |pass: &&PathBuf| {
+            let is_own = own.iter().any(|own| own.path() == **pass);
+            !is_own && !kept.pass.contains(pass)
+        };
+        for pass in self.pass.iter().filter(is_new) {
+            let mut reaching = kept.absent.iter().filter(|glob| may_reach(glob, pass));
+            if let Some(glob) = reaching.next() {
+                return Err(Refusal::new(format!(
+                    "--pass {}: `--absent {glob}` is kept with the view {name}, and does not \
+                     hold in what passes: {REPLACE}",
+                    pass.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses new mounts that show what a kept rule hides, or change what one protects, under
+    /// another path.
+    fn check_sources(&self, view: &str, kept: &Config) -> Result<(), Refusal> {
+        let meet = |a: &Path, b: &Path| a.starts_with(b) || b.starts_with(a);
+        for mount in self
+            .mounts
+            .iter()
+            .filter(|mount| !kept.mounts.contains(mount))
+        {
+            let refused = |source: &Path, rule: String| {
+                Err(Refusal::new(format!(
+                    "--mount {}: `{rule}` is kept with the view {view}, and does not hold for {} \
+                     under another path: {REPLACE}",
+                    mount.destination,
+                    source.display()
+                )))
+            };
+            let upper = mount.upper().map(|upper| place(&upper)).transpose()?;
+            for source in mount.read().into_iter().chain(upper.clone()) {
+                let mut hidden = kept.hide.iter().chain(&kept.hide_try);
+                if let Some(hidden) = hidden.find(|hidden| meet(&source, hidden)) {
+                    return refused(&source, format!("--hide {}", hidden.display()));
+                }
+                let mut globs = kept.absent.iter().filter(|glob| glob.contains('/'));
+                if let Some(glob) = globs.find(|glob| may_reach(glob, &source)) {
+                    return refused(&source, format!("--absent {glob}"));
+                }
+            }
+            let host = mount.read().into_iter().filter(|_| mount.kind == "host");
+            for source in host.filter(|_| !mount.is_read_only()).chain(upper) {
+                let fixed = kept.fixed();
+                if let Some((_, fixed)) = fixed.iter().find(|(_, fixed)| meet(&source, fixed)) {
+                    return refused(&source, format!("--ro {}", fixed.display()));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What cannot be changed.
     fn fixed(&self) -> Named {
         let fixed = self.ro.iter().chain(&self.ro_try);
@@ -232,8 +314,7 @@ impl Config {
 
     /// What can be changed wherever it is.
     fn opened(&self) -> Named {
-        let fixed = |mount: &&Mount| mount.options.iter().any(|option| option == "ro");
-        let mounts = self.mounts.iter().filter(|mount| !fixed(mount));
+        let mounts = self.mounts.iter().filter(|mount| !mount.is_read_only());
         let mounts = mounts.map(|mount| ("--mount", PathBuf::from(&mount.destination)));
         let rw = self.rw.iter().map(|path| ("--rw", path.clone()));
         let pass = self.pass.iter().map(|path| ("--pass", path.clone()));
@@ -259,6 +340,34 @@ fn may_reach(glob: &str, dir: &Path) -> bool {
 }
 
 impl Mount {
+    fn is_read_only(&self) -> bool {
+        self.options.iter().any(|option| option == "ro")
+    }
+
+    /// Directories of the host that it shows: its source, or its lower layers.
+    fn read(&self) -> Vec<PathBuf> {
+        let source = self.source.as_deref().filter(|_| self.kind == "host");
+        let lowers = self
+            .options
+            .iter()
+            .filter_map(|option| option.strip_prefix("lower="));
+        source
+            .into_iter()
+            .chain(lowers)
+            .map(PathBuf::from)
+            .collect()
+    }
+
+    /// The directory that takes its changes, if one does.
+    fn upper(&self) -> Option<PathBuf> {
+        let mut uppers = self
+            .options
+            .iter()
+            .filter_map(|option| option.strip_prefix("upper="));
+        let upper = uppers.find(|upper| spec::is_memory(upper).is_ok_and(|memory| !memory))?;
+        Some(upper.into())
+    }
+
     fn resolve(&mut self) -> Result<(), Refusal> {
         let whole = |path: &str| Ok::<_, Refusal>(spec::utf8(&place(Path::new(path))?)?.to_owned());
         let option = format!("--mount {}=", self.destination);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is noted, and until when: seen by what is left when an opening has ended.
+//! Which owners are remembered, and until when: seen by the locks that are left when an opening has
+//! ended.
 
 use super::{Answered, Locks};
-use crate::wire::request::{Lock, Locking};
+use crate::wire::request::{Lock, LockCommand};
 use crate::worker::Worker;
 use openpath_abi::fcntl::{O_CREAT, O_DIRECTORY, O_RDONLY, O_RDWR};
 use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK};
@@ -29,7 +30,7 @@ const fn free(of: Flock) -> Flock {
     }
 }
 
-/// The locks of a mount of a tree, who answers, and the tree.
+/// The locks of a mount, its worker, and its tree.
 struct Mount {
     locks: Locks,
     w: Worker,
@@ -41,7 +42,7 @@ impl Mount {
     fn of(tree: Arc<SuperBlock>) -> Self {
         let vfs = Vfs::builder().build(tree).expect("a Vfs");
         let task = vfs.task(Cred::root()).expect("a task");
-        let w = Worker::some(&task, 1).expect("a worker").remove(0);
+        let w = Worker::group(&task, 1).expect("a worker").remove(0);
         let locks = Locks::new(&task, 1 << 10);
         Self {
             locks,
@@ -59,21 +60,21 @@ impl Mount {
         (mount, fds)
     }
 
-    fn set(&self, fd: Fd, owner: u64, ask: Flock) -> Result<(), Errno> {
+    fn set(&self, fd: Fd, owner: u64, range: Flock) -> Result<(), Errno> {
         self.locks
-            .at_once(&self.w, fd, &lock(Locking::Set, owner, ask))
+            .set_now(&self.w, fd, &lock(LockCommand::Set, owner, range))
     }
 
-    /// Has an owner wait; the number of that request.
-    fn waits(&mut self, fd: Fd, owner: u64, ask: Flock) -> u64 {
+    /// Has an owner wait; returns the number of that request.
+    fn waits(&mut self, fd: Fd, owner: u64, range: Flock) -> u64 {
         self.next += 1;
-        let lock = lock(Locking::Wait, owner, ask);
+        let lock = lock(LockCommand::Wait, owner, range);
         let answered = self.locks.wait(&self.w, fd, &lock, self.next);
         assert_eq!(answered, Ok(Answered::Later));
         self.next
     }
 
-    /// How many locks there are, and how many wait.
+    /// How many locks are held, and how many are waited for.
     fn count(&self) -> (usize, usize) {
         let all = self.vfs.locks();
         let waiting = all.iter().filter(|lock| lock.waits).count();
@@ -81,23 +82,23 @@ impl Mount {
     }
 
     fn released(&self, fd: Fd) {
-        self.locks.released(&self.w, fd);
+        self.locks.opening_released(&self.w, fd);
         self.w.task.close(fd).expect("closed");
     }
 }
 
-fn lock(how: Locking, owner: u64, ask: Flock) -> Lock {
+fn lock(command: LockCommand, owner: u64, range: Flock) -> Lock {
     Lock {
-        how,
+        command,
         handle: 0,
         owner,
-        ask,
-        whole: false,
+        range,
+        is_flock: false,
     }
 }
 
 #[test]
-fn who_waits_is_not_forgotten_when_he_unlocks_all_that_he_has() {
+fn a_waiting_owner_is_not_forgotten_when_it_unlocks_all() {
     let (mut mount, [x, y]) = Mount::with_openings();
     mount.set(x, X, A).expect("a lock");
     mount.set(y, Y, B).expect("a lock");
@@ -110,7 +111,7 @@ fn who_waits_is_not_forgotten_when_he_unlocks_all_that_he_has() {
 }
 
 #[test]
-fn who_waits_is_not_forgotten_when_another_request_of_his_is_refused_or_interrupted() {
+fn a_waiting_owner_is_not_forgotten_when_another_request_fails() {
     let (mut mount, [x, y]) = Mount::with_openings();
     mount.set(y, Y, A).expect("a lock");
     mount.waits(x, X, A);
@@ -128,16 +129,16 @@ fn a_table_that_closes_one_descriptor_and_waits_by_another_is_not_forgotten() {
     let (mut mount, [x, y]) = Mount::with_openings();
     mount.set(y, Y, A).expect("a lock");
     mount.waits(x, X, A);
-    mount.locks.closed(&mount.w, x, X);
+    mount.locks.table_closed(&mount.w, x, X);
     mount.set(y, Y, free(A)).expect("freed");
     assert_eq!(mount.count(), (1, 0));
-    // Its other descriptor was gone too when it was granted, of which nobody says anything.
+    // Its other descriptor was gone too when the lock was granted, which is not reported.
     mount.released(x);
     assert_eq!(mount.count(), (0, 0));
 }
 
 #[test]
-fn an_owner_that_has_nothing_more_is_none_of_the_opening() {
+fn an_owner_without_locks_is_forgotten() {
     let (mut mount, [x, y]) = Mount::with_openings();
     let ends: [fn(&mut Mount, Fd, Fd); 3] = [
         |mount, x, _| {
@@ -158,9 +159,9 @@ fn an_owner_that_has_nothing_more_is_none_of_the_opening() {
     ];
     for end in ends {
         end(&mut mount, x, y);
-        // What it locks by another opening stays when this one ends.
+        // A lock by another opening stays when this one ends.
         mount.set(y, X, A).expect("a lock");
-        mount.locks.released(&mount.w, x);
+        mount.locks.opening_released(&mount.w, x);
         assert_eq!(mount.count(), (1, 0));
         mount.set(y, X, free(A)).expect("freed");
     }
@@ -196,7 +197,7 @@ impl SuperBlockOps for Tree {
 }
 
 #[test]
-fn an_unlock_that_is_done_is_no_error_whatever_a_look_meets() {
+fn an_unlock_succeeds_even_if_the_check_after_it_fails() {
     let freed = Arc::new(AtomicU32::new(0));
     let attr = Attr {
         mode: mode::S_IFDIR | 0o755,
@@ -212,7 +213,7 @@ fn an_unlock_that_is_done_is_no_error_whatever_a_look_meets() {
     assert_eq!(mount.set(fd, X, Flock::new(F_RDLCK, 0, 2)), Ok(()));
     assert_eq!(mount.set(fd, X, free(A)), Ok(()));
     assert_eq!(freed.load(Ordering::Relaxed), 1);
-    // It may have something still, and is not forgotten.
-    mount.locks.released(&mount.w, fd);
+    // It may still have a lock, and is not forgotten.
+    mount.locks.opening_released(&mount.w, fd);
     assert_eq!(freed.load(Ordering::Relaxed), 2);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device: where requests come from and answers go to.
+//! The device: requests are read from it, and replies written to it.
 //!
-//! Several threads read it. Each request goes to one of them, and what one of them writes is one
-//! message.
+//! Several threads read it. Each request goes to one of them, and each write is one message.
 //!
 //! # Rules
-//! R1. Of threads that have nothing to do the one that was last at work is woken, which is warm.
-//!     Those that wait in read(2) the kernel wakes in turn; so they wait in epoll_wait(2).
-//! R2. A request is told once, and two that come together may wake one thread. Who is woken reads
-//!     until there is nothing, and only then waits; `shift` sees to what is left meanwhile.
+//! R1. Of sleeping threads the one that slept last is woken, because its caches are warm. The
+//!     kernel wakes threads in read(2) in turn, so they sleep in epoll_wait(2).
+//! R2. A request is signalled once, and two simultaneous requests may wake one thread. So a woken
+//!     thread reads until there is nothing, and only then sleeps; `poll_group` sees to what is left
+//!     meanwhile.
 
 use super::ONCE_MAX;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -19,26 +19,26 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Room for the longest request: data, and what stands before it.
+/// Room for the longest request: its data, and what precedes it.
 pub(crate) const REQUEST_MAX: usize = ONCE_MAX + 4096;
 
-/// What came.
+/// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Came {
+pub(crate) enum Received {
     /// A request of this length.
     Request(usize),
-    /// Nothing that is not read yet.
-    Nothing,
+    /// There is no request.
+    Empty,
     /// The mount is gone.
-    End,
+    Unmounted,
 }
 
-/// A descriptor of `/dev/fuse` that is mounted.
+/// A mounted descriptor of `/dev/fuse`.
 pub(crate) struct Device {
     fuse: OwnedFd,
-    waits: OwnedFd,
-    /// Says to all who wait that there will be no more.
-    end: OwnedFd,
+    epoll_fd: OwnedFd,
+    /// Wakes all threads when the mount is gone.
+    shutdown: OwnedFd,
 }
 
 impl AsFd for Device {
@@ -53,43 +53,50 @@ impl Device {
     /// # Errors
     /// Those of epoll_create1(2), eventfd(2) and fcntl(2).
     pub(crate) fn new(fuse: OwnedFd) -> io::Result<Self> {
-        let flags = rustix::fs::fcntl_getfl(&fuse)?;
-        rustix::fs::fcntl_setfl(&fuse, flags | OFlags::NONBLOCK)?;
-        let waits = epoll::create(CreateFlags::CLOEXEC)?;
-        let end = eventfd(0, EventfdFlags::CLOEXEC)?;
+        set_nonblocking(&fuse)?;
+        let epoll_fd = epoll::create(CreateFlags::CLOEXEC)?;
+        let shutdown = eventfd(0, EventfdFlags::CLOEXEC)?;
         let none = EventData::new_u64(0);
-        epoll::add(&waits, &fuse, none, EventFlags::IN | EventFlags::ET)?;
-        epoll::add(&waits, &end, none, EventFlags::IN)?;
-        Ok(Self { fuse, waits, end })
+        epoll::add(&epoll_fd, &fuse, none, EventFlags::IN | EventFlags::ET)?;
+        epoll::add(&epoll_fd, &shutdown, none, EventFlags::IN)?;
+        Ok(Self {
+            fuse,
+            epoll_fd,
+            shutdown,
+        })
     }
 
-    /// The next request that is to be read, if there is one.
+    /// The next request, if there is one.
     ///
     /// # Errors
-    /// `EPERM`: it was never mounted. What else the kernel says.
-    pub(crate) fn read(&self, room: &mut [u8]) -> io::Result<Came> {
+    /// `EPERM`: it was never mounted. Others of the kernel.
+    pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<Received> {
+        self.read_from(self.as_fd(), buf)
+    }
+
+    fn read_from(&self, fuse: BorrowedFd<'_>, buf: &mut [u8]) -> io::Result<Received> {
         loop {
-            match rustix::io::read(&self.fuse, &mut *room) {
-                Ok(len) => return Ok(Came::Request(len)),
-                Err(Errno::AGAIN) => return Ok(Came::Nothing),
-                // A signal; a request that was taken back before it came.
+            match rustix::io::read(fuse, &mut *buf) {
+                Ok(len) => return Ok(Received::Request(len)),
+                Err(Errno::AGAIN) => return Ok(Received::Empty),
+                // A signal; a request that was cancelled before it was read.
                 Err(Errno::INTR | Errno::NOENT) => {}
                 Err(Errno::NODEV | Errno::CONNABORTED) => {
-                    // The others are told too.
-                    rustix::io::write(&self.end, &1u64.to_ne_bytes())?;
-                    return Ok(Came::End);
+                    // The other threads end too.
+                    rustix::io::write(&self.shutdown, &1u64.to_ne_bytes())?;
+                    return Ok(Received::Unmounted);
                 }
                 Err(errno) => return Err(errno.into()),
             }
         }
     }
 
-    /// Waits until there may be one, which there was not, or for so long.
+    /// Sleeps until there may be a request, or until the timeout.
     ///
     /// # Errors
     /// Those of epoll_wait(2).
-    pub(crate) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
-        let at_most = at_most.map(|time| Timespec {
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.map(|time| Timespec {
             tv_sec: time.as_secs().cast_signed(),
             tv_nsec: time.subsec_nanos().into(),
         });
@@ -97,14 +104,14 @@ impl Device {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
         }];
-        match epoll::wait(&self.waits, &mut events[..], at_most.as_ref()) {
+        match epoll::wait(&self.epoll_fd, &mut events[..], timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// Whether there is one now.
-    pub(crate) fn has_more(&self) -> bool {
+    /// Whether there is a request.
+    pub(crate) fn has_request(&self) -> bool {
         let mut fds = [PollFd::new(&self.fuse, PollFlags::IN)];
         let ready = poll(&mut fds, Some(&Timespec::default()));
         ready.is_ok_and(|n| n > 0)
@@ -113,14 +120,67 @@ impl Device {
     /// Sends one message.
     ///
     /// # Errors
-    /// `ENOENT`: nobody waits for that answer any more, or what is told is not known there. What
-    /// else the kernel says.
+    /// `ENOENT`: the caller no longer waits for this reply, or the kernel does not know what a
+    /// notification names. Others of the kernel.
     pub(crate) fn send(&self, message: &[u8]) -> rustix::io::Result<()> {
-        loop {
-            match rustix::io::write(&self.fuse, message) {
-                Err(Errno::INTR) => {}
-                sent => return sent.map(|_| ()),
-            }
+        send(&self.fuse, message)
+    }
+}
+
+/// Reads requests and sends the replies for one thread. With a descriptor of its own the thread
+/// shares no list of requests in progress with others; a reply goes to the descriptor that its
+/// request came from.
+pub(crate) struct Reader<'a> {
+    device: &'a Device,
+    own: Option<OwnedFd>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader, with a clone of the descriptor if that is wanted and the kernel makes one.
+    pub(crate) fn new(device: &'a Device, clone: bool) -> Self {
+        let own = clone.then(|| clone_device(device).ok()).flatten();
+        Self { device, own }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.own.as_ref().map_or(self.device.as_fd(), AsFd::as_fd)
+    }
+
+    /// The next request, if there is one.
+    ///
+    /// # Errors
+    /// `EPERM`: it was never mounted. Others of the kernel.
+    pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<Received> {
+        self.device.read_from(self.fd(), buf)
+    }
+
+    /// As [`Device::send`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn send(&self, message: &[u8]) -> rustix::io::Result<()> {
+        send(self.fd(), message)
+    }
+}
+
+/// A clone of the device's descriptor (`FUSE_DEV_IOC_CLONE`).
+fn clone_device(device: &Device) -> io::Result<OwnedFd> {
+    let clone = openpath_uring::fuse::clone_device(device);
+    let clone = clone.map_err(|errno| io::Error::from_raw_os_error(errno.raw()))?;
+    set_nonblocking(&clone)?;
+    Ok(clone)
+}
+
+fn set_nonblocking(fuse: &OwnedFd) -> rustix::io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fuse)?;
+    rustix::fs::fcntl_setfl(fuse, flags | OFlags::NONBLOCK)
+}
+
+fn send(fuse: impl AsFd, message: &[u8]) -> rustix::io::Result<()> {
+    loop {
+        match rustix::io::write(&fuse, message) {
+            Err(Errno::INTR) => {}
+            sent => return sent.map(|_| ()),
         }
     }
 }

@@ -1,55 +1,60 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries of a listing in an answer (`fuse_dirent`, `fuse_direntplus`).
+//! Entries of a listing in a reply (`fuse_dirent`, `fuse_direntplus`).
 
-use super::Answer;
-use super::attributes::{ENTRY_SIZE, Holds, Shown, entry, no_entry};
+use super::ReplyBuilder;
+use super::attributes::{ENTRY_SIZE, NodeAttr, Validity, entry, negative_entry};
 use openpath_vfs::DirEntry;
 
-/// What stands before a name.
+/// The bytes before a name.
 const HEAD: usize = 24;
-/// Where the next one begins.
+/// The alignment of entries.
 const ALIGN: usize = 8;
 
-/// Whether an entry of so many bytes beside its name fits in an answer of `room` bytes.
-fn fits(answer: &Answer<'_>, room: usize, more: usize, name: &[u8]) -> bool {
+/// Whether an entry with `more` bytes beside header and name fits in a reply of `room` bytes.
+fn fits(reply: &ReplyBuilder<'_>, room: usize, more: usize, name: &[u8]) -> bool {
     let len = (more + HEAD + name.len()).next_multiple_of(ALIGN);
-    answer.len() + len <= room.min(super::ONCE_MAX)
+    reply.len() + len <= room.min(super::ONCE_MAX)
 }
 
-fn put(answer: &mut Answer<'_>, number: u64, listed: &DirEntry) {
-    answer.u64(number);
-    answer.u64(listed.off.cast_unsigned());
-    answer.u32(listed.name.len() as u32);
-    answer.u32(u32::from(listed.kind));
-    answer.bytes(&listed.name);
-    answer.zeros(listed.name.len().next_multiple_of(ALIGN) - listed.name.len());
+fn put(reply: &mut ReplyBuilder<'_>, number: u64, listed: &DirEntry) {
+    reply.u64(number);
+    reply.u64(listed.off.cast_unsigned());
+    reply.u32(listed.name.len() as u32);
+    reply.u32(u32::from(listed.kind));
+    reply.bytes(&listed.name);
+    reply.zeros(listed.name.len().next_multiple_of(ALIGN) - listed.name.len());
 }
 
-/// Adds an entry; whether there was room.
-pub(crate) fn plain(answer: &mut Answer<'_>, room: usize, number: u64, listed: &DirEntry) -> bool {
-    if !fits(answer, room, 0, &listed.name) {
-        return false;
-    }
-    put(answer, number, listed);
-    true
-}
-
-/// Adds an entry with what it leads to, if that is said; whether there was room.
-pub(crate) fn plus(
-    answer: &mut Answer<'_>,
+/// Adds an entry; returns whether it fitted.
+pub(crate) fn dirent(
+    reply: &mut ReplyBuilder<'_>,
     room: usize,
     number: u64,
     listed: &DirEntry,
-    found: Option<(&Shown<'_>, Holds)>,
 ) -> bool {
-    if !fits(answer, room, ENTRY_SIZE, &listed.name) {
+    if !fits(reply, room, 0, &listed.name) {
+        return false;
+    }
+    put(reply, number, listed);
+    true
+}
+
+/// Adds an entry, with its file if that is given; returns whether it fitted.
+pub(crate) fn direntplus(
+    reply: &mut ReplyBuilder<'_>,
+    room: usize,
+    number: u64,
+    listed: &DirEntry,
+    found: Option<(&NodeAttr<'_>, Validity)>,
+) -> bool {
+    if !fits(reply, room, ENTRY_SIZE, &listed.name) {
         return false;
     }
     match found {
-        Some((shown, holds)) => entry(answer, shown, holds),
-        None => no_entry(answer, std::time::Duration::ZERO),
+        Some((node, validity)) => entry(reply, node, validity),
+        None => negative_entry(reply, std::time::Duration::ZERO),
     }
-    put(answer, number, listed);
+    put(reply, number, listed);
     true
 }
 
@@ -59,22 +64,22 @@ mod tests {
     use openpath_abi::dirent::DT_REG;
 
     #[test]
-    fn entries_are_aligned_and_end_where_there_is_no_room() {
+    fn entries_are_aligned_and_stop_when_the_reply_is_full() {
         let mut room = [0; 256];
-        let mut answer = Answer::new(&mut room, 1);
+        let mut reply = ReplyBuilder::new(&mut room, 1);
         let listed = DirEntry {
             ino: 5,
             off: 3,
             kind: DT_REG,
             name: b"abc".to_vec(),
         };
-        assert!(plain(&mut answer, 64, 5, &listed));
-        assert_eq!(answer.len(), 32);
-        assert!(plain(&mut answer, 64, 5, &listed));
-        assert!(!plain(&mut answer, 64, 5, &listed));
-        assert_eq!(answer.len(), 64);
-        assert!(!plus(&mut answer, 200, 5, &listed, None));
-        assert!(plus(&mut answer, 224, 5, &listed, None));
-        assert_eq!(answer.len(), 224);
+        assert!(dirent(&mut reply, 64, 5, &listed));
+        assert_eq!(reply.len(), 32);
+        assert!(dirent(&mut reply, 64, 5, &listed));
+        assert!(!dirent(&mut reply, 64, 5, &listed));
+        assert_eq!(reply.len(), 64);
+        assert!(!direntplus(&mut reply, 200, 5, &listed, None));
+        assert!(direntplus(&mut reply, 224, 5, &listed, None));
+        assert_eq!(reply.len(), 224);
     }
 }

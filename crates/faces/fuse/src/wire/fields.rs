@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fields of a request, one after the other, within the bytes that came.
+//! Reads the fields of a request in turn, within its bytes.
 
 use std::fmt;
 
-/// Why bytes are no request.
+/// Why bytes are not a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
@@ -13,7 +13,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// What is still to be read.
+/// The bytes that are still to be read.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(&'a [u8]);
 
@@ -36,7 +36,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_ne_bytes)
     }
 
-    /// Passes `len` bytes over.
+    /// Skips `len` bytes.
     pub(crate) fn skip(&mut self, len: usize) -> Result<(), Malformed> {
         self.bytes(len).map(|_| ())
     }
@@ -47,7 +47,7 @@ impl<'a> Fields<'a> {
         Ok(first)
     }
 
-    /// Bytes up to the next 0, which goes with them.
+    /// Bytes up to the next 0, which is skipped.
     pub(crate) fn name(&mut self) -> Result<&'a [u8], Malformed> {
         let end = self.0.iter().position(|b| *b == 0);
         let name = self.bytes(end.ok_or(Malformed("a name without an end"))?)?;
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_read_beyond_the_end() {
+    fn no_field_is_read_beyond_the_end() {
         let bytes = [1, 0, 0, 0, b'a', b'b', 0, b'c'];
         let mut fields = Fields::new(&bytes);
         assert_eq!(fields.u32(), Ok(u32::from_ne_bytes([1, 0, 0, 0])));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each request begins with (`fuse_in_header`).
+//! The header of a request (`fuse_in_header`).
 
 use super::fields::{Fields, Malformed};
 use super::numbers::op;
@@ -7,11 +7,11 @@ use super::numbers::op;
 /// Its length.
 pub(crate) const SIZE: usize = 40;
 
-/// Who asks what about which node.
+/// The caller, the operation and the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub(crate) opcode: u32,
-    /// The request's number, which its answer carries.
+    /// The request's number, which its reply repeats.
     pub(crate) unique: u64,
     pub(crate) node: u64,
     pub(crate) uid: u32,
@@ -21,8 +21,8 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Takes a message apart: the header, and what follows it. Where the length that is said is not
-    /// that of the message, the header stands nevertheless: it says whom to answer.
+    /// Splits a message into header and body. If the length in the header is not that of the
+    /// message, the header is still returned, because it says which request to answer.
     pub(crate) fn of(message: &[u8]) -> Result<(Self, Result<&[u8], Malformed>), Malformed> {
         let mut fields = Fields::new(message);
         let len = fields.u32()? as usize;
@@ -34,7 +34,7 @@ impl Header {
             gid: fields.u32()?,
             pid: fields.u32()?,
         };
-        // The length of what no request of ours has.
+        // The length of extensions, which no request here has.
         fields.skip(4)?;
         let body = if len == message.len() {
             fields.bytes(message.len() - SIZE)
@@ -44,7 +44,7 @@ impl Header {
         Ok((header, body))
     }
 
-    /// Whether it wants an answer.
+    /// Whether it wants a reply.
     pub(crate) fn is_answered(&self) -> bool {
         !matches!(
             self.opcode,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_that_lies_still_says_whom_to_answer() {
+    fn a_wrong_length_still_identifies_the_request() {
         let mut message = [0; SIZE + 3];
         message[..4].copy_from_slice(&(SIZE as u32).to_ne_bytes());
         message[4..8].copy_from_slice(&op::LOOKUP.to_ne_bytes());

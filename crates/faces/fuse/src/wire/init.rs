@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel and the server agree on when a mount begins (`FUSE_INIT`).
+//! The negotiation with the kernel when a mount begins (`FUSE_INIT`).
 
-use super::device::Came;
+use super::device::Received;
 use super::fields::{Fields, Malformed};
 use super::numbers::{MAJOR, MINOR, MINOR_LEAST, can, op};
-use super::{Answer, Device, Header, ONCE_MAX, Sheet, device};
+use super::{Device, Header, ONCE_MAX, ReplyBuffer, ReplyBuilder, device};
 use openpath_abi::Errno;
 use std::io;
 
-/// Requests that the kernel may have under way in the background, and from how many on it waits
-/// with more.
+/// Limits of background requests: how many there may be, and from how many on callers are
+/// throttled.
 const BACKGROUND: [u16; 2] = [64, 48];
 /// Pages in one request.
 pub(crate) const PAGES: u16 = (ONCE_MAX / 4096) as u16;
-/// What is asked of the kernel, each where it has it.
-const WANTED: u64 = can::ASYNC_READ
+/// Flags that are wanted always, if the kernel has them.
+const ALWAYS: u64 = can::ASYNC_READ
     | can::BIG_WRITES
     | can::DONT_MASK
     | can::DO_READDIRPLUS
@@ -29,13 +29,13 @@ const WANTED: u64 = can::ASYNC_READ
     | can::SETXATTR_EXT
     | can::INIT_EXT;
 
-/// What is asked for beside it where writes are kept back.
+/// Flags that are wanted for the writeback cache.
 pub(crate) const WRITEBACK: u64 = can::WRITEBACK_CACHE;
-/// The same where the kernel is to check by access control lists.
+/// Flags that are wanted for access control lists, which the kernel then checks.
 pub(crate) const ACLS: u64 = can::POSIX_ACL;
-/// The same where locks of files are answered.
+/// Flags that are wanted if the server keeps locks.
 pub(crate) const LOCKS: u64 = can::POSIX_LOCKS | can::FLOCK_LOCKS;
-/// The same where requests are to come by rings.
+/// Flags that are wanted for requests by rings.
 pub(crate) const RINGS: u64 = can::OVER_IO_URING;
 
 /// What the kernel offers.
@@ -74,75 +74,76 @@ impl Offer {
     }
 }
 
-/// What both keep to.
+/// What was negotiated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Terms {
     flags: u64,
 }
 
 impl Terms {
-    /// Whether the kernel says when a change of data takes set-id bits.
-    pub(crate) fn says_what_strips(self) -> bool {
+    /// Whether the kernel says when a change of data strips set-id bits.
+    pub(crate) fn has_kill_flags(self) -> bool {
         self.flags & can::HANDLE_KILLPRIV_V2 != 0
     }
 
-    /// Whether a request to set an attribute has its longer form.
-    pub(crate) fn sets_at_length(self) -> bool {
+    /// Whether `SETXATTR` has its longer form.
+    pub(crate) fn has_setxattr_ext(self) -> bool {
         self.flags & can::SETXATTR_EXT != 0
     }
 }
 
-/// Agrees with the kernel on a mount that has just been made. What `more` gives, which is told what
-/// the kernel offers, is asked for besides what is always.
+/// Negotiates with the kernel for a new mount. `wanted` gets the kernel's flags, and returns flags
+/// beside those that are wanted always.
 ///
 /// # Errors
-/// `ENOTCONN`: it is mounted no more. `Unsupported`: the kernel is too old, which it is told.
-/// `InvalidData`: what comes is no beginning.
-pub(crate) fn agree(device: &Device, mut more: impl FnMut(u64) -> u64) -> io::Result<Terms> {
+/// `ENOTCONN`: it is mounted no more. `Unsupported`: the kernel is too old, and is told so.
+/// `InvalidData`: the first message is not `FUSE_INIT`.
+pub(crate) fn negotiate(device: &Device, mut wanted: impl FnMut(u64) -> u64) -> io::Result<Terms> {
     let mut room = vec![0; device::REQUEST_MAX];
-    let mut sheet = Sheet::new();
+    let mut buffer = ReplyBuffer::new();
     loop {
         let len = match device.read(&mut room)? {
-            Came::Request(len) => len,
-            Came::Nothing => {
+            Received::Request(len) => len,
+            Received::Empty => {
                 device.wait(None)?;
                 continue;
             }
-            Came::End => return Err(rustix::io::Errno::NOTCONN.into()),
+            Received::Unmounted => return Err(rustix::io::Errno::NOTCONN.into()),
         };
-        let (header, body) = Header::of(&room[..len]).map_err(strange)?;
-        let offer = Offer::of(body.map_err(strange)?).map_err(strange)?;
+        let (header, body) = Header::of(&room[..len]).map_err(protocol_error)?;
+        let offer = Offer::of(body.map_err(protocol_error)?).map_err(protocol_error)?;
         if header.opcode != op::INIT {
-            return Err(strange("a request before the beginning"));
+            return Err(protocol_error("a request before the beginning"));
         }
-        let mut answer = Answer::new(sheet.room(), header.unique);
-        let terms = meet(&mut answer, offer, &mut more);
-        let reply = answer.done();
-        device.send(sheet.message(&reply))?;
+        let mut reply = ReplyBuilder::new(buffer.body(), header.unique);
+        let terms = answer_init(&mut reply, offer, &mut wanted);
+        let done = reply.done();
+        device.send(buffer.message(&done))?;
         if let Some(terms) = terms? {
             return Ok(terms);
         }
     }
 }
 
-fn strange(what: impl std::fmt::Display) -> io::Error {
+fn protocol_error(what: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("/dev/fuse: {what}"))
 }
 
-/// Answers an offer; what is agreed on, or nothing where the kernel is to offer an older version.
-fn meet(
-    answer: &mut Answer<'_>,
+/// Answers an offer; returns what was negotiated, or nothing if the kernel is to offer an older
+/// version.
+fn answer_init(
+    reply: &mut ReplyBuilder<'_>,
     offer: Offer,
-    more: &mut dyn FnMut(u64) -> u64,
+    wanted: &mut dyn FnMut(u64) -> u64,
 ) -> io::Result<Option<Terms>> {
     if offer.major > MAJOR {
-        // It offers this one next.
-        answer.u32(MAJOR);
-        answer.zeros(60);
+        // The kernel offers this version next.
+        reply.u32(MAJOR);
+        reply.zeros(60);
         return Ok(None);
     }
     if (offer.major, offer.minor) < (MAJOR, MINOR_LEAST) {
-        answer.fail(Errno::EPROTO);
+        reply.fail(Errno::EPROTO);
         let (has, minor) = (offer.major, offer.minor);
         let why = format!(
             "this kernel speaks FUSE {has}.{minor}, and {MAJOR}.{MINOR_LEAST} is the oldest that \
@@ -150,20 +151,20 @@ fn meet(
         );
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
-    let flags = (WANTED | more(offer.flags)) & offer.flags;
-    answer.u32(MAJOR);
-    answer.u32(offer.minor.min(MINOR));
-    answer.u32(offer.readahead.min(ONCE_MAX as u32));
-    answer.u32(flags as u32);
-    answer.u16(BACKGROUND[0]);
-    answer.u16(BACKGROUND[1]);
-    answer.u32(ONCE_MAX as u32);
-    // Times are exact to the nanosecond.
-    answer.u32(1);
-    answer.u16(PAGES);
-    answer.u16(0);
-    answer.u32((flags >> 32) as u32);
-    answer.zeros(28);
+    let flags = (ALWAYS | wanted(offer.flags)) & offer.flags;
+    reply.u32(MAJOR);
+    reply.u32(offer.minor.min(MINOR));
+    reply.u32(offer.readahead.min(ONCE_MAX as u32));
+    reply.u32(flags as u32);
+    reply.u16(BACKGROUND[0]);
+    reply.u16(BACKGROUND[1]);
+    reply.u32(ONCE_MAX as u32);
+    // The granularity of times is a nanosecond.
+    reply.u32(1);
+    reply.u16(PAGES);
+    reply.u16(0);
+    reply.u32((flags >> 32) as u32);
+    reply.zeros(28);
     Ok(Some(Terms { flags }))
 }
 
@@ -180,21 +181,21 @@ mod tests {
         }
     }
 
-    fn said(offer: Offer, more: u64) -> (io::Result<Option<Terms>>, Vec<u8>) {
-        let mut sheet = Sheet::new();
-        let mut answer = Answer::new(sheet.room(), 2);
-        let terms = meet(&mut answer, offer, &mut |_| more);
-        let reply = answer.done();
-        (terms, sheet.message(&reply).to_vec())
+    fn init_reply(offer: Offer, wanted: u64) -> (io::Result<Option<Terms>>, Vec<u8>) {
+        let mut buffer = ReplyBuffer::new();
+        let mut reply = ReplyBuilder::new(buffer.body(), 2);
+        let terms = answer_init(&mut reply, offer, &mut |_| wanted);
+        let done = reply.done();
+        (terms, buffer.message(&done).to_vec())
     }
 
     #[test]
-    fn what_is_agreed_on_is_what_both_have() {
-        let (terms, message) = said(offer(7, 60), 0);
+    fn flags_are_negotiated_to_those_of_both_sides() {
+        let (terms, message) = init_reply(offer(7, 60), 0);
         let terms = terms.expect("agreed").expect("at once");
-        assert!(terms.says_what_strips());
+        assert!(terms.has_kill_flags());
         assert_eq!(terms.flags & (WRITEBACK | LOCKS), 0);
-        let locks = said(offer(7, 60), LOCKS).0.expect("agreed");
+        let locks = init_reply(offer(7, 60), LOCKS).0.expect("agreed");
         assert_eq!(locks.expect("at once").flags, terms.flags | LOCKS);
         assert_eq!(message.len(), 16 + 64);
         assert_eq!(message[20..24], MINOR.to_ne_bytes());
@@ -202,28 +203,28 @@ mod tests {
             flags: 0,
             ..offer(7, 31)
         };
-        let (terms, message) = said(bare, can::WRITEBACK_CACHE);
+        let (terms, message) = init_reply(bare, can::WRITEBACK_CACHE);
         assert_eq!(terms.expect("agreed"), Some(Terms { flags: 0 }));
         assert_eq!(message[20..24], 31u32.to_ne_bytes());
     }
 
     #[test]
-    fn a_kernel_that_is_too_old_is_refused_precisely() {
-        let (terms, message) = said(offer(7, 30), 0);
+    fn an_older_protocol_is_refused_with_both_versions() {
+        let (terms, message) = init_reply(offer(7, 30), 0);
         let why = terms.expect_err("too old").to_string();
         assert!(why.contains("7.30") && why.contains("7.31"), "{why}");
         assert_eq!(message[4..8], (-Errno::EPROTO.raw()).to_ne_bytes());
     }
 
     #[test]
-    fn a_kernel_that_is_too_new_is_asked_for_an_older_version() {
-        let (terms, message) = said(offer(8, 0), 0);
+    fn a_newer_protocol_is_asked_for_an_older_version() {
+        let (terms, message) = init_reply(offer(8, 0), 0);
         assert_eq!(terms.expect("no refusal"), None);
         assert_eq!(message[16..20], MAJOR.to_ne_bytes());
     }
 
     #[test]
-    fn the_second_word_of_flags_is_read_where_there_is_one() {
+    fn the_second_word_of_flags_is_read_if_present() {
         let mut body = Vec::new();
         for n in [7u32, 45, 9, can::INIT_EXT as u32, 3] {
             body.extend(n.to_ne_bytes());

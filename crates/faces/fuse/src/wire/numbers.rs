@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The protocol's numbers that are used here (`linux/fuse.h`).
+//! The numbers of the protocol that are used here (`linux/fuse.h`).
 
-/// The version of the protocol that is spoken.
+/// The version of the protocol.
 pub(crate) const MAJOR: u32 = 7;
-/// The newest of its versions that is known.
+/// The newest minor version that is known.
 pub(crate) const MINOR: u32 = 45;
-/// The oldest that is spoken: Linux 5.4.
+/// The oldest minor version that works: Linux 5.4.
 pub(crate) const MINOR_LEAST: u32 = 31;
 
-/// What is asked (`fuse_opcode`).
+/// Operations (`fuse_opcode`).
 pub(crate) mod op {
     pub(crate) const LOOKUP: u32 = 1;
     pub(crate) const FORGET: u32 = 2;
@@ -57,7 +57,7 @@ pub(crate) mod op {
     pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-/// What both sides can do (`FUSE_INIT`).
+/// Flags of both sides (`FUSE_INIT`).
 pub(crate) mod can {
     pub(crate) const ASYNC_READ: u64 = 1;
     pub(crate) const POSIX_LOCKS: u64 = 1 << 1;
@@ -70,7 +70,7 @@ pub(crate) mod can {
     pub(crate) const WRITEBACK_CACHE: u64 = 1 << 16;
     pub(crate) const NO_OPEN_SUPPORT: u64 = 1 << 17;
     pub(crate) const PARALLEL_DIROPS: u64 = 1 << 18;
-    /// The kernel checks by access control lists, and the server keeps modes and new files right.
+    /// The kernel checks access control lists, and the server keeps them and the mode consistent.
     pub(crate) const POSIX_ACL: u64 = 1 << 20;
     pub(crate) const MAX_PAGES: u64 = 1 << 22;
     pub(crate) const CACHE_SYMLINKS: u64 = 1 << 23;
@@ -83,7 +83,7 @@ pub(crate) mod can {
     pub(crate) const OVER_IO_URING: u64 = 1 << 41;
 }
 
-/// What a `SETATTR` changes (`FATTR_*`).
+/// The attributes in a `SETATTR` (`FATTR_*`).
 pub(crate) mod fattr {
     pub(crate) const MODE: u32 = 1;
     pub(crate) const UID: u32 = 1 << 1;
@@ -97,25 +97,25 @@ pub(crate) mod fattr {
     pub(crate) const KILL_SUIDGID: u32 = 1 << 11;
 }
 
-/// An open leaves the pages that are cached alone (`FOPEN_KEEP_CACHE`).
+/// An open leaves cached pages alone (`FOPEN_KEEP_CACHE`).
 pub(crate) const FOPEN_KEEP_CACHE: u32 = 1 << 1;
-/// Setting an access control list takes the set-group-ID bit (`FUSE_SETXATTR_ACL_KILL_SGID`).
+/// Setting an access control list strips the set-group-ID bit (`FUSE_SETXATTR_ACL_KILL_SGID`).
 pub(crate) const ACL_KILL_SGID: u32 = 1;
-/// A write that comes from the page cache (`FUSE_WRITE_CACHE`).
+/// A write from the page cache (`FUSE_WRITE_CACHE`).
 pub(crate) const WRITE_CACHE: u32 = 1;
-/// A write that takes set-id bits (`FUSE_WRITE_KILL_SUIDGID`).
+/// A write that strips set-id bits (`FUSE_WRITE_KILL_SUIDGID`).
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// A lock of flock(2) (`FUSE_LK_FLOCK`).
 pub(crate) const LK_FLOCK: u32 = 1;
-/// Data alone is to be synced (`FUSE_FSYNC_FDATASYNC`).
+/// Only the data is to be synced (`FUSE_FSYNC_FDATASYNC`).
 pub(crate) const FSYNC_FDATASYNC: u32 = 1;
 
-/// What the kernel is told without asking (`fuse_notify_code`).
+/// Notifications to the kernel (`fuse_notify_code`).
 pub(crate) mod notice {
     pub(crate) const INVAL_INODE: u32 = 2;
     pub(crate) const INVAL_ENTRY: u32 = 3;
     pub(crate) const STORE: u32 = 4;
     pub(crate) const PRUNE: u32 = 9;
-    /// A name is to be asked for again, not thrown away.
+    /// A name is to be looked up again, not dropped.
     pub(crate) const EXPIRE_ONLY: u32 = 1;
 }

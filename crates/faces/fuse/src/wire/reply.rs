@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An answer: a header (`fuse_out_header`), and what it brings.
+//! A reply: a header (`fuse_out_header`) and a body.
 //!
 //! # Rules
-//! R1. It is put together in room that is given, and never grows: what does not fit makes it the
-//!     answer `EIO`.
-//! R2. Header and body lie where the way wants them that the request came by: together in a
-//!     [`Sheet`], or apart, in an entry of a ring.
+//! R1. A reply is built in a given buffer and never grows beyond it: one that does not fit becomes
+//!     the error `EIO`.
+//! R2. Header and body are placed as the request's way wants: together in a [`ReplyBuffer`], or
+//!     apart in an entry of a ring.
 
 use super::ONCE_MAX;
 use openpath_abi::Errno;
 
 /// The length of its header.
 pub(crate) const SIZE: usize = 16;
-/// Numbers of errors that the kernel takes are below.
+/// The kernel accepts error numbers below this.
 const ERRORS: i32 = 512;
 
-/// An answer being put together.
-pub(crate) struct Answer<'a> {
+/// A reply that is being built.
+pub(crate) struct ReplyBuilder<'a> {
     room: &'a mut [u8],
     len: usize,
     unique: u64,
     error: i32,
 }
 
-/// An answer that is put together: its header, and how much of the room its body takes.
+/// A finished reply: its header, and the length of its body in the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reply {
     pub(crate) head: [u8; SIZE],
     pub(crate) len: usize,
 }
 
-/// Room for the longest answer, as one message.
-pub(crate) struct Sheet(Box<[u8]>);
+/// A buffer for the longest reply, as one message.
+pub(crate) struct ReplyBuffer(Box<[u8]>);
 
-impl Sheet {
+impl ReplyBuffer {
     pub(crate) fn new() -> Self {
         Self(vec![0; SIZE + ONCE_MAX].into_boxed_slice())
     }
 
-    /// Where the body goes.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    /// The room for the body.
+    pub(crate) fn body(&mut self) -> &mut [u8] {
         &mut self.0[SIZE..]
     }
 
@@ -50,8 +50,8 @@ impl Sheet {
     }
 }
 
-impl<'a> Answer<'a> {
-    /// Begins the answer to the request with this number, in this room.
+impl<'a> ReplyBuilder<'a> {
+    /// Begins the reply to the request with this number.
     pub(crate) fn new(room: &'a mut [u8], unique: u64) -> Self {
         Self {
             room,
@@ -61,7 +61,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Makes it an error, whatever it brought.
+    /// Makes it an error, and drops its body.
     pub(crate) fn fail(&mut self, errno: Errno) {
         let raw = errno.raw();
         let known = raw > 0 && raw < ERRORS;
@@ -69,7 +69,7 @@ impl<'a> Answer<'a> {
         self.len = 0;
     }
 
-    /// How much it brings so far.
+    /// The length of the body so far.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -98,7 +98,7 @@ impl<'a> Answer<'a> {
         self.bytes(&n.to_ne_bytes());
     }
 
-    /// So many zeros.
+    /// Adds zeros.
     pub(crate) fn zeros(&mut self, len: usize) {
         const ZEROS: [u8; 128] = [0; 128];
         for at in (0..len).step_by(ZEROS.len()) {
@@ -106,11 +106,11 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Has up to `len` bytes filled in; `fill` says how many it did.
+    /// Has `fill` add up to `len` bytes; `fill` returns how many.
     ///
     /// # Errors
     /// Those of `fill`.
-    pub(crate) fn filled(
+    pub(crate) fn fill_with(
         &mut self,
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
@@ -122,7 +122,7 @@ impl<'a> Answer<'a> {
         Ok(())
     }
 
-    /// It is put together.
+    /// Finishes the reply.
     pub(crate) fn done(&self) -> Reply {
         let mut head = [0; SIZE];
         head[..4].copy_from_slice(&((SIZE + self.len) as u32).to_ne_bytes());
@@ -140,35 +140,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_an_error_and_nothing_else() {
-        let mut sheet = Sheet::new();
-        let mut answer = Answer::new(sheet.room(), 9);
-        answer.u32(5);
-        assert_eq!(answer.done().len, 4);
-        answer.zeros(ONCE_MAX);
-        answer.u32(5);
-        let reply = answer.done();
-        assert_eq!(reply.len, 0);
-        let message = sheet.message(&reply);
+    fn a_reply_that_does_not_fit_is_an_error_without_a_body() {
+        let mut buffer = ReplyBuffer::new();
+        let mut reply = ReplyBuilder::new(buffer.body(), 9);
+        reply.u32(5);
+        assert_eq!(reply.done().len, 4);
+        reply.zeros(ONCE_MAX);
+        reply.u32(5);
+        let done = reply.done();
+        assert_eq!(done.len, 0);
+        let message = buffer.message(&done);
         assert_eq!(message.len(), SIZE);
         assert_eq!(message[4..8], (-Errno::EIO.raw()).to_ne_bytes());
         assert_eq!(message[8..], 9u64.to_ne_bytes());
     }
 
     #[test]
-    fn what_is_filled_in_is_what_was_said() {
-        let mut sheet = Sheet::new();
-        let mut answer = Answer::new(sheet.room(), 1);
-        let filled = answer.filled(10, |room| {
+    fn fill_with_adds_what_was_filled() {
+        let mut buffer = ReplyBuffer::new();
+        let mut reply = ReplyBuilder::new(buffer.body(), 1);
+        let fill_with = reply.fill_with(10, |room| {
             room[..3].copy_from_slice(b"abc");
             Ok(3)
         });
-        assert_eq!(filled, Ok(()));
-        assert_eq!(answer.filled(1, |_| Err(Errno::EIO)), Err(Errno::EIO));
-        let reply = answer.done();
-        assert_eq!(sheet.message(&reply)[SIZE..], *b"abc");
-        let mut answer = Answer::new(sheet.room(), 1);
-        let all = answer.filled(usize::MAX, |room| Ok(room.len()));
-        assert_eq!((all, answer.done().len), (Ok(()), ONCE_MAX));
+        assert_eq!(fill_with, Ok(()));
+        assert_eq!(reply.fill_with(1, |_| Err(Errno::EIO)), Err(Errno::EIO));
+        let done = reply.done();
+        assert_eq!(buffer.message(&done)[SIZE..], *b"abc");
+        let mut reply = ReplyBuilder::new(buffer.body(), 1);
+        let all = reply.fill_with(usize::MAX, |room| Ok(room.len()));
+        assert_eq!((all, reply.done().len), (Ok(()), ONCE_MAX));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is asked: a message's body, taken apart.
+//! Parses requests: a header and a body become an operation with its arguments.
 
 use super::Header;
 use super::fields::{Fields, Malformed};
@@ -7,13 +7,13 @@ use super::init::Terms;
 use super::numbers::{ACL_KILL_SGID, FSYNC_FDATASYNC, LK_FLOCK, fattr, op};
 use openpath_abi::{Flock, TimeSet, Timespec};
 
-/// A request. `handle` is what an open was answered with, 0 where opens are not asked.
+/// A request. `handle` is the handle of an opening, or 0 with [`crate::Opens::Never`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Request<'a> {
     Lookup(&'a [u8]),
-    /// So many lookups of the node are given back.
+    /// Gives back this many lookups of the node.
     Forget(u64),
-    /// The same of several.
+    /// The same for several nodes.
     Forgets(Forgets<'a>),
     Getattr,
     Statx,
@@ -42,7 +42,7 @@ pub(crate) enum Request<'a> {
         new: &'a [u8],
         flags: u32,
     },
-    /// The node gets the name in the directory that the header names.
+    /// Gives the node a name in the directory of the header.
     Link {
         node: u64,
         name: &'a [u8],
@@ -74,7 +74,7 @@ pub(crate) enum Request<'a> {
         data: &'a [u8],
     },
     Statfs,
-    /// Who closes a descriptor, by what locks are his by.
+    /// A close, with the owner of its locks.
     Flush {
         handle: u64,
         owner: u64,
@@ -94,7 +94,7 @@ pub(crate) enum Request<'a> {
         name: &'a [u8],
         value: &'a [u8],
         flags: u32,
-        /// An access control list that takes the set-group-ID bit.
+        /// It sets an access control list that strips the set-group-ID bit.
         strips: bool,
     },
     Getxattr {
@@ -105,15 +105,15 @@ pub(crate) enum Request<'a> {
         room: u32,
     },
     Removexattr(&'a [u8]),
-    /// Nobody wants to wait for that request any longer.
+    /// The caller no longer waits for that request.
     Interrupt(u64),
     Destroy,
     Ioctl {
         handle: u64,
         request: u32,
-        /// What the caller passes in.
+        /// The caller's argument.
         given: &'a [u8],
-        /// The most that goes back.
+        /// The most bytes of the result.
         room: u32,
     },
     Fallocate {
@@ -129,7 +129,7 @@ pub(crate) enum Request<'a> {
     },
     CopyRange(CopyRange),
     Lock(Lock),
-    /// What the kernel does without.
+    /// One that the kernel does without.
     Unknown,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Span {
     pub(crate) status: u32,
 }
 
-/// What is to become of attributes.
+/// A change of attributes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setattr {
     pub(crate) handle: Option<u64>,
@@ -152,11 +152,11 @@ pub(crate) struct Setattr {
     pub(crate) gid: Option<u32>,
     pub(crate) size: Option<u64>,
     pub(crate) times: [TimeSet; 2],
-    /// It takes set-id bits.
+    /// It strips set-id bits.
     pub(crate) strips: bool,
 }
 
-/// What is copied between files.
+/// A copy between files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyRange {
     pub(crate) handle: u64,
@@ -165,30 +165,31 @@ pub(crate) struct CopyRange {
     pub(crate) to_handle: u64,
     pub(crate) to_offset: u64,
     pub(crate) len: u64,
-    /// The answer has 64 bits.
+    /// The reply has 64 bits.
     pub(crate) wide: bool,
 }
 
-/// What is to become of a lock.
+/// The command of a request for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Locking {
-    /// Is somebody in the way?
+pub(crate) enum LockCommand {
+    /// `F_GETLK`: is there a conflict?
     Test,
-    /// At once or not at all; or no lock any more.
+    /// `F_SETLK`: sets or frees, at once or not at all.
     Set,
-    /// When nobody is in the way.
+    /// `F_SETLKW`: sets when there is no conflict.
     Wait,
 }
 
-/// A lock of a range, or (`whole`) of flock(2).
+/// A record lock, or (`is_flock`) one of flock(2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lock {
-    pub(crate) how: Locking,
+    pub(crate) command: LockCommand,
     pub(crate) handle: u64,
-    /// A descriptor table or an open file of the kernel's, by a number that only it has.
+    /// A file table or an open file of the kernel's, by a number that only the kernel can
+    /// interpret.
     pub(crate) owner: u64,
-    pub(crate) ask: Flock,
-    pub(crate) whole: bool,
+    pub(crate) range: Flock,
+    pub(crate) is_flock: bool,
 }
 
 /// Nodes, and how many lookups of each are given back.
@@ -208,7 +209,7 @@ impl Iterator for Forgets<'_> {
 
 fn setxattr<'a>(f: &mut Fields<'a>, terms: Terms) -> Result<Request<'a>, Malformed> {
     let (len, flags) = (f.u32()?, f.u32()?);
-    let more = if terms.sets_at_length() {
+    let more = if terms.has_setxattr_ext() {
         let more = f.u32()?;
         f.skip(4)?;
         more
@@ -225,10 +226,10 @@ fn setxattr<'a>(f: &mut Fields<'a>, terms: Terms) -> Result<Request<'a>, Malform
 }
 
 impl<'a> Request<'a> {
-    /// Takes a body apart, which has the form that was agreed on.
+    /// Parses a body, in the form that was negotiated.
     ///
     /// # Errors
-    /// It is shorter than it should be, or its lengths lie.
+    /// It is too short, or its lengths are wrong.
     pub(crate) fn of(header: &Header, body: &'a [u8], terms: Terms) -> Result<Self, Malformed> {
         let mut fields = Fields::new(body);
         let f = &mut fields;
@@ -295,12 +296,12 @@ impl<'a> Request<'a> {
             op::INTERRUPT => Self::Interrupt(f.u64()?),
             op::DESTROY => Self::Destroy,
             op::RELEASEDIR => Self::Releasedir,
-            _ => Self::of_open(header.opcode, f)?,
+            _ => Self::of_open_file(header.opcode, f)?,
         })
     }
 
-    /// Those about an open file, whose handle comes first.
-    fn of_open(opcode: u32, f: &mut Fields<'a>) -> Result<Self, Malformed> {
+    /// Requests about an open file, which begin with its handle.
+    fn of_open_file(opcode: u32, f: &mut Fields<'a>) -> Result<Self, Malformed> {
         Ok(match opcode {
             op::READ => Self::Read(read(f)?),
             op::READDIR => Self::Readdir(read(f)?),
@@ -312,9 +313,9 @@ impl<'a> Request<'a> {
                 let owner = f.u64()?;
                 Self::Flush { handle, owner }
             }
-            op::GETLK => Self::Lock(lock(f, Locking::Test)?),
-            op::SETLK => Self::Lock(lock(f, Locking::Set)?),
-            op::SETLKW => Self::Lock(lock(f, Locking::Wait)?),
+            op::GETLK => Self::Lock(lock(f, LockCommand::Test)?),
+            op::SETLK => Self::Lock(lock(f, LockCommand::Set)?),
+            op::SETLKW => Self::Lock(lock(f, LockCommand::Wait)?),
             op::RELEASE => Self::Release { handle: f.u64()? },
             op::FSYNC | op::FSYNCDIR => {
                 let handle = f.u64()?;
@@ -376,7 +377,7 @@ fn rename<'a>(f: &mut Fields<'a>, has_flags: bool) -> Result<Request<'a>, Malfor
 /// `fuse_read_in`.
 fn read(f: &mut Fields<'_>) -> Result<Span, Malformed> {
     let (handle, offset, size) = (f.u64()?, f.u64()?, f.u32()?);
-    // Flags of the request, and the owner of locks.
+    // Flags of the request, and the lock owner.
     f.skip(12)?;
     Ok(Span {
         handle,
@@ -389,7 +390,7 @@ fn read(f: &mut Fields<'_>) -> Result<Span, Malformed> {
 fn write<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
     let (handle, offset, size) = (f.u64()?, f.u64()?, f.u32()?);
     let flags = f.u32()?;
-    // Who locks.
+    // The lock owner.
     f.skip(8)?;
     let status = f.u32()?;
     f.skip(4)?;
@@ -406,10 +407,10 @@ fn write<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
 /// `fuse_ioctl_in`.
 fn ioctl<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
     let handle = f.u64()?;
-    // Flags of the request, of which none changes what is done.
+    // Flags of the request, none of which matters here.
     f.skip(4)?;
     let request = f.u32()?;
-    // The caller's address.
+    // The address of the caller's argument.
     f.skip(8)?;
     let (len, room) = (f.u32()?, f.u32()?);
     let given = f.bytes(len as usize)?;
@@ -421,30 +422,30 @@ fn ioctl<'a>(f: &mut Fields<'a>) -> Result<Request<'a>, Malformed> {
     })
 }
 
-fn lock(f: &mut Fields<'_>, how: Locking) -> Result<Lock, Malformed> {
+fn lock(f: &mut Fields<'_>, command: LockCommand) -> Result<Lock, Malformed> {
     let (handle, owner) = (f.u64()?, f.u64()?);
     let (start, end) = (f.u64()?.cast_signed(), f.u64()?.cast_signed());
     let (kind, pid) = (f.u32()?, f.u32()?);
-    let whole = f.u32()? & LK_FLOCK != 0;
+    let is_flock = f.u32()? & LK_FLOCK != 0;
     if start < 0 || end < start {
         return Err(Malformed("no range"));
     }
     let kind = i16::try_from(kind).map_err(|_| Malformed("no kind of lock"))?;
-    // All there are is said as all to the end.
+    // The largest end means the end of the file.
     let len = match end {
         i64::MAX => 0,
         end => (end - start).saturating_add(1),
     };
-    let ask = Flock {
+    let range = Flock {
         pid: pid.cast_signed(),
         ..Flock::new(kind, start, len)
     };
     Ok(Lock {
-        how,
+        command,
         handle,
         owner,
-        ask,
-        whole,
+        range,
+        is_flock,
     })
 }
 
@@ -452,10 +453,10 @@ fn setattr(f: &mut Fields<'_>) -> Result<Setattr, Malformed> {
     let valid = f.u32()?;
     f.skip(4)?;
     let (handle, size) = (f.u64()?, f.u64()?);
-    // Who locks.
+    // The lock owner.
     f.skip(8)?;
     let seconds = [f.u64()?, f.u64()?];
-    // The time of the change is not the kernel's to set.
+    // The kernel does not set the change time.
     f.skip(8)?;
     let nanoseconds = [f.u32()?, f.u32()?];
     f.skip(4)?;

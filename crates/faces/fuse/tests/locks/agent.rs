@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that lock files as they are told.
+//! Processes that lock files on command.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Who has not answered by then waits.
-pub(crate) const WAITS: Duration = Duration::from_millis(300);
-/// Who has not answered by then hangs.
-const HANGS: Duration = Duration::from_secs(30);
+/// A command without an answer by then waits.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_millis(300);
+/// A command without an answer by then hangs.
+const HANG_TIMEOUT: Duration = Duration::from_secs(30);
 
 const SCRIPT: &str = include_str!("agent.py");
 
@@ -49,32 +49,32 @@ impl Agent {
         self.child.id() as i32
     }
 
-    /// Tells it to do something that may wait.
+    /// Sends a command that may wait.
     pub(crate) fn begin(&mut self, what: &str) {
         writeln!(self.tell, "{what}").expect("told");
     }
 
-    /// What it says.
+    /// The answer.
     pub(crate) fn answer(&self) -> String {
-        self.said.recv_timeout(HANGS).expect("an answer")
+        self.said.recv_timeout(HANG_TIMEOUT).expect("an answer")
     }
 
-    /// What it says if it does not wait.
+    /// The answer, unless the command waits.
     pub(crate) fn now(&self) -> Option<String> {
-        match self.said.recv_timeout(WAITS) {
+        match self.said.recv_timeout(WAIT_TIMEOUT) {
             Ok(said) => Some(said),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => panic!("it is gone"),
         }
     }
 
-    /// Has it do something that does not wait.
+    /// Runs a command that does not wait.
     pub(crate) fn does(&mut self, what: &str) -> String {
         self.begin(what);
         self.answer()
     }
 
-    /// Has it do something that waits, and does until something else is done.
+    /// Starts a command that waits until something else is done.
     pub(crate) fn waits(&mut self, what: &str) {
         self.begin(what);
         assert_eq!(self.now(), None, "{what}");

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of files that processes set on a mount which answers for them itself. What a test does on
-//! the mount it does on the file system of the host beside it, and both say the same.
+//! Locks of processes on a mount that keeps them itself. Each test runs on the mount and on the
+//! host's file system beside it, with the same results.
 
 mod agent;
-#[path = "../place/mod.rs"]
-mod place;
 mod shared;
+#[path = "../test_mount/mod.rs"]
+mod test_mount;
 
 use agent::Agent;
 use openpath_abi::fcntl::O_RDONLY;
 use openpath_abi::lock::{LOCK_EX, LOCK_NB};
 use openpath_fuse::Options;
-use place::Place;
 use std::path::Path;
+use test_mount::TestMount;
 
 /// With locks, and few threads.
 fn options() -> Options {
@@ -24,27 +24,27 @@ fn options() -> Options {
 }
 
 /// A mount with locks.
-fn locking() -> Option<Place> {
-    Place::new(options())
+fn locking() -> Option<TestMount> {
+    TestMount::new(options())
 }
 
-/// Does the same on a mount and on the host.
+/// Runs a test on a mount and on the host.
 fn both(test: impl Fn(&Path)) {
-    let Some(place) = locking() else { return };
+    let Some(mount) = locking() else { return };
     let name = format!("openpath-locks-{}", std::process::id());
     let thread = format!("{:?}", std::thread::current().id());
     let beside = std::env::temp_dir().join(name + &thread);
     std::fs::create_dir_all(&beside).expect("a directory");
     test(&beside);
     let _gone = std::fs::remove_dir_all(&beside);
-    test(place.dir());
+    test(mount.dir());
     assert_eq!(
-        place.task.locks_of_all(),
+        mount.task.locks_of_all(),
         0,
         "all that was locked was let go"
     );
-    assert!(place.asked("getlk, setlk") > 0);
-    place.end();
+    assert!(mount.asked("getlk, setlk") > 0);
+    mount.end();
 }
 
 /// How many locks there are in the `Vfs` of a task.
@@ -75,7 +75,7 @@ fn two(dir: &Path) -> [Agent; 2] {
 }
 
 #[test]
-fn who_is_in_the_way_is_told() {
+fn a_conflicting_lock_is_reported() {
     both(|dir| {
         let [mut a, mut b] = two(dir);
         assert_eq!(a.does("setlk 3 w 10 10"), "ok");
@@ -99,7 +99,7 @@ fn who_is_in_the_way_is_told() {
 }
 
 #[test]
-fn who_waits_goes_on_when_nobody_is_in_the_way() {
+fn a_waiting_lock_is_granted_when_no_conflict_is_left() {
     both(|dir| {
         let [mut a, mut b] = two(dir);
         assert_eq!(a.does("setlk 3 w 0 10"), "ok");
@@ -115,7 +115,7 @@ fn who_waits_goes_on_when_nobody_is_in_the_way() {
 }
 
 #[test]
-fn a_circle_is_refused() {
+fn a_deadlock_is_refused() {
     both(|dir| {
         let [mut a, mut b] = two(dir);
         assert_eq!(a.does("setlk 3 w 0 1"), "ok");
@@ -151,7 +151,7 @@ fn a_signal_ends_a_wait_and_leaves_nothing() {
 }
 
 #[test]
-fn who_is_killed_lets_go() {
+fn a_killed_process_releases_its_locks() {
     both(|dir| {
         for (held, wanted) in [
             ("setlk 3 w 0 0", "setlkw 3 w 0 0"),
@@ -164,8 +164,8 @@ fn who_is_killed_lets_go() {
             assert_eq!(a.does(held), "ok");
             b.waits(wanted);
             c.waits(wanted);
-            // Who waits and is killed waits no more, and who holds it and is killed holds it no
-            // more.
+            // A process that waits and is killed waits no more, and one that holds the lock and is
+            // killed releases it.
             b.kill();
             a.kill();
             assert_eq!(c.answer(), "ok");
@@ -193,7 +193,7 @@ fn any_close_ends_what_a_table_has_locked_and_no_child_has_any() {
 }
 
 #[test]
-fn the_lock_of_an_open_file_lives_as_long_as_that() {
+fn a_lock_of_an_open_file_lives_as_long_as_the_file() {
     both(|dir| {
         let [mut a, mut b] = two(dir);
         for (lock, wanted) in [
@@ -223,13 +223,13 @@ fn the_lock_of_an_open_file_lives_as_long_as_that() {
 }
 
 #[test]
-fn what_an_open_file_is_granted_after_it_unlocked_all_ends_with_it() {
+fn a_lock_granted_after_an_unlock_of_all_ends_with_its_open_file() {
     both(|dir| {
         let [mut a, mut b] = two(dir);
         assert_eq!(a.does("ofd_setlk 3 w 0 1"), "ok");
         assert_eq!(b.does("ofd_setlk 3 w 1 1"), "ok");
         assert_eq!(a.does("begin ofd_setlkw 3 w 1 1"), "ok");
-        std::thread::sleep(agent::WAITS);
+        std::thread::sleep(agent::WAIT_TIMEOUT);
         assert_eq!(a.does("ofd_setlk 3 u 0 1"), "ok");
         assert_eq!(b.does("ofd_setlk 3 u 1 1"), "ok");
         assert_eq!(a.does("end"), "ok");
@@ -241,7 +241,7 @@ fn what_an_open_file_is_granted_after_it_unlocked_all_ends_with_it() {
 }
 
 #[test]
-fn a_table_and_its_open_file_are_two() {
+fn a_file_table_and_its_open_file_are_two_owners() {
     both(|dir| {
         let [mut a, _b] = two(dir);
         assert_eq!(a.does("setlk 3 w 0 1"), "ok");
@@ -253,7 +253,7 @@ fn a_table_and_its_open_file_are_two() {
 }
 
 #[test]
-fn flock_is_shared_raised_and_lowered() {
+fn flock_is_shared_upgraded_and_downgraded() {
     both(|dir| {
         let [mut a, mut b] = two(dir);
         assert_eq!(a.does("flock 3 sh"), "ok");
@@ -265,7 +265,7 @@ fn flock_is_shared_raised_and_lowered() {
         b.waits("flock 3 sh");
         assert_eq!(a.does("flock 3 sh"), "ok");
         assert_eq!(b.answer(), "ok");
-        // Who would raise it and may not wait has none any more.
+        // An upgrade that would wait and may not loses the lock.
         assert_eq!(a.does("flock 3 ex nb"), "EAGAIN");
         assert_eq!(b.does("flock 3 ex nb"), "ok");
     });
@@ -273,32 +273,32 @@ fn flock_is_shared_raised_and_lowered() {
 
 #[test]
 fn the_kernel_does_not_say_which_locks_are_of_open_files() {
-    let Some(place) = locking() else { return };
-    let [mut a, mut b] = two(place.dir());
+    let Some(mount) = locking() else { return };
+    let [mut a, mut b] = two(mount.dir());
     assert_eq!(a.does("ofd_setlk 3 w 0 1"), "ok");
     assert_eq!(b.does("getlk 3 w 0 0"), "w 0 1 pid");
     assert_eq!(b.does("ofd_setlk 3 w 1 1"), "ok");
     b.waits("ofd_setlkw 3 w 0 1");
     // On another file system both would wait for ever.
     assert_eq!(a.does("ofd_setlkw 3 w 1 1"), "EDEADLK");
-    let listed = shared::locks(&place.task);
+    let listed = shared::locks(&mount.task);
     assert!(listed.iter().all(|lock| lock.to_string().contains("POSIX")));
     drop([a, b]);
-    place.end();
+    mount.end();
 }
 
 #[test]
 fn directories_are_locked_by_the_kernel() {
-    let Some(place) = locking() else { return };
-    let mut agent = Agent::new(place.dir());
-    let task = &place.task;
+    let Some(mount) = locking() else { return };
+    let mut agent = Agent::new(mount.dir());
+    let task = &mount.task;
     task.mkdir(b"/f", 0o755).expect("made");
     assert_eq!(agent.does("open f r"), "3");
     assert_eq!(agent.does("flock 3 ex"), "ok");
     assert_eq!(agent.does("setlk 3 r 0 0"), "ok");
-    assert_eq!(place.asked("getlk, setlk"), 0);
+    assert_eq!(mount.asked("getlk, setlk"), 0);
     let fd = task.open(b"/f", O_RDONLY, 0).expect("a directory");
     assert_eq!(task.flock(fd, LOCK_EX | LOCK_NB), Ok(()));
     drop(agent);
-    place.end();
+    mount.end();
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One tree that several lock at once: mounts, tasks beside them, and very many who wait.
+//! Locks of one tree by several mounts, by tasks beside them, and by very many
+//! waiting requests.
 
 use super::agent::Agent;
-use super::place::Place;
+use super::test_mount::TestMount;
 use super::{locking, options};
 use openpath_abi::fcntl::O_RDWR;
 use openpath_abi::lock::{F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_UN};
@@ -27,7 +28,7 @@ pub(crate) fn locks(task: &Task) -> Vec<LockInfo> {
     locks
 }
 
-/// Waits until so many wait for locks of `f`.
+/// Waits until so many locks of `f` are waited for.
 fn until_waiting(task: &Task, count: usize) {
     let begun = Instant::now();
     while locks(task).iter().filter(|lock| lock.waits).count() != count {
@@ -44,7 +45,7 @@ fn until_waiting(task: &Task, count: usize) {
 fn mounts_of_one_tree_and_its_tasks_see_each_other() {
     let Some(first) = locking() else { return };
     let other = first.task.fork().expect("a task");
-    let Some(second) = Place::of(other, options()) else {
+    let Some(second) = TestMount::of(other, options()) else {
         return;
     };
     let (mut a, mut b) = (Agent::new(first.dir()), Agent::new(second.dir()));
@@ -83,14 +84,14 @@ fn mounts_of_one_tree_and_its_tasks_see_each_other() {
 }
 
 #[test]
-fn a_lock_does_not_bring_what_another_mount_has_written() {
+fn a_lock_does_not_bring_data_that_another_mount_has_written() {
     let Some(first) = locking() else { return };
     let other = first.task.fork().expect("a task");
-    let Some(second) = Place::of(other, options()) else {
+    let Some(second) = TestMount::of(other, options()) else {
         return;
     };
     fs::write(first.at("f"), "old").expect("written");
-    let read = |place: &Place| fs::read(place.at("f")).expect("read");
+    let read = |mount: &TestMount| fs::read(mount.at("f")).expect("read");
     let (mut a, mut b) = (Agent::new(first.dir()), Agent::new(second.dir()));
     assert_eq!(a.does("open f rw"), "3");
     assert_eq!(b.does("open f rw"), "3");
@@ -107,22 +108,22 @@ fn a_lock_does_not_bring_what_another_mount_has_written() {
 }
 
 #[test]
-fn those_who_wait_hold_up_nobody_and_come_in_order() {
-    let Some(place) = locking() else { return };
-    let mut holder = Agent::new(place.dir());
+fn waiting_requests_delay_no_other_and_are_granted_in_order() {
+    let Some(mount) = locking() else { return };
+    let mut holder = Agent::new(mount.dir());
     assert_eq!(holder.does("open f rw"), "3");
     assert_eq!(holder.does("setlk 3 w 0 0"), "ok");
     let mut waiters = Vec::new();
     for n in 0..8 {
-        let mut agent = Agent::new(place.dir());
+        let mut agent = Agent::new(mount.dir());
         assert_eq!(agent.does("open f rw"), "3");
         agent.begin("setlkw 3 w 0 0");
-        until_waiting(&place.task, n + 1);
+        until_waiting(&mount.task, n + 1);
         waiters.push(agent);
     }
-    // There are two threads, and eight who wait.
+    // There are two threads, and eight waiting requests.
     for n in 0..50 {
-        let path = place.at(&format!("file {n}"));
+        let path = mount.at(&format!("file {n}"));
         fs::write(&path, "text").expect("written");
         assert_eq!(fs::read(&path).expect("read"), b"text");
     }
@@ -131,18 +132,18 @@ fn those_who_wait_hold_up_nobody_and_come_in_order() {
         assert_eq!(agent.answer(), "ok");
         assert_eq!(agent.does("setlk 3 u 0 0"), "ok");
     }
-    place.end();
+    mount.end();
 }
 
 #[test]
-fn no_more_wait_than_may() {
-    let Some(place) = Place::new(Options {
+fn waiting_requests_are_bounded() {
+    let Some(mount) = TestMount::new(Options {
         lock_waits_max: 2,
         ..options()
     }) else {
         return;
     };
-    let mut agents: Vec<_> = (0..4).map(|_| Agent::new(place.dir())).collect();
+    let mut agents: Vec<_> = (0..4).map(|_| Agent::new(mount.dir())).collect();
     for agent in &mut agents {
         assert_eq!(agent.does("open f rw"), "3");
     }
@@ -157,8 +158,8 @@ fn no_more_wait_than_may() {
     assert_eq!(third.does("setlkw 3 w 0 0"), "ENOLCK");
     assert_eq!(second.answer(), "interrupted");
     third.begin("setlkw 3 w 0 0");
-    until_waiting(&place.task, 2);
-    // What needs no wait is done however many wait.
+    until_waiting(&mount.task, 2);
+    // A lock that is free is granted however many requests wait.
     assert_eq!(holder.does("open g rw"), "4");
     assert_eq!(holder.does("setlkw 4 w 0 0"), "ok");
     assert_eq!(holder.does("flock 4 ex"), "ok");
@@ -169,17 +170,17 @@ fn no_more_wait_than_may() {
     assert_eq!(first.does("close 3"), "ok");
     assert_eq!(third.answer(), "ok");
     drop(agents);
-    place.end();
+    mount.end();
 }
 
 #[test]
-fn a_mount_that_is_cut_off_lets_go_of_all() {
-    let Some(place) = locking() else { return };
-    let other = place.task.fork().expect("a task");
-    let Some(second) = Place::of(other, options()) else {
+fn an_aborted_mount_releases_all_its_locks() {
+    let Some(mount) = locking() else { return };
+    let other = mount.task.fork().expect("a task");
+    let Some(second) = TestMount::of(other, options()) else {
         return;
     };
-    let (mut a, mut b) = (Agent::new(place.dir()), Agent::new(place.dir()));
+    let (mut a, mut b) = (Agent::new(mount.dir()), Agent::new(mount.dir()));
     let mut c = Agent::new(second.dir());
     for agent in [&mut a, &mut b, &mut c] {
         assert_eq!(agent.does("open f rw"), "3");
@@ -188,8 +189,8 @@ fn a_mount_that_is_cut_off_lets_go_of_all() {
     assert_eq!(a.does("flock 3 ex"), "ok");
     b.waits("setlkw 3 w 0 0");
     c.begin("setlkw 3 w 0 0");
-    until_waiting(&place.task, 2);
-    let device = fs::metadata(place.dir()).expect("there").dev();
+    until_waiting(&mount.task, 2);
+    let device = fs::metadata(mount.dir()).expect("there").dev();
     let abort = format!(
         "/sys/fs/fuse/connections/{}/abort",
         device & 0xff | device >> 12 & 0xfff00
@@ -215,24 +216,24 @@ fn a_mount_that_is_cut_off_lets_go_of_all() {
 }
 
 #[test]
-fn without_the_option_the_kernel_keeps_locks() {
-    let Some(place) = Place::new(Options::default()) else {
+fn the_kernel_keeps_locks_without_the_option() {
+    let Some(mount) = TestMount::new(Options::default()) else {
         return;
     };
-    let (mut a, mut b) = (Agent::new(place.dir()), Agent::new(place.dir()));
+    let (mut a, mut b) = (Agent::new(mount.dir()), Agent::new(mount.dir()));
     assert_eq!(a.does("open f rw"), "3");
     assert_eq!(b.does("open f rw"), "3");
     assert_eq!(a.does("setlk 3 w 0 0"), "ok");
     assert_eq!(b.does("setlk 3 w 0 0"), "EAGAIN");
     assert_eq!(
-        (place.asked("getlk, setlk"), locks(&place.task).len()),
+        (mount.asked("getlk, setlk"), locks(&mount.task).len()),
         (0, 0)
     );
     drop((a, b));
-    place.end();
+    mount.end();
 }
 
-/// Adds one to a number, as often as it is told.
+/// Increments a number as often as it is told.
 const ADDS: &str = "
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
@@ -247,7 +248,7 @@ for n in range(int(sys.argv[2])):
 fn databases_of_several_processes_lose_nothing() {
     const EACH: u32 = 40;
     for journal in ["delete", "wal"] {
-        let Some(place) = locking() else { return };
+        let Some(mount) = locking() else { return };
         let make = format!(
             "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\n\
              db.execute('pragma journal_mode={journal}')\n\
@@ -257,7 +258,7 @@ fn databases_of_several_processes_lose_nothing() {
             let mut command = Command::new("python3");
             command
                 .args(["-c", script])
-                .arg(place.at("db"))
+                .arg(mount.at("db"))
                 .arg(EACH.to_string());
             command.stdin(Stdio::null());
             command
@@ -275,7 +276,7 @@ fn databases_of_several_processes_lose_nothing() {
         let told = python(look).output().expect("python3");
         let told = String::from_utf8_lossy(&told.stdout).trim().to_owned();
         assert_eq!(told, (3 * EACH).to_string(), "{journal}");
-        assert!(place.asked("getlk, setlk") > u64::from(EACH));
-        place.end();
+        assert!(mount.asked("getlk, setlk") > u64::from(EACH));
+        mount.end();
     }
 }

@@ -7,6 +7,8 @@
 //!     what is newer.
 //! R2. As forth: what was put away is brought back under hidden names first, then names are
 //!     exchanged, last ones first, and each step can be tried again.
+//! R3. A directory of the view that was copied up since the commit has the attributes that were
+//!     committed. It gets the mark of the one that was taken out, so they are its change again.
 
 use crate::Refusal;
 use crate::commit::Phase;
@@ -14,12 +16,18 @@ use crate::commit::away::Way;
 use crate::commit::carry::{Carry, When, kept, now};
 use crate::commit::facts::Time;
 use crate::commit::held::Held;
-use crate::commit::journal::{Act, Known, State, Sweep};
+use crate::commit::journal::{Act, Bytes, Known, State, Sweep};
 use crate::commit::rename;
 use crate::commit::scan::{failed, told};
 use crate::commit::since::{Conflict, Did};
 use crate::commit::tree::{is_below, join};
 use rustix::fd::AsFd as _;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use std::collections::HashSet;
+
+/// The mark of a directory that was copied up.
+const ATTRS: &str = "user.overlay.attrs";
 
 impl Carry<'_> {
     /// Goes back from a state until the commit is undone, and forgotten.
@@ -136,11 +144,13 @@ impl Carry<'_> {
                 self.remove_staged(&act.before, &[act.new, displaced])?;
             }
         }
+        let touches = self.journal.touches.iter();
+        let touched: HashSet<Bytes> = touches.map(|touch| touch.path.clone()).collect();
         for number in (0..self.journal.sweeps.len()).rev() {
             self.step(Phase::Undoing, all as u64, all as u64)?;
             match &self.journal.sweeps[number] {
                 Sweep::Take(path) => {
-                    self.give_back(&kept("view", number), path, &mut |_| {}, true)?;
+                    self.give_back(&kept("view", number), path, &mut |_| {}, Some(&touched))?;
                 }
                 Sweep::Mark(path) => self.mark(path, false)?,
                 Sweep::Unmark(path) => self.mark(path, true)?,
@@ -154,13 +164,13 @@ impl Carry<'_> {
     }
 
     /// Gives the view back what was taken out of it, where it has nothing newer; what is in the way
-    /// is told. Nothing is done unless `moves`.
+    /// is told. Nothing is done without `touched`, the paths whose attributes the commit changed.
     fn give_back(
         &self,
         from: &[u8],
         to: &[u8],
         told: &mut dyn FnMut(&[u8]),
-        moves: bool,
+        touched: Option<&HashSet<Bytes>>,
     ) -> Result<(), Refusal> {
         let mut todo = vec![(from.to_vec(), to.to_vec())];
         while let Some((from, to)) = todo.pop() {
@@ -169,7 +179,7 @@ impl Carry<'_> {
                 continue;
             };
             let Some(newer) = self.upper.look(&to).map_err(said)? else {
-                if moves {
+                if touched.is_some() {
                     self.store
                         .rename_to(&from, &self.upper, &to)
                         .map_err(said)?;
@@ -185,6 +195,10 @@ impl Carry<'_> {
                 told(&to);
                 continue;
             }
+            if touched.is_some_and(|touched| touched.contains(&to)) {
+                // R3
+                self.note_attrs(&to, marks.mark("attrs")).map_err(said)?;
+            }
             let names = self.store.names(&from).map_err(said)?;
             todo.extend(
                 names
@@ -195,18 +209,36 @@ impl Carry<'_> {
         Ok(())
     }
 
+    /// Has a directory of the view count as copied up with the attributes in this mark.
+    fn note_attrs(&self, path: &[u8], mark: Option<&[u8]>) -> rustix::io::Result<()> {
+        let Some(held) = self.upper.hold(path)? else {
+            return Ok(());
+        };
+        match mark {
+            Some(mark) => rustix::fs::setxattr(held.path(), ATTRS, mark, XattrFlags::empty()),
+            None => match rustix::fs::removexattr(held.path(), ATTRS) {
+                Err(Errno::NODATA) => Ok(()),
+                done => done,
+            },
+        }
+    }
+
     /// R1
     pub(crate) fn later(&self) -> Result<Vec<Conflict>, Refusal> {
         let done = self.journal.done.unwrap_or_default();
         let mut found = Vec::new();
-        let mut note = |path: &[u8], did| {
-            found.push(Conflict {
-                path: told(path),
-                place: told(path),
-                did,
-                unseen: false,
-            });
+        let conflict = |path: &[u8], did, in_view| Conflict {
+            path: told(path),
+            place: told(path),
+            did,
+            unseen: false,
+            in_view,
         };
+        let mut note = |path: &[u8], did| found.push(conflict(path, did, false));
+        for path in &self.journal.edited {
+            note(path, Did::Changed);
+        }
+        let moved = self.journal.moved_to();
         for act in &self.journal.acts {
             let said = |why| failed(&act.path, why);
             let there = self.base.look(&act.path).map_err(said)?;
@@ -217,25 +249,29 @@ impl Carry<'_> {
                 (Some(new), Some(there)) if !there.id().is(&new) => note(&act.path, Did::Changed),
                 // What moved may change: it moves back as it is.
                 (Some(_), Some(_)) if act.items.is_empty() => {}
-                (Some(_), Some(_)) => self.changed_below(&act.path, done, &mut note)?,
+                (Some(_), Some(_)) => self.changed_below((act, &moved), done, &mut note)?,
             }
         }
         for touch in &self.journal.touches {
-            let there = self.base.look(&touch.path);
-            match there.map_err(|why| failed(&touch.path, why))? {
+            let said = |why| failed(&touch.path, why);
+            match self.base.hold(&touch.path).map_err(said)? {
                 None => note(&touch.path, Did::Removed),
-                Some(there) if !there.id().is(&touch.id) || there.ctime > done => {
-                    if !there.is_dir() || there.ctime != there.mtime {
+                Some(there) if !there.id().is(&touch.id) => note(&touch.path, Did::Changed),
+                Some(there) if there.facts.is_dir() => {
+                    // Names that others made or removed in it move its times.
+                    let now = there.attributes().map_err(said)?;
+                    if !self.has(&now, &touch.after) {
                         note(&touch.path, Did::Changed);
                     }
                 }
+                Some(there) if there.facts.ctime > done => note(&touch.path, Did::Changed),
                 Some(_) => {}
             }
         }
         for (number, sweep) in self.journal.sweeps.iter().enumerate() {
             if let Sweep::Take(path) = sweep {
-                let mut newer = |path: &[u8]| note(path, Did::Changed);
-                self.give_back(&kept("view", number), path, &mut newer, false)?;
+                let mut newer = |path: &[u8]| found.push(conflict(path, Did::Changed, true));
+                self.give_back(&kept("view", number), path, &mut newer, None)?;
             }
         }
         found.sort_by(|a, b| a.path.cmp(&b.path));
@@ -243,23 +279,32 @@ impl Carry<'_> {
         Ok(found)
     }
 
-    /// Notes what changed of what was made.
+    /// Notes what changed of what was made, and what others made in it.
     fn changed_below(
         &self,
-        path: &[u8],
+        (act, moved): (&Act, &HashSet<&[u8]>),
         done: Time,
         note: &mut impl FnMut(&[u8], Did),
     ) -> Result<(), Refusal> {
-        let mut todo = vec![path.to_vec()];
+        let made = act.made();
+        let mut todo = vec![act.path.clone()];
         while let Some(path) = todo.pop() {
             let said = |why| failed(&path, why);
             let Some(facts) = self.base.look(&path).map_err(said)? else {
                 continue;
             };
-            if facts.ctime > done {
-                note(&path, Did::Changed);
+            let moved = moved.contains(&path[..]);
+            match made.get(&path[..]) {
+                None if !moved => {
+                    note(&path, Did::Made);
+                    continue;
+                }
+                _ if facts.ctime > done => note(&path, Did::Changed),
+                Some(Some(stamp)) if !self.is_as_made(&path, stamp)? => {
+                    note(&path, Did::Changed);
+                }
+                _ => {}
             }
-            let moved = self.journal.moves.iter().any(|moved| moved.to == path);
             if facts.is_dir() && !moved {
                 let names = self.base.names(&path).map_err(said)?;
                 todo.extend(names.iter().map(|name| join(&path, name)));

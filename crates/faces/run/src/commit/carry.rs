@@ -16,7 +16,7 @@ use crate::Refusal;
 use crate::commit::away::Way;
 use crate::commit::facts::Time;
 use crate::commit::held::{Held, Id};
-use crate::commit::journal::{Act, Journal, Known, State, Sweep, Touch};
+use crate::commit::journal::{Act, Journal, Known, State, Sweep};
 use crate::commit::notes::Place;
 use crate::commit::rename::{self, said};
 use crate::commit::scan::failed;
@@ -50,7 +50,7 @@ pub(crate) struct Carry<'a> {
     /// Who watches has ended it, as a crash would.
     pub(crate) stopped: bool,
     /// It goes on with what was interrupted.
-    resumed: bool,
+    pub(crate) resumed: bool,
     /// What an undo took from a name, by act.
     pub(crate) displaced: HashMap<usize, Id>,
 }
@@ -98,7 +98,7 @@ impl<'a> Carry<'a> {
         }
     }
 
-    fn spot(&self, path: &[u8], when: When) -> Result<Option<Spot>, Refusal> {
+    pub(crate) fn spot(&self, path: &[u8], when: When) -> Result<Option<Spot>, Refusal> {
         let (dir, name) = match self.base.spot(path) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             spot => spot.map_err(|why| failed(path, why))?,
@@ -269,40 +269,6 @@ impl<'a> Carry<'a> {
         let done = run(&names);
         self.base.forget();
         Ok(Some(done))
-    }
-
-    /// Sets or puts back attributes.
-    pub(crate) fn touch(&self, touch: &Touch, forth: bool) -> Result<(), Refusal> {
-        let fail = |why| failed(&touch.path, why);
-        let at = match forth {
-            true => Some(self.at(&touch.path, When::After)?),
-            false => self.spot(&touch.path, When::After)?,
-        };
-        // The way back leaves what others changed.
-        let Some((dir, name)) = at else {
-            return Ok(());
-        };
-        let held = Held::open(&*dir, &name).map_err(fail)?;
-        let Some(held) = held.filter(|held| held.id().is(&touch.id)) else {
-            if forth {
-                return Err(changed(&touch.path));
-            }
-            return Ok(());
-        };
-        if forth && !self.resumed && !held.facts.is_dir() {
-            // A name that this commit gave or took has moved the time of change.
-            let mut now = held.attributes().map_err(fail)?;
-            self.as_closed(&touch.id, &mut now, touch.before.mode);
-            if now.mtime != touch.before.mtime || !now.same(&touch.before) {
-                return Err(changed(&touch.path));
-            }
-        }
-        let (had, to) = match forth {
-            true => (&touch.before, &touch.after),
-            false => (&touch.after, &touch.before),
-        };
-        held.dress(to, Some(had), self.journal.any_owner)
-            .map_err(fail)
     }
 
     /// R4

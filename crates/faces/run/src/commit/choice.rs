@@ -6,13 +6,18 @@
 //!     those.
 //! R2. Both halves of a rename go together, and so do the names of one file. What would tear them
 //!     apart is refused, the missing half named.
+//! R3. A path is taken as it is written. If the view has no change there, symbolic links of the
+//!     real tree in its directories are followed.
 
 use crate::Refusal;
 use crate::change::Kind;
 use crate::commit::scan::{Entry, Is, Scan, text};
-use crate::commit::tree::is_below;
+use crate::commit::tree::{is_below, split};
 use crate::plan::PathBytes;
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// What is chosen of the entries of a scan.
 pub(crate) struct Choice {
@@ -33,7 +38,7 @@ impl Choice {
             path.strip_suffix(b"/").unwrap_or(path).to_vec()
         };
         let mut choice = Choice {
-            only: only.iter().map(bare).collect(),
+            only: only.iter().map(|path| found(scan, bare(path))).collect(),
             chosen: Vec::new(),
             needed: vec![false; scan.entries.len()],
             covered: Vec::new(),
@@ -65,12 +70,11 @@ impl Choice {
     /// Refuses a path that chooses nothing, which is mistyped or not changed.
     fn paths_are_changes(&self, scan: &Scan) -> Result<(), Refusal> {
         for only in &self.only {
-            let changed = |entry: &Entry| changes(entry) || entry.kind.is_some();
             let mut below = scan
                 .entries
                 .iter()
                 .filter(|entry| is_below(&entry.path, only));
-            if !below.any(changed) {
+            if !below.any(is_change) {
                 return Err(Refusal::new(format!(
                     "the view has no change at {}: see `openpath diff VIEW --stat`",
                     text(only)
@@ -144,6 +148,39 @@ impl Choice {
         }
         Ok(())
     }
+}
+
+/// A path as the view knows it (R3).
+fn found(scan: &Scan, only: Vec<u8>) -> Vec<u8> {
+    let known = |path: &[u8]| {
+        let mut entries = scan.entries.iter();
+        entries.any(|entry| is_below(&entry.path, path) && is_change(entry))
+    };
+    match known(&only) {
+        true => only,
+        false => real(&only).filter(|real| known(real)).unwrap_or(only),
+    }
+}
+
+/// The path without symbolic links in its directories, as far as they are there.
+fn real(path: &[u8]) -> Option<Vec<u8>> {
+    let mut dir = split(path).0;
+    loop {
+        let above = Path::new(OsStr::from_bytes(dir));
+        match std::fs::canonicalize(above) {
+            Ok(real) => {
+                let real = real.as_os_str().as_bytes();
+                let real = real.strip_suffix(b"/").unwrap_or(real);
+                return Some([real, &path[dir.len()..]].concat());
+            }
+            Err(_) if dir.is_empty() => return None,
+            Err(_) => dir = split(dir).0,
+        }
+    }
+}
+
+fn is_change(entry: &Entry) -> bool {
+    changes(entry) || entry.kind.is_some()
 }
 
 /// Whether an entry is something that the real tree has not.

@@ -15,6 +15,7 @@ use crate::commit::facts::Attributes;
 use crate::commit::held::{Held, Id};
 use crate::commit::ladder::Ladder;
 use crate::commit::scan::{failed, text};
+use crate::commit::stamp::Stamp;
 use crate::commit::tree::names_in;
 use openpath_abi::mode;
 use openpath_abi::stat::{major, minor};
@@ -31,14 +32,14 @@ const BEHIND: i64 = 2;
 /// Hears how many bytes were copied.
 pub(crate) type Heard<'a> = &'a mut dyn FnMut(u64);
 
-/// Makes a copy of anything but a directory, and says which inode it is.
+/// Makes a copy of anything but a directory, and says which inode it is and what it has.
 pub(crate) fn copy(
     source: &Held,
     (dir, name): (BorrowedFd<'_>, &[u8]),
     attributes: &Attributes,
     any_owner: bool,
     heard: Heard<'_>,
-) -> Result<Id> {
+) -> Result<(Id, Stamp)> {
     let made = match mode::file_type(attributes.mode) {
         mode::S_IFREG => {
             let flags =
@@ -68,8 +69,8 @@ pub(crate) fn copy(
         }
     };
     made.dress(attributes, None, any_owner)?;
-    // Its number and birth are what they were; its other facts are not.
-    Ok(made.id())
+    let made = made.again()?;
+    Ok((made.id(), Stamp::of(&made)?))
 }
 
 /// Makes an empty directory that nobody else can enter.
@@ -135,7 +136,8 @@ pub(crate) fn copy_tree(
     };
     if !source.facts.is_dir() {
         let attributes = source.attributes().map_err(said)?;
-        return copy(&source, (dir, name), &attributes, false, heard).map_err(said);
+        let made = copy(&source, (dir, name), &attributes, false, heard);
+        return made.map(|(id, _)| id).map_err(said);
     }
     let made = make_dir(dir, name).map_err(said)?;
     let top = open_again(made.fd()).map_err(said)?;

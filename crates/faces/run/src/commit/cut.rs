@@ -4,11 +4,12 @@
 //! # Rules
 //! R1. Going back replaces only what the commit itself put in place. A name that was exchanged and
 //!     leads to something else since, or to a file that was written since, is a conflict.
-//! R2. No time of the interruption is known. A file in place was written since it came there if it
-//!     was modified, after the commit began, at another time than the view's file. Its attributes
-//!     were changed since if it changed later than what it replaced, which waits under the hidden
-//!     name since the exchange, or later than the end of a commit that is being undone; of a file
-//!     with several names neither is known.
+//! R2. No time of the interruption is known. A file in place was changed since it came there if it
+//!     is not as its stamp says (`stamp`). It was also changed if it changed later than what it
+//!     replaced, which waits under the hidden name since the exchange, or later than the end of a
+//!     commit that is being undone; of a file with several names neither is known.
+//! R4. A commit that goes on keeps what others changed of what is in place, and notes it: the undo
+//!     must not take it for the commit's.
 //! R3. A name that the commit has not reached, or that was put back, is as others left it, and
 //!     stays so.
 
@@ -16,9 +17,10 @@ use crate::Refusal;
 use crate::commit::carry::{Carry, kept, now};
 use crate::commit::facts::{Facts, Time};
 use crate::commit::held::Id;
-use crate::commit::journal::{Act, State, Sweep, Touch};
+use crate::commit::journal::{Act, State, Sweep};
 use crate::commit::scan::{failed, told};
 use crate::commit::since::{Conflict, Did};
+use crate::commit::stamp::Stamp;
 use crate::commit::tree::{is_below, join, split};
 use std::collections::HashSet;
 
@@ -53,17 +55,19 @@ impl Carry<'_> {
                 place: told(path),
                 did,
                 unseen: false,
+                in_view: false,
             });
         };
+        let moved = self.journal.moved_to();
         for act in &self.journal.acts {
             if act.new.is_some() && act.items.is_empty() {
                 // What moved may change: it moves back as it is.
                 continue;
             }
-            self.since_exchanged(act, state, &mut note)?;
+            self.since_exchanged((act, &moved), state, &mut note)?;
         }
         for touch in &self.journal.touches {
-            if self.is_neither(touch)? {
+            if self.is_touched(touch)? {
                 note(&touch.path, Did::Changed);
             }
         }
@@ -75,7 +79,7 @@ impl Carry<'_> {
     /// Notes what became of a name, if it was exchanged.
     fn since_exchanged(
         &self,
-        act: &Act,
+        (act, moved): (&Act, &HashSet<&[u8]>),
         state: State,
         note: &mut impl FnMut(&[u8], Did),
     ) -> Result<(), Refusal> {
@@ -87,7 +91,7 @@ impl Carry<'_> {
         let exchanged = act.old.is_some() && (away || waits.is_some());
         match there {
             Some(there) if act.new.is_some() && is(Some(&there), act.new) => {
-                self.written_below(act, &there, waits.as_ref(), note)
+                self.written_below((act, moved), (&there, waits.as_ref()), note)
             }
             Some(_) if exchanged && act.new.is_none() => {
                 note(&act.path, Did::Made);
@@ -109,9 +113,8 @@ impl Carry<'_> {
     /// Notes what was written of what the commit put in place, or made in it (R2).
     fn written_below(
         &self,
-        act: &Act,
-        top: &Facts,
-        waits: Option<&Facts>,
+        (act, moved): (&Act, &HashSet<&[u8]>),
+        (top, waits): (&Facts, Option<&Facts>),
         note: &mut impl FnMut(&[u8], Did),
     ) -> Result<(), Refusal> {
         let apart = |waits: &Facts| nanoseconds(top.ctime) - nanoseconds(waits.ctime);
@@ -119,23 +122,23 @@ impl Carry<'_> {
             note(&act.path, Did::Changed);
             return Ok(());
         }
-        let items: HashSet<&[u8]> = act.items.iter().map(Vec::as_slice).collect();
+        let made = act.made();
         let mut todo = vec![act.path.clone()];
         while let Some(path) = todo.pop() {
             let said = |why| failed(&path, why);
             let Some(facts) = self.base.look(&path).map_err(said)? else {
                 continue;
             };
-            let moved = self.journal.moves.iter().any(|moved| moved.to == path);
-            if moved || split(&path).1.starts_with(b".openpath-") {
+            if moved.contains(&path[..]) || split(&path).1.starts_with(b".openpath-") {
                 continue;
             }
-            if path != act.path && !items.contains(&path[..]) {
+            let stamp = made.get(&path[..]);
+            if path != act.path && stamp.is_none() {
                 note(&path, Did::Made);
             } else if facts.is_dir() {
                 let names = self.base.names(&path).map_err(said)?;
                 todo.extend(names.iter().map(|name| join(&path, name)));
-            } else if self.is_written(&path, &facts)? {
+            } else if self.is_written(&path, &facts, stamp.copied().flatten())? {
                 note(&path, Did::Changed);
             }
         }
@@ -143,7 +146,12 @@ impl Carry<'_> {
     }
 
     /// Whether a file that the commit made was written since, or changed after it was done (R2).
-    fn is_written(&self, path: &[u8], facts: &Facts) -> Result<bool, Refusal> {
+    fn is_written(
+        &self,
+        path: &[u8],
+        facts: &Facts,
+        stamp: Option<&Stamp>,
+    ) -> Result<bool, Refusal> {
         // A further name of a file that was there: what was written to it stays under the others.
         if self
             .journal
@@ -156,10 +164,40 @@ impl Carry<'_> {
         if facts.nlink == 1 && self.journal.done.is_some_and(|done| facts.ctime > done) {
             return Ok(true);
         }
+        if let Some(stamp) = stamp {
+            return Ok(!self.is_as_made(path, stamp)?);
+        }
+        // A journal of an older version.
         let came_with = self.source(path)?.map(|source| source.mtime);
         let early = nanoseconds(self.journal.began) - COARSEST;
         let since = early <= nanoseconds(facts.mtime) && facts.mtime <= now();
         Ok(since && came_with != Some(facts.mtime))
+    }
+
+    /// Whether a file is as the commit made it; one that is gone is not.
+    pub(crate) fn is_as_made(&self, path: &[u8], stamp: &Stamp) -> Result<bool, Refusal> {
+        let said = |why| failed(path, why);
+        match self.base.hold(path).map_err(said)? {
+            Some(held) => stamp.is(&held).map_err(said),
+            None => Ok(false),
+        }
+    }
+
+    /// Notes what others changed of what an interrupted commit has in place (R4).
+    ///
+    /// # Errors
+    /// The real tree cannot be read, or the journal not be written.
+    pub(crate) fn note_edited(&mut self, state: State) -> Result<(), Refusal> {
+        let found = self.meanwhile(state)?;
+        let known: HashSet<&[u8]> = self.journal.edited.iter().map(Vec::as_slice).collect();
+        let new = found.iter().map(|conflict| conflict.path.bytes());
+        let new = new.filter(|path| !known.contains(path)).map(<[u8]>::to_vec);
+        let new: Vec<_> = new.collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.journal.edited.extend(new);
+        self.place.write(&self.journal)
     }
 
     /// What the view had at a path, in its place or taken out.
@@ -177,21 +215,5 @@ impl Carry<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// Whether a file has attributes that it had neither before the commit nor has after it.
-    fn is_neither(&self, touch: &Touch) -> Result<bool, Refusal> {
-        let said = |why| failed(&touch.path, why);
-        let held = self.base.hold(&touch.path).map_err(said)?;
-        let Some(held) = held.filter(|held| held.id().is(&touch.id)) else {
-            // The way back leaves it.
-            return Ok(false);
-        };
-        let mut now = held.attributes().map_err(said)?;
-        self.as_closed(&touch.id, &mut now, touch.before.mode);
-        let known = [&touch.before, &touch.after];
-        let times = known.iter().any(|known| known.mtime == now.mtime);
-        let same = known.iter().any(|known| known.same(&now));
-        Ok(!same || !held.facts.is_dir() && !times)
     }
 }

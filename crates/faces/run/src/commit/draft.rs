@@ -9,6 +9,8 @@
 //!     names for it, which the view shows unchanged.
 //! R3. A directory is given the time that the view shows if all of it was committed and nobody else
 //!     changed it since.
+//! R4. A directory gets attributes only if the view changed them: what its copy has since it was
+//!     made is no change, whatever others did beneath.
 
 use crate::Refusal;
 use crate::change::{Change, Kind};
@@ -70,6 +72,7 @@ impl<'a> Draft<'a> {
                 began: file_clock(),
                 opened: Vec::new(),
                 contested: Vec::new(),
+                edited: Vec::new(),
                 any_owner: false,
                 done: None,
             },
@@ -196,6 +199,7 @@ impl<'a> Draft<'a> {
             old,
             copy: None,
             items,
+            stamps: Vec::new(),
             seen,
         });
         Ok(acts.len() - 1)
@@ -221,6 +225,7 @@ impl<'a> Draft<'a> {
             old,
             copy: None,
             items: Vec::new(),
+            stamps: Vec::new(),
             seen,
         });
         Ok(())
@@ -243,8 +248,10 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// R4
     fn touch_dir(&mut self, entry: &Entry) -> Result<(), Refusal> {
         match &entry.beneath {
+            Some(_) if entry.sides.is_some_and(|sides| !sides.upper) => Ok(()),
             Some((real, facts)) => {
                 let held = self.hold(&entry.path, real, facts)?;
                 let mut after = entry.noted.attributes.clone();

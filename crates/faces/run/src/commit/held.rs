@@ -76,6 +76,11 @@ impl Held {
         self.fd
     }
 
+    /// The same file, with what is known of it read again.
+    pub(crate) fn again(self) -> Result<Held> {
+        Held::of(self.fd)
+    }
+
     /// Whether both hold one inode now: a rename may have copied it up since they were opened.
     pub(crate) fn same(&self, other: &Held) -> Result<bool> {
         let (a, b) = (facts_of(self.fd())?, facts_of(other.fd())?);
@@ -169,6 +174,8 @@ impl Held {
             if had.get(key) == Some(value) {
                 continue;
             }
+            #[cfg(test)]
+            seam::reached(key)?;
             match rustix::fs::setxattr(&path, &key[..], value, XattrFlags::empty()) {
                 // What this process cannot give is left out.
                 Err(Errno::PERM | Errno::OPNOTSUPP) if !is_ours(key) => {}
@@ -200,4 +207,24 @@ fn facts_of(fd: BorrowedFd<'_>) -> Result<Facts> {
 /// Whether the time of birth of a file stays as it is, on the file system of this descriptor.
 pub(crate) fn births_stay(fd: BorrowedFd<'_>) -> Result<bool> {
     Ok(rustix::fs::fstatfs(fd)?.f_type != OVERLAYFS)
+}
+
+/// A file system without room for an attribute, for tests.
+#[cfg(test)]
+pub(crate) mod seam {
+    use rustix::io::{Errno, Result};
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The next setting of this attribute by this thread fails.
+        pub(crate) static FULL: Cell<Option<&'static [u8]>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn reached(name: &[u8]) -> Result<()> {
+        if FULL.get() == Some(name) {
+            FULL.set(None);
+            return Err(Errno::NOSPC);
+        }
+        Ok(())
+    }
 }

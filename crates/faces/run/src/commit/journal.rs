@@ -25,8 +25,10 @@ use crate::commit::facts::{Attributes, Time};
 use crate::commit::held::Id;
 use crate::commit::opened::Opened;
 use crate::commit::seen::Seen;
+use crate::commit::stamp::Stamp;
 use crate::commit::tree::is_below;
 use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
 
 /// A path, from the root of its tree.
 pub(crate) type Bytes = Vec<u8>;
@@ -77,6 +79,9 @@ pub(crate) struct Act {
     pub(crate) copy: Option<Id>,
     /// What is to be made for it, directories first; none of what moved.
     pub(crate) items: Vec<Bytes>,
+    /// What these have once they are made; none of a directory, nor of a file that was there.
+    #[serde(default)]
+    pub(crate) stamps: Vec<Option<Stamp>>,
     /// What the real tree had under the name when all this was planned, and where that was; none if
     /// it moves.
     pub(crate) seen: Option<(Bytes, Seen)>,
@@ -161,13 +166,31 @@ pub(crate) struct Journal {
     /// What others had changed as well, which was forced.
     #[serde(default)]
     pub(crate) contested: Vec<Bytes>,
+    /// What others had changed of what was in place when an interrupted commit went on.
+    #[serde(default)]
+    pub(crate) edited: Vec<Bytes>,
     /// Owners that cannot be given are let go.
     pub(crate) any_owner: bool,
     /// When it was done.
     pub(crate) done: Option<Time>,
 }
 
+impl Act {
+    /// What it makes, each with its stamp.
+    pub(crate) fn made(&self) -> HashMap<&[u8], Option<&Stamp>> {
+        let stamps = self.stamps.iter().map(Option::as_ref);
+        let stamps = stamps.chain(std::iter::repeat(None));
+        let items = self.items.iter().map(Vec::as_slice);
+        items.zip(stamps).collect()
+    }
+}
+
 impl Journal {
+    /// Where directories come to be that move.
+    pub(crate) fn moved_to(&self) -> HashSet<&[u8]> {
+        self.moves.iter().map(|moved| &moved.to[..]).collect()
+    }
+
     /// What is as the view knows it from now on: what this commit touched, or its going back, but
     /// for what others had changed as well. `below`: with what is below.
     pub(crate) fn known<'a>(

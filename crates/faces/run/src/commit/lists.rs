@@ -15,11 +15,13 @@ use rustix::fs::XattrFlags;
 use rustix::io::{Errno, Result};
 use std::collections::BTreeMap;
 
-const ACCESS: &[u8] = b"system.posix_acl_access";
+pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
 /// The same in an upper tree of an ordinary user.
 const KEPT_ACCESS: &[u8] = b"user.openpath.acl_access";
 const KEPT_DEFAULT: &[u8] = b"user.openpath.acl_default";
+/// The tag of the owner's entry.
+const OWNER: u16 = 1;
 /// A longer list is read as one that differs from any other.
 const ROOM: usize = 1024;
 
@@ -94,6 +96,18 @@ impl Held {
         }
         Ok(())
     }
+}
+
+/// A list in which the owner has these permissions. What is no list stays as it is.
+pub(crate) fn with_owner(list: &[u8], perm: u16) -> Vec<u8> {
+    let mut list = list.to_vec();
+    // A version of four bytes, then tag, permissions and number of each entry.
+    for entry in list.get_mut(4..).unwrap_or_default().chunks_exact_mut(8) {
+        if entry[..2] == OWNER.to_le_bytes() {
+            entry[2..4].copy_from_slice(&perm.to_le_bytes());
+        }
+    }
+    list
 }
 
 /// The list that says what the mode says.

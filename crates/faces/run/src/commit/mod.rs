@@ -45,9 +45,11 @@ mod scan;
 mod seen;
 mod since;
 mod stage;
+mod stamp;
 mod swap;
 #[cfg(test)]
 mod tests;
+mod touch;
 mod tree;
 
 pub(crate) use since::note;
@@ -137,7 +139,7 @@ impl Commit {
             .map(|change| (change.path.bytes().to_vec(), change.kind.clone()))
             .collect();
         let since = Since::new(&notes, kept.about.made)?;
-        let scan = Scan::new(&base, &upper, kinds, &since)?;
+        let scan = Scan::new(&base, &upper, kinds, &since, inspect.sides())?;
         let choice = Choice::new(&scan, only)?;
         let conflicts = since.conflicts(&base, &scan, &choice)?;
         if let Some(unseen) = conflicts.iter().find(|both| force && both.unseen) {
@@ -287,29 +289,46 @@ pub(crate) fn remove_in(dir: impl AsFd, name: &OsStr) -> io::Result<()> {
     Ok(remove::remove(dir.as_fd(), name.as_bytes(), &mut || true)?)
 }
 
-/// Goes on with what was interrupted: a commit, or its undoing; tells what was to be committed.
+/// What was interrupted, and is finished.
+#[derive(Debug)]
+pub struct Resumed {
+    /// What is committed, or was.
+    pub changes: Vec<Change>,
+    /// It was the undoing of a commit: nothing of it is committed any more.
+    pub undone: bool,
+}
+
+/// Goes on with what was interrupted: a commit, or its undoing.
 ///
 /// # Errors
 /// There is no such commit; what keeps it from being done, or that others changed something since:
 /// if no name was exchanged yet it is gone back from.
-pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Vec<Change>, Refusal> {
+pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Resumed, Refusal> {
     let (_held, place, state) = interrupted(kept)?;
     let journal = place.read()?;
     let mut carry = Carry::open(place, journal, watch, true)?;
+    let undone = matches!(state, State::Recalling | State::Undoing);
     match state {
         State::Recalling | State::Undoing => {
             if let Some(conflict) = carry.meanwhile(state)?.first() {
                 return Err(Refusal::new(format!(
-                    "{} was changed since the undoing was interrupted: `openpath commit VIEW \
-                     --abort` lists all that was, and goes over it with `--force`",
+                    "{} was changed since the undo was interrupted: `openpath commit VIEW --abort` \
+                     lists all such paths; copy your versions elsewhere, then `--abort --force` \
+                     finishes the undo over them",
                     conflict.path.path().display()
                 )));
             }
             carry.back(state)?;
         }
-        state => carry.forth(state)?,
+        state => {
+            carry.note_edited(state)?;
+            carry.forth(state)?;
+        }
     }
-    Ok(carry.journal.changes)
+    Ok(Resumed {
+        changes: carry.journal.changes,
+        undone,
+    })
 }
 
 /// Goes back from a commit that was interrupted, or from its undoing. If others changed since what
@@ -328,6 +347,7 @@ pub fn abort(kept: &Kept, force: bool, watch: &mut dyn Watch) -> Result<Undone, 
     Ok(Undone {
         changes: carry.journal.changes,
         conflicts,
+        of_undo: matches!(state, State::Recalling | State::Undoing),
     })
 }
 
@@ -349,6 +369,8 @@ pub struct Undone {
     pub changes: Vec<Change>,
     /// What others changed since, or the view: if there is any, and no force, nothing was done.
     pub conflicts: Vec<Conflict>,
+    /// It was the undoing of a commit that was interrupted.
+    pub of_undo: bool,
 }
 
 /// Undoes the last commit; the view has its changes again.
@@ -370,5 +392,6 @@ pub fn undo(kept: &Kept, force: bool, watch: &mut dyn Watch) -> Result<Undone, R
     Ok(Undone {
         changes: carry.journal.changes,
         conflicts,
+        of_undo: false,
     })
 }

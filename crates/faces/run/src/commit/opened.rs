@@ -13,6 +13,7 @@ use crate::commit::carry::Carry;
 use crate::commit::facts::{Attributes, Facts};
 use crate::commit::held::{Held, Id};
 use crate::commit::journal::{Bytes, Journal};
+use crate::commit::lists;
 use crate::commit::scan::failed;
 use crate::commit::tree::{Tree, split};
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,10 @@ impl Carry<'_> {
         let opened = self.journal.opened.iter().find(|dir| dir.id.is(id));
         if opened.is_some_and(|dir| dir.is_open(now.mode)) {
             now.mode = mode;
+            if let Some(list) = now.xattrs.get_mut(lists::ACCESS) {
+                let owner = u16::try_from(mode >> 6 & 7).unwrap_or_default();
+                *list = lists::with_owner(list, owner);
+            }
         }
     }
 

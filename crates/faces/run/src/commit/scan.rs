@@ -15,6 +15,7 @@ use crate::commit::facts::{Facts, Noted, Time};
 use crate::commit::since::Since;
 use crate::commit::tree::{Tree, join, split};
 use crate::plan::PathBytes;
+use openpath_overlay::{Sides, SidesByPath};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -57,6 +58,9 @@ pub(crate) struct Entry {
     pub(crate) here: Option<Facts>,
     /// Of a directory: what it shows, and where that is.
     pub(crate) beneath: Beneath,
+    /// Of such a directory: on which sides its attributes changed since it was copied up, if its
+    /// copy tells.
+    pub(crate) sides: Option<Sides>,
 }
 
 impl Entry {
@@ -96,14 +100,20 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Looks at both trees; `kinds` says what became of which path.
+    /// Looks at both trees; `kinds` says what became of which path, `sides` where the attributes of
+    /// which directory changed.
     pub(crate) fn new(
         base: &Tree,
         upper: &Tree,
         kinds: HashMap<Vec<u8>, Kind>,
         since: &Since,
+        sides: &SidesByPath,
     ) -> Result<Scan, Refusal> {
-        Self::read(base, upper, kinds, Some(since))
+        let mut scan = Self::read(base, upper, kinds, Some(since))?;
+        for entry in &mut scan.entries {
+            entry.sides = sides.get(&entry.path).copied();
+        }
+        Ok(scan)
     }
 
     /// The same without what is in directories with nothing beneath.
@@ -136,6 +146,7 @@ impl Scan {
             place: Some(Vec::new()),
             here: here.clone(),
             beneath: here.map(|facts| (Vec::new(), facts)),
+            sides: None,
         });
         // Last in, first out: names in reverse keep all that is below one together, in order.
         let mut todo = vec![0];
@@ -208,6 +219,7 @@ impl Scan {
             place,
             here,
             beneath,
+            sides: None,
         }))
     }
 

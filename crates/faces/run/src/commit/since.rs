@@ -11,6 +11,9 @@
 //! R4. What the view never saw is never removed, also with force: a directory that is to go, and
 //!     holds a name that came since, is a conflict that force does not solve. A file that changed
 //!     where no name came or went was seen.
+//! R5. Attributes of a directory are a conflict if they changed on both sides since it was copied
+//!     up, as its copy tells. Where it does not tell, as in a view of an older version, any change
+//!     of the directory since counts if the attributes differ.
 //! R3. Both sides alike is no conflict. A directory may gain and lose other names.
 //!
 //! # Limits
@@ -18,7 +21,6 @@
 //!   between, under an ordinary user, was taken when it was made.
 //! * Changes within one tick of the kernel's clock (4 ms at most) count as one.
 //! * That others removed a file is not seen in a directory into which the view moved some.
-//! * A directory's attributes that others changed are not seen once a name in it changed after.
 
 use crate::Refusal;
 use crate::change::Kind;
@@ -55,6 +57,9 @@ pub struct Conflict {
     pub did: Did,
     /// The view never saw it, and its directory is to go: force does not remove it.
     pub unseen: bool,
+    /// The view changed it since its commit, which is to be undone; the real file is as it was
+    /// committed.
+    pub in_view: bool,
 }
 
 /// When a view took what it changed.
@@ -156,6 +161,7 @@ impl Since {
                 place: told(place),
                 did,
                 unseen,
+                in_view: false,
             });
         };
         if let (Is::File | Is::Lost, Some(here), Some(place)) =
@@ -185,9 +191,13 @@ impl Since {
                 if let (true, Some(here)) = (entry.is_moved(), here) {
                     self.displaced(base, scan, entry, here, &mut note)?;
                 }
+                // R5
+                let both = |facts: &Facts| match entry.sides {
+                    Some(sides) => sides.upper && sides.lower,
+                    None => self.later(entry, facts.ctime),
+                };
                 if let Some((real, facts)) = &entry.beneath
-                    && facts.ctime != facts.mtime
-                    && self.later(entry, facts.ctime)
+                    && both(facts)
                     && !alike(base, entry, real, facts)?
                 {
                     note(&entry.path, real, Did::Changed, false);

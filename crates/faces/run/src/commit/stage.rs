@@ -22,21 +22,23 @@ use crate::commit::remove;
 use crate::commit::rename::{Name, said};
 use crate::commit::scan::failed;
 use crate::commit::seen::changed;
+use crate::commit::stamp::Stamp;
 use crate::commit::tree::{Tree, join, names_in, split};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 
-/// Names of files that others of the view are to be names of as well.
-type First = HashMap<u64, (Vec<u8>, Id)>;
+/// Names of files that others of the view are to be names of as well; with the stamp of a file that
+/// the commit made.
+type First = HashMap<u64, (Vec<u8>, Id, Option<Stamp>)>;
 
 impl Carry<'_> {
     /// Makes all that is new.
     pub(crate) fn prepare(&mut self) -> Result<(), Refusal> {
         self.start_again()?;
         let links = self.journal.links.iter();
-        let links = links.map(|link| (link.number, (link.place.clone(), link.id)));
+        let links = links.map(|link| (link.number, (link.place.clone(), link.id, None)));
         let mut first: First = links.collect();
         let all = self.journal.acts.iter().map(|act| act.items.len() as u64);
         let all: u64 = all.sum();
@@ -44,8 +46,9 @@ impl Carry<'_> {
         for number in 0..self.journal.acts.len() {
             let act = self.journal.acts[number].clone();
             if !act.items.is_empty() {
-                let id = self.make(&act, &mut first, (&mut made, all))?;
-                self.journal.acts[number].new = Some(id);
+                let (id, stamps) = self.make(&act, &mut first, (&mut made, all))?;
+                let act = &mut self.journal.acts[number];
+                (act.new, act.stamps) = (Some(id), stamps);
             }
         }
         self.step(Phase::Copying, made, all)
@@ -59,7 +62,8 @@ impl Carry<'_> {
             if !act.items.is_empty() {
                 self.remove_staged(&act.before, &[act.new])?;
                 recorded |= act.new != Some(Id::default());
-                self.journal.acts[number].new = Some(Id::default());
+                let act = &mut self.journal.acts[number];
+                (act.new, act.stamps) = (Some(Id::default()), Vec::new());
             }
         }
         match recorded {
@@ -68,13 +72,13 @@ impl Carry<'_> {
         }
     }
 
-    /// Makes what one act is for.
+    /// Makes what one act is for; which inode it is, and the stamps of its items.
     fn make(
         &mut self,
         act: &Act,
         first: &mut First,
         (made, all): (&mut u64, u64),
-    ) -> Result<Id, Refusal> {
+    ) -> Result<(Id, Vec<Option<Stamp>>), Refusal> {
         self.step(Phase::Copying, *made, all)?;
         let (dir, name) = self.at(&act.before, When::Before)?;
         let Some((top, below)) = act.items.split_first() else {
@@ -83,13 +87,16 @@ impl Carry<'_> {
         let noted = self.noted(top)?;
         *made += 1;
         if !noted.facts.is_dir() {
-            return self.file((dir.as_fd(), &name), (top, &act.before), &noted, first);
+            let to = (dir.as_fd(), &name[..]);
+            let (id, stamp) = self.file(to, (top, &act.before), &noted, first)?;
+            return Ok((id, vec![stamp]));
         }
         let held = make_dir(dir.as_fd(), &name).map_err(|why| said(top, why))?;
         let id = held.id();
         self.made(top, id, noted.facts.mode);
         // R1
         let stage = Tree::at(held.into_fd());
+        let mut stamps = vec![None];
         for item in below {
             self.step(Phase::Copying, *made, all)?;
             *made += 1;
@@ -100,8 +107,10 @@ impl Carry<'_> {
             if noted.facts.is_dir() {
                 let held = make_dir(dir.as_fd(), name).map_err(|why| said(item, why))?;
                 self.made(item, held.id(), noted.facts.mode);
+                stamps.push(None);
             } else {
-                self.file((dir.as_fd(), name), (item, &place), &noted, first)?;
+                let (_, stamp) = self.file((dir.as_fd(), name), (item, &place), &noted, first)?;
+                stamps.push(stamp);
             }
         }
         for item in below.iter().rev() {
@@ -114,7 +123,7 @@ impl Carry<'_> {
                 dress().map_err(|why| said(item, why))?;
             }
         }
-        Ok(id)
+        Ok((id, stamps))
     }
 
     /// Makes anything but a directory, as a further name of a file where it is one.
@@ -124,16 +133,16 @@ impl Carry<'_> {
         (item, place): (&[u8], &[u8]),
         noted: &Noted,
         first: &mut First,
-    ) -> Result<Id, Refusal> {
+    ) -> Result<(Id, Option<Stamp>), Refusal> {
         if noted.facts.nlink > 1
-            && let Some((known, id)) = first.get(&noted.facts.ino)
+            && let Some((known, id, stamp)) = first.get(&noted.facts.ino)
         {
             let held = self.base.hold(known).map_err(|why| failed(item, why))?;
             let held = held.filter(|held| held.id().is(id));
             let held = held.ok_or_else(|| changed(known))?;
             let follow = AtFlags::SYMLINK_FOLLOW;
             match rustix::fs::linkat(CWD, held.path(), to.0, to.1, follow) {
-                Ok(()) => return Ok(held.id()),
+                Ok(()) => return Ok((held.id(), stamp.clone())),
                 // One file cannot have names in two file systems.
                 Err(Errno::XDEV | Errno::MLINK) => {}
                 Err(why) => return Err(failed(item, why)),
@@ -143,14 +152,15 @@ impl Carry<'_> {
         let source = source.ok_or_else(|| failed(item, Errno::NOENT))?;
         let watch = &mut *self.watch;
         let (attributes, any) = (&noted.attributes, self.journal.any_owner);
-        let id = copy(&source, to, attributes, any, &mut |bytes| {
+        let made = copy(&source, to, attributes, any, &mut |bytes| {
             watch.copied(bytes)
         });
-        let id = id.map_err(|why| said(item, why))?;
+        let (id, stamp) = made.map_err(|why| said(item, why))?;
+        let stamp = Some(stamp);
         if noted.facts.nlink > 1 {
-            first.insert(noted.facts.ino, (place.to_vec(), id));
+            first.insert(noted.facts.ino, (place.to_vec(), id, stamp.clone()));
         }
-        Ok(id)
+        Ok((id, stamp))
     }
 
     /// Notes which inode a new directory is, for what is done in it and to it later.

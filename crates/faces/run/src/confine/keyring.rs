@@ -51,6 +51,14 @@ pub(super) fn apply(go: &Go) -> Result<(), Refusal> {
     })
 }
 
+/// Leaves the caller's session keyring for a new one, of a process that becomes another user.
+///
+/// # Errors
+/// There can be no new session keyring.
+pub(crate) fn leave() -> Result<(), Refusal> {
+    join().map(drop).map_err(refusal)
+}
+
 /// Whether there was a keyring to join. R1, R2
 fn join() -> io::Result<bool> {
     match join_new_session_keyring() {

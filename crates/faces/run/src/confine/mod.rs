@@ -15,7 +15,7 @@ use crate::Refusal;
 use crate::plan::Go;
 use std::io;
 
-pub(crate) use keyring::check as check_keyring;
+pub(crate) use keyring::{check as check_keyring, leave as leave_session_keyring};
 pub(crate) use own::{outlive_limits, protect};
 pub(crate) use scope::check as check_scope;
 pub(crate) use terminal::check as check_terminal;

@@ -12,9 +12,10 @@
 use super::dir::{ViewDir, is_mine};
 use super::{LOCK, OURS};
 use crate::Refusal;
-use rustix::fd::OwnedFd;
-use rustix::fs::FlockOperation;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FlockOperation, Stat};
 use rustix::io::Errno;
+use rustix::process::Pid;
 use std::io;
 use std::time::Duration;
 
@@ -76,9 +77,8 @@ pub(super) fn lock(dir: &ViewDir) -> Result<ViewLock, Refusal> {
         std::thread::sleep(PAUSE);
         file = locked(dir).map_err(|why| dir.failed(why))?;
     }
-    let in_use = || Refusal::new(format!("the view in {} is in use", dir.path().display()));
     Ok(ViewLock {
-        file: file.ok_or_else(in_use)?,
+        file: file.ok_or_else(|| in_use(dir))?,
         dir: dir.clone(),
     })
 }
@@ -134,6 +134,63 @@ fn is_ours(name: &[u8]) -> bool {
     OURS.iter().any(|ours| ours.as_bytes() == name)
 }
 
+/// Whether this file still has the name of the lock. Its links do not tell: it may have others.
+pub(super) fn has_name(dir: &ViewDir, file: impl AsFd) -> io::Result<bool> {
+    let mine = rustix::fs::fstat(file)?;
+    match rustix::fs::statat(dir, LOCK, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(false),
+        named => {
+            let named = named?;
+            Ok((named.st_dev, named.st_ino) == (mine.st_dev, mine.st_ino))
+        }
+    }
+}
+
+/// The sentence for a directory whose lock another process has.
+fn in_use(dir: &ViewDir) -> Refusal {
+    let shown = dir.path().display();
+    let holder = dir.open_file(LOCK).ok().flatten();
+    let holder = holder.and_then(|file| holder_of(&rustix::fs::fstat(&file).ok()?));
+    Refusal::new(match holder {
+        None => format!("the view in {shown} is in use by another process: wait until it ends"),
+        Some(pid) => match front_of(pid) {
+            Some(front) => format!(
+                "the view in {shown} is in use by process {front}: wait until it ends, or enter it \
+                 by `openpath exec {front} -- COMMAND`"
+            ),
+            None => format!("the view in {shown} is in use by process {pid}: wait until it ends"),
+        },
+    })
+}
+
+/// The process that has a file locked, as far as `/proc/locks` says.
+fn holder_of(file: &Stat) -> Option<i32> {
+    let (major, minor) = (
+        rustix::fs::major(file.st_dev),
+        rustix::fs::minor(file.st_dev),
+    );
+    let wanted = format!("{major:02x}:{minor:02x}:{}", file.st_ino);
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    // `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`; one that waits has `->` after its number.
+    let mut held = locks.lines().filter_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let &[_, "FLOCK", _, _, pid, file, ..] = &words[..] else {
+            return None;
+        };
+        let pid: i32 = pid.parse().ok()?;
+        (file == wanted && pid > 0).then_some(pid)
+    });
+    held.next()
+}
+
+/// The process that was started as `openpath run`, if this is its server.
+fn front_of(server: i32) -> Option<i32> {
+    let line = std::fs::read(format!("/proc/{server}/cmdline")).ok()?;
+    let is_server = line.split(|byte| *byte == 0).nth(1) == Some(crate::SERVE.as_bytes());
+    let front = crate::left::parent_of(Pid::from_raw(server)?)?;
+    is_server.then_some(front.as_raw_nonzero().get())
+}
+
 /// The lock file, locked; `None` if another process has it.
 fn locked(dir: &ViewDir) -> io::Result<Option<OwnedFd>> {
     for _ in 0..TRIES {
@@ -149,8 +206,7 @@ fn locked(dir: &ViewDir) -> io::Result<Option<OwnedFd>> {
             done => done?,
         }
         // R3
-        let links = rustix::fs::fstat(&file)?.st_nlink;
-        if links > 0 {
+        if has_name(dir, &file)? {
             return Ok(Some(file.into()));
         }
     }

@@ -242,11 +242,11 @@ impl Kept {
     /// Removes a view that this value made and that holds nothing: its run did not come about.
     pub fn forget_if_unused(self) {
         let empty = |dir: &ViewDir| dir.names().is_ok_and(|names| names.is_empty());
-        let upper = self.at.subdir("upper");
-        let unused = upper.is_ok_and(|upper| upper.as_ref().is_none_or(empty));
+        let unused = |upper: Option<ViewDir>| upper.as_ref().is_none_or(empty);
+        // Another run may use it until it is locked.
         if self.is_new
-            && unused
             && let Ok(held) = self.lock()
+            && self.at.subdir("upper").is_ok_and(unused)
         {
             // It stays, then, and holds nothing.
             let _left = discard::remove(held, &mut || Ok(()));

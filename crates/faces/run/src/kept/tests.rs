@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A directory for a view, which goes with the value.
 struct Scratch {
@@ -131,6 +132,7 @@ fn control_files_are_not_followed_and_not_waited_for() {
 fn view_of_another_user_is_refused_by_name_of_the_user() {
     let s = Scratch::new("theirs");
     if fs::metadata(&s.top).unwrap().uid() != 0 {
+        eprintln!("skipped: only root can give a directory to another user");
         return;
     }
     s.used();
@@ -251,4 +253,34 @@ fn view_of_a_run_that_failed_is_forgotten_and_one_with_changes_is_not() {
     fs::write(s.dir.join("upper/x"), "").unwrap();
     kept.forget_if_unused();
     assert!(s.dir.exists());
+}
+
+#[test]
+fn view_that_another_run_has_changed_meanwhile_is_not_forgotten() {
+    let s = Scratch::new("forget-late");
+    let (kept, again) = (s.make().unwrap(), s.make().unwrap());
+    let held = again.lock().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| kept.forget_if_unused());
+        // The other one waits for the lock.
+        std::thread::sleep(Duration::from_millis(20));
+        fs::create_dir(s.dir.join("upper")).unwrap();
+        fs::write(s.dir.join("upper/x"), "").unwrap();
+        drop(held);
+    });
+    assert!(s.dir.join("upper/x").exists());
+}
+
+#[test]
+fn lock_that_lost_its_name_does_not_count_though_it_has_another() {
+    let s = Scratch::new("lock-name");
+    let kept = s.make().unwrap();
+    drop(kept.lock().unwrap());
+    let file = fs::File::open(s.dir.join("lock")).unwrap();
+    assert!(super::lock::has_name(kept.at(), &file).unwrap());
+    fs::hard_link(s.dir.join("lock"), s.top.join("backup")).unwrap();
+    fs::remove_file(s.dir.join("lock")).unwrap();
+    assert!(!super::lock::has_name(kept.at(), &file).unwrap());
+    drop(kept.lock().unwrap());
+    assert!(!super::lock::has_name(kept.at(), &file).unwrap());
 }

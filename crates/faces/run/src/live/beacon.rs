@@ -151,10 +151,8 @@ impl Answering {
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let peer = sockopt::socket_peercred(&stream)?;
-        let wire = Wire::over(stream.into());
-        let Some((ask, _)) = wire.recv::<Ask>()? else {
-            return Ok(());
-        };
+        // However slowly it comes: the end of the view waits for this thread.
+        let wire = Wire::over(stream.into()).within(PATIENCE);
         let known = [rustix::process::geteuid(), rustix::process::Uid::ROOT];
         let inside = self.inside.as_ref();
         if !known.contains(&peer.uid) {
@@ -163,6 +161,9 @@ impl Answering {
         if inside.is_some_and(|view| view.members.has(peer.pid)) {
             return refuse(&wire, "a view is not asked from within");
         }
+        let Some((ask, _)) = wire.recv::<Ask>()? else {
+            return Ok(());
+        };
         match ask {
             Ask::Figures => {
                 let Sources { handle, vfs, tree } = &self.sources;

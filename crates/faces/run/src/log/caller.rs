@@ -17,7 +17,7 @@ use openpath_abi::access::{R_OK, W_OK, X_OK};
 use openpath_abi::fcntl::{
     AT_FDCWD, O_ACCMODE, O_CREAT, O_PATH, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY,
 };
-use openpath_fuse::Asker;
+use openpath_fuse::Requester;
 use openpath_sync::Word;
 use openpath_vfs::Cred;
 use std::fs::File;
@@ -267,7 +267,7 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Whoever asks.
-    pub(super) fn of(by: Asker) -> Caller {
+    pub(super) fn of(by: Requester) -> Caller {
         let status = std::fs::read_to_string(format!("/proc/{}/status", by.thread));
         let status = status.unwrap_or_default();
         let field = |name: &str| {
@@ -357,7 +357,7 @@ mod tests {
             .as_raw_nonzero()
             .get()
             .cast_unsigned();
-        let by = Asker {
+        let by = Requester {
             thread: here,
             uid: 7,
             gid: 8,

@@ -45,7 +45,7 @@ use openpath_abi::fcntl::{
     AT_SYMLINK_NOFOLLOW, O_ACCMODE, O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_TRUNC,
 };
 use openpath_abi::{Errno, Statx, mode};
-use openpath_fuse::{Asker, Sight, Told, Watch};
+use openpath_fuse::{ObservedFile, Observer, OnOpened, Requester};
 use openpath_overlay::OverlayFs;
 use openpath_vfs::{Check, Explanation, Place, Step, SuperBlock, Would};
 use rustix::fd::OwnedFd;
@@ -97,14 +97,14 @@ impl Log {
     }
 
     /// The call that a thread waits in, if it is known.
-    fn call_of(&self, by: Asker) -> Option<Call> {
+    fn call_of(&self, by: Requester) -> Option<Call> {
         Call::of(by.thread, &self.patience)
     }
 
     /// Says how a call ended, and at which path.
     fn say(
         &self,
-        by: Asker,
+        by: Requester,
         (call, path): (&Call, &[u8]),
         result: Result<(), Errno>,
         why: (Reason, String),
@@ -203,8 +203,14 @@ fn end(why: &Explanation) -> Option<&Place> {
     })
 }
 
-impl Watch for Log {
-    fn name(&self, by: Asker, dir: &Sight<'_>, name: &[u8], found: Result<&Statx, Errno>) -> bool {
+impl Observer for Log {
+    fn name(
+        &self,
+        by: Requester,
+        dir: &ObservedFile<'_>,
+        name: &[u8],
+        found: Result<&Statx, Errno>,
+    ) -> bool {
         let Ok(above) = dir.path() else { return true };
         let path = join(&above, name);
         let read_only = self.read_only(&path);
@@ -245,7 +251,7 @@ impl Watch for Log {
         }
     }
 
-    fn attributes(&self, by: Asker, at: &Sight<'_>) {
+    fn attributes(&self, by: Requester, at: &ObservedFile<'_>) {
         let Some(call) = self.call_of(by) else {
             return;
         };
@@ -280,11 +286,11 @@ impl Watch for Log {
 
     fn opening<'a>(
         &'a self,
-        by: Asker,
-        at: &Sight<'_>,
+        by: Requester,
+        at: &ObservedFile<'_>,
         name: Option<&'a [u8]>,
         flags: u32,
-    ) -> Option<Told<'a>> {
+    ) -> Option<OnOpened<'a>> {
         let path = at.path().ok()?;
         let path = name.map_or_else(|| path.clone(), |name| join(&path, name));
         let call = self.call_of(by);
@@ -323,8 +329,8 @@ impl Log {
     /// one that writes, and not refused by something that comes first.
     fn write_refused(
         &self,
-        by: Asker,
-        dir: &Sight<'_>,
+        by: Requester,
+        dir: &ObservedFile<'_>,
         (name, path): (&[u8], &[u8]),
         place: &PathBytes,
     ) {
@@ -345,14 +351,14 @@ impl Log {
         }
     }
 
-    fn refuse_write(&self, by: Asker, call: (&Call, &[u8]), place: &PathBytes) {
+    fn refuse_write(&self, by: Requester, call: (&Call, &[u8]), place: &PathBytes) {
         let why = (Reason::ReadOnly, text_of(place.bytes()));
         self.say(by, call, Err(Errno::EROFS), why);
     }
 
     /// The directory in which a call is about to make what its path leads to, if it is, and may
     /// only be kept from it by rules of absent names.
-    fn made_in(dir: &Sight<'_>, call: &Call) -> Option<Vec<u8>> {
+    fn made_in(dir: &ObservedFile<'_>, call: &Call) -> Option<Vec<u8>> {
         let Purpose::Open(flags) = call.purpose else {
             return None;
         };

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::instance::Vfs;
-use crate::lock::LockKind::{Read, Write};
+use crate::lock_call::LockKind::{Read, Write};
 use crate::mount::rootfs;
 use crate::tenant::{Tenant, TenantLimits};
 use openpath_abi::Timespec;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A mount is given rules of absent names: a call of the host, which no guest has.
 
-use crate::mount::AbsentRules;
+use crate::absent::AbsentRules;
+use crate::file::At;
 use crate::ops::resolve;
-use crate::task::{At, Task};
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::Errno;
 

@@ -5,11 +5,14 @@
 //! `do_loopback`, `do_move_mount_old`.
 
 use super::{may_mount, move_mount, on_top};
+use crate::file::At;
 use crate::instance::Shared;
-use crate::mount::{Depth, From, Kin, Topology};
+use crate::mount::Topology;
+use crate::namespace::{Depth, From, Kin};
 use crate::ops::{Held, resolve};
-use crate::task::{At, Core, Task};
-use crate::walk::{Spot, lflag};
+use crate::path::Spot;
+use crate::task::{Core, Task};
+use crate::walk::lflag;
 use openpath_abi::Errno;
 use openpath_abi::limits::PATH_MAX;
 

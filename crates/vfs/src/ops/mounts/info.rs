@@ -5,10 +5,10 @@
 //! `show_mountinfo`, `do_statmount`, `do_listmount`, `get_dominating_id`.
 
 use super::leads_to;
-use crate::mount::{MountFlags, MountInfo, Topology, mflag};
-use crate::ops::cwd::Place;
-use crate::task::{Core, Task};
-use crate::walk::Spot;
+use crate::mount::{MountFlags, MountInfo, Topology};
+use crate::object::mflag;
+use crate::path::Spot;
+use crate::task::{Core, Place, Task};
 use openpath_abi::{Errno, caps};
 
 /// In place of a mount in listmount(2): the root of who asks.
@@ -172,7 +172,7 @@ fn dominating(core: &Core, topology: &Topology, mut master: u32) -> Option<u32> 
 
 /// The path of a directory within its tree.
 fn path_in_tree(core: &Core, dentry: u32) -> Vec<u8> {
-    use crate::dcache::dflag;
+    use crate::object::dflag;
     let dcache = &core.vfs.dcache;
     loop {
         let removed = |d: u32| {

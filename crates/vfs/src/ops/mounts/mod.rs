@@ -29,11 +29,11 @@ pub use info::LSMT_ROOT;
 pub use setattr::MountAttr;
 
 use super::Held;
-use crate::dcache::dflag;
 use crate::inode::flag;
 use crate::mount::Topology;
+use crate::object::dflag;
+use crate::path::Spot;
 use crate::task::Core;
-use crate::walk::Spot;
 use openpath_abi::{Errno, caps};
 
 /// Whether the task may change mounts (`may_mount`).

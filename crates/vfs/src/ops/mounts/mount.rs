@@ -5,10 +5,12 @@
 //! `path_mount`, `do_add_mount`.
 
 use super::{may_mount, on_top};
-use crate::mount::{MountFlags, mflag};
+use crate::file::At;
+use crate::mount::MountFlags;
+use crate::object::mflag;
 use crate::ops::resolve;
 use crate::superblock::SuperBlock;
-use crate::task::{At, Task};
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::Errno;
 use std::sync::Arc;

@@ -5,12 +5,14 @@
 //! `do_move_mount`, `can_move_mount_beneath`, `do_set_group`.
 
 use super::{may_mount, on_top};
-use crate::file::Fd;
+use crate::file_ops::Fd;
 use crate::inode::flag;
-use crate::mount::{From, Topology};
+use crate::mount::Topology;
+use crate::namespace::From;
 use crate::ops::{Held, resolve};
+use crate::path::Spot;
 use crate::task::{Core, Task};
-use crate::walk::{Spot, lflag};
+use crate::walk::lflag;
 use openpath_abi::Errno;
 use openpath_abi::mount::{
     MOVE_MOUNT_BENEATH, MOVE_MOUNT_F_AUTOMOUNTS, MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_F_SYMLINKS,

@@ -5,9 +5,9 @@
 //! `copy_mnt_ns`, `mntns_install`.
 
 use super::may_mount;
-use crate::mount::Namespace;
+use crate::namespace::Namespace;
+use crate::path::Spot;
 use crate::task::{Core, Task};
-use crate::walk::Spot;
 use openpath_abi::{Errno, caps};
 use openpath_sync::Pin;
 

@@ -8,9 +8,11 @@
 //! is a namespace without tasks.
 
 use super::{bind, may_mount};
-use crate::file::{Fd, FileOps, Making};
+use crate::file::Making;
+use crate::file_ops::{Fd, FileOps};
 use crate::instance::Shared;
-use crate::mount::{Depth, Kin, MountFlags};
+use crate::mount::MountFlags;
+use crate::namespace::{Depth, Kin};
 use crate::ops::resolve;
 use crate::superblock::SuperBlock;
 use crate::task::{Core, Task};

@@ -5,10 +5,13 @@
 //! `path_pivot_root`.
 
 use super::{leads_to, may_mount, on_top};
-use crate::mount::{Topology, mflag};
+use crate::file::At;
+use crate::mount::Topology;
+use crate::object::mflag;
 use crate::ops::{Held, resolve};
-use crate::task::{At, Core, Task};
-use crate::walk::{Spot, lflag};
+use crate::path::Spot;
+use crate::task::{Core, Task};
+use crate::walk::lflag;
 use openpath_abi::Errno;
 
 impl Task {

@@ -5,9 +5,10 @@
 //! `do_change_type`.
 
 use super::may_mount;
+use crate::file::At;
 use crate::mount::Propagation;
 use crate::ops::resolve;
-use crate::task::{At, Task};
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::Errno;
 use openpath_abi::mount::{MS_REC, MS_SILENT};

@@ -5,10 +5,12 @@
 //! `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`.
 
 use super::may_mount;
-use crate::mount::{MountData, MountFlags, Topology, mflag};
+use crate::file::At;
+use crate::mount::{MountFlags, Topology};
+use crate::object::{MountData, mflag};
 use crate::ops::{Held, resolve};
 use crate::superblock::SuperBlock;
-use crate::task::{At, Core, Task};
+use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::Errno;
 use std::sync::Arc;

@@ -5,8 +5,9 @@
 //! `do_mount_setattr`, `build_mount_kattr`.
 
 use super::may_mount;
-use crate::file::Fd;
-use crate::mount::{MountData, MountFlags, Propagation, mflag};
+use crate::file_ops::Fd;
+use crate::mount::{MountFlags, Propagation};
+use crate::object::{MountData, mflag};
 use crate::ops::resolve;
 use crate::task::Task;
 use crate::walk::lflag;

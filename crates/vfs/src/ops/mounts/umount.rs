@@ -5,9 +5,10 @@
 //! `path_umount`, `can_umount`, `do_umount`, `umount_tree`.
 
 use super::{may_mount, remount};
-use crate::mount::Uproot;
+use crate::file::At;
+use crate::namespace::Uproot;
 use crate::ops::{Held, resolve};
-use crate::task::{At, Core, Task};
+use crate::task::{Core, Task};
 use crate::walk::lflag;
 use openpath_abi::Errno;
 use openpath_abi::mount::{MNT_DETACH, MNT_EXPIRE, MNT_FORCE, UMOUNT_NOFOLLOW};

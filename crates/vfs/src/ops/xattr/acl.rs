@@ -12,8 +12,8 @@
 //! A change holds the inode's `InodeNames` lock; reading holds nothing.
 
 use super::super::attr::may_set_group_id;
-use super::super::target::Target;
 use crate::acl::{Acl, AclKind, SetAcl};
+use crate::target::Target;
 use openpath_abi::mode::S_ISGID;
 use openpath_abi::{Errno, mode};
 use std::sync::Arc;

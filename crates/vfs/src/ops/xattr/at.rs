@@ -6,9 +6,8 @@
 //! is open with `O_PATH`: what the older calls by a descriptor refuse.
 
 use super::{check_name, check_set};
-use crate::file::Fd;
-use crate::ops::target::at_lookup;
-use crate::ops::{Held, resolve};
+use crate::file_ops::Fd;
+use crate::ops::{Held, at_lookup, resolve};
 use crate::task::Task;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};

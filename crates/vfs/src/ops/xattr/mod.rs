@@ -13,9 +13,11 @@ mod at;
 mod rules;
 mod values;
 
-use super::{Target, resolve};
-use crate::file::Fd;
-use crate::task::{At, Task};
+use super::resolve;
+use crate::file::At;
+use crate::file_ops::Fd;
+use crate::target::Target;
+use crate::task::Task;
 use crate::walk::lflag;
 use openpath_abi::Errno;
 use openpath_abi::fcntl::AT_FDCWD;

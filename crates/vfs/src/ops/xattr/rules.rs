@@ -8,11 +8,11 @@
 //! # Locks
 //! A change holds the inode's `InodeNames` lock; reading holds nothing.
 
-use super::super::target::Target;
 use super::values::Capability;
 use crate::acl::AclKind;
 use crate::inode::flag;
 use crate::perm::{self, MAY_READ, MAY_WRITE};
+use crate::target::Target;
 use openpath_abi::xattr::{
     CAPABILITY_NAME, SECURITY_PREFIX, SYSTEM_PREFIX, TRUSTED_PREFIX, USER_PREFIX,
 };

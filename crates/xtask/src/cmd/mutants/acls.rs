@@ -36,14 +36,14 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "acl-umask",
         wrong: "the umask counts where a default list does",
-        file: "acl/inherit.rs",
+        file: "perm/new_file.rs",
         right: "let (list, bits) = default.inherited(mode);",
         planted: "let (list, bits) = default.inherited(mode & !(umask & 0o777));",
     },
     Mutant {
         name: "acl-default-stays",
         wrong: "a new directory does not pass the default list on",
-        file: "acl/inherit.rs",
+        file: "perm/new_file.rs",
         right: "default: mode::is_dir(mode).then_some(default),",
         planted: "default: (mode::is_dir(mode) && umask > 0o777).then_some(default),",
     },

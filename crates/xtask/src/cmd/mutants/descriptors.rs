@@ -15,14 +15,14 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "lowest-forgotten",
         wrong: "closing a descriptor does not make its number the lowest free one",
-        file: "fd/map.rs",
+        file: "fd_table/map.rs",
         right: "        if fd < self.next {\n            self.next = fd;\n        }\n        true",
         planted: "        true",
     },
     Mutant {
         name: "setfl-access-mode",
         wrong: "F_SETFL changes the access mode that F_GETFL shows",
-        file: "fd/control.rs",
+        file: "ops/fcntl.rs",
         right: "let new = wanted & changeable | now & !changeable;",
         planted: "let new = wanted & (changeable | 3) | now & !(changeable | 3);",
     },
@@ -64,7 +64,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "dupfd-at-the-limit",
         wrong: "F_DUPFD from the limit on says EMFILE, not EINVAL",
-        file: "fd/control.rs",
+        file: "ops/fcntl.rs",
         right: "if start >= end {",
         planted: "if start > end {",
     },

@@ -30,7 +30,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "last-close-keeps",
         wrong: "the last close of an open file leaves its locks of ranges",
-        file: "lock/close.rs",
+        file: "file_locks/close.rs",
         right: "            self.end_locks(inode, LockOwner::File(last.id()));\n",
         planted: "",
     },
@@ -60,7 +60,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "back-to-itself",
         wrong: "a range of negative length ends with the byte that it is before",
-        file: "lock/args.rs",
+        file: "ops/locks/args.rs",
         right: "(start.checked_add(len).ok_or(Errno::EINVAL)?, start - 1)",
         planted: "(start.checked_add(len).ok_or(Errno::EINVAL)?, start)",
     },

@@ -8,14 +8,14 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "slave-deaf",
         wrong: "what is mounted does not reach a slave",
-        file: "mount/graft.rs",
+        file: "namespace/graft.rs",
         right: "group if group == 0 || moves => {",
         planted: "group if group == 0 && moves => {",
     },
     Mutant {
         name: "copy-no-peer",
         wrong: "a copy of a shared mount gets peers of its own",
-        file: "mount/make.rs",
+        file: "namespace/make.rs",
         right: "                topology.join(new, group);\n",
         planted: "                if group != 0 {\n\
                   topology.share(new);\n                }\n",
@@ -23,7 +23,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "unbindable-inside",
         wrong: "a recursive bind takes along what cannot be bound",
-        file: "mount/make.rs",
+        file: "namespace/make.rs",
         right: "depth == Depth::Bindable && topology",
         planted: "depth == Depth::One && topology",
     },
@@ -51,21 +51,21 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "pivot-moves-all",
         wrong: "who stands anywhere in the old root's mount follows an exchange of roots",
-        file: "mount/pivot.rs",
+        file: "task/pivots.rs",
         right: "if *place == pivot.from {",
         planted: "if place.mount == pivot.from.mount {",
     },
     Mutant {
         name: "umount-in-use",
         wrong: "a mount goes though its copy in a peer is in use",
-        file: "mount/uproot.rs",
+        file: "namespace/uproot.rs",
         right: "if topology.children(cognate).len() == covered {",
         planted: "if topology.children(cognate).len() < covered {",
     },
     Mutant {
         name: "umount-here-only",
         wrong: "what was mounted elsewhere because of a mount stays when that goes",
-        file: "mount/uproot.rs",
+        file: "namespace/uproot.rs",
         right: "Uproot::Everywhere => self.with_cognates(topology, top),\n            \
                 Uproot::Here | Uproot::Together =>",
         planted: "Uproot::Everywhere | Uproot::Here | Uproot::Together =>",
@@ -73,7 +73,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "cognate-with-guests",
         wrong: "what was mounted elsewhere goes though something else is mounted in it",
-        file: "mount/uproot.rs",
+        file: "namespace/uproot.rs",
         right: "fates.candidates.contains(&mount) && inside.all(whole);",
         planted: "fates.candidates.contains(&mount) && inside.all(|_| true);",
     },
@@ -101,7 +101,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "detached-tree-apart",
         wrong: "a detached tree falls apart with its last descriptor, in use or not",
-        file: "mount/namespace.rs",
+        file: "namespace/mod.rs",
         right: "self.uproot(topology, top, Uproot::Together);",
         planted: "self.uproot(topology, top, Uproot::Here);",
     },

@@ -36,14 +36,14 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "sticky-unchecked",
         wrong: "anybody removes from a sticky directory",
-        file: "perm.rs",
+        file: "perm/mod.rs",
         right: "&& cred.fsuid != victim_uid",
         planted: "&& cred.fsuid == victim_uid",
     },
     Mutant {
         name: "umask-ignored",
         wrong: "a new file gets its mode whole",
-        file: "acl/inherit.rs",
+        file: "perm/new_file.rs",
         right: "new.mode &= !(umask & 0o777);",
         planted: "new.mode &= !(umask & 0);",
     },
@@ -95,7 +95,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "suid-kept",
         wrong: "a change of data by a stranger keeps the set-user-id bit",
-        file: "open/grant.rs",
+        file: "target/mod.rs",
         right: "let mut kept = bits & !mode::S_ISUID;",
         planted: "let mut kept = bits;",
     },
@@ -109,7 +109,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant {
         name: "sgid-not-inherited",
         wrong: "a directory made in a set-group-id one is not one itself",
-        file: "perm.rs",
+        file: "perm/mod.rs",
         right: "mode_bits | mode::S_ISGID",
         planted: "mode_bits & !mode::S_ISGID",
     },

@@ -293,3 +293,84 @@ fn a_conflict_is_one_again_once_its_commit_is_taken_back() {
         assert_eq!(scene.commit(&["link", "fifo"]), []);
     }
 }
+
+/// Undoes a commit, and says what it found.
+fn undone(scene: &Scene) -> Vec<(std::path::PathBuf, Did)> {
+    let undone = undo(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    let conflicts = undone.conflicts.iter();
+    conflicts
+        .map(|one| (one.path.path().to_owned(), one.did))
+        .collect()
+}
+
+#[test]
+fn what_changed_before_an_interrupted_commit_went_on_is_not_undone() {
+    for make in [Scene::new, Scene::across] {
+        for phase in [Phase::Settling, Phase::Exchanging] {
+            let scene = make("edited");
+            furnish(&scene);
+            change(&scene);
+            let commit = scene.plan(&[]).unwrap();
+            match phase {
+                Phase::Settling => drop(commit.carry_out(&mut Before(phase)).unwrap_err()),
+                // Stopped between two exchanges, after that of `file`.
+                _ => {
+                    let mut steps = InPlace(scene.base("file"));
+                    commit.carry_out(&mut steps).unwrap_err();
+                }
+            }
+            tick();
+            tick();
+            // In place, as `>>` writes.
+            let mut file = std::fs::OpenOptions::new();
+            let mut file = file.append(true).open(scene.base("file")).unwrap();
+            std::io::Write::write_all(&mut file, b"theirs").unwrap();
+            drop(file);
+            tick();
+            resume(&scene.kept(), &mut Until(u64::MAX)).unwrap();
+            let found = undone(&scene);
+            assert_eq!(found, [(scene.base("file"), Did::Changed)], "{phase:?}");
+            assert!(scene.real()["file"].contains("theirs"));
+            undo(&scene.kept(), true, &mut Until(u64::MAX)).unwrap();
+            assert!(scene.real()["file"].contains("base file"));
+        }
+    }
+}
+
+/// Stops once this file has the view's content.
+struct InPlace(std::path::PathBuf);
+
+impl crate::commit::Watch for InPlace {
+    fn step(&mut self, _phase: Phase, _done: u64, _of: u64) -> bool {
+        let now = std::fs::read(&self.0).unwrap_or_default();
+        !now.starts_with(b"view")
+    }
+}
+
+#[test]
+fn what_changes_between_an_exchange_and_the_end_of_the_commit_is_not_undone() {
+    for path in ["file", "made/dir/new", "replaced/fresh", "replaced/theirs"] {
+        let scene = Scene::new("between");
+        furnish(&scene);
+        change(&scene);
+        let write = || {
+            tick();
+            scene.write(path, "theirs");
+        };
+        let commit = scene.plan(&[]).unwrap();
+        commit
+            .carry_out(&mut Meanwhile(Phase::Settling, Some(write)))
+            .unwrap();
+        tick();
+        let found = undone(&scene);
+        let did = match path {
+            "replaced/theirs" => Did::Made,
+            _ => Did::Changed,
+        };
+        assert!(
+            found.contains(&(scene.base(path), did)),
+            "{path}: {found:?}"
+        );
+        assert!(scene.real()[path].contains("theirs"), "{path}");
+    }
+}

@@ -8,6 +8,7 @@ mod meanwhile;
 mod notes;
 mod random;
 mod steps;
+mod touch;
 mod unseen;
 
 use crate::commit::{Commit, Conflict, Phase, Watch};

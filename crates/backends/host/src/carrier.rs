@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Data that the kernel moves in its own ring, by a handle that is already held.
+//!
+//! # Rules
+//! R1. Nothing is opened here, because that may wait. Without a handle the ordinary call is made,
+//!     which leaves a handle.
+//! R2. The kernel's ring holds the handle until the operation is done, whatever the pool of handles
+//!     does.
+
+use crate::node::Node;
+use crate::pool::{Handle, HandleKind};
+use openpath_vfs::{Carrier, Inode, Way};
+use std::sync::Arc;
+
+impl Node {
+    /// As `InodeOps::carrier`.
+    pub(crate) fn carrier(&self, inode: &Inode, way: Way) -> Option<Box<dyn Carrier>> {
+        self.check_regular(inode).ok()?;
+        let ring = self.tree.kernel_ring.get(self.tree.options.kernel_ring)?;
+        ring.carrier(self.carrier_handle(way)?)
+    }
+
+    /// The handle that is used for this (R1).
+    fn carrier_handle(&self, way: Way) -> Option<Arc<Handle>> {
+        match way {
+            Way::Read => self.held_handle(HandleKind::Read),
+            Way::Write => self.held_handle(HandleKind::Write),
+            // As `Node::fsync_file`.
+            Way::Sync => self
+                .held_handle(HandleKind::Write)
+                .or_else(|| self.held_handle(HandleKind::Read)),
+        }
+    }
+}

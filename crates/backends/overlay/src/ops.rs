@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The operations of an inode, as the core calls them.
+
+use crate::node::NodeOps;
+use openpath_abi::{Errno, Timespec};
+use openpath_vfs::{
+    Extent, FileOps, Found, Inode, InodeOps, Listed, NewInode, Patience, Rename, SetAcl, SetAttr,
+};
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+impl InodeOps for NodeOps {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn lookup(&self, _dir: &Inode, name: &[u8], patience: Patience) -> Result<Found, Errno> {
+        self.0.lookup(name, patience)
+    }
+
+    fn names(&self, _dir: &Inode) -> Option<u64> {
+        let upper = self.0.upper()?;
+        if self.0.is_upper_only.get() == 0 {
+            return None;
+        }
+        upper.ops().names(upper)
+    }
+
+    fn create(&self, dir: &Inode, name: &[u8], new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        self.0.create(dir, name, new)
+    }
+
+    fn tmpfile(&self, _dir: &Inode, new: &NewInode<'_>) -> Result<Arc<Inode>, Errno> {
+        self.0.create_tmpfile(new)
+    }
+
+    fn link(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        target: &Arc<Inode>,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.link(dir, name, target, now)
+    }
+
+    fn unlink(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        victim: &Arc<Inode>,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.remove(dir, name, victim, now)
+    }
+
+    fn rmdir(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        victim: &Arc<Inode>,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.remove(dir, name, victim, now)
+    }
+
+    fn rename(&self, rename: &Rename<'_>) -> Result<(), Errno> {
+        self.0.rename(rename)
+    }
+
+    fn readdir(
+        &self,
+        _dir: &Inode,
+        from: i64,
+        emit: &mut dyn FnMut(Listed<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        self.0.list(from, emit)
+    }
+
+    fn readlink(&self, _inode: &Inode, patience: Patience) -> Result<Cow<'_, [u8]>, Errno> {
+        let real = self.0.real();
+        real.ops().readlink(real, patience)
+    }
+
+    fn read_at(&self, _inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.0.read_data(buf, offset)
+    }
+
+    fn write_at(
+        &self,
+        inode: &Inode,
+        data: &[u8],
+        offset: u64,
+        now: Timespec,
+    ) -> Result<usize, Errno> {
+        self.0.write_data(inode, data, offset, now)
+    }
+
+    fn open(
+        &self,
+        inode: &Inode,
+        flags: u32,
+        patience: Patience,
+    ) -> Result<Option<Box<dyn FileOps>>, Errno> {
+        self.0.open(inode, flags, patience)
+    }
+
+    fn fallocate(
+        &self,
+        inode: &Inode,
+        mode: u32,
+        offset: u64,
+        len: u64,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.allocate(inode, mode, (offset, len), now)
+    }
+
+    fn fsync(&self, _inode: &Inode, data_only: bool) -> Result<(), Errno> {
+        self.0.fsync_file(data_only)
+    }
+
+    fn copy_range(
+        &self,
+        _inode: &Inode,
+        from: u64,
+        to: &Inode,
+        at: u64,
+        len: u64,
+        now: Timespec,
+    ) -> Result<usize, Errno> {
+        self.0.copy_data(from, (to, at), len, now)
+    }
+
+    fn with_pages(
+        &self,
+        _inode: &Inode,
+        offset: u64,
+        len: usize,
+        lend: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Errno> {
+        self.0.lend_data(offset, len, lend)
+    }
+
+    fn ioctl(&self, inode: &Inode, request: u32, arg: &mut [u8]) -> Result<i64, Errno> {
+        self.0.ioctl(inode, request, arg)
+    }
+
+    fn seek_extent(&self, _inode: &Inode, offset: u64, extent: Extent) -> Result<u64, Errno> {
+        self.0.seek_data(offset, extent)
+    }
+
+    fn setattr(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
+        self.0.set_attributes(inode, change)
+    }
+
+    fn refresh(&self, inode: &Inode, patience: Patience) -> Result<(), Errno> {
+        if self.0.fs.revalidates {
+            let real = self.0.real();
+            real.ops().refresh(real, patience)?;
+            self.0.copy_attr(inode);
+        }
+        Ok(())
+    }
+
+    fn set_acl(&self, inode: &Inode, change: &SetAcl<'_>) -> Result<(), Errno> {
+        self.0.set_acl(inode, change)
+    }
+
+    fn getxattr(&self, _inode: &Inode, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.0.get_xattr(name)
+    }
+
+    fn setxattr(
+        &self,
+        inode: &Inode,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+        now: Timespec,
+    ) -> Result<(), Errno> {
+        self.0.set_xattr(inode, name, value, flags, now)
+    }
+
+    fn listxattr(&self, _inode: &Inode) -> Result<Vec<Vec<u8>>, Errno> {
+        self.0.list_xattrs()
+    }
+
+    fn removexattr(&self, inode: &Inode, name: &[u8], now: Timespec) -> Result<(), Errno> {
+        self.0.remove_xattr(inode, name, now)
+    }
+}
+
+impl Drop for NodeOps {
+    fn drop(&mut self) {
+        self.0.fs.forget(self.0.all_keys(), self.0.address());
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `openpath-bench`: what every command is asked, and what becomes of its rows.
+//!
+//! Exit status: 0 done; 1 a check found a shortfall; 2 it could not be run.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::bars::{self, Bar};
+use crate::error::Error;
+use crate::gate::{Plant, turns};
+use crate::page::{self, Page};
+use crate::row::{Row, shortfalls, write_json, write_table};
+use crate::{cached, counts, create, failed, fd, many, one, programs, same, shapes, walk};
+
+/// Measure openpath: times against the host kernel, or counts.
+#[derive(Debug, Parser)]
+#[command(name = "openpath-bench", version, arg_required_else_help = true)]
+#[command(after_help = "Exit status: 0 done, 1 a check found a shortfall, 2 it could not be run.")]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Time cached and cold walks against the host kernel in the same run (root only).
+    Walk(walk::Options),
+    /// Count allocations, instructions, locked instructions and stores to shared memory.
+    Counts(Common),
+    /// Time opens that fail: one name over and over, and a C compilation (root only).
+    FailedOpen(failed::Options),
+    /// Time open and close of one file by several threads, or what locks cost (root only).
+    SameFile(same::Options),
+    /// Time opens with O_CREAT in many mounts under one root, and count their stores (root only).
+    CreateExisting(create::Options),
+    /// Time opens of which a part is cached, in place and offloaded: ring, future, tokio, io_uring
+    /// (root only).
+    Cached(Ask),
+    /// Time the shapes of will-it-scale and FxMark (root only).
+    Shapes(Ask),
+    /// Time descriptors by how many are open: the bitmaps, and dup and close against the host's.
+    Fd(Ask),
+    /// Time whole programs under `openpath run`, the bare system, fuse-overlayfs and proot (root
+    /// only).
+    Run(programs::Options),
+    /// Measure a million descriptors in one table, and ten thousand tasks (root only).
+    Many(many::Options),
+    /// Time the calls of a WebAssembly guest against wasmtime's own WASI, and count what ten
+    /// thousand guests take.
+    #[cfg(feature = "wasi")]
+    Wasi(crate::wasi::Options),
+    /// Run one operation by itself, for a counter around it.
+    #[command(hide = true)]
+    One(one::Options),
+    /// Run pairs of operations on two threads, for a tracer around it.
+    #[command(hide = true)]
+    Two(turns::Options),
+    /// Run scripts from the standard input in one of the places that `run` compares.
+    #[command(hide = true)]
+    Worker(programs::Worker),
+}
+
+/// What every command with rows is asked.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Common {
+    /// Only rows whose name contains NAME.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) filter: Option<String>,
+    /// One JSON object a row instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Exit with 1 if a bar is missed or a row of the contract could not be measured.
+    #[arg(long)]
+    check: bool,
+    /// With --check: let rows pass that this machine cannot measure.
+    #[arg(long)]
+    allow_missing: bool,
+    /// Plant a fault that the check has to find.
+    #[arg(long, hide = true)]
+    pub(crate) plant: Option<Plant>,
+}
+
+impl Common {
+    /// Whether a row of this name is wanted.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        let filter = self.filter.as_ref();
+        filter.is_none_or(|part| name.contains(part.as_str()))
+    }
+}
+
+/// What a command that measures times is asked.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Ask {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Clean windows wanted of each variant.
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = at_least_one)]
+    pub(crate) rounds: usize,
+    /// Time limit of each group of rows that is measured together.
+    #[arg(long, default_value_t = 30, value_name = "S")]
+    pub(crate) seconds: u64,
+    /// Write a page of results here.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) page: Option<PathBuf>,
+}
+
+impl Ask {
+    /// Whether a row of this name is wanted.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.common.wants(name)
+    }
+
+    /// Whether a row with one of these names is wanted.
+    pub(crate) fn wants_any<T: AsRef<str>>(&self, names: &[T]) -> bool {
+        names.iter().any(|name| self.wants(name.as_ref()))
+    }
+
+    /// No more than this for rows that are measured together.
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    /// How often one of our bursts runs.
+    pub(crate) fn repeats(&self) -> u64 {
+        match self.common.plant {
+            Some(Plant::Slow) => 64,
+            _ => 1,
+        }
+    }
+
+    /// So many rounds of everything.
+    #[cfg(test)]
+    pub(crate) fn rounds(rounds: usize) -> Self {
+        Self {
+            common: Common::default(),
+            rounds,
+            seconds: 20,
+            page: None,
+        }
+    }
+}
+
+/// Parses a number above 0.
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|&n| n > 0);
+    number.ok_or_else(|| "a number above 0 is needed".to_owned())
+}
+
+/// Writes a line to standard error, whether or not anything reads it.
+pub(crate) fn warn(line: &str) {
+    let _ = writeln!(io::stderr(), "openpath-bench: {line}");
+}
+
+/// Says what is measured now.
+pub(crate) fn tell(what: &str) {
+    if !cfg!(test) {
+        warn(&format!("measuring {what}"));
+    }
+}
+
+/// Runs the command that the arguments name.
+pub fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(why) => {
+            // Whether or not it is read.
+            why.print().ok();
+            return ExitCode::from(u8::try_from(why.exit_code()).unwrap_or(2));
+        }
+    };
+    match run(&args.what) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(why) => {
+            warn(&why.to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs a command; whether its check passed.
+fn run(what: &What) -> Result<bool, Error> {
+    let load = page::load();
+    let report = |common: &Common, file: Option<&Path>, page: Page, bars: &[Bar], rows| {
+        Report {
+            common,
+            file,
+            load: &load,
+        }
+        .give(&page, bars, rows)
+    };
+    let timed =
+        |ask: &Ask, page, bars, rows| report(&ask.common, ask.page.as_deref(), page, bars, rows);
+    match what {
+        What::Walk(it) => timed(&it.ask, walk::page(), bars::WALK, walk::run(it)?),
+        What::Counts(it) => report(it, None, Page::default(), &[], counts::run(it)?),
+        What::FailedOpen(it) => timed(&it.ask, failed::page(), &[], failed::run(it)?),
+        What::SameFile(it) => timed(&it.ask, it.page(), &[], same::run(it)?),
+        What::CreateExisting(it) => timed(&it.ask, create::page(), &[], create::run(it)?),
+        What::Cached(it) => timed(it, cached::page(), bars::CACHED, cached::run(it)?),
+        What::Shapes(it) => timed(it, shapes::page(), &[], shapes::run(it)?),
+        What::Fd(it) => timed(it, fd::page(), bars::FD, fd::run(it)?),
+        What::Run(it) => {
+            let (rows, page) = (programs::run(it)?, it.page());
+            report(&it.common, it.page.as_deref(), page, bars::PROGRAMS, rows)
+        }
+        What::Many(it) => timed(&it.ask, many::page(), &[], many::run(it)?),
+        #[cfg(feature = "wasi")]
+        What::Wasi(it) => timed(&it.ask, it.page(), bars::WASI, crate::wasi::run(it)?),
+        What::One(it) => one::run(it).map(|()| true),
+        What::Two(it) => turns::run(it, &mut io::stdout().lock()).map(|()| true),
+        What::Worker(it) => Ok(programs::serve(it).map(|()| true)?),
+    }
+}
+
+/// Where rows go.
+struct Report<'a> {
+    common: &'a Common,
+    /// The page of results.
+    file: Option<&'a Path>,
+    /// The load average when the run began.
+    load: &'a str,
+}
+
+impl Report<'_> {
+    /// Gives the wanted rows, with those of the contract that nothing measured; whether the check
+    /// passes.
+    fn give(&self, page: &Page, bars: &[Bar], mut rows: Vec<Row>) -> Result<bool, Error> {
+        let Common { filter, json, .. } = self.common;
+        for bar in bars {
+            if rows.iter().all(|row| row.name != bar.name) {
+                rows.push(Row::missing(bar.name, "nothing measures it"));
+            }
+        }
+        rows.retain(|row| self.common.wants(&row.name));
+        if rows.is_empty() {
+            let name = filter.as_deref().unwrap_or_default();
+            return Err(Error::Setup(format!("no row's name contains {name:?}")));
+        }
+        if let Some(file) = self.file {
+            page.write(file, self.load, &rows)?;
+        }
+        let mut out = io::stdout().lock();
+        if *json {
+            write_json(&mut out, &rows)?;
+        } else {
+            write_table(&mut out, &rows)?;
+        }
+        out.flush()?;
+        let short = shortfalls(&rows, self.common.allow_missing);
+        if !self.common.check || short.is_empty() {
+            return Ok(true);
+        }
+        let names: Vec<&str> = short.iter().map(|row| row.name.as_str()).collect();
+        let (few, all) = (short.len(), rows.len());
+        warn(&format!("{few} of {all} rows fail: {}", names.join(", ")));
+        Ok(false)
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A group of threads that do the same work: measured with one of them, with two, and with all.
+//!
+//! Each thread is pinned to a processor of its own and has its own burst. It sleeps while other
+//! sides are measured.
+//!
+//! # Rules
+//! R1. The threads of a window run their bursts untimed first, then spin until one common instant:
+//!     bursts that ran one after the other cannot pass for bursts that ran together.
+//! R2. A window is dropped if one of its threads came late or lost its processor.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::harness::{Burst, Timed, WINDOW_NS, timed};
+use crate::sys;
+
+/// From the order to start to the start: all threads have to be awake by then.
+const LEAD: Duration = Duration::from_micros(150);
+const LATE: Duration = Duration::from_micros(3);
+/// Operations before each window, untimed.
+const WARM_OPS: u64 = 128;
+/// The shortest burst: the starts differ by a fraction of a microsecond.
+const BURST_NS: u64 = 2 * WINDOW_NS;
+
+/// Makes a thread's burst, in that thread.
+pub(crate) type Make<'a> = Box<dyn FnOnce() -> Result<Burst<'a>, Error> + Send + 'a>;
+
+/// The numbers of threads that are measured: one, two, and one a processor.
+pub(crate) fn counts() -> Vec<usize> {
+    let most = sys::processors().len().max(1);
+    let mut out: Vec<usize> = [1, 2, most].into_iter().filter(|&n| n <= most).collect();
+    out.dedup();
+    out
+}
+
+/// A make of a burst that needs nothing made in its thread.
+pub(crate) fn ready<'a>(burst: impl FnMut(u64) -> u64 + Send + 'a) -> Make<'a> {
+    Box::new(move || Ok(Box::new(burst)))
+}
+
+enum Order {
+    /// Find out how many operations a window takes.
+    Size,
+    Warm(u64),
+    Go {
+        start: Instant,
+        ops: u64,
+    },
+}
+
+enum Answer {
+    Sized(u64),
+    Warmed,
+    Done {
+        timed: Timed,
+        end: Instant,
+        late: bool,
+    },
+}
+
+struct Worker {
+    orders: Sender<Order>,
+    answers: Receiver<Result<Answer, Error>>,
+}
+
+/// Threads that wait for orders.
+pub(crate) struct Group {
+    workers: Vec<Worker>,
+    ops: u64,
+}
+
+impl Group {
+    /// Starts a thread for each of `makes`.
+    pub(crate) fn start<'scope, 'env: 'scope>(
+        scope: &'scope Scope<'scope, 'env>,
+        label: &str,
+        makes: Vec<Make<'env>>,
+    ) -> Result<Self, Error> {
+        let processors = sys::processors();
+        let mut group = Self {
+            workers: Vec::new(),
+            ops: 0,
+        };
+        for (i, make) in makes.into_iter().enumerate() {
+            let (orders, to_do) = channel();
+            let (answer, answers) = channel();
+            let (label, processor) = (label.to_owned(), processors[i % processors.len()]);
+            scope.spawn(move || {
+                sys::pin(&[processor]);
+                match make() {
+                    Ok(burst) => work(&label, burst, &to_do, &answer),
+                    Err(why) => drop(answer.send(Err(why))),
+                }
+            });
+            group.workers.push(Worker { orders, answers });
+        }
+        for worker in &group.workers {
+            worker.order(Order::Size)?;
+            if let Answer::Sized(ops) = worker.answer()? {
+                group.ops = group.ops.max(ops);
+            }
+        }
+        Ok(group)
+    }
+
+    /// Nanoseconds per operation of all of `count` threads; None if the window is not clean.
+    pub(crate) fn window(&self, count: usize) -> Result<Option<f64>, Error> {
+        let workers = &self.workers[..count.min(self.workers.len())];
+        let ops = self.ops;
+        for worker in workers {
+            worker.order(Order::Warm(ops.min(WARM_OPS)))?;
+        }
+        for worker in workers {
+            worker.answer()?;
+        }
+        let start = Instant::now() + LEAD;
+        for worker in workers {
+            worker.order(Order::Go { start, ops })?;
+        }
+        let (mut last, mut clean) = (start, true);
+        for worker in workers {
+            if let Answer::Done { timed, end, late } = worker.answer()? {
+                last = last.max(end);
+                clean &= timed.is_clean() && !late;
+            }
+        }
+        let all = ops * workers.len() as u64;
+        Ok(clean.then(|| (last - start).as_nanos() as f64 / all as f64))
+    }
+}
+
+impl Worker {
+    fn order(&self, order: Order) -> Result<(), Error> {
+        // A thread that could not be made has left its reason in the other channel.
+        if self.orders.send(order).is_err() {
+            return self.answer().map(drop);
+        }
+        Ok(())
+    }
+
+    fn answer(&self) -> Result<Answer, Error> {
+        let lost = |_| Error::Setup("a measuring thread ended".to_owned());
+        self.answers.recv().map_err(lost)?
+    }
+}
+
+fn work(
+    label: &str,
+    mut burst: Burst<'_>,
+    orders: &Receiver<Order>,
+    answers: &Sender<Result<Answer, Error>>,
+) {
+    for order in orders {
+        let (answer, wrong) = match order {
+            Order::Size => size(&mut burst),
+            Order::Warm(ops) => (Answer::Warmed, burst(ops)),
+            Order::Go { start, ops } => {
+                while Instant::now() < start {
+                    std::hint::spin_loop();
+                }
+                let late = start.elapsed() > LATE;
+                let (timed, wrong) = timed(|| burst(ops));
+                let end = Instant::now();
+                (Answer::Done { timed, end, late }, wrong)
+            }
+        };
+        let answer = match wrong {
+            0 => Ok(answer),
+            _ => Err(Error::Wrong(format!("{label}: {wrong} operations"))),
+        };
+        if answers.send(answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// How many operations a burst needs, and how many were wrong on the way.
+fn size(burst: &mut Burst<'_>) -> (Answer, u64) {
+    let (mut ops, mut wrong) = (64, 0);
+    loop {
+        let mut wall_ns = u64::MAX;
+        for _ in 0..3 {
+            let (timed, missed) = timed(|| burst(ops));
+            wrong += missed;
+            wall_ns = wall_ns.min(timed.wall_ns.max(1));
+        }
+        if wall_ns >= BURST_NS / 4 || wrong > 0 {
+            return (Answer::Sized((ops * BURST_NS / wall_ns).max(64)), wrong);
+        }
+        ops *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::Ask;
+    use crate::harness::Plan;
+    use crate::row::Row;
+
+    /// Threads that share nothing, each of whose operations is so many turns.
+    fn group(turns: u64) -> Vec<Make<'static>> {
+        let make = |seed: usize| {
+            let mut x = seed as u64 | 1;
+            ready(move |ops| {
+                for _ in 0..ops * turns * 16 {
+                    x ^= x << 13;
+                    x ^= x >> 7;
+                    x ^= x << 17;
+                }
+                u64::from(std::hint::black_box(x) == 0)
+            })
+        };
+        (0..sys::processors().len()).map(make).collect()
+    }
+
+    #[test]
+    fn every_group_is_measured_with_every_number_of_threads() {
+        let (mut plan, counts) = (Plan::default(), counts());
+        let once = plan.threads("once", group(1), &counts);
+        let twice = plan.threads("twice", group(2), &counts);
+        for (once, twice) in once.iter().zip(&twice) {
+            plan.row(Row::growth, "twice", *twice, "once", *once);
+        }
+        let rows = plan.run(&Ask::rounds(3)).unwrap();
+        assert_eq!(rows.len(), counts.len());
+        assert!(rows[0].windows + rows[0].dropped > 0);
+        if let Some(ratio) = rows[0].ratio {
+            assert!(ratio > 1.5, "{ratio}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_result_and_a_failed_make_end_the_run() {
+        let run = |make: Make<'static>| {
+            let mut plan = Plan::default();
+            let id = plan.threads("group", vec![make], &[1])[0];
+            plan.row(Row::faster, "row", id, "itself", id);
+            plan.run(&Ask::rounds(3))
+        };
+        assert!(matches!(run(ready(|_| 1)), Err(Error::Wrong(_))));
+        let refused = run(Box::new(|| Err(Error::Setup("refused".to_owned()))));
+        assert!(matches!(refused, Err(Error::Setup(why)) if why == "refused"));
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Attributes of directories in a commit: those that the view did not change stay as others set
+//! them, whatever else changes in the directory.
+
+use crate::acl::{ACCESS, GROUP_OBJ, MASK, NAMED_USER, OTHER, USER_OBJ, give};
+use crate::place::{Place, err, out};
+use rustix::fs::XattrFlags;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Output;
+
+fn verb(place: &Place, verb: &str, rest: &[&str]) -> Output {
+    let args = [verb, "view"].into_iter().chain(rest.iter().copied());
+    place.openpath(args).output().unwrap()
+}
+
+fn done(output: &Output) {
+    assert!(output.status.success(), "{}{}", out(output), err(output));
+}
+
+fn run(place: &Place, line: &str) {
+    done(&place.run(&["--name", "view", "--quiet"], line));
+}
+
+const LIST: [(u16, u16); 5] = [
+    (USER_OBJ, 7),
+    (NAMED_USER, 7),
+    (GROUP_OBJ, 5),
+    (MASK, 7),
+    (OTHER, 5),
+];
+
+/// Mode, access control list and an attribute of `d`.
+fn attributes(place: &Place) -> (u32, Option<Vec<u8>>, Option<Vec<u8>>) {
+    let path = place.dir.join("d");
+    let value = |name: &str| {
+        let mut value = [0; 256];
+        let got = rustix::fs::getxattr(&path, name, &mut value[..]);
+        got.ok().map(|length| value[..length].to_vec())
+    };
+    let mode = std::fs::metadata(&path).unwrap().mode();
+    (mode & 0o7777, value(ACCESS), value("user.a"))
+}
+
+/// Changes an attribute of `d` as somebody outside the view does.
+fn change(place: &Place, how: &str) {
+    let dir = place.dir.join("d");
+    match how {
+        "mode" => done(&place.plain("chmod 700 d")),
+        "list" => give(&dir, ACCESS, &LIST),
+        _ => rustix::fs::setxattr(&dir, "user.a", b"b", XattrFlags::empty()).unwrap(),
+    }
+}
+
+#[test]
+fn attributes_that_others_gave_to_a_directory_stay() {
+    for place in Place::all("dirs") {
+        for how in ["mode", "list", "attribute"] {
+            for name_made in [true, false] {
+                done(&place.plain("rm -rf d; mkdir d state; chmod 755 d; echo 1 > d/f"));
+                run(&place, "echo n > d/f; echo n > d/new");
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                change(&place, how);
+                if name_made {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    done(&place.plain("echo 1 > d/other"));
+                }
+                let given = attributes(&place);
+                let diff = out(&verb(&place, "diff", &["--json"]));
+                let json: serde_json::Value = serde_json::from_str(&diff).unwrap();
+                let changes = json["changes"].as_array().unwrap();
+                assert_eq!(changes.len(), 2, "{how}: {diff}");
+                done(&verb(&place, "commit", &[]));
+                assert_eq!(attributes(&place), given, "{how}");
+                assert_eq!(place.read("d/f"), "n\n");
+                done(&verb(&place, "commit", &["--undo"]));
+                assert_eq!(attributes(&place), given, "{how}");
+                done(&verb(&place, "discard", &[]));
+                done(&place.plain("rm -rf state"));
+            }
+        }
+    }
+}
+
+#[test]
+fn attributes_that_both_sides_gave_to_a_directory_are_a_conflict() {
+    for place in Place::all("dirs-both") {
+        done(&place.plain("mkdir d state; chmod 755 d"));
+        run(&place, "chmod 750 d; echo n > d/new");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        done(&place.plain("chmod 700 d; echo 1 > d/other"));
+        let refused = verb(&place, "commit", &[]);
+        assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
+        assert!(
+            out(&refused).contains("d: attributes in the view, changed by others since"),
+            "{}",
+            out(&refused)
+        );
+        assert_eq!(attributes(&place).0, 0o700);
+        done(&verb(&place, "commit", &["--force"]));
+        assert_eq!(attributes(&place).0, 0o750);
+        // A change after the commit, with a name made later, is not undone either.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        done(&place.plain("chmod 711 d; echo 2 > d/later"));
+        let refused = verb(&place, "commit", &["--undo"]);
+        assert_eq!(refused.status.code(), Some(1), "{}", out(&refused));
+        assert_eq!(attributes(&place).0, 0o711);
+        done(&verb(&place, "commit", &["--undo", "--force"]));
+        assert_eq!(attributes(&place).0, 0o700);
+    }
+}
+
+#[test]
+fn attributes_that_the_view_alone_gave_to_a_directory_are_committed() {
+    for place in Place::all("dirs-view") {
+        for name in ["d", "e"] {
+            done(&place.plain("rm -rf d e; mkdir -p d state; chmod 755 d"));
+            run(&place, "chmod 750 d");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            done(&place.plain("echo 1 > d/other"));
+            if name == "e" {
+                run(&place, "mv d e");
+            }
+            done(&verb(&place, "commit", &[]));
+            let mode = || std::fs::metadata(place.dir.join(name)).unwrap().mode() & 0o7777;
+            assert_eq!(mode(), 0o750);
+            if name == "d" {
+                // The view takes the directory again, and gets its own change back by the undo.
+                run(&place, "echo n > d/new");
+            }
+            done(&verb(&place, "commit", &["--undo"]));
+            assert_eq!(attributes(&place).0, 0o755);
+            done(&verb(&place, "commit", &[]));
+            assert_eq!(mode(), 0o750);
+            done(&verb(&place, "discard", &[]));
+        }
+    }
+}
+
+#[test]
+fn view_without_records_does_not_overwrite_attributes_of_a_directory() {
+    for place in Place::all("dirs-old") {
+        for how in ["mode", "list", "attribute"] {
+            done(&place.plain("rm -rf d; mkdir d state; chmod 755 d; echo 1 > d/f"));
+            run(&place, "echo n > d/f");
+            let strip = "import os\n\
+                for top, dirs, files in os.walk('state/openpath/views/view/upper'):\n  \
+                try: os.removexattr(top, 'user.overlay.attrs')\n  except OSError: pass\n";
+            std::fs::write(place.dir.join("strip"), strip).unwrap();
+            done(&place.plain("python3 strip"));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            change(&place, how);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            done(&place.plain("echo 1 > d/other"));
+            let given = attributes(&place);
+            let refused = verb(&place, "commit", &[]);
+            assert_eq!(refused.status.code(), Some(1), "{how}: {}", out(&refused));
+            assert_eq!(attributes(&place), given, "{how}");
+            done(&verb(&place, "discard", &[]));
+            done(&place.plain("rm -rf state"));
+        }
+    }
+}

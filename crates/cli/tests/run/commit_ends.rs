@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a commit ends and what it says then, after interruptions and changes on both sides.
+
+use crate::place::{Place, Who, err, out};
+use serde_json::Value;
+use std::process::{Output, Stdio};
+
+fn verb(place: &Place, verb: &str, rest: &[&str]) -> Output {
+    let args = [verb, "view"].into_iter().chain(rest.iter().copied());
+    place.openpath(args).output().unwrap()
+}
+
+fn done(output: &Output) {
+    assert!(output.status.success(), "{}{}", out(output), err(output));
+}
+
+fn run(place: &Place, line: &str) {
+    done(&place.run(&["--name", "view", "--quiet"], line));
+}
+
+/// A commit of one file, the undo of which was killed as it began.
+fn interrupted_undo(place: &Place) {
+    done(&place.plain("rm -rf state; mkdir state; echo base > file"));
+    run(place, "echo view > file");
+    done(&verb(place, "commit", &[]));
+    let state = place.dir.join("state/openpath/views/view/commit/state");
+    assert_eq!(std::fs::read(&state).unwrap(), b"\"Done\"");
+    std::fs::write(state, "\"Recalling\"").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+}
+
+#[test]
+fn undo_that_goes_on_says_that_it_is_an_undo() {
+    for place in Place::all("undo-on") {
+        interrupted_undo(&place);
+        let done = verb(&place, "commit", &["--continue"]);
+        let said = out(&done);
+        assert!(said.contains("openpath: 1 change undone"), "{said}");
+        assert!(!said.contains("committed"), "{said}");
+        assert_eq!(place.read("file"), "base\n");
+        interrupted_undo(&place);
+        let done = verb(&place, "commit", &["--continue", "--json"]);
+        let json: Value = serde_json::from_str(&out(&done)).unwrap();
+        assert_eq!(json["result"], "undone");
+    }
+}
+
+#[test]
+fn undo_over_a_change_of_others_has_advice_that_leads_out() {
+    for place in Place::all("undo-advice") {
+        interrupted_undo(&place);
+        place.plain("echo theirs > file");
+        let refused = verb(&place, "commit", &["--continue"]);
+        let said = err(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("copy your versions elsewhere"), "{said}");
+        let refused = verb(&place, "commit", &["--abort"]);
+        let said = out(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("`--abort --force` finishes the undo over them"),
+            "{said}"
+        );
+        assert!(!said.contains("--continue"), "{said}");
+        assert_eq!(place.read("file"), "theirs\n");
+        let forced = out(&verb(&place, "commit", &["--abort", "--force"]));
+        assert!(forced.contains("1 change undone"), "{forced}");
+        assert_eq!(place.read("file"), "base\n");
+    }
+}
+
+#[test]
+fn undo_names_what_the_view_changed_as_the_views() {
+    for place in Place::all("undo-view") {
+        done(&place.plain("mkdir state; echo base > file; echo base > other"));
+        run(&place, "echo view > file; echo view > other");
+        done(&verb(&place, "commit", &[]));
+        run(&place, "echo newer > file");
+        let refused = verb(&place, "commit", &["--undo"]);
+        let said = out(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("file: changed in the view since the commit"),
+            "{said}"
+        );
+        assert!(said.contains("`--undo --force` keeps the view's"), "{said}");
+        done(&verb(&place, "commit", &["--undo", "--force"]));
+        let real = [place.read("file"), place.read("other")];
+        assert_eq!(real, ["base\n", "base\n"]);
+        let shown = place.run(&["--name", "view", "--quiet"], "cat file other");
+        assert_eq!(out(&shown), "newer\nview\n");
+    }
+}
+
+#[test]
+fn path_through_a_symbolic_link_is_found() {
+    for place in Place::all("through-link") {
+        done(&place.plain("mkdir -p state dir; ln -s dir link; echo base > dir/file"));
+        run(
+            &place,
+            "echo view > dir/file; mkdir dir/new; echo view > dir/new/in",
+        );
+        for (path, file) in [("link/new/in", "dir/new/in"), ("link/file", "dir/file")] {
+            done(&verb(&place, "commit", &[&place.path(path)]));
+            assert_eq!(place.read(file), "view\n");
+        }
+        let refused = verb(&place, "commit", &[&place.path("link/none")]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(err(&refused).contains("link/none"), "{}", err(&refused));
+    }
+}
+
+#[test]
+fn directory_that_both_sides_made_is_said_to_be_added_in_the_view() {
+    for place in Place::all("both-dir") {
+        done(&place.plain("mkdir state"));
+        run(&place, "mkdir d; chmod 700 d");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        done(&place.plain("mkdir d; chmod 755 d"));
+        let refused = verb(&place, "commit", &[]);
+        assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
+        let said = out(&refused);
+        assert!(
+            said.contains("d: added in the view, made by others since"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn commit_whose_list_cannot_be_written_is_done_all_the_same() {
+    let Some(place) = Place::new("full", Who::Caller) else {
+        return;
+    };
+    done(&place.plain("mkdir state; echo base > file"));
+    run(&place, "echo view > file");
+    let full = |rest: &[&str]| {
+        let args = ["commit", "view"].iter().chain(rest);
+        let mut command = place.openpath(args);
+        let device = std::fs::File::options().write(true).open("/dev/full");
+        command.stdout(Stdio::from(device.unwrap()));
+        command.output().unwrap()
+    };
+    let tried = full(&["--dry-run"]);
+    assert_eq!(tried.status.code(), Some(2), "{}", err(&tried));
+    for (rest, what, now) in [
+        (&[][..], "1 change committed", "view\n"),
+        (&["--undo"], "1 change undone", "base\n"),
+        (&["--json"], "1 change committed", "view\n"),
+    ] {
+        let output = full(rest);
+        let said = err(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains(what), "{said}");
+        assert!(
+            said.contains("the list cannot be written: No space"),
+            "{said}"
+        );
+        assert_eq!(place.read("file"), now);
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Invalidation events: changes of a tree that did not come through the mount, queued for the
+//! thread that tells the kernel ([`crate::invalidation`]).
+//!
+//! # Rules
+//! R1. The sender is never blocked: an event that finds the queue full is replaced by
+//!     [`Event::All`] (R2 of `invalidation`).
+
+use crate::cached_names::{CachedNames, Name};
+use openpath_sync::{Mutex, Word, WriteOnce};
+use openpath_vfs::lock_order::FuseTold;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
+
+/// Capacity of the queue.
+const EVENTS_MAX: usize = 4096;
+
+/// What the kernel is to be told.
+pub(crate) enum Event {
+    /// A name changed in a directory, which has these nodes.
+    Name(Vec<u64>, Arc<[u8]>),
+    /// All names in a directory changed.
+    Names(Vec<u64>),
+    /// Attributes or data of a file changed; its size is now this.
+    Inode(Vec<u64>, u64),
+    /// A name that did not change is no longer tracked.
+    Evicted(Name),
+    /// Everything changed.
+    All,
+    /// An event was lost because the queue was full.
+    Lost,
+    /// There are so many nodes that the kernel is to give some back.
+    Prune,
+}
+
+/// The sending end of the queue.
+pub(crate) struct EventQueue {
+    events: SyncSender<Event>,
+    /// 1 if an event did not fit.
+    lost: Word,
+}
+
+impl EventQueue {
+    /// A queue and its receiving end.
+    pub(crate) fn new() -> (Self, Receiver<Event>) {
+        let (events, received) = sync_channel(EVENTS_MAX);
+        let lost = Word::new(0);
+        (Self { events, lost }, received)
+    }
+
+    /// Queues an event, or marks that one was lost.
+    pub(crate) fn push(&self, event: Event) {
+        if self.events.try_send(event).is_err() {
+            self.lost.set(1);
+            // The queue may have been drained meanwhile. If it is still full, this send fails too,
+            // and the thread sees the mark after one of the queued events.
+            let _needless = self.events.try_send(Event::Lost);
+        }
+    }
+
+    /// Asks for a prune; returns whether the request was queued.
+    pub(crate) fn request_prune(&self) -> bool {
+        self.events.try_send(Event::Prune).is_ok()
+    }
+
+    /// Whether an event was lost since the last call.
+    pub(crate) fn take_lost(&self) -> bool {
+        self.lost.swap_if(1, 0)
+    }
+}
+
+/// What a mount keeps so that it can invalidate what the kernel has cached.
+pub(crate) struct Events {
+    /// Set once the thread of `invalidation` runs.
+    pub(crate) queue: WriteOnce<Weak<EventQueue>>,
+    /// How many events trees have reported.
+    pub(crate) count: Word,
+    /// Names that an event may have to invalidate.
+    pub(crate) names: Mutex<CachedNames, FuseTold>,
+    /// Whether any tree reports changes, so that names are tracked.
+    pub(crate) tracks_names: bool,
+}
+
+impl Events {
+    /// Without a source; at most `names_max` names are tracked once there is one.
+    pub(crate) fn new(names_max: usize) -> Self {
+        Self {
+            queue: WriteOnce::default(),
+            count: Word::new(0),
+            names: Mutex::new(CachedNames::new(names_max)),
+            tracks_names: false,
+        }
+    }
+
+    /// The queue, while its thread runs.
+    pub(crate) fn queue(&self) -> Option<Arc<EventQueue>> {
+        self.queue.get().and_then(Weak::upgrade)
+    }
+
+    /// Records that the kernel is about to cache a name.
+    pub(crate) fn track_name(&self, parent: u64, name: &[u8]) {
+        if !self.tracks_names {
+            return;
+        }
+        let Some(queue) = self.queue() else { return };
+        let evicted = self.names.lock().insert(parent, name);
+        if let Some(evicted) = evicted {
+            queue.push(Event::Evicted(evicted));
+        }
+    }
+
+    /// Has a name invalidated that is no longer tracked.
+    pub(crate) fn invalidate_name(&self, parent: u64, name: &[u8]) {
+        if let Some(queue) = self.queue() {
+            queue.push(Event::Evicted((parent, Arc::from(name))));
+        }
+    }
+
+    /// Has the kernel learn the size of a file that it knows by these nodes.
+    pub(crate) fn size_changed(&self, nodes: Vec<u64>, size: u64) {
+        if !nodes.is_empty()
+            && let Some(queue) = self.queue()
+        {
+            queue.push(Event::Inode(nodes, size));
+        }
+    }
+}

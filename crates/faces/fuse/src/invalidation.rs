@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Invalidates what the kernel has cached: after changes that did not come through the mount, and
+//! when it holds more nodes than it may.
+//!
+//! # Rules
+//! R1. A tree that reports a change is not blocked: the event is queued, and a thread of its own
+//!     tells the kernel. To invalidate a name the kernel takes the lock of its directory, which a
+//!     caller that waits for a reply of this server may hold.
+//! R2. A change that does not fit into the queue is not lost: everything is invalidated instead.
+//!     Sizes are compared at the next lookup (R4); a file that did not change keeps its node.
+//! R3. A name is expired, not dropped: if it still means the same, its users keep their dentry and
+//!     the mounts on it.
+//! R4. With the writeback cache the kernel trusts no size but its own. If others made a file
+//!     longer, the kernel is given the last byte, and believes that size. If others made it
+//!     shorter, the file gets another node at the next lookup. Open files keep the size they had.
+//! R5. From three quarters of [`crate::Options::nodes_max`] on, the kernel is asked to give back a
+//!     quarter: the nodes that are not in use. It is asked again once they are fewer, or have grown
+//!     by a sixteenth all the same, or there is no room for one more. A kernel before 6.18 does not
+//!     know the request, and gives nodes back when it likes.
+//! R6. An event may overtake the reply that introduces its node. So events are counted: if one came
+//!     since the attributes were read, the reply is valid for no time; and a node that the kernel
+//!     does not know is invalidated once more a moment later.
+
+use crate::events::{Event, EventQueue};
+use crate::fs::FuseFs;
+use openpath_vfs::{Above, Inode};
+use rustix::io::Errno;
+use std::cmp::Ordering;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a reply may take on its way to the kernel.
+const REPLY_TIME: Duration = Duration::from_millis(1);
+
+/// Receives the changes that trees report.
+struct TreeListener {
+    fs: Weak<FuseFs>,
+    queue: Arc<EventQueue>,
+}
+
+impl TreeListener {
+    fn push(&self, inode: &Inode, event: impl FnOnce(Vec<u64>) -> Event) {
+        if let Some(fs) = self.fs.upgrade() {
+            // Before the nodes are looked up (R6).
+            fs.events.count.add(1);
+            let nodes = fs.nodes.of_inode(inode.identity(), inode.ino());
+            if !nodes.is_empty() {
+                self.queue.push(event(nodes));
+            }
+        }
+    }
+}
+
+impl Above for TreeListener {
+    fn name(&self, dir: &Arc<Inode>, name: &[u8]) {
+        self.push(dir, |nodes| Event::Name(nodes, Arc::from(name)));
+    }
+
+    fn names_of(&self, dir: &Arc<Inode>) {
+        self.push(dir, Event::Names);
+    }
+
+    fn all(&self) {
+        self.queue.push(Event::All);
+    }
+
+    fn attributes(&self, inode: &Arc<Inode>) {
+        self.push(inode, |nodes| Event::Inode(nodes, inode.attr().size));
+    }
+}
+
+/// Starts the thread that tells the kernel; returns the listener for the trees. The thread ends
+/// when the listener and the file system are gone.
+///
+/// # Errors
+/// `EAGAIN`: no thread.
+pub(crate) fn start(fs: &Arc<FuseFs>) -> std::io::Result<(Arc<dyn Above>, JoinHandle<()>)> {
+    let (queue, received) = EventQueue::new();
+    let queue = Arc::new(queue);
+    fs.events.queue.set(Arc::downgrade(&queue));
+    let (weak, its_queue) = (Arc::downgrade(fs), Arc::downgrade(&queue));
+    let thread = std::thread::Builder::new()
+        .name("openpath-fuse-told".to_owned())
+        .spawn(move || apply_events(&weak, &its_queue, received))?;
+    let fs = Arc::downgrade(fs);
+    Ok((Arc::new(TreeListener { fs, queue }), thread))
+}
+
+fn apply_events(fs: &Weak<FuseFs>, queue: &Weak<EventQueue>, received: Receiver<Event>) {
+    for event in received {
+        let Some(fs) = fs.upgrade() else { return };
+        fs.apply_event(event);
+        if queue.upgrade().is_some_and(|queue| queue.take_lost()) {
+            fs.apply_event(Event::All);
+        }
+    }
+}
+
+impl FuseFs {
+    fn apply_event(&self, event: Event) {
+        match event {
+            Event::Prune => self.prune(),
+            Event::Evicted((parent, name)) => self.expire_name(parent, &name),
+            // The mark is checked after each event.
+            Event::Lost => {}
+            Event::Name(parents, name) => {
+                for parent in parents {
+                    self.invalidate_inode(parent);
+                    self.expire_name(parent, &name);
+                }
+            }
+            Event::Names(parents) => {
+                let names = self.events.names.lock().within(&parents);
+                for parent in parents {
+                    self.invalidate_inode(parent);
+                }
+                for (parent, name) in names {
+                    self.expire_name(parent, &name);
+                }
+            }
+            Event::Inode(nodes, size) => {
+                let unknown: Vec<u64> = nodes
+                    .into_iter()
+                    .filter(|node| !self.invalidate_size(*node, size))
+                    .collect();
+                if !unknown.is_empty() {
+                    std::thread::sleep(REPLY_TIME);
+                    for node in unknown {
+                        self.invalidate_size(node, size);
+                    }
+                }
+            }
+            Event::All => {
+                let names = self.events.names.lock().all();
+                for node in self.nodes.all() {
+                    self.invalidate_inode(node);
+                }
+                for (parent, name) in names {
+                    self.expire_name(parent, &name);
+                }
+            }
+        }
+    }
+
+    /// Asks the kernel to give nodes back (R5).
+    fn prune(&self) {
+        let all = self.nodes.all();
+        if let Some(notifier) = self.notifier.get() {
+            // A kernel that does not know the request gives back when it likes.
+            let _asked = notifier.prune(&all[..all.len() / 4]);
+        }
+        self.nodes.prune_requested();
+    }
+
+    /// Invalidates a file that has this size now; false if the kernel does not know the node yet,
+    /// though it is in the table (R6).
+    fn invalidate_size(&self, node: u64, size: u64) -> bool {
+        let known = self.invalidate_inode(node);
+        if known {
+            self.resize(node, size);
+        }
+        known || self.nodes.path_fd(node).is_err()
+    }
+
+    /// Others gave a file this size (R4). Data that was written through the mount has arrived: the
+    /// kernel wrote it back before it dropped its pages.
+    fn resize(&self, node: u64, size: u64) {
+        if !self.writeback {
+            return;
+        }
+        match self.nodes.compare_size(node, size) {
+            Ordering::Less => self.nodes.retire(node),
+            Ordering::Equal => {}
+            Ordering::Greater => self.extend_cached_size(node, size),
+        }
+    }
+
+    /// Stores a byte at the end of a file in the kernel's cache, and has the kernel read the rest.
+    fn extend_cached_size(&self, node: u64, size: u64) {
+        // A file that the kernel does not have needs no new size.
+        if let Some(notifier) = self.notifier.get()
+            && notifier.store(node, size - 1, 0).is_ok()
+        {
+            self.invalidate_inode(node);
+        }
+    }
+
+    /// Invalidates attributes, data and listings of a node; returns whether the kernel has it.
+    fn invalidate_inode(&self, node: u64) -> bool {
+        let notifier = self.notifier.get();
+        notifier.is_some_and(|notifier| notifier.invalidate_inode(node, 0, 0) != Err(Errno::NOENT))
+    }
+
+    /// Has the kernel look a name up again.
+    fn expire_name(&self, parent: u64, name: &[u8]) {
+        if let Some(notifier) = self.notifier.get() {
+            // A name that the kernel does not have needs no expiry.
+            let _expired = notifier.expire_entry(parent, name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::start;
+    use crate::fs::FuseFs;
+    use crate::nodes::ROOT;
+    use crate::options::Options;
+    use crate::worker::ActingAs;
+    use openpath_abi::Errno;
+    use openpath_abi::fcntl::O_RDWR;
+    use openpath_mem::{MemFs, MemOptions};
+    use openpath_vfs::{Cred, Vfs};
+    use std::sync::Arc;
+
+    #[test]
+    fn names_and_nodes_of_removed_files_are_not_kept() {
+        let tree = MemFs::new(MemOptions::default());
+        let vfs = Vfs::builder().build(tree).expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        let (mut fs, mut workers) = FuseFs::new(&task, &Options::default()).expect("a mount");
+        fs.events.tracks_names = true;
+        let fs = Arc::new(fs);
+        let (_listener, _thread) = start(&fs).expect("a thread");
+        let (w, actor) = (&mut workers[0], ActingAs::Owner(0, 0));
+        let counts = || {
+            let names = fs.events.names.lock().all().len();
+            (names, fs.nodes.len())
+        };
+        let before = counts();
+        for cycle in 0..100 {
+            for file in 0..20 {
+                let name = format!("{cycle}-{file}").into_bytes();
+                let absent = fs.lookup(w, (ROOT, &name)).err();
+                assert_eq!(absent, Some(Errno::ENOENT));
+                let made = fs.create(w, actor, (ROOT, &name), 0o600, O_RDWR);
+                let number = made.expect("made").0.number;
+                let moved = [&name[..], b"-moved"].concat();
+                fs.rename(w, actor, (ROOT, &name), (ROOT, &moved), 0)
+                    .expect("renamed");
+                fs.remove(w, (ROOT, &moved), false).expect("removed");
+                fs.forget(w, [(number, 1)]);
+            }
+            assert_eq!(counts(), before, "{cycle}");
+        }
+        // A failed removal leaves no name that the kernel has cached and that is not tracked.
+        assert_eq!(fs.remove(w, (ROOT, b"none"), false), Err(Errno::ENOENT));
+    }
+}

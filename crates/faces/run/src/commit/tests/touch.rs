@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Attributes that are half set when a commit is interrupted.
+
+use super::{Before, Scene, Until};
+use crate::Committed;
+use crate::commit::held::seam::FULL;
+use crate::commit::{Phase, abort, resume};
+use rustix::fs::XattrFlags;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+/// A file and a directory with attributes, which the view changes all.
+fn scene(name: &str) -> Scene {
+    let scene = Scene::new(name);
+    scene.write("file", "base");
+    std::fs::create_dir(scene.base("dir")).unwrap();
+    for path in ["file", "dir"] {
+        set(&scene, path, "user.test", b"old");
+        chmod(&scene, path, 0o750);
+        scene.view(|task| {
+            let path = scene.at(path);
+            task.setxattr(&path, b"user.test", b"new", 0).unwrap();
+            task.setxattr(&path, b"user.zero", b"new", 0).unwrap();
+            task.chmod(&path, 0o705).unwrap();
+        });
+    }
+    scene
+}
+
+fn set(scene: &Scene, path: &str, name: &str, value: &[u8]) {
+    let flags = XattrFlags::empty();
+    rustix::fs::setxattr(scene.base(path), name, value, flags).unwrap();
+}
+
+fn chmod(scene: &Scene, path: &str, mode: u32) {
+    let mode = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(scene.base(path), mode).unwrap();
+}
+
+#[test]
+fn attributes_that_cannot_all_be_set_are_taken_back_at_once() {
+    let scene = scene("full");
+    let before = scene.real();
+    let commit = scene.plan(&[]).unwrap();
+    FULL.set(Some(b"user.zero"));
+    let refused = commit.carry_out(&mut Until(u64::MAX)).unwrap_err();
+    assert!(refused.to_string().contains("No space"), "{refused}");
+    assert_eq!(scene.real(), before);
+    let undone = abort(&scene.kept(), false, &mut Until(u64::MAX)).unwrap();
+    assert_eq!((undone.conflicts, scene.real()), (vec![], before));
+}
+
+#[test]
+fn attributes_that_are_half_set_are_the_commits_own() {
+    for path in ["file", "dir"] {
+        for half in ["attribute", "mode"] {
+            let scene = scene("half");
+            let (before, wanted) = (scene.real(), scene.shown());
+            for goes_on in [false, true] {
+                let commit = scene.plan(&[]).unwrap();
+                commit
+                    .carry_out(&mut Before(Phase::Exchanging))
+                    .unwrap_err();
+                // As a kill between two calls leaves it.
+                match half {
+                    "attribute" => set(&scene, path, "user.test", b"new"),
+                    _ => chmod(&scene, path, 0o705),
+                }
+                let kept = scene.kept();
+                if goes_on {
+                    resume(&kept, &mut Until(u64::MAX)).unwrap();
+                    assert_eq!(scene.real(), wanted, "{path}, {half}");
+                } else {
+                    let undone = abort(&kept, false, &mut Until(u64::MAX)).unwrap();
+                    assert_eq!(undone.conflicts, [], "{path}, {half}");
+                    assert_eq!(scene.real(), before, "{path}, {half}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn attributes_that_others_set_since_an_interruption_are_kept() {
+    for path in ["file", "dir"] {
+        let scene = scene("neither");
+        let commit = scene.plan(&[]).unwrap();
+        commit
+            .carry_out(&mut Before(Phase::Exchanging))
+            .unwrap_err();
+        chmod(&scene, path, 0o711);
+        let kept = scene.kept();
+        let refused = resume(&kept, &mut Until(u64::MAX)).unwrap_err();
+        assert!(refused.to_string().contains("was changed"), "{refused}");
+        let mode = || std::fs::metadata(scene.base(path)).unwrap().mode() & 0o7777;
+        assert_eq!(mode(), 0o711, "{path}");
+        if kept.committed().unwrap() == Committed::Interrupted {
+            let undone = abort(&kept, false, &mut Until(u64::MAX)).unwrap();
+            assert_eq!(undone.conflicts.len(), 1, "{path}");
+        }
+        assert_eq!(mode(), 0o711, "{path}");
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! No rule is led elsewhere by a symbolic link.
+//!
+//! Paths of a plan have no links: they were resolved when the run began. A link on such a path was
+//! put there afterwards, by a command of another run in the real tree, or by an earlier command of
+//! the same view in its changes. What it leads to was not the user's choice.
+//!
+//! # Kernel analogue
+//! openat2(2) with `RESOLVE_NO_SYMLINKS`.
+
+use crate::Refusal;
+use crate::plan::{PathBytes, Plan};
+use openpath_vfs::Task;
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// Opens a path of a plan as a place (`O_PATH`).
+///
+/// # Errors
+/// `ELOOP`: there is a link on the way or at its end; those of openat2(2).
+pub(crate) fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    // With these flags the kernel opens a link at the end itself.
+    match FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode) {
+        FileType::Symlink => Err(Errno::LOOP),
+        _ => Ok(place),
+    }
+}
+
+/// Checks where a rule holds in the view that `task` sees: `option` and `path` are the rule.
+///
+/// # Errors
+/// There is a link on the way or at its end.
+pub(crate) fn check(task: &Task, option: &str, path: &Path) -> Result<(), Refusal> {
+    check_as(task, &format!("{option} {}", path.display()), path, true)
+}
+
+/// The same of all that is hidden, and of the directories that patterns name. What is hidden may be
+/// a link itself, if it is one in the real tree: then the plan has what it leads to as well.
+///
+/// # Errors
+/// Those of [`check`].
+pub(crate) fn check_hidden(task: &Task, plan: &Plan) -> Result<(), Refusal> {
+    for path in plan.hidden.iter().map(PathBytes::path) {
+        let rule = format!("--hide {}", path.display());
+        check_as(task, &rule, path, !path.is_symlink())?;
+    }
+    for glob in plan.absent.iter().filter(|glob| glob.starts_with('/')) {
+        if let Some((dir, _)) = crate::pattern::plain(glob) {
+            check_as(task, &format!("--absent {glob}"), &dir, true)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_as(task: &Task, rule: &str, path: &Path, to_the_end: bool) -> Result<(), Refusal> {
+    let mut way: Vec<_> = path.ancestors().skip(usize::from(!to_the_end)).collect();
+    // Outer ones first: what is below a link is not looked at.
+    way.reverse();
+    let is_link = |path: &&&Path| task.readlink(PathBytes::from(**path).bytes()).is_ok();
+    match way.iter().find(is_link) {
+        None => Ok(()),
+        Some(link) => Err(Refusal::new(format!(
+            "{rule} cannot hold: {} is a symbolic link in the view: name what it leads to, or \
+             leave the rule out",
+            link.display()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::open;
+    use rustix::io::Errno;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn path_with_a_link_is_not_opened() {
+        let dir = std::env::temp_dir().join(format!("openpath-links-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("real/deep")).unwrap();
+        let dir = dir.canonicalize().unwrap();
+        symlink("real", dir.join("link")).unwrap();
+        symlink("/", dir.join("out")).unwrap();
+        assert!(open(&dir.join("real/deep")).is_ok());
+        for link in ["link", "link/deep", "out", "out/etc"] {
+            assert_eq!(open(&dir.join(link)).unwrap_err(), Errno::LOOP, "{link}");
+        }
+        assert_eq!(open(&dir.join("none")).unwrap_err(), Errno::NOENT);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

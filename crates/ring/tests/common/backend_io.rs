@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A tree of one file, `/f`, with data that the back end moves when the test says so.
+
+use openpath_abi::{Errno, StatFs, Timespec, mode};
+use openpath_ring::{Pool, PoolOptions, Ring, RingOptions};
+use openpath_vfs::{
+    Attr, Cargo, Carried, Carrier, Clock, Cred, FileOps, Found, Inode, InodeOps, Patience, SetAttr,
+    SuperBlock, SuperBlockOps, SuperBlockOptions, Usage, Vfs, Way,
+};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// An operation of the back end, until the test ends it.
+pub(crate) struct BackendOp {
+    pub(crate) cargo: Cargo,
+    pub(crate) offset: u64,
+    then: Carried,
+}
+
+/// Shared by the file's calls.
+pub(crate) struct State {
+    pub(crate) data: Mutex<Vec<u8>>,
+    /// The calls, in order.
+    pub(crate) log: Mutex<Vec<String>>,
+    begun: Mutex<Sender<BackendOp>>,
+    /// Whether the back end moves data.
+    moves_data: bool,
+}
+
+impl State {
+    fn note(&self, what: &str) {
+        let who = thread::current().name().unwrap_or("").to_owned();
+        let who = if who.starts_with("openpath") {
+            "worker"
+        } else if who == "kernel" {
+            "kernel"
+        } else {
+            "caller"
+        };
+        self.log.lock().unwrap().push(format!("{who} {what}"));
+    }
+
+    fn read(&self, buf: &mut [u8], offset: u64) -> usize {
+        let data = self.data.lock().unwrap();
+        let from = data.get(offset as usize..).unwrap_or_default();
+        let len = from.len().min(buf.len());
+        buf[..len].copy_from_slice(&from[..len]);
+        len
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> usize {
+        let (mut data, from) = (self.data.lock().unwrap(), offset as usize);
+        let len = data.len().max(from + bytes.len());
+        data.resize(len, 0);
+        data[from..from + bytes.len()].copy_from_slice(bytes);
+        bytes.len()
+    }
+}
+
+impl BackendOp {
+    /// Does it completely.
+    pub(crate) fn done(mut self, state: &State) {
+        let moved = match &mut self.cargo {
+            Cargo::Read(buf) => state.read(buf, self.offset),
+            Cargo::Write(data) => state.write(data, self.offset),
+            Cargo::Sync(_) => 0,
+        };
+        self.end_with(Ok(moved));
+    }
+
+    /// Ends it with this result, in a thread of the back end.
+    pub(crate) fn end_with(self, moved: Result<usize, Errno>) {
+        let Self { cargo, then, .. } = self;
+        let kernel = thread::Builder::new().name("kernel".to_owned());
+        let kernel = kernel.spawn(move || then(cargo, moved)).expect("a thread");
+        kernel.join().expect("no panic");
+    }
+}
+
+struct Backend(Arc<State>);
+
+impl Carrier for Backend {
+    fn begin(self: Box<Self>, cargo: Cargo, offset: u64, then: Carried) {
+        let begun = BackendOp {
+            cargo,
+            offset,
+            then,
+        };
+        self.0.begun.lock().unwrap().send(begun).expect("the test");
+    }
+}
+
+struct FileNode(Arc<State>);
+
+struct Opening(Arc<State>);
+
+impl FileOps for Opening {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn leaves_data(&self) -> bool {
+        true
+    }
+    fn release(&self) {
+        self.0.note("release");
+    }
+}
+
+impl InodeOps for FileNode {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn read_at(&self, _inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.0.note("read");
+        Ok(self.0.read(buf, offset))
+    }
+    fn write_at(
+        &self,
+        inode: &Inode,
+        data: &[u8],
+        offset: u64,
+        _now: Timespec,
+    ) -> Result<usize, Errno> {
+        self.0.note(&format!("write {} at {offset}", data.len()));
+        let written = self.0.write(data, offset);
+        self.settle(inode);
+        Ok(written)
+    }
+    fn settle(&self, inode: &Inode) {
+        self.0.note("settle");
+        let len = self.0.data.lock().unwrap().len() as u64;
+        inode.update(|attr| attr.size = len);
+    }
+    fn fsync(&self, _inode: &Inode, _data_only: bool) -> Result<(), Errno> {
+        self.0.note("sync");
+        Ok(())
+    }
+    fn setattr(&self, inode: &Inode, change: &SetAttr) -> Result<(), Errno> {
+        if let Some(size) = change.size {
+            self.0.note(&format!("cut {size}"));
+            self.0.data.lock().unwrap().resize(size as usize, 0);
+            inode.update(|attr| attr.size = size);
+        }
+        inode.apply(change);
+        Ok(())
+    }
+    fn open(
+        &self,
+        _inode: &Inode,
+        _flags: u32,
+        _patience: Patience,
+    ) -> Result<Option<Box<dyn FileOps>>, Errno> {
+        Ok(Some(Box::new(Opening(Arc::clone(&self.0)))))
+    }
+    fn carrier(&self, _inode: &Inode, _way: Way) -> Option<Box<dyn Carrier>> {
+        let place = Backend(Arc::clone(&self.0));
+        self.0
+            .moves_data
+            .then(|| Box::new(place) as Box<dyn Carrier>)
+    }
+}
+
+struct Root(Arc<Inode>);
+
+impl InodeOps for Root {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn lookup(&self, _dir: &Inode, name: &[u8], _patience: Patience) -> Result<Found, Errno> {
+        match name {
+            b"f" => Ok(Found::Inode(Arc::clone(&self.0))),
+            _ => Ok(Found::Absent),
+        }
+    }
+}
+
+struct Tree;
+
+impl SuperBlockOps for Tree {
+    fn statfs(&self) -> Result<StatFs, Errno> {
+        Ok(StatFs::default())
+    }
+}
+
+/// A `Vfs` over the tree; `/f` has ten bytes, mode 0644, and access times that stay.
+pub(crate) struct World {
+    pub(crate) vfs: Vfs,
+    pub(crate) pool: Pool,
+    pub(crate) state: Arc<State>,
+    pub(crate) begun: Receiver<BackendOp>,
+    before: Usage,
+}
+
+impl World {
+    pub(crate) fn new(moves_data: bool) -> Self {
+        let (begun, receiver) = channel();
+        let state = Arc::new(State {
+            data: Mutex::new(b"0123456789".to_vec()),
+            log: Mutex::default(),
+            begun: Mutex::new(begun),
+            moves_data,
+        });
+        let attr = |bits| Attr {
+            mode: bits,
+            nlink: 1,
+            size: 10,
+            atime: Timespec::new(i64::from(u32::MAX), 0),
+            ..Attr::default()
+        };
+        let kept = Box::new(FileNode(Arc::clone(&state)));
+        let file = Inode::new(2, 0, attr(mode::S_IFREG | 0o644), Timespec::default(), kept);
+        file.set_flags(openpath_vfs::flag::OPEN_HOOK | openpath_vfs::flag::WRITE_HOOK);
+        let ops = Box::new(Root(file));
+        let root = Inode::new(1, 0, attr(mode::S_IFDIR | 0o755), Timespec::default(), ops);
+        let options = SuperBlockOptions {
+            blocking_io: true,
+            ..SuperBlockOptions::default()
+        };
+        let tree = SuperBlock::new(root, Box::new(Tree), options);
+        let vfs = Vfs::builder()
+            .clock(Box::new(Fine))
+            .build(tree)
+            .expect("a Vfs");
+        let task = vfs.task(Cred::root()).expect("a task");
+        task.stat(b"/f").expect("it is cached");
+        drop(task);
+        let before = vfs.usage();
+        Self {
+            vfs,
+            pool: Pool::new(PoolOptions::default()),
+            state,
+            begun: receiver,
+            before,
+        }
+    }
+
+    pub(crate) fn ring(&self, cred: Cred) -> Ring {
+        let task = self.vfs.task(cred).expect("a task");
+        Ring::new(task, &self.pool, RingOptions::default()).expect("a ring")
+    }
+
+    /// The next operation.
+    pub(crate) fn next(&self) -> BackendOp {
+        self.begun.recv().expect("something is begun")
+    }
+
+    /// The calls since the last time.
+    pub(crate) fn log(&self) -> Vec<String> {
+        std::mem::take(&mut *self.state.log.lock().unwrap())
+    }
+
+    /// Nothing is in use any more.
+    pub(crate) fn assert_at_rest(self) {
+        let Self {
+            vfs, pool, before, ..
+        } = self;
+        drop(pool);
+        // A lane that outlived its pool may still be releasing its last file.
+        let by = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        loop {
+            vfs.collect();
+            let now = vfs.usage();
+            let rest = (now.pins, now.mounts) == (before.pins, before.mounts);
+            if rest || std::time::Instant::now() > by {
+                assert!(rest, "{before:?} before, {now:?} after");
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The wall clock in nanoseconds: successive calls have different times.
+pub(crate) struct Fine;
+
+impl Clock for Fine {
+    fn now(&self) -> Timespec {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970");
+        Timespec::new(now.as_secs().cast_signed(), now.subsec_nanos())
+    }
+}

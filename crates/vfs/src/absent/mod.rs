@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules of absent names: what does not exist in a mount, and cannot be made there.
+//!
+//! # Kernel analogue
+//! None: masking a path takes a mount over it, which can be seen and must exist.
+//!
+//! # What a rule means
+//! A pattern without a slash means a name in any directory; one with a slash begins at the root of
+//! the mount that the rules were given to, and means what is there. `**` between slashes stands for
+//! any number of directories, none included; at the end for everything below. `*`, `?` and `[..]`
+//! stay within a name and mean any byte, a leading dot too; `\` comes before a character that means
+//! itself. Braces are refused unless they are escaped.
+//!
+//! # What is promised
+//! G1. A name that a rule means is not found by any path through the mount, whatever the cache
+//!     knows, `RESOLVE_CACHED` included; what is below it is not found either. No entry is made for
+//!     it. Listing does not show it. Making it fails with the errno of the rules; removing or
+//!     moving it, with `ENOENT`.
+//! G2. A rule for names in any directory looks at the name alone: no race changes its answer.
+//! G3. A rule with a slash looks at where the directory is at one moment between the beginning and
+//!     the end of the step. Whoever moves a directory meanwhile has moved it before the step or
+//!     after it.
+//! G4. No directory moves to where a rule with a slash means more or less of what is below it
+//!     (`EXDEV`, as between mounts). So nothing that is absent comes back, and nothing comes to lie
+//!     where it could not be made.
+//! G6. A path that is to stay is neither removed nor renamed nor replaced (`EBUSY`, as a mount
+//!     point), and no directory on the way to it moves (`EXDEV`).
+//! G5. A copy of the mount (bind, copy of a namespace) has the same rules, and they begin at the
+//!     same directory. Another mount of the tree has not, nor do open files and working
+//!     directories lose what they have; paths from them are asked at each name, as all are.
+//!
+//! # Cost
+//! A mount without rules has none: the plain lane asks for the flag where it asks whether the mount
+//! is steady, and the walk forgets that it may go straight when it enters a mount that has it.
+
+mod glob;
+
+use glob::{Glob, sweep};
+use openpath_abi::Errno;
+use std::sync::Arc;
+
+/// What does not exist in a mount. See the head of this module.
+///
+/// ```
+/// use openpath_abi::Errno;
+/// use openpath_vfs::AbsentRules;
+/// let rules = AbsentRules::builder()
+///     .glob(b"*.pem")
+///     .glob(b"home/*/.ssh/**")
+///     .path(b"etc/shadow")
+///     .deny(Errno::EPERM)
+///     .build()?;
+/// assert!(rules.means(b"etc/shadow") && rules.means(b"a/b/key.pem"));
+/// assert!(!rules.means(b"backup/etc/shadow"));
+/// # Ok::<(), Errno>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbsentRules(Arc<Rules>);
+
+/// The rules of one mount.
+pub(crate) struct Hidden {
+    pub(crate) rules: AbsentRules,
+    /// The directory that patterns with a slash begin at.
+    pub(crate) anchor: u32,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Rules {
+    /// Names in any directory, sorted.
+    names: Vec<Box<[u8]>>,
+    /// Patterns of names in any directory.
+    globs: Vec<Glob>,
+    /// Patterns that begin at the root.
+    anchored: Vec<Anchored>,
+    /// Paths that are there and stay, with the directories on the way.
+    stays: Vec<Anchored>,
+    deny: Errno,
+}
+
+/// A pattern of a path.
+#[derive(Debug, PartialEq, Eq)]
+struct Anchored {
+    /// Of the directories.
+    dirs: Box<[Part]>,
+    /// Of the last name.
+    last: Glob,
+}
+
+/// A pattern of one part of a path.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    /// Any number of directories.
+    Many,
+    /// One directory.
+    One(Glob),
+}
+
+/// Makes [`AbsentRules`].
+#[derive(Clone, Debug)]
+pub struct AbsentRulesBuilder {
+    globs: Vec<Vec<u8>>,
+    paths: Vec<Vec<u8>>,
+    stays: Vec<Vec<u8>>,
+    deny: Errno,
+}
+
+impl AbsentRules {
+    /// No rules yet; what is made against them is refused with `EACCES`.
+    #[must_use]
+    pub fn builder() -> AbsentRulesBuilder {
+        AbsentRulesBuilder {
+            globs: Vec::new(),
+            paths: Vec::new(),
+            stays: Vec::new(),
+            deny: Errno::EACCES,
+        }
+    }
+
+    /// Whether the rules mean `path`, from the root of the mount on; slashes at its ends do not
+    /// count.
+    #[must_use]
+    pub fn means(&self, path: &[u8]) -> bool {
+        let mut dirs: Vec<&[u8]> = path.split(|&b| b == b'/').collect();
+        dirs.retain(|part| !part.is_empty());
+        let Some(name) = dirs.pop() else { return false };
+        self.means_name(name) || self.may_mean(name) && self.means_at(&dirs, name)
+    }
+
+    /// What making an absent name is refused with.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        self.0.deny
+    }
+
+    /// Whether the name is absent wherever it is.
+    pub(crate) fn means_name(&self, name: &[u8]) -> bool {
+        let Rules { names, globs, .. } = &*self.0;
+        names.binary_search_by(|n| (**n).cmp(name)).is_ok()
+            || globs.iter().any(|glob| glob.matches(name))
+    }
+
+    /// Whether it is absent in some directory.
+    pub(crate) fn may_mean(&self, name: &[u8]) -> bool {
+        self.0.anchored.iter().any(|rule| rule.last.matches(name))
+    }
+
+    /// Whether it is absent in the directory that these names lead to from the root.
+    pub(crate) fn means_at<D: AsRef<[u8]>>(&self, dirs: &[D], name: &[u8]) -> bool {
+        let many = |part: &Part| *part == Part::Many;
+        let meets = |part: &Part, dir: &D| match part {
+            Part::Many => false,
+            Part::One(glob) => glob.matches(dir.as_ref()),
+        };
+        let mut rules = self.0.anchored.iter();
+        rules.any(|rule| rule.last.matches(name) && sweep(&rule.dirs, dirs, many, meets))
+    }
+
+    /// Whether what is meant below the directory that the names `old` lead to is what is meant once
+    /// `new` lead to it, and no path that stays is below it.
+    pub(crate) fn let_move<D: AsRef<[u8]>>(&self, old: &[D], new: &[D]) -> bool {
+        let Rules {
+            anchored, stays, ..
+        } = &*self.0;
+        anchored.iter().all(|rule| rule.ways(old) == rule.ways(new))
+            && stays.iter().all(|rule| {
+                let (before, after) = (rule.ways(old), rule.ways(new));
+                before.iter().zip(&after).all(|(was, is)| !was || *is)
+            })
+    }
+
+    /// Whether a path with this last name stays.
+    pub(crate) fn may_stay(&self, name: &[u8]) -> bool {
+        self.0.stays.iter().any(|rule| rule.last.matches(name))
+    }
+
+    /// Whether the name stays in the directory that these names lead to from the root.
+    pub(crate) fn stays_at<D: AsRef<[u8]>>(&self, dirs: &[D], name: &[u8]) -> bool {
+        let is_at = |rule: &Anchored| {
+            rule.last.matches(name) && rule.ways(dirs).last().is_some_and(|is_next| *is_next)
+        };
+        self.0.stays.iter().any(is_at)
+    }
+}
+
+impl AbsentRulesBuilder {
+    /// What this pattern means is absent.
+    #[must_use]
+    pub fn glob(mut self, pattern: impl AsRef<[u8]>) -> Self {
+        self.globs.push(pattern.as_ref().to_vec());
+        self
+    }
+
+    /// What is at this path, from the root of the mount on, is absent; its bytes are themselves.
+    #[must_use]
+    pub fn path(mut self, path: impl AsRef<[u8]>) -> Self {
+        self.paths.push(path.as_ref().to_vec());
+        self
+    }
+
+    /// What is at this path, from the root of the mount on, is there: it is neither removed nor
+    /// renamed nor replaced, and no directory on the way to it moves.
+    #[must_use]
+    pub fn stay(mut self, path: impl AsRef<[u8]>) -> Self {
+        self.stays.push(path.as_ref().to_vec());
+        self
+    }
+
+    /// What making an absent name is refused with.
+    #[must_use]
+    pub fn deny(mut self, errno: Errno) -> Self {
+        self.deny = errno;
+        self
+    }
+
+    /// The rules.
+    ///
+    /// # Errors
+    /// `EINVAL`: another errno than `EACCES` and `EPERM`; a pattern or path that is empty, ends in
+    /// a slash, or has `.`, `..` or nothing between slashes; a pattern with a `[` without its `]`,
+    /// a `\` before a slash or at the end, or a brace that is not escaped.
+    pub fn build(self) -> Result<AbsentRules, Errno> {
+        if !matches!(self.deny, Errno::EACCES | Errno::EPERM) {
+            return Err(Errno::EINVAL);
+        }
+        let mut rules = Rules {
+            names: Vec::new(),
+            globs: Vec::new(),
+            anchored: Vec::new(),
+            stays: Vec::new(),
+            deny: self.deny,
+        };
+        for pattern in &self.globs {
+            let (dirs, last) = parts_of(pattern)?;
+            if !dirs.iter().chain([&last]).all(|part| Glob::is_sound(part)) {
+                return Err(Errno::EINVAL);
+            }
+            if pattern.contains(&b'/') {
+                rules.anchored.push(Anchored::of_glob((&dirs, last)));
+                continue;
+            }
+            match Glob::new(pattern) {
+                Glob::Exact(name) => rules.names.push(name),
+                glob => rules.globs.push(glob),
+            }
+        }
+        for path in &self.paths {
+            let (dirs, last) = parts_of(path)?;
+            rules.anchored.push(Anchored::of_path((&dirs, last)));
+        }
+        for path in &self.stays {
+            let (dirs, last) = parts_of(path)?;
+            rules.stays.push(Anchored::of_path((&dirs, last)));
+        }
+        rules.names.sort();
+        rules.names.dedup();
+        Ok(AbsentRules(Arc::new(rules)))
+    }
+}
+
+/// The directories and the last name of a pattern or path; a slash in front only says that it
+/// begins at the root.
+fn parts_of(text: &[u8]) -> Result<(Vec<&[u8]>, &[u8]), Errno> {
+    let text = text.strip_prefix(b"/").unwrap_or(text);
+    let mut parts: Vec<&[u8]> = text.split(|&b| b == b'/').collect();
+    let odd = |part: &&[u8]| matches!(*part, b"" | b"." | b"..");
+    if parts.iter().any(odd) {
+        return Err(Errno::EINVAL);
+    }
+    let last = parts.pop().ok_or(Errno::EINVAL)?;
+    Ok((parts, last))
+}
+
+impl Anchored {
+    fn of_glob((dirs, last): (&[&[u8]], &[u8])) -> Self {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut push = |part: &[u8]| {
+            if part != b"**" {
+                parts.push(Part::One(Glob::new(part)));
+            } else if parts.last() != Some(&Part::Many) {
+                parts.push(Part::Many);
+            }
+        };
+        dirs.iter().for_each(|dir| push(dir));
+        if last == b"**" {
+            // Everything below, not the directory itself.
+            push(last);
+        }
+        Self {
+            last: Glob::new(last),
+            dirs: parts.into(),
+        }
+    }
+
+    fn of_path((dirs, last): (&[&[u8]], &[u8])) -> Self {
+        let dirs = dirs.iter().map(|part| Part::One(Glob::exact(part)));
+        Self {
+            dirs: dirs.collect(),
+            last: Glob::exact(last),
+        }
+    }
+
+    /// How far the pattern may have been followed when these directories are behind: for each of
+    /// its parts, and for the last name, whether it may be the next.
+    fn ways<D: AsRef<[u8]>>(&self, dirs: &[D]) -> Vec<bool> {
+        let mut ways = vec![false; self.dirs.len() + 1];
+        ways[0] = true;
+        self.pass_many(&mut ways);
+        for dir in dirs {
+            let mut next = vec![false; ways.len()];
+            for (at, part) in self.dirs.iter().enumerate() {
+                match part {
+                    Part::Many => next[at] |= ways[at],
+                    Part::One(glob) => next[at + 1] |= ways[at] && glob.matches(dir.as_ref()),
+                }
+            }
+            self.pass_many(&mut next);
+            ways = next;
+        }
+        ways
+    }
+
+    /// Any number of directories may be none.
+    fn pass_many(&self, ways: &mut [bool]) {
+        for (at, part) in self.dirs.iter().enumerate() {
+            ways[at + 1] |= *part == Part::Many && ways[at];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(globs: &[&str], paths: &[&str]) -> AbsentRules {
+        let mut builder = AbsentRules::builder();
+        for glob in globs {
+            builder = builder.glob(glob);
+        }
+        for path in paths {
+            builder = builder.path(path);
+        }
+        builder.build().expect("rules")
+    }
+
+    #[test]
+    fn slashes_anchor_and_stars_between_them_span() {
+        for (glob, means, not) in [
+            ("*.pem", &["a.pem", "x/y/a.pem"][..], &["a.pem/x"][..]),
+            ("secret", &["secret", "a/secret"], &["secret/x", "secrets"]),
+            ("/top", &["top"], &["a/top"]),
+            ("etc/*.d", &["etc/x.d"], &["x.d", "a/etc/x.d", "etc/a/x.d"]),
+            (
+                "a/**/z",
+                &["a/z", "a/b/z", "a/b/c/z"],
+                &["z", "a/b", "b/a/z"],
+            ),
+            ("**/z", &["z", "a/z", "a/b/z"], &["z/a"]),
+            ("a/**", &["a/b", "a/b/c"], &["a", "b"]),
+            ("a/**/b/**/c", &["a/b/c", "a/x/b/y/b/c"], &["a/c", "b/c"]),
+            ("**/**", &["a", "a/b"], &[]),
+            ("h/*/.ssh/**", &["h/u/.ssh/id"], &["h/u/.ssh", "h/.ssh/id"]),
+        ] {
+            let rules = rules(&[glob], &[]);
+            for path in means {
+                assert!(rules.means(path.as_bytes()), "{glob} {path}");
+            }
+            for path in not {
+                assert!(!rules.means(path.as_bytes()), "{glob} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_itself() {
+        let rules = rules(&[], &["etc/shadow", "*", "/a/[b]"]);
+        assert!(rules.means(b"etc/shadow") && rules.means(b"*") && rules.means(b"a/[b]"));
+        assert!(!rules.means(b"x") && !rules.means(b"a/b") && !rules.means(b"x/etc/shadow"));
+    }
+
+    #[test]
+    fn directory_moves_only_to_where_the_same_is_meant() {
+        let globs = ["*.pem", "home/*/.ssh/**", "**/.env", "a/**/b/c"];
+        let rules = rules(&globs, &["etc/shadow"]);
+        let AbsentRules(mut inner) = rules;
+        let stays = Arc::get_mut(&mut inner).expect("no other");
+        stays.stays.push(Anchored::of_path((&[b"ro"], b"x")));
+        let rules = AbsentRules(inner);
+        for (old, new, may) in [
+            ("etc", "etd", false),
+            ("etc", "x/etc", false),
+            ("x/etc", "etc", false),
+            ("x/etc", "y", true),
+            ("etc/deep", "deep", true),
+            ("home", "house", false),
+            ("home/u", "home/v", true),
+            ("home/u", "u", false),
+            ("home/u/.ssh", "home/u/ssh", false),
+            ("home/u/.ssh", "home/v/.ssh", true),
+            ("home/u/work", "work", true),
+            ("a", "b", false),
+            ("a/x/b", "a/b", true),
+            ("q", "home", false),
+            ("a/x/b", "a/c", false),
+            ("a/x", "a/y/z", true),
+            ("x", "a/y", false),
+            ("ro", "rw", false),
+            ("ro/x", "x", true),
+            ("p", "q", true),
+        ] {
+            let parts = |path: &'static str| path.split('/').collect::<Vec<_>>();
+            assert_eq!(rules.let_move(&parts(old), &parts(new)), may, "{old} {new}");
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        let build = AbsentRulesBuilder::build;
+        let none = AbsentRules::builder;
+        for builder in [
+            none().glob(b""),
+            none().glob(b"a//b"),
+            none().glob(b"a/"),
+            none().glob(b"[ab"),
+            none().glob(b"[a/b]"),
+            none().glob(b"a\\"),
+            none().glob(b"{k,z}.pem"),
+            none().glob(b"a/b}/c"),
+            none().path(b"a/../b"),
+            none().path(b"/"),
+            none().deny(Errno::ENOENT),
+        ] {
+            assert_eq!(build(builder), Err(Errno::EINVAL));
+        }
+        assert!(build(none().deny(Errno::EPERM)).is_ok());
+        assert!(build(none().glob(br"\{k,z\}[{\]}]\[").path(b"{[")).is_ok());
+    }
+}

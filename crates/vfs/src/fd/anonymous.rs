@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that no path leads to: what they do is all their own.
+//!
+//! # Kernel analogue
+//! `anon_inode_getfd`: one inode of one mount that is nowhere attached serves them all.
+
+use crate::file::{Filp, Making};
+use crate::file_ops::{Fd, FileOps};
+use crate::inode::{Inode, InodeOps, SetAttr};
+use crate::mount::Inner;
+use crate::task::Core;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::O_CLOEXEC;
+use std::sync::Arc;
+
+const ANONYMOUS: Inner = Inner {
+    kind: "anon_inodefs",
+    // ANON_INODE_FS_MAGIC
+    magic: 0x0904_1934,
+    mode: 0o600,
+    nlink: 1,
+};
+
+struct Nowhere;
+
+impl InodeOps for Nowhere {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+
+    /// It is everybody's, and nobody may change it (`anon_inode_setattr`).
+    fn setattr(&self, _: &Inode, _: &SetAttr) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+}
+
+impl Core {
+    /// A descriptor for a file whose calls are all `ops`'. `flags` are those of open(2), access
+    /// mode and `O_CLOEXEC` among them.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENOMEM`, `ENOSPC` (no more mounts).
+    pub(crate) fn install_anonymous(&self, ops: Box<dyn FileOps>, flags: u32) -> Result<Fd, Errno> {
+        let reserved = self.reserve_fd(flags & O_CLOEXEC != 0)?;
+        self.check_files_max()?;
+        let tree = |now| ANONYMOUS.tree(Box::new(Nowhere), now);
+        let mount = self.vfs.inner_mount(&self.vfs.anonymous, tree)?;
+        let root = self.vfs.mounts.at(mount).root.get();
+        let pin = self.pins.pin_now(mount, root).ok_or(Errno::ENOMEM)?;
+        let making = Making {
+            flags,
+            created: false,
+            shared: self.fds().is_shared(),
+        };
+        let file = Filp::hold(self, self.make_file(pin, making));
+        let store = &self.vfs.dcache.store;
+        // A file just made has nothing of its own yet.
+        let _none = store.set_file_payload(file.file(), Arc::new(ops));
+        reserved.install(file)
+    }
+}

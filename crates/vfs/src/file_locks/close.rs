@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the last close of an open file ends: its locks and its lease.
+//!
+//! # Kernel analogue
+//! `locks_remove_file`.
+
+use crate::inode::{Inode, shield};
+use crate::instance::Shared;
+use crate::lock_call::{FileLock, LockCall, LockOwner, Range};
+use openpath_sync::LastRef;
+
+impl Shared {
+    /// Ends all locks that the owner has on an inode that may have some.
+    #[cold]
+    pub(crate) fn end_locks(&self, inode: &Inode, owner: LockOwner) {
+        let Some(context) = inode.locks() else {
+            return;
+        };
+        if !context.free_all(&self.locks, owner) {
+            return;
+        }
+        let lock = FileLock {
+            owner,
+            kind: None,
+            start: Range::ALL.start,
+            end: Range::ALL.end,
+            pid: 0,
+        };
+        // Nobody is left to be told what it says.
+        let _told = shield(|| {
+            inode
+                .ops()
+                .lock(inode, LockCall::Set(&lock, None))
+                .transpose()
+        });
+    }
+
+    /// Ends what an open file has, whose last reference is gone.
+    #[cold]
+    pub(crate) fn end_file_locks(&self, last: &LastRef) {
+        if let Some(inode) = self.dcache.store.dentry_payload(last.pin()) {
+            self.end_locks(inode, LockOwner::File(last.id()));
+            self.end_locks(inode, LockOwner::Flock(last.id()));
+            self.end_lease(inode, last.id());
+        }
+    }
+}

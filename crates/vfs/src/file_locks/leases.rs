@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The leases of an inode: those who mind are asked, and a lease ends with its open file.
+//!
+//! # Kernel analogue
+//! `__break_lease`, `locks_remove_lease`.
+
+use crate::file_ops::OwnerEx;
+use crate::inode::{Inode, flag};
+use crate::instance::Shared;
+use crate::lease::{LeaseFlavor, Leased, Notices, Table, Until, Want};
+use crate::lock::LockContext;
+use crate::lock_call::LockKind;
+use crate::lock_order::LeaseTable;
+use openpath_abi::Errno;
+use openpath_sync::{Ended, MutexGuard, Sleeper};
+use std::time::{Duration, Instant};
+
+/// What a call that changes names wants of the leases on a directory or file.
+pub(crate) const CHANGE: Want = Want {
+    flavor: LeaseFlavor::Delegation,
+    kind: LockKind::Write,
+};
+
+/// Whose leases a table has.
+#[derive(Clone, Copy)]
+pub(crate) struct Of<'a> {
+    pub(crate) vfs: &'a Shared,
+    pub(crate) inode: &'a Inode,
+    pub(crate) context: &'a LockContext,
+}
+
+impl<'a> Of<'a> {
+    /// Locks the table, when those whose time is up are gone from it.
+    pub(crate) fn lock(self) -> MutexGuard<'a, Table, LeaseTable> {
+        let mut table = self.context.leases.lock();
+        table.expire(&self);
+        table
+    }
+}
+
+impl Leased for Of<'_> {
+    fn notices(&self) -> &Notices {
+        &self.vfs.notices
+    }
+
+    fn owner(&self, file: u32) -> (OwnerEx, u32) {
+        let body = self.vfs.dcache.store.file(file);
+        let signal = body.signal.get();
+        let owner = OwnerEx {
+            kind: signal & 0xff,
+            pid: body.owner.get().cast_signed(),
+        };
+        (owner, signal >> 8)
+    }
+
+    fn disown(&self, file: u32) {
+        let body = self.vfs.dcache.store.file(file);
+        body.owner.set(0);
+        body.signal.set(0);
+    }
+
+    fn none_left(&self) {
+        self.inode.clear_flags(flag::LEASED);
+    }
+
+    fn place(&self) -> (u64, u64) {
+        (self.context.dev(), self.inode.ino())
+    }
+}
+
+impl Shared {
+    /// Whether the inode may have leases, and so whether who opens it has to look (R1 of
+    /// `lease`). With the switch off, the pointer to the context is read first.
+    #[inline(always)]
+    pub(crate) fn has_leases(&self, inode: &Inode) -> bool {
+        (self.config.tuning.lock_context_flag || inode.locks().is_some())
+            && inode.flags() & flag::LEASED != 0
+    }
+
+    /// Until when holders who are asked now may take their time.
+    fn break_until(&self) -> Until {
+        match self.config.sysctl.lease_break_time {
+            0 => Until::Ever,
+            seconds => Until::At(Instant::now() + Duration::from_secs(seconds.into())),
+        }
+    }
+
+    /// Asks for the leases in the way of what somebody wants, and waits for them to go if `wait`
+    /// says who waits (`__break_lease`).
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK` (nobody waits), `EINTR`.
+    #[cold]
+    pub(crate) fn break_leases(
+        &self,
+        inode: &Inode,
+        want: Want,
+        wait: Option<&Sleeper>,
+    ) -> Result<(), Errno> {
+        let Some(context) = inode.locks() else {
+            return Ok(());
+        };
+        let of = Of {
+            vfs: self,
+            inode,
+            context,
+        };
+        loop {
+            // Who is late is dealt with by who waits, and who came meanwhile is asked too.
+            let mut table = of.lock();
+            if !table.minds(want) {
+                return Ok(());
+            }
+            table.ask(want, self.break_until(), &of);
+            let sleeper = wait.ok_or(Errno::EWOULDBLOCK)?;
+            let until = table.next_end(want);
+            let waited = context
+                .leases
+                .wait(table, |table| &mut table.queue, sleeper, until);
+            if matches!(waited, Err((_, Ended::Interrupted))) {
+                return Err(Errno::EINTR);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Ends the lease of an open file whose last reference is gone.
+    pub(crate) fn end_lease(&self, inode: &Inode, file: u32) {
+        if let (true, Some(context)) = (inode.flags() & flag::LEASED != 0, inode.locks()) {
+            let of = Of {
+                vfs: self,
+                inode,
+                context,
+            };
+            of.lock().change(file, None, &of);
+        }
+    }
+}

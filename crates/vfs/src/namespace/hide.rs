@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Giving mounts their rules of absent names, which tasks ask (`task::rules`, R1 and R2 there).
+
+use crate::absent::{AbsentRules, Hidden};
+use crate::instance::Shared;
+use crate::mount::Topology;
+use crate::object::mflag;
+use openpath_abi::Errno;
+
+impl Shared {
+    /// Gives the mount at `index` rules in place of those it has, beginning at its root. Held: the
+    /// topology lock.
+    ///
+    /// # Errors
+    /// `ENOMEM` when there are no pins left; the mount is then as before.
+    pub(crate) fn set_rules(
+        &self,
+        topology: &mut Topology,
+        index: u32,
+        rules: Option<AbsentRules>,
+    ) -> Result<(), Errno> {
+        let root = self.mounts.at(index).root.get();
+        self.set_hidden(topology, index, rules.map(|rules| (rules, root)))
+    }
+
+    /// Gives the new mount at `to` the rules of the one it was copied from. Held: the topology
+    /// lock.
+    ///
+    /// # Errors
+    /// As [`Shared::set_rules`].
+    pub(super) fn copy_rules(
+        &self,
+        topology: &mut Topology,
+        from: u32,
+        to: u32,
+    ) -> Result<(), Errno> {
+        let rules = &topology.node(from)?.rules;
+        let rules = rules
+            .as_ref()
+            .map(|(rules, pin)| (rules.clone(), pin.dentry()));
+        match rules {
+            None => Ok(()),
+            rules => self.set_hidden(topology, to, rules),
+        }
+    }
+
+    fn set_hidden(
+        &self,
+        topology: &mut Topology,
+        index: u32,
+        hidden: Option<(AbsentRules, u32)>,
+    ) -> Result<(), Errno> {
+        let word = self.mounts.at(index).word();
+        let node = topology.nodes.get_mut(&index).ok_or(Errno::EINVAL)?;
+        let cell = &node.data.hidden;
+        let old = match hidden {
+            Some((rules, anchor)) => {
+                // R2.
+                let pin = self.house.lock().pin_now(0, anchor).ok_or(Errno::ENOMEM)?;
+                let old = node.rules.replace((rules.clone(), pin));
+                // R1.
+                cell.replace(Some(Box::new(Hidden { rules, anchor })));
+                word.change().set(mflag::ABSENT);
+                old
+            }
+            None => {
+                word.change().clear(mflag::ABSENT);
+                cell.replace(None);
+                node.rules.take()
+            }
+        };
+        if let Some((_, pin)) = old {
+            self.dcache.store.release(pin);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mount namespaces: what `/` means, for whom, and when that ends; and how mounts in them are made,
+//! put on directories, spread and taken off. The mounts themselves are in `mount`.
+//!
+//! # Kernel analogue
+//! `struct mnt_namespace`, `copy_mnt_ns`, `put_mnt_ns`, `mntns_install`.
+//!
+//! # States
+//! Held by tasks and handles -> ended by the last of them: its mounts go, those in use when nobody
+//! uses them any more. The first namespace lives as long as its `Vfs`.
+//!
+//! The lowest mount of a namespace is an empty directory that no task sees (as the kernel's
+//! `rootfs`), so that what is mounted on it, `/`, can be exchanged like any other mount.
+
+mod graft;
+mod hide;
+mod inner;
+mod make;
+mod place;
+mod uproot;
+
+pub(crate) use graft::From;
+pub(crate) use make::{Depth, Kin};
+pub(crate) use uproot::Uproot;
+
+use crate::instance::Shared;
+use crate::mount::Topology;
+use crate::object::mflag;
+use crate::path::Spot;
+use crate::superblock::SuperBlock;
+use openpath_abi::Errno;
+use std::sync::Arc;
+
+/// A set of mounts with a root: what `/` means to the tasks in it. Holding it keeps it.
+///
+/// Linux: a descriptor of `/proc/PID/ns/mnt`.
+#[derive(Clone)]
+pub struct Namespace(Arc<Hold>);
+
+impl core::fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Namespace").field(&self.id()).finish()
+    }
+}
+
+/// What all handles of one namespace share.
+struct Hold {
+    vfs: Arc<Shared>,
+    id: u64,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.id != self.vfs.initial {
+            self.vfs.end_namespace(self.id);
+        }
+    }
+}
+
+impl Namespace {
+    pub(crate) fn hold(vfs: &Arc<Shared>, id: u64) -> Self {
+        let vfs = Arc::clone(vfs);
+        Self(Arc::new(Hold { vfs, id }))
+    }
+
+    /// A number that no other namespace of the `Vfs` has.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Whether it is one of `vfs`.
+    pub(crate) fn is_of(&self, vfs: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.0.vfs, vfs)
+    }
+}
+
+impl Shared {
+    /// The first namespace, with `root` mounted at `/`: its number.
+    ///
+    /// # Errors
+    /// As [`Shared::new_mount`].
+    pub(crate) fn first_namespace(
+        &self,
+        lowest: &Arc<SuperBlock>,
+        root: &Arc<SuperBlock>,
+    ) -> Result<u64, Errno> {
+        let topology = &mut *self.mounts.topology.lock();
+        let bottom = self.new_mount(topology, lowest, None, mflag::REL_ATIME)?;
+        let id = topology.add_namespace(bottom, false, 0);
+        let top = self.new_mount(topology, root, None, mflag::REL_ATIME)?;
+        let at = Spot {
+            mount: bottom,
+            dentry: self.mounts.at(bottom).root.get(),
+        };
+        self.attach(topology, top, at)?;
+        topology.settle(&[bottom, top], id);
+        Ok(id)
+    }
+
+    /// A namespace with copies of all mounts of `old`: its number, and the copies with what each
+    /// was copied from. Held: the topology lock.
+    ///
+    /// # Errors
+    /// `ENOSPC` (limit of namespaces or mounts), `ENOMEM`; nothing is left behind.
+    pub(crate) fn copy_namespace(
+        &self,
+        topology: &mut Topology,
+        old: u64,
+    ) -> Result<(u64, Vec<(u32, u32)>), Errno> {
+        if topology.of_tasks >= self.config.limits.namespaces_max as usize {
+            return Err(Errno::ENOSPC);
+        }
+        let bottom = topology.namespaces.get(&old).ok_or(Errno::EINVAL)?.root;
+        let from = Spot {
+            mount: bottom,
+            dentry: self.mounts.at(bottom).root.get(),
+        };
+        let copies = self.copy_tree(topology, from, Kin::Peer, Depth::All)?;
+        let id = self.found(topology, &copies, None);
+        Ok((id, copies))
+    }
+
+    /// A namespace of mounts that were made for it, the first the lowest; its number. An anonymous
+    /// one comes with its origin. Held: the topology lock.
+    pub(crate) fn found(
+        &self,
+        topology: &mut Topology,
+        made: &[(u32, u32)],
+        anonymous: Option<u64>,
+    ) -> u64 {
+        let bottom = made.first().map_or(0, |&(new, _)| new);
+        let id = topology.add_namespace(bottom, anonymous.is_some(), anonymous.unwrap_or(0));
+        let mounts: Vec<u32> = made.iter().map(|&(new, _)| new).collect();
+        topology.settle(&mounts, id);
+        id
+    }
+
+    /// What `/` is in a namespace: the root of the topmost mount on its lowest one. Held: the
+    /// topology lock.
+    pub(crate) fn root_of(&self, topology: &Topology, namespace: u64) -> Option<Spot> {
+        let bottom = topology.namespaces.get(&namespace)?.root;
+        Some(self.topmost(topology, bottom))
+    }
+
+    /// Takes all mounts of a namespace that nobody holds any more out of it.
+    fn end_namespace(&self, id: u64) {
+        let topology = &mut *self.mounts.topology.lock();
+        if let Some(ns) = topology.namespaces.get(&id).copied() {
+            self.uproot(topology, ns.root, Uproot::Here);
+            topology.remove_namespace(id);
+        }
+    }
+
+    /// Takes apart a tree of mounts that belonged to an open file, unless it was mounted somewhere
+    /// (`dissolve_on_fput`).
+    pub(crate) fn dissolve(&self, top: u32, namespace: u64) {
+        let topology = &mut *self.mounts.topology.lock();
+        let ours = topology.namespaces.get(&namespace);
+        if ours.is_some_and(|ns| ns.root == top) {
+            self.uproot(topology, top, Uproot::Together);
+            topology.remove_namespace(namespace);
+        }
+    }
+}

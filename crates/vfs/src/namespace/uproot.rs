@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mounts are taken out of their namespace, with what was mounted because of them elsewhere, and
+//! freed when nobody uses them any more.
+//!
+//! # Kernel analogue
+//! `umount_tree`, `propagate_umount`, `propagate_mount_busy`, `disconnect_mount`,
+//! `namespace_unlock`.
+//!
+//! # Rules
+//! R1. Of what was mounted elsewhere because of a mount, only that goes whose own mounts go too; a
+//!     mount that covers the root of one that goes takes its place.
+//! R2. A mount that is out and still in use waits in the books. Whoever lets go of a place in such
+//!     a mount sweeps; walks that pass through do not, and leave it to the next sweep.
+
+use crate::instance::Shared;
+use crate::mount::Topology;
+use crate::object::mflag;
+use openpath_abi::Errno;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// What goes along, and what stays together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Uproot {
+    /// What was mounted elsewhere because of it goes along; each mount by itself.
+    Everywhere,
+    /// Only the tree; each mount by itself.
+    Here,
+    /// Only the tree, and who is in it still finds what is mounted there (`UMOUNT_CONNECTED`).
+    Together,
+}
+
+/// What becomes of mounts that were mounted because of others that go.
+#[derive(Default)]
+struct Fates {
+    candidates: BTreeSet<u32>,
+    /// Whether a mount goes with all that is mounted in it, as far as that is known.
+    whole: HashMap<u32, bool>,
+    /// Those that stay.
+    stay: HashSet<u32>,
+}
+
+impl Shared {
+    /// Takes `mount`, in which nothing is mounted, off and frees it, with what was mounted
+    /// elsewhere because of it. Held: the topology lock.
+    ///
+    /// # Errors
+    /// `EBUSY` if one of these is in use, or something is mounted in `mount`.
+    pub(crate) fn unmount_idle(&self, topology: &mut Topology, mount: u32) -> Result<(), Errno> {
+        if !topology.children(mount).is_empty() {
+            return Err(Errno::EBUSY);
+        }
+        let mut idle = vec![mount];
+        for cognate in self.cognates(topology, mount) {
+            let covered = usize::from(self.on_root(topology, cognate).is_some());
+            if topology.children(cognate).len() == covered {
+                idle.push(cognate);
+            }
+        }
+        // Nobody gets hold of one of them while they are taken out.
+        let seized = self.dcache.store.freeze_mounts(idle.clone());
+        let seized = seized.ok_or(Errno::EBUSY)?;
+        let mut gone = self.take_out_tree(topology, mount, Uproot::Everywhere);
+        let mut freed = Vec::with_capacity(idle.len());
+        seized.free(|mount, data| freed.push((mount, data)));
+        for (mount, _data) in freed {
+            self.forget_mount(topology, mount);
+        }
+        gone.retain(|mount| !idle.contains(mount));
+        topology.waiting.extend(gone);
+        self.sweep(topology);
+        Ok(())
+    }
+
+    /// Takes the tree of mounts below `top` out, in use or not; what is not in use is freed. Held:
+    /// the topology lock.
+    pub(crate) fn uproot(&self, topology: &mut Topology, top: u32, how: Uproot) {
+        let gone = self.take_out_tree(topology, top, how);
+        topology.waiting.extend(gone);
+        self.sweep(topology);
+    }
+
+    /// Takes off what is mounted on the directory `point`, whose name is gone, in whatever
+    /// namespace (`detach_mounts`).
+    #[cold]
+    pub(crate) fn detach_mounts(&self, point: u32) {
+        let topology = &mut *self.mounts.topology.lock();
+        loop {
+            let Some(mount) = topology.covering(point).next() else {
+                break;
+            };
+            if topology.namespace_of(mount) != 0 {
+                self.uproot(topology, mount, Uproot::Together);
+            } else {
+                let changes = self.mounts.changes.change();
+                self.detach(topology, mount, &changes);
+            }
+        }
+        self.sweep(topology);
+    }
+
+    /// What hears of `mount`'s place and has something mounted there because of that.
+    fn cognates(&self, topology: &Topology, mount: u32) -> Vec<u32> {
+        let Some((parent, point)) = self.mounts.below(mount) else {
+            return Vec::new();
+        };
+        let receivers = topology.receivers(parent).into_iter();
+        receivers
+            .filter_map(|receiver| self.mounts.cover_now(receiver, point))
+            .map(|(cognate, _)| cognate)
+            .collect()
+    }
+
+    /// All that goes with the tree below `top`: that first, then what was mounted elsewhere because
+    /// of it (R1).
+    fn with_cognates(&self, topology: &Topology, top: u32) -> Vec<u32> {
+        let mut chosen = topology.tree(top);
+        let mut fates = Fates::default();
+        for &mount in &chosen {
+            fates.whole.insert(mount, true);
+        }
+        for mount in chosen.clone() {
+            for cognate in self.cognates(topology, mount) {
+                if !fates.whole.contains_key(&cognate) && fates.candidates.insert(cognate) {
+                    chosen.push(cognate);
+                }
+            }
+        }
+        for cognate in fates.candidates.clone() {
+            self.decide(topology, cognate, &mut fates);
+        }
+        chosen.retain(|mount| !fates.stay.contains(mount));
+        chosen
+    }
+
+    /// Decides whether the candidates in and below `top` go: one that keeps a mount inside, other
+    /// than on its root, stays. Each mount is looked at once.
+    fn decide(&self, topology: &Topology, top: u32, fates: &mut Fates) {
+        let mut pending = vec![(top, false)];
+        while let Some((mount, inside_known)) = pending.pop() {
+            if fates.whole.contains_key(&mount) {
+                continue;
+            }
+            let children = topology.children(mount);
+            if !inside_known {
+                pending.push((mount, true));
+                pending.extend(children.iter().map(|&child| (child, false)));
+                continue;
+            }
+            let root = self.mounts.at(mount).root.get();
+            let whole = |child: &u32| fates.whole.get(child) == Some(&true);
+            let mut inside = children
+                .iter()
+                .filter(|&&child| self.mounts.at(child).point.get() != root);
+            let goes = fates.candidates.contains(&mount) && inside.all(whole);
+            let all = goes && children.iter().all(whole);
+            fates.whole.insert(mount, all);
+            if !goes {
+                fates.stay.insert(mount);
+            }
+        }
+    }
+
+    /// Takes the tree out of its namespace and out of the table; what went.
+    fn take_out_tree(&self, topology: &mut Topology, top: u32, how: Uproot) -> Vec<u32> {
+        let gone = match how {
+            Uproot::Everywhere => self.with_cognates(topology, top),
+            Uproot::Here | Uproot::Together => topology.tree(top),
+        };
+        let going: HashSet<u32> = gone.iter().copied().collect();
+        topology.settle(&gone, 0);
+        for &mount in &gone {
+            topology.set_propagation(mount, crate::mount::Propagation::Private);
+            let word = self.mounts.at(mount).word();
+            word.change().set(mflag::OUT);
+        }
+        let survivors: HashMap<u32, u32> = gone
+            .iter()
+            .filter_map(|&mount| self.survivor(topology, mount, &going))
+            .collect();
+        let inside: HashSet<u32> = gone
+            .iter()
+            .copied()
+            .filter(|&m| {
+                self.mounts
+                    .below(m)
+                    .is_some_and(|(p, _)| going.contains(&p))
+            })
+            .collect();
+        let changes = self.mounts.changes.change();
+        for mount in &gone {
+            if how == Uproot::Together && inside.contains(mount) {
+                continue;
+            }
+            let Some(point) = self.take_off(topology, *mount, &changes) else {
+                continue;
+            };
+            match survivors.get(mount) {
+                Some(&survivor) => {
+                    self.detach(topology, survivor, &changes);
+                    self.attach_held(topology, survivor, point, &changes);
+                }
+                None => self.let_point_go(point),
+            }
+        }
+        drop(changes);
+        gone
+    }
+
+    /// What covers the root of `mount`, which goes, and does not go itself; before it, the lowest
+    /// mount of the stack below it that goes, whose place it takes.
+    fn survivor(
+        &self,
+        topology: &Topology,
+        mount: u32,
+        going: &HashSet<u32>,
+    ) -> Option<(u32, u32)> {
+        let over = self.on_root(topology, mount)?;
+        if going.contains(&over) {
+            return None;
+        }
+        let mut lowest = mount;
+        while let Some((parent, _)) = self.mounts.below(lowest)
+            && going.contains(&parent)
+        {
+            lowest = parent;
+        }
+        Some((lowest, over))
+    }
+
+    /// Takes one mount that nobody has seen off what it covers, to be swept.
+    pub(super) fn take_out(&self, topology: &mut Topology, mount: u32) {
+        topology.set_propagation(mount, crate::mount::Propagation::Private);
+        let changes = self.mounts.changes.change();
+        self.detach(topology, mount, &changes);
+        drop(changes);
+        topology.waiting.push(mount);
+    }
+
+    /// Frees mounts that are out and that nobody uses any more. Held: the topology lock.
+    pub(crate) fn sweep(&self, topology: &mut Topology) {
+        loop {
+            // What is still mounted in another that waits goes after that.
+            let (mut free, inside): (Vec<u32>, Vec<u32>) = core::mem::take(&mut topology.waiting)
+                .into_iter()
+                .partition(|&m| self.mounts.below(m).is_none());
+            let mut freed = Vec::new();
+            let store = &self.dcache.store;
+            store.reclaim_mounts(&mut free, |index, _, data| freed.push((index, data)));
+            topology.waiting.extend(free);
+            topology.waiting.extend(inside);
+            let went = !freed.is_empty();
+            for (mount, data) in freed {
+                let changes = self.mounts.changes.change();
+                for child in topology.children(mount).clone() {
+                    self.detach(topology, child, &changes);
+                }
+                drop(changes);
+                self.forget_mount(topology, mount);
+                drop(data);
+            }
+            if !went {
+                break;
+            }
+        }
+        self.mounts.waiting.set(topology.waiting.len() as u64);
+    }
+
+    /// Frees mounts that are out, if any are.
+    #[cold]
+    pub(crate) fn sweep_mounts(&self) {
+        if self.mounts.waiting.get() != 0 {
+            self.sweep(&mut self.mounts.topology.lock());
+        }
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What lies in the store of a `Vfs`: mounts, dentries, open files, and the pins on them.
+//!
+//! This is data. Who writes which word, and when, is said where it is done: `dcache` for dentries,
+//! `mount` for mounts, `file` for open files.
+
+mod dentry;
+mod file;
+mod mount;
+
+pub(crate) use dentry::{Dentry, dflag};
+pub(crate) use file::{FileBody, fbit};
+pub use mount::mflag;
+pub(crate) use mount::{MountData, MountSlot};
+
+use openpath_sync::{PinSet, Store};
+
+/// Mounts, dentries and pins of one `Vfs`.
+pub(crate) type Ground = Store<MountSlot, Dentry, FileBody>;
+
+/// The pin words of a task.
+pub(crate) type Pins = PinSet<MountSlot, Dentry, FileBody>;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is locked, as a list: in a `Vfs`, and in one file.
+
+use crate::file_ops::Fd;
+use crate::instance::Vfs;
+use crate::lock::LockInfo;
+use crate::task::Task;
+use openpath_abi::Errno;
+
+impl Vfs {
+    /// Every lock that is held or waited for, file by file; those who wait after what is held, in
+    /// the order they came. Linux: `/proc/locks`.
+    ///
+    /// Locks that a backend keeps itself ([`crate::InodeOps::lock`]) are not among them. What was
+    /// granted to who waits without a thread, and was not heard of yet, is: such a lock may lie
+    /// over others of its owner.
+    #[must_use]
+    pub fn locks(&self) -> Vec<LockInfo> {
+        self.locks_up_to(usize::MAX).0
+    }
+
+    /// The first of [`Vfs::locks`], so many at most, and how many more there are.
+    #[must_use]
+    pub fn locks_up_to(&self, max: usize) -> (Vec<LockInfo>, usize) {
+        let (mut all, contexts) = (Vec::new(), self.0.locks.contexts());
+        let more = contexts.iter().map(|of| of.report(&mut all, max)).sum();
+        (all, more)
+    }
+}
+
+impl Task {
+    /// The locks on the file at `fd`, as in [`Vfs::locks`].
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn locks(&self, fd: Fd) -> Result<Vec<LockInfo>, Errno> {
+        let file = self.core.fdget(fd)?;
+        let mut all = Vec::new();
+        if let Some(context) = file.inode()?.locks() {
+            context.report(&mut all, usize::MAX);
+        }
+        Ok(all)
+    }
+}

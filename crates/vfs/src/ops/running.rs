@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that run from a file: nobody writes to it meanwhile.
+//!
+//! # Kernel analogue
+//! `deny_write_access`, `allow_write_access`.
+
+use crate::file_ops::Fd;
+use crate::inode::Inode;
+use crate::task::Task;
+use openpath_abi::Errno;
+use std::sync::Arc;
+
+/// A file that a program runs from: opening it for writing is `ETXTBSY` for as long as this lives.
+pub struct Running(Arc<Inode>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.allow_writing();
+    }
+}
+
+impl Task {
+    /// Keeps the file at `fd` from being written to, as execve(2) does for the program it starts.
+    ///
+    /// # Errors
+    /// `EBADF`, `EACCES` (not a regular file), `ETXTBSY` (it is open for writing).
+    pub fn deny_write(&self, fd: Fd) -> Result<Running, Errno> {
+        let file = self.core.fdget(fd)?;
+        let store = &self.core.vfs.dcache.store;
+        let inode = store.share_dentry_payload(file.file().pin());
+        let inode = inode.ok_or(Errno::EBADF)?;
+        if inode.kind() != openpath_abi::mode::S_IFREG {
+            return Err(Errno::EACCES);
+        }
+        inode.deny_writing();
+        let running = Running(inode);
+        let writes = store.has_writers(|_, entry| store.has_payload(entry, &running.0));
+        if writes == Some(false) {
+            Ok(running)
+        } else {
+            Err(Errno::ETXTBSY)
+        }
+    }
+}

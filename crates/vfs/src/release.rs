@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The end of an open file, and of a place that was held on its own ([`Home::let_go`]); what waited
+//! for that is done here.
+//!
+//! # Kernel analogue
+//! `__fput`.
+//!
+//! # Order of effects
+//! watchers are told -> locks of the open file end -> the opening's own `release` -> write access
+//! to inode and mount, and the place, with one store -> an unlinked file that nobody else uses
+//! goes.
+//!
+//! # Rules
+//! R1. Everything here runs in the call that dropped the last reference, outside of every lock. A
+//!     backend that is slow keeps that call waiting and nobody else; one that panics has released
+//!     all the same.
+
+use crate::dcache::unlinked;
+use crate::inode::shield;
+use crate::instance::Shared;
+use crate::object::Pins;
+use crate::object::fbit;
+use crate::path::Home;
+use openpath_sync::{FileRef, LastRef, Pin};
+
+impl Home for Shared {
+    fn let_go(&self, pin: Pin) {
+        let awaited = self.is_awaited(&pin);
+        self.dcache.store.release(pin);
+        if awaited {
+            self.end_waits();
+        }
+    }
+}
+
+impl Shared {
+    /// Ends what was waiting for a place to be let go. Held: no lock.
+    #[cold]
+    pub(crate) fn end_waits(&self) {
+        self.dcache.collect();
+        self.sweep_mounts();
+    }
+
+    /// Puts back a reference to a file that may be in many hands (`fput`). Any thread may.
+    pub(crate) fn fput(&self, file: FileRef) {
+        if let Some(last) = self.dcache.store.put_file(file) {
+            self.release_anywhere(last);
+        }
+    }
+
+    /// Releases a file whose last reference was put back. Any thread may.
+    pub(crate) fn release_anywhere(&self, last: LastRef) {
+        let awaited = self.tell_closed(None, &last);
+        self.end_locks_of(&last);
+        let own = self.dcache.store.last_payload(&last).is_some();
+        self.end_ops(&last);
+        let unlinked = self.is_unlinked(&last);
+        self.dcache.store.end_file(last);
+        self.ended(unlinked);
+        if awaited {
+            self.end_waits();
+        }
+        if own {
+            self.sweep_mounts();
+        }
+    }
+
+    /// Releases a file whose last reference a task has put back.
+    #[inline(always)]
+    pub(crate) fn release_here(&self, pins: &Pins, last: LastRef) {
+        if self.notify.is_active() || self.mounts.waiting.get() != 0 {
+            self.release_watched(pins, last);
+        } else {
+            self.release_silently(pins, last);
+        }
+    }
+
+    /// As [`Shared::release_here`], where someone may hear of it or wait for it.
+    #[cold]
+    fn release_watched(&self, pins: &Pins, last: LastRef) {
+        let awaited = self.tell_closed(Some(pins), &last);
+        self.release_silently(pins, last);
+        if awaited {
+            self.end_waits();
+        }
+    }
+
+    #[inline(always)]
+    fn release_silently(&self, pins: &Pins, last: LastRef) {
+        self.end_locks_of(&last);
+        let own = self.dcache.store.last_payload(&last).is_some();
+        if own {
+            self.end_ops(&last);
+        }
+        let unlinked = self.is_unlinked(&last);
+        pins.end_file(last);
+        self.ended(unlinked);
+        if own {
+            // A tree of mounts may have been the file's.
+            self.sweep_mounts();
+        }
+    }
+
+    /// Ends the locks of an open file, if it ever had some.
+    #[inline(always)]
+    fn end_locks_of(&self, last: &LastRef) {
+        if self.dcache.store.file(last.id()).bits.get() & fbit::LOCKED != 0 {
+            self.end_file_locks(last);
+        }
+    }
+
+    /// Ends what the opening kept of its own.
+    #[cold]
+    fn end_ops(&self, last: &LastRef) {
+        let store = &self.dcache.store;
+        if let Some(ops) = store.last_payload(last) {
+            // Nobody is left to be told.
+            let _told = shield(|| {
+                ops.release();
+                Ok(())
+            });
+        }
+        let own = store.take_file_payload(last);
+        let _told = shield(|| {
+            drop(own);
+            Ok(())
+        });
+    }
+
+    #[inline(always)]
+    fn is_unlinked(&self, last: &LastRef) -> bool {
+        let entry = self.dcache.at(last.pin().dentry());
+        unlinked(entry.word().sample())
+    }
+
+    #[inline(always)]
+    fn ended(&self, unlinked: bool) {
+        if self.config.limits.files_max != u64::MAX {
+            self.files.sub(1);
+        }
+        if unlinked {
+            self.dcache.closed_unlinked();
+        }
+    }
+}

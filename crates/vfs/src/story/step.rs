@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can be told of a call: steps with their facts, as plain data.
+
+use super::Check;
+use crate::perm::Decider;
+use crate::reason::Reason;
+use openpath_abi::Errno;
+
+/// A place that a walk stood at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// What it is called from the task's root; a place that the root does not lead to is named from
+    /// the top of what it is in.
+    pub path: Vec<u8>,
+    /// Number of the mount (`STATX_MNT_ID_UNIQUE`).
+    pub mount: u64,
+    /// Number of the inode; 0 for a name without one.
+    pub ino: u64,
+    /// Type of the file (`S_IFMT`); 0 for a name without one.
+    pub kind: u32,
+}
+
+/// A permission that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Permission {
+    /// What for: 4 read, 2 write, 1 execute or search.
+    pub asked: u32,
+    /// The inode's mode.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Who decided.
+    pub by: Decider,
+    /// What was decided.
+    pub granted: bool,
+}
+
+/// What the cache knew of a name before it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Cached {
+    /// That it exists.
+    Positive,
+    /// That it does not.
+    Negative,
+    /// Nothing.
+    Missing,
+    /// That it does not exist: all names of the directory are cached, and it is not among them.
+    Complete,
+    /// Something that the backend wants to confirm at each use.
+    Revalidate,
+    /// Something that was being changed.
+    Busy,
+}
+
+/// What a call would have changed next: explaining stops there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Would {
+    /// A file would be made.
+    Create,
+    /// A file without a name would be made.
+    CreateUnnamed,
+    /// The file would be opened.
+    Open,
+    /// The file would be opened when its peer comes; the call waits.
+    Wait,
+    /// The file would be cut to nothing and opened.
+    Truncate,
+    /// The access time of a link would move; the walk goes on.
+    TouchLink,
+}
+
+/// A step of a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Step {
+    /// The walk stands here: at its start, at the root an absolute link leads to, or back in the
+    /// directory of a link.
+    At(Place),
+    /// A permission was asked for.
+    Asked(Permission),
+    /// A name was looked for: what the cache knew, and what it is (`S_IFMT`; `None`: it is not
+    /// there).
+    Name {
+        /// The name.
+        name: Vec<u8>,
+        /// What the cache knew.
+        cached: Cached,
+        /// The type of what it names.
+        kind: Option<u32>,
+    },
+    /// The root of what is mounted there was entered.
+    Mount(Place),
+    /// A link was followed.
+    Link {
+        /// Its body; empty for a magic one.
+        body: Vec<u8>,
+        /// Which one of the walk it was, from 1.
+        number: u32,
+        /// It leads where its owner says, not where a body does.
+        magic: bool,
+    },
+    /// `..` led here.
+    Up(Place),
+    /// `..` stayed where it was: at the root.
+    Top,
+    /// The walk started over.
+    Again(Reason),
+    /// What would be changed.
+    Would(Would),
+    /// A check failed.
+    Refused {
+        /// Which one.
+        check: Check,
+        /// With what error.
+        errno: Errno,
+    },
+    /// The walk ended here.
+    End(Place),
+}
+
+/// A fact of a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// Bytes that a caller or a backend chose.
+    Bytes(Vec<u8>),
+    /// A word of ours.
+    Word(&'static str),
+    /// A number.
+    Number(u64),
+    /// Mode bits.
+    Octal(u32),
+    /// Yes or no.
+    Flag(bool),
+}
+
+/// A fact and what it is called.
+pub type Field = (&'static str, Value);
+
+impl Place {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            ("path", Value::Bytes(self.path.clone())),
+            ("mount", Value::Number(self.mount)),
+            ("inode", Value::Number(self.ino)),
+            ("type", Value::Word(kind_name(self.kind))),
+        ]
+    }
+}
+
+impl Permission {
+    /// What was asked for, as letters.
+    #[must_use]
+    pub const fn asked_name(&self) -> &'static str {
+        match self.asked & 7 {
+            0 => "nothing",
+            1 => "execute or search",
+            2 => "write",
+            3 => "write and search",
+            4 => "read",
+            5 => "read and execute",
+            6 => "read and write",
+            _ => "all",
+        }
+    }
+}
+
+impl Cached {
+    /// A word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Positive => "cached",
+            Self::Negative => "cached as absent",
+            Self::Missing => "not cached",
+            Self::Complete => "not in a directory cached whole",
+            Self::Revalidate => "cached, to be confirmed",
+            Self::Busy => "cached, being changed",
+        }
+    }
+}
+
+impl Would {
+    /// A word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::CreateUnnamed => "create without a name",
+            Self::Open => "open",
+            Self::Wait => "wait for a peer and open",
+            Self::Truncate => "truncate and open",
+            Self::TouchLink => "move the access time of the link",
+        }
+    }
+}
+
+/// What a type of file is called.
+pub(crate) const fn kind_name(kind: u32) -> &'static str {
+    use openpath_abi::mode;
+    match kind {
+        0 => "nothing",
+        mode::S_IFREG => "regular file",
+        mode::S_IFDIR => "directory",
+        mode::S_IFLNK => "link",
+        mode::S_IFIFO => "FIFO",
+        mode::S_IFSOCK => "socket",
+        mode::S_IFCHR => "character device",
+        mode::S_IFBLK => "block device",
+        _ => "unknown",
+    }
+}
+
+impl Step {
+    /// What kind of step it is.
+    #[must_use]
+    pub const fn verb(&self) -> &'static str {
+        match self {
+            Self::At(_) => "at",
+            Self::Asked(_) => "asked",
+            Self::Name { .. } => "name",
+            Self::Mount(_) => "mount",
+            Self::Link { .. } => "link",
+            Self::Up(_) | Self::Top => "up",
+            Self::Again(_) => "again",
+            Self::Would(_) => "would",
+            Self::Refused { .. } => "refused",
+            Self::End(_) => "end",
+        }
+    }
+
+    /// Its facts, for whoever writes them in a format of his own.
+    #[must_use]
+    pub fn fields(&self) -> Vec<Field> {
+        match self {
+            Self::At(place) | Self::Mount(place) | Self::Up(place) | Self::End(place) => {
+                place.fields()
+            }
+            Self::Top => vec![("stays", Value::Flag(true))],
+            Self::Asked(p) => vec![
+                ("asked", Value::Word(p.asked_name())),
+                ("mode", Value::Octal(p.mode & 0o7777)),
+                ("uid", Value::Number(u64::from(p.uid))),
+                ("gid", Value::Number(u64::from(p.gid))),
+                ("by", Value::Word(p.by.name())),
+                ("granted", Value::Flag(p.granted)),
+            ],
+            Self::Name { name, cached, kind } => vec![
+                ("name", Value::Bytes(name.clone())),
+                ("cache", Value::Word(cached.name())),
+                ("type", Value::Word(kind_name(kind.unwrap_or(0)))),
+            ],
+            Self::Link {
+                body,
+                number,
+                magic,
+            } => vec![
+                ("body", Value::Bytes(body.clone())),
+                ("number", Value::Number(u64::from(*number))),
+                ("magic", Value::Flag(*magic)),
+            ],
+            Self::Again(why) => vec![("reason", Value::Word(why.name()))],
+            Self::Would(would) => vec![("change", Value::Word(would.name()))],
+            Self::Refused { check, errno } => vec![
+                ("check", Value::Word(check.name())),
+                ("errno", Value::Word(errno.name())),
+            ],
+        }
+    }
+}

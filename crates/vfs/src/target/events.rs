@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events of an open file and of what a call acts on (`events` has those of names).
+
+use super::Target;
+use crate::file::Filp;
+use crate::inode::SetAttr;
+use crate::notify::{Scene, Through};
+use openpath_abi::inotify::{IN_ACCESS, IN_ATTRIB, IN_MODIFY, IN_OPEN};
+
+impl Filp<'_> {
+    #[inline(always)]
+    fn tell(&self, mask: u32) {
+        if self.core.vfs.notify.is_active() {
+            self.tell_watchers(mask);
+        }
+    }
+
+    #[cold]
+    fn tell_watchers(&self, mask: u32) {
+        // An open file has an inode.
+        if let Ok(target) = self.target() {
+            target.scene().tell(mask, Through::File);
+        }
+    }
+
+    /// It was opened (`fsnotify_open`).
+    pub(crate) fn tell_opened(&self) {
+        self.tell(IN_OPEN);
+    }
+
+    /// So much was read from it (`fsnotify_access`): of nothing, nobody hears.
+    #[inline(always)]
+    pub(crate) fn tell_read(&self, done: usize) {
+        if done > 0 {
+            self.tell(IN_ACCESS);
+        }
+    }
+
+    /// The directory was listed, be it at its end (`iterate_dir`).
+    pub(crate) fn tell_listed(&self) {
+        self.tell(IN_ACCESS);
+    }
+
+    /// So much was written to it (`fsnotify_modify`): of nothing, nobody hears.
+    #[inline(always)]
+    pub(crate) fn tell_written(&self, done: usize) {
+        if done > 0 {
+            self.tell(IN_MODIFY);
+        }
+    }
+
+    /// Room was allocated in it, or freed (`vfs_fallocate`).
+    pub(crate) fn tell_allocated(&self) {
+        self.tell(IN_MODIFY);
+    }
+}
+
+impl Target<'_> {
+    fn scene(&self) -> Scene<'_> {
+        Scene {
+            dcache: &self.core.vfs.dcache,
+            house: &self.core.vfs.house,
+            pins: Some(&self.core.pins),
+            dentry: self.spot.dentry,
+            inode: self.inode,
+        }
+    }
+
+    /// Attributes changed (`fsnotify_change`): one event of all that this means.
+    pub(crate) fn tell_attributes(&self, change: &SetAttr) {
+        let mask = mask_of(change);
+        if mask != 0 && self.core.vfs.notify.is_active() {
+            self.scene().tell(mask, Through::Name);
+        }
+    }
+
+    /// Extended attributes changed (`fsnotify_xattr`).
+    pub(crate) fn tell_xattrs(&self) {
+        if self.core.vfs.notify.is_active() {
+            self.scene().tell(IN_ATTRIB, Through::Name);
+        }
+    }
+}
+
+/// What a change of attributes means to listeners: both times are set on purpose, one is set as if
+/// the file had been read or written.
+fn mask_of(change: &SetAttr) -> u32 {
+    let mut mask = 0;
+    if change.uid.is_some() || change.gid.is_some() || change.mode.is_some() {
+        mask |= IN_ATTRIB;
+    }
+    if change.size.is_some() {
+        mask |= IN_MODIFY;
+    }
+    mask | match (change.atime, change.mtime) {
+        (Some(_), Some(_)) => IN_ATTRIB,
+        (Some(_), None) => IN_ACCESS,
+        (None, Some(_)) => IN_MODIFY,
+        (None, None) => 0,
+    }
+}

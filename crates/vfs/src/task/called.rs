@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a place is called from a task's root.
+//!
+//! # Kernel analogue
+//! `prepend_path`, `d_path`.
+
+use super::Core;
+use crate::object::dflag;
+use crate::path::Spot;
+
+/// What a place is called, as it was at one moment.
+pub(crate) struct Place {
+    pub(crate) path: Vec<u8>,
+    /// The task's root leads there.
+    pub(crate) reachable: bool,
+    /// Its name is gone.
+    pub(crate) deleted: bool,
+}
+
+impl Place {
+    /// What `spot`, which something holds, is called from the root of `core`'s task.
+    pub(crate) fn of(core: &Core, spot: Spot) -> Self {
+        let (moves, mounts) = (&core.vfs.renames, &core.vfs.mounts.changes);
+        loop {
+            let seen = (moves.sample_steady(), mounts.sample_steady());
+            if let Some(place) = Self::look(core, spot)
+                && moves.still(seen.0)
+                && mounts.still(seen.1)
+            {
+                return place;
+            }
+            openpath_sync::relax();
+        }
+    }
+
+    /// One attempt; `None` if an entry changed meanwhile.
+    fn look(core: &Core, spot: Spot) -> Option<Self> {
+        let (dcache, mounts) = (&core.vfs.dcache, &core.vfs.mounts);
+        let root = core.root.get();
+        let flags = |dentry: u32| dcache.at(dentry).word().sample();
+        let own = flags(spot.dentry);
+        // From the place up, so the last name comes first.
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        let mut at = spot;
+        let reachable = loop {
+            if at == root {
+                break true;
+            }
+            if at.dentry == mounts.at(at.mount).root.get() {
+                match mounts.below(at.mount) {
+                    Some((mount, dentry)) => at = Spot { mount, dentry },
+                    None => break false,
+                }
+                continue;
+            }
+            if flags(at.dentry).has(dflag::ROOT) {
+                // Moved out of what its mount shows: no name means anything there.
+                names.clear();
+                break false;
+            }
+            let (name, parent) = dcache.name_of(at.dentry)?;
+            names.push(name);
+            at.dentry = parent;
+        };
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        Some(Self {
+            path,
+            reachable,
+            deleted: own.has(dflag::UNHASHED) && !own.has(dflag::ROOT),
+        })
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A task asks those who mind (`file_locks::leases`): by opens, by truncate(2), and by what changes
+//! names and attributes.
+//!
+//! # Kernel analogue
+//! `break_lease`, `try_break_deleg`, `break_deleg_wait`.
+
+use super::Core;
+use crate::file_locks::{CHANGE, Of};
+use crate::file_ops::TRIED;
+use crate::inode::Inode;
+use crate::lease::{LeaseFlavor, Want};
+use crate::lock_call::LockKind;
+use crate::reason::Reason;
+use crate::story::Check;
+use openpath_abi::Errno;
+use openpath_abi::fcntl::{O_ACCMODE, O_NONBLOCK, O_RDONLY};
+use openpath_sync::Ended;
+
+impl Core {
+    /// Asks those who would mind an open with these flags, and waits for them, but with
+    /// `O_NONBLOCK` or where nobody is to wait.
+    ///
+    /// # Errors
+    /// `EAGAIN` (not to wait), `EINTR`.
+    #[cold]
+    pub(crate) fn break_for_open(&self, inode: &Inode, flags: u32) -> Result<(), Errno> {
+        let want = Want {
+            flavor: LeaseFlavor::Lease,
+            kind: wanted(flags),
+        };
+        let waits = flags & (O_NONBLOCK | TRIED) == 0;
+        let asked = self
+            .vfs
+            .break_leases(inode, want, waits.then_some(&self.sleeper));
+        if asked == Err(Errno::EWOULDBLOCK) && flags & TRIED != 0 && flags & O_NONBLOCK == 0 {
+            return Err(self.give_up(Reason::Leased));
+        }
+        asked
+    }
+
+    /// Whether an open with these flags would wait for leases; for explaining.
+    ///
+    /// # Errors
+    /// `EAGAIN`, as the open.
+    pub(crate) fn would_break(&self, inode: &Inode, flags: u32) -> Result<bool, Errno> {
+        let (true, Some(context)) = (self.vfs.has_leases(inode), inode.locks()) else {
+            return Ok(false);
+        };
+        let want = Want {
+            flavor: LeaseFlavor::Lease,
+            kind: wanted(flags),
+        };
+        let of = Of {
+            vfs: &self.vfs,
+            inode,
+            context,
+        };
+        let minds = of.lock().minds(want);
+        match minds {
+            true if flags & O_NONBLOCK != 0 => Err(self.refused(Check::Leased, Errno::EAGAIN)),
+            true if flags & TRIED != 0 => Err(self.give_up(Reason::Leased)),
+            minds => Ok(minds),
+        }
+    }
+
+    /// Asks those who would mind that the file is cut by truncate(2), and waits for them.
+    ///
+    /// # Errors
+    /// `EINTR`.
+    pub(crate) fn break_for_truncate(&self, inode: &Inode) -> Result<(), Errno> {
+        if !self.vfs.has_leases(inode) {
+            return Ok(());
+        }
+        let want = Want {
+            flavor: LeaseFlavor::Lease,
+            kind: LockKind::Write,
+        };
+        self.vfs.break_leases(inode, want, Some(&self.sleeper))
+    }
+}
+
+/// What an open with these flags wants.
+fn wanted(flags: u32) -> LockKind {
+    if flags & O_ACCMODE == O_RDONLY {
+        LockKind::Read
+    } else {
+        LockKind::Write
+    }
+}
+
+impl Core {
+    /// Asks for a delegation on what is about to change, of which locks are held
+    /// (`try_break_deleg`).
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK`: there is one. The call lets go of its locks and waits
+    /// ([`Core::past_delegations`]).
+    #[inline]
+    pub(crate) fn try_break(&self, inode: &Inode) -> Result<(), Errno> {
+        if !self.vfs.has_leases(inode) {
+            return Ok(());
+        }
+        self.note_delegation(inode)
+    }
+
+    #[cold]
+    fn note_delegation(&self, inode: &Inode) -> Result<(), Errno> {
+        let asked = self.vfs.break_leases(inode, CHANGE, None);
+        if asked.is_err() {
+            *self.delegated.borrow_mut() = inode.locks().cloned();
+        }
+        asked
+    }
+
+    /// Asks for a delegation on a file that is about to be cut, and does not wait.
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK`: there is one.
+    pub(crate) fn ask_before_cut(&self, inode: &Inode) -> Result<(), Errno> {
+        if !self.vfs.has_leases(inode) {
+            return Ok(());
+        }
+        self.vfs.break_leases(inode, CHANGE, None)
+    }
+
+    /// Does something with directories locked, again and again until no delegation is in the way
+    /// any more (R4 of `lease`).
+    ///
+    /// # Errors
+    /// Those of `act`; `EINTR`.
+    pub(crate) fn past_delegations<T, E: From<Errno>>(
+        &self,
+        mut act: impl FnMut() -> Result<T, E>,
+    ) -> Result<T, E> {
+        loop {
+            let done = act();
+            if done.is_ok() || !self.awaited_delegation()? {
+                return done;
+            }
+        }
+    }
+
+    /// Waits for the delegation that was asked for last, if any was: whether the call is to begin
+    /// again (`break_deleg_wait`).
+    ///
+    /// # Errors
+    /// `EINTR`.
+    pub(crate) fn awaited_delegation(&self) -> Result<bool, Errno> {
+        let Some(context) = self.delegated.take() else {
+            return Ok(false);
+        };
+        let table = context.leases.lock();
+        // Nobody gives back what nobody asked for, as it is when one was given back and taken again
+        // since.
+        if !table.all_asked(CHANGE) {
+            return Ok(true);
+        }
+        let until = table.next_end(CHANGE);
+        // Once: who begins again asks those who came meanwhile, and finds those gone who are late.
+        let waited = context
+            .leases
+            .wait(table, |table| &mut table.queue, &self.sleeper, until);
+        match waited {
+            Err((_, Ended::Interrupted)) => Err(Errno::EINTR),
+            Ok(_) | Err((_, Ended::TimedOut)) => Ok(true),
+        }
+    }
+}

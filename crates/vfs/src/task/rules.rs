@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Asking the rules of absent names what they say of a name; `mount` gives them to mounts.
+//!
+//! # Fields
+//! | field | written under | read under |
+//! |---|---|---|
+//! | `mflag::ABSENT` | the mount's change, with the topology lock | a sample of its life |
+//! | rules, and where they begin | topology lock | a section |
+//!
+//! # Rules
+//! R1. Rules are there before the flag is set, and stay until it is gone: who sees the flag finds
+//!     rules, or finds that they have just been taken away.
+//! R2. Where rules begin is pinned for as long as the mount has them.
+//! R3. Where a directory is counts only if no directory moved while it was looked for.
+
+use super::Core;
+use crate::absent::{AbsentRules, Hidden};
+use crate::dcache::Dcache;
+use crate::object::{MountData, dflag, mflag};
+use openpath_abi::Errno;
+use openpath_sync::rcu::Guard;
+
+/// What rules say of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Says {
+    /// Nothing.
+    Nothing,
+    /// It is absent; making it is refused with this.
+    Absent(Errno),
+    /// Directories moved while it was looked where this one is.
+    Moved,
+}
+
+impl Core {
+    /// What the rules of the mount at `index` say of `name` in the directory `dir`; something holds
+    /// both.
+    pub(crate) fn absent(
+        &self,
+        index: u32,
+        mount: &MountData,
+        dir: u32,
+        name: &[u8],
+    ) -> Option<Errno> {
+        let word = self.vfs.mounts.at(index).word();
+        loop {
+            let was = word.sample_steady();
+            if !was.has(mflag::ABSENT) {
+                return None;
+            }
+            let says = self.ask_rules(&self.reader.enter(), mount, dir, name);
+            // Where rules begin that were replaced meanwhile may be something else by now.
+            match says {
+                Says::Nothing if word.still(was) => return None,
+                Says::Absent(errno) if word.still(was) => return Some(errno),
+                _ => openpath_sync::relax(),
+            }
+        }
+    }
+
+    /// As [`Core::absent`], in a section and without waiting; if nothing holds `dir`, the answer
+    /// counts if it is then still what it was.
+    pub(crate) fn ask_rules(
+        &self,
+        section: &Guard<'_>,
+        mount: &MountData,
+        dir: u32,
+        name: &[u8],
+    ) -> Says {
+        let Some(Hidden { rules, anchor }) = mount.hidden.read(section) else {
+            return Says::Nothing;
+        };
+        // What no name can be is an error of its own.
+        if name.len() > mount.sb.options().name_max {
+            return Says::Nothing;
+        }
+        if rules.means_name(name) {
+            return Says::Absent(rules.errno());
+        }
+        if !rules.may_mean(name) {
+            return Says::Nothing;
+        }
+        let moves = self.vfs.renames.sample();
+        let place = place_below(&self.vfs.dcache, dir, *anchor);
+        // R3.
+        if moves.busy() || !self.vfs.renames.still(moves) {
+            return Says::Moved;
+        }
+        match place {
+            None => Says::Moved,
+            Some(Some(dirs)) if rules.means_at(&dirs, name) => Says::Absent(rules.errno()),
+            Some(_) => Says::Nothing,
+        }
+    }
+
+    /// Whether the rules of the mount at `index` let the directory `name` of `from` become that of
+    /// `to` with the name `new`; something holds both, and no directory moves with their names
+    /// locked but for those above.
+    ///
+    /// Every move by itself changes nothing of what is meant, so the places where several are at
+    /// one moment need not be one place.
+    pub(crate) fn let_move(
+        &self,
+        index: u32,
+        mount: &MountData,
+        (from, name): (u32, &[u8]),
+        (to, new): (u32, &[u8]),
+    ) -> bool {
+        let rules = |dir| self.rules_in(index, mount, dir);
+        let (Some(old), Some(target)) = (rules(from), rules(to)) else {
+            return true;
+        };
+        match (old.dirs, target.dirs) {
+            (Some(mut old_dirs), Some(mut new_dirs)) => {
+                old_dirs.push(name.to_vec());
+                new_dirs.push(new.to_vec());
+                old.rules.let_move(&old_dirs, &new_dirs)
+            }
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the rules of the mount at `index` have `name` stay in the directory `dir`; something
+    /// holds both, with the names of the directory locked.
+    pub(crate) fn has_to_stay(&self, index: u32, mount: &MountData, dir: u32, name: &[u8]) -> bool {
+        let may = {
+            let section = self.reader.enter();
+            let hidden = mount.hidden.read(&section);
+            hidden.is_some_and(|Hidden { rules, .. }| rules.may_stay(name))
+        };
+        may && self
+            .rules_in(index, mount, dir)
+            .is_some_and(|rules| rules.keep(name))
+    }
+
+    /// The rules of a mount for one directory, for who asks about many names.
+    pub(crate) fn rules_in(&self, index: u32, mount: &MountData, dir: u32) -> Option<RulesIn> {
+        let word = self.vfs.mounts.at(index).word();
+        let section = self.reader.enter();
+        loop {
+            let was = word.sample_steady();
+            if !was.has(mflag::ABSENT) {
+                return None;
+            }
+            let Hidden { rules, anchor } = mount.hidden.read(&section)?;
+            let moves = self.vfs.renames.sample();
+            let place = place_below(&self.vfs.dcache, dir, *anchor);
+            if !moves.busy()
+                && self.vfs.renames.still(moves)
+                && word.still(was)
+                && let Some(dirs) = place
+            {
+                let rules = rules.clone();
+                return Some(RulesIn { rules, dirs });
+            }
+            openpath_sync::relax();
+        }
+    }
+}
+
+/// Rules, and where a directory was at one moment.
+pub(crate) struct RulesIn {
+    rules: AbsentRules,
+    /// The names that lead to it; `None` if it is not below where the rules begin.
+    dirs: Option<Vec<Vec<u8>>>,
+}
+
+impl RulesIn {
+    /// Whether the name is absent there.
+    pub(crate) fn hide(&self, name: &[u8]) -> bool {
+        let at = |dirs: &Vec<Vec<u8>>| self.rules.means_at(dirs, name);
+        self.rules.means_name(name) || self.dirs.as_ref().is_some_and(at)
+    }
+
+    /// Whether the name stays there.
+    fn keep(&self, name: &[u8]) -> bool {
+        let at = |dirs: &Vec<Vec<u8>>| self.rules.stays_at(dirs, name);
+        self.dirs.as_ref().is_some_and(at)
+    }
+}
+
+/// The names that lead from `anchor` down to `dir`; `Some(None)` if it is not below, `None` if an
+/// entry changed meanwhile.
+fn place_below(dcache: &Dcache, dir: u32, anchor: u32) -> Option<Option<Vec<Vec<u8>>>> {
+    let mut names = Vec::new();
+    let mut at = dir;
+    while at != anchor {
+        if dcache.at(at).word().sample().has(dflag::ROOT) {
+            return Some(None);
+        }
+        let (name, parent) = dcache.name_of(at)?;
+        if parent == at {
+            return Some(None);
+        }
+        names.push(name);
+        at = parent;
+    }
+    names.reverse();
+    Some(Some(names))
+}

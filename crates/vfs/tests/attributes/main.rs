@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Attributes of files: stat, owners and modes, times, extended attributes, access control lists.
+
+#![forbid(unsafe_code)]
+
+#[path = "../support/world.rs"]
+mod world;
+
+mod acls;
+mod change;
+mod stat;
+mod times;
+mod xattr;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random scripts of processes that take leases and open files, ours beside the running kernel's:
+//! each answer, who waits and who goes on, who is signalled, and what leases there are after each.
+//!
+//! `OPENPATH_LOCKS_SCRIPTS` says how many scripts, 40 by default.
+
+use crate::processes::{Agents, ask, host, next, one_of, ours, settle};
+use openpath_vfs::Tuning;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const PROCESSES: &str = "abc";
+
+fn scripts() -> u64 {
+    let wanted = std::env::var("OPENPATH_LOCKS_SCRIPTS");
+    wanted.map_or(40, |n| n.parse().expect("a number"))
+}
+
+/// One call; `h` is another name of `f`.
+fn step(seed: &mut u64, waits: bool) -> String {
+    let name = one_of(seed, &["x", "y"]);
+    match next(seed) % 20 {
+        0..6 => {
+            let kind = one_of(seed, &["r", "r", "r", "w", "w", "u"]);
+            format!("setlease {name} {kind}")
+        }
+        6 => format!("getlease {name}"),
+        7..12 => format!("close {name}"),
+        12 => match waits {
+            true => format!(
+                "truncatew {} {}",
+                one_of(seed, &["f", "g", "h"]),
+                next(seed) % 9
+            ),
+            false => format!("ftruncate {name} {}", next(seed) % 9),
+        },
+        13 => format!("getown {name}"),
+        14 => format!("reopen {name} x r-nb"),
+        _ => {
+            let file = one_of(seed, &["f", "f", "g", "h"]);
+            let mode = one_of(
+                seed,
+                &["r", "r", "r", "w", "rw", "r-trunc", "w-creat", "path", "3"],
+            );
+            match waits {
+                true => format!("openw {name} {file} {mode}"),
+                false => format!("open {name} {file} {mode}-nb"),
+            }
+        }
+    }
+}
+
+/// What a script goes through to be the same for both: descriptors are replaced only by closing.
+fn prepared(step: &str) -> Vec<String> {
+    let words: Vec<&str> = step.split(' ').collect();
+    match words[0] {
+        "open" | "openw" => vec![format!("close {}", words[1]), step.to_owned()],
+        "reopen" => vec!["close y".to_owned(), step.replace("reopen x", "reopen y")],
+        _ => vec![step.to_owned()],
+    }
+}
+
+/// Plays a script: what was said by whom after each step, with what is held then.
+fn play(agents: &mut dyn Agents, seed: u64, patience: Duration) -> Vec<String> {
+    assert_eq!(ask(agents, "a1", "link f h"), "0");
+    assert_eq!(ask(agents, "a1", "open x f r"), "0");
+    let (mut seed, mut waiting, mut told) = (seed, BTreeSet::new(), Vec::new());
+    for _ in 0..40 {
+        let who = format!("{}1", one_of(&mut seed, &["a", "b", "c"]));
+        if next(&mut seed).is_multiple_of(4) && !waiting.contains("a1") {
+            // Else there would be few leases to wait for.
+            let (said, others) = settle(agents, &mut waiting, "a1", "setlease x w", patience);
+            told.push(format!("a1 setlease x w = {said} {others:?}"));
+        }
+        let (waits, interrupts) = (
+            next(&mut seed).is_multiple_of(2),
+            next(&mut seed).is_multiple_of(4),
+        );
+        for step in prepared(&step(&mut seed, waits)) {
+            let step = match (waiting.contains(&who), interrupts) {
+                (true, true) => "interrupt".to_owned(),
+                (true, false) => continue,
+                (false, _) => step,
+            };
+            let (said, others) = settle(agents, &mut waiting, &who, &step, patience);
+            let mut line = format!("{who} {step} = {said} {others:?}");
+            // One of them is always free to look.
+            for looker in ["a1", "b1", "c1"] {
+                if !waiting.contains(looker) {
+                    for what in ["signals", "locks"] {
+                        let (seen, late) = settle(agents, &mut waiting, looker, what, patience);
+                        line += &format!("\n    {looker} {what}: {seen} {late:?}");
+                    }
+                }
+            }
+            told.push(line);
+        }
+    }
+    told
+}
+
+#[test]
+fn answers_waits_and_signals_are_those_of_the_kernel() {
+    let (mut steps, mut waits) = (0, 0);
+    for script in 0..scripts() {
+        let seed = script * 15_485_863 + 1;
+        let mut tuning = Tuning::default();
+        tuning.lock_context_flag = script % 2 == 0;
+        let mut patience = Duration::from_millis(10);
+        loop {
+            let mut kernel = host::Host::new(PROCESSES);
+            let theirs = play(&mut kernel, seed, patience);
+            drop(kernel);
+            let mut agents = ours::Ours::new(PROCESSES, 1, tuning);
+            let own = play(&mut agents, seed, patience);
+            agents.end();
+            if theirs == own {
+                steps += own.len();
+                waits += own.iter().filter(|told| told.contains("= waits")).count();
+                break;
+            }
+            patience *= 4;
+            assert!(
+                patience < Duration::from_secs(1),
+                "script {script}, the kernel {theirs:#?}\nours {own:#?}"
+            );
+        }
+    }
+    assert!(waits * 100 > steps, "{waits} of {steps} steps waited");
+}

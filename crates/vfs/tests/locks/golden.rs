@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What processes that lock files are told, call by call, is what the kernel told them:
+//! `conformance/locks`. And the kernel still says so.
+
+use crate::processes::{Agents, host, ours, settle};
+use openpath_vfs::Tuning;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Cases that differ, each with its reason. One that does not differ any more is an error too.
+const DIFFER: &[(&str, &str)] = &[];
+
+/// The processes that a case begins with.
+const PROCESSES: &str = "abc";
+
+/// A file of cases: each line as it is written, and the calls among them by the case they are of.
+struct Cases {
+    path: PathBuf,
+    lines: Vec<String>,
+}
+
+fn files() -> Vec<Cases> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/locks");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a case file");
+        let lines = text.lines().map(str::to_owned).collect();
+        Cases { path, lines }
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// The call of a line, without what is said to it.
+fn call(line: &str) -> &str {
+    line.split_once(" = ").map_or(line, |(call, _)| call)
+}
+
+/// Does the calls of a case; the lines as they should be written.
+fn play(agents: &mut dyn Agents, lines: &[String], patience: Duration) -> Vec<String> {
+    let mut waiting = BTreeSet::new();
+    let play = |line: &String| {
+        let call = call(line);
+        let (who, what) = call.split_once(' ').expect("who and what");
+        let (own, others) = settle(agents, &mut waiting, who, what, patience);
+        let mut said = format!("{call} = {own}");
+        for (who, what) in others {
+            write!(said, " | {who} {what}").expect("text");
+        }
+        said
+    };
+    lines.iter().map(play).collect()
+}
+
+/// Each case of a file: its name, and where its calls are.
+fn cases(file: &Cases) -> Vec<(String, core::ops::Range<usize>)> {
+    let mut cases: Vec<(String, core::ops::Range<usize>)> = Vec::new();
+    for (at, line) in file.lines.iter().enumerate() {
+        if let Some(name) = line.strip_prefix("case ") {
+            cases.push((name.to_owned(), at + 1..at + 1));
+        } else if !line.is_empty() && !line.starts_with('#') {
+            cases.last_mut().expect("a case before its calls").1.end = at + 1;
+        }
+    }
+    cases
+}
+
+/// Plays a case until it says what is written, with more and more patience; what it said last.
+fn tried(
+    lines: &[String],
+    mut agents: impl FnMut(&[String], Duration) -> Vec<String>,
+) -> Vec<String> {
+    let mut patience = Duration::from_millis(10);
+    loop {
+        let said = agents(lines, patience);
+        patience *= 4;
+        if said == lines || patience > Duration::from_secs(1) {
+            return said;
+        }
+    }
+}
+
+/// Plays all cases; those that went otherwise than written.
+fn differ(agents: &mut dyn FnMut(&[String], Duration) -> Vec<String>) -> (usize, Vec<String>) {
+    let (mut count, mut wrong) = (0, Vec::new());
+    for file in files() {
+        for (name, at) in cases(&file) {
+            let lines = &file.lines[at];
+            let said = tried(lines, &mut *agents);
+            count += lines.len();
+            let listed = DIFFER.iter().any(|(differs, _)| *differs == name);
+            if (said != lines) != listed {
+                let lines = lines.iter().zip(&said).filter(|(a, b)| a != b);
+                let lines: Vec<String> = lines.map(|(a, b)| format!("{a}\n  not {b}")).collect();
+                wrong.push(format!(
+                    "case {name}, listed: {listed}\n{}",
+                    lines.join("\n")
+                ));
+            }
+        }
+    }
+    (count, wrong)
+}
+
+fn of_ours(tuning: Tuning) -> impl FnMut(&[String], Duration) -> Vec<String> {
+    move |lines, patience| {
+        let mut agents = ours::Ours::new(PROCESSES, 2, tuning);
+        let said = play(&mut agents, lines, patience);
+        agents.end();
+        said
+    }
+}
+
+#[test]
+fn processes_that_lock_files_are_told_what_the_kernel_tells_them() {
+    let (count, wrong) = differ(&mut of_ours(Tuning::default()));
+    assert!(count > 250, "the case files are there");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn a_switch_changes_no_answer() {
+    let mut tuning = Tuning::default();
+    tuning.lock_context_flag = false;
+    let (_, wrong) = differ(&mut of_ours(tuning));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn the_kernel_says_what_is_written() {
+    if std::env::var_os("OPENPATH_LOCKS_RECORD").is_some() {
+        return record();
+    }
+    let mut kernel =
+        |lines: &[String], patience| play(&mut host::Host::new(PROCESSES), lines, patience);
+    let (_, wrong) = differ(&mut kernel);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Writes down what the kernel says.
+fn record() {
+    for mut file in files() {
+        for (_, at) in cases(&file) {
+            let patience = Duration::from_millis(150);
+            let said = play(
+                &mut host::Host::new(PROCESSES),
+                &file.lines[at.clone()],
+                patience,
+            );
+            file.lines.splice(at, said);
+        }
+        fs::write(&file.path, file.lines.join("\n") + "\n").expect("a case file");
+    }
+}

@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who waits for a lock without a thread, and who locks in the name of those behind a face.
+
+use crate::world::*;
+use openpath_abi::fcntl::*;
+use openpath_abi::lock::{F_RDLCK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN};
+use openpath_abi::{Errno, Flock};
+use openpath_vfs::{Fd, LockKind, LockWait, Task, TenantLimits, Vfs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Poll, Wake, Waker};
+use std::thread;
+
+const WRITE: Flock = Flock::new(F_WRLCK, 0, 10);
+const FREE: Flock = Flock::new(F_UNLCK, 0, 10);
+
+fn open(task: &Task) -> Fd {
+    task.open(b"/f", O_CREAT | O_RDWR, 0o666).expect("a file")
+}
+
+/// Two tasks with a file open, the first of which has it locked.
+fn pair(vfs: &Vfs) -> [(Task, Fd); 2] {
+    let pair = [root(vfs), root(vfs)].map(|task| {
+        let fd = open(&task);
+        (task, fd)
+    });
+    let (task, fd) = &pair[0];
+    task.fcntl_setlk(*fd, &WRITE).expect("a lock");
+    pair
+}
+
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn bell() -> (Arc<Bell>, Waker) {
+    let bell = Arc::<Bell>::default();
+    (Arc::clone(&bell), Waker::from(bell))
+}
+
+fn later(task: &Task, fd: Fd, ask: &Flock) -> LockWait {
+    let wait = task.fcntl_setlkw_later(fd, ask).expect("a place in line");
+    wait.expect("somebody is in the way")
+}
+
+fn locks(vfs: &Vfs) -> (usize, usize) {
+    let all = vfs.locks();
+    let waits = all.iter().filter(|lock| lock.waits).count();
+    (all.len() - waits, waits)
+}
+
+#[test]
+fn who_frees_a_lock_tells_who_waits_for_it_once() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let wait = later(&b, fb, &WRITE);
+    let (bell, waker) = bell();
+    assert_eq!(b.lock_wait(&wait, &waker), Poll::Pending);
+    assert_eq!(locks(&vfs), (1, 1));
+    let freed = thread::spawn(move || {
+        a.fcntl_setlk(fa, &FREE).expect("free");
+        a
+    });
+    let a = freed.join().expect("freed");
+    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(b.lock_wait(&wait, &waker), Poll::Ready(Ok(())));
+    assert_eq!(locks(&vfs), (1, 0));
+    drop(wait);
+    assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN), "it is kept");
+    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn who_waits_no_more_leaves_nothing() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let (bell, waker) = bell();
+    let wait = later(&b, fb, &WRITE);
+    assert!(b.lock_wait(&wait, &waker).is_pending());
+    assert_eq!(b.lock_end(&wait), None);
+    assert_eq!(locks(&vfs), (1, 0));
+    drop(wait);
+    let wait = later(&b, fb, &WRITE);
+    drop(wait);
+    assert_eq!(locks(&vfs), (1, 0));
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!((locks(&vfs), bell.0.load(Ordering::SeqCst)), ((0, 0), 0));
+}
+
+#[test]
+fn what_came_before_the_end_is_told_and_what_nobody_heard_of_is_freed() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let wait = later(&b, fb, &WRITE);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(b.lock_end(&wait), Some(Ok(())));
+    drop(wait);
+    assert_eq!(locks(&vfs), (1, 0));
+    let wait = later(&a, fa, &WRITE);
+    b.fcntl_setlk(fb, &FREE).expect("free");
+    assert_eq!(locks(&vfs), (1, 0));
+    drop(wait);
+    assert_eq!(locks(&vfs), (0, 0));
+}
+
+/// What is locked, by its owner's process, from where to where, and how.
+fn spans(vfs: &Vfs) -> Vec<(i32, i64, Option<i64>, LockKind)> {
+    let all = vfs.locks();
+    assert!(all.iter().all(|lock| !lock.waits), "{all:?}");
+    all.iter()
+        .map(|lock| (lock.pid, lock.start, lock.end, lock.kind))
+        .collect()
+}
+
+#[test]
+fn who_drops_a_grant_keeps_what_it_had() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    let read = Flock::new(F_RDLCK, 0, 100);
+    a.fcntl_setlk(fa, &read).expect("a lock");
+    b.fcntl_setlk(fb, &read).expect("a lock beside it");
+    let wait = later(&b, fb, &Flock::new(F_WRLCK, 50, 10));
+    a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
+    assert_eq!(
+        a.fcntl_setlk(fa, &Flock::new(F_RDLCK, 50, 1)),
+        Err(Errno::EAGAIN)
+    );
+    a.fcntl_setlk(fa, &Flock::new(F_RDLCK, 0, 50))
+        .expect("beside the claim");
+    drop(wait);
+    a.fcntl_setlk(fa, &Flock::new(F_RDLCK, 50, 1))
+        .expect("nobody claims it");
+    a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
+    assert_eq!(spans(&vfs), [(b.pid(), 0, Some(99), LockKind::Read)]);
+}
+
+#[test]
+fn who_drops_a_grant_keeps_what_another_thread_got_meanwhile() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let wait = later(&b, fb, &WRITE);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    let thread = b.clone_files().expect("a thread");
+    thread.fcntl_setlk(fb, &WRITE).expect("its own table's");
+    drop(wait);
+    assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN));
+    // Heard of after somebody unlocked what was locked: it is a lock again.
+    thread.fcntl_setlk(fb, &FREE).expect("free");
+    a.fcntl_setlk(fa, &WRITE).expect("a lock");
+    let wait = later(&b, fb, &WRITE);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    thread.fcntl_setlk(fb, &FREE).expect("nothing");
+    assert_eq!(b.lock_end(&wait), Some(Ok(())));
+    assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn a_grant_ends_with_its_table_or_its_face_though_nobody_heard_of_it() {
+    for by_face in [false, true] {
+        let vfs = world();
+        let [(a, fa), (b, fb)] = pair(&vfs);
+        let face = b.lock_face();
+        let wait = match by_face {
+            true => face.setlkw(&b, fb, 1, &WRITE),
+            false => b.fcntl_setlkw_later(fb, &WRITE),
+        };
+        let wait = wait.expect("a place in line").expect("in the way");
+        a.fcntl_setlk(fa, &FREE).expect("free");
+        let next = later(&a, fa, &WRITE);
+        if by_face {
+            drop(face);
+        } else {
+            b.close(fb).expect("closed");
+        }
+        assert_eq!(a.lock_end(&next), Some(Ok(())), "it goes on at once");
+        let told = match by_face {
+            true => wait.poll(Waker::noop()),
+            false => b.lock_wait(&wait, Waker::noop()),
+        };
+        assert_eq!(told, Poll::Ready(Err(Errno::EBADF)));
+        drop(wait);
+        assert_eq!(locks(&vfs), (1, 0));
+    }
+}
+
+#[test]
+fn who_hears_late_of_a_lock_by_what_it_closed_keeps_its_others() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let wait = later(&b, fb, &WRITE);
+    b.close(fb).expect("closed");
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    let again = open(&b);
+    assert_eq!(again, fb, "another open file at the same place");
+    b.fcntl_setlk(again, &WRITE).expect("a lock");
+    for _ in 0..2 {
+        let told = b.lock_wait(&wait, Waker::noop());
+        assert_eq!(told, Poll::Ready(Err(Errno::EBADF)));
+    }
+    drop(wait);
+    assert_eq!(locks(&vfs), (1, 0), "the one that was set after");
+}
+
+#[test]
+fn who_heard_of_a_lock_may_ask_again_after_its_close() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let wait = later(&b, fb, &WRITE);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(b.lock_wait(&wait, Waker::noop()), Poll::Ready(Ok(())));
+    b.close(fb).expect("closed");
+    assert_eq!(open(&b), fb);
+    b.fcntl_setlk(fb, &WRITE).expect("a lock");
+    let _told = b.lock_wait(&wait, Waker::noop());
+    drop(wait);
+    assert_eq!(a.fcntl_setlk(fa, &WRITE), Err(Errno::EAGAIN), "a later one");
+}
+
+#[test]
+fn a_lock_of_a_whole_file_that_is_granted_and_dropped_is_nobodys() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    for fd in [(&a, fa), (&b, fb)] {
+        fd.0.flock(fd.1, LOCK_SH).expect("beside the other");
+    }
+    let wait = b.flock_later(fb, LOCK_EX).expect("a place");
+    let wait = wait.expect("in the way");
+    a.flock(fa, LOCK_UN).expect("free");
+    assert_eq!(a.flock(fa, LOCK_SH | LOCK_NB), Err(Errno::EAGAIN));
+    drop(wait);
+    a.flock(fa, LOCK_EX | LOCK_NB)
+        .expect("the old one went first");
+}
+
+#[test]
+fn who_drops_a_grant_lets_the_next_in_line_go_on() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let c = root(&vfs);
+    let fc = open(&c);
+    let (first, second) = (later(&b, fb, &WRITE), later(&c, fc, &WRITE));
+    let (bell, waker) = bell();
+    assert!(c.lock_wait(&second, &waker).is_pending());
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(bell.0.load(Ordering::SeqCst), 0, "the first claims it");
+    drop(first);
+    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(c.lock_wait(&second, &waker), Poll::Ready(Ok(())));
+    assert_eq!(locks(&vfs), (1, 0));
+}
+
+#[test]
+fn a_grant_that_joins_locks_is_dropped_when_there_may_be_no_more() {
+    let vfs = world();
+    let tenant = vfs.tenant(TenantLimits {
+        locks_max: 3,
+        ..TenantLimits::default()
+    });
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
+    a.fcntl_setlk(fa, &Flock::new(F_WRLCK, 10, 10))
+        .expect("a lock");
+    b.set_tenant(&tenant).expect("a tenant of this Vfs");
+    for start in [0, 20] {
+        b.fcntl_setlk(fb, &Flock::new(F_WRLCK, start, 10))
+            .expect("a lock");
+    }
+    let wait = later(&b, fb, &Flock::new(F_WRLCK, 10, 10));
+    a.fcntl_setlk(fa, &Flock::new(F_UNLCK, 0, 0)).expect("free");
+    assert_eq!(tenant.stats().locks, 3);
+    drop(wait);
+    assert_eq!(tenant.stats().locks, 2);
+    let own = |start| (b.pid(), start, Some(start + 9), LockKind::Write);
+    assert_eq!(spans(&vfs), [own(0), own(20)]);
+}
+
+#[test]
+fn what_was_paid_pays_beside_other_locks_of_the_owner() {
+    let vfs = world();
+    let tenant = vfs.tenant(TenantLimits {
+        locks_max: 2,
+        ..TenantLimits::default()
+    });
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    b.set_tenant(&tenant).expect("a tenant of this Vfs");
+    b.fcntl_setlk(fb, &Flock::new(F_WRLCK, 20, 10))
+        .expect("a lock");
+    let wait = later(&b, fb, &WRITE);
+    assert_eq!(tenant.stats().locks, 2);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(b.lock_end(&wait), Some(Ok(())));
+    assert_eq!((tenant.stats().locks, locks(&vfs)), (2, (2, 0)));
+}
+
+#[test]
+fn a_grant_that_takes_more_locks_than_there_may_be_is_refused_when_heard() {
+    let vfs = world();
+    let tenant = vfs.tenant(TenantLimits {
+        locks_max: 2,
+        ..TenantLimits::default()
+    });
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let read = |start, len| Flock::new(F_RDLCK, start, len);
+    a.fcntl_setlk(fa, &read(0, 10)).expect("a lock");
+    b.set_tenant(&tenant).expect("a tenant of this Vfs");
+    b.fcntl_setlk(fb, &read(0, 100)).expect("a lock");
+    // One lock would become three.
+    let wait = later(&b, fb, &Flock::new(F_WRLCK, 5, 1));
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    for _ in 0..2 {
+        assert_eq!(
+            b.lock_wait(&wait, Waker::noop()),
+            Poll::Ready(Err(Errno::ENOLCK))
+        );
+    }
+    a.fcntl_setlk(fa, &read(5, 1)).expect("nobody claims it");
+    assert_eq!(tenant.stats().locks, 1);
+    drop(wait);
+    let its = (b.pid(), 0, Some(99), LockKind::Read);
+    assert!(spans(&vfs).contains(&its));
+}
+
+#[test]
+fn a_lock_that_is_granted_after_the_close_ends() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    for heard in [true, false] {
+        let wait = later(&b, fb, &WRITE);
+        b.close(fb).expect("closed");
+        a.fcntl_setlk(fa, &FREE).expect("free");
+        if heard {
+            let told = b.lock_wait(&wait, Waker::noop());
+            assert_eq!(told, Poll::Ready(Err(Errno::EBADF)));
+        }
+        drop(wait);
+        assert_eq!(locks(&vfs), (0, 0));
+        assert_eq!(open(&b), fb);
+        a.fcntl_setlk(fa, &WRITE).expect("a lock");
+    }
+}
+
+#[test]
+fn a_lock_that_is_granted_to_a_table_that_was_left_ends() {
+    for looks in [false, true] {
+        let vfs = world();
+        let [(a, fa), (b, fb)] = pair(&vfs);
+        let other = b.clone_files().expect("a thread");
+        let wait = later(&b, fb, &WRITE);
+        // The table asked for dies with the other thread.
+        b.unshare_files().expect("a table of its own");
+        drop(other);
+        a.fcntl_setlk(fa, &FREE).expect("free");
+        if looks {
+            assert_eq!(wait.poll(Waker::noop()), Poll::Ready(Ok(())), "a look only");
+        } else {
+            let told = b.lock_wait(&wait, Waker::noop());
+            assert_eq!(told, Poll::Ready(Err(Errno::EBADF)));
+        }
+        drop(wait);
+        assert_eq!(locks(&vfs), (0, 0));
+    }
+}
+
+#[test]
+fn what_was_paid_for_a_wait_pays_for_the_lock() {
+    let vfs = world();
+    let tenant = vfs.tenant(TenantLimits {
+        locks_max: 1,
+        ..TenantLimits::default()
+    });
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    b.set_tenant(&tenant).expect("a tenant of this Vfs");
+    let wait = later(&b, fb, &WRITE);
+    assert_eq!(tenant.stats().locks, 1);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(tenant.stats().locks, 1, "never less");
+    assert_eq!(b.lock_wait(&wait, Waker::noop()), Poll::Ready(Ok(())));
+    drop(wait);
+    assert_eq!((tenant.stats().locks, locks(&vfs)), (1, (1, 0)));
+    b.close(fb).expect("closed");
+    assert_eq!(tenant.stats().locks, 0);
+}
+
+#[test]
+fn what_is_granted_after_a_face_is_gone_ends_with_who_waited() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let face = b.lock_face();
+    let wait = face.setlkw(&b, fb, 1, &WRITE).expect("a place in line");
+    let wait = wait.expect("somebody is in the way");
+    drop(face);
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(
+        wait.poll(Waker::noop()),
+        Poll::Ready(Ok(())),
+        "and heard of"
+    );
+    drop(wait);
+    assert_eq!(locks(&vfs), (0, 0));
+}
+
+#[test]
+fn a_circle_is_refused_however_its_members_wait() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let second = |kind| Flock::new(kind, 10, 10);
+    b.fcntl_setlk(fb, &second(F_WRLCK)).expect("a lock");
+    let wait = later(&b, fb, &WRITE);
+    let closes = a.fcntl_setlkw_later(fa, &second(F_WRLCK));
+    assert_eq!(closes.map(|_| ()), Err(Errno::EDEADLK));
+    assert_eq!(a.fcntl_setlkw(fa, &second(F_WRLCK)), Err(Errno::EDEADLK));
+    drop(wait);
+    let wait = later(&a, fa, &second(F_WRLCK));
+    b.fcntl_setlk(fb, &second(F_UNLCK)).expect("free");
+    assert_eq!(a.lock_end(&wait), Some(Ok(())));
+}
+
+#[test]
+fn open_files_wait_without_a_thread_too() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let wait = b.ofd_setlkw_later(fb, &WRITE).expect("a place");
+    let wait = wait.expect("in the way");
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(wait.end(), Some(Ok(())));
+    a.flock(fa, LOCK_SH).expect("a lock");
+    assert!(b.flock_later(fb, LOCK_SH).expect("beside it").is_none());
+    let nb = b.flock_later(fb, LOCK_EX | LOCK_NB);
+    assert_eq!(nb.map(|_| ()), Err(Errno::EAGAIN));
+    let wait = b
+        .flock_later(fb, LOCK_EX)
+        .expect("a place")
+        .expect("in the way");
+    a.flock(fa, LOCK_UN).expect("free");
+    assert_eq!(wait.end(), Some(Ok(())));
+    assert_eq!(a.flock(fa, LOCK_SH | LOCK_NB), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn who_waits_costs_a_lock_until_it_has_its_own() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    b.set_tenant(&vfs.tenant(TenantLimits {
+        locks_max: 1,
+        ..TenantLimits::default()
+    }))
+    .expect("a tenant of this Vfs");
+    let wait = later(&b, fb, &WRITE);
+    let second = b.fcntl_setlkw_later(fb, &WRITE);
+    assert_eq!(second.map(|_| ()), Err(Errno::ENOLCK));
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(b.lock_end(&wait), Some(Ok(())), "the last that it may have");
+    drop(wait);
+    b.fcntl_setlk(fb, &FREE).expect("free");
+    a.fcntl_setlk(fa, &WRITE).expect("a lock");
+    for _ in 0..3 {
+        drop(later(&b, fb, &WRITE));
+    }
+}
+
+#[test]
+fn who_panics_when_told_harms_nobody() {
+    struct Fails;
+    impl Wake for Fails {
+        fn wake(self: Arc<Self>) {
+            panic!("a host's own");
+        }
+    }
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let c = root(&vfs);
+    let fc = open(&c);
+    let read = Flock::new(F_RDLCK, 0, 10);
+    let first = later(&b, fb, &read);
+    let fails = Waker::from(Arc::new(Fails));
+    assert!(b.lock_wait(&first, &fails).is_pending());
+    let (bell, waker) = bell();
+    let second = later(&c, fc, &read);
+    assert!(c.lock_wait(&second, &waker).is_pending());
+    a.fcntl_setlk(fa, &FREE).expect("free");
+    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(locks(&vfs), (2, 0));
+}
+
+#[test]
+fn owners_behind_a_face_lock_beside_tables_and_end_with_it() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let (face, other) = (b.lock_face(), b.lock_face());
+    let by = |pid, ask: &Flock| Flock { pid, ..*ask };
+    assert_eq!(face.setlk(&b, fb, 1, &WRITE), Err(Errno::EAGAIN));
+    let seen = face.getlk(&b, fb, 1, &WRITE).expect("a look");
+    assert_eq!((seen.kind, seen.pid), (F_WRLCK, a.pid()));
+    let wait = face.setlkw(&b, fb, 1, &by(77, &WRITE)).expect("a place");
+    let wait = wait.expect("in the way");
+    a.close(fa).expect("closed");
+    assert_eq!(wait.end(), Some(Ok(())));
+    let fa = open(&a);
+    let seen = a.fcntl_getlk(fa, &WRITE).expect("a look");
+    assert_eq!((seen.kind, seen.pid), (F_WRLCK, 77));
+    // The same number of another face, and another of the same, are others.
+    assert_eq!(other.setlk(&b, fb, 1, &WRITE), Err(Errno::EAGAIN));
+    assert_eq!(face.setlk(&b, fb, 2, &WRITE), Err(Errno::EAGAIN));
+    face.setlk(&b, fb, 1, &WRITE).expect("its own");
+    // A close in the server's table is none behind the face.
+    b.close(b.dup(fb).expect("a duplicate")).expect("closed");
+    assert_eq!(locks(&vfs), (1, 0));
+    face.end(&b, fb, 2).expect("nothing");
+    assert_eq!(locks(&vfs), (1, 0));
+    face.end(&b, fb, 1).expect("freed");
+    assert_eq!(locks(&vfs), (0, 0));
+    face.setlk(&b, fb, 1, &WRITE).expect("a lock");
+    other
+        .setlk(&b, fb, 1, &Flock::new(F_WRLCK, 20, 1))
+        .expect("a lock");
+    let wait = later(&a, fa, &WRITE);
+    drop(face);
+    assert_eq!(a.lock_end(&wait), Some(Ok(())));
+    assert_eq!(
+        locks(&vfs),
+        (2, 0),
+        "the other face's, and the one that was waited for"
+    );
+}
+
+#[test]
+fn a_circle_through_a_face_is_refused() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    let face = b.lock_face();
+    let second = Flock::new(F_WRLCK, 10, 10);
+    face.setlk(&b, fb, 1, &second).expect("a lock");
+    let wait = face.setlkw(&b, fb, 1, &WRITE).expect("a place");
+    assert_eq!(a.fcntl_setlkw(fa, &second), Err(Errno::EDEADLK));
+    drop(wait);
+}
+
+#[test]
+fn a_report_tells_who_keeps_whom_waiting() {
+    let vfs = world();
+    let [(a, fa), (b, fb)] = pair(&vfs);
+    a.flock(fa, LOCK_EX).expect("a lock");
+    a.fcntl_setlk(fa, &Flock::new(F_RDLCK, 20, 10))
+        .expect("a lock");
+    let wait = later(&b, fb, &Flock::new(F_WRLCK, 5, 20));
+    let all = vfs.locks();
+    let waits: Vec<_> = all.iter().filter(|lock| lock.waits).collect();
+    let [waiting] = waits[..] else {
+        panic!("one waits: {all:?}")
+    };
+    let keeps: Vec<_> = all.iter().filter(|lock| lock.keeps(waiting)).collect();
+    assert_eq!(
+        keeps.iter().map(|lock| lock.start).collect::<Vec<_>>(),
+        [0, 20]
+    );
+    assert!(keeps.iter().all(|lock| lock.pid == a.pid()));
+    drop(wait);
+}

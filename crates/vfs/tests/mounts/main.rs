@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mounts: the calls, namespaces, cached paths through them, and rules of absent names.
+
+#![forbid(unsafe_code)]
+
+#[path = "../support/tasks.rs"]
+mod tasks;
+#[path = "../support/world.rs"]
+mod world;
+
+mod absent;
+mod calls;
+mod namespaces;
+mod paths;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opening once more what is open, and extended attributes of it: as Linux 6.18 answered of
+//! `/proc/self/fd/N` and of the calls with `at` on a tmpfs.
+
+use crate::world::*;
+use openpath_abi::fcntl::*;
+use openpath_abi::{Errno, mode};
+use openpath_vfs::Task;
+
+fn place(task: &Task, path: &[u8]) -> i32 {
+    task.open(path, O_PATH | O_NOFOLLOW, 0).expect("a place")
+}
+
+#[test]
+fn a_place_is_opened_by_what_is_allowed_now() {
+    let vfs = world();
+    let (root, user) = (root(&vfs), user(&vfs, 1000, &[], &[]));
+    root.touch("/f", 0o600, (1000, 1000));
+    let fd = place(&user, b"/f");
+    let open = user.reopen(fd, O_RDWR).expect("the owner may");
+    assert_eq!(user.write(open, b"text"), Ok(4));
+    root.chmod(b"/f", 0o000).expect("changed");
+    assert_eq!(user.reopen(fd, O_RDONLY), Err(Errno::EACCES));
+    assert_eq!(user.reopen(fd, O_PATH).map(|_| ()), Ok(()));
+    // Each is an open file of its own.
+    root.chmod(b"/f", 0o600).expect("changed");
+    let again = user.reopen(open, O_RDONLY).expect("opened");
+    let mut buf = [0; 8];
+    assert_eq!(user.read(again, &mut buf), Ok(4));
+    assert_eq!(user.read(open, &mut buf), Ok(0));
+    assert_eq!(user.reopen(BAD, O_RDONLY), Err(Errno::EBADF));
+}
+
+#[test]
+fn what_has_no_name_is_opened_all_the_same() {
+    let vfs = world();
+    let task = root(&vfs);
+    task.touch("/f", 0o644, (0, 0));
+    let fd = place(&task, b"/f");
+    let open = task.reopen(fd, O_WRONLY).expect("opened");
+    assert_eq!(task.write(open, b"gone"), Ok(4));
+    task.close(open).expect("closed");
+    task.unlink(b"/f").expect("removed");
+    let open = task.reopen(fd, O_RDWR).expect("opened");
+    let mut buf = [0; 8];
+    assert_eq!(task.read(open, &mut buf), Ok(4));
+    let cut = task.reopen(fd, O_WRONLY | O_TRUNC).expect("cut");
+    assert_eq!(task.fstat(cut).map(|s| (s.size, s.nlink)), Ok((0, 0)));
+    task.dir("/d", 0o755, (0, 0));
+    let dir = place(&task, b"/d");
+    task.rmdir(b"/d").expect("removed");
+    let open = task.reopen(dir, O_RDONLY | O_DIRECTORY).expect("opened");
+    assert_eq!(task.getdents64(open, 4096), Err(Errno::ENOENT));
+    assert_eq!(
+        task.reopen(cut, O_RDONLY | O_DIRECTORY),
+        Err(Errno::ENOTDIR)
+    );
+}
+
+#[test]
+fn links_and_sockets_cannot_be_opened_so() {
+    let vfs = world();
+    let task = root(&vfs);
+    task.link_to("/l", "f");
+    task.node("/s", mode::S_IFSOCK | 0o644, 0);
+    let (link, socket) = (place(&task, b"/l"), place(&task, b"/s"));
+    assert_eq!(task.reopen(link, O_RDONLY), Err(Errno::ELOOP));
+    assert_eq!(task.reopen(socket, O_RDONLY), Err(Errno::ENXIO));
+}
+
+#[test]
+fn a_place_has_extended_attributes() {
+    let vfs = world();
+    let task = root(&vfs);
+    task.touch("/f", 0o644, (0, 0));
+    task.link_to("/l", "f");
+    let (file, link) = (place(&task, b"/f"), place(&task, b"/l"));
+    let (empty, name) = (AT_EMPTY_PATH, b"trusted.n".as_slice());
+    assert_eq!(task.fsetxattr(file, name, b"1", 0), Err(Errno::EBADF));
+    assert_eq!(task.setxattrat(file, b"", empty, name, b"1", 0), Ok(()));
+    assert_eq!(task.setxattrat(link, b"", empty, name, b"22", 0), Ok(()));
+    assert_eq!(task.getxattrat(file, b"", empty, name), Ok(b"1".to_vec()));
+    assert_eq!(task.lgetxattr(b"/l", name), Ok(b"22".to_vec()));
+    let root = place(&task, b"/");
+    let by = |flags| task.getxattrat(root, b"l", flags, name);
+    assert_eq!(by(0), Ok(b"1".to_vec()));
+    assert_eq!(by(AT_SYMLINK_NOFOLLOW), Ok(b"22".to_vec()));
+    assert_eq!(by(AT_SYMLINK_FOLLOW), Err(Errno::EINVAL));
+    assert_eq!(task.getxattrat(file, b"", 0, name), Err(Errno::ENOENT));
+    assert_eq!(
+        task.listxattrat(link, b"", empty),
+        Ok(b"trusted.n\0".to_vec())
+    );
+    assert_eq!(task.removexattrat(link, b"", empty, name), Ok(()));
+    assert_eq!(task.listxattrat(link, b"", empty), Ok(Vec::new()));
+    assert_eq!(
+        task.removexattrat(link, b"", empty, name),
+        Err(Errno::ENODATA)
+    );
+}

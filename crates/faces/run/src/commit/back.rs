@@ -32,6 +32,9 @@ const ATTRS: &str = "user.overlay.attrs";
 impl Carry<'_> {
     /// Goes back from a state until the commit is undone, and forgotten.
     pub(crate) fn back(&mut self, state: State) -> Result<(), Refusal> {
+        if state != State::Preparing {
+            self.hold_disks()?;
+        }
         if state == State::Done {
             self.begin_undo()?;
         } else {

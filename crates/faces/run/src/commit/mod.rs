@@ -30,6 +30,7 @@ mod carry;
 mod choice;
 mod copy;
 mod cut;
+mod disks;
 mod draft;
 mod facts;
 mod held;

@@ -337,6 +337,9 @@ fn line(told: &Told) -> String {
 fn remedy(told: &Told) -> &'static str {
     let in_view = |both: &&Both| both.conflict.in_view;
     let by_view = told.conflicts.iter().filter(in_view).count();
+    if told.conflicts.iter().any(|both| both.conflict.unseen) {
+        return "move away what the view never saw, which `--force` does not remove either";
+    }
     match (told.done, told.of_undo) {
         ("not aborted", true) => {
             "copy your versions elsewhere, then `--abort --force` finishes the undo over them"

@@ -32,6 +32,9 @@ const ATTRS: &str = "user.overlay.attrs";
 impl Carry<'_> {
     /// Goes back from a state until the commit is undone, and forgotten.
     pub(crate) fn back(&mut self, state: State) -> Result<(), Refusal> {
+        if state != State::Preparing {
+            self.hold_disks()?;
+        }
         if state == State::Done {
             self.begin_undo()?;
         } else {
@@ -227,11 +230,12 @@ impl Carry<'_> {
     pub(crate) fn later(&self) -> Result<Vec<Conflict>, Refusal> {
         let done = self.journal.done.unwrap_or_default();
         let mut found = Vec::new();
+        let of_commit = self.paths_of_acts();
         let conflict = |path: &[u8], did, in_view| Conflict {
             path: told(path),
             place: told(path),
             did,
-            unseen: false,
+            unseen: did == Did::Made && !of_commit.contains(path),
             in_view,
         };
         let mut note = |path: &[u8], did| found.push(conflict(path, did, false));
@@ -277,6 +281,12 @@ impl Carry<'_> {
         found.sort_by(|a, b| a.path.cmp(&b.path));
         found.dedup_by(|a, b| a.path == b.path);
         Ok(found)
+    }
+
+    /// What others made elsewhere is in a directory of the commit.
+    pub(crate) fn paths_of_acts(&self) -> HashSet<Bytes> {
+        let acts = self.journal.acts.iter();
+        acts.map(|act| act.path.clone()).collect()
     }
 
     /// Notes what changed of what was made, and what others made in it.

@@ -14,12 +14,13 @@
 
 use crate::Refusal;
 use crate::commit::away::Way;
+use crate::commit::disks::Disks;
 use crate::commit::facts::Time;
 use crate::commit::held::{Held, Id};
 use crate::commit::journal::{Act, Journal, Known, State, Sweep};
 use crate::commit::notes::Place;
 use crate::commit::rename::{self, said};
-use crate::commit::scan::failed;
+use crate::commit::scan::{failed, text};
 use crate::commit::seen::changed;
 use crate::commit::swap::Names;
 use crate::commit::tree::{Tree, join, split};
@@ -51,6 +52,7 @@ pub(crate) struct Carry<'a> {
     pub(crate) stopped: bool,
     /// It goes on with what was interrupted.
     pub(crate) resumed: bool,
+    disks: Disks,
     /// What an undo took from a name, by act.
     pub(crate) displaced: HashMap<usize, Id>,
 }
@@ -79,6 +81,7 @@ impl<'a> Carry<'a> {
             watch,
             stopped: false,
             resumed,
+            disks: Disks::default(),
             displaced: HashMap::new(),
         })
     }
@@ -142,6 +145,7 @@ impl<'a> Carry<'a> {
     }
 
     fn forward(&mut self, state: State) -> Result<(), Refusal> {
+        self.hold_disks()?;
         self.open_dirs()?;
         if state == State::Preparing {
             self.prepare()?;
@@ -336,9 +340,8 @@ impl<'a> Carry<'a> {
         }
     }
 
-    /// Brings every file system that is worked on to the disk.
-    pub(crate) fn sync(&self) -> Result<(), Refusal> {
-        let mut known = Vec::new();
+    /// Holds every file system that is worked on.
+    pub(crate) fn hold_disks(&self) -> Result<(), Refusal> {
         let acts = self.journal.acts.iter();
         let acts = acts.flat_map(|act| [&act.before, &act.hidden]);
         let touches = self.journal.touches.iter();
@@ -347,14 +350,25 @@ impl<'a> Carry<'a> {
         let moments = moments.flat_map(|moment| [&moment.path_before, &moment.path]);
         let places = acts.chain(touches).chain(moments);
         for path in places.map(|place| split(place).0) {
-            let facts = self.base.look(path).map_err(|why| failed(path, why))?;
-            let Some(facts) = facts else { continue };
-            if !known.contains(&facts.device) {
-                known.push(facts.device);
-                self.base.sync(path).map_err(|why| failed(path, why))?;
-            }
+            self.disks.hold(&self.base, path).map_err(|why| match why {
+                Errno::ACCESS => Refusal::new(format!(
+                    "no directory above {} may be read, so what is committed there cannot be \
+                     brought to the disk: make it readable (`chmod u+r`)",
+                    text(path)
+                )),
+                why => failed(path, why),
+            })?;
         }
-        self.store.sync(b"").map_err(|why| failed(b"/", why))
+        let store = self.disks.hold(&self.store, b"");
+        store.map_err(|why| failed(b"/", why))
+    }
+
+    /// Brings every file system that is worked on to the disk.
+    pub(crate) fn sync(&self) -> Result<(), Refusal> {
+        // Some may have come since.
+        self.hold_disks()?;
+        let synced = self.disks.sync();
+        synced.map_err(|why| Refusal::step("the changes cannot be brought to the disk", why))
     }
 }
 

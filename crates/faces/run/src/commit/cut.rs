@@ -49,12 +49,13 @@ impl Carry<'_> {
         if state == State::Preparing {
             return Ok(found);
         }
+        let of_commit = self.paths_of_acts();
         let mut note = |path: &[u8], did| {
             found.push(Conflict {
                 path: told(path),
                 place: told(path),
                 did,
-                unseen: false,
+                unseen: did == Did::Made && !of_commit.contains(path),
                 in_view: false,
             });
         };

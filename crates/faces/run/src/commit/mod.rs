@@ -30,6 +30,7 @@ mod carry;
 mod choice;
 mod copy;
 mod cut;
+mod disks;
 mod draft;
 mod facts;
 mod held;
@@ -67,7 +68,7 @@ use journal::{Journal, State};
 use notes::{Notes, Place};
 use rights::Rights;
 use rustix::fd::AsFd;
-use scan::Scan;
+use scan::{Scan, text};
 use since::Since;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -147,7 +148,7 @@ impl Commit {
                 "{} is in a directory that the view deleted or replaced, and came or changed \
                  since: `--force` removes nothing that the view never saw, so move it away or \
                  name other paths",
-                unseen.place.path().display()
+                text(unseen.place.bytes())
             )));
         }
         let (seconds, part) = carry::now();
@@ -335,12 +336,14 @@ pub fn resume(kept: &Kept, watch: &mut dyn Watch) -> Result<Resumed, Refusal> {
 /// it had put in place, nothing is done unless it is forced.
 ///
 /// # Errors
-/// There is no such commit; what keeps it from being done.
+/// There is no such commit; with force, a name that the view never saw is in a directory that is to
+/// go; what keeps it from being done.
 pub fn abort(kept: &Kept, force: bool, watch: &mut dyn Watch) -> Result<Undone, Refusal> {
     let (_held, place, state) = interrupted(kept)?;
     let journal = place.read()?;
     let mut carry = Carry::open(place, journal, watch, true)?;
     let conflicts = carry.meanwhile(state)?;
+    refuse_unseen(&conflicts, force)?;
     if force || conflicts.is_empty() {
         carry.back(state)?;
     }
@@ -349,6 +352,18 @@ pub fn abort(kept: &Kept, force: bool, watch: &mut dyn Watch) -> Result<Undone, 
         conflicts,
         of_undo: matches!(state, State::Recalling | State::Undoing),
     })
+}
+
+/// G5, for a commit that is taken back.
+fn refuse_unseen(conflicts: &[Conflict], force: bool) -> Result<(), Refusal> {
+    match conflicts.iter().find(|one| force && one.unseen) {
+        Some(unseen) => Err(Refusal::new(format!(
+            "{} is in a directory that the commit made, and the view never saw it: `--force` \
+             removes nothing that the view never saw, so move it away",
+            text(unseen.place.bytes())
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn interrupted(kept: &Kept) -> Result<(ViewLock, Place, State), Refusal> {
@@ -376,7 +391,8 @@ pub struct Undone {
 /// Undoes the last commit; the view has its changes again.
 ///
 /// # Errors
-/// There is no commit; what keeps it from being undone.
+/// There is no commit; with force, a name that the view never saw is in a directory that is to go;
+/// what keeps it from being undone.
 pub fn undo(kept: &Kept, force: bool, watch: &mut dyn Watch) -> Result<Undone, Refusal> {
     let (_held, notes) = enter(kept)?;
     let Some((place, state)) = Place::find(&notes)? else {
@@ -386,6 +402,7 @@ pub fn undo(kept: &Kept, force: bool, watch: &mut dyn Watch) -> Result<Undone, R
     let journal = place.read()?;
     let mut carry = Carry::open(place, journal, watch, false)?;
     let conflicts = carry.later()?;
+    refuse_unseen(&conflicts, force)?;
     if force || conflicts.is_empty() {
         carry.back(state)?;
     }

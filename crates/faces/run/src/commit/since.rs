@@ -55,7 +55,8 @@ pub struct Conflict {
     pub place: PathBytes,
     /// What others did.
     pub did: Did,
-    /// The view never saw it, and its directory is to go: force does not remove it.
+    /// The view never saw it, and its directory is to go, by a commit or by taking one back: force
+    /// does not remove it.
     pub unseen: bool,
     /// The view changed it since its commit, which is to be undone; the real file is as it was
     /// committed.

@@ -176,21 +176,6 @@ impl Tree {
         crate::commit::remove::remove(dir.as_fd(), name, goes_on)
     }
 
-    /// Brings all that was changed in the file system of a directory to the disk.
-    pub(crate) fn sync(&self, path: &[u8]) -> Result<()> {
-        let dir = self.dir(path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match rustix::fs::openat(&*dir, ".", flags, Mode::empty()) {
-            Ok(dir) => rustix::fs::syncfs(dir),
-            // Who may not read it has everything synced.
-            Err(Errno::ACCESS) => {
-                rustix::fs::sync();
-                Ok(())
-            }
-            Err(why) => Err(why),
-        }
-    }
-
     /// Forgets which directory has which path, after a rename.
     pub(crate) fn forget(&self) {
         self.known.borrow_mut().clear();

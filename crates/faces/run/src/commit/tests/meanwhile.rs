@@ -374,3 +374,31 @@ fn what_changes_between_an_exchange_and_the_end_of_the_commit_is_not_undone() {
         assert!(scene.real()[path].contains("theirs"), "{path}");
     }
 }
+
+#[test]
+fn names_that_came_into_a_directory_of_the_commit_stay_also_with_a_forced_undo() {
+    for make in [Scene::new, Scene::across] {
+        let scene = make("came-in");
+        let before = scene.real();
+        scene.view(|task| {
+            task.mkdir(&scene.at("made"), 0o755).unwrap();
+            task.mkdir(&scene.at("made/sub"), 0o755).unwrap();
+            put(task, &scene.at("made/own"), "view").unwrap();
+        });
+        assert_eq!(scene.commit(&[]), []);
+        tick();
+        scene.write("made/sub/mine", "precious");
+        let since = scene.real();
+        let theirs = (scene.base("made/sub/mine"), Did::Made);
+        assert!(undone(&scene).contains(&theirs));
+        let refused = undo(&scene.kept(), true, &mut Until(u64::MAX)).unwrap_err();
+        assert!(refused.to_string().contains("made/sub/mine"), "{refused}");
+        assert_eq!(scene.real(), since);
+        let away = scene.base("made/sub/mine");
+        std::fs::rename(&away, scene.base("mine")).unwrap();
+        undo(&scene.kept(), true, &mut Until(u64::MAX)).unwrap();
+        assert!(scene.real()["mine"].contains("precious"));
+        std::fs::remove_file(scene.base("mine")).unwrap();
+        assert_eq!(scene.real(), before);
+    }
+}

@@ -3,6 +3,7 @@
 
 mod attack;
 mod deep;
+mod disks;
 mod kinds;
 mod meanwhile;
 mod notes;
@@ -261,6 +262,19 @@ pub(super) fn put(task: &Task, path: &[u8], data: &str) -> Result<(), openpath_a
     let fd = task.open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o644)?;
     task.write(fd, data.as_bytes())?;
     task.close(fd)
+}
+
+/// Whether root runs the tests. Without root a line says which test did not run; it goes past the
+/// capture of output, which would drop it.
+pub(super) fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        let test = std::thread::current();
+        let name = test.name().unwrap_or("a test").to_owned();
+        let line = format!("{name}: SKIPPED, it needs root\n");
+        std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).ok();
+    }
+    is_root
 }
 
 /// Goes on for so many steps.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file systems that a commit works on, brought to the disk.
+//!
+//! # Rules
+//! R1. Each is held by a descriptor from before the first change on. syncfs(2) reports what could
+//!     not be written since its descriptor was opened, and reports it to each descriptor once, so
+//!     another process that synced meanwhile does not take the error away.
+//! R2. A file system that cannot be held is an error, found before anything is done: sync(2), which
+//!     needs no descriptor, reports nothing.
+//!
+//! # Limits
+//! * syncfs(2) reports errors from Linux 5.8 on.
+
+use crate::commit::tree::{Tree, split};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, Result};
+use std::cell::RefCell;
+
+/// File systems, by device.
+#[derive(Default)]
+pub(crate) struct Disks {
+    held: RefCell<Vec<((u32, u32), OwnedFd)>>,
+}
+
+impl Disks {
+    /// Holds the file system of a directory, if there is one.
+    ///
+    /// # Errors
+    /// `EACCES`: no directory of it may be read, and this one takes no files (R2).
+    pub(crate) fn hold(&self, tree: &Tree, path: &[u8]) -> Result<()> {
+        let Some(facts) = tree.look(path)?.filter(|facts| facts.is_dir()) else {
+            return Ok(());
+        };
+        let mut held = self.held.borrow_mut();
+        if !held.iter().any(|(device, _)| *device == facts.device) {
+            held.push((facts.device, open(tree, path, facts.device)?));
+        }
+        Ok(())
+    }
+
+    /// Brings all that are held to the disk.
+    ///
+    /// # Errors
+    /// Something could not be written since they were held.
+    pub(crate) fn sync(&self) -> Result<()> {
+        #[cfg(test)]
+        seam::reached()?;
+        for (_, held) in &*self.held.borrow() {
+            rustix::fs::syncfs(held)?;
+        }
+        Ok(())
+    }
+}
+
+/// A descriptor in a file system, for which some permission is needed.
+fn open(tree: &Tree, path: &[u8], device: (u32, u32)) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = path;
+    loop {
+        let dir = tree.dir(at)?;
+        match rustix::fs::openat(&*dir, ".", flags, Mode::empty()) {
+            Err(Errno::ACCESS) if !at.is_empty() => at = split(at).0,
+            Err(Errno::ACCESS) => break,
+            opened => return opened,
+        }
+        if tree.look(at)?.is_none_or(|above| above.device != device) {
+            break;
+        }
+    }
+    // A file that has no name, and goes with its descriptor.
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let dir = tree.dir(path)?;
+    let made = rustix::fs::openat(&*dir, ".", flags, Mode::from_raw_mode(0o600));
+    made.map_err(|_| Errno::ACCESS)
+}
+
+/// A disk that fails, for tests.
+#[cfg(test)]
+pub(crate) mod seam {
+    use rustix::io::{Errno, Result};
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The next sync of this thread fails.
+        pub(crate) static FAILS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(super) fn reached() -> Result<()> {
+        match FAILS.take() {
+            true => Err(Errno::IO),
+            false => Ok(()),
+        }
+    }
+}

@@ -99,8 +99,7 @@ impl View {
             Upper::Directory(dir) => {
                 let held = crate::kept::take(dir.path())?;
                 crate::kept::whole(held.dir())?;
-                // What cannot be read for this cannot be committed either.
-                let _noted = crate::commit::note(held.dir());
+                crate::commit::note(held.dir())?;
                 Some(held)
             }
         };

@@ -2,31 +2,36 @@
 //! The files in which a view notes its commits; `journal` says what they are.
 //!
 //! # Rules
-//! R1. All of them are found from the descriptor of the view's directory, and no symbolic link is
-//!     followed. A file is written whole under a further name, made new and renamed into its place.
+//! R1. All of them are found from the descriptor of the view's directory, read and replaced as its
+//!     control files are (`ViewDir`): no symbolic link is followed, and a file of another user is
+//!     an error.
 //! R2. Files are for their owner alone, and directories too: what a commit replaced keeps its own
 //!     permissions, so the directory above it must not let anybody in.
+//! R3. A file that is too long is neither written nor read.
 
 use crate::Refusal;
 use crate::commit::held::Held;
 use crate::commit::journal::{Bytes, Journal, Known, State, Taken, boot};
-use crate::commit::tree::{Tree, join};
+use crate::commit::tree::{Tree, join, split};
 use crate::kept::ViewDir;
 use rustix::fd::AsFd as _;
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+/// The longest file: a commit of as many changes as are told needs less.
+const NOTE_MAX: u64 = 8 << 30;
 
 /// The directory of a view, held.
 #[derive(Clone)]
 pub(crate) struct Notes {
     pub(crate) tree: Rc<Tree>,
+    dir: ViewDir,
     /// Its path, for messages.
     pub(crate) path: PathBuf,
 }
@@ -40,7 +45,8 @@ impl Notes {
         let path = dir.path().to_owned();
         let held = dir.descriptor().map_err(|why| said(&path, why))?;
         let tree = Rc::new(Tree::at(held));
-        Ok(Notes { tree, path })
+        let dir = dir.clone();
+        Ok(Notes { tree, dir, path })
     }
 
     /// Who owns the view.
@@ -69,24 +75,28 @@ impl Notes {
         )
     }
 
-    /// Reads a file; `None`: there is none.
+    /// The directory of a file, and the file's name in it; `None`: there is no such directory.
+    fn spot(&self, path: &[u8]) -> io::Result<Option<(ViewDir, String)>> {
+        let (dir, name) = split(path);
+        let text = |bytes: &[u8]| {
+            let text = std::str::from_utf8(bytes.strip_prefix(b"/").unwrap_or(bytes));
+            text.map(str::to_owned)
+                .map_err(|_| io::Error::from(Errno::INVAL))
+        };
+        let name = text(name)?;
+        if dir.is_empty() {
+            return Ok(Some((self.dir.clone(), name)));
+        }
+        Ok(self.dir.subdir(&text(dir)?)?.map(|dir| (dir, name)))
+    }
+
+    /// Reads a file; `None`: there is none (R1, R3).
     fn read<T: DeserializeOwned>(&self, path: &[u8]) -> Result<Option<T>, Refusal> {
-        let attempt = || -> io::Result<Option<Vec<u8>>> {
-            let Some(held) = self.tree.hold(path)? else {
-                return Ok(None);
-            };
-            if !held.facts.is_file() {
-                return Err(Errno::INVAL.into());
-            }
-            let mut text = Vec::new();
-            File::from(held.read()?).read_to_end(&mut text)?;
-            Ok(Some(text))
+        let attempt = || match self.spot(path)? {
+            Some((dir, name)) => dir.read(&name, NOTE_MAX),
+            None => Ok(None),
         };
-        let broken = |why: io::Error| {
-            let why = io::Error::new(why.kind(), why);
-            self.said_io(path, why)
-        };
-        match attempt().map_err(broken)? {
+        match attempt().map_err(|why| self.said_io(path, why))? {
             None => Ok(None),
             Some(text) => match serde_json::from_slice(&text) {
                 Ok(value) => Ok(Some(value)),
@@ -101,26 +111,15 @@ impl Notes {
         said(&self.path.join(std::ffi::OsStr::from_bytes(path)), why)
     }
 
-    /// Writes all of a file or nothing, to the disk (R1).
+    /// Writes all of a file or nothing, to the disk (R1, R3).
     fn write<T: Serialize>(&self, path: &[u8], value: &T) -> Result<(), Refusal> {
         let attempt = || -> io::Result<()> {
             let text = serde_json::to_vec(value)?;
-            let (dir, name) = self.tree.spot(path)?;
-            let beside = [name, b".new"].concat();
-            match rustix::fs::unlinkat(&*dir, &beside, AtFlags::empty()) {
-                Err(Errno::NOENT) => {}
-                done => done?,
+            if text.len() as u64 > NOTE_MAX {
+                return Err(Errno::FBIG.into());
             }
-            let flags =
-                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let mode = Mode::from_raw_mode(0o600);
-            let mut file = File::from(rustix::fs::openat(&*dir, &beside, flags, mode)?);
-            file.write_all(&text)?;
-            file.sync_all()?;
-            rustix::fs::renameat(&*dir, &beside, &*dir, name)?;
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let dir = rustix::fs::openat(&*dir, ".", flags, Mode::empty())?;
-            Ok(rustix::fs::fsync(dir)?)
+            let (dir, name) = self.spot(path)?.ok_or(Errno::NOENT)?;
+            dir.replace(&name, &text)
         };
         attempt().map_err(|why| self.said_io(path, why))
     }

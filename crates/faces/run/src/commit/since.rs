@@ -312,15 +312,24 @@ impl Since {
 /// Notes when a view took what it has over the real tree, before a run may replace it (R1).
 ///
 /// # Errors
-/// It cannot be read.
+/// It cannot be written down: the next run would lose it. What cannot be read for this cannot be
+/// committed either.
 pub(crate) fn note(view: &ViewDir) -> Result<(), Refusal> {
-    let view = &Notes::of(view)?;
+    match taken(view) {
+        Ok(Some((notes, now))) => Taken::write(&notes, &now),
+        Ok(None) | Err(_) => Ok(()),
+    }
+}
+
+/// When a view took what it has over the real tree, if that is not noted yet.
+fn taken(view: &ViewDir) -> Result<Option<(Notes, Vec<Taken>)>, Refusal> {
+    let view = Notes::of(view)?;
     let Ok(upper) = view.below(b"/upper") else {
         // It has not run yet.
-        return Ok(());
+        return Ok(None);
     };
     let scan = Scan::above(&Tree::open(Path::new("/"))?, &upper)?;
-    let before = Taken::read(view)?;
+    let before = Taken::read(&view)?;
     let first: HashMap<_, _> = before
         .iter()
         .map(|taken| (&taken.path, taken.since))
@@ -338,10 +347,8 @@ pub(crate) fn note(view: &ViewDir) -> Result<(), Refusal> {
             })
         })
         .collect();
-    if now == before {
-        return Ok(());
-    }
-    Taken::write(view, &now)
+    let is_new = now != before;
+    Ok(is_new.then_some((view, now)))
 }
 
 /// R3

@@ -3,6 +3,8 @@
 
 use super::{Scene, Until, put};
 use crate::commit::{Commit, Committed, note};
+use crate::plan::Plan;
+use crate::view::View;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 
 impl Scene {
@@ -64,4 +66,36 @@ fn directory_put_in_place_of_a_view_that_is_held_is_not_read() {
     commit.carry_out(&mut Until(u64::MAX)).unwrap();
     assert_eq!(std::fs::read(scene.base("file")).unwrap(), b"view");
     assert_eq!(kept.committed().unwrap(), Committed::Yes);
+}
+
+#[test]
+fn run_that_cannot_note_when_the_view_took_its_files_is_refused() {
+    let scene = Scene::new("untaken");
+    scene.write("file", "base");
+    scene.view(|task| put(task, &scene.at("file"), "view").unwrap());
+    // As a disk without room would.
+    std::fs::create_dir(scene.view.join("taken.new")).unwrap();
+    let mut plan = Plan::default();
+    plan.keep(&scene.kept());
+    let refused = View::build(&plan, &crate::view::How::default());
+    let refused = refused.err().expect("a refusal").to_string();
+    assert!(refused.contains("taken"), "{refused}");
+    std::fs::remove_dir(scene.view.join("taken.new")).unwrap();
+    assert_eq!(scene.commit(&[]), []);
+}
+
+#[test]
+fn note_of_another_user_is_not_read() {
+    if !super::is_root() {
+        return;
+    }
+    let scene = Scene::new("foreign-note");
+    scene.write("file", "base");
+    scene.view(|task| put(task, &scene.at("file"), "view").unwrap());
+    let note = scene.view.join("known");
+    std::fs::write(&note, "[]").unwrap();
+    assert!(scene.plan(&[]).is_ok());
+    std::os::unix::fs::chown(&note, Some(1000), Some(1000)).unwrap();
+    let refused = scene.plan(&[]).err().expect("a refusal").to_string();
+    assert!(refused.contains("another user"), "{refused}");
 }

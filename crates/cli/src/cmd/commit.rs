@@ -14,8 +14,9 @@ use openpath_run::{
     Change, Commit, Conflict, Did, Kept, PathBytes, Refusal, Side, Undone, What, spec,
 };
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Files that are longer are not compared line by line.
 const TEXT_MAX: usize = 4 << 20;
@@ -156,9 +157,10 @@ fn commit(args: &Args, kept: &Kept, bars: &mut Bars) -> Result<Told, Refusal> {
     let only: Vec<PathBytes> = only.collect::<Result<_, _>>()?;
     let commit = Commit::plan(kept, &only, args.force)?;
     let mut conflicts = Vec::new();
+    let all = commit.changes().iter();
+    let all: HashMap<&Path, &Change> = all.map(|one| (one.path.path(), one)).collect();
     for conflict in commit.conflicts() {
-        let mut changes = commit.changes().iter();
-        let change = changes.find(|change| change.path == conflict.path);
+        let change = all.get(conflict.path.path()).copied();
         conflicts.push(Both {
             conflict: conflict.clone(),
             what: match change.map(|change| sign(&change.kind).1) {

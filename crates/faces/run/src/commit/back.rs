@@ -16,11 +16,11 @@ use crate::commit::away::Way;
 use crate::commit::carry::{Carry, When, kept, now};
 use crate::commit::facts::Time;
 use crate::commit::held::Held;
-use crate::commit::journal::{Act, Bytes, Known, State, Sweep};
+use crate::commit::journal::{Act, Bytes, Known, State, Sweep, is_within};
 use crate::commit::rename;
 use crate::commit::scan::{failed, told};
 use crate::commit::since::{Conflict, Did};
-use crate::commit::tree::{is_below, join};
+use crate::commit::tree::join;
 use rustix::fd::AsFd as _;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
@@ -61,8 +61,9 @@ impl Carry<'_> {
         let moments = journal.moments.iter().map(|moment| &moment.path);
         let touches = journal.touches.iter().map(|touch| &touch.path);
         let mut known = journal.known(moments.chain(touches), since, false);
+        let all = journal.contested();
         let contested = |act: &&Act| match &act.seen {
-            Some((place, _)) => journal.contested.iter().any(|path| is_below(path, place)),
+            Some((place, _)) => is_within(&all, place, true),
             None => false,
         };
         let acts = journal.acts.iter().filter(|act| !contested(act));

@@ -19,6 +19,7 @@ use crate::commit::facts::Time;
 use crate::commit::held::{Held, Id};
 use crate::commit::journal::{Act, Journal, Known, State, Sweep};
 use crate::commit::notes::Place;
+use crate::commit::opened::OpenedByNumber;
 use crate::commit::rename::{self, said};
 use crate::commit::scan::{failed, text};
 use crate::commit::seen::changed;
@@ -28,7 +29,8 @@ use crate::commit::{Phase, Watch};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -53,6 +55,9 @@ pub(crate) struct Carry<'a> {
     /// It goes on with what was interrupted.
     pub(crate) resumed: bool,
     disks: Disks,
+    pub(crate) opened: RefCell<OpenedByNumber>,
+    /// The numbers of files that further names are made of.
+    pub(crate) linked: OnceCell<HashSet<u64>>,
     /// What an undo took from a name, by act.
     pub(crate) displaced: HashMap<usize, Id>,
 }
@@ -82,6 +87,8 @@ impl<'a> Carry<'a> {
             stopped: false,
             resumed,
             disks: Disks::default(),
+            opened: RefCell::default(),
+            linked: OnceCell::new(),
             displaced: HashMap::new(),
         })
     }

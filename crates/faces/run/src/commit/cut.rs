@@ -154,12 +154,7 @@ impl Carry<'_> {
         stamp: Option<&Stamp>,
     ) -> Result<bool, Refusal> {
         // A further name of a file that was there: what was written to it stays under the others.
-        if self
-            .journal
-            .links
-            .iter()
-            .any(|link| is(Some(facts), Some(link.id)))
-        {
+        if self.is_link(&facts.id()) {
             return Ok(false);
         }
         if facts.nlink == 1 && self.journal.done.is_some_and(|done| facts.ctime > done) {
@@ -199,6 +194,15 @@ impl Carry<'_> {
         }
         self.journal.edited.extend(new);
         self.place.write(&self.journal)
+    }
+
+    /// Whether a file had names in the real tree, and the commit makes further ones.
+    pub(crate) fn is_link(&self, id: &Id) -> bool {
+        let links = &self.journal.links;
+        let numbers = self
+            .linked
+            .get_or_init(|| links.iter().map(|link| link.id.number).collect());
+        numbers.contains(&id.number) && links.iter().any(|link| link.id.is(id))
     }
 
     /// What the view had at a path, in its place or taken out.

@@ -17,7 +17,7 @@ use crate::change::{Change, Kind};
 use crate::commit::choice::{Choice, changes};
 use crate::commit::facts::{Attributes, Facts, Time};
 use crate::commit::held::{Held, Id};
-use crate::commit::journal::{Act, Journal, Link, Moment, Move, Sweep, Touch, boot};
+use crate::commit::journal::{Act, Bytes, Journal, Link, Moment, Move, Sweep, Touch, boot};
 use crate::commit::scan::{Entry, Is, Scan, failed, text};
 use crate::commit::seen::{Seen, changed};
 use crate::commit::since::Since;
@@ -306,6 +306,11 @@ impl<'a> Draft<'a> {
             let leaves = self.choice.goes(at) && changes(entry) && entry.here.is_some();
             going.extend(entry.place.clone().filter(|_| leaves));
         }
+        let acts = self.journal.acts.iter().enumerate();
+        let acts: HashMap<Bytes, usize> = acts.map(|(at, act)| (act.path.clone(), at)).collect();
+        let entries = self.scan.entries.iter();
+        let entries: HashMap<&[u8], &Entry> =
+            entries.map(|entry| (&entry.path[..], entry)).collect();
         for number in 0..self.journal.moves.len() {
             let name = self.hidden();
             let (from, to) = {
@@ -321,11 +326,11 @@ impl<'a> Draft<'a> {
                 at = split(at).0;
             }
             let above = split(top).0;
-            self.one_mount(&from, above, &to)?;
+            self.one_mount(&entries, &from, (above, &to))?;
             let stage = join(above, &name);
             self.journal.moves[number].stage.clone_from(&stage);
-            let act = self.journal.acts.iter_mut().find(|act| act.path == to);
-            if let Some(act) = act {
+            if let Some(at) = acts.get(&to) {
+                let act = &mut self.journal.acts[*at];
                 act.hidden.clone_from(&stage);
                 act.before = stage;
             }
@@ -334,15 +339,19 @@ impl<'a> Draft<'a> {
     }
 
     /// Refuses a move from one file system to another.
-    fn one_mount(&self, from: &[u8], stage: &[u8], to: &[u8]) -> Result<(), Refusal> {
+    fn one_mount(
+        &self,
+        entries: &HashMap<&[u8], &Entry>,
+        from: &[u8],
+        (stage, to): (&[u8], &[u8]),
+    ) -> Result<(), Refusal> {
         let mount = |path: &[u8]| {
             let facts = self.base.look(path).map_err(|why| failed(path, why))?;
             Ok(facts.map(|facts| facts.mount))
         };
         let mut dir = split(to).0;
         let known = loop {
-            let entry = self.scan.entries.iter().find(|entry| entry.path == dir);
-            match entry.and_then(|entry| entry.beneath.as_ref()) {
+            match entries.get(dir).and_then(|entry| entry.beneath.as_ref()) {
                 Some((_, facts)) => break Some(facts.mount),
                 None if dir.is_empty() => break None,
                 None => dir = split(dir).0,

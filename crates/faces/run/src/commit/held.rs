@@ -25,7 +25,9 @@ use std::collections::BTreeMap;
 const OVERLAYFS: i64 = 0x794c_7630;
 
 /// Which inode something is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub(crate) struct Id {
     pub(crate) device: Option<(u32, u32)>,
     /// 0: it is not made yet.

@@ -26,9 +26,8 @@ use crate::commit::held::Id;
 use crate::commit::opened::Opened;
 use crate::commit::seen::Seen;
 use crate::commit::stamp::Stamp;
-use crate::commit::tree::is_below;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A path, from the root of its tree.
 pub(crate) type Bytes = Vec<u8>;
@@ -199,15 +198,20 @@ impl Journal {
         since: Time,
         below: bool,
     ) -> Vec<Known> {
+        let contested = self.contested();
         let known = |path: &Bytes| {
-            let within = |other: &Bytes| other == path || below && is_below(other, path);
-            (!self.contested.iter().any(within)).then(|| Known {
+            (!is_within(&contested, path, below)).then(|| Known {
                 path: path.clone(),
                 since,
                 below,
             })
         };
         paths.into_iter().filter_map(known).collect()
+    }
+
+    /// What others had changed as well, in order.
+    pub(crate) fn contested(&self) -> BTreeSet<&[u8]> {
+        self.contested.iter().map(Vec::as_slice).collect()
     }
 
     /// Forgets devices, which have other numbers by now.
@@ -230,6 +234,13 @@ impl Journal {
     pub(crate) fn is_empty(&self) -> bool {
         self.moves.is_empty() && self.acts.is_empty() && self.touches.is_empty()
     }
+}
+
+/// Whether one of these is at a path, or with `below` below it.
+pub(crate) fn is_within(all: &BTreeSet<&[u8]>, path: &[u8], below: bool) -> bool {
+    let inside = [path, b"/"].concat();
+    let first = || all.range(&inside[..]..).next();
+    all.contains(path) || below && first().is_some_and(|first| first.starts_with(&inside))
 }
 
 /// Since when a path is as the view knows it, whatever commits did to it.

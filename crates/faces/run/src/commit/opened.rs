@@ -12,12 +12,13 @@ use crate::Refusal;
 use crate::commit::carry::Carry;
 use crate::commit::facts::{Attributes, Facts};
 use crate::commit::held::{Held, Id};
-use crate::commit::journal::{Bytes, Journal};
+use crate::commit::journal::{Bytes, Journal, Touch};
 use crate::commit::lists;
 use crate::commit::scan::failed;
 use crate::commit::tree::{Tree, split};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 /// The bits of a mode that chmod(2) sets.
 const BITS: u32 = 0o7777;
@@ -64,27 +65,30 @@ impl Opened {
 pub(crate) fn needed(base: &Tree, journal: &Journal) -> Result<Vec<Opened>, Refusal> {
     let user = rustix::process::geteuid();
     let mut found: Vec<Opened> = Vec::new();
+    let mut known = HashSet::new();
     if user.is_root() {
         return Ok(found);
     }
     let moved = journal.moves.iter();
     let moved = moved.filter(|moved| split(&moved.from).0 != split(&moved.to).0);
     let moved = moved.map(|moved| (&moved.from, &moved.to, moved.id));
-    let names = journal.before.iter().map(|(path, id)| {
-        let after = journal.after.iter().find(|(_, there)| there.is(id));
-        (path, after.map_or(path, |(path, _)| path), *id)
-    });
+    // Identities of one plan are alike only if they are equal.
+    let after = journal.after.iter().map(|(path, id)| (*id, path));
+    let after: HashMap<Id, &Bytes> = after.collect();
+    let touches = journal.touches.iter().map(|touch| (touch.id, touch));
+    let touches: HashMap<Id, &Touch> = touches.collect();
+    let names = journal.before.iter();
+    let names = names.map(|(path, id)| (path, after.get(id).copied().unwrap_or(path), *id));
     for (before, after, id) in names.chain(moved) {
         let facts = base.look(before).map_err(|why| failed(before, why))?;
         let own = |facts: &Facts| facts.is_dir() && facts.uid == user.as_raw();
         let Some(facts) = facts.filter(own) else {
             continue;
         };
-        let touched = journal.touches.iter().find(|touch| touch.id.is(&id));
+        let touched = touches.get(&id);
         let mode = facts.mode & BITS;
         let last = touched.map_or(mode, |touch| touch.after.mode & BITS);
-        let known = found.iter().any(|known| known.id.is(&id));
-        if !known && mode & last & WRITES != WRITES {
+        if known.insert(id) && mode & last & WRITES != WRITES {
             found.push(Opened {
                 before: before.clone(),
                 after: after.clone(),
@@ -96,10 +100,30 @@ pub(crate) fn needed(base: &Tree, journal: &Journal) -> Result<Vec<Opened>, Refu
     Ok(found)
 }
 
+/// Which of the directories that are opened have an inode's number.
+#[derive(Default)]
+pub(crate) struct OpenedByNumber {
+    /// So many are in it.
+    length: usize,
+    all: HashMap<u64, Vec<usize>>,
+}
+
 impl Carry<'_> {
+    /// The directory of this identity, if it is opened.
+    fn opened_as(&self, id: &Id) -> Option<&Opened> {
+        let all = &self.journal.opened;
+        let mut known = self.opened.borrow_mut();
+        for (at, dir) in all.iter().enumerate().skip(known.length) {
+            known.all.entry(dir.id.number).or_default().push(at);
+        }
+        known.length = all.len();
+        let found = known.all.get(&id.number)?.iter().map(|at| &all[*at]);
+        found.into_iter().find(|dir| dir.id.is(id))
+    }
+
     /// Has attributes say `mode` of a directory that is open.
     pub(crate) fn as_closed(&self, id: &Id, now: &mut Attributes, mode: u32) {
-        let opened = self.journal.opened.iter().find(|dir| dir.id.is(id));
+        let opened = self.opened_as(id);
         if opened.is_some_and(|dir| dir.is_open(now.mode)) {
             now.mode = mode;
             if let Some(list) = now.xattrs.get_mut(lists::ACCESS) {
@@ -116,7 +140,7 @@ impl Carry<'_> {
     pub(crate) fn dress_new(&self, held: &Held, attributes: &Attributes) -> rustix::io::Result<()> {
         let id = held.id();
         let mut attributes = Cow::Borrowed(attributes);
-        if self.journal.opened.iter().any(|dir| dir.id.is(&id)) {
+        if self.opened_as(&id).is_some() {
             attributes.to_mut().mode |= WRITES;
         }
         held.dress(&attributes, None, self.journal.any_owner)

@@ -96,7 +96,7 @@ pub(crate) struct Scan {
     /// Places in the real tree that directories were moved from.
     pub(crate) sources: HashSet<Vec<u8>>,
     /// Those, with where in the view they are.
-    moves: Vec<(Vec<u8>, Vec<u8>)>,
+    moves: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Scan {
@@ -130,7 +130,7 @@ impl Scan {
         let mut scan = Scan {
             entries: Vec::new(),
             sources: HashSet::new(),
-            moves: Vec::new(),
+            moves: HashMap::new(),
         };
         let top = |why| failed(b"/", why);
         let held = upper.hold(b"").map_err(top)?;
@@ -167,7 +167,7 @@ impl Scan {
         for entry in &scan.entries {
             if let (true, Some((from, _))) = (entry.is_moved(), &entry.beneath) {
                 scan.sources.insert(from.clone());
-                scan.moves.push((from.clone(), entry.path.clone()));
+                scan.moves.insert(from.clone(), entry.path.clone());
             }
         }
         Ok(scan)
@@ -252,16 +252,14 @@ impl Scan {
 
     /// Where a path of the real tree is in the view, unless it is hidden there.
     pub(crate) fn shown(&self, real: &[u8]) -> Vec<u8> {
-        let inside = |from: &[u8]| {
-            let rest = real.strip_prefix(from);
-            rest.is_some_and(|rest| rest.first() == Some(&b'/'))
-        };
-        let outer = self.moves.iter().filter(|(from, _)| inside(from));
-        let best = outer.max_by_key(|(from, _)| from.len());
-        match best {
-            Some((from, to)) => [&to[..], &real[from.len()..]].concat(),
-            None => real.to_vec(),
+        let mut above = split(real).0;
+        while !above.is_empty() {
+            if let Some(to) = self.moves.get(above) {
+                return [&to[..], &real[above.len()..]].concat();
+            }
+            above = split(above).0;
         }
+        real.to_vec()
     }
 }
 

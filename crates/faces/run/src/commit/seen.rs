@@ -20,6 +20,7 @@ use crate::commit::journal::Act;
 use crate::commit::scan::{failed, text};
 use crate::commit::tree::{Tree, join};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// What was under a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -89,9 +90,12 @@ impl Carry<'_> {
                 return Err(changed(&act.path));
             }
         }
+        let moves = self.journal.moves.iter();
+        let moves: HashSet<&[u8]> = moves.map(|moved| &moved.from[..]).collect();
+        let leaves = |path: &[u8]| moves.contains(path);
         for act in &self.journal.acts {
             if let Some((place, seen)) = &act.seen
-                && Seen::look(&self.base, place, &self.leaves())? != *seen
+                && Seen::look(&self.base, place, &leaves)? != *seen
             {
                 return Err(changed(place));
             }
@@ -137,12 +141,6 @@ impl Carry<'_> {
         } else {
             Err(changed(place))
         }
-    }
-
-    /// What moves away.
-    fn leaves(&self) -> impl Fn(&[u8]) -> bool {
-        let moves = &self.journal.moves;
-        move |path: &[u8]| moves.iter().any(|moved| moved.from == path)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::commit::carry::{Carry, When};
 use crate::commit::copy::{copy, make_dir};
 use crate::commit::facts::Noted;
 use crate::commit::held::{Held, Id};
-use crate::commit::journal::{Act, Link, Move};
+use crate::commit::journal::{Act, Journal};
 use crate::commit::notes::is_own;
 use crate::commit::opened::Opened;
 use crate::commit::remove;
@@ -27,16 +27,43 @@ use crate::commit::tree::{Tree, join, names_in, split};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Names of files that others of the view are to be names of as well; with the stamp of a file that
 /// the commit made.
 type First = HashMap<u64, (Vec<u8>, Id, Option<Stamp>)>;
 
+/// New directories that something moves into.
+struct Goals {
+    into: HashSet<Vec<u8>>,
+    /// Those with times of their own, by the number of their moments.
+    moments: HashMap<Vec<u8>, usize>,
+}
+
+impl Goals {
+    /// Whether the commit makes a directory, into which something moves.
+    fn is_new(&self, path: &[u8]) -> bool {
+        self.into.contains(path) && self.moments.contains_key(path)
+    }
+
+    fn of(journal: &Journal) -> Goals {
+        let moves = journal.moves.iter();
+        let moments = journal.moments.iter().enumerate();
+        let moments = moments.filter(|(_, moment)| moment.is_new);
+        Goals {
+            into: moves.map(|moved| split(&moved.to).0.to_vec()).collect(),
+            moments: moments
+                .map(|(number, moment)| (moment.path.clone(), number))
+                .collect(),
+        }
+    }
+}
+
 impl Carry<'_> {
     /// Makes all that is new.
     pub(crate) fn prepare(&mut self) -> Result<(), Refusal> {
         self.start_again()?;
+        let goals = Goals::of(&self.journal);
         let links = self.journal.links.iter();
         let links = links.map(|link| (link.number, (link.place.clone(), link.id, None)));
         let mut first: First = links.collect();
@@ -46,7 +73,7 @@ impl Carry<'_> {
         for number in 0..self.journal.acts.len() {
             let act = self.journal.acts[number].clone();
             if !act.items.is_empty() {
-                let (id, stamps) = self.make(&act, &mut first, (&mut made, all))?;
+                let (id, stamps) = self.make(&act, (&goals, &mut first), (&mut made, all))?;
                 let act = &mut self.journal.acts[number];
                 (act.new, act.stamps) = (Some(id), stamps);
             }
@@ -57,6 +84,9 @@ impl Carry<'_> {
     /// Removes what was made before an interruption, and forgets which inodes that were.
     fn start_again(&mut self) -> Result<(), Refusal> {
         let mut recorded = false;
+        // Those that are made are found again.
+        let goals = Goals::of(&self.journal);
+        self.journal.after.retain(|(known, _)| !goals.is_new(known));
         for number in 0..self.journal.acts.len() {
             let act = &self.journal.acts[number];
             if !act.items.is_empty() {
@@ -76,7 +106,7 @@ impl Carry<'_> {
     fn make(
         &mut self,
         act: &Act,
-        first: &mut First,
+        (goals, first): (&Goals, &mut First),
         (made, all): (&mut u64, u64),
     ) -> Result<(Id, Vec<Option<Stamp>>), Refusal> {
         self.step(Phase::Copying, *made, all)?;
@@ -93,7 +123,7 @@ impl Carry<'_> {
         }
         let held = make_dir(dir.as_fd(), &name).map_err(|why| said(top, why))?;
         let id = held.id();
-        self.made(top, id, noted.facts.mode);
+        self.made(goals, top, (id, noted.facts.mode));
         // R1
         let stage = Tree::at(held.into_fd());
         let mut stamps = vec![None];
@@ -106,7 +136,7 @@ impl Carry<'_> {
             let (dir, name) = stage.spot(within).map_err(|why| failed(item, why))?;
             if noted.facts.is_dir() {
                 let held = make_dir(dir.as_fd(), name).map_err(|why| said(item, why))?;
-                self.made(item, held.id(), noted.facts.mode);
+                self.made(goals, item, (held.id(), noted.facts.mode));
                 stamps.push(None);
             } else {
                 let (_, stamp) = self.file((dir.as_fd(), name), (item, &place), &noted, first)?;
@@ -164,14 +194,11 @@ impl Carry<'_> {
     }
 
     /// Notes which inode a new directory is, for what is done in it and to it later.
-    fn made(&mut self, path: &[u8], id: Id, mode: u32) {
-        let moments = self.journal.moments.iter_mut();
-        for moment in moments.filter(|moment| moment.is_new && moment.path == path) {
-            moment.id = Some(id);
+    fn made(&mut self, goals: &Goals, path: &[u8], (id, mode): (Id, u32)) {
+        if let Some(number) = goals.moments.get(path) {
+            self.journal.moments[*number].id = Some(id);
         }
-        let into = |moved: &Move| split(&moved.to).0 == path;
-        if self.journal.moves.iter().any(into) {
-            self.journal.after.retain(|(known, _)| known != path);
+        if goals.into.contains(path) {
             self.journal.after.push((path.to_vec(), id));
             self.journal.opened.extend(Opened::made(path, id, mode));
         }
@@ -215,8 +242,7 @@ impl Carry<'_> {
         let id = held.id();
         let known = own.iter().flatten().any(|own| own.is(&id));
         // A further name of a file is the commit's own if another one is left.
-        let link = |link: &Link| link.id.is(&id);
-        let known = known || held.facts.nlink > 1 && self.journal.links.iter().any(link);
+        let known = known || held.facts.nlink > 1 && self.is_link(&id);
         let recorded = own.iter().flatten().any(|own| own.number != 0);
         let since = held.facts.btime.map(|born| born >= self.journal.began);
         let ours = match held.facts.is_dir() {

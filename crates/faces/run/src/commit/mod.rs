@@ -76,7 +76,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use tree::Tree;
-pub(crate) use tree::{is_below, split};
+pub(crate) use tree::is_below;
 
 /// What a commit is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

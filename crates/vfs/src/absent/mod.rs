@@ -23,11 +23,11 @@
 //! G4. No directory moves to where a rule with a slash means more or less of what is below it
 //!     (`EXDEV`, as between mounts). So nothing that is absent comes back, and nothing comes to lie
 //!     where it could not be made.
-//! G6. A path that is to stay is neither removed nor renamed nor replaced (`EBUSY`, as a mount
-//!     point), and no directory on the way to it moves (`EXDEV`).
 //! G5. A copy of the mount (bind, copy of a namespace) has the same rules, and they begin at the
 //!     same directory. Another mount of the tree has not, nor do open files and working
 //!     directories lose what they have; paths from them are asked at each name, as all are.
+//! G6. A path that is to stay is neither removed nor renamed nor replaced (`EBUSY`, as a mount
+//!     point), and no directory on the way to it moves (`EXDEV`).
 //!
 //! # Cost
 //! A mount without rules has none: the plain lane asks for the flag where it asks whether the mount

@@ -26,6 +26,7 @@ pub mod sides;
 pub mod skips;
 pub mod soak;
 pub mod stack;
+mod stacked;
 pub mod storm;
 pub mod stress;
 pub mod sys;

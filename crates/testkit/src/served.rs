@@ -156,10 +156,13 @@ pub(crate) fn each(trace: &mut Trace, work: fn(&mut StatView)) {
         }
     }
     let pictures = trace.pictures.iter_mut().flatten();
-    pictures.chain([&mut trace.end]).for_each(|t| tree(t, work));
+    pictures
+        .chain([&mut trace.end])
+        .for_each(|t| each_of_tree(t, work));
 }
 
-fn tree(tree: &mut Tree, work: fn(&mut StatView)) {
+/// Does something with all attributes in a tree.
+pub(crate) fn each_of_tree(tree: &mut Tree, work: fn(&mut StatView)) {
     let node = |node: &mut Node| work(&mut node.stat);
     tree.nodes.iter_mut().for_each(node);
     tree.views.iter_mut().flatten().for_each(node);

@@ -17,6 +17,8 @@ use crate::outcome::{Outcome, RawEvent};
 use crate::sides::{
     OVER_HOST, OVER_HOST_CONFIRMED, SERVED, SERVED_LATER, STACKED, STACKED_OVER_HOST,
 };
+use crate::stacked;
+use crate::tree::Tree;
 
 /// A mount taken away by who stands below the root of the case.
 pub const BELOW: &str = "below-the-case";
@@ -100,6 +102,21 @@ pub fn allowed(
             .or_else(|| rule_over_host(op, host, ours)),
         _ => rule(before, op, host, ours),
     }?;
+    entries(DIVERGENCES)
+        .any(|(listed, _)| listed == id)
+        .then_some(id)
+}
+
+/// The id of the divergence that allows these trees, the host's and ours, to differ after `op`.
+#[must_use]
+pub fn allowed_tree(
+    side: &str,
+    op: &Op,
+    outcome: &Outcome,
+    [host, ours]: [&Tree; 2],
+) -> Option<&'static str> {
+    let stacked = side == STACKED || side == STACKED_OVER_HOST;
+    let id = stacked.then(|| stacked::allowed(op, outcome, host, ours))??;
     entries(DIVERGENCES)
         .any(|(listed, _)| listed == id)
         .then_some(id)

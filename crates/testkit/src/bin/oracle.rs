@@ -228,7 +228,8 @@ const DIFFERS: &str = "DIVERGENCE";
 /// Runs one case here and now, which this process does not survive: what both sides gave.
 fn one(job: &Job, case: &Case) -> Fallible<String> {
     let sides = Sides::new(job.against)?;
-    let checked = sides.check(case, Pictures::Each, &mut Counts::default())?;
+    let mut counts = Counts::default();
+    let checked = sides.check(case, Pictures::Each, &mut counts)?;
     let mut text = String::new();
     for (i, op) in case.ops.iter().enumerate() {
         let other = checked.other.as_ref().and_then(|t| t.outcomes.get(i));
@@ -240,6 +241,9 @@ fn one(job: &Job, case: &Case) -> Fallible<String> {
             format!("host {host} / other {other}")
         };
         text += &format!("{i:3} {op}\n      {both}\n");
+    }
+    for id in counts.0.keys() {
+        text += &format!("not compared: {id}\n");
     }
     if let Some(d) = &checked.divergence {
         text += &format!("{DIFFERS}\n{}", case::report(case, d));

@@ -23,8 +23,14 @@ use std::sync::Arc;
 
 /// Runs `body` through its interleavings.
 fn model(body: impl Fn() + Sync + Send + 'static) {
+    model_with(0, body);
+}
+
+/// As [`model`], with at least `least` forced switches, whatever `LOOM_MAX_PREEMPTIONS` says.
+fn model_with(least: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    let bound = builder.preemption_bound.unwrap_or(3);
+    builder.preemption_bound = Some(bound.max(least));
     builder.check(body);
 }
 

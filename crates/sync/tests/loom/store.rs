@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pins against reclaim.
 
-use crate::{Canary, fault_is_found, model};
+use crate::{Canary, fault_is_found, model, model_with};
 use loom::thread;
 use openpath_sync::{PinSet, Sample, Store, Word, slab_item};
 use std::sync::Arc;
@@ -195,7 +195,8 @@ fn release_through_another_set_keeps_pin_words_separate() {
 
 #[test]
 fn scan_meets_a_mark_that_moves_to_a_new_block() {
-    model(|| {
+    // With two forced switches a scan that takes its bound once passes.
+    model_with(3, || {
         let (store, dentry, _) = store();
         let pins = Pins::new(Arc::clone(&store)).expect("a block");
         let was = store.dentry(dentry).life_sample();

@@ -18,8 +18,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything that must pass before a commit: fmt, clippy, tidy, doc, test.
-    Check,
+    /// What must pass before a commit: fmt, clippy, tidy, doc, test.
+    Check(cmd::check::Which),
+    /// The tests alone, several binaries at a time.
+    Test(cmd::test::Options),
     /// The same for the host of wasm guests, which is not built by default.
     Wasi,
     /// Build real programs for WASI, and compare what they do as guests with what they do here.
@@ -115,7 +117,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Check => cmd::check::run(),
+        Command::Check(which) => cmd::check::run(which),
+        Command::Test(options) => cmd::test::run(&options),
         Command::Wasi => cmd::wasi::run(),
         Command::WasiPrograms => cmd::wasi_programs::run(),
         Command::Tidy => cmd::tidy::run(),

@@ -12,6 +12,7 @@ pub(crate) mod proof;
 pub(crate) mod readme;
 pub(crate) mod sqlite;
 pub(crate) mod storm;
+pub(crate) mod test;
 pub(crate) mod tidy;
 pub(crate) mod wasi;
 pub(crate) mod wasi_programs;

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask test`: runs the test binaries of the workspace, as many at a time as there are
+//! processors, and prints little.
+//!
+//! A passing binary prints nothing. Of a failing one the last [`TAIL`] lines of output are printed,
+//! and all of it is kept in `target/failed-tests/`.
+
+use super::{Done, cargo, target};
+use clap::{Args, ValueEnum};
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Lines of a failure that are printed.
+const TAIL: usize = 40;
+/// Columns of a line of a failure that are printed.
+const WIDTH: usize = 300;
+/// The package whose ignored tests need root, and have a command of their own.
+const CONFORMANCE: &str = "openpath-conformance";
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// The tests that are ignored because they take long.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) slow: Slow,
+    /// Print how long each test binary took.
+    #[arg(long)]
+    pub(crate) times: bool,
+    /// Test these packages alone, with these features: arguments of `cargo test`.
+    #[arg(last = true)]
+    pub(crate) cargo: Vec<String>,
+}
+
+/// Which tests run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Slow {
+    /// Those that are not ignored.
+    #[default]
+    Without,
+    /// The ignored ones as well.
+    With,
+    /// The ignored ones alone.
+    Only,
+}
+
+/// A test binary.
+struct Binary {
+    /// `package target`, as in `openpath-vfs walk`.
+    name: String,
+    package: String,
+    executable: PathBuf,
+    /// Where cargo runs it: the folder of the package.
+    folder: PathBuf,
+}
+
+/// How a binary ended.
+struct Outcome {
+    name: String,
+    passed: bool,
+    time: Duration,
+    output: PathBuf,
+}
+
+/// Builds the tests, runs them, and reports each failure.
+pub(crate) fn run(options: &Options) -> Done {
+    let binaries = build(&options.cargo)?;
+    let folder = target("failed-tests");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    let queue = Mutex::new(binaries.iter().collect::<VecDeque<_>>());
+    let outcomes = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(binary) = lock(&queue).pop_front() {
+                    let outcome = test(binary, options.slow, &folder);
+                    lock(&outcomes).push(outcome);
+                }
+            });
+        }
+    });
+    let mut passed = true;
+    let outcomes = outcomes.into_inner().unwrap_or_else(|e| e.into_inner());
+    let mut outcomes = outcomes.into_iter().collect::<io::Result<Vec<_>>>()?;
+    outcomes.sort_by_key(|outcome| outcome.time);
+    for outcome in &outcomes {
+        if options.times {
+            eprintln!("{:7.1} s {}", outcome.time.as_secs_f64(), outcome.name);
+        }
+        if outcome.passed {
+            fs::remove_file(&outcome.output)?;
+        } else {
+            passed = false;
+            report(outcome)?;
+        }
+    }
+    if options.slow != Slow::Only {
+        let code = super::pass_on(cargo(&["test", "--doc", "--quiet"]).args(&options.cargo))?;
+        passed &= code == ExitCode::SUCCESS;
+    }
+    Ok(ExitCode::from(u8::from(!passed)))
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Builds the test binaries, and lists them.
+fn build(args: &[String]) -> io::Result<Vec<Binary>> {
+    let mut build = cargo(&[
+        "test",
+        "--no-run",
+        "--quiet",
+        "--message-format=json-render-diagnostics",
+    ]);
+    let built = build.args(args).stderr(Stdio::inherit()).output()?;
+    if !built.status.success() {
+        return Err(io::Error::other("the tests do not build"));
+    }
+    let text = String::from_utf8_lossy(&built.stdout);
+    Ok(text.lines().filter_map(binary).collect())
+}
+
+/// The test binary that a line of cargo's messages is about.
+fn binary(line: &str) -> Option<Binary> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    if !message["profile"]["test"].as_bool()? {
+        return None;
+    }
+    let executable = PathBuf::from(message["executable"].as_str()?);
+    let folder = Path::new(message["manifest_path"].as_str()?)
+        .parent()?
+        .to_owned();
+    // `path+file:///folder#name@version` or `path+file:///folder/name#version`.
+    let id = message["package_id"].as_str()?;
+    let (path, version) = id.split_once('#')?;
+    let package = match version.split_once('@') {
+        Some((name, _)) => name,
+        None => path.rsplit('/').next()?,
+    };
+    let name = format!("{package} {}", message["target"]["name"].as_str()?);
+    Some(Binary {
+        name,
+        package: package.to_owned(),
+        executable,
+        folder,
+    })
+}
+
+/// Runs a binary, with its output in a file of `folder`.
+fn test(binary: &Binary, slow: Slow, folder: &Path) -> io::Result<Outcome> {
+    // The name has a hash in it, so a library and a program of one name do not share a log.
+    let name = binary.executable.file_name().unwrap_or_default();
+    let output = folder.join(name).with_extension("log");
+    let log = File::create(&output)?;
+    let mut command = Command::new(&binary.executable);
+    command.current_dir(&binary.folder).arg("--quiet");
+    command.env("CARGO_MANIFEST_DIR", &binary.folder);
+    match slow {
+        _ if binary.package == CONFORMANCE => {}
+        Slow::Without => {}
+        Slow::With => _ = command.arg("--include-ignored"),
+        Slow::Only => _ = command.arg("--ignored"),
+    }
+    command.stdin(Stdio::null());
+    command.stdout(log.try_clone()?).stderr(log);
+    let start = Instant::now();
+    let status = command.status()?;
+    Ok(Outcome {
+        name: binary.name.clone(),
+        passed: status.success(),
+        time: start.elapsed(),
+        output,
+    })
+}
+
+/// Prints the end of what a failed binary said.
+fn report(failed: &Outcome) -> io::Result<()> {
+    let text = String::from_utf8_lossy(&fs::read(&failed.output)?).into_owned();
+    eprintln!(
+        "{} FAILED; all it said: {}",
+        failed.name,
+        failed.output.display()
+    );
+    for line in tail(&text) {
+        eprintln!("    {line}");
+    }
+    Ok(())
+}
+
+/// The last [`TAIL`] lines, each cut at [`WIDTH`].
+fn tail(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(TAIL)..];
+    let cut = |line: &&str| line.chars().take(WIDTH).collect();
+    last.iter().map(cut).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_prints_at_most_forty_short_lines() {
+        let long = "x".repeat(100_000);
+        let text = format!("first\n{long}\n").repeat(60);
+        let printed = tail(&text);
+        assert_eq!(printed.len(), TAIL);
+        assert!(printed.iter().all(|line| line.len() <= WIDTH));
+        assert_eq!(tail("one\ntwo\n"), ["one", "two"]);
+    }
+
+    #[test]
+    fn test_binaries_are_found_in_messages_of_cargo() {
+        let line = r#"{"package_id":"path+file:///w/crates/abi#openpath-abi@0.1.0",
+            "manifest_path":"/w/crates/abi/Cargo.toml","target":{"name":"errno"},
+            "profile":{"test":true},"executable":"/w/target/debug/deps/errno-1"}"#;
+        let found = binary(line).expect("a test binary");
+        assert_eq!(found.name, "openpath-abi errno");
+        assert_eq!(found.package, "openpath-abi");
+        assert_eq!(found.folder, Path::new("/w/crates/abi"));
+        assert!(binary(&line.replace(r#""test":true"#, r#""test":false"#)).is_none());
+        assert!(binary("not json").is_none());
+    }
+}

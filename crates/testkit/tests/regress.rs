@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replays every case of `cases/regress` on both sides, each in a process of its own.
 //!
-//! Needs root; without it the test says so and does nothing.
+//! Needs root; without it the test reports a skip and passes.
 
 use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn what_once_differed_differs_no_more() {
+fn regression_cases_match_the_kernel() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/regress");
     let mut cases: Vec<_> = std::fs::read_dir(&dir)
         .expect("cases/regress")

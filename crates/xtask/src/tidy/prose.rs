@@ -30,7 +30,6 @@ const PENDING: &[(&str, usize)] = &[
     ("crates/conformance", 5),
     ("crates/faces/run", 4),
     ("crates/faces/wasi", 3),
-    ("crates/testkit", 13),
     ("crates/vfs", 9),
     ("crates/xtask", 2),
     ("docs/results", 1),

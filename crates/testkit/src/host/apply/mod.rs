@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One operation, on the host: the system call it names and nothing else.
+//! Applies one operation on the host, by the system call that it names and nothing else.
 
 use openpath_abi::{Errno, fcntl as f, time};
 
@@ -18,7 +18,7 @@ mod table;
 type Done = Result<Outcome, Errno>;
 type Given = Result<Raw, Errno>;
 
-/// A call that gives nothing but success.
+/// The outcome of a call that returns nothing but success.
 fn plain(r: sys::Ret) -> Done {
     r.map(|_| Outcome::Ok)
 }
@@ -69,7 +69,7 @@ impl Stage {
         })
     }
 
-    /// What becomes of what was opened.
+    /// Keeps, closes or moves a new descriptor.
     pub(super) fn opened(keep: Keep, r: sys::Ret) -> Given {
         let n = fd(r)?;
         let look = || sys::fcntl(n, f::F_GETFL, 0);
@@ -308,7 +308,7 @@ fn target(obj: &Obj) -> XattrOf<'_> {
     }
 }
 
-/// What `scan` needs to read a descriptor.
+/// Lets `scan` read a descriptor.
 struct Reader(i32);
 
 impl scan::Readable for Reader {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One operation, on openpath: the method it names and nothing else.
+//! Applies one operation on openpath, by the method that it names and nothing else.
 
 use openpath_abi::{Errno, OpenHow, Statx, TimeSet, Timespec, fcntl as f, stat};
 
@@ -24,7 +24,7 @@ fn number(n: usize) -> Outcome {
     Outcome::Num(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// What fcntl(2) gives.
+/// The outcome of an fcntl(2) that returns flags.
 fn flags(n: u64) -> Outcome {
     Outcome::Num(n.cast_signed())
 }
@@ -92,7 +92,7 @@ impl Ours<'_> {
         }
     }
 
-    /// What becomes of what was opened.
+    /// Keeps, closes or moves a new descriptor.
     pub(super) fn opened(&self, keep: Keep, r: Result<i32, Errno>) -> Done {
         let (task, n) = (self.task(), r?);
         let look = || task.fcntl(n, f::F_GETFL, 0).map(flags);
@@ -306,7 +306,7 @@ impl Ours<'_> {
 
     fn dir_read(&mut self, at: Fd, bytes: usize) -> Done {
         if self.scans.starts(at) {
-            let there = look::list(self.task(), self.eye, at.0);
+            let there = look::list(self.task(), self.inspector, at.0);
             self.renew();
             if let Ok(there) = there {
                 self.scans.start(at, there);

@@ -26,7 +26,6 @@ const PEOPLE: &[&str] = &["who", "whom", "whose", "whoever", "whomever"];
 const PENDING: &[(&str, usize)] = &[
     ("crates/bench", 3),
     ("crates/cli", 6),
-    ("crates/conformance", 5),
     ("crates/faces/run", 4),
     ("crates/faces/wasi", 3),
     ("crates/vfs", 9),

@@ -39,10 +39,10 @@ const fn in_rows(name: &'static str, gate: Gate, rows: &'static str) -> Planted 
 /// All of them. A fault that two gates see is there twice.
 pub const PLANTS: &[Planted] = &[
     in_rows("shared-counter", Gate::Arena, "shared-stores open-close d1"),
-    in_lines("shared-counter", "strike"),
+    in_lines("shared-counter", "commit_fault"),
     in_rows("visited-bit", Gate::Arena, "shared-stores open-close d1"),
-    in_lines("visited-bit", "strike"),
-    in_lines("false-sharing", "strike"),
+    in_lines("visited-bit", "commit_fault"),
+    in_lines("false-sharing", "commit_fault"),
     in_lines("adjacent-line", "0 lines of 64"),
     in_lines("remote-free", "free"),
     in_rows("allocation", Gate::Allocations, "allocations open-close d1"),
